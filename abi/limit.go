@@ -1,0 +1,54 @@
+package abi
+
+import "time"
+
+// Limits of what crosses the boundary and of what one run may use. Each has its own error and is checked
+// at the edge, before anything is accepted.
+const (
+	// MaxNameBytes bounds names of steps, sleeps, children, markers, handlers, signals: long enough for a
+	// path with an index, short enough to stay inside one journal chunk and one line of a listing.
+	MaxNameBytes = 256
+	// MaxRunIDBytes bounds run ids, which are part of many keys of the store.
+	MaxRunIDBytes = 128
+	// MaxPayloadBytes bounds an input, a result, a signal, an option object: what is bigger belongs into an
+	// object store, with its address as the payload.
+	MaxPayloadBytes = 1 << 20
+	// BlobBytes is the size above which a payload is kept outside the journal, addressed by its content, so
+	// that reading a journal stays cheap.
+	BlobBytes = 256 << 10
+	// MaxOptionBytes bounds an option object; the largest legal one is a tenth of this.
+	MaxOptionBytes = 16 << 10
+	// MaxAwaitHandles bounds one await: the answer is found by a scan over this many handles.
+	MaxAwaitHandles = 1000
+	// MaxEntries bounds the journal of one iteration, so that a replay stays below a second.
+	MaxEntries = 50_000
+	// SuggestContinueEntries is the length at which info starts to suggest continue_as_new.
+	SuggestContinueEntries = 10_000
+	// MaxJournalBytes bounds the journal of one iteration in memory and on disk.
+	MaxJournalBytes = 64 << 20
+	// DeliveryReserveShare is the part of MaxEntries and MaxJournalBytes (one in so many) that calls may not
+	// use, so that what was started can still be resolved.
+	DeliveryReserveShare = 10
+	// MaxUnresolvedHandles bounds what one run waits for at a time: each costs memory while the run is active.
+	MaxUnresolvedHandles = 10_000
+	// MaxMemoryBytes bounds one instance's linear memory; admission of activations counts with it.
+	MaxMemoryBytes = 64 << 20
+	// MaxActivationMemoryBytes bounds the memory of all instances that live at the same time.
+	MaxActivationMemoryBytes = 512 << 20
+	// MaxActivationCPU bounds the time that a guest computes in one activation, outside host calls. A replay
+	// must fit too, so it bounds the cost of a long journal.
+	MaxActivationCPU = 10 * time.Second
+	// MaxHostCalls bounds the calls of one activation: a full journal replays with a twentieth of them.
+	MaxHostCalls = 1_000_000
+	// MaxLogBytes bounds the log of one activation; what is over is counted and dropped, never an error.
+	MaxLogBytes = 64 << 10
+	// MaxModuleBytes bounds an uploaded module.
+	MaxModuleBytes = 32 << 20
+	// MaxUnixMs is the last millisecond of year 9999 (UTC): times beyond it have no RFC 3339 text.
+	MaxUnixMs = 253402300799999
+	// MaxPollTicks bounds the sum of clock-only polls of at most a millisecond that are answered at once
+	// within one activation, in milliseconds of virtual time: Go polls so around garbage collections.
+	MaxPollTickTime = time.Second
+	// MaxPollSubscriptions bounds one poll_oneoff: a Go guest uses two.
+	MaxPollSubscriptions = 1024
+)

@@ -1,0 +1,3 @@
+module github.com/wfhost/wfhost
+
+go 1.26

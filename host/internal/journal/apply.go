@@ -1,0 +1,212 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Started is what entry 0 holds in its options, beside the workflow's name and the input.
+type Started struct {
+	RunID       string `json:"run_id"`
+	Workflow    string `json:"workflow"`
+	Version     uint32 `json:"version"`
+	Module      string `json:"module"` // SHA-256 in hexadecimal
+	Incarnation string `json:"incarnation"`
+	Iteration   uint32 `json:"iteration"`
+	RunAttempt  int    `json:"run_attempt"`
+	Seed        []byte `json:"seed"` // 32 bytes of the host's secure random
+}
+
+// Entry gives entry 0 for a run.
+func (s Started) Entry(input []byte) store.Entry {
+	options, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // strings, numbers and bytes always encode
+	}
+	return store.Entry{Kind: store.KindStarted, Name: s.Workflow, Input: input, Options: options}
+}
+
+// apply checks the entry against the state, folds it in and appends it.
+func (j *Journal) apply(e *store.Entry) error {
+	if err := j.check(e); err != nil {
+		return err
+	}
+	if err := j.fold(e); err != nil {
+		return err
+	}
+	j.entries = append(j.entries, *e)
+	j.bytes += size(e)
+	return nil
+}
+
+func illegal(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrIllegal, fmt.Sprintf(format, args...))
+}
+
+// check says whether the entry is a legal transition from here.
+func (j *Journal) check(e *store.Entry) error {
+	switch {
+	case !e.Kind.Known():
+		return illegal("unknown kind %d", uint8(e.Kind))
+	case j.end != store.KindInvalid:
+		return fmt.Errorf("%w: %s after %s", ErrEnded, e.Kind, j.end)
+	case (len(j.entries) == 0) != (e.Kind == store.KindStarted):
+		return illegal("%s at seq %d", e.Kind, len(j.entries))
+	case e.Kind == store.KindActivated && j.activeMs != 0:
+		return illegal("activated twice")
+	case e.Kind.Call() && j.activeMs == 0:
+		return illegal("%s before the first activation", e.Kind)
+	}
+	if e.Refused != 0 {
+		if e.Handle != 0 || !e.Kind.Call() {
+			return illegal("a refused %s with handle %d", e.Kind, e.Handle)
+		}
+		return nil
+	}
+	switch e.Kind {
+	case store.KindAttemptStarted, store.KindAttemptFailed, store.KindWithdraw:
+		return j.checkTarget(e)
+	case store.KindClock:
+		if !e.HasDue || e.UnixMs < e.DueUnixMs && !e.Skipped {
+			return illegal("a clock without deadline, or before it")
+		}
+		return nil
+	}
+	if want, ok := opens[e.Kind]; ok && want {
+		if e.Handle != int64(len(j.handles))+1 {
+			return illegal("%s takes handle %d, the next one is %d", e.Kind, e.Handle, len(j.handles)+1)
+		}
+	}
+	if e.Kind.Delivery() && e.Kind != store.KindCancel {
+		return j.checkDelivery(e)
+	}
+	return nil
+}
+
+// opens lists the calls that take a handle.
+var opens = map[store.Kind]bool{
+	store.KindSleep: true, store.KindStep: true, store.KindBody: true, store.KindSignalWait: true,
+	store.KindChild: true, store.KindHook: true, store.KindSignalSend: true,
+}
+
+// resolves lists which deliveries resolve which calls.
+var resolves = map[store.Kind][2]store.Kind{
+	store.KindTimer:         {store.KindSleep},
+	store.KindStepResult:    {store.KindStep, store.KindBody},
+	store.KindStepFailure:   {store.KindStep, store.KindBody},
+	store.KindSignal:        {store.KindSignalWait},
+	store.KindSignalTimeout: {store.KindSignalWait},
+	store.KindChildResult:   {store.KindChild},
+	store.KindChildFailure:  {store.KindChild},
+	store.KindHookReady:     {store.KindHook},
+	store.KindSignalSent:    {store.KindSignalSend},
+}
+
+func (j *Journal) checkTarget(e *store.Entry) error {
+	h := j.Handle(e.Handle)
+	if h == nil {
+		return illegal("%s for handle %d, there are %d", e.Kind, e.Handle, len(j.handles))
+	}
+	if e.Kind == store.KindWithdraw {
+		return nil
+	}
+	if h.Step == nil || !h.Open() {
+		return illegal("%s for handle %d (%s), which is no open step", e.Kind, e.Handle, h.Kind)
+	}
+	if e.Attempt == 0 || e.Kind == store.KindAttemptStarted && e.Attempt <= h.Step.Attempt {
+		return illegal("%s %d of handle %d after attempt %d", e.Kind, e.Attempt, e.Handle, h.Step.Attempt)
+	}
+	return nil
+}
+
+func (j *Journal) checkDelivery(e *store.Entry) error {
+	h := j.Handle(e.Handle)
+	if h == nil {
+		return illegal("%s for handle %d, there are %d", e.Kind, e.Handle, len(j.handles))
+	}
+	if kinds := resolves[e.Kind]; h.Kind != kinds[0] && h.Kind != kinds[1] {
+		return illegal("%s for handle %d, which is a %s", e.Kind, e.Handle, h.Kind)
+	}
+	if !h.Open() {
+		return illegal("%s for handle %d, which is no longer open", e.Kind, e.Handle)
+	}
+	if e.Kind == store.KindTimer && !e.Skipped && e.UnixMs < h.DueUnixMs {
+		return illegal("timer of handle %d at %d, before its deadline %d", e.Handle, e.UnixMs, h.DueUnixMs)
+	}
+	return nil
+}
+
+// fold changes the state by a legal entry.
+func (j *Journal) fold(e *store.Entry) error {
+	switch {
+	case e.Kind == store.KindStarted:
+		if err := json.Unmarshal(e.Options, &j.started); err != nil {
+			return illegal("options of entry 0: %v", err)
+		}
+	case e.Kind == store.KindActivated:
+		j.activeMs = e.UnixMs
+	case e.Kind.End():
+		j.end = e.Kind
+		j.waiting = false
+	case e.Refused != 0:
+	case opens[e.Kind]:
+		return j.openHandle(e)
+	case e.Kind == store.KindWithdraw:
+		if h := j.Handle(e.Handle); e.Code == WithdrawDone { // a delivery that stands here already is never given
+			h.Withdrawn = true
+			j.close(h)
+		}
+	case e.Kind == store.KindAttemptStarted, e.Kind == store.KindAttemptFailed:
+		j.foldAttempt(e)
+	case e.Kind.Delivery() && e.Handle != 0:
+		h := j.Handle(e.Handle)
+		h.Resolved, h.ResolvedSeq = true, e.Seq
+		j.close(h)
+		if h.Step != nil {
+			h.Step.InFlight = false
+		}
+	}
+	return nil
+}
+
+// Answers of cancel, which a withdraw entry holds in its Code.
+const (
+	WithdrawDone    = 0 // withdrawn
+	WithdrawTold    = 1 // the guest has already been told the outcome
+	WithdrawRunning = 2 // an attempt has begun; the handle resolves by its outcome
+)
+
+func (j *Journal) openHandle(e *store.Entry) error {
+	h := Handle{ID: e.Handle, Kind: e.Kind, Name: e.Name, Target: e.Target, CallSeq: e.Seq, DueUnixMs: e.DueUnixMs}
+	if e.Kind == store.KindStep || e.Kind == store.KindBody {
+		options, err := abi.ParseStepOptions(e.Options)
+		if err != nil {
+			return illegal("options of step %q: %v", e.Name, err)
+		}
+		h.Step = &Step{Options: options, FirstMs: e.UnixMs}
+	}
+	j.handles = append(j.handles, h)
+	j.open = append(j.open, h.ID)
+	return nil
+}
+
+func (j *Journal) foldAttempt(e *store.Entry) {
+	s := j.Handle(e.Handle).Step
+	if e.Kind == store.KindAttemptStarted {
+		if e.Code == StartedByRecovery {
+			s.Recoveries++
+		}
+		s.Attempt, s.InFlight, s.RetryMs = e.Attempt, true, 0
+		return
+	}
+	s.Attempt, s.InFlight = max(s.Attempt, e.Attempt), false
+	s.Failures++
+	s.RetryMs, s.LastError = e.DueUnixMs, e.Data
+}
+
+// StartedByRecovery is the Code of an attempt_started entry that follows an attempt of which nobody knows how
+// it ended, because its host died.
+const StartedByRecovery = 1

@@ -1,0 +1,195 @@
+// Package journal holds the record of one run and the rules of what may be appended to it. It is pure: no
+// clock, goroutine, lock or I/O; the caller gives the time and serializes the calls.
+//
+// A Journal is the run's one state-transition function. Everything that happens to a run, whether the guest
+// called or something outside resolved, becomes an entry by Append, which
+//
+//   - appends the timers that are due first, in the order (deadline, handle), so that no other entry ever
+//     stands before an earlier deadline;
+//   - gives the entry its seq and its time, which never goes backwards;
+//   - refuses what is not a legal transition: after an end, a second resolution of a handle, a delivery to a
+//     handle that does not exist, was withdrawn or is of another kind.
+//
+// What the Journal knows of a run is a fold over its entries, so that a journal that was loaded is in the
+// same state as one that was appended to.
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// ErrEnded says that the run has ended; an end is final.
+var ErrEnded = errors.New("the run has ended")
+
+// ErrIllegal says that an entry is not a legal transition; it is wrapped with the reason.
+var ErrIllegal = errors.New("illegal entry")
+
+// Journal is the record of one iteration of a run. The zero value is empty and usable.
+type Journal struct {
+	entries  []store.Entry
+	handles  []Handle
+	open     []int64 // handles that are unresolved and not withdrawn, ascending
+	bytes    int64
+	end      store.Kind
+	started  Started
+	activeMs int64 // started_at; 0 before the first activation
+	wait     store.Suspension
+	waiting  bool
+}
+
+// Handle is what the journal knows of one thing that the guest started.
+type Handle struct {
+	ID      int64 // 1, 2, 3 … in call order
+	Kind    store.Kind
+	Name    string
+	Target  string // handler of a step
+	CallSeq store.Seq
+	// ResolvedSeq is the seq of the delivery; meaningful if Resolved.
+	ResolvedSeq store.Seq
+	Resolved    bool
+	Withdrawn   bool
+	DueUnixMs   int64 // timers
+	Step        *Step // steps and bodies
+}
+
+// Open tells whether the handle still waits for its delivery.
+func (h *Handle) Open() bool { return !h.Resolved && !h.Withdrawn }
+
+// Step is the history of a step's attempts as far as it is journaled.
+type Step struct {
+	Options abi.StepOptions
+	// Attempt is the highest attempt that is recorded as begun or failed; 0 when there is no record, though
+	// the first attempt may have begun.
+	Attempt uint32
+	// InFlight tells that the newest attempt is recorded as begun and not as ended.
+	InFlight   bool
+	Failures   uint32 // attempts recorded as failed
+	Recoveries uint32 // attempts recorded as begun while another one was recorded as begun or unrecorded
+	RetryMs    int64  // the next attempt is not before this instant; 0 = at once
+	FirstMs    int64  // when the call was made, from which max_elapsed counts
+	LastError  []byte // error JSON of the newest failure
+}
+
+// Len gives the number of entries.
+func (j *Journal) Len() int { return len(j.entries) }
+
+// Entries gives all entries. The slice is valid for ever, since entries are only ever appended; it must not
+// be changed.
+func (j *Journal) Entries() []store.Entry { return j.entries[:len(j.entries):len(j.entries)] }
+
+// Bytes gives the approximate size of the journal in bytes: payloads and names plus a fixed part per entry.
+func (j *Journal) Bytes() int64 { return j.bytes }
+
+// Ended gives the kind of the end entry, KindInvalid while the run lives.
+func (j *Journal) Ended() store.Kind { return j.end }
+
+// OpenHandles gives the number of unresolved handles.
+func (j *Journal) OpenHandles() int { return len(j.open) }
+
+// Started gives what entry 0 says of the run.
+func (j *Journal) Started() Started { return j.started }
+
+// StartedUnixMs gives started_at, the time at which the first activation began; false before it.
+func (j *Journal) StartedUnixMs() (int64, bool) { return j.activeMs, j.activeMs != 0 }
+
+// Handle gives a handle by its number, nil if there is none.
+func (j *Journal) Handle(id int64) *Handle {
+	if id < 1 || id > int64(len(j.handles)) {
+		return nil
+	}
+	return &j.handles[id-1]
+}
+
+// Handles calls yield for each open handle in call order. Handles that yield resolves are not skipped over.
+func (j *Journal) Handles(yield func(*Handle) bool) {
+	for _, id := range slices.Clone(j.open) {
+		if h := j.Handle(id); h.Open() && !yield(h) {
+			return
+		}
+	}
+}
+
+// close takes a handle out of the open ones.
+func (j *Journal) close(h *Handle) {
+	if i, ok := slices.BinarySearch(j.open, h.ID); ok {
+		j.open = slices.Delete(j.open, i, i+1)
+	}
+}
+
+// LastUnixMs gives the time of the newest entry, 0 if there is none.
+func (j *Journal) LastUnixMs() int64 {
+	if len(j.entries) == 0 {
+		return 0
+	}
+	return j.entries[len(j.entries)-1].UnixMs
+}
+
+// Load appends an entry as it was read from a store. Unlike Append it keeps seq and time, and checks them.
+func (j *Journal) Load(e store.Entry) error {
+	if e.Seq != store.Seq(len(j.entries)) {
+		return fmt.Errorf("%w: entry %d stands where entry %d should", store.ErrCorrupt, e.Seq, len(j.entries))
+	}
+	if e.UnixMs < j.LastUnixMs() {
+		return fmt.Errorf("%w: time of entry %d goes backwards", store.ErrCorrupt, e.Seq)
+	}
+	if err := j.apply(&e); err != nil {
+		return fmt.Errorf("%w: entry %d (%s): %w", store.ErrCorrupt, e.Seq, e.Kind, err)
+	}
+	return nil
+}
+
+// Append appends an entry at the given time, after the timers that are due by then, and gives it back with
+// its seq and time. An error means that the entry was not appended; timers that were due may have been.
+func (j *Journal) Append(e store.Entry, nowUnixMs int64) (store.Entry, error) {
+	if j.end != store.KindInvalid {
+		return e, fmt.Errorf("%w: %s at entry %d", ErrEnded, j.end, len(j.entries)-1)
+	}
+	if err := j.FireDue(nowUnixMs); err != nil {
+		return e, err
+	}
+	return j.append(e, nowUnixMs)
+}
+
+func (j *Journal) append(e store.Entry, nowUnixMs int64) (store.Entry, error) {
+	e.Seq = store.Seq(len(j.entries))
+	e.UnixMs = max(nowUnixMs, j.LastUnixMs())
+	if err := j.apply(&e); err != nil {
+		return e, err
+	}
+	return e, nil
+}
+
+// Suspend tells the journal where the guest waits, so that a poll's own clock can come due. Resume clears it.
+func (j *Journal) Suspend(s store.Suspension) { j.wait, j.waiting = s, true }
+
+// Resume tells the journal that the guest no longer waits.
+func (j *Journal) Resume() { j.waiting = false }
+
+// Suspension gives where the guest waits, false while it does not.
+func (j *Journal) Suspension() (store.Suspension, bool) { return j.wait, j.waiting }
+
+// entryBytes is what an entry counts beside its payloads: its encoding without them is smaller.
+const entryBytes = 48
+
+func size(e *store.Entry) int64 {
+	return int64(entryBytes + len(e.Name) + len(e.Target) + len(e.Input) + len(e.Options) + len(e.Data))
+}
+
+// CallRoom tells whether the guest may append another call: a share of both limits is kept for deliveries.
+func (j *Journal) CallRoom() error {
+	const share = abi.DeliveryReserveShare
+	if n := len(j.entries); n >= abi.MaxEntries-abi.MaxEntries/share {
+		return abi.Errorf(abi.Limit, "the journal has %d entries, calls may use %d of %d",
+			n, abi.MaxEntries-abi.MaxEntries/share, abi.MaxEntries)
+	}
+	if j.bytes >= abi.MaxJournalBytes-abi.MaxJournalBytes/share {
+		return abi.Errorf(abi.Limit, "the journal has %d bytes, calls may use %d of %d",
+			j.bytes, abi.MaxJournalBytes-abi.MaxJournalBytes/share, abi.MaxJournalBytes)
+	}
+	return nil
+}

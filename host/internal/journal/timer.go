@@ -1,0 +1,130 @@
+package journal
+
+import (
+	"github.com/wfhost/wfhost/store"
+)
+
+// FireDue appends the deliveries of all timers whose deadline is at most the given time, in the order
+// (deadline, handle). The clock of a waiting poll is one of them if its deadline is the first and the poll can
+// take nothing else.
+func (j *Journal) FireDue(nowUnixMs int64) error {
+	if j.end != store.KindInvalid {
+		return nil
+	}
+	now := max(nowUnixMs, j.LastUnixMs())
+	for {
+		e, ok := j.firstDue()
+		if !ok || e.DueUnixMs > now {
+			return nil
+		}
+		if e.Kind == store.KindTimer {
+			e.DueUnixMs, e.HasDue = 0, false // the call entry has the deadline
+		}
+		if _, err := j.append(e, now); err != nil {
+			return err
+		}
+	}
+}
+
+// firstDue gives the delivery of the earliest timer. A timer goes before a poll's clock of the same instant,
+// since the clock is only given when nothing else can be taken.
+func (j *Journal) firstDue() (e store.Entry, ok bool) {
+	for _, id := range j.open {
+		h := j.Handle(id)
+		if h.Kind == store.KindSleep && (!ok || h.DueUnixMs < e.DueUnixMs) {
+			e, ok = store.Entry{Kind: store.KindTimer, Handle: h.ID, DueUnixMs: h.DueUnixMs}, true
+		}
+	}
+	if due, has := j.pollClock(); has && (!ok || due < e.DueUnixMs) {
+		e, ok = store.Entry{Kind: store.KindClock, DueUnixMs: due, HasDue: true}, true
+	}
+	return e, ok
+}
+
+// pollClock gives the deadline of the poll in which the guest waits, if it has one and can take nothing else.
+func (j *Journal) pollClock() (int64, bool) {
+	if !j.waiting || !j.wait.Poll || !j.wait.PollDue || j.Deliverable() {
+		return 0, false
+	}
+	return j.wait.PollDueUnixMs, true
+}
+
+// Deliverable tells whether an entry after the suspension is one that the waiting guest would take. It is
+// false while the guest does not wait.
+func (j *Journal) Deliverable() bool {
+	if !j.waiting {
+		return false
+	}
+	for i := int(j.wait.Seq); i < len(j.entries); i++ {
+		if j.takes(&j.entries[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *Journal) takes(e *store.Entry) bool {
+	switch {
+	case !e.Kind.Delivery():
+		return false
+	case e.Kind == store.KindCancel:
+		return !j.wait.Poll || j.wait.Events
+	case e.Kind == store.KindClock:
+		return j.wait.Poll
+	case j.wait.Poll:
+		return j.wait.Events && !j.Handle(e.Handle).Withdrawn
+	case len(j.wait.Awaited) == 0:
+		return true
+	}
+	for _, h := range j.wait.Awaited {
+		if h == e.Handle {
+			return true
+		}
+	}
+	return false
+}
+
+// Wake gives the earliest instant at which something of this run comes due by itself: a timer, the delay of
+// a retry, or the clock of the poll in which the guest waits.
+func (j *Journal) Wake() (unixMs int64, ok bool) {
+	if j.end != store.KindInvalid {
+		return 0, false
+	}
+	if e, has := j.firstDue(); has {
+		unixMs, ok = e.DueUnixMs, true
+	}
+	for _, id := range j.open {
+		h := j.Handle(id)
+		if h.Step != nil && h.Step.RetryMs != 0 && !h.Step.InFlight && (!ok || h.Step.RetryMs < unixMs) {
+			unixMs, ok = h.Step.RetryMs, true
+		}
+	}
+	return unixMs, ok
+}
+
+// Skip resolves pending sleeps before their time: those of the given name, or all and the poll's clock if the
+// name is empty. It gives the number of timers that it resolved.
+func (j *Journal) Skip(name string, nowUnixMs int64) (int, error) {
+	if err := j.FireDue(nowUnixMs); err != nil {
+		return 0, err
+	}
+	n := 0
+	for h := range j.Handles {
+		if h.Kind != store.KindSleep || name != "" && h.Name != name {
+			continue
+		}
+		e := store.Entry{Kind: store.KindTimer, Handle: h.ID, DueUnixMs: h.DueUnixMs, HasDue: true, Skipped: true}
+		if _, err := j.append(e, nowUnixMs); err != nil {
+			return n, err
+		}
+		n++
+	}
+	if due, ok := j.pollClock(); ok && name == "" {
+		e := store.Entry{Kind: store.KindClock, DueUnixMs: due, HasDue: true, Skipped: true}
+		if _, err := j.append(e, nowUnixMs); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}

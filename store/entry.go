@@ -1,0 +1,126 @@
+package store
+
+import "fmt"
+
+// Kind says what an entry of a journal records.
+//
+// Kinds below 32 are records: they steer the host and the guest never sees them. 32 to 63 are calls: the
+// guest made them, and a replay compares them. 64 to 95 are deliveries: something resolved, and the guest
+// takes them in journal order. 96 to 127 are ends. Numbers are never reused.
+type Kind uint8
+
+// Records.
+const (
+	KindInvalid        Kind = 0
+	KindStarted        Kind = 1 // entry 0: Name workflow, Data input, Options JSON of Started
+	KindActivated      Kind = 2 // the first activation began: its time is started_at
+	KindAttemptStarted Kind = 3 // Handle, Attempt: recorded before an attempt that must not be forgotten
+	KindAttemptFailed  Kind = 4 // Handle, Attempt, Data error JSON, StartUnixMs, DueUnixMs of the next attempt
+	KindRetried        Kind = 5 // Options {"from": seq}: entries from there to here are void
+	KindMigrated       Kind = 6 // Target: the new module's digest
+	KindSignalAccepted Kind = 7 // Name, Data, Options idempotency key: kept until a wait takes it
+	KindCancelAsked    Kind = 8 // a cooperative cancel was accepted
+	KindPaused         Kind = 9
+	KindUnpaused       Kind = 10
+)
+
+// Calls.
+const (
+	KindSleep        Kind = 32 // Handle, Name, DueUnixMs
+	KindStep         Kind = 33 // Handle, Name, Target handler, Input, Options
+	KindBody         Kind = 34 // Handle, Name, Options: a step whose body is guest code
+	KindSignalWait   Kind = 35 // Handle, Name, DueUnixMs
+	KindChild        Kind = 36 // Handle, Name, Target workflow, Input, Options
+	KindHook         Kind = 37 // Handle, Name, Target token
+	KindSignalSend   Kind = 38 // Handle, Name, Target run, Input
+	KindWithdraw     Kind = 39 // Handle of what was cancelled, Code what cancel answered
+	KindEmit         Kind = 40 // Name topic, Input
+	KindAttribute    Kind = 41 // Name key, Input value
+	KindCancelPolicy Kind = 42 // Code the policy
+	KindMarker       Kind = 43 // Name, Code the recorded version
+	KindContinue     Kind = 44 // Input, Options
+)
+
+// Deliveries.
+const (
+	KindTimer         Kind = 64 // Handle, DueUnixMs; Skipped if it was resolved before its time
+	KindStepResult    Kind = 65 // Handle, Attempt, Data
+	KindStepFailure   Kind = 66 // Handle, Attempt, Data error JSON
+	KindSignal        Kind = 67 // Handle, Data
+	KindSignalTimeout Kind = 68 // Handle
+	KindChildResult   Kind = 69 // Handle, Data
+	KindChildFailure  Kind = 70 // Handle, Data error JSON
+	KindHookReady     Kind = 71 // Handle, Data
+	KindSignalSent    Kind = 72 // Handle
+	KindClock         Kind = 73 // DueUnixMs: the poll's own clock came due
+	KindCancel        Kind = 74 // a cooperative cancel reaches the guest
+)
+
+// Ends.
+const (
+	KindCompleted  Kind = 96 // Data result
+	KindFailed     Kind = 97 // Data error JSON
+	KindCancelled  Kind = 98
+	KindTerminated Kind = 99
+	KindContinued  Kind = 100 // this iteration ended, the next one began
+)
+
+var kindNames = map[Kind]string{
+	KindStarted: "started", KindActivated: "activated", KindAttemptStarted: "attempt_started",
+	KindAttemptFailed: "attempt_failed", KindRetried: "retried", KindMigrated: "migrated",
+	KindSignalAccepted: "signal_accepted", KindCancelAsked: "cancel_asked", KindPaused: "paused",
+	KindUnpaused: "unpaused",
+	KindSleep:    "sleep", KindStep: "step", KindBody: "body", KindSignalWait: "signal_wait", KindChild: "child",
+	KindHook: "hook", KindSignalSend: "signal_send", KindWithdraw: "withdraw", KindEmit: "emit",
+	KindAttribute: "set_attribute", KindCancelPolicy: "cancel_policy", KindMarker: "version",
+	KindContinue: "continue_as_new",
+	KindTimer:    "timer", KindStepResult: "step_result", KindStepFailure: "step_failure", KindSignal: "signal",
+	KindSignalTimeout: "signal_timeout", KindChildResult: "child_result", KindChildFailure: "child_failure",
+	KindHookReady: "hook_ready", KindSignalSent: "signal_sent", KindClock: "clock", KindCancel: "cancel",
+	KindCompleted: "completed", KindFailed: "failed", KindCancelled: "cancelled", KindTerminated: "terminated",
+	KindContinued: "continued",
+}
+
+// String gives the kind's name as the journal command shows it.
+func (k Kind) String() string {
+	if name, ok := kindNames[k]; ok {
+		return name
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// Known tells whether this release knows the kind.
+func (k Kind) Known() bool { _, ok := kindNames[k]; return ok }
+
+// Call tells whether the guest made the entry.
+func (k Kind) Call() bool { return k >= 32 && k < 64 }
+
+// Delivery tells whether the guest takes the entry.
+func (k Kind) Delivery() bool { return k >= 64 && k < 96 }
+
+// End tells whether the entry ends the iteration.
+func (k Kind) End() bool { return k >= 96 && k < 128 }
+
+// Entry is one record of a run's journal. Which fields a kind uses is said beside the kind; the others
+// are zero and take no room on disk.
+type Entry struct {
+	Seq      Seq
+	Kind     Kind
+	UnixMs   int64  // max(clock, time of the entry before)
+	Handle   int64  // calls that take one, and what resolves them
+	Consumed uint64 // calls: how many deliveries the guest had taken before it
+	Name     string
+	Target   string // handler, workflow, run, token, module
+	Input    []byte // what the call handed over
+	Options  []byte // JSON
+	// Refused is the code with which a call was refused, 0 if it was not; a refused call takes no handle
+	// and Data holds its error JSON.
+	Refused     int32
+	Code        int32 // a number of the call: policy, version, answer of cancel
+	Data        []byte
+	DueUnixMs   int64
+	HasDue      bool // DueUnixMs is set (0 and negative are legal instants)
+	Attempt     uint32
+	StartUnixMs int64 // when the attempt began
+	Skipped     bool
+}

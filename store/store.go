@@ -1,0 +1,130 @@
+// Package store says what is durable in wfhost: the records, the keys under which they are kept, their
+// encoding, and the interface that a store offers to the host. FORMAT.md, beside this file, shows the
+// bytes. The package does no I/O; pebblestore and memstore implement it, storetest is the suite that
+// every implementation passes.
+//
+// A store is divided into Partitions partitions; a run belongs to one of them by its key. Exactly one
+// owner may write to a partition at a time: Acquire gives it an epoch, and a later owner's epoch fences it.
+// The unit of change is an atomic group commit of one partition.
+package store
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+)
+
+// Errors that stores return, to be tested with errors.Is.
+var (
+	// ErrNotFound: no such run, module or workflow version.
+	ErrNotFound = errors.New("not found")
+	// ErrExists: a commit creates a run that is already there.
+	ErrExists = errors.New("run exists")
+	// ErrFenced: another owner has acquired the partition. The caller drops everything of that partition.
+	ErrFenced = errors.New("partition is owned by another host")
+	// ErrUnknown: nobody knows whether the commit is durable. The caller drops the partition, acquires it
+	// again and reads; it never repeats the commit.
+	ErrUnknown = errors.New("outcome of the commit is unknown")
+	// ErrConflict: the run's journal does not end where the commit expects it to.
+	ErrConflict = errors.New("journal does not end where the commit expects it")
+	// ErrFailed: a write or fsync failed earlier; the store accepts no more writes until it is opened again.
+	ErrFailed = errors.New("store has failed")
+	// ErrVersion: written by a newer release.
+	ErrVersion = errors.New("written by a newer version of wfhost")
+	// ErrCorrupt: bytes that no release has written: a wrong checksum, a gap, an impossible length.
+	ErrCorrupt = errors.New("corrupt record")
+	// ErrClosed: the store or partition is closed.
+	ErrClosed = errors.New("store is closed")
+)
+
+// Partitions is the number of partitions of a store, fixed at its creation: enough to spread over a few
+// dozen machines, few enough that walking over all of them is nothing.
+const Partitions = 64
+
+// MaxCommitRecords bounds the runs of one group commit, so that one batch stays below a few MiB.
+const MaxCommitRecords = 1000
+
+// A Store keeps everything durable of one installation. Its methods may be called concurrently.
+type Store interface {
+	// Acquire makes the caller the owner of a partition, under a new epoch that is durable before Acquire
+	// returns; an earlier owner's commits answer ErrFenced from then on. owner is a name for people; ttl is
+	// how long the ownership lasts without Renew, 0 means until it is fenced.
+	Acquire(ctx context.Context, p PartitionID, owner string, ttl time.Duration) (Partition, error)
+	// Submit puts a command into the inbox of a partition, from any host, durable on return. A command whose
+	// ID was submitted before changes nothing.
+	Submit(ctx context.Context, p PartitionID, cmd Command) error
+	// Modules gives the content-addressed modules and the versions of workflows.
+	Modules() ModuleStore
+	// Runs lists runs, newest id first, as they are now or were a moment ago.
+	Runs(ctx context.Context, q Query) iter.Seq2[RunState, error]
+	// State reads one run's state, as it is now or was a moment ago. ErrNotFound if there is none.
+	State(ctx context.Context, run RunKey) (RunState, error)
+	// Load reads entries of the run's given iteration, from a seq on, in order, without gaps.
+	Load(ctx context.Context, run RunKey, iteration uint32, from Seq) iter.Seq2[Entry, error]
+	// Logs reads at most limit stored log lines of a run, from an index on.
+	Logs(ctx context.Context, run RunKey, from uint64, limit int) ([]LogLine, error)
+	// Close releases everything. What was acknowledged stays. Close twice is legal.
+	Close() error
+}
+
+// A Partition is a store's part as seen by its owner. Commit may be called concurrently for different runs.
+type Partition interface {
+	// Epoch is this ownership's number, greater than that of every owner before.
+	Epoch() Epoch
+	// Commit makes all of the commits durable, or none. It returns after the fsync. ErrConflict, ErrExists
+	// and ErrFenced mean that nothing was written.
+	Commit(ctx context.Context, commits []RunCommit) error
+	// Due lists wakes in the order of their keys: those after the given key (the zero WakeKey means from
+	// the first) whose due time is at most until, at most limit of them.
+	Due(ctx context.Context, after WakeKey, untilUnixMs int64, limit int) ([]Wake, error)
+	// Commands lists at most limit commands of the inbox after a sequence number, in order.
+	Commands(ctx context.Context, after CommandSeq, limit int) ([]Command, error)
+	// Renew prolongs the ownership; ErrFenced if it is lost.
+	Renew(ctx context.Context) error
+	// Release gives the partition up.
+	Release(ctx context.Context) error
+}
+
+// A ModuleStore keeps modules by their SHA-256 and the versions of workflows, which point to them.
+type ModuleStore interface {
+	// Put stores a module's bytes, durable on return; the same bytes again change nothing but the info.
+	Put(ctx context.Context, wasm []byte, info ModuleInfo) (Digest, error)
+	// Get reads a module's bytes and checks them against the digest.
+	Get(ctx context.Context, d Digest) ([]byte, error)
+	// Info reads what was stored with a module.
+	Info(ctx context.Context, d Digest) (ModuleInfo, error)
+	// AddVersions makes the next version of each named workflow, all of them or none. Where a workflow's
+	// latest version has the same module and grants, that version is answered and nothing is added.
+	AddVersions(ctx context.Context, specs []VersionSpec) ([]Version, error)
+	// Version reads one version of a workflow; number 0 is the latest.
+	Version(ctx context.Context, ns NamespaceID, workflow string, number uint32) (Version, error)
+	// Versions lists the versions of one workflow, oldest first; the empty name lists those of all
+	// workflows, by name.
+	Versions(ctx context.Context, ns NamespaceID, workflow string) iter.Seq2[Version, error]
+}
+
+// RunCommit is the change of one run within a group commit.
+type RunCommit struct {
+	Run    RunKey
+	Create bool    // the run must not exist: ErrExists
+	Expect Seq     // number of entries of State.Iteration before this commit: ErrConflict
+	Append []Entry // their seqs begin at Expect, without gaps
+	// State replaces the run's state. Its Wake is the run's one key in the wake index, its Status decides
+	// which list index holds the run. Required.
+	State  RunState
+	Logs   []LogLine // appended at State.LogRecords - len(Logs)
+	Output []Chunk   // appended to the run's output
+	Outbox []Command // to other runs, each put into its receiver's inbox
+	Ack    []CommandSeq
+	Delete bool // removes the run with all its records
+}
+
+// Query selects runs. The zero value selects all runs of the default namespace.
+type Query struct {
+	Namespace NamespaceID
+	Workflow  string   // "" = any
+	Statuses  []Status // empty = any
+	After     string   // runs with an id below this one: the last id of the page before; "" = from the newest
+	Limit     int      // 0 = no limit
+}

@@ -1,0 +1,249 @@
+package store
+
+import (
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+)
+
+// NamespaceID is the first part of every key. 0 is the default namespace.
+type NamespaceID uint32
+
+// PartitionID is the number of a partition, below Partitions.
+type PartitionID uint16
+
+// Epoch is the number of an ownership of a partition.
+type Epoch uint64
+
+// Seq is the number of an entry within the journal of one iteration of a run, from 0, without gaps.
+type Seq uint64
+
+// CommandSeq is the number of a command within the inbox of a partition, from 1.
+type CommandSeq uint64
+
+// RunKey names a run.
+type RunKey struct {
+	Namespace NamespaceID
+	ID        string
+}
+
+// Partition gives the partition that a run belongs to: FNV-1a 64 over the namespace (4 bytes, big endian)
+// and the id, modulo Partitions.
+func (k RunKey) Partition() PartitionID {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte{byte(k.Namespace >> 24), byte(k.Namespace >> 16), byte(k.Namespace >> 8), byte(k.Namespace)})
+	_, _ = h.Write([]byte(k.ID))
+	return PartitionID(h.Sum64() % Partitions)
+}
+
+// Digest is the SHA-256 of a module or payload.
+type Digest [32]byte
+
+// String gives the digest in lower-case hexadecimal.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// ParseDigest reads what String gives.
+func ParseDigest(text string) (d Digest, err error) {
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != len(d) {
+		return d, fmt.Errorf("digest must be 64 hexadecimal digits, got %q", text)
+	}
+	copy(d[:], b)
+	return d, nil
+}
+
+// Incarnation is 128 random bits that tell two runs of one id apart.
+type Incarnation [16]byte
+
+// String gives the incarnation in lower-case hexadecimal.
+func (i Incarnation) String() string { return hex.EncodeToString(i[:]) }
+
+// Status is where a run stands.
+type Status uint8
+
+// The statuses. Zero is invalid.
+const (
+	Queued     Status = 1  // waits for an activation
+	Running    Status = 2  // an activation or an attempt of a step is going on
+	Sleeping   Status = 3  // waits for timers only
+	Waiting    Status = 4  // waits for something else; Reason says what
+	Paused     Status = 5  // an operator stopped it for the time being
+	Stuck      Status = 6  // needs a person; Reason says why
+	Completed  Status = 7  // ended with a result
+	Failed     Status = 8  // ended with an error
+	Cancelled  Status = 9  // ended by a cancel
+	Terminated Status = 10 // ended by a terminate
+)
+
+var statusNames = [...]string{
+	Queued: "queued", Running: "running", Sleeping: "sleeping", Waiting: "waiting", Paused: "paused",
+	Stuck: "stuck", Completed: "completed", Failed: "failed", Cancelled: "cancelled", Terminated: "terminated",
+}
+
+// String gives the status as CLI and API show it.
+func (s Status) String() string {
+	if s > 0 && int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return fmt.Sprintf("status(%d)", uint8(s))
+}
+
+// ParseStatus reads what String gives.
+func ParseStatus(text string) (Status, error) {
+	for s, name := range statusNames {
+		if name == text && name != "" {
+			return Status(s), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown status %q", text)
+}
+
+// Terminal tells whether the status is an end.
+func (s Status) Terminal() bool { return s >= Completed && s <= Terminated }
+
+// Attention tells whether the status needs a person.
+func (s Status) Attention() bool { return s == Paused || s == Stuck }
+
+// MarshalText gives the name.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a name.
+func (s *Status) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseStatus(string(text))
+	return err
+}
+
+// RunState is the durable state of a run: what listings show, and what the host must know of a run before
+// it reads the journal.
+type RunState struct {
+	Run         RunKey
+	Incarnation Incarnation
+	Iteration   uint32 // how often it continued as new
+	Workflow    string
+	Version     uint32
+	Module      Digest
+	Status      Status
+	Reason      string // of Waiting, Stuck
+	InputDigest Digest // of the (compacted) input, to compare a second start with
+	// Times in Unix milliseconds; 0 = not yet.
+	CreatedUnixMs int64
+	StartedUnixMs int64
+	UpdatedUnixMs int64
+	EndedUnixMs   int64
+	WakeUnixMs    int64  // the run's key in the wake index; NoWake = none
+	Length        Seq    // entries of this iteration
+	JournalBytes  int64  // their encoded size
+	LogLines      uint64 // lines that workflow code has logged: those below this number are silent on replay
+	LogRecords    uint64 // stored log lines, those of bodies and step instances included
+	Suspension    Suspension
+	Faults        uint32 // host faults in a row
+}
+
+// NoWake is the value of RunState.WakeUnixMs of a run that nothing in the wake index will wake.
+const NoWake int64 = -1
+
+// Suspension is where the guest stood when the run was last suspended.
+type Suspension struct {
+	Seq           Seq     // entries that the guest had been given; a body's copy replays exactly these
+	Poll          bool    // it waits in poll_oneoff, not in await
+	Events        bool    // that poll includes the events descriptor
+	Awaited       []int64 // handles of the await; empty with Poll false = any handle
+	PollDue       bool    // the poll has a clock
+	PollDueUnixMs int64   // its deadline
+}
+
+// ModuleInfo is what is known of a module from its inspection.
+type ModuleInfo struct {
+	Size            int64
+	StoredUnixMs    int64
+	DescriptionJSON []byte // what workflow_describe said; empty if it has none
+}
+
+// VersionSpec asks for a version of a workflow.
+type VersionSpec struct {
+	Namespace     NamespaceID
+	Workflow      string
+	Module        Digest
+	Grants        Grants
+	CreatedUnixMs int64
+}
+
+// Grants is what a version may do beyond computing and sleeping.
+type Grants struct {
+	Steps     []string // host handlers without their prefix, or "*" for all; sorted
+	HTTPHosts []string // host patterns for egress; sorted
+	Trusted   bool     // runs without the CPU check
+}
+
+// Version is one version of a workflow.
+type Version struct {
+	Namespace     NamespaceID
+	Workflow      string
+	Number        uint32 // from 1
+	Module        Digest
+	Grants        Grants
+	CreatedUnixMs int64
+}
+
+// Wake is one key of the wake index.
+type Wake struct {
+	Key       WakeKey
+	DueUnixMs int64 // the true deadline, which Key.UnixMs never precedes
+}
+
+// WakeKey orders the wake index of one partition: by time, then by run.
+type WakeKey struct {
+	UnixMs int64
+	Run    RunKey
+}
+
+// LogLine is one stored line of a run's log.
+type LogLine struct {
+	Index   uint64 // from 0, gapless per run
+	UnixMs  int64
+	Level   int8   // as in abi.LogDebug …
+	Step    string // "" = workflow code, else the step whose body or instance logged
+	Attempt uint32
+	Text    string
+}
+
+// Chunk is a piece of a run's output.
+type Chunk struct {
+	Index  uint64
+	UnixMs int64
+	Topic  string
+	Data   []byte
+}
+
+// CommandID makes a repeated command recognizable: the sender's incarnation, iteration and seq.
+type CommandID struct {
+	Incarnation Incarnation
+	Iteration   uint32
+	Seq         Seq
+}
+
+// Command is a message from one run, or from the host, to a run.
+type Command struct {
+	Seq           CommandSeq // given by the inbox
+	ID            CommandID
+	Kind          CommandKind
+	To            RunKey
+	ToIncarnation Incarnation // zero = whichever is there
+	From          RunKey
+	Name          string
+	Data          []byte
+}
+
+// CommandKind says what a command asks of its receiver.
+type CommandKind uint8
+
+// The kinds of commands. Zero is invalid.
+const (
+	CommandChildStart  CommandKind = 1
+	CommandChildEnd    CommandKind = 2
+	CommandCancel      CommandKind = 3
+	CommandSignal      CommandKind = 4
+	CommandHookClaim   CommandKind = 5
+	CommandHookResolve CommandKind = 6
+	CommandSchedule    CommandKind = 7
+)
