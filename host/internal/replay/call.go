@@ -1,0 +1,309 @@
+package replay
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// call matches a call with the journal, or appends it. check says, of a live call only, whether it is refused;
+// a refusal is an entry too. The answer is the handle (0 for calls without one), or a negated code.
+func (m *Machine) call(e store.Entry, check func(*store.Entry) error) (int64, error) {
+	if m.inBody {
+		return m.refuse(notHere), nil
+	}
+	e.Name, e.Target = clean(e.Name), clean(e.Target)
+	e.Consumed = m.consumed
+	if want := m.nextCall(); want != nil {
+		if err := m.compare(want, &e); err != nil {
+			return 0, err
+		}
+		m.callPos++
+		return m.made(want)
+	}
+	if m.cfg.Mode == Check {
+		return 0, ErrSuspend
+	}
+	if m.cfg.Mode == Body {
+		return 0, &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a suspension", Got: describe(&e)}
+	}
+	if err := m.admit(&e, check); err != nil {
+		refusal := asError(err)
+		e = store.Entry{Kind: e.Kind, Name: e.Name, Target: e.Target, Consumed: e.Consumed,
+			Refused: int32(refusal.Code)}
+		e.Data, _ = json.Marshal(refusal) // strings and numbers always encode
+	} else if opens(e.Kind) {
+		e.Handle = int64(len(m.handles)) + 1
+	}
+	done, err := m.cfg.Tail.Append(e)
+	if err != nil {
+		return 0, err
+	}
+	m.refresh()
+	m.callPos = int(done.Seq) + 1
+	return m.made(&done)
+}
+
+var notHere = abi.Errorf(abi.NotHere, "this call belongs to the workflow, a step's body cannot make it")
+
+func (m *Machine) admit(e *store.Entry, check func(*store.Entry) error) error {
+	if err := m.cfg.Tail.CallRoom(); err != nil {
+		return err
+	}
+	if err := check(e); err != nil {
+		return err
+	}
+	if !opens(e.Kind) {
+		return nil
+	}
+	if m.names[e.Name] {
+		return abi.Errorf(abi.DuplicateName, "the name %q is used twice in this run; make it unique, for example with "+
+			"an index: %q", e.Name, e.Name+"-2")
+	}
+	if n := m.unresolved(); n >= abi.MaxUnresolvedHandles {
+		return abi.Errorf(abi.Limit, "the run waits for %d handles, the limit is %d", n, abi.MaxUnresolvedHandles)
+	}
+	return nil
+}
+
+func (m *Machine) unresolved() int {
+	if len(m.handles) < abi.MaxUnresolvedHandles {
+		return 0
+	}
+	n := 0
+	for i := range m.handles {
+		if !m.handles[i].seen && !m.handles[i].withdrawn {
+			n++
+		}
+	}
+	return n
+}
+
+// made takes a call that stands in the journal into the guest's state and gives its answer.
+func (m *Machine) made(e *store.Entry) (int64, error) {
+	m.position = max(m.position, e.Seq)
+	if e.Refused != 0 {
+		m.last = e.Data
+		return abi.Code(e.Refused).Neg(), nil
+	}
+	if !opens(e.Kind) {
+		m.last = nil
+		return 0, nil
+	}
+	m.handles = append(m.handles, handle{kind: e.Kind, name: e.Name})
+	m.names[e.Name] = true
+	m.last = nil
+	return e.Handle, nil
+}
+
+// clean makes text that a guest handed over fit for a journal: valid UTF-8 of a bounded length. What had to be
+// changed is refused, so this only shapes what the refusal records.
+func clean(text string) string {
+	if len(text) > abi.MaxNameBytes {
+		text = text[:abi.MaxNameBytes]
+	}
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "�")
+	}
+	return text
+}
+
+// Sleep starts a sleep of a number of milliseconds.
+func (m *Machine) Sleep(name string, ms int64) (int64, error) {
+	return m.sleep(name, func() (int64, error) { return abi.AddMs(m.nowMs, ms) })
+}
+
+// SleepUntil starts a sleep until an instant.
+func (m *Machine) SleepUntil(name string, unixMs int64) (int64, error) {
+	return m.sleep(name, func() (int64, error) { return unixMs, abi.CheckUnixMs(unixMs) })
+}
+
+// SleepText starts a sleep by duration text or instant.
+func (m *Machine) SleepText(name, text string) (int64, error) {
+	return m.sleep(name, func() (int64, error) { return abi.ParseSleepText(text, m.nowMs) })
+}
+
+func (m *Machine) sleep(name string, due func() (int64, error)) (int64, error) {
+	return m.call(store.Entry{Kind: store.KindSleep, Name: name}, func(e *store.Entry) (err error) {
+		if err = abi.CheckName("sleep name", name); err != nil {
+			return err
+		}
+		e.DueUnixMs, err = due()
+		e.HasDue = true
+		return err
+	})
+}
+
+// Step starts a step that a handler performs.
+func (m *Machine) Step(name, handler string, input, options []byte) (int64, error) {
+	e := store.Entry{Kind: store.KindStep, Name: name, Target: handler, Input: input, Options: options}
+	return m.call(e, func(*store.Entry) error {
+		if err := abi.CheckName("step name", name); err != nil {
+			return err
+		}
+		if err := abi.CheckHandler(handler); err != nil {
+			return err
+		}
+		if len(input) > abi.MaxPayloadBytes {
+			return tooLarge("input of step", name, len(input))
+		}
+		if _, err := abi.ParseStepOptions(options); err != nil {
+			return err
+		}
+		return m.cfg.HandlerError(handler)
+	})
+}
+
+func tooLarge(what, name string, n int) error {
+	return abi.Errorf(abi.TooLarge, "%s %q has %d bytes, the limit is %d", what, name, n, abi.MaxPayloadBytes)
+}
+
+// StepBegin starts a step whose body is guest code. In the copy that was made to execute this body it answers
+// RUN_BODY by 0, unless the module is told at its suspension point.
+func (m *Machine) StepBegin(name string, options []byte) (int64, error) {
+	h, err := m.call(store.Entry{Kind: store.KindBody, Name: name, Options: options}, func(*store.Entry) error {
+		if err := abi.CheckName("step name", name); err != nil {
+			return err
+		}
+		_, err := abi.ParseStepOptions(options)
+		return err
+	})
+	if err == nil && h > 0 && m.cfg.Mode == Body && h == m.cfg.Handle && !m.cfg.BodiesEvent {
+		m.enterBody()
+		return 0, nil
+	}
+	return h, err
+}
+
+func (m *Machine) enterBody() {
+	m.bodyMonoNs = m.MonoNs()
+	m.inBody = true
+}
+
+// StepEnd ends a body. ok is 0 for success. It answers an error in every case.
+func (m *Machine) StepEnd(ok int32, b []byte) error {
+	if !m.inBody || m.cfg.Mode != Body {
+		return &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a body in which step_end may be called", Got: "step_end"}
+	}
+	m.outcome.BodyEnded, m.outcome.BodyOK, m.outcome.Body = true, ok == 0, b
+	return ErrBodyEnd
+}
+
+// NotYet refuses a call that this host does not offer; the refusal is an entry, so that a host that offers it
+// later replays this history as it was.
+func (m *Machine) NotYet(kind store.Kind, function, name string) (int64, error) {
+	return m.call(store.Entry{Kind: kind, Name: name}, func(*store.Entry) error {
+		return abi.Errorf(abi.Denied, "%s is not yet offered by this host", function)
+	})
+}
+
+// RefuseWithoutEntry refuses a call that never makes an entry.
+func (m *Machine) RefuseWithoutEntry(err error) int64 { return m.refuse(err) }
+
+// Complete sets the result.
+func (m *Machine) Complete(b []byte) int64 {
+	if m.inBody && m.cfg.Mode != StepFn {
+		return m.refuse(notHere)
+	}
+	if len(b) > abi.MaxPayloadBytes {
+		return m.refuse(abi.Errorf(abi.TooLarge, "the result has %d bytes, the limit is %d", len(b), abi.MaxPayloadBytes))
+	}
+	m.outcome.Result, m.outcome.Completed, m.last = b, true, nil
+	return 0
+}
+
+// Fail sets the error.
+func (m *Machine) Fail(b []byte) int64 {
+	if m.inBody && m.cfg.Mode != StepFn {
+		return m.refuse(notHere)
+	}
+	if len(b) > abi.MaxPayloadBytes {
+		return m.refuse(abi.Errorf(abi.TooLarge, "the error has %d bytes, the limit is %d", len(b), abi.MaxPayloadBytes))
+	}
+	m.outcome.Failure, m.outcome.Failed, m.last = b, true, nil
+	return 0
+}
+
+// Cancel withdraws a handle: 0 withdrawn, 1 the guest has been told already, 2 an attempt has begun and the
+// handle resolves by its outcome.
+func (m *Machine) Cancel(id int64) (int64, error) {
+	if m.inBody {
+		return m.refuse(notHere), nil
+	}
+	h := m.handle(id)
+	if h == nil {
+		return m.refuse(m.unknownHandle(id)), nil
+	}
+	e := store.Entry{Kind: store.KindWithdraw, Handle: id, Consumed: m.consumed}
+	var done store.Entry
+	if want := m.nextCall(); want != nil {
+		if err := m.compare(want, &e); err != nil {
+			return 0, err
+		}
+		m.callPos++
+		done = *want
+	} else {
+		if m.cfg.Mode == Check {
+			return 0, ErrSuspend
+		}
+		if h.seen || h.withdrawn {
+			e.Code = journal.WithdrawTold
+		}
+		var err error
+		if done, err = m.cfg.Tail.Append(e); err != nil {
+			return 0, err
+		}
+		m.refresh()
+		m.callPos = int(done.Seq) + 1
+	}
+	m.position = max(m.position, done.Seq)
+	if done.Code == journal.WithdrawDone {
+		h.withdrawn = true
+	}
+	m.last = nil
+	return int64(done.Code), nil
+}
+
+func (m *Machine) handle(id int64) *handle {
+	if id < 1 || id > int64(len(m.handles)) {
+		return nil
+	}
+	return &m.handles[id-1]
+}
+
+func (m *Machine) unknownHandle(id int64) error {
+	return abi.Errorf(abi.UnknownHandle, "there is no handle %d, the run has made %d", id, len(m.handles))
+}
+
+// Result gives the outcome of a handle, as far as the guest has been told.
+func (m *Machine) Result(id int64) ([]byte, int64) {
+	if m.inBody {
+		return nil, m.refuse(notHere)
+	}
+	h := m.handle(id)
+	switch {
+	case h == nil:
+		return nil, m.refuse(m.unknownHandle(id))
+	case h.seen:
+	case h.withdrawn:
+		return nil, m.refuse(&abi.Error{Code: abi.Cancelled, Name: h.name, Message: "this handle was withdrawn"})
+	default:
+		return nil, m.refuse(&abi.Error{Code: abi.Pending, Name: h.name, Message: "the outcome has not been handed over yet"})
+	}
+	switch e := &m.entries[h.delivery]; e.Kind {
+	case store.KindStepFailure:
+		m.last = e.Data
+		return nil, abi.StepFailed.Neg()
+	case store.KindSignalTimeout:
+		return nil, m.refuse(&abi.Error{Code: abi.Timeout, Name: h.name, Message: "no signal came in time"})
+	case store.KindChildFailure:
+		m.last = e.Data
+		return nil, abi.ChildFailed.Neg()
+	default:
+		return m.answer(e.Data)
+	}
+}

@@ -1,0 +1,278 @@
+// Package replay answers the calls of a guest from the journal of its run. It is pure: no I/O, clock, goroutine
+// or lock of its own. Replay and live are the same code: a call for which the journal holds an entry is
+// compared with it and answered by it; the first call beyond the end is appended, and from there the guest is
+// live.
+//
+// Two cursors walk the journal. Calls are matched in order, each with its kind, name and target, and with the
+// number of deliveries that the guest had taken before it. Deliveries are handed over in journal order, by
+// Await and Poll, when the guest asks for them. Nothing that a guest sees depends on anything else.
+package replay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// ErrSuspend says that the guest waits for something that the journal does not hold yet. The call may be
+// repeated when the journal has grown, or the instance is given up.
+var ErrSuspend = errors.New("suspend")
+
+// ErrBodyEnd says that step_end was called: the activation of the body is over.
+var ErrBodyEnd = errors.New("body ended")
+
+// ErrBodyWait says that a body polls: its caller really waits, then repeats the call.
+var ErrBodyWait = errors.New("body waits")
+
+// A Tail is the journal of a run as an activation sees it.
+type Tail interface {
+	// Entries gives all entries so far. It grows while the activation goes on, since deliveries arrive.
+	Entries() []store.Entry
+	// Append appends a call and gives it back as it was appended. Of a withdraw, the tail decides whether the
+	// step's attempt has begun, and fills in the Code. An error means that the activation is over.
+	Append(e store.Entry) (store.Entry, error)
+	// CallRoom says whether the journal has room for another call.
+	CallRoom() error
+}
+
+// Mode says what an activation is for.
+type Mode uint8
+
+// The modes of an activation.
+const (
+	Live   Mode = iota // goes on where the journal ends
+	Body               // replays up to Config.Until, then executes one body
+	StepFn             // runs a step function in a fresh instance, without a journal
+	Check              // replays only: the first live call ends it with ErrSuspend
+)
+
+// Config is what a Machine is made from.
+type Config struct {
+	Mode    Mode
+	Started journal.Started
+	Input   []byte
+	// StartedUnixMs is started_at.
+	StartedUnixMs int64
+	Tail          Tail
+	Until         store.Seq // Body: how many entries the guest had been given at its last suspension
+	Handle        int64     // Body: the step whose body is executed
+	BodiesEvent   bool      // the module is told RUN_BODY at its suspension point
+	Step          *StepInfo // Body and StepFn: what info tells of the attempt
+	// HandlerError says whether a step may name this handler: nil, or an *abi.Error of UnknownHandler or Denied.
+	HandlerError func(handler string) error
+	// RealTime gives the wall clock in nanoseconds and the nanoseconds since the body began. Body, StepFn.
+	RealTime func() (wallNs, elapsedNs int64)
+	// RealRandom fills a body's random bytes.
+	RealRandom func(p []byte)
+	Strict     bool // a changed input is a mismatch even where the outcome is known
+}
+
+// Machine answers the calls of one activation. It is used by one goroutine at a time.
+type Machine struct {
+	cfg     Config
+	entries []store.Entry
+	rng     *rand.ChaCha8
+
+	callPos   int // every call entry before it has been matched
+	delPos    int // no delivery before it can be taken any more
+	consumed  uint64
+	taken     map[int]bool // deliveries without a handle that were taken
+	resolved  map[int64]bool
+	handles   []handle
+	names     map[string]bool
+	nowMs     int64
+	skippedMs int64
+	tickNs    int64 // by which clock-only polls moved the monotonic clock
+	events    []int64
+	dumped    bool
+	position  store.Seq
+
+	inBody     bool
+	bodyMonoNs int64
+	suspension store.Suspension
+	last       []byte
+	outcome    Outcome
+	Warnings   []string
+}
+
+type handle struct {
+	kind      store.Kind
+	name      string
+	seen      bool // the guest has been told the outcome
+	withdrawn bool
+	delivery  int // index of its delivery, once seen
+}
+
+// Outcome is what the guest handed over by complete, fail and step_end.
+type Outcome struct {
+	Result    []byte
+	Completed bool
+	Failure   []byte // error JSON
+	Failed    bool
+	BodyOK    bool
+	Body      []byte
+	BodyEnded bool
+}
+
+// StepInfo is what info tells of the attempt, in bodies and step instances.
+type StepInfo struct {
+	Name           string          `json:"name"`
+	Attempt        uint32          `json:"attempt"`
+	Attempts       int             `json:"attempts"`
+	IdempotencyKey string          `json:"idempotency_key"`
+	DeadlineMs     int64           `json:"deadline_ms"` // Unix milliseconds at which the attempt times out
+	LastError      json.RawMessage `json:"last_error,omitempty"`
+}
+
+// New makes a Machine at the beginning of the journal.
+func New(cfg Config) *Machine {
+	m := &Machine{cfg: cfg, names: map[string]bool{}, taken: map[int]bool{}, resolved: map[int64]bool{},
+		nowMs: cfg.StartedUnixMs, rng: seeded(cfg.Started.Seed, cfg.Started.Iteration)}
+	if cfg.Mode == StepFn {
+		m.inBody = true
+		return m
+	}
+	m.refresh()
+	for i := range m.entries {
+		if e := &m.entries[i]; e.Kind.Delivery() && e.Handle != 0 {
+			m.resolved[e.Handle] = true
+		}
+	}
+	return m
+}
+
+// seeded gives the run's random source: ChaCha8 (math/rand/v2, the generator of https://c2sp.org/chacha8rand)
+// keyed by SHA-256 of the run's seed and the iteration (4 bytes, little endian).
+func seeded(seed []byte, iteration uint32) *rand.ChaCha8 {
+	return rand.NewChaCha8(sha256.Sum256(binary.LittleEndian.AppendUint32(seed[:len(seed):len(seed)], iteration)))
+}
+
+// refresh takes what the journal has gained since.
+func (m *Machine) refresh() {
+	m.entries = m.cfg.Tail.Entries()
+	if m.cfg.Mode == Body {
+		m.entries = m.entries[:min(int(m.cfg.Until), len(m.entries))]
+	}
+}
+
+// InBody tells whether a body, or a step function, is executed.
+func (m *Machine) InBody() bool { return m.inBody }
+
+// Outcome gives what the guest handed over so far.
+func (m *Machine) Outcome() Outcome { return m.outcome }
+
+// Suspension gives where the guest waits, after ErrSuspend.
+func (m *Machine) Suspension() store.Suspension { return m.suspension }
+
+// Consumed gives the number of deliveries that the guest has taken.
+func (m *Machine) Consumed() uint64 { return m.consumed }
+
+// Input gives the run's or the step's input.
+func (m *Machine) Input() []byte { return m.cfg.Input }
+
+// Now gives the guest's clock in Unix milliseconds.
+func (m *Machine) Now() int64 {
+	if m.inBody {
+		wall, _ := m.cfg.RealTime()
+		return wall / 1e6
+	}
+	return m.nowMs
+}
+
+// WallNs gives the realtime clock of WASI in nanoseconds.
+func (m *Machine) WallNs() int64 {
+	if m.inBody {
+		wall, _ := m.cfg.RealTime()
+		return wall
+	}
+	return m.nowMs * 1e6
+}
+
+// monoBaseNs is the monotonic clock at started_at: a monotonic zero kills Go's run-time.
+const monoBaseNs = 1e9
+
+// MonoNs gives the monotonic clock of WASI in nanoseconds: virtual, and in a body the virtual one plus the real
+// time that passed since the body began, so that no timer of the workflow fires inside of a body by surprise.
+func (m *Machine) MonoNs() int64 {
+	if m.inBody {
+		_, elapsed := m.cfg.RealTime()
+		return max(m.bodyMonoNs, monoBaseNs) + elapsed
+	}
+	return monoBaseNs + (m.nowMs-m.cfg.StartedUnixMs+m.skippedMs)*1e6 + m.tickNs
+}
+
+// Random fills p: the same bytes on each replay, real random in bodies.
+func (m *Machine) Random(p []byte) {
+	if m.inBody {
+		m.cfg.RealRandom(p)
+		return
+	}
+	_, _ = m.rng.Read(p) // never fails
+}
+
+type info struct {
+	journalInfo
+	Step *StepInfo `json:"step,omitempty"`
+}
+
+type journalInfo struct {
+	RunID           string `json:"run_id"`
+	Workflow        string `json:"workflow"`
+	Version         uint32 `json:"version"`
+	Module          string `json:"module"`
+	StartedAt       int64  `json:"started_at"`
+	Iteration       uint32 `json:"iteration"`
+	RunAttempt      int    `json:"run_attempt"`
+	Position        uint64 `json:"position"`
+	SuggestContinue bool   `json:"suggest_continue"`
+}
+
+// Info gives the JSON of info. Nothing in it comes from outside the journal.
+func (m *Machine) Info() []byte {
+	s := m.cfg.Started
+	i := info{journalInfo: journalInfo{RunID: s.RunID, Workflow: s.Workflow, Version: s.Version, Module: s.Module,
+		StartedAt: m.cfg.StartedUnixMs, Iteration: s.Iteration, RunAttempt: s.RunAttempt,
+		Position: uint64(m.position) + 1, SuggestContinue: m.position >= abi.SuggestContinueEntries}}
+	if m.inBody {
+		i.Step = m.cfg.Step
+	}
+	b, err := json.Marshal(i)
+	if err != nil {
+		panic(err) // only strings and numbers, and last_error is JSON that the host made
+	}
+	return b
+}
+
+// Last gives the bytes of the newest answer: the result of a call that answered 0 or more, else the error JSON.
+func (m *Machine) Last() []byte { return m.last }
+
+// answer keeps bytes for Last and gives their length.
+func (m *Machine) answer(b []byte) ([]byte, int64) {
+	m.last = b
+	return b, int64(len(b))
+}
+
+// refuse keeps the error for Last and gives its negated code.
+func (m *Machine) refuse(err error) int64 {
+	e := asError(err)
+	m.last, _ = json.Marshal(e)
+	return e.Code.Neg()
+}
+
+func asError(err error) *abi.Error {
+	var e *abi.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return abi.Errorf(abi.InvalidArgument, "%v", err)
+}
+
+// ErrStopped is the reason of an activation that its owner dropped.
+var ErrStopped = context.Canceled

@@ -1,0 +1,93 @@
+package replay
+
+import (
+	"fmt"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// Mismatch says that the guest did something else than its journal records. The run is stuck and its journal
+// is untouched.
+type Mismatch struct {
+	Seq  store.Seq // of the entry that was expected, or the length of the journal
+	Want string    // what the journal records
+	Got  string    // what the guest did
+}
+
+// Error names both sides.
+func (e *Mismatch) Error() string {
+	return fmt.Sprintf("replay differs from the journal at entry %d: the journal has %s, the workflow did %s",
+		e.Seq, e.Want, e.Got)
+}
+
+func describe(e *store.Entry) string {
+	text := e.Kind.String()
+	if e.Name != "" {
+		text += fmt.Sprintf(" %q", e.Name)
+	}
+	if e.Target != "" {
+		text += fmt.Sprintf(" by %q", e.Target)
+	}
+	if e.Kind == store.KindWithdraw {
+		text += fmt.Sprintf(" of handle %d", e.Handle)
+	}
+	return text
+}
+
+// compare says whether the guest's call is the one that the journal records.
+func (m *Machine) compare(want, got *store.Entry) error {
+	differ := func(w, g string) error { return &Mismatch{Seq: want.Seq, Want: w, Got: g} }
+	switch {
+	case want.Kind != got.Kind || want.Name != got.Name || want.Target != got.Target:
+		return differ(describe(want), describe(got))
+	case want.Kind == store.KindWithdraw && want.Handle != got.Handle:
+		return differ(describe(want), describe(got))
+	case want.Consumed != got.Consumed:
+		return differ(fmt.Sprintf("%s after %d deliveries", describe(want), want.Consumed),
+			fmt.Sprintf("it after %d", got.Consumed))
+	}
+	if want.Refused == 0 && opens(want.Kind) && want.Handle != int64(len(m.handles))+1 {
+		return differ(fmt.Sprintf("%s as handle %d", describe(want), want.Handle),
+			fmt.Sprintf("it as handle %d", len(m.handles)+1))
+	}
+	if want.Refused == 0 && string(want.Input) != string(got.Input) {
+		if m.cfg.Strict || !m.resolved[want.Handle] {
+			return differ(fmt.Sprintf("%s with an input of %d bytes", describe(want), len(want.Input)),
+				fmt.Sprintf("it with another input of %d bytes", len(got.Input)))
+		}
+		m.Warnings = append(m.Warnings, fmt.Sprintf("entry %d: the input of %s has changed", want.Seq, describe(want)))
+	}
+	return nil
+}
+
+func opens(k store.Kind) bool {
+	switch k {
+	case store.KindSleep, store.KindStep, store.KindBody, store.KindSignalWait, store.KindChild, store.KindHook,
+		store.KindSignalSend:
+		return true
+	}
+	return false
+}
+
+// nextCall gives the next unmatched call entry, nil at the end of the journal.
+func (m *Machine) nextCall() *store.Entry {
+	for m.callPos < len(m.entries) && !m.entries[m.callPos].Kind.Call() {
+		m.callPos++
+	}
+	if m.callPos < len(m.entries) {
+		return &m.entries[m.callPos]
+	}
+	return nil
+}
+
+// LeftOver says, when the guest has returned, whether the journal holds calls that it did not make.
+func (m *Machine) LeftOver() error {
+	if m.cfg.Mode == StepFn {
+		return nil
+	}
+	m.refresh()
+	if e := m.nextCall(); e != nil {
+		return &Mismatch{Seq: e.Seq, Want: describe(e), Got: "its return"}
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package replay
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Await is the suspension point of a guest that waits for handles, or for any unresolved one if there are none
+// given. It answers the handle that resolved first in journal order.
+func (m *Machine) Await(ids []int64) (int64, error) {
+	if m.inBody {
+		return m.refuse(notHere), nil
+	}
+	if len(ids) > abi.MaxAwaitHandles {
+		return m.refuse(abi.Errorf(abi.InvalidArgument, "await of %d handles, the limit is %d", len(ids),
+			abi.MaxAwaitHandles)), nil
+	}
+	told, at := int64(0), 0
+	for _, id := range ids {
+		h := m.handle(id)
+		switch {
+		case h == nil:
+			return m.refuse(m.unknownHandle(id)), nil
+		case h.withdrawn && !h.seen:
+			m.last = nil
+			return id, nil
+		case h.seen && (told == 0 || h.delivery < at):
+			told, at = id, h.delivery
+		}
+	}
+	if told != 0 {
+		m.last = nil
+		return told, nil
+	}
+	if len(ids) == 0 && !slices.ContainsFunc(m.handles, func(h handle) bool { return !h.seen && !h.withdrawn }) {
+		return m.refuse(abi.Errorf(abi.UnknownHandle, "await of any handle, but none is unresolved")), nil
+	}
+	m.refresh()
+	m.suspension = store.Suspension{Seq: store.Seq(len(m.entries)), Awaited: ids}
+	if i := m.next(); i >= 0 {
+		e := m.take(i)
+		m.last = nil
+		if e.Kind == store.KindCancel {
+			return m.refuse(abi.Errorf(abi.Cancelled, "the run was asked to cancel")), nil
+		}
+		return e.Handle, nil
+	}
+	if err := m.beforeSuspend(); err != nil {
+		return 0, err
+	}
+	if m.cfg.Mode == Body && m.cfg.BodiesEvent && (len(ids) == 0 || slices.Contains(ids, m.cfg.Handle)) {
+		m.enterBody()
+		m.last = binary.LittleEndian.AppendUint64(nil, uint64(m.cfg.Handle))
+		return abi.RunBody.Neg(), nil
+	}
+	return 0, ErrSuspend
+}
+
+// beforeSuspend checks that a replay that comes to rest has made all recorded calls.
+func (m *Machine) beforeSuspend() error {
+	if e := m.nextCall(); e != nil {
+		return &Mismatch{Seq: e.Seq, Want: describe(e), Got: "a wait for something that has not happened"}
+	}
+	return nil
+}
+
+// PollRequest is a poll_oneoff, as far as it matters: whether it includes the events descriptor, and its
+// earliest clock, as nanoseconds from now on the guest's clock (zero or less: due).
+type PollRequest struct {
+	Events    bool
+	HasClock  bool
+	TimeoutNs int64
+}
+
+// PollAnswer says which subscription of a poll has an event.
+type PollAnswer uint8
+
+// The answers of Poll.
+const (
+	PollNone PollAnswer = iota
+	PollClock
+	PollEvents
+)
+
+// Poll is the suspension point of a guest that waits in poll_oneoff. ErrBodyWait asks the caller to wait for
+// the time-out in real time and to repeat the call with what is left of it.
+func (m *Machine) Poll(p PollRequest) (PollAnswer, error) {
+	switch {
+	case p.HasClock && p.TimeoutNs <= 0: // only looking: never answered with a delivery
+		return PollClock, nil
+	case p.Events && len(m.events) > 0:
+		return PollEvents, nil
+	case m.inBody:
+		return PollNone, ErrBodyWait
+	case p.HasClock && !p.Events && p.TimeoutNs <= 1e6 && m.tickNs+p.TimeoutNs <= int64(abi.MaxPollTickTime):
+		m.tickNs += p.TimeoutNs
+		return PollClock, nil
+	}
+	m.refresh()
+	m.suspension = store.Suspension{Seq: store.Seq(len(m.entries)), Poll: true, Events: p.Events}
+	if p.HasClock {
+		ms := (p.TimeoutNs + 1e6 - 1) / 1e6
+		m.suspension.PollDue, m.suspension.PollDueUnixMs = true, min(m.nowMs+ms, abi.MaxUnixMs)
+	}
+	if i := m.next(); i >= 0 {
+		return m.deliver(i)
+	}
+	if err := m.beforeSuspend(); err != nil {
+		return PollNone, err
+	}
+	if m.cfg.Mode == Body && m.cfg.BodiesEvent && p.Events {
+		m.enterBody()
+		m.events = append(m.events, abi.PackEvent(abi.EventRunBody, m.cfg.Handle))
+		return PollEvents, nil
+	}
+	return PollNone, ErrSuspend
+}
+
+func (m *Machine) deliver(i int) (PollAnswer, error) {
+	e := m.take(i)
+	switch e.Kind {
+	case store.KindClock:
+		if !m.suspension.PollDue {
+			return PollNone, &Mismatch{Seq: e.Seq, Want: "a poll with a clock", Got: "a poll without one"}
+		}
+		return PollClock, nil
+	case store.KindCancel:
+		m.events = append(m.events, abi.PackEvent(abi.EventCancel, 0))
+	default:
+		m.events = append(m.events, abi.PackEvent(abi.EventResolved, e.Handle))
+	}
+	return PollEvents, nil
+}
+
+// NextEvent takes the next event, 0 if there is none.
+func (m *Machine) NextEvent() int64 {
+	if len(m.events) == 0 {
+		return 0
+	}
+	e := m.events[0]
+	m.events = m.events[1:]
+	return e
+}
+
+// Dump asks a guest that waits for what can never come to report its stacks, once. It answers false if the
+// guest does not listen for events or has been asked before.
+func (m *Machine) Dump() bool {
+	if m.dumped || !m.suspension.Poll || !m.suspension.Events {
+		return false
+	}
+	m.dumped = true
+	m.events = append(m.events, abi.PackEvent(abi.EventDump, 0))
+	return true
+}
+
+// next gives the index of the first delivery in journal order that the waiting guest takes, or -1. It depends
+// on nothing but the journal's order and what this guest has started, taken and withdrawn.
+func (m *Machine) next() int {
+	for m.delPos < len(m.entries) && m.over(m.delPos) {
+		m.delPos++
+	}
+	s := &m.suspension
+	for i := m.delPos; i < len(m.entries); i++ {
+		e := &m.entries[i]
+		if m.over(i) {
+			continue
+		}
+		switch {
+		case e.Kind == store.KindCancel:
+			if !s.Poll || s.Events {
+				return i
+			}
+		case e.Kind == store.KindClock:
+			if s.Poll {
+				return i
+			}
+		case m.handle(e.Handle) == nil: // of a call that this guest has not made yet
+		case s.Poll && s.Events, !s.Poll && (len(s.Awaited) == 0 || slices.Contains(s.Awaited, e.Handle)):
+			return i
+		}
+	}
+	return -1
+}
+
+// over tells whether the entry is no delivery, or one that this guest can never take again.
+func (m *Machine) over(i int) bool {
+	e := &m.entries[i]
+	if !e.Kind.Delivery() {
+		return true
+	}
+	if e.Handle == 0 {
+		return m.taken[i]
+	}
+	h := m.handle(e.Handle)
+	return h != nil && (h.seen || h.withdrawn)
+}
+
+func (m *Machine) take(i int) *store.Entry {
+	e := &m.entries[i]
+	m.consumed++
+	m.position = max(m.position, e.Seq)
+	at := e.UnixMs
+	if e.Kind == store.KindClock && !e.Skipped {
+		at = e.DueUnixMs
+	}
+	m.nowMs = max(m.nowMs, at)
+	if e.Skipped && e.HasDue {
+		m.skippedMs += max(e.DueUnixMs-m.nowMs, 0)
+	}
+	if e.Handle == 0 {
+		m.taken[i] = true
+		return e
+	}
+	h := m.handle(e.Handle)
+	h.seen, h.delivery = true, i
+	return e
+}

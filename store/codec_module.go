@@ -1,0 +1,95 @@
+package store
+
+// AppendModuleInfo encodes what is known of a module.
+func AppendModuleInfo(dst []byte, x *ModuleInfo) []byte {
+	e, from := newRecord(dst)
+	e.int(1, x.Size)
+	e.int(2, x.StoredUnixMs)
+	e.bytes(3, x.DescriptionJSON)
+	return e.seal(from)
+}
+
+// DecodeModuleInfo decodes what AppendModuleInfo made.
+func DecodeModuleInfo(b []byte) (x ModuleInfo, err error) {
+	err = decode("module", b, func(f field) bool {
+		switch f.tag {
+		case 1:
+			x.Size = f.int()
+		case 2:
+			x.StoredUnixMs = f.int()
+		case 3:
+			x.DescriptionJSON = clone(f.b)
+		default:
+			return false
+		}
+		return true
+	})
+	return x, err
+}
+
+// AppendVersion encodes a version of a workflow. Lists of grants are joined by NUL, which no name holds.
+func AppendVersion(dst []byte, x *Version) []byte {
+	e, from := newRecord(dst)
+	e.uint(1, uint64(x.Namespace))
+	e.string(2, x.Workflow)
+	e.uint(3, uint64(x.Number))
+	e.bytes(4, x.Module[:])
+	e.string(5, joinList(x.Grants.Steps))
+	e.string(6, joinList(x.Grants.HTTPHosts))
+	e.bool(7, x.Grants.Trusted)
+	e.int(8, x.CreatedUnixMs)
+	return e.seal(from)
+}
+
+// DecodeVersion decodes what AppendVersion made.
+func DecodeVersion(b []byte) (x Version, err error) {
+	err = decode("version", b, func(f field) bool {
+		switch f.tag {
+		case 1:
+			x.Namespace = NamespaceID(f.num)
+		case 2:
+			x.Workflow = string(f.b)
+		case 3:
+			x.Number = small(f.num)
+		case 4:
+			copy(x.Module[:], f.b)
+		case 5:
+			x.Grants.Steps = splitList(f.b)
+		case 6:
+			x.Grants.HTTPHosts = splitList(f.b)
+		case 7:
+			x.Grants.Trusted = f.num != 0
+		case 8:
+			x.CreatedUnixMs = f.int()
+		default:
+			return false
+		}
+		return true
+	})
+	return x, err
+}
+
+func joinList(list []string) string {
+	text := ""
+	for _, item := range list {
+		text += item + "\x00"
+	}
+	return text
+}
+
+func splitList(b []byte) (list []string) {
+	from := 0
+	for i, c := range b {
+		if c == 0 {
+			list = append(list, string(b[from:i]))
+			from = i + 1
+		}
+	}
+	return list
+}
+
+// Equal tells whether two grants allow the same.
+func (g Grants) Equal(h Grants) bool {
+	return joinList(g.Steps) == joinList(h.Steps) && joinList(g.HTTPHosts) == joinList(h.HTTPHosts) &&
+		g.Trusted == h.Trusted
+}

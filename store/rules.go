@@ -1,0 +1,28 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Matches tells whether the query selects the run. Limit is not looked at.
+func (q Query) Matches(s *RunState) bool {
+	return s.Run.Namespace == q.Namespace && (q.Workflow == "" || s.Workflow == q.Workflow) &&
+		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) && (q.After == "" || s.Run.ID < q.After)
+}
+
+// Compare orders keys as the wake index does.
+func (k WakeKey) Compare(o WakeKey) int {
+	return cmp.Or(cmp.Compare(k.UnixMs, o.UnixMs), cmp.Compare(k.Run.Namespace, o.Run.Namespace),
+		cmp.Compare(k.Run.ID, o.Run.ID))
+}
+
+// Next gives the version that the spec makes after the latest one (zero if there is none), and whether it is
+// a new one: the same module with the same grants again is the same version.
+func (s VersionSpec) Next(latest Version) (Version, bool) {
+	if latest.Number != 0 && latest.Module == s.Module && latest.Grants.Equal(s.Grants) {
+		return latest, false
+	}
+	return Version{Namespace: s.Namespace, Workflow: s.Workflow, Number: latest.Number + 1, Module: s.Module,
+		Grants: s.Grants, CreatedUnixMs: s.CreatedUnixMs}, true
+}
