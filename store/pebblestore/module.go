@@ -1,0 +1,160 @@
+package pebblestore
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// Modules gives the module store.
+func (s *Store) Modules() store.ModuleStore { return modules{s} }
+
+type modules struct{ s *Store }
+
+// Put stores a module: its bytes as a blob, and what is known of it.
+func (m modules) Put(_ context.Context, wasm []byte, info store.ModuleInfo) (store.Digest, error) {
+	d := store.Digest(sha256.Sum256(wasm))
+	end, err := m.s.beginWrite()
+	if err != nil {
+		return d, err
+	}
+	defer end()
+	b := m.s.db.NewBatch()
+	defer b.Close()
+	_ = b.Set(store.GlobalKey(0, store.TableBlob, d[:]), wasm, nil)
+	_ = b.Set(store.GlobalKey(0, store.TableModule, d[:]), store.AppendModuleInfo(nil, &info), nil)
+	return d, m.s.sync(b)
+}
+
+// Get reads a module's bytes.
+func (m modules) Get(ctx context.Context, d store.Digest) ([]byte, error) {
+	if _, err := m.Info(ctx, d); err != nil {
+		return nil, err
+	}
+	end, err := m.s.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return m.s.blob(d[:])
+}
+
+// Info reads what is known of a module.
+func (m modules) Info(_ context.Context, d store.Digest) (store.ModuleInfo, error) {
+	end, err := m.s.begin()
+	if err != nil {
+		return store.ModuleInfo{}, err
+	}
+	defer end()
+	v, err := m.s.get(store.GlobalKey(0, store.TableModule, d[:]))
+	if err != nil {
+		return store.ModuleInfo{}, err
+	}
+	if v == nil {
+		return store.ModuleInfo{}, fmt.Errorf("module %s: %w", d, store.ErrNotFound)
+	}
+	return store.DecodeModuleInfo(v)
+}
+
+// AddVersions adds versions of workflows in one batch.
+func (m modules) AddVersions(ctx context.Context, specs []store.VersionSpec) ([]store.Version, error) {
+	for _, spec := range specs {
+		if _, err := m.Info(ctx, spec.Module); err != nil {
+			return nil, err
+		}
+	}
+	end, err := m.s.beginWrite()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	m.s.versions.Lock()
+	defer m.s.versions.Unlock()
+	b := m.s.db.NewBatch()
+	defer b.Close()
+	var out []store.Version
+	for _, spec := range specs {
+		latest, err := m.latest(spec.Namespace, spec.Workflow)
+		if err != nil {
+			return nil, err
+		}
+		next, added := spec.Next(latest)
+		if added {
+			key := store.VersionKey(spec.Namespace, spec.Workflow, next.Number)
+			_ = b.Set(key, store.AppendVersion(nil, &next), nil)
+		}
+		out = append(out, next)
+	}
+	if b.Empty() {
+		return out, nil
+	}
+	return out, m.s.sync(b)
+}
+
+// latest reads the latest version of a workflow, zero if there is none.
+func (m modules) latest(ns store.NamespaceID, workflow string) (v store.Version, err error) {
+	prefix := store.VersionKey(ns, workflow, 0)
+	it, err := m.s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: store.PrefixEnd(prefix)})
+	if err != nil {
+		return v, err
+	}
+	if it.Last() {
+		v, err = store.DecodeVersion(it.Value())
+	}
+	return v, firstError(err, it.Close())
+}
+
+// Version reads a version; number 0 is the latest.
+func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow string, number uint32) (store.Version, error) {
+	end, err := m.s.begin()
+	if err != nil {
+		return store.Version{}, err
+	}
+	defer end()
+	var v store.Version
+	if number == 0 {
+		v, err = m.latest(ns, workflow)
+	} else {
+		var b []byte
+		if b, err = m.s.get(store.VersionKey(ns, workflow, number)); err == nil && b != nil {
+			v, err = store.DecodeVersion(b)
+		}
+	}
+	if err == nil && v.Number == 0 {
+		err = fmt.Errorf("workflow %q version %d: %w", workflow, number, store.ErrNotFound)
+	}
+	return v, err
+}
+
+// Versions lists versions by workflow and number.
+func (m modules) Versions(_ context.Context, ns store.NamespaceID, workflow string) iter.Seq2[store.Version, error] {
+	return func(yield func(store.Version, error) bool) {
+		end, err := m.s.begin()
+		if err != nil {
+			yield(store.Version{}, err)
+			return
+		}
+		defer end()
+		prefix := store.GlobalKey(ns, store.TableWorkflow, nil)
+		if workflow != "" {
+			prefix = store.VersionKey(ns, workflow, 0)
+		}
+		stopped := false
+		err = m.s.scan(prefix, store.PrefixEnd(prefix), func(_, v []byte) (bool, error) {
+			version, err := store.DecodeVersion(v)
+			if err != nil {
+				return false, err
+			}
+			stopped = !yield(version, nil)
+			return !stopped, nil
+		})
+		if err != nil && !stopped {
+			yield(store.Version{}, err)
+		}
+	}
+}

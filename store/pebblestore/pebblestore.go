@@ -1,0 +1,281 @@
+// Package pebblestore is the store on disk, in one Pebble database. It is the only package that imports Pebble.
+//
+// A group commit is one Pebble batch, committed with an fsync of the write-ahead log; concurrent commits share
+// an fsync through Pebble's commit pipeline. When Commit returns nil, the batch is durable.
+//
+// A failed write or fsync fails the whole store: the state of the log is unknown from then on, so nothing is
+// retried, every later write answers store.ErrFailed with the cause, and the embedder is told once. Reads go on.
+// The process is never ended: Pebble's fatal errors only mark the store as failed and park the goroutine that
+// met them.
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// Options says how a store is opened. The zero value is usable.
+type Options struct {
+	// FS is the file system; nil is the disk.
+	FS vfs.FS
+	// Logger takes what Pebble has to say; nil discards it.
+	Logger *slog.Logger
+	// OnFailure is called once, from any goroutine, when the store fails; nil is legal.
+	OnFailure func(error)
+}
+
+// Store is a store on disk.
+type Store struct {
+	db    *pebble.DB
+	parts [store.Partitions]fence
+	runs  [runLocks]sync.Mutex
+
+	versions sync.Mutex // under which versions are numbered
+	inbox    sync.Mutex // under which commands are numbered
+	inboxSeq [store.Partitions]store.CommandSeq
+
+	onFailure func(error)
+	failOnce  sync.Once
+	failed    chan struct{} // closed when the store has failed
+	cause     error         // set before failed is closed
+
+	mu      sync.Mutex
+	closed  bool
+	writers sync.WaitGroup
+}
+
+// runLocks is the number of stripes of the locks under which a run's stored state is read and replaced.
+const runLocks = 256
+
+// fence holds the epoch of a partition. A commit holds it for reading until its batch is durable.
+type fence struct {
+	mu    sync.RWMutex
+	epoch store.Epoch
+}
+
+var _ store.Store = (*Store)(nil)
+
+// dirMode keeps other users of the machine out: payloads are in the files.
+const dirMode = 0o700
+
+// Open opens or creates the store in a directory. Only one process may have it open.
+func Open(dir string, opts Options) (*Store, error) {
+	s := &Store{onFailure: opts.OnFailure, failed: make(chan struct{})}
+	if opts.FS == nil {
+		opts.FS = vfs.Default
+		if err := os.MkdirAll(dir, dirMode); err != nil {
+			return nil, fmt.Errorf("create store directory: %w", err)
+		}
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	logger := &logger{s: s, log: opts.Logger}
+	listener := pebble.EventListener{
+		BackgroundError:   func(err error) { s.fail(err) },
+		DataCorruption:    func(info pebble.DataCorruptionInfo) { opts.Logger.Error("store is corrupt", "detail", info) },
+		DiskSlow:          func(info pebble.DiskSlowInfo) { opts.Logger.Warn("disk is slow", "detail", info.String()) },
+		WriteStallBegin:   func(info pebble.WriteStallBeginInfo) { opts.Logger.Warn("writes stall", "reason", info.Reason) },
+		PossibleAPIMisuse: func(info pebble.PossibleAPIMisuseInfo) { opts.Logger.Error("store misused", "detail", info) },
+		LowDiskSpace:      func(info pebble.LowDiskSpaceInfo) { opts.Logger.Warn("disk is nearly full", "detail", info) },
+	}
+	db, err := pebble.Open(dir, &pebble.Options{
+		FS: opts.FS, Logger: logger, EventListener: &listener,
+		FormatMajorVersion: pebble.FormatNewest,
+		MemTableSize:       16 << 20,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w (is another wfhost using it?)", dir, err)
+	}
+	s.db = db
+	if err := s.checkMeta(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", dir, err), db.Close())
+	}
+	return s, nil
+}
+
+var formatKey = store.GlobalKey(0, store.TableMeta, []byte("format"))
+
+// checkMeta reads the format record, or writes it into a new store: codec version u8, partitions u16be.
+func (s *Store) checkMeta() error {
+	v, err := s.get(formatKey)
+	if err != nil {
+		return err
+	}
+	if v == nil {
+		v = binary.BigEndian.AppendUint16([]byte{store.CodecVersion}, store.Partitions)
+		return s.db.Set(formatKey, v, pebble.Sync)
+	}
+	if len(v) != 3 || v[0] == 0 {
+		return fmt.Errorf("%w: format record of %d bytes", store.ErrCorrupt, len(v))
+	}
+	if v[0] > store.CodecVersion {
+		return fmt.Errorf("%w: format %d, this release knows %d", store.ErrVersion, v[0], store.CodecVersion)
+	}
+	if n := binary.BigEndian.Uint16(v[1:]); n != store.Partitions {
+		return fmt.Errorf("%w: %d partitions, this release has %d", store.ErrVersion, n, store.Partitions)
+	}
+	return nil
+}
+
+// get reads a value, nil if there is none.
+func (s *Store) get(key []byte) ([]byte, error) {
+	v, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte{}, v...)
+	return out, closer.Close()
+}
+
+// begin says whether the store may be used, and keeps it open until the answer is called.
+func (s *Store) begin() (end func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, store.ErrClosed
+	}
+	s.writers.Add(1)
+	return s.writers.Done, nil
+}
+
+// beginWrite is begin for what a failed store refuses.
+func (s *Store) beginWrite() (end func(), err error) {
+	select {
+	case <-s.failed:
+		return nil, s.failure()
+	default:
+		return s.begin()
+	}
+}
+
+func (s *Store) failure() error { return fmt.Errorf("%w: %w", store.ErrFailed, s.cause) }
+
+func (s *Store) fail(err error) {
+	s.failOnce.Do(func() {
+		s.cause = err
+		close(s.failed)
+		if s.onFailure != nil {
+			s.onFailure(s.failure())
+		}
+	})
+}
+
+// sync commits a batch durably. Pebble parks a goroutine that meets a fatal error, so the commit has one of its
+// own, and the caller is told all the same.
+func (s *Store) sync(b *pebble.Batch) error {
+	done := make(chan error, 1)
+	go func() { done <- b.Commit(pebble.Sync) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			s.fail(err)
+			return fmt.Errorf("%w: %w", store.ErrUnknown, s.failure())
+		}
+		return nil
+	case <-s.failed:
+		return fmt.Errorf("%w: %w", store.ErrUnknown, s.failure())
+	}
+}
+
+// closeTimeout bounds how long Close waits for a store that has failed, whose locks may be held for ever.
+const closeTimeout = time.Second
+
+// Close closes the store. A store that has failed is left as it is: its files are released with the process.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.writers.Wait()
+	select {
+	case <-s.failed:
+		done := make(chan error, 1)
+		go func() { done <- s.closeDB() }()
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		select {
+		case <-done: // its errors follow from the failure
+		case <-ctx.Done():
+		}
+		return s.failure()
+	default:
+		return s.closeDB()
+	}
+}
+
+// closeDB closes the database; Pebble panics when something of it is still open.
+func (s *Store) closeDB() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("close store: %v", r)
+		}
+	}()
+	return s.db.Close()
+}
+
+// Acquire gives the partition a new epoch, durable before it returns.
+func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time.Duration) (store.Partition, error) {
+	end, err := s.beginWrite()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	f := &s.parts[p]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := store.AppendPrefix(nil, 0, p, store.TableEpoch)
+	v, err := s.get(key)
+	if err != nil {
+		return nil, err
+	}
+	var epoch uint64
+	if len(v) == 8 {
+		epoch = binary.BigEndian.Uint64(v)
+	}
+	epoch++
+	b := s.db.NewBatch()
+	defer b.Close()
+	if err := b.Set(key, binary.BigEndian.AppendUint64(nil, epoch), nil); err != nil {
+		return nil, err
+	}
+	if err := s.sync(b); err != nil {
+		return nil, err
+	}
+	f.epoch = store.Epoch(epoch)
+	return &partition{s: s, id: p, epoch: f.epoch}, nil
+}
+
+// logger hands Pebble's words to slog. Fatalf must not return to its caller, and must not end the process.
+type logger struct {
+	s   *Store
+	log *slog.Logger
+}
+
+func (l *logger) Infof(format string, args ...any) { l.log.Debug(fmt.Sprintf(format, args...)) }
+
+func (l *logger) Errorf(format string, args ...any) { l.log.Error(fmt.Sprintf(format, args...)) }
+
+func (l *logger) Fatalf(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	l.log.Error("store has failed", "cause", err)
+	l.s.fail(err)
+	select {} // the locks that this goroutine holds stay locked: nothing goes on in a failed store
+}

@@ -1,0 +1,292 @@
+package pebblestore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// scan walks over the keys in [lower, upper) until visit answers false or fails.
+func (s *Store) scan(lower, upper []byte, visit func(k, v []byte) (bool, error)) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		more, err := visit(it.Key(), it.Value())
+		if err != nil || !more {
+			return firstError(err, it.Close())
+		}
+	}
+	return firstError(it.Error(), it.Close())
+}
+
+func firstError(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// State reads a run's state.
+func (s *Store) State(_ context.Context, run store.RunKey) (store.RunState, error) {
+	end, err := s.begin()
+	if err != nil {
+		return store.RunState{}, err
+	}
+	defer end()
+	st, err := s.stored(run)
+	if err != nil {
+		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, err)
+	}
+	if st == nil {
+		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, store.ErrNotFound)
+	}
+	return st.state, nil
+}
+
+// Load reads entries.
+func (s *Store) Load(_ context.Context, run store.RunKey, iteration uint32, from store.Seq) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		end, err := s.begin()
+		if err != nil {
+			yield(store.Entry{}, err)
+			return
+		}
+		defer end()
+		stopped := false
+		next := store.Seq(0)
+		err = s.chunks(run, iteration, from, func(first store.Seq, chunk []byte) (bool, error) {
+			if next != 0 && first != next {
+				return false, fmt.Errorf("%w: entries %d to %d are missing", store.ErrCorrupt, next, first)
+			}
+			next = first
+			for len(chunk) > 0 {
+				e, rest, err := s.takeItem(chunk)
+				if err != nil {
+					return false, fmt.Errorf("entry %d: %w", next, err)
+				}
+				if e.Seq != next {
+					return false, fmt.Errorf("%w: entry %d where %d belongs", store.ErrCorrupt, e.Seq, next)
+				}
+				next, chunk = next+1, rest
+				if e.Seq >= from && !yield(e, nil) {
+					stopped = true
+					return false, nil
+				}
+			}
+			return true, nil
+		})
+		if err != nil && !stopped {
+			yield(store.Entry{}, fmt.Errorf("journal of run %q: %w", run.ID, err))
+		}
+	}
+}
+
+// chunks visits the chunks that hold the entries from a seq on.
+func (s *Store) chunks(run store.RunKey, iteration uint32, from store.Seq,
+	visit func(first store.Seq, chunk []byte) (bool, error)) error {
+	lower := store.JournalKey(run, iteration, 0)
+	upper := store.PrefixEnd(lower[:len(lower)-8])
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	ok := from > 0 && it.SeekLT(store.JournalKey(run, iteration, from+1))
+	if !ok {
+		ok = it.First()
+	}
+	for ; ok; ok = it.Next() {
+		first := store.Seq(binary.BigEndian.Uint64(it.Key()[len(lower)-8:]))
+		more, err := visit(first, it.Value())
+		if err != nil || !more {
+			return firstError(err, it.Close())
+		}
+	}
+	return firstError(it.Error(), it.Close())
+}
+
+// takeItem takes an entry from the front of a chunk, with its blobs.
+func (s *Store) takeItem(chunk []byte) (e store.Entry, rest []byte, err error) {
+	flags := chunk[0]
+	n, size := binary.Uvarint(chunk[1:])
+	if size <= 0 || n > uint64(len(chunk)-1-size) {
+		return e, nil, fmt.Errorf("%w: chunk ends within an entry", store.ErrCorrupt)
+	}
+	body := chunk[1+size:]
+	if e, err = store.DecodeEntry(body[:n]); err != nil {
+		return e, nil, err
+	}
+	if flags&inputIsBlob != 0 {
+		if e.Input, err = s.blob(e.Input); err != nil {
+			return e, nil, err
+		}
+	}
+	if flags&dataIsBlob != 0 {
+		if e.Data, err = s.blob(e.Data); err != nil {
+			return e, nil, err
+		}
+	}
+	return e, body[n:], nil
+}
+
+func (s *Store) blob(digest []byte) ([]byte, error) {
+	v, err := s.get(store.GlobalKey(0, store.TableBlob, digest))
+	if err != nil {
+		return nil, err
+	}
+	if d := sha256.Sum256(v); string(d[:]) != string(digest) {
+		return nil, fmt.Errorf("%w: blob %x is missing or damaged", store.ErrCorrupt, digest)
+	}
+	return v, nil
+}
+
+// Logs reads log lines.
+func (s *Store) Logs(_ context.Context, run store.RunKey, from uint64, limit int) (lines []store.LogLine, err error) {
+	end, err := s.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	prefix := append(store.RunTableKey(run, store.TableLog), 0)
+	err = s.scan(store.IndexKey(run, store.TableLog, from), store.PrefixEnd(prefix), func(_, v []byte) (bool, error) {
+		if len(lines) >= limit {
+			return false, nil
+		}
+		line, err := store.DecodeLogLine(v)
+		lines = append(lines, line)
+		return true, err
+	})
+	return lines, err
+}
+
+// Runs lists runs by falling id: a merge over the state tables of all partitions.
+func (s *Store) Runs(_ context.Context, q store.Query) iter.Seq2[store.RunState, error] {
+	return func(yield func(store.RunState, error) bool) {
+		end, err := s.begin()
+		if err != nil {
+			yield(store.RunState{}, err)
+			return
+		}
+		defer end()
+		m, err := s.merge(q)
+		defer m.close()
+		for n := 0; err == nil && (q.Limit == 0 || n < q.Limit); {
+			v := m.next()
+			if v == nil {
+				return
+			}
+			var st *stored
+			if st, err = decodeStored(v); err == nil && q.Matches(&st.state) {
+				n++
+				if !yield(st.state, nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(store.RunState{}, err)
+		}
+	}
+}
+
+// merge walks over the runs of all partitions by falling id.
+type merge struct {
+	iters []*pebble.Iterator
+	cur   *pebble.Iterator // moves on before the next answer
+}
+
+func (s *Store) merge(q store.Query) (*merge, error) {
+	m := &merge{}
+	for p := range store.PartitionID(store.Partitions) {
+		prefix := store.AppendPrefix(nil, q.Namespace, p, store.TableState)
+		upper := store.PrefixEnd(prefix)
+		if q.After != "" {
+			upper = append(prefix[:len(prefix):len(prefix)], q.After...)
+		}
+		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
+		if err != nil {
+			return m, err
+		}
+		if it.Last() {
+			m.iters = append(m.iters, it)
+		} else if err := it.Close(); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+const statePrefix = 7 // namespace, partition, table
+
+func (m *merge) next() []byte {
+	if m.cur != nil {
+		m.cur.Prev()
+	}
+	m.cur = nil
+	for _, it := range m.iters {
+		if it.Valid() && (m.cur == nil || string(it.Key()[statePrefix:]) > string(m.cur.Key()[statePrefix:])) {
+			m.cur = it
+		}
+	}
+	if m.cur == nil {
+		return nil
+	}
+	return m.cur.Value()
+}
+
+func (m *merge) close() {
+	for _, it := range m.iters {
+		_ = it.Close() // reading errors were met by Valid
+	}
+}
+
+// Due lists wakes.
+func (p *partition) Due(_ context.Context, after store.WakeKey, until int64, limit int) (wakes []store.Wake, err error) {
+	end, err := p.s.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	prefix := store.AppendPrefix(nil, after.Run.Namespace, p.id, store.TableWake)
+	lower := prefix
+	if after != (store.WakeKey{}) {
+		lower = binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], uint64(after.UnixMs))
+		lower = append(append(lower, after.Run.ID...), 0)
+	}
+	upper := binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], uint64(max(until, 0)+1))
+	err = p.s.scan(lower, upper, func(k, v []byte) (bool, error) {
+		if len(wakes) >= limit {
+			return false, nil
+		}
+		key, err := store.ParseTimeKey(k)
+		if err == nil && len(v) != 8 {
+			err = fmt.Errorf("%w: wake of run %q", store.ErrCorrupt, key.Run.ID)
+		}
+		if err != nil {
+			return false, err
+		}
+		wakes = append(wakes, store.Wake{Key: key, DueUnixMs: int64(binary.BigEndian.Uint64(v))})
+		return true, nil
+	})
+	return wakes, err
+}
+
+// Renew says whether the ownership still holds; on one machine it does not run out.
+func (p *partition) Renew(context.Context) error {
+	release, err := p.hold()
+	if err != nil {
+		return err
+	}
+	release()
+	return nil
+}
+
+// Release gives the partition up; the next Acquire takes a new epoch in any case.
+func (p *partition) Release(context.Context) error { return nil }
