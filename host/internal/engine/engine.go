@@ -1,0 +1,114 @@
+// Package engine says what the host needs of a WebAssembly engine: compile once, make instances, call an
+// export, and stop the guest from within a host call. Implementations are in subpackages; they know the ABI's
+// shapes (pointers, lengths, WASI structures) and nothing of journals.
+package engine
+
+import (
+	"context"
+	"fmt"
+)
+
+// An Engine compiles modules. It is safe for concurrent use.
+type Engine interface {
+	// Compile prepares a module that has passed inspection. The result is kept in the engine's cache, if it
+	// has one, so that the next process does not compile again.
+	Compile(ctx context.Context, wasm []byte) (Module, error)
+	Close(ctx context.Context) error
+}
+
+// A Module is a compiled module. It is safe for concurrent use.
+type Module interface {
+	// Instantiate gives an instance whose memory is as after the start section and _initialize, which ran
+	// on a fixed clock and fixed random. The instance may be a new one or a recycled one: no guest can tell.
+	Instantiate(ctx context.Context) (Instance, error)
+	// HasExport tells whether a function of that name is exported.
+	HasExport(name string) bool
+	Close(ctx context.Context) error
+}
+
+// An Instance is one live instantiation, used by one goroutine for one activation.
+type Instance interface {
+	// Call calls an export of type () -> i32 or () -> (), whose answer counts as 0. The guest's imports are
+	// answered by h. The error is the one with which h stopped the guest, the cause of ctx's end, or a *Trap.
+	Call(ctx context.Context, export string, h Host) (int32, error)
+	// Hash gives the SHA-256 of the whole linear memory. It may be called from within a host call.
+	Hash() [32]byte
+	// Release gives the instance back. It is not used afterwards.
+	Release(ctx context.Context)
+}
+
+// Trap says that the guest broke down: it hit a trap, or exited.
+type Trap struct {
+	Message string
+	Stack   string // the Wasm stack, one frame per line; may be empty
+	Kind    string // TrapGuest, TrapExit or TrapInit
+}
+
+// Kinds of traps.
+const (
+	TrapGuest = "trap" // unreachable, out of bounds, stack overflow …
+	TrapExit  = "exit" // proc_exit with a code other than 0
+	TrapInit  = "init" // anything within the start section or _initialize
+)
+
+// Error gives the message without the stack.
+func (t *Trap) Error() string { return t.Message }
+
+// Poll is a poll_oneoff as far as it matters here.
+type Poll struct {
+	Events   bool // includes a read subscription of the events descriptor
+	HasClock bool
+	// TimeoutNs is the time from now to the earliest clock on the guest's clocks; zero or less is due.
+	TimeoutNs int64
+}
+
+// Ready says which kind of subscription of a poll has an event.
+type Ready uint8
+
+// What a poll is answered with.
+const (
+	ReadyNone Ready = iota
+	ReadyClock
+	ReadyEvents
+)
+
+// A Host answers the imports of one activation. Answers of type int64 follow the ABI: a negative number is a
+// code. An error stops the guest at once: it never returns from the call.
+type Host interface {
+	// Enter is called at the beginning of every import.
+	Enter() error
+	Input() []byte
+	Info() []byte
+	Now() int64
+	Random(p []byte)
+	Last() []byte
+	Sleep(name string, ms int64) (int64, error)
+	SleepUntil(name string, unixMs int64) (int64, error)
+	SleepText(name, text string) (int64, error)
+	Step(name, handler string, input, options []byte) (int64, error)
+	StepBegin(name string, options []byte) (int64, error)
+	StepEnd(ok int32, b []byte) error
+	Await(handles []int64) (int64, error)
+	Result(handle int64) ([]byte, int64)
+	Cancel(handle int64) (int64, error)
+	Complete(b []byte) int64
+	Fail(b []byte) int64
+	Log(level int32, text []byte) int64
+	NextEvent() int64
+	// NotYet answers a function that this host does not offer, with the name that its call carries.
+	NotYet(function, name string) (int64, error)
+
+	WallNs() int64
+	MonoNs() int64
+	Poll(p Poll) (Ready, error)
+	// Stdin reads from the input as a stream, 0 at its end.
+	Stdin(p []byte) int
+	// Output takes what the guest wrote to descriptor 1 or 2.
+	Output(fd uint32, p []byte)
+}
+
+// Exit is the error with which proc_exit stops the guest.
+type Exit struct{ Code uint32 }
+
+// Error names the exit code.
+func (e *Exit) Error() string { return fmt.Sprintf("the workflow called proc_exit(%d)", e.Code) }

@@ -1,0 +1,65 @@
+package wazero
+
+import (
+	"errors"
+
+	"github.com/wfhost/wfhost/host/internal/engine"
+)
+
+// errInit is the reason of a durable call in a start section or _initialize.
+var errInit = &engine.Trap{Kind: engine.TrapInit,
+	Message: "a workflow call in _initialize or the start section: these run once per module, not per run"}
+
+// initHost answers the imports of the start section and of _initialize: time stands still at an instant that
+// has nothing to do with any run, and random is a fixed sequence, so that memory is the same in every instance.
+type initHost struct{ random uint64 }
+
+// initWallNs is 2026-01-01T00:00:00Z, initMonoNs one second: a monotonic zero kills Go's run-time.
+const (
+	initWallNs = 1767225600 * int64(1e9)
+	initMonoNs = int64(1e9)
+)
+
+func (h *initHost) Enter() error  { return nil }
+func (h *initHost) Input() []byte { return nil }
+func (h *initHost) Info() []byte  { return []byte("{}") }
+func (h *initHost) Now() int64    { return initWallNs / 1e6 }
+func (h *initHost) Last() []byte  { return nil }
+
+// Random is SplitMix64 (Steele, Lea, Flood 2014) from zero.
+func (h *initHost) Random(p []byte) {
+	for i := range p {
+		h.random += 0x9e3779b97f4a7c15
+		z := h.random
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		p[i] = byte(z >> 56)
+	}
+}
+
+func (h *initHost) Sleep(string, int64) (int64, error)                 { return 0, errInit }
+func (h *initHost) SleepUntil(string, int64) (int64, error)            { return 0, errInit }
+func (h *initHost) SleepText(string, string) (int64, error)            { return 0, errInit }
+func (h *initHost) Step(string, string, []byte, []byte) (int64, error) { return 0, errInit }
+func (h *initHost) StepBegin(string, []byte) (int64, error)            { return 0, errInit }
+func (h *initHost) StepEnd(int32, []byte) error                        { return errInit }
+func (h *initHost) Await([]int64) (int64, error)                       { return 0, errInit }
+func (h *initHost) Result(int64) ([]byte, int64)                       { return nil, 0 }
+func (h *initHost) Cancel(int64) (int64, error)                        { return 0, errInit }
+func (h *initHost) Complete([]byte) int64                              { return 0 }
+func (h *initHost) Fail([]byte) int64                                  { return 0 }
+func (h *initHost) Log(int32, []byte) int64                            { return 0 }
+func (h *initHost) NextEvent() int64                                   { return 0 }
+func (h *initHost) NotYet(string, string) (int64, error)               { return 0, errInit }
+func (h *initHost) WallNs() int64                                      { return initWallNs }
+func (h *initHost) MonoNs() int64                                      { return initMonoNs }
+func (h *initHost) Stdin([]byte) int                                   { return 0 }
+func (h *initHost) Output(uint32, []byte)                              {}
+
+// Poll answers a clock at once: nothing can be waited for here.
+func (h *initHost) Poll(p engine.Poll) (engine.Ready, error) {
+	if !p.HasClock {
+		return engine.ReadyNone, errors.New("_initialize waits for something that cannot come")
+	}
+	return engine.ReadyClock, nil
+}

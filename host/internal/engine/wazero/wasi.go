@@ -1,0 +1,237 @@
+package wazero
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unicode/utf16"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/engine"
+)
+
+// Error numbers of WASI preview 1 (the witx type errno).
+const (
+	errnoSuccess = 0
+	errnoAgain   = 6
+	errnoBadf    = 8
+	errnoInval   = 28
+	errnoNosys   = 52
+)
+
+// File types of WASI preview 1 (the witx type filetype) and the flag of a descriptor that does not block.
+const (
+	fileCharacter = 2
+	fileSocket    = 6
+	flagNonblock  = 4
+)
+
+// Layout of subscription (48 bytes) and event (32 bytes) of WASI preview 1, little endian:
+//
+//	subscription: userdata u64 @0, type u8 @8; clock: id u32 @16, timeout u64 @24, flags u16 @40; fd u32 @16
+//	event:        userdata u64 @0, errno u16 @8, type u8 @10, nbytes u64 @16
+const (
+	subscriptionBytes = 48
+	eventBytes        = 32
+	eventClock        = 0
+	eventRead         = 1
+	clockRealtime     = 0
+	clockAbsolute     = 1
+)
+
+func (f *frame) put32(ptr, v uint32) { binary.LittleEndian.PutUint32(f.view(ptr, 4), v) }
+func (f *frame) put64(ptr uint32, v uint64) {
+	binary.LittleEndian.PutUint64(f.view(ptr, 8), v)
+}
+
+func wasiFuncs() map[string]hostFunc {
+	none := func(f *frame) uint64 { // no arguments, no environment
+		f.put32(f.u32(0), 0)
+		f.put32(f.u32(1), 0)
+		return errnoSuccess
+	}
+	ok := func(*frame) uint64 { return errnoSuccess }
+	m := map[string]hostFunc{
+		"args_get": ok, "args_sizes_get": none, "environ_get": ok, "environ_sizes_get": none, "sched_yield": ok,
+		"clock_res_get":  func(f *frame) uint64 { f.put64(f.u32(1), 1e6); return errnoSuccess },
+		"clock_time_get": clockTimeGet,
+		"random_get":     func(f *frame) uint64 { f.h.Random(f.view(f.u32(0), f.u32(1))); return errnoSuccess },
+		"fd_fdstat_get":  fdStatGet, "fd_fdstat_set_flags": ok,
+		"fd_read": fdRead, "fd_write": fdWrite, "poll_oneoff": pollOneoff,
+		"fd_close": func(f *frame) uint64 { return standard(f.u32(0)) },
+		"proc_exit": func(f *frame) uint64 {
+			f.a.halt(&engine.Exit{Code: f.u32(0)})
+			return 0
+		},
+		"proc_raise": func(f *frame) uint64 {
+			f.a.halt(&engine.Trap{Kind: engine.TrapGuest, Message: fmt.Sprintf("the workflow raised signal %d", f.u32(0))})
+			return 0
+		},
+	}
+	for name := range abi.WASIFunctions {
+		if m[name] == nil { // there are no files and no sockets
+			errno := uint64(errnoBadf)
+			if name[0] == 's' {
+				errno = errnoNosys
+			}
+			m[name] = func(*frame) uint64 { return errno }
+		}
+	}
+	return m
+}
+
+func standard(fd uint32) uint64 {
+	if fd <= abi.EventsFD {
+		return errnoSuccess
+	}
+	return errnoBadf
+}
+
+func clockTimeGet(f *frame) uint64 {
+	ns := f.h.MonoNs()
+	if f.u32(0) == clockRealtime {
+		ns = f.h.WallNs()
+	}
+	f.put64(f.u32(2), uint64(ns))
+	return errnoSuccess
+}
+
+func fdStatGet(f *frame) uint64 {
+	var b [24]byte
+	switch fd := f.u32(0); {
+	case fd < abi.EventsFD:
+		b[0] = fileCharacter
+	case fd == abi.EventsFD:
+		b[0], b[2] = fileSocket, flagNonblock
+	default:
+		return errnoBadf
+	}
+	for i := 8; i < len(b); i++ { // all rights
+		b[i] = 0xff
+	}
+	copy(f.view(f.u32(1), uint32(len(b))), b[:])
+	return errnoSuccess
+}
+
+// vectors visits the buffers of an iovec list until visit answers false.
+func (f *frame) vectors(ptr, n uint32, visit func(b []byte) bool) {
+	for i := range n {
+		v := f.view(ptr+8*i, 8)
+		if !visit(f.view(binary.LittleEndian.Uint32(v), binary.LittleEndian.Uint32(v[4:]))) {
+			return
+		}
+	}
+}
+
+func fdRead(f *frame) uint64 {
+	switch f.u32(0) {
+	case 0:
+	case abi.EventsFD:
+		return errnoAgain // it is there to be polled; next_event takes what comes
+	default:
+		return errnoBadf
+	}
+	total := 0
+	f.vectors(f.u32(1), f.u32(2), func(b []byte) bool {
+		n := f.h.Stdin(b)
+		total += n
+		return n == len(b)
+	})
+	f.put32(f.u32(3), uint32(total))
+	return errnoSuccess
+}
+
+func fdWrite(f *frame) uint64 {
+	fd := f.u32(0)
+	if fd != 1 && fd != 2 {
+		return errnoBadf
+	}
+	total := uint32(0)
+	f.vectors(f.u32(1), f.u32(2), func(b []byte) bool {
+		f.h.Output(fd, b)
+		total += uint32(len(b))
+		return true
+	})
+	f.put32(f.u32(3), total)
+	return errnoSuccess
+}
+
+// pollOneoff is where a guest waits. The answer holds one event: for the clock that comes due first, or for the
+// events descriptor.
+func pollOneoff(f *frame) uint64 {
+	in, out, n, count := f.u32(0), f.u32(1), f.u32(2), f.u32(3)
+	if n == 0 || n > abi.MaxPollSubscriptions {
+		return errnoInval
+	}
+	var p engine.Poll
+	var clockData, eventsData uint64
+	subs := f.view(in, n*subscriptionBytes)
+	for ; len(subs) > 0; subs = subs[subscriptionBytes:] {
+		data := binary.LittleEndian.Uint64(subs)
+		switch {
+		case subs[8] == eventClock:
+			ns := f.timeout(subs)
+			if !p.HasClock || ns < p.TimeoutNs {
+				p.HasClock, p.TimeoutNs, clockData = true, ns, data
+			}
+		case subs[8] == eventRead && binary.LittleEndian.Uint32(subs[16:]) == abi.EventsFD:
+			p.Events, eventsData = true, data
+		}
+	}
+	if !p.HasClock && !p.Events {
+		return errnoInval
+	}
+	ready, err := f.h.Poll(p)
+	if err != nil {
+		f.a.halt(err)
+	}
+	var ev [eventBytes]byte
+	if ready == engine.ReadyEvents {
+		binary.LittleEndian.PutUint64(ev[:], eventsData)
+		ev[10] = eventRead
+		binary.LittleEndian.PutUint64(ev[16:], 8)
+	} else {
+		binary.LittleEndian.PutUint64(ev[:], clockData)
+	}
+	copy(f.view(out, eventBytes), ev[:])
+	f.put32(count, 1)
+	return errnoSuccess
+}
+
+// timeout gives the time from now until a clock subscription is due.
+func (f *frame) timeout(sub []byte) int64 {
+	ns := binary.LittleEndian.Uint64(sub[24:])
+	at := int64(min(ns, 1<<63-1))
+	if binary.LittleEndian.Uint16(sub[40:])&clockAbsolute == 0 {
+		return at
+	}
+	if binary.LittleEndian.Uint32(sub[16:]) == clockRealtime {
+		return at - f.h.WallNs()
+	}
+	return at - f.h.MonoNs()
+}
+
+// envFuncs supplies AssemblyScript's abort.
+func envFuncs() map[string]hostFunc {
+	return map[string]hostFunc{"abort": func(f *frame) uint64 {
+		f.a.halt(&engine.Trap{Kind: engine.TrapGuest, Message: fmt.Sprintf("abort: %s (%s:%d:%d)",
+			f.utf16(f.u32(0)), f.utf16(f.u32(1)), f.u32(2), f.u32(3))})
+		return 0
+	}}
+}
+
+// maxAbortBytes bounds the message of an abort.
+const maxAbortBytes = 4096
+
+// utf16 reads an AssemblyScript string: its length in bytes stands 4 bytes before it.
+func (f *frame) utf16(ptr uint32) string {
+	if ptr < 4 {
+		return ""
+	}
+	n := min(binary.LittleEndian.Uint32(f.view(ptr-4, 4)), maxAbortBytes)
+	b := f.view(ptr, n&^1)
+	units := make([]uint16, len(b)/2)
+	for i := range units {
+		units[i] = binary.LittleEndian.Uint16(b[2*i:])
+	}
+	return string(utf16.Decode(units))
+}
