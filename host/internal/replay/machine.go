@@ -9,7 +9,6 @@
 package replay
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -124,6 +123,7 @@ type Outcome struct {
 // StepInfo is what info tells of the attempt, in bodies and step instances.
 type StepInfo struct {
 	Name           string          `json:"name"`
+	Handler        string          `json:"handler,omitempty"` // the step function; empty in bodies
 	Attempt        uint32          `json:"attempt"`
 	Attempts       int             `json:"attempts"`
 	IdempotencyKey string          `json:"idempotency_key"`
@@ -173,6 +173,9 @@ func (m *Machine) Suspension() store.Suspension { return m.suspension }
 
 // Consumed gives the number of deliveries that the guest has taken.
 func (m *Machine) Consumed() uint64 { return m.consumed }
+
+// RunID gives the id of the run.
+func (m *Machine) RunID() string { return m.cfg.Started.RunID }
 
 // Input gives the run's or the step's input.
 func (m *Machine) Input() []byte { return m.cfg.Input }
@@ -273,6 +276,3 @@ func asError(err error) *abi.Error {
 	}
 	return abi.Errorf(abi.InvalidArgument, "%v", err)
 }
-
-// ErrStopped is the reason of an activation that its owner dropped.
-var ErrStopped = context.Canceled

@@ -1,0 +1,32 @@
+// Package workflow is the SDK for workflows in Go. A workflow is an ordinary function:
+//
+//	func init() { workflow.Register("welcome", Welcome) }
+//	func main() {}
+//
+//	func Welcome(ctx context.Context, user User) (string, error) {
+//		id, err := workflow.Do(ctx, "send mail", func(s workflow.Step) (string, error) {
+//			return send(user, s.IdempotencyKey)
+//		})
+//		if err != nil {
+//			return "", err
+//		}
+//		return id, workflow.Sleep(ctx, "three days", 72*time.Hour)
+//	}
+//
+// Compile it with
+//
+//	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o welcome.wasm .
+//
+// Goroutines, channels, select, sync, errgroup, time.Sleep, time.After and context.WithTimeout are durable: Go's
+// own scheduler runs on the run's journal. There are no special types for them and nothing to avoid: the clock,
+// random numbers and the order of maps are the same on every replay.
+//
+// What reaches outside belongs into a step: Do runs a function once and records its result, Call has a handler
+// do it. The function of Do works on a copy of the workflow: it sees everything, and what it changes in memory
+// is gone when it ends; only its result comes back. Within it, workflow calls answer ErrNotHere.
+//
+// A context that is cancelled withdraws sleeps and steps that have not begun. A step that has begun is waited
+// for, so that who cleans up knows what was done.
+//
+// Built for any other platform, the package runs workflow functions on an in-memory Env, for go test.
+package workflow

@@ -1,0 +1,143 @@
+package workflow
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Errors to be tested with errors.Is.
+var (
+	ErrInvalidArgument = errors.New("invalid argument")
+	ErrDuplicateName   = errors.New("name is used twice in this run")
+	ErrInvalidDuration = errors.New("invalid duration")
+	ErrInvalidDate     = errors.New("invalid date")
+	ErrNotHere         = errors.New("this call belongs to the workflow, a step's body cannot make it")
+	ErrStepFailed      = errors.New("step failed")
+	ErrTimeout         = errors.New("timed out")
+	ErrCancelled       = errors.New("cancelled")
+	ErrTooLarge        = errors.New("too large")
+	ErrUnknownHandler  = errors.New("unknown handler")
+	ErrDenied          = errors.New("not allowed")
+	ErrLimit           = errors.New("limit reached")
+)
+
+// sentinels by the name of the code in error JSON.
+var sentinels = map[string]error{
+	"INVALID_ARGUMENT": ErrInvalidArgument, "DUPLICATE_NAME": ErrDuplicateName, "INVALID_DURATION": ErrInvalidDuration,
+	"INVALID_DATE": ErrInvalidDate, "NOT_HERE": ErrNotHere, "STEP_FAILED": ErrStepFailed, "TIMEOUT": ErrTimeout,
+	"CANCELLED": ErrCancelled, "TOO_LARGE": ErrTooLarge, "UNKNOWN_HANDLER": ErrUnknownHandler, "DENIED": ErrDenied,
+	"LIMIT": ErrLimit,
+}
+
+// StepError is a refusal, or the failure of a step. errors.Is finds the sentinel of its code.
+type StepError struct {
+	Code     string `json:"code"` // such as "STEP_FAILED"
+	Message  string `json:"message"`
+	Name     string `json:"name"`     // of the step or sleep
+	Kind     string `json:"kind"`     // error, timeout, trap, memory, unknown
+	Type     string `json:"type"`     // of the error in the code that failed
+	Attempts int    `json:"attempts"` // made
+	Details  any    `json:"details"`  // history of the attempts, stack
+}
+
+// Error names the step and says what happened.
+func (e *StepError) Error() string {
+	if e.Name == "" {
+		return e.Message
+	}
+	if e.Attempts > 0 {
+		return fmt.Sprintf("step %q failed after %d attempts: %s", e.Name, e.Attempts, e.Message)
+	}
+	return fmt.Sprintf("%q: %s", e.Name, e.Message)
+}
+
+// Is tells whether target is the sentinel of the error's code, or ErrTimeout for an attempt that timed out.
+func (e *StepError) Is(target error) bool {
+	return sentinels[e.Code] == target || e.Kind == "timeout" && target == ErrTimeout
+}
+
+// parseError reads error JSON.
+func parseError(b []byte) error {
+	e := &StepError{}
+	if err := json.Unmarshal(b, e); err != nil || e.Code == "" {
+		e.Code, e.Message = "STEP_FAILED", string(b)
+	}
+	return e
+}
+
+type fatalError struct{ error }
+
+func (e fatalError) Unwrap() error { return e.error }
+
+// Fatal marks the error of a body or step function as one that must not be tried again. Fatal(nil) is nil.
+func Fatal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fatalError{err}
+}
+
+type retryAfterError struct {
+	error
+	after time.Duration
+}
+
+func (e retryAfterError) Unwrap() error { return e.error }
+
+// RetryAfter sets the delay before the next attempt, in place of the step's own. RetryAfter(nil, d) is nil.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return retryAfterError{err, d}
+}
+
+// report is the error JSON that a body, a step function or a workflow hands over.
+type report struct {
+	Message      string `json:"message"`
+	Type         string `json:"type,omitempty"`
+	Kind         string `json:"kind,omitempty"`
+	Stack        string `json:"stack,omitempty"`
+	Retryable    *bool  `json:"retryable,omitempty"`
+	RetryAfterMs *int64 `json:"retry_after_ms,omitempty"`
+}
+
+// maxStackBytes bounds the stack of a panic in a journal.
+const maxStackBytes = 32 << 10
+
+// reportOf gives the report of an error.
+func reportOf(err error) report {
+	r := report{Message: err.Error()}
+	var after retryAfterError
+	if errors.As(err, &after) {
+		ms := after.after.Milliseconds()
+		r.RetryAfterMs = &ms
+		err = after.error
+	}
+	var fatal fatalError
+	if errors.As(err, &fatal) {
+		no := false
+		r.Retryable = &no
+		err = fatal.error
+	}
+	r.Type = strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
+	return r
+}
+
+func panicReport(v any, stack []byte) report {
+	if len(stack) > maxStackBytes {
+		stack = stack[:maxStackBytes]
+	}
+	return report{Message: fmt.Sprintf("panic: %v", v), Type: "panic", Kind: "trap", Stack: string(stack)}
+}
+
+func (r report) json() string {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return `{"message":"the error cannot be shown"}`
+	}
+	return string(b)
+}

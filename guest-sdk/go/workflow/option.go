@@ -1,0 +1,93 @@
+package workflow
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+// Option says how a step is attempted.
+type Option func(map[string]any)
+
+func text(d time.Duration) string {
+	return strconv.FormatInt((d+time.Millisecond-1).Milliseconds(), 10) + "ms"
+}
+
+// Attempts bounds all tries of a step, the first included; 0 means no bound. Default 3.
+func Attempts(n int) Option { return func(o map[string]any) { o["attempts"] = n } }
+
+// Delay is the time before the second attempt. Default 1 s.
+func Delay(d time.Duration) Option { return func(o map[string]any) { o["delay"] = text(d) } }
+
+// Growth says how the delay grows from attempt to attempt.
+type Growth string
+
+// The growths of a delay.
+const (
+	Fixed       Growth = "fixed"       // always the same
+	Linear      Growth = "linear"      // delay × failures
+	Exponential Growth = "exponential" // delay × factor^(failures-1), the default
+)
+
+// Backoff sets the growth of the delay.
+func Backoff(g Growth) Option { return func(o map[string]any) { o["backoff"] = string(g) } }
+
+// Factor is that of the exponential growth. Default 2.
+func Factor(f float64) Option { return func(o map[string]any) { o["factor"] = f } }
+
+// MaxDelay bounds one delay. Default 5 min.
+func MaxDelay(d time.Duration) Option { return func(o map[string]any) { o["max_delay"] = text(d) } }
+
+// MaxElapsed bounds the time from the call to the beginning of the last attempt. Default: no bound.
+func MaxElapsed(d time.Duration) Option { return func(o map[string]any) { o["max_elapsed"] = text(d) } }
+
+// Jitter is the share of a delay, 0 to 1, that chance may take away. Default 0.
+func Jitter(f float64) Option { return func(o map[string]any) { o["jitter"] = f } }
+
+// Timeout bounds one attempt. Default 10 min.
+func Timeout(d time.Duration) Option { return func(o map[string]any) { o["timeout"] = text(d) } }
+
+// AtMostOnce never repeats an attempt whose outcome nobody knows: after a crash or time-out the step fails with
+// the kind "unknown".
+func AtMostOnce() Option { return func(o map[string]any) { o["at_most_once"] = true } }
+
+// options gives the JSON of options, empty for the defaults.
+func options(list []Option) string {
+	if len(list) == 0 {
+		return ""
+	}
+	o := map[string]any{}
+	for _, f := range list {
+		f(o)
+	}
+	b, err := json.Marshal(o)
+	if err != nil {
+		return "{\"error\":\"options cannot be encoded\"}" // refused by the host, which names the field
+	}
+	return string(b)
+}
+
+// Codec encodes inputs and results.
+type Codec interface {
+	Marshal(v any) ([]byte, error)
+	Unmarshal(b []byte, v any) error
+}
+
+type jsonCodec struct{}
+
+func (jsonCodec) Marshal(v any) ([]byte, error)   { return json.Marshal(v) }
+func (jsonCodec) Unmarshal(b []byte, v any) error { return json.Unmarshal(b, v) }
+
+var codec Codec = jsonCodec{}
+
+// SetCodec replaces JSON for inputs and results. Call it in an init function, and never change it while runs of
+// the workflow are alive: their journals hold what the old codec wrote.
+func SetCodec(c Codec) { codec = c }
+
+// decode reads a value; no bytes are the zero value.
+func decode(b []byte, v any) error {
+	if len(b) == 0 {
+		return nil
+	}
+	return codec.Unmarshal(b, v)
+}

@@ -1,0 +1,299 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"unsafe"
+)
+
+// Kinds of events: the lower three bits of what next_event answers.
+const (
+	eventResolved = 0
+	eventRunBody  = 1
+	eventCancel   = 2
+	eventDump     = 3
+)
+
+// state is that of the one workflow, or step function, of this instance.
+type state struct {
+	events  *os.File
+	waiters map[int64]chan int
+	cancel  context.CancelCauseFunc
+	inBody  bool
+}
+
+var st state
+
+// The reader goroutine is parked on descriptor 3 before the workflow begins, so that it is part of the image with
+// which every instance starts. Go's scheduler polls when every goroutine is blocked, so the host sees one point
+// at which the workflow waits, and answers it with one event.
+func init() {
+	st = state{events: os.NewFile(3, "events"), waiters: map[int64]chan int{}}
+	go readEvents()
+	runtime.Gosched()
+}
+
+func readEvents() {
+	conn, err := st.events.SyscallConn()
+	if err != nil {
+		panic(fmt.Sprint("workflow: the events descriptor: ", err))
+	}
+	err = conn.Read(func(uintptr) bool {
+		if e := hostNextEvent(); e != 0 {
+			handle(int(e&7), e>>3)
+		}
+		return false // wait for the next one
+	})
+	panic(fmt.Sprint("workflow: the events descriptor: ", err))
+}
+
+// handle passes an event on. A waiter's channel has room for it. Unknown kinds are ignored.
+func handle(kind int, h int64) {
+	switch kind {
+	case eventResolved, eventRunBody:
+		if c := st.waiters[h]; c != nil {
+			c <- kind
+		}
+	case eventCancel:
+		if st.cancel != nil {
+			st.cancel(ErrCancelled)
+		}
+	case eventDump:
+		b := make([]byte, 2*maxStackBytes)
+		b = b[:runtime.Stack(b, true)]
+		hostFail(report{Message: "deadlock: every goroutine of the workflow waits for something that can never come",
+			Kind: "deadlock", Type: "deadlock", Stack: string(b)}.json())
+	}
+}
+
+// Whether a goroutine belongs to a body is told by its profiler label, which goroutines inherit from the one
+// that starts them.
+//
+//go:linkname setLabel runtime/pprof.runtime_setProfLabel
+func setLabel(unsafe.Pointer)
+
+//go:linkname getLabel runtime/pprof.runtime_getProfLabel
+func getLabel() unsafe.Pointer
+
+// bodyLabel has the layout of a pprof label set without labels.
+var bodyLabel struct{ list []struct{ k, v string } }
+
+// gate stands before every call that belongs to the workflow. While a body runs, goroutines of the workflow stop
+// here for ever, since their instance is thrown away with the body; those of the body get ErrNotHere.
+func gate() error {
+	if !st.inBody {
+		return nil
+	}
+	if getLabel() == unsafe.Pointer(&bodyLabel) {
+		return ErrNotHere
+	}
+	select {}
+}
+
+// runBody executes a body and ends the instance.
+func runBody(ctx context.Context, body func(Step) ([]byte, error)) {
+	st.inBody = true
+	setLabel(unsafe.Pointer(&bodyLabel))
+	var b []byte
+	err := errors.New("the body ended its goroutine")
+	defer func() {
+		if v := recover(); v != nil {
+			hostStepEnd(1, panicReport(v, debug.Stack()).json())
+		}
+		if err != nil {
+			hostStepEnd(1, reportOf(err).json())
+		}
+		hostStepEnd(0, string(b))
+	}()
+	b, err = body(readInfo(ctx).Step.step(ctx))
+}
+
+// begin says whether a call may be made.
+func begin(ctx context.Context) error {
+	if err := gate(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// wait parks the goroutine until the handle is resolved, or withdraws it when ctx ends.
+func wait(ctx context.Context, h int64, body func(Step) ([]byte, error)) ([]byte, error) {
+	if h < 0 {
+		return nil, lastError()
+	}
+	c := make(chan int, 1)
+	st.waiters[h] = c
+	select {
+	case kind := <-c:
+		if kind == eventRunBody {
+			runBody(ctx, body)
+		}
+	case <-ctx.Done():
+		if err := gate(); err != nil { // a timer of the workflow that comes due while a body runs
+			return nil, err
+		}
+		switch hostCancel(h) {
+		case 0:
+			delete(st.waiters, h)
+			return nil, context.Cause(ctx)
+		case 2: // an attempt has begun: its outcome is waited for
+			if <-c == eventRunBody {
+				runBody(ctx, body)
+			}
+		}
+	}
+	delete(st.waiters, h)
+	return result(h)
+}
+
+func result(h int64) ([]byte, error) {
+	b := make([]byte, 512)
+	n := hostResult(h, unsafe.Pointer(&b[0]), uint32(len(b)))
+	if n < 0 {
+		return nil, lastError()
+	}
+	if int(n) > len(b) {
+		return read(hostLast), nil
+	}
+	return b[:n], nil
+}
+
+func doBody(ctx context.Context, name, opts string, body func(Step) ([]byte, error)) ([]byte, error) {
+	if err := begin(ctx); err != nil {
+		return nil, err
+	}
+	return wait(ctx, hostStepBegin(name, opts), body)
+}
+
+func doCall(ctx context.Context, name, handler string, input []byte, opts string) ([]byte, error) {
+	if err := begin(ctx); err != nil {
+		return nil, err
+	}
+	return wait(ctx, hostStepStart(name, handler, string(input), opts), nil)
+}
+
+func sleepMs(ctx context.Context, name string, ms int64) error {
+	if err := begin(ctx); err != nil {
+		return err
+	}
+	_, err := wait(ctx, hostSleepStart(name, ms), nil)
+	return err
+}
+
+func sleepUntilMs(ctx context.Context, name string, unixMs int64) error {
+	if err := begin(ctx); err != nil {
+		return err
+	}
+	_, err := wait(ctx, hostSleepUntilStart(name, unixMs), nil)
+	return err
+}
+
+func sleepText(ctx context.Context, name, text string) error {
+	if err := begin(ctx); err != nil {
+		return err
+	}
+	_, err := wait(ctx, hostSleepTextStart(name, text), nil)
+	return err
+}
+
+func random(_ context.Context, p []byte) { hostRandom(unsafe.Pointer(&p[0]), uint32(len(p))) }
+
+func logLine(_ context.Context, level int32, line string) { hostLog(level, line) }
+
+func readInfo(context.Context) (i infoJSON) {
+	_ = json.Unmarshal(read(hostInfo), &i) // the host's JSON
+	return i
+}
+
+//go:wasmexport workflow_run
+func workflowRun() (code int32) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	st.cancel = cancel
+	defer func() {
+		if v := recover(); v != nil {
+			hostFail(panicReport(v, debug.Stack()).json())
+			code = 1
+		}
+	}()
+	name := readInfo(ctx).Workflow
+	fn := registered.workflows[name]
+	if fn == nil && len(registered.names) == 1 {
+		fn = registered.workflows[registered.names[0]]
+	}
+	if fn == nil {
+		hostFail(report{Message: fmt.Sprintf("this module has no workflow %q, it has %q", name, registered.names)}.json())
+		return 1
+	}
+	b, err := fn(ctx, read(hostInput))
+	_ = gate() // the workflow returns while a body runs in this copy: it stands still
+	return finish(b, err)
+}
+
+func finish(b []byte, err error) int32 {
+	if err == nil && hostComplete(string(b)) < 0 {
+		err = lastError()
+	}
+	if err != nil {
+		hostFail(reportOf(err).json())
+		return 1
+	}
+	return 0
+}
+
+//go:wasmexport workflow_step
+func workflowStep() (code int32) {
+	defer func() {
+		if v := recover(); v != nil {
+			hostFail(panicReport(v, debug.Stack()).json())
+			code = 1
+		}
+	}()
+	st.inBody = true
+	setLabel(unsafe.Pointer(&bodyLabel))
+	s := readInfo(context.Background()).Step.step(context.Background())
+	fn := registered.steps[stepFunction()]
+	if fn == nil {
+		hostFail(report{Message: fmt.Sprintf("this module has no step function %q", stepFunction())}.json())
+		return 1
+	}
+	return finish(fn(s, read(hostInput)))
+}
+
+// stepFunction gives the name of the step function that info asks for.
+func stepFunction() string {
+	var i struct {
+		Step struct {
+			Handler string `json:"handler"`
+		} `json:"step"`
+	}
+	_ = json.Unmarshal(read(hostInfo), &i) // the host's JSON
+	return i.Step.Handler
+}
+
+//go:wasmexport workflow_describe
+func workflowDescribe() {
+	type named struct {
+		Name string `json:"name"`
+	}
+	d := struct {
+		Workflows []named  `json:"workflows"`
+		Steps     []string `json:"steps,omitempty"`
+		Bodies    string   `json:"bodies"`
+		SDK       string   `json:"sdk"`
+	}{Steps: registered.stepNames, Bodies: "event", SDK: "go/1.0"}
+	for _, name := range registered.names {
+		d.Workflows = append(d.Workflows, named{name})
+	}
+	b, err := json.Marshal(d)
+	if err == nil {
+		hostComplete(string(b))
+	}
+}

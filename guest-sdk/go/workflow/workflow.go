@@ -1,0 +1,241 @@
+package workflow
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// workflowFunc and stepFunc are registered functions with their types erased.
+type (
+	workflowFunc func(ctx context.Context, input []byte) ([]byte, error)
+	stepFunc     func(s Step, input []byte) ([]byte, error)
+)
+
+// registry holds what the init functions of the program registered, in that order.
+type registry struct {
+	workflows map[string]workflowFunc
+	steps     map[string]stepFunc
+	names     []string
+	stepNames []string
+}
+
+var registered = registry{workflows: map[string]workflowFunc{}, steps: map[string]stepFunc{}}
+
+// Register makes a function a workflow of this module, under a name. Call it in an init function. A name that
+// is registered twice panics, which the upload shows.
+func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out, error)) {
+	if registered.workflows[name] != nil {
+		panic(fmt.Sprintf("workflow %q is registered twice", name))
+	}
+	registered.names = append(registered.names, name)
+	registered.workflows[name] = erase(fn)
+}
+
+func erase[In, Out any](fn func(ctx context.Context, in In) (Out, error)) workflowFunc {
+	return func(ctx context.Context, input []byte) ([]byte, error) {
+		var in In
+		if err := decode(input, &in); err != nil {
+			return nil, fmt.Errorf("input: %w", err)
+		}
+		out, err := fn(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return codec.Marshal(out)
+	}
+}
+
+// RegisterStep makes a function a step function of this module: Call runs it in an instance of its own, with real
+// clock and random. Call RegisterStep in an init function.
+func RegisterStep[In, Out any](name string, fn func(s Step, in In) (Out, error)) {
+	if registered.steps[name] != nil {
+		panic(fmt.Sprintf("step function %q is registered twice", name))
+	}
+	registered.stepNames = append(registered.stepNames, name)
+	registered.steps[name] = func(s Step, input []byte) ([]byte, error) {
+		var in In
+		if err := decode(input, &in); err != nil {
+			return nil, Fatal(fmt.Errorf("input of step function %q: %w", name, err))
+		}
+		out, err := fn(s, in)
+		if err != nil {
+			return nil, err
+		}
+		return codec.Marshal(out)
+	}
+}
+
+// Step is what a body or step function gets: a context, and what it is executed for.
+type Step struct {
+	context.Context
+	Name     string
+	Attempt  int // from 1
+	Attempts int // at most; 0 = no limit
+	// IdempotencyKey is the same over all attempts, and differs between steps and runs. Hand it to whatever the
+	// step changes, so that a repeated attempt is recognized.
+	IdempotencyKey string
+	LastError      string // message of the failure of the attempt before
+}
+
+// Do runs fn as a step, at least once, and gives its recorded result: on a replay fn is not run. The name is
+// unique in the run. fn works on a copy of the workflow: it may read everything, and what it changes is lost.
+// An error of fn is tried again as the options say; Fatal and RetryAfter steer that. What remains is a
+// *StepError.
+func Do[T any](ctx context.Context, name string, fn func(s Step) (T, error), opts ...Option) (v T, err error) {
+	b, err := doBody(ctx, name, options(opts), func(s Step) ([]byte, error) {
+		v, err := fn(s)
+		if err != nil {
+			return nil, err
+		}
+		return codec.Marshal(v)
+	})
+	if err != nil {
+		return v, err
+	}
+	if err := decode(b, &v); err != nil {
+		return v, fmt.Errorf("result of step %q: %w", name, err)
+	}
+	return v, nil
+}
+
+// Call runs a step by a handler and gives its recorded result: a step function of this module, by its name, or
+// a function of the host's program, by "host/" and its name.
+func Call[T any](ctx context.Context, name, handler string, in any, opts ...Option) (v T, err error) {
+	input, err := codec.Marshal(in)
+	if err != nil {
+		return v, fmt.Errorf("input of step %q: %w", name, err)
+	}
+	b, err := doCall(ctx, name, handler, input, options(opts))
+	if err != nil {
+		return v, err
+	}
+	if err := decode(b, &v); err != nil {
+		return v, fmt.Errorf("result of step %q: %w", name, err)
+	}
+	return v, nil
+}
+
+// Sleep sleeps durably. The name is unique in the run; it is what operators see, and wake. Fractions of a
+// millisecond are rounded up.
+func Sleep(ctx context.Context, name string, d time.Duration) error {
+	return sleepMs(ctx, name, (d + time.Millisecond - 1).Milliseconds())
+}
+
+// SleepUntil sleeps until an instant; one that has passed is no sleep.
+func SleepUntil(ctx context.Context, name string, t time.Time) error {
+	ms := t.UnixMilli()
+	if t.Nanosecond()%int(time.Millisecond) != 0 {
+		ms++
+	}
+	return sleepUntilMs(ctx, name, ms)
+}
+
+// SleepText sleeps for a duration in text ("1h30m", "7d", "PT5M"), or until an instant of RFC 3339.
+func SleepText(ctx context.Context, name, text string) error { return sleepText(ctx, name, text) }
+
+// Rand gives a source of random numbers of this run: the same numbers on each replay, others in other runs. The
+// global functions of math/rand/v2 are replayed as well, but give the same numbers in all runs of a module.
+func Rand(ctx context.Context) *rand.Rand {
+	var seed [16]byte
+	random(ctx, seed[:])
+	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:]), binary.LittleEndian.Uint64(seed[8:])))
+}
+
+// RunInfo is what a workflow may know of its run.
+type RunInfo struct {
+	RunID     string
+	Workflow  string
+	Version   uint32
+	Module    string // SHA-256
+	StartedAt time.Time
+	Iteration uint32
+	Position  uint64 // of the workflow in its journal
+}
+
+// Info gives what a workflow may know of its run.
+func Info(ctx context.Context) RunInfo {
+	i := readInfo(ctx)
+	return RunInfo{RunID: i.RunID, Workflow: i.Workflow, Version: i.Version, Module: i.Module,
+		StartedAt: time.UnixMilli(i.StartedAt), Iteration: i.Iteration, Position: i.Position}
+}
+
+type infoJSON struct {
+	RunID     string    `json:"run_id"`
+	Workflow  string    `json:"workflow"`
+	Version   uint32    `json:"version"`
+	Module    string    `json:"module"`
+	StartedAt int64     `json:"started_at"`
+	Iteration uint32    `json:"iteration"`
+	Position  uint64    `json:"position"`
+	Step      *stepJSON `json:"step"`
+}
+
+type stepJSON struct {
+	Name           string          `json:"name"`
+	Attempt        int             `json:"attempt"`
+	Attempts       int             `json:"attempts"`
+	IdempotencyKey string          `json:"idempotency_key"`
+	LastError      json.RawMessage `json:"last_error"`
+}
+
+func (j *stepJSON) step(ctx context.Context) Step {
+	if j == nil {
+		return Step{Context: ctx}
+	}
+	var last struct {
+		Message string `json:"message"`
+	}
+	_ = json.Unmarshal(j.LastError, &last) // absent at the first attempt
+	return Step{Context: ctx, Name: j.Name, Attempt: j.Attempt, Attempts: j.Attempts,
+		IdempotencyKey: j.IdempotencyKey, LastError: last.Message}
+}
+
+// Log gives a logger whose lines are kept with the run. A line that was stored is not stored again on a replay.
+func Log(ctx context.Context) *slog.Logger { return slog.New(&logHandler{ctx: ctx}) }
+
+// logHandler hands records to the host as text: the message, then key=value.
+type logHandler struct {
+	ctx   context.Context
+	attrs string
+	group string
+}
+
+func (h *logHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+	line := r.Message + h.attrs
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + h.group + a.String()
+		return true
+	})
+	level := int32(1)
+	switch {
+	case r.Level < slog.LevelInfo:
+		level = 0
+	case r.Level >= slog.LevelError:
+		level = 3
+	case r.Level >= slog.LevelWarn:
+		level = 2
+	}
+	logLine(h.ctx, level, line)
+	return nil
+}
+
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	n := *h
+	for _, a := range attrs {
+		n.attrs += " " + h.group + a.String()
+	}
+	return &n
+}
+
+func (h *logHandler) WithGroup(name string) slog.Handler {
+	n := *h
+	n.group += name + "."
+	return &n
+}

@@ -1,0 +1,106 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/inspect"
+	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Errors to be tested with errors.Is.
+var (
+	ErrNotFound    = errors.New("not found")                 // no such run, workflow or version
+	ErrConflict    = errors.New("conflict")                  // the id is taken by a run with another workflow or input
+	ErrTerminal    = errors.New("run has ended")             // and an end is final
+	ErrMismatch    = errors.New("replay differs")            // the run is stuck
+	ErrLimit       = errors.New("limit exceeded")            // something is larger than allowed
+	ErrInvalid     = errors.New("invalid argument")          // a name, id or input that cannot be
+	ErrClosed      = errors.New("host is closed")            // Close was called
+	ErrFenced      = errors.New("data is owned by another")  // another host has taken the data over
+	ErrStoreFailed = errors.New("store has failed")          // a write or fsync failed; open the data again
+	ErrVersion     = errors.New("written by a newer wfhost") // the data is of a newer release
+	ErrRejected    = errors.New("module rejected")           // the module cannot be a workflow
+)
+
+// RejectError says why a module was refused at upload: which rule, the limit, what was got, and at which byte.
+// errors.Is(err, ErrRejected) is true.
+type RejectError = inspect.RejectError
+
+// RunError is the error with which a run ended, as Result returns it.
+type RunError struct {
+	RunID  string
+	Status Status
+	// Failure is what the workflow, or the host, said of it; nil for cancelled and terminated runs.
+	Failure *abi.Error
+	// JSON is the failure as it was recorded.
+	JSON []byte
+}
+
+// Error says how the run ended.
+func (e *RunError) Error() string {
+	if e.Failure == nil || e.Failure.Message == "" {
+		if len(e.JSON) > 0 {
+			return fmt.Sprintf("run %s %s: %s", e.RunID, e.Status, e.JSON)
+		}
+		return fmt.Sprintf("run %s %s", e.RunID, e.Status)
+	}
+	return fmt.Sprintf("run %s %s: %s", e.RunID, e.Status, e.Failure.Message)
+}
+
+// joined makes an error that is both: the cause with its text, and a sentinel for errors.Is.
+type joined struct {
+	cause    error
+	sentinel error
+}
+
+func (e *joined) Error() string   { return e.cause.Error() }
+func (e *joined) Unwrap() []error { return []error{e.cause, e.sentinel} }
+
+// translate marks an error of the inside with the sentinel that stands for it.
+func translate(err error) error {
+	if err == nil {
+		return nil
+	}
+	var reject *inspect.RejectError
+	if errors.As(err, &reject) {
+		return &joined{err, ErrRejected}
+	}
+	var a *abi.Error
+	if errors.As(err, &a) {
+		if a.Code == abi.TooLarge || a.Code == abi.Limit {
+			return &joined{err, ErrLimit}
+		}
+		return &joined{err, ErrInvalid}
+	}
+	for _, pair := range []struct{ inner, outer error }{
+		{sched.ErrTerminal, ErrTerminal}, {sched.ErrClosed, ErrClosed}, {store.ErrClosed, ErrClosed},
+		{store.ErrExists, ErrConflict}, {store.ErrNotFound, ErrNotFound}, {store.ErrFenced, ErrFenced},
+		{store.ErrFailed, ErrStoreFailed}, {store.ErrVersion, ErrVersion},
+	} {
+		if errors.Is(err, pair.inner) {
+			return &joined{err, pair.outer}
+		}
+	}
+	return err
+}
+
+// Fatal wraps a handler's error that must not be tried again. Fatal(nil) is nil.
+func Fatal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &sched.FatalError{Err: err}
+}
+
+// RetryAfter wraps a handler's error with the delay after which it is to be tried again, in place of the step's
+// back-off. The number of attempts still counts. RetryAfter(nil, d) is nil.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &sched.RetryAfterError{Err: err, After: d}
+}

@@ -1,0 +1,238 @@
+// Package host embeds durable workflows into a Go program. A workflow is a WebAssembly module that sleeps, runs
+// steps and waits; the host journals what it does, gives up its instance while it sleeps, and replays it from
+// its journal when it goes on: after a second, after a year, after a kill -9.
+//
+//	h, err := host.Open(ctx, host.Config{Dir: "data"})
+//	defer h.Close()
+//	host.HandleStep(h, "charge", func(ctx context.Context, in Charge) (Receipt, error) { … })
+//	go h.Run(ctx)
+//	v, err := h.Upload(ctx, "orders", wasm, host.AllowStep("charge"))
+//	run, err := h.Start(ctx, "orders", order, host.WithRunID("order-42"))
+//	receipt, err := host.Result[Receipt](ctx, h, run.ID)
+//
+// Open recovers and starts nothing. Activations begin with Run, when the handlers are known.
+//
+// What is durable when: a call that answers without error has been fsynced, whatever it is (an upload, a start,
+// a cancel, a wake); a result or status that is shown has been fsynced before. An attempt of a step begins after
+// everything that led to it has been fsynced.
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/wazero"
+	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/pebblestore"
+)
+
+// Clock tells the host the time. The zero Config uses the machine's clock; tests use that of package hosttest.
+type Clock = clock.Clock
+
+// Config says how a host is opened. The zero value is usable: it keeps its data in the directory "data".
+type Config struct {
+	// Dir is where the data is kept: the store in Dir/store, compiled modules in Dir/cache. Default "data".
+	// The directory is made with mode 0700. Only one host may have it open.
+	Dir string
+	// Store, if set, is used instead of one in Dir; Close does not close it. Compiled modules are then kept in
+	// memory, unless Dir is set too.
+	Store store.Store
+	// Logger takes what the host has to say. Default: nothing.
+	Logger *slog.Logger
+	// Clock. Default: the machine's.
+	Clock Clock
+	// Linger is how long an instance is kept while an attempt of one of its steps runs; longer costs memory,
+	// shorter costs replays. Default 1 s; negative = not at all.
+	Linger time.Duration
+	// MaxInstances is how many instances live at a time, each with at most 64 MiB. Default 8.
+	MaxInstances int
+	// MaxActivationCPU bounds what a workflow computes between two waits, its replay included. Default 10 s.
+	MaxActivationCPU time.Duration
+	// Interpreter runs modules without compiling them: slow, for machines that the compiler does not know.
+	Interpreter bool
+	// SkipSleeps lets no time pass: whenever nothing else happens, the host's clock jumps to the next deadline.
+	// Workflows see the time that they slept; the entries of their journals lie in the future of the machine's
+	// clock. It replaces Clock.
+	SkipSleeps bool
+	// OnSuspend, if set, is called whenever an instance comes to rest, with the number of deliveries that it has
+	// taken and a function that hashes its memory. It is for tests of determinism.
+	OnSuspend func(runID string, deliveries uint64, memory func() [32]byte)
+}
+
+// Host runs workflows. It is safe for concurrent use.
+type Host struct {
+	cfg      Config
+	store    store.Store
+	ownStore bool
+	engine   engine.Engine
+	skip     *clock.Fake // of SkipSleeps
+	sched    *sched.Scheduler
+	closing  sync.Once
+	closed   chan struct{}
+}
+
+// Open opens the data and recovers. Nothing is activated before Run.
+func Open(ctx context.Context, cfg Config) (h *Host, err error) {
+	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(translate(err), h.release(ctx))
+		}
+	}()
+	if cfg.SkipSleeps {
+		h.skip = clock.NewFake(h.cfg.Clock.Now())
+		h.cfg.Clock = h.skip
+	}
+	cache := ""
+	if h.cfg.Dir != "" {
+		cache = filepath.Join(h.cfg.Dir, "cache")
+		if err := os.MkdirAll(h.cfg.Dir, 0o700); err != nil {
+			return h, fmt.Errorf("create data directory: %w", err)
+		}
+	}
+	if h.store = cfg.Store; h.store == nil {
+		h.ownStore = true
+		s, err := pebblestore.Open(filepath.Join(h.cfg.Dir, "store"), pebblestore.Options{Logger: h.cfg.Logger})
+		if err != nil {
+			return h, err
+		}
+		h.store = s
+	}
+	if h.engine, err = wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: cfg.Interpreter}); err != nil {
+		return h, err
+	}
+	sc := sched.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
+		Random: secureRandom, Linger: h.cfg.Linger, Activations: h.cfg.MaxInstances, CPU: h.cfg.MaxActivationCPU,
+		HostCalls: abi.MaxHostCalls}
+	if f := cfg.OnSuspend; f != nil {
+		sc.OnSuspend = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
+	}
+	h.sched, err = sched.New(ctx, sc)
+	return h, err
+}
+
+func (c Config) withDefaults() Config {
+	if c.Dir == "" && c.Store == nil {
+		c.Dir = "data"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	if c.Linger == 0 {
+		c.Linger = sched.DefaultLinger
+	}
+	if c.MaxInstances <= 0 {
+		c.MaxInstances = sched.DefaultActivations
+	}
+	if c.MaxActivationCPU <= 0 {
+		c.MaxActivationCPU = abi.MaxActivationCPU
+	}
+	return c
+}
+
+// owner names this host to people who look at a store.
+func owner() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "host"
+	}
+	return fmt.Sprintf("%s/%d", name, os.Getpid())
+}
+
+func secureRandom(p []byte) {
+	if _, err := rand.Read(p); err != nil {
+		panic(err) // crypto/rand.Read never fails since Go 1.24
+	}
+}
+
+// Run activates runs and fires timers until ctx is done; then it waits until what is going on has come to rest,
+// and returns nil. An error means that the store has failed: the host accepts nothing any more.
+func (h *Host) Run(ctx context.Context) error {
+	if h.skip != nil {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go h.skipSleeps(ctx)
+		return translate(h.sched.Run(ctx))
+	}
+	return translate(h.sched.Run(ctx))
+}
+
+// skipSleeps moves the clock to the next deadline whenever nothing happens.
+func (h *Host) skipSleeps(ctx context.Context) {
+	for {
+		next, ok, err := h.WaitIdle(ctx)
+		if err != nil {
+			return
+		}
+		if ok && next.After(h.skip.Now()) {
+			h.skip.Set(next)
+		}
+		t := clock.System().NewTimer(time.Millisecond) // the timer loop, or a start, takes a moment
+		select {
+		case <-t.C():
+		case <-h.closed:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close stops everything and closes the store. Attempts of steps that are running are told to stop; they are
+// made again after the next Open. Close twice is legal.
+func (h *Host) Close() error {
+	var err error
+	h.closing.Do(func() {
+		close(h.closed)
+		err = h.release(context.Background())
+	})
+	return translate(err)
+}
+
+func (h *Host) release(ctx context.Context) (err error) {
+	if h.sched != nil {
+		h.sched.Close()
+	}
+	if h.engine != nil {
+		err = h.engine.Close(context.WithoutCancel(ctx))
+	}
+	if h.ownStore && h.store != nil {
+		err = errors.Join(err, h.store.Close())
+	}
+	return err
+}
+
+// Stats is what the host holds in memory at the moment.
+type Stats struct {
+	Runs      int // runs that something goes on with
+	Instances int // live instances
+	Timers    int // wakes of the next minute
+	Queued    int // runs that wait for an instance
+}
+
+// Stats gives the numbers.
+func (h *Host) Stats() Stats {
+	s := h.sched.Stats()
+	return Stats{Runs: s.Owners, Instances: s.Instances, Timers: s.Wheel, Queued: s.Queued}
+}
+
+// WaitIdle waits until nothing happens any more unless time passes: no run is queued or active, and no attempt
+// of a step is going on. It gives the instant at which the next run wakes by itself, false if there is none.
+func (h *Host) WaitIdle(ctx context.Context) (next time.Time, ok bool, err error) {
+	ms, ok, err := h.sched.WaitIdle(ctx)
+	return time.UnixMilli(ms), ok, translate(err)
+}

@@ -1,0 +1,165 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// errKilled is what a killed host's store answers.
+var errKilled = fmt.Errorf("%w: the test killed the host", store.ErrFailed)
+
+// crashStore passes everything on to a store until the host is killed, or until its crash point.
+type crashStore struct {
+	open func() store.Store
+
+	mu      sync.Mutex
+	s       store.Store
+	dead    bool
+	armed   bool
+	left    int
+	after   bool
+	commits int
+}
+
+var _ store.Store = (*crashStore)(nil)
+
+func (c *crashStore) revive() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.s, c.dead, c.armed = c.open(), false, false
+}
+
+func (c *crashStore) kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead = true
+}
+
+func (c *crashStore) crashed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dead
+}
+
+func (c *crashStore) arm(n int, after bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.armed, c.left, c.after = true, n, after
+}
+
+func (c *crashStore) inner() (store.Store, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead {
+		return nil, errKilled
+	}
+	return c.s, nil
+}
+
+// commit makes a commit, unless this is the crash point.
+func (c *crashStore) commit(do func() error) error {
+	c.mu.Lock()
+	if c.dead {
+		c.mu.Unlock()
+		return errKilled
+	}
+	crash := c.armed && c.left == 0
+	c.left--
+	c.commits++
+	if crash {
+		c.dead = true
+	}
+	after := c.after
+	c.mu.Unlock()
+	if crash && !after {
+		return errKilled
+	}
+	err := do()
+	if crash {
+		return errors.Join(errKilled, err)
+	}
+	return err
+}
+
+func (c *crashStore) Acquire(ctx context.Context, p store.PartitionID, owner string, ttl time.Duration) (store.Partition, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	part, err := s.Acquire(ctx, p, owner, ttl)
+	return &crashPartition{Partition: part, c: c}, err
+}
+
+func (c *crashStore) Submit(ctx context.Context, p store.PartitionID, cmd store.Command) error {
+	s, err := c.inner()
+	if err != nil {
+		return err
+	}
+	return s.Submit(ctx, p, cmd)
+}
+
+func (c *crashStore) Modules() store.ModuleStore {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.s.Modules()
+}
+
+func (c *crashStore) State(ctx context.Context, run store.RunKey) (store.RunState, error) {
+	s, err := c.inner()
+	if err != nil {
+		return store.RunState{}, err
+	}
+	return s.State(ctx, run)
+}
+
+func (c *crashStore) Load(ctx context.Context, run store.RunKey, it uint32, from store.Seq) iter.Seq2[store.Entry, error] {
+	s, err := c.inner()
+	if err != nil {
+		return func(yield func(store.Entry, error) bool) { yield(store.Entry{}, err) }
+	}
+	return s.Load(ctx, run, it, from)
+}
+
+func (c *crashStore) Logs(ctx context.Context, run store.RunKey, from uint64, limit int) ([]store.LogLine, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Logs(ctx, run, from, limit)
+}
+
+func (c *crashStore) Runs(ctx context.Context, q store.Query) iter.Seq2[store.RunState, error] {
+	s, err := c.inner()
+	if err != nil {
+		return func(yield func(store.RunState, error) bool) { yield(store.RunState{}, err) }
+	}
+	return s.Runs(ctx, q)
+}
+
+func (c *crashStore) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.s.Close()
+}
+
+type crashPartition struct {
+	store.Partition
+	c *crashStore
+}
+
+func (p *crashPartition) Commit(ctx context.Context, commits []store.RunCommit) error {
+	return p.c.commit(func() error { return p.Partition.Commit(ctx, commits) })
+}
+
+// Commits gives the number of commits that the host has made since New, those of a crash included.
+func (h *Host) Commits() int {
+	h.crash.mu.Lock()
+	defer h.crash.mu.Unlock()
+	return h.crash.commits
+}

@@ -1,0 +1,404 @@
+package sched
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/store"
+)
+
+// errEvicted ends an activation whose slot is wanted, or that has lingered long enough.
+var errEvicted = errors.New("evicted")
+
+// errBudget ends an activation that has computed too long.
+var errBudget = errors.New("the workflow computed longer than its activation may")
+
+// activation is one pass over a run: replay, run live, suspend or finish. It is the tail of the run's journal
+// for the machine.
+type activation struct {
+	guest
+	o      *owner
+	grown  chan struct{} // the journal has grown while the guest lingers
+	halted atomic.Pointer[error]
+}
+
+// newActivation makes the run's activation. The owner is locked.
+func (o *owner) newActivation() *activation {
+	a := &activation{o: o, grown: make(chan struct{}, 1)}
+	o.act = a
+	o.pending = false
+	o.waiting = ""
+	o.journal.Resume()
+	return a
+}
+
+// halt ends the activation at its next call.
+func (a *activation) halt(cause error) {
+	a.halted.CompareAndSwap(nil, &cause)
+	a.cpuMu.Lock()
+	if a.stopCPU != nil {
+		a.stopCPU(cause)
+	}
+	a.cpuMu.Unlock()
+	notify(a.grown)
+}
+
+func (a *activation) stopped() error {
+	if p := a.halted.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// run performs the activation and takes its outcome into the journal.
+func (a *activation) run() {
+	err := a.o.s.slots.acquire(a.o.s.ctx)
+	if err == nil {
+		err = a.perform()
+		a.o.s.slots.release()
+	}
+	o := a.o
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.act = nil
+	if o.dead != nil || o.journal.Ended() != store.KindInvalid {
+		return
+	}
+	a.conclude(err)
+}
+
+// conclude says what an activation's end means for the run. The owner is locked.
+func (a *activation) conclude(err error) {
+	o := a.o
+	var trap *engine.Trap
+	var mismatch *replay.Mismatch
+	switch {
+	case err == nil:
+	case errors.Is(err, replay.ErrSuspend), errors.Is(err, errEvicted):
+		return
+	case errors.As(err, &mismatch):
+		o.stick(mismatch.Error())
+	case errors.As(err, &trap):
+		o.failRun(&abi.Error{Code: abi.StepFailed, Kind: abi.KindTrap, Message: trap.Message, Details: stack(trap)})
+	case errors.Is(err, errBudget):
+		o.failRun(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is %v", err, o.s.cfg.CPU)})
+	case errors.Is(err, errCalls):
+		o.failRun(&abi.Error{Code: abi.Limit, Kind: "calls", Message: err.Error()})
+	default:
+		o.hostFault(err)
+	}
+}
+
+func stack(t *engine.Trap) any {
+	if t.Stack == "" {
+		return nil
+	}
+	return map[string]string{"stack": t.Stack}
+}
+
+// stick leaves the run to a person. Nothing of this activation is kept.
+func (o *owner) stick(reason string) {
+	o.status, o.reason = store.Stuck, reason
+	o.s.cfg.Logger.Error("run is stuck", "run", o.key.ID, "reason", reason)
+}
+
+func (o *owner) failRun(e *abi.Error) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		data = []byte(`{"code":"STEP_FAILED","message":"the error cannot be shown"}`)
+	}
+	if _, err := o.append(store.Entry{Kind: store.KindFailed, Data: data}); err != nil {
+		o.hostFault(err)
+	}
+}
+
+// maxFaults is how often an activation is repeated after a fault of the host before a person has to look.
+const maxFaults = 3
+
+// hostFault drops the activation: what it appended and is not durable is forgotten, and it is tried again.
+func (o *owner) hostFault(err error) {
+	if o.s.ctx.Err() != nil {
+		o.stopLocked(ErrClosed)
+		return
+	}
+	o.state.Faults++
+	o.s.cfg.Logger.Error("activation failed in the host", "run", o.key.ID, "cause", err, "times", o.state.Faults)
+	if o.state.Faults >= maxFaults {
+		o.stick(fmt.Sprintf("the host failed %d times: %v", o.state.Faults, err))
+		return
+	}
+	o.pending = true
+}
+
+// perform runs the guest. It gives nil if the guest returned.
+func (a *activation) perform() error {
+	o := a.o
+	o.mu.Lock()
+	if _, ok := o.journal.StartedUnixMs(); !ok {
+		if _, err := o.journal.Append(store.Entry{Kind: store.KindActivated}, o.s.nowMs()); err != nil {
+			o.mu.Unlock()
+			return err
+		}
+	}
+	started := o.journal.Started()
+	startedMs, _ := o.journal.StartedUnixMs()
+	input := o.journal.Entries()[0].Input
+	digest, trusted := o.state.Module, false
+	o.mu.Unlock()
+	mod, err := o.s.module(o.s.ctx, digest)
+	if err != nil {
+		return fmt.Errorf("module %s: %w", digest, err)
+	}
+	a.init(o.s, mod, trusted)
+	a.machine = replay.New(replay.Config{Mode: replay.Live, Started: started, Input: input, StartedUnixMs: startedMs,
+		Tail: a, BodiesEvent: mod.bodiesEvent, HandlerError: func(h string) error { return o.s.handlerError(o, mod, h) }})
+	a.log = a.logLine
+	a.waitFn = a.wait
+	code, err := a.call(o.s.ctx, mod.entry)
+	a.flushOutput()
+	if err != nil {
+		if cause := a.stopped(); cause != nil {
+			return cause
+		}
+		return err
+	}
+	return a.finish(code)
+}
+
+// finish takes the guest's return into the journal.
+func (a *activation) finish(code int32) error {
+	if err := a.machine.LeftOver(); err != nil {
+		return err
+	}
+	out := a.machine.Outcome()
+	e := store.Entry{Kind: store.KindCompleted, Data: out.Result}
+	if code == 0 && !out.Completed && a.mod.command {
+		e.Data = a.stdout
+	}
+	if code != 0 {
+		e = store.Entry{Kind: store.KindFailed, Data: out.Failure}
+		if !out.Failed {
+			e.Data, _ = json.Marshal(abi.Errorf(abi.StepFailed, "the workflow returned %d", code))
+		}
+	}
+	a.o.mu.Lock()
+	defer a.o.mu.Unlock()
+	_, err := a.o.append(e)
+	return err
+}
+
+// Entries gives the run's journal to the machine.
+func (a *activation) Entries() []store.Entry {
+	a.o.mu.Lock()
+	defer a.o.mu.Unlock()
+	return a.o.journal.Entries()
+}
+
+// CallRoom says whether the guest may append another call.
+func (a *activation) CallRoom() error {
+	a.o.mu.Lock()
+	defer a.o.mu.Unlock()
+	return a.o.journal.CallRoom()
+}
+
+// Append appends a call of the guest.
+func (a *activation) Append(e store.Entry) (store.Entry, error) {
+	o := a.o
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := a.stopped(); err != nil {
+		return e, err
+	}
+	if e.Kind == store.KindWithdraw && e.Code == journal.WithdrawDone && o.begun(e.Handle) {
+		e.Code = journal.WithdrawRunning
+	}
+	return o.append(e)
+}
+
+// begun tells whether an attempt of a step has begun and its outcome, known or not, is one that the guest has to
+// learn: it may have had its effect.
+func (o *owner) begun(handle int64) bool {
+	h := o.journal.Handle(handle)
+	if h == nil || h.Step == nil {
+		return false
+	}
+	if a := o.attempts[handle]; a != nil {
+		a.cancel(context.Canceled)
+		return true
+	}
+	return h.Resolved
+}
+
+// wait is called when the guest waits for something that has not happened. It answers nil when the journal has
+// grown by something that the guest takes, else the reason to give the instance up.
+func (a *activation) wait() error {
+	o := a.o
+	o.mu.Lock()
+	if err := a.stopped(); err != nil {
+		o.mu.Unlock()
+		return err
+	}
+	o.journal.Suspend(a.machine.Suspension())
+	a.observe(a.machine.Consumed())
+	if err := o.journal.FireDue(o.s.nowMs()); err != nil {
+		o.mu.Unlock()
+		return err
+	}
+	if o.journal.Deliverable() {
+		o.journal.Resume()
+		o.mu.Unlock()
+		return nil
+	}
+	starts, err := o.prepareAttempts()
+	if err != nil || len(starts) == 0 && len(o.attempts) == 0 {
+		hopeless := err == nil && o.hopeless()
+		deliverable := o.journal.Deliverable()
+		if deliverable {
+			o.journal.Resume()
+		}
+		o.mu.Unlock()
+		if err == nil && deliverable {
+			return nil
+		}
+		if hopeless {
+			return a.deadlock()
+		}
+		return errors.Join(err, replay.ErrSuspend)
+	}
+	o.mu.Unlock()
+	if err := o.commit(o.s.ctx); err != nil {
+		return err
+	}
+	o.launch(starts)
+	return a.lingerFor()
+}
+
+// hopeless tells whether nothing can ever wake the run.
+func (o *owner) hopeless() bool {
+	_, wake := o.journal.Wake()
+	return !wake && o.journal.OpenHandles() == 0 || !wake && o.nobodyElse()
+}
+
+// nobodyElse tells whether all open handles are ones that the guest does not wait for.
+func (o *owner) nobodyElse() bool {
+	s, _ := o.journal.Suspension()
+	return s.Poll && !s.Events
+}
+
+// deadlock lets the guest report its stacks, or fails the run.
+func (a *activation) deadlock() error {
+	if a.machine.Dump() {
+		return nil
+	}
+	a.o.mu.Lock()
+	defer a.o.mu.Unlock()
+	e := store.Entry{Kind: store.KindFailed, Data: a.machine.Outcome().Failure}
+	if len(e.Data) == 0 {
+		e.Data, _ = json.Marshal(&abi.Error{Code: abi.StepFailed, Kind: "deadlock",
+			Message: "deadlock: the workflow waits for something that can never come"})
+	}
+	if _, err := a.o.append(e); err != nil {
+		return err
+	}
+	return replay.ErrSuspend
+}
+
+// lingerFor keeps the instance while attempts run, until a delivery comes, the time is over, or the slot is
+// wanted.
+func (a *activation) lingerFor() error {
+	o := a.o
+	a.pauseCPU()
+	defer a.resumeCPU()
+	evict, unpark := o.s.slots.park()
+	defer unpark()
+	t := o.s.cfg.Clock.NewTimer(o.s.cfg.Linger)
+	defer t.Stop()
+	for {
+		select {
+		case <-a.grown:
+		case <-evict:
+			return errEvicted
+		case <-t.C():
+			return errEvicted
+		case <-o.s.ctx.Done():
+			return ErrClosed
+		}
+		if err := a.stopped(); err != nil {
+			return err
+		}
+		goOn, err := a.lookAgain()
+		if err != nil || goOn {
+			return err
+		}
+	}
+}
+
+// lookAgain is called when the journal of a lingering guest has grown. It answers true when the guest goes on.
+func (a *activation) lookAgain() (bool, error) {
+	o := a.o
+	o.mu.Lock()
+	if o.journal.Deliverable() {
+		o.journal.Resume()
+		o.mu.Unlock()
+		return true, nil
+	}
+	starts, err := o.prepareAttempts()
+	idle := len(o.attempts) == 0
+	o.mu.Unlock()
+	switch {
+	case err != nil:
+		return false, err
+	case idle: // the attempts ended in delays
+		return false, replay.ErrSuspend
+	case len(starts) == 0:
+		return false, nil
+	}
+	if err := o.commit(o.s.ctx); err != nil {
+		return false, err
+	}
+	o.launch(starts)
+	return false, nil
+}
+
+// logLine keeps a line of workflow code, unless it was stored before.
+func (a *activation) logLine(n uint64, level int32, text string) {
+	o := a.o
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n < o.logLines {
+		return
+	}
+	o.logLines = n + 1
+	o.addLog(store.LogLine{UnixMs: a.machine.Now(), Level: int8(level), Text: text})
+}
+
+func (o *owner) addLog(l store.LogLine) {
+	l.Index = o.records
+	o.records++
+	o.logs = append(o.logs, l)
+}
+
+// realRandom fills p from the system's secure random.
+func realRandom(p []byte) {
+	if _, err := rand.Read(p); err != nil {
+		panic(err) // crypto/rand.Read never fails since Go 1.24
+	}
+}
+
+// realTime gives the wall clock and the time since a start.
+func realTime(s *Scheduler, start time.Time) func() (int64, int64) {
+	wall := s.cfg.Clock.Now()
+	return func() (int64, int64) {
+		elapsed := budgetClock.Now().Sub(start)
+		return wall.Add(elapsed).UnixNano(), int64(elapsed)
+	}
+}

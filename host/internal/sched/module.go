@@ -1,0 +1,139 @@
+package sched
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/store"
+)
+
+// loadedModule is a compiled module with what its description says.
+type loadedModule struct {
+	once        sync.Once
+	err         error
+	compiled    engine.Module
+	entry       string
+	command     bool // the entry point is _start
+	bodiesEvent bool
+	steps       []string
+	stepExport  bool
+}
+
+// module gives a compiled module, compiling it if this process has not.
+func (s *Scheduler) module(ctx context.Context, d store.Digest) (*loadedModule, error) {
+	s.mu.Lock()
+	m := s.modules[d]
+	if m == nil {
+		m = &loadedModule{}
+		s.modules[d] = m
+	}
+	s.mu.Unlock()
+	m.once.Do(func() { m.err = m.load(ctx, s, d) })
+	if m.err != nil { // the next one tries again
+		s.mu.Lock()
+		if s.modules[d] == m {
+			delete(s.modules, d)
+		}
+		s.mu.Unlock()
+	}
+	return m, m.err
+}
+
+func (m *loadedModule) load(ctx context.Context, s *Scheduler, d store.Digest) error {
+	wasm, err := s.cfg.Store.Modules().Get(ctx, d)
+	if err != nil {
+		return err
+	}
+	info, err := s.cfg.Store.Modules().Info(ctx, d)
+	if err != nil {
+		return err
+	}
+	if m.compiled, err = s.cfg.Engine.Compile(ctx, wasm); err != nil {
+		return err
+	}
+	return m.describe(info.DescriptionJSON)
+}
+
+func (m *loadedModule) describe(text []byte) error {
+	for _, name := range []string{abi.ExportRun, abi.ExportRunShort, abi.ExportStart} {
+		if m.compiled.HasExport(name) {
+			m.entry = name
+			break
+		}
+	}
+	m.command = m.entry == abi.ExportStart
+	m.stepExport = m.compiled.HasExport(abi.ExportStep)
+	if len(text) == 0 {
+		return nil
+	}
+	var d abi.Description
+	if err := json.Unmarshal(text, &d); err != nil {
+		return fmt.Errorf("the module's description: %w", err)
+	}
+	m.bodiesEvent, m.steps = d.Bodies == abi.BodiesEvent, d.Steps
+	return nil
+}
+
+func (m *loadedModule) close() {
+	if m.compiled != nil {
+		_ = m.compiled.Close(context.Background()) // memory only
+	}
+}
+
+// handlerError says whether a step may name a handler.
+func (s *Scheduler) handlerError(o *owner, mod *loadedModule, handler string) error {
+	name, isHost := strings.CutPrefix(handler, abi.HandlerPrefix)
+	if !isHost {
+		if !mod.stepExport || len(mod.steps) > 0 && !slices.Contains(mod.steps, handler) {
+			return abi.Errorf(abi.UnknownHandler, "the module has no step function %q", handler)
+		}
+		return nil
+	}
+	if s.handler(name) == nil {
+		return abi.Errorf(abi.UnknownHandler, "no handler %q is registered in this host", handler)
+	}
+	v, err := s.cfg.Store.Modules().Version(s.ctx, o.key.Namespace, o.state.Workflow, o.state.Version)
+	if err != nil {
+		return abi.Errorf(abi.Denied, "the grants of the version cannot be read: %v", err)
+	}
+	if !slices.Contains(v.Grants.Steps, name) && !slices.Contains(v.Grants.Steps, "*") {
+		return abi.Errorf(abi.Denied, "%s@%d is not allowed to call %q: upload it with that step allowed",
+			o.state.Workflow, o.state.Version, handler)
+	}
+	return nil
+}
+
+// Describe compiles a module, runs its start-up once, and asks for its description; nil if it has none.
+func (s *Scheduler) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
+	compiled, err := s.cfg.Engine.Compile(ctx, wasm)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = compiled.Close(ctx) }() // memory only
+	m := &loadedModule{compiled: compiled}
+	if err := m.describe(nil); err != nil {
+		return nil, err
+	}
+	if err := s.slots.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer s.slots.release()
+	h := newStepGuest(s, m, nil, nil)
+	if !compiled.HasExport(abi.ExportDescribe) {
+		inst, err := compiled.Instantiate(ctx)
+		if err == nil {
+			inst.Release(ctx)
+		}
+		return nil, err
+	}
+	if _, err := h.call(ctx, abi.ExportDescribe); err != nil {
+		return nil, fmt.Errorf("workflow_describe: %w", err)
+	}
+	return h.machine.Outcome().Result, nil
+}

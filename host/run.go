@@ -1,0 +1,323 @@
+package host
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Status is where a run stands.
+type Status = store.Status
+
+// The statuses.
+const (
+	Queued     = store.Queued
+	Running    = store.Running
+	Sleeping   = store.Sleeping
+	Waiting    = store.Waiting
+	Paused     = store.Paused
+	Stuck      = store.Stuck
+	Completed  = store.Completed
+	Failed     = store.Failed
+	Cancelled  = store.Cancelled
+	Terminated = store.Terminated
+)
+
+// Run is what is known of a run. Instants are zero where there is none.
+type Run struct {
+	ID       string    `json:"id"`
+	Workflow string    `json:"workflow"`
+	Version  uint32    `json:"version"`
+	Module   string    `json:"module"` // SHA-256 in hexadecimal
+	Status   Status    `json:"status"`
+	Reason   string    `json:"reason,omitempty"` // of waiting and stuck
+	Created  time.Time `json:"created"`
+	Started  time.Time `json:"started,omitzero"` // when the first activation began
+	Updated  time.Time `json:"updated"`
+	Ended    time.Time `json:"ended,omitzero"`
+	Wake     time.Time `json:"wake,omitzero"` // when it wakes by itself
+	Entries  uint64    `json:"entries"`       // of its journal
+	// Existed is true in the answer of a Start whose run was there already.
+	Existed bool `json:"existed,omitempty"`
+}
+
+func runOf(s store.RunState) Run {
+	at := func(ms int64) time.Time {
+		if ms == 0 {
+			return time.Time{}
+		}
+		return time.UnixMilli(ms).UTC()
+	}
+	r := Run{ID: s.Run.ID, Workflow: s.Workflow, Version: s.Version, Module: s.Module.String(), Status: s.Status,
+		Reason: s.Reason, Created: at(s.CreatedUnixMs), Started: at(s.StartedUnixMs), Updated: at(s.UpdatedUnixMs),
+		Ended: at(s.EndedUnixMs), Entries: uint64(s.Length)}
+	if s.WakeUnixMs != store.NoWake && (s.Status == Sleeping || s.Status == Waiting) {
+		r.Wake = time.UnixMilli(s.WakeUnixMs).UTC()
+	}
+	return r
+}
+
+// StartOption is an option of Start.
+type StartOption func(*start)
+
+type start struct {
+	id      string
+	version uint32
+}
+
+// WithRunID names the run: 1 to 128 of A-Z a-z 0-9 . _ : ~ -. A second start with the same id, workflow and input
+// gives the run that is there; with others it is ErrConflict. Default: a UUIDv7.
+func WithRunID(id string) StartOption { return func(s *start) { s.id = id } }
+
+// WithVersion starts a version other than the latest.
+func WithVersion(number uint32) StartOption { return func(s *start) { s.version = number } }
+
+// Start starts a run of a workflow with an input, which is encoded as JSON; a json.RawMessage or nil is taken as
+// it is. The run is durable on return.
+func (h *Host) Start(ctx context.Context, workflow string, input any, opts ...StartOption) (Run, error) {
+	if input == nil {
+		return h.StartRaw(ctx, workflow, nil, opts...)
+	}
+	b, err := json.Marshal(input)
+	if err != nil {
+		return Run{}, &joined{fmt.Errorf("input of workflow %q: %w", workflow, err), ErrInvalid}
+	}
+	return h.StartRaw(ctx, workflow, b, opts...)
+}
+
+// StartRaw is Start with an input of any bytes.
+func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts ...StartOption) (Run, error) {
+	var o start
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if len(input) > abi.MaxPayloadBytes {
+		return Run{}, translate(abi.Errorf(abi.TooLarge, "the input has %d bytes, the limit is %d", len(input),
+			abi.MaxPayloadBytes))
+	}
+	if err := abi.CheckWorkflow(workflow); err != nil {
+		return Run{}, translate(err)
+	}
+	if o.id == "" {
+		o.id = newRunID(h.cfg.Clock.Now())
+	} else if err := abi.CheckRunID(o.id); err != nil {
+		return Run{}, translate(err)
+	}
+	number := o.version
+	if existing, err := h.sched.State(ctx, key(o.id)); err == nil && number == 0 {
+		number = existing.Version // the run that is there decides, whatever the latest version is by now
+	}
+	v, err := h.store.Modules().Version(ctx, 0, workflow, number)
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	st, created, err := h.sched.Start(ctx, sched.NewRun{Key: key(o.id), Workflow: workflow, Version: v.Number,
+		Module: v.Module, Input: input, InputDigest: digest(input)})
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	r := runOf(st)
+	r.Existed = !created
+	return r, nil
+}
+
+func key(id string) store.RunKey { return store.RunKey{ID: id} }
+
+// digest gives the SHA-256 of an input, compacted if it is JSON, so that white space makes no difference.
+func digest(input []byte) store.Digest {
+	var b bytes.Buffer
+	if json.Compact(&b, input) == nil {
+		input = b.Bytes()
+	}
+	return sha256.Sum256(input)
+}
+
+// newRunID gives a UUID of version 7 (RFC 9562, 5.7): 48 bits of Unix milliseconds, then random bits.
+func newRunID(now time.Time) string {
+	var u [16]byte
+	secureRandom(u[:])
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(now.UnixMilli()))
+	copy(u[:6], ms[2:])
+	u[6] = u[6]&0x0f | 0x70
+	u[8] = u[8]&0x3f | 0x80
+	t := hex.EncodeToString(u[:])
+	return t[:8] + "-" + t[8:12] + "-" + t[12:16] + "-" + t[16:20] + "-" + t[20:]
+}
+
+// Get gives a run as it stands.
+func (h *Host) Get(ctx context.Context, id string) (Run, error) {
+	st, err := h.sched.State(ctx, key(id))
+	return runOf(st), translate(err)
+}
+
+// Query selects runs. The zero value selects all.
+type Query struct {
+	Workflow string
+	Status   Status   // zero = any
+	Statuses []Status // in place of Status
+	After    string   // the last id of the page before; "" = from the newest
+	Limit    int      // 0 = no limit
+}
+
+// Runs lists runs by falling id, which is from the newest if the ids were not given.
+func (h *Host) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
+	statuses := q.Statuses
+	if q.Status != 0 {
+		statuses = append(statuses[:len(statuses):len(statuses)], q.Status)
+	}
+	return func(yield func(Run, error) bool) {
+		sq := store.Query{Workflow: q.Workflow, Statuses: statuses, After: q.After, Limit: q.Limit}
+		for st, err := range h.store.Runs(ctx, sq) {
+			if !yield(runOf(st), translate(err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Entry is one record of a run's journal.
+type Entry = store.Entry
+
+// Journal gives the entries of a run from a seq on, as far as they are durable.
+func (h *Host) Journal(ctx context.Context, id string, from store.Seq) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		st, err := h.store.State(ctx, key(id))
+		if err != nil {
+			yield(Entry{}, translate(err))
+			return
+		}
+		for e, err := range h.store.Load(ctx, st.Run, st.Iteration, from) {
+			if !yield(e, translate(err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// LogLine is one line of a run's log.
+type LogLine = store.LogLine
+
+// Logs gives at most limit stored lines of a run's log, from an index on.
+func (h *Host) Logs(ctx context.Context, id string, from uint64, limit int) ([]LogLine, error) {
+	if _, err := h.store.State(ctx, key(id)); err != nil {
+		return nil, translate(err)
+	}
+	lines, err := h.store.Logs(ctx, key(id), from, limit)
+	return lines, translate(err)
+}
+
+// Watch gives a channel that receives when something of the run became durable, until stop is called.
+func (h *Host) Watch(id string) (changed <-chan struct{}, stop func()) { return h.sched.Watch(key(id)) }
+
+// Wait waits until the run has ended, or ctx is done.
+func (h *Host) Wait(ctx context.Context, id string) (Run, error) {
+	changed, stop := h.Watch(id)
+	defer stop()
+	for {
+		r, err := h.Get(ctx, id)
+		if err != nil || r.Status.Terminal() || r.Status == Stuck {
+			return r, err
+		}
+		select {
+		case <-changed:
+		case <-h.closed:
+			return r, ErrClosed
+		case <-ctx.Done():
+			return r, ctx.Err()
+		}
+	}
+}
+
+// ResultRaw waits until the run has ended and gives its result. A run that ended otherwise than completed is a
+// *RunError; one that is stuck is ErrMismatch.
+func (h *Host) ResultRaw(ctx context.Context, id string) ([]byte, error) {
+	r, err := h.Wait(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if r.Status == Stuck {
+		return nil, &joined{fmt.Errorf("run %s is stuck: %s", id, r.Reason), ErrMismatch}
+	}
+	var last Entry
+	for e, err := range h.Journal(ctx, id, store.Seq(r.Entries-1)) {
+		if err != nil {
+			return nil, err
+		}
+		last = e
+	}
+	if last.Kind == store.KindCompleted {
+		return last.Data, nil
+	}
+	re := &RunError{RunID: id, Status: r.Status, JSON: last.Data}
+	var f abi.Error
+	if err := json.Unmarshal(last.Data, &f); err == nil {
+		re.Failure = &f
+	}
+	return nil, re
+}
+
+// Result is ResultRaw with the result decoded from JSON. A run without a result gives the zero value.
+func Result[T any](ctx context.Context, h *Host, id string) (v T, err error) {
+	b, err := h.ResultRaw(ctx, id)
+	if err != nil || len(b) == 0 {
+		return v, err
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return v, fmt.Errorf("result of run %s: %w", id, err)
+	}
+	return v, nil
+}
+
+// Cancel ends a run as cancelled: its timers are gone, running attempts of its steps are told to stop, and none
+// of its code runs any more. Durable on return. ErrTerminal if it has ended.
+func (h *Host) Cancel(ctx context.Context, id string) error {
+	return translate(h.sched.Cancel(ctx, key(id)))
+}
+
+// Terminate ends a run as terminated, whatever it would do about a cancel. Durable on return. ErrTerminal if it
+// has ended.
+func (h *Host) Terminate(ctx context.Context, id string) error {
+	return translate(h.sched.Terminate(ctx, key(id)))
+}
+
+// Wake ends sleeps of a run before their time: those of the given name, or all if name is empty, polls of
+// time.Sleep included. It gives the number of sleeps that it ended. Durable on return.
+func (h *Host) Wake(ctx context.Context, id, name string) (int, error) {
+	n, err := h.sched.Wake(ctx, key(id), name)
+	return n, translate(err)
+}
+
+// Timer is a sleep that a run waits for.
+type Timer struct {
+	RunID    string    `json:"run"`
+	Workflow string    `json:"workflow"`
+	Due      time.Time `json:"due"`
+}
+
+// Timers lists the wakes of all runs up to an instant, soonest first.
+func (h *Host) Timers(ctx context.Context, until time.Time) ([]Timer, error) {
+	var timers []Timer
+	for st, err := range h.store.Runs(ctx, store.Query{Statuses: []Status{Sleeping, Waiting}}) {
+		if err != nil {
+			return nil, translate(err)
+		}
+		if r := runOf(st); !r.Wake.IsZero() && !r.Wake.After(until) {
+			timers = append(timers, Timer{RunID: r.ID, Workflow: r.Workflow, Due: r.Wake})
+		}
+	}
+	slices.SortFunc(timers, func(a, b Timer) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.RunID, b.RunID)) })
+	return timers, nil
+}

@@ -1,0 +1,65 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/store"
+)
+
+// HandleStep registers a Go function that performs steps: workflows call it by "host/" and the name, if their
+// version is allowed to (AllowStep). The input and the result are JSON. A handler may be called several times
+// for one step, and should hand the idempotency key of StepInfo to whatever it changes. Its context ends at the
+// step's timeout, when the run ends, and when the workflow cancels the step; the outcome of a cancelled step is
+// still recorded. Fatal and RetryAfter steer the retries; a panic is a failed attempt.
+//
+// Registering a name again replaces the handler. Handlers are registered before Run.
+func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, in In) (Out, error)) {
+	h.HandleRawStep(name, func(ctx context.Context, input []byte) ([]byte, error) {
+		var in In
+		if len(input) > 0 {
+			if err := json.Unmarshal(input, &in); err != nil {
+				return nil, Fatal(fmt.Errorf("input of handler %q: %w", name, err))
+			}
+		}
+		out, err := fn(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		b, err := json.Marshal(out)
+		if err != nil {
+			return nil, Fatal(fmt.Errorf("result of handler %q: %w", name, err))
+		}
+		return b, nil
+	})
+}
+
+// HandleRawStep is HandleStep for a handler that takes and gives bytes.
+func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []byte) ([]byte, error)) {
+	h.sched.Handle(name, func(ctx context.Context, a sched.Attempt, input []byte) ([]byte, error) {
+		return fn(context.WithValue(ctx, stepKey{}, Step{RunID: a.Run.ID, Workflow: a.Workflow, Name: a.Step, Seq: a.Seq,
+			Attempt: int(a.Number), Attempts: a.Attempts, IdempotencyKey: a.IdempotencyKey}), input)
+	})
+}
+
+type stepKey struct{}
+
+// Step says what a handler is called for.
+type Step struct {
+	RunID    string
+	Workflow string
+	Name     string    // of the step, unique in the run
+	Seq      store.Seq // of the call in the run's journal
+	Attempt  int       // from 1
+	Attempts int       // at most; 0 = no limit
+	// IdempotencyKey is the same over all attempts of this step, restarts of the host included.
+	IdempotencyKey string
+}
+
+// StepInfo gives what the handler is called for. Outside of a handler it is zero.
+func StepInfo(ctx context.Context) Step {
+	s, _ := ctx.Value(stepKey{}).(Step)
+	return s
+}

@@ -1,0 +1,153 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/inspect"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Version is one version of a workflow.
+type Version struct {
+	Workflow string       `json:"workflow"`
+	Number   uint32       `json:"version"`
+	Module   store.Digest `json:"-"`
+	Digest   string       `json:"module"` // SHA-256 of the module in hexadecimal
+	Steps    []string     `json:"allow_step,omitempty"`
+	Created  time.Time    `json:"created"`
+	New      bool         `json:"new"` // made by this upload; false if it was there
+}
+
+func versionOf(v store.Version) Version {
+	return Version{Workflow: v.Workflow, Number: v.Number, Module: v.Module, Digest: v.Module.String(),
+		Steps: v.Grants.Steps, Created: time.UnixMilli(v.CreatedUnixMs).UTC()}
+}
+
+// UploadOption is an option of Upload.
+type UploadOption func(*upload)
+
+type upload struct {
+	grants store.Grants
+	given  bool
+}
+
+// AllowStep allows the version to call the handlers of these names ("*" for all). Without it, a version may call
+// what the version before it might.
+func AllowStep(names ...string) UploadOption {
+	return func(u *upload) {
+		u.given = true
+		u.grants.Steps = append(u.grants.Steps, names...)
+	}
+}
+
+// Upload stores a module as the next version of a workflow, and gives that version; of a module that lists
+// workflows it makes a version of each, and gives that of the one named (any of them if name is empty). The same
+// bytes with the same grants again are the same version. A module that cannot be a workflow is refused with a
+// *RejectError. The module is inspected, compiled, and its start-up run once. Durable on return.
+func (h *Host) Upload(ctx context.Context, name string, wasm []byte, opts ...UploadOption) (Version, error) {
+	versions, err := h.UploadAll(ctx, name, wasm, opts...)
+	if err != nil {
+		return Version{}, err
+	}
+	i := slices.IndexFunc(versions, func(v Version) bool { return v.Workflow == name })
+	return versions[max(i, 0)], nil
+}
+
+// UploadAll is Upload and gives the versions of all workflows of the module.
+func (h *Host) UploadAll(ctx context.Context, name string, wasm []byte, opts ...UploadOption) ([]Version, error) {
+	var u upload
+	for _, o := range opts {
+		o(&u)
+	}
+	slices.Sort(u.grants.Steps)
+	u.grants.Steps = slices.Compact(u.grants.Steps)
+	if _, err := inspect.Scan(wasm); err != nil {
+		return nil, translate(err)
+	}
+	description, err := h.sched.Describe(ctx, wasm)
+	if err != nil {
+		return nil, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
+	}
+	names, err := workflowNames(name, description)
+	if err != nil {
+		return nil, err
+	}
+	now := h.cfg.Clock.Now().UnixMilli()
+	m := h.store.Modules()
+	d, err := m.Put(ctx, wasm, store.ModuleInfo{Size: int64(len(wasm)), StoredUnixMs: now, DescriptionJSON: description})
+	if err != nil {
+		return nil, translate(err)
+	}
+	before := map[string]uint32{}
+	specs := make([]store.VersionSpec, len(names))
+	for i, n := range names {
+		grants := u.grants
+		if v, err := m.Version(ctx, 0, n, 0); err == nil {
+			before[n] = v.Number
+			if !u.given {
+				grants = v.Grants
+			}
+		}
+		specs[i] = store.VersionSpec{Workflow: n, Module: d, Grants: grants, CreatedUnixMs: now}
+	}
+	added, err := m.AddVersions(ctx, specs)
+	if err != nil {
+		return nil, translate(err)
+	}
+	versions := make([]Version, len(added))
+	for i, v := range added {
+		versions[i] = versionOf(v)
+		versions[i].New = v.Number > before[v.Workflow]
+	}
+	return versions, nil
+}
+
+// workflowNames says which workflows a module holds.
+func workflowNames(name string, description []byte) ([]string, error) {
+	var d abi.Description
+	if len(description) > 0 {
+		if err := json.Unmarshal(description, &d); err != nil {
+			return nil, &joined{fmt.Errorf("module rejected: workflow_describe is not as it should be: %w", err), ErrRejected}
+		}
+	}
+	var names []string
+	for _, w := range d.Workflows {
+		if err := abi.CheckWorkflow(w.Name); err != nil {
+			return nil, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
+		}
+		names = append(names, w.Name)
+	}
+	if len(names) == 0 {
+		if err := abi.CheckWorkflow(name); err != nil {
+			return nil, translate(err)
+		}
+		return []string{name}, nil
+	}
+	if name != "" && !slices.Contains(names, name) {
+		return nil, &joined{fmt.Errorf("the module has no workflow %q, it has %q", name, names), ErrInvalid}
+	}
+	return names, nil
+}
+
+// Workflow gives a version of a workflow; number 0 is the latest.
+func (h *Host) Workflow(ctx context.Context, name string, number uint32) (Version, error) {
+	v, err := h.store.Modules().Version(ctx, 0, name, number)
+	return versionOf(v), translate(err)
+}
+
+// Versions lists the versions of a workflow, oldest first; of all workflows if name is empty.
+func (h *Host) Versions(ctx context.Context, name string) iter.Seq2[Version, error] {
+	return func(yield func(Version, error) bool) {
+		for v, err := range h.store.Modules().Versions(ctx, 0, name) {
+			if !yield(versionOf(v), translate(err)) || err != nil {
+				return
+			}
+		}
+	}
+}
