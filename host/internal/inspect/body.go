@@ -1,0 +1,188 @@
+package inspect
+
+// body counts what makes a function dear to compile.
+type body struct {
+	locals  int64
+	loops   int64
+	nesting int
+}
+
+func (s *scanner) function() error {
+	var b body
+	n, err := s.count("groups of locals", maxLocals, 2)
+	if err != nil {
+		return err
+	}
+	for range n {
+		c, err := s.u32("locals")
+		if err != nil {
+			return err
+		}
+		if b.locals += int64(c); b.locals > maxLocals {
+			return s.over("a function has too many locals", maxLocals, b.locals)
+		}
+		if _, err := s.valueType("locals"); err != nil {
+			return err
+		}
+	}
+	if err := s.instructions("a function", &b); err != nil {
+		return err
+	}
+	product := b.loops * max(b.locals, 1)
+	if product > maxLoopLocals {
+		return s.over("a function has too many loops times locals", maxLoopLocals, product)
+	}
+	if s.loops += product; s.loops > maxModuleLoops {
+		return s.over("the module has too many loops times locals", maxModuleLoops, s.loops)
+	}
+	return nil
+}
+
+// instructions walks to the end of an expression or function.
+func (s *scanner) instructions(what string, b *body) error {
+	b.nesting = 1
+	for b.nesting > 0 {
+		op, err := s.byte(what)
+		if err != nil {
+			return err
+		}
+		switch {
+		case op == opEnd:
+			b.nesting--
+		case op >= opBlock && op <= opIf:
+			if op == opLoop {
+				b.loops++
+			}
+			if b.nesting++; b.nesting > maxNesting {
+				return s.over("blocks are nested too deeply", maxNesting, int64(b.nesting))
+			}
+			err = s.skipLEB("a block type", 33)
+		case op == opPrefixFC:
+			err = s.prefixFC(what)
+		case op == opPrefixFD:
+			err = s.prefixFD(what)
+		default:
+			err = s.immediate(op, what)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Opcodes with a meaning here (WebAssembly core 2.0, 5.4).
+const (
+	opBlock        = 0x02
+	opLoop         = 0x03
+	opIf           = 0x04
+	opElse         = 0x05
+	opEnd          = 0x0b
+	opBrTable      = 0x0e
+	opCall         = 0x10
+	opCallIndirect = 0x11
+	opSelectTyped  = 0x1c
+	opMemorySize   = 0x3f
+	opMemoryGrow   = 0x40
+	opI32Const     = 0x41
+	opI64Const     = 0x42
+	opF32Const     = 0x43
+	opF64Const     = 0x44
+	opRefNull      = 0xd0
+	opRefIsNull    = 0xd1
+	opRefFunc      = 0xd2
+	opPrefixFC     = 0xfc
+	opPrefixFD     = 0xfd
+)
+
+// immediate skips what follows an opcode of one byte.
+func (s *scanner) immediate(op byte, what string) error {
+	switch {
+	case op <= 0x01, op == opElse, op == 0x0f, op == 0x1a, op == 0x1b, op >= 0x45 && op <= 0xc4, op == opRefIsNull:
+		return nil // unreachable, nop, return, drop, select, numeric
+	case op == 0x0c, op == 0x0d, op == opCall, op >= 0x20 && op <= 0x26, op == opRefFunc:
+		_, err := s.u32(what) // a label, function, local, global or table
+		return err
+	case op == opBrTable:
+		return s.brTable()
+	case op == opCallIndirect:
+		return s.indexes(what, 2)
+	case op == opSelectTyped:
+		_, err := s.typeList("types of select", maxResults)
+		return err
+	case op >= 0x28 && op <= 0x3e: // loads and stores: alignment, offset
+		return s.indexes(what, 2)
+	case op == opMemorySize, op == opMemoryGrow, op == opRefNull:
+		return s.skip(1, what)
+	case op == opI32Const:
+		return s.skipLEB(what, 32)
+	case op == opI64Const:
+		return s.skipLEB(what, 64)
+	case op == opF32Const:
+		return s.skip(4, what)
+	case op == opF64Const:
+		return s.skip(8, what)
+	}
+	return s.bad("unknown instruction", "0x%02x; exceptions, tail calls and garbage collection are not supported", op)
+}
+
+func (s *scanner) indexes(what string, n int) error {
+	for range n {
+		if _, err := s.u32(what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scanner) brTable() error {
+	n, err := s.count("targets of a br_table", maxBranchTargets, 1)
+	if err != nil {
+		return err
+	}
+	return s.indexes("a br_table", n+1)
+}
+
+// prefixFC skips saturating conversions (0 to 7), bulk memory (8 to 14) and table instructions (15 to 17).
+func (s *scanner) prefixFC(what string) error {
+	op, err := s.u32(what)
+	if err != nil {
+		return err
+	}
+	switch {
+	case op <= 7:
+		return nil
+	case op == 8, op == 10, op == 12, op == 14: // memory.init, memory.copy, table.init, table.copy
+		return s.indexes(what, 2)
+	case op <= 17:
+		return s.indexes(what, 1)
+	}
+	return s.bad("unknown instruction", "0xfc %d", op)
+}
+
+// lastSIMD is the last instruction of fixed-width SIMD; relaxed SIMD begins after it.
+const lastSIMD = 0xff
+
+// prefixFD skips fixed-width SIMD.
+func (s *scanner) prefixFD(what string) error {
+	op, err := s.u32(what)
+	if err != nil {
+		return err
+	}
+	switch {
+	case op <= 11, op == 92, op == 93: // loads and stores
+		return s.indexes(what, 2)
+	case op == 12, op == 13: // v128.const, i8x16.shuffle
+		return s.skip(16, what)
+	case op >= 21 && op <= 34: // lanes
+		return s.skip(1, what)
+	case op >= 84 && op <= 91: // loads and stores of a lane
+		if err := s.indexes(what, 2); err != nil {
+			return err
+		}
+		return s.skip(1, what)
+	case op <= lastSIMD:
+		return nil
+	}
+	return s.bad("unknown instruction", "0xfd %d; relaxed SIMD is not supported", op)
+}
