@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+)
+
+// targets gives the runs that an action is for: the id, or with - those on standard input, one a line.
+func targets(g *globals, id string) ([]string, error) {
+	if id != "-" {
+		return []string{id}, nil
+	}
+	var ids []string
+	s := bufio.NewScanner(g.io.in)
+	for s.Scan() {
+		if line := strings.TrimSpace(s.Text()); line != "" {
+			ids = append(ids, line)
+		}
+	}
+	return ids, s.Err()
+}
+
+// act posts an action for each run. All of them are tried; the first error's code is the exit code.
+func act(g *globals, id, action string, q url.Values) error {
+	ids, err := targets(g, id)
+	if err != nil {
+		return err
+	}
+	var first error
+	for _, id := range ids {
+		var changed server.Changed
+		_, _, err := g.call(http.MethodPost, runPath(id, "/"+action), q, nil, &changed)
+		switch {
+		case err != nil && len(ids) == 1:
+			return err
+		case err != nil:
+			_, _ = fmt.Fprintln(g.io.err, "wfhost:", printable(err.Error()))
+			first = errors.Join(first, err)
+		case g.Output == "json":
+			err = g.json(changed)
+		case g.Output == "ids":
+			_, err = fmt.Fprintln(g.io.out, id)
+		default:
+			_, err = fmt.Fprintf(g.io.out, "%s %s (%d)\n", id, changed.Run.Status, changed.Count)
+		}
+		if err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+type cancelCmd struct {
+	Run_ string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
+}
+
+func (c *cancelCmd) Run(g *globals) error { return act(g, c.Run_, "cancel", nil) }
+
+type terminateCmd struct {
+	Run_ string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
+}
+
+func (c *terminateCmd) Run(g *globals) error { return act(g, c.Run_, "terminate", nil) }
+
+type wakeCmd struct {
+	Run_ string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
+	Name string `arg:"" optional:"" help:"Only the sleep of this name."`
+}
+
+func (c *wakeCmd) Run(g *globals) error {
+	q := url.Values{}
+	if c.Name != "" {
+		q.Set("name", c.Name)
+	}
+	return act(g, c.Run_, "wake", q)
+}

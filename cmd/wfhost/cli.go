@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+// Exit codes.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitDenied      = 3
+	exitNotFound    = 4
+	exitRunFailed   = 5
+	exitConflict    = 6
+	exitMismatch    = 7
+	exitInterrupted = 130
+)
+
+// stdio is what a command reads and writes.
+type stdio struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}
+
+// globals are the flags of every command, and what commands share.
+type globals struct {
+	Server string `help:"Address of the server." env:"WFHOST_SERVER" default:"http://127.0.0.1:7777"`
+	Output string `short:"o" enum:"table,json,ids" default:"table" help:"Form of the output: table, json or ids."`
+
+	ctx context.Context
+	io  stdio
+}
+
+type cli struct {
+	globals `embed:""`
+
+	Run        runCmd        `cmd:"" help:"Run a workflow in this process, show what happens, print its result."`
+	Serve      serveCmd      `cmd:"" help:"Run the server."`
+	Build      buildCmd      `cmd:"" help:"Compile a Go workflow to .wasm and check it."`
+	Upload     uploadCmd     `cmd:"" help:"Upload a workflow to the server."`
+	Workflows  workflowsCmd  `cmd:"" help:"List workflows and their versions."`
+	Start      startCmd      `cmd:"" help:"Start a run."`
+	Runs       runsCmd       `cmd:"" help:"List runs."`
+	Show       showCmd       `cmd:"" help:"Show a run."`
+	Journal    journalCmd    `cmd:"" help:"Show a run's journal."`
+	Result     resultCmd     `cmd:"" help:"Print a run's result."`
+	Logs       logsCmd       `cmd:"" help:"Show a run's log."`
+	Timers     timersCmd     `cmd:"" help:"List what wakes when."`
+	Cancel     cancelCmd     `cmd:"" help:"Cancel runs."`
+	Terminate  terminateCmd  `cmd:"" help:"Terminate runs."`
+	Wake       wakeCmd       `cmd:"" help:"End sleeps of runs before their time."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+}
+
+// exitError carries the exit code of an error.
+type exitCode struct {
+	code int
+	err  error
+}
+
+func (e *exitCode) Error() string { return e.err.Error() }
+func (e *exitCode) Unwrap() error { return e.err }
+
+// execute runs the command line and gives the exit code.
+func execute(ctx context.Context, args []string, std stdio) int {
+	var c cli
+	code := -1
+	p, err := kong.New(&c, kong.Name("wfhost"), kong.UsageOnError(), kong.Writers(std.out, std.err),
+		kong.Description("Durable workflows as WebAssembly: they sleep, die and come back."),
+		kong.Exit(func(n int) { code = n }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+	if err != nil {
+		_, _ = fmt.Fprintln(std.err, "wfhost:", err)
+		return exitError
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	k, err := p.Parse(args)
+	if code >= 0 { // --help
+		return code
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", printable(err.Error()))
+		return exitUsage
+	}
+	c.ctx, c.io = ctx, std
+	if err := k.Run(&c.globals); err != nil {
+		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", printable(err.Error()))
+		return codeOf(ctx, err)
+	}
+	return exitOK
+}
+
+// codeOf gives the exit code of an error.
+func codeOf(ctx context.Context, err error) int {
+	var e *exitCode
+	var run *host.RunError
+	switch {
+	case errors.As(err, &e):
+		return e.code
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.As(err, &run):
+		return exitRunFailed
+	case errors.Is(err, host.ErrNotFound):
+		return exitNotFound
+	case errors.Is(err, host.ErrConflict), errors.Is(err, host.ErrTerminal):
+		return exitConflict
+	case errors.Is(err, host.ErrMismatch):
+		return exitMismatch
+	}
+	return exitError
+}
+
+// printable escapes control characters of text that came from elsewhere, so that it cannot steer a terminal.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
+			_, _ = fmt.Fprintf(&b, "\\x%02x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+)
+
+// maxAnswerBytes bounds what the client reads of one answer.
+const maxAnswerBytes = 64 << 20
+
+// call makes a request and decodes the answer, unless into is nil. It gives the status and the bytes.
+func (g *globals) call(method, path string, query url.Values, body []byte, into any) (int, []byte, error) {
+	return g.callContext(g.ctx, method, path, query, body, into)
+}
+
+func (g *globals) callContext(ctx context.Context, method, path string, query url.Values, body []byte, into any) (int, []byte, error) {
+	address := strings.TrimSuffix(g.Server, "/") + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	} else if body != nil {
+		req.Header.Set("Content-Type", "application/wasm")
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		var ue *url.Error
+		if errors.As(err, &ue) && ctx.Err() == nil {
+			return 0, nil, fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, ue.Err)
+		}
+		return 0, nil, err
+	}
+	defer func() { _ = res.Body.Close() }() // it has been read
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
+	if err != nil {
+		return 0, nil, fmt.Errorf("read answer of %s: %w", g.Server, err)
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		return res.StatusCode, b, problemOf(res, b)
+	}
+	if into != nil {
+		if err := json.Unmarshal(b, into); err != nil {
+			return res.StatusCode, b, fmt.Errorf("answer of %s: %w", g.Server, err)
+		}
+	}
+	return res.StatusCode, b, nil
+}
+
+// problemOf makes an error of a problem document.
+func problemOf(res *http.Response, b []byte) error {
+	var p server.Problem
+	if err := json.Unmarshal(b, &p); err != nil || p.Detail == "" {
+		p.Detail = fmt.Sprintf("the server answered %s: %s", res.Status, bytes.TrimSpace(b))
+	}
+	code := exitError
+	switch {
+	case res.StatusCode == http.StatusNotFound:
+		code = exitNotFound
+	case p.Code == "mismatch":
+		code = exitMismatch
+	case res.StatusCode == http.StatusConflict:
+		code = exitConflict
+	case res.StatusCode == http.StatusForbidden || res.StatusCode == http.StatusUnauthorized:
+		code = exitDenied
+	case res.StatusCode == http.StatusUnprocessableEntity && p.Run != nil:
+		code = exitRunFailed
+	}
+	return &exitCode{code, errors.New(p.Detail)}
+}
+
+func runPath(id, rest string) string { return "/v1/runs/" + url.PathEscape(id) + rest }

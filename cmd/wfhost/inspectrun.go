@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+)
+
+type runsCmd struct {
+	Workflow string `help:"Only of this workflow."`
+	Status   string `help:"Only of these statuses, separated by commas."`
+	Limit    int    `help:"At most so many." default:"100"`
+	Cursor   string `help:"Go on after this run."`
+}
+
+func (c *runsCmd) Run(g *globals) error {
+	q := url.Values{"limit": {strconv.Itoa(c.Limit)}}
+	for name, v := range map[string]string{"workflow": c.Workflow, "status": c.Status, "cursor": c.Cursor} {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	var page server.Page
+	if _, _, err := g.call(http.MethodGet, "/v1/runs", q, nil, &page); err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(page)
+	}
+	if err := g.showRuns(page.Runs); err != nil || page.Cursor == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(g.io.err, "there are more: --cursor %s\n", page.Cursor)
+	return err
+}
+
+type showCmd struct {
+	Run_ string `arg:"" name:"run" help:"Id of the run."`
+}
+
+func (c *showCmd) Run(g *globals) error {
+	var r host.Run
+	if _, _, err := g.call(http.MethodGet, runPath(c.Run_, ""), nil, nil, &r); err != nil {
+		return err
+	}
+	return g.showRun(r)
+}
+
+type journalCmd struct {
+	Run_   string `arg:"" name:"run" help:"Id of the run."`
+	Follow bool   `short:"f" help:"Go on until the run ends."`
+}
+
+func (c *journalCmd) Run(g *globals) error {
+	all := []server.Entry{}
+	for from := uint64(0); ; {
+		q := url.Values{"from": {strconv.FormatUint(from, 10)}}
+		if c.Follow {
+			q.Set("wait", "30s")
+		}
+		var entries []server.Entry
+		if _, _, err := g.call(http.MethodGet, runPath(c.Run_, "/journal"), q, nil, &entries); err != nil {
+			return err
+		}
+		ended := len(entries) == 0
+		for _, e := range entries {
+			from = e.Seq + 1
+			if g.Output != "json" {
+				_, _ = fmt.Fprintln(g.io.out, entryLine(e))
+			}
+		}
+		if g.Output == "json" {
+			all = append(all, entries...)
+		}
+		if c.Follow {
+			var r host.Run
+			if _, _, err := g.call(http.MethodGet, runPath(c.Run_, ""), nil, nil, &r); err != nil {
+				return err
+			}
+			ended = (r.Status.Terminal() || r.Status == host.Stuck) && from >= r.Entries
+		}
+		if ended {
+			break
+		}
+	}
+	if g.Output == "json" {
+		return g.json(all)
+	}
+	return nil
+}
+
+type resultCmd struct {
+	Run_ string `arg:"" name:"run" help:"Id of the run."`
+	Wait bool   `help:"Wait until the run has ended."`
+}
+
+func (c *resultCmd) Run(g *globals) error {
+	if c.Wait {
+		return waitResult(g, c.Run_)
+	}
+	status, b, err := g.call(http.MethodGet, runPath(c.Run_, "/result"), nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	if status == http.StatusAccepted {
+		return fmt.Errorf("run %s has not ended; wait for it with --wait", c.Run_)
+	}
+	return printResult(g.io.out, b)
+}
+
+func waitResult(g *globals, id string) error {
+	for {
+		status, b, err := g.call(http.MethodGet, runPath(id, "/result"), url.Values{"wait": {"30s"}}, nil, nil)
+		if err != nil {
+			return err
+		}
+		if status != http.StatusAccepted {
+			return printResult(g.io.out, b)
+		}
+	}
+}
+
+type logsCmd struct {
+	Run_ string `arg:"" name:"run" help:"Id of the run."`
+}
+
+func (c *logsCmd) Run(g *globals) error {
+	all := []server.Log{}
+	for from := uint64(0); ; {
+		var lines []server.Log
+		q := url.Values{"from": {strconv.FormatUint(from, 10)}}
+		if _, _, err := g.call(http.MethodGet, runPath(c.Run_, "/logs"), q, nil, &lines); err != nil {
+			return err
+		}
+		if len(lines) == 0 {
+			break
+		}
+		from = lines[len(lines)-1].Index + 1
+		all = append(all, lines...)
+	}
+	if g.Output == "json" {
+		return g.json(all)
+	}
+	for _, l := range all {
+		who := ""
+		if l.Step != "" {
+			who = fmt.Sprintf(" [%s #%d]", l.Step, l.Attempt)
+		}
+		_, _ = fmt.Fprintln(g.io.out, printable(fmt.Sprintf("%s %-5s%s %s", instant(l.Time), l.Level, who, l.Text)))
+	}
+	return nil
+}
+
+type timersCmd struct {
+	Within string `help:"Only what wakes within this time, such as 1h."`
+}
+
+func (c *timersCmd) Run(g *globals) error {
+	var timers []host.Timer
+	q := url.Values{}
+	if c.Within != "" {
+		q.Set("within", c.Within)
+	}
+	if _, _, err := g.call(http.MethodGet, "/v1/timers", q, nil, &timers); err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(timers)
+	}
+	rows := make([][]string, len(timers))
+	for i, t := range timers {
+		rows[i] = []string{instant(t.Due), t.RunID, t.Workflow}
+	}
+	return g.table("due\trun\tworkflow", rows)
+}
+
+// buildVersion gives the version with which the binary was built.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && info.Main.Version == "(devel)" {
+			return "devel " + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return info.Main.Version
+}

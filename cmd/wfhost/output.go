@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+)
+
+// json prints a value as indented JSON.
+func (g *globals) json(v any) error {
+	e := json.NewEncoder(g.io.out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// table prints rows under a header, in columns.
+func (g *globals) table(header string, rows [][]string) error {
+	w := tabwriter.NewWriter(g.io.out, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, strings.ToUpper(header))
+	for _, r := range rows {
+		for i := range r {
+			r[i] = printable(strings.ReplaceAll(r[i], "\n", " "))
+		}
+		_, _ = fmt.Fprintln(w, strings.Join(r, "\t"))
+	}
+	return w.Flush()
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// short cuts text to one line of a listing.
+func short(v any) string {
+	if v == nil {
+		return ""
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	const width = 80
+	if len(b) > width {
+		return string([]rune(string(b))[:width-1]) + "…"
+	}
+	return string(b)
+}
+
+func (g *globals) showRuns(runs []host.Run) error {
+	switch g.Output {
+	case "json":
+		return g.json(runs)
+	case "ids":
+		for _, r := range runs {
+			_, _ = fmt.Fprintln(g.io.out, r.ID)
+		}
+		return nil
+	}
+	rows := make([][]string, len(runs))
+	for i, r := range runs {
+		rows[i] = []string{r.ID, fmt.Sprintf("%s@%d", r.Workflow, r.Version), r.Status.String(), instant(r.Created),
+			instant(r.Wake), r.Reason}
+	}
+	return g.table("run\tworkflow\tstatus\tcreated\twakes\treason", rows)
+}
+
+func (g *globals) showRun(r host.Run) error {
+	switch g.Output {
+	case "json":
+		return g.json(r)
+	case "ids":
+		_, _ = fmt.Fprintln(g.io.out, r.ID)
+		return nil
+	}
+	_, err := fmt.Fprintf(g.io.out, "run       %s\nworkflow  %s@%d\nmodule    %s\nstatus    %s %s\ncreated   %s\nstarted   %s\nwakes     %s\nended     %s\nentries   %d\n",
+		r.ID, r.Workflow, r.Version, r.Module, r.Status, printable(r.Reason), instant(r.Created), instant(r.Started),
+		instant(r.Wake), instant(r.Ended), r.Entries)
+	return err
+}
+
+// entryLine gives an entry as one line of text.
+func entryLine(e server.Entry) string {
+	line := fmt.Sprintf("%5d  %s  %-15s %s", e.Seq, instant(e.Time), e.Kind, details(e))
+	return printable(strings.TrimRight(line, " "))
+}
+
+// details gives what an entry holds beside seq, time and kind.
+func details(e server.Entry) string {
+	var parts []string
+	add := func(has bool, format string, v any) {
+		if has {
+			parts = append(parts, fmt.Sprintf(format, v))
+		}
+	}
+	add(e.Name != "", "%q", e.Name)
+	add(e.Handle != 0, "#%d", e.Handle)
+	add(e.Target != "", "by %s", e.Target)
+	add(e.Attempt > 0, "attempt %d", e.Attempt)
+	if e.Due != nil {
+		add(true, "until %s", instant(*e.Due))
+	}
+	add(e.Refused != "", "refused %s", e.Refused)
+	add(e.Skipped, "%s", "skipped")
+	add(short(e.Input) != "", "%s", short(e.Input))
+	add(short(e.Data) != "", "%s", short(e.Data))
+	return strings.Join(parts, " ")
+}
+
+func duration(d time.Duration) string {
+	return abi.FormatDuration(max(d.Milliseconds(), 0))
+}

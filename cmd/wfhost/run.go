@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
+)
+
+type runCmd struct {
+	Path      string `arg:"" help:"A .wasm file, or a folder with a Go main package."`
+	Workflow  string `help:"Which workflow of the module; default: its only one."`
+	Input     string `help:"Input as JSON, @file, or - for standard input."`
+	ID        string `name:"id" help:"Id of the run; a run of that id in --data goes on."`
+	SkipSleep bool   `help:"Jump over sleeps: the clock goes to the next deadline at once."`
+	Data      string `help:"Folder for the data; without it, nothing is kept."`
+	Quiet     bool   `short:"q" help:"Print nothing but the result."`
+}
+
+func (c *runCmd) Run(g *globals) (err error) {
+	input, err := readInput(g, c.Input)
+	if err != nil {
+		return err
+	}
+	wasm, name, err := module(g.ctx, c.Path)
+	if err != nil {
+		return err
+	}
+	dir := c.Data
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "wfhost-run-"); err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }() // a leftover in a temporary folder
+	}
+	h, err := host.Open(g.ctx, host.Config{Dir: dir, SkipSleeps: c.SkipSleep})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	ctx, stop := context.WithCancel(g.ctx)
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	defer func() { stop(); err = errors.Join(err, <-done) }()
+	run, err := c.start(g, h, name, wasm, input)
+	if err != nil {
+		return err
+	}
+	if !c.Quiet {
+		if err := follow(g, h, run.ID); err != nil {
+			return err
+		}
+	}
+	result, err := h.ResultRaw(g.ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	return printResult(g.io.out, result)
+}
+
+func (c *runCmd) start(g *globals, h *host.Host, name string, wasm, input []byte) (host.Run, error) {
+	if c.Workflow != "" {
+		name = c.Workflow
+	}
+	versions, err := h.UploadAll(g.ctx, name, wasm, host.AllowStep("*"))
+	if errors.Is(err, host.ErrInvalid) && c.Workflow == "" {
+		versions, err = h.UploadAll(g.ctx, "", wasm, host.AllowStep("*"))
+	}
+	if err != nil {
+		return host.Run{}, err
+	}
+	v := versions[0]
+	for _, other := range versions {
+		if other.Workflow == name {
+			v = other
+		}
+	}
+	if len(versions) > 1 && v.Workflow != name {
+		return host.Run{}, &exitCode{exitUsage, fmt.Errorf("the module has several workflows, choose one with --workflow: %s",
+			strings.Join(workflowsOf(versions), ", "))}
+	}
+	var opts []host.StartOption
+	if c.ID != "" {
+		opts = append(opts, host.WithRunID(c.ID))
+	}
+	return h.StartRaw(g.ctx, v.Workflow, input, opts...)
+}
+
+// printResult prints a result with a line end, if there is one.
+func printResult(w io.Writer, b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if b[len(b)-1] != '\n' {
+		b = append(b, '\n')
+	}
+	_, err := w.Write(b)
+	return err
+}
+
+// readInput reads what --input names.
+func readInput(g *globals, text string) ([]byte, error) {
+	switch {
+	case text == "-":
+		return io.ReadAll(g.io.in)
+	case strings.HasPrefix(text, "@"):
+		b, err := os.ReadFile(text[1:])
+		if err != nil {
+			return nil, &exitCode{exitNotFound, fmt.Errorf("input: %w", err)}
+		}
+		return b, nil
+	}
+	return []byte(text), nil
+}
+
+// terminal tells whether a writer is a terminal.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// follow shows on the error output what happens to a run until it ends: its entries, its log, and on a terminal
+// a countdown while it sleeps.
+func follow(g *globals, h *host.Host, id string) error {
+	f := &follower{g: g, h: h, id: id, tty: terminal(g.io.err)}
+	changed, stop := h.Watch(id)
+	defer stop()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		r, err := h.Get(g.ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := f.show(); err != nil {
+			return err
+		}
+		if r.Status.Terminal() || r.Status == host.Stuck {
+			f.clear()
+			return nil
+		}
+		f.countdown(r)
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-g.ctx.Done():
+			f.clear()
+			return &exitCode{exitInterrupted, fmt.Errorf("interrupted; run %s is %s", id, r.Status)}
+		}
+	}
+}
+
+type follower struct {
+	g     *globals
+	h     *host.Host
+	id    string
+	tty   bool
+	shown bool // a countdown is on the screen
+	next  store.Seq
+	logs  uint64
+}
+
+func (f *follower) show() error {
+	lines, err := f.h.Logs(f.g.ctx, f.id, f.logs, 1000)
+	if err != nil {
+		return err
+	}
+	for e, err := range f.h.Journal(f.g.ctx, f.id, f.next) {
+		if err != nil {
+			return err
+		}
+		f.clear()
+		for len(lines) > 0 && lines[0].UnixMs < e.UnixMs {
+			f.line(lines[0])
+			lines = lines[1:]
+		}
+		f.next = e.Seq + 1
+		if e.Kind != store.KindActivated {
+			_, _ = fmt.Fprintln(f.g.io.err, story(e))
+		}
+	}
+	for _, l := range lines {
+		f.clear()
+		f.line(l)
+	}
+	return nil
+}
+
+func (f *follower) line(l host.LogLine) {
+	f.logs = l.Index + 1
+	who := ""
+	if l.Step != "" {
+		who = "[" + l.Step + "] "
+	}
+	_, _ = fmt.Fprintf(f.g.io.err, "%s  log       %s%s\n", clockTime(l.UnixMs), printable(who), printable(l.Text))
+}
+
+func clockTime(unixMs int64) string { return time.UnixMilli(unixMs).Format("2006-01-02 15:04:05.000") }
+
+// story tells an entry to people.
+func story(e host.Entry) string {
+	at := clockTime(e.UnixMs)
+	name := printable(fmt.Sprintf("%q", e.Name))
+	switch e.Kind {
+	case store.KindStarted:
+		return fmt.Sprintf("%s  started   %s", at, e.Name)
+	case store.KindSleep:
+		if e.Refused == 0 {
+			return fmt.Sprintf("%s  sleep     %s until %s (%s)", at, name, clockTime(e.DueUnixMs),
+				duration(time.Duration(e.DueUnixMs-e.UnixMs)*time.Millisecond))
+		}
+	case store.KindBody:
+		return fmt.Sprintf("%s  step      %s", at, name)
+	case store.KindStep:
+		return fmt.Sprintf("%s  step      %s by %s", at, name, printable(e.Target))
+	case store.KindClock:
+		return fmt.Sprintf("%s  woke      from time.Sleep or a timer", at)
+	}
+	return printable(fmt.Sprintf("%s  %-8s  %s", at, verbs[e.Kind], details(server.EntryOf(e))))
+}
+
+// verbs tells the commonest entries in a word.
+var verbs = map[store.Kind]string{store.KindTimer: "woke", store.KindStepResult: "result", store.KindStepFailure: "failed",
+	store.KindAttemptFailed: "retry", store.KindAttemptStarted: "attempt", store.KindWithdraw: "withdraw",
+	store.KindCompleted: "completed", store.KindFailed: "failed", store.KindCancelled: "cancelled",
+	store.KindTerminated: "ended", store.KindSleep: "sleep"}
+
+// countdown shows on a terminal how long the run still sleeps.
+func (f *follower) countdown(r host.Run) {
+	if !f.tty || r.Wake.IsZero() {
+		return
+	}
+	f.clear()
+	left := time.Until(r.Wake).Truncate(time.Second)
+	_, _ = fmt.Fprintf(f.g.io.err, "sleeping, wakes in %s; no instance is alive", duration(left))
+	f.shown = true
+}
+
+func (f *follower) clear() {
+	if f.shown {
+		_, _ = fmt.Fprint(f.g.io.err, "\r\x1b[K")
+		f.shown = false
+	}
+}

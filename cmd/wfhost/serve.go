@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+)
+
+type serveCmd struct {
+	Data     string        `help:"Folder for the data." default:"data"`
+	Listen   string        `help:"Address to listen on; without tokens only loopback is possible." default:"127.0.0.1:7777"`
+	Drain    time.Duration `help:"How long SIGTERM waits for what is going on." default:"10s"`
+	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
+}
+
+// headerTimeout bounds the time in which a client sends the head of a request.
+const headerTimeout = 10 * time.Second
+
+func (c *serveCmd) Run(g *globals) error {
+	if err := loopback(c.Listen); err != nil {
+		return err
+	}
+	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
+	h, err := host.Open(g.ctx, host.Config{Dir: c.Data, Logger: logger})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return errors.Join(err, h.Close())
+	}
+	srv := &http.Server{Handler: server.Handler(h), ReadHeaderTimeout: headerTimeout}
+	failed := make(chan error, 2)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() { failed <- h.Run(ctx) }()
+	go func() { failed <- srv.Serve(l) }()
+	_, _ = fmt.Fprintf(g.io.out, "wfhost serves http://%s from %s\n", l.Addr(), c.Data)
+	select {
+	case <-g.ctx.Done():
+		logger.Info("draining", "at most", c.Drain)
+	case err = <-failed:
+	}
+	drain, cancel := context.WithTimeout(context.Background(), c.Drain)
+	defer cancel()
+	stop()
+	return errors.Join(err, srv.Shutdown(drain), h.Close())
+}
+
+// loopback refuses addresses that others can reach: the API has no authentication yet.
+func loopback(address string) error {
+	hostname, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return &exitCode{exitUsage, fmt.Errorf("--listen must be an address and a port, got %q", address)}
+	}
+	if ip := net.ParseIP(hostname); hostname != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return &exitCode{exitUsage, fmt.Errorf("--listen must be a loopback address, since this release has no tokens; got %q", address)}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Changed is the answer of an action.
+type Changed struct {
+	Run   host.Run `json:"run"`
+	Count int      `json:"count"` // of what the action changed
+}
+
+func (s *service) registerActions(api huma.API) {
+	for name, act := range map[string]func(context.Context, string) error{"cancel": s.h.Cancel, "terminate": s.h.Terminate} {
+		huma.Register(api, huma.Operation{OperationID: name, Method: http.MethodPost, Path: "/v1/runs/{id}/" + name,
+			Summary: "End a run: " + name},
+			func(ctx context.Context, in *runPath) (*struct{ Body Changed }, error) {
+				if err := act(ctx, in.ID); err != nil {
+					return nil, failed(err)
+				}
+				return s.changed(ctx, in.ID, 1)
+			})
+	}
+	huma.Register(api, huma.Operation{OperationID: "wake", Method: http.MethodPost, Path: "/v1/runs/{id}/wake",
+		Summary: "End sleeps of a run before their time; without a name, all of them"},
+		func(ctx context.Context, in *struct {
+			runPath
+			Name string `query:"name"`
+		}) (*struct{ Body Changed }, error) {
+			n, err := s.h.Wake(ctx, in.ID, in.Name)
+			if err != nil {
+				return nil, failed(err)
+			}
+			return s.changed(ctx, in.ID, n)
+		})
+	huma.Register(api, huma.Operation{OperationID: "timers", Method: http.MethodGet, Path: "/v1/timers",
+		Summary: "List what wakes within a time, soonest first"},
+		func(ctx context.Context, in *struct {
+			Within string `query:"within" doc:"duration text; all without it"`
+		}) (*struct{ Body []host.Timer }, error) {
+			until := time.UnixMilli(abi.MaxUnixMs)
+			if in.Within != "" {
+				ms, err := abi.ParseDuration(in.Within)
+				if err != nil {
+					return nil, problem(http.StatusBadRequest, "invalid", "within: %v", err)
+				}
+				until = time.Now().Add(time.Duration(ms) * time.Millisecond)
+			}
+			timers, err := s.h.Timers(ctx, until)
+			if timers == nil {
+				timers = []host.Timer{}
+			}
+			return &struct{ Body []host.Timer }{timers}, failed(err)
+		})
+}
+
+func (s *service) changed(ctx context.Context, id string, n int) (*struct{ Body Changed }, error) {
+	r, err := s.h.Get(ctx, id)
+	return &struct{ Body Changed }{Changed{r, n}}, failed(err)
+}
+
+// Entry is an entry of a journal as the API and the command line show it. Payloads are JSON where they are, else
+// text in base64.
+type Entry struct {
+	Seq      uint64     `json:"seq"`
+	Kind     string     `json:"kind"`
+	Time     time.Time  `json:"time"`
+	Handle   int64      `json:"handle,omitempty"`
+	Name     string     `json:"name,omitempty"`
+	Target   string     `json:"target,omitempty"`
+	Input    any        `json:"input,omitempty"`
+	Options  any        `json:"options,omitempty"`
+	Data     any        `json:"data,omitempty"`
+	Due      *time.Time `json:"due,omitempty"`
+	Attempt  uint32     `json:"attempt,omitempty"`
+	Refused  string     `json:"refused,omitempty"`
+	Code     int32      `json:"code,omitempty"`
+	Skipped  bool       `json:"skipped,omitempty"`
+	Consumed uint64     `json:"consumed,omitempty"`
+}
+
+// EntryOf gives an entry as the API shows it. The seed of entry 0 is left out.
+func EntryOf(e host.Entry) Entry {
+	out := Entry{Seq: uint64(e.Seq), Kind: e.Kind.String(), Time: time.UnixMilli(e.UnixMs).UTC(), Handle: e.Handle,
+		Name: e.Name, Target: e.Target, Input: payload(e.Input), Data: payload(e.Data), Attempt: e.Attempt, Code: e.Code,
+		Skipped: e.Skipped, Consumed: e.Consumed, Options: payload(e.Options)}
+	if e.Kind == store.KindStarted {
+		var o map[string]any
+		if json.Unmarshal(e.Options, &o) == nil {
+			delete(o, "seed")
+			out.Options = o
+		}
+	}
+	if e.Refused != 0 {
+		out.Refused = abi.Code(e.Refused).String()
+	}
+	if e.HasDue {
+		t := time.UnixMilli(e.DueUnixMs).UTC()
+		out.Due = &t
+	}
+	return out
+}
+
+func payload(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	if json.Valid(b) {
+		return json.RawMessage(b)
+	}
+	return b
+}

@@ -1,0 +1,263 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
+)
+
+// StartRequest is the body of a start.
+type StartRequest struct {
+	ID      string          `json:"id,omitempty"`
+	Input   json.RawMessage `json:"input,omitempty"`
+	Version uint32          `json:"version,omitempty"`
+}
+
+type runOutput struct {
+	Status int
+	Body   host.Run
+}
+
+// Page is a page of runs.
+type Page struct {
+	Runs   []host.Run `json:"runs"`
+	Cursor string     `json:"cursor,omitempty"` // of the next page; absent on the last
+}
+
+// maxPage bounds a page of a listing.
+const maxPage = 1000
+
+func (s *service) registerRuns(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "start", Method: http.MethodPost,
+		Path: "/v1/workflows/{workflow}/runs", MaxBodyBytes: maxBodyBytes, Summary: "Start a run"},
+		func(ctx context.Context, in *struct {
+			Workflow string `path:"workflow"`
+			RawBody  []byte `contentType:"application/json"`
+		}) (*runOutput, error) {
+			return s.start(ctx, in.Workflow, in.RawBody)
+		})
+	huma.Register(api, huma.Operation{OperationID: "runs", Method: http.MethodGet, Path: "/v1/runs",
+		Summary: "List runs from the newest id"}, s.list)
+	huma.Register(api, huma.Operation{OperationID: "run", Method: http.MethodGet, Path: "/v1/runs/{id}",
+		Summary: "Show a run"},
+		func(ctx context.Context, in *runPath) (*runOutput, error) {
+			r, err := s.h.Get(ctx, in.ID)
+			return &runOutput{http.StatusOK, r}, failed(err)
+		})
+	huma.Register(api, huma.Operation{OperationID: "journal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal",
+		Summary: "Show a run's journal from an entry on; wait holds the answer until there is one"}, s.journal)
+	huma.Register(api, huma.Operation{OperationID: "result", Method: http.MethodGet, Path: "/v1/runs/{id}/result",
+		Summary: "Give a run's result; 202 while it lives, 422 if it ended otherwise than completed"}, s.result)
+	huma.Register(api, huma.Operation{OperationID: "logs", Method: http.MethodGet, Path: "/v1/runs/{id}/logs",
+		Summary: "Show a run's log"}, s.logs)
+}
+
+type runPath struct {
+	ID string `path:"id"`
+}
+
+func (s *service) start(ctx context.Context, workflow string, body []byte) (*runOutput, error) {
+	var req StartRequest
+	if len(bytes.TrimSpace(body)) > 0 {
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&req); err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "the body is not a start request: %v", err)
+		}
+		if _, err := d.Token(); !errors.Is(err, io.EOF) {
+			return nil, problem(http.StatusBadRequest, "invalid", "something follows the start request")
+		}
+	}
+	var opts []host.StartOption
+	if req.ID != "" {
+		opts = append(opts, host.WithRunID(req.ID))
+	}
+	if req.Version != 0 {
+		opts = append(opts, host.WithVersion(req.Version))
+	}
+	r, err := s.h.StartRaw(ctx, workflow, req.Input, opts...)
+	if err != nil {
+		return nil, failed(err)
+	}
+	status := http.StatusCreated
+	if r.Existed {
+		status = http.StatusOK
+	}
+	return &runOutput{status, r}, nil
+}
+
+type listInput struct {
+	Workflow string `query:"workflow"`
+	Status   string `query:"status" doc:"one or more statuses, separated by commas"`
+	Limit    int    `query:"limit" default:"100"`
+	Cursor   string `query:"cursor"`
+}
+
+func (s *service) list(ctx context.Context, in *listInput) (*struct{ Body Page }, error) {
+	if in.Limit < 1 || in.Limit > maxPage {
+		return nil, problem(http.StatusBadRequest, "invalid", "limit must be 1 to %d, got %d", maxPage, in.Limit)
+	}
+	q := host.Query{Workflow: in.Workflow, After: in.Cursor, Limit: in.Limit + 1}
+	for _, name := range strings.FieldsFunc(in.Status, func(r rune) bool { return r == ',' }) {
+		st, err := store.ParseStatus(name)
+		if err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "%v", err)
+		}
+		q.Statuses = append(q.Statuses, st)
+	}
+	page := Page{Runs: []host.Run{}}
+	for r, err := range s.h.Runs(ctx, q) {
+		if err != nil {
+			return nil, failed(err)
+		}
+		if len(page.Runs) == in.Limit {
+			page.Cursor = page.Runs[in.Limit-1].ID
+			break
+		}
+		page.Runs = append(page.Runs, r)
+	}
+	return &struct{ Body Page }{page}, nil
+}
+
+// maxWait bounds how long an answer is held.
+const maxWait = time.Minute
+
+// held gives a context that ends after a time in duration text, or with the request.
+func held(ctx context.Context, text string) (context.Context, context.CancelFunc, error) {
+	if text == "" {
+		return ctx, func() {}, nil
+	}
+	ms, err := abi.ParseDuration(text)
+	if err != nil {
+		return nil, nil, problem(http.StatusBadRequest, "invalid", "wait: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(time.Duration(ms)*time.Millisecond, maxWait))
+	return ctx, cancel, nil
+}
+
+type journalInput struct {
+	runPath
+	From  uint64 `query:"from"`
+	Wait  string `query:"wait" doc:"duration text, at most 1m"`
+	Limit int    `query:"limit" default:"1000"`
+}
+
+func (s *service) journal(ctx context.Context, in *journalInput) (*struct{ Body []Entry }, error) {
+	hold, cancel, err := held(ctx, in.Wait)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	changed, stop := s.h.Watch(in.ID)
+	defer stop()
+	for {
+		entries := []Entry{}
+		for e, err := range s.h.Journal(ctx, in.ID, store.Seq(in.From)) {
+			if err != nil {
+				return nil, failed(err)
+			}
+			if entries = append(entries, EntryOf(e)); len(entries) >= min(in.Limit, maxPage) {
+				break
+			}
+		}
+		if len(entries) > 0 || in.Wait == "" {
+			return &struct{ Body []Entry }{entries}, nil
+		}
+		select {
+		case <-changed:
+		case <-hold.Done():
+			return &struct{ Body []Entry }{entries}, nil
+		}
+	}
+}
+
+type resultOutput struct {
+	Status      int
+	ContentType string `header:"Content-Type"`
+	Body        []byte
+}
+
+func (s *service) result(ctx context.Context, in *struct {
+	runPath
+	Wait string `query:"wait" doc:"duration text, at most 1m"`
+}) (*resultOutput, error) {
+	hold, cancel, err := held(ctx, in.Wait)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	r, err := s.h.Get(ctx, in.ID)
+	if err == nil && in.Wait != "" {
+		r, err = s.h.Wait(hold, in.ID)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, failed(err)
+	}
+	if !r.Status.Terminal() && r.Status != host.Stuck {
+		b, err := json.Marshal(r)
+		return &resultOutput{http.StatusAccepted, "application/json", b}, err
+	}
+	b, err := s.h.ResultRaw(ctx, in.ID)
+	var re *host.RunError
+	if errors.As(err, &re) {
+		p := &Problem{Type: "about:blank", Title: "run " + re.Status.String(), Status: http.StatusUnprocessableEntity,
+			Detail: re.Error(), Code: re.Status.String(), Run: r}
+		return nil, p
+	}
+	if err != nil {
+		return nil, failed(err)
+	}
+	kind := "application/octet-stream"
+	if json.Valid(b) {
+		kind = "application/json"
+	}
+	return &resultOutput{http.StatusOK, kind, b}, nil
+}
+
+// Log is one line of a run's log.
+type Log struct {
+	Index   uint64    `json:"index"`
+	Time    time.Time `json:"time"`
+	Level   string    `json:"level"`
+	Step    string    `json:"step,omitempty"`
+	Attempt uint32    `json:"attempt,omitempty"`
+	Text    string    `json:"text"`
+}
+
+var levels = [...]string{"debug", "info", "warn", "error"}
+
+func (s *service) logs(ctx context.Context, in *struct {
+	runPath
+	From  uint64 `query:"from"`
+	Limit int    `query:"limit" default:"1000"`
+}) (*struct{ Body []Log }, error) {
+	lines, err := s.h.Logs(ctx, in.ID, in.From, min(max(in.Limit, 1), maxPage))
+	if err != nil {
+		return nil, failed(err)
+	}
+	out := &struct{ Body []Log }{[]Log{}}
+	for _, l := range lines {
+		out.Body = append(out.Body, LogOf(l))
+	}
+	return out, nil
+}
+
+// LogOf gives a log line as the API shows it.
+func LogOf(l host.LogLine) Log {
+	return Log{Index: l.Index, Time: time.UnixMilli(l.UnixMs).UTC(), Level: levels[min(max(int(l.Level), 0), len(levels)-1)],
+		Step: l.Step, Attempt: l.Attempt, Text: l.Text}
+}

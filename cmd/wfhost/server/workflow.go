@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+)
+
+type uploadInput struct {
+	Workflow  string   `path:"workflow"`
+	AllowStep []string `query:"allow_step,explode" doc:"handlers that the version may call"`
+	Inherit   bool     `query:"inherit" default:"true" doc:"without allow_step: allow what the version before may"`
+	RawBody   []byte   `contentType:"application/wasm"`
+}
+
+type versionsOutput struct {
+	Status int
+	Body   []host.Version
+}
+
+func (s *service) registerWorkflows(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "upload", Method: http.MethodPut,
+		Path: "/v1/workflows/{workflow}/versions", MaxBodyBytes: abi.MaxModuleBytes + 1,
+		Summary: "Upload a module as the next version of its workflows; the name - stands for all of them"},
+		func(ctx context.Context, in *uploadInput) (*versionsOutput, error) {
+			var opts []host.UploadOption
+			if len(in.AllowStep) > 0 {
+				opts = append(opts, host.AllowStep(in.AllowStep...))
+			}
+			if in.Workflow == "-" {
+				in.Workflow = ""
+			}
+			versions, err := s.h.UploadAll(ctx, in.Workflow, in.RawBody, opts...)
+			if err != nil {
+				return nil, failed(err)
+			}
+			out := &versionsOutput{Status: http.StatusOK, Body: versions}
+			for _, v := range versions {
+				if v.New {
+					out.Status = http.StatusCreated
+				}
+			}
+			return out, nil
+		})
+	huma.Register(api, huma.Operation{OperationID: "workflows", Method: http.MethodGet, Path: "/v1/workflows",
+		Summary: "List the versions of all workflows"},
+		func(ctx context.Context, _ *struct{}) (*versionsOutput, error) { return s.versions(ctx, "") })
+	huma.Register(api, huma.Operation{OperationID: "workflow", Method: http.MethodGet, Path: "/v1/workflows/{workflow}",
+		Summary: "List the versions of one workflow"},
+		func(ctx context.Context, in *struct {
+			Workflow string `path:"workflow"`
+		}) (*versionsOutput, error) {
+			if _, err := s.h.Workflow(ctx, in.Workflow, 0); err != nil {
+				return nil, failed(err)
+			}
+			return s.versions(ctx, in.Workflow)
+		})
+}
+
+func (s *service) versions(ctx context.Context, name string) (*versionsOutput, error) {
+	out := &versionsOutput{Status: http.StatusOK, Body: []host.Version{}}
+	for v, err := range s.h.Versions(ctx, name) {
+		if err != nil {
+			return nil, failed(err)
+		}
+		out.Body = append(out.Body, v)
+	}
+	return out, nil
+}

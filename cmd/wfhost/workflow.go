@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+)
+
+type uploadCmd struct {
+	Path      string   `arg:"" help:"A .wasm file, or a folder with a Go main package."`
+	Name      string   `help:"Name of the workflow; default: the names in the module, else that of the file."`
+	AllowStep []string `help:"Handler of the host that the workflow may call; repeatable, * for all."`
+}
+
+func (c *uploadCmd) Run(g *globals) error {
+	wasm, fileName, err := module(g.ctx, c.Path)
+	if err != nil {
+		return err
+	}
+	q := url.Values{"allow_step": c.AllowStep}
+	if len(c.AllowStep) == 0 {
+		q = nil
+	}
+	name := c.Name
+	if name == "" {
+		name = "-"
+	}
+	var versions []host.Version
+	put := func(name string) error {
+		_, _, err := g.call(http.MethodPut, "/v1/workflows/"+url.PathEscape(name)+"/versions", q, wasm, &versions)
+		return err
+	}
+	err = put(name)
+	if err != nil && c.Name == "" && isUnnamed(err) {
+		err = put(fileName)
+	}
+	if err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(versions)
+	}
+	for _, v := range versions {
+		note := ""
+		if !v.New {
+			note = " (the same as before)"
+		}
+		_, _ = fmt.Fprintf(g.io.out, "%s@%d %s%s\n", v.Workflow, v.Number, v.Digest, note)
+	}
+	return nil
+}
+
+// isUnnamed tells whether an upload failed because the module names no workflow.
+func isUnnamed(err error) bool {
+	var e *exitCode
+	return errors.As(err, &e) && e.Error() == unnamed
+}
+
+// unnamed is the server's answer to an upload without a name of a module that lists no workflows.
+const unnamed = "INVALID_ARGUMENT: workflow name must have 1 to 128 bytes, got 0"
+
+type workflowsCmd struct {
+	Workflow string `arg:"" optional:"" help:"Only this one."`
+}
+
+func (c *workflowsCmd) Run(g *globals) error {
+	path := "/v1/workflows"
+	if c.Workflow != "" {
+		path += "/" + url.PathEscape(c.Workflow)
+	}
+	var versions []host.Version
+	if _, _, err := g.call(http.MethodGet, path, nil, nil, &versions); err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(versions)
+	}
+	rows := make([][]string, len(versions))
+	for i, v := range versions {
+		rows[i] = []string{fmt.Sprintf("%s@%d", v.Workflow, v.Number), v.Digest[:12], instant(v.Created), fmt.Sprint(v.Steps)}
+	}
+	return g.table("workflow\tmodule\tcreated\tmay call", rows)
+}
+
+type startCmd struct {
+	Workflow string `arg:"" help:"Name of the workflow."`
+	ID       string `name:"id" help:"Id of the run; the same id with the same input gives the run that is there."`
+	Input    string `help:"Input as JSON, @file, or - for standard input."`
+	Number   uint32 `name:"version" help:"Version of the workflow; default: the latest."`
+	Wait     bool   `help:"Wait for the result and print it."`
+}
+
+func (c *startCmd) Run(g *globals) error {
+	input, err := readInput(g, c.Input)
+	if err != nil {
+		return err
+	}
+	if len(input) > 0 && !json.Valid(input) {
+		return &exitCode{exitUsage, fmt.Errorf("--input is not JSON: %.80q", input)}
+	}
+	body, err := json.Marshal(server.StartRequest{ID: c.ID, Input: input, Version: c.Number})
+	if err != nil {
+		return err
+	}
+	var r host.Run
+	if _, _, err := g.call(http.MethodPost, "/v1/workflows/"+url.PathEscape(c.Workflow)+"/runs", nil, body, &r); err != nil {
+		return err
+	}
+	if c.Wait {
+		return waitResult(g, r.ID)
+	}
+	if g.Output == "json" {
+		return g.json(r)
+	}
+	_, err = fmt.Fprintln(g.io.out, r.ID)
+	return err
+}
+
+type versionCmd struct{}
+
+func (c *versionCmd) Run(g *globals) error {
+	v := buildVersion()
+	if g.Output == "json" {
+		return g.json(map[string]string{"version": v})
+	}
+	_, err := fmt.Fprintln(g.io.out, "wfhost", v)
+	return err
+}
