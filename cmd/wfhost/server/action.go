@@ -23,7 +23,7 @@ func (s *service) registerActions(api huma.API) {
 	for name, act := range map[string]func(context.Context, string) error{"cancel": s.h.Cancel, "terminate": s.h.Terminate} {
 		huma.Register(api, huma.Operation{OperationID: name, Method: http.MethodPost, Path: "/v1/runs/{id}/" + name,
 			Summary: "End a run: " + name},
-			func(ctx context.Context, in *runPath) (*struct{ Body Changed }, error) {
+			func(ctx context.Context, in *RunPath) (*struct{ Body Changed }, error) {
 				if err := act(ctx, in.ID); err != nil {
 					return nil, failed(err)
 				}
@@ -33,7 +33,7 @@ func (s *service) registerActions(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "wake", Method: http.MethodPost, Path: "/v1/runs/{id}/wake",
 		Summary: "End sleeps of a run before their time; without a name, all of them"},
 		func(ctx context.Context, in *struct {
-			runPath
+			RunPath
 			Name string `query:"name"`
 		}) (*struct{ Body Changed }, error) {
 			n, err := s.h.Wake(ctx, in.ID, in.Name)

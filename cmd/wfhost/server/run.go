@@ -40,7 +40,7 @@ const maxPage = 1000
 
 func (s *service) registerRuns(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "start", Method: http.MethodPost,
-		Path: "/v1/workflows/{workflow}/runs", MaxBodyBytes: maxBodyBytes, Summary: "Start a run"},
+		Path: "/v1/workflows/{workflow}/runs", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true, Summary: "Start a run"},
 		func(ctx context.Context, in *struct {
 			Workflow string `path:"workflow"`
 			RawBody  []byte `contentType:"application/json"`
@@ -51,7 +51,7 @@ func (s *service) registerRuns(api huma.API) {
 		Summary: "List runs from the newest id"}, s.list)
 	huma.Register(api, huma.Operation{OperationID: "run", Method: http.MethodGet, Path: "/v1/runs/{id}",
 		Summary: "Show a run"},
-		func(ctx context.Context, in *runPath) (*runOutput, error) {
+		func(ctx context.Context, in *RunPath) (*runOutput, error) {
 			r, err := s.h.Get(ctx, in.ID)
 			return &runOutput{http.StatusOK, r}, failed(err)
 		})
@@ -63,7 +63,8 @@ func (s *service) registerRuns(api huma.API) {
 		Summary: "Show a run's log"}, s.logs)
 }
 
-type runPath struct {
+// RunPath is the path of a run.
+type RunPath struct {
 	ID string `path:"id"`
 }
 
@@ -147,7 +148,7 @@ func held(ctx context.Context, text string) (context.Context, context.CancelFunc
 }
 
 type journalInput struct {
-	runPath
+	RunPath
 	From  uint64 `query:"from"`
 	Wait  string `query:"wait" doc:"duration text, at most 1m"`
 	Limit int    `query:"limit" default:"1000"`
@@ -189,7 +190,7 @@ type resultOutput struct {
 }
 
 func (s *service) result(ctx context.Context, in *struct {
-	runPath
+	RunPath
 	Wait string `query:"wait" doc:"duration text, at most 1m"`
 }) (*resultOutput, error) {
 	hold, cancel, err := held(ctx, in.Wait)
@@ -241,7 +242,7 @@ type Log struct {
 var levels = [...]string{"debug", "info", "warn", "error"}
 
 func (s *service) logs(ctx context.Context, in *struct {
-	runPath
+	RunPath
 	From  uint64 `query:"from"`
 	Limit int    `query:"limit" default:"1000"`
 }) (*struct{ Body []Log }, error) {
