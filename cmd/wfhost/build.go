@@ -47,7 +47,8 @@ func (c *buildCmd) Run(g *globals) error {
 		}
 	}
 	if g.Output == "json" {
-		return g.json(map[string]any{"file": c.Out, "bytes": len(wasm), "module": versions[0].Digest, "workflows": workflowsOf(versions)})
+		return g.json(map[string]any{"file": c.Out, "bytes": len(wasm), "module": versions[0].Digest,
+			"workflows": workflowsOf(versions)})
 	}
 	_, err = fmt.Fprintf(g.io.out, "%s  %d bytes  workflows: %s\nsha256 %s\n", c.Out, len(wasm),
 		strings.Join(workflowsOf(versions), ", "), versions[0].Digest)

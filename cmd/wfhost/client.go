@@ -22,7 +22,8 @@ func (g *globals) call(method, path string, query url.Values, body []byte, into 
 	return g.callContext(g.ctx, method, path, query, body, into)
 }
 
-func (g *globals) callContext(ctx context.Context, method, path string, query url.Values, body []byte, into any) (int, []byte, error) {
+func (g *globals) callContext(ctx context.Context, method, path string, query url.Values, body []byte,
+	into any) (int, []byte, error) {
 	address := strings.TrimSuffix(g.Server, "/") + path
 	if len(query) > 0 {
 		address += "?" + query.Encode()

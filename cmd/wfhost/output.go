@@ -81,7 +81,8 @@ func (g *globals) showRun(r host.Run) error {
 		_, _ = fmt.Fprintln(g.io.out, r.ID)
 		return nil
 	}
-	_, err := fmt.Fprintf(g.io.out, "run       %s\nworkflow  %s@%d\nmodule    %s\nstatus    %s %s\ncreated   %s\nstarted   %s\nwakes     %s\nended     %s\nentries   %d\n",
+	_, err := fmt.Fprintf(g.io.out, "run       %s\nworkflow  %s@%d\nmodule    %s\nstatus    %s %s\n"+
+		"created   %s\nstarted   %s\nwakes     %s\nended     %s\nentries   %d\n",
 		r.ID, r.Workflow, r.Version, r.Module, r.Status, printable(r.Reason), instant(r.Created), instant(r.Started),
 		instant(r.Wake), instant(r.Ended), r.Entries)
 	return err

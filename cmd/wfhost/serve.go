@@ -61,7 +61,8 @@ func loopback(address string) error {
 		return &exitCode{exitUsage, fmt.Errorf("--listen must be an address and a port, got %q", address)}
 	}
 	if ip := net.ParseIP(hostname); hostname != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return &exitCode{exitUsage, fmt.Errorf("--listen must be a loopback address, since this release has no tokens; got %q", address)}
+		return &exitCode{exitUsage, fmt.Errorf(
+			"--listen must be a loopback address, since this release has no tokens; got %q", address)}
 	}
 	return nil
 }

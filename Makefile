@@ -1,0 +1,44 @@
+# wfhost. `make` lists the targets.
+GO ?= go
+FUZZTIME ?= 30s
+COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/wheel store
+COVER_MIN = 90
+
+.PHONY: help build test race lint fuzz cover bench kill clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/wfhost
+	$(GO) build -o bin/wfhost ./cmd/wfhost
+
+test: ## vet and run all tests, those of the structure included
+	$(GO) vet ./...
+	GOOS=wasip1 GOARCH=wasm $(GO) vet ./guest-sdk/go/workflow
+	$(GO) test ./...
+
+race: ## run the tests of the host and the stores with the race detector
+	$(GO) test -race ./host/... ./store/... ./guest-sdk/...
+
+lint: ## run golangci-lint, which must be installed
+	golangci-lint run
+
+fuzz: ## run each fuzz target for FUZZTIME
+	@set -e; for p in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+	    echo "fuzz $$p $$f"; $(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME); \
+	  done; done
+
+cover: ## check the coverage of the pure core
+	@set -e; for p in $(COVERED); do \
+	  c=$$($(GO) test -cover ./$$p | sed -n 's/.*coverage: \([0-9.]*\)%.*/\1/p'); \
+	  echo "$$p $$c%"; awk -v c="$$c" -v m=$(COVER_MIN) 'BEGIN { exit !(c >= m) }' || { echo "below $(COVER_MIN)%"; exit 1; }; done
+
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . ./...
+
+kill: build ## kill -9 a real server 50 times under 50 runs
+	$(GO) test -tags kill -count=1 -timeout 30m -v -run TestKill ./cmd/wfhost
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,146 @@
+package pebblestore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"go.uber.org/goleak"
+
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/pebblestore"
+	"github.com/wfhost/wfhost/store/storetest"
+)
+
+func TestStore(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	storetest.Run(t, func(t *testing.T) storetest.Open {
+		dir := t.TempDir()
+		return func(t *testing.T) store.Store {
+			s, err := pebblestore.Open(dir, pebblestore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+	})
+}
+
+func open(t *testing.T, fs vfs.FS) *pebblestore.Store {
+	t.Helper()
+	s, err := pebblestore.Open("db", pebblestore.Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func commit(p store.Partition, id string, n int) error {
+	st := store.RunState{Run: store.RunKey{ID: id}, Workflow: "w", Status: store.Running, WakeUnixMs: store.NoWake, Length: store.Seq(n + 1)}
+	return p.Commit(context.Background(), []store.RunCommit{{Run: st.Run, Create: n == 0, Expect: store.Seq(n), State: st,
+		Append: []store.Entry{{Seq: store.Seq(n), Kind: store.KindSleep, Name: strings.Repeat("x", 300)}}}})
+}
+
+func count(t *testing.T, s store.Store, id string) int {
+	t.Helper()
+	n := 0
+	for _, err := range s.Load(context.Background(), store.RunKey{ID: id}, 0, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// TestS36_PowerLoss cuts the power after every commit, with more or less of what was not synced on the disk: what
+// was acknowledged is there, and the journal ends with a whole entry.
+func TestS36_PowerLoss(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	s := open(t, fs)
+	p, err := s.Acquire(context.Background(), store.RunKey{ID: "r"}.Partition(), "test", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for n := range 60 {
+		if err := commit(p, "r", n); err != nil {
+			t.Fatal(err)
+		}
+		clone := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: n * 100 / 60, RNG: rng})
+		again := open(t, clone)
+		if got := count(t, again, "r"); got != n+1 {
+			t.Fatalf("%d entries after a crash, %d were acknowledged", got, n+1)
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFailingDisk fails the n-th write or sync for good: the store says so, accepts nothing more, and what was
+// acknowledged is there after a restart.
+func TestFailingDisk(t *testing.T) {
+	for n := range 40 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			mem := vfs.NewMem()
+			s := open(t, mem)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			failing := false
+			left := n
+			inj := errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if !failing || op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+					return nil
+				}
+				if left--; left < 0 {
+					return errorfs.ErrInjected
+				}
+				return nil
+			})
+			told := make(chan error, 1)
+			s, err := pebblestore.Open("db", pebblestore.Options{FS: errorfs.Wrap(mem, inj), OnFailure: func(err error) { told <- err }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := s.Acquire(context.Background(), store.RunKey{ID: "r"}.Partition(), "test", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			failing = true
+			acknowledged := 0
+			for err == nil && acknowledged < 100 {
+				if err = commit(p, "r", acknowledged); err == nil {
+					acknowledged++
+				}
+			}
+			if err == nil {
+				t.Fatal("the disk never failed")
+			}
+			if !errors.Is(err, store.ErrFailed) || !errors.Is(err, store.ErrUnknown) {
+				t.Fatalf("error %v", err)
+			}
+			if err := commit(p, "other", 0); !errors.Is(err, store.ErrFailed) {
+				t.Fatalf("a failed store accepted a write: %v", err)
+			}
+			if err := <-told; !errors.Is(err, store.ErrFailed) {
+				t.Fatalf("the embedder was told %v", err)
+			}
+		})
+	}
+}
+
+func TestNewerFormat(t *testing.T) {
+	if _, err := pebblestore.Open("/dev/null/x", pebblestore.Options{}); err == nil {
+		t.Fatal("opened a store where none can be")
+	}
+}

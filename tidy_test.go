@@ -1,0 +1,237 @@
+package wfhost_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden parts: the picture of ARCHITECTURE.md")
+
+const module = "github.com/wfhost/wfhost"
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+// packages lists the packages of the module with their direct imports, tests excluded.
+func packages(t *testing.T) []listed {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}
+
+// TestPicture compares ARCHITECTURE.md with the imports.
+func TestPicture(t *testing.T) {
+	var b strings.Builder
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if name == "" || strings.HasPrefix(name, "examples") || strings.Contains(name, "testdata") {
+			continue
+		}
+		var to []string
+		for _, i := range p.Imports {
+			if rest, ok := strings.CutPrefix(i, module+"/"); ok {
+				to = append(to, rest)
+			}
+		}
+		fmt.Fprintf(&b, "%s -> %s\n", name, strings.Join(to, " "))
+	}
+	doc, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const open, end = "```imports\n", "```"
+	before, rest, _ := strings.Cut(string(doc), open)
+	got, after, ok := strings.Cut(rest, end)
+	if !ok {
+		t.Fatal("ARCHITECTURE.md has no imports block")
+	}
+	if *rewrite {
+		if err := os.WriteFile("ARCHITECTURE.md", []byte(before+open+b.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if got != b.String() {
+		t.Errorf("ARCHITECTURE.md says\n%s\ngo list says\n%s\nrewrite it with: go test . -run TestPicture -rewrite", got, b.String())
+	}
+}
+
+// only lists what may be imported by whom.
+var only = map[string][]string{
+	"github.com/tetratelabs/wazero":   {"host/internal/engine/wazero"},
+	"github.com/cockroachdb/pebble":   {"store/pebblestore"},
+	module + "/host/hosttest":         {},
+	module + "/store/storetest":       {},
+	module + "/cmd/wfhost/server":     {"cmd/wfhost"},
+	"github.com/danielgtaylor/huma":   {"cmd/wfhost/server"},
+	"github.com/alecthomas/kong":      {"cmd/wfhost"},
+	module + "/store/pebblestore":     {"host"},
+	module + "/host/internal/sched":   {"host"},
+	module + "/host/internal/inspect": {"host"},
+}
+
+// leaves lists what packages of the pure core may import beside the standard library.
+var leaves = map[string][]string{
+	"abi": {}, "host/internal/clock": {}, "host/internal/wheel": {}, "host/internal/inspect": {"abi"}, "store": {"abi"},
+	"host/internal/journal": {"abi", "store"}, "host/internal/replay": {"abi", "store", "host/internal/journal"},
+	"host/internal/engine": {}, "store/memstore": {"store"},
+}
+
+func TestDirections(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		for _, i := range p.Imports {
+			for prefix, allowed := range only {
+				if (i == prefix || strings.HasPrefix(i, prefix+"/")) && !strings.HasPrefix(p.ImportPath, prefix) && !slices.Contains(allowed, name) {
+					t.Errorf("%s imports %s, which only %v may", name, i, allowed)
+				}
+			}
+			rest, own := strings.CutPrefix(i, module+"/")
+			if allowed, leaf := leaves[name]; leaf && strings.Contains(i, ".") && !(own && slices.Contains(allowed, rest)) {
+				t.Errorf("%s imports %s, it may import %v and the standard library", name, i, allowed)
+			}
+		}
+		if base := filepath.Base(name); slices.Contains([]string{"util", "utils", "common", "types", "models", "helpers"}, base) {
+			t.Errorf("package %s: its name says nothing", name)
+		}
+	}
+}
+
+const (
+	maxFileLines     = 500
+	maxFunctionLines = 70
+	maxLineBytes     = 130 // 120 columns, and a few bytes for characters of more than one
+	maxTestLines     = 800
+)
+
+// tracked lists the files of the repository.
+func tracked(t *testing.T, suffix string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() && (path == ".git" || path == "bin") {
+			return filepath.SkipDir
+		}
+		if err == nil && !d.IsDir() && strings.HasSuffix(path, suffix) {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestSizes(t *testing.T) {
+	for _, path := range tracked(t, ".go") {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test := strings.HasSuffix(path, "_test.go")
+		lines := bytes.Count(b, []byte{'\n'})
+		if lines > maxTestLines || !test && lines > maxFileLines {
+			t.Errorf("%s has %d lines", path, lines)
+		}
+		if test {
+			continue
+		}
+		for i, line := range bytes.Split(b, []byte{'\n'}) {
+			if len(line) > maxLineBytes {
+				t.Errorf("%s:%d has %d bytes", path, i+1, len(line))
+			}
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, path, b, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				n := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1
+				if n > maxFunctionLines {
+					t.Errorf("%s: function %s has %d lines", path, fn.Name.Name, n)
+				}
+			}
+		}
+	}
+}
+
+// forbidden lists calls that would read time or the environment past the clock.
+var forbidden = []string{"time.Now", "time.Sleep", "time.After", "time.NewTimer", "time.NewTicker", "time.AfterFunc",
+	"time.Tick", "time.Since", "time.Until", "os.Getenv"}
+
+func TestForbiddenCalls(t *testing.T) {
+	for _, path := range tracked(t, ".go") {
+		test := strings.HasSuffix(path, "_test.go")
+		if strings.HasPrefix(path, "guest-sdk") || strings.HasPrefix(path, "examples") || strings.Contains(path, "testdata") ||
+			strings.HasPrefix(path, "host/internal/clock") || strings.HasPrefix(path, "cmd/") && !test {
+			continue
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok {
+					name := x.Name + "." + s.Sel.Name
+					if slices.Contains(forbidden, name) && (!test || name == "time.Sleep") {
+						t.Errorf("%s uses %s", fset.Position(s.Pos()), name)
+					}
+				}
+			}
+			return true
+		})
+		for _, i := range f.Imports {
+			if p := strings.Trim(i.Path.Value, `"`); strings.HasPrefix(p, "math/rand") && !test &&
+				!strings.HasPrefix(path, "host/internal/replay") { // ChaCha8, seeded by the run
+				t.Errorf("%s imports %s", path, p)
+			}
+		}
+	}
+}
+
+func TestNoBinariesAndNoForeignPlaces(t *testing.T) {
+	for _, path := range tracked(t, "") {
+		if strings.HasSuffix(path, ".wasm") && !strings.Contains(path, "testdata") {
+			t.Logf("%s is built, it must not be committed", path)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, place := range []string{"/wor" + "k/", "../sha" + "red"} {
+			if bytes.Contains(b, []byte(place)) {
+				t.Errorf("%s mentions %s", path, place)
+			}
+		}
+	}
+}
