@@ -45,6 +45,8 @@ type scanner struct {
 	globals  int
 	bodies   int
 	custom   int
+	segments int // of data
+	promised int // data segments that the data count section announces
 	loops    int64 // loops × locals so far
 	exports  map[string]export
 }
@@ -83,6 +85,9 @@ func Scan(wasm []byte) (*Module, error) {
 	}
 	if s.bodies != len(s.defined) {
 		return nil, s.bad("the module is truncated", "%d functions are declared, %d have code", len(s.defined), s.bodies)
+	}
+	if s.promised > s.segments {
+		return nil, s.bad("the module is truncated", "%d data segments are announced, there are %d", s.promised, s.segments)
 	}
 	return &s.m, s.check()
 }
@@ -169,7 +174,9 @@ func (s *scanner) section(id byte) error {
 	case 11:
 		err = s.dataSection()
 	case 12:
-		_, err = s.u32("the data count")
+		var n uint32
+		n, err = s.u32("the data count")
+		s.promised = int(n)
 	}
 	if err != nil {
 		return err

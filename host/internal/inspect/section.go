@@ -275,6 +275,7 @@ func (s *scanner) element() error {
 func (s *scanner) dataSection() error {
 	const what = "a data segment"
 	n, err := s.count("data segments", maxSegments, 2)
+	s.segments = n
 	for range n {
 		flags, err := s.u32(what)
 		if err != nil {

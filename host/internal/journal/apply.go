@@ -66,6 +66,9 @@ func (j *Journal) check(e *store.Entry) error {
 		}
 		return nil
 	}
+	if (e.Kind == store.KindClock || e.Kind == store.KindCancel) && e.Handle != 0 {
+		return illegal("a %s with handle %d", e.Kind, e.Handle)
+	}
 	switch e.Kind {
 	case store.KindAttemptStarted, store.KindAttemptFailed, store.KindWithdraw:
 		return j.checkTarget(e)
