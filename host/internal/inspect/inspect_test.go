@@ -100,7 +100,9 @@ func rejected() map[string]struct {
 		wasm []byte
 		want string
 	}
-	export := func(items ...[]byte) []byte { return cat(head, types, imports, funcs, memory, sec(7, vec(items...)), plain) }
+	export := func(items ...[]byte) []byte {
+		return cat(head, types, imports, funcs, memory, sec(7, vec(items...)), plain)
+	}
 	mem, run := cat(str("memory"), []byte{2, 0}), cat(str("workflow_run"), []byte{0, 1})
 	imp := func(module, name string, kind, typ byte) []byte {
 		return cat(head, types, sec(2, vec(cat(str(module), str(name), []byte{kind, typ}))))

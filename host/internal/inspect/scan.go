@@ -45,8 +45,8 @@ type scanner struct {
 	globals  int
 	bodies   int
 	custom   int
-	segments int // of data
-	promised int // data segments that the data count section announces
+	segments int   // of data
+	promised int   // data segments that the data count section announces
 	loops    int64 // loops × locals so far
 	exports  map[string]export
 }

@@ -1,0 +1,352 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+)
+
+func TestS32_KilledInABody(t *testing.T) {
+	entered, leave := make(chan struct{}, 9), make(chan struct{})
+	var mu sync.Mutex
+	var attempts []host.Step
+	l := newLab(t, hosttest.WithHandlers(func(h *host.Host) {
+		host.HandleStep(h, "gate", func(ctx context.Context, _ string) (string, error) {
+			mu.Lock()
+			attempts = append(attempts, host.StepInfo(ctx))
+			first := len(attempts) == 1
+			mu.Unlock()
+			entered <- struct{}{}
+			if first {
+				<-leave
+			}
+			return "done", nil
+		})
+	}))
+	id := l.begin("call", request{Handler: "host/gate"})
+	<-entered
+	l.Kill()
+	close(leave)
+	l.Restart()
+	want(t, l.Finish(id).Status, host.Completed)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(attempts) != 2 || attempts[1].Attempt != 2 || attempts[0].IdempotencyKey != attempts[1].IdempotencyKey {
+		t.Fatalf("%+v", attempts)
+	}
+}
+
+func TestAtMostOnceAfterCrash(t *testing.T) {
+	entered, leave := make(chan struct{}, 9), make(chan struct{})
+	l := newLab(t, hosttest.WithHandlers(func(h *host.Host) {
+		host.HandleStep(h, "gate", func(context.Context, string) (string, error) {
+			entered <- struct{}{}
+			<-leave
+			return "done", nil
+		})
+	}))
+	id := l.begin("call", request{Handler: "host/gate", Catch: true, Options: map[string]any{"at_most_once": true}})
+	<-entered
+	l.Kill()
+	close(leave)
+	l.Restart()
+	l.Finish(id)
+	got, err := host.Result[string](ctx, l.Host.Host, id)
+	if err != nil || !strings.HasPrefix(got, "STEP_FAILED unknown 1") || len(entered) != 0 {
+		t.Fatal(got, err)
+	}
+}
+
+func TestS49_Timeouts(t *testing.T) {
+	l := newLab(t)
+	for kind, expect := range map[string]string{
+		"spin":  "timeout 2 the attempt ran over the step's timeout",
+		"block": "error 2 deadlock: every goroutine of the step's body is blocked for ever",
+		"panic": "trap 2 panic: body panics",
+		"fatal": "error 1 no way",
+	} {
+		want(t, run[string](l, "hang", kind), expect)
+	}
+}
+
+func TestS49_HandlerThatIgnoresItsContext(t *testing.T) {
+	entered, leave := make(chan struct{}, 1), make(chan struct{})
+	l := newLab(t, hosttest.WithHandlers(func(h *host.Host) {
+		host.HandleStep(h, "stubborn", func(context.Context, string) (string, error) {
+			entered <- struct{}{}
+			<-leave
+			return "too late", nil
+		})
+	}))
+	id := l.begin("call", request{Handler: "host/stubborn", Catch: true, Options: map[string]any{"attempts": 1, "timeout": "1m"}})
+	<-entered
+	l.Clock.Advance(time.Minute)
+	l.Settle()
+	got, err := host.Result[string](ctx, l.Host.Host, id)
+	if err != nil || !strings.HasPrefix(got, "STEP_FAILED timeout 1") {
+		t.Fatal(got, err)
+	}
+	close(leave)
+}
+
+func TestS62_CancelWhileAsleep(t *testing.T) {
+	l := newLab(t)
+	id := l.begin("until", int64(time.Hour/time.Millisecond))
+	l.Settle()
+	if err := l.Cancel(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	r, err := l.Get(ctx, id)
+	if err != nil || r.Status != host.Cancelled {
+		t.Fatalf("%+v %v", r, err)
+	}
+	if next, ok := l.Settle(); ok && next.Before(hosttest.Epoch.Add(time.Hour)) {
+		t.Fatalf("a wake is left at %v", next)
+	}
+	timers, err := l.Timers(ctx, hosttest.Epoch.Add(48*time.Hour))
+	if err != nil || len(timers) != 0 {
+		t.Fatal(timers, err)
+	}
+	before := len(l.kinds(id))
+	l.Advance(2 * time.Hour)
+	want(t, len(l.kinds(id)), before)
+}
+
+func TestS64_S68_IllegalTransitions(t *testing.T) {
+	l := newLab(t)
+	id := l.begin("zeros", 1)
+	l.Finish(id)
+	for name, f := range map[string]func() error{
+		"cancel":    func() error { return l.Cancel(ctx, id) },
+		"terminate": func() error { return l.Terminate(ctx, id) },
+		"wake":      func() error { _, err := l.Wake(ctx, id, ""); return err },
+	} {
+		if err := f(); !errors.Is(err, host.ErrTerminal) {
+			t.Errorf("%s of a completed run: %v", name, err)
+		}
+		r, _ := l.Get(ctx, id)
+		want(t, r.Status, host.Completed)
+	}
+	id = l.begin("until", 3_600_000)
+	if err := l.Terminate(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Cancel(ctx, id); !errors.Is(err, host.ErrTerminal) {
+		t.Error(err)
+	}
+	var re *host.RunError
+	if _, err := l.ResultRaw(ctx, id); !errors.As(err, &re) || re.Status != host.Terminated {
+		t.Error(err)
+	}
+}
+
+func TestS69_StartTwice(t *testing.T) {
+	l := newLab(t)
+	var wg sync.WaitGroup
+	existed := make([]bool, 50)
+	for i := range existed {
+		wg.Go(func() {
+			input := any(3_600_000)
+			r, err := l.Start(ctx, "until", input, host.WithRunID("one"))
+			if err != nil {
+				t.Error(err)
+			}
+			existed[i] = r.Existed
+		})
+	}
+	wg.Wait()
+	want(t, len(slices.DeleteFunc(existed, func(b bool) bool { return b })), 1)
+	if _, err := l.Start(ctx, "until", 1, host.WithRunID("one")); !errors.Is(err, host.ErrConflict) {
+		t.Error(err)
+	}
+	if _, err := l.Start(ctx, "zeros", 3_600_000, host.WithRunID("one")); !errors.Is(err, host.ErrConflict) && !errors.Is(err, host.ErrNotFound) {
+		t.Error(err)
+	}
+	if _, err := l.StartRaw(ctx, "until", []byte(" 3600000 "), host.WithRunID("one")); err != nil {
+		t.Error("white space makes another input:", err)
+	}
+}
+
+func TestS71_S72_UnknownAndBad(t *testing.T) {
+	l := newLab(t)
+	for name, err := range map[string]error{
+		"get": func() error { _, err := l.Get(ctx, "nope"); return err }(), "cancel": l.Cancel(ctx, "nope"),
+		"start":    func() error { _, err := l.Start(ctx, "nope", nil); return err }(),
+		"version":  func() error { _, err := l.Start(ctx, "zeros", 1, host.WithVersion(9)); return err }(),
+		"result":   func() error { _, err := l.ResultRaw(ctx, "nope"); return err }(),
+		"logs":     func() error { _, err := l.Logs(ctx, "nope", 0, 1); return err }(),
+		"workflow": func() error { _, err := l.Workflow(ctx, "nope", 0); return err }(),
+	} {
+		if !errors.Is(err, host.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, err := range map[string]error{
+		"id":       func() error { _, err := l.Start(ctx, "zeros", 1, host.WithRunID("a b")); return err }(),
+		"workflow": func() error { _, err := l.Start(ctx, "a/b", 1); return err }(),
+		"input":    func() error { _, err := l.Start(ctx, "zeros", func() {}); return err }(),
+	} {
+		if !errors.Is(err, host.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := l.StartRaw(ctx, "zeros", make([]byte, 2<<20)); !errors.Is(err, host.ErrLimit) {
+		t.Error(err)
+	}
+}
+
+func TestS73_S75_Versions(t *testing.T) {
+	l := newLab(t)
+	v1, err := l.Upload(ctx, "s01", hosttest.Build(t, "testdata/s01"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := l.begin("s01", 2*24*3_600_000)
+	l.Settle()
+	v2, err := l.Upload(ctx, "s01", hosttest.Build(t, "testdata/v2"))
+	if err != nil || v2.Number != v1.Number+1 || !v2.New {
+		t.Fatal(v2, err)
+	}
+	if again, err := l.Upload(ctx, "s01", hosttest.Build(t, "testdata/v2")); err != nil || again.New || again.Number != v2.Number {
+		t.Fatal(again, err)
+	}
+	next := l.begin("s01", 1000)
+	l.Finish(next)
+	l.Finish(old)
+	a, err1 := host.Result[string](ctx, l.Host.Host, old)
+	b, err2 := host.Result[string](ctx, l.Host.Host, next)
+	if a != "ab" || b != "v2" || err1 != nil || err2 != nil {
+		t.Fatal(a, b, err1, err2)
+	}
+}
+
+func TestS76_ClockAndRandom(t *testing.T) {
+	l := newLab(t)
+	a := l.begin("clock", 0)
+	l.Settle()
+	l.Crash()
+	b := l.begin("clock", 0)
+	l.Finish(a)
+	l.Finish(b)
+	x, _ := host.Result[[]string](ctx, l.Host.Host, a)
+	y, _ := host.Result[[]string](ctx, l.Host.Host, b)
+	if len(x) != 4 || x[1] == y[1] || x[3] == y[3] || x[1] == x[3] || x[0] != "2026-01-05T08:00:00Z" || x[2] != "2026-01-05T09:00:00Z" {
+		t.Fatal(x, y)
+	}
+}
+
+func TestS78_EndlessLoop(t *testing.T) {
+	l := newLab(t, hosttest.WithConfig(func(c *host.Config) { c.MaxActivationCPU = 500 * time.Millisecond }))
+	bad := l.begin("loop", 0)
+	good := l.begin("zeros", 10)
+	want(t, l.Finish(good).Status, host.Completed)
+	want(t, l.Finish(bad).Status, host.Failed)
+	if _, err := l.ResultRaw(ctx, bad); err == nil || !strings.Contains(err.Error(), "the limit is 500ms") {
+		t.Fatal(err)
+	}
+}
+
+func TestDeadlockAndPanicAreShown(t *testing.T) {
+	l := newLab(t)
+	for name, parts := range map[string][]string{"deadlock": {"can never come", "main.go:", "goroutine"}, "panic": {"panic: as it must", "main.go:"}} {
+		id := l.begin(name, 0)
+		want(t, l.Finish(id).Status, host.Failed)
+		var re *host.RunError
+		_, err := l.ResultRaw(ctx, id)
+		if !errors.As(err, &re) {
+			t.Fatal(err)
+		}
+		for _, part := range parts {
+			if !strings.Contains(string(re.JSON), part) {
+				t.Errorf("%s: %s misses %q", name, re.JSON, part)
+			}
+		}
+	}
+}
+
+func TestWakeSkipsSleeps(t *testing.T) {
+	l := newLab(t)
+	id := l.begin("until", int64(240*time.Hour/time.Millisecond))
+	l.Settle()
+	if n, err := l.Wake(ctx, id, "other"); n != 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	if n, err := l.Wake(ctx, id, "until"); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	want(t, l.Finish(id).Status, host.Completed)
+	want(t, l.Clock.Now(), hosttest.Epoch)
+}
+
+func TestS79_UploadRefused(t *testing.T) {
+	l := newLab(t)
+	var re *host.RejectError
+	if _, err := l.Upload(ctx, "x", []byte("hello")); !errors.As(err, &re) || !errors.Is(err, host.ErrRejected) {
+		t.Fatal(err)
+	}
+	if _, err := l.Upload(ctx, "nobody", hosttest.Build(t, "testdata/s01")); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
+		t.Fatal(err)
+	}
+}
+
+// TestCommits counts group commits, each of which is one fsync: k sequential steps cost k + 1, a wake without a
+// step 1, a wake with one step 2.
+func TestCommits(t *testing.T) {
+	for _, k := range []int{0, 1, 2, 5} {
+		l := newLab(t)
+		warm := l.begin("count", 1)
+		l.Finish(warm)
+		from := l.Commits()
+		id := l.begin("count", k)
+		l.Finish(id)
+		want(t, l.Commits()-from, k+1)
+	}
+	l := newLab(t)
+	id := l.begin("iterate", 2) // step, sleep, step, sleep
+	l.Settle()
+	from := l.Commits()
+	l.Advance(3 * time.Second)
+	want(t, l.Commits()-from, 2)
+	from = l.Commits()
+	l.Advance(3 * time.Second)
+	want(t, l.Commits()-from, 1)
+	want(t, l.Finish(id).Status, host.Completed)
+}
+
+func TestS70_ListWhileRunsChange(t *testing.T) {
+	l := newLab(t)
+	for i := range 30 {
+		l.begin("until", 1000*i, host.WithRunID(fmt.Sprintf("r%02d", i)))
+	}
+	l.Settle()
+	var ids []string
+	for after := ""; ; {
+		n := 0
+		for r, err := range l.Runs(ctx, host.Query{Limit: 7, After: after}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, r.ID)
+			after = r.ID
+			n++
+		}
+		if n == 0 {
+			break
+		}
+		l.Advance(4 * time.Second)
+	}
+	want(t, len(ids), 30)
+	for r, err := range l.Runs(ctx, host.Query{Workflow: "until", Status: host.Completed}) {
+		if err != nil || r.Status != host.Completed {
+			t.Fatal(r, err)
+		}
+	}
+}
