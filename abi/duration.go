@@ -1,9 +1,8 @@
 package abi
 
 import (
-	"math/big"
+	"strconv"
 	"strings"
-	"time"
 )
 
 // Lengths of the units of duration text, in milliseconds. Days and weeks are fixed lengths here: 24 hours and
@@ -16,36 +15,48 @@ const (
 	msPerWeek   = 7 * msPerDay
 )
 
-// maxDurationText bounds the text of a duration; the longest sensible one has a third of it.
-const maxDurationText = 64
+// beyondMs stands for every duration that is too long; sums stop at it instead of overflowing.
+const beyondMs = MaxUnixMs + 1
 
-// ParseDuration reads duration text and gives whole milliseconds. The text is one or more pairs of a number and
-// a unit (ms s m h d w) without spaces, such as "1h30m", where the last number may have decimals ("1.5h"); or an
-// ISO 8601 duration of parts with a fixed length ("P1W", "P1DT12H", "PT5M"), the last of which may have decimals.
-// The order of units is free, as in Go. Fractions of a millisecond are rounded up, so that a sleep is never short.
-// "0s" is valid. The error is an *Error of code InvalidDuration that quotes the text.
+// ParseDuration reads duration text and gives whole milliseconds, 0 to MaxUnixMs. Two forms are understood:
+//
+//   - One or more pairs of a number and a unit without spaces, such as "1h30m", with the units ms, s, m, h, d
+//     (24 hours) and w (7 days). Only the last number may have decimals ("1.5h"), with digits on both sides of
+//     the point. As in Go, units may come in any order and more than once; the pairs are added up.
+//   - An ISO 8601 duration of parts with a fixed length ("P1W", "P1DT12H", "PT5M"), in falling order, each at
+//     most once, of which the last may have decimals after a point. M before the T would be a month.
+//
+// A fraction of a millisecond is rounded to the nearest one, half of one up. "0s" is valid. Refused are empty
+// text, a number without a unit, spaces, signs, months and years, anything left over, text of more than
+// MaxDurationBytes, and durations of more than MaxUnixMs. The error is an *Error of code InvalidDuration that
+// quotes the text and says how it should look.
 func ParseDuration(text string) (ms int64, err error) {
-	if len(text) > maxDurationText {
-		return 0, Errorf(InvalidDuration, "duration text has %d bytes, the limit is %d: %q…",
-			len(text), maxDurationText, text[:maxDurationText])
+	if len(text) > MaxDurationBytes {
+		return 0, Errorf(InvalidDuration, "invalid duration %s: it has %d bytes, the limit is %d",
+			quoted(text), len(text), MaxDurationBytes)
 	}
 	var ok bool
-	if strings.HasPrefix(text, "P") {
-		ms, ok = parseISO(text[1:])
+	if iso, found := strings.CutPrefix(text, "P"); found {
+		ms, ok = parseISO(iso)
 	} else {
 		ms, ok = parsePairs(text, pairUnit)
 	}
 	if !ok {
 		return 0, Errorf(InvalidDuration,
-			"invalid duration %q: it should look like 1h30m, 1.5h, 7d or PT5M (units ms s m h d w)", text)
+			"invalid duration %s: it should look like 1h30m, 1.5h, 7d or PT5M (units ms s m h d w, no spaces)",
+			quoted(text))
 	}
 	if ms > MaxUnixMs {
-		return 0, Errorf(InvalidDuration, "duration %q is longer than the time until the end of year 9999", text)
+		return 0, Errorf(InvalidDuration, "invalid duration %s: it leads beyond year 9999, the limit is %s",
+			quoted(text), FormatDuration(MaxUnixMs))
 	}
 	return ms, nil
 }
 
-// pairUnit takes a unit from the front of the text: its length in milliseconds, and how many bytes it has.
+// A unitFunc takes a unit from the front of the text: its length in milliseconds, and how many bytes its name
+// has, 0 if there is none.
+type unitFunc func(text string) (ms int64, n int)
+
 func pairUnit(text string) (ms int64, n int) {
 	if strings.HasPrefix(text, "ms") {
 		return 1, 2
@@ -68,103 +79,85 @@ func pairUnit(text string) (ms int64, n int) {
 	return 0, 0
 }
 
-func parsePairs(text string, unit func(string) (int64, int)) (ms int64, ok bool) {
+// parsePairs adds up pairs of a number and a unit; more than MaxUnixMs counts as beyondMs.
+func parsePairs(text string, unit unitFunc) (ms int64, ok bool) {
 	if text == "" {
 		return 0, false
 	}
 	for text != "" {
-		number, rest, whole := cutNumber(text)
+		whole, fraction, rest, found := cutNumber(text)
+		if !found {
+			return 0, false
+		}
 		length, n := unit(rest)
-		if number == "" || n == 0 {
+		if n == 0 {
 			return 0, false
 		}
 		text = rest[n:]
-		if !whole && text != "" { // decimals belong to the last pair
+		if fraction != "" && text != "" { // decimals belong to the last pair
 			return 0, false
 		}
-		part, fits := scale(number, length)
-		if !fits {
-			return MaxUnixMs + 1, true
-		}
-		if ms += part; ms > MaxUnixMs {
-			ms = MaxUnixMs + 1
-		}
+		ms = min(ms+scale(whole, fraction, length), beyondMs)
 	}
 	return ms, true
 }
 
-// cutNumber takes digits with at most one decimal point between digits from the front of the text.
-func cutNumber(text string) (number, rest string, whole bool) {
-	digits := func(s string) int {
-		n := 0
-		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-			n++
-		}
-		return n
-	}
-	n := digits(text)
+// cutNumber takes digits, or digits with a decimal point between them, from the front of the text.
+func cutNumber(text string) (whole, fraction, rest string, ok bool) {
+	n := countDigits(text)
+	whole, rest = text[:n], text[n:]
 	if n == 0 {
-		return "", text, true
+		return "", "", text, false
 	}
-	if n < len(text) && text[n] == '.' {
-		m := digits(text[n+1:])
-		if m == 0 {
-			return "", text, false
-		}
-		n += 1 + m
-		return text[:n], text[n:], false
+	if strings.HasPrefix(rest, ".") {
+		m := countDigits(rest[1:])
+		return whole, rest[1 : 1+m], rest[1+m:], m > 0
 	}
-	return text[:n], text[n:], true
+	return whole, "", rest, true
 }
 
-// scale gives number × length, rounded up; false if it does not fit.
-func scale(number string, length int64) (int64, bool) {
-	r, ok := new(big.Rat).SetString(number)
-	if !ok {
-		return 0, false
+func countDigits(text string) int {
+	n := 0
+	for n < len(text) && isDigit(text[n]) {
+		n++
 	}
-	r.Mul(r, new(big.Rat).SetInt64(length))
-	q, m := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
-	if m.Sign() > 0 {
-		q.Add(q, big.NewInt(1))
+	return n
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// scale gives whole.fraction × length, rounded half up; beyondMs if that is too long.
+func scale(whole, fraction string, length int64) int64 {
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || n > MaxUnixMs/length { // err: too many digits
+		return beyondMs
 	}
-	if !q.IsInt64() || q.Int64() > MaxUnixMs {
-		return 0, false
+	// From the last digit to the first, floor(fraction × 2 × length). Each division drops its remainder, which
+	// loses nothing: the floor of a floor divided by a whole number is the floor of the quotient.
+	twice := int64(0)
+	for i := len(fraction) - 1; i >= 0; i-- {
+		twice = (twice + int64(fraction[i]-'0')*2*length) / 10
 	}
-	return q.Int64(), true
+	return n*length + (twice+1)/2
 }
 
 // parseISO reads what follows the P of an ISO 8601 duration (ISO 8601-1:2019, 5.5.2), weeks mixed with the rest
-// as the second edition's extension allows; each unit at most once, in falling order.
+// as the extensions of part 2 allow; each unit at most once, in falling order.
 func parseISO(text string) (ms int64, ok bool) {
 	date, clock, hasClock := strings.Cut(text, "T")
-	if date == "" && clock == "" || hasClock && clock == "" {
+	if date == "" && !hasClock || hasClock && clock == "" {
 		return 0, false
 	}
-	last := int64(0)
-	units := func(table string, lengths ...int64) func(string) (int64, int) {
-		return func(s string) (int64, int) {
-			if s == "" {
-				return 0, 0
-			}
-			i := strings.IndexByte(table, s[0])
-			if i < 0 || last != 0 && lengths[i] >= last {
-				return 0, 0
-			}
-			last = lengths[i]
-			return lengths[i], 1
-		}
+	if hasClock && strings.Contains(date, ".") { // decimals belong to the last part
+		return 0, false
 	}
 	if date != "" {
-		if hasClock && strings.Contains(date, ".") { // decimals belong to the last part
-			return 0, false
-		}
-		if ms, ok = parsePairs(date, units("WD", msPerWeek, msPerDay)); !ok {
+		if ms, ok = parsePairs(date, falling("WD", msPerWeek, msPerDay)); !ok {
 			return 0, false
 		}
 	}
-	if clock != "" {
-		part, ok := parsePairs(clock, units("HMS", msPerHour, msPerMinute, msPerSecond))
+	if hasClock {
+		part, ok := parsePairs(clock, falling("HMS", msPerHour, msPerMinute, msPerSecond))
 		if !ok {
 			return 0, false
 		}
@@ -173,71 +166,38 @@ func parseISO(text string) (ms int64, ok bool) {
 	return ms, true
 }
 
-// FormatDuration writes milliseconds (0 or more) as duration text that ParseDuration reads back to the same
-// number, in the units d h m s ms: "1h30m", "7d", "0s".
+// falling gives a unitFunc for units of one letter, each of which may follow only longer ones.
+func falling(letters string, lengths ...int64) unitFunc {
+	next := 0
+	return func(text string) (int64, int) {
+		if text == "" {
+			return 0, 0
+		}
+		i := strings.IndexByte(letters, text[0])
+		if i < next {
+			return 0, 0
+		}
+		next = i + 1
+		return lengths[i], 1
+	}
+}
+
+// FormatDuration writes milliseconds as canonical duration text, in the units d h m s ms without zero parts:
+// "1h30m", "7d", "0s". ParseDuration reads it back to the same number, for 0 to MaxUnixMs. A negative number,
+// for which there is no text, counts as 0.
 func FormatDuration(ms int64) string {
-	if ms == 0 {
+	if ms <= 0 {
 		return "0s"
 	}
-	var b strings.Builder
-	for _, u := range []struct {
+	var b []byte
+	for _, u := range [...]struct {
 		ms   int64
 		name string
 	}{{msPerDay, "d"}, {msPerHour, "h"}, {msPerMinute, "m"}, {msPerSecond, "s"}, {1, "ms"}} {
 		if n := ms / u.ms; n > 0 {
-			b.WriteString(big.NewInt(n).String() + u.name)
+			b = append(strconv.AppendInt(b, n, 10), u.name...)
 			ms %= u.ms
 		}
 	}
-	return b.String()
-}
-
-// ParseInstant reads an RFC 3339 instant and gives Unix milliseconds. Fractions of a millisecond are rounded
-// up, so that a wake is never early. The error is an *Error of code InvalidDate.
-func ParseInstant(text string) (unixMs int64, err error) {
-	t, perr := time.Parse(time.RFC3339Nano, text)
-	if perr != nil {
-		if len(text) > maxDurationText {
-			text = text[:maxDurationText] + "…"
-		}
-		return 0, Errorf(InvalidDate, "invalid instant %q: it should look like 2030-01-31T09:00:00Z (RFC 3339)", text)
-	}
-	unixMs = t.UnixMilli()
-	if t.Nanosecond()%int(time.Millisecond) != 0 {
-		unixMs++
-	}
-	return unixMs, CheckUnixMs(unixMs)
-}
-
-// CheckUnixMs says whether an instant is one that the host can keep: up to the end of year 9999. Zero and
-// negative instants are in the past and legal.
-func CheckUnixMs(unixMs int64) error {
-	if unixMs > MaxUnixMs {
-		return Errorf(InvalidDate, "instant %d ms is beyond the end of year 9999 (%d)", unixMs, int64(MaxUnixMs))
-	}
-	return nil
-}
-
-// AddMs gives the instant that lies a duration after another one. A negative duration, and one that leads
-// beyond year 9999, are errors of code InvalidDuration.
-func AddMs(nowUnixMs, ms int64) (int64, error) {
-	if ms < 0 {
-		return 0, Errorf(InvalidDuration, "duration must not be negative, got %d ms", ms)
-	}
-	if nowUnixMs > MaxUnixMs || ms > MaxUnixMs-max(nowUnixMs, 0) {
-		return 0, Errorf(InvalidDuration, "a sleep of %d ms would end beyond year 9999", ms)
-	}
-	return nowUnixMs + ms, nil
-}
-
-// ParseSleepText reads what sleep_text takes: duration text, counted from now, or an RFC 3339 instant.
-func ParseSleepText(text string, nowUnixMs int64) (dueUnixMs int64, err error) {
-	if len(text) >= 5 && text[4] == '-' && strings.Trim(text[:4], "0123456789") == "" {
-		return ParseInstant(text)
-	}
-	ms, err := ParseDuration(text)
-	if err != nil {
-		return 0, err
-	}
-	return AddMs(nowUnixMs, ms)
+	return string(b)
 }

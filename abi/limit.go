@@ -8,6 +8,8 @@ const (
 	// MaxNameBytes bounds names of steps, sleeps, children, markers, handlers, signals: long enough for a
 	// path with an index, short enough to stay inside one journal chunk and one line of a listing.
 	MaxNameBytes = 256
+	// MaxWorkflowBytes bounds workflow names, which are part of URLs, file names and keys.
+	MaxWorkflowBytes = 128
 	// MaxRunIDBytes bounds run ids, which are part of many keys of the store.
 	MaxRunIDBytes = 128
 	// MaxPayloadBytes bounds an input, a result, a signal, an option object: what is bigger belongs into an
@@ -18,6 +20,10 @@ const (
 	BlobBytes = 256 << 10
 	// MaxOptionBytes bounds an option object; the largest legal one is a tenth of this.
 	MaxOptionBytes = 16 << 10
+	// MaxDurationBytes bounds the text of a duration or instant: the longest canonical one has half of it.
+	MaxDurationBytes = 64
+	// MaxStepTimeoutMs bounds the time-out of one attempt, some 292 years: what a time.Duration holds.
+	MaxStepTimeoutMs = int64(1<<63-1) / int64(time.Millisecond)
 	// MaxAwaitHandles bounds one await: the answer is found by a scan over this many handles.
 	MaxAwaitHandles = 1000
 	// MaxEntries bounds the journal of one iteration, so that a replay stays below a second.
@@ -46,7 +52,7 @@ const (
 	MaxModuleBytes = 32 << 20
 	// MaxUnixMs is the last millisecond of year 9999 (UTC): times beyond it have no RFC 3339 text.
 	MaxUnixMs = 253402300799999
-	// MaxPollTicks bounds the sum of clock-only polls of at most a millisecond that are answered at once
+	// MaxPollTickTime bounds the sum of clock-only polls of at most a millisecond that are answered at once
 	// within one activation, in milliseconds of virtual time: Go polls so around garbage collections.
 	MaxPollTickTime = time.Second
 	// MaxPollSubscriptions bounds one poll_oneoff: a Go guest uses two.

@@ -1,80 +1,101 @@
 package abi
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
+// wasiPrefix begins names that are kept for what the host journals on behalf of WASI.
+const wasiPrefix = "wasi/"
+
 // CheckName says whether text may name a step, sleep, child, marker, signal, hook, topic or attribute: UTF-8 of
-// 1 to MaxNameBytes bytes without control characters, not beginning with a reserved prefix. what says in the
-// error which name it was, such as "sleep name". The error is an *Error of code InvalidArgument.
+// 1 to MaxNameBytes bytes without control characters, not beginning with "wasi/" or HandlerPrefix. what says in
+// the error which name it was, such as "sleep name". The error is an *Error of code InvalidArgument.
 func CheckName(what, name string) error {
 	if err := checkText(what, name); err != nil {
 		return err
 	}
-	for _, prefix := range []string{"wasi/", HandlerPrefix} {
-		if strings.HasPrefix(name, prefix) {
-			return Errorf(InvalidArgument, "%s must not begin with the reserved %q, got %q", what, prefix, name)
-		}
-	}
-	return nil
+	return checkPrefix(what, name, HandlerPrefix)
 }
 
-// CheckHandler is CheckName for the name of a handler, which may begin with HandlerPrefix.
+// CheckHandler says whether text may name a handler: as CheckName, but it may begin with HandlerPrefix. Whether
+// there is a handler of that name is not its question.
 func CheckHandler(name string) error { return checkText("handler name", name) }
 
 func checkText(what, text string) error {
-	switch {
-	case text == "":
-		return Errorf(InvalidArgument, "%s is empty", what)
-	case len(text) > MaxNameBytes:
-		return Errorf(InvalidArgument, "%s has %d bytes, the limit is %d", what, len(text), MaxNameBytes)
-	case !utf8.ValidString(text):
-		return Errorf(InvalidArgument, "%s is not valid UTF-8: %q", what, text)
+	if text == "" || len(text) > MaxNameBytes {
+		return Errorf(InvalidArgument, "%s must have 1 to %d bytes, got %d", what, MaxNameBytes, len(text))
+	}
+	if !utf8.ValidString(text) {
+		return Errorf(InvalidArgument, "%s must be UTF-8, got %s", what, quoted(text))
 	}
 	for i, r := range text {
 		if unicode.IsControl(r) {
-			return Errorf(InvalidArgument, "%s has the control character %U at byte %d: %q", what, r, i, text)
+			return Errorf(InvalidArgument, "%s must not hold control characters, got %U at byte %d of %s",
+				what, r, i, quoted(text))
 		}
+	}
+	return checkPrefix(what, text, wasiPrefix)
+}
+
+func checkPrefix(what, text, prefix string) error {
+	if strings.HasPrefix(text, prefix) {
+		return Errorf(InvalidArgument, "%s must not begin with %q, which is reserved, got %s", what, prefix, quoted(text))
 	}
 	return nil
 }
 
 // CheckRunID says whether text may be the id of a run: 1 to MaxRunIDBytes of A-Z a-z 0-9 . _ : ~ -
+// The error is an *Error of code InvalidArgument.
 func CheckRunID(id string) error {
-	if id == "" || len(id) > MaxRunIDBytes {
-		return Errorf(InvalidArgument, "run id must have 1 to %d bytes, got %d", MaxRunIDBytes, len(id))
+	return checkAlphabet("run id", id, MaxRunIDBytes, "._:~-")
+}
+
+// CheckWorkflow says whether text may be the name of a workflow: 1 to MaxWorkflowBytes of A-Z a-z 0-9 . _ -
+// beginning with a letter or digit, since it is part of URLs and file names. The error is an *Error of code
+// InvalidArgument.
+func CheckWorkflow(name string) error {
+	const what = "workflow name"
+	if err := checkAlphabet(what, name, MaxWorkflowBytes, "._-"); err != nil {
+		return err
 	}
-	for i := range len(id) {
-		if !alphanumeric(id[i]) && !strings.ContainsRune("._:~-", rune(id[i])) {
-			return Errorf(InvalidArgument, "run id may hold letters, digits and . _ : ~ -, got %q in %q", id[i:i+1], id)
-		}
+	if !alphanumeric(name[0]) {
+		return Errorf(InvalidArgument, "%s must begin with a letter or digit, got %s", what, quoted(name))
 	}
 	return nil
 }
 
-// MaxWorkflowBytes bounds workflow names, which are part of URLs, file names and keys.
-const MaxWorkflowBytes = 128
-
-// CheckWorkflow says whether text may be the name of a workflow: 1 to MaxWorkflowBytes of A-Z a-z 0-9 . _ -
-// beginning with a letter or digit.
-func CheckWorkflow(name string) error {
-	if name == "" || len(name) > MaxWorkflowBytes {
-		return Errorf(InvalidArgument, "workflow name must have 1 to %d bytes, got %d", MaxWorkflowBytes, len(name))
+// checkAlphabet says whether text has 1 to limit bytes, each an ASCII letter, a digit or one of marks.
+func checkAlphabet(what, text string, limit int, marks string) error {
+	if text == "" || len(text) > limit {
+		return Errorf(InvalidArgument, "%s must have 1 to %d bytes, got %d", what, limit, len(text))
 	}
-	if !alphanumeric(name[0]) {
-		return Errorf(InvalidArgument, "workflow name must begin with a letter or digit, got %q", name)
-	}
-	for i := range len(name) {
-		if !alphanumeric(name[i]) && !strings.ContainsRune("._-", rune(name[i])) {
-			return Errorf(InvalidArgument, "workflow name may hold letters, digits and . _ -, got %q in %q",
-				name[i:i+1], name)
+	for i := range len(text) {
+		if !alphanumeric(text[i]) && strings.IndexByte(marks, text[i]) < 0 {
+			return Errorf(InvalidArgument, "%s may hold the letters A-Z a-z, digits and %s, got %q in %s",
+				what, marks, text[i:i+1], quoted(text))
 		}
 	}
 	return nil
 }
 
 func alphanumeric(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || isDigit(c)
+}
+
+// maxQuotedBytes bounds what an error repeats of somebody's text: enough to recognize it.
+const maxQuotedBytes = 64
+
+// quoted gives text for an error: in quotes, control characters escaped, the end cut off if it is long.
+func quoted(text string) string {
+	if len(text) <= maxQuotedBytes {
+		return strconv.Quote(text)
+	}
+	n := maxQuotedBytes
+	for n > maxQuotedBytes-utf8.UTFMax && !utf8.RuneStart(text[n]) { // not in the middle of a character
+		n--
+	}
+	return strconv.Quote(text[:n]) + "…"
 }

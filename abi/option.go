@@ -1,10 +1,8 @@
 package abi
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"math"
 )
 
@@ -24,116 +22,203 @@ const (
 	DefaultTimeoutMs  = 10 * msPerMinute
 )
 
-// StepOptions says how a step is attempted.
+// StepOptions says how a step is attempted. The zero value is not the default: ParseStepOptions(nil) gives that.
 type StepOptions struct {
 	Attempts     int     // all tries, the first included; 0 = no limit
 	DelayMs      int64   // before the second attempt
-	Backoff      string  // how the delay grows
+	Backoff      string  // how the delay grows: one of the Backoff constants
 	Factor       float64 // of the exponential back-off, at least 1
 	MaxDelayMs   int64   // upper bound of one delay
 	MaxElapsedMs int64   // no attempt begins later than this after the call; 0 = no bound
 	Jitter       float64 // 0 to 1: the share of a delay that chance may take away
-	TimeoutMs    int64   // of one attempt
+	TimeoutMs    int64   // of one attempt, 1 to MaxStepTimeoutMs
 	AtMostOnce   bool    // an attempt whose outcome is unknown is never repeated
 }
 
-// stepOptionsJSON is the wire form: durations are text, and what is absent keeps its default.
-type stepOptionsJSON struct {
-	Attempts   *int     `json:"attempts,omitempty"`
-	Delay      *string  `json:"delay,omitempty"`
-	Backoff    *string  `json:"backoff,omitempty"`
-	Factor     *float64 `json:"factor,omitempty"`
-	MaxDelay   *string  `json:"max_delay,omitempty"`
-	MaxElapsed *string  `json:"max_elapsed,omitempty"`
-	Jitter     *float64 `json:"jitter,omitempty"`
-	Timeout    *string  `json:"timeout,omitempty"`
-	AtMostOnce *bool    `json:"at_most_once,omitempty"`
-}
-
 // ParseStepOptions reads the options object of step_do, step_start and step_begin. Zero length gives the
-// defaults. An unknown field, a wrong type or a value out of range is an *Error of code InvalidArgument that
-// names the field.
+// defaults, and so does each field that is absent. Durations are duration text; "" is none for max_elapsed. An
+// unknown or repeated field, a wrong type, a value out of range and anything after the object are an *Error of
+// code InvalidArgument that names the field; the options are the zero value then.
 func ParseStepOptions(text []byte) (StepOptions, error) {
 	o := StepOptions{Attempts: DefaultAttempts, DelayMs: DefaultDelayMs, Backoff: BackoffExponential,
 		Factor: DefaultFactor, MaxDelayMs: DefaultMaxDelayMs, TimeoutMs: DefaultTimeoutMs}
-	var w stepOptionsJSON
-	if err := parseObject("step options", text, &w); err != nil {
-		return o, err
+	if len(text) == 0 { // most steps: nothing to allocate
+		return o, nil
 	}
-	set(&o.Attempts, w.Attempts)
-	set(&o.Backoff, w.Backoff)
-	set(&o.Factor, w.Factor)
-	set(&o.Jitter, w.Jitter)
-	set(&o.AtMostOnce, w.AtMostOnce)
-	for _, d := range []struct {
-		field string
-		to    *int64
-		text  *string
-	}{{"delay", &o.DelayMs, w.Delay}, {"max_delay", &o.MaxDelayMs, w.MaxDelay},
-		{"max_elapsed", &o.MaxElapsedMs, w.MaxElapsed}, {"timeout", &o.TimeoutMs, w.Timeout}} {
-		if d.text == nil || *d.text == "" && d.field == "max_elapsed" {
-			continue
-		}
-		ms, err := ParseDuration(*d.text)
-		if err != nil {
-			return o, Errorf(InvalidArgument, "step option %q: %v", d.field, err)
-		}
-		*d.to = ms
-	}
-	return o, o.check()
+	return parseStepObject(text, o)
 }
 
-func set[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
+func parseStepObject(text []byte, o StepOptions) (StepOptions, error) {
+	if err := parseObject("step option", text, o.set); err != nil {
+		return StepOptions{}, err
 	}
+	return o, nil
 }
 
-func (o StepOptions) check() error {
-	switch {
-	case o.Attempts < 0:
-		return Errorf(InvalidArgument, "step option \"attempts\" must be 0 (no limit) or more, got %d", o.Attempts)
-	case o.Backoff != BackoffFixed && o.Backoff != BackoffLinear && o.Backoff != BackoffExponential:
-		return Errorf(InvalidArgument, "step option \"backoff\" must be fixed, linear or exponential, got %q", o.Backoff)
-	case !(o.Factor >= 1 && o.Factor <= math.MaxInt32):
-		return Errorf(InvalidArgument, "step option \"factor\" must be 1 or more, got %v", o.Factor)
-	case !(o.Jitter >= 0 && o.Jitter <= 1):
-		return Errorf(InvalidArgument, "step option \"jitter\" must be between 0 and 1, got %v", o.Jitter)
-	case o.TimeoutMs == 0:
-		return Errorf(InvalidArgument, "step option \"timeout\" must be longer than 0s")
+func (o *StepOptions) set(field string, value []byte) error {
+	switch field {
+	case "attempts":
+		return decodeIn(value, &o.Attempts, 0, math.MaxInt32, "a whole number from 0 (no limit) to 2147483647")
+	case "delay":
+		return decodeDuration(value, &o.DelayMs, 0, MaxUnixMs)
+	case "backoff":
+		return decodeWord(value, &o.Backoff, BackoffFixed, BackoffLinear, BackoffExponential)
+	case "factor":
+		return decodeIn(value, &o.Factor, 1, math.MaxInt32, "a number from 1 to 2147483647")
+	case "max_delay":
+		return decodeDuration(value, &o.MaxDelayMs, 0, MaxUnixMs)
+	case "max_elapsed":
+		return decodeOptionalDuration(value, &o.MaxElapsedMs)
+	case "jitter":
+		return decodeIn(value, &o.Jitter, 0, 1, "a number from 0 to 1")
+	case "timeout":
+		return decodeDuration(value, &o.TimeoutMs, 1, MaxStepTimeoutMs)
+	case "at_most_once":
+		return decode(value, &o.AtMostOnce, "true or false")
 	}
-	return nil
+	return errUnknownField
 }
 
-// RetryDelayMs gives the delay after the failed-th failure (from 1). unit is a random number in [0, 1) of which
-// the jitter takes its share: the delay is shortened by up to Jitter × itself, never prolonged.
+// JSON gives the options in canonical form: every field, in the order of the documentation, with canonical
+// duration text. ParseStepOptions reads it back to the same options, if they are ones that it could have given;
+// of others, such as a factor that is no number, the answer may be nil.
+func (o StepOptions) JSON() []byte {
+	maxElapsed := ""
+	if o.MaxElapsedMs > 0 {
+		maxElapsed = FormatDuration(o.MaxElapsedMs)
+	}
+	b, err := json.Marshal(struct {
+		Attempts   int     `json:"attempts"`
+		Delay      string  `json:"delay"`
+		Backoff    string  `json:"backoff"`
+		Factor     float64 `json:"factor"`
+		MaxDelay   string  `json:"max_delay"`
+		MaxElapsed string  `json:"max_elapsed"`
+		Jitter     float64 `json:"jitter"`
+		Timeout    string  `json:"timeout"`
+		AtMostOnce bool    `json:"at_most_once"`
+	}{o.Attempts, FormatDuration(o.DelayMs), o.Backoff, o.Factor, FormatDuration(o.MaxDelayMs), maxElapsed, o.Jitter,
+		FormatDuration(o.TimeoutMs), o.AtMostOnce})
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// RetryDelayMs gives the delay in milliseconds after the failed-th failure, counted from 1: the back-off's, not
+// above MaxDelayMs, rounded to the nearest millisecond. unit is a random number in [0, 1) that says how much of
+// the jitter is used: the delay is multiplied by 1 - Jitter × unit, so that chance only ever shortens it. There
+// is no overflow, however many failures there were.
 func (o StepOptions) RetryDelayMs(failed int, unit float64) int64 {
+	if o.DelayMs <= 0 { // zero times infinity is not a number
+		return 0
+	}
+	failed = max(failed, 1)
 	d := float64(o.DelayMs)
 	switch o.Backoff {
 	case BackoffLinear:
 		d *= float64(failed)
 	case BackoffExponential:
-		d *= math.Pow(o.Factor, float64(failed-1))
+		d *= math.Pow(o.Factor, float64(failed-1)) // may be infinite, which the bound ends
 	}
 	d = math.Min(d, float64(o.MaxDelayMs))
-	return int64(d * (1 - o.Jitter*unit))
+	return int64(math.Round(d * (1 - o.Jitter*unit)))
 }
 
-// parseObject decodes one JSON object strictly; zero length is the empty object.
-func parseObject(what string, text []byte, into any) error {
-	if len(text) == 0 {
-		return nil
+// Values of ChildOptions.OnEnd: what happens to a child that is alive when its parent ends.
+const (
+	OnEndCancel    = "cancel"    // it is asked to cancel; the default
+	OnEndTerminate = "terminate" // it ends at once
+	OnEndAbandon   = "abandon"   // it goes on
+)
+
+// ChildOptions says how a child run is started.
+type ChildOptions struct {
+	ID         string            // the child's run id; empty = <parent>.<seq of the call>
+	Version    uint32            // of the child's workflow; 0 = the latest when it starts
+	OnEnd      string            // one of the OnEnd constants
+	TimeoutMs  int64             // of the whole child run; 0 = none
+	Attributes map[string]string // searchable, by name; nil if none are given
+}
+
+// ParseChildOptions reads the options object of child_run and child_start, with the rules of ParseStepOptions.
+// The fields are id, version (a number), on_end, timeout (duration text, "" = none) and attributes (an object of
+// strings, whose names follow CheckName).
+func ParseChildOptions(text []byte) (ChildOptions, error) {
+	o := ChildOptions{OnEnd: OnEndCancel}
+	if err := parseObject("child option", text, o.set); err != nil {
+		return ChildOptions{}, err
 	}
-	if len(text) > MaxOptionBytes {
-		return Errorf(InvalidArgument, "%s have %d bytes, the limit is %d", what, len(text), MaxOptionBytes)
+	return o, nil
+}
+
+func (o *ChildOptions) set(field string, value []byte) error {
+	switch field {
+	case "id":
+		if err := decode(value, &o.ID, "a run id"); err != nil {
+			return err
+		}
+		return refusal(CheckRunID(o.ID))
+	case "version":
+		return decodeIn(value, &o.Version, 0, math.MaxUint32, "a whole number from 0 (the latest) to 4294967295")
+	case "on_end":
+		return decodeWord(value, &o.OnEnd, OnEndCancel, OnEndTerminate, OnEndAbandon)
+	case "timeout":
+		return decodeOptionalDuration(value, &o.TimeoutMs)
+	case "attributes":
+		if value[0] != '{' {
+			return mustBe("an object of strings", value)
+		}
+		o.Attributes = map[string]string{}
+		return refusal(parseObject("attribute", value, o.setAttribute))
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return Errorf(InvalidArgument, "%s: %v", what, err)
+	return errUnknownField
+}
+
+func (o *ChildOptions) setAttribute(name string, value []byte) error {
+	if err := CheckName("attribute name", name); err != nil {
+		return refusal(err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Errorf(InvalidArgument, "%s: something follows the JSON object", what)
+	var text string
+	if err := decode(value, &text, "a string"); err != nil {
+		return err
 	}
+	o.Attributes[name] = text
 	return nil
+}
+
+// refusal makes an *Error part of a sentence about the field in which it was found.
+func refusal(err error) error {
+	var refused *Error
+	if errors.As(err, &refused) {
+		return errors.New("is refused: " + refused.Message)
+	}
+	return err
+}
+
+// Values of ContinueOptions.Version.
+const (
+	ContinuePinned = "pinned" // the next iteration runs the same module; the default
+	ContinueLatest = "latest" // it runs the latest version of its workflow
+)
+
+// ContinueOptions says how continue_as_new begins the next iteration.
+type ContinueOptions struct {
+	Version string // one of the Continue constants
+}
+
+// ParseContinueOptions reads the options object of continue_as_new, with the rules of ParseStepOptions. Its only
+// field is version.
+func ParseContinueOptions(text []byte) (ContinueOptions, error) {
+	o := ContinueOptions{Version: ContinuePinned}
+	err := parseObject("continue option", text, func(field string, value []byte) error {
+		if field == "version" {
+			return decodeWord(value, &o.Version, ContinuePinned, ContinueLatest)
+		}
+		return errUnknownField
+	})
+	if err != nil {
+		return ContinueOptions{}, err
+	}
+	return o, nil
 }

@@ -1,0 +1,95 @@
+/* workflow.h: the wfhost guest ABI v1 for C and C++, in one header, without a libc.
+ *
+ *   #include "workflow.h"
+ *   WF_EXPORT(workflow_run) int run(void) {
+ *       wf_sleep_text_s("nap", "3d");
+ *       return wf_complete_s("\"done\"");
+ *   }
+ *
+ *   clang --target=wasm32 -mbulk-memory -O2 -nostdlib -Wl,--no-entry -o hello.wasm hello.c
+ *
+ * Every function answers 0 or more, or a negated code of wf_code. Into the host go (pointer, length) pairs; out of
+ * it come min(cap, length) bytes in the caller's buffer, and the whole length as the answer. After a short buffer or
+ * an error, wf_last gives the bytes of the newest answer: the result, or the error JSON. Times are milliseconds.
+ */
+#ifndef WFHOST_WORKFLOW_H
+#define WFHOST_WORKFLOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WF_IMPORT(name) __attribute__((import_module("workflow_v1"), import_name(name)))
+#define WF_EXPORT(name) __attribute__((export_name(#name)))
+
+/* Codes; calls answer them negated. */
+enum wf_code {
+	WF_OK = 0, WF_INVALID_ARGUMENT = 1, WF_DUPLICATE_NAME = 2, WF_INVALID_DURATION = 3, WF_INVALID_DATE = 4,
+	WF_NOT_HERE = 5, WF_STEP_FAILED = 6, WF_TIMEOUT = 7, WF_CANCELLED = 8, WF_TOO_LARGE = 9, WF_UNKNOWN_HANDLE = 10,
+	WF_UNKNOWN_HANDLER = 11, WF_DENIED = 12, WF_LIMIT = 13, WF_CHILD_FAILED = 14, WF_CONFLICT = 15, WF_PENDING = 16,
+	WF_QUERY = 17, WF_RUN_BODY = 18
+};
+
+/* Levels of wf_log. */
+enum wf_level { WF_DEBUG = 0, WF_INFO = 1, WF_WARN = 2, WF_ERROR = 3 };
+
+typedef int64_t wf_handle; /* 1, 2, 3 … in call order */
+
+/* What the run knows. */
+WF_IMPORT("input") int64_t wf_input(void *out, uint32_t cap);
+WF_IMPORT("info") int64_t wf_info(void *out, uint32_t cap);
+WF_IMPORT("now") int64_t wf_now(void);
+WF_IMPORT("random") int64_t wf_random(void *p, uint32_t n);
+WF_IMPORT("last") int64_t wf_last(void *out, uint32_t cap);
+
+/* Sleeps. The _start forms answer a handle at once. */
+WF_IMPORT("sleep") int64_t wf_sleep(const char *name, uint32_t n, int64_t ms);
+WF_IMPORT("sleep_until") int64_t wf_sleep_until(const char *name, uint32_t n, int64_t unix_ms);
+WF_IMPORT("sleep_text") int64_t wf_sleep_text(const char *name, uint32_t n, const char *text, uint32_t m);
+WF_IMPORT("sleep_start") wf_handle wf_sleep_start(const char *name, uint32_t n, int64_t ms);
+WF_IMPORT("sleep_until_start") wf_handle wf_sleep_until_start(const char *name, uint32_t n, int64_t unix_ms);
+WF_IMPORT("sleep_text_start") wf_handle wf_sleep_text_start(const char *name, uint32_t n, const char *text, uint32_t m);
+
+/* Steps: by a handler, or with a body in guest code. wf_step_begin answers 0 in the copy that executes the body. */
+WF_IMPORT("step_do") int64_t wf_step_do(const char *name, uint32_t n, const char *handler, uint32_t hn, const void *in,
+	uint32_t in_n, const char *opts, uint32_t opts_n, void *out, uint32_t cap);
+WF_IMPORT("step_start") wf_handle wf_step_start(const char *name, uint32_t n, const char *handler, uint32_t hn,
+	const void *in, uint32_t in_n, const char *opts, uint32_t opts_n);
+WF_IMPORT("step_begin") wf_handle wf_step_begin(const char *name, uint32_t n, const char *opts, uint32_t opts_n);
+WF_IMPORT("step_end") _Noreturn void wf_step_end(int32_t failed, const void *p, uint32_t n);
+
+/* Handles. wf_await waits for one of n handles, or any with (0, 0), and answers it. */
+WF_IMPORT("await") wf_handle wf_await(const wf_handle *handles, uint32_t n);
+WF_IMPORT("result") int64_t wf_result(wf_handle h, void *out, uint32_t cap);
+WF_IMPORT("cancel") int64_t wf_cancel(wf_handle h);
+
+/* The end, and the log. */
+WF_IMPORT("complete") int64_t wf_complete(const void *p, uint32_t n);
+WF_IMPORT("fail") int64_t wf_fail(const void *p, uint32_t n);
+WF_IMPORT("log") int64_t wf_log(int32_t level, const char *text, uint32_t n);
+
+/* Forms for text that ends with a zero byte. */
+static inline uint32_t wf_len(const char *s) {
+	uint32_t n = 0;
+	while (s[n]) n++;
+	return n;
+}
+static inline int64_t wf_sleep_s(const char *name, int64_t ms) { return wf_sleep(name, wf_len(name), ms); }
+static inline int64_t wf_sleep_text_s(const char *name, const char *text) {
+	return wf_sleep_text(name, wf_len(name), text, wf_len(text));
+}
+static inline wf_handle wf_step_begin_s(const char *name) { return wf_step_begin(name, wf_len(name), 0, 0); }
+static inline int64_t wf_step_do_s(const char *name, const char *handler, const char *in, void *out, uint32_t cap) {
+	return wf_step_do(name, wf_len(name), handler, wf_len(handler), in, wf_len(in), 0, 0, out, cap);
+}
+static inline int wf_complete_s(const char *json) { return wf_complete(json, wf_len(json)) < 0; }
+static inline int wf_fail_s(const char *json) { wf_fail(json, wf_len(json)); return 1; }
+static inline int64_t wf_log_s(int32_t level, const char *text) { return wf_log(level, text, wf_len(text)); }
+
+#ifdef __cplusplus
+}
+#endif
+#endif
