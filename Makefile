@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/wheel store
 COVER_MIN = 90
 
-.PHONY: help build test race lint fuzz cover bench kill clean
+.PHONY: help build test race lint fuzz cover determinism bench kill clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ cover: ## check the coverage of the pure core
 	@set -e; for p in $(COVERED); do \
 	  c=$$($(GO) test -cover ./$$p | sed -n 's/.*coverage: \([0-9.]*\)%.*/\1/p'); \
 	  echo "$$p $$c%"; awk -v c="$$c" -v m=$(COVER_MIN) 'BEGIN { exit !(c >= m) }' || { echo "below $(COVER_MIN)%"; exit 1; }; done
+
+determinism: ## compare the memory of 500 random workflows, live and replayed
+	WFHOST_RANDOM_WORKFLOWS=500 $(GO) test ./host -run TestRandomWorkflows -count=1 -timeout 60m -v
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . ./...

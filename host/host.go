@@ -55,6 +55,9 @@ type Config struct {
 	// Linger is how long an instance is kept while an attempt of one of its steps runs; longer costs memory,
 	// shorter costs replays. Default 1 s; negative = not at all.
 	Linger time.Duration
+	// StartLinger is how long a start waits for its first activation, to be committed together with it; a start
+	// that takes longer is committed alone, at the cost of one more fsync. Default 50 ms.
+	StartLinger time.Duration
 	// MaxInstances is how many instances live at a time, each with at most 64 MiB. Default 8.
 	MaxInstances int
 	// MaxActivationCPU bounds what a workflow computes between two waits, its replay included. Default 10 s.
@@ -65,9 +68,10 @@ type Config struct {
 	// Workflows see the time that they slept; the entries of their journals lie in the future of the machine's
 	// clock. It replaces Clock.
 	SkipSleeps bool
-	// OnSuspend, if set, is called whenever an instance comes to rest, with the number of deliveries that it has
-	// taken and a function that hashes its memory. It is for tests of determinism.
-	OnSuspend func(runID string, deliveries uint64, memory func() [32]byte)
+	// OnWait, if set, is called whenever a workflow waits, replays and copies for bodies included, with the number
+	// of deliveries that it has taken and a function that hashes its memory. It is for tests of determinism: for
+	// one run and number of deliveries the hash is always the same.
+	OnWait func(runID string, deliveries uint64, memory func() [32]byte)
 }
 
 // Host runs workflows. It is safe for concurrent use.
@@ -113,10 +117,10 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		return h, err
 	}
 	sc := sched.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
-		Random: secureRandom, Linger: h.cfg.Linger, Activations: h.cfg.MaxInstances, CPU: h.cfg.MaxActivationCPU,
+		Random: secureRandom, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, CPU: h.cfg.MaxActivationCPU,
 		HostCalls: abi.MaxHostCalls}
-	if f := cfg.OnSuspend; f != nil {
-		sc.OnSuspend = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
+	if f := cfg.OnWait; f != nil {
+		sc.OnWait = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
 	}
 	h.sched, err = sched.New(ctx, sc)
 	return h, err
@@ -134,6 +138,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Linger == 0 {
 		c.Linger = sched.DefaultLinger
+	}
+	if c.StartLinger <= 0 {
+		c.StartLinger = sched.DefaultStartLinger
 	}
 	if c.MaxInstances <= 0 {
 		c.MaxInstances = sched.DefaultActivations

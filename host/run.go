@@ -8,12 +8,14 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/sched"
 	"github.com/wfhost/wfhost/store"
 )
@@ -298,6 +300,17 @@ func (h *Host) Terminate(ctx context.Context, id string) error {
 func (h *Host) Wake(ctx context.Context, id, name string) (int, error) {
 	n, err := h.sched.Wake(ctx, key(id), name)
 	return n, translate(err)
+}
+
+// Replay runs the run's module against its journal, in memory, and says whether it still does what the journal
+// records: nil, or an error that names the entry and both sides. Nothing is changed.
+func (h *Host) Replay(ctx context.Context, id string) error {
+	err := h.sched.Replay(ctx, key(id))
+	var m *replay.Mismatch
+	if errors.As(err, &m) {
+		return &joined{err, ErrMismatch}
+	}
+	return translate(err)
 }
 
 // Timer is a sleep that a run waits for.

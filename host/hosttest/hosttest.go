@@ -67,6 +67,7 @@ func New(t testing.TB, opts ...Option) *Host {
 	h := &Host{t: t, Clock: clock.NewFake(Epoch), Data: memstore.New(), crash: &crashStore{}}
 	h.crash.open = func() store.Store { return h.Data.Open() }
 	h.cfg.Dir = cacheDir(t)
+	h.cfg.StartLinger = time.Minute // the number of commits does not depend on how fast the machine is
 	for _, o := range opts {
 		o(h)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -96,13 +97,14 @@ func TestFailingDisk(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			failing := false
-			left := n
+			var failing atomic.Bool
+			var left atomic.Int64
+			left.Store(int64(n))
 			inj := errorfs.InjectorFunc(func(op errorfs.Op) error {
-				if !failing || op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+				if !failing.Load() || op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
 					return nil
 				}
-				if left--; left < 0 {
+				if left.Add(-1) < 0 {
 					return errorfs.ErrInjected
 				}
 				return nil
@@ -116,7 +118,7 @@ func TestFailingDisk(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			failing = true
+			failing.Store(true)
 			acknowledged := 0
 			for err == nil && acknowledged < 100 {
 				if err = commit(p, "r", acknowledged); err == nil {

@@ -70,7 +70,10 @@ type Config struct {
 	RealTime func() (wallNs, elapsedNs int64)
 	// RealRandom fills a body's random bytes.
 	RealRandom func(p []byte)
-	Strict     bool // a changed input is a mismatch even where the outcome is known
+	// OnWait, if set, is called whenever the guest waits for a delivery, before it is given one: with the number
+	// of deliveries that it has taken. Live and replay wait at the same points with the same memory.
+	OnWait func(consumed uint64)
+	Strict bool // a changed input is a mismatch even where the outcome is known
 }
 
 // Machine answers the calls of one activation. It is used by one goroutine at a time.

@@ -38,7 +38,7 @@ func (m *Machine) Await(ids []int64) (int64, error) {
 	if len(ids) == 0 && !slices.ContainsFunc(m.handles, func(h handle) bool { return !h.seen && !h.withdrawn }) {
 		return m.refuse(abi.Errorf(abi.UnknownHandle, "await of any handle, but none is unresolved")), nil
 	}
-	m.refresh()
+	m.waits()
 	m.suspension = store.Suspension{Seq: store.Seq(len(m.entries)), Awaited: ids}
 	if i := m.next(); i >= 0 {
 		e := m.take(i)
@@ -57,6 +57,14 @@ func (m *Machine) Await(ids []int64) (int64, error) {
 		return abi.RunBody.Neg(), nil
 	}
 	return 0, ErrSuspend
+}
+
+// waits is called where the guest waits.
+func (m *Machine) waits() {
+	m.refresh()
+	if m.cfg.OnWait != nil {
+		m.cfg.OnWait(m.consumed)
+	}
 }
 
 // beforeSuspend checks that a replay that comes to rest has made all recorded calls.
@@ -99,7 +107,7 @@ func (m *Machine) Poll(p PollRequest) (PollAnswer, error) {
 		m.tickNs += p.TimeoutNs
 		return PollClock, nil
 	}
-	m.refresh()
+	m.waits()
 	m.suspension = store.Suspension{Seq: store.Seq(len(m.entries)), Poll: true, Events: p.Events}
 	if p.HasClock {
 		ms := (p.TimeoutNs + 1e6 - 1) / 1e6

@@ -152,15 +152,15 @@ func (a *activation) perform() error {
 	started := o.journal.Started()
 	startedMs, _ := o.journal.StartedUnixMs()
 	input := o.journal.Entries()[0].Input
-	digest, trusted := o.state.Module, false
+	fixed := o.state
 	o.mu.Unlock()
-	mod, err := o.s.module(o.s.ctx, digest)
+	mod, err := o.s.module(o.s.ctx, fixed.Module)
 	if err != nil {
-		return fmt.Errorf("module %s: %w", digest, err)
+		return fmt.Errorf("module %s: %w", fixed.Module, err)
 	}
-	a.init(o.s, mod, trusted)
+	a.init(o.s, mod)
 	a.machine = replay.New(replay.Config{Mode: replay.Live, Started: started, Input: input, StartedUnixMs: startedMs,
-		Tail: a, BodiesEvent: mod.bodiesEvent, HandlerError: func(h string) error { return o.s.handlerError(o, mod, h) }})
+		Tail: a, BodiesEvent: mod.bodiesEvent, OnWait: a.observer(), HandlerError: func(h string) error { return o.s.handlerError(fixed, mod, h) }})
 	a.log = a.logLine
 	a.waitFn = a.wait
 	code, err := a.call(o.s.ctx, mod.entry)
@@ -248,7 +248,6 @@ func (a *activation) wait() error {
 		return err
 	}
 	o.journal.Suspend(a.machine.Suspension())
-	a.observe(a.machine.Consumed())
 	if err := o.journal.FireDue(o.s.nowMs()); err != nil {
 		o.mu.Unlock()
 		return err

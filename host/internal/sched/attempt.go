@@ -37,6 +37,7 @@ type attempt struct {
 	input   []byte
 	last    []byte // error JSON of the attempt before
 	startMs int64
+	run     store.RunState   // of which only what never changes is looked at
 	until   store.Suspension // where the guest stood: a body's copy replays up to there
 
 	ctx    context.Context
@@ -126,7 +127,7 @@ func (o *owner) prepare(h *journal.Handle) (*attempt, error) {
 	call := &o.journal.Entries()[h.CallSeq]
 	where, _ := o.journal.Suspension()
 	a := &attempt{o: o, handle: h.ID, name: h.Name, target: h.Target, number: number, seq: h.CallSeq,
-		options: s.Options, input: call.Input, last: s.LastError, startMs: o.s.nowMs(), until: where}
+		options: s.Options, input: call.Input, last: s.LastError, startMs: o.s.nowMs(), until: where, run: o.state}
 	ctx, cancel := context.WithCancelCause(o.s.ctx)
 	a.ctx, a.cancel = ctx, func(cause error) {
 		if errors.Is(cause, errTold) {
@@ -222,7 +223,7 @@ func jitter(a *attempt) float64 {
 }
 
 func (a *attempt) key() string {
-	return IdempotencyKey(a.o.state.Incarnation, a.o.state.Iteration, a.name)
+	return IdempotencyKey(a.run.Incarnation, a.run.Iteration, a.name)
 }
 
 // stepFailed resolves a step as failed, with the history of its attempts. The owner is locked.

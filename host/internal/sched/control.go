@@ -93,7 +93,7 @@ func (o *owner) durably(ctx context.Context, n int) error {
 	changed, stop := o.s.Watch(o.key)
 	defer stop()
 	if o.s.active() {
-		t := budgetClock.NewTimer(startLinger)
+		t := budgetClock.NewTimer(o.s.cfg.StartLinger)
 		defer t.Stop()
 		for waiting := true; waiting; {
 			if done, err := o.isDurable(n); done || err != nil {

@@ -49,7 +49,7 @@ type guest struct {
 	stopCPU context.CancelCauseFunc
 }
 
-func (g *guest) init(s *Scheduler, mod *loadedModule, _ bool) {
+func (g *guest) init(s *Scheduler, mod *loadedModule) {
 	g.s, g.mod, g.cpuLeft = s, mod, s.cfg.CPU
 }
 
@@ -99,10 +99,13 @@ func (g *guest) pauseCPU() {
 	}
 }
 
-// observe shows the memory of an instance that waits.
-func (g *guest) observe(consumed uint64) {
-	if g.s.cfg.OnSuspend != nil && g.inst != nil {
-		g.s.cfg.OnSuspend(store.RunKey{ID: g.machine.RunID()}, consumed, g.inst.Hash)
+// observer gives what shows the memory of an instance that waits; nil if nobody looks.
+func (g *guest) observer() func(uint64) {
+	if g.s.cfg.OnWait == nil {
+		return nil
+	}
+	return func(consumed uint64) {
+		g.s.cfg.OnWait(store.RunKey{ID: g.machine.RunID()}, consumed, g.inst.Hash)
 	}
 }
 

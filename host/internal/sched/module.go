@@ -87,7 +87,7 @@ func (m *loadedModule) close() {
 }
 
 // handlerError says whether a step may name a handler.
-func (s *Scheduler) handlerError(o *owner, mod *loadedModule, handler string) error {
+func (s *Scheduler) handlerError(run store.RunState, mod *loadedModule, handler string) error {
 	name, isHost := strings.CutPrefix(handler, abi.HandlerPrefix)
 	if !isHost {
 		if !mod.stepExport || len(mod.steps) > 0 && !slices.Contains(mod.steps, handler) {
@@ -98,13 +98,13 @@ func (s *Scheduler) handlerError(o *owner, mod *loadedModule, handler string) er
 	if s.handler(name) == nil {
 		return abi.Errorf(abi.UnknownHandler, "no handler %q is registered in this host", handler)
 	}
-	v, err := s.cfg.Store.Modules().Version(s.ctx, o.key.Namespace, o.state.Workflow, o.state.Version)
+	v, err := s.cfg.Store.Modules().Version(s.ctx, run.Run.Namespace, run.Workflow, run.Version)
 	if err != nil {
 		return abi.Errorf(abi.Denied, "the grants of the version cannot be read: %v", err)
 	}
 	if !slices.Contains(v.Grants.Steps, name) && !slices.Contains(v.Grants.Steps, "*") {
 		return abi.Errorf(abi.Denied, "%s@%d is not allowed to call %q: upload it with that step allowed",
-			o.state.Workflow, o.state.Version, handler)
+			run.Workflow, run.Version, handler)
 	}
 	return nil
 }

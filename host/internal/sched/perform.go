@@ -92,7 +92,7 @@ func (a *attempt) performHandler(name string) outcome {
 		leave()
 		return outcome{abandoned: true}
 	}
-	info := Attempt{Run: o.key, Workflow: o.state.Workflow, Step: a.name, Seq: a.seq, Number: a.number,
+	info := Attempt{Run: o.key, Workflow: a.run.Workflow, Step: a.name, Seq: a.seq, Number: a.number,
 		Attempts: a.options.Attempts, IdempotencyKey: a.key()}
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	defer cancel(nil)
@@ -166,7 +166,7 @@ func (t bodyTail) Append(e store.Entry) (store.Entry, error) {
 // newStepGuest makes a guest for a step function, or for a question to a module outside of any run.
 func newStepGuest(s *Scheduler, m *loadedModule, input []byte, info *replay.StepInfo) *guest {
 	g := &guest{}
-	g.init(s, m, false)
+	g.init(s, m)
 	g.log = func(uint64, int32, string) {}
 	g.waitFn = func() error { return errBodyDeadlock }
 	g.machine = replay.New(replay.Config{Mode: replay.StepFn, Input: input, Step: info,
@@ -177,7 +177,7 @@ func newStepGuest(s *Scheduler, m *loadedModule, input []byte, info *replay.Step
 // performGuest executes a body on a copy of the workflow, or a step function in a fresh instance.
 func (a *attempt) performGuest() outcome {
 	o := a.o
-	mod, err := o.s.module(a.ctx, o.state.Module)
+	mod, err := o.s.module(a.ctx, a.run.Module)
 	if err != nil {
 		return failure(abi.KindError, err.Error(), true)
 	}
@@ -232,7 +232,7 @@ func (a *attempt) asBody(g *guest, mod *loadedModule, info *replay.StepInfo) {
 	begun := false
 	g.machine = replay.New(replay.Config{Mode: replay.Body, Started: o.journal.Started(), Input: entries[0].Input,
 		StartedUnixMs: startedMs, Tail: bodyTail{entries}, Until: a.until.Seq, Handle: a.handle,
-		BodiesEvent: mod.bodiesEvent, Step: info, RealRandom: realRandom,
+		BodiesEvent: mod.bodiesEvent, OnWait: g.observer(), Step: info, RealRandom: realRandom,
 		RealTime: func() (int64, int64) {
 			if !begun { // the clock starts with the body, not with the replay before it
 				begun, start, wall = true, budgetClock.Now(), o.s.cfg.Clock.Now()

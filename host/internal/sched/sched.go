@@ -54,14 +54,16 @@ type Config struct {
 	Random func(p []byte)
 	// Linger is how long an instance is kept while an attempt of one of its steps runs.
 	Linger time.Duration
+	// StartLinger is how long a start waits for its first activation, to be committed together with it.
+	StartLinger time.Duration
 	// Activations is how many instances live at a time.
 	Activations int
 	// CPU bounds the time of one activation outside of host calls that wait.
 	CPU time.Duration
 	// HostCalls bounds the calls of one activation.
 	HostCalls int
-	// OnSuspend, if set, sees the memory of every instance that suspends. Tests compare hashes with it.
-	OnSuspend func(run store.RunKey, consumed uint64, hash func() [32]byte)
+	// OnWait, if set, sees the memory of every instance whose workflow waits. Tests compare hashes with it.
+	OnWait func(run store.RunKey, consumed uint64, hash func() [32]byte)
 }
 
 // Defaults of Config.
@@ -74,7 +76,8 @@ const (
 	// of them than this share no more fsyncs.
 	maxWorkers = 256
 	// startLinger is how long a start waits for its first activation, to be committed together with it.
-	startLinger = 50 * time.Millisecond
+	// DefaultStartLinger: a Go guest comes to its first step within it; one that computes longer costs a commit more.
+	DefaultStartLinger = 50 * time.Millisecond
 )
 
 // Scheduler owns the runs of a store.

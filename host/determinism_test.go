@@ -1,0 +1,192 @@
+package host_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/store"
+)
+
+// point is a point at which a run waited: after so many deliveries.
+type point struct {
+	run string
+	n   uint64
+}
+
+// memories keeps the hash of a run's memory at each point at which it waited.
+type memories struct {
+	mu     sync.Mutex
+	hashes map[point][32]byte
+	points int
+	diffs  []string
+}
+
+func (m *memories) see(run string, n uint64, hash func() [32]byte) {
+	key, h := point{run, n}, hash()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.points++
+	if old, ok := m.hashes[key]; ok && old != h {
+		m.diffs = append(m.diffs, fmt.Sprint(key))
+	}
+	m.hashes[key] = h
+}
+
+// forget drops what was seen after deliveries that a crash has lost: after it, other ones may come.
+func (m *memories) forget(run string, durable uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key := range m.hashes {
+		if key.run == run && key.n > durable {
+			delete(m.hashes, key)
+		}
+	}
+}
+
+// deliveries counts those in the durable journal.
+func deliveries(h *hosttest.Host, run string) (n uint64) {
+	for e, err := range h.Data.Open().Load(ctx, store.RunKey{ID: run}, 0, 0) {
+		if err == nil && e.Kind.Delivery() {
+			n++
+		}
+	}
+	return n
+}
+
+// workflows is how many random workflows run: a few here, 500 by make determinism.
+func workflows(t *testing.T) int {
+	if n, err := strconv.Atoi(os.Getenv("WFHOST_RANDOM_WORKFLOWS")); err == nil {
+		return n
+	}
+	if testing.Short() {
+		return 5
+	}
+	return 20
+}
+
+// TestRandomWorkflows runs random Go workflows under dropped activations and restarts. The memory of the workflow,
+// whenever it waits, is the same in the live run, in every replay and in every copy made for a body; at the end
+// the whole journal is replayed once more.
+func TestRandomWorkflows(t *testing.T) {
+	wasm := hosttest.Build(t, "testdata/random")
+	m := &memories{hashes: map[point][32]byte{}}
+	n := workflows(t)
+	for seed := range uint64(n) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
+			c.OnWait = m.see
+			if seed%2 == 0 {
+				c.Linger = -1 // each outcome meets a new instance
+			}
+		}))
+		if _, err := h.Upload(ctx, "random", wasm); err != nil {
+			t.Fatal(err)
+		}
+		id := fmt.Sprint("run-", seed)
+		if _, err := h.Start(ctx, "random", seed, host.WithRunID(id)); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			h.CrashAt(rng.IntN(6), rng.IntN(2) == 0)
+			h.Advance(time.Duration(rng.IntN(4000)) * time.Millisecond)
+			h.Kill()
+			m.forget(id, deliveries(h, id))
+			h.Restart()
+		}
+		if r := h.Finish(id); r.Status != host.Completed {
+			_, err := h.ResultRaw(ctx, id)
+			t.Fatalf("seed %d: %s %s %v", seed, r.Status, r.Reason, err)
+		}
+		if err := h.Replay(ctx, id); err != nil {
+			t.Fatalf("seed %d: replay: %v", seed, err)
+		}
+		h.Stop()
+	}
+	if len(m.diffs) > 0 {
+		t.Fatalf("memory differs at %d of %d points: %v", len(m.diffs), m.points, m.diffs)
+	}
+	t.Logf("%d workflows, %d points compared", n, m.points)
+}
+
+// TestDeterminismCheckBites shows that the comparison notices what a source of real random would do: two runs that
+// differ in nothing but their seed do not have the same memory.
+func TestDeterminismCheckBites(t *testing.T) {
+	m := &memories{hashes: map[point][32]byte{}}
+	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
+		c.OnWait = func(_ string, n uint64, hash func() [32]byte) { m.see("one", n, hash) }
+	}))
+	if _, err := h.Upload(ctx, "", hosttest.Build(t, "testdata/scenarios")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r, err := h.Start(ctx, "clock", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Settle()
+		if err := h.Cancel(ctx, r.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(m.diffs) == 0 {
+		t.Fatal("other random numbers were not noticed")
+	}
+}
+
+// TestTenThousandSleepers holds nothing for runs that sleep: no instance, no owner, no goroutine.
+func TestTenThousandSleepers(t *testing.T) {
+	n := 10_000
+	if testing.Short() {
+		n = 500
+	}
+	l := newLab(t)
+	before := goroutines(l)
+	if _, err := l.Upload(ctx, "napper", napper()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		l.begin("napper", nil, host.WithRunID(fmt.Sprintf("s%05d", i)))
+	}
+	l.Settle()
+	s := l.Stats()
+	if s.Instances != 0 || s.Runs != 0 || s.Timers != 0 || s.Queued != 0 {
+		t.Fatalf("%+v", s)
+	}
+	if after := goroutines(l); after > before+3 {
+		t.Fatalf("%d goroutines, %d before", after, before)
+	}
+	if next, ok := l.Clock.Next(); !ok || next.Before(hosttest.Epoch.Add(23*time.Hour)) {
+		t.Fatalf("the host looks again at %v", next)
+	}
+}
+
+// napper gives the smallest workflow: it sleeps for a day.
+func napper() []byte {
+	section := func(id byte, body ...byte) []byte { return append([]byte{id, byte(len(body))}, body...) }
+	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
+	join := func(parts ...[]byte) []byte { return slices.Concat(parts...) }
+	var day []byte
+	for v := int64(86_400_000); ; v >>= 7 { // signed LEB128
+		if v < 64 {
+			day = append(day, byte(v))
+			break
+		}
+		day = append(day, byte(v&0x7f)|0x80)
+	}
+	code := join([]byte{0, 0x41, 0, 0x41, 3, 0x42}, day, []byte{0x10, 0, 0x1a, 0x41, 0, 0x0b})
+	return join([]byte("\x00asm\x01\x00\x00\x00"),
+		section(1, 2, 0x60, 3, 0x7f, 0x7f, 0x7e, 1, 0x7e, 0x60, 0, 1, 0x7f),
+		section(2, join([]byte{1}, text("workflow_v1"), text("sleep"), []byte{0, 0})...),
+		section(3, 1, 1), section(5, 1, 0, 1),
+		section(7, join([]byte{2}, text("memory"), []byte{2, 0}, text("workflow_run"), []byte{0, 1})...),
+		section(10, join([]byte{1, byte(len(code))}, code)...),
+		section(11, join([]byte{1, 0, 0x41, 0, 0x0b}, text("nap"))...))
+}
