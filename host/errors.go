@@ -21,6 +21,7 @@ var (
 	ErrInvalid     = errors.New("invalid argument")          // a name, id or input that cannot be
 	ErrClosed      = errors.New("host is closed")            // Close was called
 	ErrFenced      = errors.New("data is owned by another")  // another host has taken the data over
+	ErrLocked      = errors.New("data is locked")            // another process has the data open
 	ErrStoreFailed = errors.New("store has failed")          // a write or fsync failed; open the data again
 	ErrVersion     = errors.New("written by a newer wfhost") // the data is of a newer release
 	ErrRejected    = errors.New("module rejected")           // the module cannot be a workflow
@@ -79,7 +80,7 @@ func translate(err error) error {
 	for _, pair := range []struct{ inner, outer error }{
 		{sched.ErrTerminal, ErrTerminal}, {sched.ErrClosed, ErrClosed}, {store.ErrClosed, ErrClosed},
 		{store.ErrExists, ErrConflict}, {store.ErrNotFound, ErrNotFound}, {store.ErrFenced, ErrFenced},
-		{store.ErrFailed, ErrStoreFailed}, {store.ErrVersion, ErrVersion},
+		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
 	} {
 		if errors.Is(err, pair.inner) {
 			return &joined{err, pair.outer}

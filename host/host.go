@@ -117,7 +117,8 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		return h, err
 	}
 	sc := sched.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
-		Random: secureRandom, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, CPU: h.cfg.MaxActivationCPU,
+		Random: secureRandom, Linger: h.cfg.Linger,
+		StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, CPU: h.cfg.MaxActivationCPU,
 		HostCalls: abi.MaxHostCalls}
 	if f := cfg.OnWait; f != nil {
 		sc.OnWait = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }

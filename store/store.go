@@ -34,6 +34,8 @@ var (
 	ErrVersion = errors.New("written by a newer version of wfhost")
 	// ErrCorrupt: bytes that no release has written: a wrong checksum, a gap, an impossible length.
 	ErrCorrupt = errors.New("corrupt record")
+	// ErrLocked: another process has the store open.
+	ErrLocked = errors.New("another process has it open")
 	// ErrClosed: the store or partition is closed.
 	ErrClosed = errors.New("store is closed")
 )

@@ -15,7 +15,7 @@ import (
 
 type serveCmd struct {
 	Data     string        `help:"Folder for the data." default:"data"`
-	Listen   string        `help:"Address to listen on; without tokens only loopback is possible." default:"127.0.0.1:7777"`
+	Listen   string        `help:"Loopback address to listen on." env:"WFHOST_LISTEN" default:"127.0.0.1:7777"`
 	Drain    time.Duration `help:"How long SIGTERM waits for what is going on." default:"10s"`
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
 }
@@ -28,7 +28,7 @@ func (c *serveCmd) Run(g *globals) error {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
-	h, err := host.Open(g.ctx, host.Config{Dir: c.Data, Logger: logger})
+	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger})
 	if err != nil {
 		return err
 	}
@@ -52,6 +52,26 @@ func (c *serveCmd) Run(g *globals) error {
 	defer cancel()
 	stop()
 	return errors.Join(err, srv.Shutdown(drain), h.Close())
+}
+
+// lockPatience is how long a start waits for the data to be free: a process that was just killed still has it.
+const lockPatience = 5 * time.Second
+
+// openPatiently opens a host whose data another process may be about to let go of.
+func openPatiently(ctx context.Context, cfg host.Config) (*host.Host, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	for {
+		h, err := host.Open(ctx, cfg)
+		if !errors.Is(err, host.ErrLocked) {
+			return h, err
+		}
+		select {
+		case <-time.After(lockPatience / 100):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // loopback refuses addresses that others can reach: the API has no authentication yet.

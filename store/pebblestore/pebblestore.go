@@ -16,7 +16,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -95,8 +97,11 @@ func Open(dir string, opts Options) (*Store, error) {
 		FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize:       16 << 20,
 	})
+	if errors.Is(err, syscall.EAGAIN) || err != nil && strings.Contains(err.Error(), "lock held by current process") {
+		return nil, fmt.Errorf("open store %s: %w", dir, store.ErrLocked)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w (is another wfhost using it?)", dir, err)
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	s.db = db
 	if err := s.checkMeta(); err != nil {

@@ -141,7 +141,18 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-func TestNewerFormat(t *testing.T) {
+func TestLocked(t *testing.T) {
+	dir := t.TempDir()
+	s, err := pebblestore.Open(dir, pebblestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pebblestore.Open(dir, pebblestore.Options{}); !errors.Is(err, store.ErrLocked) {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := pebblestore.Open("/dev/null/x", pebblestore.Options{}); err == nil {
 		t.Fatal("opened a store where none can be")
 	}

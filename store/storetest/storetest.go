@@ -189,12 +189,14 @@ func testAtomic(t *testing.T, e *env) {
 
 func testPayloads(t *testing.T, e *env) {
 	ctx := context.Background()
-	for i, data := range [][]byte{nil, {0}, []byte("a\x00b"), bytes.Repeat([]byte{7, 0}, abi.BlobBytes/2+1), make([]byte, abi.MaxPayloadBytes)} {
+	for i, data := range [][]byte{nil, {0}, []byte("a\x00b"), bytes.Repeat([]byte{7, 0}, abi.BlobBytes/2+1),
+		make([]byte, abi.MaxPayloadBytes)} {
 		id := fmt.Sprint("p", i)
 		x := store.Entry{Kind: store.KindStarted, Name: "w", Input: data, Data: data}
 		st := state(id)
 		st.Length = 1
-		e.ok(e.partition(key(id).Partition()).Commit(ctx, []store.RunCommit{{Run: key(id), Create: true, Append: []store.Entry{x}, State: st}}))
+		e.ok(e.partition(key(id).Partition()).Commit(ctx, []store.RunCommit{{Run: key(id), Create: true,
+			Append: []store.Entry{x}, State: st}}))
 		got := e.load(id, 0, 0)
 		if len(got) != 1 || !bytes.Equal(got[0].Input, data) || !bytes.Equal(got[0].Data, data) {
 			t.Fatalf("a payload of %d bytes came back otherwise", len(data))
@@ -283,7 +285,8 @@ func testList(t *testing.T, e *env) {
 	if !slices.Equal(all, paged) {
 		t.Fatalf("pages: %v", paged)
 	}
-	if got := ids(store.Query{Workflow: "other", Statuses: []store.Status{store.Completed}}); !slices.Equal(got, []string{"r20", "r10", "r00"}) {
+	other := ids(store.Query{Workflow: "other", Statuses: []store.Status{store.Completed}})
+	if got := other; !slices.Equal(got, []string{"r20", "r10", "r00"}) {
 		t.Fatalf("filtered: %v", got)
 	}
 	for range e.s.Runs(context.Background(), store.Query{}) {
@@ -336,7 +339,8 @@ func testInbox(t *testing.T, e *env) {
 	}
 	rec := state("receiver")
 	rec.Length = 1
-	e.ok(e.partition(p).Commit(ctx, []store.RunCommit{{Run: to, Create: true, Append: entries(0, 1), State: rec, Ack: []store.CommandSeq{got[0].Seq}}}))
+	e.ok(e.partition(p).Commit(ctx, []store.RunCommit{{Run: to, Create: true, Append: entries(0, 1), State: rec,
+		Ack: []store.CommandSeq{got[0].Seq}}}))
 	e.ok(e.s.Submit(ctx, p, cmd)) // known though it is gone
 	if left := list(0); len(left) != 1 || left[0].ID.Seq != 2 {
 		t.Fatalf("inbox after acknowledgement %+v", left)
@@ -387,8 +391,8 @@ func testModules(t *testing.T, e *env) {
 		e.ok(err)
 		return v[0].Number
 	}
-	if n := []uint32{add(d, store.Grants{}), add(d, store.Grants{}), add(other, store.Grants{}), add(other, store.Grants{Steps: []string{"x"}}),
-		add(d, store.Grants{})}; !slices.Equal(n, []uint32{1, 1, 2, 3, 4}) {
+	if n := []uint32{add(d, store.Grants{}), add(d, store.Grants{}), add(other, store.Grants{}),
+		add(other, store.Grants{Steps: []string{"x"}}), add(d, store.Grants{})}; !slices.Equal(n, []uint32{1, 1, 2, 3, 4}) {
 		t.Fatalf("versions %v", n)
 	}
 	e.reopen()

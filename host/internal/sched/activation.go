@@ -160,7 +160,8 @@ func (a *activation) perform() error {
 	}
 	a.init(o.s, mod)
 	a.machine = replay.New(replay.Config{Mode: replay.Live, Started: started, Input: input, StartedUnixMs: startedMs,
-		Tail: a, BodiesEvent: mod.bodiesEvent, OnWait: a.observer(), HandlerError: func(h string) error { return o.s.handlerError(fixed, mod, h) }})
+		Tail: a, BodiesEvent: mod.bodiesEvent, OnWait: a.observer(),
+		HandlerError: func(h string) error { return o.s.handlerError(fixed, mod, h) }})
 	a.log = a.logLine
 	a.waitFn = a.wait
 	code, err := a.call(o.s.ctx, mod.entry)

@@ -1,0 +1,131 @@
+//go:build kill
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+)
+
+// Rounds and runs of TestKill.
+const (
+	killRounds = 50
+	killRuns   = 50
+)
+
+// TestKill kills a real server, as kill -9 does, while 50 runs sleep and step, and starts it again, 50 times over:
+// once in the middle of the starts and once in the middle of the sleeps. Every run that was acknowledged finishes,
+// no step's result is missing or recorded twice, and no timer is earlier than its deadline.
+func TestKill(t *testing.T) {
+	exe := binary(t)
+	address := freeAddress(t)
+	data := t.TempDir()
+	stop := startServer(t, exe, data, address)
+	post := func(method, path string, body []byte, into any) int {
+		req, err := http.NewRequest(method, "http://"+address+path, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0 // the server is down
+		}
+		defer func() { _ = res.Body.Close() }()
+		b, _ := io.ReadAll(res.Body)
+		if into != nil && res.StatusCode < 300 {
+			if err := json.Unmarshal(b, into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return res.StatusCode
+	}
+	wasm := buildGuest(t, "testdata/killed")
+	if code := post("PUT", "/v1/workflows/killed/versions", wasm, nil); code != http.StatusCreated {
+		t.Fatal("upload", code)
+	}
+	for round := range killRounds {
+		for i := range killRuns {
+			body, _ := json.Marshal(server.StartRequest{ID: fmt.Sprintf("r%d-%d", round, i), Input: json.RawMessage(fmt.Sprint(200 + 37*i%700))})
+			for post("POST", "/v1/workflows/killed/runs", body, nil) == 0 {
+				t.Fatal("the server went away by itself")
+			}
+			if i == (round*7)%killRuns { // somewhere in the middle of it
+				stop(true)
+				stop = startServer(t, exe, data, address)
+			}
+		}
+		<-time.After(time.Duration(round*13%300) * time.Millisecond)
+		stop(true)
+		stop = startServer(t, exe, data, address)
+	}
+	defer func() { stop(false) }()
+	for round := range killRounds {
+		for i := range killRuns {
+			check(t, post, fmt.Sprintf("r%d-%d", round, i))
+		}
+	}
+}
+
+// check waits for a run and looks at its journal.
+func check(t *testing.T, post func(method, path string, body []byte, into any) int, id string) {
+	t.Helper()
+	var result int
+	for post("GET", "/v1/runs/"+id+"/result?wait=30s", nil, &result) == http.StatusAccepted {
+	}
+	var run host.Run
+	if post("GET", "/v1/runs/"+id, nil, &run); run.Status != host.Completed || result != 3 {
+		t.Fatalf("run %s is %s %s with result %d", id, run.Status, run.Reason, result)
+	}
+	var entries []server.Entry
+	post("GET", "/v1/runs/"+id+"/journal", nil, &entries)
+	results, timers := map[int64]int{}, 0
+	var due time.Time
+	for _, e := range entries {
+		switch e.Kind {
+		case "step_result":
+			results[e.Handle]++
+		case "sleep":
+			due = *e.Due
+		case "timer":
+			if timers++; e.Time.Before(due) {
+				t.Errorf("run %s: the timer fired at %v, before %v", id, e.Time, due)
+			}
+		}
+	}
+	if len(results) != 3 || timers != 2 {
+		t.Errorf("run %s: %d steps with a result, %d timers", id, len(results), timers)
+	}
+	for h, n := range results {
+		if n != 1 {
+			t.Errorf("run %s: step %d has %d results", id, h, n)
+		}
+	}
+}
+
+func buildGuest(t *testing.T, dir string) []byte {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "m.wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, ".")
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if b, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, strings.TrimSpace(string(b)))
+	}
+	b, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
