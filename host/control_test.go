@@ -12,6 +12,7 @@ import (
 
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/store"
 )
 
 func TestS32_KilledInABody(t *testing.T) {
@@ -348,5 +349,106 @@ func TestS70_ListWhileRunsChange(t *testing.T) {
 		if err != nil || r.Status != host.Completed {
 			t.Fatal(r, err)
 		}
+	}
+}
+
+// repoint changes the module of a stored run behind the host's back, as an in-place upgrade would.
+func repoint(l *lab, id string, module store.Digest, status host.Status) {
+	l.t.Helper()
+	s := l.Data.Open()
+	st, err := s.State(ctx, store.RunKey{ID: id})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	p, err := s.Acquire(ctx, st.Run.Partition(), "test", 0)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	st.Module, st.Status, st.Reason, st.WakeUnixMs = module, status, "", l.Clock.Now().UnixMilli()
+	if err := p.Commit(ctx, []store.RunCommit{{Run: st.Run, Expect: st.Length, State: st}}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func TestS75_ChangedOrderIsStuck(t *testing.T) {
+	l := newLab(t)
+	v1, err := l.Upload(ctx, "s01", hosttest.Build(t, "testdata/s01"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := l.begin("s01", 3_600_000)
+	l.Settle()
+	v2, err := l.Upload(ctx, "s01", hosttest.Build(t, "testdata/v2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := l.kinds(id)
+	l.Kill()
+	repoint(l, id, v2.Module, host.Queued)
+	l.Restart()
+	l.Settle()
+	r, err := l.Get(ctx, id)
+	if err != nil || r.Status != host.Stuck || !strings.Contains(r.Reason, `body "a"`) || !strings.Contains(r.Reason, `sleep "nap"`) {
+		t.Fatalf("%+v %v", r, err)
+	}
+	if !slices.Equal(before, l.kinds(id)) {
+		t.Fatal("the journal of a stuck run was changed")
+	}
+	if _, err := l.ResultRaw(ctx, id); !errors.Is(err, host.ErrMismatch) {
+		t.Fatal(err)
+	}
+	if err := l.Replay(ctx, id); !errors.Is(err, host.ErrMismatch) {
+		t.Fatal(err)
+	}
+	l.Kill()
+	repoint(l, id, v1.Module, host.Queued)
+	l.Restart()
+	want(t, l.Finish(id).Status, host.Completed)
+	if err := l.Replay(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHandlerMissingAfterRestart(t *testing.T) {
+	entered := make(chan struct{}, 9)
+	registered := true
+	gate := func(h *host.Host, wait bool) {
+		host.HandleStep(h, "gate", func(ctx context.Context, _ string) (string, error) {
+			entered <- struct{}{}
+			if wait {
+				<-ctx.Done()
+			}
+			return "done", ctx.Err()
+		})
+	}
+	l := newLab(t, hosttest.WithHandlers(func(h *host.Host) {
+		if registered {
+			gate(h, true)
+		}
+	}))
+	id := l.begin("call", request{Handler: "host/gate"})
+	<-entered
+	registered = false
+	for range 2 { // it waits over restarts, and does not keep the host busy
+		l.Kill()
+		l.Restart()
+		l.Settle()
+		r, err := l.Get(ctx, id)
+		if err != nil || r.Status != host.Waiting || r.Reason != "handler missing: host/gate" {
+			t.Fatalf("%+v %v", r, err)
+		}
+	}
+	gate(l.Host.Host, false)
+	want(t, l.Finish(id).Status, host.Completed)
+}
+
+func TestStoreFailureIsLoud(t *testing.T) {
+	l := newLab(t)
+	l.CrashAt(1, false)
+	if _, err := l.Start(ctx, "iterate", 3); err == nil {
+		l.Advance(time.Hour)
+	}
+	if _, err := l.Start(ctx, "iterate", 3); !errors.Is(err, host.ErrStoreFailed) {
+		t.Fatal(err)
 	}
 }

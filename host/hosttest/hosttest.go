@@ -201,6 +201,9 @@ func (h *Host) Finish(id string) host.Run {
 	return host.Run{}
 }
 
+// Dir gives the folder in which the host keeps compiled modules.
+func (h *Host) Dir() string { return h.cfg.Dir }
+
 // builds keeps what this process has compiled.
 var builds sync.Map
 

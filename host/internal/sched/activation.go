@@ -82,9 +82,8 @@ func (a *activation) conclude(err error) {
 	var trap *engine.Trap
 	var mismatch *replay.Mismatch
 	switch {
-	case err == nil:
-	case errors.Is(err, replay.ErrSuspend), errors.Is(err, errEvicted):
-		return
+	case err == nil, errors.Is(err, replay.ErrSuspend), errors.Is(err, errEvicted):
+		o.state.Faults = 0
 	case errors.As(err, &mismatch):
 		o.stick(mismatch.Error())
 	case errors.As(err, &trap):

@@ -81,6 +81,7 @@ func (o *owner) prepareAttempts() ([]*attempt, error) {
 		}
 		if name, ok := strings.CutPrefix(h.Target, abi.HandlerPrefix); ok && o.s.handler(name) == nil {
 			o.waiting = "handler missing: " + h.Target
+			o.s.miss(name, o.key)
 			continue
 		}
 		a, err := o.prepare(h)

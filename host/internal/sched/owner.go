@@ -232,13 +232,13 @@ func (o *owner) standing(now int64) (store.Status, string, int64) {
 	if !ok {
 		wake = store.NoWake
 	}
+	if o.waiting != "" { // the next host looks again, since it may have the handler
+		return store.Waiting, o.waiting, now
+	}
 	status, reason := store.Sleeping, ""
 	for h := range o.journal.Handles {
 		if h.Step != nil {
 			status, reason = store.Waiting, "retry of step "+h.Name
-			if o.waiting != "" {
-				reason = o.waiting
-			}
 		} else if h.Kind != store.KindSleep {
 			status, reason = store.Waiting, h.Kind.String()+" "+h.Name
 		}
@@ -276,7 +276,10 @@ func (o *owner) commit(ctx context.Context) error {
 	o.create, o.state, o.durable = false, c.State, int(c.State.Length)
 	o.logs = o.logs[logs:]
 	wake := c.State.WakeUnixMs
-	arm := wake != store.NoWake && !(c.State.Status == store.Running || c.State.Status == store.Queued)
+	arm := wake != store.NoWake && c.State.Status != store.Running && c.State.Status != store.Queued
+	if o.waiting != "" { // the key in the index is for the next host; in this one, timers still fire
+		wake, arm = o.journal.Wake()
+	}
 	o.mu.Unlock()
 	if arm {
 		o.s.arm(o.key, wake)
@@ -289,7 +292,7 @@ func (o *owner) commit(ctx context.Context) error {
 func (o *owner) same(st *store.RunState) bool {
 	a, b := *st, o.state
 	a.UpdatedUnixMs = b.UpdatedUnixMs
-	if a.Status == store.Running || a.Status == store.Queued { // due already, whatever the instant
+	if a.Status == store.Running || a.Status == store.Queued || o.waiting != "" { // due already, whatever the instant
 		a.WakeUnixMs = b.WakeUnixMs
 	}
 	return string(store.AppendState(nil, &a)) == string(store.AppendState(nil, &b))

@@ -89,7 +89,8 @@ type Scheduler struct {
 	mu       sync.Mutex
 	owners   map[store.RunKey]*owner
 	handlers map[string]Handler
-	rooms    map[string]chan struct{} // of calls of handlers, by name; "" = all
+	missing  map[string]map[store.RunKey]struct{} // runs that wait for a handler, by its name
+	rooms    map[string]chan struct{}             // of calls of handlers, by name; "" = all
 	modules  map[store.Digest]*loadedModule
 	watchers map[store.RunKey]map[chan struct{}]struct{}
 	wheel    *wheel.Wheel[store.RunKey]
@@ -112,8 +113,9 @@ type Scheduler struct {
 
 // New acquires all partitions of the store and recovers: it starts nothing before Run.
 func New(ctx context.Context, cfg Config) (*Scheduler, error) {
-	s := &Scheduler{cfg: cfg, owners: map[store.RunKey]*owner{}, handlers: map[string]Handler{},
-		modules: map[store.Digest]*loadedModule{}, watchers: map[store.RunKey]map[chan struct{}]struct{}{},
+	s := &Scheduler{cfg: cfg, missing: map[string]map[store.RunKey]struct{}{}, owners: map[store.RunKey]*owner{},
+		handlers: map[string]Handler{},
+		modules:  map[store.Digest]*loadedModule{}, watchers: map[store.RunKey]map[chan struct{}]struct{}{},
 		slots: newSlots(cfg.Activations), kick: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for p := range store.PartitionID(store.Partitions) {
@@ -138,9 +140,20 @@ func (s *Scheduler) Handle(name string, h Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handlers[name] = h
-	for _, o := range s.owners {
-		s.enqueueLocked(o.key, true)
+	for run := range s.missing[name] {
+		s.enqueueLocked(run, true)
 	}
+	delete(s.missing, name)
+}
+
+// miss remembers that a run waits for a handler that is not registered.
+func (s *Scheduler) miss(name string, run store.RunKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.missing[name] == nil {
+		s.missing[name] = map[store.RunKey]struct{}{}
+	}
+	s.missing[name][run] = struct{}{}
 }
 
 func (s *Scheduler) handler(name string) Handler {

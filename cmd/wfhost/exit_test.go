@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+)
+
+// TestExitCodes checks the documented exit codes against a real server.
+func TestExitCodes(t *testing.T) {
+	exe := binary(t)
+	address := freeAddress(t)
+	stop := startServer(t, exe, t.TempDir(), address)
+	defer func() { stop(false) }()
+	run := func(args ...string) (int, string) {
+		var out, errs bytes.Buffer
+		code := execute(context.Background(), append([]string{"--server", "http://" + address}, args...),
+			stdio{in: strings.NewReader(""), out: &out, err: &errs})
+		return code, out.String() + errs.String()
+	}
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{exitOK, []string{"upload", "../../host/testdata/s01"}},
+		{exitOK, []string{"start", "s01", "--id", "one", "--input", "1", "--wait"}},
+		{exitOK, []string{"version"}},
+		{exitRunFailed, []string{"start", "s01", "--id", "bad", "--input", `"x"`, "--wait"}},
+		{exitRunFailed, []string{"result", "bad"}},
+		{exitRunFailed, []string{"run", "-q", "../../host/testdata/s01", "--input", `"x"`}},
+		{exitConflict, []string{"start", "s01", "--id", "one", "--input", "2"}},
+		{exitConflict, []string{"cancel", "one"}},
+		{exitNotFound, []string{"show", "nope"}},
+		{exitNotFound, []string{"start", "nope"}},
+		{exitNotFound, []string{"upload", "nope.wasm"}},
+		{exitUsage, []string{"nonsense"}},
+		{exitUsage, []string{"start", "s01", "--input", "{"}},
+		{exitUsage, []string{"serve", "--listen", "0.0.0.0:1"}},
+		{exitError, []string{"runs", "--status", "nope"}},
+	} {
+		if code, text := run(c.args...); code != c.code {
+			t.Errorf("%v: exit code %d, want %d\n%s", c.args, code, c.code, text)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if code := execute(ctx, []string{"--server", "http://" + address, "runs"}, stdio{out: &bytes.Buffer{}, err: &bytes.Buffer{}}); code != exitInterrupted {
+		t.Errorf("interrupted: exit code %d", code)
+	}
+	if got := printable("a\x1b[31m\x07\n"); got != "a\\x1b[31m\\x07\n" {
+		t.Errorf("control characters: %q", got)
+	}
+}
