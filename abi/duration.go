@@ -15,7 +15,8 @@ const (
 	msPerWeek   = 7 * msPerDay
 )
 
-// beyondMs stands for every duration that is too long; sums stop at it instead of overflowing.
+// beyondMs stands for every number with a unit that is too long. MaxDurationBytes have room for some thirty of
+// them, whose sum does not overflow.
 const beyondMs = MaxUnixMs + 1
 
 // ParseDuration reads duration text and gives whole milliseconds, 0 to MaxUnixMs. Two forms are understood:
@@ -79,7 +80,7 @@ func pairUnit(text string) (ms int64, n int) {
 	return 0, 0
 }
 
-// parsePairs adds up pairs of a number and a unit; more than MaxUnixMs counts as beyondMs.
+// parsePairs adds up pairs of a number and a unit, of which there must be one. The sum may be over MaxUnixMs.
 func parsePairs(text string, unit unitFunc) (ms int64, ok bool) {
 	if text == "" {
 		return 0, false
@@ -97,7 +98,7 @@ func parsePairs(text string, unit unitFunc) (ms int64, ok bool) {
 		if fraction != "" && text != "" { // decimals belong to the last pair
 			return 0, false
 		}
-		ms = min(ms+scale(whole, fraction, length), beyondMs)
+		ms += scale(whole, fraction, length)
 	}
 	return ms, true
 }
@@ -145,7 +146,7 @@ func scale(whole, fraction string, length int64) int64 {
 // as the extensions of part 2 allow; each unit at most once, in falling order.
 func parseISO(text string) (ms int64, ok bool) {
 	date, clock, hasClock := strings.Cut(text, "T")
-	if date == "" && !hasClock || hasClock && clock == "" {
+	if date == "" && !hasClock {
 		return 0, false
 	}
 	if hasClock && strings.Contains(date, ".") { // decimals belong to the last part

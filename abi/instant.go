@@ -55,7 +55,7 @@ func AddMs(nowUnixMs, ms int64) (unixMs int64, err error) {
 	if ms < 0 {
 		return 0, Errorf(InvalidDuration, "a duration must not be negative, got %d ms", ms)
 	}
-	if nowUnixMs > MaxUnixMs || ms > MaxUnixMs-max(nowUnixMs, 0) {
+	if ms > MaxUnixMs-max(nowUnixMs, 0) {
 		return 0, Errorf(InvalidDuration, "a duration of %d ms from %d leads beyond the end of year 9999 (%d)",
 			ms, nowUnixMs, int64(MaxUnixMs))
 	}

@@ -53,7 +53,7 @@ const (
 	// MaxUnixMs is the last millisecond of year 9999 (UTC): times beyond it have no RFC 3339 text.
 	MaxUnixMs = 253402300799999
 	// MaxPollTickTime bounds the sum of clock-only polls of at most a millisecond that are answered at once
-	// within one activation, in milliseconds of virtual time: Go polls so around garbage collections.
+	// within one activation, of virtual time: Go polls so around garbage collections.
 	MaxPollTickTime = time.Second
 	// MaxPollSubscriptions bounds one poll_oneoff: a Go guest uses two.
 	MaxPollSubscriptions = 1024

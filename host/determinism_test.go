@@ -74,7 +74,7 @@ func workflows(t *testing.T) int {
 	if testing.Short() {
 		return 5
 	}
-	return 20
+	return 8
 }
 
 // TestRandomWorkflows runs random Go workflows under dropped activations and restarts. The memory of the workflow,

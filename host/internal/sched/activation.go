@@ -184,6 +184,10 @@ func (a *activation) finish(code int32) error {
 	if code == 0 && !out.Completed && a.mod.command {
 		e.Data = a.stdout
 	}
+	if len(e.Data) > abi.MaxPayloadBytes {
+		code, out = 1, replay.Outcome{Failed: true, Failure: []byte(`{"code":"TOO_LARGE","message":` +
+			`"standard output, which is the result of a command, is over the limit of 1048576 bytes"}`)}
+	}
 	if code != 0 {
 		e = store.Entry{Kind: store.KindFailed, Data: out.Failure}
 		if !out.Failed {

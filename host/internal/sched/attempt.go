@@ -37,7 +37,8 @@ type attempt struct {
 	input   []byte
 	last    []byte // error JSON of the attempt before
 	startMs int64
-	run     store.RunState   // of which only what never changes is looked at
+	run     store.RunState // of which only what never changes is looked at
+	started journal.Started
 	until   store.Suspension // where the guest stood: a body's copy replays up to there
 
 	ctx    context.Context
@@ -128,7 +129,8 @@ func (o *owner) prepare(h *journal.Handle) (*attempt, error) {
 	call := &o.journal.Entries()[h.CallSeq]
 	where, _ := o.journal.Suspension()
 	a := &attempt{o: o, handle: h.ID, name: h.Name, target: h.Target, number: number, seq: h.CallSeq,
-		options: s.Options, input: call.Input, last: s.LastError, startMs: o.s.nowMs(), until: where, run: o.state}
+		options: s.Options, input: call.Input, last: s.LastError, startMs: o.s.nowMs(), until: where, run: o.state,
+		started: o.journal.Started()}
 	ctx, cancel := context.WithCancelCause(o.s.ctx)
 	a.ctx, a.cancel = ctx, func(cause error) {
 		if errors.Is(cause, errTold) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -124,7 +125,7 @@ func (s *Scheduler) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer s.slots.release()
-	h := newStepGuest(s, m, nil, nil)
+	h := newStepGuest(s, m, journal.Started{}, nil, nil)
 	if !compiled.HasExport(abi.ExportDescribe) {
 		inst, err := compiled.Instantiate(ctx)
 		if err == nil {

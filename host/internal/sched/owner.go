@@ -174,6 +174,7 @@ func (o *owner) stopLocked(cause error) {
 	for _, a := range o.attempts {
 		a.cancel(cause)
 	}
+	o.s.changed(o.key) // who waits for it to become durable
 }
 
 // changedLocked tells a guest that lingers that the journal has grown.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/store"
 )
@@ -164,12 +165,12 @@ func (t bodyTail) Append(e store.Entry) (store.Entry, error) {
 }
 
 // newStepGuest makes a guest for a step function, or for a question to a module outside of any run.
-func newStepGuest(s *Scheduler, m *loadedModule, input []byte, info *replay.StepInfo) *guest {
+func newStepGuest(s *Scheduler, m *loadedModule, started journal.Started, input []byte, info *replay.StepInfo) *guest {
 	g := &guest{}
 	g.init(s, m)
 	g.log = func(uint64, int32, string) {}
 	g.waitFn = func() error { return errBodyDeadlock }
-	g.machine = replay.New(replay.Config{Mode: replay.StepFn, Input: input, Step: info,
+	g.machine = replay.New(replay.Config{Mode: replay.StepFn, Started: started, Input: input, Step: info,
 		RealTime: realTime(s, budgetClock.Now()), RealRandom: realRandom})
 	return g
 }
@@ -207,7 +208,7 @@ func (a *attempt) performGuest() outcome {
 	}()
 	info := &replay.StepInfo{Name: a.name, Handler: a.target, Attempt: a.number, Attempts: a.options.Attempts,
 		IdempotencyKey: a.key(), DeadlineMs: a.startMs + a.options.TimeoutMs, LastError: a.last}
-	g := newStepGuest(o.s, mod, a.input, info)
+	g := newStepGuest(o.s, mod, a.started, a.input, info)
 	g.cpuLeft = time.Duration(a.options.TimeoutMs) * time.Millisecond
 	export := abi.ExportStep
 	if a.target == "" {
@@ -264,6 +265,8 @@ func (a *attempt) guestOutcome(g *guest, ctx context.Context, code int32, err er
 		return out
 	case err != nil:
 		return failure(abi.KindError, err.Error(), true)
+	case a.target == "" && g.machine.InBody():
+		return failure(abi.KindTrap, fmt.Sprintf("the body called proc_exit(%d)", code), true)
 	case a.target == "":
 		return failure(abi.KindError, "the workflow returned without executing the body", true)
 	case code != 0:

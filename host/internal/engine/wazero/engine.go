@@ -154,8 +154,8 @@ func (in *instance) Call(ctx context.Context, export string, h engine.Host) (int
 	err := fn.CallWithStack(a, stack)
 	runtime.KeepAlive(stack)
 	if err != nil {
-		if exit, ok := a.stop.(*engine.Exit); ok && exit.Code == 0 {
-			return 0, nil
+		if exit, ok := a.stop.(*engine.Exit); ok {
+			return int32(exit.Code), nil
 		}
 		return 0, a.explain(ctx, err, engine.TrapGuest)
 	}
@@ -202,7 +202,7 @@ func (a *activation) halt(reason error) {
 
 // explain turns wazero's error into the reason.
 func (a *activation) explain(ctx context.Context, err error, kind string) error {
-	if exit, ok := a.stop.(*engine.Exit); ok {
+	if exit, ok := a.stop.(*engine.Exit); ok { // within the start-up
 		return &engine.Trap{Message: exit.Error(), Kind: engine.TrapExit}
 	}
 	if a.stop != nil {

@@ -1,0 +1,90 @@
+package abi
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestNames(t *testing.T) {
+	step := func(name string) error { return CheckName("step name", name) }
+	for _, c := range []struct {
+		what    string
+		check   func(string) error
+		good    []string
+		refused map[string]string // name to what the message says
+	}{
+		{
+			"step", step,
+			[]string{"a", "Grüße 7/3", "charge card", "process-item-3", "wasi", "wasix/y", "host", "hosts/x", "a/wasi/b",
+				strings.Repeat("a", MaxNameBytes), "\u2028", "."},
+			map[string]string{
+				"":                                 "step name must have 1 to 256 bytes, got 0",
+				strings.Repeat("a", 257):           "step name must have 1 to 256 bytes, got 257",
+				strings.Repeat("é", 129):           "got 258",
+				"a\x00b":                           `step name must not hold control characters, got U+0000 at byte 1 of "a\x00b"`,
+				"\n":                               "U+000A",
+				"del\x7f":                          "U+007F at byte 3",
+				"nel\u0085":                        "U+0085",
+				"\xff":                             `step name must be UTF-8, got "\xff"`,
+				"wasi/clock":                       `step name must not begin with "wasi/", which is reserved, got "wasi/clock"`,
+				"host/mail":                        `step name must not begin with "host/", which is reserved, got "host/mail"`,
+				"host/":                            `"host/"`,
+				"a\x01" + strings.Repeat("é", 100): `"a\x01` + strings.Repeat("é", 31) + `"…`,
+			},
+		},
+		{
+			"handler", CheckHandler,
+			[]string{"charge", "host/http", "host/a/b"},
+			map[string]string{"": "handler name", "wasi/x": `"wasi/"`, "host/\x00": "U+0000", strings.Repeat("h",
+				300): "got 300"},
+		},
+		{
+			"run id", CheckRunID,
+			[]string{"a", "order-42", "0193f0c2-7b1e-7c3a", "a.1", "A_b:c~d-e.f", strings.Repeat("z", MaxRunIDBytes), "-", "~"},
+			map[string]string{
+				"": "run id must have 1 to 128 bytes, got 0", strings.Repeat("z", 129): "got 129",
+				"a b": `got " " in "a b"`, "a/b": `"/"`,
+				"é": `"\xc3"`, "a\x00": `"\x00"`, "a%20": `"%"`, "a\n": `"\n"`,
+			},
+		},
+		{
+			"workflow", CheckWorkflow,
+			[]string{"order", "a", "7", "Order_v2.1-x", strings.Repeat("w", MaxWorkflowBytes)},
+			map[string]string{
+				"": "workflow name must have 1 to 128 bytes, got 0", strings.Repeat("w", 129): "got 129", ".": "must begin with",
+				"..": "must begin with", "-x": `must begin with a letter or digit, got "-x"`, "_x": "must begin with",
+				"a/b": `got "/"`,
+				"a:b": `":"`, "a b": `" "`, "a~": `"~"`, "ö": "A-Z a-z",
+			},
+		},
+	} {
+		for _, name := range c.good {
+			if err := c.check(name); err != nil {
+				t.Errorf("%s %q: %v", c.what, name, err)
+			}
+		}
+		for name, want := range c.refused {
+			if err := c.check(name); codeOf(err) != InvalidArgument || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s %q: got %v, want INVALID_ARGUMENT with %q", c.what, name, err, want)
+			}
+		}
+	}
+}
+
+func TestQuotedIsBoundedAndValid(t *testing.T) {
+	for _, text := range []string{"", "a", strings.Repeat("\x00", 500), strings.Repeat("\xff", 500),
+		strings.Repeat("€", 500),
+		strings.Repeat("a", 63) + "😀" + strings.Repeat("b", 9), strings.Repeat("a", 64)} {
+		q := quoted(text)
+		if len(q) > 4*maxQuotedBytes+len(`""…`) || !utf8.ValidString(q) || strings.ContainsRune(q, utf8.RuneError) {
+			t.Errorf("%.20q… is quoted as %s", text, q)
+		}
+		if utf8.ValidString(text) && strings.Contains(q, `\x`) && !strings.Contains(text, "\x00") {
+			t.Errorf("%.20q… is cut within a character: %s", text, q)
+		}
+		if cut := strings.HasSuffix(q, "…"); cut != (len(text) > maxQuotedBytes) {
+			t.Errorf("%.20q… of %d bytes is quoted as %s", text, len(text), q)
+		}
+	}
+}
