@@ -220,10 +220,10 @@ func TestForbiddenCalls(t *testing.T) {
 }
 
 func TestNoBinariesAndNoForeignPlaces(t *testing.T) {
+	if out, err := exec.Command("git", "ls-files", "*.wasm").Output(); err == nil && len(out) > 0 {
+		t.Errorf("modules are built, they must not be committed: %s", out)
+	}
 	for _, path := range tracked(t, "") {
-		if strings.HasSuffix(path, ".wasm") && !strings.Contains(path, "testdata") {
-			t.Logf("%s is built, it must not be committed", path)
-		}
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
