@@ -94,6 +94,11 @@ func compile(ctx context.Context, dir string) ([]byte, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil, fmt.Errorf("%s is a folder, and to compile it Go must be installed (https://go.dev/dl): %w", dir, err)
 	}
+	if name, err := goCommand(ctx, dir, "list", "-f", "{{.Name}}", ".").Output(); err == nil {
+		if name := strings.TrimSpace(string(name)); name != "main" {
+			return nil, fmt.Errorf("%s holds the package %s; a workflow is a main package", dir, name)
+		}
+	}
 	tmp, err := os.MkdirTemp("", "wfhost-build-")
 	if err != nil {
 		return nil, err
@@ -104,15 +109,21 @@ func compile(ctx context.Context, dir string) ([]byte, error) {
 	if exports(dir) {
 		args = append(args, "-buildmode=c-shared")
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
-	cmd.Dir = dir
-	cmd.Env = append(cmd.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	cmd := goCommand(ctx, dir, append(args, ".")...)
 	var messages bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &messages, &messages
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("go build of %s: %w\n%s", dir, err, messages.Bytes())
 	}
 	return os.ReadFile(out)
+}
+
+// goCommand gives a go command in a folder, for WebAssembly.
+func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	return cmd
 }
 
 // exports tells whether the program in a folder exports an entry point.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/wheel"
 	"github.com/wfhost/wfhost/store"
 )
@@ -31,7 +32,7 @@ func (s *Scheduler) timerLoop(ctx context.Context) error {
 		var fire <-chan time.Time
 		stop := func() bool { return true }
 		if ok {
-			t := s.cfg.Clock.NewTimer(time.UnixMilli(next).Sub(s.cfg.Clock.Now()))
+			t := s.timerAt(time.UnixMilli(next))
 			fire, stop = t.C(), t.Stop
 		}
 		select {
@@ -44,6 +45,19 @@ func (s *Scheduler) timerLoop(ctx context.Context) error {
 		if ctx.Err() != nil || s.ctx.Err() != nil {
 			return nil
 		}
+	}
+}
+
+// timerAt gives a timer that fires at an instant. A timer takes a duration: if the clock is set between reading it
+// and starting the timer, the timer would be late, so it is made again.
+func (s *Scheduler) timerAt(at time.Time) clock.Timer {
+	for {
+		now := s.cfg.Clock.Now()
+		t := s.cfg.Clock.NewTimer(at.Sub(now))
+		if d := s.cfg.Clock.Now().Sub(now); d < time.Millisecond && d > -time.Millisecond {
+			return t
+		}
+		t.Stop()
 	}
 }
 
