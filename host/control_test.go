@@ -229,6 +229,49 @@ func TestS73_S75_Versions(t *testing.T) {
 	}
 }
 
+func TestS74_DeleteVersion(t *testing.T) {
+	l := newLab(t)
+	upload := func(name, dir string) uint32 {
+		t.Helper()
+		v, err := l.Upload(ctx, name, hosttest.Build(t, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Number
+	}
+	v1 := upload("s01", "testdata/s01")
+	id := l.begin("s01", 1000)
+	l.Settle()
+	var conflict *host.RunError
+	for _, when := range []string{"asleep", "ended"} {
+		err := l.DeleteVersion(ctx, "s01", v1)
+		if !errors.Is(err, host.ErrConflict) || !strings.Contains(err.Error(), id) || errors.As(err, &conflict) {
+			t.Fatalf("while its run is %s: %v", when, err)
+		}
+		l.Finish(id)
+	}
+	want(t, run[string](l, "s01", 5), "ab") // and it is still there
+	v2 := upload("s01", "testdata/v2")
+	if err := l.DeleteVersion(ctx, "s01", v2); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.DeleteVersion(ctx, "s01", v2); !errors.Is(err, host.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if _, err := l.Start(ctx, "s01", 1, host.WithVersion(v2)); !errors.Is(err, host.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if err := l.DeleteVersion(ctx, "s01", 0); !errors.Is(err, host.ErrInvalid) {
+		t.Fatal(err)
+	}
+	versions, err := l.LiveVersions(ctx, "s01")
+	if err != nil || len(versions) != 1 || versions[0].Number != v1 || versions[0].Live != 0 {
+		t.Fatal(versions, err)
+	}
+	want(t, run[string](l, "s01", 6), "ab") // the latest is the first again
+	want(t, upload("s01", "testdata/v2"), v2+1)
+}
+
 func TestS76_ClockAndRandom(t *testing.T) {
 	l := newLab(t)
 	a := l.begin("clock", 0)

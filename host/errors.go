@@ -14,7 +14,7 @@ import (
 // Errors to be tested with errors.Is.
 var (
 	ErrNotFound    = errors.New("not found")                 // no such run, workflow or version
-	ErrConflict    = errors.New("conflict")                  // the id is taken by a run with another workflow or input
+	ErrConflict    = errors.New("conflict")                  // an id is taken by another run, or a version is in use
 	ErrTerminal    = errors.New("run has ended")             // and an end is final
 	ErrMismatch    = errors.New("replay differs")            // the run is stuck
 	ErrLimit       = errors.New("limit exceeded")            // something is larger than allowed
@@ -76,6 +76,10 @@ func translate(err error) error {
 			return &joined{err, ErrLimit}
 		}
 		return &joined{err, ErrInvalid}
+	}
+	var used *sched.InUseError
+	if errors.As(err, &used) {
+		return &joined{err, ErrConflict}
 	}
 	for _, pair := range []struct{ inner, outer error }{
 		{sched.ErrTerminal, ErrTerminal}, {sched.ErrClosed, ErrClosed}, {store.ErrClosed, ErrClosed},

@@ -117,6 +117,7 @@ func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts
 	} else if err := abi.CheckRunID(o.id); err != nil {
 		return Run{}, translate(err)
 	}
+	defer h.sched.HoldVersions()()
 	number := o.version
 	if existing, err := h.sched.State(ctx, key(o.id)); err == nil && number == 0 {
 		number = existing.Version // the run that is there decides, whatever the latest version is by now

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -22,6 +23,8 @@ type Version struct {
 	Steps    []string     `json:"allow_step,omitempty"`
 	Created  time.Time    `json:"created"`
 	New      bool         `json:"new"` // made by this upload; false if it was there
+	// Live is how many live runs have the version; only LiveVersions counts them.
+	Live int `json:"live"`
 }
 
 func versionOf(v store.Version) Version {
@@ -150,4 +153,39 @@ func (h *Host) Versions(ctx context.Context, name string) iter.Seq2[Version, err
 			}
 		}
 	}
+}
+
+// DeleteVersion deletes a version of a workflow, with its module if no other version has it; durable on return.
+// A version that any run has, live or ended, is in use and refused with ErrConflict until those runs are deleted.
+// Its number is not given again.
+func (h *Host) DeleteVersion(ctx context.Context, workflow string, number uint32) error {
+	if number == 0 {
+		return &joined{errors.New("which version is to be deleted must be said: numbers begin at 1"), ErrInvalid}
+	}
+	return translate(h.sched.DeleteVersion(ctx, workflow, number))
+}
+
+// LiveVersions lists the versions of a workflow, oldest first, with the number of their live runs. It looks at all
+// runs of the workflow. ErrNotFound if there is no version.
+func (h *Host) LiveVersions(ctx context.Context, workflow string) (versions []Version, err error) {
+	live := map[uint32]int{}
+	for r, err := range h.Runs(ctx, Query{Workflow: workflow}) {
+		if err != nil {
+			return nil, err
+		}
+		if !r.Status.Terminal() {
+			live[r.Version]++
+		}
+	}
+	for v, err := range h.Versions(ctx, workflow) {
+		if err != nil {
+			return nil, err
+		}
+		v.Live = live[v.Number]
+		versions = append(versions, v)
+	}
+	if len(versions) == 0 {
+		return nil, &joined{fmt.Errorf("workflow %q: %w", workflow, ErrNotFound), ErrNotFound}
+	}
+	return versions, nil
 }

@@ -38,6 +38,7 @@ func AppendVersion(dst []byte, x *Version) []byte {
 	e.string(6, joinList(x.Grants.HTTPHosts))
 	e.bool(7, x.Grants.Trusted)
 	e.int(8, x.CreatedUnixMs)
+	e.bool(9, x.Deleted)
 	return e.seal(from)
 }
 
@@ -61,6 +62,8 @@ func DecodeVersion(b []byte) (x Version, err error) {
 			x.Grants.Trusted = f.num != 0
 		case 8:
 			x.CreatedUnixMs = f.int()
+		case 9:
+			x.Deleted = f.num != 0
 		default:
 			return false
 		}

@@ -104,6 +104,10 @@ type ModuleStore interface {
 	// Versions lists the versions of one workflow, oldest first; the empty name lists those of all
 	// workflows, by name.
 	Versions(ctx context.Context, ns NamespaceID, workflow string) iter.Seq2[Version, error]
+	// DeleteVersion deletes a version, durable on return, with its module if no other version has that one.
+	// Version and Versions do not give it any more, and its number is never given again. The caller has made
+	// sure that no run needs it. ErrNotFound if there is none.
+	DeleteVersion(ctx context.Context, ns NamespaceID, workflow string, number uint32) error
 }
 
 // RunCommit is the change of one run within a group commit.

@@ -183,6 +183,8 @@ type Version struct {
 	Module        Digest
 	Grants        Grants
 	CreatedUnixMs int64
+	// Deleted marks a version that is gone: its record stays, so that its number is never given again.
+	Deleted bool
 }
 
 // Wake is one key of the wake index.

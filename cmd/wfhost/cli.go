@@ -48,7 +48,8 @@ type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Run the server."`
 	Build      buildCmd      `cmd:"" help:"Compile a Go workflow to .wasm and check it."`
 	Upload     uploadCmd     `cmd:"" help:"Upload a workflow to the server."`
-	Workflows  workflowsCmd  `cmd:"" help:"List workflows and their versions."`
+	Workflows  workflowsCmd  `cmd:"" help:"List the versions of all workflows."`
+	Workflow   workflowCmd   `cmd:"" help:"List a workflow's versions and their live runs, or delete one."`
 	Start      startCmd      `cmd:"" help:"Start a run."`
 	Runs       runsCmd       `cmd:"" help:"List runs."`
 	Show       showCmd       `cmd:"" help:"Show a run."`

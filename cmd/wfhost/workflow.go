@@ -64,17 +64,11 @@ func isUnnamed(err error) bool {
 // unnamed is the server's answer to an upload without a name of a module that lists no workflows.
 const unnamed = "INVALID_ARGUMENT: workflow name must have 1 to 128 bytes, got 0"
 
-type workflowsCmd struct {
-	Workflow string `arg:"" optional:"" help:"Only this one."`
-}
+type workflowsCmd struct{}
 
 func (c *workflowsCmd) Run(g *globals) error {
-	path := "/v1/workflows"
-	if c.Workflow != "" {
-		path += "/" + url.PathEscape(c.Workflow)
-	}
 	var versions []host.Version
-	if _, _, err := g.call(http.MethodGet, path, nil, nil, &versions); err != nil {
+	if _, _, err := g.call(http.MethodGet, "/v1/workflows", nil, nil, &versions); err != nil {
 		return err
 	}
 	if g.Output == "json" {
@@ -85,6 +79,36 @@ func (c *workflowsCmd) Run(g *globals) error {
 		rows[i] = []string{fmt.Sprintf("%s@%d", v.Workflow, v.Number), v.Digest[:12], instant(v.Created), fmt.Sprint(v.Steps)}
 	}
 	return g.table("workflow\tmodule\tcreated\tmay call", rows)
+}
+
+type workflowCmd struct {
+	Workflow string `arg:"" help:"Name of the workflow."`
+	Delete   uint32 `help:"Delete this version; refused while any run has it." placeholder:"N"`
+}
+
+func (c *workflowCmd) Run(g *globals) error {
+	path := "/v1/workflows/" + url.PathEscape(c.Workflow)
+	if c.Delete != 0 {
+		_, _, err := g.call(http.MethodDelete, fmt.Sprintf("%s/versions/%d", path, c.Delete), nil, nil, nil)
+		if err != nil || g.Output == "json" {
+			return err
+		}
+		_, err = fmt.Fprintf(g.io.out, "%s@%d deleted\n", c.Workflow, c.Delete)
+		return err
+	}
+	var versions []host.Version
+	if _, _, err := g.call(http.MethodGet, path, nil, nil, &versions); err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(versions)
+	}
+	rows := make([][]string, len(versions))
+	for i, v := range versions {
+		rows[i] = []string{fmt.Sprintf("%s@%d", v.Workflow, v.Number), v.Digest[:12], instant(v.Created),
+			fmt.Sprint(v.Live), fmt.Sprint(v.Steps)}
+	}
+	return g.table("workflow\tmodule\tcreated\tlive runs\tmay call", rows)
 }
 
 type startCmd struct {

@@ -370,7 +370,7 @@ func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow strin
 	defer m.s.d.mu.Unlock()
 	var found store.Version
 	for _, v := range m.s.d.versions {
-		if v.Namespace == ns && v.Workflow == workflow && (number == 0 || v.Number == number) {
+		if v.Namespace == ns && v.Workflow == workflow && (number == 0 || v.Number == number) && !v.Deleted {
 			found = v
 		}
 	}
@@ -387,7 +387,7 @@ func (m modules) Versions(_ context.Context, ns store.NamespaceID, workflow stri
 			return
 		}
 		versions := slices.DeleteFunc(slices.Clone(m.s.d.versions), func(v store.Version) bool {
-			return v.Namespace != ns || workflow != "" && v.Workflow != workflow
+			return v.Deleted || v.Namespace != ns || workflow != "" && v.Workflow != workflow
 		})
 		m.s.d.mu.Unlock()
 		slices.SortStableFunc(versions, func(a, b store.Version) int { return cmp.Compare(a.Workflow, b.Workflow) })
@@ -397,4 +397,23 @@ func (m modules) Versions(_ context.Context, ns store.NamespaceID, workflow stri
 			}
 		}
 	}
+}
+
+func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow string, number uint32) error {
+	if err := m.s.lock(); err != nil {
+		return err
+	}
+	defer m.s.d.mu.Unlock()
+	i := slices.IndexFunc(m.s.d.versions, func(v store.Version) bool {
+		return !v.Deleted && v.Namespace == ns && v.Workflow == workflow && v.Number == number
+	})
+	if i < 0 {
+		return fmt.Errorf("workflow %q version %d: %w", workflow, number, store.ErrNotFound)
+	}
+	m.s.d.versions[i].Deleted = true
+	d := m.s.d.versions[i].Module
+	if !slices.ContainsFunc(m.s.d.versions, func(v store.Version) bool { return !v.Deleted && v.Module == d }) {
+		delete(m.s.d.modules, d)
+	}
+	return nil
 }

@@ -79,7 +79,7 @@ func (m modules) AddVersions(ctx context.Context, specs []store.VersionSpec) ([]
 	defer b.Close()
 	var out []store.Version
 	for _, spec := range specs {
-		latest, err := m.latest(spec.Namespace, spec.Workflow)
+		latest, err := m.newest(spec.Namespace, spec.Workflow)
 		if err != nil {
 			return nil, err
 		}
@@ -96,8 +96,8 @@ func (m modules) AddVersions(ctx context.Context, specs []store.VersionSpec) ([]
 	return out, m.s.sync(b)
 }
 
-// latest reads the latest version of a workflow, zero if there is none.
-func (m modules) latest(ns store.NamespaceID, workflow string) (v store.Version, err error) {
+// newest reads the version of a workflow with the highest number, a deleted one too; zero if there is none.
+func (m modules) newest(ns store.NamespaceID, workflow string) (v store.Version, err error) {
 	prefix := store.VersionKey(ns, workflow, 0)
 	it, err := m.s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: store.PrefixEnd(prefix)})
 	if err != nil {
@@ -118,12 +118,9 @@ func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow strin
 	defer end()
 	var v store.Version
 	if number == 0 {
-		v, err = m.latest(ns, workflow)
+		err = m.scanVersions(ns, workflow, func(x store.Version) bool { v = x; return true })
 	} else {
-		var b []byte
-		if b, err = m.s.get(store.VersionKey(ns, workflow, number)); err == nil && b != nil {
-			v, err = store.DecodeVersion(b)
-		}
+		v, err = m.version(ns, workflow, number)
 	}
 	if err == nil && v.Number == 0 {
 		err = fmt.Errorf("workflow %q version %d: %w", workflow, number, store.ErrNotFound)
@@ -140,21 +137,75 @@ func (m modules) Versions(_ context.Context, ns store.NamespaceID, workflow stri
 			return
 		}
 		defer end()
-		prefix := store.GlobalKey(ns, store.TableWorkflow, nil)
-		if workflow != "" {
-			prefix = store.VersionKey(ns, workflow, 0)
-		}
 		stopped := false
-		err = m.s.scan(prefix, store.PrefixEnd(prefix), func(_, v []byte) (bool, error) {
-			version, err := store.DecodeVersion(v)
-			if err != nil {
-				return false, err
-			}
-			stopped = !yield(version, nil)
-			return !stopped, nil
+		err = m.scanVersions(ns, workflow, func(v store.Version) bool {
+			stopped = !yield(v, nil)
+			return !stopped
 		})
 		if err != nil && !stopped {
 			yield(store.Version{}, err)
 		}
 	}
+}
+
+// version reads one version; its number is 0 if there is none, or no longer.
+func (m modules) version(ns store.NamespaceID, workflow string, number uint32) (v store.Version, err error) {
+	b, err := m.s.get(store.VersionKey(ns, workflow, number))
+	if err != nil || b == nil {
+		return v, err
+	}
+	if v, err = store.DecodeVersion(b); v.Deleted {
+		v = store.Version{}
+	}
+	return v, err
+}
+
+// scanVersions visits the versions of one workflow, or of all, that are not deleted, by name and number.
+func (m modules) scanVersions(ns store.NamespaceID, workflow string, visit func(store.Version) bool) error {
+	prefix := store.GlobalKey(ns, store.TableWorkflow, nil)
+	if workflow != "" {
+		prefix = store.VersionKey(ns, workflow, 0)
+	}
+	return m.s.scan(prefix, store.PrefixEnd(prefix), func(_, b []byte) (bool, error) {
+		v, err := store.DecodeVersion(b)
+		if err != nil {
+			return false, err
+		}
+		return v.Deleted || visit(v), nil
+	})
+}
+
+// DeleteVersion writes the version's record as deleted, and deletes the module with its last version.
+func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow string, number uint32) error {
+	end, err := m.s.beginWrite()
+	if err != nil {
+		return err
+	}
+	defer end()
+	m.s.versions.Lock()
+	defer m.s.versions.Unlock()
+	v, err := m.version(ns, workflow, number)
+	if err != nil {
+		return err
+	}
+	if v.Number == 0 {
+		return fmt.Errorf("workflow %q version %d: %w", workflow, number, store.ErrNotFound)
+	}
+	needed := false
+	err = m.scanVersions(ns, "", func(x store.Version) bool {
+		needed = x.Module == v.Module && (x.Workflow != workflow || x.Number != number)
+		return !needed
+	})
+	if err != nil {
+		return err
+	}
+	b := m.s.db.NewBatch()
+	defer b.Close()
+	v.Deleted = true
+	_ = b.Set(store.VersionKey(ns, workflow, number), store.AppendVersion(nil, &v), nil)
+	if !needed {
+		_ = b.Delete(store.GlobalKey(0, store.TableBlob, v.Module[:]), nil)
+		_ = b.Delete(store.GlobalKey(0, store.TableModule, v.Module[:]), nil)
+	}
+	return m.s.sync(b)
 }

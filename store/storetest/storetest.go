@@ -423,6 +423,41 @@ func testModules(t *testing.T, e *env) {
 	if count["a"] != 4 || count["b"] != 3 || count["only b"] != 3 || count["only a"] != 0 {
 		t.Fatalf("listed %v", count)
 	}
+	testDeleteVersion(e, m, d, other)
+}
+
+// testDeleteVersion deletes versions 4, 3 and 2 of workflow a: the last two are all that has the other module.
+func testDeleteVersion(e *env, m store.ModuleStore, d, other store.Digest) {
+	ctx := context.Background()
+	e.is(m.DeleteVersion(ctx, 0, "a", 9), store.ErrNotFound)
+	e.ok(m.DeleteVersion(ctx, 0, "a", 4))
+	e.is(m.DeleteVersion(ctx, 0, "a", 4), store.ErrNotFound)
+	_, err := m.Version(ctx, 0, "a", 4)
+	e.is(err, store.ErrNotFound)
+	latest, err := m.Version(ctx, 0, "a", 0)
+	e.ok(err)
+	e.ok(m.DeleteVersion(ctx, 0, "a", 3))
+	_, err = m.Get(ctx, other)
+	e.ok(err) // version 2 has it, and b@2
+	e.ok(m.DeleteVersion(ctx, 0, "a", 2))
+	e.ok(m.DeleteVersion(ctx, 0, "b", 2))
+	e.reopen()
+	m = e.s.Modules()
+	_, err = m.Get(ctx, other)
+	e.is(err, store.ErrNotFound)
+	_, err = m.Get(ctx, d)
+	e.ok(err)
+	next, err := m.AddVersions(ctx, []store.VersionSpec{{Workflow: "a", Module: d}})
+	e.ok(err)
+	if latest.Number != 3 || next[0].Number != 5 {
+		e.t.Fatalf("latest %d, next %d: a number must not be given twice", latest.Number, next[0].Number)
+	}
+	for v, err := range m.Versions(ctx, 0, "a") {
+		e.ok(err)
+		if v.Number != 1 && v.Number != 5 {
+			e.t.Fatalf("version %d is listed", v.Number)
+		}
+	}
 }
 
 func testClosed(_ *testing.T, e *env) {

@@ -30,6 +30,7 @@ func Handler(h *host.Host) http.Handler {
 	api := humago.New(mux, config)
 	s := &service{h: h}
 	s.registerWorkflows(api)
+	s.registerVersions(api)
 	s.registerRuns(api)
 	s.registerActions(api)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })

@@ -48,22 +48,32 @@ func (s *service) registerWorkflows(api huma.API) {
 		})
 	huma.Register(api, huma.Operation{OperationID: "workflows", Method: http.MethodGet, Path: "/v1/workflows",
 		Summary: "List the versions of all workflows"},
-		func(ctx context.Context, _ *struct{}) (*versionsOutput, error) { return s.versions(ctx, "") })
+		func(ctx context.Context, _ *struct{}) (*versionsOutput, error) { return s.versions(ctx) })
 	huma.Register(api, huma.Operation{OperationID: "workflow", Method: http.MethodGet, Path: "/v1/workflows/{workflow}",
-		Summary: "List the versions of one workflow"},
+		Summary: "List the versions of one workflow, with the number of their live runs"},
 		func(ctx context.Context, in *struct {
 			Workflow string `path:"workflow"`
 		}) (*versionsOutput, error) {
-			if _, err := s.h.Workflow(ctx, in.Workflow, 0); err != nil {
-				return nil, failed(err)
-			}
-			return s.versions(ctx, in.Workflow)
+			versions, err := s.h.LiveVersions(ctx, in.Workflow)
+			return &versionsOutput{Status: http.StatusOK, Body: versions}, failed(err)
 		})
 }
 
-func (s *service) versions(ctx context.Context, name string) (*versionsOutput, error) {
+func (s *service) registerVersions(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "delete-version", Method: http.MethodDelete,
+		Path:    "/v1/workflows/{workflow}/versions/{version}",
+		Summary: "Delete a version that no run has; 409 while it is in use", DefaultStatus: http.StatusNoContent},
+		func(ctx context.Context, in *struct {
+			Workflow string `path:"workflow"`
+			Version  uint32 `path:"version"`
+		}) (*struct{}, error) {
+			return nil, failed(s.h.DeleteVersion(ctx, in.Workflow, in.Version))
+		})
+}
+
+func (s *service) versions(ctx context.Context) (*versionsOutput, error) {
 	out := &versionsOutput{Status: http.StatusOK, Body: []host.Version{}}
-	for v, err := range s.h.Versions(ctx, name) {
+	for v, err := range s.h.Versions(ctx, "") {
 		if err != nil {
 			return nil, failed(err)
 		}

@@ -138,3 +138,66 @@ func (s *Scheduler) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
 	}
 	return h.machine.Outcome().Result, nil
 }
+
+// HoldVersions keeps versions from being deleted until release is called: between choosing one for a run and the
+// run's being durable.
+func (s *Scheduler) HoldVersions() (release func()) {
+	s.versions.RLock()
+	return s.versions.RUnlock
+}
+
+// InUseError says that a version is not deleted because runs need it.
+type InUseError struct {
+	Workflow string
+	Version  uint32
+	Runs     int    // how many, ended ones that are not deleted included
+	Example  string // id of one
+}
+
+// Error names the version and one of the runs.
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("%s@%d is in use by %d runs, one of which is %q; delete them first", e.Workflow, e.Version,
+		e.Runs, e.Example)
+}
+
+// DeleteVersion deletes a version that no run has, with its module if no other version has it. Ended runs count
+// too until they are deleted, since they may be retried and replayed. It looks at all runs of the workflow.
+func (s *Scheduler) DeleteVersion(ctx context.Context, workflow string, number uint32) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	s.versions.Lock()
+	defer s.versions.Unlock()
+	v, err := s.cfg.Store.Modules().Version(ctx, 0, workflow, number)
+	if err != nil {
+		return err
+	}
+	used := &InUseError{Workflow: workflow, Version: number}
+	for st, err := range s.cfg.Store.Runs(ctx, store.Query{Workflow: workflow}) {
+		if err != nil {
+			return err
+		}
+		if st.Version == number {
+			used.Runs++
+			used.Example = st.Run.ID
+		}
+	}
+	if used.Runs > 0 {
+		return used
+	}
+	if err := s.cfg.Store.Modules().DeleteVersion(ctx, 0, workflow, number); err != nil {
+		return err
+	}
+	if _, err := s.cfg.Store.Modules().Info(ctx, v.Module); err == nil {
+		return nil // another version has it
+	}
+	s.mu.Lock()
+	m := s.modules[v.Module]
+	delete(s.modules, v.Module)
+	s.mu.Unlock()
+	if m != nil {
+		m.once.Do(func() {})
+		m.close()
+	}
+	return nil
+}

@@ -105,6 +105,8 @@ type Scheduler struct {
 	closed   bool
 	failed   error
 
+	versions sync.RWMutex // held for reading by whoever chooses a version, until the run that has it is durable
+
 	kick   chan struct{} // the timer loop looks again
 	ctx    context.Context
 	cancel context.CancelFunc
