@@ -99,7 +99,7 @@ func TestRandomWorkflows(t *testing.T) {
 		if _, err := h.Start(ctx, "random", seed, host.WithRunID(id)); err != nil {
 			t.Fatal(err)
 		}
-		for range 4 {
+		for range 3 { // one more could leave a step that always runs to a person
 			h.CrashAt(rng.IntN(6), rng.IntN(2) == 0)
 			h.Advance(time.Duration(rng.IntN(4000)) * time.Millisecond)
 			h.Kill()

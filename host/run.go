@@ -65,7 +65,7 @@ func runOf(s store.RunState) Run {
 	r := Run{ID: s.Run.ID, Workflow: s.Workflow, Version: s.Version, Module: s.Module.String(), Status: s.Status,
 		Reason: s.Reason, Created: at(s.CreatedUnixMs), Started: at(s.StartedUnixMs), Updated: at(s.UpdatedUnixMs),
 		Ended: at(s.EndedUnixMs), Entries: uint64(s.Length)}
-	if s.WakeUnixMs != store.NoWake && (s.Status == Sleeping || s.Status == Waiting) {
+	if s.WakeUnixMs != store.NoWake && (s.Status == Sleeping || s.Status == Waiting || s.Status == Queued && s.Faults > 0) {
 		r.Wake = time.UnixMilli(s.WakeUnixMs).UTC()
 	}
 	return r

@@ -83,7 +83,7 @@ func (a *activation) conclude(err error) {
 	var mismatch *replay.Mismatch
 	switch {
 	case err == nil, errors.Is(err, replay.ErrSuspend), errors.Is(err, errEvicted):
-		o.state.Faults = 0
+		o.state.Faults, o.retryMs, o.reason = 0, 0, ""
 	case errors.As(err, &mismatch):
 		o.stick(mismatch.Error())
 	case errors.As(err, &trap):
@@ -120,10 +120,15 @@ func (o *owner) failRun(e *abi.Error) {
 	}
 }
 
-// maxFaults is how often an activation is repeated after a fault of the host before a person has to look.
+// maxFaults is how many faults of the host in a row leave a run to a person.
 const maxFaults = 3
 
-// hostFault drops the activation: what it appended and is not durable is forgotten, and it is tried again.
+// faultDelayMs is how long an activation waits after a first fault of the host; after the second one it is eight
+// times as long. A machine that stood still, or a file that was locked, has passed by then.
+const faultDelayMs = 1000
+
+// hostFault drops the activation; it is repeated after a while. What the guest appended stays, and the repetition
+// meets it as a replay. The owner is locked.
 func (o *owner) hostFault(err error) {
 	if o.s.ctx.Err() != nil {
 		o.stopLocked(ErrClosed)
@@ -136,6 +141,8 @@ func (o *owner) hostFault(err error) {
 		return
 	}
 	o.pending = true
+	o.retryMs = o.s.nowMs() + faultDelayMs<<(3*(o.state.Faults-1))
+	o.reason = fmt.Sprintf("the host failed %d times, it tries again: %v", o.state.Faults, err)
 }
 
 // perform runs the guest. It gives nil if the guest returned.

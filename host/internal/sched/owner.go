@@ -35,6 +35,7 @@ type owner struct {
 	waiting  string          // why it waits, beside what the journal tells
 	act      *activation     // the activation that is going on
 	pending  bool            // the guest must run though nothing is deliverable: new, or interrupted
+	retryMs  int64           // after a fault of the host: no activation before this instant
 	attempts map[int64]*attempt
 	dead     error // the owner was dropped; it commits nothing any more
 }
@@ -126,6 +127,9 @@ func (o *owner) load(ctx context.Context) error {
 	switch state.Status {
 	case store.Queued, store.Running: // its host died in the middle of it
 		o.pending = true
+		if state.Faults > 0 {
+			o.retryMs, o.reason = state.WakeUnixMs, state.Reason
+		}
 	case store.Stuck, store.Paused:
 		o.status, o.reason = state.Status, state.Reason
 	}
@@ -226,6 +230,9 @@ func (o *owner) standing(now int64) (store.Status, string, int64) {
 	if o.act != nil || len(o.attempts) > 0 {
 		return store.Running, "", now
 	}
+	if o.retryMs > now {
+		return store.Queued, o.reason, o.retryMs
+	}
 	if o.pending || o.journal.Deliverable() {
 		return store.Queued, "", now
 	}
@@ -277,7 +284,7 @@ func (o *owner) commit(ctx context.Context) error {
 	o.create, o.state, o.durable = false, c.State, int(c.State.Length)
 	o.logs = o.logs[logs:]
 	wake := c.State.WakeUnixMs
-	arm := wake != store.NoWake && c.State.Status != store.Running && c.State.Status != store.Queued
+	arm := wake != store.NoWake && c.State.Status != store.Running && (c.State.Status != store.Queued || o.retryMs > 0)
 	if o.waiting != "" { // the key in the index is for the next host; in this one, timers still fire
 		wake, arm = o.journal.Wake()
 	}
@@ -293,7 +300,7 @@ func (o *owner) commit(ctx context.Context) error {
 func (o *owner) same(st *store.RunState) bool {
 	a, b := *st, o.state
 	a.UpdatedUnixMs = b.UpdatedUnixMs
-	if a.Status == store.Running || a.Status == store.Queued || o.waiting != "" { // due already, whatever the instant
+	if a.Status == store.Running || a.Status == store.Queued && o.retryMs == 0 || o.waiting != "" { // due already, whatever the instant
 		a.WakeUnixMs = b.WakeUnixMs
 	}
 	return string(store.AppendState(nil, &a)) == string(store.AppendState(nil, &b))
@@ -319,7 +326,7 @@ func (s *Scheduler) serve(run store.RunKey) {
 	o.advance()
 }
 
-// complain logs what a worker met. A run that cannot be read is left alone; it is not retried for ever.
+// complain says what a worker met. A run that cannot be read is stuck; it is not retried for ever.
 func (s *Scheduler) complain(run store.RunKey, err error) {
 	if errors.Is(err, errDropped) {
 		s.mu.Lock()
@@ -333,6 +340,28 @@ func (s *Scheduler) complain(run store.RunKey, err error) {
 		return
 	}
 	s.cfg.Logger.Error("run cannot be served", "run", run.ID, "cause", err)
+	if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrVersion) {
+		if err := s.stickUnreadable(run, err); err != nil {
+			s.cfg.Logger.Error("run cannot be marked as stuck", "run", run.ID, "cause", err)
+		}
+	}
+}
+
+// stickUnreadable marks a run whose journal cannot be read as stuck. The journal is left as it is.
+func (s *Scheduler) stickUnreadable(run store.RunKey, cause error) error {
+	st, err := s.cfg.Store.State(s.ctx, run)
+	if err != nil || st.Status == store.Stuck {
+		return err
+	}
+	st.Status, st.Reason, st.WakeUnixMs, st.UpdatedUnixMs = store.Stuck, cause.Error(), store.NoWake, s.nowMs()
+	err = s.parts[run.Partition()].Commit(s.ctx, []store.RunCommit{{Run: run, Expect: st.Length, State: st}})
+	s.changed(run)
+	return err
+}
+
+// ready tells whether the guest has something to do, and may: after a fault of the host it waits a while.
+func (o *owner) ready() bool {
+	return (o.pending || o.journal.Deliverable()) && o.retryMs <= o.s.nowMs()
 }
 
 // advance does what there is to do for a run until it rests: activate it, start attempts, commit.
@@ -351,13 +380,17 @@ func (o *owner) advance() {
 			o.changedLocked()
 			o.mu.Unlock()
 			return
-		case o.pending || o.journal.Deliverable():
+		case o.ready():
 			a := o.newActivation()
 			o.mu.Unlock()
 			a.run()
 			continue
 		}
-		starts, err := o.prepareAttempts()
+		var starts []*attempt
+		var err error
+		if !o.pending { // else the guest has not come to where it waits for them
+			starts, err = o.prepareAttempts()
+		}
 		o.mu.Unlock()
 		if err == nil {
 			err = o.commit(o.s.ctx)
@@ -368,7 +401,7 @@ func (o *owner) advance() {
 		o.launch(starts)
 		o.mu.Lock()
 		// No lost wake: what came while the commit was going on is looked at once more.
-		again := o.dead == nil && o.act == nil && (o.pending || o.journal.Deliverable())
+		again := o.dead == nil && o.act == nil && o.ready()
 		dirty := o.dead == nil && o.dirty()
 		o.mu.Unlock()
 		if !again && !dirty {

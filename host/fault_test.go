@@ -1,0 +1,102 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
+)
+
+// faultyStore answers some reads with errors.
+type faultyStore struct {
+	store.Store
+	modules *atomic.Int64 // so many reads of modules fail
+	corrupt *atomic.Bool  // journals cannot be read
+}
+
+func (s faultyStore) Modules() store.ModuleStore { return faultyModules{s.Store.Modules(), s.modules} }
+
+func (s faultyStore) Load(ctx context.Context, run store.RunKey, it uint32, from store.Seq) iter.Seq2[store.Entry, error] {
+	if s.corrupt.Load() {
+		return func(yield func(store.Entry, error) bool) {
+			yield(store.Entry{}, fmt.Errorf("%w: checksum of entry 3", store.ErrCorrupt))
+		}
+	}
+	return s.Store.Load(ctx, run, it, from)
+}
+
+type faultyModules struct {
+	store.ModuleStore
+	left *atomic.Int64
+}
+
+func (m faultyModules) Get(ctx context.Context, d store.Digest) ([]byte, error) {
+	if m.left.Add(-1) >= 0 {
+		return nil, errors.New("the disk did not answer")
+	}
+	return m.ModuleStore.Get(ctx, d)
+}
+
+func newFaulty(t *testing.T) (l *lab, modules *atomic.Int64, corrupt *atomic.Bool) {
+	data := memstore.New()
+	modules, corrupt = &atomic.Int64{}, &atomic.Bool{}
+	l = newLab(t, hosttest.WithStore(func() store.Store { return faultyStore{data.Open(), modules, corrupt} }))
+	return l, modules, corrupt
+}
+
+// TestHostFault repeats an activation that failed in the host after 1 s and after 8 s more; the third time in a row
+// leaves the run to a person, and never is it failed.
+func TestHostFault(t *testing.T) {
+	l, modules, _ := newFaulty(t)
+	id := l.begin("until", 3_600_000)
+	l.Settle()
+	modules.Store(2)
+	l.Restart() // which forgets the compiled module
+	l.Advance(time.Hour)
+	r, err := l.Get(ctx, id)
+	if err != nil || r.Status != host.Queued || !strings.Contains(r.Reason, "the disk did not answer") {
+		t.Fatalf("%+v %v", r, err)
+	}
+	want(t, r.Wake.Sub(l.Clock.Now()), time.Second)
+	l.Advance(time.Second)
+	r, err = l.Get(ctx, id)
+	want(t, r.Wake.Sub(l.Clock.Now()), 8*time.Second)
+	l.Restart() // which does not shorten the wait
+	if again, _ := l.Get(ctx, id); err != nil || again.Wake != r.Wake {
+		t.Fatalf("%+v %+v %v", again, r, err)
+	}
+	want(t, l.Finish(id).Status, host.Completed)
+
+	modules.Store(3)
+	l.Restart()
+	id = l.begin("until", 0)
+	r = l.Finish(id)
+	if r.Status != host.Stuck || !strings.Contains(r.Reason, "the host failed 3 times: ") {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// TestUnreadable leaves a run whose journal is damaged to a person, and the others alone.
+func TestUnreadable(t *testing.T) {
+	l, _, corrupt := newFaulty(t)
+	id := l.begin("until", 60_000)
+	other := l.begin("until", 120_000)
+	l.Settle()
+	corrupt.Store(true)
+	l.Advance(time.Minute)
+	corrupt.Store(false)
+	r, err := l.Get(ctx, id)
+	if err != nil || r.Status != host.Stuck || !strings.Contains(r.Reason, "checksum of entry 3") {
+		t.Fatalf("%+v %v", r, err)
+	}
+	want(t, l.Finish(other).Status, host.Completed)
+}
