@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/wheel store
 COVER_MIN = 90
 
-.PHONY: help build test race lint fuzz cover determinism bench kill clean
+.PHONY: help build test race lint fuzz cover determinism real bench kill clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ lint: ## run golangci-lint, which must be installed
 fuzz: ## run each fuzz target for FUZZTIME
 	@set -e; for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
-	    echo "fuzz $$p $$f"; $(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME); \
+	    echo "fuzz $$p $$f"; $(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x; \
 	  done; done
 
 cover: ## check the coverage of the pure core
@@ -36,6 +36,9 @@ cover: ## check the coverage of the pure core
 
 determinism: ## compare the memory of 500 random workflows, live and replayed
 	WFHOST_RANDOM_WORKFLOWS=500 $(GO) test ./host -run TestRandomWorkflows -count=1 -timeout 60m -v
+
+real: ## sleep 10,000 times by the machine's clock, and watch 10,000 sleepers use nothing
+	$(GO) test -tags real ./host -run 'TestS02|TestTenThousandSleepersIdle' -count=1 -v
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . ./...

@@ -103,7 +103,8 @@ func (h *Host) Stop() {
 	if err := <-h.done; err != nil && !errors.Is(err, host.ErrClosed) && !h.crash.crashed() {
 		h.t.Errorf("run: %v", err)
 	}
-	_ = h.Close() // a crashed store says so
+	_ = h.Close()       // a crashed store says so
+	_ = h.crash.Close() // likewise
 	h.Host = nil
 }
 
@@ -113,6 +114,7 @@ func (h *Host) Kill() {
 	h.stop()
 	_ = h.Close() // the store is dead
 	<-h.done
+	_ = h.crash.Close() // nothing has reached it since it died
 	h.Host = nil
 }
 

@@ -83,7 +83,7 @@ func (a *activation) conclude(err error) {
 	var mismatch *replay.Mismatch
 	switch {
 	case err == nil, errors.Is(err, replay.ErrSuspend), errors.Is(err, errEvicted):
-		o.state.Faults, o.retryMs, o.reason = 0, 0, ""
+		o.faults, o.retryMs, o.reason = 0, 0, ""
 	case errors.As(err, &mismatch):
 		o.stick(mismatch.Error())
 	case errors.As(err, &trap):
@@ -134,15 +134,15 @@ func (o *owner) hostFault(err error) {
 		o.stopLocked(ErrClosed)
 		return
 	}
-	o.state.Faults++
-	o.s.cfg.Logger.Error("activation failed in the host", "run", o.key.ID, "cause", err, "times", o.state.Faults)
-	if o.state.Faults >= maxFaults {
-		o.stick(fmt.Sprintf("the host failed %d times: %v", o.state.Faults, err))
+	o.faults++
+	o.s.cfg.Logger.Error("activation failed in the host", "run", o.key.ID, "cause", err, "times", o.faults)
+	if o.faults >= maxFaults {
+		o.stick(fmt.Sprintf("the host failed %d times: %v", o.faults, err))
 		return
 	}
 	o.pending = true
-	o.retryMs = o.s.nowMs() + faultDelayMs<<(3*(o.state.Faults-1))
-	o.reason = fmt.Sprintf("the host failed %d times, it tries again: %v", o.state.Faults, err)
+	o.retryMs = o.s.nowMs() + faultDelayMs<<(3*(o.faults-1))
+	o.reason = fmt.Sprintf("the host failed %d times, it tries again: %v", o.faults, err)
 }
 
 // perform runs the guest. It gives nil if the guest returned.

@@ -35,6 +35,7 @@ type owner struct {
 	waiting  string          // why it waits, beside what the journal tells
 	act      *activation     // the activation that is going on
 	pending  bool            // the guest must run though nothing is deliverable: new, or interrupted
+	faults   uint32          // of the host, in a row
 	retryMs  int64           // after a fault of the host: no activation before this instant
 	attempts map[int64]*attempt
 	dead     error // the owner was dropped; it commits nothing any more
@@ -123,7 +124,7 @@ func (o *owner) load(ctx context.Context) error {
 			j.Len(), state.Length)
 	}
 	o.journal, o.state, o.restored, o.durable = j, state, j.Len(), j.Len()
-	o.logLines, o.records = state.LogLines, state.LogRecords
+	o.logLines, o.records, o.faults = state.LogLines, state.LogRecords, state.Faults
 	switch state.Status {
 	case store.Queued, store.Running: // its host died in the middle of it
 		o.pending = true
@@ -195,7 +196,7 @@ func (o *owner) view() store.RunState {
 	st.UpdatedUnixMs = now
 	st.Length = store.Seq(o.journal.Len())
 	st.JournalBytes = o.journal.Bytes()
-	st.LogLines, st.LogRecords = o.logLines, o.records
+	st.LogLines, st.LogRecords, st.Faults = o.logLines, o.records, o.faults
 	if at, ok := o.journal.StartedUnixMs(); ok {
 		st.StartedUnixMs = at
 	}

@@ -1,0 +1,140 @@
+// Package wasmtest writes small WebAssembly modules for tests, instruction by instruction, where a compiled guest
+// would not do what a test wants to see. The binary format is that of https://webassembly.github.io/spec/core/binary.
+package wasmtest
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/wfhost/wfhost/abi"
+)
+
+// DataAt is the address of the first text of a module; below it, memory is free for the test.
+const DataAt = 4096
+
+// Module collects what a module is made of. Its code is written by the methods, for one entry point after another.
+type Module struct {
+	imports []string
+	exports map[string][]byte
+	code    []byte
+	data    []byte
+	locals  int
+}
+
+// New gives an empty module whose functions have so many locals of type i64.
+func New(locals int) *Module { return &Module{exports: map[string][]byte{}, locals: locals} }
+
+// Op appends instructions as they are.
+func (m *Module) Op(b ...byte) *Module {
+	m.code = append(m.code, b...)
+	return m
+}
+
+// I32 and I64 push a constant.
+func (m *Module) I32(v int32) *Module { return m.Op(0x41).Op(signed(int64(v))...) }
+
+// I64 pushes a constant.
+func (m *Module) I64(v int64) *Module { return m.Op(0x42).Op(signed(v)...) }
+
+// Text pushes the address and the length of a text.
+func (m *Module) Text(s string) *Module {
+	at := len(m.data)
+	m.data = append(m.data, s...)
+	return m.I32(int32(DataAt + at)).I32(int32(len(s)))
+}
+
+// Call calls a function of the host; its import is added where it is missing.
+func (m *Module) Call(name string) *Module {
+	i := slices.Index(m.imports, name)
+	if i < 0 {
+		i = len(m.imports)
+		m.imports = append(m.imports, name)
+	}
+	return m.Op(0x10).Op(unsigned(i)...)
+}
+
+// Set pops into a local, Get pushes it.
+func (m *Module) Set(local byte) *Module { return m.Op(0x21, local) }
+
+// Get pushes a local.
+func (m *Module) Get(local byte) *Module { return m.Op(0x20, local) }
+
+// Drop pops.
+func (m *Module) Drop() *Module { return m.Op(0x1a) }
+
+// Store64 pops an i64 to an address: the address must have been pushed before the value.
+func (m *Module) Store64() *Module { return m.Op(0x37, 3, 0) }
+
+// IfZero64 begins instructions that are executed if the popped i64 is zero; End ends them.
+func (m *Module) IfZero64() *Module { return m.Op(0x50, 0x04, 0x40) }
+
+// End ends a block.
+func (m *Module) End() *Module { return m.Op(0x0b) }
+
+// Export ends a function of type () -> i32 and exports it. The code must leave an i32.
+func (m *Module) Export(name string) *Module {
+	locals := []byte{0}
+	if m.locals > 0 {
+		locals = append([]byte{1}, append(unsigned(m.locals), 0x7e)...)
+	}
+	m.exports[name] = slices.Concat(locals, m.code, []byte{0x0b})
+	m.code = nil
+	return m
+}
+
+// Bytes gives the module.
+func (m *Module) Bytes() []byte {
+	names := slices.Sorted(maps.Keys(m.exports))
+	var types, imports, functions, exports, bodies [][]byte
+	for i, name := range m.imports {
+		s, ok := abi.Functions[name]
+		if !ok {
+			panic("no function " + name)
+		}
+		types = append(types, slices.Concat([]byte{0x60}, vector1(s.Params), vector1(s.Results)))
+		imports = append(imports, slices.Concat(text(abi.ImportModule), text(name), []byte{0}, unsigned(i)))
+	}
+	types = append(types, []byte{0x60, 0, 1, 0x7f})
+	exports = append(exports, append(text(abi.ExportMemory), 2, 0))
+	for i, name := range names {
+		functions = append(functions, unsigned(len(m.imports)))
+		exports = append(exports, slices.Concat(text(name), []byte{0}, unsigned(len(m.imports)+i)))
+		bodies = append(bodies, slices.Concat(unsigned(len(m.exports[name])), m.exports[name]))
+	}
+	data := slices.Concat([]byte{0, 0x41}, signed(DataAt), []byte{0x0b}, unsigned(len(m.data)), m.data)
+	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"), section(1, types), section(2, imports),
+		section(3, functions), section(5, [][]byte{{0, 2}}), section(7, exports), section(10, bodies),
+		section(11, [][]byte{data}))
+}
+
+func section(id byte, items [][]byte) []byte {
+	body := slices.Concat(unsigned(len(items)), slices.Concat(items...))
+	return slices.Concat([]byte{id}, unsigned(len(body)), body)
+}
+
+func text(s string) []byte { return append(unsigned(len(s)), s...) }
+
+func vector1(types []abi.Type) []byte {
+	b := unsigned(len(types))
+	for _, t := range types {
+		b = append(b, byte(t))
+	}
+	return b
+}
+
+// unsigned gives a number in LEB128.
+func unsigned(n int) (b []byte) {
+	for ; n >= 0x80; n >>= 7 {
+		b = append(b, byte(n)|0x80)
+	}
+	return append(b, byte(n))
+}
+
+// signed gives a number in signed LEB128.
+func signed(v int64) (b []byte) {
+	for v < -64 || v > 63 {
+		b = append(b, byte(v)|0x80)
+		v >>= 7
+	}
+	return append(b, byte(v)&0x7f)
+}

@@ -1,0 +1,103 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+)
+
+// newReal gives a running host with the machine's clock and data on disk.
+func newReal(t *testing.T, register func(*host.Host)) *host.Host {
+	t.Helper()
+	h, err := host.Open(t.Context(), host.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if register != nil {
+		register(h)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// until waits until something holds for a run.
+func until(t *testing.T, h *host.Host, id string, holds func(host.Run) bool) host.Run {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	changed, stop := h.Watch(id)
+	defer stop()
+	for {
+		r, err := h.Get(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if holds(r) {
+			return r
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.Fatalf("run %s is %s", id, r.Status)
+		}
+	}
+}
+
+// TestS01_RealSleep is step a, a sleep of a second, step b, with the machine's clock.
+func TestS01_RealSleep(t *testing.T) {
+	var effects atomic.Int64
+	h := newReal(t, func(h *host.Host) {
+		host.HandleStep(h, "effect", func(_ context.Context, name string) (string, error) {
+			effects.Add(1)
+			return name, nil
+		})
+	})
+	if _, err := h.Upload(ctx, "real", hosttest.Build(t, "testdata/real"), host.AllowStep("effect")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := h.Start(ctx, "real", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asleep := until(t, h, r.ID, func(r host.Run) bool { return r.Status == host.Sleeping })
+	if s := h.Stats(); s.Instances != 0 || effects.Load() != 1 {
+		t.Fatalf("while it sleeps: %+v, %d effects", s, effects.Load())
+	}
+	ended := until(t, h, r.ID, func(r host.Run) bool { return r.Status.Terminal() })
+	if v, err := host.Result[string](ctx, h, r.ID); err != nil || v != "ab" || effects.Load() != 2 {
+		t.Fatalf("%q %v, %d effects", v, err, effects.Load())
+	}
+	if ended.Ended.Before(asleep.Wake) || asleep.Wake.Sub(r.Created) < time.Second {
+		t.Fatalf("created %v, wake %v, ended %v", r.Created, asleep.Wake, ended.Ended)
+	}
+	var got []string
+	for e, err := range h.Journal(ctx, r.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Name == "b" && e.UnixMs < asleep.Wake.UnixMilli() {
+			t.Fatalf("b was called at %d, the deadline is %v", e.UnixMs, asleep.Wake)
+		}
+		got = append(got, fmt.Sprint(e.Kind, " ", e.Name))
+	}
+	if order := fmt.Sprint(got); order != "[started real activated  step a step_result  sleep pause timer  step b "+
+		"step_result  completed ]" {
+		t.Fatal(order)
+	}
+}
