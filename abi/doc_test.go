@@ -354,9 +354,11 @@ func TestOptionsAreDocumented(t *testing.T) {
 		}
 	}
 	step := "{"
+	var stepSb357 strings.Builder
 	for i, row := range sets[0].rows {
-		step += strings.Repeat(",", min(i, 1)) + `"` + strings.Trim(row[0], "`") + `":` + strings.Trim(row[1], "`")
+		stepSb357.WriteString(strings.Repeat(",", min(i, 1)) + `"` + strings.Trim(row[0], "`") + `":` + strings.Trim(row[1], "`"))
 	}
+	step += stepSb357.String()
 	if step += "}"; step != string(defaultStep.JSON()) || !strings.Contains(doc.text, step) {
 		t.Errorf("the documented defaults of a step are\n%s, they are\n%s", step, defaultStep.JSON())
 	}

@@ -1,5 +1,7 @@
 package abi
 
+import "strings"
+
 // Type is the type of a Wasm value that crosses the boundary: only the two integer types do.
 type Type byte
 
@@ -48,16 +50,16 @@ func typeBytes(types []Type) []byte {
 
 // String shows a signature in the text format's way: "(i32 i32) -> i64".
 func (s Signature) String() string {
-	text := "("
-	for i, t := range s.Params {
-		if i > 0 {
-			text += " "
+	words := func(types []Type) string {
+		var list []string
+		for _, t := range types {
+			list = append(list, t.String())
 		}
-		text += t.String()
+		return strings.Join(list, " ")
 	}
-	text += ")"
-	for _, t := range s.Results {
-		text += " -> " + t.String()
+	text := "(" + words(s.Params) + ")"
+	if len(s.Results) > 0 {
+		text += " -> " + words(s.Results)
 	}
 	return text
 }

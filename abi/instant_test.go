@@ -11,8 +11,7 @@ import (
 )
 
 func codeOf(err error) Code {
-	var refused *Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused.Code
 	}
 	return OK

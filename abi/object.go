@@ -115,8 +115,7 @@ func decodeDuration(value []byte, toMs *int64, low, high int64) error {
 		return err
 	}
 	ms, err := ParseDuration(text)
-	var refused *Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*Error](err); ok {
 		return errors.New("is an " + refused.Message)
 	}
 	if ms < low || ms > high {

@@ -189,8 +189,7 @@ func (o *ChildOptions) setAttribute(name string, value []byte) error {
 
 // refusal makes an *Error part of a sentence about the field in which it was found.
 func refusal(err error) error {
-	var refused *Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*Error](err); ok {
 		return errors.New("is refused: " + refused.Message)
 	}
 	return err

@@ -67,7 +67,7 @@ func taken(t *testing.T, h *hosttest.Host, run string) (most uint64) {
 }
 
 // workflows is how many random workflows run: a few here, 500 by make determinism.
-func workflows(t *testing.T) int {
+func workflows() int {
 	if n, err := strconv.Atoi(os.Getenv("WFHOST_RANDOM_WORKFLOWS")); err == nil {
 		return n
 	}
@@ -83,7 +83,7 @@ func workflows(t *testing.T) int {
 func TestRandomWorkflows(t *testing.T) {
 	wasm := hosttest.Build(t, "testdata/random")
 	m := &memories{hashes: map[point][32]byte{}}
-	n := workflows(t)
+	n := workflows()
 	for seed := range uint64(n) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
@@ -177,7 +177,7 @@ func TestTenThousandSleepers(t *testing.T) {
 func napper() []byte {
 	section := func(id byte, body ...byte) []byte { return append([]byte{id, byte(len(body))}, body...) }
 	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
-	join := func(parts ...[]byte) []byte { return slices.Concat(parts...) }
+	join := slices.Concat[[]byte]
 	var day []byte
 	for v := int64(86_400_000); ; v >>= 7 { // signed LEB128
 		if v < 64 {

@@ -66,19 +66,16 @@ func translate(err error) error {
 	if err == nil {
 		return nil
 	}
-	var reject *inspect.RejectError
-	if errors.As(err, &reject) {
+	if _, ok := errors.AsType[*inspect.RejectError](err); ok {
 		return &joined{err, ErrRejected}
 	}
-	var a *abi.Error
-	if errors.As(err, &a) {
+	if a, ok := errors.AsType[*abi.Error](err); ok {
 		if a.Code == abi.TooLarge || a.Code == abi.Limit {
 			return &joined{err, ErrLimit}
 		}
 		return &joined{err, ErrInvalid}
 	}
-	var used *sched.InUseError
-	if errors.As(err, &used) {
+	if _, ok := errors.AsType[*sched.InUseError](err); ok {
 		return &joined{err, ErrConflict}
 	}
 	for _, pair := range []struct{ inner, outer error }{

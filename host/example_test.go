@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -79,8 +80,8 @@ func ExampleRetryAfter() {
 	var h *host.Host // from Open
 	host.HandleStep(h, "charge", func(_ context.Context, order string) (string, error) {
 		if order == "" {
-			return "", host.Fatal(fmt.Errorf("no order"))
+			return "", host.Fatal(errors.New("no order"))
 		}
-		return "", host.RetryAfter(fmt.Errorf("busy"), time.Minute)
+		return "", host.RetryAfter(errors.New("busy"), time.Minute)
 	})
 }

@@ -179,7 +179,7 @@ type Query struct {
 func (h *Host) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 	statuses := q.Statuses
 	if q.Status != 0 {
-		statuses = append(statuses[:len(statuses):len(statuses)], q.Status)
+		statuses = append(slices.Clip(statuses), q.Status)
 	}
 	return func(yield func(Run, error) bool) {
 		sq := store.Query{Workflow: q.Workflow, Statuses: statuses, After: q.After, Limit: q.Limit}
@@ -307,8 +307,7 @@ func (h *Host) Wake(ctx context.Context, id, name string) (int, error) {
 // records: nil, or an error that names the entry and both sides. Nothing is changed.
 func (h *Host) Replay(ctx context.Context, id string) error {
 	err := h.sched.Replay(ctx, key(id))
-	var m *replay.Mismatch
-	if errors.As(err, &m) {
+	if _, ok := errors.AsType[*replay.Mismatch](err); ok {
 		return &joined{err, ErrMismatch}
 	}
 	return translate(err)

@@ -1,5 +1,7 @@
 package store
 
+import "strings"
+
 // AppendModuleInfo encodes what is known of a module.
 func AppendModuleInfo(dst []byte, x *ModuleInfo) []byte {
 	e, from := newRecord(dst)
@@ -73,11 +75,10 @@ func DecodeVersion(b []byte) (x Version, err error) {
 }
 
 func joinList(list []string) string {
-	text := ""
-	for _, item := range list {
-		text += item + "\x00"
+	if len(list) == 0 {
+		return ""
 	}
-	return text
+	return strings.Join(list, "\x00") + "\x00"
 }
 
 func splitList(b []byte) (list []string) {

@@ -21,7 +21,7 @@ func bytesOrNil(t *rapid.T, label string) []byte {
 
 func drawEntry(t *rapid.T) Entry {
 	kinds := make([]Kind, 0, len(kindNames))
-	for k := KindInvalid; k < 127; k++ {
+	for k := range Kind(127) {
 		if k.Known() {
 			kinds = append(kinds, k)
 		}

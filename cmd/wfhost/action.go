@@ -57,20 +57,20 @@ func act(g *globals, id, action string, q url.Values) error {
 }
 
 type cancelCmd struct {
-	Run_ string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
+	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
 }
 
-func (c *cancelCmd) Run(g *globals) error { return act(g, c.Run_, "cancel", nil) }
+func (c *cancelCmd) Run(g *globals) error { return act(g, c.RunID, "cancel", nil) }
 
 type terminateCmd struct {
-	Run_ string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
+	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
 }
 
-func (c *terminateCmd) Run(g *globals) error { return act(g, c.Run_, "terminate", nil) }
+func (c *terminateCmd) Run(g *globals) error { return act(g, c.RunID, "terminate", nil) }
 
 type wakeCmd struct {
-	Run_ string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
-	Name string `arg:"" optional:"" help:"Only the sleep of this name."`
+	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
+	Name  string `arg:"" optional:"" help:"Only the sleep of this name."`
 }
 
 func (c *wakeCmd) Run(g *globals) error {
@@ -78,5 +78,5 @@ func (c *wakeCmd) Run(g *globals) error {
 	if c.Name != "" {
 		q.Set("name", c.Name)
 	}
-	return act(g, c.Run_, "wake", q)
+	return act(g, c.RunID, "wake", q)
 }

@@ -14,9 +14,9 @@ type completionCmd struct {
 func commands() []string {
 	var names []string
 	t := reflect.TypeFor[cli]()
-	for i := range t.NumField() {
-		if _, ok := t.Field(i).Tag.Lookup("cmd"); ok {
-			names = append(names, strings.ToLower(t.Field(i).Name))
+	for field := range t.Fields() {
+		if _, ok := field.Tag.Lookup("cmd"); ok {
+			names = append(names, strings.ToLower(field.Name))
 		}
 	}
 	return names

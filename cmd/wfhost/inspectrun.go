@@ -40,19 +40,19 @@ func (c *runsCmd) Run(g *globals) error {
 }
 
 type showCmd struct {
-	Run_ string `arg:"" name:"run" help:"Id of the run."`
+	RunID string `arg:"" name:"run" help:"Id of the run."`
 }
 
 func (c *showCmd) Run(g *globals) error {
 	var r host.Run
-	if _, _, err := g.call(http.MethodGet, runPath(c.Run_, ""), nil, nil, &r); err != nil {
+	if _, _, err := g.call(http.MethodGet, runPath(c.RunID, ""), nil, nil, &r); err != nil {
 		return err
 	}
 	return g.showRun(r)
 }
 
 type journalCmd struct {
-	Run_   string `arg:"" name:"run" help:"Id of the run."`
+	RunID  string `arg:"" name:"run" help:"Id of the run."`
 	Follow bool   `short:"f" help:"Go on until the run ends."`
 }
 
@@ -64,7 +64,7 @@ func (c *journalCmd) Run(g *globals) error {
 			q.Set("wait", "30s")
 		}
 		var entries []server.Entry
-		if _, _, err := g.call(http.MethodGet, runPath(c.Run_, "/journal"), q, nil, &entries); err != nil {
+		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, "/journal"), q, nil, &entries); err != nil {
 			return err
 		}
 		ended := len(entries) == 0
@@ -79,7 +79,7 @@ func (c *journalCmd) Run(g *globals) error {
 		}
 		if c.Follow {
 			var r host.Run
-			if _, _, err := g.call(http.MethodGet, runPath(c.Run_, ""), nil, nil, &r); err != nil {
+			if _, _, err := g.call(http.MethodGet, runPath(c.RunID, ""), nil, nil, &r); err != nil {
 				return err
 			}
 			ended = (r.Status.Terminal() || r.Status == host.Stuck) && from >= r.Entries
@@ -95,20 +95,20 @@ func (c *journalCmd) Run(g *globals) error {
 }
 
 type resultCmd struct {
-	Run_ string `arg:"" name:"run" help:"Id of the run."`
-	Wait bool   `help:"Wait until the run has ended."`
+	RunID string `arg:"" name:"run" help:"Id of the run."`
+	Wait  bool   `help:"Wait until the run has ended."`
 }
 
 func (c *resultCmd) Run(g *globals) error {
 	if c.Wait {
-		return waitResult(g, c.Run_)
+		return waitResult(g, c.RunID)
 	}
-	status, b, err := g.call(http.MethodGet, runPath(c.Run_, "/result"), nil, nil, nil)
+	status, b, err := g.call(http.MethodGet, runPath(c.RunID, "/result"), nil, nil, nil)
 	if err != nil {
 		return err
 	}
 	if status == http.StatusAccepted {
-		return fmt.Errorf("run %s has not ended; wait for it with --wait", c.Run_)
+		return fmt.Errorf("run %s has not ended; wait for it with --wait", c.RunID)
 	}
 	return printResult(g.io.out, b)
 }
@@ -126,7 +126,7 @@ func waitResult(g *globals, id string) error {
 }
 
 type logsCmd struct {
-	Run_ string `arg:"" name:"run" help:"Id of the run."`
+	RunID string `arg:"" name:"run" help:"Id of the run."`
 }
 
 func (c *logsCmd) Run(g *globals) error {
@@ -134,7 +134,7 @@ func (c *logsCmd) Run(g *globals) error {
 	for from := uint64(0); ; {
 		var lines []server.Log
 		q := url.Values{"from": {strconv.FormatUint(from, 10)}}
-		if _, _, err := g.call(http.MethodGet, runPath(c.Run_, "/logs"), q, nil, &lines); err != nil {
+		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, "/logs"), q, nil, &lines); err != nil {
 			return err
 		}
 		if len(lines) == 0 {

@@ -225,7 +225,7 @@ func story(e host.Entry) string {
 	case store.KindStep:
 		return fmt.Sprintf("%s  step      %s by %s", at, name, printable(e.Target))
 	case store.KindClock:
-		return fmt.Sprintf("%s  woke      from time.Sleep or a timer", at)
+		return at + "  woke      from time.Sleep or a timer"
 	}
 	return printable(fmt.Sprintf("%s  %-8s  %s", at, verbs[e.Kind], details(server.EntryOf(e))))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
@@ -106,7 +107,7 @@ func (c *workflowCmd) Run(g *globals) error {
 	rows := make([][]string, len(versions))
 	for i, v := range versions {
 		rows[i] = []string{fmt.Sprintf("%s@%d", v.Workflow, v.Number), v.Digest[:12], instant(v.Created),
-			fmt.Sprint(v.Live), fmt.Sprint(v.Steps)}
+			strconv.Itoa(v.Live), fmt.Sprint(v.Steps)}
 	}
 	return g.table("workflow\tmodule\tcreated\tlive runs\tmay call", rows)
 }

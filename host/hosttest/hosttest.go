@@ -229,7 +229,7 @@ func compile(t testing.TB, dir string, flags ...string) []byte {
 		t.Fatal(err)
 	}
 	v, _ := builds.LoadOrStore(abs+"\x00"+filepath.Join(flags...), &build{})
-	b := v.(*build)
+	b := v.(*build) //nolint:forcetypeassert // it holds nothing else
 	b.once.Do(func() {
 		tmp, err := os.MkdirTemp("", "wfhost-build-")
 		if err != nil {

@@ -136,7 +136,7 @@ func (s *Store) Load(_ context.Context, key store.RunKey, iteration uint32, from
 		var entries []store.Entry
 		if r := s.d.runs[key]; r != nil {
 			entries = r.entries[iteration]
-			entries = entries[:len(entries):len(entries)]
+			entries = slices.Clip(entries)
 		}
 		s.d.mu.Unlock()
 		for i := int(from); i < len(entries); i++ {

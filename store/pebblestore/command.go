@@ -30,7 +30,7 @@ func (s *Store) Submit(_ context.Context, p store.PartitionID, cmd store.Command
 	s.inbox.Lock()
 	defer s.inbox.Unlock()
 	b := s.db.NewIndexedBatch()
-	defer b.Close()
+	defer func() { _ = b.Close() }() // memory only
 	if err := s.addCommand(b, p, cmd); err != nil || b.Empty() {
 		return err
 	}

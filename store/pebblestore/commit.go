@@ -83,7 +83,7 @@ func (p *partition) Commit(_ context.Context, commits []store.RunCommit) error {
 		defer p.s.inbox.Unlock()
 	}
 	b := p.s.db.NewBatch()
-	defer b.Close()
+	defer func() { _ = b.Close() }() // memory only
 	for i := range commits {
 		if err := p.s.add(b, p.id, &commits[i]); err != nil {
 			return err
@@ -129,15 +129,13 @@ func (s *Store) add(b *pebble.Batch, p store.PartitionID, c *store.RunCommit) er
 		return s.delete(b, c.Run, old)
 	}
 	next := stored{state: c.State}
-	if old == nil || old.state.Iteration != c.State.Iteration {
-		if c.Expect != 0 {
-			return fmt.Errorf("run %q: %w: it is new, the commit expects %d", c.Run.ID, store.ErrConflict, c.Expect)
-		}
-	} else if old.state.Length != c.Expect {
+	length := store.Seq(0) // of a new journal
+	if old != nil && old.state.Iteration == c.State.Iteration {
+		length, next.chunk = old.state.Length, old.chunk
+	}
+	if length != c.Expect {
 		return fmt.Errorf("run %q: %w: it has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
-			old.state.Length, c.Expect)
-	} else {
-		next.chunk = old.chunk
+			length, c.Expect)
 	}
 	next.state.Length = c.Expect + store.Seq(len(c.Append))
 	if err := s.appendEntries(b, c, &next); err != nil {

@@ -25,7 +25,7 @@ func (m modules) Put(_ context.Context, wasm []byte, info store.ModuleInfo) (sto
 	}
 	defer end()
 	b := m.s.db.NewBatch()
-	defer b.Close()
+	defer func() { _ = b.Close() }() // memory only
 	_ = b.Set(store.GlobalKey(0, store.TableBlob, d[:]), wasm, nil)
 	_ = b.Set(store.GlobalKey(0, store.TableModule, d[:]), store.AppendModuleInfo(nil, &info), nil)
 	return d, m.s.sync(b)
@@ -76,7 +76,7 @@ func (m modules) AddVersions(ctx context.Context, specs []store.VersionSpec) ([]
 	m.s.versions.Lock()
 	defer m.s.versions.Unlock()
 	b := m.s.db.NewBatch()
-	defer b.Close()
+	defer func() { _ = b.Close() }() // memory only
 	var out []store.Version
 	for _, spec := range specs {
 		latest, err := m.newest(spec.Namespace, spec.Workflow)
@@ -200,7 +200,7 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 		return err
 	}
 	b := m.s.db.NewBatch()
-	defer b.Close()
+	defer func() { _ = b.Close() }() // memory only
 	v.Deleted = true
 	_ = b.Set(store.VersionKey(ns, workflow, number), store.AppendVersion(nil, &v), nil)
 	if !needed {

@@ -217,7 +217,7 @@ func (s *Store) Close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		select {
-		case <-done: // its errors follow from the failure
+		case <-done: //nolint:errcheck // its errors follow from the failure
 		case <-ctx.Done():
 		}
 		return s.failure()
@@ -257,7 +257,7 @@ func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time
 	}
 	epoch++
 	b := s.db.NewBatch()
-	defer b.Close()
+	defer func() { _ = b.Close() }() // memory only
 	if err := b.Set(key, binary.BigEndian.AppendUint64(nil, epoch), nil); err != nil {
 		return nil, err
 	}

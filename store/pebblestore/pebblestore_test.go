@@ -3,8 +3,8 @@ package pebblestore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,7 +91,7 @@ func TestS36_PowerLoss(t *testing.T) {
 // acknowledged is there after a restart.
 func TestFailingDisk(t *testing.T) {
 	for n := range 40 {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			mem := vfs.NewMem()
 			s := open(t, mem)
 			if err := s.Close(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -208,7 +209,7 @@ func (s *Store) merge(q store.Query) (*merge, error) {
 		prefix := store.AppendPrefix(nil, q.Namespace, p, store.TableState)
 		upper := store.PrefixEnd(prefix)
 		if q.After != "" {
-			upper = append(prefix[:len(prefix):len(prefix)], q.After...)
+			upper = append(slices.Clip(prefix), q.After...)
 		}
 		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
 		if err != nil {
@@ -257,10 +258,10 @@ func (p *partition) Due(_ context.Context, after store.WakeKey, until int64, lim
 	prefix := store.AppendPrefix(nil, after.Run.Namespace, p.id, store.TableWake)
 	lower := prefix
 	if after != (store.WakeKey{}) {
-		lower = binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], uint64(after.UnixMs))
+		lower = binary.BigEndian.AppendUint64(slices.Clip(prefix), uint64(after.UnixMs))
 		lower = append(append(lower, after.Run.ID...), 0)
 	}
-	upper := binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], uint64(max(until, 0)+1))
+	upper := binary.BigEndian.AppendUint64(slices.Clip(prefix), uint64(max(until, 0)+1))
 	err = p.s.scan(lower, upper, func(k, v []byte) (bool, error) {
 		if len(wakes) >= limit {
 			return false, nil

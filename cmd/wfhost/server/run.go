@@ -213,8 +213,7 @@ func (s *service) result(ctx context.Context, in *struct {
 		return &resultOutput{http.StatusAccepted, "application/json", b}, err
 	}
 	b, err := s.h.ResultRaw(ctx, in.ID)
-	var re *host.RunError
-	if errors.As(err, &re) {
+	if re, ok := errors.AsType[*host.RunError](err); ok {
 		p := &Problem{Type: "about:blank", Title: "run " + re.Status.String(), Status: http.StatusUnprocessableEntity,
 			Detail: re.Error(), Code: re.Status.String(), Run: r}
 		return nil, p

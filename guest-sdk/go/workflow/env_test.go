@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,7 @@ func ship(ctx context.Context, o order) (string, error) {
 		if err := workflow.Sleep(s, "inner", time.Second); !errors.Is(err, workflow.ErrNotHere) {
 			return "", fmt.Errorf("a sleep in a body: %w", err)
 		}
-		return id + " shipped at attempt " + fmt.Sprint(s.Attempt), nil
+		return id + " shipped at attempt " + strconv.Itoa(s.Attempt), nil
 	})
 }
 

@@ -111,14 +111,12 @@ const maxStackBytes = 32 << 10
 // reportOf gives the report of an error.
 func reportOf(err error) report {
 	r := report{Message: err.Error()}
-	var after retryAfterError
-	if errors.As(err, &after) {
+	if after, ok := errors.AsType[retryAfterError](err); ok {
 		ms := after.after.Milliseconds()
 		r.RetryAfterMs = &ms
 		err = after.error
 	}
-	var fatal fatalError
-	if errors.As(err, &fatal) {
+	if fatal, ok := errors.AsType[fatalError](err); ok {
 		no := false
 		r.Retryable = &no
 		err = fatal.error

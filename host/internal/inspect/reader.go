@@ -44,7 +44,7 @@ func (r *reader) u32(what string) (uint32, error) {
 
 // skipLEB skips a signed number of at most so many bits.
 func (r *reader) skipLEB(what string, bits int) error {
-	for n := 0; n < (bits+6)/7; n++ {
+	for range (bits + 6) / 7 {
 		c, err := r.byte(what)
 		if err != nil || c < 0x80 {
 			return err
@@ -61,8 +61,8 @@ func (r *reader) skip(n int, what string) error {
 	return nil
 }
 
-// count reads how many things follow, each of which has at least min bytes.
-func (r *reader) count(what string, limit, min int) (int, error) {
+// count reads how many things follow, each of which has at least so many bytes.
+func (r *reader) count(what string, limit, least int) (int, error) {
 	n, err := r.u32("the number of " + what)
 	if err != nil {
 		return 0, err
@@ -70,7 +70,7 @@ func (r *reader) count(what string, limit, min int) (int, error) {
 	if int64(n) > int64(limit) {
 		return 0, r.over("too many "+what, int64(limit), int64(n))
 	}
-	if int64(n)*int64(min) > int64(r.left()) {
+	if int64(n)*int64(least) > int64(r.left()) {
 		return 0, r.bad("the module is truncated", "%d %s are declared, %d bytes are left", n, what, r.left())
 	}
 	return int(n), nil

@@ -80,7 +80,7 @@ func (j *Journal) Len() int { return len(j.entries) }
 
 // Entries gives all entries. The slice is valid for ever, since entries are only ever appended; it must not
 // be changed.
-func (j *Journal) Entries() []store.Entry { return j.entries[:len(j.entries):len(j.entries)] }
+func (j *Journal) Entries() []store.Entry { return slices.Clip(j.entries) }
 
 // Bytes gives the approximate size of the journal in bytes: payloads and names plus a fixed part per entry.
 func (j *Journal) Bytes() int64 { return j.bytes }

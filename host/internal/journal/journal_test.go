@@ -31,7 +31,7 @@ func TestStories(t *testing.T) {
 		}
 		var out strings.Builder
 		s := &story{j: &Journal{}}
-		for _, line := range strings.Split(strings.TrimRight(string(b), "\n"), "\n") {
+		for line := range strings.SplitSeq(strings.TrimRight(string(b), "\n"), "\n") {
 			switch {
 			case strings.HasPrefix(line, "# ") || line == "":
 				fmt.Fprintln(&out, line)
@@ -218,7 +218,7 @@ func TestCallRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 45_000 {
-		if _, err := j.Append(store.Entry{Kind: store.KindEmit, Name: fmt.Sprint(i)}, 2000); err != nil {
+		if _, err := j.Append(store.Entry{Kind: store.KindEmit, Name: strconv.Itoa(i)}, 2000); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"slices"
+
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -76,12 +78,7 @@ func (j *Journal) takes(e *store.Entry) bool {
 	case len(j.wait.Awaited) == 0:
 		return true
 	}
-	for _, h := range j.wait.Awaited {
-		if h == e.Handle {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(j.wait.Awaited, e.Handle)
 }
 
 // Wake gives the earliest instant at which something of this run comes due by itself: a timer, the delay of

@@ -18,34 +18,49 @@ func (m *Machine) call(e store.Entry, check func(*store.Entry) error) (int64, er
 	}
 	e.Name, e.Target = clean(e.Name), clean(e.Target)
 	e.Consumed = m.consumed
-	if want := m.nextCall(); want != nil {
-		if err := m.compare(want, &e); err != nil {
-			return 0, err
+	done, err := m.record(&e, func() {
+		if err := m.admit(&e, check); err != nil {
+			refusal := asError(err)
+			e = store.Entry{Kind: e.Kind, Name: e.Name, Target: e.Target, Consumed: e.Consumed,
+				Refused: int32(refusal.Code)}
+			e.Data, _ = json.Marshal(refusal) // strings and numbers always encode
+		} else if opens(e.Kind) {
+			e.Handle = int64(len(m.handles)) + 1
 		}
-		m.callPos++
-		return m.made(want)
-	}
-	if m.cfg.Mode == Check {
-		return 0, ErrSuspend
-	}
-	if m.cfg.Mode == Body {
-		return 0, &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a suspension", Got: describe(&e)}
-	}
-	if err := m.admit(&e, check); err != nil {
-		refusal := asError(err)
-		e = store.Entry{Kind: e.Kind, Name: e.Name, Target: e.Target, Consumed: e.Consumed,
-			Refused: int32(refusal.Code)}
-		e.Data, _ = json.Marshal(refusal) // strings and numbers always encode
-	} else if opens(e.Kind) {
-		e.Handle = int64(len(m.handles)) + 1
-	}
-	done, err := m.cfg.Tail.Append(e)
+	})
 	if err != nil {
 		return 0, err
 	}
+	return m.made(done)
+}
+
+// record gives the entry of a call: the one that the journal holds, after comparing it with the call; at the end of
+// the journal the call is completed by live, which is called then only, and appended.
+func (m *Machine) record(e *store.Entry, live func()) (*store.Entry, error) {
+	if want := m.nextCall(); want != nil {
+		if err := m.compare(want, e); err != nil {
+			return nil, err
+		}
+		m.callPos++
+		m.position = max(m.position, want.Seq)
+		return want, nil
+	}
+	switch m.cfg.Mode {
+	case Check:
+		return nil, ErrSuspend
+	case Body:
+		return nil, &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a suspension", Got: describe(e)}
+	case Live, StepFn:
+	}
+	live()
+	done, err := m.cfg.Tail.Append(*e)
+	if err != nil {
+		return nil, err
+	}
 	m.refresh()
 	m.callPos = int(done.Seq) + 1
-	return m.made(&done)
+	m.position = max(m.position, done.Seq)
+	return &done, nil
 }
 
 var notHere = abi.Errorf(abi.NotHere, "this call belongs to the workflow, a step's body cannot make it")
@@ -85,7 +100,6 @@ func (m *Machine) unresolved() int {
 
 // made takes a call that stands in the journal into the guest's state and gives its answer.
 func (m *Machine) made(e *store.Entry) (int64, error) {
-	m.position = max(m.position, e.Seq)
 	if e.Refused != 0 {
 		m.last = e.Data
 		return abi.Code(e.Refused).Neg(), nil
@@ -239,28 +253,14 @@ func (m *Machine) Cancel(id int64) (int64, error) {
 		return m.refuse(m.unknownHandle(id)), nil
 	}
 	e := store.Entry{Kind: store.KindWithdraw, Handle: id, Consumed: m.consumed}
-	var done store.Entry
-	if want := m.nextCall(); want != nil {
-		if err := m.compare(want, &e); err != nil {
-			return 0, err
-		}
-		m.callPos++
-		done = *want
-	} else {
-		if m.cfg.Mode == Check {
-			return 0, ErrSuspend
-		}
+	done, err := m.record(&e, func() {
 		if h.seen || h.withdrawn {
 			e.Code = journal.WithdrawTold
 		}
-		var err error
-		if done, err = m.cfg.Tail.Append(e); err != nil {
-			return 0, err
-		}
-		m.refresh()
-		m.callPos = int(done.Seq) + 1
+	})
+	if err != nil {
+		return 0, err
 	}
-	m.position = max(m.position, done.Seq)
 	if done.Code == journal.WithdrawDone {
 		h.withdrawn = true
 	}

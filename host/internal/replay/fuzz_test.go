@@ -114,8 +114,7 @@ func FuzzCalls(f *testing.F) {
 				}
 			}
 			live = again
-			var mm *Mismatch
-			if errors.As(err, &mm) {
+			if _, ok := errors.AsType[*Mismatch](err); ok {
 				t.Fatal(err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -154,7 +155,7 @@ func New(cfg Config) *Machine {
 // seeded gives the run's random source: ChaCha8 (math/rand/v2, the generator of https://c2sp.org/chacha8rand)
 // keyed by SHA-256 of the run's seed and the iteration (4 bytes, little endian).
 func seeded(seed []byte, iteration uint32) *rand.ChaCha8 {
-	return rand.NewChaCha8(sha256.Sum256(binary.LittleEndian.AppendUint32(seed[:len(seed):len(seed)], iteration)))
+	return rand.NewChaCha8(sha256.Sum256(binary.LittleEndian.AppendUint32(slices.Clip(seed), iteration)))
 }
 
 // refresh takes what the journal has gained since.
@@ -273,8 +274,7 @@ func (m *Machine) refuse(err error) int64 {
 }
 
 func asError(err error) *abi.Error {
-	var e *abi.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*abi.Error](err); ok {
 		return e
 	}
 	return abi.Errorf(abi.InvalidArgument, "%v", err)

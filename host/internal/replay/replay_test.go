@@ -393,7 +393,7 @@ func TestReplayIsLive(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		x := newTail(t)
 		plan := rapid.SliceOfN(rapid.IntRange(0, 5), 1, 40).Draw(rt, "plan")
-		deliver := func(m *Machine) {
+		deliver := func() {
 			x.now += rapid.Int64Range(0, 50).Draw(rt, "dt")
 			var open []int64
 			for h := range x.j.Handles {
@@ -429,7 +429,7 @@ func TestReplayIsLive(t *testing.T) {
 					for {
 						h, err := m.Await(nil)
 						if errors.Is(err, ErrSuspend) && live {
-							deliver(m)
+							deliver()
 							continue
 						}
 						b, n := m.Result(h)
@@ -438,7 +438,7 @@ func TestReplayIsLive(t *testing.T) {
 					}
 				}
 				if live && rapid.IntRange(0, 3).Draw(rt, "more") == 0 {
-					deliver(m)
+					deliver()
 				}
 			}
 			say(m.LeftOver())

@@ -145,14 +145,12 @@ func (o *owner) prepare(h *journal.Handle) (*attempt, error) {
 func (o *owner) launch(starts []*attempt) {
 	for _, a := range starts {
 		o.s.begin()
-		o.s.wg.Add(1)
-		go func() {
-			defer o.s.wg.Done()
+		o.s.wg.Go(func() {
 			defer o.s.done()
 			held := o.s.acquire(o.key)
 			defer o.s.release(held)
 			a.end(a.perform())
-		}()
+		})
 	}
 }
 

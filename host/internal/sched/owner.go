@@ -301,7 +301,8 @@ func (o *owner) commit(ctx context.Context) error {
 func (o *owner) same(st *store.RunState) bool {
 	a, b := *st, o.state
 	a.UpdatedUnixMs = b.UpdatedUnixMs
-	if a.Status == store.Running || a.Status == store.Queued && o.retryMs == 0 || o.waiting != "" { // due already, whatever the instant
+	// Due already, whatever the instant.
+	if a.Status == store.Running || a.Status == store.Queued && o.retryMs == 0 || o.waiting != "" {
 		a.WakeUnixMs = b.WakeUnixMs
 	}
 	return string(store.AppendState(nil, &a)) == string(store.AppendState(nil, &b))

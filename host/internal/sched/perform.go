@@ -141,13 +141,11 @@ func callHandler(ctx context.Context, h Handler, info Attempt, input []byte) (ou
 		return outcome{ok: true, data: data}
 	}
 	out = failure(abi.KindError, err.Error(), true)
-	var fatal *FatalError
-	var after *RetryAfterError
-	if errors.As(err, &fatal) {
+	if fatal, ok := errors.AsType[*FatalError](err); ok {
 		out.err.Retryable = false
 		err = fatal.Err
 	}
-	if errors.As(err, &after) {
+	if after, ok := errors.AsType[*RetryAfterError](err); ok {
 		out.retryAfterMs = max(after.After.Milliseconds(), 0)
 		err = after.Err
 	}
@@ -218,7 +216,7 @@ func (a *attempt) performGuest() outcome {
 	g.log = a.logLine
 	code, err := g.call(ctx, export)
 	g.flushOutput()
-	return a.guestOutcome(g, ctx, code, err)
+	return a.guestOutcome(ctx, g, code, err)
 }
 
 // asBody makes the guest a copy of the workflow as of its latest suspension.
@@ -247,7 +245,7 @@ func (a *attempt) asBody(g *guest, mod *loadedModule, info *replay.StepInfo) {
 }
 
 // guestOutcome says how a body or step function ended.
-func (a *attempt) guestOutcome(g *guest, ctx context.Context, code int32, err error) outcome {
+func (a *attempt) guestOutcome(ctx context.Context, g *guest, code int32, err error) outcome {
 	out := g.machine.Outcome()
 	var trap *engine.Trap
 	switch {

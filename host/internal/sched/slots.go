@@ -56,7 +56,7 @@ func (s *slots) release() {
 
 func (s *slots) releaseLocked() {
 	if w := s.waiters.Front(); w != nil {
-		close(s.waiters.Remove(w).(chan struct{}))
+		close(s.waiters.Remove(w).(chan struct{})) //nolint:forcetypeassert // it holds nothing else
 		return
 	}
 	s.free++
@@ -85,7 +85,7 @@ func (s *slots) park() (evict <-chan struct{}, unpark func()) {
 
 func (s *slots) evictLocked() {
 	if e := s.linger.Front(); e != nil {
-		close(s.linger.Remove(e).(*lingering).evict)
+		close(s.linger.Remove(e).(*lingering).evict) //nolint:forcetypeassert // it holds nothing else
 	}
 }
 

@@ -157,7 +157,8 @@ func (in *instance) Call(ctx context.Context, export string, h engine.Host) (int
 	err := fn.CallWithStack(a, stack)
 	runtime.KeepAlive(stack)
 	if err != nil {
-		if exit, ok := a.stop.(*engine.Exit); ok {
+		exit := &engine.Exit{}
+		if errors.As(a.stop, &exit) {
 			return int32(exit.Code), nil
 		}
 		return 0, a.explain(ctx, err, engine.TrapGuest)
@@ -205,7 +206,8 @@ func (a *activation) halt(reason error) {
 
 // explain turns wazero's error into the reason.
 func (a *activation) explain(ctx context.Context, err error, kind string) error {
-	if exit, ok := a.stop.(*engine.Exit); ok { // within the start-up
+	exit := &engine.Exit{}
+	if errors.As(a.stop, &exit) { // within the start-up
 		return &engine.Trap{Message: exit.Error(), Kind: engine.TrapExit}
 	}
 	if a.stop != nil {

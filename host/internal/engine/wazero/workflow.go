@@ -132,20 +132,18 @@ func (f *frame) block(handle int64, err error, out int) uint64 {
 	if err != nil || handle < 0 {
 		return f.done(handle, err)
 	}
-	for {
-		got, err := f.h.Await([]int64{handle})
-		if err != nil || got < 0 {
-			return f.done(got, err)
-		}
-		b, n := f.h.Result(handle)
-		if n < 0 {
-			return uint64(n)
-		}
-		if out < 0 {
-			return 0
-		}
-		return f.out(out, b)
+	got, err := f.h.Await([]int64{handle})
+	if err != nil || got < 0 {
+		return f.done(got, err)
 	}
+	b, n := f.h.Result(handle)
+	switch {
+	case n < 0:
+		return uint64(n)
+	case out < 0:
+		return 0
+	}
+	return f.out(out, b)
 }
 
 func (f *frame) await() uint64 {
