@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store/memstore"
 )
 
 // A program with workflows inside.
@@ -38,42 +39,176 @@ func Example() {
 	fmt.Println(mails, err)
 }
 
-func ExampleHost_Runs() {
-	var h *host.Host // from Open
-	for r, err := range h.Runs(context.Background(), host.Query{Status: host.Sleeping}) {
-		fmt.Println(r.ID, r.Wake, err)
+// openNap opens a host in memory and runs it. Its workflow "nap" sleeps for as long as its input says, as duration
+// text.
+func openNap() *host.Host {
+	h, err := host.Open(context.Background(), host.Config{Store: memstore.New().Open()})
+	if err != nil {
+		log.Fatal(err)
 	}
+	go func() { _ = h.Run(context.Background()) }()
+	if _, err := h.Upload(context.Background(), "nap", napModule()); err != nil {
+		log.Fatal(err)
+	}
+	return h
 }
 
-func ExampleHost_Journal() {
-	var h *host.Host // from Open
-	for e, err := range h.Journal(context.Background(), "order-42", 0) {
-		fmt.Println(e.Seq, e.Kind, e.Name, err)
+func ExampleOpen() {
+	h, err := host.Open(context.Background(), host.Config{Dir: os.TempDir() + "/wfhost-example"})
+	if err != nil {
+		log.Fatal(err)
 	}
+	// Register handlers here, then: go h.Run(ctx)
+	fmt.Println(h.Stats().Instances, h.Close())
+	// Output: 0 <nil>
+}
+
+func ExampleHost_Run() {
+	h := openNap() // whose Run was started already: a host runs once
+	defer func() { _ = h.Close() }()
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	fmt.Println(h.Run(ctx))
+	// Output: host is running already
+}
+
+func ExampleHost_Upload() {
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	v, err := h.Upload(context.Background(), "nap", napModule())
+	fmt.Println(v.Workflow, v.Number, v.New, err) // the same bytes are the same version
+	_, err = h.Upload(context.Background(), "text", []byte("not Wasm"))
+	fmt.Println(errors.Is(err, host.ErrRejected))
+	// Output:
+	// nap 1 false <nil>
+	// true
+}
+
+func ExampleHost_Start() {
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	ctx := context.Background()
+	r, err := h.StartRaw(ctx, "nap", []byte("1d"), host.WithRunID("ada"))
+	fmt.Println(r.ID, r.Existed, err)
+	r, err = h.StartRaw(ctx, "nap", []byte("1d"), host.WithRunID("ada"))
+	fmt.Println(r.ID, r.Existed, err)
+	_, err = h.StartRaw(ctx, "nap", []byte("2d"), host.WithRunID("ada"))
+	fmt.Println(errors.Is(err, host.ErrConflict))
+	// Output:
+	// ada false <nil>
+	// ada true <nil>
+	// true
+}
+
+func ExampleResult() {
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	r, err := h.StartRaw(context.Background(), "nap", []byte("1ms"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := host.Result[string](context.Background(), h, r.ID)
+	fmt.Printf("%q %v\n", text, err)
+	// Output: "" <nil>
 }
 
 func ExampleHost_Get() {
-	var h *host.Host // from Open
-	r, err := h.Get(context.Background(), "order-42")
-	fmt.Println(r.Status, r.Reason, err)
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	r, _ := h.StartRaw(context.Background(), "nap", []byte("1d"))
+	_, _, _ = h.WaitIdle(context.Background())
+	r, err := h.Get(context.Background(), r.ID)
+	fmt.Println(r.Status, r.Wake.Sub(r.Started), err)
+	_, err = h.Get(context.Background(), "nobody")
+	fmt.Println(errors.Is(err, host.ErrNotFound))
+	// Output:
+	// sleeping 24h0m0s <nil>
+	// true
+}
+
+func ExampleHost_Runs() {
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	for _, id := range []string{"a", "b", "c"} {
+		_, _ = h.StartRaw(context.Background(), "nap", []byte("1d"), host.WithRunID(id))
+	}
+	_, _, _ = h.WaitIdle(context.Background())
+	for r, err := range h.Runs(context.Background(), host.Query{Status: host.Sleeping, Limit: 2}) {
+		fmt.Println(r.ID, r.Status, err)
+	}
+	// Output:
+	// c sleeping <nil>
+	// b sleeping <nil>
+}
+
+func ExampleHost_Journal() {
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	r, _ := h.StartRaw(context.Background(), "nap", []byte("1ms"))
+	_, _ = h.Wait(context.Background(), r.ID)
+	for e, err := range h.Journal(context.Background(), r.ID, 0) {
+		fmt.Println(e.Seq, e.Kind, e.Name, err)
+	}
+	// Output:
+	// 0 started nap <nil>
+	// 1 activated  <nil>
+	// 2 sleep nap <nil>
+	// 3 timer  <nil>
+	// 4 completed  <nil>
 }
 
 func ExampleHost_Cancel() {
-	var h *host.Host // from Open
-	if err := h.Cancel(context.Background(), "order-42"); err != nil {
-		fmt.Println(err) // host.ErrTerminal if the run has ended
-	}
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	r, _ := h.StartRaw(context.Background(), "nap", []byte("1d"))
+	fmt.Println(h.Cancel(context.Background(), r.ID))
+	fmt.Println(errors.Is(h.Cancel(context.Background(), r.ID), host.ErrTerminal)) // an end is final
+	// Output:
+	// <nil>
+	// true
 }
 
 func ExampleHost_Terminate() {
-	var h *host.Host // from Open
-	fmt.Println(h.Terminate(context.Background(), "order-42"))
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	r, _ := h.StartRaw(context.Background(), "nap", []byte("1d"))
+	fmt.Println(h.Terminate(context.Background(), r.ID))
+	r, _ = h.Get(context.Background(), r.ID)
+	fmt.Println(r.Status)
+	// Output:
+	// <nil>
+	// terminated
 }
 
 func ExampleHost_Wake() {
-	var h *host.Host // from Open
-	n, err := h.Wake(context.Background(), "order-42", "cool down")
-	fmt.Println(n, "sleeps ended", err)
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	r, _ := h.StartRaw(context.Background(), "nap", []byte("1d"))
+	_, _, _ = h.WaitIdle(context.Background())
+	n, err := h.Wake(context.Background(), r.ID, "nap")
+	fmt.Println(n, err)
+	r, _ = h.Wait(context.Background(), r.ID)
+	fmt.Println(r.Status)
+	// Output:
+	// 1 <nil>
+	// completed
+}
+
+func ExampleHost_DeleteVersion() {
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	_, _ = h.StartRaw(context.Background(), "nap", []byte("1d"), host.WithRunID("ada"))
+	fmt.Println(h.DeleteVersion(context.Background(), "nap", 1))
+	// Output: nap@1 is in use by 1 runs, one of which is "ada"; delete them first
+}
+
+func ExampleHandleStep() {
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	host.HandleStep(h, "charge", func(ctx context.Context, cents int) (string, error) {
+		// A payment service that is given the key makes the payment once, however often this is called.
+		return fmt.Sprintf("%d cents as %s", cents, host.StepInfo(ctx).IdempotencyKey), nil
+	})
 }
 
 func ExampleRetryAfter() {

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/internal/wasmtest"
 )
 
 // newReal gives a running host with the machine's clock and data on disk.
@@ -100,4 +102,11 @@ func TestS01_RealSleep(t *testing.T) {
 		"step_result  completed ]" {
 		t.Fatal(order)
 	}
+}
+
+// napModule gives a workflow that sleeps as long as its input says, as duration text.
+func napModule() []byte {
+	m := wasmtest.New(0)
+	m.Text("nap").I32(1024).I32(1024).I32(64).Call(abi.FnInput).Op(0xa7).Call(abi.FnSleepText).Drop()
+	return m.I32(0).Export(abi.ExportRun).Bytes()
 }

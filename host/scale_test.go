@@ -13,18 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
-	"github.com/wfhost/wfhost/host/internal/wasmtest"
 	"github.com/wfhost/wfhost/store"
 )
-
-// sleepText gives a workflow that sleeps as long as its input says, as duration text.
-func sleepText() []byte {
-	m := wasmtest.New(0)
-	m.Text("nap").I32(1024).I32(1024).I32(64).Call(abi.FnInput).Op(0xa7).Call(abi.FnSleepText).Drop()
-	return m.I32(0).Export(abi.ExportRun).Bytes()
-}
 
 // startAll starts n sleepers, 64 at a time.
 func startAll(t *testing.T, h *host.Host, n int, input func(i int) string) {
@@ -56,7 +47,7 @@ func startAll(t *testing.T, h *host.Host, n int, input func(i int) string) {
 func TestS02_TenThousandSleeps(t *testing.T) {
 	const n = 10_000
 	h := newReal(t, nil)
-	if _, err := h.Upload(ctx, "nap", sleepText()); err != nil {
+	if _, err := h.Upload(ctx, "nap", napModule()); err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -94,7 +85,7 @@ func TestS02_TenThousandSleeps(t *testing.T) {
 // TestTenThousandSleepersIdle lets 10,000 runs sleep for a day and looks at what the process uses meanwhile.
 func TestTenThousandSleepersIdle(t *testing.T) {
 	h := newReal(t, nil)
-	if _, err := h.Upload(ctx, "nap", sleepText()); err != nil {
+	if _, err := h.Upload(ctx, "nap", napModule()); err != nil {
 		t.Fatal(err)
 	}
 	before := runtime.NumGoroutine()
