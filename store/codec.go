@@ -143,6 +143,7 @@ func AppendEntry(dst []byte, x *Entry) []byte {
 	e.uint(15, uint64(x.Attempt))
 	e.int(16, x.StartUnixMs)
 	e.bool(17, x.Skipped)
+	e.uint(18, uint64(x.Ref))
 	return e.seal(from)
 }
 
@@ -184,6 +185,8 @@ func DecodeEntry(b []byte) (x Entry, err error) {
 			x.StartUnixMs = f.int()
 		case 17:
 			x.Skipped = f.num != 0
+		case 18:
+			x.Ref = Seq(f.num)
 		default:
 			return false
 		}

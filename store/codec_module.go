@@ -92,6 +92,23 @@ func splitList(b []byte) (list []string) {
 	return list
 }
 
+// joinAttributes joins keys and values by NUL, which neither holds.
+func joinAttributes(list []Attribute) string {
+	var words []string
+	for _, a := range list {
+		words = append(words, a.Key, a.Value)
+	}
+	return joinList(words)
+}
+
+func splitAttributes(b []byte) (list []Attribute) {
+	words := splitList(b)
+	for i := 0; i+1 < len(words); i += 2 {
+		list = append(list, Attribute{words[i], words[i+1]})
+	}
+	return list
+}
+
 // Equal tells whether two grants allow the same.
 func (g Grants) Equal(h Grants) bool {
 	return joinList(g.Steps) == joinList(h.Steps) && joinList(g.HTTPHosts) == joinList(h.HTTPHosts) &&

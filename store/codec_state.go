@@ -34,6 +34,10 @@ func AppendState(dst []byte, x *RunState) []byte {
 	e.bool(24, x.Suspension.PollDue)
 	e.int(25, x.Suspension.PollDueUnixMs)
 	e.uint(26, uint64(x.Faults))
+	e.uint(27, x.Output)
+	e.string(28, joinAttributes(x.Attributes))
+	e.string(29, x.Parent)
+	e.bool(30, x.Deleted)
 	return e.seal(from)
 }
 
@@ -121,108 +125,16 @@ func decodeStateRest(x *RunState, f field) bool {
 		x.Suspension.PollDueUnixMs = f.int()
 	case 26:
 		x.Faults = small(f.num)
+	case 27:
+		x.Output = f.num
+	case 28:
+		x.Attributes = splitAttributes(f.b)
+	case 29:
+		x.Parent = string(f.b)
+	case 30:
+		x.Deleted = f.num != 0
 	default:
 		return false
 	}
 	return true
-}
-
-// AppendLogLine encodes a log line.
-func AppendLogLine(dst []byte, x *LogLine) []byte {
-	e, from := newRecord(dst)
-	e.uint(1, x.Index)
-	e.int(2, x.UnixMs)
-	e.int(3, int64(x.Level))
-	e.string(4, x.Step)
-	e.uint(5, uint64(x.Attempt))
-	e.string(6, x.Text)
-	return e.seal(from)
-}
-
-// DecodeLogLine decodes what AppendLogLine made.
-func DecodeLogLine(b []byte) (x LogLine, err error) {
-	err = decode("log line", b, func(f field) bool {
-		switch f.tag {
-		case 1:
-			x.Index = f.num
-		case 2:
-			x.UnixMs = f.int()
-		case 3:
-			x.Level = int8(f.int())
-		case 4:
-			x.Step = string(f.b)
-		case 5:
-			x.Attempt = small(f.num)
-		case 6:
-			x.Text = string(f.b)
-		default:
-			return false
-		}
-		return true
-	})
-	return x, err
-}
-
-// AppendChunk encodes a piece of a run's output.
-func AppendChunk(dst []byte, x *Chunk) []byte {
-	e, from := newRecord(dst)
-	e.uint(1, x.Index)
-	e.int(2, x.UnixMs)
-	e.string(3, x.Topic)
-	e.bytes(4, x.Data)
-	return e.seal(from)
-}
-
-// AppendCommand encodes a command.
-func AppendCommand(dst []byte, x *Command) []byte {
-	e, from := newRecord(dst)
-	e.uint(1, uint64(x.Seq))
-	e.bytes(2, x.ID.Incarnation[:])
-	e.uint(3, uint64(x.ID.Iteration))
-	e.uint(4, uint64(x.ID.Seq))
-	e.uint(5, uint64(x.Kind))
-	e.uint(6, uint64(x.To.Namespace))
-	e.string(7, x.To.ID)
-	e.bytes(8, x.ToIncarnation[:])
-	e.uint(9, uint64(x.From.Namespace))
-	e.string(10, x.From.ID)
-	e.string(11, x.Name)
-	e.bytes(12, x.Data)
-	return e.seal(from)
-}
-
-// DecodeCommand decodes what AppendCommand made.
-func DecodeCommand(b []byte) (x Command, err error) {
-	err = decode("command", b, func(f field) bool {
-		switch f.tag {
-		case 1:
-			x.Seq = CommandSeq(f.num)
-		case 2:
-			copy(x.ID.Incarnation[:], f.b)
-		case 3:
-			x.ID.Iteration = small(f.num)
-		case 4:
-			x.ID.Seq = Seq(f.num)
-		case 5:
-			x.Kind = CommandKind(min(f.num, math.MaxUint8))
-		case 6:
-			x.To.Namespace = NamespaceID(f.num)
-		case 7:
-			x.To.ID = string(f.b)
-		case 8:
-			copy(x.ToIncarnation[:], f.b)
-		case 9:
-			x.From.Namespace = NamespaceID(f.num)
-		case 10:
-			x.From.ID = string(f.b)
-		case 11:
-			x.Name = string(f.b)
-		case 12:
-			x.Data = clone(f.b)
-		default:
-			return false
-		}
-		return true
-	})
-	return x, err
 }

@@ -60,7 +60,8 @@ func TestOtherRoundTrips(t *testing.T) {
 		n := rapid.Uint32().Draw(t, "n")
 		st := RunState{Run: run, Incarnation: inc, Iteration: n, Workflow: "w", Version: n, Module: d, Status: Waiting,
 			Reason: "r", InputDigest: d, CreatedUnixMs: int64(n), StartedUnixMs: -int64(n), UpdatedUnixMs: 3, EndedUnixMs: 4,
-			WakeUnixMs: NoWake, Length: Seq(n), JournalBytes: 7, LogLines: uint64(n), LogRecords: 8, Faults: n,
+			WakeUnixMs: NoWake, Length: Seq(n), JournalBytes: 7, LogLines: uint64(n), LogRecords: 8, Faults: n, Output: uint64(n),
+			Attributes: []Attribute{{"a", "1"}, {"b", ""}}, Parent: "p", Deleted: n%2 == 1,
 			Suspension: Suspension{Seq: Seq(n), Poll: true, Events: true, Awaited: []int64{1, int64(n)}, PollDue: true, PollDueUnixMs: -5}}
 		if got, err := DecodeState(AppendState(nil, &st)); err != nil || !reflect.DeepEqual(got, st) {
 			t.Fatalf("state %+v %v", got, err)
@@ -203,8 +204,13 @@ func TestNames(t *testing.T) {
 	if !q.Matches(&RunState{Run: RunKey{ID: "a"}, Workflow: "w", Status: Failed}) || q.Matches(&RunState{Run: RunKey{ID: "z"}, Workflow: "w", Status: Failed}) {
 		t.Error("query")
 	}
-	if len(AppendChunk(nil, &Chunk{Topic: "t"})) == 0 {
-		t.Error("chunk")
+	c := Chunk{Index: 3, UnixMs: 4, Topic: "t", Data: []byte("x")}
+	if got, err := DecodeChunk(AppendChunk(nil, &c)); err != nil || !reflect.DeepEqual(got, c) {
+		t.Error("chunk", got, err)
+	}
+	h := HookHolder{Run: RunKey{3, "r"}, Incarnation: Incarnation{1}, Iteration: 2, Handle: 9}
+	if got, err := DecodeHolder(AppendHolder(nil, &h)); err != nil || got != h {
+		t.Error("holder", got, err)
 	}
 }
 

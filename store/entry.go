@@ -16,10 +16,10 @@ const (
 	KindActivated      Kind = 2 // the first activation began: its time is started_at
 	KindAttemptStarted Kind = 3 // Handle, Attempt: recorded before an attempt that must not be forgotten
 	KindAttemptFailed  Kind = 4 // Handle, Attempt, Data error JSON, StartUnixMs, DueUnixMs of the next attempt
-	KindRetried        Kind = 5 // Options {"from": seq}: entries from there to here are void
+	KindRetried        Kind = 5 // Ref: entries from there to here are void
 	KindMigrated       Kind = 6 // Target: the new module's digest
-	KindSignalAccepted Kind = 7 // Name, Data, Options idempotency key: kept until a wait takes it
-	KindCancelAsked    Kind = 8 // a cooperative cancel was accepted
+	KindSignalAccepted Kind = 7 // Name, Data, Target idempotency key: kept until a wait takes it
+	KindCancelAsked    Kind = 8 // reserved
 	KindPaused         Kind = 9
 	KindUnpaused       Kind = 10
 )
@@ -30,11 +30,11 @@ const (
 	KindStep         Kind = 33 // Handle, Name, Target handler, Input, Options
 	KindBody         Kind = 34 // Handle, Name, Options: a step whose body is guest code
 	KindSignalWait   Kind = 35 // Handle, Name, DueUnixMs
-	KindChild        Kind = 36 // Handle, Name, Target workflow, Input, Options
-	KindHook         Kind = 37 // Handle, Name, Target token
-	KindSignalSend   Kind = 38 // Handle, Name, Target run, Input
+	KindChild        Kind = 36 // Handle, Name, Target workflow, Input, Options, Data the child's run id
+	KindHook         Kind = 37 // Handle, Name, Target the chosen token, Options, Data the token
+	KindSignalSend   Kind = 38 // Handle, Name, Target run, Options the signal's name, Input
 	KindWithdraw     Kind = 39 // Handle of what was cancelled, Code what cancel answered
-	KindEmit         Kind = 40 // Name topic, Input
+	KindEmit         Kind = 40 // Name topic, Input, Code index within the run's output
 	KindAttribute    Kind = 41 // Name key, Input value
 	KindCancelPolicy Kind = 42 // Code the policy
 	KindMarker       Kind = 43 // Name, Code the recorded version
@@ -46,12 +46,12 @@ const (
 	KindTimer         Kind = 64 // Handle, DueUnixMs; Skipped if it was resolved before its time
 	KindStepResult    Kind = 65 // Handle, Attempt, Data
 	KindStepFailure   Kind = 66 // Handle, Attempt, Data error JSON
-	KindSignal        Kind = 67 // Handle, Data
+	KindSignal        Kind = 67 // Handle, Ref the accepted signal that it is bound to
 	KindSignalTimeout Kind = 68 // Handle
 	KindChildResult   Kind = 69 // Handle, Data
 	KindChildFailure  Kind = 70 // Handle, Data error JSON
-	KindHookReady     Kind = 71 // Handle, Data
-	KindSignalSent    Kind = 72 // Handle
+	KindHookReady     Kind = 71 // Handle, Data token; or Code CONFLICT, Data error JSON
+	KindSignalSent    Kind = 72 // Handle; or Code CONFLICT, Data error JSON
 	KindClock         Kind = 73 // DueUnixMs: the poll's own clock came due
 	KindCancel        Kind = 74 // a cooperative cancel reaches the guest
 )
@@ -123,4 +123,5 @@ type Entry struct {
 	Attempt     uint32
 	StartUnixMs int64 // when the attempt began
 	Skipped     bool
+	Ref         Seq // an earlier entry that this one is about
 }

@@ -18,6 +18,7 @@ const (
 	TableInbox    = 'i' // command seq u64be -> command
 	TableSeen     = 'd' // command id -> nothing
 	TableOutput   = 'o' // run id 0x00 index u64be -> chunk
+	TableHook     = 'h' // token -> holder
 	TableLog      = 'g' // run id 0x00 index u64be -> log line
 	TableMeta     = 'm' // name -> value; the partition is NoPartition here and below
 	TableModule   = 'M' // SHA-256 -> info

@@ -8,7 +8,9 @@ import (
 // Matches tells whether the query selects the run. Limit is not looked at.
 func (q Query) Matches(s *RunState) bool {
 	return s.Run.Namespace == q.Namespace && (q.Workflow == "" || s.Workflow == q.Workflow) &&
-		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) && (q.After == "" || s.Run.ID < q.After)
+		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) && (q.After == "" || s.Run.ID < q.After) &&
+		q.Deleted == s.Deleted &&
+		!slices.ContainsFunc(q.Attributes, func(a Attribute) bool { return !slices.Contains(s.Attributes, a) })
 }
 
 // Compare orders keys as the wake index does.

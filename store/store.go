@@ -66,6 +66,10 @@ type Store interface {
 	Load(ctx context.Context, run RunKey, iteration uint32, from Seq) iter.Seq2[Entry, error]
 	// Logs reads at most limit stored log lines of a run, from an index on.
 	Logs(ctx context.Context, run RunKey, from uint64, limit int) ([]LogLine, error)
+	// Output reads at most limit chunks of a run's output, from an index on.
+	Output(ctx context.Context, run RunKey, from uint64, limit int) ([]Chunk, error)
+	// Hook gives who holds a token, false if nobody does.
+	Hook(ctx context.Context, ns NamespaceID, token string) (HookHolder, bool, error)
 	// Close releases everything. What was acknowledged stays. Close twice is legal.
 	Close() error
 }
@@ -82,6 +86,12 @@ type Partition interface {
 	Due(ctx context.Context, after WakeKey, untilUnixMs int64, limit int) ([]Wake, error)
 	// Commands lists at most limit commands of the inbox after a sequence number, in order.
 	Commands(ctx context.Context, after CommandSeq, limit int) ([]Command, error)
+	// Discard takes commands out of the inbox that no run has anything to do with, durable on return.
+	Discard(ctx context.Context, seqs []CommandSeq) error
+	// Claim makes a run the holder of a token of this partition, unless another one holds it, and gives the holder
+	// as it is afterwards. In the same commit the command that asked for it leaves the inbox, and its reply goes
+	// out.
+	Claim(ctx context.Context, c HookClaim) (HookHolder, error)
 	// Renew prolongs the ownership; ErrFenced if it is lost.
 	Renew(ctx context.Context) error
 	// Release gives the partition up.
@@ -116,6 +126,8 @@ type RunCommit struct {
 	Create bool    // the run must not exist: ErrExists
 	Expect Seq     // number of entries of State.Iteration before this commit: ErrConflict
 	Append []Entry // their seqs begin at Expect, without gaps
+	// Before ends the iteration before State.Iteration in the same commit; Expect is 0 then.
+	Before *IterationEnd
 	// State replaces the run's state. Its Wake is the run's one key in the wake index, its Status decides
 	// which list index holds the run. Required.
 	State  RunState
@@ -123,8 +135,41 @@ type RunCommit struct {
 	Output []Chunk   // appended to the run's output
 	Outbox []Command // to other runs, each put into its receiver's inbox
 	Ack    []CommandSeq
-	Delete bool // removes the run with all its records
+	// Delete removes the run with all its records. If State.Deleted is set, the state stays, outside of every
+	// index, so that the id stays taken.
+	Delete bool
+	// Replace allows Create where a run is: that one is removed first, with all its records.
+	Replace bool
 }
+
+// IterationEnd is the end of the journal of an iteration that continued as new.
+type IterationEnd struct {
+	Iteration uint32
+	Expect    Seq // number of its entries before this commit
+	Append    []Entry
+}
+
+// HookHolder is the run that a token delivers to.
+type HookHolder struct {
+	Run         RunKey
+	Incarnation Incarnation
+	Iteration   uint32
+	Handle      int64
+}
+
+// HookClaim asks for a token, or gives it up.
+type HookClaim struct {
+	Namespace NamespaceID
+	Token     string
+	Holder    HookHolder
+	Release   bool // the holder gives the token up; that of another one stays
+	Ack       CommandSeq
+	// Reply makes the answer for the holder that the claim leaves, nil for none.
+	Reply func(HookHolder) *Command
+}
+
+// TokenPartition gives the partition that a token belongs to.
+func TokenPartition(ns NamespaceID, token string) PartitionID { return RunKey{ns, token}.Partition() }
 
 // Query selects runs. The zero value selects all runs of the default namespace.
 type Query struct {
@@ -133,4 +178,7 @@ type Query struct {
 	Statuses  []Status // empty = any
 	After     string   // runs with an id below this one: the last id of the page before; "" = from the newest
 	Limit     int      // 0 = no limit
+	// Attributes that a run must have, all of them.
+	Attributes []Attribute
+	Deleted    bool // the records that deleted runs leave, in place of runs
 }

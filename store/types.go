@@ -137,7 +137,14 @@ type RunState struct {
 	LogRecords    uint64 // stored log lines, those of bodies and step instances included
 	Suspension    Suspension
 	Faults        uint32 // host faults in a row
+	Output        uint64 // chunks of output, those of earlier iterations included
+	Attributes    []Attribute
+	Parent        string // id of the run that started this one; empty if none did
+	Deleted       bool   // only this record is left, so that the id is not taken again too soon
 }
+
+// Attribute is a searchable key and value of a run. A run's attributes are sorted by key.
+type Attribute struct{ Key, Value string }
 
 // NoWake is the value of RunState.WakeUnixMs of a run that nothing in the wake index will wake.
 const NoWake int64 = -1
@@ -248,4 +255,6 @@ const (
 	CommandHookClaim   CommandKind = 5
 	CommandHookResolve CommandKind = 6
 	CommandSchedule    CommandKind = 7
+	CommandReply       CommandKind = 8 // to the run that sent a signal or claimed a token: Name handle, Data error JSON or nothing
+	CommandHookRelease CommandKind = 9
 )

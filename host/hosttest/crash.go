@@ -134,6 +134,22 @@ func (c *crashStore) Logs(ctx context.Context, run store.RunKey, from uint64, li
 	return s.Logs(ctx, run, from, limit)
 }
 
+func (c *crashStore) Output(ctx context.Context, run store.RunKey, from uint64, limit int) ([]store.Chunk, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Output(ctx, run, from, limit)
+}
+
+func (c *crashStore) Hook(ctx context.Context, ns store.NamespaceID, token string) (store.HookHolder, bool, error) {
+	s, err := c.inner()
+	if err != nil {
+		return store.HookHolder{}, false, err
+	}
+	return s.Hook(ctx, ns, token)
+}
+
 func (c *crashStore) Runs(ctx context.Context, q store.Query) iter.Seq2[store.RunState, error] {
 	s, err := c.inner()
 	if err != nil {
@@ -155,6 +171,18 @@ type crashPartition struct {
 
 func (p *crashPartition) Commit(ctx context.Context, commits []store.RunCommit) error {
 	return p.c.commit(func() error { return p.Partition.Commit(ctx, commits) })
+}
+
+func (p *crashPartition) Claim(ctx context.Context, c store.HookClaim) (h store.HookHolder, err error) {
+	err = p.c.commit(func() error {
+		h, err = p.Partition.Claim(ctx, c)
+		return err
+	})
+	return h, err
+}
+
+func (p *crashPartition) Discard(ctx context.Context, seqs []store.CommandSeq) error {
+	return p.c.commit(func() error { return p.Partition.Discard(ctx, seqs) })
 }
 
 // Commits gives the number of commits that the host has made since New, those of a crash included.

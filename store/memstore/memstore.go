@@ -4,10 +4,8 @@
 package memstore
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"iter"
 	"slices"
@@ -27,6 +25,7 @@ type Data struct {
 	seen     map[store.CommandID]bool
 	modules  map[store.Digest]module
 	versions []store.Version
+	hooks    map[store.RunKey]store.HookHolder // by token
 	commits  int
 }
 
@@ -44,7 +43,8 @@ type module struct {
 
 // New gives empty data.
 func New() *Data {
-	return &Data{runs: map[store.RunKey]*run{}, seen: map[store.CommandID]bool{}, modules: map[store.Digest]module{}}
+	return &Data{runs: map[store.RunKey]*run{}, seen: map[store.CommandID]bool{}, modules: map[store.Digest]module{},
+		hooks: map[store.RunKey]store.HookHolder{}}
 }
 
 // Open gives a store over the data. Several may be open at a time.
@@ -161,6 +161,30 @@ func (s *Store) Logs(_ context.Context, key store.RunKey, from uint64, limit int
 	return slices.Clone(lines[:min(limit, len(lines))]), nil
 }
 
+// Output reads chunks of output.
+func (s *Store) Output(_ context.Context, key store.RunKey, from uint64, limit int) ([]store.Chunk, error) {
+	if err := s.lock(); err != nil {
+		return nil, err
+	}
+	defer s.d.mu.Unlock()
+	r := s.d.runs[key]
+	if r == nil || from >= uint64(len(r.output)) {
+		return nil, nil
+	}
+	chunks := r.output[from:]
+	return slices.Clone(chunks[:min(limit, len(chunks))]), nil
+}
+
+// Hook gives who holds a token.
+func (s *Store) Hook(_ context.Context, ns store.NamespaceID, token string) (store.HookHolder, bool, error) {
+	if err := s.lock(); err != nil {
+		return store.HookHolder{}, false, err
+	}
+	defer s.d.mu.Unlock()
+	h, ok := s.d.hooks[store.RunKey{Namespace: ns, ID: token}]
+	return h, ok, nil
+}
+
 // Runs lists runs by falling id.
 func (s *Store) Runs(_ context.Context, q store.Query) iter.Seq2[store.RunState, error] {
 	return func(yield func(store.RunState, error) bool) {
@@ -226,8 +250,10 @@ func (p *partition) Commit(_ context.Context, commits []store.RunCommit) error {
 func (d *Data) check(c *store.RunCommit) error {
 	r := d.runs[c.Run]
 	switch {
-	case c.Create && r != nil:
+	case c.Create && r != nil && !c.Replace:
 		return fmt.Errorf("run %q: %w", c.Run.ID, store.ErrExists)
+	case c.Create && (c.Expect != 0 || c.Before != nil && c.Before.Expect != 0):
+		return fmt.Errorf("run %q: %w: it is new", c.Run.ID, store.ErrConflict)
 	case c.Create:
 		return nil
 	case r == nil:
@@ -235,6 +261,9 @@ func (d *Data) check(c *store.RunCommit) error {
 	case !c.Delete && len(r.entries[c.State.Iteration]) != int(c.Expect):
 		return fmt.Errorf("run %q: %w: it has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
 			len(r.entries[c.State.Iteration]), c.Expect)
+	case c.Before != nil && len(r.entries[c.Before.Iteration]) != int(c.Before.Expect):
+		return fmt.Errorf("run %q: %w: iteration %d has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
+			c.Before.Iteration, len(r.entries[c.Before.Iteration]), c.Before.Expect)
 	}
 	return nil
 }
@@ -248,12 +277,21 @@ func (d *Data) apply(p store.PartitionID, c *store.RunCommit) {
 	}
 	if c.Delete {
 		delete(d.runs, c.Run)
+		if c.State.Deleted {
+			d.runs[c.Run] = &run{state: c.State, entries: map[uint32][]store.Entry{}}
+		}
 		return
+	}
+	if c.Replace {
+		delete(d.runs, c.Run)
 	}
 	r := d.runs[c.Run]
 	if r == nil {
 		r = &run{entries: map[uint32][]store.Entry{}}
 		d.runs[c.Run] = r
+	}
+	if b := c.Before; b != nil {
+		r.entries[b.Iteration] = append(r.entries[b.Iteration], b.Append...)
 	}
 	it := c.State.Iteration
 	r.state = c.State
@@ -292,6 +330,40 @@ func (p *partition) Commands(_ context.Context, after store.CommandSeq, limit in
 	return cmds, nil
 }
 
+func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq) error {
+	if err := p.lock(); err != nil {
+		return err
+	}
+	defer p.s.d.mu.Unlock()
+	p.s.d.inbox[p.id] = slices.DeleteFunc(p.s.d.inbox[p.id], func(cmd store.Command) bool {
+		return slices.Contains(seqs, cmd.Seq)
+	})
+	return nil
+}
+
+func (p *partition) Claim(_ context.Context, c store.HookClaim) (store.HookHolder, error) {
+	if err := p.lock(); err != nil {
+		return store.HookHolder{}, err
+	}
+	defer p.s.d.mu.Unlock()
+	d, key := p.s.d, store.RunKey{Namespace: c.Namespace, ID: c.Token}
+	h, held := d.hooks[key]
+	switch {
+	case c.Release && h == c.Holder:
+		delete(d.hooks, key)
+	case !c.Release && !held:
+		h = c.Holder
+		d.hooks[key] = h
+	}
+	d.inbox[p.id] = slices.DeleteFunc(d.inbox[p.id], func(cmd store.Command) bool { return cmd.Seq == c.Ack })
+	if c.Reply != nil {
+		if cmd := c.Reply(h); cmd != nil {
+			d.submit(cmd.To.Partition(), *cmd)
+		}
+	}
+	return h, nil
+}
+
 func (p *partition) Renew(context.Context) error {
 	if err := p.lock(); err != nil {
 		return err
@@ -301,119 +373,3 @@ func (p *partition) Renew(context.Context) error {
 }
 
 func (p *partition) Release(context.Context) error { return nil }
-
-type modules struct{ s *Store }
-
-func (m modules) Put(_ context.Context, wasm []byte, info store.ModuleInfo) (store.Digest, error) {
-	if err := m.s.lock(); err != nil {
-		return store.Digest{}, err
-	}
-	defer m.s.d.mu.Unlock()
-	d := store.Digest(sha256.Sum256(wasm))
-	m.s.d.modules[d] = module{bytes.Clone(wasm), info}
-	return d, nil
-}
-
-func (m modules) get(d store.Digest) (module, error) {
-	if err := m.s.lock(); err != nil {
-		return module{}, err
-	}
-	defer m.s.d.mu.Unlock()
-	mod, ok := m.s.d.modules[d]
-	if !ok {
-		return mod, fmt.Errorf("module %s: %w", d, store.ErrNotFound)
-	}
-	return mod, nil
-}
-
-func (m modules) Get(_ context.Context, d store.Digest) ([]byte, error) {
-	mod, err := m.get(d)
-	return mod.wasm, err
-}
-
-func (m modules) Info(_ context.Context, d store.Digest) (store.ModuleInfo, error) {
-	mod, err := m.get(d)
-	return mod.info, err
-}
-
-func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]store.Version, error) {
-	if err := m.s.lock(); err != nil {
-		return nil, err
-	}
-	defer m.s.d.mu.Unlock()
-	var out []store.Version
-	for _, spec := range specs {
-		if _, ok := m.s.d.modules[spec.Module]; !ok {
-			return nil, fmt.Errorf("module %s: %w", spec.Module, store.ErrNotFound)
-		}
-	}
-	for _, spec := range specs {
-		var latest store.Version
-		for _, v := range m.s.d.versions {
-			if v.Namespace == spec.Namespace && v.Workflow == spec.Workflow {
-				latest = v
-			}
-		}
-		next, added := spec.Next(latest)
-		if added {
-			m.s.d.versions = append(m.s.d.versions, next)
-		}
-		out = append(out, next)
-	}
-	return out, nil
-}
-
-func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow string, number uint32) (store.Version, error) {
-	if err := m.s.lock(); err != nil {
-		return store.Version{}, err
-	}
-	defer m.s.d.mu.Unlock()
-	var found store.Version
-	for _, v := range m.s.d.versions {
-		if v.Namespace == ns && v.Workflow == workflow && (number == 0 || v.Number == number) && !v.Deleted {
-			found = v
-		}
-	}
-	if found.Number == 0 {
-		return found, fmt.Errorf("workflow %q version %d: %w", workflow, number, store.ErrNotFound)
-	}
-	return found, nil
-}
-
-func (m modules) Versions(_ context.Context, ns store.NamespaceID, workflow string) iter.Seq2[store.Version, error] {
-	return func(yield func(store.Version, error) bool) {
-		if err := m.s.lock(); err != nil {
-			yield(store.Version{}, err)
-			return
-		}
-		versions := slices.DeleteFunc(slices.Clone(m.s.d.versions), func(v store.Version) bool {
-			return v.Deleted || v.Namespace != ns || workflow != "" && v.Workflow != workflow
-		})
-		m.s.d.mu.Unlock()
-		slices.SortStableFunc(versions, func(a, b store.Version) int { return cmp.Compare(a.Workflow, b.Workflow) })
-		for _, v := range versions {
-			if !yield(v, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow string, number uint32) error {
-	if err := m.s.lock(); err != nil {
-		return err
-	}
-	defer m.s.d.mu.Unlock()
-	i := slices.IndexFunc(m.s.d.versions, func(v store.Version) bool {
-		return !v.Deleted && v.Namespace == ns && v.Workflow == workflow && v.Number == number
-	})
-	if i < 0 {
-		return fmt.Errorf("workflow %q version %d: %w", workflow, number, store.ErrNotFound)
-	}
-	m.s.d.versions[i].Deleted = true
-	d := m.s.d.versions[i].Module
-	if !slices.ContainsFunc(m.s.d.versions, func(v store.Version) bool { return !v.Deleted && v.Module == d }) {
-		delete(m.s.d.modules, d)
-	}
-	return nil
-}

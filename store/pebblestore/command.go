@@ -90,3 +90,23 @@ func (p *partition) Commands(_ context.Context, after store.CommandSeq, limit in
 	})
 	return cmds, err
 }
+
+// Discard takes commands out of the inbox.
+func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq) error {
+	end, err := p.s.beginWrite()
+	if err != nil {
+		return err
+	}
+	defer end()
+	release, err := p.hold()
+	if err != nil {
+		return err
+	}
+	defer release()
+	b := p.s.db.NewBatch()
+	defer func() { _ = b.Close() }() // memory only
+	for _, seq := range seqs {
+		_ = b.Delete(inboxKey(p.id, seq), nil)
+	}
+	return p.s.sync(b)
+}

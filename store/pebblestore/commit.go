@@ -120,13 +120,26 @@ func (s *Store) add(b *pebble.Batch, p store.PartitionID, c *store.RunCommit) er
 	switch {
 	case err != nil:
 		return err
-	case c.Create && old != nil:
+	case c.Create && old != nil && !c.Replace:
 		return fmt.Errorf("run %q: %w", c.Run.ID, store.ErrExists)
 	case !c.Create && old == nil:
 		return fmt.Errorf("run %q: %w", c.Run.ID, store.ErrNotFound)
 	}
 	if c.Delete {
-		return s.delete(b, c.Run, old)
+		s.delete(b, c.Run, old)
+		if c.State.Deleted {
+			_ = b.Set(store.RunTableKey(c.Run, store.TableState), store.AppendState(make([]byte, 8), &c.State), nil)
+		}
+		return s.addCommands(b, p, c)
+	}
+	if c.Create && old != nil {
+		s.delete(b, c.Run, old)
+		old = nil
+	}
+	if c.Before != nil {
+		if err := s.addBefore(b, c, old); err != nil {
+			return err
+		}
 	}
 	next := stored{state: c.State}
 	length := store.Seq(0) // of a new journal
@@ -138,7 +151,7 @@ func (s *Store) add(b *pebble.Batch, p store.PartitionID, c *store.RunCommit) er
 			length, c.Expect)
 	}
 	next.state.Length = c.Expect + store.Seq(len(c.Append))
-	if err := s.appendEntries(b, c, &next); err != nil {
+	if err := s.appendEntries(b, c.Run, c.State.Iteration, c.Expect, c.Append, &next.chunk); err != nil {
 		return err
 	}
 	value := binary.BigEndian.AppendUint64(nil, uint64(next.chunk))
@@ -153,32 +166,48 @@ func (s *Store) add(b *pebble.Batch, p store.PartitionID, c *store.RunCommit) er
 	return s.addCommands(b, p, c)
 }
 
-func (s *Store) appendEntries(b *pebble.Batch, c *store.RunCommit, next *stored) error {
-	if len(c.Append) == 0 {
+// addBefore appends the end of the iteration before.
+func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *stored) error {
+	length, chunk := store.Seq(0), store.Seq(0)
+	if old != nil && old.state.Iteration == c.Before.Iteration {
+		length, chunk = old.state.Length, old.chunk
+	}
+	if length != c.Before.Expect {
+		return fmt.Errorf("run %q: %w: iteration %d has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
+			c.Before.Iteration, length, c.Before.Expect)
+	}
+	return s.appendEntries(b, c.Run, c.Before.Iteration, length, c.Before.Append, &chunk)
+}
+
+// appendEntries appends entries to the journal of an iteration that has expect of them, the last of which stand in
+// the chunk that begins with entry last.
+func (s *Store) appendEntries(b *pebble.Batch, run store.RunKey, iteration uint32, expect store.Seq,
+	entries []store.Entry, last *store.Seq) error {
+	if len(entries) == 0 {
 		return nil
 	}
 	var chunk []byte
-	if c.Expect > next.chunk {
+	if expect > *last {
 		var err error
-		if chunk, err = s.get(store.JournalKey(c.Run, c.State.Iteration, next.chunk)); err != nil {
+		if chunk, err = s.get(store.JournalKey(run, iteration, *last)); err != nil {
 			return err
 		}
 		if chunk == nil {
-			return fmt.Errorf("run %q: %w: the chunk at entry %d is gone", c.Run.ID, store.ErrCorrupt, next.chunk)
+			return fmt.Errorf("run %q: %w: the chunk at entry %d is gone", run.ID, store.ErrCorrupt, *last)
 		}
 	}
-	for i := range c.Append {
-		e := c.Append[i]
-		if want := c.Expect + store.Seq(i); e.Seq != want {
-			return fmt.Errorf("run %q: %w: entry %d where %d belongs", c.Run.ID, store.ErrConflict, e.Seq, want)
+	for i := range entries {
+		e := entries[i]
+		if want := expect + store.Seq(i); e.Seq != want {
+			return fmt.Errorf("run %q: %w: entry %d where %d belongs", run.ID, store.ErrConflict, e.Seq, want)
 		}
 		if len(chunk) >= chunkBytes {
-			_ = b.Set(store.JournalKey(c.Run, c.State.Iteration, next.chunk), chunk, nil)
-			chunk, next.chunk = nil, e.Seq
+			_ = b.Set(store.JournalKey(run, iteration, *last), chunk, nil)
+			chunk, *last = nil, e.Seq
 		}
 		chunk = appendItem(b, chunk, &e)
 	}
-	return b.Set(store.JournalKey(c.Run, c.State.Iteration, next.chunk), chunk, nil)
+	return b.Set(store.JournalKey(run, iteration, *last), chunk, nil)
 }
 
 // Flags of an item of a chunk: the field holds the SHA-256 of a blob.
@@ -245,9 +274,12 @@ func listKey(s *store.RunState) []byte {
 	return store.RunTableKey(s.Run, store.TableLive)
 }
 
-func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *stored) error {
+// delete removes a run's records. Blobs stay: others may have the same content.
+func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *stored) {
 	_ = b.Delete(store.RunTableKey(run, store.TableState), nil)
-	_ = b.Delete(listKey(&old.state), nil)
+	if !old.state.Deleted {
+		_ = b.Delete(listKey(&old.state), nil)
+	}
 	if old.state.WakeUnixMs != store.NoWake {
 		_ = b.Delete(store.TimeKey(run, store.TableWake, old.state.WakeUnixMs), nil)
 	}
@@ -255,5 +287,4 @@ func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *stored) error {
 		prefix := append(store.RunTableKey(run, table), 0)
 		_ = b.DeleteRange(prefix, store.PrefixEnd(prefix), nil)
 	}
-	return nil
 }

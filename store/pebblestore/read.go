@@ -167,6 +167,25 @@ func (s *Store) Logs(_ context.Context, run store.RunKey, from uint64, limit int
 	return lines, err
 }
 
+// Output reads chunks of output.
+func (s *Store) Output(_ context.Context, run store.RunKey, from uint64, limit int) (chunks []store.Chunk, err error) {
+	end, err := s.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	prefix := append(store.RunTableKey(run, store.TableOutput), 0)
+	err = s.scan(store.IndexKey(run, store.TableOutput, from), store.PrefixEnd(prefix), func(_, v []byte) (bool, error) {
+		if len(chunks) >= limit {
+			return false, nil
+		}
+		c, err := store.DecodeChunk(v)
+		chunks = append(chunks, c)
+		return true, err
+	})
+	return chunks, err
+}
+
 // Runs lists runs by falling id: a merge over the state tables of all partitions.
 func (s *Store) Runs(_ context.Context, q store.Query) iter.Seq2[store.RunState, error] {
 	return func(yield func(store.RunState, error) bool) {

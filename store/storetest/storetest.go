@@ -22,6 +22,7 @@ func Run(t *testing.T, data func(t *testing.T) Open) {
 		"append": testAppend, "conflicts": testConflicts, "fencing": testFencing, "atomic": testAtomic,
 		"payloads": testPayloads, "due": testDue, "list": testList, "logs": testLogs, "inbox": testInbox,
 		"delete": testDelete, "modules": testModules, "closed": testClosed, "iterations": testIterations,
+		"tombstones": testTombstones, "hooks": testHooks, "output": testOutput,
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &env{t: t, open: data(t)}
@@ -362,102 +363,6 @@ func testDelete(t *testing.T, e *env) {
 		t.Fatal("something is left of a deleted run")
 	}
 	e.ok(e.commit(state("r"), true, 0, 1))
-}
-
-func testIterations(t *testing.T, e *env) {
-	e.ok(e.commit(state("r"), true, 0, 5))
-	st := state("r")
-	st.Iteration = 1
-	e.ok(e.commit(st, false, 0, 2))
-	if a, b := len(e.load("r", 0, 0)), len(e.load("r", 1, 0)); a != 5 || b != 2 {
-		t.Fatalf("%d and %d entries", a, b)
-	}
-}
-
-func testModules(t *testing.T, e *env) {
-	ctx := context.Background()
-	m := e.s.Modules()
-	d, err := m.Put(ctx, []byte("wasm"), store.ModuleInfo{Size: 4, DescriptionJSON: []byte("{}")})
-	e.ok(err)
-	other, err := m.Put(ctx, []byte("other"), store.ModuleInfo{Size: 5})
-	e.ok(err)
-	_, err = m.AddVersions(ctx, []store.VersionSpec{{Workflow: "a", Module: d}, {Workflow: "b", Module: store.Digest{9}}})
-	e.is(err, store.ErrNotFound)
-	_, err = m.Version(ctx, 0, "a", 0)
-	e.is(err, store.ErrNotFound) // all or none
-	add := func(d store.Digest, g store.Grants) uint32 {
-		t.Helper()
-		v, err := m.AddVersions(ctx, []store.VersionSpec{{Workflow: "a", Module: d, Grants: g}, {Workflow: "b", Module: d}})
-		e.ok(err)
-		return v[0].Number
-	}
-	if n := []uint32{add(d, store.Grants{}), add(d, store.Grants{}), add(other, store.Grants{}),
-		add(other, store.Grants{Steps: []string{"x"}}), add(d, store.Grants{})}; !slices.Equal(n, []uint32{1, 1, 2, 3, 4}) {
-		t.Fatalf("versions %v", n)
-	}
-	e.reopen()
-	m = e.s.Modules()
-	b, err := m.Get(ctx, d)
-	e.ok(err)
-	info, err := m.Info(ctx, d)
-	e.ok(err)
-	if string(b) != "wasm" || info.Size != 4 || string(info.DescriptionJSON) != "{}" {
-		t.Fatalf("module %q %+v", b, info)
-	}
-	_, err = m.Get(ctx, store.Digest{1})
-	e.is(err, store.ErrNotFound)
-	v, err := m.Version(ctx, 0, "a", 3)
-	e.ok(err)
-	if !slices.Equal(v.Grants.Steps, []string{"x"}) || v.Module != other {
-		t.Fatalf("version %+v", v)
-	}
-	count := map[string]int{}
-	for v, err := range m.Versions(ctx, 0, "") {
-		e.ok(err)
-		count[v.Workflow]++
-	}
-	for v, err := range m.Versions(ctx, 0, "b") {
-		e.ok(err)
-		count["only "+v.Workflow]++
-	}
-	if count["a"] != 4 || count["b"] != 3 || count["only b"] != 3 || count["only a"] != 0 {
-		t.Fatalf("listed %v", count)
-	}
-	testDeleteVersion(e, m, d, other)
-}
-
-// testDeleteVersion deletes versions 4, 3 and 2 of workflow a: the last two are all that has the other module.
-func testDeleteVersion(e *env, m store.ModuleStore, d, other store.Digest) {
-	ctx := context.Background()
-	e.is(m.DeleteVersion(ctx, 0, "a", 9), store.ErrNotFound)
-	e.ok(m.DeleteVersion(ctx, 0, "a", 4))
-	e.is(m.DeleteVersion(ctx, 0, "a", 4), store.ErrNotFound)
-	_, err := m.Version(ctx, 0, "a", 4)
-	e.is(err, store.ErrNotFound)
-	latest, err := m.Version(ctx, 0, "a", 0)
-	e.ok(err)
-	e.ok(m.DeleteVersion(ctx, 0, "a", 3))
-	_, err = m.Get(ctx, other)
-	e.ok(err) // version 2 has it, and b@2
-	e.ok(m.DeleteVersion(ctx, 0, "a", 2))
-	e.ok(m.DeleteVersion(ctx, 0, "b", 2))
-	e.reopen()
-	m = e.s.Modules()
-	_, err = m.Get(ctx, other)
-	e.is(err, store.ErrNotFound)
-	_, err = m.Get(ctx, d)
-	e.ok(err)
-	next, err := m.AddVersions(ctx, []store.VersionSpec{{Workflow: "a", Module: d}})
-	e.ok(err)
-	if latest.Number != 3 || next[0].Number != 5 {
-		e.t.Fatalf("latest %d, next %d: a number must not be given twice", latest.Number, next[0].Number)
-	}
-	for v, err := range m.Versions(ctx, 0, "a") {
-		e.ok(err)
-		if v.Number != 1 && v.Number != 5 {
-			e.t.Fatalf("version %d is listed", v.Number)
-		}
-	}
 }
 
 func testClosed(_ *testing.T, e *env) {

@@ -1,0 +1,157 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// testIterations continues a run as new: the end of one journal and the beginning of the next are one commit.
+func testIterations(t *testing.T, e *env) {
+	ctx := context.Background()
+	e.ok(e.commit(state("r"), true, 0, 5))
+	st := state("r")
+	st.Iteration, st.Length = 1, 2
+	p := e.partition(st.Run.Partition())
+	next := store.RunCommit{Run: st.Run, State: st, Append: entries(0, 2),
+		Before: &store.IterationEnd{Iteration: 0, Expect: 4, Append: entries(4, 3)}}
+	e.is(p.Commit(ctx, []store.RunCommit{next}), store.ErrConflict)
+	next.Before = &store.IterationEnd{Iteration: 0, Expect: 5, Append: entries(5, 300)}
+	e.ok(p.Commit(ctx, []store.RunCommit{next}))
+	e.reopen()
+	if a, b := len(e.load("r", 0, 0)), len(e.load("r", 1, 0)); a != 305 || b != 2 {
+		t.Fatalf("%d and %d entries", a, b)
+	}
+	st.Length = 5
+	e.ok(e.commit(st, false, 2, 3))
+	// A run that continues before it was ever durable.
+	st = state("fresh")
+	st.Iteration, st.Length = 1, 1
+	e.ok(e.partition(st.Run.Partition()).Commit(ctx, []store.RunCommit{{Run: st.Run, Create: true, State: st,
+		Append: entries(0, 1), Before: &store.IterationEnd{Append: entries(0, 4)}}}))
+	if a, b := len(e.load("fresh", 0, 0)), len(e.load("fresh", 1, 0)); a != 4 || b != 1 {
+		t.Fatalf("%d and %d entries", a, b)
+	}
+}
+
+// testTombstones deletes a run and keeps its id taken, and replaces one.
+func testTombstones(t *testing.T, e *env) {
+	ctx := context.Background()
+	st := state("r")
+	st.WakeUnixMs = 5
+	e.ok(e.commit(st, true, 0, 3))
+	p := e.partition(st.Run.Partition())
+	st.Deleted, st.Status, st.WakeUnixMs = true, store.Completed, store.NoWake
+	e.ok(p.Commit(ctx, []store.RunCommit{{Run: st.Run, Delete: true, State: st}}))
+	e.reopen()
+	p = e.partition(st.Run.Partition())
+	got, err := e.s.State(ctx, st.Run)
+	e.ok(err)
+	wakes, err := p.Due(ctx, store.WakeKey{}, 1000, 10)
+	e.ok(err)
+	if !got.Deleted || len(wakes) != 0 || len(e.load("r", 0, 0)) != 0 {
+		t.Fatalf("%+v, %d wakes", got, len(wakes))
+	}
+	for range e.s.Runs(ctx, store.Query{}) {
+		t.Fatal("a deleted run is listed")
+	}
+	n := 0
+	for range e.s.Runs(ctx, store.Query{Deleted: true}) {
+		n++
+	}
+	fresh := state("r")
+	e.is(e.commit(fresh, true, 0, 1), store.ErrExists)
+	fresh.Length = 2
+	e.ok(p.Commit(ctx, []store.RunCommit{{Run: fresh.Run, Create: true, Replace: true, State: fresh, Append: entries(0, 2)}}))
+	if n != 1 || len(e.load("r", 0, 0)) != 2 {
+		t.Fatalf("%d deleted, %d entries", n, len(e.load("r", 0, 0)))
+	}
+}
+
+// testHooks claims a token twice, and gives it up.
+func testHooks(t *testing.T, e *env) {
+	ctx := context.Background()
+	p := e.partition(store.TokenPartition(0, "token"))
+	holder := func(id string) store.HookHolder { return store.HookHolder{Run: key(id), Iteration: 1, Handle: 2} }
+	cmd := store.Command{ID: store.CommandID{Seq: 7}, Kind: store.CommandHookClaim, To: key("token")}
+	e.ok(e.s.Submit(ctx, store.TokenPartition(0, "token"), cmd))
+	claim := func(id string, ack store.CommandSeq, release bool) store.HookHolder {
+		t.Helper()
+		h, err := p.Claim(ctx, store.HookClaim{Token: "token", Holder: holder(id), Ack: ack, Release: release,
+			Reply: func(h store.HookHolder) *store.Command {
+				return &store.Command{ID: store.CommandID{Seq: store.Seq(100 + ack)}, Kind: store.CommandReply, To: key(id),
+					Name: h.Run.ID}
+			}})
+		e.ok(err)
+		return h
+	}
+	if h := claim("a", 1, false); h != holder("a") {
+		t.Fatalf("%+v", h)
+	}
+	if left, err := p.Commands(ctx, 0, 10); err != nil || len(left) != 0 && p.Epoch() == 0 {
+		t.Fatal(left, err)
+	}
+	replies, err := e.partition(key("a").Partition()).Commands(ctx, 0, 10)
+	e.ok(err)
+	if !slices.ContainsFunc(replies, func(c store.Command) bool { return c.Kind == store.CommandReply && c.Name == "a" }) {
+		t.Fatalf("replies %+v", replies)
+	}
+	p = e.partition(store.TokenPartition(0, "token"))
+	if h := claim("b", 2, false); h != holder("a") {
+		t.Fatalf("a second claim takes it: %+v", h)
+	}
+	claim("b", 3, true) // which does not hold it
+	if h, ok, err := e.s.Hook(ctx, 0, "token"); err != nil || !ok || h != holder("a") {
+		t.Fatal(h, ok, err)
+	}
+	claim("a", 4, true)
+	e.reopen()
+	if _, ok, err := e.s.Hook(ctx, 0, "token"); err != nil || ok {
+		t.Fatal("it is still held", err)
+	}
+	p = e.partition(store.TokenPartition(0, "token"))
+	e.ok(e.s.Submit(ctx, store.TokenPartition(0, "token"), store.Command{ID: store.CommandID{Seq: 8}, Kind: store.CommandCancel, To: key("token")}))
+	left, err := p.Commands(ctx, 0, 100)
+	e.ok(err)
+	var seqs []store.CommandSeq
+	for _, c := range left {
+		seqs = append(seqs, c.Seq)
+	}
+	e.ok(p.Discard(ctx, seqs))
+	if left, err = p.Commands(ctx, 0, 100); err != nil || len(left) != 0 {
+		t.Fatal(left, err)
+	}
+}
+
+// testOutput appends output and reads it from an index on, and finds runs by attributes.
+func testOutput(t *testing.T, e *env) {
+	ctx := context.Background()
+	st := state("r")
+	st.Length, st.Output, st.Attributes = 1, 3, []store.Attribute{{Key: "k", Value: "v"}, {Key: "l", Value: ""}}
+	out := []store.Chunk{{Index: 0, Topic: "a", Data: []byte("x")}, {Index: 1, Topic: "b"}, {Index: 2, Topic: "a", Data: []byte("z")}}
+	e.ok(e.partition(st.Run.Partition()).Commit(ctx, []store.RunCommit{{Run: st.Run, Create: true, State: st,
+		Append: entries(0, 1), Output: out}}))
+	e.reopen()
+	got, err := e.s.Output(ctx, st.Run, 1, 10)
+	e.ok(err)
+	if len(got) != 2 || got[0].Topic != "b" || string(got[1].Data) != "z" || got[1].Index != 2 {
+		t.Fatalf("output %+v", got)
+	}
+	if got, err = e.s.Output(ctx, st.Run, 0, 1); err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	for value, want := range map[string]int{"v": 1, "w": 0} {
+		n := 0
+		for s, err := range e.s.Runs(ctx, store.Query{Attributes: []store.Attribute{{Key: "k", Value: value}}}) {
+			e.ok(err)
+			if n++; len(s.Attributes) != 2 {
+				t.Fatalf("%+v", s)
+			}
+		}
+		if n != want {
+			t.Fatalf("%d runs with k=%s", n, value)
+		}
+	}
+}
