@@ -50,6 +50,18 @@ const (
 	MaxLogBytes = 64 << 10
 	// MaxModuleBytes bounds an uploaded module.
 	MaxModuleBytes = 32 << 20
+	// MaxPendingSignalBytes bounds the payloads of signals that a run has accepted and not taken.
+	MaxPendingSignalBytes = 8 << 20
+	// MaxSignalKeys is how many idempotency keys of signals a run remembers, the newest.
+	MaxSignalKeys = 10_000
+	// MaxAttributes bounds the attributes of a run, which are part of every listing.
+	MaxAttributes = 64
+	// MaxAttributeBytes bounds the value of an attribute.
+	MaxAttributeBytes = 1024
+	// MaxChildDepth bounds how deep runs may start runs, so that a mistake does not fill the store.
+	MaxChildDepth = 16
+	// CancelGraceMs is what a run that takes a cancel gets to clean up after its deadline.
+	CancelGraceMs = 60_000
 	// MaxUnixMs is the last millisecond of year 9999 (UTC): times beyond it have no RFC 3339 text.
 	MaxUnixMs = 253402300799999
 	// MaxPollTickTime bounds the sum of clock-only polls of at most a millisecond that are answered at once

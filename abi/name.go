@@ -53,6 +53,33 @@ func CheckRunID(id string) error {
 	return checkAlphabet("run id", id, MaxRunIDBytes, "._:~-")
 }
 
+// MinTokenBytes is the least length of a chosen token: shorter ones are guessed by trying.
+const MinTokenBytes = 8
+
+// CheckToken says whether text may be a token of a hook: MinTokenBytes to MaxRunIDBytes of A-Z a-z 0-9 . _ : ~ -
+// The error is an *Error of code InvalidArgument.
+func CheckToken(token string) error {
+	if len(token) < MinTokenBytes {
+		return Errorf(InvalidArgument, "token must have %d to %d bytes, got %d", MinTokenBytes, MaxRunIDBytes, len(token))
+	}
+	return checkAlphabet("token", token, MaxRunIDBytes, "._:~-")
+}
+
+// CheckAttribute says whether a run may have this attribute: a key as CheckName wants it, and a value of at most
+// MaxAttributeBytes of UTF-8 without control characters. The error is an *Error of code InvalidArgument or TooLarge.
+func CheckAttribute(key, value string) error {
+	if err := CheckName("attribute name", key); err != nil {
+		return err
+	}
+	if len(value) > MaxAttributeBytes {
+		return Errorf(TooLarge, "attribute %q has %d bytes, the limit is %d", key, len(value), MaxAttributeBytes)
+	}
+	if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+		return Errorf(InvalidArgument, "attribute %q must be UTF-8 without control characters, got %s", key, quoted(value))
+	}
+	return nil
+}
+
 // CheckWorkflow says whether text may be the name of a workflow: 1 to MaxWorkflowBytes of A-Z a-z 0-9 . _ -
 // beginning with a letter or digit, since it is part of URLs and file names. The error is an *Error of code
 // InvalidArgument.

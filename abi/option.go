@@ -221,3 +221,46 @@ func ParseContinueOptions(text []byte) (ContinueOptions, error) {
 	}
 	return o, nil
 }
+
+// Values of cancel_policy: what a cancel of the run does.
+const (
+	CancelFinal       = 0 // the run ends where it waits, and no guest code runs any more; the default
+	CancelCooperative = 1 // the workflow is told, once, and ends by itself
+)
+
+// HookOptions says what whoever delivers to a token is answered.
+type HookOptions struct {
+	Status      int    // of HTTP, 200 to 299; the default is 202
+	ContentType string // of the body
+	Body        string // the default is empty
+}
+
+// DefaultHookStatus says that what was delivered is durable, and that nobody has looked at it yet.
+const DefaultHookStatus = 202
+
+// MaxHookBodyBytes bounds the body that a hook answers with: it is kept in the journal.
+const MaxHookBodyBytes = 4096
+
+// ParseHookOptions reads the options object of hook_start, with the rules of ParseStepOptions. The fields are status,
+// content_type and body.
+func ParseHookOptions(text []byte) (HookOptions, error) {
+	o := HookOptions{Status: DefaultHookStatus}
+	err := parseObject("hook option", text, func(field string, value []byte) error {
+		switch field {
+		case "status":
+			return decodeIn(value, &o.Status, 200, 299, "a status of HTTP from 200 to 299")
+		case "content_type":
+			return decode(value, &o.ContentType, "a content type")
+		case "body":
+			return decode(value, &o.Body, "text")
+		}
+		return errUnknownField
+	})
+	if err == nil && len(o.Body) > MaxHookBodyBytes {
+		err = Errorf(TooLarge, "the body of a hook's answer has %d bytes, the limit is %d", len(o.Body), MaxHookBodyBytes)
+	}
+	if err != nil {
+		return HookOptions{}, err
+	}
+	return o, nil
+}

@@ -102,7 +102,7 @@ func TestS62_CancelWhileAsleep(t *testing.T) {
 	l := newLab(t)
 	id := l.begin("until", int64(time.Hour/time.Millisecond))
 	l.Settle()
-	if err := l.Cancel(ctx, id); err != nil {
+	if _, err := l.Cancel(ctx, id); err != nil {
 		t.Fatal(err)
 	}
 	r, err := l.Get(ctx, id)
@@ -126,7 +126,7 @@ func TestS64_S68_IllegalTransitions(t *testing.T) {
 	id := l.begin("zeros", 1)
 	l.Finish(id)
 	for name, f := range map[string]func() error{
-		"cancel":    func() error { return l.Cancel(ctx, id) },
+		"cancel":    func() error { _, err := l.Cancel(ctx, id); return err },
 		"terminate": func() error { return l.Terminate(ctx, id) },
 		"wake":      func() error { _, err := l.Wake(ctx, id, ""); return err },
 	} {
@@ -140,7 +140,7 @@ func TestS64_S68_IllegalTransitions(t *testing.T) {
 	if err := l.Terminate(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Cancel(ctx, id); !errors.Is(err, host.ErrTerminal) {
+	if _, err := l.Cancel(ctx, id); !errors.Is(err, host.ErrTerminal) {
 		t.Error(err)
 	}
 	var re *host.RunError
@@ -179,7 +179,7 @@ func TestS69_StartTwice(t *testing.T) {
 func TestS71_S72_UnknownAndBad(t *testing.T) {
 	l := newLab(t)
 	for name, err := range map[string]error{
-		"get": func() error { _, err := l.Get(ctx, "nope"); return err }(), "cancel": l.Cancel(ctx, "nope"),
+		"get": func() error { _, err := l.Get(ctx, "nope"); return err }(), "cancel": func() error { _, err := l.Cancel(ctx, "nope"); return err }(),
 		"start":    func() error { _, err := l.Start(ctx, "nope", nil); return err }(),
 		"version":  func() error { _, err := l.Start(ctx, "zeros", 1, host.WithVersion(9)); return err }(),
 		"result":   func() error { _, err := l.ResultRaw(ctx, "nope"); return err }(),

@@ -137,7 +137,7 @@ func TestDeterminismCheckBites(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.Settle()
-		if err := h.Cancel(ctx, r.ID); err != nil {
+		if _, err := h.Cancel(ctx, r.ID); err != nil {
 			t.Fatal(err)
 		}
 	}

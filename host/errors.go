@@ -18,6 +18,7 @@ var (
 	ErrTerminal    = errors.New("run has ended")             // and an end is final
 	ErrMismatch    = errors.New("replay differs")            // the run is stuck
 	ErrLimit       = errors.New("limit exceeded")            // something is larger than allowed
+	ErrBusy        = errors.New("busy")                      // a run has too much that it has not taken; try later
 	ErrInvalid     = errors.New("invalid argument")          // a name, id or input that cannot be
 	ErrClosed      = errors.New("host is closed")            // Close was called
 	ErrFenced      = errors.New("data is owned by another")  // another host has taken the data over
@@ -70,8 +71,11 @@ func translate(err error) error {
 		return &joined{err, ErrRejected}
 	}
 	if a, ok := errors.AsType[*abi.Error](err); ok {
-		if a.Code == abi.TooLarge || a.Code == abi.Limit {
+		switch a.Code {
+		case abi.TooLarge, abi.Limit:
 			return &joined{err, ErrLimit}
+		case abi.Conflict:
+			return &joined{err, ErrConflict}
 		}
 		return &joined{err, ErrInvalid}
 	}
@@ -80,7 +84,7 @@ func translate(err error) error {
 	}
 	for _, pair := range []struct{ inner, outer error }{
 		{sched.ErrTerminal, ErrTerminal}, {sched.ErrClosed, ErrClosed}, {store.ErrClosed, ErrClosed},
-		{store.ErrExists, ErrConflict}, {store.ErrNotFound, ErrNotFound}, {store.ErrFenced, ErrFenced},
+		{store.ErrExists, ErrConflict}, {sched.ErrIllegal, ErrConflict}, {store.ErrNotFound, ErrNotFound}, {store.ErrFenced, ErrFenced},
 		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
 	} {
 		if errors.Is(err, pair.inner) {
@@ -106,3 +110,17 @@ func RetryAfter(err error, d time.Duration) error {
 	}
 	return &sched.RetryAfterError{Err: err, After: d}
 }
+
+// busy makes a limit of a run, which passes, ErrBusy.
+func busy(err error) error {
+	if a, ok := errors.AsType[*abi.Error](err); ok && a.Code == abi.Limit {
+		return &joined{err, ErrBusy}
+	}
+	return err
+}
+
+func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
+
+func isEnded(err error) bool { return errors.Is(err, ErrTerminal) || isNotFound(err) }
+
+func checkRunID(id string) error { return translate(abi.CheckRunID(id)) }

@@ -162,9 +162,10 @@ func ExampleHost_Cancel() {
 	defer func() { _ = h.Close() }()
 	r, _ := h.StartRaw(context.Background(), "nap", []byte("1d"))
 	fmt.Println(h.Cancel(context.Background(), r.ID))
-	fmt.Println(errors.Is(h.Cancel(context.Background(), r.ID), host.ErrTerminal)) // an end is final
+	_, err := h.Cancel(context.Background(), r.ID)
+	fmt.Println(errors.Is(err, host.ErrTerminal)) // an end is final
 	// Output:
-	// <nil>
+	// true <nil>
 	// true
 }
 

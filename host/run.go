@@ -1,10 +1,8 @@
 package host
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/replay"
-	"github.com/wfhost/wfhost/host/internal/sched"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -53,6 +50,11 @@ type Run struct {
 	Entries  uint64    `json:"entries"`       // of its journal
 	// Existed is true in the answer of a Start whose run was there already.
 	Existed bool `json:"existed,omitempty"`
+	// Iteration is how often the run has continued as new.
+	Iteration  uint32            `json:"iteration,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Parent     string            `json:"parent,omitempty"` // id of the run that started it
+	Output     uint64            `json:"output,omitempty"` // chunks of output
 }
 
 func runOf(s store.RunState) Run {
@@ -64,88 +66,21 @@ func runOf(s store.RunState) Run {
 	}
 	r := Run{ID: s.Run.ID, Workflow: s.Workflow, Version: s.Version, Module: s.Module.String(), Status: s.Status,
 		Reason: s.Reason, Created: at(s.CreatedUnixMs), Started: at(s.StartedUnixMs), Updated: at(s.UpdatedUnixMs),
-		Ended: at(s.EndedUnixMs), Entries: uint64(s.Length)}
+		Ended: at(s.EndedUnixMs), Entries: uint64(s.Length),
+		Iteration: s.Iteration, Parent: s.Parent, Output: s.Output}
+	for _, a := range s.Attributes {
+		if r.Attributes == nil {
+			r.Attributes = map[string]string{}
+		}
+		r.Attributes[a.Key] = a.Value
+	}
 	if s.WakeUnixMs != store.NoWake && (s.Status == Sleeping || s.Status == Waiting || s.Status == Queued && s.Faults > 0) {
 		r.Wake = time.UnixMilli(s.WakeUnixMs).UTC()
 	}
 	return r
 }
 
-// StartOption is an option of Start.
-type StartOption func(*start)
-
-type start struct {
-	id      string
-	version uint32
-}
-
-// WithRunID names the run: 1 to 128 of A-Z a-z 0-9 . _ : ~ -. A second start with the same id, workflow and input
-// gives the run that is there; with others it is ErrConflict. Default: a UUIDv7.
-func WithRunID(id string) StartOption { return func(s *start) { s.id = id } }
-
-// WithVersion starts a version other than the latest.
-func WithVersion(number uint32) StartOption { return func(s *start) { s.version = number } }
-
-// Start starts a run of a workflow with an input, which is encoded as JSON; a json.RawMessage or nil is taken as
-// it is. The run is durable on return.
-func (h *Host) Start(ctx context.Context, workflow string, input any, opts ...StartOption) (Run, error) {
-	if input == nil {
-		return h.StartRaw(ctx, workflow, nil, opts...)
-	}
-	b, err := json.Marshal(input)
-	if err != nil {
-		return Run{}, &joined{fmt.Errorf("input of workflow %q: %w", workflow, err), ErrInvalid}
-	}
-	return h.StartRaw(ctx, workflow, b, opts...)
-}
-
-// StartRaw is Start with an input of any bytes.
-func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts ...StartOption) (Run, error) {
-	var o start
-	for _, opt := range opts {
-		opt(&o)
-	}
-	if len(input) > abi.MaxPayloadBytes {
-		return Run{}, translate(abi.Errorf(abi.TooLarge, "the input has %d bytes, the limit is %d", len(input),
-			abi.MaxPayloadBytes))
-	}
-	if err := abi.CheckWorkflow(workflow); err != nil {
-		return Run{}, translate(err)
-	}
-	if o.id == "" {
-		o.id = newRunID(h.cfg.Clock.Now())
-	} else if err := abi.CheckRunID(o.id); err != nil {
-		return Run{}, translate(err)
-	}
-	defer h.sched.HoldVersions()()
-	number := o.version
-	if existing, err := h.sched.State(ctx, key(o.id)); err == nil && number == 0 {
-		number = existing.Version // the run that is there decides, whatever the latest version is by now
-	}
-	v, err := h.store.Modules().Version(ctx, 0, workflow, number)
-	if err != nil {
-		return Run{}, translate(err)
-	}
-	st, created, err := h.sched.Start(ctx, sched.NewRun{Key: key(o.id), Workflow: workflow, Version: v.Number,
-		Module: v.Module, Input: input, InputDigest: digest(input)})
-	if err != nil {
-		return Run{}, translate(err)
-	}
-	r := runOf(st)
-	r.Existed = !created
-	return r, nil
-}
-
 func key(id string) store.RunKey { return store.RunKey{ID: id} }
-
-// digest gives the SHA-256 of an input, compacted if it is JSON, so that white space makes no difference.
-func digest(input []byte) store.Digest {
-	var b bytes.Buffer
-	if json.Compact(&b, input) == nil {
-		input = b.Bytes()
-	}
-	return sha256.Sum256(input)
-}
 
 // newRunID gives a UUID of version 7 (RFC 9562, 5.7): 48 bits of Unix milliseconds, then random bits.
 func newRunID(now time.Time) string {
@@ -173,6 +108,8 @@ type Query struct {
 	Statuses []Status // in place of Status
 	After    string   // the last id of the page before; "" = from the newest
 	Limit    int      // 0 = no limit
+	// Attributes that a run must have, all of them.
+	Attributes map[string]string
 }
 
 // Runs lists runs by falling id, which is from the newest if the ids were not given.
@@ -183,6 +120,9 @@ func (h *Host) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 	}
 	return func(yield func(Run, error) bool) {
 		sq := store.Query{Workflow: q.Workflow, Statuses: statuses, After: q.After, Limit: q.Limit}
+		for k, v := range q.Attributes {
+			sq.Attributes = append(sq.Attributes, store.Attribute{Key: k, Value: v})
+		}
 		for st, err := range h.store.Runs(ctx, sq) {
 			if !yield(runOf(st), translate(err)) || err != nil {
 				return
@@ -197,7 +137,7 @@ type Entry = store.Entry
 // Journal gives the entries of a run from a seq on, as far as they are durable.
 func (h *Host) Journal(ctx context.Context, id string, from store.Seq) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		st, err := h.store.State(ctx, key(id))
+		st, err := h.sched.State(ctx, key(id))
 		if err != nil {
 			yield(Entry{}, translate(err))
 			return
@@ -215,7 +155,7 @@ type LogLine = store.LogLine
 
 // Logs gives at most limit stored lines of a run's log, from an index on.
 func (h *Host) Logs(ctx context.Context, id string, from uint64, limit int) ([]LogLine, error) {
-	if _, err := h.store.State(ctx, key(id)); err != nil {
+	if _, err := h.sched.State(ctx, key(id)); err != nil {
 		return nil, translate(err)
 	}
 	lines, err := h.store.Logs(ctx, key(id), from, limit)
@@ -282,25 +222,6 @@ func Result[T any](ctx context.Context, h *Host, id string) (v T, err error) {
 		return v, fmt.Errorf("result of run %s: %w", id, err)
 	}
 	return v, nil
-}
-
-// Cancel ends a run as cancelled: its timers are gone, running attempts of its steps are told to stop, and none
-// of its code runs any more. Durable on return. ErrTerminal if it has ended.
-func (h *Host) Cancel(ctx context.Context, id string) error {
-	return translate(h.sched.Cancel(ctx, key(id)))
-}
-
-// Terminate ends a run as terminated, whatever it would do about a cancel. Durable on return. ErrTerminal if it
-// has ended.
-func (h *Host) Terminate(ctx context.Context, id string) error {
-	return translate(h.sched.Terminate(ctx, key(id)))
-}
-
-// Wake ends sleeps of a run before their time: those of the given name, or all if name is empty, polls of
-// time.Sleep included. It gives the number of sleeps that it ended. Durable on return.
-func (h *Host) Wake(ctx context.Context, id, name string) (int, error) {
-	n, err := h.sched.Wake(ctx, key(id), name)
-	return n, translate(err)
 }
 
 // Replay runs the run's module against its journal, in memory, and says whether it still does what the journal

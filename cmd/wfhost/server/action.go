@@ -19,15 +19,36 @@ type Changed struct {
 	Count int      `json:"count"` // of what the action changed
 }
 
+// actionHelp describes the actions that need nothing but the run.
+var actionHelp = map[string]string{
+	"cancel":    "Ask a run to end: one that takes a cancel is told, another one ends as cancelled",
+	"terminate": "End a run at once",
+	"pause":     "Stop a run where it waits next, until unpause",
+	"unpause":   "Let a paused run go on",
+}
+
 func (s *service) registerActions(api huma.API) {
-	for name, act := range map[string]func(context.Context, string) error{"cancel": s.h.Cancel, "terminate": s.h.Terminate} {
+	count := func(act func(context.Context, string) (bool, error)) func(context.Context, string) (int, error) {
+		return func(ctx context.Context, id string) (int, error) {
+			changed, err := act(ctx, id)
+			if changed {
+				return 1, err
+			}
+			return 0, err
+		}
+	}
+	for name, act := range map[string]func(context.Context, string) (int, error){
+		"cancel": count(s.h.Cancel), "pause": count(s.h.Pause), "unpause": count(s.h.Unpause),
+		"terminate": func(ctx context.Context, id string) (int, error) { return 1, s.h.Terminate(ctx, id) },
+	} {
 		huma.Register(api, huma.Operation{OperationID: name, Method: http.MethodPost, Path: "/v1/runs/{id}/" + name,
-			Summary: "End a run: " + name},
+			Summary: actionHelp[name]},
 			func(ctx context.Context, in *RunPath) (*struct{ Body Changed }, error) {
-				if err := act(ctx, in.ID); err != nil {
+				n, err := act(ctx, in.ID)
+				if err != nil {
 					return nil, failed(err)
 				}
-				return s.changed(ctx, in.ID, 1)
+				return s.changed(ctx, in.ID, n)
 			})
 	}
 	huma.Register(api, huma.Operation{OperationID: "wake", Method: http.MethodPost, Path: "/v1/runs/{id}/wake",

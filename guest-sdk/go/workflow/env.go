@@ -24,12 +24,15 @@ type Env struct {
 	logs     []string
 	rng      *rand.ChaCha8
 	started  time.Time
+
+	iteration uint32
+	run       envRun
 }
 
 // NewEnv gives an empty environment.
 func NewEnv() *Env {
 	return &Env{handlers: map[string]stepFunc{}, names: map[string]bool{}, rng: rand.NewChaCha8([32]byte{}),
-		started: time.Now()}
+		started: time.Now(), run: newEnvRun()}
 }
 
 // Handle stands in for a handler that workflows call by this name, such as "host/mail".
@@ -69,7 +72,7 @@ func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) 
 	if err != nil {
 		return out, err
 	}
-	b, err := erase(fn)(context.WithValue(ctx, envKey{}, e), input)
+	b, err := iterate(context.WithValue(ctx, envKey{}, e), erase(fn), input)
 	if err != nil {
 		return out, err
 	}
@@ -246,5 +249,7 @@ func readInfo(ctx context.Context) infoJSON {
 	if e == nil {
 		return infoJSON{}
 	}
-	return infoJSON{RunID: "test", Workflow: "test", Version: 1, StartedAt: e.started.UnixMilli()}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return infoJSON{RunID: "test", Workflow: "test", Version: 1, StartedAt: e.started.UnixMilli(), Iteration: e.iteration}
 }

@@ -22,6 +22,8 @@ var (
 	ErrUnknownHandler  = errors.New("unknown handler")
 	ErrDenied          = errors.New("not allowed")
 	ErrLimit           = errors.New("limit reached")
+	ErrChildFailed     = errors.New("child run did not complete")
+	ErrConflict        = errors.New("conflict")
 )
 
 // sentinels by the name of the code in error JSON.
@@ -29,7 +31,7 @@ var sentinels = map[string]error{
 	"INVALID_ARGUMENT": ErrInvalidArgument, "DUPLICATE_NAME": ErrDuplicateName, "INVALID_DURATION": ErrInvalidDuration,
 	"INVALID_DATE": ErrInvalidDate, "NOT_HERE": ErrNotHere, "STEP_FAILED": ErrStepFailed, "TIMEOUT": ErrTimeout,
 	"CANCELLED": ErrCancelled, "TOO_LARGE": ErrTooLarge, "UNKNOWN_HANDLER": ErrUnknownHandler, "DENIED": ErrDenied,
-	"LIMIT": ErrLimit,
+	"LIMIT": ErrLimit, "CHILD_FAILED": ErrChildFailed, "CONFLICT": ErrConflict,
 }
 
 // StepError is a refusal, or the failure of a step. errors.Is finds the sentinel of its code.

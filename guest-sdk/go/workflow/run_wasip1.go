@@ -17,6 +17,7 @@ const (
 	eventRunBody  = 1
 	eventCancel   = 2
 	eventDump     = 3
+	eventQuery    = 4
 )
 
 // state is that of the one workflow, or step function, of this instance.
@@ -24,7 +25,8 @@ type state struct {
 	events  *os.File
 	waiters map[int64]chan int
 	cancel  context.CancelCauseFunc
-	inBody  bool
+	queries map[string]queryFunc
+	inBody  bool // or in the answer to a query
 }
 
 var st state
@@ -63,6 +65,8 @@ func handle(kind int, h int64) {
 		if st.cancel != nil {
 			st.cancel(ErrCancelled)
 		}
+	case eventQuery:
+		go answerQuery()
 	case eventDump:
 		b := make([]byte, 2*maxStackBytes)
 		b = b[:runtime.Stack(b, true)]
@@ -131,6 +135,11 @@ func wait(ctx context.Context, h int64, body func(Step) ([]byte, error)) ([]byte
 	}
 	c := make(chan int, 1)
 	st.waiters[h] = c
+	return waitOn(ctx, h, c, body)
+}
+
+// waitOn is wait with a channel on which the event may have come already.
+func waitOn(ctx context.Context, h int64, c chan int, body func(Step) ([]byte, error)) ([]byte, error) {
 	select {
 	case kind := <-c:
 		if kind == eventRunBody {
@@ -281,7 +290,8 @@ func stepFunction() string {
 //go:wasmexport workflow_describe
 func workflowDescribe() {
 	type named struct {
-		Name string `json:"name"`
+		Name    string   `json:"name"`
+		Queries []string `json:"queries,omitempty"`
 	}
 	d := struct {
 		Workflows []named  `json:"workflows"`
@@ -290,7 +300,7 @@ func workflowDescribe() {
 		SDK       string   `json:"sdk"`
 	}{Steps: registered.stepNames, Bodies: "event", SDK: "go/1.0"}
 	for _, name := range registered.names {
-		d.Workflows = append(d.Workflows, named{name})
+		d.Workflows = append(d.Workflows, named{name, registered.queries[name]})
 	}
 	b, err := json.Marshal(d)
 	if err == nil {

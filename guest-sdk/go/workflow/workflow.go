@@ -20,20 +20,34 @@ type (
 type registry struct {
 	workflows map[string]workflowFunc
 	steps     map[string]stepFunc
+	queries   map[string][]string // by workflow
 	names     []string
 	stepNames []string
 }
 
-var registered = registry{workflows: map[string]workflowFunc{}, steps: map[string]stepFunc{}}
+var registered = registry{workflows: map[string]workflowFunc{}, steps: map[string]stepFunc{},
+	queries: map[string][]string{}}
 
 // Register makes a function a workflow of this module, under a name. Call it in an init function. A name that
 // is registered twice panics, which the upload shows.
-func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out, error)) {
+func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out, error), opts ...RegisterOption) {
 	if registered.workflows[name] != nil {
 		panic(fmt.Sprintf("workflow %q is registered twice", name))
 	}
 	registered.names = append(registered.names, name)
 	registered.workflows[name] = erase(fn)
+	for _, o := range opts {
+		o(name)
+	}
+}
+
+// RegisterOption says more of a workflow.
+type RegisterOption func(workflow string)
+
+// Queries lists the queries that the workflow offers by Query, for the module's description. Where it is given,
+// others are refused without asking the workflow.
+func Queries(names ...string) RegisterOption {
+	return func(workflow string) { registered.queries[workflow] = append(registered.queries[workflow], names...) }
 }
 
 func erase[In, Out any](fn func(ctx context.Context, in In) (Out, error)) workflowFunc {
@@ -155,24 +169,31 @@ type RunInfo struct {
 	StartedAt time.Time
 	Iteration uint32
 	Position  uint64 // of the workflow in its journal
+	// SuggestContinue says that the journal has become long: a good time for ContinueAsNew.
+	SuggestContinue bool
 }
 
 // Info gives what a workflow may know of its run.
 func Info(ctx context.Context) RunInfo {
 	i := readInfo(ctx)
 	return RunInfo{RunID: i.RunID, Workflow: i.Workflow, Version: i.Version, Module: i.Module,
-		StartedAt: time.UnixMilli(i.StartedAt), Iteration: i.Iteration, Position: i.Position}
+		StartedAt: time.UnixMilli(i.StartedAt), Iteration: i.Iteration, Position: i.Position,
+		SuggestContinue: i.SuggestContinue}
 }
 
 type infoJSON struct {
-	RunID     string    `json:"run_id"`
-	Workflow  string    `json:"workflow"`
-	Version   uint32    `json:"version"`
-	Module    string    `json:"module"`
-	StartedAt int64     `json:"started_at"`
-	Iteration uint32    `json:"iteration"`
-	Position  uint64    `json:"position"`
-	Step      *stepJSON `json:"step"`
+	RunID     string `json:"run_id"`
+	Workflow  string `json:"workflow"`
+	Version   uint32 `json:"version"`
+	Module    string `json:"module"`
+	StartedAt int64  `json:"started_at"`
+	Iteration uint32 `json:"iteration"`
+	Position  uint64 `json:"position"`
+	Query     string `json:"query"`
+
+	SuggestContinue bool `json:"suggest_continue"`
+
+	Step *stepJSON `json:"step"`
 }
 
 type stepJSON struct {

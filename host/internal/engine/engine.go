@@ -95,8 +95,19 @@ type Host interface {
 	Fail(b []byte) int64
 	Log(level int32, text []byte) int64
 	NextEvent() int64
-	// NotYet answers a function that this host does not offer, with the name that its call carries.
-	NotYet(function, name string) (int64, error)
+	Signal(name string, timeoutMs int64) (int64, error)
+	SignalSend(name, run, signal string, input []byte) (int64, error)
+	Child(name, workflow string, input, options []byte) (int64, error)
+	ChildID(handle int64) ([]byte, int64)
+	Hook(name, token string, options []byte) (int64, error)
+	Emit(topic string, data []byte) (int64, error)
+	SetAttribute(key string, value []byte) (int64, error)
+	CancelPolicy(policy int32) (int64, error)
+	Version(id string, maximum int64) (int64, error)
+	ContinueAsNew(input, options []byte) error
+	QueryReply(ok int32, b []byte) error
+	// Fetch performs a request of a body or step function: the framed response, or a negated code.
+	Fetch(request []byte) ([]byte, int64)
 
 	WallNs() int64
 	MonoNs() int64

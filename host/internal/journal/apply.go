@@ -18,6 +18,27 @@ type Started struct {
 	Iteration   uint32 `json:"iteration"`
 	RunAttempt  int    `json:"run_attempt"`
 	Seed        []byte `json:"seed"` // 32 bytes of the host's secure random
+	// AtUnixMs is the instant before which the first activation does not begin; 0 = at once.
+	AtUnixMs int64 `json:"at,omitempty"`
+	// DeadlineUnixMs is the instant at which the run has to have ended; 0 = none.
+	DeadlineUnixMs int64   `json:"deadline,omitempty"`
+	Parent         *Parent `json:"parent,omitempty"`
+	// Output is how many chunks of output earlier iterations have made.
+	Output     uint64            `json:"output,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Policy     int32             `json:"cancel_policy,omitempty"` // of the iteration before
+	CancelMs   int64             `json:"cancel_at,omitempty"`     // a cancel that the iteration before was told
+	Keys       []Key             `json:"keys,omitempty"`          // idempotency keys of signals to earlier iterations
+}
+
+// Parent says which run started this one, and is told how it ends.
+type Parent struct {
+	Namespace   uint32 `json:"namespace,omitempty"`
+	RunID       string `json:"run_id"`
+	Incarnation []byte `json:"incarnation"`
+	Iteration   uint32 `json:"iteration"`
+	Handle      int64  `json:"handle"`
+	Depth       int    `json:"depth"` // how many runs stand above this one
 }
 
 // Entry gives entry 0 for a run.
@@ -38,6 +59,9 @@ func (j *Journal) apply(e *store.Entry) error {
 		return err
 	}
 	j.entries = append(j.entries, *e)
+	if j.live != nil {
+		j.live = append(j.live, *e)
+	}
 	j.bytes += size(e)
 	return nil
 }
@@ -51,6 +75,7 @@ func (j *Journal) check(e *store.Entry) error {
 	switch {
 	case !e.Kind.Known():
 		return illegal("unknown kind %d", uint8(e.Kind))
+	case j.end == store.KindFailed && e.Kind == store.KindRetried:
 	case j.end != store.KindInvalid:
 		return fmt.Errorf("%w: %s after %s", ErrEnded, e.Kind, j.end)
 	case (len(j.entries) == 0) != (e.Kind == store.KindStarted):
@@ -72,6 +97,21 @@ func (j *Journal) check(e *store.Entry) error {
 	switch e.Kind {
 	case store.KindAttemptStarted, store.KindAttemptFailed, store.KindWithdraw:
 		return j.checkTarget(e)
+	case store.KindRetried:
+		if e.Ref < 1 || int(e.Ref) > len(j.entries) {
+			return illegal("a retry from entry %d of %d", e.Ref, len(j.entries))
+		}
+		return nil
+	case store.KindCancel:
+		if j.policy != abi.CancelCooperative || j.cancelMs != 0 {
+			return illegal("a cancel of a run that does not take it")
+		}
+		return nil
+	case store.KindPaused, store.KindUnpaused:
+		if j.paused == (e.Kind == store.KindPaused) {
+			return illegal("%s twice", e.Kind)
+		}
+		return nil
 	case store.KindClock:
 		if !e.HasDue || e.UnixMs < e.DueUnixMs && !e.Skipped {
 			return illegal("a clock without deadline, or before it")
@@ -136,8 +176,12 @@ func (j *Journal) checkDelivery(e *store.Entry) error {
 	if !h.Open() {
 		return illegal("%s for handle %d, which is no longer open", e.Kind, e.Handle)
 	}
-	if e.Kind == store.KindTimer && !e.Skipped && e.UnixMs < h.DueUnixMs {
-		return illegal("timer of handle %d at %d, before its deadline %d", e.Handle, e.UnixMs, h.DueUnixMs)
+	timed := e.Kind == store.KindTimer || e.Kind == store.KindSignalTimeout
+	if timed && !e.Skipped && (e.UnixMs < h.DueUnixMs || !h.HasDue) {
+		return illegal("%s of handle %d at %d, before its deadline %d", e.Kind, e.Handle, e.UnixMs, h.DueUnixMs)
+	}
+	if e.Kind == store.KindSignal {
+		return j.checkSignal(e, h)
 	}
 	return nil
 }
@@ -149,11 +193,14 @@ func (j *Journal) fold(e *store.Entry) error {
 		if err := json.Unmarshal(e.Options, &j.started); err != nil {
 			return illegal("options of entry 0: %v", err)
 		}
+		j.foldStarted()
 	case e.Kind == store.KindActivated:
 		j.activeMs = e.UnixMs
 	case e.Kind.End():
 		j.end = e.Kind
 		j.waiting = false
+	case e.Kind == store.KindRetried:
+		return j.foldRetried(e)
 	case e.Refused != 0:
 	case opens[e.Kind]:
 		return j.openHandle(e)
@@ -161,18 +208,43 @@ func (j *Journal) fold(e *store.Entry) error {
 		if h := j.Handle(e.Handle); e.Code == WithdrawDone { // a delivery that stands here already is never given
 			h.Withdrawn = true
 			j.close(h)
+			j.unbind(h)
 		}
 	case e.Kind == store.KindAttemptStarted, e.Kind == store.KindAttemptFailed:
 		j.foldAttempt(e)
 	case e.Kind.Delivery() && e.Handle != 0:
 		h := j.Handle(e.Handle)
 		h.Resolved, h.ResolvedSeq = true, e.Seq
+		h.Refused = e.Code != 0
 		j.close(h)
 		if h.Step != nil {
 			h.Step.InFlight = false
 		}
+		if e.Kind == store.KindSignal {
+			j.foldSignal(e, h)
+		}
+	default:
+		j.foldRecord(e)
 	}
 	return nil
+}
+
+// foldRecord folds what concerns no handle.
+func (j *Journal) foldRecord(e *store.Entry) {
+	switch e.Kind {
+	case store.KindSignalAccepted:
+		j.accept(e)
+	case store.KindCancelPolicy:
+		j.policy = e.Code
+	case store.KindCancel:
+		j.cancelMs = e.UnixMs
+	case store.KindPaused, store.KindUnpaused:
+		j.paused = e.Kind == store.KindPaused
+	case store.KindEmit:
+		j.output++
+	case store.KindAttribute:
+		j.setAttribute(e.Name, string(e.Input))
+	}
 }
 
 // Answers of cancel, which a withdraw entry holds in its Code.
@@ -183,13 +255,24 @@ const (
 )
 
 func (j *Journal) openHandle(e *store.Entry) error {
-	h := Handle{ID: e.Handle, Kind: e.Kind, Name: e.Name, Target: e.Target, CallSeq: e.Seq, DueUnixMs: e.DueUnixMs}
+	h := Handle{ID: e.Handle, Kind: e.Kind, Name: e.Name, Target: e.Target, CallSeq: e.Seq, DueUnixMs: e.DueUnixMs,
+		HasDue: e.HasDue}
 	if e.Kind == store.KindStep || e.Kind == store.KindBody {
 		options, err := abi.ParseStepOptions(e.Options)
 		if err != nil {
 			return illegal("options of step %q: %v", e.Name, err)
 		}
 		h.Step = &Step{Options: options, FirstMs: e.UnixMs}
+	}
+	switch e.Kind {
+	case store.KindChild:
+		options, err := abi.ParseChildOptions(e.Options)
+		if err != nil {
+			return illegal("options of child %q: %v", e.Name, err)
+		}
+		h.ChildID, h.OnEnd = string(e.Data), options.OnEnd
+	case store.KindHook:
+		h.Token, h.Options = string(e.Data), e.Options
 	}
 	j.handles = append(j.handles, h)
 	j.open = append(j.open, h.ID)

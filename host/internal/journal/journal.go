@@ -17,6 +17,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/wfhost/wfhost/abi"
@@ -32,6 +33,7 @@ var ErrIllegal = errors.New("illegal entry")
 // Journal is the record of one iteration of a run. The zero value is empty and usable.
 type Journal struct {
 	entries  []store.Entry
+	live     []store.Entry // entries with void ones blanked; nil while none is void
 	handles  []Handle
 	open     []int64 // handles that are unresolved and not withdrawn, ascending
 	bytes    int64
@@ -40,6 +42,15 @@ type Journal struct {
 	activeMs int64 // started_at; 0 before the first activation
 	wait     store.Suspension
 	waiting  bool
+
+	signals     []store.Seq // accepted and not bound to a wait, ascending
+	signalBytes int64       // of their payloads
+	keys        keys
+	policy      int32 // of cancel: abi.CancelFinal or abi.CancelCooperative
+	cancelMs    int64 // when a cooperative cancel was accepted; 0 = not yet
+	paused      bool
+	output      uint64 // chunks of output, those of earlier iterations included
+	attributes  map[string]string
 }
 
 // Handle is what the journal knows of one thing that the guest started.
@@ -54,7 +65,15 @@ type Handle struct {
 	Resolved    bool
 	Withdrawn   bool
 	DueUnixMs   int64 // timers
-	Step        *Step // steps and bodies
+	HasDue      bool  // DueUnixMs is set: sleeps, and waits for a signal that time out
+	Signal      store.Seq
+	Bound       bool   // a wait has the signal of that seq
+	ChildID     string // children
+	OnEnd       string // children: what becomes of it when this run ends
+	Token       string // hooks
+	Refused     bool   // hooks: the token is another run's
+	Options     []byte // hooks
+	Step        *Step  // steps and bodies
 }
 
 // Open tells whether the handle still waits for its delivery.
@@ -66,6 +85,8 @@ type Step struct {
 	// Attempt is the highest attempt that is recorded as begun or failed; 0 when there is no record, though
 	// the first attempt may have begun.
 	Attempt uint32
+	// Base is how many of them a retry of the run has forgiven.
+	Base uint32
 	// InFlight tells that the newest attempt is recorded as begun and not as ended.
 	InFlight   bool
 	Failures   uint32 // attempts recorded as failed
@@ -78,9 +99,17 @@ type Step struct {
 // Len gives the number of entries.
 func (j *Journal) Len() int { return len(j.entries) }
 
-// Entries gives all entries. The slice is valid for ever, since entries are only ever appended; it must not
-// be changed.
-func (j *Journal) Entries() []store.Entry { return slices.Clip(j.entries) }
+// Entries gives all entries, those that a retry of the run made void as records of kind KindInvalid. The slice is
+// valid for ever, since entries are only ever appended; it must not be changed.
+func (j *Journal) Entries() []store.Entry {
+	if j.live != nil {
+		return slices.Clip(j.live)
+	}
+	return slices.Clip(j.entries)
+}
+
+// All gives all entries as they were appended.
+func (j *Journal) All() []store.Entry { return slices.Clip(j.entries) }
 
 // Bytes gives the approximate size of the journal in bytes: payloads and names plus a fixed part per entry.
 func (j *Journal) Bytes() int64 { return j.bytes }
@@ -146,7 +175,7 @@ func (j *Journal) Load(e store.Entry) error {
 // Append appends an entry at the given time, after the timers that are due by then, and gives it back with
 // its seq and time. An error means that the entry was not appended; timers that were due may have been.
 func (j *Journal) Append(e store.Entry, nowUnixMs int64) (store.Entry, error) {
-	if j.end != store.KindInvalid {
+	if j.end != store.KindInvalid && e.Kind != store.KindRetried {
 		return e, fmt.Errorf("%w: %s at entry %d", ErrEnded, j.end, len(j.entries)-1)
 	}
 	if err := j.FireDue(nowUnixMs); err != nil {
@@ -158,10 +187,31 @@ func (j *Journal) Append(e store.Entry, nowUnixMs int64) (store.Entry, error) {
 func (j *Journal) append(e store.Entry, nowUnixMs int64) (store.Entry, error) {
 	e.Seq = store.Seq(len(j.entries))
 	e.UnixMs = max(nowUnixMs, j.LastUnixMs())
+	j.complete(&e)
 	if err := j.apply(&e); err != nil {
 		return e, err
 	}
+	switch e.Kind {
+	case store.KindSignalAccepted, store.KindSignalWait, store.KindWithdraw:
+		return e, j.bind(e.UnixMs)
+	case store.KindHook:
+		if e.Refused == 0 && e.Target == "" { // nobody else can have a token that was made just now
+			_, err := j.append(store.Entry{Kind: store.KindHookReady, Handle: e.Handle, Data: e.Data}, e.UnixMs)
+			return e, err
+		}
+	}
 	return e, nil
+}
+
+// complete fills in what only the journal knows of an entry.
+func (j *Journal) complete(e *store.Entry) {
+	switch {
+	case e.Refused != 0:
+	case e.Kind == store.KindEmit:
+		e.Code = int32(min(j.output, math.MaxInt32))
+	case e.Kind == store.KindChild && len(e.Data) == 0:
+		e.Data = []byte(j.childID(e.Seq))
+	}
 }
 
 // Suspend tells the journal where the guest waits, so that a poll's own clock can come due. Resume clears it.

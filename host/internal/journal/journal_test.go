@@ -48,7 +48,7 @@ func TestStories(t *testing.T) {
 			t.Errorf("%s differs; what happens is\n%s", path, out.String())
 		}
 		again := &Journal{}
-		for _, e := range s.j.Entries() {
+		for _, e := range s.j.All() {
 			if err := again.Load(e); err != nil {
 				t.Errorf("%s: loading what was appended: %v", path, err)
 			}
@@ -96,20 +96,27 @@ func (s *story) do(t *testing.T, f []string) string {
 			note = "   nothing will wake it\n"
 		}
 		note += fmt.Sprintf("   deliverable %v, open %d\n", s.j.Deliverable(), s.j.OpenHandles())
+	case "pending":
+		for _, e := range s.j.Pending(func(h int64) bool { return args["told"] != "" && h <= num("told") }) {
+			note += fmt.Sprintf("   pending signal %d %s\n", e.Seq, e.Name)
+		}
+	case "retry":
+		_, err = s.j.Append(store.Entry{Kind: store.KindRetried, Ref: s.j.RetryFrom()}, ms)
 	case "skip":
 		var n int
 		n, err = s.j.Skip(args["name"], ms)
 		note = fmt.Sprintf("   skipped %d\n", n)
 	default:
 		e := store.Entry{Name: args["name"], Handle: num("handle"), DueUnixMs: num("due"), HasDue: args["due"] != "",
-			Attempt: uint32(num("attempt")), Code: int32(num("code")), Refused: int32(num("refused")), Options: []byte(args["options"])}
+			Attempt: uint32(num("attempt")), Code: int32(num("code")), Refused: int32(num("refused")), Options: []byte(args["options"]),
+			Ref: store.Seq(num("ref")), Target: args["key"], Data: []byte(args["data"])}
 		for k := range store.Kind(127) {
 			if k.Known() && k.String() == f[1] {
 				e.Kind = k
 			}
 		}
 		if f[1] == "started" {
-			e = Started{RunID: "r", Workflow: "w"}.Entry(nil)
+			e = Started{RunID: "r", Workflow: "w", DeadlineUnixMs: num("deadline")}.Entry(nil)
 		}
 		if len(e.Options) == 0 {
 			e.Options = nil
@@ -117,13 +124,16 @@ func (s *story) do(t *testing.T, f []string) string {
 		_, err = s.j.Append(e, ms)
 	}
 	var out strings.Builder
-	for _, e := range s.j.Entries()[from:] {
+	for _, e := range s.j.All()[from:] {
 		fmt.Fprintf(&out, "   %d %s at %d", e.Seq, e.Kind, e.UnixMs)
 		if e.Handle != 0 {
 			fmt.Fprintf(&out, " handle %d", e.Handle)
 		}
 		if e.HasDue {
 			fmt.Fprintf(&out, " due %d", e.DueUnixMs)
+		}
+		if e.Ref != 0 {
+			fmt.Fprintf(&out, " of entry %d", e.Ref)
 		}
 		out.WriteString("\n")
 	}
@@ -159,14 +169,14 @@ func TestRandomHistories(t *testing.T) {
 			}
 			ended := j.Ended()
 			_, err := j.Append(e, now)
-			if ended != store.KindInvalid && !errors.Is(err, ErrEnded) {
+			if ended != store.KindInvalid && e.Kind != store.KindRetried && !errors.Is(err, ErrEnded) {
 				rt.Fatalf("%s after %s: %v", e.Kind, ended, err)
 			}
 		}
 		again := &Journal{}
 		resolved := map[int64]bool{}
 		last := int64(0)
-		for i, e := range j.Entries() {
+		for i, e := range j.All() {
 			if err := again.Load(e); err != nil {
 				rt.Fatal(err)
 			}

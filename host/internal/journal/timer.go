@@ -1,8 +1,10 @@
 package journal
 
 import (
+	"encoding/json"
 	"slices"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -19,7 +21,12 @@ func (j *Journal) FireDue(nowUnixMs int64) error {
 		if !ok || e.DueUnixMs > now {
 			return nil
 		}
-		if e.Kind == store.KindTimer {
+		if e.Kind == store.KindFailed { // the run's deadline, which ends it
+			e.DueUnixMs, e.HasDue = 0, false
+			_, err := j.append(e, now)
+			return err
+		}
+		if e.Kind == store.KindTimer || e.Kind == store.KindSignalTimeout || e.Kind == store.KindCancel {
 			e.DueUnixMs, e.HasDue = 0, false // the call entry has the deadline
 		}
 		if _, err := j.append(e, now); err != nil {
@@ -33,14 +40,42 @@ func (j *Journal) FireDue(nowUnixMs int64) error {
 func (j *Journal) firstDue() (e store.Entry, ok bool) {
 	for _, id := range j.open {
 		h := j.Handle(id)
-		if h.Kind == store.KindSleep && (!ok || h.DueUnixMs < e.DueUnixMs) {
+		if !h.HasDue || ok && h.DueUnixMs >= e.DueUnixMs {
+			continue
+		}
+		switch h.Kind {
+		case store.KindSleep:
 			e, ok = store.Entry{Kind: store.KindTimer, Handle: h.ID, DueUnixMs: h.DueUnixMs}, true
+		case store.KindSignalWait:
+			e, ok = store.Entry{Kind: store.KindSignalTimeout, Handle: h.ID, DueUnixMs: h.DueUnixMs}, true
 		}
 	}
 	if due, has := j.pollClock(); has && (!ok || due < e.DueUnixMs) {
 		e, ok = store.Entry{Kind: store.KindClock, DueUnixMs: due, HasDue: true}, true
 	}
+	if d, has := j.runDeadline(); has && (!ok || d.DueUnixMs < e.DueUnixMs) {
+		e, ok = d, true
+	}
 	return e, ok
+}
+
+// runDeadline gives what happens when the time of the whole run is over: a run that takes a cancel is told, and has
+// a minute; then it fails, as others do at once.
+func (j *Journal) runDeadline() (e store.Entry, ok bool) {
+	due := j.started.DeadlineUnixMs
+	if due == 0 {
+		return e, false
+	}
+	if j.policy == abi.CancelCooperative && j.activeMs != 0 {
+		if j.cancelMs == 0 {
+			return store.Entry{Kind: store.KindCancel, DueUnixMs: due}, true
+		}
+		due = max(due, j.cancelMs) + abi.CancelGraceMs
+	}
+	e = store.Entry{Kind: store.KindFailed, DueUnixMs: due}
+	e.Data, _ = json.Marshal(&abi.Error{Code: abi.Timeout, Kind: abi.KindTimeout, // strings always encode
+		Message: "the run did not end within the time that its start gave it"})
+	return e, true
 }
 
 // pollClock gives the deadline of the poll in which the guest waits, if it has one and can take nothing else.
@@ -76,7 +111,7 @@ func (j *Journal) takes(e *store.Entry) bool {
 	case j.wait.Poll:
 		return j.wait.Events && !j.Handle(e.Handle).Withdrawn
 	case len(j.wait.Awaited) == 0:
-		return true
+		return !j.Handle(e.Handle).Withdrawn
 	}
 	return slices.Contains(j.wait.Awaited, e.Handle)
 }

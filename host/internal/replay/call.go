@@ -13,7 +13,7 @@ import (
 // call matches a call with the journal, or appends it. check says, of a live call only, whether it is refused;
 // a refusal is an entry too. The answer is the handle (0 for calls without one), or a negated code.
 func (m *Machine) call(e store.Entry, check func(*store.Entry) error) (int64, error) {
-	if m.inBody {
+	if m.away() {
 		return m.refuse(notHere), nil
 	}
 	e.Name, e.Target = clean(e.Name), clean(e.Target)
@@ -46,7 +46,7 @@ func (m *Machine) record(e *store.Entry, live func()) (*store.Entry, error) {
 		return want, nil
 	}
 	switch m.cfg.Mode {
-	case Check:
+	case Check, Query:
 		return nil, ErrSuspend
 	case Body:
 		return nil, &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a suspension", Got: describe(e)}
@@ -63,23 +63,23 @@ func (m *Machine) record(e *store.Entry, live func()) (*store.Entry, error) {
 	return &done, nil
 }
 
-var notHere = abi.Errorf(abi.NotHere, "this call belongs to the workflow, a step's body cannot make it")
+var notHere = abi.Errorf(abi.NotHere, "this call belongs to the workflow, a step's body or a query cannot make it")
+
+// away tells whether code runs that is not the workflow's: a body, a step function, or the answer to a query.
+func (m *Machine) away() bool { return m.inBody || m.query }
 
 func (m *Machine) admit(e *store.Entry, check func(*store.Entry) error) error {
-	if err := m.cfg.Tail.CallRoom(); err != nil {
+	if err := m.cfg.Tail.CallRoom(); err != nil && e.Kind != store.KindContinue { // which makes room
 		return err
 	}
 	if err := check(e); err != nil {
 		return err
 	}
-	if !opens(e.Kind) {
-		return nil
-	}
-	if m.names[e.Name] {
+	if unique(e.Kind) && m.names[e.Name] {
 		return abi.Errorf(abi.DuplicateName, "the name %q is used twice in this run; make it unique, for example with "+
 			"an index: %q", e.Name, e.Name+"-2")
 	}
-	if n := m.unresolved(); n >= abi.MaxUnresolvedHandles {
+	if n := m.unresolved(); opens(e.Kind) && n >= abi.MaxUnresolvedHandles {
 		return abi.Errorf(abi.Limit, "the run waits for %d handles, the limit is %d", n, abi.MaxUnresolvedHandles)
 	}
 	return nil
@@ -104,14 +104,24 @@ func (m *Machine) made(e *store.Entry) (int64, error) {
 		m.last = e.Data
 		return abi.Code(e.Refused).Neg(), nil
 	}
-	if !opens(e.Kind) {
-		m.last = nil
-		return 0, nil
-	}
-	m.handles = append(m.handles, handle{kind: e.Kind, name: e.Name})
-	m.names[e.Name] = true
 	m.last = nil
+	if unique(e.Kind) {
+		m.names[e.Name] = true
+	}
+	if !opens(e.Kind) {
+		return int64(e.Code), nil
+	}
+	m.handles = append(m.handles, handle{kind: e.Kind, name: e.Name, call: int(e.Seq)})
 	return e.Handle, nil
+}
+
+// unique tells whether calls of the kind have names that are unique in the iteration. The others name channels.
+func unique(k store.Kind) bool {
+	switch k {
+	case store.KindSleep, store.KindStep, store.KindBody, store.KindChild, store.KindMarker:
+		return true
+	}
+	return false
 }
 
 // clean makes text that a guest handed over fit for a journal: valid UTF-8 of a bounded length. What had to be
@@ -207,20 +217,9 @@ func (m *Machine) StepEnd(ok int32, b []byte) error {
 	return ErrBodyEnd
 }
 
-// NotYet refuses a call that this host does not offer; the refusal is an entry, so that a host that offers it
-// later replays this history as it was.
-func (m *Machine) NotYet(kind store.Kind, function, name string) (int64, error) {
-	return m.call(store.Entry{Kind: kind, Name: name}, func(*store.Entry) error {
-		return abi.Errorf(abi.Denied, "%s is not yet offered by this host", function)
-	})
-}
-
-// RefuseWithoutEntry refuses a call that never makes an entry.
-func (m *Machine) RefuseWithoutEntry(err error) int64 { return m.refuse(err) }
-
 // Complete sets the result.
 func (m *Machine) Complete(b []byte) int64 {
-	if m.inBody && m.cfg.Mode != StepFn {
+	if m.query || m.inBody && m.cfg.Mode != StepFn {
 		return m.refuse(notHere)
 	}
 	if len(b) > abi.MaxPayloadBytes {
@@ -232,7 +231,7 @@ func (m *Machine) Complete(b []byte) int64 {
 
 // Fail sets the error.
 func (m *Machine) Fail(b []byte) int64 {
-	if m.inBody && m.cfg.Mode != StepFn {
+	if m.query || m.inBody && m.cfg.Mode != StepFn {
 		return m.refuse(notHere)
 	}
 	if len(b) > abi.MaxPayloadBytes {
@@ -245,7 +244,7 @@ func (m *Machine) Fail(b []byte) int64 {
 // Cancel withdraws a handle: 0 withdrawn, 1 the guest has been told already, 2 an attempt has begun and the
 // handle resolves by its outcome.
 func (m *Machine) Cancel(id int64) (int64, error) {
-	if m.inBody {
+	if m.away() {
 		return m.refuse(notHere), nil
 	}
 	h := m.handle(id)
@@ -281,7 +280,7 @@ func (m *Machine) unknownHandle(id int64) error {
 
 // Result gives the outcome of a handle, as far as the guest has been told.
 func (m *Machine) Result(id int64) ([]byte, int64) {
-	if m.inBody {
+	if m.away() {
 		return nil, m.refuse(notHere)
 	}
 	h := m.handle(id)
@@ -295,6 +294,14 @@ func (m *Machine) Result(id int64) ([]byte, int64) {
 		return nil, m.refuse(&abi.Error{Code: abi.Pending, Name: h.name, Message: "the outcome has not been handed over yet"})
 	}
 	switch e := &m.entries[h.delivery]; e.Kind {
+	case store.KindSignal:
+		return m.answer(m.entries[e.Ref].Data)
+	case store.KindHookReady, store.KindSignalSent:
+		if e.Code != 0 {
+			m.last = e.Data
+			return nil, abi.Code(e.Code).Neg()
+		}
+		return m.answer(e.Data)
 	case store.KindStepFailure:
 		m.last = e.Data
 		return nil, abi.StepFailed.Neg()

@@ -40,6 +40,8 @@ type Tail interface {
 	Append(e store.Entry) (store.Entry, error)
 	// CallRoom says whether the journal has room for another call.
 	CallRoom() error
+	// CheckAttribute says whether the run may have another attribute of this key.
+	CheckAttribute(key string) error
 }
 
 // Mode says what an activation is for.
@@ -51,6 +53,7 @@ const (
 	Body               // replays up to Config.Until, then executes one body
 	StepFn             // runs a step function in a fresh instance, without a journal
 	Check              // replays only: the first live call ends it with ErrSuspend
+	Query              // replays to where the guest waits, and hands it a query
 )
 
 // Config is what a Machine is made from.
@@ -67,6 +70,10 @@ type Config struct {
 	Step          *StepInfo // Body and StepFn: what info tells of the attempt
 	// HandlerError says whether a step may name this handler: nil, or an *abi.Error of UnknownHandler or Denied.
 	HandlerError func(handler string) error
+	// NewToken makes a token for a hook.
+	NewToken func() string
+	// Query is what Mode Query asks.
+	Query QueryRequest
 	// RealTime gives the wall clock in nanoseconds and the nanoseconds since the body began. Body, StepFn.
 	RealTime func() (wallNs, elapsedNs int64)
 	// RealRandom fills a body's random bytes.
@@ -95,6 +102,8 @@ type Machine struct {
 	tickNs    int64 // by which clock-only polls moved the monotonic clock
 	events    []int64
 	dumped    bool
+	cancelled bool // a cooperative cancel was handed over
+	query     bool // the query was handed over
 	position  store.Seq
 
 	inBody     bool
@@ -111,6 +120,7 @@ type handle struct {
 	seen      bool // the guest has been told the outcome
 	withdrawn bool
 	delivery  int // index of its delivery, once seen
+	call      int // index of its call
 }
 
 // Outcome is what the guest handed over by complete, fail and step_end.
@@ -122,6 +132,17 @@ type Outcome struct {
 	BodyOK    bool
 	Body      []byte
 	BodyEnded bool
+	Cancelled bool // a cooperative cancel was handed over
+	Reply     []byte
+	ReplyOK   bool
+	Replied   bool
+	Continue  store.Entry // the call of continue_as_new, after ErrContinue
+}
+
+// QueryRequest is a question to a run.
+type QueryRequest struct {
+	Name  string
+	Input []byte
 }
 
 // StepInfo is what info tells of the attempt, in bodies and step instances.
@@ -170,7 +191,11 @@ func (m *Machine) refresh() {
 func (m *Machine) InBody() bool { return m.inBody }
 
 // Outcome gives what the guest handed over so far.
-func (m *Machine) Outcome() Outcome { return m.outcome }
+func (m *Machine) Outcome() Outcome {
+	out := m.outcome
+	out.Cancelled = m.cancelled
+	return out
+}
 
 // Suspension gives where the guest waits, after ErrSuspend.
 func (m *Machine) Suspension() store.Suspension { return m.suspension }
@@ -181,8 +206,19 @@ func (m *Machine) Consumed() uint64 { return m.consumed }
 // RunID gives the id of the run.
 func (m *Machine) RunID() string { return m.cfg.Started.RunID }
 
-// Input gives the run's or the step's input.
-func (m *Machine) Input() []byte { return m.cfg.Input }
+// Input gives the run's, the step's or the query's input.
+func (m *Machine) Input() []byte {
+	if m.query {
+		return m.cfg.Query.Input
+	}
+	return m.cfg.Input
+}
+
+// Told tells whether the guest knows the outcome of a handle.
+func (m *Machine) Told(id int64) bool {
+	h := m.handle(id)
+	return h != nil && h.seen
+}
 
 // Now gives the guest's clock in Unix milliseconds.
 func (m *Machine) Now() int64 {
@@ -226,7 +262,8 @@ func (m *Machine) Random(p []byte) {
 
 type info struct {
 	journalInfo
-	Step *StepInfo `json:"step,omitempty"`
+	Step  *StepInfo `json:"step,omitempty"`
+	Query string    `json:"query,omitempty"`
 }
 
 type journalInfo struct {
@@ -250,6 +287,9 @@ func (m *Machine) Info() []byte {
 	if m.inBody {
 		i.Step = m.cfg.Step
 	}
+	if m.query {
+		i.Query = m.cfg.Query.Name
+	}
 	b, err := json.Marshal(i)
 	if err != nil {
 		panic(err) // only strings and numbers, and last_error is JSON that the host made
@@ -265,6 +305,12 @@ func (m *Machine) answer(b []byte) ([]byte, int64) {
 	m.last = b
 	return b, int64(len(b))
 }
+
+// Answer keeps bytes that somebody else has made as the newest answer.
+func (m *Machine) Answer(b []byte) ([]byte, int64) { return m.answer(b) }
+
+// RefuseWithoutEntry refuses a call that never makes an entry.
+func (m *Machine) RefuseWithoutEntry(err error) int64 { return m.refuse(err) }
 
 // refuse keeps the error for Last and gives its negated code.
 func (m *Machine) refuse(err error) int64 {

@@ -42,6 +42,8 @@ func (m *Machine) compare(want, got *store.Entry) error {
 		return differ(describe(want), describe(got))
 	case want.Kind == store.KindWithdraw && want.Handle != got.Handle:
 		return differ(describe(want), describe(got))
+	case want.Kind == store.KindCancelPolicy && want.Refused == 0 && want.Code != got.Code:
+		return differ(fmt.Sprintf("cancel_policy(%d)", want.Code), fmt.Sprintf("cancel_policy(%d)", got.Code))
 	case want.Consumed != got.Consumed:
 		return differ(fmt.Sprintf("%s after %d deliveries", describe(want), want.Consumed),
 			fmt.Sprintf("it after %d", got.Consumed))
@@ -51,7 +53,7 @@ func (m *Machine) compare(want, got *store.Entry) error {
 			fmt.Sprintf("it as handle %d", len(m.handles)+1))
 	}
 	if want.Refused == 0 && string(want.Input) != string(got.Input) {
-		if m.cfg.Strict || !m.resolved[want.Handle] {
+		if m.cfg.Strict || want.Handle != 0 && !m.resolved[want.Handle] {
 			return differ(fmt.Sprintf("%s with an input of %d bytes", describe(want), len(want.Input)),
 				fmt.Sprintf("it with another input of %d bytes", len(got.Input)))
 		}

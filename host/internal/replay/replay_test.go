@@ -37,6 +37,7 @@ func (x *tail) add(t testing.TB, e store.Entry) {
 
 func (x *tail) Entries() []store.Entry                    { return x.j.Entries() }
 func (x *tail) CallRoom() error                           { return x.j.CallRoom() }
+func (x *tail) CheckAttribute(key string) error           { return x.j.CheckAttribute(key) }
 func (x *tail) Append(e store.Entry) (store.Entry, error) { return x.j.Append(e, x.now) }
 func (x *tail) machine(change ...func(*Config)) *Machine {
 	at, _ := x.j.StartedUnixMs()
@@ -145,7 +146,7 @@ func TestRefusals(t *testing.T) {
 		note(m.Cancel(77))
 		note(m.Await([]int64{77}))
 		note(m.Await(make([]int64, abi.MaxAwaitHandles+1)))
-		note(m.NotYet(store.KindEmit, "emit", "topic"))
+		note(m.Emit("", nil))
 		note(m.Complete(make([]byte, abi.MaxPayloadBytes+1)), nil)
 		note(m.Fail(make([]byte, abi.MaxPayloadBytes+1)), nil)
 		_, n := m.Result(77)
@@ -241,6 +242,7 @@ func TestOutcomes(t *testing.T) {
 	if m.Complete([]byte("r")) != 0 || m.Fail([]byte("f")) != 0 || string(m.Outcome().Result) != "r" || string(m.Outcome().Failure) != "f" {
 		t.Fatal("outcome")
 	}
+	must(t, 0)(m.CancelPolicy(abi.CancelCooperative))
 	x.add(t, store.Entry{Kind: store.KindCancel})
 	must(t, 4)(m.Sleep("d", 100))
 	if n, err := m.Await([]int64{4}); n != abi.Cancelled.Neg() || err != nil {
@@ -285,6 +287,7 @@ func TestPolls(t *testing.T) {
 	if _, err := x.j.Skip("", x.now); err != nil {
 		t.Fatal(err)
 	}
+	must(t, 0)(m.CancelPolicy(abi.CancelCooperative))
 	x.add(t, store.Entry{Kind: store.KindCancel})
 	poll(m, PollRequest{Events: true}, PollEvents)
 	poll(m, PollRequest{Events: true}, PollEvents) // not taken yet

@@ -11,7 +11,7 @@ import (
 // Await is the suspension point of a guest that waits for handles, or for any unresolved one if there are none
 // given. It answers the handle that resolved first in journal order.
 func (m *Machine) Await(ids []int64) (int64, error) {
-	if m.inBody {
+	if m.away() {
 		return m.refuse(notHere), nil
 	}
 	if len(ids) > abi.MaxAwaitHandles {
@@ -44,6 +44,7 @@ func (m *Machine) Await(ids []int64) (int64, error) {
 		e := m.take(i)
 		m.last = nil
 		if e.Kind == store.KindCancel {
+			m.cancelled = true
 			return m.refuse(abi.Errorf(abi.Cancelled, "the run was asked to cancel")), nil
 		}
 		return e.Handle, nil
@@ -55,6 +56,10 @@ func (m *Machine) Await(ids []int64) (int64, error) {
 		m.enterBody()
 		m.last = binary.LittleEndian.AppendUint64(nil, uint64(m.cfg.Handle))
 		return abi.RunBody.Neg(), nil
+	}
+	if m.cfg.Mode == Query && !m.query {
+		m.query = true
+		return m.refuse(abi.Errorf(abi.Query, "%s", m.cfg.Query.Name)), nil
 	}
 	return 0, ErrSuspend
 }
@@ -103,6 +108,8 @@ func (m *Machine) Poll(p PollRequest) (PollAnswer, error) {
 		return PollEvents, nil
 	case m.inBody:
 		return PollNone, ErrBodyWait
+	case m.query: // it answers at once, or not at all
+		return PollNone, ErrSuspend
 	case p.HasClock && !p.Events && p.TimeoutNs <= 1e6 && m.tickNs+p.TimeoutNs <= int64(abi.MaxPollTickTime):
 		m.tickNs += p.TimeoutNs
 		return PollClock, nil
@@ -124,6 +131,11 @@ func (m *Machine) Poll(p PollRequest) (PollAnswer, error) {
 		m.events = append(m.events, abi.PackEvent(abi.EventRunBody, m.cfg.Handle))
 		return PollEvents, nil
 	}
+	if m.cfg.Mode == Query && p.Events && !m.query {
+		m.query = true
+		m.events = append(m.events, abi.PackEvent(abi.EventQuery, 0))
+		return PollEvents, nil
+	}
 	return PollNone, ErrSuspend
 }
 
@@ -136,6 +148,7 @@ func (m *Machine) deliver(i int) (PollAnswer, error) {
 		}
 		return PollClock, nil
 	case store.KindCancel:
+		m.cancelled = true
 		m.events = append(m.events, abi.PackEvent(abi.EventCancel, 0))
 	default:
 		m.events = append(m.events, abi.PackEvent(abi.EventResolved, e.Handle))

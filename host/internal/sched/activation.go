@@ -67,11 +67,20 @@ func (a *activation) run() {
 		a.o.s.slots.release()
 	}
 	o := a.o
+	next := identity{}
+	if errors.Is(err, replay.ErrContinue) {
+		if err2 := a.nextIdentity(&next); err2 != nil {
+			err = err2
+		}
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.act = nil
 	if o.dead != nil || o.journal.Ended() != store.KindInvalid {
 		return
+	}
+	if errors.Is(err, replay.ErrContinue) {
+		err = a.continueAsNew(next)
 	}
 	a.conclude(err)
 }
@@ -81,11 +90,16 @@ func (a *activation) conclude(err error) {
 	o := a.o
 	var trap *engine.Trap
 	var mismatch *replay.Mismatch
+	var refused *replay.RefusedError
 	switch {
 	case err == nil, errors.Is(err, replay.ErrSuspend), errors.Is(err, errEvicted):
 		o.faults, o.retryMs, o.reason = 0, 0, ""
 	case errors.As(err, &mismatch):
 		o.stick(mismatch.Error())
+	case errors.As(err, &refused):
+		if _, err := o.append(store.Entry{Kind: store.KindFailed, Data: refused.JSON}); err != nil {
+			o.hostFault(err)
+		}
 	case errors.As(err, &trap):
 		o.failRun(&abi.Error{Code: abi.StepFailed, Kind: abi.KindTrap, Message: trap.Message, Details: stack(trap)})
 	case errors.Is(err, errBudget):
@@ -159,14 +173,15 @@ func (a *activation) perform() error {
 	startedMs, _ := o.journal.StartedUnixMs()
 	input := o.journal.Entries()[0].Input
 	fixed := o.state
+	fixed.Version, fixed.Module = o.ident.version, o.ident.module
 	o.mu.Unlock()
 	mod, err := o.s.module(o.s.ctx, fixed.Module)
 	if err != nil {
 		return fmt.Errorf("module %s: %w", fixed.Module, err)
 	}
 	a.init(o.s, mod)
-	a.machine = replay.New(replay.Config{Mode: replay.Live, Started: started, Input: input, StartedUnixMs: startedMs,
-		Tail: a, BodiesEvent: mod.bodiesEvent, OnWait: a.observer(),
+	a.Machine = replay.New(replay.Config{Mode: replay.Live, Started: started, Input: input, StartedUnixMs: startedMs,
+		NewToken: func() string { return newToken(o.s, o.key) }, Tail: a, BodiesEvent: mod.bodiesEvent, OnWait: a.observer(),
 		HandlerError: func(h string) error { return o.s.handlerError(fixed, mod, h) }})
 	a.log = a.logLine
 	a.waitFn = a.wait
@@ -183,10 +198,10 @@ func (a *activation) perform() error {
 
 // finish takes the guest's return into the journal.
 func (a *activation) finish(code int32) error {
-	if err := a.machine.LeftOver(); err != nil {
+	if err := a.Machine.LeftOver(); err != nil {
 		return err
 	}
-	out := a.machine.Outcome()
+	out := a.Machine.Outcome()
 	e := store.Entry{Kind: store.KindCompleted, Data: out.Result}
 	if code == 0 && !out.Completed && a.mod.command {
 		e.Data = a.stdout
@@ -199,6 +214,9 @@ func (a *activation) finish(code int32) error {
 		e = store.Entry{Kind: store.KindFailed, Data: out.Failure}
 		if !out.Failed {
 			e.Data, _ = json.Marshal(abi.Errorf(abi.StepFailed, "the workflow returned %d", code))
+		}
+		if out.Cancelled {
+			e.Kind = store.KindCancelled
 		}
 	}
 	a.o.mu.Lock()
@@ -219,6 +237,13 @@ func (a *activation) CallRoom() error {
 	a.o.mu.Lock()
 	defer a.o.mu.Unlock()
 	return a.o.journal.CallRoom()
+}
+
+// CheckAttribute says whether the run may have another attribute.
+func (a *activation) CheckAttribute(key string) error {
+	a.o.mu.Lock()
+	defer a.o.mu.Unlock()
+	return a.o.journal.CheckAttribute(key)
 }
 
 // Append appends a call of the guest.
@@ -258,15 +283,23 @@ func (a *activation) wait() error {
 		o.mu.Unlock()
 		return err
 	}
-	o.journal.Suspend(a.machine.Suspension())
-	if err := o.journal.FireDue(o.s.nowMs()); err != nil {
-		o.mu.Unlock()
-		return err
+	o.journal.Suspend(a.Machine.Suspension())
+	err := o.fireDue()
+	if err == nil {
+		err = a.stopped() // the run's deadline was due
 	}
-	if o.journal.Deliverable() {
+	switch {
+	case err != nil:
+	case o.journal.Paused():
+		err = replay.ErrSuspend
+	case o.journal.Deliverable():
 		o.journal.Resume()
 		o.mu.Unlock()
 		return nil
+	}
+	if err != nil {
+		o.mu.Unlock()
+		return err
 	}
 	starts, err := o.prepareAttempts()
 	if err != nil || len(starts) == 0 && len(o.attempts) == 0 {
@@ -295,6 +328,9 @@ func (a *activation) wait() error {
 // hopeless tells whether nothing can ever wake the run.
 func (o *owner) hopeless() bool {
 	_, wake := o.journal.Wake()
+	if o.journal.CancelPolicy() == abi.CancelCooperative && o.journal.CancelUnixMs() == 0 {
+		return false // it may wait for its cancel
+	}
 	return !wake && o.journal.OpenHandles() == 0 || !wake && o.nobodyElse()
 }
 
@@ -306,12 +342,12 @@ func (o *owner) nobodyElse() bool {
 
 // deadlock lets the guest report its stacks, or fails the run.
 func (a *activation) deadlock() error {
-	if a.machine.Dump() {
+	if a.Machine.Dump() {
 		return nil
 	}
 	a.o.mu.Lock()
 	defer a.o.mu.Unlock()
-	e := store.Entry{Kind: store.KindFailed, Data: a.machine.Outcome().Failure}
+	e := store.Entry{Kind: store.KindFailed, Data: a.Machine.Outcome().Failure}
 	if len(e.Data) == 0 {
 		e.Data, _ = json.Marshal(&abi.Error{Code: abi.StepFailed, Kind: "deadlock",
 			Message: "deadlock: the workflow waits for something that can never come"})
@@ -388,7 +424,7 @@ func (a *activation) logLine(n uint64, level int32, text string) {
 		return
 	}
 	o.logLines = n + 1
-	o.addLog(store.LogLine{UnixMs: a.machine.Now(), Level: int8(level), Text: text})
+	o.addLog(store.LogLine{UnixMs: a.Machine.Now(), Level: int8(level), Text: text})
 }
 
 func (o *owner) addLog(l store.LogLine) {

@@ -5,8 +5,20 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
+)
+
+// ConflictPolicy says what a start does when there is a run of its id.
+type ConflictPolicy uint8
+
+// The policies.
+const (
+	ConflictExisting  ConflictPolicy = iota // the same workflow and input give that run, others are refused
+	ConflictFail                            // it is refused
+	ConflictTerminate                       // that run is terminated, and replaced
+	ConflictReplace                         // that run is replaced if it has ended, else refused
 )
 
 // NewRun says what a run is started with.
@@ -17,7 +29,25 @@ type NewRun struct {
 	Module      store.Digest
 	Input       []byte
 	InputDigest store.Digest
+	AtUnixMs    int64 // the first activation is not before; 0 = at once
+	TimeoutMs   int64 // from the start, or AtUnixMs, to the run's deadline; 0 = none
+	Attributes  map[string]string
+	Signal      *NewSignal // accepted in the same commit, by the run that is there too
+	Conflict    ConflictPolicy
+	Parent      *journal.Parent
+	restart     *restart
+	ack         store.CommandSeq // the command that asked for it; 0 = none
 }
+
+// NewSignal is a signal to a run.
+type NewSignal struct {
+	Name string
+	Data []byte
+	Key  string // idempotency key; empty = none
+}
+
+// idRetentionMs is how long the id of a deleted run stays taken: a start that is repeated by mistake comes earlier.
+const idRetentionMs = 30 * 24 * 3600 * 1000
 
 // Start starts a run: durable when it returns. A run of that id with the same workflow and input is given back as
 // it is, with created false; with others it is store.ErrExists.
@@ -41,11 +71,7 @@ func (s *Scheduler) start(ctx context.Context, n NewRun) (st store.RunState, cre
 		o.mu.Unlock()
 		return st, false, errDropped
 	}
-	if err = o.load(ctx); errors.Is(err, store.ErrNotFound) {
-		if err = o.begin(n); err == nil {
-			created = true
-		}
-	}
+	created, err = o.beginOr(ctx, &n)
 	o.mu.Unlock()
 	if err != nil {
 		return st, false, err
@@ -56,16 +82,92 @@ func (s *Scheduler) start(ctx context.Context, n NewRun) (st store.RunState, cre
 	if err := o.durably(ctx, 1); err != nil {
 		return st, false, err
 	}
+	if n.Signal != nil {
+		if err := o.commit(ctx); err != nil {
+			return st, false, err
+		}
+		s.enqueue(n.Key, true)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !created && (o.state.Workflow != n.Workflow || o.state.InputDigest != n.InputDigest) {
-		return o.state, false, fmt.Errorf("run %q: %w with another workflow or input", n.Key.ID, store.ErrExists)
-	}
 	st = o.state
 	if o.journal.Ended() == store.KindInvalid && o.act != nil {
 		st.Status = store.Running
 	}
 	return st, created, nil
+}
+
+// beginOr begins the run, or says what becomes of the start with a run that is there. The owner is locked.
+func (o *owner) beginOr(ctx context.Context, n *NewRun) (created bool, err error) {
+	err = o.load(ctx)
+	switch {
+	case errors.Is(err, store.ErrNotFound) && o.state.Deleted:
+		if age := o.s.nowMs() - o.state.UpdatedUnixMs; n.Conflict <= ConflictFail && age < idRetentionMs {
+			return false, fmt.Errorf("run %q: %w: it was deleted, and its id is free again after 30 days", n.Key.ID, store.ErrExists)
+		}
+		o.replace = true
+		return true, o.begin(*n)
+	case errors.Is(err, store.ErrNotFound):
+		return true, o.begin(*n)
+	case err != nil:
+		return false, err
+	}
+	live := o.journal.Ended() == store.KindInvalid
+	switch n.Conflict {
+	case ConflictFail:
+		return false, fmt.Errorf("run %q: %w", n.Key.ID, store.ErrExists)
+	case ConflictTerminate, ConflictReplace:
+		if live && n.Conflict == ConflictReplace {
+			return false, fmt.Errorf("run %q: %w and has not ended", n.Key.ID, store.ErrExists)
+		}
+		return o.succeed(ctx, n, live)
+	case ConflictExisting:
+	}
+	if o.state.Workflow != n.Workflow || o.state.InputDigest != n.InputDigest {
+		return false, fmt.Errorf("run %q: %w with another workflow or input", n.Key.ID, store.ErrExists)
+	}
+	if n.Signal != nil && live {
+		_, err = o.signal(n.Signal.Name, n.Signal.Data, n.Signal.Key)
+	}
+	return false, err
+}
+
+// succeed ends a run and lets the next one of its id take its place. The old one's end is durable, and told to whom
+// it concerns, before its records are replaced. The owner is locked.
+func (o *owner) succeed(ctx context.Context, n *NewRun, live bool) (bool, error) {
+	if live {
+		o.status, o.reason = 0, ""
+		if _, err := o.append(store.Entry{Kind: store.KindTerminated}); err != nil {
+			return false, err
+		}
+	}
+	o.mu.Unlock()
+	err := o.commit(ctx)
+	o.mu.Lock()
+	if err != nil {
+		return false, err
+	}
+	// A new owner begins the new run, so that nothing of the old one can reach it.
+	next := &owner{s: o.s, key: o.key, attempts: map[int64]*attempt{}, replace: true}
+	if err := next.begin(*n); err != nil {
+		return false, err
+	}
+	next.mu.Lock()
+	o.dead = errDropped
+	o.s.mu.Lock()
+	o.s.owners[o.key] = next
+	next.refs = 1
+	o.s.mu.Unlock()
+	next.mu.Unlock()
+	err = next.commit(ctx)
+	o.s.release(next)
+	o.s.enqueue(o.key, false)
+	if err != nil {
+		return false, err
+	}
+	o.state, o.journal, o.create, o.durable = next.state, next.journal, false, next.durable
+	o.dead = nil // for the caller, which only looks
+	return true, nil
 }
 
 // begin makes entry 0 of a run that is not in the store. The owner is locked.
@@ -74,16 +176,50 @@ func (o *owner) begin(n NewRun) error {
 	o.s.cfg.Random(seed)
 	var incarnation store.Incarnation
 	o.s.cfg.Random(incarnation[:])
-	started := journal.Started{RunID: n.Key.ID, Workflow: n.Workflow, Version: n.Version, Module: n.Module.String(),
-		Incarnation: incarnation.String(), RunAttempt: 1, Seed: seed}
 	now := o.s.nowMs()
+	started := journal.Started{RunID: n.Key.ID, Workflow: n.Workflow, Version: n.Version, Module: n.Module.String(),
+		Incarnation: incarnation.String(), RunAttempt: 1, Seed: seed, Attributes: n.Attributes, Parent: n.Parent}
+	if n.AtUnixMs > now {
+		started.AtUnixMs = n.AtUnixMs
+	}
+	if n.TimeoutMs > 0 {
+		due, err := abi.AddMs(max(now, n.AtUnixMs), n.TimeoutMs)
+		if err != nil {
+			return err
+		}
+		started.DeadlineUnixMs = due
+	}
 	j := &journal.Journal{}
+	if n.restart != nil {
+		started.Seed, started.RunAttempt = n.restart.seed, 2
+		if len(n.restart.entries) > 0 { // the copy begins when the original did
+			now = n.restart.entries[0].UnixMs
+		}
+	}
 	if _, err := j.Append(started.Entry(n.Input), now); err != nil {
 		return err
 	}
-	o.journal, o.create, o.loaded, o.pending = j, true, true, true
+	if n.restart != nil {
+		if err := n.restart.replayInto(j); err != nil {
+			return err
+		}
+	}
+	o.journal = j
+	if n.Signal != nil {
+		if _, err := o.signal(n.Signal.Name, n.Signal.Data, n.Signal.Key); err != nil {
+			return err
+		}
+	}
+	o.create, o.loaded, o.pending = true, true, true
+	o.ident = identity{version: n.Version, module: n.Module}
 	o.state = store.RunState{Run: n.Key, Incarnation: incarnation, Workflow: n.Workflow, Version: n.Version,
 		Module: n.Module, InputDigest: n.InputDigest, CreatedUnixMs: now, WakeUnixMs: store.NoWake}
+	if n.Parent != nil {
+		o.state.Parent = n.Parent.RunID
+	}
+	if n.ack != 0 {
+		o.acks = append(o.acks, n.ack)
+	}
 	return nil
 }
 
@@ -125,25 +261,6 @@ func (s *Scheduler) active() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.running
-}
-
-// end ends a run by the given end; durable when it returns. ErrTerminal if it has ended.
-func (s *Scheduler) end(ctx context.Context, run store.RunKey, kind store.Kind) error {
-	return s.change(ctx, run, func(o *owner) error {
-		o.status, o.reason = 0, ""
-		_, err := o.append(store.Entry{Kind: kind})
-		return err
-	})
-}
-
-// Cancel ends a run as cancelled. No code of the workflow runs any more.
-func (s *Scheduler) Cancel(ctx context.Context, run store.RunKey) error {
-	return s.end(ctx, run, store.KindCancelled)
-}
-
-// Terminate ends a run as terminated.
-func (s *Scheduler) Terminate(ctx context.Context, run store.RunKey) error {
-	return s.end(ctx, run, store.KindTerminated)
 }
 
 // Wake resolves sleeps of a run before their time, and gives their number.
@@ -194,6 +311,9 @@ func (s *Scheduler) change(ctx context.Context, run store.RunKey, f func(o *owne
 // State gives a run's durable state; a run that something goes on with is shown as running or queued.
 func (s *Scheduler) State(ctx context.Context, run store.RunKey) (store.RunState, error) {
 	st, err := s.cfg.Store.State(ctx, run)
+	if err == nil && st.Deleted {
+		return store.RunState{}, fmt.Errorf("run %q: %w: it was deleted", run.ID, store.ErrNotFound)
+	}
 	if err != nil || st.Status.Terminal() || st.Status.Attention() {
 		return st, err
 	}

@@ -25,15 +25,17 @@ var errCalls = fmt.Errorf("the workflow made too many calls in one activation: t
 // guest is what activations, bodies and step instances have in common: an instance whose calls a machine
 // answers, within its budgets. It is the engine.Host of the instance.
 type guest struct {
-	s       *Scheduler
-	mod     *loadedModule
-	machine *replay.Machine
-	inst    engine.Instance
+	*replay.Machine // answers what needs nothing but the journal
+
+	s    *Scheduler
+	mod  *loadedModule
+	inst engine.Instance
 	// waitFn waits until the machine's last call can be repeated, or says why it cannot.
 	waitFn func() error
 	log    func(n uint64, level int32, text string)
 
 	ctx      context.Context
+	grants   store.Grants // of bodies and step functions
 	calls    int
 	lines    uint64
 	logBytes int
@@ -105,7 +107,7 @@ func (g *guest) observer() func(uint64) {
 		return nil
 	}
 	return func(consumed uint64) {
-		g.s.cfg.OnWait(store.RunKey{ID: g.machine.RunID()}, consumed, g.inst.Hash)
+		g.s.cfg.OnWait(store.RunKey{ID: g.RunID()}, consumed, g.inst.Hash)
 	}
 }
 
@@ -117,41 +119,10 @@ func (g *guest) Enter() error {
 	return nil
 }
 
-func (g *guest) Input() []byte   { return g.machine.Input() }
-func (g *guest) Info() []byte    { return g.machine.Info() }
-func (g *guest) Now() int64      { return g.machine.Now() }
-func (g *guest) Random(p []byte) { g.machine.Random(p) }
-func (g *guest) Last() []byte    { return g.machine.Last() }
-func (g *guest) WallNs() int64   { return g.machine.WallNs() }
-func (g *guest) MonoNs() int64   { return g.machine.MonoNs() }
-
-func (g *guest) Sleep(name string, ms int64) (int64, error) { return g.machine.Sleep(name, ms) }
-
-func (g *guest) SleepUntil(name string, unixMs int64) (int64, error) {
-	return g.machine.SleepUntil(name, unixMs)
-}
-
-func (g *guest) SleepText(name, text string) (int64, error) { return g.machine.SleepText(name, text) }
-
-func (g *guest) Step(name, handler string, input, options []byte) (int64, error) {
-	return g.machine.Step(name, handler, input, options)
-}
-
-func (g *guest) StepBegin(name string, options []byte) (int64, error) {
-	return g.machine.StepBegin(name, options)
-}
-
-func (g *guest) StepEnd(ok int32, b []byte) error    { return g.machine.StepEnd(ok, b) }
-func (g *guest) Result(handle int64) ([]byte, int64) { return g.machine.Result(handle) }
-func (g *guest) Cancel(handle int64) (int64, error)  { return g.machine.Cancel(handle) }
-func (g *guest) Complete(b []byte) int64             { return g.machine.Complete(b) }
-func (g *guest) Fail(b []byte) int64                 { return g.machine.Fail(b) }
-func (g *guest) NextEvent() int64                    { return g.machine.NextEvent() }
-
 // Await waits for handles.
 func (g *guest) Await(handles []int64) (int64, error) {
 	for {
-		h, err := g.machine.Await(handles)
+		h, err := g.Machine.Await(handles)
 		if !errors.Is(err, replay.ErrSuspend) {
 			return h, err
 		}
@@ -164,7 +135,7 @@ func (g *guest) Await(handles []int64) (int64, error) {
 // Poll waits for a clock or an event.
 func (g *guest) Poll(p engine.Poll) (engine.Ready, error) {
 	for {
-		r, err := g.machine.Poll(replay.PollRequest{Events: p.Events, HasClock: p.HasClock, TimeoutNs: p.TimeoutNs})
+		r, err := g.Machine.Poll(replay.PollRequest{Events: p.Events, HasClock: p.HasClock, TimeoutNs: p.TimeoutNs})
 		switch {
 		case errors.Is(err, replay.ErrBodyWait):
 			if err := g.bodyWait(p); err != nil {
@@ -249,25 +220,24 @@ func (g *guest) flushOutput() {
 // Stdin reads the input.
 func (g *guest) Stdin(p []byte) int {
 	if !g.read {
-		g.stdin, g.read = g.machine.Input(), true
+		g.stdin, g.read = g.Input(), true
 	}
 	n := copy(p, g.stdin)
 	g.stdin = g.stdin[n:]
 	return n
 }
 
-// notYetKinds are the entries that calls make which this host refuses for now.
-var notYetKinds = map[string]store.Kind{
-	abi.FnSignalWait: store.KindSignalWait, abi.FnSignalStart: store.KindSignalWait,
-	abi.FnSignalSend: store.KindSignalSend, abi.FnChildRun: store.KindChild, abi.FnChildStart: store.KindChild,
-	abi.FnHookStart: store.KindHook, abi.FnVersion: store.KindMarker, abi.FnEmit: store.KindEmit,
-	abi.FnSetAttribute: store.KindAttribute, abi.FnCancelPolicy: store.KindCancelPolicy,
-}
-
-// NotYet refuses a function that this host does not offer.
-func (g *guest) NotYet(function, name string) (int64, error) {
-	if kind, ok := notYetKinds[function]; ok {
-		return g.machine.NotYet(kind, function, name)
+// Fetch performs a request of a body or step function.
+func (g *guest) Fetch(request []byte) ([]byte, int64) {
+	if !g.InBody() {
+		return nil, g.RefuseWithoutEntry(abi.Errorf(abi.NotHere, "fetch is for bodies and step functions"))
 	}
-	return g.machine.RefuseWithoutEntry(abi.Errorf(abi.Denied, "%s is not yet offered by this host", function)), nil
+	if g.s.cfg.Fetch == nil {
+		return nil, g.RefuseWithoutEntry(abi.Errorf(abi.Denied, "this host performs no requests"))
+	}
+	b, err := g.s.cfg.Fetch(g.ctx, g.grants, g.RunID(), request)
+	if err != nil {
+		return nil, g.RefuseWithoutEntry(err)
+	}
+	return g.Answer(b)
 }

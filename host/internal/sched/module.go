@@ -23,6 +23,7 @@ type loadedModule struct {
 	command     bool // the entry point is _start
 	bodiesEvent bool
 	steps       []string
+	queries     map[string][]string // by workflow
 	stepExport  bool
 }
 
@@ -77,7 +78,10 @@ func (m *loadedModule) describe(text []byte) error {
 	if err := json.Unmarshal(text, &d); err != nil {
 		return fmt.Errorf("the module's description: %w", err)
 	}
-	m.bodiesEvent, m.steps = d.Bodies == abi.BodiesEvent, d.Steps
+	m.bodiesEvent, m.steps, m.queries = d.Bodies == abi.BodiesEvent, d.Steps, map[string][]string{}
+	for _, w := range d.Workflows {
+		m.queries[w.Name] = w.Queries
+	}
 	return nil
 }
 
@@ -136,7 +140,7 @@ func (s *Scheduler) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
 	if _, err := h.call(ctx, abi.ExportDescribe); err != nil {
 		return nil, fmt.Errorf("workflow_describe: %w", err)
 	}
-	return h.machine.Outcome().Result, nil
+	return h.Machine.Outcome().Result, nil
 }
 
 // HoldVersions keeps versions from being deleted until release is called: between choosing one for a run and the

@@ -34,11 +34,24 @@ type owner struct {
 	records  uint64          // stored lines, logs included
 	waiting  string          // why it waits, beside what the journal tells
 	act      *activation     // the activation that is going on
-	pending  bool            // the guest must run though nothing is deliverable: new, or interrupted
-	faults   uint32          // of the host, in a row
-	retryMs  int64           // after a fault of the host: no activation before this instant
+	replace  bool            // the commit that creates the run removes another one of its id
+	ident    identity
+	acks     []store.CommandSeq // commands whose effect the next commit brings
+	outbox   []store.Command    // answers to commands, which the next commit sends
+	old      *journal.Journal   // of the iteration before, whose end the next commit brings
+	oldMade  int                // its durable entries
+	pending  bool               // the guest must run though nothing is deliverable: new, or interrupted
+	faults   uint32             // of the host, in a row
+	retryMs  int64              // after a fault of the host: no activation before this instant
 	attempts map[int64]*attempt
 	dead     error // the owner was dropped; it commits nothing any more
+}
+
+// identity is what a run is made of. It changes when the run continues as new or goes on under another version.
+type identity struct {
+	iteration uint32
+	version   uint32
+	module    store.Digest
 }
 
 // acquire gives the owner of a run, which the caller releases.
@@ -75,7 +88,9 @@ func (s *Scheduler) release(o *owner) {
 var errDropped = errors.New("owner dropped")
 
 // dirty tells whether entries or log lines are not durable.
-func (o *owner) dirty() bool { return o.journal.Len() > o.durable || len(o.logs) > 0 }
+func (o *owner) dirty() bool {
+	return o.journal.Len() > o.durable || len(o.logs) > 0 || len(o.acks) > 0 || o.old != nil
+}
 
 // with calls f with the loaded owner of a run, locked.
 func (s *Scheduler) with(ctx context.Context, run store.RunKey, f func(o *owner) error) error {
@@ -110,6 +125,10 @@ func (o *owner) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if state.Deleted {
+		o.state = state
+		return fmt.Errorf("run %q: %w: it was deleted", o.key.ID, store.ErrNotFound)
+	}
 	j := &journal.Journal{}
 	for e, err := range o.s.cfg.Store.Load(ctx, o.key, state.Iteration, 0) {
 		if err == nil {
@@ -124,6 +143,7 @@ func (o *owner) load(ctx context.Context) error {
 			j.Len(), state.Length)
 	}
 	o.journal, o.state, o.restored, o.durable = j, state, j.Len(), j.Len()
+	o.ident = identity{state.Iteration, state.Version, state.Module}
 	o.logLines, o.records, o.faults = state.LogLines, state.LogRecords, state.Faults
 	switch state.Status {
 	case store.Queued, store.Running: // its host died in the middle of it
@@ -131,8 +151,10 @@ func (o *owner) load(ctx context.Context) error {
 		if state.Faults > 0 {
 			o.retryMs, o.reason = state.WakeUnixMs, state.Reason
 		}
-	case store.Stuck, store.Paused:
+	case store.Stuck:
 		o.status, o.reason = state.Status, state.Reason
+	case store.Paused:
+		o.pending = state.Suspension.Seq == 0
 	}
 	if !state.Status.Terminal() && !o.pending {
 		j.Suspend(state.Suspension)
@@ -189,125 +211,6 @@ func (o *owner) changedLocked() {
 	}
 }
 
-// view gives the state that the next commit writes.
-func (o *owner) view() store.RunState {
-	st := o.state
-	now := max(o.s.nowMs(), o.journal.LastUnixMs())
-	st.UpdatedUnixMs = now
-	st.Length = store.Seq(o.journal.Len())
-	st.JournalBytes = o.journal.Bytes()
-	st.LogLines, st.LogRecords, st.Faults = o.logLines, o.records, o.faults
-	if at, ok := o.journal.StartedUnixMs(); ok {
-		st.StartedUnixMs = at
-	}
-	if s, ok := o.journal.Suspension(); ok {
-		st.Suspension = s
-	}
-	st.Status, st.Reason, st.WakeUnixMs = o.standing(now)
-	if st.Status.Terminal() {
-		st.EndedUnixMs = o.journal.LastUnixMs()
-		st.Suspension = store.Suspension{}
-	}
-	return st
-}
-
-// standing gives status, reason and wake. A run that something goes on with has a wake that is due already: if
-// the host dies, the next one finds the run there and takes it up.
-func (o *owner) standing(now int64) (store.Status, string, int64) {
-	switch o.journal.Ended() {
-	case store.KindInvalid:
-	case store.KindCompleted:
-		return store.Completed, "", store.NoWake
-	case store.KindCancelled:
-		return store.Cancelled, "", store.NoWake
-	case store.KindTerminated:
-		return store.Terminated, "", store.NoWake
-	default:
-		return store.Failed, "", store.NoWake
-	}
-	if o.status != 0 {
-		return o.status, o.reason, store.NoWake
-	}
-	if o.act != nil || len(o.attempts) > 0 {
-		return store.Running, "", now
-	}
-	if o.retryMs > now {
-		return store.Queued, o.reason, o.retryMs
-	}
-	if o.pending || o.journal.Deliverable() {
-		return store.Queued, "", now
-	}
-	wake, ok := o.journal.Wake()
-	if !ok {
-		wake = store.NoWake
-	}
-	if o.waiting != "" { // the next host looks again, since it may have the handler
-		return store.Waiting, o.waiting, now
-	}
-	status, reason := store.Sleeping, ""
-	for h := range o.journal.Handles {
-		if h.Step != nil {
-			status, reason = store.Waiting, "retry of step "+h.Name
-		} else if h.Kind != store.KindSleep {
-			status, reason = store.Waiting, h.Kind.String()+" "+h.Name
-		}
-	}
-	return status, reason, wake
-}
-
-// commit makes everything that was appended so far durable. The caller does not hold the owner's lock.
-func (o *owner) commit(ctx context.Context) error {
-	o.commitMu.Lock()
-	defer o.commitMu.Unlock()
-	o.mu.Lock()
-	if o.dead != nil {
-		o.mu.Unlock()
-		return o.dead
-	}
-	c := store.RunCommit{Run: o.key, Create: o.create, Expect: store.Seq(o.durable),
-		Append: o.journal.Entries()[o.durable:], State: o.view(), Logs: o.logs}
-	if !o.create && len(c.Append) == 0 && len(c.Logs) == 0 && o.same(&c.State) {
-		o.mu.Unlock()
-		return nil
-	}
-	logs := len(o.logs)
-	o.mu.Unlock()
-	err := o.s.parts[o.key.Partition()].Commit(context.WithoutCancel(ctx), []store.RunCommit{c})
-	o.mu.Lock()
-	if err != nil {
-		o.stopLocked(fmt.Errorf("commit of run %q: %w", o.key.ID, err))
-		o.mu.Unlock()
-		if !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrClosed) {
-			o.s.fail(err)
-		}
-		return err
-	}
-	o.create, o.state, o.durable = false, c.State, int(c.State.Length)
-	o.logs = o.logs[logs:]
-	wake := c.State.WakeUnixMs
-	arm := wake != store.NoWake && c.State.Status != store.Running && (c.State.Status != store.Queued || o.retryMs > 0)
-	if o.waiting != "" { // the key in the index is for the next host; in this one, timers still fire
-		wake, arm = o.journal.Wake()
-	}
-	o.mu.Unlock()
-	if arm {
-		o.s.arm(o.key, wake)
-	}
-	o.s.changed(o.key)
-	return nil
-}
-
-// same tells whether a state says the same as the durable one, but for the time at which it was made.
-func (o *owner) same(st *store.RunState) bool {
-	a, b := *st, o.state
-	a.UpdatedUnixMs = b.UpdatedUnixMs
-	// Due already, whatever the instant.
-	if a.Status == store.Running || a.Status == store.Queued && o.retryMs == 0 || o.waiting != "" {
-		a.WakeUnixMs = b.WakeUnixMs
-	}
-	return string(store.AppendState(nil, &a)) == string(store.AppendState(nil, &b))
-}
-
 // serve is what a worker does for a run in the queue: fire what is due, then do what there is to do.
 func (s *Scheduler) serve(run store.RunKey) {
 	o := s.acquire(run)
@@ -317,8 +220,8 @@ func (s *Scheduler) serve(run store.RunKey) {
 	if err == nil {
 		err = o.load(s.ctx)
 	}
-	if err == nil && o.journal.Ended() == store.KindInvalid && o.status == 0 {
-		err = o.journal.FireDue(s.nowMs())
+	if err == nil && !o.held() {
+		err = o.fireDue()
 	}
 	o.mu.Unlock()
 	if err != nil {
@@ -363,7 +266,22 @@ func (s *Scheduler) stickUnreadable(run store.RunKey, cause error) error {
 
 // ready tells whether the guest has something to do, and may: after a fault of the host it waits a while.
 func (o *owner) ready() bool {
-	return (o.pending || o.journal.Deliverable()) && o.retryMs <= o.s.nowMs()
+	now := o.s.nowMs()
+	return (o.pending || o.journal.Deliverable()) && o.retryMs <= now && o.journal.Started().AtUnixMs <= now
+}
+
+// held tells whether nothing may happen to the run by itself: it has ended, is stuck or paused.
+func (o *owner) held() bool {
+	return o.journal.Ended() != store.KindInvalid || o.status != 0 || o.journal.Paused()
+}
+
+// fireDue appends what is due. The deadline of the run may end it.
+func (o *owner) fireDue() error {
+	err := o.journal.FireDue(o.s.nowMs())
+	if o.journal.Ended() != store.KindInvalid {
+		o.end()
+	}
+	return err
 }
 
 // advance does what there is to do for a run until it rests: activate it, start attempts, commit.
@@ -374,8 +292,12 @@ func (o *owner) advance() {
 		case o.dead != nil:
 			o.mu.Unlock()
 			return
-		case o.journal.Ended() != store.KindInvalid || o.status != 0:
+		case o.held() || o.old != nil: // nothing goes on, or not before an iteration is ended for good
+			again := !o.held()
 			o.mu.Unlock()
+			if again && o.commit(o.s.ctx) == nil {
+				continue
+			}
 			_ = o.commit(o.s.ctx) // a failure drops the owner, which was all that could be done
 			return
 		case o.act != nil: // its own goroutine looks when it comes to rest

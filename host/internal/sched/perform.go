@@ -158,6 +158,9 @@ type bodyTail struct{ entries []store.Entry }
 
 func (t bodyTail) Entries() []store.Entry { return t.entries }
 func (t bodyTail) CallRoom() error        { return nil }
+
+// CheckAttribute is not asked: a copy makes no calls of its own.
+func (t bodyTail) CheckAttribute(string) error { return nil }
 func (t bodyTail) Append(e store.Entry) (store.Entry, error) {
 	return e, errors.New("a body's copy of the workflow cannot append")
 }
@@ -168,7 +171,7 @@ func newStepGuest(s *Scheduler, m *loadedModule, started journal.Started, input 
 	g.init(s, m)
 	g.log = func(uint64, int32, string) {}
 	g.waitFn = func() error { return errBodyDeadlock }
-	g.machine = replay.New(replay.Config{Mode: replay.StepFn, Started: started, Input: input, Step: info,
+	g.Machine = replay.New(replay.Config{Mode: replay.StepFn, Started: started, Input: input, Step: info,
 		RealTime: realTime(s, budgetClock.Now()), RealRandom: realRandom})
 	return g
 }
@@ -229,7 +232,7 @@ func (a *attempt) asBody(g *guest, mod *loadedModule, info *replay.StepInfo) {
 	start := budgetClock.Now()
 	wall := o.s.cfg.Clock.Now()
 	begun := false
-	g.machine = replay.New(replay.Config{Mode: replay.Body, Started: o.journal.Started(), Input: entries[0].Input,
+	g.Machine = replay.New(replay.Config{Mode: replay.Body, Started: o.journal.Started(), Input: entries[0].Input,
 		StartedUnixMs: startedMs, Tail: bodyTail{entries}, Until: a.until.Seq, Handle: a.handle,
 		BodiesEvent: mod.bodiesEvent, OnWait: g.observer(), Step: info, RealRandom: realRandom,
 		RealTime: func() (int64, int64) {
@@ -246,7 +249,7 @@ func (a *attempt) asBody(g *guest, mod *loadedModule, info *replay.StepInfo) {
 
 // guestOutcome says how a body or step function ended.
 func (a *attempt) guestOutcome(ctx context.Context, g *guest, code int32, err error) outcome {
-	out := g.machine.Outcome()
+	out := g.Machine.Outcome()
 	var trap *engine.Trap
 	switch {
 	case errors.Is(err, replay.ErrBodyEnd) && out.BodyOK:
@@ -263,7 +266,7 @@ func (a *attempt) guestOutcome(ctx context.Context, g *guest, code int32, err er
 		return out
 	case err != nil:
 		return failure(abi.KindError, err.Error(), true)
-	case a.target == "" && g.machine.InBody():
+	case a.target == "" && g.Machine.InBody():
 		return failure(abi.KindTrap, fmt.Sprintf("the body called proc_exit(%d)", code), true)
 	case a.target == "":
 		return failure(abi.KindError, "the workflow returned without executing the body", true)

@@ -40,7 +40,7 @@ func (s *Scheduler) Replay(ctx context.Context, run store.RunKey) error {
 	g.log = func(uint64, int32, string) {}
 	g.waitFn = func() error { return replay.ErrSuspend }
 	entries := o.journal.Entries()
-	g.machine = replay.New(replay.Config{Mode: replay.Check, Started: o.journal.Started(), Input: entries[0].Input,
+	g.Machine = replay.New(replay.Config{Mode: replay.Check, Started: o.journal.Started(), Input: entries[0].Input,
 		StartedUnixMs: startedMs, Tail: bodyTail{entries}, BodiesEvent: mod.bodiesEvent, OnWait: g.observer(), Strict: true})
 	_, err = g.call(ctx, mod.entry)
 	if errors.Is(err, replay.ErrSuspend) {
@@ -49,7 +49,7 @@ func (s *Scheduler) Replay(ctx context.Context, run store.RunKey) error {
 	if end := o.journal.Ended(); err != nil && end != store.KindInvalid && failedEnd(o.journal) {
 		return nil // it breaks down as it did
 	}
-	return errors.Join(err, g.machine.LeftOver())
+	return errors.Join(err, g.Machine.LeftOver())
 }
 
 // failedEnd tells whether the run ended by a failure.

@@ -62,6 +62,9 @@ type Config struct {
 	CPU time.Duration
 	// HostCalls bounds the calls of one activation.
 	HostCalls int
+	// Fetch performs a request of a body or step function under the grants of its version; nil means that none is
+	// performed. Request and answer are framed as the ABI says. An error that is an *abi.Error is the guest's.
+	Fetch func(ctx context.Context, grants store.Grants, runID string, request []byte) ([]byte, error)
 	// OnWait, if set, sees the memory of every instance whose workflow waits. Tests compare hashes with it.
 	OnWait func(run store.RunKey, consumed uint64, hash func() [32]byte)
 }
@@ -96,8 +99,9 @@ type Scheduler struct {
 	wheel    *wheel.Wheel[store.RunKey]
 	loaded   [store.Partitions]int64 // wakes due by then are in the wheel
 	far      [store.Partitions]int64 // the first wake after that; far away if there is none
-	high     []store.RunKey          // queue: runs that were woken
-	low      []store.RunKey          // queue: runs that were started
+	inboxes  inboxes
+	high     []job // queue: inboxes, and runs that were woken
+	low      []job // queue: runs that were started
 	workers  int
 	busy     int // queued runs, workers and attempts: zero means nothing happens until time passes
 	idle     chan struct{}
@@ -177,6 +181,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return errors.New("host is running already")
 	}
 	s.running = true
+	for p := range store.PartitionID(store.Partitions) { // what the host before left
+		s.kickInboxLocked(p)
+	}
 	s.wakeWorkersLocked()
 	s.mu.Unlock()
 	err := s.timerLoop(ctx)
@@ -259,12 +266,19 @@ func (s *Scheduler) enqueueLocked(run store.RunKey, woken bool) {
 		return
 	}
 	if woken {
-		s.high = append(s.high, run)
+		s.high = append(s.high, job{run: run})
 	} else {
-		s.low = append(s.low, run)
+		s.low = append(s.low, job{run: run})
 	}
 	s.busy++
 	s.wakeWorkersLocked()
+}
+
+// job is what a worker does: serve a run, or empty the inbox of a partition.
+type job struct {
+	run   store.RunKey
+	inbox bool
+	p     store.PartitionID
 }
 
 // wakeWorkersLocked starts workers for what is queued. Before Run there are none.
@@ -280,10 +294,10 @@ func (s *Scheduler) work() {
 	defer s.wg.Done()
 	for {
 		s.mu.Lock()
-		run, ok := s.dequeueLocked()
+		j, ok := s.dequeueLocked()
 		if !ok || !s.running || s.closed {
 			if ok {
-				s.high = append([]store.RunKey{run}, s.high...)
+				s.high = append([]job{j}, s.high...)
 			}
 			s.workers--
 			s.notifyIdleLocked()
@@ -291,21 +305,25 @@ func (s *Scheduler) work() {
 			return
 		}
 		s.mu.Unlock()
-		s.serve(run)
+		if j.inbox {
+			s.emptyInbox(j.p)
+		} else {
+			s.serve(j.run)
+		}
 		s.done()
 	}
 }
 
-func (s *Scheduler) dequeueLocked() (run store.RunKey, ok bool) {
+func (s *Scheduler) dequeueLocked() (j job, ok bool) {
 	switch {
 	case len(s.high) > 0:
-		run, s.high = s.high[0], s.high[1:]
+		j, s.high = s.high[0], s.high[1:]
 	case len(s.low) > 0:
-		run, s.low = s.low[0], s.low[1:]
+		j, s.low = s.low[0], s.low[1:]
 	default:
-		return run, false
+		return j, false
 	}
-	return run, true
+	return j, true
 }
 
 // begin and done count what goes on beside the queue.

@@ -3,6 +3,7 @@ package wazero
 import (
 	"errors"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
 )
 
@@ -50,7 +51,18 @@ func (h *initHost) Complete([]byte) int64                              { return 
 func (h *initHost) Fail([]byte) int64                                  { return 0 }
 func (h *initHost) Log(int32, []byte) int64                            { return 0 }
 func (h *initHost) NextEvent() int64                                   { return 0 }
-func (h *initHost) NotYet(string, string) (int64, error)               { return 0, errInit }
+func (h *initHost) Signal(string, int64) (int64, error)                { return 0, errInit }
+func (h *initHost) SignalSend(_, _, _ string, _ []byte) (int64, error) { return 0, errInit }
+func (h *initHost) Child(_, _ string, _, _ []byte) (int64, error)      { return 0, errInit }
+func (h *initHost) ChildID(int64) ([]byte, int64)                      { return nil, 0 }
+func (h *initHost) Hook(_, _ string, _ []byte) (int64, error)          { return 0, errInit }
+func (h *initHost) Emit(string, []byte) (int64, error)                 { return 0, errInit }
+func (h *initHost) SetAttribute(string, []byte) (int64, error)         { return 0, errInit }
+func (h *initHost) CancelPolicy(int32) (int64, error)                  { return 0, errInit }
+func (h *initHost) Version(string, int64) (int64, error)               { return 0, errInit }
+func (h *initHost) ContinueAsNew(_, _ []byte) error                    { return errInit }
+func (h *initHost) QueryReply(int32, []byte) error                     { return errInit }
+func (h *initHost) Fetch([]byte) ([]byte, int64)                       { return nil, abi.NotHere.Neg() }
 func (h *initHost) WallNs() int64                                      { return initWallNs }
 func (h *initHost) MonoNs() int64                                      { return initMonoNs }
 func (h *initHost) Stdin([]byte) int                                   { return 0 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -196,32 +197,58 @@ func workflowFuncs() map[string]hostFunc {
 			}
 			return f.done(0, err)
 		},
-		abi.FnAwait: (*frame).await,
-		abi.FnResult: func(f *frame) uint64 {
-			b, n := f.h.Result(f.i64(0))
-			if n < 0 {
-				return uint64(n)
-			}
-			return f.out(1, b)
-		},
+		abi.FnAwait:     (*frame).await,
+		abi.FnResult:    func(f *frame) uint64 { return f.answer(f.h.Result(f.i64(0))) },
 		abi.FnCancel:    func(f *frame) uint64 { return f.done(f.h.Cancel(f.i64(0))) },
 		abi.FnComplete:  func(f *frame) uint64 { return uint64(f.h.Complete(f.bytes(0))) },
 		abi.FnFail:      func(f *frame) uint64 { return uint64(f.h.Fail(f.bytes(0))) },
 		abi.FnLog:       func(f *frame) uint64 { return uint64(f.h.Log(int32(f.u32(0)), f.bytes(1))) },
 		abi.FnNextEvent: func(f *frame) uint64 { return uint64(f.h.NextEvent()) },
 	}
-	for _, name := range []string{abi.FnSignalWait, abi.FnSignalStart, abi.FnSignalSend, abi.FnChildRun,
-		abi.FnChildStart, abi.FnHookStart, abi.FnVersion, abi.FnEmit, abi.FnSetAttribute} {
-		m[name] = func(f *frame) uint64 { return f.done(f.h.NotYet(name, f.text(0))) }
-	}
-	for _, name := range []string{abi.FnChildID, abi.FnFetch, abi.FnCancelPolicy} {
-		m[name] = func(f *frame) uint64 { return f.done(f.h.NotYet(name, "")) }
-	}
-	for _, name := range []string{abi.FnContinueAsNew, abi.FnQueryReply} { // these cannot answer
-		m[name] = func(f *frame) uint64 {
-			f.a.halt(&engine.Trap{Kind: engine.TrapGuest, Message: name + " is not yet offered by this host"})
-			return 0
-		}
-	}
+	maps.Copy(m, primitiveFuncs())
 	return m
+}
+
+// primitiveFuncs are the functions beyond time and steps.
+func primitiveFuncs() map[string]hostFunc {
+	return map[string]hostFunc{
+		abi.FnSignalStart: func(f *frame) uint64 { return f.done(f.h.Signal(f.text(0), f.i64(2))) },
+		abi.FnSignalWait: func(f *frame) uint64 {
+			h, err := f.h.Signal(f.text(0), f.i64(2))
+			return f.block(h, err, 3)
+		},
+		abi.FnSignalSend: func(f *frame) uint64 {
+			return f.done(f.h.SignalSend(f.text(0), f.text(2), f.text(4), f.bytes(6)))
+		},
+		abi.FnChildStart: func(f *frame) uint64 {
+			return f.done(f.h.Child(f.text(0), f.text(2), f.bytes(4), f.bytes(6)))
+		},
+		abi.FnChildRun: func(f *frame) uint64 {
+			h, err := f.h.Child(f.text(0), f.text(2), f.bytes(4), f.bytes(6))
+			return f.block(h, err, 8)
+		},
+		abi.FnChildID:       func(f *frame) uint64 { return f.answer(f.h.ChildID(f.i64(0))) },
+		abi.FnHookStart:     func(f *frame) uint64 { return f.done(f.h.Hook(f.text(0), f.text(2), f.bytes(4))) },
+		abi.FnEmit:          func(f *frame) uint64 { return f.done(f.h.Emit(f.text(0), f.bytes(2))) },
+		abi.FnSetAttribute:  func(f *frame) uint64 { return f.done(f.h.SetAttribute(f.text(0), f.bytes(2))) },
+		abi.FnCancelPolicy:  func(f *frame) uint64 { return f.done(f.h.CancelPolicy(int32(f.u32(0)))) },
+		abi.FnVersion:       func(f *frame) uint64 { return f.done(f.h.Version(f.text(0), f.i64(2))) },
+		abi.FnContinueAsNew: func(f *frame) uint64 { return f.done(0, f.h.ContinueAsNew(f.bytes(0), f.bytes(2))) },
+		abi.FnQueryReply:    func(f *frame) uint64 { return f.done(0, f.h.QueryReply(int32(f.u32(0)), f.bytes(1))) },
+		abi.FnFetch: func(f *frame) uint64 {
+			b, n := f.h.Fetch(f.bytes(0))
+			if n < 0 {
+				return uint64(n)
+			}
+			return f.out(2, b)
+		},
+	}
+}
+
+// answer writes an answer into the buffer that follows the first argument, or gives the code.
+func (f *frame) answer(b []byte, n int64) uint64 {
+	if n < 0 {
+		return uint64(n)
+	}
+	return f.out(1, b)
 }

@@ -1,0 +1,314 @@
+//go:build !wasip1
+
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// run is what the environment keeps of the primitives beside steps and sleeps.
+type envRun struct {
+	signals    map[string][][]byte
+	arrived    chan struct{} // closed and replaced when a signal comes
+	sent       []string
+	tokens     map[string]string // hook name by token
+	output     []string
+	attributes map[string]string
+	versions   map[string]int
+	queries    map[string]queryFunc
+	children   map[int64]*envChild
+	policy     CancelPolicy
+}
+
+type envChild struct {
+	done chan struct{}
+	b    []byte
+	err  error
+}
+
+func newEnvRun() envRun {
+	return envRun{signals: map[string][][]byte{}, arrived: make(chan struct{}), tokens: map[string]string{},
+		attributes: map[string]string{}, versions: map[string]int{}, queries: map[string]queryFunc{},
+		children: map[int64]*envChild{}}
+}
+
+// SendSignal gives a signal to the workflow under test, as Host.Signal would.
+func (e *Env) SendSignal(name string, payload any) error {
+	b, err := codec.Marshal(payload)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.run.signals[name] = append(e.run.signals[name], b)
+	close(e.run.arrived)
+	e.run.arrived = make(chan struct{})
+	return nil
+}
+
+// Deliver delivers to a hook of the workflow under test by its token.
+func (e *Env) Deliver(token string, payload any) error {
+	e.mu.Lock()
+	name, ok := e.run.tokens[token]
+	e.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("no hook has the token %q", token)
+	}
+	return e.SendSignal(name, payload)
+}
+
+// Sent gives the signals that the workflow has sent to other runs, as "run name payload".
+func (e *Env) Sent() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string(nil), e.run.sent...)
+}
+
+// Output gives what the workflow has emitted, as "topic payload".
+func (e *Env) Output() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string(nil), e.run.output...)
+}
+
+// Attributes gives the attributes of the run.
+func (e *Env) Attributes() map[string]string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.run.attributes)
+}
+
+// SetVersion makes Version give a number for a marker, as in a run whose journal is older.
+func (e *Env) SetVersion(id string, number int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.run.versions[id] = number
+}
+
+// Ask asks the workflow under test a query, and decodes its answer into out unless that is nil.
+func (e *Env) Ask(name string, input, out any) error {
+	b, err := codec.Marshal(input)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	fn := e.run.queries[name]
+	e.mu.Unlock()
+	if fn == nil {
+		return fmt.Errorf("the workflow does not offer query %s", name)
+	}
+	if b, err = fn(b); err != nil || out == nil {
+		return err
+	}
+	return decode(b, out)
+}
+
+// continueError carries the input of the next iteration to Run, which begins it.
+type continueError struct{ input []byte }
+
+func (e *continueError) Error() string { return "the run continues as new" }
+
+// enter says whether a call that takes no name may be made.
+func enter(ctx context.Context) (*Env, error) {
+	e, _ := ctx.Value(envKey{}).(*Env)
+	switch {
+	case e == nil:
+		return nil, errNoEnv
+	case ctx.Value(bodyKey{}) != nil:
+		return nil, ErrNotHere
+	}
+	return e, nil
+}
+
+func signalWait(ctx context.Context, name string, timeoutMs int64) ([]byte, error) {
+	e, err := enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var over <-chan time.Time
+	if timeoutMs >= 0 {
+		t := time.NewTimer(time.Duration(timeoutMs) * time.Millisecond)
+		defer t.Stop()
+		over = t.C
+	}
+	for {
+		e.mu.Lock()
+		if queue := e.run.signals[name]; len(queue) > 0 {
+			e.run.signals[name] = queue[1:]
+			e.mu.Unlock()
+			return queue[0], nil
+		}
+		arrived := e.run.arrived
+		e.mu.Unlock()
+		select {
+		case <-arrived:
+		case <-over:
+			return nil, &StepError{Code: "TIMEOUT", Name: name, Message: "no signal came in time"}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func signalSend(ctx context.Context, runID, name string, payload []byte) error {
+	e, err := enter(ctx)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.run.sent = append(e.run.sent, fmt.Sprintf("%s %s %s", runID, name, payload))
+	return nil
+}
+
+func hookStart(ctx context.Context, name, token, _ string) ([]byte, error) {
+	e, err := enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if token == "" {
+		token = fmt.Sprintf("token-%d", len(e.run.tokens)+1)
+	}
+	if _, taken := e.run.tokens[token]; taken {
+		return nil, &StepError{Code: "CONFLICT", Name: name, Message: fmt.Sprintf("token %q is held by run \"test\"", token)}
+	}
+	e.run.tokens[token] = name
+	return []byte(token), nil
+}
+
+func childStart(ctx context.Context, name, workflow string, input []byte, opts string) (int64, string, error) {
+	e, err := begin(ctx, name)
+	if err != nil {
+		return 0, "", err
+	}
+	o := struct {
+		ID string `json:"id"`
+	}{ID: "test." + name}
+	if opts != "" {
+		if err := json.Unmarshal([]byte(opts), &o); err != nil {
+			return 0, "", err
+		}
+	}
+	child := NewEnv()
+	e.mu.Lock()
+	child.handlers = e.handlers
+	h := int64(len(e.run.children) + 1)
+	c := &envChild{done: make(chan struct{})}
+	e.run.children[h] = c
+	e.mu.Unlock()
+	fn := registered.workflows[workflow]
+	go func() {
+		defer close(c.done)
+		if fn == nil {
+			c.err = fmt.Errorf("no workflow %q", workflow)
+			return
+		}
+		c.b, c.err = iterate(context.WithValue(ctx, envKey{}, child), fn, input)
+	}()
+	return h, o.ID, nil
+}
+
+func childWait(ctx context.Context, h int64) ([]byte, error) {
+	e, err := enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	c := e.run.children[h]
+	e.mu.Unlock()
+	select {
+	case <-c.done:
+		if c.err != nil {
+			return nil, &StepError{Code: "CHILD_FAILED", Kind: "failed", Message: c.err.Error()}
+		}
+		return c.b, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// iterate runs a workflow function over all its iterations.
+func iterate(ctx context.Context, fn workflowFunc, input []byte) ([]byte, error) {
+	for {
+		b, err := fn(ctx, input)
+		next, again := errors.AsType[*continueError](err)
+		if !again {
+			return b, err
+		}
+		input = next.input
+		if e, ok := ctx.Value(envKey{}).(*Env); ok {
+			e.mu.Lock()
+			e.names = map[string]bool{}
+			e.iteration++
+			e.mu.Unlock()
+		}
+	}
+}
+
+func continueAsNew(ctx context.Context, input []byte, _ string) error {
+	if _, err := enter(ctx); err != nil {
+		return err
+	}
+	return &continueError{input}
+}
+
+func emit(ctx context.Context, topic string, b []byte) (int64, error) {
+	e, err := enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.run.output = append(e.run.output, fmt.Sprintf("%s %s", topic, b))
+	return int64(len(e.run.output) - 1), nil
+}
+
+func setAttribute(ctx context.Context, key, value string) error {
+	e, err := enter(ctx)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.run.attributes[key] = value
+	return nil
+}
+
+func version(ctx context.Context, id string, newest int) int {
+	e, err := enter(ctx)
+	if err != nil {
+		return 0
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n, ok := e.run.versions[id]; ok {
+		return n
+	}
+	return newest
+}
+
+func setCancelPolicy(ctx context.Context, p CancelPolicy) error {
+	e, err := enter(ctx)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.run.policy = p
+	return nil
+}
+
+func setQuery(ctx context.Context, name string, fn queryFunc) {
+	if e, err := enter(ctx); err == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.run.queries[name] = fn
+	}
+}

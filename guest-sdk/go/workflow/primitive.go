@@ -1,0 +1,326 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Receive waits for the next signal of a name and gives its payload. Signals are kept until somebody receives them,
+// first in, first out for each name. A context that ends withdraws the wait; a signal that comes later stays for the
+// next one.
+func Receive[T any](ctx context.Context, name string) (v T, err error) {
+	return receive[T](ctx, name, -1)
+}
+
+// ReceiveTimeout is Receive that gives up after a time, with ErrTimeout. Fractions of a millisecond are rounded up.
+func ReceiveTimeout[T any](ctx context.Context, name string, d time.Duration) (v T, err error) {
+	return receive[T](ctx, name, max((d+time.Millisecond-1).Milliseconds(), 0))
+}
+
+func receive[T any](ctx context.Context, name string, timeoutMs int64) (v T, err error) {
+	b, err := signalWait(ctx, name, timeoutMs)
+	if err != nil {
+		return v, err
+	}
+	if err := decode(b, &v); err != nil {
+		return v, fmt.Errorf("payload of signal %q: %w", name, err)
+	}
+	return v, nil
+}
+
+// channels are those of Signal, by name.
+var channels = map[string]any{}
+
+// Signal gives a channel for the signals of a name, for use in a select. It is the same channel for each call with
+// the name, and holds back at most one signal that nobody has received; payloads that cannot be decoded are logged
+// and dropped. It ends with the context of the first call. A workflow that continues as new loses a signal that the
+// channel holds back: receive such signals by Receive.
+func Signal[T any](ctx context.Context, name string) <-chan T {
+	if c, ok := channels[name]; ok {
+		typed, ok := c.(chan T)
+		if !ok {
+			panic(fmt.Sprintf("signal %q is received as two types", name))
+		}
+		return typed
+	}
+	c := make(chan T)
+	channels[name] = c
+	go func() {
+		for {
+			v, err := Receive[T](ctx, name)
+			var syntax *json.SyntaxError
+			var mistyped *json.UnmarshalTypeError
+			switch {
+			case errors.As(err, &syntax), errors.As(err, &mistyped):
+				Log(ctx).Error("signal dropped", "name", name, "cause", err)
+				continue
+			case err != nil:
+				return
+			}
+			select {
+			case c <- v:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return c
+}
+
+// Send sends a signal to another run, and waits until it is durable there. A run that has ended, or that does not
+// exist, is ErrConflict.
+func Send(ctx context.Context, runID, name string, payload any) error {
+	b, err := codec.Marshal(payload)
+	if err != nil {
+		return fmt.Errorf("payload of signal %q: %w", name, err)
+	}
+	return signalSend(ctx, runID, name, b)
+}
+
+// HookOption says what whoever delivers to a hook is answered.
+type HookOption func(map[string]any)
+
+// HookReply sets the answer to a delivery: a status of HTTP from 200 to 299, its content type and body. The default
+// is 202 with an empty body.
+func HookReply(status int, contentType, body string) HookOption {
+	return func(o map[string]any) { o["status"], o["content_type"], o["body"] = status, contentType, body }
+}
+
+// Hook opens a hook and gives its token, with which the outside reaches this run without knowing it: what is posted
+// to /v1/hooks/ and the token is received as a signal of the hook's name. An empty token is made by the host and
+// cannot be guessed. A chosen one is unique among live runs; one that is taken is ErrConflict. A token dies with its
+// run.
+func Hook(ctx context.Context, name, token string, opts ...HookOption) (string, error) {
+	o := map[string]any{}
+	for _, f := range opts {
+		f(o)
+	}
+	b, err := hookStart(ctx, name, token, jsonText(o))
+	return string(b), err
+}
+
+// ChildOption says how a child run is started.
+type ChildOption func(map[string]any)
+
+// ChildID sets the run id of a child. The default is the parent's id and the number of the call.
+func ChildID(id string) ChildOption { return func(o map[string]any) { o["id"] = id } }
+
+// ChildVersion starts a version other than the latest.
+func ChildVersion(number uint32) ChildOption { return func(o map[string]any) { o["version"] = number } }
+
+// ChildTimeout bounds the child run.
+func ChildTimeout(d time.Duration) ChildOption {
+	return func(o map[string]any) { o["timeout"] = text(d) }
+}
+
+// ChildAttributes gives the child attributes.
+func ChildAttributes(a map[string]string) ChildOption {
+	return func(o map[string]any) { o["attributes"] = a }
+}
+
+// EndPolicy says what becomes of a child that lives when its parent ends, or stops waiting for it.
+type EndPolicy string
+
+// The policies.
+const (
+	EndCancel    EndPolicy = "cancel" // the default
+	EndTerminate EndPolicy = "terminate"
+	EndAbandon   EndPolicy = "abandon" // it goes on
+)
+
+// OnEnd sets what becomes of a child that lives when its parent ends.
+func OnEnd(p EndPolicy) ChildOption { return func(o map[string]any) { o["on_end"] = string(p) } }
+
+// ChildRun is a run that this run has started.
+type ChildRun[T any] struct {
+	ID     string // of the run
+	name   string
+	handle int64
+}
+
+// StartChild starts a run of a workflow. The name is unique in this run.
+func StartChild[T any](ctx context.Context, name, workflow string, in any, opts ...ChildOption) (*ChildRun[T], error) {
+	o := map[string]any{}
+	for _, f := range opts {
+		f(o)
+	}
+	input, err := codec.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("input of child %q: %w", name, err)
+	}
+	h, id, err := childStart(ctx, name, workflow, input, jsonText(o))
+	if err != nil {
+		return nil, err
+	}
+	return &ChildRun[T]{ID: id, name: name, handle: h}, nil
+}
+
+// Wait waits until the child has ended and gives its result. One that did not complete is a *StepError that is
+// ErrChildFailed, with what it said. A context that ends withdraws the child: what becomes of it is OnEnd's to say.
+func (c *ChildRun[T]) Wait(ctx context.Context) (v T, err error) {
+	b, err := childWait(ctx, c.handle)
+	if err != nil {
+		return v, err
+	}
+	if err := decode(b, &v); err != nil {
+		return v, fmt.Errorf("result of child %q: %w", c.name, err)
+	}
+	return v, nil
+}
+
+// Child starts a run of a workflow and waits for its result.
+func Child[T any](ctx context.Context, name, workflow string, in any, opts ...ChildOption) (v T, err error) {
+	c, err := StartChild[T](ctx, name, workflow, in, opts...)
+	if err != nil {
+		return v, err
+	}
+	return c.Wait(ctx)
+}
+
+// ContinueOption says how a run continues as new.
+type ContinueOption func(map[string]any)
+
+// ContinueLatest begins the next iteration under the latest version of the workflow; the default is the same one.
+func ContinueLatest() ContinueOption { return func(o map[string]any) { o["version"] = "latest" } }
+
+// ContinueAsNew ends this iteration of the run and begins the next one, with a new input and an empty journal: for
+// workflows without an end. Signals that nobody has received, output and attributes stay; everything that is open is
+// dropped. It comes back only with an error:
+//
+//	return workflow.ContinueAsNew(ctx, state)
+func ContinueAsNew(ctx context.Context, in any, opts ...ContinueOption) error {
+	o := map[string]any{}
+	for _, f := range opts {
+		f(o)
+	}
+	input, err := codec.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("input of the next iteration: %w", err)
+	}
+	return continueAsNew(ctx, input, jsonText(o))
+}
+
+// Emit appends to the output of the run, under a topic, exactly once over all replays, and gives the index. Whoever
+// follows the run's output sees it when it is durable.
+func Emit(ctx context.Context, topic string, v any) (index int64, err error) {
+	b, err := codec.Marshal(v)
+	if err != nil {
+		return 0, fmt.Errorf("output of topic %q: %w", topic, err)
+	}
+	return emit(ctx, topic, b)
+}
+
+// SetAttribute sets an attribute of the run, by which it is found in listings.
+func SetAttribute(ctx context.Context, key, value string) error { return setAttribute(ctx, key, value) }
+
+// Version marks a change of the code, so that runs that are older go on as they began: it gives 0 in a run whose
+// journal passed here without the marker, and what it gave before where it passed with it; a run that comes here for
+// the first time gets newest, which is recorded. The id is unique in the run.
+//
+//	if workflow.Version(ctx, "check address first", 1) >= 1 {
+//		…
+//	}
+//
+// An error (the id was used before, the journal is full) gives 0 and is logged.
+func Version(ctx context.Context, id string, newest int) int { return version(ctx, id, newest) }
+
+// CancelPolicy says what a cancel of the run does.
+type CancelPolicy int32
+
+// The policies.
+const (
+	// FinalCancel ends the run where it waits; none of its code runs any more. The default.
+	FinalCancel CancelPolicy = 0
+	// CooperativeCancel cancels the workflow's context, with ErrCancelled as its cause; the workflow cleans up
+	// under context.WithoutCancel and returns an error, which ends the run as cancelled.
+	CooperativeCancel CancelPolicy = 1
+)
+
+// SetCancelPolicy says what a cancel of this run does from now on.
+func SetCancelPolicy(ctx context.Context, p CancelPolicy) error { return setCancelPolicy(ctx, p) }
+
+// queryFunc is the handler of a query with its types erased.
+type queryFunc func(input []byte) ([]byte, error)
+
+// Query offers a question that can be asked while the run lives: fn is called on a copy of the workflow where it
+// waits. It may read everything; workflow calls answer ErrNotHere, and what it changes is lost. List the name in
+// Register by Queries, so that the module's description shows it.
+func Query[In, Out any](ctx context.Context, name string, fn func(in In) (Out, error)) {
+	setQuery(ctx, name, func(input []byte) ([]byte, error) {
+		var in In
+		if err := decode(input, &in); err != nil {
+			return nil, fmt.Errorf("input of query %q: %w", name, err)
+		}
+		out, err := fn(in)
+		if err != nil {
+			return nil, err
+		}
+		return codec.Marshal(out)
+	})
+}
+
+// Future is the outcome of something that goes on beside the workflow.
+type Future[T any] struct {
+	done chan struct{}
+	v    T
+	err  error
+}
+
+// Async runs a function in a goroutine of its own and gives its outcome as a Future, for those who prefer futures to
+// channels.
+func Async[T any](ctx context.Context, fn func(context.Context) (T, error)) *Future[T] {
+	f := &Future[T]{done: make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		f.v, f.err = fn(ctx)
+	}()
+	return f
+}
+
+// Get waits for the outcome, or for the end of ctx.
+func (f *Future[T]) Get(ctx context.Context) (v T, err error) {
+	select {
+	case <-f.done:
+		return f.v, f.err
+	case <-ctx.Done():
+		return v, context.Cause(ctx)
+	}
+}
+
+// Done gives a channel that is closed when the outcome is there.
+func (f *Future[T]) Done() <-chan struct{} { return f.done }
+
+// Saga collects what undoes the steps that were done, to be run in reverse order if the workflow fails.
+type Saga struct{ undo []func(context.Context) error }
+
+// Add adds what undoes the step that was just done.
+func (s *Saga) Add(undo func(ctx context.Context) error) { s.undo = append(s.undo, undo) }
+
+// Compensate undoes what was done, newest first, if *err is set; call it by defer. It works when the context is
+// cancelled. Errors of what it runs are joined to *err, and the rest is run all the same.
+func (s *Saga) Compensate(ctx context.Context, err *error) {
+	if *err == nil {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	for len(s.undo) > 0 {
+		last := len(s.undo) - 1
+		undo := s.undo[last]
+		s.undo = s.undo[:last]
+		*err = errors.Join(*err, undo(ctx))
+	}
+}
+
+func jsonText(o map[string]any) string {
+	if len(o) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(o)
+	if err != nil {
+		return "{\"error\":\"options cannot be encoded\"}" // refused by the host, which names the field
+	}
+	return string(b)
+}

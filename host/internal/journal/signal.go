@@ -1,0 +1,207 @@
+package journal
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// A signal is kept from its acceptance until a wait of its name is there, and is then bound to the oldest open one
+// by a delivery of its own. A wait that is withdrawn before the workflow was told gives its signal back.
+
+func (j *Journal) accept(e *store.Entry) {
+	j.signals = append(j.signals, e.Seq)
+	j.signalBytes += int64(len(e.Data))
+	if e.Target != "" {
+		j.keys.add(Key{Key: e.Target, Digest: digest(e.Data)})
+	}
+}
+
+// bind binds signals to waits as long as there is a pair.
+func (j *Journal) bind(nowUnixMs int64) error {
+	for _, seq := range slices.Clone(j.signals) {
+		h := j.waitFor(j.entries[seq].Name)
+		if h == nil {
+			continue
+		}
+		if _, err := j.append(store.Entry{Kind: store.KindSignal, Handle: h.ID, Ref: seq}, nowUnixMs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitFor gives the oldest open wait for a signal.
+func (j *Journal) waitFor(name string) *Handle {
+	for _, id := range j.open {
+		if h := j.Handle(id); h.Kind == store.KindSignalWait && h.Name == name {
+			return h
+		}
+	}
+	return nil
+}
+
+func (j *Journal) checkSignal(e *store.Entry, h *Handle) error {
+	if _, ok := slices.BinarySearch(j.signals, e.Ref); !ok || j.entries[e.Ref].Name != h.Name {
+		return illegal("signal %d for handle %d, which is no open signal of its name", e.Ref, e.Handle)
+	}
+	return nil
+}
+
+func (j *Journal) foldSignal(e *store.Entry, h *Handle) {
+	h.Signal, h.Bound = e.Ref, true
+	if i, ok := slices.BinarySearch(j.signals, e.Ref); ok {
+		j.signals = slices.Delete(j.signals, i, i+1)
+		j.signalBytes -= int64(len(j.entries[e.Ref].Data))
+	}
+}
+
+// unbind gives the signal of a withdrawn wait back, at its place in the order of acceptance.
+func (j *Journal) unbind(h *Handle) {
+	if !h.Bound {
+		return
+	}
+	h.Bound = false
+	i := sort.Search(len(j.signals), func(i int) bool { return j.signals[i] > h.Signal })
+	j.signals = slices.Insert(j.signals, i, h.Signal)
+	j.signalBytes += int64(len(j.entries[h.Signal].Data))
+}
+
+// CheckSignal says whether the run takes another signal: same is true if it has taken this very one, by its
+// idempotency key. The error is an *abi.Error of Conflict (the key came with another payload) or Limit.
+func (j *Journal) CheckSignal(key string, data []byte) (same bool, err error) {
+	if old, ok := j.keys.find(key); ok && key != "" {
+		if old.Digest != digest(data) {
+			return false, abi.Errorf(abi.Conflict, "a signal with the idempotency key %q and another payload was accepted", key)
+		}
+		return true, nil
+	}
+	if n := j.signalBytes + int64(len(data)); n > abi.MaxPendingSignalBytes {
+		return false, abi.Errorf(abi.Limit, "signals that nobody has taken would have %d bytes, the limit is %d", n,
+			abi.MaxPendingSignalBytes)
+	}
+	if n := len(j.entries); n >= abi.MaxEntries {
+		return false, abi.Errorf(abi.Limit, "the journal has %d entries, the limit is %d", n, abi.MaxEntries)
+	}
+	return false, nil
+}
+
+// Pending gives the accepted signals that nobody has taken, in order: those that are bound to no wait, and those
+// whose wait the workflow was not told of, which told says of a handle.
+func (j *Journal) Pending(told func(handle int64) bool) (list []store.Entry) {
+	seqs := slices.Clone(j.signals)
+	for i := range j.handles {
+		if h := &j.handles[i]; h.Bound && !told(h.ID) {
+			seqs = append(seqs, h.Signal)
+		}
+	}
+	slices.Sort(seqs)
+	for _, seq := range seqs {
+		list = append(list, j.entries[seq])
+	}
+	return list
+}
+
+// Key is an idempotency key of a signal that was accepted, with the SHA-256 of its payload.
+type Key struct {
+	Key    string `json:"k"`
+	Digest string `json:"d"`
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16]) // half of it tells two payloads apart
+}
+
+// keys are the newest idempotency keys of a run, oldest first.
+type keys struct {
+	list  []Key
+	known map[string]Key
+}
+
+func (k *keys) find(key string) (Key, bool) {
+	found, ok := k.known[key]
+	return found, ok
+}
+
+func (k *keys) add(key Key) {
+	if k.known == nil {
+		k.known = map[string]Key{}
+	}
+	k.list = append(k.list, key)
+	k.known[key.Key] = key
+	if len(k.list) > abi.MaxSignalKeys {
+		delete(k.known, k.list[0].Key)
+		k.list = k.list[1:]
+	}
+}
+
+// Keys gives the idempotency keys that the next iteration has to know.
+func (j *Journal) Keys() []Key { return slices.Clone(j.keys.list) }
+
+// CancelPolicy gives what the workflow wants a cancel to do.
+func (j *Journal) CancelPolicy() int32 { return j.policy }
+
+// CancelUnixMs gives when a cooperative cancel was accepted, 0 if none was.
+func (j *Journal) CancelUnixMs() int64 { return j.cancelMs }
+
+// Paused tells whether an operator has paused the run.
+func (j *Journal) Paused() bool { return j.paused }
+
+// Output gives the number of chunks of output.
+func (j *Journal) Output() uint64 { return j.output }
+
+// Attributes gives the run's attributes, sorted by key.
+func (j *Journal) Attributes() (list []store.Attribute) {
+	for k, v := range j.attributes {
+		list = append(list, store.Attribute{Key: k, Value: v})
+	}
+	slices.SortFunc(list, func(a, b store.Attribute) int { return cmp.Compare(a.Key, b.Key) })
+	return list
+}
+
+// CheckAttribute says whether the run may have an attribute.
+func (j *Journal) CheckAttribute(key string) error {
+	if _, ok := j.attributes[key]; !ok && len(j.attributes) >= abi.MaxAttributes {
+		return abi.Errorf(abi.Limit, "the run has %d attributes, the limit is %d", len(j.attributes), abi.MaxAttributes)
+	}
+	return nil
+}
+
+func (j *Journal) setAttribute(key, value string) {
+	if j.attributes == nil {
+		j.attributes = map[string]string{}
+	}
+	j.attributes[key] = value
+}
+
+// foldStarted takes over what earlier iterations have left.
+func (j *Journal) foldStarted() {
+	j.policy, j.cancelMs, j.output = j.started.Policy, j.started.CancelMs, j.started.Output
+	for k, v := range j.started.Attributes {
+		j.setAttribute(k, v)
+	}
+	for _, k := range j.started.Keys {
+		j.keys.add(k)
+	}
+}
+
+// childID makes the run id of a child that has none of its own: the parent's id and the seq of the call, between
+// them the iteration if it is not the first. The id of a long parent is replaced by its SHA-256.
+func (j *Journal) childID(seq store.Seq) string {
+	parent, call := j.started.RunID, fmt.Sprint(seq)
+	if j.started.Iteration > 0 {
+		call = fmt.Sprintf("%d.%d", j.started.Iteration, seq)
+	}
+	if len(parent)+1+len(call) > abi.MaxRunIDBytes {
+		sum := sha256.Sum256([]byte(parent))
+		parent = hex.EncodeToString(sum[:16])
+	}
+	return parent + "." + call
+}

@@ -1,0 +1,206 @@
+package replay
+
+import (
+	"errors"
+	"math"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// ErrContinue says that the workflow continues as new: this iteration is over.
+var ErrContinue = errors.New("continue as new")
+
+// ErrQueryEnd says that a query was answered: its activation is over.
+var ErrQueryEnd = errors.New("query answered")
+
+// Signal starts a wait for a signal. A negative time-out is none.
+func (m *Machine) Signal(name string, timeoutMs int64) (int64, error) {
+	return m.call(store.Entry{Kind: store.KindSignalWait, Name: name}, func(e *store.Entry) (err error) {
+		if err = abi.CheckName("signal name", name); err != nil || timeoutMs < 0 {
+			return err
+		}
+		e.HasDue = true
+		e.DueUnixMs, err = abi.AddMs(m.nowMs, timeoutMs)
+		return err
+	})
+}
+
+// SignalSend starts sending a signal to a run.
+func (m *Machine) SignalSend(name, run, signal string, input []byte) (int64, error) {
+	e := store.Entry{Kind: store.KindSignalSend, Name: name, Target: run, Options: []byte(clean(signal)), Input: input}
+	return m.call(e, func(*store.Entry) error {
+		if err := abi.CheckName("name", name); err != nil {
+			return err
+		}
+		if err := abi.CheckRunID(run); err != nil {
+			return err
+		}
+		if err := abi.CheckName("signal name", signal); err != nil {
+			return err
+		}
+		if len(input) > abi.MaxPayloadBytes {
+			return tooLarge("payload of signal", signal, len(input))
+		}
+		return nil
+	})
+}
+
+// Child starts a child run.
+func (m *Machine) Child(name, workflow string, input, options []byte) (int64, error) {
+	e := store.Entry{Kind: store.KindChild, Name: name, Target: workflow, Input: input, Options: options}
+	return m.call(e, func(e *store.Entry) error {
+		if err := abi.CheckName("child name", name); err != nil {
+			return err
+		}
+		if err := abi.CheckWorkflow(workflow); err != nil {
+			return err
+		}
+		if len(input) > abi.MaxPayloadBytes {
+			return tooLarge("input of child", name, len(input))
+		}
+		o, err := abi.ParseChildOptions(options)
+		if err != nil {
+			return err
+		}
+		for k, v := range o.Attributes {
+			if err := abi.CheckAttribute(k, v); err != nil {
+				return err
+			}
+		}
+		if len(o.Attributes) > abi.MaxAttributes {
+			return abi.Errorf(abi.Limit, "child %q has %d attributes, the limit is %d", name, len(o.Attributes), abi.MaxAttributes)
+		}
+		if p := m.cfg.Started.Parent; p != nil && p.Depth >= abi.MaxChildDepth {
+			return abi.Errorf(abi.Limit, "this run stands %d runs below the first one, the limit is %d", p.Depth,
+				abi.MaxChildDepth)
+		}
+		e.Data = []byte(o.ID)
+		return nil
+	})
+}
+
+// ChildID gives the run id of a child.
+func (m *Machine) ChildID(id int64) ([]byte, int64) {
+	h := m.handle(id)
+	switch {
+	case m.away():
+		return nil, m.refuse(notHere)
+	case h == nil:
+		return nil, m.refuse(m.unknownHandle(id))
+	case h.kind != store.KindChild:
+		return nil, m.refuse(abi.Errorf(abi.InvalidArgument, "handle %d is a %s and no child", id, h.kind))
+	}
+	return m.answer(m.entries[h.call].Data)
+}
+
+// Hook opens a token; an empty one is made here.
+func (m *Machine) Hook(name, token string, options []byte) (int64, error) {
+	e := store.Entry{Kind: store.KindHook, Name: name, Target: token, Options: options}
+	return m.call(e, func(e *store.Entry) error {
+		if err := abi.CheckName("hook name", name); err != nil {
+			return err
+		}
+		if _, err := abi.ParseHookOptions(options); err != nil {
+			return err
+		}
+		if token == "" {
+			e.Data = []byte(m.cfg.NewToken())
+			return nil
+		}
+		e.Data = []byte(token)
+		return abi.CheckToken(token)
+	})
+}
+
+// Emit appends to the run's output, and gives the index.
+func (m *Machine) Emit(topic string, data []byte) (int64, error) {
+	return m.call(store.Entry{Kind: store.KindEmit, Name: topic, Input: data}, func(*store.Entry) error {
+		if err := abi.CheckName("topic", topic); err != nil {
+			return err
+		}
+		if len(data) > abi.MaxPayloadBytes {
+			return tooLarge("output of topic", topic, len(data))
+		}
+		return nil
+	})
+}
+
+// SetAttribute sets an attribute of the run.
+func (m *Machine) SetAttribute(key string, value []byte) (int64, error) {
+	return m.call(store.Entry{Kind: store.KindAttribute, Name: key, Input: value}, func(*store.Entry) error {
+		if err := abi.CheckAttribute(key, string(value)); err != nil {
+			return err
+		}
+		return m.cfg.Tail.CheckAttribute(key)
+	})
+}
+
+// CancelPolicy says what a cancel of the run does.
+func (m *Machine) CancelPolicy(policy int32) (int64, error) {
+	n, err := m.call(store.Entry{Kind: store.KindCancelPolicy, Code: policy}, func(*store.Entry) error {
+		if policy != abi.CancelFinal && policy != abi.CancelCooperative {
+			return abi.Errorf(abi.InvalidArgument, "cancel policy must be %d or %d, got %d", abi.CancelFinal,
+				abi.CancelCooperative, policy)
+		}
+		return nil
+	})
+	return min(n, 0), err
+}
+
+// Version gives the version with which this journal passed a marker: that of the record; 0 where the journal goes on
+// without one; maximum, which is recorded, where the guest is live.
+func (m *Machine) Version(id string, maximum int64) (int64, error) {
+	e := store.Entry{Kind: store.KindMarker, Name: id, Code: int32(min(max(maximum, 0), math.MaxInt32))}
+	if m.away() {
+		return m.refuse(notHere), nil
+	}
+	if want := m.nextCall(); want != nil && (want.Kind != store.KindMarker || want.Name != clean(id)) {
+		m.last = nil
+		return 0, nil
+	}
+	return m.call(e, func(*store.Entry) error {
+		if maximum < 0 || maximum > math.MaxInt32 {
+			return abi.Errorf(abi.InvalidArgument, "version of marker %q must be 0 to %d, got %d", clean(id), math.MaxInt32,
+				maximum)
+		}
+		return abi.CheckName("marker", id)
+	})
+}
+
+// ContinueAsNew ends the iteration by ErrContinue. A refusal stops the guest too, since the call never returns.
+func (m *Machine) ContinueAsNew(input, options []byte) error {
+	n, err := m.call(store.Entry{Kind: store.KindContinue, Input: input, Options: options}, func(*store.Entry) error {
+		if len(input) > abi.MaxPayloadBytes {
+			return tooLarge("input of", "continue_as_new", len(input))
+		}
+		_, err := abi.ParseContinueOptions(options)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case n < 0:
+		return &RefusedError{Call: abi.FnContinueAsNew, JSON: m.last}
+	}
+	m.outcome.Continue = m.entries[m.callPos-1]
+	return ErrContinue
+}
+
+// RefusedError says that a call which never returns was refused: it ends the run.
+type RefusedError struct {
+	Call string
+	JSON []byte // the error
+}
+
+// Error names the call.
+func (e *RefusedError) Error() string { return e.Call + " was refused: " + string(e.JSON) }
+
+// QueryReply answers the query of this activation. ok is 0 for success.
+func (m *Machine) QueryReply(ok int32, b []byte) error {
+	if !m.query {
+		return &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a query that may be answered", Got: abi.FnQueryReply}
+	}
+	m.outcome.Replied, m.outcome.ReplyOK, m.outcome.Reply = true, ok == 0, b
+	return ErrQueryEnd
+}

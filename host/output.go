@@ -1,0 +1,102 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Chunk is a piece of a run's output.
+type Chunk = store.Chunk
+
+// outputPage bounds the chunks that are read at a time.
+const outputPage = 256
+
+// Output gives the output of a run as far as it is durable, from an index on: of one topic, or of all if topic is
+// empty. Indexes count over all topics and iterations, from 0; a negative one counts from the end.
+func (h *Host) Output(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
+	return h.output(ctx, id, topic, from, false)
+}
+
+// FollowOutput is Output that goes on with what comes, until the run has ended or ctx is done.
+func (h *Host) FollowOutput(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
+	return h.output(ctx, id, topic, from, true)
+}
+
+func (h *Host) output(ctx context.Context, id, topic string, from int64, follow bool) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		changed, stop := h.Watch(id)
+		defer stop()
+		next := uint64(max(from, 0))
+		for {
+			r, err := h.Get(ctx, id) // before reading, so that the last chunk of an ended run is read
+			if err != nil {
+				yield(Chunk{}, err)
+				return
+			}
+			if from < 0 {
+				next, from = uint64(max(int64(r.Output)+from, 0)), 0
+			}
+			for {
+				chunks, err := h.store.Output(ctx, key(id), next, outputPage)
+				if err != nil {
+					yield(Chunk{}, translate(err))
+					return
+				}
+				for _, c := range chunks {
+					next = c.Index + 1
+					if (topic == "" || c.Topic == topic) && !yield(c, nil) {
+						return
+					}
+				}
+				if len(chunks) < outputPage {
+					break
+				}
+			}
+			if !follow || r.Status.Terminal() {
+				return
+			}
+			select {
+			case <-changed:
+			case <-h.closed:
+				yield(Chunk{}, ErrClosed)
+				return
+			case <-ctx.Done():
+				yield(Chunk{}, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// QueryError says that a workflow refused a query, or could not be asked.
+type QueryError = sched.QueryError
+
+// Query asks a live run a question that its workflow offers, with an input that is encoded as JSON, and gives the
+// answer. The workflow is replayed for it from what is durable; nothing is changed. ErrNotFound if there is no such
+// run or query, ErrTerminal if the run has ended, *QueryError if the workflow refused or does not answer.
+func (h *Host) Query(ctx context.Context, id, name string, input any) (json.RawMessage, error) {
+	var b []byte
+	if input != nil {
+		var err error
+		if b, err = json.Marshal(input); err != nil {
+			return nil, &joined{fmt.Errorf("input of query %q: %w", name, err), ErrInvalid}
+		}
+	}
+	if len(b) > abi.MaxPayloadBytes {
+		return nil, translate(abi.Errorf(abi.TooLarge, "the input of query %q has %d bytes, the limit is %d", name, len(b),
+			abi.MaxPayloadBytes))
+	}
+	answer, err := h.sched.Query(ctx, key(id), name, b)
+	var q *QueryError
+	if errors.As(err, &q) && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	return answer, translate(err)
+}

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/sched"
+)
+
+// SignalOption is an option of Signal.
+type SignalOption func(*sched.NewSignal)
+
+// WithIdempotencyKey makes a repeated signal recognizable: the same key and payload again change nothing, the same
+// key with another payload is ErrConflict. A run remembers its newest 10,000 keys.
+func WithIdempotencyKey(key string) SignalOption { return func(n *sched.NewSignal) { n.Key = key } }
+
+func newSignal(name string, payload any, opts []SignalOption) (sched.NewSignal, error) {
+	var data []byte
+	if payload != nil {
+		b, err := json.Marshal(payload)
+		if err != nil {
+			return sched.NewSignal{}, &joined{fmt.Errorf("payload of signal %q: %w", name, err), ErrInvalid}
+		}
+		data = b
+	}
+	return newRawSignal(name, data, opts)
+}
+
+func newRawSignal(name string, data []byte, opts []SignalOption) (sched.NewSignal, error) {
+	n := sched.NewSignal{Name: name, Data: data}
+	for _, o := range opts {
+		o(&n)
+	}
+	if err := abi.CheckName("signal name", name); err != nil {
+		return n, translate(err)
+	}
+	if n.Key != "" {
+		if err := abi.CheckName("idempotency key", n.Key); err != nil {
+			return n, translate(err)
+		}
+	}
+	if len(data) > abi.MaxPayloadBytes {
+		return n, translate(abi.Errorf(abi.TooLarge, "the payload of signal %q has %d bytes, the limit is %d", name, len(data),
+			abi.MaxPayloadBytes))
+	}
+	return n, nil
+}
+
+// Signal gives a signal to a run, with a payload that is encoded as JSON (json.RawMessage and nil are taken as they
+// are). It is durable on return, and kept until the workflow takes it: first in, first out for each name. ErrTerminal
+// if the run has ended, ErrBusy if it has too much that it has not taken.
+func (h *Host) Signal(ctx context.Context, id, name string, payload any, opts ...SignalOption) error {
+	n, err := newSignal(name, payload, opts)
+	if err != nil {
+		return err
+	}
+	_, err = h.sched.Signal(ctx, key(id), n)
+	return busy(translate(err))
+}
+
+// SignalRaw is Signal with a payload of any bytes.
+func (h *Host) SignalRaw(ctx context.Context, id, name string, payload []byte, opts ...SignalOption) error {
+	n, err := newRawSignal(name, payload, opts)
+	if err != nil {
+		return err
+	}
+	_, err = h.sched.Signal(ctx, key(id), n)
+	return busy(translate(err))
+}
+
+// HookReply is what whoever delivers to a hook is answered.
+type HookReply struct {
+	Status      int // of HTTP
+	ContentType string
+	Body        string
+}
+
+// DeliverHook delivers a payload to the run that holds a token, as a signal of the hook's name; durable on return.
+// ErrNotFound if no live run holds the token, for whatever reason.
+func (h *Host) DeliverHook(ctx context.Context, token string, payload []byte, opts ...SignalOption) (HookReply, error) {
+	unknown := &joined{fmt.Errorf("no run holds this token"), ErrNotFound}
+	hook, err := h.sched.HookOf(ctx, token)
+	if err != nil {
+		if translated := translate(err); !isNotFound(translated) {
+			return HookReply{}, translated
+		}
+		return HookReply{}, unknown
+	}
+	n, err := newRawSignal(hook.Name, payload, opts)
+	if err != nil {
+		return HookReply{}, err
+	}
+	if _, err := h.sched.Signal(ctx, hook.Run, n); err != nil {
+		if err = translate(err); isEnded(err) {
+			return HookReply{}, unknown
+		}
+		return HookReply{}, busy(err)
+	}
+	return HookReply{Status: hook.Options.Status, ContentType: hook.Options.ContentType, Body: hook.Options.Body}, nil
+}

@@ -1,0 +1,142 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/sched"
+)
+
+// StartOption is an option of Start.
+type StartOption func(*start)
+
+type start struct {
+	id         string
+	version    uint32
+	at         time.Time
+	in         time.Duration
+	timeout    time.Duration
+	attributes map[string]string
+	signal     *sched.NewSignal
+	conflict   ConflictPolicy
+	err        error
+}
+
+// WithRunID names the run: 1 to 128 of A-Z a-z 0-9 . _ : ~ -. A second start with the same id, workflow and input
+// gives the run that is there; with others it is ErrConflict. Default: a UUIDv7.
+func WithRunID(id string) StartOption { return func(s *start) { s.id = id } }
+
+// WithVersion starts a version other than the latest.
+func WithVersion(number uint32) StartOption { return func(s *start) { s.version = number } }
+
+// WithStartAt starts the run's first activation at an instant; one that has passed is now.
+func WithStartAt(t time.Time) StartOption { return func(s *start) { s.at = t } }
+
+// WithStartIn is WithStartAt with the time from now, by the host's clock.
+func WithStartIn(d time.Duration) StartOption { return func(s *start) { s.in = d } }
+
+// WithTimeout bounds the run, from its start or the instant of WithStartAt: a run that takes a cancel gets one then, and
+// a minute to end; after that, and others at once, it fails with the kind "timeout". 0 is no bound.
+func WithTimeout(d time.Duration) StartOption { return func(s *start) { s.timeout = d } }
+
+// WithAttributes gives the run searchable attributes: at most 64, with values of at most 1,024 bytes of text.
+func WithAttributes(attributes map[string]string) StartOption {
+	return func(s *start) { s.attributes = attributes }
+}
+
+// WithSignal gives the run a first signal in the same commit as its start. Where a run of the id is there already
+// and the start answers that one, the signal goes to it. The payload is encoded as JSON, as that of Signal.
+func WithSignal(name string, payload any, opts ...SignalOption) StartOption {
+	return func(s *start) {
+		n, err := newSignal(name, payload, opts)
+		s.signal, s.err = &n, err
+	}
+}
+
+// ConflictPolicy says what a start does when there is a run of its id.
+type ConflictPolicy = sched.ConflictPolicy
+
+// The policies.
+const (
+	ConflictExisting  = sched.ConflictExisting  // the same workflow and input give that run, others are ErrConflict; the default
+	ConflictFail      = sched.ConflictFail      // ErrConflict
+	ConflictTerminate = sched.ConflictTerminate // that run is terminated, and its records are replaced
+	ConflictReplace   = sched.ConflictReplace   // its records are replaced if it has ended, else ErrConflict
+)
+
+// OnConflict says what the start does when there is a run of its id.
+func OnConflict(p ConflictPolicy) StartOption { return func(s *start) { s.conflict = p } }
+
+// Start starts a run of a workflow with an input, which is encoded as JSON; a json.RawMessage or nil is taken as
+// it is. The run is durable on return.
+func (h *Host) Start(ctx context.Context, workflow string, input any, opts ...StartOption) (Run, error) {
+	if input == nil {
+		return h.StartRaw(ctx, workflow, nil, opts...)
+	}
+	b, err := json.Marshal(input)
+	if err != nil {
+		return Run{}, &joined{fmt.Errorf("input of workflow %q: %w", workflow, err), ErrInvalid}
+	}
+	return h.StartRaw(ctx, workflow, b, opts...)
+}
+
+// StartRaw is Start with an input of any bytes.
+func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts ...StartOption) (Run, error) {
+	var o start
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.err != nil {
+		return Run{}, o.err
+	}
+	if len(o.attributes) > abi.MaxAttributes {
+		return Run{}, translate(abi.Errorf(abi.Limit, "%d attributes, the limit is %d", len(o.attributes), abi.MaxAttributes))
+	}
+	for k, v := range o.attributes {
+		if err := abi.CheckAttribute(k, v); err != nil {
+			return Run{}, translate(err)
+		}
+	}
+	if o.in != 0 {
+		o.at = h.cfg.Clock.Now().Add(o.in)
+	}
+	if len(input) > abi.MaxPayloadBytes {
+		return Run{}, translate(abi.Errorf(abi.TooLarge, "the input has %d bytes, the limit is %d", len(input),
+			abi.MaxPayloadBytes))
+	}
+	if err := abi.CheckWorkflow(workflow); err != nil {
+		return Run{}, translate(err)
+	}
+	if o.id == "" {
+		o.id = newRunID(h.cfg.Clock.Now())
+	} else if err := abi.CheckRunID(o.id); err != nil {
+		return Run{}, translate(err)
+	}
+	defer h.sched.HoldVersions()()
+	number := o.version
+	if existing, err := h.sched.State(ctx, key(o.id)); err == nil && number == 0 && o.conflict == ConflictExisting {
+		number = existing.Version // the run that is there decides, whatever the latest version is by now
+	}
+	v, err := h.store.Modules().Version(ctx, 0, workflow, number)
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	n := sched.NewRun{Key: key(o.id), Workflow: workflow, Version: v.Number, Module: v.Module, Input: input,
+		InputDigest: sched.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
+		TimeoutMs: o.timeout.Milliseconds()}
+	if !o.at.IsZero() {
+		if n.AtUnixMs = o.at.UnixMilli(); n.AtUnixMs > abi.MaxUnixMs {
+			return Run{}, translate(abi.Errorf(abi.InvalidArgument, "start at %v: the last instant is in year 9999", o.at))
+		}
+	}
+	st, created, err := h.sched.Start(ctx, n)
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	r := runOf(st)
+	r.Existed = !created
+	return r, nil
+}
