@@ -113,7 +113,7 @@ func (o *owner) prepare(h *journal.Handle) (*attempt, error) {
 	if first && recovery {
 		number = 2
 	}
-	if recovery && s.Options.Attempts > 0 && int(number) > s.Options.Attempts && s.Recoveries >= maxRecoveries {
+	if recovery && s.Options.Attempts > 0 && int(number-s.Base) > s.Options.Attempts && s.Recoveries >= maxRecoveries {
 		o.stick("poison: the host stopped " + "again and again while step " + h.Name + " was running")
 		return nil, nil
 	}
@@ -159,6 +159,10 @@ func (a *attempt) end(out outcome) {
 	a.cancel(nil)
 	o := a.o
 	o.mu.Lock()
+	if o.attempts[a.handle] != a { // the run has continued as new
+		o.mu.Unlock()
+		return
+	}
 	delete(o.attempts, a.handle)
 	h := o.journal.Handle(a.handle)
 	if o.dead != nil || out.abandoned || !h.Open() || o.journal.Ended() != store.KindInvalid {
@@ -202,7 +206,7 @@ func (a *attempt) record(h *journal.Handle, out outcome) error {
 // retry says when the next attempt is to begin, false if there is none.
 func (a *attempt) retry(s *journal.Step, out outcome, now int64) (int64, bool) {
 	o := s.Options
-	if !out.err.Retryable || a.told.Load() || o.Attempts > 0 && int(a.number) >= o.Attempts ||
+	if !out.err.Retryable || a.told.Load() || o.Attempts > 0 && int(a.number-s.Base) >= o.Attempts ||
 		o.AtMostOnce && out.err.Kind != abi.KindError {
 		return 0, false
 	}

@@ -14,6 +14,9 @@ import (
 // nextIdentity says under which version the run continues as new.
 func (a *activation) nextIdentity(next *identity) error {
 	o := a.o
+	if err := a.LeftOver(); err != nil {
+		return err
+	}
 	call := a.Outcome().Continue
 	opts, err := abi.ParseContinueOptions(call.Options)
 	if err != nil {
@@ -39,9 +42,6 @@ func (a *activation) nextIdentity(next *identity) error {
 // over in order; output, attributes and the keys of signals stay; what was open is dropped. The owner is locked.
 func (a *activation) continueAsNew(next identity) error {
 	o := a.o
-	if err := a.LeftOver(); err != nil {
-		return err
-	}
 	if _, err := o.append(store.Entry{Kind: store.KindContinued}); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (a *activation) continueAsNew(next identity) error {
 	}
 	o.old, o.oldMade = before, o.durable
 	o.journal, o.durable, o.restored, o.ident = j, 0, 0, next
-	o.logLines, o.pending, o.waiting = 0, true, ""
+	o.logLines, o.pending, o.waiting, o.attempts = 0, true, "", map[int64]*attempt{}
 	return nil
 }
 

@@ -79,7 +79,12 @@ func (s *Scheduler) start(ctx context.Context, n NewRun) (st store.RunState, cre
 	if created {
 		s.enqueue(n.Key, false)
 	}
-	if err := o.durably(ctx, 1); err != nil {
+	if n.ack != 0 { // nobody waits for a child's start, and its command is to leave the inbox
+		err = o.commit(ctx)
+	} else {
+		err = o.durably(ctx, 1)
+	}
+	if err != nil {
 		return st, false, err
 	}
 	if n.Signal != nil {

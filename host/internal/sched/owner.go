@@ -153,8 +153,9 @@ func (o *owner) load(ctx context.Context) error {
 		}
 	case store.Stuck:
 		o.status, o.reason = state.Status, state.Reason
-	case store.Paused:
-		o.pending = state.Suspension.Seq == 0
+	}
+	if state.Suspension.Seq == 0 { // it has not come to a wait: new, delayed, or paused before that
+		o.pending = true
 	}
 	if !state.Status.Terminal() && !o.pending {
 		j.Suspend(state.Suspension)
@@ -292,13 +293,12 @@ func (o *owner) advance() {
 		case o.dead != nil:
 			o.mu.Unlock()
 			return
-		case o.held() || o.old != nil: // nothing goes on, or not before an iteration is ended for good
-			again := !o.held()
+		case o.held() || o.old != nil: // nothing goes on, or not before the iteration before has its end
+			goOn := !o.held()
 			o.mu.Unlock()
-			if again && o.commit(o.s.ctx) == nil {
+			if o.commit(o.s.ctx) == nil && goOn {
 				continue
 			}
-			_ = o.commit(o.s.ctx) // a failure drops the owner, which was all that could be done
 			return
 		case o.act != nil: // its own goroutine looks when it comes to rest
 			o.changedLocked()

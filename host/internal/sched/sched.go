@@ -103,6 +103,7 @@ type Scheduler struct {
 	high     []job // queue: inboxes, and runs that were woken
 	low      []job // queue: runs that were started
 	workers  int
+	starting int // workers that have not taken their first job
 	busy     int // queued runs, workers and attempts: zero means nothing happens until time passes
 	idle     chan struct{}
 	running  bool
@@ -281,10 +282,12 @@ type job struct {
 	p     store.PartitionID
 }
 
-// wakeWorkersLocked starts workers for what is queued. Before Run there are none.
+// wakeWorkersLocked starts workers for what is queued: one for each job, since those that are there may be busy for
+// long. They end when the queue is empty. Before Run there are none.
 func (s *Scheduler) wakeWorkersLocked() {
-	for s.running && s.workers < maxWorkers && s.workers < len(s.high)+len(s.low) {
+	for n := len(s.high) + len(s.low) - s.starting; n > 0 && s.running && s.workers < maxWorkers; n-- {
 		s.workers++
+		s.starting++
 		s.wg.Add(1)
 		go s.work()
 	}
@@ -292,8 +295,11 @@ func (s *Scheduler) wakeWorkersLocked() {
 
 func (s *Scheduler) work() {
 	defer s.wg.Done()
-	for {
+	for first := true; ; first = false {
 		s.mu.Lock()
+		if first {
+			s.starting--
+		}
 		j, ok := s.dequeueLocked()
 		if !ok || !s.running || s.closed {
 			if ok {

@@ -1,0 +1,225 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+type childPlan struct {
+	Child   string
+	Sleep   int
+	OnEnd   string
+	Timeout int
+	ID      string
+}
+
+func TestS81_Children(t *testing.T) {
+	p := newPrims(t)
+	ok := p.begin("parent", childPlan{Child: "child", Sleep: 60, OnEnd: "cancel"}, host.WithRunID("p1"))
+	p.Crash()
+	text := result[string](p, ok)
+	id, rest, _ := strings.Cut(text, " ")
+	if rest != "child slept" || !strings.HasPrefix(id, "p1.") {
+		t.Fatal(text)
+	}
+	r, err := p.Get(ctx, id)
+	if err != nil || r.Parent != "p1" || r.Attributes["kind"] != "child" || r.Status != host.Completed {
+		t.Fatalf("%+v %v", r, err)
+	}
+	for plan, part := range map[childPlan]string{
+		{Child: "child", Sleep: 13, OnEnd: "cancel"}:                 "failed: child \"the child\"",
+		{Child: "nobody", OnEnd: "cancel"}:                           "not found",
+		{Child: "child", Sleep: 60, OnEnd: "cancel", ID: "p1"}:       "exists",
+		{Child: "child", Sleep: 60, OnEnd: "cancel", Timeout: 5}:     "within the time",
+		{Child: "child", Sleep: 60, OnEnd: "cancel", ID: "not ok"}:   "refused: ",
+		{Child: "child", Sleep: 60, OnEnd: "sometimes", ID: "fine"}:  "refused: ",
+		{Child: "bad name!", Sleep: 60, OnEnd: "cancel", ID: "fine"}: "refused: ",
+	} {
+		if text := result[string](p, p.begin("parent", plan)); !strings.Contains(text, part) {
+			t.Errorf("%+v: %s", plan, text)
+		}
+	}
+}
+
+// TestS81_CancelCascade ends a parent in different ways while its child sleeps.
+func TestS81_CancelCascade(t *testing.T) {
+	for onEnd, status := range map[string]host.Status{"cancel": host.Cancelled, "terminate": host.Terminated, "abandon": host.Sleeping} {
+		for name, end := range map[string]func(*prims, string){
+			"cancelled":  func(p *prims, id string) { _, _ = p.Cancel(ctx, id) },
+			"terminated": func(p *prims, id string) { _ = p.Terminate(ctx, id) },
+		} {
+			p := newPrims(t)
+			id := p.begin("parent", childPlan{Child: "child", Sleep: 3600, OnEnd: onEnd, ID: "kid"})
+			want(t, p.status("kid"), host.Sleeping)
+			end(p, id)
+			p.Settle()
+			if got := p.status("kid"); got != status {
+				t.Errorf("parent %s, on_end %s: the child is %s", name, onEnd, got)
+			}
+		}
+	}
+	p := newPrims(t) // the parent completes without waiting for its child
+	id := p.begin("parent", childPlan{Child: "child", Sleep: -1, OnEnd: "cancel", ID: "kid"})
+	want(t, result[string](p, id), "kid")
+	p.Settle()
+	want(t, p.status("kid"), host.Cancelled)
+}
+
+func TestChildIsCancelled(t *testing.T) {
+	p := newPrims(t)
+	id := p.begin("parent", childPlan{Child: "child", Sleep: 3600, OnEnd: "cancel", ID: "kid"})
+	if _, err := p.Cancel(ctx, "kid"); err != nil {
+		t.Fatal(err)
+	}
+	if text := result[string](p, id); !strings.HasPrefix(text, "cancelled: ") {
+		t.Fatal(text)
+	}
+}
+
+func TestChildDepth(t *testing.T) {
+	p := newPrims(t)
+	want(t, result[int](p, p.begin("deep", 0)), 16)
+}
+
+// TestChildCrashes kills the host at every commit of a parent and its child, before and after it is made.
+func TestChildCrashes(t *testing.T) {
+	p := newPrims(t)
+	p.Finish(p.begin("parent", childPlan{Child: "child", Sleep: 60, OnEnd: "cancel", ID: "warm"}))
+	for n := range 12 {
+		for _, after := range []bool{false, true} {
+			id := fmt.Sprintf("kid-%d-%v", n, after)
+			parent, err := p.Start(ctx, "parent", childPlan{Child: "child", Sleep: 60, OnEnd: "cancel", ID: id}, host.WithStartIn(time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Settle()
+			p.CrashAt(n, after)
+			p.Advance(2 * time.Minute)
+			if p.Crashed() {
+				p.Kill()
+				p.Restart()
+			} else {
+				p.CrashAt(1<<30, false)
+			}
+			want(t, result[string](p, parent.ID), id+" child slept")
+			want(t, p.status(id), host.Completed)
+			starts := 0
+			for e, err := range p.Journal(ctx, id, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Kind.String() == "sleep" {
+					starts++
+				}
+			}
+			want(t, starts, 1)
+		}
+	}
+}
+
+func TestS82_ContinueAsNew(t *testing.T) {
+	p := newPrims(t)
+	n := 40
+	if testing.Short() {
+		n = 5
+	}
+	id := p.begin("counter", n)
+	want(t, result[int](p, id), n)
+	r, err := p.Get(ctx, id)
+	if err != nil || r.Iteration != uint32(n) || r.Entries > 10 {
+		t.Fatalf("%+v %v", r, err)
+	}
+}
+
+// TestContinueKeeps moves signals, output and attributes over, and restarts on the way.
+func TestContinueKeeps(t *testing.T) {
+	p := newPrims(t)
+	id := p.begin("collect", map[string]any{"Left": 4}, host.WithAttributes(map[string]string{"a": "b"}), host.WithSignal("go", "1"))
+	p.signal(id, "go", "2", host.WithIdempotencyKey("two"))
+	p.Crash()
+	p.signal(id, "go", "2", host.WithIdempotencyKey("two")) // known in the next iteration too
+	p.signal(id, "go", "3")
+	p.signal(id, "go", "4")
+	want(t, result[string](p, id), "1,2,3,4")
+	r, err := p.Get(ctx, id)
+	if err != nil || r.Iteration != 4 || r.Attributes["a"] != "b" || r.Output != 4 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	var out []string
+	for c, err := range p.Output(ctx, id, "progress", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(c.Data))
+	}
+	want(t, fmt.Sprint(out), "[4 3 2 1]")
+}
+
+func TestContinueCrashes(t *testing.T) {
+	p := newPrims(t)
+	for n := range 10 {
+		for _, after := range []bool{false, true} {
+			id := fmt.Sprintf("c-%d-%v", n, after)
+			if _, err := p.Start(ctx, "counter", 3, host.WithRunID(id), host.WithStartIn(time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			p.Settle()
+			p.CrashAt(n, after)
+			p.Advance(time.Minute)
+			if p.Crashed() {
+				p.Kill()
+				p.Restart()
+			} else {
+				p.CrashAt(1<<30, false)
+			}
+			want(t, result[int](p, id), 3)
+		}
+	}
+}
+
+func TestQueries(t *testing.T) {
+	p := newPrims(t)
+	id := p.begin("counter", 5)
+	ask := func(name string, input any) (string, error) {
+		b, err := p.Query(ctx, id, name, input)
+		return string(b), err
+	}
+	before := p.Commits()
+	if got, err := ask("count", 10); err != nil || got != "15" {
+		t.Fatal(got, err)
+	}
+	var q *host.QueryError
+	if _, err := ask("fail", 0); !errors.As(err, &q) || !strings.Contains(err.Error(), "not today") {
+		t.Fatal(err)
+	}
+	if _, err := ask("sleep", 0); !errors.As(err, &q) || !strings.Contains(err.Error(), "body or a query") && !strings.Contains(err.Error(), "NOT_HERE") && !strings.Contains(err.Error(), "belongs to the workflow") {
+		t.Fatal(err)
+	}
+	if _, err := ask("nothing", 0); !errors.Is(err, host.ErrNotFound) || !strings.Contains(err.Error(), "count") {
+		t.Fatal(err)
+	}
+	if _, err := ask("count", "text"); !errors.As(err, &q) {
+		t.Fatal(err)
+	}
+	want(t, p.Commits(), before) // nothing was written
+	p.Advance(3 * time.Second)
+	if got, err := ask("count", 0); err != nil || got != "2" {
+		t.Fatal(got, err)
+	}
+	want(t, result[int](p, id), 5)
+	if _, err := ask("count", 0); !errors.Is(err, host.ErrTerminal) {
+		t.Fatal(err)
+	}
+	other := p.begin("receive", 1)
+	if _, err := p.Query(ctx, other, "x", nil); !errors.As(err, &q) {
+		t.Fatal(err)
+	}
+	if _, err := p.Query(ctx, "nobody", "x", nil); !errors.Is(err, host.ErrNotFound) {
+		t.Fatal(err)
+	}
+}
