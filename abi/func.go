@@ -160,21 +160,6 @@ var Functions = map[string]Signature{
 	FnNextEvent:       sig(":I"),           //
 }
 
-// notOffered lists the functions that can be imported but are refused by this release of the host.
-var notOffered = map[string]bool{
-	FnSignalWait: true, FnSignalStart: true, FnSignalSend: true, FnChildRun: true, FnChildStart: true, FnChildID: true,
-	FnHookStart: true, FnVersion: true, FnFetch: true, FnContinueAsNew: true, FnEmit: true, FnSetAttribute: true,
-	FnCancelPolicy: true, FnQueryReply: true,
-}
-
-// Offered tells whether this release of the host performs a workflow function. One that it does not can be
-// imported all the same, so that modules link; its calls answer -Denied ("not yet offered by this host"), or
-// trap where the function never returns. The answer for a name that is not in Functions is false.
-func Offered(name string) bool {
-	_, known := Functions[name]
-	return known && !notOffered[name]
-}
-
 // EnvFunctions is what the host supplies of AssemblyScript's module "env". The map must not be changed.
 var EnvFunctions = map[string]Signature{
 	"abort": sig("iiii:"), // message, file (UTF-16 strings), line, column; traps

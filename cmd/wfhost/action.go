@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -26,34 +25,42 @@ func targets(g *globals, id string) ([]string, error) {
 	return ids, s.Err()
 }
 
-// act posts an action for each run. All of them are tried; the first error's code is the exit code.
-func act(g *globals, id, action string, q url.Values) error {
+// each does something for each run. All of them are tried; the first error's code is the exit code.
+func each(g *globals, id string, do func(id string) error) error {
 	ids, err := targets(g, id)
 	if err != nil {
 		return err
 	}
 	var first error
 	for _, id := range ids {
+		err := do(id)
+		if err != nil && len(ids) > 1 {
+			_, _ = fmt.Fprintln(g.io.err, "wfhost:", printable(err.Error()))
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// act posts an action for each run.
+func act(g *globals, id, action string, q url.Values) error {
+	return each(g, id, func(id string) error {
 		var changed server.Changed
 		_, _, err := g.call(http.MethodPost, runPath(id, "/"+action), q, nil, &changed)
 		switch {
-		case err != nil && len(ids) == 1:
-			return err
 		case err != nil:
-			_, _ = fmt.Fprintln(g.io.err, "wfhost:", printable(err.Error()))
-			first = errors.Join(first, err)
+			return err
 		case g.Output == "json":
-			err = g.json(changed)
+			return g.json(changed)
 		case g.Output == "ids":
 			_, err = fmt.Fprintln(g.io.out, id)
 		default:
 			_, err = fmt.Fprintf(g.io.out, "%s %s (%d)\n", id, changed.Run.Status, changed.Count)
 		}
-		if err != nil && first == nil {
-			first = err
-		}
-	}
-	return first
+		return err
+	})
 }
 
 type cancelCmd struct {

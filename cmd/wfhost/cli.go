@@ -57,8 +57,18 @@ type cli struct {
 	Result     resultCmd     `cmd:"" help:"Print a run's result."`
 	Logs       logsCmd       `cmd:"" help:"Show a run's log."`
 	Timers     timersCmd     `cmd:"" help:"List what wakes when."`
+	Output_    outputCmd     `cmd:"" name:"output" help:"Show what a run has put out."`
+	Signal     signalCmd     `cmd:"" help:"Give a signal to a run."`
+	Deliver    deliverCmd    `cmd:"" help:"Deliver to a hook by its token."`
+	Query      queryCmd      `cmd:"" help:"Ask a run a question that its workflow offers."`
 	Cancel     cancelCmd     `cmd:"" help:"Cancel runs."`
 	Terminate  terminateCmd  `cmd:"" help:"Terminate runs."`
+	Pause      pauseCmd      `cmd:"" help:"Stop runs where they wait next, until unpause."`
+	Unpause    unpauseCmd    `cmd:"" help:"Let paused runs go on."`
+	Retry      retryCmd      `cmd:"" help:"Let failed or stuck runs go on from their failure."`
+	Restart    restartCmd    `cmd:"" help:"Start a new run like another one, from a step on."`
+	Delete     deleteCmd     `cmd:"" help:"Delete ended runs."`
+	Bulk       bulkCmd       `cmd:"" help:"Do one thing to all runs that a filter selects."`
 	Wake       wakeCmd       `cmd:"" help:"End sleeps of runs before their time."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`

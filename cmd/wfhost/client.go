@@ -24,6 +24,11 @@ func (g *globals) call(method, path string, query url.Values, body []byte, into 
 
 func (g *globals) callContext(ctx context.Context, method, path string, query url.Values, body []byte,
 	into any) (int, []byte, error) {
+	return g.callHeader(ctx, method, path, query, nil, body, into)
+}
+
+func (g *globals) callHeader(ctx context.Context, method, path string, query url.Values, header http.Header, body []byte,
+	into any) (int, []byte, error) {
 	address := strings.TrimSuffix(g.Server, "/") + path
 	if len(query) > 0 {
 		address += "?" + query.Encode()
@@ -36,6 +41,9 @@ func (g *globals) callContext(ctx context.Context, method, path string, query ur
 		req.Header.Set("Content-Type", "application/json")
 	} else if body != nil {
 		req.Header.Set("Content-Type", "application/wasm")
+	}
+	for k, v := range header {
+		req.Header[k] = v
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

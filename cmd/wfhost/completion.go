@@ -16,7 +16,7 @@ func commands() []string {
 	t := reflect.TypeFor[cli]()
 	for field := range t.Fields() {
 		if _, ok := field.Tag.Lookup("cmd"); ok {
-			names = append(names, strings.ToLower(field.Name))
+			names = append(names, strings.ToLower(strings.TrimSuffix(field.Name, "_")))
 		}
 	}
 	return names

@@ -16,6 +16,8 @@ type runsCmd struct {
 	Status   string `help:"Only of these statuses, separated by commas."`
 	Limit    int    `help:"At most so many." default:"100"`
 	Cursor   string `help:"Go on after this run."`
+
+	Attr map[string]string `help:"Only with this attribute; repeatable." placeholder:"KEY=VALUE"`
 }
 
 func (c *runsCmd) Run(g *globals) error {
@@ -24,6 +26,9 @@ func (c *runsCmd) Run(g *globals) error {
 		if v != "" {
 			q.Set(name, v)
 		}
+	}
+	for k, v := range c.Attr {
+		q.Set("attr."+k, v)
 	}
 	var page server.Page
 	if _, _, err := g.call(http.MethodGet, "/v1/runs", q, nil, &page); err != nil {

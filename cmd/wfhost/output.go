@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -82,10 +84,27 @@ func (g *globals) showRun(r host.Run) error {
 		return nil
 	}
 	_, err := fmt.Fprintf(g.io.out, "run       %s\nworkflow  %s@%d\nmodule    %s\nstatus    %s %s\n"+
-		"created   %s\nstarted   %s\nwakes     %s\nended     %s\nentries   %d\n",
+		"created   %s\nstarted   %s\nwakes     %s\nended     %s\nentries   %d\n%s",
 		r.ID, r.Workflow, r.Version, r.Module, r.Status, printable(r.Reason), instant(r.Created), instant(r.Started),
-		instant(r.Wake), instant(r.Ended), r.Entries)
+		instant(r.Wake), instant(r.Ended), r.Entries, more(r))
 	return err
+}
+
+// more shows what only some runs have.
+func more(r host.Run) (text string) {
+	if r.Iteration > 0 {
+		text += fmt.Sprintf("iteration %d\n", r.Iteration)
+	}
+	if r.Parent != "" {
+		text += fmt.Sprintf("parent    %s\n", r.Parent)
+	}
+	if r.Output > 0 {
+		text += fmt.Sprintf("output    %d\n", r.Output)
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.Attributes)) {
+		text += printable(fmt.Sprintf("attribute %s=%s\n", k, r.Attributes[k]))
+	}
+	return text
 }
 
 // entryLine gives an entry as one line of text.

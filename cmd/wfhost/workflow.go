@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
@@ -118,6 +120,30 @@ type startCmd struct {
 	Input    string `help:"Input as JSON, @file, or - for standard input."`
 	Number   uint32 `name:"version" help:"Version of the workflow; default: the latest."`
 	Wait     bool   `help:"Wait for the result and print it."`
+
+	At         time.Time         `help:"Start it at this instant (RFC 3339)."`
+	In         string            `help:"Start it after this time, such as 1h30m." placeholder:"DURATION"`
+	Timeout    string            `help:"Fail it if it has not ended after this time." placeholder:"DURATION"`
+	Attr       map[string]string `help:"Attribute; repeatable." placeholder:"KEY=VALUE"`
+	Signal     string            `help:"First signal, with its payload as JSON." placeholder:"NAME[=JSON]"`
+	OnConflict string            `help:"If there is a run of the id: existing, fail, terminate or replace." enum:"existing,fail,terminate,replace" default:"existing"`
+}
+
+// request makes the request.
+func (c *startCmd) request(input []byte) (r server.StartRequest, err error) {
+	r = server.StartRequest{ID: c.ID, Input: input, Version: c.Number, In: c.In, Timeout: c.Timeout, Attributes: c.Attr,
+		OnConflict: c.OnConflict}
+	if !c.At.IsZero() {
+		r.At = &c.At
+	}
+	if c.Signal != "" {
+		name, payload, _ := strings.Cut(c.Signal, "=")
+		if payload != "" && !json.Valid([]byte(payload)) {
+			return r, &exitCode{exitUsage, fmt.Errorf("the payload of --signal is not JSON: %.80q", payload)}
+		}
+		r.Signal = &server.StartSignal{Name: name, Payload: json.RawMessage(payload)}
+	}
+	return r, nil
 }
 
 func (c *startCmd) Run(g *globals) error {
@@ -128,7 +154,11 @@ func (c *startCmd) Run(g *globals) error {
 	if len(input) > 0 && !json.Valid(input) {
 		return &exitCode{exitUsage, fmt.Errorf("--input is not JSON: %.80q", input)}
 	}
-	body, err := json.Marshal(server.StartRequest{ID: c.ID, Input: input, Version: c.Number})
+	request, err := c.request(input)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,8 @@ func testHooks(t *testing.T, e *env) {
 		t.Fatal("it is still held", err)
 	}
 	p = e.partition(store.TokenPartition(0, "token"))
-	e.ok(e.s.Submit(ctx, store.TokenPartition(0, "token"), store.Command{ID: store.CommandID{Seq: 8}, Kind: store.CommandCancel, To: key("token")}))
+	e.ok(e.s.Submit(ctx, store.TokenPartition(0, "token"),
+		store.Command{ID: store.CommandID{Seq: 8}, Kind: store.CommandCancel, To: key("token")}))
 	left, err := p.Commands(ctx, 0, 100)
 	e.ok(err)
 	var seqs []store.CommandSeq
@@ -130,7 +131,8 @@ func testOutput(t *testing.T, e *env) {
 	ctx := context.Background()
 	st := state("r")
 	st.Length, st.Output, st.Attributes = 1, 3, []store.Attribute{{Key: "k", Value: "v"}, {Key: "l", Value: ""}}
-	out := []store.Chunk{{Index: 0, Topic: "a", Data: []byte("x")}, {Index: 1, Topic: "b"}, {Index: 2, Topic: "a", Data: []byte("z")}}
+	out := []store.Chunk{{Index: 0, Topic: "a", Data: []byte("x")}, {Index: 1, Topic: "b"},
+		{Index: 2, Topic: "a", Data: []byte("z")}}
 	e.ok(e.partition(st.Run.Partition()).Commit(ctx, []store.RunCommit{{Run: st.Run, Create: true, State: st,
 		Append: entries(0, 1), Output: out}}))
 	e.reopen()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -19,9 +20,71 @@ import (
 
 // StartRequest is the body of a start.
 type StartRequest struct {
-	ID      string          `json:"id,omitempty"`
-	Input   json.RawMessage `json:"input,omitempty"`
-	Version uint32          `json:"version,omitempty"`
+	ID         string            `json:"id,omitempty"`
+	Input      json.RawMessage   `json:"input,omitempty"`
+	Version    uint32            `json:"version,omitempty"`
+	At         *time.Time        `json:"at,omitempty"`      // RFC 3339
+	In         string            `json:"in,omitempty"`      // duration text, in place of at
+	Timeout    string            `json:"timeout,omitempty"` // duration text
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Signal     *StartSignal      `json:"signal,omitempty"`
+	OnConflict string            `json:"on_conflict,omitempty"` // existing, fail, terminate or replace
+}
+
+// StartSignal is the first signal of a run.
+type StartSignal struct {
+	Name           string          `json:"name"`
+	Payload        json.RawMessage `json:"payload,omitempty"`
+	IdempotencyKey string          `json:"idempotency_key,omitempty"`
+}
+
+// conflicts are the names of the policies.
+var conflicts = map[string]host.ConflictPolicy{"": host.ConflictExisting, "existing": host.ConflictExisting,
+	"fail": host.ConflictFail, "terminate": host.ConflictTerminate, "replace": host.ConflictReplace}
+
+// options gives what the request asks for.
+func (r *StartRequest) options() (opts []host.StartOption, err error) {
+	if r.ID != "" {
+		opts = append(opts, host.WithRunID(r.ID))
+	}
+	if r.Version != 0 {
+		opts = append(opts, host.WithVersion(r.Version))
+	}
+	if r.At != nil && r.In != "" {
+		return nil, problem(http.StatusBadRequest, "invalid", "a start has at or in, not both")
+	}
+	if r.At != nil {
+		opts = append(opts, host.WithStartAt(*r.At))
+	}
+	for _, d := range []struct {
+		name, text string
+		option     func(time.Duration) host.StartOption
+	}{{"in", r.In, host.WithStartIn}, {"timeout", r.Timeout, host.WithTimeout}} {
+		if d.text == "" {
+			continue
+		}
+		ms, err := abi.ParseDuration(d.text)
+		if err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "%s: %v", d.name, err)
+		}
+		opts = append(opts, d.option(time.Duration(ms)*time.Millisecond))
+	}
+	if r.Attributes != nil {
+		opts = append(opts, host.WithAttributes(r.Attributes))
+	}
+	if s := r.Signal; s != nil {
+		var key []host.SignalOption
+		if s.IdempotencyKey != "" {
+			key = append(key, host.WithIdempotencyKey(s.IdempotencyKey))
+		}
+		opts = append(opts, host.WithSignal(s.Name, s.Payload, key...))
+	}
+	policy, ok := conflicts[r.OnConflict]
+	if !ok {
+		return nil, problem(http.StatusBadRequest, "invalid", "on_conflict must be existing, fail, terminate or replace, got %q",
+			r.OnConflict)
+	}
+	return append(opts, host.OnConflict(policy)), nil
 }
 
 type runOutput struct {
@@ -47,6 +110,7 @@ func (s *service) registerRuns(api huma.API) {
 		}) (*runOutput, error) {
 			return s.start(ctx, in.Workflow, in.RawBody)
 		})
+	optionalBody(api, "/v1/workflows/{workflow}/runs")
 	huma.Register(api, huma.Operation{OperationID: "runs", Method: http.MethodGet, Path: "/v1/runs",
 		Summary: "List runs from the newest id"}, s.list)
 	huma.Register(api, huma.Operation{OperationID: "run", Method: http.MethodGet, Path: "/v1/runs/{id}",
@@ -80,12 +144,9 @@ func (s *service) start(ctx context.Context, workflow string, body []byte) (*run
 			return nil, problem(http.StatusBadRequest, "invalid", "something follows the start request")
 		}
 	}
-	var opts []host.StartOption
-	if req.ID != "" {
-		opts = append(opts, host.WithRunID(req.ID))
-	}
-	if req.Version != 0 {
-		opts = append(opts, host.WithVersion(req.Version))
+	opts, err := req.options()
+	if err != nil {
+		return nil, err
 	}
 	r, err := s.h.StartRaw(ctx, workflow, req.Input, opts...)
 	if err != nil {
@@ -103,20 +164,38 @@ type listInput struct {
 	Status   string `query:"status" doc:"one or more statuses, separated by commas"`
 	Limit    int    `query:"limit" default:"100"`
 	Cursor   string `query:"cursor"`
+
+	attributes map[string]string // attr.key=value
+}
+
+// Resolve reads the attributes, whose names huma does not know.
+func (in *listInput) Resolve(ctx huma.Context) []error {
+	u := ctx.URL()
+	in.attributes = attributesOf(u.Query())
+	return nil
+}
+
+// attributesOf gives what a query says of attributes, as attr.key=value.
+func attributesOf(q url.Values) map[string]string {
+	attributes := map[string]string{}
+	for k, v := range q {
+		if name, ok := strings.CutPrefix(k, "attr."); ok {
+			attributes[name] = v[0]
+		}
+	}
+	return attributes
 }
 
 func (s *service) list(ctx context.Context, in *listInput) (*struct{ Body Page }, error) {
 	if in.Limit < 1 || in.Limit > maxPage {
 		return nil, problem(http.StatusBadRequest, "invalid", "limit must be 1 to %d, got %d", maxPage, in.Limit)
 	}
-	q := host.Query{Workflow: in.Workflow, After: in.Cursor, Limit: in.Limit + 1}
-	for _, name := range strings.FieldsFunc(in.Status, func(r rune) bool { return r == ',' }) {
-		st, err := store.ParseStatus(name)
-		if err != nil {
-			return nil, problem(http.StatusBadRequest, "invalid", "%v", err)
-		}
-		q.Statuses = append(q.Statuses, st)
+	statuses, err := parseStatuses(in.Status)
+	if err != nil {
+		return nil, err
 	}
+	q := host.Query{Workflow: in.Workflow, After: in.Cursor, Limit: in.Limit + 1, Statuses: statuses,
+		Attributes: in.attributes}
 	page := Page{Runs: []host.Run{}}
 	for r, err := range s.h.Runs(ctx, q) {
 		if err != nil {
@@ -129,6 +208,18 @@ func (s *service) list(ctx context.Context, in *listInput) (*struct{ Body Page }
 		page.Runs = append(page.Runs, r)
 	}
 	return &struct{ Body Page }{page}, nil
+}
+
+// parseStatuses reads statuses that are separated by commas.
+func parseStatuses(text string) (list []store.Status, err error) {
+	for name := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
+		st, err := store.ParseStatus(name)
+		if err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "%v", err)
+		}
+		list = append(list, st)
+	}
+	return list, nil
 }
 
 // maxWait bounds how long an answer is held.
@@ -221,11 +312,7 @@ func (s *service) result(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, failed(err)
 	}
-	kind := "application/octet-stream"
-	if json.Valid(b) {
-		kind = "application/json"
-	}
-	return &resultOutput{http.StatusOK, kind, b}, nil
+	return &resultOutput{http.StatusOK, contentType(b), b}, nil
 }
 
 // Log is one line of a run's log.

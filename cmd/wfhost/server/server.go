@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/time/rate"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
@@ -28,11 +29,15 @@ func Handler(h *host.Host) http.Handler {
 	config := huma.DefaultConfig("wfhost", apiVersion)
 	config.DocsPath = ""
 	api := humago.New(mux, config)
-	s := &service{h: h}
+	s := &service{h: h, misses: rate.NewLimiter(missesPerSecond, missesAtOnce)}
 	s.registerWorkflows(api)
 	s.registerVersions(api)
 	s.registerRuns(api)
 	s.registerActions(api)
+	s.registerChanges(api)
+	s.registerSignals(api)
+	s.registerOutput(api)
+	mux.HandleFunc("POST /v1/hooks/{token}", s.deliver)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		for _, err := range h.Runs(r.Context(), host.Query{Limit: 1}) {
@@ -46,7 +51,10 @@ func Handler(h *host.Host) http.Handler {
 	return mux
 }
 
-type service struct{ h *host.Host }
+type service struct {
+	h      *host.Host
+	misses *rate.Limiter // of deliveries to tokens that nobody holds
+}
 
 // Problem is the error document.
 type Problem struct {
@@ -82,6 +90,7 @@ var kinds = []struct {
 	{host.ErrConflict, http.StatusConflict, "conflict"},
 	{host.ErrNotFound, http.StatusNotFound, "not_found"},
 	{host.ErrRejected, http.StatusBadRequest, "rejected"},
+	{host.ErrBusy, http.StatusTooManyRequests, "busy"},
 	{host.ErrLimit, http.StatusRequestEntityTooLarge, "limit"},
 	{host.ErrInvalid, http.StatusBadRequest, "invalid"},
 	{host.ErrMismatch, http.StatusConflict, "mismatch"},

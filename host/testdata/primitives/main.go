@@ -19,6 +19,7 @@ func init() {
 	workflow.Register("selects", selects)
 	workflow.Register("withdraws", withdraws)
 	workflow.Register("approval", approval)
+	workflow.Register("hooked", hooked)
 	workflow.Register("parent", parent)
 	workflow.Register("child", child)
 	workflow.Register("deep", deep)
@@ -103,6 +104,16 @@ func approval(ctx context.Context, token string) (string, error) {
 	return "approved by " + d.By, err
 }
 
+// hooked gives what was delivered to its token.
+func hooked(ctx context.Context, token string) (string, error) {
+	t, err := workflow.Hook(ctx, "delivery", token, workflow.HookReply(200, "text/plain", "thank you"))
+	if err != nil {
+		return "", err
+	}
+	workflow.Log(ctx).Info("token " + t)
+	return workflow.Receive[string](ctx, "delivery")
+}
+
 type childPlan struct {
 	Child   string
 	Sleep   int
@@ -113,7 +124,8 @@ type childPlan struct {
 
 // parent starts a child and waits for it, or not.
 func parent(ctx context.Context, p childPlan) (string, error) {
-	opts := []workflow.ChildOption{workflow.OnEnd(workflow.EndPolicy(p.OnEnd)), workflow.ChildAttributes(map[string]string{"kind": "child"})}
+	opts := []workflow.ChildOption{workflow.OnEnd(workflow.EndPolicy(p.OnEnd)),
+		workflow.ChildAttributes(map[string]string{"kind": "child"})}
 	if p.Timeout > 0 {
 		opts = append(opts, workflow.ChildTimeout(time.Duration(p.Timeout)*time.Second))
 	}

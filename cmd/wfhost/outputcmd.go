@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+)
+
+type outputCmd struct {
+	RunID  string `arg:"" name:"run" help:"Id of the run."`
+	Follow bool   `short:"f" help:"Go on until the run ends."`
+	Topic  string `help:"Only this topic."`
+	From   int64  `help:"The first index; a negative one counts from the end."`
+}
+
+func (c *outputCmd) Run(g *globals) error {
+	q := url.Values{"from": {strconv.FormatInt(c.From, 10)}}
+	if c.Topic != "" {
+		q.Set("topic", c.Topic)
+	}
+	if c.Follow {
+		return c.follow(g, q)
+	}
+	all := []server.Chunk{}
+	for {
+		var chunks []server.Chunk
+		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, "/output"), q, nil, &chunks); err != nil {
+			return err
+		}
+		for _, chunk := range chunks {
+			c.print(g, chunk)
+		}
+		all = append(all, chunks...)
+		if len(chunks) == 0 {
+			break
+		}
+		q.Set("from", strconv.FormatUint(chunks[len(chunks)-1].Index+1, 10))
+	}
+	if g.Output == "json" {
+		return g.json(all)
+	}
+	return nil
+}
+
+func (c *outputCmd) print(g *globals, chunk server.Chunk) {
+	if g.Output == "json" {
+		return
+	}
+	b, err := json.Marshal(chunk.Data)
+	if err != nil {
+		b = []byte(err.Error())
+	}
+	_, _ = fmt.Fprintf(g.io.out, "%5d  %s  %-12s %s\n", chunk.Index, instant(chunk.Time), printable(chunk.Topic), b)
+}
+
+// follow reads server-sent events until the one that says that the run has ended. With -o json each is one line.
+func (c *outputCmd) follow(g *globals, q url.Values) error {
+	req, err := http.NewRequestWithContext(g.ctx, http.MethodGet,
+		strings.TrimSuffix(g.Server, "/")+runPath(c.RunID, "/output")+"?"+q.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, err)
+	}
+	defer func() { _ = res.Body.Close() }() // it has been read
+	if res.StatusCode != http.StatusOK {
+		b := make([]byte, 64<<10)
+		n, _ := res.Body.Read(b)
+		return problemOf(res, b[:n])
+	}
+	s := bufio.NewScanner(res.Body)
+	s.Buffer(nil, maxAnswerBytes)
+	event := ""
+	for s.Scan() {
+		field, value, _ := strings.Cut(s.Text(), ": ")
+		switch {
+		case field == "event":
+			event = value
+		case field == "data" && event == "end":
+			return nil
+		case field == "data" && event == "error":
+			return fmt.Errorf("the server says: %s", printable(value))
+		case field == "data" && g.Output == "json":
+			_, _ = fmt.Fprintln(g.io.out, value)
+		case field == "data":
+			var chunk server.Chunk
+			if err := json.Unmarshal([]byte(value), &chunk); err != nil {
+				return err
+			}
+			c.print(g, chunk)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return err
+	}
+	return fmt.Errorf("the server has ended the connection")
+}

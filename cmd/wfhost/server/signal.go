@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+)
+
+// Misses of hook tokens that are answered at once, so that nobody finds a token by trying: a token has 130 bits, and
+// whoever mistypes one is not hindered.
+const (
+	missesPerSecond = 10
+	missesAtOnce    = 50
+)
+
+func (s *service) registerSignals(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "signal", Method: http.MethodPost,
+		Path: "/v1/runs/{id}/signals/{name}", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true,
+		DefaultStatus: http.StatusAccepted, Summary: "Give a signal to a run; the body is its payload"},
+		func(ctx context.Context, in *struct {
+			RunPath
+			Name    string `path:"name"`
+			Key     string `header:"Idempotency-Key"`
+			RawBody []byte
+		}) (*struct{}, error) {
+			return nil, failed(s.h.SignalRaw(ctx, in.ID, in.Name, in.RawBody, keyOption(in.Key)...))
+		})
+	huma.Register(api, huma.Operation{OperationID: "query", Method: http.MethodPost,
+		Path: "/v1/runs/{id}/queries/{name}", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true,
+		Summary: "Ask a run a question that its workflow offers; the body is its input"},
+		func(ctx context.Context, in *struct {
+			RunPath
+			Name    string `path:"name"`
+			RawBody []byte
+		}) (*resultOutput, error) {
+			return s.query(ctx, in.ID, in.Name, in.RawBody)
+		})
+	huma.Register(api, huma.Operation{OperationID: "query-get", Method: http.MethodGet,
+		Path: "/v1/runs/{id}/queries/{name}", Summary: "Ask a run a question without an input"},
+		func(ctx context.Context, in *struct {
+			RunPath
+			Name string `path:"name"`
+		}) (*resultOutput, error) {
+			return s.query(ctx, in.ID, in.Name, nil)
+		})
+	optionalBody(api, "/v1/runs/{id}/signals/{name}", "/v1/runs/{id}/queries/{name}")
+}
+
+func keyOption(key string) []host.SignalOption {
+	if key == "" {
+		return nil
+	}
+	return []host.SignalOption{host.WithIdempotencyKey(key)}
+}
+
+// optionalBody makes the body of a POST optional, which the types of huma cannot say of raw bytes.
+func optionalBody(api huma.API, paths ...string) {
+	for _, p := range paths {
+		api.OpenAPI().Paths[p].Post.RequestBody.Required = false
+	}
+}
+
+// raw hands bytes on as they are where a value is encoded as JSON.
+type raw []byte
+
+// MarshalJSON gives the bytes.
+func (r raw) MarshalJSON() ([]byte, error) { return r, nil }
+
+func (s *service) query(ctx context.Context, id, name string, input []byte) (*resultOutput, error) {
+	var in any
+	if len(input) > 0 {
+		in = raw(input)
+	}
+	b, err := s.h.Query(ctx, id, name, in)
+	if q, ok := errors.AsType[*host.QueryError](err); ok && !errors.Is(err, host.ErrNotFound) {
+		return nil, problem(http.StatusUnprocessableEntity, "query_failed", "%v", q)
+	}
+	if err != nil {
+		return nil, failed(err)
+	}
+	return &resultOutput{http.StatusOK, contentType(b), b}, nil
+}
+
+// deliver takes what is posted to a hook. All tokens that deliver to nobody get the same answer.
+func (s *service) deliver(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, abi.MaxPayloadBytes))
+	if err != nil {
+		writeProblem(w, problem(http.StatusRequestEntityTooLarge, "limit", "the body is over the limit of %d bytes", abi.MaxPayloadBytes))
+		return
+	}
+	reply, err := s.h.DeliverHook(r.Context(), r.PathValue("token"), body, keyOption(r.Header.Get("Idempotency-Key"))...)
+	if errors.Is(err, host.ErrNotFound) && !s.misses.Allow() {
+		w.Header().Set("Retry-After", "1")
+		writeProblem(w, problem(http.StatusTooManyRequests, "busy", "too many deliveries to tokens that nobody holds"))
+		return
+	}
+	if err != nil {
+		writeProblem(w, failed(err))
+		return
+	}
+	if reply.ContentType != "" {
+		w.Header().Set("Content-Type", reply.ContentType)
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff") // a workflow wrote the body
+	w.WriteHeader(reply.Status)
+	_, _ = io.WriteString(w, reply.Body) // the client is gone
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+)
+
+// readPayload reads a payload, which has to be JSON, or nothing.
+func readPayload(g *globals, what, text string) ([]byte, error) {
+	b, err := readInput(g, text)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > 0 && !json.Valid(b) {
+		return nil, &exitCode{exitUsage, fmt.Errorf("%s is not JSON: %.80q", what, b)}
+	}
+	return b, nil
+}
+
+type signalCmd struct {
+	RunID   string `arg:"" name:"run" help:"Id of the run."`
+	Name    string `arg:"" help:"Name of the signal."`
+	Payload string `arg:"" optional:"" help:"Payload as JSON, @file, or - for standard input."`
+	Key     string `help:"Idempotency key: the same key and payload again change nothing."`
+}
+
+func (c *signalCmd) Run(g *globals) error {
+	payload, err := readPayload(g, "the payload", c.Payload)
+	if err != nil {
+		return err
+	}
+	header := http.Header{}
+	if c.Key != "" {
+		header.Set("Idempotency-Key", c.Key)
+	}
+	_, _, err = g.callHeader(g.ctx, http.MethodPost, runPath(c.RunID, "/signals/"+url.PathEscape(c.Name)), nil, header, payload, nil)
+	return err
+}
+
+type deliverCmd struct {
+	Token   string `arg:"" help:"Token of the hook."`
+	Payload string `arg:"" optional:"" help:"Payload as JSON, @file, or - for standard input."`
+}
+
+func (c *deliverCmd) Run(g *globals) error {
+	payload, err := readPayload(g, "the payload", c.Payload)
+	if err != nil {
+		return err
+	}
+	_, b, err := g.call(http.MethodPost, "/v1/hooks/"+url.PathEscape(c.Token), nil, payload, nil)
+	if err != nil {
+		return err
+	}
+	return printResult(g.io.out, []byte(printable(string(b))))
+}
+
+type queryCmd struct {
+	RunID string `arg:"" name:"run" help:"Id of the run."`
+	Name  string `arg:"" help:"Name of the query."`
+	Input string `arg:"" optional:"" help:"Input as JSON, @file, or - for standard input."`
+}
+
+func (c *queryCmd) Run(g *globals) error {
+	input, err := readPayload(g, "the input", c.Input)
+	if err != nil {
+		return err
+	}
+	_, b, err := g.call(http.MethodPost, runPath(c.RunID, "/queries/"+url.PathEscape(c.Name)), nil, input, nil)
+	if err != nil {
+		return err
+	}
+	return printResult(g.io.out, b)
+}
+
+type pauseCmd struct {
+	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
+}
+
+func (c *pauseCmd) Run(g *globals) error { return act(g, c.RunID, "pause", nil) }
+
+type unpauseCmd struct {
+	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
+}
+
+func (c *unpauseCmd) Run(g *globals) error { return act(g, c.RunID, "unpause", nil) }
+
+type retryCmd struct {
+	RunID  string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
+	Number uint32 `name:"version" help:"Go on under this version of the workflow."`
+}
+
+func (c *retryCmd) Run(g *globals) error {
+	q := url.Values{}
+	if c.Number != 0 {
+		q.Set("version", fmt.Sprint(c.Number))
+	}
+	return act(g, c.RunID, "retry", q)
+}
+
+type restartCmd struct {
+	RunID string `arg:"" name:"run" help:"Id of the run."`
+	ID    string `name:"id" help:"Id of the new run; default: a new one."`
+	From  string `help:"Name of the first step, sleep or child that is done again; default: everything is." placeholder:"NAME"`
+}
+
+func (c *restartCmd) Run(g *globals) error {
+	q := url.Values{}
+	for name, v := range map[string]string{"id": c.ID, "from": c.From} {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	var r struct {
+		ID string `json:"id"`
+	}
+	_, b, err := g.call(http.MethodPost, runPath(c.RunID, "/restart"), q, nil, &r)
+	if err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(json.RawMessage(b))
+	}
+	_, err = fmt.Fprintln(g.io.out, r.ID)
+	return err
+}
+
+type deleteCmd struct {
+	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
+}
+
+func (c *deleteCmd) Run(g *globals) error {
+	return each(g, c.RunID, func(id string) error {
+		if _, _, err := g.call(http.MethodDelete, runPath(id, ""), nil, nil, nil); err != nil {
+			return err
+		}
+		switch g.Output {
+		case "json":
+			return g.json(map[string]string{"deleted": id})
+		case "ids":
+			_, err := fmt.Fprintln(g.io.out, id)
+			return err
+		}
+		_, err := fmt.Fprintf(g.io.out, "%s deleted\n", id)
+		return err
+	})
+}
+
+type bulkCmd struct {
+	Action   string            `arg:"" enum:"cancel,terminate,pause,unpause,retry,delete" help:"cancel, terminate, pause, unpause, retry or delete."`
+	Workflow string            `help:"Only runs of this workflow."`
+	Status   string            `help:"Only runs of these statuses, separated by commas."`
+	Attr     map[string]string `help:"Only runs with this attribute; repeatable." placeholder:"KEY=VALUE"`
+	DryRun   bool              `help:"Only print which runs it would be."`
+	Limit    int               `help:"At most so many runs." default:"10000"`
+}
+
+func (c *bulkCmd) Run(g *globals) error {
+	if c.Workflow == "" && c.Status == "" && len(c.Attr) == 0 && !c.DryRun {
+		return &exitCode{exitUsage, fmt.Errorf("%s of all runs there are: say which by --workflow, --status or --attr", c.Action)}
+	}
+	body, err := json.Marshal(server.BulkRequest{Action: c.Action, Workflow: c.Workflow, Status: c.Status,
+		Attributes: c.Attr, DryRun: c.DryRun, Limit: c.Limit})
+	if err != nil {
+		return err
+	}
+	var a server.BulkAnswer
+	if _, _, err := g.call(http.MethodPost, "/v1/runs:bulk", nil, body, &a); err != nil {
+		return err
+	}
+	switch {
+	case g.Output == "json":
+		if err := g.json(a); err != nil {
+			return err
+		}
+	case g.Output == "ids":
+		_, _ = fmt.Fprintln(g.io.out, strings.Join(a.Runs, "\n"))
+	case c.DryRun:
+		_, _ = fmt.Fprintf(g.io.out, "%s would be for %d runs:\n%s\n", c.Action, a.Matched, strings.Join(a.Runs, "\n"))
+	default:
+		_, _ = fmt.Fprintf(g.io.out, "%s: %d of %d runs changed\n", c.Action, a.Changed, a.Matched)
+	}
+	if a.More {
+		_, _ = fmt.Fprintf(g.io.err, "there are more than %d: do it again\n", c.Limit)
+	}
+	for _, r := range a.Errors {
+		_, _ = fmt.Fprintf(g.io.err, "%s: %s\n", r.Run, printable(r.Detail))
+	}
+	if len(a.Errors) > 0 {
+		return &exitCode{exitConflict, fmt.Errorf("%d runs were not changed", len(a.Errors))}
+	}
+	return nil
+}
