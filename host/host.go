@@ -30,6 +30,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
 	"github.com/wfhost/wfhost/host/internal/sched"
@@ -68,6 +69,9 @@ type Config struct {
 	// Workflows see the time that they slept; the entries of their journals lie in the future of the machine's
 	// clock. It replaces Clock.
 	SkipSleeps bool
+	// Secrets gives the value of a secret that AllowSecret names, false if there is none. Default: there are none.
+	// It is asked for each request that needs one.
+	Secrets func(name string) (value string, ok bool)
 	// OnWait, if set, is called whenever a workflow waits, replays and copies for bodies included, with the number
 	// of deliveries that it has taken and a function that hashes its memory. It is for tests of determinism: for
 	// one run and number of deliveries the hash is always the same.
@@ -120,6 +124,9 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		Random: secureRandom, Linger: h.cfg.Linger,
 		StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, CPU: h.cfg.MaxActivationCPU,
 		HostCalls: abi.MaxHostCalls}
+	sc.Fetch = func(ctx context.Context, g store.Grants, _ string, request []byte) ([]byte, error) {
+		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
+	}
 	if f := cfg.OnWait; f != nil {
 		sc.OnWait = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
 	}

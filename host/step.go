@@ -3,8 +3,11 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/sched"
 	"github.com/wfhost/wfhost/store"
 )
@@ -39,7 +42,8 @@ func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, 
 // HandleRawStep is HandleStep for a handler that takes and gives bytes.
 func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []byte) ([]byte, error)) {
 	h.sched.Handle(name, func(ctx context.Context, a sched.Attempt, input []byte) ([]byte, error) {
-		return fn(context.WithValue(ctx, stepKey{}, Step{RunID: a.Run.ID, Workflow: a.Workflow, Name: a.Step, Seq: a.Seq,
+		return fn(context.WithValue(ctx, stepKey{}, Step{
+			RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version, Name: a.Step, Seq: a.Seq,
 			Attempt: int(a.Number), Attempts: a.Attempts, IdempotencyKey: a.IdempotencyKey}), input)
 	})
 }
@@ -50,6 +54,7 @@ type stepKey struct{}
 type Step struct {
 	RunID    string
 	Workflow string
+	Version  uint32
 	Name     string    // of the step, unique in the run
 	Seq      store.Seq // of the call in the run's journal
 	Attempt  int       // from 1
@@ -62,4 +67,33 @@ type Step struct {
 func StepInfo(ctx context.Context) Step {
 	s, _ := ctx.Value(stepKey{}).(Step)
 	return s
+}
+
+// HTTPRequest is the head of a request that Host.HTTP performs.
+type HTTPRequest = egress.Request
+
+// HTTPResponse is the head of its response.
+type HTTPResponse = egress.Response
+
+// ErrDenied says that the grants of a version do not allow a request.
+var ErrDenied = errors.New("not allowed")
+
+// HTTP performs a request for the step that a handler is called for, under what the version of its workflow may
+// request (AllowHTTP, AllowSecret). ErrDenied if it may not, ErrLimit for a response that is too large.
+func (h *Host) HTTP(ctx context.Context, r HTTPRequest, body []byte) (HTTPResponse, []byte, error) {
+	s := StepInfo(ctx)
+	v, err := h.store.Modules().Version(ctx, 0, s.Workflow, s.Version)
+	if err != nil {
+		return HTTPResponse{}, nil, translate(err)
+	}
+	res, answer, err := egress.Do(ctx, egress.NewPolicy(v.Grants.HTTPHosts, v.Grants.Secrets, h.cfg.Secrets), r, body)
+	if e, ok := errors.AsType[*abi.Error](err); ok {
+		switch e.Code {
+		case abi.Denied:
+			return res, nil, &joined{err, ErrDenied}
+		case abi.StepFailed:
+			return res, nil, err
+		}
+	}
+	return res, answer, translate(err)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/inspect"
 	"github.com/wfhost/wfhost/store"
 )
@@ -21,6 +22,8 @@ type Version struct {
 	Module   store.Digest `json:"-"`
 	Digest   string       `json:"module"` // SHA-256 of the module in hexadecimal
 	Steps    []string     `json:"allow_step,omitempty"`
+	HTTP     []string     `json:"allow_http,omitempty"`
+	Secrets  []string     `json:"allow_secret,omitempty"`
 	Created  time.Time    `json:"created"`
 	New      bool         `json:"new"` // made by this upload; false if it was there
 	// Live is how many live runs have the version; only LiveVersions counts them.
@@ -29,24 +32,79 @@ type Version struct {
 
 func versionOf(v store.Version) Version {
 	return Version{Workflow: v.Workflow, Number: v.Number, Module: v.Module, Digest: v.Module.String(),
-		Steps: v.Grants.Steps, Created: time.UnixMilli(v.CreatedUnixMs).UTC()}
+		Steps: v.Grants.Steps, HTTP: v.Grants.HTTPHosts, Secrets: v.Grants.Secrets, Created: time.UnixMilli(v.CreatedUnixMs).UTC()}
 }
 
 // UploadOption is an option of Upload.
 type UploadOption func(*upload)
 
 type upload struct {
-	grants store.Grants
-	given  bool
+	grants               store.Grants
+	steps, http, secrets bool // these were given
+	err                  error
 }
 
 // AllowStep allows the version to call the handlers of these names ("*" for all). Without it, a version may call
 // what the version before it might.
 func AllowStep(names ...string) UploadOption {
 	return func(u *upload) {
-		u.given = true
+		u.steps = true
 		u.grants.Steps = append(u.grants.Steps, names...)
 	}
+}
+
+// AllowHTTP allows bodies and step functions of the version, and its steps by host/http, to make requests to hosts of
+// these patterns, [scheme://]host[:port]: https and its port unless they say otherwise, "*." for any name below.
+// Private, loopback and link-local addresses can be reached only where the pattern is such an address itself, or
+// localhost. Without it, a version may request what the version before it might; the first one, nothing.
+func AllowHTTP(patterns ...string) UploadOption {
+	return func(u *upload) {
+		u.http = true
+		for _, p := range patterns {
+			if _, err := egress.ParsePattern(p); err != nil {
+				u.err = &joined{err, ErrInvalid}
+			}
+		}
+		u.grants.HTTPHosts = append(u.grants.HTTPHosts, patterns...)
+	}
+}
+
+// AllowSecret allows the version to send a secret of Config.Secrets in one header of requests to hosts of one
+// pattern: the guest writes {{secret:NAME}} into that header's value, and never sees what goes out.
+func AllowSecret(name, pattern, header string) UploadOption {
+	return AllowSecretText(name + "=" + pattern + "," + header)
+}
+
+// AllowSecretText is AllowSecret in one text: NAME=pattern,Header.
+func AllowSecretText(text string) UploadOption {
+	return func(u *upload) {
+		u.secrets = true
+		if _, err := egress.ParseSecretGrant(text); err != nil {
+			u.err = &joined{err, ErrInvalid}
+		}
+		u.grants.Secrets = append(u.grants.Secrets, text)
+	}
+}
+
+// sorted gives a list sorted and without repetitions.
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// over gives the grants of the next version: what was not given is as in the version before.
+func (u *upload) over(before store.Grants) store.Grants {
+	g := u.grants
+	if !u.steps {
+		g.Steps = before.Steps
+	}
+	if !u.http {
+		g.HTTPHosts = before.HTTPHosts
+	}
+	if !u.secrets {
+		g.Secrets = before.Secrets
+	}
+	return g
 }
 
 // Upload stores a module as the next version of a workflow, and gives that version; of a module that lists
@@ -68,8 +126,11 @@ func (h *Host) UploadAll(ctx context.Context, name string, wasm []byte, opts ...
 	for _, o := range opts {
 		o(&u)
 	}
-	slices.Sort(u.grants.Steps)
-	u.grants.Steps = slices.Compact(u.grants.Steps)
+	if u.err != nil {
+		return nil, u.err
+	}
+	u.grants.Steps, u.grants.HTTPHosts = sorted(u.grants.Steps), sorted(u.grants.HTTPHosts)
+	u.grants.Secrets = sorted(u.grants.Secrets)
 	if _, err := inspect.Scan(wasm); err != nil {
 		return nil, translate(err)
 	}
@@ -93,9 +154,7 @@ func (h *Host) UploadAll(ctx context.Context, name string, wasm []byte, opts ...
 		grants := u.grants
 		if v, err := m.Version(ctx, 0, n, 0); err == nil {
 			before[n] = v.Number
-			if !u.given {
-				grants = v.Grants
-			}
+			grants = u.over(v.Grants)
 		}
 		specs[i] = store.VersionSpec{Workflow: n, Module: d, Grants: grants, CreatedUnixMs: now}
 	}

@@ -41,6 +41,7 @@ func AppendVersion(dst []byte, x *Version) []byte {
 	e.bool(7, x.Grants.Trusted)
 	e.int(8, x.CreatedUnixMs)
 	e.bool(9, x.Deleted)
+	e.string(10, joinList(x.Grants.Secrets))
 	return e.seal(from)
 }
 
@@ -66,6 +67,8 @@ func DecodeVersion(b []byte) (x Version, err error) {
 			x.CreatedUnixMs = f.int()
 		case 9:
 			x.Deleted = f.num != 0
+		case 10:
+			x.Grants.Secrets = splitList(f.b)
 		default:
 			return false
 		}
@@ -112,5 +115,5 @@ func splitAttributes(b []byte) (list []Attribute) {
 // Equal tells whether two grants allow the same.
 func (g Grants) Equal(h Grants) bool {
 	return joinList(g.Steps) == joinList(h.Steps) && joinList(g.HTTPHosts) == joinList(h.HTTPHosts) &&
-		g.Trusted == h.Trusted
+		joinList(g.Secrets) == joinList(h.Secrets) && g.Trusted == h.Trusted
 }

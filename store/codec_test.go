@@ -76,7 +76,7 @@ func TestOtherRoundTrips(t *testing.T) {
 			t.Fatalf("command %+v %v", got, err)
 		}
 		v := Version{Namespace: run.Namespace, Workflow: "w", Number: n, Module: d, CreatedUnixMs: 6, Deleted: n%2 == 0,
-			Grants: Grants{Steps: []string{"a", "b"}, HTTPHosts: []string{"x"}, Trusted: true}}
+			Grants: Grants{Steps: []string{"a", "b"}, HTTPHosts: []string{"x"}, Secrets: []string{"s"}, Trusted: true}}
 		if got, err := DecodeVersion(AppendVersion(nil, &v)); err != nil || !reflect.DeepEqual(got, v) {
 			t.Fatalf("version %+v %v", got, err)
 		}

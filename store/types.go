@@ -179,6 +179,7 @@ type VersionSpec struct {
 type Grants struct {
 	Steps     []string // host handlers without their prefix, or "*" for all; sorted
 	HTTPHosts []string // host patterns for egress; sorted
+	Secrets   []string // secrets with the host and header that they may be sent to; sorted
 	Trusted   bool     // runs without the CPU check
 }
 

@@ -87,7 +87,8 @@ func (e *exitCode) Unwrap() error { return e.err }
 func execute(ctx context.Context, args []string, std stdio) int {
 	var c cli
 	code := -1
-	p, err := kong.New(&c, kong.Name("wfhost"), kong.UsageOnError(), kong.Writers(std.out, std.err),
+	p, err := kong.New(&c, kong.Name("wfhost"), kong.UsageOnError(),
+		kong.Vars{"actions": "cancel,terminate,pause,unpause,retry,delete"}, kong.Writers(std.out, std.err),
 		kong.Description("Durable workflows as WebAssembly: they sleep, die and come back."),
 		kong.Exit(func(n int) { code = n }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {

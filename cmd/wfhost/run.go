@@ -11,17 +11,23 @@ import (
 
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/steps/httpstep"
 	"github.com/wfhost/wfhost/store"
 )
 
 type runCmd struct {
-	Path      string `arg:"" help:"A .wasm file, or a folder with a Go main package."`
-	Workflow  string `help:"Which workflow of the module; default: its only one."`
-	Input     string `help:"Input as JSON, @file, or - for standard input."`
-	ID        string `name:"id" help:"Id of the run; a run of that id in --data goes on."`
-	SkipSleep bool   `help:"Jump over sleeps: the clock goes to the next deadline at once."`
-	Data      string `help:"Folder for the data; without it, nothing is kept."`
-	Quiet     bool   `short:"q" help:"Print nothing but the result."`
+	Path      string   `arg:"" help:"A .wasm file, or a folder with a Go main package."`
+	Workflow  string   `help:"Which workflow of the module; default: its only one."`
+	Input     string   `help:"Input as JSON, @file, or - for standard input."`
+	ID        string   `name:"id" help:"Id of the run; a run of that id in --data goes on."`
+	SkipSleep bool     `help:"Jump over sleeps: the clock goes to the next deadline at once."`
+	Data      string   `help:"Folder for the data; without it, nothing is kept."`
+	AllowHTTP []string `name:"allow-http" help:"Host that the workflow may make requests to; repeatable." placeholder:"HOST"`
+	Secrets   string   `help:"File with secrets as a JSON object of strings." type:"path"`
+
+	AllowSecret []string `sep:"none" help:"Secret that the workflow may send there; repeatable." placeholder:"NAME=HOST,HEADER"`
+
+	Quiet bool `short:"q" help:"Print nothing but the result."`
 }
 
 func (c *runCmd) Run(g *globals) (err error) {
@@ -40,10 +46,14 @@ func (c *runCmd) Run(g *globals) (err error) {
 		}
 		defer func() { _ = os.RemoveAll(dir) }() // a leftover in a temporary folder
 	}
-	h, err := host.Open(g.ctx, host.Config{Dir: dir, SkipSleeps: c.SkipSleep})
+	if err := checkSecrets(c.Secrets); err != nil {
+		return err
+	}
+	h, err := host.Open(g.ctx, host.Config{Dir: dir, SkipSleeps: c.SkipSleep, Secrets: secretsFrom(c.Secrets)})
 	if err != nil {
 		return err
 	}
+	httpstep.Register(h)
 	defer func() { err = errors.Join(err, h.Close()) }()
 	ctx, stop := context.WithCancel(g.ctx)
 	done := make(chan error, 1)
@@ -69,9 +79,13 @@ func (c *runCmd) start(g *globals, h *host.Host, name string, wasm, input []byte
 	if c.Workflow != "" {
 		name = c.Workflow
 	}
-	versions, err := h.UploadAll(g.ctx, name, wasm, host.AllowStep("*"))
+	grants := []host.UploadOption{host.AllowStep("*"), host.AllowHTTP(c.AllowHTTP...)}
+	for _, text := range c.AllowSecret {
+		grants = append(grants, host.AllowSecretText(text))
+	}
+	versions, err := h.UploadAll(g.ctx, name, wasm, grants...)
 	if errors.Is(err, host.ErrInvalid) && c.Workflow == "" {
-		versions, err = h.UploadAll(g.ctx, "", wasm, host.AllowStep("*"))
+		versions, err = h.UploadAll(g.ctx, "", wasm, grants...)
 	}
 	if err != nil {
 		return host.Run{}, err

@@ -2,20 +2,24 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/steps/httpstep"
 )
 
 type serveCmd struct {
 	Data     string        `help:"Folder for the data." default:"data"`
 	Listen   string        `help:"Loopback address to listen on." env:"WFHOST_LISTEN" default:"127.0.0.1:7777"`
+	Secrets  string        `help:"File with secrets as a JSON object of strings; it is read again for each use." type:"path"`
 	Drain    time.Duration `help:"How long SIGTERM waits for what is going on." default:"10s"`
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
 }
@@ -24,14 +28,15 @@ type serveCmd struct {
 const headerTimeout = 10 * time.Second
 
 func (c *serveCmd) Run(g *globals) error {
-	if err := loopback(c.Listen); err != nil {
+	if err := errors.Join(loopback(c.Listen), checkSecrets(c.Secrets)); err != nil {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
-	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger})
+	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secretsFrom(c.Secrets)})
 	if err != nil {
 		return err
 	}
+	httpstep.Register(h)
 	l, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return errors.Join(err, h.Close())
@@ -83,6 +88,41 @@ func loopback(address string) error {
 	if ip := net.ParseIP(hostname); hostname != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return &exitCode{exitUsage, fmt.Errorf(
 			"--listen must be a loopback address, since this release has no tokens; got %q", address)}
+	}
+	return nil
+}
+
+// secretsFrom reads secrets from a file, each time one is needed, so that they can be changed.
+func secretsFrom(path string) func(string) (string, bool) {
+	if path == "" {
+		return nil
+	}
+	return func(name string) (string, bool) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return "", false
+		}
+		var secrets map[string]string
+		if err := json.Unmarshal(b, &secrets); err != nil {
+			return "", false
+		}
+		v, ok := secrets[name]
+		return v, ok
+	}
+}
+
+// checkSecrets says what is wrong with a file of secrets, without saying what is in it.
+func checkSecrets(path string) error {
+	if path == "" {
+		return nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("secrets: %w", err)
+	}
+	var secrets map[string]string
+	if json.Unmarshal(b, &secrets) != nil {
+		return fmt.Errorf("secrets: %s is no JSON object of strings", path)
 	}
 	return nil
 }

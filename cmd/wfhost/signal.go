@@ -151,7 +151,7 @@ func (c *deleteCmd) Run(g *globals) error {
 }
 
 type bulkCmd struct {
-	Action   string            `arg:"" enum:"cancel,terminate,pause,unpause,retry,delete" help:"cancel, terminate, pause, unpause, retry or delete."`
+	Action   string            `arg:"" enum:"${actions}" help:"One of ${enum}."`
 	Workflow string            `help:"Only runs of this workflow."`
 	Status   string            `help:"Only runs of these statuses, separated by commas."`
 	Attr     map[string]string `help:"Only runs with this attribute; repeatable." placeholder:"KEY=VALUE"`

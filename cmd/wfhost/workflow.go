@@ -18,6 +18,9 @@ type uploadCmd struct {
 	Path      string   `arg:"" help:"A .wasm file, or a folder with a Go main package."`
 	Name      string   `help:"Name of the workflow; default: the names in the module, else that of the file."`
 	AllowStep []string `help:"Handler of the host that the workflow may call; repeatable, * for all."`
+	AllowHTTP []string `name:"allow-http" help:"Host that it may request, as [scheme://]host[:port]; repeatable." placeholder:"HOST"`
+
+	AllowSecret []string `sep:"none" help:"Secret that the workflow may send there; repeatable." placeholder:"NAME=HOST,HEADER"`
 }
 
 func (c *uploadCmd) Run(g *globals) error {
@@ -25,10 +28,7 @@ func (c *uploadCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	q := url.Values{"allow_step": c.AllowStep}
-	if len(c.AllowStep) == 0 {
-		q = nil
-	}
+	q := url.Values{"allow_step": c.AllowStep, "allow_http": c.AllowHTTP, "allow_secret": c.AllowSecret}
 	name := c.Name
 	if name == "" {
 		name = "-"
@@ -126,7 +126,7 @@ type startCmd struct {
 	Timeout    string            `help:"Fail it if it has not ended after this time." placeholder:"DURATION"`
 	Attr       map[string]string `help:"Attribute; repeatable." placeholder:"KEY=VALUE"`
 	Signal     string            `help:"First signal, with its payload as JSON." placeholder:"NAME[=JSON]"`
-	OnConflict string            `help:"If there is a run of the id: existing, fail, terminate or replace." enum:"existing,fail,terminate,replace" default:"existing"`
+	OnConflict string            `help:"If there is a run of the id: ${enum}." enum:"existing,fail,terminate,replace" default:"existing"`
 }
 
 // request makes the request.

@@ -91,7 +91,8 @@ func (s *service) query(ctx context.Context, id, name string, input []byte) (*re
 func (s *service) deliver(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, abi.MaxPayloadBytes))
 	if err != nil {
-		writeProblem(w, problem(http.StatusRequestEntityTooLarge, "limit", "the body is over the limit of %d bytes", abi.MaxPayloadBytes))
+		writeProblem(w, problem(http.StatusRequestEntityTooLarge, "limit", "the body is over the limit of %d bytes",
+			abi.MaxPayloadBytes))
 		return
 	}
 	reply, err := s.h.DeliverHook(r.Context(), r.PathValue("token"), body, keyOption(r.Header.Get("Idempotency-Key"))...)

@@ -13,7 +13,8 @@ import (
 type uploadInput struct {
 	Workflow  string   `path:"workflow"`
 	AllowStep []string `query:"allow_step,explode" doc:"handlers that the version may call"`
-	Inherit   bool     `query:"inherit" default:"true" doc:"without allow_step: allow what the version before may"`
+	AllowHTTP []string `query:"allow_http,explode" doc:"hosts that the version may make requests to"`
+	Secret    []string `query:"allow_secret,explode" doc:"NAME=host,Header: secrets that the version may send there"`
 	RawBody   []byte   `contentType:"application/wasm"`
 }
 
@@ -30,6 +31,12 @@ func (s *service) registerWorkflows(api huma.API) {
 			var opts []host.UploadOption
 			if len(in.AllowStep) > 0 {
 				opts = append(opts, host.AllowStep(in.AllowStep...))
+			}
+			if len(in.AllowHTTP) > 0 {
+				opts = append(opts, host.AllowHTTP(in.AllowHTTP...))
+			}
+			for _, text := range in.Secret {
+				opts = append(opts, host.AllowSecretText(text))
 			}
 			if in.Workflow == "-" {
 				in.Workflow = ""

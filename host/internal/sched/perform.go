@@ -93,7 +93,7 @@ func (a *attempt) performHandler(name string) outcome {
 		leave()
 		return outcome{abandoned: true}
 	}
-	info := Attempt{Run: o.key, Workflow: a.run.Workflow, Step: a.name, Seq: a.seq, Number: a.number,
+	info := Attempt{Run: o.key, Workflow: a.run.Workflow, Version: a.run.Version, Step: a.name, Seq: a.seq, Number: a.number,
 		Attempts: a.options.Attempts, IdempotencyKey: a.key()}
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	defer cancel(nil)
@@ -211,6 +211,9 @@ func (a *attempt) performGuest() outcome {
 		IdempotencyKey: a.key(), DeadlineMs: a.startMs + a.options.TimeoutMs, LastError: a.last}
 	g := newStepGuest(o.s, mod, a.started, a.input, info)
 	g.cpuLeft = time.Duration(a.options.TimeoutMs) * time.Millisecond
+	if v, err := o.s.cfg.Store.Modules().Version(a.ctx, o.key.Namespace, a.run.Workflow, a.run.Version); err == nil {
+		g.grants = v.Grants
+	}
 	export := abi.ExportStep
 	if a.target == "" {
 		export = mod.entry

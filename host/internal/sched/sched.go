@@ -37,6 +37,7 @@ type Handler func(ctx context.Context, a Attempt, input []byte) ([]byte, error)
 type Attempt struct {
 	Run            store.RunKey
 	Workflow       string
+	Version        uint32
 	Step           string
 	Seq            store.Seq // of the call's entry
 	Number         uint32    // from 1

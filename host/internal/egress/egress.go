@@ -1,0 +1,246 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+)
+
+// Limits of a request.
+const (
+	// MaxResponseBytes bounds a response with its head: it is a step's result, or part of one.
+	MaxResponseBytes = abi.MaxPayloadBytes
+	// maxRedirects is as many as browsers are patient with, halved.
+	maxRedirects = 10
+	// maxHeaderBytes bounds the header of a response.
+	maxHeaderBytes = 64 << 10
+	// dialTimeout bounds one connection attempt.
+	dialTimeout = 10 * time.Second
+)
+
+// Request is the head of a request.
+type Request struct {
+	Method    string              `json:"method"`
+	URL       string              `json:"url"`
+	Headers   map[string][]string `json:"headers,omitempty"`
+	TimeoutMs int64               `json:"timeout_ms,omitempty"`
+}
+
+// Response is the head of a response.
+type Response struct {
+	Status  int                 `json:"status"`
+	Headers map[string][]string `json:"headers,omitempty"`
+}
+
+// Frame puts a head and a body together: length of the head as u32, little endian; the head as JSON; the body.
+func Frame(head any, body []byte) ([]byte, error) {
+	b, err := json.Marshal(head)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...), body...), nil
+}
+
+// Unframe takes them apart.
+func Unframe(b []byte, head any) (body []byte, err error) {
+	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
+		return nil, abi.Errorf(abi.InvalidArgument, "the request has %d bytes, fewer than its head claims", len(b))
+	}
+	n := binary.LittleEndian.Uint32(b)
+	if err := json.Unmarshal(b[4:4+n], head); err != nil {
+		return nil, abi.Errorf(abi.InvalidArgument, "the head of the request: %v", err)
+	}
+	return b[4+n:], nil
+}
+
+// Fetch performs a framed request under a policy. Errors are *abi.Error: Denied, TooLarge, InvalidArgument, or
+// StepFailed for what went wrong on the way.
+func Fetch(ctx context.Context, p Policy, framed []byte) ([]byte, error) {
+	if len(framed) > abi.MaxPayloadBytes {
+		return nil, abi.Errorf(abi.TooLarge, "the request has %d bytes, the limit is %d", len(framed), abi.MaxPayloadBytes)
+	}
+	var r Request
+	body, err := Unframe(framed, &r)
+	if err != nil {
+		return nil, err
+	}
+	res, body, err := Do(ctx, p, r, body)
+	if err != nil {
+		return nil, err
+	}
+	return Frame(res, body)
+}
+
+// Do performs a request under a policy.
+func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, answer []byte, err error) {
+	if r.TimeoutMs > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.TimeoutMs)*time.Millisecond)
+		defer cancel()
+	}
+	if r.Method == "" {
+		r.Method = http.MethodGet
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(body))
+	if err != nil {
+		return res, nil, abi.Errorf(abi.InvalidArgument, "request: %v", err)
+	}
+	if _, ok := p.allowed(req.URL); !ok {
+		return res, nil, denied(req.URL)
+	}
+	f := &fetcher{policy: &p}
+	for name, values := range r.Headers {
+		for _, v := range values {
+			if v, err = f.fill(req.URL, name, v); err != nil {
+				return res, nil, err
+			}
+			req.Header.Add(name, v)
+		}
+	}
+	if host := req.Header.Get("Host"); host != "" && !strings.EqualFold(host, req.URL.Host) {
+		return res, nil, abi.Errorf(abi.Denied, "the header Host must be that of the URL")
+	}
+	client := f.client()
+	defer client.CloseIdleConnections()
+	got, err := client.Do(req)
+	if err != nil {
+		return res, nil, f.failure(err)
+	}
+	defer func() { _ = got.Body.Close() }() // it has been read
+	if answer, err = io.ReadAll(io.LimitReader(got.Body, MaxResponseBytes+1)); err != nil {
+		return res, nil, f.failure(err)
+	}
+	res = Response{Status: got.StatusCode, Headers: map[string][]string{}}
+	for name, values := range got.Header {
+		for _, v := range values {
+			res.Headers[name] = append(res.Headers[name], f.redact(v))
+		}
+	}
+	answer = []byte(f.redact(string(answer)))
+	if len(answer) > MaxResponseBytes-maxHeaderBytes {
+		return res, nil, abi.Errorf(abi.TooLarge, "the response has more than %d bytes", MaxResponseBytes-maxHeaderBytes)
+	}
+	return res, answer, nil
+}
+
+func denied(u *url.URL) error {
+	return abi.Errorf(abi.Denied, "requests to %s://%s are not allowed: upload the version with that host allowed", u.Scheme, u.Host)
+}
+
+// fetcher is what one request needs beside its policy.
+type fetcher struct {
+	policy *Policy
+	used   []used
+	denial error // why an address or redirect was refused
+}
+
+type used struct{ value, placeholder string }
+
+// placeholder is how a guest names a secret.
+var placeholder = regexp.MustCompile(`\{\{secret:([^{}]*)\}\}`)
+
+// fill replaces the placeholders in the value of a header.
+func (f *fetcher) fill(u *url.URL, header, value string) (string, error) {
+	var err error
+	filled := placeholder.ReplaceAllStringFunc(value, func(text string) string {
+		name := placeholder.FindStringSubmatch(text)[1]
+		for _, g := range f.policy.Secrets {
+			if g.Name != name || g.Header != strings.ToLower(header) || !g.To.matches(u) {
+				continue
+			}
+			if f.policy.Secret != nil {
+				if v, ok := f.policy.Secret(name); ok && v != "" {
+					f.used = append(f.used, used{v, text})
+					return v
+				}
+			}
+			err = abi.Errorf(abi.Denied, "this host has no secret %q", name)
+			return ""
+		}
+		err = abi.Errorf(abi.Denied, "the secret %q may not be sent to %s in the header %s", name, u.Host, header)
+		return ""
+	})
+	return filled, err
+}
+
+// redact replaces secrets in what comes back.
+func (f *fetcher) redact(text string) string {
+	for _, u := range f.used {
+		text = strings.ReplaceAll(text, u.value, u.placeholder)
+	}
+	return text
+}
+
+// client gives a client for one request. It uses no proxy: the environment of the host is not the guest's.
+func (f *fetcher) client() *http.Client {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	t := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeaderBytes, ForceAttemptHTTP2: true}
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		d := dialer
+		d.Control = func(_, resolved string, _ syscall.RawConn) error { return f.checkAddress(address, resolved) }
+		return d.DialContext(ctx, network, address)
+	}
+	return &http.Client{Transport: t, CheckRedirect: f.checkRedirect}
+}
+
+// checkAddress looks at the address that is about to be dialled for a host.
+func (f *fetcher) checkAddress(wanted, resolved string) error {
+	to, err := netip.ParseAddrPort(resolved)
+	if err != nil {
+		return err
+	}
+	if !private(to.Addr()) {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(wanted)
+	if err != nil {
+		return err
+	}
+	for _, p := range f.policy.Hosts {
+		if p.private && p.Host == strings.ToLower(host) && p.Port == port {
+			return nil
+		}
+	}
+	f.denial = abi.Errorf(abi.Denied, "%s resolves to the private address %s, which no grant names", host, to.Addr())
+	return f.denial
+}
+
+func (f *fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
+	switch _, ok := f.policy.allowed(req.URL); {
+	case len(f.used) > 0:
+		return http.ErrUseLastResponse // a secret goes where it was meant to go, and nowhere else
+	case !ok:
+		f.denial = denied(req.URL)
+		return f.denial
+	case len(via) >= maxRedirects:
+		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+	}
+	return nil
+}
+
+// failure makes an error of the client one that the guest may see.
+func (f *fetcher) failure(err error) error {
+	if f.denial != nil {
+		return f.denial
+	}
+	kind := abi.KindError
+	var timeout interface{ Timeout() bool }
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		kind = abi.KindTimeout
+	}
+	return &abi.Error{Code: abi.StepFailed, Kind: kind, Message: f.redact(err.Error()), Retryable: true}
+}
