@@ -126,7 +126,7 @@ type startCmd struct {
 	Timeout    string            `help:"Fail it if it has not ended after this time." placeholder:"DURATION"`
 	Attr       map[string]string `help:"Attribute; repeatable." placeholder:"KEY=VALUE"`
 	Signal     string            `help:"First signal, with its payload as JSON." placeholder:"NAME[=JSON]"`
-	OnConflict string            `help:"If there is a run of the id: ${enum}." enum:"existing,fail,terminate,replace" default:"existing"`
+	OnConflict string            `help:"With a run of the id: ${enum}." enum:"existing,fail,terminate,replace" default:"existing"`
 }
 
 // request makes the request.

@@ -19,6 +19,8 @@ type Module struct {
 	code    []byte
 	data    []byte
 	locals  int
+	// Pages is the memory's size in pages of 64 KiB; 2 by default.
+	Pages int
 }
 
 // New gives an empty module whose functions have so many locals of type i64.
@@ -103,7 +105,7 @@ func (m *Module) Bytes() []byte {
 	}
 	data := slices.Concat([]byte{0, 0x41}, signed(DataAt), []byte{0x0b}, unsigned(len(m.data)), m.data)
 	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"), section(1, types), section(2, imports),
-		section(3, functions), section(5, [][]byte{{0, 2}}), section(7, exports), section(10, bodies),
+		section(3, functions), section(5, [][]byte{append([]byte{0}, unsigned(max(m.Pages, 2))...)}), section(7, exports), section(10, bodies),
 		section(11, [][]byte{data}))
 }
 
