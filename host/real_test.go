@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/internal/wasmtest"
+	"github.com/wfhost/wfhost/host/hosttest/wasmtest"
 )
 
 // newReal gives a running host with the machine's clock and data on disk.

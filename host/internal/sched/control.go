@@ -277,6 +277,9 @@ func (s *Scheduler) Wake(ctx context.Context, run store.RunKey, name string) (n 
 		if end := o.journal.Ended(); end != store.KindInvalid {
 			return journal.ErrEnded
 		}
+		if o.status == store.Stuck {
+			return fmt.Errorf("run %q is stuck: %w", run.ID, ErrIllegal)
+		}
 		n, err = o.journal.Skip(name, s.nowMs())
 		o.changedLocked()
 		return err

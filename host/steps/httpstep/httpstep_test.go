@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/internal/wasmtest"
+	"github.com/wfhost/wfhost/host/hosttest/wasmtest"
 	"github.com/wfhost/wfhost/host/steps/httpstep"
 )
 
