@@ -72,6 +72,9 @@ type Config struct {
 	// Secrets gives the value of a secret that AllowSecret names, false if there is none. Default: there are none.
 	// It is asked for each request that needs one.
 	Secrets func(name string) (value string, ok bool)
+	// Random fills seeds, incarnations and tokens. Default: the system's secure random. It is for tests that compare
+	// runs; with anything that can be guessed, so can tokens.
+	Random func(b []byte)
 	// OnWait, if set, is called whenever a workflow waits, replays and copies for bodies included, with the number
 	// of deliveries that it has taken and a function that hashes its memory. It is for tests of determinism: for
 	// one run and number of deliveries the hash is always the same.
@@ -121,7 +124,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		return h, err
 	}
 	sc := sched.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
-		Random: secureRandom, Linger: h.cfg.Linger,
+		Random: h.cfg.Random, Linger: h.cfg.Linger,
 		StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, CPU: h.cfg.MaxActivationCPU,
 		HostCalls: abi.MaxHostCalls}
 	sc.Fetch = func(ctx context.Context, g store.Grants, _ string, request []byte) ([]byte, error) {
@@ -143,6 +146,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.System()
+	}
+	if c.Random == nil {
+		c.Random = secureRandom
 	}
 	if c.Linger == 0 {
 		c.Linger = sched.DefaultLinger

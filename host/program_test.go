@@ -1,0 +1,345 @@
+package host_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/hosttest/wasmtest"
+	"github.com/wfhost/wfhost/store"
+)
+
+// op is one thing that a random program does.
+type op struct {
+	kind string
+	a    int // how long, which handle, which name
+}
+
+func (o op) String() string { return fmt.Sprintf("%s(%d)", o.kind, o.a) }
+
+// event is what the outside does to a run.
+type event struct {
+	atMs int
+	name string // of a signal; "" pauses and unpauses the run
+}
+
+// program is a random workflow, what the outside does to it, and where the host is cut.
+type program struct {
+	ops    []op
+	events []event
+	cuts   []cut
+	linger bool // instances are kept while attempts run
+}
+
+// cut kills the host at its n-th commit after the one before.
+type cut struct {
+	commits int
+	after   bool
+}
+
+var opKinds = []string{"sleep", "sleep", "step", "fail", "signal", "child", "emit", "attribute", "marker", "withdraw", "any", "any",
+	"result", "now", "random", "send", "hook", "continue"}
+
+func drawProgram(t *rapid.T) program {
+	p := program{linger: rapid.Bool().Draw(t, "linger")}
+	for range rapid.IntRange(1, 14).Draw(t, "ops") {
+		p.ops = append(p.ops, op{rapid.SampledFrom(opKinds).Draw(t, "kind"), rapid.IntRange(1, 1_000_000).Draw(t, "a")})
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "events") {
+		name := rapid.SampledFrom([]string{"s0", "s1", ""}).Draw(t, "signal")
+		p.events = append(p.events, event{rapid.IntRange(0, 2_000_000).Draw(t, "at"), name})
+	}
+	slices.SortStableFunc(p.events, func(a, b event) int { return a.atMs - b.atMs })
+	for range rapid.IntRange(1, 3).Draw(t, "cuts") {
+		p.cuts = append(p.cuts, cut{rapid.IntRange(0, 6).Draw(t, "commits"), rapid.Bool().Draw(t, "after")})
+	}
+	return p
+}
+
+// wasm compiles the program: straight on, each answer is stored in memory, and the whole of it is the result.
+func (p program) wasm() []byte {
+	m := wasmtest.New(1)
+	m.Pages = 4
+	slot := int32(16384)
+	keep := func() { // stores the i64 in local 0
+		m.Set(0).I32(slot).Get(0).Store64()
+		slot += 8
+	}
+	handles := 0
+	for i, o := range p.ops {
+		name := fmt.Sprint(o.kind, "-", i)
+		switch o.kind {
+		case "sleep":
+			m.Text(name).I64(int64(o.a)).Call(abi.FnSleepStart)
+			handles++
+		case "step", "fail": // one at a time, so that results have one order
+			m.Text(name).Text("host/" + o.kind).Text(fmt.Sprint(o.a)).Text(`{"attempts":1}`).I32(slot + 8).I32(24).Call(abi.FnStepDo)
+			handles++
+			keep()
+			slot += 24
+			continue
+		case "signal":
+			m.Text(fmt.Sprint("s", o.a%2)).I64(int64(o.a)).Call(abi.FnSignalStart)
+			handles++
+		case "child":
+			m.Text(name).Text("nap").Text(fmt.Sprint(o.a, "ms")).I32(0).I32(0).Call(abi.FnChildStart)
+			handles++
+		case "send":
+			m.Text(name).Text([]string{"sink", "nobody"}[o.a%2]).Text("go").Text(name).Call(abi.FnSignalSend)
+			handles++
+			keep() // its answer is awaited too, so that it has one place among the results
+			m.I32(slot - 8).I32(1).Call(abi.FnAwait)
+		case "hook":
+			m.Text(name).I32(0).I32(0).I32(0).I32(0).Call(abi.FnHookStart)
+			handles++
+		case "emit":
+			m.Text("topic").Text(name).Call(abi.FnEmit)
+		case "attribute":
+			m.Text(fmt.Sprint("k", o.a%3)).Text(name).Call(abi.FnSetAttribute)
+		case "marker":
+			m.Text(name).I64(int64(o.a)).Call(abi.FnVersion)
+		case "withdraw":
+			m.I64(int64(o.a % (handles + 1))).Call(abi.FnCancel)
+		case "any":
+			m.I32(0).I32(0).Call(abi.FnAwait)
+		case "result":
+			m.I64(int64(o.a % (handles + 1))).I32(slot + 8).I32(24).Call(abi.FnResult)
+			keep()
+			slot += 24
+			continue
+		case "now":
+			m.Call(abi.FnNow)
+		case "random":
+			m.I32(slot + 8).I32(8).Call(abi.FnRandom)
+			keep()
+			slot += 8
+			continue
+		case "continue": // once
+			m.I32(0).I32(0).Call(abi.FnInput).IfZero64().Text("again").I32(0).I32(0).Call(abi.FnContinueAsNew).End()
+			continue
+		}
+		keep()
+	}
+	for range handles { // nothing stays open
+		m.I32(0).I32(0).Call(abi.FnAwait)
+		keep()
+	}
+	m.Call(abi.FnNow)
+	keep()
+	m.I32(16384).I32(slot - 16384).Call(abi.FnComplete).Drop()
+	return m.I32(0).Export(abi.ExportRun).Bytes()
+}
+
+// lane runs programs in one host.
+type lane struct {
+	*hosttest.Host
+	t    *testing.T
+	cuts []cut
+}
+
+var programSeed sync.Mutex
+
+func newLane(t *testing.T, linger bool, cuts []cut) *lane {
+	l := &lane{t: t, cuts: cuts}
+	l.Host = hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
+		if !linger {
+			c.Linger = -1
+		}
+		c.Random = func(b []byte) { // the same seeds and tokens in all lanes; incarnations differ, as they must
+			if len(b) == len(store.Incarnation{}) {
+				_, _ = rand.Read(b) // never fails
+				return
+			}
+			for i := range b {
+				b[i] = byte(i)
+			}
+		}
+	}), hosttest.WithHandlers(func(h *host.Host) {
+		host.HandleStep(h, "step", func(_ context.Context, n int) (int, error) { return n * 2, nil })
+		host.HandleStep(h, "fail", func(_ context.Context, n int) (int, error) { return 0, errors.New("as it must") })
+	}))
+	return l
+}
+
+// survive starts the host again if it was cut, and arms the next cut. It answers whether it was.
+func (l *lane) survive() bool {
+	if !l.Crashed() {
+		return false
+	}
+	l.Kill()
+	l.Restart()
+	l.arm()
+	return true
+}
+
+func (l *lane) arm() {
+	if len(l.cuts) > 0 {
+		l.CrashAt(l.cuts[0].commits, l.cuts[0].after)
+		l.cuts = l.cuts[1:]
+	}
+}
+
+// until does something that may be cut, until it was not.
+func (l *lane) do(f func() error) {
+	l.t.Helper()
+	for {
+		err := f()
+		if !l.survive() {
+			if err != nil && !errors.Is(err, host.ErrTerminal) {
+				l.t.Fatal(err)
+			}
+			return
+		}
+	}
+}
+
+// to lets time pass up to an instant; while the host is down it stands still.
+func (l *lane) to(end time.Time) {
+	for {
+		next, ok := l.Settle()
+		switch {
+		case l.survive():
+		case !ok || next.After(end):
+			l.Clock.Set(end)
+			return
+		default:
+			l.Clock.Set(next)
+		}
+	}
+}
+
+// play runs a program to its end and tells everything that can be seen of it.
+func (l *lane) play(p program) string {
+	l.t.Helper()
+	for name, wasm := range map[string][]byte{"program": p.wasm(), "nap": napModule(), "sink": sinkModule()} {
+		if _, err := l.Upload(ctx, name, wasm, host.AllowStep("*")); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	start := l.Clock.Now()
+	l.arm()
+	l.do(func() error { _, err := l.Start(ctx, "sink", nil, host.WithRunID("sink")); return err })
+	l.do(func() error { _, err := l.Start(ctx, "program", nil, host.WithRunID("run")); return err })
+	paused := false
+	for i, e := range p.events {
+		l.to(start.Add(time.Duration(e.atMs) * time.Millisecond))
+		l.do(func() error {
+			if e.name != "" {
+				return l.Signal(ctx, "run", e.name, i, host.WithIdempotencyKey(fmt.Sprint(i)))
+			}
+			if _, err := l.Pause(ctx, "run"); err != nil && !paused {
+				return err
+			}
+			paused = true
+			return nil
+		})
+		if paused {
+			l.to(start.Add(time.Duration(e.atMs+1000) * time.Millisecond))
+			l.do(func() error { _, err := l.Unpause(ctx, "run"); return err })
+			paused = false
+		}
+	}
+	l.to(start.Add(100 * time.Hour))
+	for l.survive() {
+		l.to(start.Add(100 * time.Hour))
+	}
+	return l.tell(p)
+}
+
+// sinkModule gives a workflow that waits for ever.
+func sinkModule() []byte {
+	m := wasmtest.New(0)
+	m.Text("never").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop()
+	return m.I32(0).Export(abi.ExportRun).Bytes()
+}
+
+func (l *lane) tell(p program) string {
+	l.t.Helper()
+	r, err := l.Get(ctx, "run")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var b strings.Builder
+	_, _ = fmt.Fprintf(&b, "%s %s iteration %d %v\n", r.Status, r.Reason, r.Iteration, r.Attributes)
+	for e, err := range l.Journal(ctx, "run", 0) {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if e.Kind == store.KindAttemptStarted {
+			continue // how often an attempt was begun depends on where the host was cut
+		}
+		if e.Kind == store.KindStepResult || e.Kind == store.KindStepFailure {
+			e.Attempt = 0
+		}
+		data := string(e.Data)
+		switch e.Kind {
+		case store.KindCompleted:
+			data = words(e.Data)
+		case store.KindChild:
+			data = "" // the id has the entry's number, which counts those attempts too
+		}
+		_, _ = fmt.Fprintf(&b, "%s %q #%d consumed %d at %d due %d refused %d code %d in %q out %s\n", e.Kind, e.Name, e.Handle, e.Consumed,
+			e.UnixMs, e.DueUnixMs, e.Refused, e.Code, e.Input, data)
+	}
+	for c, err := range l.Output(ctx, "run", "", 0) {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(&b, "output %d %s %s\n", c.Index, c.Topic, c.Data)
+	}
+	sink, err := l.Get(ctx, "sink")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	_, _ = fmt.Fprintf(&b, "sink has %d entries\n", sink.Entries)
+	if r.Status != host.Completed {
+		_, _ = fmt.Fprintf(&b, "%v did not complete\n", p.ops)
+	}
+	if err := l.Replay(ctx, "run"); err != nil {
+		_, _ = fmt.Fprintf(&b, "replay: %v\n", err)
+	}
+	return b.String()
+}
+
+// words shows what a program stored.
+func words(b []byte) string {
+	var list []string
+	for ; len(b) >= 8; b = b[8:] {
+		list = append(list, fmt.Sprint(int64(binary.LittleEndian.Uint64(b))))
+	}
+	return strings.Join(list, " ")
+}
+
+// TestRandomPrograms runs random workflows of all primitives, once as they are, and once with the host cut at random
+// commits, before or after they are made: result, journal and output are the same. More of them: -rapid.checks=2000.
+func TestRandomPrograms(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		programSeed.Lock()
+		defer programSeed.Unlock()
+		p := drawProgram(rt)
+		play := func(linger bool, cuts []cut) string {
+			l := newLane(t, linger, cuts)
+			defer l.Stop()
+			return l.play(p)
+		}
+		whole := play(true, nil)
+		if parts := play(p.linger, p.cuts); parts != whole {
+			rt.Fatalf("%v\nuncut:\n%s\ncut:\n%s", p, whole, parts)
+		}
+		if !strings.HasPrefix(whole, "completed") {
+			rt.Fatalf("%v\n%s", p, whole)
+		}
+	})
+}
