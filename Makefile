@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/wheel store
 COVER_MIN = 90
 
-.PHONY: help build test race lint fuzz cover determinism real bench kill clean
+.PHONY: help build test race lint fuzz cover determinism programs faults real bench kill clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,12 @@ cover: ## check the coverage of the pure core
 
 determinism: ## compare the memory of 500 random workflows, live and replayed
 	WFHOST_RANDOM_WORKFLOWS=500 $(GO) test ./host -run TestRandomWorkflows -count=1 -timeout 60m -v
+
+programs: ## cut 2,000 random programs at random commits
+	$(GO) test ./host -run TestRandomPrograms -count=1 -timeout 15m -rapid.checks=2000 -rapid.nofailfile
+
+faults: ## plant faults that the random programs have to find
+	./host/testdata/faults/run.sh
 
 real: ## sleep 10,000 times by the machine's clock, and watch 10,000 sleepers use nothing
 	$(GO) test -tags real ./host -run 'TestS02|TestTenThousandSleepersIdle' -count=1 -v

@@ -61,6 +61,33 @@ WF_IMPORT("step_start") wf_handle wf_step_start(const char *name, uint32_t n, co
 WF_IMPORT("step_begin") wf_handle wf_step_begin(const char *name, uint32_t n, const char *opts, uint32_t opts_n);
 WF_IMPORT("step_end") _Noreturn void wf_step_end(int32_t failed, const void *p, uint32_t n);
 
+/* Signals, hooks, children. A negative time-out is none. Options are JSON objects, or nothing. */
+WF_IMPORT("signal_wait") int64_t wf_signal_wait(const char *name, uint32_t n, int64_t timeout_ms, void *out, uint32_t cap);
+WF_IMPORT("signal_start") wf_handle wf_signal_start(const char *name, uint32_t n, int64_t timeout_ms);
+WF_IMPORT("signal_send") wf_handle wf_signal_send(const char *name, uint32_t n, const char *run, uint32_t run_n,
+	const char *signal, uint32_t signal_n, const void *in, uint32_t in_n);
+WF_IMPORT("hook_start") wf_handle wf_hook_start(const char *name, uint32_t n, const char *token, uint32_t token_n,
+	const char *opts, uint32_t opts_n);
+WF_IMPORT("child_run") int64_t wf_child_run(const char *name, uint32_t n, const char *workflow, uint32_t wn, const void *in,
+	uint32_t in_n, const char *opts, uint32_t opts_n, void *out, uint32_t cap);
+WF_IMPORT("child_start") wf_handle wf_child_start(const char *name, uint32_t n, const char *workflow, uint32_t wn,
+	const void *in, uint32_t in_n, const char *opts, uint32_t opts_n);
+WF_IMPORT("child_id") int64_t wf_child_id(wf_handle h, void *out, uint32_t cap);
+
+/* Requests, in bodies and step functions only: u32 length of the head, JSON head, body, both ways. */
+WF_IMPORT("fetch") int64_t wf_fetch(const void *request, uint32_t n, void *out, uint32_t cap);
+
+/* Output, attributes, markers, the policy of cancel (0 final, 1 cooperative), continue as new, queries. */
+WF_IMPORT("emit") int64_t wf_emit(const char *topic, uint32_t n, const void *p, uint32_t m);
+WF_IMPORT("set_attribute") int64_t wf_set_attribute(const char *key, uint32_t n, const char *value, uint32_t m);
+WF_IMPORT("version") int64_t wf_version(const char *id, uint32_t n, int64_t max);
+WF_IMPORT("cancel_policy") int64_t wf_cancel_policy(int32_t policy);
+WF_IMPORT("continue_as_new") _Noreturn void wf_continue_as_new(const void *in, uint32_t n, const char *opts, uint32_t m);
+WF_IMPORT("query_reply") _Noreturn void wf_query_reply(int32_t failed, const void *p, uint32_t n);
+
+/* Events, for guests that poll descriptor 3 by WASI: 0 = none, else handle << 3 | kind. */
+WF_IMPORT("next_event") int64_t wf_next_event(void);
+
 /* Handles. wf_await waits for one of n handles, or any with (0, 0), and answers it. */
 WF_IMPORT("await") wf_handle wf_await(const wf_handle *handles, uint32_t n);
 WF_IMPORT("result") int64_t wf_result(wf_handle h, void *out, uint32_t cap);
@@ -85,6 +112,13 @@ static inline wf_handle wf_step_begin_s(const char *name) { return wf_step_begin
 static inline int64_t wf_step_do_s(const char *name, const char *handler, const char *in, void *out, uint32_t cap) {
 	return wf_step_do(name, wf_len(name), handler, wf_len(handler), in, wf_len(in), 0, 0, out, cap);
 }
+static inline int64_t wf_signal_wait_s(const char *name, int64_t timeout_ms, void *out, uint32_t cap) {
+	return wf_signal_wait(name, wf_len(name), timeout_ms, out, cap);
+}
+static inline int64_t wf_child_run_s(const char *name, const char *workflow, const char *in, void *out, uint32_t cap) {
+	return wf_child_run(name, wf_len(name), workflow, wf_len(workflow), in, wf_len(in), 0, 0, out, cap);
+}
+static inline int64_t wf_emit_s(const char *topic, const char *json) { return wf_emit(topic, wf_len(topic), json, wf_len(json)); }
 static inline int wf_complete_s(const char *json) { return wf_complete(json, wf_len(json)) < 0; }
 static inline int wf_fail_s(const char *json) { wf_fail(json, wf_len(json)); return 1; }
 static inline int64_t wf_log_s(int32_t level, const char *text) { return wf_log(level, text, wf_len(text)); }
