@@ -1,0 +1,211 @@
+package examples_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+)
+
+const day = 24 * time.Hour
+
+// example is a host with one example's workflow.
+type example struct {
+	*hosttest.Host
+	t    *testing.T
+	name string
+}
+
+func newExample(t *testing.T, name string) *example {
+	t.Helper()
+	e := &example{hosttest.New(t), t, name}
+	if _, err := e.Upload(context.Background(), name, hosttest.Build(t, name)); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func (e *example) begin(id string, input any) {
+	e.t.Helper()
+	if _, err := e.Start(context.Background(), e.name, input, host.WithRunID(id)); err != nil {
+		e.t.Fatal(err)
+	}
+	e.Settle()
+}
+
+func (e *example) signal(id, name string, payload any) {
+	e.t.Helper()
+	if err := e.Signal(context.Background(), id, name, payload); err != nil {
+		e.t.Fatal(err)
+	}
+	e.Settle()
+}
+
+// ends gives the run's result, or the error with which it ended.
+func (e *example) ends(id string) string {
+	e.t.Helper()
+	e.Finish(id)
+	b, err := e.ResultRaw(context.Background(), id)
+	if err != nil {
+		return err.Error()
+	}
+	if err := e.Replay(context.Background(), id); err != nil {
+		e.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (e *example) is(got, want string) {
+	e.t.Helper()
+	if !strings.Contains(got, want) {
+		e.t.Fatalf("got %s, want %s", got, want)
+	}
+}
+
+func TestApproval(t *testing.T) {
+	ctx := context.Background()
+	e := newExample(t, "approval")
+	link := func(id string) string {
+		lines, err := e.Logs(ctx, id, 0, 10)
+		if err != nil || len(lines) == 0 {
+			t.Fatal(lines, err)
+		}
+		_, token, _ := strings.Cut(lines[0].Text, "link=/v1/hooks/")
+		return token
+	}
+	e.begin("a", map[string]string{"Number": "7", "Approver": "ada"})
+	e.Advance(4 * day) // a reminder was sent
+	if _, err := e.DeliverHook(ctx, link("a"), []byte(`{"Approved":true,"By":"ada"}`)); err != nil {
+		t.Fatal(err)
+	}
+	e.is(e.ends("a"), "approved by ada")
+	e.begin("b", map[string]string{"Number": "8"})
+	if _, err := e.DeliverHook(ctx, link("b"), []byte(`{"By":"bob"}`)); err != nil {
+		t.Fatal(err)
+	}
+	e.is(e.ends("b"), "refused by bob")
+	e.begin("c", map[string]string{"Number": "9"})
+	from := e.Clock.Now()
+	e.is(e.ends("c"), "nobody decided within seven days")
+	if took := e.Clock.Now().Sub(from); took != 7*day {
+		t.Fatal(took)
+	}
+}
+
+func TestTrial(t *testing.T) {
+	e := newExample(t, "trial")
+	e.begin("ada", "ada")
+	e.begin("bob", "bob")
+	e.begin("eve", "eve")
+	e.Advance(8 * day)
+	e.signal("ada", "subscribed", "gold")
+	e.signal("bob", "left", "")
+	e.is(e.ends("ada"), "ada took the gold plan")
+	e.is(e.ends("bob"), "bob left")
+	e.is(e.ends("eve"), "eve did not subscribe")
+	if passed := e.Clock.Now().Sub(hosttest.Epoch); passed != 14*day {
+		t.Fatal(passed)
+	}
+	for r, err := range e.Runs(context.Background(), host.Query{Attributes: map[string]string{"trial": "won"}}) {
+		if err != nil || r.ID != "ada" {
+			t.Fatal(r.ID, err)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	ctx := context.Background()
+	e := newExample(t, "progress")
+	e.begin("job", 3)
+	e.Advance(90 * time.Minute)
+	b, err := e.Query(ctx, "job", "progress", struct{}{})
+	if err != nil || !strings.Contains(string(b), `"Done":2,"Of":3`) {
+		t.Fatal(string(b), err)
+	}
+	e.is(e.ends("job"), "3")
+	n := 0
+	for c, err := range e.Output(ctx, "job", "progress", 0) {
+		var p struct{ Done int }
+		if n++; err != nil || json.Unmarshal(c.Data, &p) != nil || p.Done != n {
+			t.Fatal(string(c.Data), err)
+		}
+	}
+	if n != 3 {
+		t.Fatal(n)
+	}
+}
+
+func TestCooldown(t *testing.T) {
+	e := newExample(t, "cooldown")
+	e.begin("queue", nil)
+	for i := range 25 {
+		e.signal("queue", "job", fmt.Sprint("job ", i))
+		if i%7 == 0 {
+			e.Crash()
+		}
+	}
+	from := e.Clock.Now()
+	e.is(e.ends("queue"), "25")
+	if took := e.Clock.Now().Sub(from); took != day+25*time.Minute {
+		t.Fatal(took)
+	}
+	r, err := e.Get(context.Background(), "queue")
+	if err != nil || r.Iteration != 2 || r.Output != 25 {
+		t.Fatalf("%+v %v", r, err)
+	}
+}
+
+func TestFanout(t *testing.T) {
+	e := newExample(t, "fanout")
+	e.begin("good", []int{1, 2, 3})
+	e.is(e.ends("good"), "14")
+	if took := e.Clock.Now().Sub(hosttest.Epoch); took != 3*time.Minute {
+		t.Fatal(took)
+	}
+	e.begin("bad", []int{60, -1, 60})
+	e.is(e.ends("bad"), "no part -1")
+	n := 0
+	for r, err := range e.Runs(context.Background(), host.Query{Workflow: "part", Status: host.Cancelled}) {
+		if n++; err != nil || r.Parent != "bad" {
+			t.Fatal(r, err)
+		}
+	}
+	if n != 2 {
+		t.Fatalf("%d children were cancelled", n)
+	}
+}
+
+func TestCleanup(t *testing.T) {
+	e := newExample(t, "cleanup")
+	e.begin("whole", 2)
+	e.begin("short", 2)
+	e.Advance(day)
+	if _, err := e.Cancel(context.Background(), "short"); err != nil {
+		t.Fatal(err)
+	}
+	e.is(e.ends("short"), "cancelled")
+	e.is(e.ends("whole"), "machine-7")
+	lines, err := e.Logs(context.Background(), "short", 0, 10)
+	if err != nil || len(lines) != 1 || !strings.Contains(lines[0].Text, "gave back") {
+		t.Fatal(lines, err)
+	}
+}
+
+func TestUpgrade(t *testing.T) {
+	e := newExample(t, "upgrade")
+	e.begin("new", "Paris")
+	e.is(e.ends("new"), "checked, shipped to Paris")
+}
+
+func TestRelay(t *testing.T) {
+	e := newExample(t, "relay")
+	e.begin("b", map[string]any{"Other": "a", "Rounds": 3})
+	e.begin("a", map[string]any{"Other": "b", "Begins": true, "Rounds": 3})
+	e.is(e.ends("a"), "6")
+	e.is(e.ends("b"), "5")
+}
