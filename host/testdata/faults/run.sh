@@ -7,7 +7,7 @@ trap 'rm -rf "$work"' EXIT
 found=0 all=0
 for patch in "$root"/host/testdata/faults/*.patch; do
   all=$((all + 1))
-  rm -rf "$work/copy"
+  cd "$root" && rm -rf "$work/copy"
   git clone -q "$root" "$work/copy"
   cd "$work/copy"
   git apply "$patch"
