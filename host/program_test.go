@@ -36,7 +36,7 @@ func (o op) String() string { return fmt.Sprintf("%s(%d)", o.kind, o.a) }
 // event is what the outside does to a run.
 type event struct {
 	atMs int
-	name string // of a signal; "" pauses and unpauses the run
+	name string // of a signal; "" pauses the run, or unpauses it
 }
 
 // program is a random workflow, what the outside does to it, and where the host is cut.
@@ -53,7 +53,7 @@ type cut struct {
 	after   bool
 }
 
-var opKinds = []string{"sleep", "sleep", "step", "fail", "signal", "child", "emit", "attribute", "marker", "withdraw", "any", "any",
+var opKinds = []string{"sleep", "sleep", "block", "step", "fail", "signal", "child", "emit", "attribute", "marker", "withdraw", "any", "any",
 	"result", "now", "random", "send", "hook", "continue"}
 
 func drawProgram(t *rapid.T) program {
@@ -63,7 +63,7 @@ func drawProgram(t *rapid.T) program {
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "events") {
 		name := rapid.SampledFrom([]string{"s0", "s1", ""}).Draw(t, "signal")
-		p.events = append(p.events, event{rapid.IntRange(0, 2_000_000).Draw(t, "at"), name})
+		p.events = append(p.events, event{rapid.IntRange(0, 100_000_000).Draw(t, "at"), name})
 	}
 	slices.SortStableFunc(p.events, func(a, b event) int { return a.atMs - b.atMs })
 	for range rapid.IntRange(1, 3).Draw(t, "cuts") {
@@ -87,6 +87,9 @@ func (p program) wasm() []byte {
 		switch o.kind {
 		case "sleep":
 			m.Text(name).I64(o.ms(i)).Call(abi.FnSleepStart)
+			handles++
+		case "block":
+			m.Text(name).I64(o.ms(i)).Call(abi.FnSleep)
 			handles++
 		case "step", "fail": // one at a time, so that results have one order
 			m.Text(name).Text("host/" + o.kind).Text(fmt.Sprint(o.a)).Text(`{"attempts":1}`).I32(slot + 8).I32(24).Call(abi.FnStepDo)
@@ -241,23 +244,25 @@ func (l *lane) play(p program) string {
 	l.do(func() error { _, err := l.Start(ctx, "sink", nil, host.WithRunID("sink")); return err })
 	l.do(func() error { _, err := l.Start(ctx, "program", nil, host.WithRunID("run")); return err })
 	paused := false
+	toggle := func() error {
+		if paused {
+			_, err := l.Unpause(ctx, "run")
+			return err
+		}
+		_, err := l.Pause(ctx, "run")
+		return err
+	}
 	for i, e := range p.events {
 		l.to(start.Add(time.Duration(e.atMs) * time.Millisecond))
-		l.do(func() error {
-			if e.name != "" {
-				return l.Signal(ctx, "run", e.name, i, host.WithIdempotencyKey(fmt.Sprint(i)))
-			}
-			if _, err := l.Pause(ctx, "run"); err != nil && !paused {
-				return err
-			}
-			paused = true
-			return nil
-		})
-		if paused {
-			l.to(start.Add(time.Duration(e.atMs+1000) * time.Millisecond))
-			l.do(func() error { _, err := l.Unpause(ctx, "run"); return err })
-			paused = false
+		if e.name == "" {
+			l.do(toggle)
+			paused = !paused
+			continue
 		}
+		l.do(func() error { return l.Signal(ctx, "run", e.name, i, host.WithIdempotencyKey(fmt.Sprint(i))) })
+	}
+	if paused {
+		l.do(toggle)
 	}
 	l.to(start.Add(1000 * time.Hour))
 	for l.survive() {
@@ -280,10 +285,14 @@ func (l *lane) tell(p program) string {
 		l.t.Fatal(err)
 	}
 	var b strings.Builder
+	due := map[int64]int64{} // deadlines of open timers, by handle
 	_, _ = fmt.Fprintf(&b, "%s %s iteration %d %v\n", r.Status, r.Reason, r.Iteration, r.Attributes)
 	for e, err := range l.Journal(ctx, "run", 0) {
 		if err != nil {
 			l.t.Fatal(err)
+		}
+		if wrong := timersFirst(due, e); wrong != "" {
+			return wrong
 		}
 		if e.Kind == store.KindAttemptStarted {
 			continue // how often an attempt was begun depends on where the host was cut
@@ -301,11 +310,16 @@ func (l *lane) tell(p program) string {
 		_, _ = fmt.Fprintf(&b, "%s %q #%d consumed %d at %d due %d refused %d code %d in %q out %s\n", e.Kind, e.Name, e.Handle, e.Consumed,
 			e.UnixMs, e.DueUnixMs, e.Refused, e.Code, e.Input, data)
 	}
+	chunks := uint64(0)
 	for c, err := range l.Output(ctx, "run", "", 0) {
 		if err != nil {
 			l.t.Fatal(err)
 		}
 		_, _ = fmt.Fprintf(&b, "output %d %s %s\n", c.Index, c.Topic, c.Data)
+		chunks++
+	}
+	if chunks != r.Output {
+		return fmt.Sprintf("%d chunks of output, the run says %d\n%s", chunks, r.Output, &b)
 	}
 	sink, err := l.Get(ctx, "sink")
 	if err != nil {
@@ -319,6 +333,26 @@ func (l *lane) tell(p program) string {
 		_, _ = fmt.Fprintf(&b, "replay: %v\n", err)
 	}
 	return b.String()
+}
+
+// timersFirst says what is wrong if an entry stands before a timer that was due by its time.
+func timersFirst(due map[int64]int64, e host.Entry) string {
+	switch {
+	case e.Kind == store.KindTimer || e.Kind == store.KindSignalTimeout:
+		delete(due, e.Handle)
+	case e.Kind == store.KindSignal || e.Kind == store.KindWithdraw && e.Code == 0:
+		delete(due, e.Handle)
+	default:
+		for h, at := range due {
+			if at <= e.UnixMs {
+				return fmt.Sprintf("%s at %d stands before the timer of handle %d, which was due at %d", e.Kind, e.UnixMs, h, at)
+			}
+		}
+	}
+	if e.HasDue && e.Refused == 0 && (e.Kind == store.KindSleep || e.Kind == store.KindSignalWait) {
+		due[e.Handle] = e.DueUnixMs
+	}
+	return ""
 }
 
 // words shows what a program stored.

@@ -105,8 +105,8 @@ func (m *Module) Bytes() []byte {
 	}
 	data := slices.Concat([]byte{0, 0x41}, signed(DataAt), []byte{0x0b}, unsigned(len(m.data)), m.data)
 	return slices.Concat([]byte("\x00asm\x01\x00\x00\x00"), section(1, types), section(2, imports),
-		section(3, functions), section(5, [][]byte{append([]byte{0}, unsigned(max(m.Pages, 2))...)}), section(7, exports), section(10, bodies),
-		section(11, [][]byte{data}))
+		section(3, functions), section(5, [][]byte{append([]byte{0}, unsigned(max(m.Pages, 2))...)}), section(7, exports),
+		section(10, bodies), section(11, [][]byte{data}))
 }
 
 func section(id byte, items [][]byte) []byte {
