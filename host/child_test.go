@@ -1,13 +1,18 @@
 package host_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/hosttest/wasmtest"
 )
 
 type childPlan struct {
@@ -119,6 +124,68 @@ func TestChildCrashes(t *testing.T) {
 			}
 			want(t, starts, 1)
 		}
+	}
+}
+
+// shrinking gives a workflow that continues as new with an input that is a byte shorter, until there is none.
+func shrinking() []byte {
+	m := wasmtest.New(1)
+	m.Pages = 4
+	m.I32(65536).I32(65536).Call(abi.FnInput).Set(0)
+	m.Get(0).IfZero64().Text("done").Call(abi.FnComplete).Drop().I32(0).Op(0x0f).End()
+	m.I32(65536).Get(0).Op(0xa7).I32(1).Op(0x6b).I32(0).I32(0).Call(abi.FnContinueAsNew) // length - 1
+	return m.I32(1).Export(abi.ExportRun).Bytes()
+}
+
+func TestS82_TenThousandIterations(t *testing.T) {
+	p := newPrims(t)
+	n := 10_000
+	if testing.Short() {
+		n = 200
+	}
+	if _, err := p.Upload(ctx, "shrinking", shrinking()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.StartRaw(ctx, "shrinking", make([]byte, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = p.Finish(r.ID)
+	if b, err := p.ResultRaw(ctx, r.ID); err != nil || string(b) != "done" || r.Iteration != uint32(n) || r.Entries != 3 {
+		t.Fatalf("%q %v %+v", b, err, r)
+	}
+}
+
+// chatty gives a workflow that emits until it is refused, then continues as new, and completes.
+func chatty() []byte {
+	m := wasmtest.New(1)
+	m.I32(0).I32(0).Call(abi.FnInput).IfZero64()
+	m.Op(0x03, 0x40).Text("t").I32(0).I32(0).Call(abi.FnEmit).Set(0).Get(0).I64(0).Op(0x59, 0x0d, 0x00, 0x0b) // while it answers 0 or more
+	m.I32(16).Get(0).Store64().I32(16).I32(8).I32(0).I32(0).Call(abi.FnContinueAsNew).End()
+	m.I32(0).I32(0).Call(abi.FnInput).Drop().I32(16).I32(8).Call(abi.FnInput).Drop()
+	m.I32(16).I32(8).Call(abi.FnComplete).Drop()
+	return m.I32(0).Export(abi.ExportRun).Bytes()
+}
+
+// TestFullJournal fills a journal with calls: a tenth is kept for deliveries, and continuing as new still works.
+func TestFullJournal(t *testing.T) {
+	var log strings.Builder
+	p := newPrims(t, hosttest.WithConfig(func(c *host.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }))
+	if _, err := p.Upload(ctx, "chatty", chatty()); err != nil {
+		t.Fatal(err)
+	}
+	id := p.begin("chatty", nil)
+	r := p.Finish(id)
+	b, err := p.ResultRaw(ctx, id)
+	if err != nil || len(b) != 8 || int64(binary.LittleEndian.Uint64(b)) != abi.Limit.Neg() {
+		t.Fatal(b, err)
+	}
+	if want := uint64(abi.MaxEntries - abi.MaxEntries/abi.DeliveryReserveShare - 2); r.Iteration != 1 || r.Output+1 < want || r.Output > want {
+		t.Fatalf("%+v, want %d chunks", r, want)
+	}
+	p.Stop()
+	if !strings.Contains(log.String(), "journal has become long") {
+		t.Fatalf("no warning: %s", log.String())
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *script) play(m *Machine) (answers []string, err error) {
 		return err
 	}
 	for len(s.b) > 0 && err == nil {
-		switch op := s.byte(); op % 12 {
+		switch op := s.byte(); op % 20 {
 		case 0:
 			v, e := m.Sleep(s.text(), s.number())
 			err = say(v, e)
@@ -82,9 +82,33 @@ func (s *script) play(m *Machine) (answers []string, err error) {
 			_ = say(fmt.Sprint(m.Complete([]byte(s.text())), m.Fail([]byte(s.text()))), nil)
 		case 11:
 			_ = say(string(m.Info()), nil)
+		default:
+			err = say(s.primitive(m, op%20))
 		}
 	}
 	return answers, err
+}
+
+// primitive makes one of the calls beyond time and steps.
+func (s *script) primitive(m *Machine, op byte) (any, error) {
+	switch op {
+	case 12:
+		return m.Signal(s.text(), s.number())
+	case 13:
+		return m.SignalSend(s.text(), s.text(), s.text(), []byte(s.text()))
+	case 14:
+		return m.Child(s.text(), s.text(), []byte(s.text()), []byte(s.text()))
+	case 15:
+		return m.Hook(s.text(), s.text(), []byte(s.text()))
+	case 16:
+		return m.Emit(s.text(), []byte(s.text()))
+	case 17:
+		return m.SetAttribute(s.text(), []byte(s.text()))
+	case 18:
+		return m.Version(s.text(), s.number())
+	}
+	b, n := m.ChildID(s.number())
+	return fmt.Sprint(string(b), n), nil
 }
 
 // FuzzCalls makes any calls with any arguments, lets the timers of the run fire, and makes the same calls again:

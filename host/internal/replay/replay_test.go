@@ -49,7 +49,7 @@ func (x *tail) machine(change ...func(*Config)) *Machine {
 			return nil
 		},
 		RealTime:   func() (int64, int64) { return 7e9, 5e6 },
-		RealRandom: func(p []byte) { p[0] = 42 }}
+		RealRandom: func(p []byte) { p[0] = 42 }, NewToken: func() string { return "token" }}
 	for _, f := range change {
 		f(&c)
 	}

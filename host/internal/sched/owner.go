@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
@@ -169,7 +170,12 @@ func (o *owner) append(e store.Entry) (store.Entry, error) {
 	if o.dead != nil {
 		return e, o.dead
 	}
+	before := o.journal.Len()
 	e, err := o.journal.Append(e, o.s.nowMs())
+	if before < abi.SuggestContinueEntries && o.journal.Len() >= abi.SuggestContinueEntries {
+		o.s.cfg.Logger.Warn("journal has become long, the workflow should continue as new", "run", o.key.ID,
+			"entries", o.journal.Len(), "limit", abi.MaxEntries)
+	}
 	if o.journal.Ended() != store.KindInvalid {
 		o.end()
 	}
