@@ -175,7 +175,7 @@ func newLane(t *testing.T, linger bool, cuts []cut) *lane {
 		}
 	}), hosttest.WithHandlers(func(h *host.Host) {
 		host.HandleStep(h, "step", func(_ context.Context, n int) (int, error) { return n * 2, nil })
-		host.HandleStep(h, "fail", func(_ context.Context, n int) (int, error) { return 0, errors.New("as it must") })
+		host.HandleStep(h, "fail", func(context.Context, int) (int, error) { return 0, errors.New("as it must") })
 	}))
 	return l
 }
@@ -222,7 +222,9 @@ func (l *lane) to(end time.Time) {
 			if end.After(l.Clock.Now()) {
 				l.Clock.Set(end)
 			}
-			for l.Settle(); l.survive(); l.Settle() { // everything of this instant happens
+			l.Settle()
+			for l.survive() { // everything of this instant happens
+				l.Settle()
 			}
 			return
 		default:

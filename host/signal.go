@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
@@ -80,7 +81,7 @@ type HookReply struct {
 // DeliverHook delivers a payload to the run that holds a token, as a signal of the hook's name; durable on return.
 // ErrNotFound if no live run holds the token, for whatever reason.
 func (h *Host) DeliverHook(ctx context.Context, token string, payload []byte, opts ...SignalOption) (HookReply, error) {
-	unknown := &joined{fmt.Errorf("no run holds this token"), ErrNotFound}
+	unknown := &joined{errors.New("no run holds this token"), ErrNotFound}
 	hook, err := h.sched.HookOf(ctx, token)
 	if err != nil {
 		if translated := translate(err); !isNotFound(translated) {

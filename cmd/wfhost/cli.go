@@ -57,7 +57,7 @@ type cli struct {
 	Result     resultCmd     `cmd:"" help:"Print a run's result."`
 	Logs       logsCmd       `cmd:"" help:"Show a run's log."`
 	Timers     timersCmd     `cmd:"" help:"List what wakes when."`
-	Output_    outputCmd     `cmd:"" name:"output" help:"Show what a run has put out."`
+	OutputOf   outputCmd     `cmd:"" name:"output" help:"Show what a run has put out."`
 	Signal     signalCmd     `cmd:"" help:"Give a signal to a run."`
 	Deliver    deliverCmd    `cmd:"" help:"Deliver to a hook by its token."`
 	Query      queryCmd      `cmd:"" help:"Ask a run a question that its workflow offers."`

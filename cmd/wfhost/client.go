@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -42,9 +43,7 @@ func (g *globals) callHeader(ctx context.Context, method, path string, query url
 	} else if body != nil {
 		req.Header.Set("Content-Type", "application/wasm")
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		var ue *url.Error

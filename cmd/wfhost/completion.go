@@ -16,7 +16,11 @@ func commands() []string {
 	t := reflect.TypeFor[cli]()
 	for field := range t.Fields() {
 		if _, ok := field.Tag.Lookup("cmd"); ok {
-			names = append(names, strings.ToLower(strings.TrimSuffix(field.Name, "_")))
+			name := field.Tag.Get("name")
+			if name == "" {
+				name = strings.ToLower(field.Name)
+			}
+			names = append(names, name)
 		}
 	}
 	return names

@@ -101,10 +101,11 @@ func more(r host.Run) (text string) {
 	if r.Output > 0 {
 		text += fmt.Sprintf("output    %d\n", r.Output)
 	}
+	lines := []string{text}
 	for _, k := range slices.Sorted(maps.Keys(r.Attributes)) {
-		text += printable(fmt.Sprintf("attribute %s=%s\n", k, r.Attributes[k]))
+		lines = append(lines, printable(fmt.Sprintf("attribute %s=%s\n", k, r.Attributes[k])))
 	}
-	return text
+	return strings.Join(lines, "")
 }
 
 // entryLine gives an entry as one line of text.

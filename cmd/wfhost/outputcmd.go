@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -102,5 +103,5 @@ func (c *outputCmd) follow(g *globals, q url.Values) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("the server has ended the connection")
+	return errors.New("the server has ended the connection")
 }

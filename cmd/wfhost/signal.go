@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
@@ -97,7 +98,7 @@ type retryCmd struct {
 func (c *retryCmd) Run(g *globals) error {
 	q := url.Values{}
 	if c.Number != 0 {
-		q.Set("version", fmt.Sprint(c.Number))
+		q.Set("version", strconv.FormatUint(uint64(c.Number), 10))
 	}
 	return act(g, c.RunID, "retry", q)
 }

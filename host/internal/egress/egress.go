@@ -99,7 +99,7 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 	if err != nil {
 		return res, nil, abi.Errorf(abi.InvalidArgument, "request: %v", err)
 	}
-	if _, ok := p.allowed(req.URL); !ok {
+	if !p.allowed(req.URL) {
 		return res, nil, denied(req.URL)
 	}
 	f := &fetcher{policy: &p}
@@ -220,10 +220,10 @@ func (f *fetcher) checkAddress(wanted, resolved string) error {
 }
 
 func (f *fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
-	switch _, ok := f.policy.allowed(req.URL); {
+	switch {
 	case len(f.used) > 0:
 		return http.ErrUseLastResponse // a secret goes where it was meant to go, and nowhere else
-	case !ok:
+	case !f.policy.allowed(req.URL):
 		f.denial = denied(req.URL)
 		return f.denial
 	case len(via) >= maxRedirects:

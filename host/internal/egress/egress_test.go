@@ -37,7 +37,7 @@ func TestPatterns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := p.allowed(u); ok != c.want {
+		if ok := p.allowed(u); ok != c.want {
 			t.Errorf("%s for %s: %v", c.pattern, c.url, ok)
 		}
 	}
@@ -134,7 +134,8 @@ func TestFetch(t *testing.T) {
 		"credentials in the URL": {p, Request{URL: strings.Replace(s.URL, "//", "//u:p@", 1)}, abi.Denied},
 	} {
 		_, _, err := do(c.p, c.r)
-		if c.want != 0 && code(err) != c.want && !(name == "a name of no address" && code(err) == abi.Denied) {
+		orDenied := name == "a name of no address" && code(err) == abi.Denied
+		if c.want != 0 && code(err) != c.want && !orDenied {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

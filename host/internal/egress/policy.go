@@ -117,13 +117,9 @@ func NewPolicy(hosts, secrets []string, secret func(string) (string, bool)) Poli
 	return p
 }
 
-// allowed gives the pattern that allows a URL.
-func (p *Policy) allowed(u *url.URL) (Pattern, bool) {
-	i := slices.IndexFunc(p.Hosts, func(x Pattern) bool { return x.matches(u) })
-	if i < 0 || u.User != nil {
-		return Pattern{}, false
-	}
-	return p.Hosts[i], true
+// allowed tells whether a pattern allows a URL.
+func (p *Policy) allowed(u *url.URL) bool {
+	return u.User == nil && slices.ContainsFunc(p.Hosts, func(x Pattern) bool { return x.matches(u) })
 }
 
 // carrierNAT is the shared address space of RFC 6598, which netip does not call private.

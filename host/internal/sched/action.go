@@ -105,7 +105,7 @@ func (s *Scheduler) setPaused(ctx context.Context, run store.RunKey, kind store.
 // Retry lets a failed or stuck run go on: from the failure that led to its end, which is forgotten, and under another
 // version if one is given.
 func (s *Scheduler) Retry(ctx context.Context, run store.RunKey, version *store.Version) error {
-	if err := s.with(ctx, run, func(o *owner) error { return nil }); err != nil {
+	if err := s.with(ctx, run, func(*owner) error { return nil }); err != nil {
 		return err
 	}
 	return s.change(ctx, run, func(o *owner) error {

@@ -198,10 +198,10 @@ func (a *activation) perform() error {
 
 // finish takes the guest's return into the journal.
 func (a *activation) finish(code int32) error {
-	if err := a.Machine.LeftOver(); err != nil {
+	if err := a.LeftOver(); err != nil {
 		return err
 	}
-	out := a.Machine.Outcome()
+	out := a.Outcome()
 	e := store.Entry{Kind: store.KindCompleted, Data: out.Result}
 	if code == 0 && !out.Completed && a.mod.command {
 		e.Data = a.stdout
@@ -283,7 +283,7 @@ func (a *activation) wait() error {
 		o.mu.Unlock()
 		return err
 	}
-	o.journal.Suspend(a.Machine.Suspension())
+	o.journal.Suspend(a.Suspension())
 	err := o.fireDue()
 	if err == nil {
 		err = a.stopped() // the run's deadline was due
@@ -342,12 +342,12 @@ func (o *owner) nobodyElse() bool {
 
 // deadlock lets the guest report its stacks, or fails the run.
 func (a *activation) deadlock() error {
-	if a.Machine.Dump() {
+	if a.Dump() {
 		return nil
 	}
 	a.o.mu.Lock()
 	defer a.o.mu.Unlock()
-	e := store.Entry{Kind: store.KindFailed, Data: a.Machine.Outcome().Failure}
+	e := store.Entry{Kind: store.KindFailed, Data: a.Outcome().Failure}
 	if len(e.Data) == 0 {
 		e.Data, _ = json.Marshal(&abi.Error{Code: abi.StepFailed, Kind: "deadlock",
 			Message: "deadlock: the workflow waits for something that can never come"})
@@ -424,7 +424,7 @@ func (a *activation) logLine(n uint64, level int32, text string) {
 		return
 	}
 	o.logLines = n + 1
-	o.addLog(store.LogLine{UnixMs: a.Machine.Now(), Level: int8(level), Text: text})
+	o.addLog(store.LogLine{UnixMs: a.Now(), Level: int8(level), Text: text})
 }
 
 func (o *owner) addLog(l store.LogLine) {

@@ -252,7 +252,7 @@ func (a *attempt) asBody(g *guest, mod *loadedModule, info *replay.StepInfo) {
 
 // guestOutcome says how a body or step function ended.
 func (a *attempt) guestOutcome(ctx context.Context, g *guest, code int32, err error) outcome {
-	out := g.Machine.Outcome()
+	out := g.Outcome()
 	var trap *engine.Trap
 	switch {
 	case errors.Is(err, replay.ErrBodyEnd) && out.BodyOK:
@@ -269,7 +269,7 @@ func (a *attempt) guestOutcome(ctx context.Context, g *guest, code int32, err er
 		return out
 	case err != nil:
 		return failure(abi.KindError, err.Error(), true)
-	case a.target == "" && g.Machine.InBody():
+	case a.target == "" && g.InBody():
 		return failure(abi.KindTrap, fmt.Sprintf("the body called proc_exit(%d)", code), true)
 	case a.target == "":
 		return failure(abi.KindError, "the workflow returned without executing the body", true)

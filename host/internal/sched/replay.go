@@ -49,7 +49,7 @@ func (s *Scheduler) Replay(ctx context.Context, run store.RunKey) error {
 	if end := o.journal.Ended(); err != nil && end != store.KindInvalid && failedEnd(o.journal) {
 		return nil // it breaks down as it did
 	}
-	return errors.Join(err, g.Machine.LeftOver())
+	return errors.Join(err, g.LeftOver())
 }
 
 // failedEnd tells whether the run ended by a failure.
