@@ -64,12 +64,15 @@ func ExampleOpen() {
 }
 
 func ExampleHost_Run() {
-	h := openNap() // whose Run was started already: a host runs once
+	h, err := host.Open(context.Background(), host.Config{Store: memstore.New().Open()})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer func() { _ = h.Close() }()
 	ctx, stop := context.WithCancel(context.Background())
-	stop()
+	stop() // a program stops it by a signal
 	fmt.Println(h.Run(ctx))
-	// Output: host is running already
+	// Output: <nil>
 }
 
 func ExampleHost_Upload() {

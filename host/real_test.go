@@ -110,3 +110,31 @@ func napModule() []byte {
 	m.Text("nap").I32(1024).I32(1024).I32(64).Call(abi.FnInput).Op(0xa7).Call(abi.FnSleepText).Drop()
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
+
+// TestTimerBesideAStep lets a timer come due while an attempt of a step runs: within the time that the instance
+// lingers, and after it.
+func TestTimerBesideAStep(t *testing.T) {
+	release := make(chan struct{})
+	h := newReal(t, func(h *host.Host) {
+		host.HandleStep(h, "slow", func(context.Context, string) (string, error) {
+			<-release
+			return "", nil
+		})
+	})
+	if _, err := h.UploadAll(ctx, "", hosttest.Build(t, "testdata/real"), host.AllowStep("*")); err != nil {
+		t.Fatal(err)
+	}
+	for _, ms := range []int{100, 1500} {
+		r, err := h.Start(ctx, "beside", ms)
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, h, r.ID, func(r host.Run) bool { return r.Output == 1 })
+		for c, err := range h.Output(ctx, r.ID, "", 0) {
+			if late := c.UnixMs - r.Created.UnixMilli() - int64(ms); err != nil || late < 0 || late > 1000 {
+				t.Errorf("a timer of %d ms beside a step was %d ms late, %v", ms, late, err)
+			}
+		}
+	}
+	close(release)
+}

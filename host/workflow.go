@@ -26,6 +26,8 @@ type Version struct {
 	Secrets  []string     `json:"allow_secret,omitempty"`
 	Created  time.Time    `json:"created"`
 	New      bool         `json:"new"` // made by this upload; false if it was there
+	// Queries that the workflow says it offers; only LiveVersions gives them.
+	Queries []string `json:"queries,omitempty"`
 	// Live is how many live runs have the version; only LiveVersions counts them.
 	Live int `json:"live"`
 }
@@ -240,11 +242,26 @@ func (h *Host) LiveVersions(ctx context.Context, workflow string) (versions []Ve
 		if err != nil {
 			return nil, err
 		}
-		v.Live = live[v.Number]
+		v.Live, v.Queries = live[v.Number], h.queries(ctx, v)
 		versions = append(versions, v)
 	}
 	if len(versions) == 0 {
 		return nil, &joined{fmt.Errorf("workflow %q: %w", workflow, ErrNotFound), ErrNotFound}
 	}
 	return versions, nil
+}
+
+// queries gives what a module's description says of the queries of a workflow.
+func (h *Host) queries(ctx context.Context, v Version) []string {
+	info, err := h.store.Modules().Info(ctx, v.Module)
+	var d abi.Description
+	if err != nil || json.Unmarshal(info.DescriptionJSON, &d) != nil {
+		return nil // it has none
+	}
+	for _, w := range d.Workflows {
+		if w.Name == v.Workflow {
+			return w.Queries
+		}
+	}
+	return nil
 }

@@ -109,9 +109,17 @@ func (c *workflowCmd) Run(g *globals) error {
 	rows := make([][]string, len(versions))
 	for i, v := range versions {
 		rows[i] = []string{fmt.Sprintf("%s@%d", v.Workflow, v.Number), v.Digest[:12], instant(v.Created),
-			strconv.Itoa(v.Live), fmt.Sprint(v.Steps)}
+			strconv.Itoa(v.Live), list(v.Queries), list(v.Steps), list(v.HTTP)}
 	}
-	return g.table("workflow\tmodule\tcreated\tlive runs\tmay call", rows)
+	return g.table("workflow\tmodule\tcreated\tlive runs\tqueries\tmay call\tmay request", rows)
+}
+
+// list shows names in a column.
+func list(names []string) string {
+	if len(names) == 0 {
+		return "-"
+	}
+	return strings.Join(names, ",")
 }
 
 type startCmd struct {

@@ -161,11 +161,24 @@ func (o *owner) effects(c *store.RunCommit, j *journal.Journal, entries []store.
 
 // wakeAfter gives the wake that a commit has made durable, and whether the wheel is to have it.
 func (o *owner) wakeAfter(st *store.RunState) (wake int64, arm bool) {
-	if o.waiting != "" && !st.Status.Attention() { // the key in the index is for the next host; here, timers still fire
-		return o.journal.Wake()
+	if o.armHere() {
+		return store.NoWake, false
 	}
 	wake = st.WakeUnixMs
 	return wake, wake != store.NoWake && st.Status != store.Running && (st.Status != store.Queued || o.retryMs > 0)
+}
+
+// armHere puts the wake of a run into the wheel whose key in the index is for the next host: an attempt of a step runs,
+// or a handler is missing here. It answers false for other runs. The owner is locked.
+func (o *owner) armHere() bool {
+	if o.held() || o.waiting == "" && o.act == nil && len(o.attempts) == 0 {
+		return false
+	}
+	wake, ok := o.journal.Wake()
+	if pending := o.armedMs > o.s.nowMs() && o.armedMs <= wake; ok && !pending {
+		o.armedMs = o.s.armNear(o.key, wake)
+	}
+	return true
 }
 
 // same tells whether a state says the same as the durable one, but for the time at which it was made.

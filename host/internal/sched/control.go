@@ -36,6 +36,7 @@ type NewRun struct {
 	Conflict    ConflictPolicy
 	Parent      *journal.Parent
 	restart     *restart
+	replaces    store.Incarnation // of the ended run whose place it takes
 	ack         store.CommandSeq // the command that asked for it; 0 = none
 }
 
@@ -56,14 +57,14 @@ func (s *Scheduler) Start(ctx context.Context, n NewRun) (st store.RunState, cre
 		return st, false, err
 	}
 	for {
-		st, created, err = s.start(ctx, n)
+		st, created, err = s.start(ctx, &n)
 		if !errors.Is(err, errDropped) || s.usable() != nil {
 			return st, created, err
 		}
 	}
 }
 
-func (s *Scheduler) start(ctx context.Context, n NewRun) (st store.RunState, created bool, err error) {
+func (s *Scheduler) start(ctx context.Context, n *NewRun) (st store.RunState, created bool, err error) {
 	o := s.acquire(n.Key)
 	defer s.release(o)
 	o.mu.Lock()
@@ -71,7 +72,7 @@ func (s *Scheduler) start(ctx context.Context, n NewRun) (st store.RunState, cre
 		o.mu.Unlock()
 		return st, false, errDropped
 	}
-	created, err = o.beginOr(ctx, &n)
+	created, err = o.beginOr(ctx, n)
 	o.mu.Unlock()
 	if err != nil {
 		return st, false, err
@@ -137,9 +138,14 @@ func (o *owner) beginOr(ctx context.Context, n *NewRun) (created bool, err error
 	return false, err
 }
 
-// succeed ends a run and lets the next one of its id take its place. The old one's end is durable, and told to whom
-// it concerns, before its records are replaced. The owner is locked.
+// succeed ends a run, so that the next one of its id can take its place: by errDropped, which makes the start begin anew
+// with an owner of its own, that nothing of the old run can reach. The old run's end is durable, and told to whom it
+// concerns, before its records are replaced. The owner is locked.
 func (o *owner) succeed(ctx context.Context, n *NewRun, live bool) (bool, error) {
+	if n.replaces == o.state.Incarnation && !live {
+		o.replace = true
+		return true, o.begin(*n)
+	}
 	if live {
 		o.status, o.reason = 0, ""
 		if _, err := o.append(store.Entry{Kind: store.KindTerminated}); err != nil {
@@ -152,27 +158,9 @@ func (o *owner) succeed(ctx context.Context, n *NewRun, live bool) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	// A new owner begins the new run, so that nothing of the old one can reach it.
-	next := &owner{s: o.s, key: o.key, attempts: map[int64]*attempt{}, replace: true}
-	if err := next.begin(*n); err != nil {
-		return false, err
-	}
-	next.mu.Lock()
-	o.dead = errDropped
-	o.s.mu.Lock()
-	o.s.owners[o.key] = next
-	next.refs = 1
-	o.s.mu.Unlock()
-	next.mu.Unlock()
-	err = next.commit(ctx)
-	o.s.release(next)
-	o.s.enqueue(o.key, false)
-	if err != nil {
-		return false, err
-	}
-	o.state, o.journal, o.create, o.durable = next.state, next.journal, false, next.durable
-	o.dead = nil // for the caller, which only looks
-	return true, nil
+	n.replaces = o.state.Incarnation
+	o.dead = errors.Join(o.dead, errDropped)
+	return false, errDropped
 }
 
 // begin makes entry 0 of a run that is not in the store. The owner is locked.
@@ -215,7 +203,7 @@ func (o *owner) begin(n NewRun) error {
 			return err
 		}
 	}
-	o.create, o.loaded, o.pending = true, true, true
+	o.create, o.loaded, o.pending, o.durable, o.restored, o.logLines, o.records = true, true, true, 0, 0, 0, 0
 	o.ident = identity{version: n.Version, module: n.Module}
 	o.state = store.RunState{Run: n.Key, Incarnation: incarnation, Workflow: n.Workflow, Version: n.Version,
 		Module: n.Module, InputDigest: n.InputDigest, CreatedUnixMs: now, WakeUnixMs: store.NoWake}

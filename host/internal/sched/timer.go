@@ -157,6 +157,17 @@ func (s *Scheduler) loadPartition(ctx context.Context, p int, after store.WakeKe
 	}
 }
 
+// armNear puts a wake into the wheel, at its end if it lies beyond: the run is then looked at, and armed again. It
+// gives the instant.
+func (s *Scheduler) armNear(run store.RunKey, unixMs int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := min(unixMs, s.wheel.Horizon())
+	s.wheel.Add(at, run)
+	s.kickTimer()
+	return at
+}
+
 // arm puts a durable wake into the wheel, or leaves it to a later load.
 func (s *Scheduler) arm(run store.RunKey, unixMs int64) {
 	p := run.Partition()

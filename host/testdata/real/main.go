@@ -23,3 +23,19 @@ func run(ctx context.Context, ms int) (string, error) {
 	b, err := workflow.Call[string](ctx, "b", "host/effect", "b")
 	return a + b, err
 }
+
+func init() { workflow.Register("beside", beside) }
+
+// beside sleeps while a step runs, and tells when it has woken.
+func beside(ctx context.Context, ms int) (string, error) {
+	done := make(chan error, 1)
+	go func() {
+		_, err := workflow.Call[string](ctx, "slow", "host/slow", "")
+		done <- err
+	}()
+	time.Sleep(time.Duration(ms) * time.Millisecond)
+	if _, err := workflow.Emit(ctx, "woke", ms); err != nil {
+		return "", err
+	}
+	return "woke first", <-done
+}
