@@ -495,3 +495,30 @@ func TestStoreFailureIsLoud(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestGrants(t *testing.T) {
+	l := newLab(t)
+	wasm := napModule()
+	v, err := l.Upload(ctx, "granted", wasm, host.AllowStep("b", "a", "b"), host.AllowHTTP("api.example.com"),
+		host.AllowSecret("KEY", "api.example.com", "Authorization"))
+	if err != nil || fmt.Sprint(v.Steps, v.HTTP, v.Secrets) != "[a b] [api.example.com] [KEY=api.example.com,Authorization]" {
+		t.Fatalf("%+v %v", v, err)
+	}
+	// Without any, the next version has the same; what is given replaces its own kind only.
+	again, err := l.Upload(ctx, "granted", wasm)
+	if err != nil || again.New {
+		t.Fatalf("%+v %v", again, err)
+	}
+	fewer, err := l.Upload(ctx, "granted", wasm, host.AllowStep())
+	if err != nil || fewer.Number != 2 || len(fewer.Steps) != 0 || len(fewer.HTTP) != 1 || len(fewer.Secrets) != 1 {
+		t.Fatalf("%+v %v", fewer, err)
+	}
+	for name, opt := range map[string]host.UploadOption{
+		"pattern": host.AllowHTTP("ftp://x"), "secret": host.AllowSecret("", "api.example.com", "X"),
+		"secret's pattern": host.AllowSecret("A", "a b", "X"), "text": host.AllowSecretText("nonsense"),
+	} {
+		if _, err := l.Upload(ctx, "granted", wasm, opt); !errors.Is(err, host.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

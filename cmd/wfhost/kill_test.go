@@ -33,24 +33,7 @@ func TestKill(t *testing.T) {
 	address := freeAddress(t)
 	data := t.TempDir()
 	stop := startServer(t, exe, data, address)
-	post := func(method, path string, body []byte, into any) int {
-		req, err := http.NewRequest(method, "http://"+address+path, bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return 0 // the server is down
-		}
-		defer func() { _ = res.Body.Close() }()
-		b, _ := io.ReadAll(res.Body)
-		if into != nil && res.StatusCode < 300 {
-			if err := json.Unmarshal(b, into); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return res.StatusCode
-	}
+	post := poster(t, address)
 	wasm := buildGuest(t, "testdata/killed")
 	if code := post("PUT", "/v1/workflows/killed/versions", wasm, nil); code != http.StatusCreated {
 		t.Fatal("upload", code)
@@ -74,6 +57,74 @@ func TestKill(t *testing.T) {
 	for round := range killRounds {
 		for i := range killRuns {
 			check(t, post, fmt.Sprintf("r%d-%d", round, i))
+		}
+	}
+}
+
+// poster gives a function that makes a request, and answers 0 while the server is down.
+func poster(t *testing.T, address string) func(method, path string, body []byte, into any) int {
+	return func(method, path string, body []byte, into any) int {
+		req, err := http.NewRequest(method, "http://"+address+path, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0 // the server is down
+		}
+		defer func() { _ = res.Body.Close() }()
+		b, _ := io.ReadAll(res.Body)
+		if into != nil && res.StatusCode < 300 {
+			if err := json.Unmarshal(b, into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return res.StatusCode
+	}
+}
+
+// TestKillFamilies kills a real server while runs start children, which send them signals, and continue as new.
+func TestKillFamilies(t *testing.T) {
+	exe := binary(t)
+	address, data := freeAddress(t), t.TempDir()
+	stop := startServer(t, exe, data, address)
+	post := poster(t, address)
+	if code := post("PUT", "/v1/workflows/family/versions", buildGuest(t, "testdata/killed"), nil); code != http.StatusCreated {
+		t.Fatal("upload", code)
+	}
+	const rounds, families = 30, 10
+	for round := range rounds {
+		for i := range families {
+			body, _ := json.Marshal(server.StartRequest{ID: fmt.Sprintf("f%d-%d", round, i),
+				Input: json.RawMessage(fmt.Sprintf(`{"Sleep":%d}`, 50+61*i%400))})
+			if code := post("POST", "/v1/workflows/family/runs", body, nil); code != http.StatusCreated {
+				t.Fatal("start", code)
+			}
+		}
+		<-time.After(time.Duration(round*29%500) * time.Millisecond)
+		stop(true)
+		stop = startServer(t, exe, data, address)
+	}
+	defer func() { stop(false) }()
+	for round := range rounds {
+		for i := range families {
+			id := fmt.Sprintf("f%d-%d", round, i)
+			var sum int
+			for post("GET", "/v1/runs/"+id+"/result?wait=30s", nil, &sum) == http.StatusAccepted {
+			}
+			var run host.Run
+			if post("GET", "/v1/runs/"+id, nil, &run); run.Status != host.Completed || sum != 66 || run.Output != 2 || run.Iteration != 2 {
+				t.Fatalf("run %s is %s %s with sum %d, output %d, iteration %d", id, run.Status, run.Reason, sum, run.Output, run.Iteration)
+			}
+		}
+	}
+	var page server.Page
+	if post("GET", "/v1/runs?workflow=kid&limit=1000", nil, &page); len(page.Runs) != min(1000, rounds*families*4) {
+		t.Fatalf("%d children, want %d", len(page.Runs), rounds*families*4)
+	}
+	for _, r := range page.Runs {
+		if r.Status != host.Completed {
+			t.Errorf("child %s is %s", r.ID, r.Status)
 		}
 	}
 }
