@@ -52,7 +52,7 @@ func (s *service) registerSignals(api huma.API) {
 	optionalBody(api, "/v1/runs/{id}/signals/{name}", "/v1/runs/{id}/queries/{name}")
 	// Deliveries answer with what the workflow says, which huma does not do; here they are only described.
 	api.OpenAPI().AddOperation(&huma.Operation{OperationID: "deliver", Method: http.MethodPost, Path: "/v1/hooks/{token}",
-		Summary: "Deliver the body to the run that holds a token, as a signal of its hook's name",
+		Summary:    "Deliver the body to the run that holds a token, as a signal of its hook's name",
 		Parameters: []*huma.Param{{Name: "token", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}},
 		Responses: map[string]*huma.Response{
 			"202": {Description: "Durable; or another status below 300, content type and body, as the workflow has said"},
