@@ -37,7 +37,7 @@ type NewRun struct {
 	Parent      *journal.Parent
 	restart     *restart
 	replaces    store.Incarnation // of the ended run whose place it takes
-	ack         store.CommandSeq // the command that asked for it; 0 = none
+	ack         store.CommandSeq  // the command that asked for it; 0 = none
 }
 
 // NewSignal is a signal to a run.

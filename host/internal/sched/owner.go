@@ -42,7 +42,7 @@ type owner struct {
 	old      *journal.Journal   // of the iteration before, whose end the next commit brings
 	oldMade  int                // its durable entries
 	pending  bool               // the guest must run though nothing is deliverable: new, or interrupted
-	armedMs  int64           // the instant for which armHere has put it into the wheel
+	armedMs  int64              // the instant for which armHere has put it into the wheel
 	faults   uint32             // of the host, in a row
 	retryMs  int64              // after a fault of the host: no activation before this instant
 	attempts map[int64]*attempt

@@ -1,0 +1,188 @@
+package replay
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// TestPrimitives makes each call beyond time and steps, live and replayed.
+func TestPrimitives(t *testing.T) {
+	x := newTail(t)
+	play := func(m *Machine) {
+		t.Helper()
+		must(t, 1)(m.Signal("s", 500))
+		must(t, 2)(m.Signal("s", -1))
+		must(t, 3)(m.SignalSend("out", "other", "s", []byte("p")))
+		must(t, 4)(m.Child("kid", "w", []byte("in"), []byte(`{"attributes":{"a":"b"}}`)))
+		must(t, 5)(m.Hook("h", "", nil))
+		must(t, 6)(m.Hook("h", "chosen-token", nil))
+		must(t, 0)(m.Emit("t", []byte("1")))
+		must(t, 1)(m.Emit("t", []byte("2")))
+		must(t, 0)(m.SetAttribute("k", []byte("v")))
+		must(t, 0)(m.CancelPolicy(abi.CancelCooperative))
+		must(t, 4)(m.Version("marker", 4))
+		must(t, abi.DuplicateName.Neg())(m.Version("marker", 4))
+		if id, n := m.ChildID(4); n <= 0 || !strings.HasPrefix(string(id), "r.") {
+			t.Fatalf("child %q %d", id, n)
+		}
+		if _, n := m.ChildID(1); n != abi.InvalidArgument.Neg() {
+			t.Fatal(n)
+		}
+	}
+	m := x.machine()
+	play(m)
+	play(x.machine())
+	must(t, 5)(m.Await([]int64{5})) // a token of the host's own is there at once
+	if b, n := m.Result(5); n != 5 || string(b) != "token" || !m.Told(5) || m.Told(6) || m.Told(99) {
+		t.Fatalf("%q %d", b, n)
+	}
+	x.add(t, store.Entry{Kind: store.KindSignalAccepted, Name: "s", Data: []byte("payload")})
+	x.add(t, store.Entry{Kind: store.KindHookReady, Handle: 6, Code: int32(abi.Conflict), Data: []byte(`{"code":"CONFLICT"}`)})
+	x.add(t, store.Entry{Kind: store.KindSignalSent, Handle: 3})
+	x.add(t, store.Entry{Kind: store.KindChildFailure, Handle: 4, Data: []byte(`{"code":"CHILD_FAILED"}`)})
+	for _, c := range []struct {
+		handle int64
+		want   string
+		n      int64
+	}{{1, "payload", 7}, {6, "", abi.Conflict.Neg()}, {3, "", 0}, {4, "", abi.ChildFailed.Neg()}} {
+		must(t, c.handle)(m.Await(nil))
+		if b, n := m.Result(c.handle); string(b) != c.want || n != c.n {
+			t.Fatalf("handle %d: %q %d", c.handle, b, n)
+		}
+	}
+	x.add(t, store.Entry{Kind: store.KindCancel})
+	must(t, abi.Cancelled.Neg())(m.Await([]int64{2}))
+	if !m.Outcome().Cancelled {
+		t.Fatal("the cancel was not seen")
+	}
+	for name, err := range map[string]error{"policy": func() error { _, err := x.machine(func(c *Config) {}).CancelPolicy(0); return err }()} {
+		var mm *Mismatch
+		if !errors.As(err, &mm) || !strings.Contains(mm.Error(), "signal_wait") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestMarkers(t *testing.T) {
+	x := newTail(t)
+	m := x.machine()
+	must(t, 1)(m.Sleep("a", 5))
+	again := x.machine() // code that has a marker now, in a journal without it
+	must(t, 0)(again.Version("new", 3))
+	must(t, 1)(again.Sleep("a", 5))
+	must(t, 3)(again.Version("newer", 3))
+	must(t, abi.InvalidArgument.Neg())(again.Version("x", -1))
+	once := x.machine()
+	must(t, 1)(once.Sleep("a", 5))
+	must(t, 3)(once.Version("newer", 9))
+}
+
+func TestContinueAsNew(t *testing.T) {
+	x := newTail(t)
+	m := x.machine()
+	if err := m.ContinueAsNew([]byte("next"), nil); !errors.Is(err, ErrContinue) || string(m.Outcome().Continue.Input) != "next" {
+		t.Fatal(err, m.Outcome())
+	}
+	x = newTail(t)
+	err := x.machine().ContinueAsNew(nil, []byte("{"))
+	var refused *RefusedError
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "continue_as_new was refused") {
+		t.Fatal(err)
+	}
+	if err := x.machine().ContinueAsNew(make([]byte, abi.MaxPayloadBytes+1), nil); !errors.As(err, &refused) {
+		t.Fatal(err) // what was refused is answered by the record
+	}
+}
+
+func TestQuery(t *testing.T) {
+	x := newTail(t)
+	must(t, 1)(x.machine().Sleep("a", 500))
+	ask := func() *Machine {
+		return x.machine(func(c *Config) {
+			c.Mode, c.Query = Query, QueryRequest{Name: "status", Input: []byte("question")}
+		})
+	}
+	m := ask()
+	if err := m.QueryReply(0, nil); err == nil {
+		t.Fatal("an answer before the question")
+	}
+	must(t, 1)(m.Sleep("a", 500))
+	must(t, abi.Query.Neg())(m.Await([]int64{1}))
+	if string(m.Input()) != "question" || !strings.Contains(string(m.Info()), `"query":"status"`) {
+		t.Fatal(string(m.Input()), string(m.Info()))
+	}
+	for name, call := range map[string]func() (int64, error){
+		"sleep": func() (int64, error) { return m.Sleep("b", 1) }, "await": func() (int64, error) { return m.Await(nil) },
+		"cancel": func() (int64, error) { return m.Cancel(1) }, "version": func() (int64, error) { return m.Version("v", 1) },
+		"emit":     func() (int64, error) { return m.Emit("t", nil) },
+		"result":   func() (int64, error) { _, n := m.Result(1); return n, nil },
+		"child_id": func() (int64, error) { _, n := m.ChildID(1); return n, nil },
+		"complete": func() (int64, error) { return m.Complete(nil), nil }, "fail": func() (int64, error) { return m.Fail(nil), nil },
+	} {
+		if n, err := call(); n != abi.NotHere.Neg() || err != nil {
+			t.Errorf("%s in a query: %d %v", name, n, err)
+		}
+	}
+	if _, err := m.Poll(PollRequest{Events: true}); !errors.Is(err, ErrSuspend) {
+		t.Fatal(err)
+	}
+	if err := m.QueryReply(0, []byte("answer")); !errors.Is(err, ErrQueryEnd) || string(m.Outcome().Reply) != "answer" || !m.Outcome().ReplyOK {
+		t.Fatal(err, m.Outcome())
+	}
+	m = ask()
+	must(t, 1)(m.Sleep("a", 500))
+	if got, err := m.Poll(PollRequest{Events: true}); got != PollEvents || err != nil || m.NextEvent() != abi.PackEvent(abi.EventQuery, 0) {
+		t.Fatal(got, err)
+	}
+	m = ask() // a workflow that does more than the journal knows comes to rest before it
+	must(t, 1)(m.Sleep("a", 500))
+	if _, err := m.Sleep("later", 1); !errors.Is(err, ErrSuspend) {
+		t.Fatal(err)
+	}
+}
+
+func TestPrimitiveRefusals(t *testing.T) {
+	x := newTail(t)
+	m := x.machine()
+	refused := func(want abi.Code) func(int64, error) {
+		return func(n int64, err error) {
+			t.Helper()
+			if n != want.Neg() || err != nil {
+				t.Errorf("answer %d %v, want %v", n, err, want)
+			}
+		}
+	}
+	big := make([]byte, abi.MaxPayloadBytes+1)
+	refused(abi.InvalidArgument)(m.Signal("", 0))
+	refused(abi.InvalidDuration)(m.Signal("s", 1<<62))
+	refused(abi.InvalidArgument)(m.SignalSend("", "r", "s", nil))
+	refused(abi.InvalidArgument)(m.SignalSend("n", "a b", "s", nil))
+	refused(abi.InvalidArgument)(m.SignalSend("n", "r", "", nil))
+	refused(abi.TooLarge)(m.SignalSend("n", "r", "s", big))
+	refused(abi.InvalidArgument)(m.Child("", "w", nil, nil))
+	refused(abi.InvalidArgument)(m.Child("c", "", nil, nil))
+	refused(abi.TooLarge)(m.Child("c", "w", big, nil))
+	refused(abi.InvalidArgument)(m.Child("c", "w", nil, []byte("{")))
+	refused(abi.TooLarge)(m.Child("c", "w", nil, []byte(`{"attributes":{"a":"`+strings.Repeat("x", 2000)+`"}}`)))
+	refused(abi.InvalidArgument)(m.Hook("", "", nil))
+	refused(abi.InvalidArgument)(m.Hook("h", "short", nil))
+	refused(abi.InvalidArgument)(m.Hook("h", "", []byte("[]")))
+	refused(abi.InvalidArgument)(m.Emit("", nil))
+	refused(abi.TooLarge)(m.Emit("t", big))
+	refused(abi.InvalidArgument)(m.SetAttribute("", nil))
+	refused(abi.InvalidArgument)(m.CancelPolicy(9))
+	if n := m.RefuseWithoutEntry(errors.New("as it is")); n != abi.InvalidArgument.Neg() {
+		t.Error(n)
+	}
+	if b, n := m.Answer([]byte("abc")); n != 3 || string(b) != "abc" || string(m.Last()) != "abc" {
+		t.Error(b, n)
+	}
+	deep := x.j.Started()
+	if deep.Parent != nil {
+		t.Fatal("a parent")
+	}
+}
