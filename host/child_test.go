@@ -290,3 +290,36 @@ func TestQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestContinueDropsWhatIsOpen continues as new with a child, a chosen token and a sleep open: the child is cancelled,
+// and the token is free for the next iteration.
+func TestContinueDropsWhatIsOpen(t *testing.T) {
+	p := newPrims(t)
+	m := wasmtest.New(1)
+	m.Text("h").Text("a-chosen-token").I32(0).I32(0).Call(abi.FnHookStart).Set(0)
+	m.I32(16).Get(0).Store64().I32(16).I32(1).Call(abi.FnAwait).Drop()
+	m.I32(0).I32(0).Call(abi.FnInput).IfZero64()
+	m.Text("kid").Text("nap").Text("1d").Text(`{"id":"kid"}`).Call(abi.FnChildStart).Drop()
+	m.Text("never").I64(86_400_000).Call(abi.FnSleepStart).Drop()
+	m.Text("short").I64(1000).Call(abi.FnSleep).Drop()
+	m.Text("again").I32(0).I32(0).Call(abi.FnContinueAsNew).End()
+	m.I32(32).Get(0).I32(64).I32(64).Call(abi.FnResult).Store64() // the token's length, or the refusal
+	m.I32(32).I32(8).Call(abi.FnComplete).Drop()
+	for name, wasm := range map[string][]byte{"open": m.I32(0).Export(abi.ExportRun).Bytes(), "nap": napModule()} {
+		if _, err := p.Upload(ctx, name, wasm); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := p.begin("open", nil)
+	want(t, p.status("kid"), host.Sleeping)
+	r := p.Finish(id)
+	b, err := p.ResultRaw(ctx, id)
+	if err != nil || r.Iteration != 1 || int64(binary.LittleEndian.Uint64(b)) != int64(len("a-chosen-token")) {
+		t.Fatal(b, err, r)
+	}
+	p.Settle()
+	want(t, p.status("kid"), host.Cancelled)
+	if timers, err := p.Timers(ctx, p.Clock.Now().Add(1000*time.Hour)); err != nil || len(timers) != 0 {
+		t.Fatalf("something of the old iteration is left: %v %v", timers, err)
+	}
+}

@@ -59,7 +59,7 @@ func TestPrimitives(t *testing.T) {
 	if !m.Outcome().Cancelled {
 		t.Fatal("the cancel was not seen")
 	}
-	for name, err := range map[string]error{"policy": func() error { _, err := x.machine(func(c *Config) {}).CancelPolicy(0); return err }()} {
+	for name, err := range map[string]error{"policy": func() error { _, err := x.machine().CancelPolicy(0); return err }()} {
 		var mm *Mismatch
 		if !errors.As(err, &mm) || !strings.Contains(mm.Error(), "signal_wait") {
 			t.Errorf("%s: %v", name, err)
