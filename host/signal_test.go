@@ -25,7 +25,7 @@ type prims struct {
 
 func newPrims(t *testing.T, opts ...hosttest.Option) *prims {
 	p := &prims{t: t}
-	p.Host = hosttest.New(t, append(opts, hosttest.WithHandlers(func(h *host.Host) {
+	p.Host = hosttest.New(t, append([]hosttest.Option{hosttest.WithHandlers(func(h *host.Host) {
 		host.HandleStep(h, "mail", func(_ context.Context, text string) (string, error) {
 			p.note(text)
 			return text, nil
@@ -48,7 +48,7 @@ func newPrims(t *testing.T, opts ...hosttest.Option) *prims {
 			p.note(in.What)
 			return in.What, nil
 		})
-	}))...)
+	})}, opts...)...)
 	if _, err := p.Upload(ctx, "", hosttest.Build(t, "testdata/primitives"), host.AllowStep("*")); err != nil {
 		t.Fatal(err)
 	}

@@ -97,6 +97,7 @@ func (s *Scheduler) setPaused(ctx context.Context, run store.RunKey, kind store.
 		}
 		changed = true
 		_, err := o.append(store.Entry{Kind: kind})
+		o.changedLocked()
 		return err
 	})
 	return changed, err

@@ -392,7 +392,11 @@ func (a *activation) lingerFor() error {
 func (a *activation) lookAgain() (bool, error) {
 	o := a.o
 	o.mu.Lock()
-	if o.journal.Deliverable() {
+	switch {
+	case o.journal.Paused():
+		o.mu.Unlock()
+		return false, replay.ErrSuspend
+	case o.journal.Deliverable():
 		o.journal.Resume()
 		o.mu.Unlock()
 		return true, nil

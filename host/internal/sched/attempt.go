@@ -167,7 +167,11 @@ func (a *attempt) end(out outcome) {
 	h := o.journal.Handle(a.handle)
 	if o.dead != nil || out.abandoned || !h.Open() || o.journal.Ended() != store.KindInvalid {
 		o.changedLocked()
+		live := o.dead == nil && o.journal.Ended() == store.KindInvalid && o.s.ctx.Err() == nil
 		o.mu.Unlock()
+		if live { // the step may be open again, by a retry of the run that came before this end
+			o.advance()
+		}
 		return
 	}
 	err := a.record(h, out)
