@@ -1,0 +1,45 @@
+package server_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+)
+
+// fields are the names in JSON of what the API and the command line show. They may grow; a name that is here does not
+// change and does not go.
+var fields = map[string]struct {
+	v    any
+	want string
+}{
+	"run": {host.Run{}, "id workflow version module status reason created started updated ended wake entries existed iteration " +
+		"attributes parent output"},
+	"version": {host.Version{}, "workflow version module allow_step allow_http allow_secret created new queries live"},
+	"timer":   {host.Timer{}, "run workflow due"},
+	"entry":   {server.Entry{}, "seq kind time handle name target input options data due attempt refused code skipped consumed"},
+	"log":     {server.Log{}, "index time level step attempt text"},
+	"chunk":   {server.Chunk{}, "index time topic data"},
+	"page":    {server.Page{}, "runs cursor"},
+	"changed": {server.Changed{}, "run count"},
+	"bulk":    {server.BulkAnswer{}, "matched changed runs errors more"},
+	"problem": {server.Problem{}, "type title status detail code run"},
+	"start":   {server.StartRequest{}, "id input version at in timeout attributes signal on_conflict"},
+}
+
+func TestS87_JSONIsStable(t *testing.T) {
+	for name, c := range fields {
+		var got []string
+		for f := range reflect.TypeOf(c.v).Fields() {
+			tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if tag != "" && tag != "-" {
+				got = append(got, tag)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s has the fields\n%s, they were\n%s", name, strings.Join(got, " "), c.want)
+		}
+	}
+}
