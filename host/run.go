@@ -134,10 +134,26 @@ func (h *Host) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 // Entry is one record of a run's journal.
 type Entry = store.Entry
 
-// Journal gives the entries of a run from a seq on, as far as they are durable.
+// Journal gives the entries of a run's newest iteration from a seq on, as far as they are durable.
 func (h *Host) Journal(ctx context.Context, id string, from store.Seq) iter.Seq2[Entry, error] {
+	return h.journal(ctx, id, nil, from)
+}
+
+// JournalOf is Journal of an iteration, from 0: those of a run that has continued as new are kept with it. ErrNotFound if
+// the run has not come to that iteration.
+func (h *Host) JournalOf(ctx context.Context, id string, iteration uint32, from store.Seq) iter.Seq2[Entry, error] {
+	return h.journal(ctx, id, &iteration, from)
+}
+
+func (h *Host) journal(ctx context.Context, id string, iteration *uint32, from store.Seq) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		st, err := h.sched.State(ctx, key(id))
+		if err == nil && iteration != nil {
+			if *iteration > st.Iteration {
+				err = fmt.Errorf("run %q, iteration %d: %w: the newest is %d", id, *iteration, store.ErrNotFound, st.Iteration)
+			}
+			st.Iteration = *iteration
+		}
 		if err != nil {
 			yield(Entry{}, translate(err))
 			return

@@ -59,44 +59,90 @@ func (c *showCmd) Run(g *globals) error {
 type journalCmd struct {
 	RunID  string `arg:"" name:"run" help:"Id of the run."`
 	Follow bool   `short:"f" help:"Go on until the run ends."`
+
+	Iteration int64 `help:"Which iteration of a run that has continued as new; -1 is the newest." default:"-1"`
 }
 
 func (c *journalCmd) Run(g *globals) error {
+	if c.Follow && c.Iteration < 0 {
+		return c.follow(g)
+	}
 	all := []server.Entry{}
 	for from := uint64(0); ; {
-		q := url.Values{"from": {strconv.FormatUint(from, 10)}}
-		if c.Follow {
-			q.Set("wait", "30s")
-		}
-		var entries []server.Entry
-		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, "/journal"), q, nil, &entries); err != nil {
+		entries, err := c.read(g, from, c.Iteration, "")
+		if err != nil {
 			return err
 		}
-		ended := len(entries) == 0
-		for _, e := range entries {
-			from = e.Seq + 1
-			if g.Output != "json" {
-				_, _ = fmt.Fprintln(g.io.out, entryLine(e))
-			}
-		}
-		if g.Output == "json" {
-			all = append(all, entries...)
-		}
-		if c.Follow {
-			var r host.Run
-			if _, _, err := g.call(http.MethodGet, runPath(c.RunID, ""), nil, nil, &r); err != nil {
-				return err
-			}
-			ended = (r.Status.Terminal() || r.Status == host.Stuck) && from >= r.Entries
-		}
-		if ended {
+		if len(entries) == 0 {
 			break
 		}
+		from = entries[len(entries)-1].Seq + 1
+		all = append(all, entries...)
+		c.print(g, entries)
 	}
 	if g.Output == "json" {
 		return g.json(all)
 	}
 	return nil
+}
+
+// read reads entries of an iteration, -1 for the newest, from a seq on; with a wait until there are some.
+func (c *journalCmd) read(g *globals, from uint64, iteration int64, wait string) (entries []server.Entry, err error) {
+	q := url.Values{"from": {strconv.FormatUint(from, 10)}, "iteration": {strconv.FormatInt(iteration, 10)}}
+	if wait != "" {
+		q.Set("wait", wait)
+	}
+	_, _, err = g.call(http.MethodGet, runPath(c.RunID, "/journal"), q, nil, &entries)
+	return entries, err
+}
+
+func (c *journalCmd) print(g *globals, entries []server.Entry) {
+	if g.Output == "json" {
+		return
+	}
+	for _, e := range entries {
+		_, _ = fmt.Fprintln(g.io.out, entryLine(e))
+	}
+}
+
+// followWait is how long one request waits for entries: a run that continues as new is noticed after it at the latest.
+const followWait = "5s"
+
+// follow shows entries as they come, from iteration to iteration, until the run ends.
+func (c *journalCmd) follow(g *globals) error {
+	all := []server.Entry{}
+	var r host.Run
+	if _, _, err := g.call(http.MethodGet, runPath(c.RunID, ""), nil, nil, &r); err != nil {
+		return err
+	}
+	iteration, from := r.Iteration, uint64(0)
+	for {
+		wait := followWait
+		if iteration < r.Iteration {
+			wait = ""
+		}
+		entries, err := c.read(g, from, int64(iteration), wait)
+		if err != nil {
+			return err
+		}
+		if len(entries) > 0 {
+			from = entries[len(entries)-1].Seq + 1
+		}
+		all = append(all, entries...)
+		c.print(g, entries)
+		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, ""), nil, nil, &r); err != nil {
+			return err
+		}
+		switch {
+		case len(entries) == 0 && r.Iteration > iteration:
+			iteration, from = iteration+1, 0
+		case (r.Status.Terminal() || r.Status == host.Stuck) && r.Iteration == iteration && from >= r.Entries:
+			if g.Output == "json" {
+				return g.json(all)
+			}
+			return nil
+		}
+	}
 }
 
 type resultCmd struct {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -243,6 +245,16 @@ type journalInput struct {
 	From  uint64 `query:"from"`
 	Wait  string `query:"wait" doc:"duration text, at most 1m"`
 	Limit int    `query:"limit" default:"1000"`
+
+	Iteration int64 `query:"iteration" default:"-1" doc:"of a run that has continued as new; -1 is the newest"`
+}
+
+// entries gives the entries that are asked for.
+func (s *service) entries(ctx context.Context, in *journalInput) iter.Seq2[host.Entry, error] {
+	if in.Iteration < 0 {
+		return s.h.Journal(ctx, in.ID, store.Seq(in.From))
+	}
+	return s.h.JournalOf(ctx, in.ID, uint32(min(in.Iteration, math.MaxUint32)), store.Seq(in.From))
 }
 
 func (s *service) journal(ctx context.Context, in *journalInput) (*struct{ Body []Entry }, error) {
@@ -255,7 +267,7 @@ func (s *service) journal(ctx context.Context, in *journalInput) (*struct{ Body 
 	defer stop()
 	for {
 		entries := []Entry{}
-		for e, err := range s.h.Journal(ctx, in.ID, store.Seq(in.From)) {
+		for e, err := range s.entries(ctx, in) {
 			if err != nil {
 				return nil, failed(err)
 			}
