@@ -28,6 +28,14 @@ func FuzzRequests(f *testing.F) {
 	f.Add("POST", "/v1/runs/x/wake?name=%ff", "")
 	f.Add("DELETE", "/v1/workflows/w/versions/4294967296", "")
 	f.Add("GET", "/v1/timers?within=P1M", "")
+	f.Add("POST", "/v1/runs/x/signals/%00", "{")
+	f.Add("POST", "/v1/hooks/abcdefghijklmnopqrstuvwxyz.x", "payload")
+	f.Add("GET", "/v1/runs/x/queries/y", "")
+	f.Add("GET", "/v1/runs/x/output?from=-9223372036854775808&limit=0", "")
+	f.Add("POST", "/v1/runs:bulk", `{"action":"cancel","attributes":{"a":"b"},"status":"sleeping","limit":3}`)
+	f.Add("POST", "/v1/runs/x/restart?from=%ff&id=a%20b", "")
+	f.Add("POST", "/v1/workflows/w/runs", `{"at":"2030-01-01T00:00:00Z","in":"1h","timeout":"x","signal":{"name":""},"on_conflict":"eat"}`)
+	f.Add("DELETE", "/v1/runs/%2e%2e", "")
 	f.Fuzz(func(t *testing.T, method, target, body string) {
 		if !strings.HasPrefix(target, "/") || strings.Contains(target, "wait=") {
 			return // no path; or an answer that is held on purpose
