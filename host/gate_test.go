@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
@@ -73,4 +74,32 @@ func TestCancelWhileAStepRuns(t *testing.T) {
 	<-told
 	p.Settle()
 	want(t, p.status(r.ID), host.Cancelled)
+}
+
+// TestFarTimerBesideAStep lets a timer beyond the wheel's turn come due while an attempt runs.
+func TestFarTimerBesideAStep(t *testing.T) {
+	leave := make(chan struct{})
+	entered := make(chan struct{}, 1)
+	p := newPrims(t, hosttest.WithHandlers(func(h *host.Host) {
+		host.HandleStep(h, "book", func(_ context.Context, in struct{ What string }) (string, error) {
+			entered <- struct{}{}
+			<-leave
+			return in.What, nil
+		})
+	}), hosttest.WithConfig(func(c *host.Config) { c.Linger = -1 }))
+	r, err := p.Start(ctx, "beside", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	for minute := range 10 { // the clock moves by itself: the host does not come to rest while the attempt runs
+		until(t, p.Host.Host, r.ID, func(r host.Run) bool { return r.Entries >= 3 })
+		if got, err := p.Get(ctx, r.ID); err != nil || got.Output != 0 {
+			t.Fatalf("it woke in minute %d: %v", minute, err)
+		}
+		p.Clock.Set(p.Clock.Now().Add(time.Minute))
+	}
+	until(t, p.Host.Host, r.ID, func(r host.Run) bool { return r.Output == 1 })
+	close(leave)
+	want(t, result[string](p, r.ID), "flight")
 }

@@ -20,6 +20,7 @@ func init() {
 	workflow.Register("withdraws", withdraws)
 	workflow.Register("approval", approval)
 	workflow.Register("hooked", hooked)
+	workflow.Register("beside", beside)
 	workflow.Register("parent", parent)
 	workflow.Register("child", child)
 	workflow.Register("deep", deep)
@@ -102,6 +103,18 @@ func approval(ctx context.Context, token string) (string, error) {
 		return "nobody answered", nil
 	}
 	return "approved by " + d.By, err
+}
+
+// beside sleeps for minutes while a step runs, and tells when it has woken.
+func beside(ctx context.Context, minutes int) (string, error) {
+	f := workflow.Async(ctx, func(ctx context.Context) (string, error) {
+		return workflow.Call[string](ctx, "slow", "host/book", map[string]string{"what": "flight"})
+	})
+	time.Sleep(time.Duration(minutes) * time.Minute)
+	if _, err := workflow.Emit(ctx, "woke", minutes); err != nil {
+		return "", err
+	}
+	return f.Get(ctx)
 }
 
 // hooked gives what was delivered to its token.
