@@ -112,7 +112,7 @@ func TestOrders(t *testing.T) {
 		s := &shop{effects: map[string]string{}}
 		h, id := start(t, s, host.AllowHTTP("api.example.com"))
 		_, err := func() ([]byte, error) { h.Finish(id); return h.ResultRaw(ctx, id) }()
-		if err == nil || !strings.Contains(err.Error(), "not allowed") || s.calls != 0 {
+		if err == nil || !strings.Contains(err.Error(), "not allowed") || !strings.Contains(err.Error(), "after 1 attempts") || s.calls != 0 {
 			t.Fatal(err, s.calls)
 		}
 	})

@@ -248,7 +248,12 @@ func story(e host.Entry) string {
 var verbs = map[store.Kind]string{store.KindTimer: "woke", store.KindStepResult: "result", store.KindStepFailure: "failed",
 	store.KindAttemptFailed: "retry", store.KindAttemptStarted: "attempt", store.KindWithdraw: "withdraw",
 	store.KindCompleted: "completed", store.KindFailed: "failed", store.KindCancelled: "cancelled",
-	store.KindTerminated: "ended", store.KindSleep: "sleep"}
+	store.KindTerminated: "ended", store.KindSleep: "sleep", store.KindChild: "child", store.KindChildResult: "result",
+	store.KindChildFailure: "failed", store.KindSignalWait: "wait for", store.KindSignalAccepted: "signal",
+	store.KindSignal: "taken", store.KindSignalTimeout: "time-out", store.KindSignalSend: "send", store.KindSignalSent: "sent",
+	store.KindHook: "hook", store.KindHookReady: "token", store.KindEmit: "output", store.KindAttribute: "attribute",
+	store.KindCancelPolicy: "policy", store.KindMarker: "version", store.KindContinue: "continue", store.KindCancel: "cancel",
+	store.KindContinued: "continued", store.KindPaused: "paused", store.KindUnpaused: "unpaused", store.KindRetried: "retried"}
 
 // countdown shows on a terminal how long the run still sleeps.
 func (f *follower) countdown(r host.Run) {

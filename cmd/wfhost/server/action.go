@@ -121,6 +121,7 @@ func EntryOf(e host.Entry) Entry {
 			out.Options = o
 		}
 	}
+	asText(&out, &e)
 	if e.Refused != 0 {
 		out.Refused = abi.Code(e.Refused).String()
 	}
@@ -129,6 +130,19 @@ func EntryOf(e host.Entry) Entry {
 		out.Due = &t
 	}
 	return out
+}
+
+// asText shows as text what is never a payload: ids, tokens, names, values of attributes.
+func asText(out *Entry, e *host.Entry) {
+	switch {
+	case e.Refused != 0:
+	case e.Kind == store.KindAttribute:
+		out.Input = string(e.Input)
+	case e.Kind == store.KindSignalSend:
+		out.Options = string(e.Options)
+	case e.Kind == store.KindChild, e.Kind == store.KindHook, e.Kind == store.KindHookReady && e.Code == 0:
+		out.Data = string(e.Data)
+	}
 }
 
 func payload(b []byte) any {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"unsafe"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
 //go:wasmimport workflow_v1 fetch
@@ -34,7 +36,7 @@ func roundTrip(_ *http.Request, framed []byte) ([]byte, error) {
 		return nil, err
 	}
 	if e.Code == "DENIED" {
-		return nil, fmt.Errorf("%w: %s", ErrDenied, e.Message)
+		return nil, workflow.Fatal(fmt.Errorf("%w: %s", ErrDenied, e.Message)) // no attempt will be allowed
 	}
 	return nil, errors.New(e.Message)
 }
