@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +31,7 @@ func newSignal(name string, payload any, opts []SignalOption) (sched.NewSignal, 
 }
 
 func newRawSignal(name string, data []byte, opts []SignalOption) (sched.NewSignal, error) {
-	n := sched.NewSignal{Name: name, Data: data}
+	n := sched.NewSignal{Name: name, Data: bytes.Clone(data)} // the caller may use its buffer again
 	for _, o := range opts {
 		o(&n)
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -124,7 +125,7 @@ func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	n := sched.NewRun{Key: key(o.id), Workflow: workflow, Version: v.Number, Module: v.Module, Input: input,
+	n := sched.NewRun{Key: key(o.id), Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
 		InputDigest: sched.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
 		TimeoutMs: o.timeout.Milliseconds()}
 	if !o.at.IsZero() {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,9 +43,11 @@ func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, 
 // HandleRawStep is HandleStep for a handler that takes and gives bytes.
 func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []byte) ([]byte, error)) {
 	h.sched.Handle(name, func(ctx context.Context, a sched.Attempt, input []byte) ([]byte, error) {
-		return fn(context.WithValue(ctx, stepKey{}, Step{
+		// The journal keeps what comes in and what goes out; the handler may go on to use either.
+		out, err := fn(context.WithValue(ctx, stepKey{}, Step{
 			RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version, Name: a.Step, Seq: a.Seq,
-			Attempt: int(a.Number), Attempts: a.Attempts, IdempotencyKey: a.IdempotencyKey}), input)
+			Attempt: int(a.Number), Attempts: a.Attempts, IdempotencyKey: a.IdempotencyKey}), bytes.Clone(input))
+		return bytes.Clone(out), err
 	})
 }
 
