@@ -147,7 +147,7 @@ func AppendEntry(dst []byte, x *Entry) []byte {
 	return e.seal(from)
 }
 
-// DecodeEntry decodes what AppendEntry made. The entry does not share memory with b.
+// DecodeEntry decodes what AppendEntry made. The entry shares memory with b, which has to stay as it is.
 func DecodeEntry(b []byte) (x Entry, err error) {
 	err = decode("entry", b, func(f field) bool {
 		switch f.tag {
@@ -166,15 +166,15 @@ func DecodeEntry(b []byte) (x Entry, err error) {
 		case 7:
 			x.Target = string(f.b)
 		case 8:
-			x.Input = clone(f.b)
+			x.Input = f.b
 		case 9:
-			x.Options = clone(f.b)
+			x.Options = f.b
 		case 10:
 			x.Refused = int32(f.int())
 		case 11:
 			x.Code = int32(f.int())
 		case 12:
-			x.Data = clone(f.b)
+			x.Data = f.b
 		case 13:
 			x.DueUnixMs = f.int()
 		case 14:

@@ -62,6 +62,9 @@ type Store interface {
 	Runs(ctx context.Context, q Query) iter.Seq2[RunState, error]
 	// State reads one run's state, as it is now or was a moment ago. ErrNotFound if there is none.
 	State(ctx context.Context, run RunKey) (RunState, error)
+	// Run reads a run's state and the whole journal of its iteration, both as of the same durable commit. The
+	// entries are shared: their bytes stay as they are. A deleted run has no entries. ErrNotFound if there is none.
+	Run(ctx context.Context, run RunKey) (RunState, []Entry, error)
 	// Load reads entries of the run's given iteration, from a seq on, in order, without gaps.
 	Load(ctx context.Context, run RunKey, iteration uint32, from Seq) iter.Seq2[Entry, error]
 	// Logs reads at most limit stored log lines of a run, from an index on.

@@ -126,6 +126,19 @@ func (s *Store) State(_ context.Context, key store.RunKey) (store.RunState, erro
 	return r.state, nil
 }
 
+// Run reads a run's state and journal.
+func (s *Store) Run(_ context.Context, key store.RunKey) (store.RunState, []store.Entry, error) {
+	if err := s.lock(); err != nil {
+		return store.RunState{}, nil, err
+	}
+	defer s.d.mu.Unlock()
+	r := s.d.runs[key]
+	if r == nil {
+		return store.RunState{}, nil, fmt.Errorf("run %q: %w", key.ID, store.ErrNotFound)
+	}
+	return r.state, slices.Clip(r.entries[r.state.Iteration]), nil
+}
+
 // Load reads entries.
 func (s *Store) Load(_ context.Context, key store.RunKey, iteration uint32, from store.Seq) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {

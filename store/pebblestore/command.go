@@ -27,30 +27,17 @@ func (s *Store) Submit(_ context.Context, p store.PartitionID, cmd store.Command
 		return err
 	}
 	defer end()
-	s.inbox.Lock()
-	defer s.inbox.Unlock()
-	b := s.db.NewIndexedBatch()
+	b := s.db.NewBatch()
 	defer func() { _ = b.Close() }() // memory only
-	if err := s.addCommand(b, p, cmd); err != nil || b.Empty() {
+	s.inbox.Lock()
+	if err := s.addCommand(b, p, cmd); err != nil {
+		s.inbox.Unlock()
 		return err
 	}
-	return s.sync(b)
+	return s.sync(b, s.inbox.Unlock)
 }
 
-// addCommands puts outgoing commands into the inboxes of their receivers and takes acknowledged ones out. The
-// inbox lock is held until the batch is durable only while there are outgoing commands.
-func (s *Store) addCommands(b *pebble.Batch, p store.PartitionID, c *store.RunCommit) error {
-	for _, ack := range c.Ack {
-		_ = b.Delete(inboxKey(p, ack), nil)
-	}
-	for _, cmd := range c.Outbox {
-		if err := s.addCommand(b, cmd.To.Partition(), cmd); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
+// addCommand puts a command into an inbox, unless it was there before. The inbox lock is held.
 func (s *Store) addCommand(b *pebble.Batch, p store.PartitionID, cmd store.Command) error {
 	seen := append(store.AppendPrefix(nil, 0, p, store.TableSeen), cmd.ID.Incarnation[:]...)
 	seen = binary.BigEndian.AppendUint32(seen, cmd.ID.Iteration)
@@ -108,5 +95,5 @@ func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq) error {
 	for _, seq := range seqs {
 		_ = b.Delete(inboxKey(p.id, seq), nil)
 	}
-	return p.s.sync(b)
+	return p.s.sync(b, nil)
 }

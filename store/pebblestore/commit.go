@@ -6,9 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"slices"
-	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -27,20 +25,12 @@ type stored struct {
 	state store.RunState
 }
 
-func (s *Store) stored(run store.RunKey) (*stored, error) {
-	v, err := s.get(store.RunTableKey(run, store.TableState))
-	if err != nil || v == nil {
-		return nil, err
-	}
-	return decodeStored(v)
-}
-
-func decodeStored(v []byte) (*stored, error) {
+func decodeStored(v []byte) (stored, error) {
 	if len(v) < 8 {
-		return nil, fmt.Errorf("%w: run state of %d bytes", store.ErrCorrupt, len(v))
+		return stored{}, fmt.Errorf("%w: run state of %d bytes", store.ErrCorrupt, len(v))
 	}
 	state, err := store.DecodeState(v[8:])
-	return &stored{chunk: store.Seq(binary.BigEndian.Uint64(v)), state: state}, err
+	return stored{chunk: store.Seq(binary.BigEndian.Uint64(v)), state: state}, err
 }
 
 type partition struct {
@@ -78,83 +68,128 @@ func (p *partition) Commit(_ context.Context, commits []store.RunCommit) error {
 	}
 	defer release()
 	defer p.s.lockRuns(commits)()
-	if slices.ContainsFunc(commits, func(c store.RunCommit) bool { return len(c.Outbox) > 0 }) {
-		p.s.inbox.Lock()
-		defer p.s.inbox.Unlock()
-	}
 	b := p.s.db.NewBatch()
 	defer func() { _ = b.Close() }() // memory only
+	records := make([]*record, len(commits))
 	for i := range commits {
-		if err := p.s.add(b, p.id, &commits[i]); err != nil {
+		if records[i], err = p.s.add(b, &commits[i]); err != nil {
 			return err
 		}
 	}
-	return p.s.sync(b)
+	err = p.s.syncWith(b, p.id, commits)
+	for i := range commits {
+		if err != nil { // nobody knows what is durable of it
+			records[i] = nil
+		}
+		p.s.cache.put(commits[i].Run, records[i])
+	}
+	return err
+}
+
+// syncWith adds acknowledged and outgoing commands and commits durably. The inbox lock is held until the batch has
+// its place in the log, not until the log is durable: what follows it there is durable later.
+func (s *Store) syncWith(b *pebble.Batch, p store.PartitionID, commits []store.RunCommit) error {
+	outgoing := false
+	for i := range commits {
+		for _, ack := range commits[i].Ack {
+			_ = b.Delete(inboxKey(p, ack), nil)
+		}
+		outgoing = outgoing || len(commits[i].Outbox) > 0
+	}
+	if !outgoing {
+		return s.sync(b, nil)
+	}
+	s.inbox.Lock()
+	for i := range commits {
+		for _, cmd := range commits[i].Outbox {
+			if err := s.addCommand(b, cmd.To.Partition(), cmd); err != nil {
+				s.inbox.Unlock()
+				return err
+			}
+		}
+	}
+	return s.sync(b, s.inbox.Unlock)
+}
+
+// stripe gives the number of the lock of a run: FNV-1a over its id.
+func stripe(run store.RunKey) int {
+	h := uint32(2166136261)
+	for i := range len(run.ID) {
+		h = (h ^ uint32(run.ID[i])) * 16777619
+	}
+	return int(h % runLocks)
+}
+
+// lockRun locks a run: neither its records nor the cache change meanwhile.
+func (s *Store) lockRun(run store.RunKey) (unlock func()) {
+	l := &s.runs[stripe(run)]
+	l.Lock()
+	return l.Unlock
 }
 
 // lockRuns locks the stripes of the runs, in order, so that commits of several runs cannot lock each other out.
 func (s *Store) lockRuns(commits []store.RunCommit) (unlock func()) {
-	var stripes []int
+	if len(commits) == 1 {
+		return s.lockRun(commits[0].Run)
+	}
+	stripes := make([]int, 0, len(commits))
 	for i := range commits {
-		h := fnv.New32a()
-		_, _ = h.Write([]byte(commits[i].Run.ID))
-		stripes = append(stripes, int(h.Sum32()%runLocks))
+		stripes = append(stripes, stripe(commits[i].Run))
 	}
 	slices.Sort(stripes)
 	stripes = slices.Compact(stripes)
-	locks := make([]*sync.Mutex, 0, len(stripes))
 	for _, i := range stripes {
 		s.runs[i].Lock()
-		locks = append(locks, &s.runs[i])
 	}
 	return func() {
-		for _, l := range locks {
-			l.Unlock()
+		for _, i := range stripes {
+			s.runs[i].Unlock()
 		}
 	}
 }
 
-// add puts the change of one run into the batch.
-func (s *Store) add(b *pebble.Batch, p store.PartitionID, c *store.RunCommit) error {
-	old, err := s.stored(c.Run)
+// add puts the change of one run into the batch, without its commands. It gives what the run is afterwards, nil if
+// it is gone. The run is locked.
+func (s *Store) add(b *pebble.Batch, c *store.RunCommit) (*record, error) {
+	old, err := s.record(c.Run)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case c.Create && old != nil && !c.Replace:
-		return fmt.Errorf("run %q: %w", c.Run.ID, store.ErrExists)
+		return nil, fmt.Errorf("run %q: %w", c.Run.ID, store.ErrExists)
 	case !c.Create && old == nil:
-		return fmt.Errorf("run %q: %w", c.Run.ID, store.ErrNotFound)
+		return nil, fmt.Errorf("run %q: %w", c.Run.ID, store.ErrNotFound)
 	}
 	if c.Delete {
 		s.delete(b, c.Run, old)
 		if c.State.Deleted {
 			_ = b.Set(store.RunTableKey(c.Run, store.TableState), store.AppendState(make([]byte, 8), &c.State), nil)
 		}
-		return s.addCommands(b, p, c)
+		return nil, nil
 	}
 	if c.Create && old != nil {
 		s.delete(b, c.Run, old)
 		old = nil
 	}
 	if c.Before != nil {
-		if err := s.addBefore(b, c, old); err != nil {
-			return err
+		if err := addBefore(b, c, old); err != nil {
+			return nil, err
 		}
 	}
-	next := stored{state: c.State}
+	next := &record{stored: stored{state: c.State}}
 	length := store.Seq(0) // of a new journal
 	if old != nil && old.state.Iteration == c.State.Iteration {
-		length, next.chunk = old.state.Length, old.chunk
+		length, next.chunk, next.last = old.state.Length, old.chunk, old.last
 	}
 	if length != c.Expect {
-		return fmt.Errorf("run %q: %w: it has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
+		return nil, fmt.Errorf("run %q: %w: it has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
 			length, c.Expect)
 	}
 	next.state.Length = c.Expect + store.Seq(len(c.Append))
-	if err := s.appendEntries(b, c.Run, c.State.Iteration, c.Expect, c.Append, &next.chunk); err != nil {
-		return err
+	if err := next.append(b, c.Run, c.State.Iteration, c.Expect, c.Append); err != nil {
+		return nil, err
 	}
-	value := binary.BigEndian.AppendUint64(nil, uint64(next.chunk))
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, stateBytes), uint64(next.chunk))
 	_ = b.Set(store.RunTableKey(c.Run, store.TableState), store.AppendState(value, &next.state), nil)
 	setIndexes(b, c.Run, old, &next.state)
 	for i := range c.Logs {
@@ -163,51 +198,44 @@ func (s *Store) add(b *pebble.Batch, p store.PartitionID, c *store.RunCommit) er
 	for i := range c.Output {
 		_ = b.Set(store.IndexKey(c.Run, store.TableOutput, c.Output[i].Index), store.AppendChunk(nil, &c.Output[i]), nil)
 	}
-	return s.addCommands(b, p, c)
+	return next, nil
 }
 
+// stateBytes is more than most encoded states take.
+const stateBytes = 384
+
 // addBefore appends the end of the iteration before.
-func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *stored) error {
-	length, chunk := store.Seq(0), store.Seq(0)
+func addBefore(b *pebble.Batch, c *store.RunCommit, old *record) error {
+	end, length := &record{}, store.Seq(0)
 	if old != nil && old.state.Iteration == c.Before.Iteration {
-		length, chunk = old.state.Length, old.chunk
+		length, end.chunk, end.last = old.state.Length, old.chunk, old.last
 	}
 	if length != c.Before.Expect {
 		return fmt.Errorf("run %q: %w: iteration %d has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
 			c.Before.Iteration, length, c.Before.Expect)
 	}
-	return s.appendEntries(b, c.Run, c.Before.Iteration, length, c.Before.Append, &chunk)
+	return end.append(b, c.Run, c.Before.Iteration, length, c.Before.Append)
 }
 
-// appendEntries appends entries to the journal of an iteration that has expect of them, the last of which stand in
-// the chunk that begins with entry last.
-func (s *Store) appendEntries(b *pebble.Batch, run store.RunKey, iteration uint32, expect store.Seq,
-	entries []store.Entry, last *store.Seq) error {
+// append appends entries to the journal of an iteration that has expect of them, the last of which stand in the
+// record's chunk.
+func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, expect store.Seq,
+	entries []store.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	var chunk []byte
-	if expect > *last {
-		var err error
-		if chunk, err = s.get(store.JournalKey(run, iteration, *last)); err != nil {
-			return err
-		}
-		if chunk == nil {
-			return fmt.Errorf("run %q: %w: the chunk at entry %d is gone", run.ID, store.ErrCorrupt, *last)
-		}
-	}
 	for i := range entries {
-		e := entries[i]
+		e := &entries[i]
 		if want := expect + store.Seq(i); e.Seq != want {
 			return fmt.Errorf("run %q: %w: entry %d where %d belongs", run.ID, store.ErrConflict, e.Seq, want)
 		}
-		if len(chunk) >= chunkBytes {
-			_ = b.Set(store.JournalKey(run, iteration, *last), chunk, nil)
-			chunk, *last = nil, e.Seq
+		if len(r.last) >= chunkBytes {
+			_ = b.Set(store.JournalKey(run, iteration, r.chunk), r.last, nil)
+			r.last, r.chunk = nil, e.Seq
 		}
-		chunk = appendItem(b, chunk, &e)
+		r.last = appendItem(b, r.last, e)
 	}
-	return b.Set(store.JournalKey(run, iteration, *last), chunk, nil)
+	return b.Set(store.JournalKey(run, iteration, r.chunk), r.last, nil)
 }
 
 // Flags of an item of a chunk: the field holds the SHA-256 of a blob.
@@ -220,24 +248,30 @@ const (
 func appendItem(b *pebble.Batch, chunk []byte, e *store.Entry) []byte {
 	var flags byte
 	x := *e
-	for _, f := range []struct {
-		flag byte
-		p    *[]byte
-	}{{inputIsBlob, &x.Input}, {dataIsBlob, &x.Data}} {
-		if len(*f.p) > abi.BlobBytes {
-			d := sha256.Sum256(*f.p)
-			_ = b.Set(store.GlobalKey(0, store.TableBlob, d[:]), *f.p, nil)
-			*f.p = d[:]
-			flags |= f.flag
-		}
+	if len(x.Input) > abi.BlobBytes {
+		x.Input = addBlob(b, x.Input)
+		flags |= inputIsBlob
 	}
-	record := store.AppendEntry(nil, &x)
-	chunk = binary.AppendUvarint(append(chunk, flags), uint64(len(record)))
-	return append(chunk, record...)
+	if len(x.Data) > abi.BlobBytes {
+		x.Data = addBlob(b, x.Data)
+		flags |= dataIsBlob
+	}
+	at := len(chunk) + 1
+	chunk = store.AppendEntry(append(chunk, flags), &x)
+	var length [binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(length[:], uint64(len(chunk)-at))
+	return slices.Insert(chunk, at, length[:n]...)
+}
+
+// addBlob stores a payload under its SHA-256, which it gives.
+func addBlob(b *pebble.Batch, payload []byte) []byte {
+	d := sha256.Sum256(payload)
+	_ = b.Set(store.GlobalKey(0, store.TableBlob, d[:]), payload, nil)
+	return d[:]
 }
 
 // setIndexes replaces what the wake index and the lists hold of a run, where it changed.
-func setIndexes(b *pebble.Batch, run store.RunKey, old *stored, now *store.RunState) {
+func setIndexes(b *pebble.Batch, run store.RunKey, old *record, now *store.RunState) {
 	oldWake := store.NoWake
 	if old != nil {
 		oldWake = old.state.WakeUnixMs
@@ -251,6 +285,9 @@ func setIndexes(b *pebble.Batch, run store.RunKey, old *stored, now *store.RunSt
 			_ = b.Set(store.TimeKey(run, store.TableWake, now.WakeUnixMs), due, nil)
 		}
 	}
+	if old != nil && sameList(&old.state, now) {
+		return
+	}
 	var oldKey []byte
 	if old != nil {
 		oldKey = listKey(&old.state)
@@ -261,6 +298,12 @@ func setIndexes(b *pebble.Batch, run store.RunKey, old *stored, now *store.RunSt
 		}
 		_ = b.Set(newKey, nil, nil)
 	}
+}
+
+// sameList tells whether a run stays in the list of live runs, which most commits leave it in.
+func sameList(old, now *store.RunState) bool {
+	live := func(s *store.RunState) bool { return !s.Status.Terminal() && !s.Status.Attention() }
+	return live(old) && live(now)
 }
 
 // listKey gives the key of a run in the list of live runs, of those that need attention, or of ended ones.
@@ -275,7 +318,7 @@ func listKey(s *store.RunState) []byte {
 }
 
 // delete removes a run's records. Blobs stay: others may have the same content.
-func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *stored) {
+func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *record) {
 	_ = b.Delete(store.RunTableKey(run, store.TableState), nil)
 	if !old.state.Deleted {
 		_ = b.Delete(listKey(&old.state), nil)

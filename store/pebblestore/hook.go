@@ -48,7 +48,7 @@ func (p *partition) Claim(_ context.Context, c store.HookClaim) (h store.HookHol
 	if err != nil {
 		return h, err
 	}
-	b := p.s.db.NewIndexedBatch()
+	b := p.s.db.NewBatch()
 	defer func() { _ = b.Close() }() // memory only
 	switch {
 	case c.Release && held && h == c.Holder:
@@ -65,5 +65,5 @@ func (p *partition) Claim(_ context.Context, c store.HookClaim) (h store.HookHol
 			}
 		}
 	}
-	return h, p.s.sync(b)
+	return h, p.s.sync(b, nil)
 }

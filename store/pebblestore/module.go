@@ -28,7 +28,7 @@ func (m modules) Put(_ context.Context, wasm []byte, info store.ModuleInfo) (sto
 	defer func() { _ = b.Close() }() // memory only
 	_ = b.Set(store.GlobalKey(0, store.TableBlob, d[:]), wasm, nil)
 	_ = b.Set(store.GlobalKey(0, store.TableModule, d[:]), store.AppendModuleInfo(nil, &info), nil)
-	return d, m.s.sync(b)
+	return d, m.s.sync(b, nil)
 }
 
 // Get reads a module's bytes.
@@ -93,7 +93,7 @@ func (m modules) AddVersions(ctx context.Context, specs []store.VersionSpec) ([]
 	if b.Empty() {
 		return out, nil
 	}
-	return out, m.s.sync(b)
+	return out, m.s.sync(b, nil)
 }
 
 // newest reads the version of a workflow with the highest number, a deleted one too; zero if there is none.
@@ -207,5 +207,5 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 		_ = b.Delete(store.GlobalKey(0, store.TableBlob, v.Module[:]), nil)
 		_ = b.Delete(store.GlobalKey(0, store.TableModule, v.Module[:]), nil)
 	}
-	return m.s.sync(b)
+	return m.s.sync(b, nil)
 }

@@ -42,6 +42,7 @@ type Store struct {
 	db    *pebble.DB
 	parts [store.Partitions]fence
 	runs  [runLocks]sync.Mutex
+	cache cache
 
 	versions sync.Mutex // under which versions are numbered
 	inbox    sync.Mutex // under which commands are numbered
@@ -57,8 +58,9 @@ type Store struct {
 	writers sync.WaitGroup
 }
 
-// runLocks is the number of stripes of the locks under which a run's stored state is read and replaced.
-const runLocks = 256
+// runLocks is the number of stripes of the locks under which a run's stored state is read and replaced. They are held
+// until a commit is durable, so there are many more of them than commits at a time.
+const runLocks = 16384
 
 // fence holds the epoch of a partition. A commit holds it for reading until its batch is durable.
 type fence struct {
@@ -180,11 +182,25 @@ func (s *Store) fail(err error) {
 	})
 }
 
-// sync commits a batch durably. Pebble parks a goroutine that meets a fatal error, so the commit has one of its
-// own, and the caller is told all the same.
-func (s *Store) sync(b *pebble.Batch) error {
+// sync commits a batch durably. applied, if set, is called once, when the batch has its place in the log: what is
+// committed after that stands behind it there. Pebble parks a goroutine that meets a fatal error, so the commit has
+// one of its own, and the caller is told all the same.
+func (s *Store) sync(b *pebble.Batch, applied func()) error {
+	if applied != nil {
+		applied = sync.OnceFunc(applied)
+		defer applied()
+	}
 	done := make(chan error, 1)
-	go func() { done <- b.Commit(pebble.Sync) }()
+	go func() {
+		err := s.db.ApplyNoSyncWait(b, pebble.Sync)
+		if applied != nil {
+			applied()
+		}
+		if err == nil {
+			err = b.SyncWait()
+		}
+		done <- err
+	}()
 	select {
 	case err := <-done:
 		if err != nil {
@@ -261,7 +277,7 @@ func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time
 	if err := b.Set(key, binary.BigEndian.AppendUint64(nil, epoch), nil); err != nil {
 		return nil, err
 	}
-	if err := s.sync(b); err != nil {
+	if err := s.sync(b, nil); err != nil {
 		return nil, err
 	}
 	f.epoch = store.Epoch(epoch)

@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -33,119 +32,6 @@ func firstError(a, b error) error {
 		return a
 	}
 	return b
-}
-
-// State reads a run's state.
-func (s *Store) State(_ context.Context, run store.RunKey) (store.RunState, error) {
-	end, err := s.begin()
-	if err != nil {
-		return store.RunState{}, err
-	}
-	defer end()
-	st, err := s.stored(run)
-	if err != nil {
-		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, err)
-	}
-	if st == nil {
-		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, store.ErrNotFound)
-	}
-	return st.state, nil
-}
-
-// Load reads entries.
-func (s *Store) Load(_ context.Context, run store.RunKey, iteration uint32, from store.Seq) iter.Seq2[store.Entry, error] {
-	return func(yield func(store.Entry, error) bool) {
-		end, err := s.begin()
-		if err != nil {
-			yield(store.Entry{}, err)
-			return
-		}
-		defer end()
-		stopped := false
-		next := store.Seq(0)
-		err = s.chunks(run, iteration, from, func(first store.Seq, chunk []byte) (bool, error) {
-			if next != 0 && first != next {
-				return false, fmt.Errorf("%w: entries %d to %d are missing", store.ErrCorrupt, next, first)
-			}
-			next = first
-			for len(chunk) > 0 {
-				e, rest, err := s.takeItem(chunk)
-				if err != nil {
-					return false, fmt.Errorf("entry %d: %w", next, err)
-				}
-				if e.Seq != next {
-					return false, fmt.Errorf("%w: entry %d where %d belongs", store.ErrCorrupt, e.Seq, next)
-				}
-				next, chunk = next+1, rest
-				if e.Seq >= from && !yield(e, nil) {
-					stopped = true
-					return false, nil
-				}
-			}
-			return true, nil
-		})
-		if err != nil && !stopped {
-			yield(store.Entry{}, fmt.Errorf("journal of run %q: %w", run.ID, err))
-		}
-	}
-}
-
-// chunks visits the chunks that hold the entries from a seq on.
-func (s *Store) chunks(run store.RunKey, iteration uint32, from store.Seq,
-	visit func(first store.Seq, chunk []byte) (bool, error)) error {
-	lower := store.JournalKey(run, iteration, 0)
-	upper := store.PrefixEnd(lower[:len(lower)-8])
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return err
-	}
-	ok := from > 0 && it.SeekLT(store.JournalKey(run, iteration, from+1))
-	if !ok {
-		ok = it.First()
-	}
-	for ; ok; ok = it.Next() {
-		first := store.Seq(binary.BigEndian.Uint64(it.Key()[len(lower)-8:]))
-		more, err := visit(first, it.Value())
-		if err != nil || !more {
-			return firstError(err, it.Close())
-		}
-	}
-	return firstError(it.Error(), it.Close())
-}
-
-// takeItem takes an entry from the front of a chunk, with its blobs.
-func (s *Store) takeItem(chunk []byte) (e store.Entry, rest []byte, err error) {
-	flags := chunk[0]
-	n, size := binary.Uvarint(chunk[1:])
-	if size <= 0 || n > uint64(len(chunk)-1-size) {
-		return e, nil, fmt.Errorf("%w: chunk ends within an entry", store.ErrCorrupt)
-	}
-	body := chunk[1+size:]
-	if e, err = store.DecodeEntry(body[:n]); err != nil {
-		return e, nil, err
-	}
-	if flags&inputIsBlob != 0 {
-		if e.Input, err = s.blob(e.Input); err != nil {
-			return e, nil, err
-		}
-	}
-	if flags&dataIsBlob != 0 {
-		if e.Data, err = s.blob(e.Data); err != nil {
-			return e, nil, err
-		}
-	}
-	return e, body[n:], nil
-}
-
-func (s *Store) blob(digest []byte) ([]byte, error) {
-	v, err := s.get(store.GlobalKey(0, store.TableBlob, digest))
-	if err != nil {
-		return nil, err
-	}
-	if d := sha256.Sum256(v); string(d[:]) != string(digest) {
-		return nil, fmt.Errorf("%w: blob %x is missing or damaged", store.ErrCorrupt, digest)
-	}
-	return v, nil
 }
 
 // Logs reads log lines.
@@ -202,7 +88,7 @@ func (s *Store) Runs(_ context.Context, q store.Query) iter.Seq2[store.RunState,
 			if v == nil {
 				return
 			}
-			var st *stored
+			var st stored
 			if st, err = decodeStored(v); err == nil && q.Matches(&st.state) {
 				n++
 				if !yield(st.state, nil) {

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -67,6 +69,85 @@ func testTombstones(t *testing.T, e *env) {
 	e.ok(p.Commit(ctx, []store.RunCommit{{Run: fresh.Run, Create: true, Replace: true, State: fresh, Append: entries(0, 2)}}))
 	if n != 1 || len(e.load("r", 0, 0)) != 2 {
 		t.Fatalf("%d deleted, %d entries", n, len(e.load("r", 0, 0)))
+	}
+}
+
+// testRun reads state and journal at once: of short and long journals, after a start, of one that continued.
+func testRun(t *testing.T, e *env) {
+	ctx := context.Background()
+	if _, _, err := e.s.Run(ctx, key("r")); !errors.Is(err, store.ErrNotFound) {
+		t.Fatal(err)
+	}
+	check := func(iteration uint32, want int) {
+		t.Helper()
+		st, list, err := e.s.Run(ctx, key("r"))
+		e.ok(err)
+		if st.Iteration != iteration || int(st.Length) != want || len(list) != want {
+			t.Fatalf("iteration %d, length %d, %d entries; want %d and %d", st.Iteration, st.Length, len(list), iteration, want)
+		}
+		for i := range list {
+			if list[i].Seq != store.Seq(i) || list[i].Name != fmt.Sprint("s", i) {
+				t.Fatalf("entry %d is %+v", i, list[i])
+			}
+		}
+	}
+	e.ok(e.commit(state("r"), true, 0, 0))
+	check(0, 0)
+	n := 0
+	for _, more := range []int{1, 3, 500, 2} {
+		e.ok(e.commit(state("r"), false, store.Seq(n), more))
+		n += more
+		check(0, n)
+		e.reopen()
+		check(0, n)
+		check(0, n)
+	}
+	st := state("r")
+	st.Iteration, st.Length = 1, 2
+	e.ok(e.partition(st.Run.Partition()).Commit(ctx, []store.RunCommit{{Run: st.Run, State: st, Append: entries(0, 2),
+		Before: &store.IterationEnd{Iteration: 0, Expect: store.Seq(n), Append: entries(store.Seq(n), 1)}}}))
+	check(1, 2)
+	if got := len(e.load("r", 0, 0)); got != n+1 {
+		t.Fatalf("%d entries before it continued, want %d", got, n+1)
+	}
+	e.ok(e.partition(st.Run.Partition()).Commit(ctx, []store.RunCommit{{Run: st.Run, Delete: true, State: st}}))
+	if _, _, err := e.s.Run(ctx, key("r")); !errors.Is(err, store.ErrNotFound) {
+		t.Fatal(err)
+	}
+}
+
+// testRunGrows reads runs while they grow: state and journal always belong together, and never go back.
+func testRunGrows(t *testing.T, e *env) {
+	ctx := context.Background()
+	e.ok(e.commit(state("r"), true, 0, 1))
+	done := make(chan error)
+	go func() {
+		p := e.partition(key("r").Partition())
+		for n := store.Seq(1); n < 300; n++ {
+			st := state("r")
+			st.Length = n + 1
+			if err := p.Commit(ctx, []store.RunCommit{{Run: st.Run, Expect: n, Append: entries(n, 1), State: st}}); err != nil {
+				done <- err
+				return
+			}
+		}
+		close(done)
+	}()
+	for last := store.Seq(0); ; {
+		select {
+		case err := <-done:
+			e.ok(err)
+			return
+		default:
+		}
+		st, list, err := e.s.Run(ctx, key("r"))
+		e.ok(err)
+		if int(st.Length) != len(list) || st.Length < last {
+			t.Errorf("length %d after %d, %d entries", st.Length, last, len(list))
+			<-done
+			return
+		}
+		last = st.Length
 	}
 }
 

@@ -22,7 +22,8 @@ func Run(t *testing.T, data func(t *testing.T) Open) {
 		"append": testAppend, "conflicts": testConflicts, "fencing": testFencing, "atomic": testAtomic,
 		"payloads": testPayloads, "due": testDue, "list": testList, "logs": testLogs, "inbox": testInbox,
 		"delete": testDelete, "modules": testModules, "closed": testClosed, "iterations": testIterations,
-		"tombstones": testTombstones, "hooks": testHooks, "output": testOutput,
+		"tombstones": testTombstones, "hooks": testHooks, "output": testOutput, "run": testRun,
+		"run while it grows": testRunGrows,
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &env{t: t, open: data(t)}

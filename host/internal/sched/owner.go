@@ -123,7 +123,7 @@ func (o *owner) load(ctx context.Context) error {
 	if o.loaded {
 		return nil
 	}
-	state, err := o.s.cfg.Store.State(ctx, o.key)
+	state, entries, err := o.s.cfg.Store.Run(ctx, o.key)
 	if err != nil {
 		return err
 	}
@@ -132,17 +132,10 @@ func (o *owner) load(ctx context.Context) error {
 		return fmt.Errorf("run %q: %w: it was deleted", o.key.ID, store.ErrNotFound)
 	}
 	j := &journal.Journal{}
-	for e, err := range o.s.cfg.Store.Load(ctx, o.key, state.Iteration, 0) {
-		if err == nil {
-			err = j.Load(e)
-		}
-		if err != nil {
+	for _, e := range entries {
+		if err := j.Load(e); err != nil {
 			return fmt.Errorf("run %q: %w", o.key.ID, err)
 		}
-	}
-	if j.Len() != int(state.Length) {
-		return fmt.Errorf("run %q: %w: the journal has %d entries, the state says %d", o.key.ID, store.ErrCorrupt,
-			j.Len(), state.Length)
 	}
 	o.journal, o.state, o.restored, o.durable = j, state, j.Len(), j.Len()
 	o.ident = identity{state.Iteration, state.Version, state.Module}

@@ -1,0 +1,215 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// record gives what is stored of a run, nil if there is no such run. The run is locked.
+func (s *Store) record(run store.RunKey) (*record, error) {
+	if r := s.cache.get(run); r != nil {
+		return r, nil
+	}
+	v, err := s.get(store.RunTableKey(run, store.TableState))
+	if err != nil || v == nil {
+		return nil, err
+	}
+	r := &record{}
+	if r.stored, err = decodeStored(v); err != nil {
+		return nil, err
+	}
+	if r.state.Length > r.chunk && !r.state.Deleted {
+		if r.last, err = s.get(store.JournalKey(run, r.state.Iteration, r.chunk)); err != nil {
+			return nil, err
+		}
+		if r.last == nil {
+			return nil, fmt.Errorf("%w: the chunk at entry %d is gone", store.ErrCorrupt, r.chunk)
+		}
+	}
+	return r, nil
+}
+
+// State reads a run's state.
+func (s *Store) State(_ context.Context, run store.RunKey) (store.RunState, error) {
+	end, err := s.begin()
+	if err != nil {
+		return store.RunState{}, err
+	}
+	defer end()
+	if r := s.cache.get(run); r != nil {
+		return r.state, nil
+	}
+	defer s.lockRun(run)() // a commit that is going on is visible in the database, and perhaps not durable
+	v, err := s.get(store.RunTableKey(run, store.TableState))
+	switch {
+	case err != nil:
+		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, err)
+	case v == nil:
+		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, store.ErrNotFound)
+	}
+	st, err := decodeStored(v)
+	if err != nil {
+		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, err)
+	}
+	return st.state, nil
+}
+
+// Run reads a run's state and journal.
+func (s *Store) Run(_ context.Context, run store.RunKey) (store.RunState, []store.Entry, error) {
+	end, err := s.begin()
+	if err != nil {
+		return store.RunState{}, nil, err
+	}
+	defer end()
+	defer s.lockRun(run)()
+	r, err := s.record(run)
+	switch {
+	case err != nil:
+		return store.RunState{}, nil, fmt.Errorf("run %q: %w", run.ID, err)
+	case r == nil:
+		return store.RunState{}, nil, fmt.Errorf("run %q: %w", run.ID, store.ErrNotFound)
+	case r.state.Deleted:
+		return r.state, nil, nil
+	}
+	l := loader{s: s, entries: make([]store.Entry, 0, r.state.Length+4)} // a wake appends a few
+	if r.chunk > 0 {
+		err = s.chunks(run, r.state.Iteration, 0, r.chunk, l.take)
+	}
+	if err == nil && len(r.last) > 0 {
+		_, err = l.take(r.chunk, r.last)
+	}
+	if err == nil && store.Seq(len(l.entries)) != r.state.Length {
+		err = fmt.Errorf("%w: the journal has %d entries, the state says %d", store.ErrCorrupt, len(l.entries),
+			r.state.Length)
+	}
+	if err != nil {
+		return r.state, nil, fmt.Errorf("journal of run %q: %w", run.ID, err)
+	}
+	s.cache.put(run, r)
+	return r.state, l.entries, nil
+}
+
+// loader takes chunks that follow one another.
+type loader struct {
+	s       *Store
+	entries []store.Entry
+	from    store.Seq // entries before it are left out
+	next    store.Seq // 0 at the first chunk, which may be any
+}
+
+// take reads a chunk, which stays as it is: the entries share its memory.
+func (l *loader) take(first store.Seq, chunk []byte) (bool, error) {
+	if l.next != 0 && first != l.next {
+		return false, fmt.Errorf("%w: entries %d to %d are missing", store.ErrCorrupt, l.next, first)
+	}
+	l.next = first
+	for len(chunk) > 0 {
+		e, rest, err := l.s.takeItem(chunk)
+		if err != nil {
+			return false, fmt.Errorf("entry %d: %w", l.next, err)
+		}
+		if e.Seq != l.next {
+			return false, fmt.Errorf("%w: entry %d where %d belongs", store.ErrCorrupt, e.Seq, l.next)
+		}
+		l.next, chunk = l.next+1, rest
+		if e.Seq >= l.from {
+			l.entries = append(l.entries, e)
+		}
+	}
+	return true, nil
+}
+
+// noChunk is above the first entry of every chunk.
+const noChunk = 1<<64 - 1
+
+// Load reads entries.
+func (s *Store) Load(_ context.Context, run store.RunKey, iteration uint32, from store.Seq) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		end, err := s.begin()
+		if err != nil {
+			yield(store.Entry{}, err)
+			return
+		}
+		defer end()
+		l := loader{s: s, from: from}
+		stopped := false
+		err = s.chunks(run, iteration, from, noChunk, func(first store.Seq, chunk []byte) (bool, error) {
+			l.entries = l.entries[:0]
+			_, err := l.take(first, chunk)
+			for i := range l.entries {
+				if stopped = !yield(l.entries[i], nil); stopped {
+					return false, nil
+				}
+			}
+			return true, err
+		})
+		if err != nil && !stopped {
+			yield(store.Entry{}, fmt.Errorf("journal of run %q: %w", run.ID, err))
+		}
+	}
+}
+
+// chunks visits copies of the chunks that hold the entries from a seq on, up to a chunk.
+func (s *Store) chunks(run store.RunKey, iteration uint32, from, to store.Seq,
+	visit func(first store.Seq, chunk []byte) (bool, error)) error {
+	lower := store.JournalKey(run, iteration, 0)
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: store.JournalKey(run, iteration, to)})
+	if err != nil {
+		return err
+	}
+	ok := from > 0 && it.SeekLT(store.JournalKey(run, iteration, from+1))
+	if !ok {
+		ok = it.First()
+	}
+	for ; ok; ok = it.Next() {
+		first := store.Seq(binary.BigEndian.Uint64(it.Key()[len(lower)-8:]))
+		more, err := visit(first, bytes.Clone(it.Value()))
+		if err != nil || !more {
+			return firstError(err, it.Close())
+		}
+	}
+	return firstError(it.Error(), it.Close())
+}
+
+// takeItem takes an entry from the front of a chunk, with its blobs.
+func (s *Store) takeItem(chunk []byte) (e store.Entry, rest []byte, err error) {
+	flags := chunk[0]
+	n, size := binary.Uvarint(chunk[1:])
+	if size <= 0 || n > uint64(len(chunk)-1-size) {
+		return e, nil, fmt.Errorf("%w: chunk ends within an entry", store.ErrCorrupt)
+	}
+	body := chunk[1+size:]
+	if e, err = store.DecodeEntry(body[:n]); err != nil {
+		return e, nil, err
+	}
+	if flags&inputIsBlob != 0 {
+		if e.Input, err = s.blob(e.Input); err != nil {
+			return e, nil, err
+		}
+	}
+	if flags&dataIsBlob != 0 {
+		if e.Data, err = s.blob(e.Data); err != nil {
+			return e, nil, err
+		}
+	}
+	return e, body[n:], nil
+}
+
+func (s *Store) blob(digest []byte) ([]byte, error) {
+	v, err := s.get(store.GlobalKey(0, store.TableBlob, digest))
+	if err != nil {
+		return nil, err
+	}
+	if d := sha256.Sum256(v); string(d[:]) != string(digest) {
+		return nil, fmt.Errorf("%w: blob %x is missing or damaged", store.ErrCorrupt, digest)
+	}
+	return v, nil
+}
