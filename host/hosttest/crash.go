@@ -118,6 +118,14 @@ func (c *crashStore) State(ctx context.Context, run store.RunKey) (store.RunStat
 	return s.State(ctx, run)
 }
 
+func (c *crashStore) Run(ctx context.Context, run store.RunKey) (store.RunState, []store.Entry, error) {
+	s, err := c.inner()
+	if err != nil {
+		return store.RunState{}, nil, err
+	}
+	return s.Run(ctx, run)
+}
+
 func (c *crashStore) Load(ctx context.Context, run store.RunKey, it uint32, from store.Seq) iter.Seq2[store.Entry, error] {
 	s, err := c.inner()
 	if err != nil {

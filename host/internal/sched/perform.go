@@ -97,13 +97,13 @@ func (a *attempt) performHandler(name string) outcome {
 		Attempts: a.options.Attempts, IdempotencyKey: a.key()}
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	defer cancel(nil)
+	t := o.s.cfg.Clock.NewTimer(time.Duration(a.options.TimeoutMs) * time.Millisecond)
+	defer t.Stop()
 	done := make(chan outcome, 1)
 	go func() {
 		defer leave()
 		done <- callHandler(ctx, h, info, a.input)
 	}()
-	t := o.s.cfg.Clock.NewTimer(time.Duration(a.options.TimeoutMs) * time.Millisecond)
-	defer t.Stop()
 	stopped := a.ctx.Done()
 	for {
 		select {
