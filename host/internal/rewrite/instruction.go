@@ -1,0 +1,203 @@
+package rewrite
+
+// Opcodes with a meaning here (5.4).
+const (
+	opBlock        = 0x02
+	opLoop         = 0x03
+	opIf           = 0x04
+	opElse         = 0x05
+	opEnd          = 0x0b
+	opBr           = 0x0c
+	opBrIf         = 0x0d
+	opBrTable      = 0x0e
+	opReturn       = 0x0f
+	opCall         = 0x10
+	opCallIndirect = 0x11
+	opDrop         = 0x1a
+	opSelect       = 0x1b
+	opSelectTyped  = 0x1c
+	opLocalGet     = 0x20
+	opLocalTee     = 0x22
+	opGlobalGet    = 0x23
+	opGlobalSet    = 0x24
+	opTableGet     = 0x25
+	opTableSet     = 0x26
+	opI32Load      = 0x28
+	opI64Store32   = 0x3e
+	opMemorySize   = 0x3f
+	opMemoryGrow   = 0x40
+	opI32Const     = 0x41
+	opI64Const     = 0x42
+	opF32Const     = 0x43
+	opF64Const     = 0x44
+	opI32Ne        = 0x47
+	opI64LtS       = 0x53
+	opI64Sub       = 0x7d
+	opI64Shl       = 0x86
+	opI64ShrU      = 0x88
+	opI64ExtendU   = 0xad
+	opI32Eqz       = 0x45
+	opI64Extend32S = 0xc4
+	opRefNull      = 0xd0
+	opRefIsNull    = 0xd1
+	opRefFunc      = 0xd2
+	opPrefixFC     = 0xfc
+	opPrefixFD     = 0xfd
+	blockEmpty     = 0x40 // block type () -> ()
+)
+
+// Instructions after 0xfc.
+const (
+	fcLastConversion = 7
+	fcMemoryInit     = 8
+	fcDataDrop       = 9
+	fcMemoryCopy     = 10
+	fcMemoryFill     = 11
+	fcTableInit      = 12
+	fcElemDrop       = 13
+	fcTableCopy      = 14
+	fcTableGrow      = 15
+	fcTableSize      = 16
+	fcTableFill      = 17
+)
+
+// Instructions after 0xfd.
+const (
+	fdLoads, fdLastLoad         = 0, 11 // and the store
+	fdConst, fdShuffle          = 12, 13
+	fdLane, fdLastLane          = 21, 34
+	fdLoadLane, fdLastStoreLane = 84, 91
+	fdLoadZero, fdLastLoadZero  = 92, 93
+	fdLast                      = 0xff // relaxed SIMD begins after it
+)
+
+const inInstruction = "an instruction"
+
+// What an instruction does to a table or to segments, which an instance cannot take back.
+const (
+	changesTable = "it changes its table"
+	usesSegments = "it uses segments of data while it runs"
+)
+
+// Units of bulk instructions: the operand counts bytes, elements of 8 bytes or pages of 64 KiB; a unit is 64 bytes.
+const (
+	perBytes    = -6
+	perElements = -3
+	perPages    = 10
+)
+
+// instruction reads what follows an opcode and notes what has to be changed.
+func (r *rewriter) instruction(op byte, at int) {
+	switch {
+	case op >= opI32Load && op <= opI64Store32:
+		r.u32(inInstruction)
+		r.u32(inInstruction)
+	case op >= opLocalGet && op <= opLocalTee:
+		r.index("local", r.code.locals)
+	case op == opI32Const:
+		r.skipLEB(inInstruction, 32)
+	case op == opCall, op == opRefFunc:
+		r.functionIndex()
+	case op == opGlobalGet, op == opGlobalSet:
+		r.index("global", r.globals)
+	case op >= opI32Eqz && op <= opI64Extend32S, op <= 0x01, op == opReturn, op == opDrop, op == opSelect, op == opRefIsNull:
+	case op == opBr, op == opBrIf, op == opTableGet:
+		r.u32(inInstruction)
+	case op == opTableSet:
+		r.refuse(changesTable)
+		r.u32(inInstruction)
+	case op == opBrTable:
+		for n := r.count("targets of a br_table"); n >= 0 && r.err == nil; n-- {
+			r.u32(inInstruction)
+		}
+	case op == opCallIndirect:
+		r.index("type", len(r.params))
+		r.u32(inInstruction)
+	case op == opSelectTyped:
+		r.bytes(inInstruction)
+	case op == opMemorySize, op == opRefNull:
+		r.skip(1, inInstruction)
+	case op == opMemoryGrow:
+		r.skip(1, inInstruction)
+		r.grows(at, perPages)
+	case op == opI64Const:
+		r.skipLEB(inInstruction, 64)
+	case op == opF32Const:
+		r.skip(4, inInstruction)
+	case op == opF64Const:
+		r.skip(8, inInstruction)
+	case op == opPrefixFC:
+		r.prefixFC(at)
+	case op == opPrefixFD:
+		r.prefixFD()
+	default:
+		r.failf("the unknown instruction 0x%02x ends", op)
+	}
+}
+
+// functionIndex reads the index of a function and notes that it is another one afterwards.
+func (r *rewriter) functionIndex() {
+	at := r.at
+	i := r.index("function", r.functions())
+	if n := r.shift(i); n != i {
+		r.note(edit{kind: putIndex, at: at, to: r.at, n: int64(n)})
+	}
+}
+
+func (r *rewriter) prefixFC(at int) {
+	op := r.u32(inInstruction)
+	if op <= fcLastConversion {
+		return
+	}
+	if op > fcTableFill {
+		r.failf("the unknown instruction 0xfc %d ends", op)
+		return
+	}
+	r.u32(inInstruction)
+	switch op {
+	case fcMemoryInit, fcMemoryCopy, fcTableInit, fcTableCopy:
+		r.u32(inInstruction)
+	}
+	switch op {
+	case fcMemoryInit, fcDataDrop:
+		r.refuse(usesSegments)
+	case fcTableInit, fcElemDrop, fcTableCopy, fcTableGrow, fcTableFill:
+		r.refuse(changesTable)
+	}
+	switch op {
+	case fcMemoryInit, fcMemoryCopy, fcMemoryFill:
+		r.moves(at, perBytes)
+	case fcTableInit, fcTableCopy, fcTableFill:
+		r.moves(at, perElements)
+	case fcTableGrow:
+		r.grows(at, perElements)
+	}
+}
+
+func (r *rewriter) prefixFD() {
+	op := r.u32(inInstruction)
+	switch {
+	case op <= fdLastLoad, op >= fdLoadZero && op <= fdLastLoadZero:
+		r.u32(inInstruction)
+		r.u32(inInstruction)
+	case op == fdConst, op == fdShuffle:
+		r.skip(16, inInstruction)
+	case op >= fdLane && op <= fdLastLane:
+		r.skip(1, inInstruction)
+	case op >= fdLoadLane && op <= fdLastStoreLane:
+		r.u32(inInstruction)
+		r.u32(inInstruction)
+		r.skip(1, inInstruction)
+	case op > fdLast:
+		r.failf("the unknown instruction 0xfd %d ends", op)
+	}
+}
+
+// blockType skips a block type: a type of a value, none, or the index of a type (5.4.1).
+func (r *rewriter) blockType() {
+	if r.more() && r.b[r.at]&0xc0 == blockEmpty { // a negative number of one byte
+		r.at++
+		return
+	}
+	r.index("type", len(r.params))
+}

@@ -1,0 +1,189 @@
+// Package rewrite changes a module that passed inspection so that the host can meter what it computes and use its
+// instances again: a counter of fuel is charged at the entry of every function and in every loop, and what an
+// instance's state is made of (globals, the segments of data, the start function) becomes reachable from outside.
+//
+// Beside that, the module does what it did: what is inserted leaves the stack as it was, and nothing is removed
+// that the host is not told of. An index that is out of range is an error here, since the things that are added
+// stand behind the module's own, and a guest that could name the counter could fill it.
+//
+// The format is that of the WebAssembly Core Specification 2.0, chapter 5, to which numbers in comments refer.
+package rewrite
+
+import "strconv"
+
+// The function of type () -> () that a metered module imports. It is called when the counter of fuel is below
+// zero: it adds to the counter, or it ends the guest.
+const (
+	ImportModule = "wfhost"
+	ImportRefuel = "refuel"
+)
+
+// MaxGlobals bounds the mutable globals of a module whose instances are used again: each is read and written by
+// the host, every time. Linkers emit a handful, Go has eight.
+const MaxGlobals = 256
+
+// Options says what is done beside the exports.
+type Options struct {
+	// Fuel meters the module: one unit for an instruction, one for each 64 bytes that a bulk instruction moves.
+	// A function and the body of a loop are paid in advance, all of their instructions at once.
+	Fuel bool
+}
+
+// Global is a mutable global of the module, exported for the host.
+type Global struct {
+	Export string
+	Type   byte // value type (5.3.1): 0x7f i32, 0x7e i64, 0x7d f32, 0x7c f64
+}
+
+// Segment is an active segment of data that the host writes itself. It lies within the memory's first size.
+type Segment struct {
+	Offset uint32 // byte of the memory
+	Bytes  []byte // alias the module that was given
+}
+
+// Module is a rewritten module.
+type Module struct {
+	Wasm []byte
+	// Globals are all mutable globals that the module defines, except the counter of fuel; none with a refusal.
+	Globals []Global
+	// Fuel is the export of the counter, a mutable i64 which is zero in a new instance; "" without fuel.
+	Fuel string
+	// Refusal says why instances cannot be used again, such as "it changes its table"; "" if they can. Then
+	// Data and Start are what instantiation no longer does, in this order; the globals are what it leaves.
+	Refusal string
+	Data    []Segment // in the order in which they are to be written: they may overlap
+	Start   string    // export of what was the start function, of type () -> (); "" if there is none
+}
+
+// Sections (5.5.2).
+const (
+	secCustom = iota
+	secType
+	secImport
+	secFunction
+	secTable
+	secMemory
+	secGlobal
+	secExport
+	secStart
+	secElement
+	secCode
+	secData
+	secDataCount
+	sectionKinds
+)
+
+var sectionNames = [sectionKinds]string{"custom", "type", "import", "function", "table", "memory", "global", "export",
+	"start", "element", "code", "data", "data count"}
+
+// sectionOrder is that in which sections stand in a module: data count comes before code.
+var sectionOrder = [...]byte{secType, secImport, secFunction, secTable, secMemory, secGlobal, secExport, secStart,
+	secElement, secDataCount, secCode, secData}
+
+// Kinds of imports and exports (5.5.5, 5.5.10).
+const (
+	kindFunction = iota
+	kindTable
+	kindMemory
+	kindGlobal
+)
+
+// span is a part of the module.
+type span struct{ from, to int }
+
+type rewriter struct {
+	reader
+	m        Module
+	fuel     bool
+	sections [sectionKinds]span
+	names    span // subsections of the name section
+
+	params   []int    // parameters of each type
+	nullary  int      // the first type () -> (), len(params) if the module has none
+	imported [4]int   // imports of each kind
+	defined  []uint32 // type of each function of the module
+	globals  int      // with the imported ones
+	mutable  []mutable
+	memories int
+	pages    uint32 // of memory at the start
+	exports  map[string]bool
+	start    uint32
+
+	out  []byte
+	mark int // what is before it has been written
+	code body
+}
+
+type mutable struct {
+	index uint32
+	kind  byte // value type
+}
+
+// Rewrite rewrites a module. The input is not changed, and Data of the result refers to it. A module that is not
+// well formed is an error or is rewritten into one that no engine accepts; types are left to the engine.
+func Rewrite(wasm []byte, o Options) (*Module, error) {
+	r := &rewriter{reader: reader{b: wasm, end: len(wasm)}, fuel: o.Fuel, exports: map[string]bool{}}
+	r.split()
+	r.survey()
+	r.out = make([]byte, 0, len(wasm)/4*5)
+	r.codeSection()
+	code := r.out
+	r.out = nil
+	r.dataSection()
+	r.out = make([]byte, 0, len(code)+len(wasm)-(r.sections[secCode].to-r.sections[secCode].from)+len(wasm)/64)
+	r.export()
+	r.write(code)
+	if r.err != nil {
+		return nil, r.err
+	}
+	r.m.Wasm = r.out
+	return &r.m, nil
+}
+
+// refuse keeps the first reason why instances cannot be used again.
+func (r *rewriter) refuse(why string) {
+	if r.m.Refusal == "" {
+		r.m.Refusal = why
+	}
+}
+
+// functions counts all functions of the module as it was.
+func (r *rewriter) functions() int { return r.imported[kindFunction] + len(r.defined) }
+
+// refuel is the index of the function that adds fuel, the last import.
+func (r *rewriter) refuel() uint32 { return uint32(r.imported[kindFunction]) }
+
+// shift gives the index that a function has in the rewritten module.
+func (r *rewriter) shift(i uint32) uint32 {
+	if r.fuel && i >= r.refuel() {
+		return i + 1
+	}
+	return i
+}
+
+// free gives a name that the module does not export: the wish, with as many lines below it as needed.
+func (r *rewriter) free(wish string) string {
+	for r.exports[wish] {
+		wish += "_"
+	}
+	r.exports[wish] = true
+	return wish
+}
+
+// export names what is exported to the host.
+func (r *rewriter) export() {
+	if r.m.Refusal != "" {
+		r.m.Data = nil
+	} else {
+		for _, g := range r.mutable {
+			name := r.free("wfhost:g" + strconv.Itoa(int(g.index)))
+			r.m.Globals = append(r.m.Globals, Global{Export: name, Type: g.kind})
+		}
+		if r.present(secStart) {
+			r.m.Start = r.free("wfhost:start")
+		}
+	}
+	if r.fuel {
+		r.m.Fuel = r.free("wfhost:fuel")
+	}
+}

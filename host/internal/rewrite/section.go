@@ -1,0 +1,210 @@
+package rewrite
+
+// write writes all sections in their order. The code has been written before, since it decides about the others.
+func (r *rewriter) write(code []byte) {
+	r.out = append(r.out, header...)
+	for _, id := range sectionOrder {
+		if r.err != nil {
+			return
+		}
+		switch id {
+		case secCode:
+			if r.present(id) {
+				r.out = appendU32(append(r.out, id), uint32(len(code)))
+				r.out = append(r.out, code...)
+			}
+		case secStart, secDataCount, secData:
+			if r.m.Refusal != "" {
+				r.section(id)
+			}
+		default:
+			r.section(id)
+		}
+	}
+	r.nameSection()
+}
+
+// added says how many things are added at the end of a section.
+func (r *rewriter) added(id byte) int {
+	n := 0
+	if id == secExport {
+		n = len(r.m.Globals)
+		if r.m.Start != "" {
+			n++
+		}
+	}
+	if r.fuel && (id == secImport || id == secGlobal || id == secExport || id == secType && r.nullary == len(r.params)) {
+		n++
+	}
+	return n
+}
+
+// section copies a section and changes in it what has to be changed.
+func (r *rewriter) section(id byte) {
+	added := r.added(id)
+	present := r.enter(id)
+	if !present && added == 0 {
+		return
+	}
+	r.out = append(r.out, id)
+	start := len(r.out)
+	switch id {
+	case secStart:
+		r.shiftIndex()
+	case secDataCount:
+	default:
+		n := 0
+		if present {
+			n = r.count(sectionNames[id])
+		}
+		r.out = appendU32(r.out, uint32(n+added))
+		r.mark = r.at
+		r.items(id, n)
+	}
+	if present {
+		r.flush(r.end)
+	}
+	r.add(id)
+	r.size(start)
+}
+
+// items walks over what can name functions.
+func (r *rewriter) items(id byte, n int) {
+	if !r.fuel {
+		return
+	}
+	for i := 0; i < n && r.err == nil; i++ {
+		switch id {
+		case secGlobal:
+			r.skip(2, "a global")
+			r.expression()
+		case secExport:
+			r.bytes("the name of an export")
+			if r.byte("an export") == kindFunction {
+				r.shiftIndex()
+			} else {
+				r.u32("an export")
+			}
+		case secElement:
+			r.element()
+		default:
+			return
+		}
+	}
+	if id == secElement {
+		r.leave(id)
+	}
+}
+
+// Bits of the kind of a segment of elements (5.5.12).
+const (
+	elementPassive     = 1
+	elementExplicit    = 2 // the table is named; with passive: only declared
+	elementExpressions = 4
+	elementKinds       = 8
+)
+
+func (r *rewriter) element() {
+	const what = "elements"
+	kind := r.u32(what)
+	if kind >= elementKinds {
+		r.failf("elements of the unknown kind %d stand", kind)
+		return
+	}
+	if kind&elementPassive == 0 {
+		if kind&elementExplicit != 0 {
+			r.u32(what)
+		}
+		r.expression()
+	}
+	if kind&(elementPassive|elementExplicit) != 0 {
+		r.byte(what)
+	}
+	for n := r.count(what); n > 0 && r.err == nil; n-- {
+		if kind&elementExpressions != 0 {
+			r.expression()
+		} else {
+			r.shiftIndex()
+		}
+	}
+}
+
+// add writes what is added at the end of a section.
+func (r *rewriter) add(id byte) {
+	switch {
+	case id == secExport:
+		for i, g := range r.m.Globals {
+			r.exported(g.Export, kindGlobal, r.mutable[i].index)
+		}
+		if r.m.Start != "" {
+			r.exported(r.m.Start, kindFunction, r.shift(r.start))
+		}
+		if r.fuel {
+			r.exported(r.m.Fuel, kindGlobal, uint32(r.globals))
+		}
+	case r.added(id) == 0:
+	case id == secType:
+		r.out = append(r.out, formFunction, 0, 0)
+	case id == secImport:
+		r.out = appendText(appendText(r.out, ImportModule), ImportRefuel)
+		r.out = appendU32(append(r.out, kindFunction), uint32(r.nullary))
+	case id == secGlobal:
+		r.out = append(r.out, typeI64, 1, opI64Const, 0, opEnd)
+	}
+}
+
+func (r *rewriter) exported(name string, kind byte, index uint32) {
+	r.out = appendU32(append(appendText(r.out, name), kind), index)
+}
+
+// Subsections of the name section (7.4.1).
+const (
+	namesModule    = 0
+	namesFunctions = 1
+)
+
+// nameSection writes the names of the module and of its functions. A name section that is not well formed is left out.
+func (r *rewriter) nameSection() {
+	if r.names.to == 0 || r.err != nil {
+		return
+	}
+	before := len(r.out)
+	r.out = append(r.out, secCustom)
+	start := len(r.out)
+	r.out = appendText(r.out, nameSection)
+	r.at, r.end = r.names.from, r.names.to
+	for r.more() {
+		id := r.byte("names")
+		from := r.at
+		content := r.bytes("names")
+		switch {
+		case r.err != nil:
+		case id == namesModule, id == namesFunctions && !r.fuel:
+			r.out = append(append(r.out, id), r.b[from:r.at]...)
+		case id == namesFunctions:
+			r.out = append(r.out, id)
+			r.functionNames(span{r.at - len(content), r.at})
+		}
+	}
+	if r.err != nil {
+		r.out, r.err = r.out[:before], nil
+		return
+	}
+	r.size(start)
+}
+
+func (r *rewriter) functionNames(s span) {
+	end, start := r.end, len(r.out)
+	r.at, r.end = s.from, s.to
+	n := r.count("names")
+	r.out = appendU32(r.out, uint32(n))
+	for i := 0; i < n && r.err == nil; i++ {
+		r.out = appendU32(r.out, r.shift(r.u32("names")))
+		r.out = appendText(r.out, string(r.bytes("names")))
+	}
+	if r.at != r.end {
+		r.failf("%d bytes of names are left over", r.end-r.at)
+	}
+	r.end = end
+	r.size(start)
+}

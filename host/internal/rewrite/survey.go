@@ -1,0 +1,279 @@
+package rewrite
+
+import "slices"
+
+// Value types (5.3.1) and types of references.
+const (
+	typeI32       = 0x7f
+	typeI64       = 0x7e
+	typeF64       = 0x7c // the last of the numeric ones, counted downward
+	typeExternRef = 0x6f // the last of all
+	formFunction  = 0x60
+	pageBytes     = 65536
+)
+
+const header = "\x00asm\x01\x00\x00\x00"
+
+// nameSection is the custom section that survives: traps name functions by it.
+const nameSection = "name"
+
+// split finds the sections.
+func (r *rewriter) split() {
+	if len(r.b) < len(header) || string(r.b[:len(header)]) != header {
+		r.failf("the module has no header of version 1")
+		return
+	}
+	r.at = len(header)
+	next := 0 // in sectionOrder
+	for r.more() {
+		id := r.byte("a section")
+		if id >= sectionKinds {
+			r.failf("the unknown section %d stands", id)
+			return
+		}
+		content := r.bytes("the " + sectionNames[id] + " section")
+		s := span{r.at - len(content), r.at}
+		place := slices.Index(sectionOrder[:], id)
+		switch {
+		case r.err != nil:
+		case id == secCustom:
+			r.custom(s)
+		case place < next:
+			r.failf("the %s section, which is out of order, ends", sectionNames[id])
+		default:
+			r.sections[id], next = s, place+1
+		}
+	}
+}
+
+func (r *rewriter) present(id byte) bool { return r.sections[id].to > 0 }
+
+// custom keeps the first name section. What is wrong in it is no error (7.4.1), so it has a reader of its own.
+func (r *rewriter) custom(s span) {
+	c := reader{b: r.b, at: s.from, end: s.to}
+	if name := c.bytes("a name"); c.err == nil && string(name) == nameSection && r.names.to == 0 {
+		r.names = span{c.at, s.to}
+	}
+}
+
+// enter begins to read a section; without it, there is nothing to read.
+func (r *rewriter) enter(id byte) bool {
+	if r.err != nil || !r.present(id) {
+		return false
+	}
+	s := r.sections[id]
+	r.at, r.end, r.mark = s.from, s.to, s.from
+	return true
+}
+
+// leave says what is left over.
+func (r *rewriter) leave(id byte) {
+	if r.err == nil && r.at != r.end {
+		r.failf("%d bytes of the %s section are left over", r.end-r.at, sectionNames[id])
+	}
+}
+
+// survey reads what has to be known before anything is written.
+func (r *rewriter) survey() {
+	for _, s := range []struct {
+		id   byte
+		read func()
+	}{
+		{secType, r.surveyTypes}, {secImport, r.surveyImports}, {secFunction, r.surveyFunctions},
+		{secMemory, r.surveyMemory}, {secGlobal, r.surveyGlobals}, {secExport, r.surveyExports},
+		{secStart, r.surveyStart},
+	} {
+		if r.enter(s.id) {
+			s.read()
+			r.leave(s.id)
+		}
+	}
+	for kind, name := range []string{kindTable: "table", kindMemory: "memory", kindGlobal: "global"} {
+		if kind != kindFunction && r.imported[kind] > 0 {
+			r.refuse("it imports a " + name)
+		}
+	}
+	if r.memories == 0 {
+		r.refuse("it has no memory")
+	}
+	if len(r.mutable) > MaxGlobals {
+		r.refuse("it has too many mutable globals")
+	}
+}
+
+func (r *rewriter) surveyTypes() {
+	n := r.count("types")
+	r.nullary = n
+	for i := 0; i < n && r.err == nil; i++ {
+		if form := r.byte("a type"); form != formFunction {
+			r.failf("a type of the unknown form 0x%02x stands", form)
+		}
+		params, results := len(r.bytes("parameters")), len(r.bytes("results"))
+		r.params = append(r.params, params)
+		if params+results == 0 && r.nullary == n {
+			r.nullary = i
+		}
+	}
+}
+
+func (r *rewriter) surveyImports() {
+	for range r.count("imports") {
+		r.bytes("the module of an import")
+		r.bytes("the name of an import")
+		kind := r.byte("an import")
+		switch kind {
+		case kindFunction:
+			r.index("the type", len(r.params))
+		case kindTable:
+			r.byte("the type of a table")
+			r.limits()
+		case kindMemory:
+			r.limits()
+		case kindGlobal:
+			r.skip(2, "the type of a global")
+		default:
+			r.failf("an import of the unknown kind %d stands", kind)
+		}
+		if r.err != nil {
+			return
+		}
+		r.imported[kind]++
+	}
+	r.globals = r.imported[kindGlobal]
+}
+
+// limits reads the limits of a table or a memory (5.3.8) and gives the lower one.
+func (r *rewriter) limits() uint32 {
+	flags := r.byte("limits")
+	low := r.u32("limits")
+	switch flags {
+	case 0:
+	case 1:
+		r.u32("limits")
+	default:
+		r.failf("limits of the unknown form 0x%02x stand", flags)
+	}
+	return low
+}
+
+func (r *rewriter) surveyFunctions() {
+	n := r.count("functions")
+	r.defined = make([]uint32, 0, n)
+	for i := 0; i < n && r.err == nil; i++ {
+		r.defined = append(r.defined, r.index("the type", len(r.params)))
+	}
+}
+
+func (r *rewriter) surveyMemory() {
+	r.memories = r.count("memories")
+	for i := 0; i < r.memories && r.err == nil; i++ {
+		r.pages = r.limits()
+	}
+	if r.memories > 1 {
+		r.refuse("it has several memories")
+	}
+}
+
+func (r *rewriter) surveyGlobals() {
+	first := r.globals
+	r.globals += r.count("globals")
+	for i := first; i < r.globals && r.err == nil; i++ {
+		kind := r.byte("the type of a global")
+		switch changes := r.byte("a global"); {
+		case kind < typeExternRef || kind > typeI32:
+			r.failf("a global of the unknown type 0x%02x stands", kind)
+		case changes > 1:
+			r.failf("a global of the unknown form 0x%02x stands", changes)
+		case changes == 1 && kind < typeF64:
+			r.refuse("it has a mutable global that is not a number")
+		case changes == 1:
+			r.mutable = append(r.mutable, mutable{uint32(i), kind})
+		}
+		r.expression()
+	}
+}
+
+func (r *rewriter) surveyExports() {
+	for range r.count("exports") {
+		r.exports[string(r.bytes("the name of an export"))] = true
+		switch kind := r.byte("an export"); kind {
+		case kindFunction:
+			r.index("function", r.functions())
+		case kindTable, kindMemory:
+			r.u32("an export")
+		case kindGlobal:
+			r.index("global", r.globals)
+		default:
+			r.failf("an export of the unknown kind %d stands", kind)
+		}
+		if r.err != nil {
+			return
+		}
+	}
+}
+
+func (r *rewriter) surveyStart() {
+	r.start = r.index("function", r.functions())
+	if int(r.start) < r.imported[kindFunction] {
+		r.refuse("its start function is imported")
+	}
+}
+
+// dataSection reads the segments of data (5.5.14), which the host writes instead of the engine.
+func (r *rewriter) dataSection() {
+	declared := -1
+	if r.enter(secDataCount) {
+		declared = int(r.u32("the number of segments"))
+		r.leave(secDataCount)
+	}
+	n := 0
+	if r.enter(secData) {
+		n = r.count("segments")
+		for i := 0; i < n && r.err == nil; i++ {
+			r.segment()
+		}
+		r.leave(secData)
+	}
+	if declared >= 0 && declared != n {
+		r.failf("%d segments were declared, %d are there", declared, n)
+	}
+}
+
+func (r *rewriter) segment() {
+	offset, constant := uint32(0), false
+	kind := r.u32("a segment")
+	switch kind {
+	case 0:
+		offset, constant = r.offset()
+	case 1:
+		r.refuse(usesSegments)
+	case 2:
+		r.index("memory", r.imported[kindMemory]+r.memories)
+		offset, constant = r.offset()
+	default:
+		r.failf("a segment of the unknown kind %d stands", kind)
+	}
+	b := r.bytes("a segment")
+	switch {
+	case kind != 1 && !constant:
+		r.refuse("the place of a segment of its data is computed")
+	case uint64(offset)+uint64(len(b)) > uint64(r.pages)*pageBytes:
+		r.refuse("a segment of its data is outside its memory")
+	case len(b) > 0:
+		r.m.Data = append(r.m.Data, Segment{Offset: offset, Bytes: b})
+	}
+}
+
+// offset reads the place of a segment and says whether it is a constant.
+func (r *rewriter) offset() (uint32, bool) {
+	if r.more() && r.b[r.at] == opI32Const {
+		r.at++
+		v := r.s32("the place of a segment")
+		if r.more() && r.b[r.at] == opEnd {
+			r.at++
+			return uint32(v), true
+		}
+	}
+	r.expression()
+	return 0, false
+}
