@@ -278,7 +278,7 @@ func TestLimits(t *testing.T) {
 		"MaxEntries": MaxEntries, "SuggestContinueEntries": SuggestContinueEntries, "MaxJournalBytes": MaxJournalBytes,
 		"DeliveryReserveShare": DeliveryReserveShare, "MaxUnresolvedHandles": MaxUnresolvedHandles,
 		"MaxMemoryBytes": MaxMemoryBytes, "MaxActivationMemoryBytes": MaxActivationMemoryBytes,
-		"MaxActivationCPU": MaxActivationCPU, "MaxHostCalls": MaxHostCalls, "MaxLogBytes": MaxLogBytes,
+		"MaxFuel": MaxFuel, "MaxSegmentCPU": MaxSegmentCPU, "MaxHostCalls": MaxHostCalls, "MaxLogBytes": MaxLogBytes,
 		"MaxModuleBytes": MaxModuleBytes, "MaxUnixMs": int64(MaxUnixMs), "MaxPollTickTime": MaxPollTickTime,
 		"MaxPollSubscriptions": MaxPollSubscriptions, "MaxPendingSignalBytes": MaxPendingSignalBytes,
 		"MaxSignalKeys": MaxSignalKeys, "MaxAttributes": MaxAttributes, "MaxAttributeBytes": MaxAttributeBytes,

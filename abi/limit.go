@@ -41,10 +41,13 @@ const (
 	MaxMemoryBytes = 64 << 20
 	// MaxActivationMemoryBytes bounds the memory of all instances that live at the same time.
 	MaxActivationMemoryBytes = 512 << 20
-	// MaxActivationCPU bounds the time that a guest computes in one activation, outside host calls. A replay
-	// must fit too, so it bounds the cost of a long journal.
-	MaxActivationCPU = 10 * time.Second
-	// MaxHostCalls bounds the calls of one activation: a full journal replays with a twentieth of them.
+	// MaxFuel bounds what a workflow computes between two waits, in instructions, about: some ten seconds. It is
+	// counted in the module itself, so that a replay and every other host come to the same end.
+	MaxFuel = 10_000_000_000
+	// MaxSegmentCPU bounds the time that MaxFuel may take. A host that needs longer gives the activation up and
+	// tries again later.
+	MaxSegmentCPU = 60 * time.Second
+	// MaxHostCalls bounds the calls between two waits: far more than any guest needs, and less than a second.
 	MaxHostCalls = 1_000_000
 	// MaxLogBytes bounds the log of one activation; what is over is counted and dropped, never an error.
 	MaxLogBytes = 64 << 10

@@ -288,12 +288,12 @@ func TestS76_ClockAndRandom(t *testing.T) {
 }
 
 func TestS78_EndlessLoop(t *testing.T) {
-	l := newLab(t, hosttest.WithConfig(func(c *host.Config) { c.MaxActivationCPU = 500 * time.Millisecond }))
+	l := newLab(t, hosttest.WithConfig(func(c *host.Config) { c.MaxFuel = 200_000_000 }))
 	bad := l.begin("loop", 0)
 	good := l.begin("zeros", 10)
 	want(t, l.Finish(good).Status, host.Completed)
 	want(t, l.Finish(bad).Status, host.Failed)
-	if _, err := l.ResultRaw(ctx, bad); err == nil || !strings.Contains(err.Error(), "the limit is 500ms") {
+	if _, err := l.ResultRaw(ctx, bad); err == nil || !strings.Contains(err.Error(), "the limit is about 200000000 instructions") {
 		t.Fatal(err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,13 +24,11 @@ type faultyStore struct {
 
 func (s faultyStore) Modules() store.ModuleStore { return faultyModules{s.Store.Modules(), s.modules} }
 
-func (s faultyStore) Load(ctx context.Context, run store.RunKey, it uint32, from store.Seq) iter.Seq2[store.Entry, error] {
+func (s faultyStore) Run(ctx context.Context, run store.RunKey) (store.RunState, []store.Entry, error) {
 	if s.corrupt.Load() {
-		return func(yield func(store.Entry, error) bool) {
-			yield(store.Entry{}, fmt.Errorf("%w: checksum of entry 3", store.ErrCorrupt))
-		}
+		return store.RunState{}, nil, fmt.Errorf("%w: checksum of entry 3", store.ErrCorrupt)
 	}
-	return s.Store.Load(ctx, run, it, from)
+	return s.Store.Run(ctx, run)
 }
 
 type faultyModules struct {

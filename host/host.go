@@ -61,8 +61,12 @@ type Config struct {
 	StartLinger time.Duration
 	// MaxInstances is how many instances live at a time, each with at most 64 MiB. Default 8.
 	MaxInstances int
-	// MaxActivationCPU bounds what a workflow computes between two waits, its replay included. Default 10 s.
-	MaxActivationCPU time.Duration
+	// MaxFuel bounds what a workflow computes between two waits, in instructions of its module, about. A workflow that
+	// needs more fails, on every host and replay at the same instruction. Default 10,000,000,000, some ten seconds.
+	MaxFuel int64
+	// MaxSegmentCPU bounds the time that a workflow computes between two waits. A host that takes longer gives the
+	// activation up and tries again; after the third time the run is stuck. Default 60 s.
+	MaxSegmentCPU time.Duration
 	// Interpreter runs modules without compiling them: slow, for machines that the compiler does not know.
 	Interpreter bool
 	// SkipSleeps lets no time pass: whenever nothing else happens, the host's clock jumps to the next deadline.
@@ -125,7 +129,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	sc := sched.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
 		Random: h.cfg.Random, Linger: h.cfg.Linger,
-		StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, CPU: h.cfg.MaxActivationCPU,
+		StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
 		HostCalls: abi.MaxHostCalls}
 	sc.Fetch = func(ctx context.Context, g store.Grants, _ string, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
@@ -159,8 +163,11 @@ func (c Config) withDefaults() Config {
 	if c.MaxInstances <= 0 {
 		c.MaxInstances = sched.DefaultActivations
 	}
-	if c.MaxActivationCPU <= 0 {
-		c.MaxActivationCPU = abi.MaxActivationCPU
+	if c.MaxFuel <= 0 {
+		c.MaxFuel = abi.MaxFuel
+	}
+	if c.MaxSegmentCPU <= 0 {
+		c.MaxSegmentCPU = abi.MaxSegmentCPU
 	}
 	return c
 }

@@ -31,7 +31,8 @@ type Instance interface {
 	// Call calls an export of type () -> i32 or () -> (), whose answer counts as 0. The guest's imports are
 	// answered by h. The error is the one with which h stopped the guest, the cause of ctx's end, or a *Trap.
 	Call(ctx context.Context, export string, h Host) (int32, error)
-	// Hash gives the SHA-256 of the whole linear memory. It may be called from within a host call.
+	// Hash gives the SHA-256 of the whole linear memory and of the mutable globals. It may be called from within a
+	// host call.
 	Hash() [32]byte
 	// Release gives the instance back. It is not used afterwards.
 	Release(ctx context.Context)
@@ -72,11 +73,17 @@ const (
 	ReadyEvents
 )
 
+// FuelSlice is the fuel that a guest is granted at a time, in instructions, about: a few milliseconds. A guest that
+// computes without calling the host is stopped within one.
+const FuelSlice = 5_000_000
+
 // A Host answers the imports of one activation. Answers of type int64 follow the ABI: a negative number is a
 // code. An error stops the guest at once: it never returns from the call.
 type Host interface {
 	// Enter is called at the beginning of every import.
 	Enter() error
+	// Refuel is called when the guest has used its fuel up. nil grants it FuelSlice more, an error stops it.
+	Refuel() error
 	Input() []byte
 	Info() []byte
 	Now() int64

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -19,16 +18,12 @@ import (
 // errEvicted ends an activation whose slot is wanted, or that has lingered long enough.
 var errEvicted = errors.New("evicted")
 
-// errBudget ends an activation that has computed too long.
-var errBudget = errors.New("the workflow computed longer than its activation may")
-
 // activation is one pass over a run: replay, run live, suspend or finish. It is the tail of the run's journal
 // for the machine.
 type activation struct {
 	guest
-	o      *owner
-	grown  chan struct{} // the journal has grown while the guest lingers
-	halted atomic.Pointer[error]
+	o     *owner
+	grown chan struct{} // the journal has grown while the guest lingers
 }
 
 // newActivation makes the run's activation. The owner is locked.
@@ -43,20 +38,8 @@ func (o *owner) newActivation() *activation {
 
 // halt ends the activation at its next call.
 func (a *activation) halt(cause error) {
-	a.halted.CompareAndSwap(nil, &cause)
-	a.cpuMu.Lock()
-	if a.stopCPU != nil {
-		a.stopCPU(cause)
-	}
-	a.cpuMu.Unlock()
+	a.guest.halt(cause)
 	notify(a.grown)
-}
-
-func (a *activation) stopped() error {
-	if p := a.halted.Load(); p != nil {
-		return *p
-	}
-	return nil
 }
 
 // run performs the activation and takes its outcome into the journal.
@@ -102,8 +85,9 @@ func (a *activation) conclude(err error) {
 		}
 	case errors.As(err, &trap):
 		o.failRun(&abi.Error{Code: abi.StepFailed, Kind: abi.KindTrap, Message: trap.Message, Details: stack(trap)})
-	case errors.Is(err, errBudget):
-		o.failRun(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is %v", err, o.s.cfg.CPU)})
+	case errors.Is(err, errFuel):
+		o.failRun(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is about %d instructions", err,
+			o.s.cfg.Fuel)})
 	case errors.Is(err, errCalls):
 		o.failRun(&abi.Error{Code: abi.Limit, Kind: "calls", Message: err.Error()})
 	default:
@@ -362,8 +346,6 @@ func (a *activation) deadlock() error {
 // wanted.
 func (a *activation) lingerFor() error {
 	o := a.o
-	a.pauseCPU()
-	defer a.resumeCPU()
 	evict, unpark := o.s.slots.park()
 	defer unpark()
 	t := o.s.cfg.Clock.NewTimer(o.s.cfg.Linger)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -20,7 +20,13 @@ import (
 // host runs in virtual time: a loop burns real time.
 var budgetClock = clock.System()
 
-var errCalls = fmt.Errorf("the workflow made too many calls in one activation: the limit is %d", abi.MaxHostCalls)
+var errCalls = fmt.Errorf("the workflow made too many calls without waiting: the limit is %d", abi.MaxHostCalls)
+
+// errFuel ends a workflow that computes too long. The same journal ends it at the same instruction on every host.
+var errFuel = errors.New("the workflow computed too long without waiting")
+
+// errSlow ends an activation that takes longer than its fuel should: the machine is at fault, not the workflow.
+var errSlow = errors.New("the machine is too slow for the workflow, or stood still")
 
 // guest is what activations, bodies and step instances have in common: an instance whose calls a machine
 // answers, within its budgets. It is the engine.Host of the instance.
@@ -44,60 +50,66 @@ type guest struct {
 	stdout   []byte
 	partial  [2][]byte // of lines written to descriptors 1 and 2
 
-	cpuMu   sync.Mutex
-	cpuLeft time.Duration
-	cpuFrom time.Time
-	cpuStop func()
-	stopCPU context.CancelCauseFunc
+	halted  atomic.Pointer[error]
+	taken   uint64 // deliveries, as of the wait after which calls and slices are counted
+	slices  int64  // of fuel
+	fuel    int64  // how many slices there are between two waits; 0 = no limit
+	limit   time.Duration
+	segment time.Time // when the first slice was asked for
 }
 
 func (g *guest) init(s *Scheduler, mod *loadedModule) {
-	g.s, g.mod, g.cpuLeft = s, mod, s.cfg.CPU
+	g.s, g.mod, g.limit = s, mod, s.cfg.CPU
+	g.fuel = max((s.cfg.Fuel+engine.FuelSlice-1)/engine.FuelSlice, 1)
+}
+
+// halt ends the guest at its next call, or when its slice of fuel is used up.
+func (g *guest) halt(cause error) { g.halted.CompareAndSwap(nil, &cause) }
+
+func (g *guest) stopped() error {
+	if p := g.halted.Load(); p != nil {
+		return *p
+	}
+	return nil
 }
 
 // call makes an instance and calls an export in it.
 func (g *guest) call(ctx context.Context, export string) (int32, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	g.cpuMu.Lock()
-	g.stopCPU, g.ctx = cancel, ctx
-	g.cpuMu.Unlock()
+	if ctx != g.s.ctx { // else the owner is stopped, and halts its activation
+		defer context.AfterFunc(ctx, func() { g.halt(context.Cause(ctx)) })()
+	}
+	g.ctx = ctx
 	inst, err := g.mod.compiled.Instantiate(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer inst.Release(ctx)
 	g.inst = inst
-	g.resumeCPU()
-	defer g.pauseCPU()
 	return inst.Call(ctx, export, g)
 }
 
-// resumeCPU starts the budget's clock, pauseCPU stops it while the guest waits.
-func (g *guest) resumeCPU() {
-	g.cpuMu.Lock()
-	defer g.cpuMu.Unlock()
-	g.cpuFrom = budgetClock.Now()
-	t := budgetClock.NewTimer(g.cpuLeft)
-	done := make(chan struct{})
-	cancel := g.stopCPU
-	go func() {
-		select {
-		case <-t.C():
-			cancel(errBudget)
-		case <-done:
-		}
-	}()
-	g.cpuStop = func() { t.Stop(); close(done) }
+// Refuel grants another slice of fuel, unless the guest has used all that there is between two waits. What it is
+// granted depends on nothing but the instructions that it executes.
+func (g *guest) Refuel() error {
+	if err := g.stopped(); err != nil {
+		return err
+	}
+	g.slices++
+	switch now := budgetClock.Now(); {
+	case g.fuel > 0 && g.slices > g.fuel:
+		return errFuel
+	case g.slices == 1:
+		g.segment = now
+	case now.Sub(g.segment) > g.limit:
+		return errSlow
+	}
+	return nil
 }
 
-func (g *guest) pauseCPU() {
-	g.cpuMu.Lock()
-	defer g.cpuMu.Unlock()
-	if g.cpuStop != nil {
-		g.cpuStop()
-		g.cpuStop = nil
-		g.cpuLeft -= budgetClock.Now().Sub(g.cpuFrom)
+// rested begins to count anew when the guest has waited.
+func (g *guest) rested() {
+	if c := g.Consumed(); c != g.taken {
+		g.taken, g.calls, g.slices = c, 0, 0
 	}
 }
 
@@ -116,14 +128,15 @@ func (g *guest) Enter() error {
 	if g.calls++; g.calls > g.s.cfg.HostCalls {
 		return errCalls
 	}
-	return nil
+	return g.stopped()
 }
 
 // Await waits for handles.
 func (g *guest) Await(handles []int64) (int64, error) {
 	for {
 		h, err := g.Machine.Await(handles)
-		if !errors.Is(err, replay.ErrSuspend) {
+		if err != replay.ErrSuspend { //nolint:errorlint // it is never wrapped, and this is the hottest path
+			g.rested()
 			return h, err
 		}
 		if err := g.waitFn(); err != nil {
@@ -148,6 +161,7 @@ func (g *guest) Poll(p engine.Poll) (engine.Ready, error) {
 			}
 			continue
 		}
+		g.rested()
 		return engine.Ready(r), err
 	}
 }
@@ -160,8 +174,6 @@ func (g *guest) bodyWait(p engine.Poll) error {
 	if !p.HasClock {
 		return errBodyDeadlock
 	}
-	g.pauseCPU()
-	defer g.resumeCPU()
 	t := budgetClock.NewTimer(time.Duration(p.TimeoutNs))
 	defer t.Stop()
 	select {

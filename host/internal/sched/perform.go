@@ -210,7 +210,7 @@ func (a *attempt) performGuest() outcome {
 	info := &replay.StepInfo{Name: a.name, Handler: a.target, Attempt: a.number, Attempts: a.options.Attempts,
 		IdempotencyKey: a.key(), DeadlineMs: a.startMs + a.options.TimeoutMs, LastError: a.last}
 	g := newStepGuest(o.s, mod, a.started, a.input, info)
-	g.cpuLeft = time.Duration(a.options.TimeoutMs) * time.Millisecond
+	g.fuel, g.limit = 0, time.Duration(a.options.TimeoutMs)*time.Millisecond // the time-out is real time
 	if v, err := o.s.cfg.Store.Modules().Version(a.ctx, o.key.Namespace, a.run.Workflow, a.run.Version); err == nil {
 		g.grants = v.Grants
 	}
@@ -259,7 +259,7 @@ func (a *attempt) guestOutcome(ctx context.Context, g *guest, code int32, err er
 		return outcome{ok: true, data: out.Body}
 	case errors.Is(err, replay.ErrBodyEnd):
 		return reported(out.Body)
-	case errors.Is(context.Cause(ctx), errStepTimeout) || errors.Is(err, errBudget):
+	case errors.Is(context.Cause(ctx), errStepTimeout) || errors.Is(err, errSlow):
 		return failure(abi.KindTimeout, errStepTimeout.Error(), true)
 	case ctx.Err() != nil:
 		return outcome{abandoned: true}

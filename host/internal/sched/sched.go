@@ -59,9 +59,11 @@ type Config struct {
 	StartLinger time.Duration
 	// Activations is how many instances live at a time.
 	Activations int
-	// CPU bounds the time of one activation outside of host calls that wait.
+	// Fuel bounds the instructions, about, that a workflow executes between two waits.
+	Fuel int64
+	// CPU bounds the time that they take. A machine that needs longer is at fault, not the workflow.
 	CPU time.Duration
-	// HostCalls bounds the calls of one activation.
+	// HostCalls bounds the calls between two waits.
 	HostCalls int
 	// Fetch performs a request of a body or step function under the grants of its version; nil means that none is
 	// performed. Request and answer are framed as the ABI says. An error that is an *abi.Error is the guest's.

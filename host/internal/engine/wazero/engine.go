@@ -7,12 +7,10 @@ package wazero
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/tetratelabs/wazero"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/rewrite"
 )
 
 // Config says how an engine is made.
@@ -30,6 +29,10 @@ type Config struct {
 	CacheDir string
 	// Interpreter runs without compiling: slow, for machines that the compiler does not know.
 	Interpreter bool
+	// Reset says how instances are made fit to be used again. The zero value takes the fastest way.
+	Reset Reset
+	// PoolBytes bounds the memory of idle instances, about. Default 128 MiB; negative keeps none.
+	PoolBytes int64
 }
 
 // cacheMode: whoever can write into the cache can run code in the host.
@@ -39,8 +42,10 @@ const cacheMode = 0o700
 const pageBytes = 65536
 
 type machine struct {
+	cfg   Config
 	rt    wazero.Runtime
 	cache wazero.CompilationCache
+	pool  pool
 }
 
 // New makes an engine.
@@ -49,10 +54,14 @@ func New(ctx context.Context, cfg Config) (engine.Engine, error) {
 	if cfg.Interpreter {
 		rc = wazero.NewRuntimeConfigInterpreter()
 	}
-	// The context's end stops a guest that loops without calling the host.
-	rc = rc.WithCloseOnContextDone(true).WithMemoryLimitPages(abi.MaxMemoryBytes / pageBytes).
-		WithCoreFeatures(api.CoreFeaturesV2)
-	m := &machine{}
+	// A guest that loops without calling the host is stopped by its fuel: a check of the context in each loop would
+	// make tight loops many times slower. Debug information costs at each stop, and says little of a release build.
+	rc = rc.WithCloseOnContextDone(false).WithMemoryLimitPages(abi.MaxMemoryBytes / pageBytes).
+		WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
+	m := &machine{cfg: cfg, pool: pool{limit: cfg.PoolBytes}}
+	if m.pool.limit == 0 {
+		m.pool.limit = defaultPoolBytes
+	}
 	if cfg.CacheDir == "" {
 		m.cache = wazero.NewCompilationCache()
 	} else {
@@ -87,92 +96,27 @@ func secureDir(dir string) error {
 }
 
 func (m *machine) Close(ctx context.Context) error {
+	m.pool.close(ctx)
 	return errors.Join(m.rt.Close(ctx), m.cache.Close(ctx))
 }
 
 func (m *machine) Compile(ctx context.Context, wasm []byte) (engine.Module, error) {
-	c, err := m.rt.CompileModule(ctx, wasm)
+	r, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true})
+	if err != nil {
+		return nil, fmt.Errorf("rewrite: %w", err)
+	}
+	c, err := m.rt.CompileModule(ctx, r.Wasm)
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	return &module{rt: m.rt, compiled: c}, nil
-}
-
-type module struct {
-	rt       wazero.Runtime
-	compiled wazero.CompiledModule
-}
-
-func (m *module) HasExport(name string) bool {
-	_, ok := m.compiled.ExportedFunctions()[name]
-	return ok
-}
-
-func (m *module) Close(ctx context.Context) error { return m.compiled.Close(ctx) }
-
-// anonymous instances may live side by side, and their start functions are called by hand.
-var anonymous = wazero.NewModuleConfig().WithName("").WithStartFunctions()
-
-func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
-	in := &instance{}
-	a := &activation{Context: ctx, host: &initHost{}}
-	mod, err := m.rt.InstantiateModule(a, m.compiled, anonymous)
-	if err != nil {
-		return nil, a.explain(ctx, err, engine.TrapInit)
-	}
-	in.mod = mod
-	if init := mod.ExportedFunction(abi.ExportInitialize); init != nil {
-		if _, err := init.Call(a); err != nil {
-			in.Release(ctx)
-			return nil, a.explain(ctx, err, engine.TrapInit)
-		}
-	}
-	return in, nil
-}
-
-type instance struct{ mod api.Module }
-
-func (in *instance) Release(ctx context.Context) {
-	_ = in.mod.Close(context.WithoutCancel(ctx)) // nothing to flush, and nobody to tell
-}
-
-// Memory gives the linear memory itself, valid until the guest runs again. Tests look at it.
-func (in *instance) Memory() []byte {
-	mem := in.mod.Memory()
-	b, _ := mem.Read(0, mem.Size())
-	return b
-}
-
-func (in *instance) Hash() [32]byte { return sha256.Sum256(in.Memory()) }
-
-func (in *instance) Call(ctx context.Context, export string, h engine.Host) (int32, error) {
-	fn := in.mod.ExportedFunction(export)
-	if fn == nil {
-		return 0, fmt.Errorf("the module does not export %s", export)
-	}
-	a := &activation{Context: ctx, host: h}
-	// One slot for the result. wazero writes it through a bare pointer, so it must outlive the call: without
-	// KeepAlive the collector may hand its memory to somebody else.
-	stack := make([]uint64, 1)
-	err := fn.CallWithStack(a, stack)
-	runtime.KeepAlive(stack)
-	if err != nil {
-		exit := &engine.Exit{}
-		if errors.As(a.stop, &exit) {
-			return int32(exit.Code), nil
-		}
-		return 0, a.explain(ctx, err, engine.TrapGuest)
-	}
-	if len(fn.Definition().ResultTypes()) == 0 {
-		return 0, nil
-	}
-	return int32(uint32(stack[0])), nil
+	return &module{machine: m, compiled: c, rewritten: *r}, nil
 }
 
 // activation is the context of the calls of one activation, so that host functions find their host by a type
 // assertion.
 type activation struct {
 	context.Context
+	in   *instance
 	host engine.Host
 	stop error // why the host stopped the guest
 }

@@ -2,6 +2,7 @@ package wazero
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
@@ -13,7 +14,22 @@ var errInit = &engine.Trap{Kind: engine.TrapInit,
 
 // initHost answers the imports of the start section and of _initialize: time stands still at an instant that
 // has nothing to do with any run, and random is a fixed sequence, so that memory is the same in every instance.
-type initHost struct{ random uint64 }
+type initHost struct {
+	random uint64
+	slices int
+}
+
+// maxInitSlices bounds what a start section and _initialize compute: a Go guest needs one or two slices.
+const maxInitSlices = 200
+
+// Refuel grants a bounded number of slices.
+func (h *initHost) Refuel() error {
+	if h.slices++; h.slices > maxInitSlices {
+		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf(
+			"_initialize or the start section computes too long: its fuel is %d instructions", maxInitSlices*engine.FuelSlice)}
+	}
+	return nil
+}
 
 // initWallNs is 2026-01-01T00:00:00Z, initMonoNs one second: a monotonic zero kills Go's run-time.
 const (

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/rewrite"
 )
 
 // frame is one call of a host function: its arguments, which its result replaces.
@@ -46,7 +47,21 @@ func register(ctx context.Context, rt wazero.Runtime) error {
 			return fmt.Errorf("register %s: %w", module, err)
 		}
 	}
-	return nil
+	_, err := rt.NewHostModuleBuilder(rewrite.ImportModule).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(refuel), nil, nil).Export(rewrite.ImportRefuel).Instantiate(ctx)
+	return err
+}
+
+// refuel grants the guest another slice of fuel, or stops it. What it has used beyond the slice before counts.
+func refuel(ctx context.Context, mod api.Module, _ []uint64) {
+	a := activationOf(ctx)
+	if err := a.host.Refuel(); err != nil {
+		a.halt(err)
+	}
+	if a.in.fuel == nil { // within the instantiation
+		a.in.fuel, _ = mod.ExportedGlobal(a.in.m.rewritten.Fuel).(api.MutableGlobal)
+	}
+	a.in.fuel.Set(uint64(int64(a.in.fuel.Get()) + engine.FuelSlice))
 }
 
 func types(ts []abi.Type) []api.ValueType {

@@ -1,0 +1,202 @@
+package wazero
+
+import (
+	"os"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wfhost/wfhost/abi"
+)
+
+// mapping is an image as a sealed file in memory, which every instance maps copy-on-write: an instance takes only
+// the pages that it writes.
+type mapping struct {
+	file  *os.File // nil: the image is copied
+	reset Reset    // ResetScan or ResetDrop
+}
+
+// share makes the file. Where that fails, the image is copied.
+func (im *image) share(want Reset) {
+	if want >= ResetCopy || len(im.memory)%os.Getpagesize() != 0 || len(im.memory) == 0 {
+		return
+	}
+	fd, err := unix.MemfdCreate("wfhost-image", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return
+	}
+	f := os.NewFile(uintptr(fd), "wfhost-image")
+	if err := writeImage(f, im.memory); err != nil {
+		_ = f.Close() // the image is copied instead
+		return
+	}
+	im.file, im.reset = f, ResetDrop
+	if want != ResetDrop && canScan() {
+		im.reset = ResetScan
+	}
+}
+
+// writeImage writes what is not zero, and forbids any change of it.
+func writeImage(f *os.File, memory []byte) error {
+	if err := f.Truncate(int64(len(memory))); err != nil {
+		return err
+	}
+	page := os.Getpagesize()
+	for at := 0; at < len(memory); at += page {
+		if p := memory[at : at+page]; !isZero(p) {
+			if _, err := f.WriteAt(p, int64(at)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE|unix.F_SEAL_SEAL)
+	return err
+}
+
+func isZero(p []byte) bool {
+	for _, c := range p {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// close lets go of the file; mappings stay valid.
+func (m *mapping) close() {
+	if m.file != nil {
+		_ = m.file.Close() // it was only read
+	}
+}
+
+// mapped reserves the address space of the largest memory, and lays the image at its beginning. nil if the system
+// has no room, or the image is not shared.
+func (im *image) mapped() []byte {
+	if im.file == nil {
+		return nil
+	}
+	const private = unix.MAP_PRIVATE | unix.MAP_NORESERVE
+	base, err := unix.MmapPtr(-1, 0, nil, abi.MaxMemoryBytes, unix.PROT_READ|unix.PROT_WRITE, private|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil
+	}
+	b := unsafe.Slice((*byte)(base), abi.MaxMemoryBytes) //nolint:gosec // it has been mapped with this size
+	_, err = unix.MmapPtr(int(im.file.Fd()), 0, base, uintptr(len(im.memory)), unix.PROT_READ|unix.PROT_WRITE,
+		private|unix.MAP_FIXED)
+	if err != nil {
+		_ = unix.MunmapPtr(base, abi.MaxMemoryBytes) // nothing uses it
+		return nil
+	}
+	// A huge page would count, and be cleared, as a whole.
+	_ = unix.Madvise(b, unix.MADV_NOHUGEPAGE) // only a hint
+	return b
+}
+
+func (l *linear) unmap() {
+	if l.base != nil {
+		_ = unix.MunmapPtr(unsafe.Pointer(&l.base[0]), abi.MaxMemoryBytes) //nolint:gosec // it is what was mapped
+	}
+}
+
+// The ioctl PAGEMAP_SCAN (Linux 6.7, Documentation/admin-guide/mm/pagemap.rst): which pages of a range are in which
+// categories.
+const (
+	pagemapScan   = 0xc0606610
+	pageIsFile    = 1 << 2
+	pageIsPresent = 1 << 3
+	pageIsSwapped = 1 << 4
+	pageIsPfnzero = 1 << 5
+)
+
+// scanArg is struct pm_scan_arg, 96 bytes.
+type scanArg struct {
+	size, flags, start, end, walkEnd, vec, vecLen, maxPages uint64
+	inverted, mask, anyOf, ret                              uint64
+}
+
+// region is struct page_region: addresses of the first page and behind the last one, and their categories.
+type region struct {
+	start, end uint64
+	_          uint64
+}
+
+var pagemap = sync.OnceValue(func() *os.File {
+	f, err := os.Open("/proc/self/pagemap")
+	if err != nil {
+		return nil
+	}
+	return f
+})
+
+// maxRegions is how many runs of pages one scan answers. A guest that wrote more of them is dropped instead: the
+// copying would cost more than the faults.
+const maxRegions = 256
+
+// scan lists the pages of b that are no longer the image's: private copies, and pages beyond the image. Swapped ones
+// count. false if there are too many, or the kernel does not know how.
+func scan(b []byte, into *[maxRegions]region) ([]region, bool) {
+	f := pagemap()
+	if f == nil || len(b) == 0 {
+		return nil, f != nil
+	}
+	start := uint64(uintptr(unsafe.Pointer(&b[0]))) //nolint:gosec // the kernel is told an address, which does not move
+	a := scanArg{size: uint64(unsafe.Sizeof(scanArg{})), start: start, end: start + uint64(len(b)),
+		vec: uint64(uintptr(unsafe.Pointer(into))), vecLen: maxRegions, inverted: pageIsFile | pageIsPfnzero,
+		mask: pageIsFile | pageIsPfnzero, anyOf: pageIsPresent | pageIsSwapped, ret: pageIsPresent}
+	n, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&a)))
+	if errno != 0 || a.walkEnd < a.end {
+		return nil, false
+	}
+	regions := into[:n]
+	for i := range regions {
+		regions[i].start -= start
+		regions[i].end -= start
+	}
+	return regions, true
+}
+
+// canScan tries the ioctl on a page that was just written.
+var canScan = sync.OnceValue(func() bool {
+	b, err := unix.Mmap(-1, 0, 2*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Munmap(b) }()
+	b[os.Getpagesize()] = 1
+	var regions [maxRegions]region
+	got, ok := scan(b, &regions)
+	return ok && len(got) == 1 && got[0].start == uint64(os.Getpagesize()) && got[0].end == uint64(len(b))
+})
+
+// maxCopyBack is how much is copied back before dropping the pages is cheaper, measured with Go guests.
+const maxCopyBack = 1 << 20
+
+// restoreMapped undoes what the guest wrote.
+func (l *linear) restoreMapped() {
+	b := l.base[:l.high]
+	if l.im.reset == ResetScan {
+		var into [maxRegions]region
+		if dirty, ok := scan(b, &into); ok && written(dirty) <= maxCopyBack {
+			l.kept = int64(written(dirty))
+			for _, r := range dirty {
+				end := min(max(r.start, uint64(len(l.im.memory))), r.end) // of what the image has
+				copy(b[r.start:end], l.im.memory[min(r.start, uint64(len(l.im.memory))):])
+				clear(b[end:r.end])
+			}
+			return
+		}
+	}
+	l.kept = 0
+	if err := unix.Madvise(b, unix.MADV_DONTNEED); err != nil { // cannot be: the range is mapped
+		copy(b, l.im.memory)
+		clear(b[len(l.im.memory):])
+	}
+}
+
+func written(dirty []region) (n uint64) {
+	for _, r := range dirty {
+		n += r.end - r.start
+	}
+	return n
+}

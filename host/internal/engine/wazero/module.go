@@ -1,0 +1,120 @@
+package wazero
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/rewrite"
+)
+
+type module struct {
+	machine   *machine
+	compiled  wazero.CompiledModule
+	rewritten rewrite.Module
+
+	closed atomic.Bool
+	mu     sync.Mutex
+	image  *image // nil until the first instance, and for modules whose instances cannot be used again
+}
+
+func (m *module) HasExport(name string) bool {
+	_, ok := m.compiled.ExportedFunctions()[name]
+	return ok
+}
+
+func (m *module) Close(ctx context.Context) error {
+	m.closed.Store(true)
+	m.machine.pool.drop(ctx, m)
+	m.mu.Lock()
+	im := m.image
+	m.mu.Unlock()
+	if im != nil {
+		im.close()
+	}
+	return m.compiled.Close(ctx)
+}
+
+// anonymous instances may live side by side, and their start functions are called by hand.
+var anonymous = wazero.NewModuleConfig().WithName("").WithStartFunctions()
+
+// Instantiate gives an instance that was used before, a new one on the module's image, or, of a module whose
+// instances cannot be used again, one that is made from the beginning.
+func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
+	if m.rewritten.Refusal != "" || m.machine.cfg.Reset == ResetNone {
+		return m.fresh(ctx)
+	}
+	if in := m.machine.pool.take(m); in != nil {
+		return in, nil
+	}
+	im, err := m.baseline(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := newLinear(im)
+	a := &activation{Context: ctx, host: &initHost{}}
+	mod, err := m.machine.rt.InstantiateModule(experimental.WithMemoryAllocator(a, l), m.compiled, anonymous)
+	if err != nil {
+		l.Free()
+		return nil, a.explain(ctx, err, engine.TrapInit)
+	}
+	in := &instance{m: m, mod: mod, linear: l, functions: map[string]function{}}
+	in.findGlobals()
+	in.restoreGlobals()
+	return in, nil
+}
+
+// baseline gives the image, which the first caller makes. A failure is not kept.
+func (m *module) baseline(ctx context.Context) (*image, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.image != nil {
+		return m.image, nil
+	}
+	in, err := m.fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer in.close(ctx)
+	m.image = newImage(in, m.machine.cfg.Reset)
+	return m.image, nil
+}
+
+// fresh makes an instance and runs its start-up.
+func (m *module) fresh(ctx context.Context) (*instance, error) {
+	in := &instance{m: m, functions: map[string]function{}}
+	a := &activation{Context: ctx, in: in, host: &initHost{}}
+	var err error
+	if in.mod, err = m.machine.rt.InstantiateModule(a, m.compiled, anonymous); err != nil {
+		return nil, a.explain(ctx, err, engine.TrapInit)
+	}
+	in.findGlobals()
+	if err := in.initialize(a); err != nil {
+		in.close(ctx)
+		return nil, a.explain(ctx, err, engine.TrapInit)
+	}
+	return in, nil
+}
+
+// initialize does what instantiation did before the module was rewritten: data segments and the start function; and
+// calls _initialize.
+func (in *instance) initialize(a *activation) error {
+	for _, s := range in.m.rewritten.Data {
+		if !in.mod.Memory().Write(s.Offset, s.Bytes) {
+			return outsideOfMemory(s, in.mod.Memory().Size())
+		}
+	}
+	for _, name := range []string{in.m.rewritten.Start, abi.ExportInitialize} {
+		if fn := in.mod.ExportedFunction(name); name != "" && fn != nil {
+			if _, err := fn.Call(a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
