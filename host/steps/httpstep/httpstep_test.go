@@ -13,8 +13,8 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/wasmgen"
 	"github.com/wfhost/wfhost/host/steps/httpstep"
+	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
 // caller gives a workflow that hands its input to host/http and gives the answer.
