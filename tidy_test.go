@@ -88,9 +88,11 @@ var only = map[string][]string{
 	module + "/host/hosttest":         {},
 	module + "/store/storetest":       {},
 	module + "/cmd/wfhost/server":     {"cmd/wfhost"},
+	module + "/cmd/wfhost/bench":      {"cmd/wfhost"},
+	module + "/host/wasmgen":          {"cmd/wfhost/bench"},
 	"github.com/danielgtaylor/huma":   {"cmd/wfhost/server"},
 	"github.com/alecthomas/kong":      {"cmd/wfhost"},
-	module + "/store/pebblestore":     {"host"},
+	module + "/store/pebblestore":     {"host", "cmd/wfhost/bench"}, // its commits are what a machine can do
 	module + "/host/internal/sched":   {"host"},
 	module + "/host/internal/inspect": {"host"},
 }

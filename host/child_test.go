@@ -12,7 +12,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/hosttest/wasmtest"
+	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
 type childPlan struct {
@@ -129,7 +129,7 @@ func TestChildCrashes(t *testing.T) {
 
 // shrinking gives a workflow that continues as new with an input that is a byte shorter, until there is none.
 func shrinking() []byte {
-	m := wasmtest.New(1)
+	m := wasmgen.New(1)
 	m.Pages = 4
 	m.I32(65536).I32(65536).Call(abi.FnInput).Set(0)
 	m.Get(0).IfZero64().Text("done").Call(abi.FnComplete).Drop().I32(0).Op(0x0f).End()
@@ -158,7 +158,7 @@ func TestS82_TenThousandIterations(t *testing.T) {
 
 // chatty gives a workflow that emits until it is refused, then continues as new, and completes.
 func chatty() []byte {
-	m := wasmtest.New(1)
+	m := wasmgen.New(1)
 	m.I32(0).I32(0).Call(abi.FnInput).IfZero64()
 	m.Op(0x03, 0x40).Text("t").I32(0).I32(0).Call(abi.FnEmit).Set(0).Get(0).I64(0).Op(0x59, 0x0d, 0x00, 0x0b) // while it answers 0 or more
 	m.I32(16).Get(0).Store64().I32(16).I32(8).I32(0).I32(0).Call(abi.FnContinueAsNew).End()
@@ -295,7 +295,7 @@ func TestQueries(t *testing.T) {
 // and the token is free for the next iteration.
 func TestContinueDropsWhatIsOpen(t *testing.T) {
 	p := newPrims(t)
-	m := wasmtest.New(1)
+	m := wasmgen.New(1)
 	m.Text("h").Text("a-chosen-token").I32(0).I32(0).Call(abi.FnHookStart).Set(0)
 	m.I32(16).Get(0).Store64().I32(16).I32(1).Call(abi.FnAwait).Drop()
 	m.I32(0).I32(0).Call(abi.FnInput).IfZero64()

@@ -83,6 +83,9 @@ type Config struct {
 	// of deliveries that it has taken and a function that hashes its memory. It is for tests of determinism: for
 	// one run and number of deliveries the hash is always the same.
 	OnWait func(runID string, deliveries uint64, memory func() [32]byte)
+	// OnCommit, if set, is called after each commit with the run as it is durable now. It is for measurements, and must
+	// not block: what comes next for the run waits for it.
+	OnCommit func(Run)
 }
 
 // Host runs workflows. It is safe for concurrent use.
@@ -136,6 +139,9 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	if f := cfg.OnWait; f != nil {
 		sc.OnWait = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
+	}
+	if f := cfg.OnCommit; f != nil {
+		sc.OnCommit = func(st *store.RunState) { f(runOf(*st)) }
 	}
 	h.sched, err = sched.New(ctx, sc)
 	return h, err
@@ -244,18 +250,19 @@ func (h *Host) release(ctx context.Context) (err error) {
 	return err
 }
 
-// Stats is what the host holds in memory at the moment.
+// Stats is what the host holds in memory at the moment, and what it has done.
 type Stats struct {
-	Runs      int // runs that something goes on with
-	Instances int // live instances
-	Timers    int // wakes of the next minute
-	Queued    int // runs that wait for an instance
+	Runs      int    // runs that something goes on with
+	Instances int    // live instances
+	Timers    int    // wakes of the next minute
+	Queued    int    // runs that wait for an instance
+	Commits   uint64 // of runs, each durable, since Open
 }
 
 // Stats gives the numbers.
 func (h *Host) Stats() Stats {
 	s := h.sched.Stats()
-	return Stats{Runs: s.Owners, Instances: s.Instances, Timers: s.Wheel, Queued: s.Queued}
+	return Stats{Runs: s.Owners, Instances: s.Instances, Timers: s.Wheel, Queued: s.Queued, Commits: s.Commits}
 }
 
 // WaitIdle waits until nothing happens any more unless time passes: no run is queued or active, and no attempt

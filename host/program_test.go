@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/hosttest/wasmtest"
+	"github.com/wfhost/wfhost/host/wasmgen"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -74,7 +74,7 @@ func drawProgram(t *rapid.T) program {
 
 // wasm compiles the program: straight on, each answer is stored in memory, and the whole of it is the result.
 func (p program) wasm() []byte {
-	m := wasmtest.New(1)
+	m := wasmgen.New(1)
 	m.Pages = 4
 	slot := int32(16384)
 	keep := func() { // stores the i64 in local 0
@@ -275,7 +275,7 @@ func (l *lane) play(p program) string {
 
 // sinkModule gives a workflow that waits for ever.
 func sinkModule() []byte {
-	m := wasmtest.New(0)
+	m := wasmgen.New(0)
 	m.Text("never").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop()
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/hosttest/wasmtest"
+	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
 // newReal gives a running host with the machine's clock and data on disk.
@@ -106,7 +106,7 @@ func TestS01_RealSleep(t *testing.T) {
 
 // napModule gives a workflow that sleeps as long as its input says, as duration text.
 func napModule() []byte {
-	m := wasmtest.New(0)
+	m := wasmgen.New(0)
 	m.Text("nap").I32(1024).I32(1024).I32(64).Call(abi.FnInput).Op(0xa7).Call(abi.FnSleepText).Drop()
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }

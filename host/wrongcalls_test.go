@@ -14,16 +14,16 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/hosttest/wasmtest"
+	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
 // arg pushes one argument: a pair, a number.
-type arg func(m *wasmtest.Module)
+type arg func(m *wasmgen.Module)
 
-func txt(s string) arg    { return func(m *wasmtest.Module) { m.Text(s) } }
-func num(v int64) arg     { return func(m *wasmtest.Module) { m.I64(v) } }
-func small(v int32) arg   { return func(m *wasmtest.Module) { m.I32(v) } }
-func at(p, n int32) arg   { return func(m *wasmtest.Module) { m.I32(p).I32(n) } }
+func txt(s string) arg    { return func(m *wasmgen.Module) { m.Text(s) } }
+func num(v int64) arg     { return func(m *wasmgen.Module) { m.I64(v) } }
+func small(v int32) arg   { return func(m *wasmgen.Module) { m.I32(v) } }
+func at(p, n int32) arg   { return func(m *wasmgen.Module) { m.I32(p).I32(n) } }
 func zeros(n int) arg     { return at(8192, int32(n)) } // memory that was never written
 func letters(n int) arg   { return txt(strings.Repeat("x", n)) }
 func outside(n int32) arg { return at(-8, n) }
@@ -101,7 +101,7 @@ var functions = map[string][]string{
 
 // callOnce gives a workflow that calls a function and completes with what it answered.
 func callOnce(fn string, args []arg, body bool) []byte {
-	m := wasmtest.New(1)
+	m := wasmgen.New(1)
 	m.Pages = 48
 	push := func() {
 		for _, a := range args {

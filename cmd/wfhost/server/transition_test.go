@@ -13,20 +13,20 @@ import (
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/hosttest/wasmtest"
+	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
 // workflows give runs that come to a status by themselves, and stay there.
-var workflows = map[string]func(m *wasmtest.Module) *wasmtest.Module{
-	"sleeping": func(m *wasmtest.Module) *wasmtest.Module {
+var workflows = map[string]func(m *wasmgen.Module) *wasmgen.Module{
+	"sleeping": func(m *wasmgen.Module) *wasmgen.Module {
 		return m.Text("nap").I64(86_400_000).Call(abi.FnSleep).Drop().I32(0)
 	},
-	"waiting": func(m *wasmtest.Module) *wasmtest.Module {
+	"waiting": func(m *wasmgen.Module) *wasmgen.Module {
 		return m.Text("go").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().I32(0)
 	},
-	"stuck":     func(m *wasmtest.Module) *wasmtest.Module { return m.I32(0).I32(0).I32(0).Call(abi.FnStepEnd).I32(0) },
-	"completed": func(m *wasmtest.Module) *wasmtest.Module { return m.I32(0) },
-	"failed":    func(m *wasmtest.Module) *wasmtest.Module { return m.I32(1) },
+	"stuck":     func(m *wasmgen.Module) *wasmgen.Module { return m.I32(0).I32(0).I32(0).Call(abi.FnStepEnd).I32(0) },
+	"completed": func(m *wasmgen.Module) *wasmgen.Module { return m.I32(0) },
+	"failed":    func(m *wasmgen.Module) *wasmgen.Module { return m.I32(1) },
 }
 
 // TestS68_IllegalTransitions asks for every action in every status. What does not fit is refused with 409 and a
@@ -35,7 +35,7 @@ func TestS68_IllegalTransitions(t *testing.T) {
 	ctx := context.Background()
 	h := hosttest.New(t)
 	for name, code := range workflows {
-		if _, err := h.Upload(ctx, name, code(wasmtest.New(0)).Export(abi.ExportRun).Bytes()); err != nil {
+		if _, err := h.Upload(ctx, name, code(wasmgen.New(0)).Export(abi.ExportRun).Bytes()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -168,7 +168,7 @@ func (s *Scheduler) Delete(ctx context.Context, run store.RunKey) error {
 	}
 	st := kept.state
 	st.Deleted, st.UpdatedUnixMs, st.WakeUnixMs = true, s.nowMs(), store.NoWake
-	err = s.parts[run.Partition()].Commit(ctx, []store.RunCommit{{Run: run, State: st, Delete: true}})
+	err = s.write(ctx, &store.RunCommit{Run: run, State: st, Delete: true})
 	kept.stopLocked(errDropped)
 	return err
 }

@@ -102,7 +102,7 @@ func (o *owner) commit(ctx context.Context) error {
 	}
 	made, logs, acks, outbox := o.journal, len(o.logs), len(o.acks), len(o.outbox)
 	o.mu.Unlock()
-	err := o.s.parts[o.key.Partition()].Commit(context.WithoutCancel(ctx), []store.RunCommit{c})
+	err := o.s.write(context.WithoutCancel(ctx), &c)
 	o.mu.Lock()
 	if err != nil {
 		o.stopLocked(fmt.Errorf("commit of run %q: %w", o.key.ID, err))
@@ -132,6 +132,18 @@ func (o *owner) commit(ctx context.Context) error {
 	}
 	o.s.changed(o.key)
 	return nil
+}
+
+// write makes one commit durable.
+func (s *Scheduler) write(ctx context.Context, c *store.RunCommit) error {
+	err := s.parts[c.Run.Partition()].Commit(ctx, []store.RunCommit{*c})
+	if err == nil {
+		s.commits.Add(1)
+		if f := s.cfg.OnCommit; f != nil {
+			f(&c.State)
+		}
+	}
+	return err
 }
 
 // prepareCommit gives what the next commit holds. The owner is locked.

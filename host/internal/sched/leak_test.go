@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/hosttest/wasmtest"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
 	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/host/wasmgen"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/memstore"
 )
@@ -72,7 +72,7 @@ func (i *leakyInstance) Release(ctx context.Context) {
 
 // bodyWorkflow gives a workflow whose only step writes a number into memory, and which sleeps after it.
 func bodyWorkflow() []byte {
-	m := wasmtest.New(1)
+	m := wasmgen.New(1)
 	m.Text("charge").I32(0).I32(0).Call(abi.FnStepBegin).Set(0)
 	m.Get(0).IfZero64().I32(100).I64(1).Store64().I32(0).Text("done").Call(abi.FnStepEnd).End()
 	m.I32(200).Get(0).Store64().I32(200).I32(1).Call(abi.FnAwait).Drop()

@@ -263,7 +263,7 @@ func (s *Scheduler) stickUnreadable(run store.RunKey, cause error) error {
 		return err
 	}
 	st.Status, st.Reason, st.WakeUnixMs, st.UpdatedUnixMs = store.Stuck, cause.Error(), store.NoWake, s.nowMs()
-	err = s.parts[run.Partition()].Commit(s.ctx, []store.RunCommit{{Run: run, Expect: st.Length, State: st}})
+	err = s.write(s.ctx, &store.RunCommit{Run: run, Expect: st.Length, State: st})
 	s.changed(run)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -70,6 +71,8 @@ type Config struct {
 	Fetch func(ctx context.Context, grants store.Grants, runID string, request []byte) ([]byte, error)
 	// OnWait, if set, sees the memory of every instance whose workflow waits. Tests compare hashes with it.
 	OnWait func(run store.RunKey, consumed uint64, hash func() [32]byte)
+	// OnCommit, if set, sees the state of every run whose commit has become durable. Measurements take times with it.
+	OnCommit func(st *store.RunState)
 }
 
 // Defaults of Config.
@@ -112,6 +115,8 @@ type Scheduler struct {
 	running  bool
 	closed   bool
 	failed   error
+
+	commits atomic.Uint64 // that became durable
 
 	versions sync.RWMutex // held for reading by whoever chooses a version, until the run that has it is durable
 
@@ -436,11 +441,13 @@ type Stats struct {
 	Instances int // live instances
 	Wheel     int // timers in the wheel
 	Queued    int
+	Commits   uint64 // of runs, since New
 }
 
 // Stats gives the numbers.
 func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Owners: len(s.owners), Instances: s.slots.inUse(), Wheel: s.wheel.Len(), Queued: len(s.high) + len(s.low)}
+	return Stats{Owners: len(s.owners), Instances: s.slots.inUse(), Wheel: s.wheel.Len(), Queued: len(s.high) + len(s.low),
+		Commits: s.commits.Load()}
 }

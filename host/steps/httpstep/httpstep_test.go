@@ -13,13 +13,13 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/hosttest/wasmtest"
 	"github.com/wfhost/wfhost/host/steps/httpstep"
+	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
 // caller gives a workflow that hands its input to host/http and gives the answer.
 func caller() []byte {
-	m := wasmtest.New(1)
+	m := wasmgen.New(1)
 	m.Text("call").Text("host/http")
 	m.I32(1024).I32(1024).I32(2048).Call(abi.FnInput).Op(0xa7) // input: address, length
 	m.Text(`{"attempts":3,"delay":"1s"}`).I32(8192).I32(4096).Call(abi.FnStepDo).Set(0)

@@ -1,6 +1,7 @@
-// Package wasmtest writes small WebAssembly modules for tests, instruction by instruction, where a compiled guest
-// would not do what a test wants to see. The binary format is that of https://webassembly.github.io/spec/core/binary.
-package wasmtest
+// Package wasmgen writes small WebAssembly modules instruction by instruction: for tests, where a compiled guest would
+// not do what a test wants to see, and for measurements of the host with a guest that costs next to nothing. The
+// binary format is that of https://webassembly.github.io/spec/core/binary.
+package wasmgen
 
 import (
 	"maps"
@@ -9,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// DataAt is the address of the first text of a module; below it, memory is free for the test.
+// DataAt is the address of the first text of a module; below it, memory is free for the code.
 const DataAt = 4096
 
 // Module collects what a module is made of. Its code is written by the methods, for one entry point after another.
@@ -66,6 +67,51 @@ func (m *Module) Drop() *Module { return m.Op(0x1a) }
 
 // Store64 pops an i64 to an address: the address must have been pushed before the value.
 func (m *Module) Store64() *Module { return m.Op(0x37, 3, 0) }
+
+// Store8 pops an i32 to an address, as a byte; Load8 pops an address and pushes the byte there as an i64.
+func (m *Module) Store8() *Module { return m.Op(0x3a, 0, 0) }
+
+// Load8 pops an address and pushes the byte there as an i64.
+func (m *Module) Load8() *Module { return m.Op(0x31, 0, 0) }
+
+// Wrap pops an i64 and pushes it as an i32.
+func (m *Module) Wrap() *Module { return m.Op(0xa7) }
+
+// Add, Sub, Mul, Div and Rem pop two i64, the last two as unsigned ones, and push the i64 that they give.
+func (m *Module) Add() *Module { return m.Op(0x7c) }
+
+// Sub subtracts.
+func (m *Module) Sub() *Module { return m.Op(0x7d) }
+
+// Mul multiplies.
+func (m *Module) Mul() *Module { return m.Op(0x7e) }
+
+// Div divides.
+func (m *Module) Div() *Module { return m.Op(0x80) }
+
+// Rem gives the remainder.
+func (m *Module) Rem() *Module { return m.Op(0x82) }
+
+// Count adds a number to a local.
+func (m *Module) Count(local byte, by int64) *Module { return m.Get(local).I64(by).Add().Set(local) }
+
+// IsZero and the others pop one i64 or two, as unsigned ones, and push an i32: 1 or 0.
+func (m *Module) IsZero() *Module { return m.Op(0x50) }
+
+// Less tells whether the lower one is less.
+func (m *Module) Less() *Module { return m.Op(0x54) }
+
+// NotLess tells whether the lower one is not less.
+func (m *Module) NotLess() *Module { return m.Op(0x5a) }
+
+// While begins a loop that Break leaves and EndWhile repeats.
+func (m *Module) While() *Module { return m.Op(0x02, 0x40, 0x03, 0x40) }
+
+// Break leaves the loop if the popped i32 is not 0. It stands in no block within the loop.
+func (m *Module) Break() *Module { return m.Op(0x0d, 1) }
+
+// EndWhile goes back to the loop's beginning.
+func (m *Module) EndWhile() *Module { return m.Op(0x0c, 0, 0x0b, 0x0b) }
 
 // IfZero64 begins instructions that are executed if the popped i64 is zero; End ends them.
 func (m *Module) IfZero64() *Module { return m.Op(0x50, 0x04, 0x40) }
