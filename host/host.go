@@ -67,6 +67,14 @@ type Config struct {
 	// MaxSegmentCPU bounds the time that a workflow computes between two waits. A host that takes longer gives the
 	// activation up and tries again; after the third time the run is stuck. Default 60 s.
 	MaxSegmentCPU time.Duration
+	// PoolBytes bounds the memory of instances that are kept to be used again, about. Default 128 MiB; negative keeps
+	// none.
+	PoolBytes int64
+	// InstanceReset says how the memory of an instance becomes that of a new one when it is used again: "scan" asks the
+	// kernel which pages were written, "drop" gives them back to it, "copy" copies the whole memory; "none" makes a new
+	// instance each time. Default "auto": the first of them that the system knows. It is for finding faults: nothing
+	// but the speed depends on it.
+	InstanceReset string
 	// Interpreter runs modules without compiling them: slow, for machines that the compiler does not know.
 	Interpreter bool
 	// SkipSleeps lets no time pass: whenever nothing else happens, the host's clock jumps to the next deadline.
@@ -127,7 +135,13 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		}
 		h.store = s
 	}
-	if h.engine, err = wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: cfg.Interpreter}); err != nil {
+	reset, err := wazero.ParseReset(h.cfg.InstanceReset)
+	if err != nil {
+		return h, fmt.Errorf("%w: InstanceReset: %w", ErrInvalid, err)
+	}
+	h.engine, err = wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: cfg.Interpreter, Reset: reset,
+		PoolBytes: cfg.PoolBytes})
+	if err != nil {
 		return h, err
 	}
 	sc := sched.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
