@@ -59,8 +59,11 @@ type Config struct {
 	// StartLinger is how long a start waits for its first activation, to be committed together with it; a start
 	// that takes longer is committed alone, at the cost of one more fsync. Default 50 ms.
 	StartLinger time.Duration
-	// MaxInstances is how many instances live at a time, each with at most 64 MiB. Default 8.
+	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 8.
 	MaxInstances int
+	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
+	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 256 MiB; negative keeps none.
+	ParkBytes int64
 	// MaxFuel bounds what a workflow computes between two waits, in instructions of its module, about. A workflow that
 	// needs more fails, on every host and replay at the same instruction. Default 10,000,000,000, some ten seconds.
 	MaxFuel int64
@@ -146,8 +149,8 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	sc := sched.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
 		Random: h.cfg.Random, Linger: h.cfg.Linger,
-		StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
-		HostCalls: abi.MaxHostCalls}
+		StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
+		Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU, HostCalls: abi.MaxHostCalls}
 	sc.Fetch = func(ctx context.Context, g store.Grants, _ string, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
@@ -182,6 +185,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxInstances <= 0 {
 		c.MaxInstances = sched.DefaultActivations
+	}
+	if c.ParkBytes == 0 {
+		c.ParkBytes = sched.DefaultParkBytes
 	}
 	if c.MaxFuel <= 0 {
 		c.MaxFuel = abi.MaxFuel

@@ -83,6 +83,14 @@ func (l *linear) Reallocate(size uint64) []byte {
 	return l.base[:n:n]
 }
 
+// resident gives the bytes that are not shared with the image.
+func (l *linear) resident() int64 {
+	if l.mapped {
+		return l.residentMapped()
+	}
+	return int64(cap(l.base))
+}
+
 // Free gives the memory back to the system.
 func (l *linear) Free() {
 	if l.mapped {

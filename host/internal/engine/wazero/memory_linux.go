@@ -203,6 +203,18 @@ func (l *linear) restoreMapped() {
 	}
 }
 
+// residentMapped counts the pages that were written, if the kernel tells, else all that the guest has.
+func (l *linear) residentMapped() int64 {
+	if l.im.reset == ResetScan {
+		into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
+		defer regionLists.Put(into)
+		if dirty, ok := scan(l.base[:l.high], into); ok {
+			return int64(written(dirty))
+		}
+	}
+	return int64(l.high)
+}
+
 func written(dirty []region) (n uint64) {
 	for _, r := range dirty {
 		n += r.end - r.start
