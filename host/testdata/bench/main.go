@@ -3,7 +3,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -47,7 +47,7 @@ func bench(ctx context.Context, p Plan) (int, error) {
 
 func work(ctx context.Context, kind string, from, to int) (n int, err error) {
 	for i := from; i < to && err == nil; i++ {
-		name := fmt.Sprint("step-", i)
+		name := "step-" + strconv.Itoa(i)
 		switch kind {
 		case "sleep":
 			err = workflow.Sleep(ctx, name, 0)
