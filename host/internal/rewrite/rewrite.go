@@ -12,7 +12,7 @@ package rewrite
 import "strconv"
 
 // The function of type () -> () that a metered module imports. It is called when the counter of fuel is below
-// zero: it adds to the counter, or it ends the guest.
+// zero: it makes it zero or more, or it ends the guest. If it does neither, some loops trap (unreachable).
 const (
 	ImportModule = "wfhost"
 	ImportRefuel = "refuel"
