@@ -51,3 +51,55 @@ func BenchmarkTightest(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRewrite rewrites a Go program.
+func BenchmarkRewrite(b *testing.B) {
+	wasm := goGuest(b)
+	for name, o := range options {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(wasm)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Rewrite(wasm, o); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkGo compiles and runs a Go program, as it is and rewritten.
+func BenchmarkGo(b *testing.B) {
+	wasm := goGuest(b)
+	for name, m := range variants(b, wasm) {
+		b.Run("compile/"+name, func(b *testing.B) {
+			for b.Loop() {
+				rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler())
+				code := wasm
+				if m != nil {
+					code = m.Wasm
+				}
+				if _, err := rt.CompileModule(ctx, code); err != nil {
+					b.Fatal(err)
+				}
+				_ = rt.Close(ctx)
+			}
+		})
+		l, err := load(wazero.NewRuntimeConfigCompiler(), wasm, m, unlimited())
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.outcome("_initialize")
+		for _, f := range []string{"run", "spin"} {
+			b.Run(f+"/"+name, func(b *testing.B) {
+				n := map[string]uint64{"run": 100, "spin": 1_000_000}[f]
+				before := l.tank.used()
+				for b.Loop() {
+					l.outcome(f, n)
+				}
+				b.ReportMetric(float64(l.tank.used()-before)/float64(b.Elapsed().Nanoseconds()), "fuel/ns")
+			})
+		}
+		l.close()
+	}
+}

@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"bytes"
-	"math"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -10,10 +9,7 @@ import (
 
 // TestGoGuest runs a Go program as it is and rewritten: the results and the memory are the same.
 func TestGoGuest(t *testing.T) {
-	wasm, err := guest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := goGuest(t)
 	var results []string
 	var memory []byte
 	var fuel []int64
@@ -21,7 +17,7 @@ func TestGoGuest(t *testing.T) {
 		if m != nil {
 			t.Logf("%s: %d -> %d bytes, %d globals, %d segments", name, len(wasm), len(m.Wasm), len(m.Globals), len(m.Data))
 		}
-		l, err := load(wazero.NewRuntimeConfigCompiler(), wasm, m, &tank{portion: 1 << 20, limit: math.MaxInt64 / 2})
+		l, err := load(wazero.NewRuntimeConfigCompiler(), wasm, m, unlimited())
 		if err != nil {
 			t.Fatal(name, err)
 		}
