@@ -31,7 +31,8 @@ type tank struct {
 	portion int64
 	limit   int64 // of given
 	given   int64
-	calls   int // of refuel
+	calls   int  // of refuel
+	idle    bool // it gives nothing
 }
 
 func (k *tank) refuel(_ context.Context, m api.Module, _ []uint64) {
@@ -39,7 +40,7 @@ func (k *tank) refuel(_ context.Context, m api.Module, _ []uint64) {
 	if k.counter == nil { // a start function
 		k.counter = m.ExportedGlobal(k.export).(api.MutableGlobal)
 	}
-	for v := int64(k.counter.Get()); v < 0; v += k.portion {
+	for v := int64(k.counter.Get()); v < 0 && !k.idle; v += k.portion {
 		if k.given >= k.limit {
 			panic(errFuel)
 		}
@@ -83,7 +84,8 @@ func (l *loaded) instantiate(wasm []byte) error {
 		return err
 	}
 	host := l.rt.NewHostModuleBuilder(ImportModule).NewFunctionBuilder().
-		WithGoModuleFunction(api.GoModuleFunc(l.tank.refuel), nil, nil).Export(ImportRefuel)
+		WithGoModuleFunction(api.GoModuleFunc(l.tank.refuel), nil, nil).Export(ImportRefuel).
+		NewFunctionBuilder().WithFunc(func() {}).Export("nothing")
 	if _, err := host.Instantiate(ctx); err != nil {
 		return err
 	}
