@@ -1,11 +1,9 @@
 package rewrite
 
 import (
-	"context"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 )
 
 // tightest gives a module whose function "f" of type (i32) -> () counts down to zero: five instructions of an iteration.
@@ -16,39 +14,36 @@ func tightest() []byte {
 		sec(secCode, vec(sized([]byte{0, opLoop, blockEmpty, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd, opEnd}))))
 }
 
-func BenchmarkTightest(b *testing.B) {
-	ctx := context.Background()
-	for _, fuel := range []bool{false, true} {
-		name := map[bool]string{false: "plain", true: "fuel"}[fuel]
-		b.Run(name, func(b *testing.B) {
-			m, err := Rewrite(tightest(), Options{Fuel: fuel})
-			if err != nil {
-				b.Fatal(err)
-			}
-			rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler())
-			defer rt.Close(ctx)
-			var counter api.MutableGlobal
-			refuel := func(context.Context, api.Module, []uint64) { counter.Set(1 << 62) }
-			if _, err := rt.NewHostModuleBuilder(ImportModule).NewFunctionBuilder().
-				WithGoModuleFunction(api.GoModuleFunc(refuel), nil, nil).Export(ImportRefuel).Instantiate(ctx); err != nil {
-				b.Fatal(err)
-			}
-			in, err := rt.Instantiate(ctx, m.Wasm)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if fuel {
-				counter = in.ExportedGlobal(m.Fuel).(api.MutableGlobal)
-			}
-			f := in.ExportedFunction("f")
-			const n = 1_000_000
-			for b.Loop() {
-				if _, err := f.Call(ctx, n); err != nil {
+// recursive gives a module whose function "f" of type (i32) -> () calls itself twice for each number down to zero.
+func recursive() []byte {
+	call := []byte{opLocalGet, 0, opI32Const, 1, 0x6b, opCall, 0}
+	return module{types: list{{formFunction, 1, typeI32, 0}}, functions: list{{0}}, memories: onePage, exports: list{cat(str("f"), []byte{kindFunction, 0})},
+		bodies: list{function(cat([]byte{opLocalGet, 0, opIf, blockEmpty}, call, call, []byte{opEnd})...)}}.bytes()
+}
+
+// BenchmarkForms runs what suffers most: a loop that does nothing, and a function that does nothing but call.
+func BenchmarkForms(b *testing.B) {
+	for name, c := range map[string]struct {
+		wasm []byte
+		n    uint64
+		unit float64 // iterations or calls
+	}{"loop": {tightest(), 1_000_000, 1_000_000}, "call": {recursive(), 16, 1<<17 - 1}} {
+		for form, m := range variants(b, c.wasm) {
+			b.Run(name+"/"+form, func(b *testing.B) {
+				l, err := load(wazero.NewRuntimeConfigCompiler(), c.wasm, m, unlimited())
+				if err != nil {
 					b.Fatal(err)
 				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/iteration")
-		})
+				defer l.close()
+				f := l.ExportedFunction("f")
+				for b.Loop() {
+					if _, err := f.Call(ctx, c.n); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/c.unit, "ns/unit")
+			})
+		}
 	}
 }
 

@@ -87,7 +87,7 @@ func (r *rewriter) codeSection() {
 			return
 		}
 		r.end = r.at + int(size)
-		r.body(r.params[r.defined[i]])
+		r.body(r.types[r.defined[i]].params)
 		r.end = end
 	}
 	r.leave(secCode)

@@ -8,11 +8,11 @@ import (
 
 const typeV128, typeFuncRef = 0x7b, 0x70
 
-// signature is a type of functions.
-type signature struct{ params, results []byte }
+// shape is a type of functions.
+type shape struct{ params, results []byte }
 
-// signatures of random modules; the first is that of imports.
-var signatures = []signature{
+// shapes of random modules; the first is that of imports.
+var shapes = []shape{
 	{[]byte{typeI32}, []byte{typeI32}},
 	{},
 	{[]byte{typeI64, typeI32}, []byte{typeI64}},
@@ -21,7 +21,7 @@ var signatures = []signature{
 	{nil, []byte{typeF64}},
 }
 
-func (s signature) bytes() []byte {
+func (s shape) bytes() []byte {
 	return cat([]byte{formFunction}, sized(s.params), sized(s.results))
 }
 
@@ -35,7 +35,7 @@ type random struct {
 	b       []byte
 	wild    bool // with what makes instances unfit to be used again
 	imports int
-	funcs   []int // signature of each function, the imported ones first
+	funcs   []int // shape of each function, the imported ones first
 	globals []byte
 	locals  []byte
 	labels  []label
@@ -181,7 +181,7 @@ func (g *random) small() {
 func (g *random) call(t byte) {
 	var fit []int
 	for i, f := range g.funcs {
-		if slices.Equal(signatures[f].results, []byte{t}) {
+		if slices.Equal(shapes[f].results, []byte{t}) {
 			fit = append(fit, i)
 		}
 	}
@@ -190,7 +190,7 @@ func (g *random) call(t byte) {
 		return
 	}
 	f := pick(g, fit...)
-	for _, p := range signatures[g.funcs[f]].params {
+	for _, p := range shapes[g.funcs[f]].params {
 		g.expr(p)
 	}
 	if g.IntN(3) > 0 {
@@ -204,7 +204,7 @@ func (g *random) call(t byte) {
 // block writes a block whose parameters are on the stack.
 func (g *random) block(op byte, params, results []byte) {
 	g.op(op)
-	switch i := slices.IndexFunc(signatures, func(s signature) bool {
+	switch i := slices.IndexFunc(shapes, func(s shape) bool {
 		return slices.Equal(s.params, params) && slices.Equal(s.results, results)
 	}); {
 	case i >= 0 && (len(params) > 0 || len(results) != 1):
@@ -283,7 +283,7 @@ func (g *random) statement() {
 	case 9:
 		g.expr(typeI32)
 		g.expr(typeI64)
-		g.block(opLoop, signatures[4].params, signatures[4].results)
+		g.block(opLoop, shapes[4].params, shapes[4].results)
 		g.op(opDrop, opDrop)
 	case 10:
 		g.block(pick[byte](g, opBlock, opLoop), nil, nil)
@@ -366,7 +366,7 @@ func (g *random) branch() {
 	g.op(opEnd)
 }
 
-func (g *random) function(s signature) []byte {
+func (g *random) function(s shape) []byte {
 	extra := []byte{typeI32, typeI32, typeI64, typeF64, typeV128}
 	g.b, g.locals, g.labels = nil, append(slices.Clone(s.params), extra...), []label{s.results}
 	g.op(leb(4)...)
@@ -386,11 +386,11 @@ func randomModule(seed uint64, wild bool) []byte {
 	g.imports = g.IntN(4)
 	g.funcs = make([]int, g.imports, 10)
 	for range 2 + g.IntN(4) {
-		g.funcs = append(g.funcs, g.IntN(len(signatures)))
+		g.funcs = append(g.funcs, g.IntN(len(shapes)))
 	}
 	own := len(g.funcs) - g.imports
 	var types, imports, functions, globals, exports, bodies, all [][]byte
-	for _, s := range signatures {
+	for _, s := range shapes {
 		types = append(types, s.bytes())
 	}
 	for i := range g.imports {
@@ -408,7 +408,7 @@ func randomModule(seed uint64, wild bool) []byte {
 	for i := range own {
 		functions = append(functions, leb(uint64(g.funcs[g.imports+i])))
 		exports = append(exports, cat(str(fmt.Sprint("e", i)), []byte{kindFunction, byte(g.imports + i)}))
-		bodies = append(bodies, sized(g.function(signatures[g.funcs[g.imports+i]])))
+		bodies = append(bodies, sized(g.function(shapes[g.funcs[g.imports+i]])))
 	}
 	for i := range g.funcs {
 		all = append(all, []byte{byte(i)})

@@ -120,7 +120,7 @@ func (r *rewriter) instruction(op byte, at int) {
 			r.label()
 		}
 	case op == opCallIndirect:
-		r.index("type", len(r.params))
+		r.index("type", len(r.types))
 		r.u32(inInstruction)
 		r.code.called = len(r.code.edits)
 	case op == opSelectTyped:
@@ -209,5 +209,5 @@ func (r *rewriter) blockType() {
 		r.at++
 		return
 	}
-	r.index("type", len(r.params))
+	r.index("type", len(r.types))
 }

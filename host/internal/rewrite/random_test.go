@@ -26,7 +26,7 @@ func history(t testing.TB, l *loaded) (h []string) {
 		}
 		if l.m != nil && l.m.Refusal == "" {
 			for g, exported := range l.m.Globals {
-				if want := l.ExportedGlobal(fmt.Sprint("x", g)); want.Get() != l.ExportedGlobal(exported.Export).Get() || byte(want.Type()) != exported.Type {
+				if want := l.ExportedGlobal(fmt.Sprint("x", g)); want.Get() != l.ExportedGlobal(exported.Export).Get() || want.Type() != exported.Type {
 					t.Errorf("%+v is not global %d", exported, g)
 				}
 			}

@@ -92,7 +92,7 @@ func TestRefusals(t *testing.T) {
 			if _, err := rt.CompileModule(ctx, r.Wasm); (err == nil) != (before == nil) || err != nil && name != "several" && name != "computed, own" {
 				t.Errorf("%s: %v, before: %v", name, err, before)
 			}
-			rt.Close(ctx)
+			_ = rt.Close(ctx)
 		}
 	}
 }
@@ -138,6 +138,8 @@ func broken() map[string]struct {
 		"export function": {section(secExport, 1, 0, 0, 0), "function 0 of 0"},
 		"export global":   {section(secExport, 1, 0, 3, 0), "global 0 of 0"},
 		"start":           {section(secStart, 0), "function 0 of 0"},
+		"start type":      {change(func(m *module) { m.types, m.start = list{{formFunction, 1, typeI32, 0}}, []byte{0} }), "takes or gives"},
+		"segment far":     {change(func(m *module) { m.segments = list{{0, opI32Const, 0xff, 0xff, 0xff, 0xff, 0x0f, opEnd, 0}} }), "more than 32 bits"},
 		"elements":        {change(func(m *module) { m.elements = list{{8}} }), "unknown kind 8"},
 		"element":         {change(func(m *module) { m.elements = list{{1, 0, 1, 1}} }), "function 1 of 1"},
 		"elements left":   {change(func(m *module) { m.elements = list{{1, 0, 1, 0, 0}} }), "left over"},

@@ -98,8 +98,8 @@ type rewriter struct {
 	sections [sectionKinds]span
 	names    span // subsections of the name section
 
-	params   []int    // parameters of each type
-	nullary  int      // the first type () -> (), len(params) if the module has none
+	types    []signature
+	nullary  int      // the first type () -> (), len(types) if the module has none
 	imported [4]int   // imports of each kind
 	defined  []uint32 // type of each function of the module
 	globals  int      // with the imported ones
@@ -113,6 +113,9 @@ type rewriter struct {
 	mark int // what is before it has been written
 	code body
 }
+
+// signature counts what a type of functions takes and gives.
+type signature struct{ params, results int }
 
 type mutable struct {
 	index uint32
