@@ -21,13 +21,21 @@ func recursive() []byte {
 		bodies: list{function(cat([]byte{opLocalGet, 0, opIf, blockEmpty}, call, call, []byte{opEnd})...)}}.bytes()
 }
 
-// BenchmarkForms runs what suffers most: a loop that does nothing, and a function that does nothing but call.
+// cold gives a module like tightest, whose loop has a call that does not happen.
+func cold() []byte {
+	return module{types: list{{formFunction, 1, typeI32, 0}}, functions: list{{0}}, memories: onePage, exports: list{cat(str("f"), []byte{kindFunction, 0})},
+		bodies: list{function(opLoop, blockEmpty, opLocalGet, 0, opI32Const, 0x7f, 0x46, opIf, blockEmpty, opLocalGet, 0, opCall, 0, opEnd,
+			opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd)}}.bytes()
+}
+
+// BenchmarkForms runs what suffers most: a loop that does nothing, a loop that could call, and a function that does
+// nothing but call.
 func BenchmarkForms(b *testing.B) {
 	for name, c := range map[string]struct {
 		wasm []byte
 		n    uint64
 		unit float64 // iterations or calls
-	}{"loop": {tightest(), 1_000_000, 1_000_000}, "call": {recursive(), 16, 1<<17 - 1}} {
+	}{"loop": {tightest(), 1_000_000, 1_000_000}, "cold": {cold(), 1_000_000, 1_000_000}, "call": {recursive(), 16, 1<<17 - 1}} {
 		for form, m := range variants(b, c.wasm) {
 			b.Run(name+"/"+form, func(b *testing.B) {
 				l, err := load(wazero.NewRuntimeConfigCompiler(), c.wasm, m, unlimited())

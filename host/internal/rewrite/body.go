@@ -9,6 +9,7 @@ type body struct {
 	scratch int     // locals of type i32 that are needed beside those of the function
 	cached  bool    // a local of type i64 is needed after them
 	locals  int     // of the function, with its parameters
+	dear    int     // wrapped loops times locals
 
 	wrapped []int // while it is written: the blocks that are open and are wrapped loops
 	until   int   // while it is written: up to this edit, the local has the counter
@@ -128,6 +129,11 @@ func (r *rewriter) body(params int) {
 	r.size(start)
 }
 
+// maxWrapped bounds the wrapped loops of a function times its locals, since engines compile a wrapped loop in up to
+// five times the time of another, which grows with both. The printf of C libraries comes to 1,215; the loops beyond
+// are charged like those that call.
+const maxWrapped = 5_000
+
 // maxLocals is far above what inspection lets pass, and below what an index could not hold.
 const maxLocals = 1 << 20
 
@@ -180,6 +186,10 @@ func (r *rewriter) close(at int) {
 	c.blocks = c.blocks[:len(c.blocks)-1]
 	c.region = b.around
 	if b.loop > c.called {
+		if c.dear += c.locals + 1; c.dear > maxWrapped {
+			c.called = len(c.edits) // by the loop itself, for those around it
+			return
+		}
 		r.note(edit{kind: putClose, at: at, to: at})
 		c.edits[b.loop-1].kind, c.edits[b.loop-1].n = putWrapper, int64(len(c.edits))
 		c.edits[b.loop].kind = putWrapped

@@ -12,7 +12,9 @@ package rewrite
 import "strconv"
 
 // The function of type () -> () that a metered module imports. It is called when the counter of fuel is below
-// zero: it makes it zero or more, or it ends the guest. If it does neither, some loops trap (unreachable).
+// zero: it makes it zero or more, or it ends the guest. If it does neither, some loops trap (unreachable). The counter
+// is zero in the beginning, so it is called first by the first function that runs: in a module that keeps its start
+// function, while the module is instantiated.
 const (
 	ImportModule = "wfhost"
 	ImportRefuel = "refuel"
@@ -24,8 +26,11 @@ const MaxGlobals = 256
 
 // Options says what is done beside the exports.
 type Options struct {
-	// Fuel meters the module: one unit for an instruction, one for each 64 bytes that a bulk instruction moves.
-	// A function and the body of a loop are paid in advance, all of their instructions at once.
+	// Fuel meters the module: one unit for an instruction; else and end are free. A function is paid when it is
+	// entered and the body of a loop in each turn, in advance: all instructions that stand there, in all branches,
+	// but not those of the loops within, and one unit at least. Beside that, an instruction that moves bytes or
+	// elements pays for as many as it is told, a unit for each 64 bytes or 8 elements; one that adds to a memory
+	// or a table pays for what it has added, by the same measure. What is paid depends on nothing else.
 	Fuel bool
 }
 

@@ -213,6 +213,8 @@ func TestCost(t *testing.T) {
 		// Two loops: 10 + 9 + ... + 1 iterations of the inner one, whose 7 + 1 instructions stand in the outer one 5 + 1.
 		"nested": {[]byte{opLoop, blockEmpty, opLocalGet, 0, 0x21, 1, opLoop, blockEmpty, opLocalGet, 1, opI32Const, 1, 0x6b, opLocalTee, 1, opBrIf, 0, opEnd,
 			opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd}, 1 + 10*8 + 55*5},
+		// More loops than are wrapped, of which each is the first instruction of the one around it.
+		"deep":        {cat(bytes.Repeat([]byte{opLoop, blockEmpty}, maxWrapped/3+100), []byte{0x01}, bytes.Repeat([]byte{opEnd}, maxWrapped/3+100)), maxWrapped/3 + 101},
 		"fill":        {[]byte{opI32Const, 0, opI32Const, 0, opI32Const, 0x80, 0x08, opPrefixFC, fcMemoryFill, 0}, 4 + 1024/64},
 		"copy":        {[]byte{opI32Const, 0, opI32Const, 0, opI32Const, 63, opPrefixFC, fcMemoryCopy, 0, 0}, 4},
 		"grow":        {page, 3 + 1024},

@@ -130,7 +130,8 @@ func (r *rewriter) pay() {
 //
 // Engines keep in memory, all the time, what is needed after a call; a call within the loop would make them
 // load and store the loop's variables in each turn. This form has the call outside, and the way on as the one
-// that does not jump: it costs the tightest loop a third instead of more than its time.
+// that does not jump. With it the tightest loop takes 1.0 to 1.4 times as long as unmetered, where it falls in the
+// engine's code; with the call inside, 2.3 times (BenchmarkForms).
 func (r *rewriter) wrap(i int) {
 	e, head := r.code.edits[i], r.code.edits[i+1]
 	if i >= r.code.until {
