@@ -20,6 +20,9 @@ func TestGoGuest(t *testing.T) {
 	var memory []byte
 	var fuel []int64
 	for engine, config := range engines {
+		if testing.Short() && engine == "interpreter" {
+			continue
+		}
 		for _, name := range []string{"original", "exports", "fuel", "fuel"} {
 			l, err := load(config(), wasm, all[name], unlimited())
 			if err != nil {
