@@ -9,6 +9,9 @@ import (
 // TestGoGuest runs a Go program as it is and rewritten, on both engines, twice: the results and the memory are the
 // same, and so is what it pays.
 func TestGoGuest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compiles and interprets a whole Go program")
+	}
 	wasm := goGuest(t)
 	all := variants(t, wasm)
 	for name, m := range all {
@@ -20,9 +23,6 @@ func TestGoGuest(t *testing.T) {
 	var memory []byte
 	var fuel []int64
 	for engine, config := range engines {
-		if testing.Short() && engine == "interpreter" {
-			continue
-		}
 		for _, name := range []string{"original", "exports", "fuel", "fuel"} {
 			l, err := load(config(), wasm, all[name], unlimited())
 			if err != nil {
