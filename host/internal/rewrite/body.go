@@ -27,6 +27,7 @@ type edit struct {
 	at, to int   // what is replaced
 	n      int64 // cost, index, scale, label, or the edit after a loop
 	target int   // of a label: which of the open blocks, -1 for the function
+	ways   int   // of a loop: how many its largest br_table has
 }
 
 type editKind byte
@@ -185,6 +186,10 @@ func (r *rewriter) close(at int) {
 	b := c.blocks[len(c.blocks)-1]
 	c.blocks = c.blocks[:len(c.blocks)-1]
 	c.region = b.around
+	if b.loop > 0 {
+		turn := &c.edits[b.loop]
+		turn.n = (turn.n + int64(max(turn.ways, 1)) - 1) / int64(max(turn.ways, 1))
+	}
 	if b.loop > c.called {
 		if c.dear += c.locals + 1; c.dear > maxWrapped {
 			c.called = len(c.edits) // by the loop itself, for those around it
@@ -195,6 +200,15 @@ func (r *rewriter) close(at int) {
 		c.edits[b.loop].kind = putWrapped
 		c.cached = true
 	}
+}
+
+// maxWays bounds by how much a br_table makes a loop cheaper, and so how much more than it pays for a guest can execute.
+const maxWays = 16
+
+// ways notes how many targets a br_table has.
+func (r *rewriter) ways(n int) {
+	turn := &r.code.edits[r.code.region]
+	turn.ways = max(turn.ways, min(n, maxWays))
 }
 
 // innermost gives the innermost loop that is open, as an index of blocks; -1 without one.

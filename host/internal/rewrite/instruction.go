@@ -116,7 +116,9 @@ func (r *rewriter) instruction(op byte, at int) {
 		r.refuse(changesTable)
 		r.u32(inInstruction)
 	case op == opBrTable:
-		for n := r.count("targets of a br_table"); n >= 0 && r.err == nil; n-- {
+		n := r.count("targets of a br_table")
+		r.ways(n)
+		for ; n >= 0 && r.err == nil; n-- {
 			r.label()
 		}
 	case op == opCallIndirect:

@@ -188,8 +188,8 @@ func TestWrapped(t *testing.T) {
 	m := build([]byte{0}, cat([]byte{opBlock, blockEmpty, opLoop, blockEmpty}, inner(0, 1), []byte{opEnd, opEnd})...)
 	want := build([]byte{1, 1, typeI64}, cat(paid(0, 0, 2), []byte{opBlock, blockEmpty, opGlobalGet, 0, opLocalSet, 0,
 		opLoop, blockEmpty, opLocalGet, 0, opI64Const, 0, opI64LtS, opIf, blockEmpty, opCall, 0, opGlobalGet, 0, opLocalTee, 0, opI64Const, 0, opI64LtS,
-		opIf, blockEmpty, opUnreachable, opEnd, opLocalGet, 0, opI64Const, 2, opI64Add, opLocalSet, 0, opEnd,
-		opLoop, blockEmpty, opLocalGet, 0, opI64Const, 2, opI64Sub, opLocalTee, 0, opGlobalSet, 0, opLocalGet, 0, opI64Const, 0, opI64GeS, opIf, blockEmpty},
+		opIf, blockEmpty, opUnreachable, opEnd, opLocalGet, 0, opI64Const, 1, opI64Add, opLocalSet, 0, opEnd,
+		opLoop, blockEmpty, opLocalGet, 0, opI64Const, 1, opI64Sub, opLocalTee, 0, opGlobalSet, 0, opLocalGet, 0, opI64Const, 0, opI64GeS, opIf, blockEmpty},
 		inner(1, 3), []byte{opElse, opBr, 2, opEnd, opEnd, opEnd, opEnd})...)
 	want.imports, want.globals, want.exports = list{refuelImport}, list{fuelGlobal}, list{fuelExport("wfhost:fuel", 0)}
 	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel"})
@@ -206,6 +206,10 @@ func TestCost(t *testing.T) {
 		"three":   {[]byte{0x01, 0x01, 0x01}, 3},
 		// Entry: loop. Each of 10 iterations: local.get, i32.const, i32.sub, local.tee, br_if.
 		"loop": {[]byte{opLoop, blockEmpty, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd}, 1 + 10*5},
+		// Six instructions, and a br_table of three targets: back, out, back.
+		"ways": {[]byte{opLoop, blockEmpty, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, 0x45, opBrTable, 3, 0, 1, 0, 1, opEnd}, 1 + 10*2},
+		// Seven, rounded up.
+		"ways, and one": {[]byte{opLoop, blockEmpty, 0x01, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, 0x45, opBrTable, 3, 0, 1, 0, 1, opEnd}, 1 + 10*3},
 		// The same with a call of refuel's kind within: the other form of loops; and a nop after it.
 		"called": {[]byte{opLoop, blockEmpty, opCall, 0, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd, 0x01}, 2 + 10*6},
 		// Both branches of an if are paid: its condition, itself, nop, nop.
