@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -12,12 +13,15 @@ import (
 )
 
 // owner is a run in memory: its journal, of which a prefix is durable, and what goes on with it. It exists while
-// something happens to the run.
+// something happens to the run, and a while longer if more is to come soon.
 type owner struct {
 	s   *Scheduler
 	key store.RunKey
 
-	refs int // users; under the scheduler's lock
+	// Under the scheduler's lock.
+	refs      int           // users
+	kept      *list.Element // its place among those that are kept without users
+	keptBytes int64
 
 	commitMu sync.Mutex // one commit at a time, in order
 
@@ -66,6 +70,7 @@ func (s *Scheduler) acquire(run store.RunKey) *owner {
 		s.owners[run] = o
 	}
 	o.refs++
+	s.kept.remove(o)
 	return o
 }
 
@@ -80,6 +85,12 @@ func (s *Scheduler) release(o *owner) {
 		return
 	}
 	if o.dead == nil && o.loaded && (o.act != nil || len(o.attempts) > 0 || o.dirty()) {
+		return
+	}
+	if o.soon() {
+		for _, gone := range s.kept.keep(o) {
+			delete(s.owners, gone.key)
+		}
 		return
 	}
 	o.dead = errors.Join(o.dead, errDropped)

@@ -101,6 +101,7 @@ type Scheduler struct {
 
 	mu       sync.Mutex
 	owners   map[store.RunKey]*owner
+	kept     kept // those without users
 	handlers map[string]Handler
 	missing  map[string]map[store.RunKey]struct{} // runs that wait for a handler, by its name
 	rooms    map[string]chan struct{}             // of calls of handlers, by name; "" = all
@@ -458,7 +459,7 @@ func (s *Scheduler) changed(run store.RunKey) {
 
 // Stats is what the scheduler holds at the moment.
 type Stats struct {
-	Owners    int // runs in memory
+	Owners    int // runs to which something happens
 	Instances int // live instances
 	Wheel     int // timers in the wheel
 	Queued    int
@@ -469,6 +470,6 @@ type Stats struct {
 func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Owners: len(s.owners), Instances: s.slots.inUse(), Wheel: s.wheel.Len(), Queued: len(s.high) + len(s.low),
+	return Stats{Owners: len(s.owners) - s.kept.lru.Len(), Instances: s.slots.inUse(), Wheel: s.wheel.Len(), Queued: len(s.high) + len(s.low),
 		Commits: s.commits.Load()}
 }
