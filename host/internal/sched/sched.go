@@ -470,6 +470,6 @@ type Stats struct {
 func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Owners: len(s.owners) - s.kept.lru.Len(), Instances: s.slots.inUse(), Wheel: s.wheel.Len(), Queued: len(s.high) + len(s.low),
-		Commits: s.commits.Load()}
+	return Stats{Owners: len(s.owners) - s.kept.lru.Len(), Instances: s.slots.inUse(), Wheel: s.wheel.Len(),
+		Queued: len(s.high) + len(s.low), Commits: s.commits.Load()}
 }
