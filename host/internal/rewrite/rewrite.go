@@ -30,9 +30,10 @@ type Options struct {
 	// entered and the body of a loop in each turn, in advance: all instructions that stand there, in all branches,
 	// but not those of the loops within, and one unit at least. A loop with a br_table pays for its share of them: Go
 	// compiles a function with jumps into one loop, each turn of which executes what is behind one of the targets. So
-	// the sum is divided by the targets of the largest br_table, at most by 16, and rounded up. Beside that,
-	// an instruction that moves bytes or elements pays for as many as it is told, a unit for each 64 bytes or 8 elements; one that adds to a memory
-	// or a table pays for what it has added, by the same measure. What is paid depends on nothing else.
+	// the sum is divided by the targets of the largest br_table, at most by 16, and rounded up.
+	// Beside that, an instruction that moves bytes or elements pays for as many as it is told, a unit for each 64
+	// bytes or 8 elements; one that adds to a memory or a table pays for what it has added, by the same measure. What
+	// is paid depends on nothing else.
 	Fuel bool
 }
 

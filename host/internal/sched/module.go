@@ -103,15 +103,46 @@ func (s *Scheduler) handlerError(run store.RunState, mod *loadedModule, handler 
 	if s.handler(name) == nil {
 		return abi.Errorf(abi.UnknownHandler, "no handler %q is registered in this host", handler)
 	}
-	v, err := s.cfg.Store.Modules().Version(s.ctx, run.Run.Namespace, run.Workflow, run.Version)
+	g, err := s.grants(run.Run.Namespace, run.Workflow, run.Version)
 	if err != nil {
-		return abi.Errorf(abi.Denied, "the grants of the version cannot be read: %v", err)
+		return fmt.Errorf("grants of %s@%d: %w", run.Workflow, run.Version, err)
 	}
-	if !slices.Contains(v.Grants.Steps, name) && !slices.Contains(v.Grants.Steps, "*") {
+	if !slices.Contains(g.Steps, name) && !slices.Contains(g.Steps, "*") {
 		return abi.Errorf(abi.Denied, "%s@%d is not allowed to call %q: upload it with that step allowed",
 			run.Workflow, run.Version, handler)
 	}
 	return nil
+}
+
+// maxGrants bounds the versions whose grants are remembered: those of the runs of a busy hour.
+const maxGrants = 1000
+
+type versionKey struct {
+	ns       store.NamespaceID
+	workflow string
+	number   uint32
+}
+
+// grants gives what a version may do. A version never changes, so that one read is enough.
+func (s *Scheduler) grants(ns store.NamespaceID, workflow string, number uint32) (store.Grants, error) {
+	key := versionKey{ns, workflow, number}
+	s.mu.Lock()
+	g, ok := s.granted[key]
+	s.mu.Unlock()
+	if ok {
+		return g, nil
+	}
+	v, err := s.cfg.Store.Modules().Version(s.ctx, ns, workflow, number)
+	if err != nil {
+		return g, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.granted) >= maxGrants || s.granted == nil {
+		s.granted = map[versionKey]store.Grants{}
+	}
+	s.granted[key] = v.Grants
+	return v.Grants, nil
 }
 
 // Describe compiles a module, runs its start-up once, and asks for its description; nil if it has none.

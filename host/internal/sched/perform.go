@@ -211,8 +211,9 @@ func (a *attempt) performGuest() outcome {
 		IdempotencyKey: a.key(), DeadlineMs: a.startMs + a.options.TimeoutMs, LastError: a.last}
 	g := newStepGuest(o.s, mod, a.started, a.input, info)
 	g.fuel, g.limit = 0, time.Duration(a.options.TimeoutMs)*time.Millisecond // the time-out is real time
-	if v, err := o.s.cfg.Store.Modules().Version(a.ctx, o.key.Namespace, a.run.Workflow, a.run.Version); err == nil {
-		g.grants = v.Grants
+	g.grants, err = o.s.grants(o.key.Namespace, a.run.Workflow, a.run.Version)
+	if err != nil && !errors.Is(err, store.ErrNotFound) { // without a version, there are no grants
+		return failure(abi.KindError, err.Error(), true)
 	}
 	export := abi.ExportStep
 	if a.target == "" {

@@ -106,6 +106,7 @@ type Scheduler struct {
 	missing  map[string]map[store.RunKey]struct{} // runs that wait for a handler, by its name
 	rooms    map[string]chan struct{}             // of calls of handlers, by name; "" = all
 	modules  map[store.Digest]*loadedModule
+	granted  map[versionKey]store.Grants
 	watchers map[store.RunKey]map[chan struct{}]struct{}
 	wheel    *wheel.Wheel[store.RunKey]
 	loaded   [store.Partitions]int64 // wakes due by then are in the wheel
@@ -115,8 +116,9 @@ type Scheduler struct {
 	low      []job // queue: runs that were started
 	workers  int   // those that stepped aside not counted
 	aside    int
-	starting int // workers that have not taken their first job
-	busy     int // queued runs, workers and attempts: zero means nothing happens until time passes
+	starting int             // workers that have not taken a job since they were called
+	spare    []chan struct{} // workers without work, which a send calls
+	busy     int             // queued runs, workers and attempts: zero means nothing happens until time passes
 	idle     chan struct{}
 	running  bool
 	closed   bool
@@ -287,79 +289,6 @@ func (s *Scheduler) enqueueLocked(run store.RunKey, woken bool) {
 	}
 	s.busy++
 	s.wakeWorkersLocked()
-}
-
-// job is what a worker does: serve a run, or empty the inbox of a partition.
-type job struct {
-	run   store.RunKey
-	inbox bool
-	p     store.PartitionID
-}
-
-// wakeWorkersLocked starts workers for what is queued: one for each job, since those that are there may be busy for
-// long. They end when the queue is empty. Before Run there are none.
-func (s *Scheduler) wakeWorkersLocked() {
-	for n := len(s.high) + len(s.low) - s.starting; n > 0 && s.running && s.workers < maxWorkers; n-- {
-		s.workers++
-		s.starting++
-		s.wg.Add(1)
-		go s.work()
-	}
-}
-
-func (s *Scheduler) work() {
-	defer s.wg.Done()
-	for first := true; ; first = false {
-		s.mu.Lock()
-		if first {
-			s.starting--
-		}
-		j, ok := s.dequeueLocked()
-		if !ok || !s.running || s.closed {
-			if ok {
-				s.high = append([]job{j}, s.high...)
-			}
-			s.workers--
-			s.notifyIdleLocked()
-			s.mu.Unlock()
-			return
-		}
-		s.mu.Unlock()
-		if j.inbox {
-			s.emptyInbox(j.p)
-		} else {
-			s.serve(j.run)
-		}
-		s.done()
-	}
-}
-
-func (s *Scheduler) dequeueLocked() (j job, ok bool) {
-	switch {
-	case len(s.high) > 0:
-		j, s.high = s.high[0], s.high[1:]
-	case len(s.low) > 0:
-		j, s.low = s.low[0], s.low[1:]
-	default:
-		return j, false
-	}
-	return j, true
-}
-
-// stepAside is called by a worker that waits for long: another one may take its place. stepBack ends it.
-func (s *Scheduler) stepAside() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.workers--
-	s.aside++
-	s.wakeWorkersLocked()
-}
-
-func (s *Scheduler) stepBack() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.workers++
-	s.aside--
 }
 
 // begin and done count what goes on beside the queue.
