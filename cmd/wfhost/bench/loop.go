@@ -1,0 +1,189 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+// recorder takes the operations of runs from their commits: an operation ends when the commit that brings it is
+// durable.
+type recorder struct {
+	// ops tells how many operations a run has done, from its newest commit.
+	ops func(host.Run) int
+	// next tells when the run's next operation begins: at the commit, or at an instant that it names; zero if the
+	// commit does not tell.
+	next func(r host.Run, now time.Time) time.Time
+
+	mu      sync.Mutex
+	runs    map[string]progress
+	on      bool
+	left    int // operations until full; 0 = no end
+	full    chan struct{}
+	samples []time.Duration
+	commits int // of runs past their start
+	free    int // operations that came with another one in its commit, and are not counted
+}
+
+type progress struct {
+	ops  int
+	from time.Time
+}
+
+func newRecorder(ops func(host.Run) int, next func(host.Run, time.Time) time.Time) *recorder {
+	return &recorder{ops: ops, next: next, runs: map[string]progress{}, full: make(chan struct{})}
+}
+
+// commit sees a commit.
+func (c *recorder) commit(r host.Run, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, known := c.runs[r.ID]
+	ops := c.ops(r)
+	if c.on && !p.from.IsZero() {
+		c.commits++
+	}
+	if done := ops - p.ops; done > 0 && known {
+		if !p.from.IsZero() {
+			done--
+			c.sample(now.Sub(p.from))
+		}
+		if c.on {
+			c.free += done
+		}
+		p.from = time.Time{}
+	}
+	if r.Status.Terminal() {
+		delete(c.runs, r.ID)
+		return
+	}
+	if from := c.next(r, now); !from.IsZero() {
+		p.from = from
+	}
+	p.ops = ops
+	c.runs[r.ID] = p
+}
+
+func (c *recorder) sample(d time.Duration) {
+	if !c.on {
+		return
+	}
+	c.samples = append(c.samples, d)
+	if c.left--; c.left == 0 {
+		c.on = false
+		close(c.full)
+	}
+}
+
+// due counts the runs whose next operation could go on.
+func (c *recorder) due(now time.Time) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.runs {
+		if !p.from.IsZero() && !p.from.After(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// begin lets operations count, n of them or all.
+func (c *recorder) begin(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.on, c.left = true, n
+}
+
+// taken ends it and gives the samples.
+func (c *recorder) taken() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.on = false
+	return c.samples
+}
+
+// crew does something over and over, in as many goroutines as were added, until ctx is done or one of them fails.
+type crew struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	do     func(ctx context.Context, number int) error // number counts over all of them
+	next   atomic.Int64
+	size   int
+	wg     sync.WaitGroup
+}
+
+func newCrew(ctx context.Context, do func(ctx context.Context, number int) error) *crew {
+	w := &crew{do: do}
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	return w
+}
+
+func (w *crew) add(n int) {
+	w.size += n
+	for range n {
+		w.wg.Go(func() {
+			for w.ctx.Err() == nil {
+				if err := w.do(w.ctx, int(w.next.Add(1)-1)); err != nil {
+					w.cancel(err) // the first one counts, and none after the end
+				}
+			}
+		})
+	}
+}
+
+// end stops it, and gives why it had stopped before.
+func (w *crew) end() error {
+	w.cancel(errOver)
+	w.wg.Wait()
+	if err := context.Cause(w.ctx); !errors.Is(err, errOver) {
+		return err
+	}
+	return nil
+}
+
+// errOver ends what goes on when the measured time is over.
+var errOver = errors.New("the measured time is over")
+
+// rest waits until a time is over, or something else is.
+func (w *crew) rest(d time.Duration, full <-chan struct{}) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-full:
+	case <-w.ctx.Done():
+	}
+}
+
+// closedLoop has a crew of n do operations as fast as it can, and measures for the time or the number that was asked
+// for. warm, if set, is called before the warm-up.
+func (s *session) closedLoop(n int, c *recorder, do func(ctx context.Context, number int) error, warm func(*crew)) (usage,
+	error) {
+	s.onCommit(c.commit)
+	defer s.onCommit(nil)
+	w := newCrew(s.env.Ctx, do)
+	w.add(n)
+	s.env.Say("warm-up")
+	if warm != nil {
+		warm(w)
+	}
+	w.rest(s.o.WarmUp, nil)
+	s.env.Say("measurement")
+	measured := s.open()
+	c.begin(s.o.N)
+	if s.o.For == 0 {
+		w.rest(maxFor, c.full)
+	} else {
+		w.rest(s.o.For, nil)
+	}
+	c.taken()
+	u, err := measured.close()
+	return u, errors.Join(w.end(), err)
+}
