@@ -7,10 +7,15 @@ import (
 )
 
 type benchCmd struct {
-	Disk   bench.Disk   `cmd:"" help:"What the disk does, and Pebble on it, without a host."`
-	Steps  bench.Steps  `cmd:"" help:"Steps in a second, and how long each takes."`
-	Wake   bench.Wake   `cmd:"" help:"Wakes in a second of runs that sleep again and again."`
-	Replay bench.Replay `cmd:"" help:"What a wake costs after a long history."`
+	Disk     bench.Disk     `cmd:"" help:"What the disk does, and Pebble on it, without a host."`
+	Steps    bench.Steps    `cmd:"" help:"Steps in a second, and how long each takes."`
+	Wake     bench.Wake     `cmd:"" help:"Wakes in a second of runs that sleep again and again."`
+	Sleepers bench.Sleepers `cmd:"" help:"What sleeping runs take, and how soon one wakes after a restart."`
+	Late     bench.Late     `cmd:"" help:"How late runs wake whose instants are spread evenly."`
+	Storm    bench.Storm    `cmd:"" help:"How long it takes until runs have woken that are due at the same instant."`
+	Replay   bench.Replay   `cmd:"" help:"What a wake costs after a long history."`
+	Start    bench.Start    `cmd:"" help:"How long a run that does nothing takes from start to result."`
+	Signal   bench.Signal   `cmd:"" help:"How long a waiting run takes to go on after its signal."`
 }
 
 // bench gives what measurements need of the command.

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -176,19 +175,19 @@ func (s small) body() {
 }
 
 // upload stores the guest, so that the workflow can be started.
-func (s *session) upload(ctx context.Context, workflow string) (err error) {
+func (s *session) upload(workflow string) (err error) {
 	wasm := s.module
 	switch {
 	case s.o.Module != "" || s.o.Guest == Go:
 	case s.o.Guest == C:
-		wasm, err = compileC(ctx, workflow)
+		wasm, err = compileC(s.ctx, workflow)
 	default:
 		wasm, err = smallGuest(workflow)
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := s.h.Upload(ctx, workflow, wasm, host.AllowStep("*")); err != nil {
+	if _, err := s.h.Upload(s.ctx, workflow, wasm, host.AllowStep("*")); err != nil {
 		return fmt.Errorf("guest %s: %w", s.Guest, err)
 	}
 	return nil

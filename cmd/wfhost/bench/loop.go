@@ -168,7 +168,13 @@ func (s *session) closedLoop(n int, c *recorder, do func(ctx context.Context, nu
 	error) {
 	s.onCommit(c.commit)
 	defer s.onCommit(nil)
-	w := newCrew(s.env.Ctx, do)
+	return s.measure(n, c, do, warm)
+}
+
+// measure is closedLoop where do itself takes the samples.
+func (s *session) measure(n int, c *recorder, do func(ctx context.Context, number int) error, warm func(*crew)) (usage,
+	error) {
+	w := newCrew(s.ctx, do)
 	w.add(n)
 	s.env.Say("warm-up")
 	if warm != nil {

@@ -80,6 +80,11 @@ func (c *Common) check(defaultFor time.Duration, defaultN int) error {
 	if c.For == 0 && c.N == 0 {
 		c.For = defaultFor
 	}
+	return c.limits()
+}
+
+// limits refuses what is out of them.
+func (c *Common) limits() error {
 	return errors.Join(span("for", c.For, 0, maxFor), span("warm-up", c.WarmUp, 0, maxFor), span("probe", c.Probe, time.Millisecond,
 		maxProbe), between("n", c.N, 0, maxOps))
 }

@@ -42,7 +42,7 @@ func (b *Replay) Run(env *Env) error {
 		return err
 	}
 	defer s.end()
-	if err := s.upload(env.Ctx, "calls"); err != nil {
+	if err := s.upload("calls"); err != nil {
 		return err
 	}
 	s.notef("Each history is one run that is alone: it is replayed for %v (Host.Replay: journal read from the store, no "+
@@ -85,11 +85,11 @@ func (b *Replay) history(s *session, calls, wakes int) error {
 		}
 	})
 	defer s.onCommit(nil)
-	if _, err := s.h.StartRaw(s.env.Ctx, "calls", input(int64(calls), int64(total), replayNapMs), host.WithRunID(id)); err != nil {
+	if _, err := s.h.StartRaw(s.ctx, "calls", input(int64(calls), int64(total), replayNapMs), host.WithRunID(id)); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
-	ctx, cancel := context.WithCancel(s.env.Ctx)
+	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	go func() { ended <- s.completed(ctx, id) }()
 	select {
@@ -128,10 +128,10 @@ func (b *Replay) history(s *session, calls, wakes int) error {
 
 // pure replays a run without anything else.
 func (b *Replay) pure(s *session, id, name, label string) error {
-	if err := s.h.Replay(s.env.Ctx, id); err != nil {
+	if err := s.h.Replay(s.ctx, id); err != nil {
 		return err
 	}
-	r, err := s.h.Get(s.env.Ctx, id)
+	r, err := s.h.Get(s.ctx, id)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (b *Replay) pure(s *session, id, name, label string) error {
 	w := s.open()
 	for len(samples) == 0 || time.Since(w.begun) < b.Probe {
 		from := time.Now()
-		if err := s.h.Replay(s.env.Ctx, id); err != nil {
+		if err := s.h.Replay(s.ctx, id); err != nil {
 			return err
 		}
 		samples = append(samples, time.Since(from))

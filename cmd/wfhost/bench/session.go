@@ -28,6 +28,9 @@ const (
 type session struct {
 	*Report
 
+	ctx    context.Context // done when the measurement is, or a run breaks down
+	cancel context.CancelCauseFunc
+
 	o       *Hosted
 	env     *Env
 	dir     string
@@ -43,6 +46,7 @@ type session struct {
 // beside the usual ones.
 func (o *Hosted) session(env *Env, bench string, callers ...int) (s *session, err error) {
 	s = &session{o: o, env: env}
+	s.ctx, s.cancel = context.WithCancelCause(env.Ctx)
 	defer func() {
 		if err != nil {
 			s.end()
@@ -74,6 +78,9 @@ func (o *Hosted) session(env *Env, bench string, callers ...int) (s *session, er
 // up opens the host and runs it.
 func (s *session) up() error {
 	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), OnCommit: func(r host.Run) {
+		if r.Status == host.Failed || r.Status == host.Stuck {
+			go s.broken(r.ID)
+		}
 		if f := s.commit.Load(); f != nil {
 			(*f)(r, time.Now())
 		}
@@ -106,8 +113,33 @@ func (s *session) up() error {
 	return nil
 }
 
+// broken ends the measurement, since a run did not do what it should.
+func (s *session) broken(id string) {
+	_, err := s.h.ResultRaw(s.ctx, id)
+	s.cancel(fmt.Errorf("the guest %s does not do what the measurement needs: run %s: %w", s.Guest, id, err))
+}
+
+// until waits for what a channel tells.
+func (s *session) until(c <-chan struct{}) error {
+	select {
+	case <-c:
+		return nil
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+}
+
+// sleep waits until an instant.
+func (s *session) sleep(at time.Time) error {
+	ctx, cancel := context.WithDeadline(s.ctx, at)
+	defer cancel()
+	<-ctx.Done()
+	return context.Cause(s.ctx)
+}
+
 // end stops the host and removes the data.
 func (s *session) end() {
+	s.cancel(nil)
 	if s.down != nil {
 		_ = s.down() // the data is not needed any more
 	}
@@ -152,7 +184,7 @@ const starters = 256
 
 // startAll starts runs of a workflow with the numbers from a first one to a last one, excluded.
 func (s *session) startAll(what, workflow string, from, to int, in func(i int) []byte) error {
-	ctx, cancel := context.WithCancelCause(s.env.Ctx)
+	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
 	var next atomic.Int64
 	next.Store(int64(from))

@@ -47,7 +47,7 @@ func (b *Steps) Run(env *Env) error {
 		return err
 	}
 	defer s.end()
-	if err := s.upload(env.Ctx, workflow); err != nil {
+	if err := s.upload(workflow); err != nil {
 		return err
 	}
 	c := newRecorder(func(r host.Run) int { return (int(r.Entries) - firstEntries) / entriesPerCall },

@@ -38,7 +38,7 @@ func (b *Wake) Run(env *Env) error {
 		return err
 	}
 	defer s.end()
-	if err := s.upload(env.Ctx, "wake"); err != nil {
+	if err := s.upload("wake"); err != nil {
 		return err
 	}
 	c := newRecorder(func(r host.Run) int { return (int(r.Entries) - beforeNaps) / perWake },
