@@ -75,11 +75,11 @@ func compileC(ctx context.Context, workflow string) (wasm []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	out := filepath.Join(tmp, "bench.wasm")
+	out, source := filepath.Join(tmp, "bench.wasm"), filepath.Join(dir, "c", "bench.c")
 	cmd := exec.CommandContext(ctx, "clang", "--target=wasm32", "-mbulk-memory", "-O2", "-nostdlib", "-Wl,--no-entry",
-		"-DWORKFLOW="+workflow, "-o", out, filepath.Join(dir, "bench.c"))
+		"-DWORKFLOW="+workflow, "-o", out, source)
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("clang cannot compile %s for WebAssembly: %w\n%s", filepath.Join(dir, "bench.c"), err, text)
+		return nil, fmt.Errorf("clang cannot compile %s for WebAssembly: %w\n%s", source, err, text)
 	}
 	return os.ReadFile(out)
 }

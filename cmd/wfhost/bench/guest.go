@@ -13,7 +13,7 @@ import (
 const (
 	Small = "small" // generated: a few hundred bytes of code and no run-time of its own
 	Go    = "go"    // examples/bench/main.go
-	C     = "c"     // examples/bench/bench.c
+	C     = "c"     // examples/bench/c/bench.c
 )
 
 // ErrNoWorkflow says that a guest lacks a workflow that a measurement needs.

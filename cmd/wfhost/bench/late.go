@@ -144,6 +144,9 @@ func (b *Late) Run(env *Env) error {
 	return env.Show(s.Report)
 }
 
+// leadSpare is the least time between the starts and the first wake.
+const leadSpare = time.Second
+
 // trial is how many runs show how long a start takes, and warm the host up.
 const trial = 512
 
@@ -160,7 +163,7 @@ func (s *session) schedule(what string, lead time.Duration, rate, runs, warm, to
 	}
 	if lead == 0 {
 		// Twice as long as the trial says, and some time in which to come to rest.
-		lead = 2*time.Since(begun)/trial*time.Duration(runs) + 2*time.Second
+		lead = 2*time.Since(begun)/trial*time.Duration(runs) + leadSpare
 	}
 	s.env.Say(fmt.Sprintf("starting %d runs", runs))
 	c := newSchedule(time.Now().Add(lead).Truncate(time.Millisecond), rate, runs, warm, total)

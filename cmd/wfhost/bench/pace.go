@@ -13,7 +13,8 @@ const maxOutstanding = 65_536
 
 // pace begins n operations, rate of them in a second, each in a goroutine of its own at the instant that was meant for
 // it, however long the others take, and waits until all have ended. It gives how far behind its instant each began.
-func (s *session) pace(rate, n int, do func(ctx context.Context, i int, meant time.Time) error) (lags []time.Duration, err error) {
+func (s *session) pace(rate, n int, do func(ctx context.Context, i int, meant time.Time) error) (lags []time.Duration,
+	err error) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
 	runtime.LockOSThread() // which the system wakes more exactly than a timer of Go

@@ -24,9 +24,10 @@ const (
 	farOff = 1000 * time.Hour
 	// restarts is how often the host is stopped and opened again.
 	restarts = 5
-	// restartLead is how long before its instant a run is started that is due when the host is down: longer than it takes
-	// to stop the host.
-	restartLead = 2 * time.Second
+	// restartLead is how long before its instant a run is started that is due when the host is down, for the first stop of
+	// the host; for the others it is restartSpare more than twice as long as the stop before took.
+	restartLead  = 2 * time.Second
+	restartSpare = 500 * time.Millisecond
 )
 
 // Run measures.
@@ -136,6 +137,7 @@ func (b *Sleepers) idle(s *session) error {
 // restart stops the host, and opens it again when a run has come due.
 func (b *Sleepers) restart(s *session) error {
 	var opened, first []time.Duration
+	lead := restartLead
 	for i := range restarts + 1 { // the first one is the warm-up
 		s.env.Say("restart")
 		ended := make(chan time.Time, 1)
@@ -145,16 +147,18 @@ func (b *Sleepers) restart(s *session) error {
 				ended <- now
 			}
 		})
-		due := time.Now().Add(restartLead)
+		due := time.Now().Add(lead)
 		if err := s.startAll("due", "sleep", i, i+1, func(int) []byte { return input(due.UnixMilli()) }); err != nil {
 			return err
 		}
+		stopping := time.Now()
 		if err := s.down(); err != nil {
 			return err
 		}
 		if len(ended) > 0 {
-			return fmt.Errorf("stopping the host took longer than %v: the run that was to be due meanwhile has ended", restartLead)
+			return fmt.Errorf("stopping the host took longer than %v: the run that was to be due meanwhile has ended", lead)
 		}
+		lead = 2*time.Since(stopping) + restartSpare
 		if err := s.sleep(due.Add(time.Millisecond)); err != nil {
 			return err
 		}

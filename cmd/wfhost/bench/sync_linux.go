@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -12,6 +13,9 @@ func dataSync(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }
 // pause waits, and is late by some ten microseconds. A signal may end it before its time.
 func pause(d time.Duration) {
 	t := syscall.NsecToTimespec(int64(d))
-	for syscall.Nanosleep(&t, &t) == syscall.EINTR { //nolint:errorlint // a number of the system
+	for {
+		if err := syscall.Nanosleep(&t, &t); !errors.Is(err, syscall.EINTR) {
+			return
+		}
 	}
 }

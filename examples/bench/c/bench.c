@@ -1,6 +1,6 @@
 /* The workflows that `wfhost bench --guest c` measures, one in a module: -DWORKFLOW=name. The input is an array of whole
- * numbers; what each takes is told in main.go. */
-#include "../../guest-sdk/c/workflow.h"
+ * numbers; what each takes is told in ../main.go. */
+#include "../../../guest-sdk/c/workflow.h"
 
 #ifndef WORKFLOW
 #define WORKFLOW empty
