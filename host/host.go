@@ -59,14 +59,25 @@ type Config struct {
 	// StartLinger is how long a start waits for its first activation, to be committed together with it; a start
 	// that takes longer is committed alone, at the cost of one more fsync. Default 50 ms.
 	StartLinger time.Duration
-	// MaxInstances is how many instances live at a time, each with at most 64 MiB. Default 8.
+	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 8.
 	MaxInstances int
+	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
+	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 256 MiB; negative keeps none.
+	ParkBytes int64
 	// MaxFuel bounds what a workflow computes between two waits, in instructions of its module, about. A workflow that
 	// needs more fails, on every host and replay at the same instruction. Default 10,000,000,000, some ten seconds.
 	MaxFuel int64
 	// MaxSegmentCPU bounds the time that a workflow computes between two waits. A host that takes longer gives the
 	// activation up and tries again; after the third time the run is stuck. Default 60 s.
 	MaxSegmentCPU time.Duration
+	// PoolBytes bounds the memory of instances that are kept to be used again, about. Default 128 MiB; negative keeps
+	// none.
+	PoolBytes int64
+	// InstanceReset says how the memory of an instance becomes that of a new one when it is used again: "scan" asks the
+	// kernel which pages were written, "drop" gives them back to it, "copy" copies the whole memory; "none" makes a new
+	// instance each time. Default "auto": the first of them that the system knows. It is for finding faults: nothing
+	// but the speed depends on it.
+	InstanceReset string
 	// Interpreter runs modules without compiling them: slow, for machines that the compiler does not know.
 	Interpreter bool
 	// SkipSleeps lets no time pass: whenever nothing else happens, the host's clock jumps to the next deadline.
@@ -127,13 +138,19 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		}
 		h.store = s
 	}
-	if h.engine, err = wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: cfg.Interpreter}); err != nil {
+	reset, err := wazero.ParseReset(h.cfg.InstanceReset)
+	if err != nil {
+		return h, fmt.Errorf("%w: InstanceReset: %w", ErrInvalid, err)
+	}
+	h.engine, err = wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: cfg.Interpreter, Reset: reset,
+		PoolBytes: cfg.PoolBytes})
+	if err != nil {
 		return h, err
 	}
 	sc := sched.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
 		Random: h.cfg.Random, Linger: h.cfg.Linger,
-		StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
-		HostCalls: abi.MaxHostCalls}
+		StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
+		Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU, HostCalls: abi.MaxHostCalls}
 	sc.Fetch = func(ctx context.Context, g store.Grants, _ string, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
@@ -168,6 +185,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxInstances <= 0 {
 		c.MaxInstances = sched.DefaultActivations
+	}
+	if c.ParkBytes == 0 {
+		c.ParkBytes = sched.DefaultParkBytes
 	}
 	if c.MaxFuel <= 0 {
 		c.MaxFuel = abi.MaxFuel

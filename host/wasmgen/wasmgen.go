@@ -77,7 +77,7 @@ func (m *Module) Load8() *Module { return m.Op(0x31, 0, 0) }
 // Wrap pops an i64 and pushes it as an i32.
 func (m *Module) Wrap() *Module { return m.Op(0xa7) }
 
-// Add adds. Like Sub, Mul, Div and Rem, the last two of unsigned numbers, it pops two i64 and pushes one.
+// Add pops two i64 and pushes their sum. Sub, Mul, Div and Rem do likewise, the last two with unsigned numbers.
 func (m *Module) Add() *Module { return m.Op(0x7c) }
 
 // Sub subtracts.

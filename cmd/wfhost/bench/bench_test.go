@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -173,4 +174,47 @@ func TestRunID(t *testing.T) {
 	if got := string(input(1, -2, 3)) + string(input()); got != "[1,-2,3][]" {
 		t.Error(got)
 	}
+}
+
+func TestNap(t *testing.T) {
+	b, sum, seen := Wake{Nap: 100 * time.Millisecond}, int64(0), map[int64]bool{}
+	for i := range 1000 {
+		ms := b.nap(i)
+		if ms < 50 || ms > 150 {
+			t.Fatal(i, ms)
+		}
+		sum += ms
+		seen[ms] = true
+	}
+	if sum < 98_000 || sum > 101_000 || len(seen) < 90 {
+		t.Error(sum, len(seen))
+	}
+	b.Nap = time.Millisecond
+	if ms := b.nap(0); ms != 1 {
+		t.Error(ms)
+	}
+}
+
+func TestFiller(t *testing.T) {
+	w := newCrew(t.Context(), func(ctx context.Context, _ int) error { <-ctx.Done(); return nil })
+	defer func() {
+		if err := w.end(); err != nil {
+			t.Error(err)
+		}
+	}()
+	now := time.UnixMilli(0)
+	f := filler{want: 10, settle: time.Second, since: now}
+	look := func(ms, due, size int, enough bool) {
+		t.Helper()
+		if got := f.look(w, due, now.Add(time.Duration(ms)*time.Millisecond)); got != enough || w.size != size {
+			t.Errorf("at %d ms: enough %v, %d runs", ms, got, w.size)
+		}
+	}
+	look(500, 0, 0, false)
+	look(1000, 8, 6, false) // 4 on the average
+	look(1500, 4, 6, false)
+	look(2000, 10, 9, false) // 7
+	look(2100, 20, 9, false) // too soon to tell
+	look(3000, 0, 9, true)
+	look(4000, 200, 9, true)
 }

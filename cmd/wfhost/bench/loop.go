@@ -98,6 +98,13 @@ func (c *recorder) begin(n int) {
 	c.on, c.left = true, n
 }
 
+// counting tells whether operations count at the moment.
+func (c *recorder) counting() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.on
+}
+
 // taken ends it and gives the samples.
 func (c *recorder) taken() []time.Duration {
 	c.mu.Lock()
@@ -114,10 +121,13 @@ type crew struct {
 	next   atomic.Int64
 	size   int
 	wg     sync.WaitGroup
+
+	isReady sync.Once
+	filled  chan struct{}
 }
 
 func newCrew(ctx context.Context, do func(ctx context.Context, number int) error) *crew {
-	w := &crew{do: do}
+	w := &crew{do: do, filled: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	return w
 }
@@ -148,46 +158,58 @@ func (w *crew) end() error {
 // errOver ends what goes on when the measured time is over.
 var errOver = errors.New("the measured time is over")
 
-// rest waits until a time is over, or something else is.
-func (w *crew) rest(d time.Duration, full <-chan struct{}) {
-	if d <= 0 {
-		return
-	}
+// rest waits until a time is over, or something else is. Meanwhile it calls tend every now and then, if there is one.
+func (w *crew) rest(d time.Duration, full <-chan struct{}, tend func(*crew)) {
 	t := time.NewTimer(d)
 	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-full:
-	case <-w.ctx.Done():
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	if tend == nil {
+		look.Stop()
+	}
+	for {
+		select {
+		case <-t.C:
+			return
+		case <-full:
+			return
+		case <-w.ctx.Done():
+			return
+		case <-look.C:
+			tend(w)
+		}
 	}
 }
 
+// ready ends the time before the warm-up.
+func (w *crew) ready() { w.isReady.Do(func() { close(w.filled) }) }
+
 // closedLoop has a crew of n do operations as fast as it can, and measures for the time or the number that was asked
-// for. warm, if set, is called before the warm-up.
-func (s *session) closedLoop(n int, c *recorder, do func(ctx context.Context, number int) error, warm func(*crew)) (usage,
+// for. tend, if set, is called every now and then; the warm-up does not begin before it has called ready.
+func (s *session) closedLoop(n int, c *recorder, do func(ctx context.Context, number int) error, tend func(*crew)) (usage,
 	error) {
 	s.onCommit(c.commit)
 	defer s.onCommit(nil)
-	return s.measure(n, c, do, warm)
+	return s.measure(n, c, do, tend)
 }
 
 // measure is closedLoop where do itself takes the samples.
-func (s *session) measure(n int, c *recorder, do func(ctx context.Context, number int) error, warm func(*crew)) (usage,
+func (s *session) measure(n int, c *recorder, do func(ctx context.Context, number int) error, tend func(*crew)) (usage,
 	error) {
 	w := newCrew(s.ctx, do)
 	w.add(n)
 	s.env.Say("warm-up")
-	if warm != nil {
-		warm(w)
+	if tend != nil {
+		w.rest(maxFor, w.filled, tend)
 	}
-	w.rest(s.o.WarmUp, nil)
+	w.rest(s.o.WarmUp, nil, tend)
 	s.env.Say("measurement")
 	measured := s.open()
 	c.begin(s.o.N)
 	if s.o.For == 0 {
-		w.rest(maxFor, c.full)
+		w.rest(maxFor, c.full, tend)
 	} else {
-		w.rest(s.o.For, nil)
+		w.rest(s.o.For, nil, tend)
 	}
 	c.taken()
 	u, err := measured.close()

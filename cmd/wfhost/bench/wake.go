@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/wfhost/wfhost/host"
@@ -14,7 +15,7 @@ type Wake struct {
 	Hosted `embed:""`
 
 	Due    int           `help:"Runs that are due at a time; as many more sleep as that takes." default:"256"`
-	Nap    time.Duration `help:"How long each sleep is." default:"250ms"`
+	Nap    time.Duration `help:"How long sleeps are on the average." default:"250ms"`
 	Length int           `help:"Wakes of a run; then the next run begins." default:"16"`
 	Step   bool          `help:"Each wake is followed by a step of a handler in Go."`
 }
@@ -43,14 +44,25 @@ func (b *Wake) Run(env *Env) error {
 	}
 	c := newRecorder(func(r host.Run) int { return (int(r.Entries) - beforeNaps) / perWake },
 		func(r host.Run, _ time.Time) time.Time { return r.Wake })
-	var due, runs int
+	begun := time.Now()
+	f := filler{want: b.Due, settle: 3*b.Nap/2 + 4*lookEvery, since: begun}
+	var runs, sum, looks int
 	u, err := s.closedLoop(b.Due, c, func(ctx context.Context, number int) error {
 		id := runID("wake", number)
-		if _, err := s.h.StartRaw(ctx, "wake", input(0, int64(b.Length), b.Nap.Milliseconds(), step), host.WithRunID(id)); err != nil {
+		if _, err := s.h.StartRaw(ctx, "wake", input(0, int64(b.Length), b.nap(number), step), host.WithRunID(id)); err != nil {
 			return err
 		}
 		return s.completed(ctx, id)
-	}, func(w *crew) { due, runs = b.fill(w, c) })
+	}, func(w *crew) {
+		now := time.Now()
+		due := c.due(now)
+		if f.look(w, due, now) || now.Sub(begun) > fillFor {
+			w.ready()
+		}
+		if runs = w.size; c.counting() {
+			sum, looks = sum+due, looks+1
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -59,11 +71,11 @@ func (b *Wake) Run(env *Env) error {
 	if b.Step {
 		with = "one step of a handler in Go each"
 	}
-	s.notef("So many runs sleep %v and wake, again and again, that about %d are due at a time; they wake %d times each, with "+
-		"%s, then a next run begins. What the starts cost is in the rate, the CPU time and the commits. More is due than can "+
+	s.notef("So many runs sleep %v, half of it more or less, and wake, again and again, that about %d are due at a "+
+		"time; they wake %d times each, with %s, then a next run begins. What the starts cost is in the rate, the CPU time and the commits. More is due than can "+
 		"be done, so latencies tell of the queue: see bench late. Warm-up %v.", b.Nap, b.Due, b.Length, with, b.WarmUp)
 	s.number("runs", "runs at a time", count, float64(runs))
-	s.number("due", "of which due, as the warm-up began", count, float64(due))
+	s.number("due", "of which due on the average", count, float64(sum)/float64(max(looks, 1)))
 	s.latency("wake", fmt.Sprintf("wake, from its instant until what it did is durable (%s)", with), samples)
 	s.tell(u, "wake", len(samples))
 	s.number("commitsPerWakeAfterStart", "commits per wake, without those of starts", ratio,
@@ -74,22 +86,40 @@ func (b *Wake) Run(env *Env) error {
 }
 
 const (
-	// fillSteps bounds how long it is tried to have as many runs due as were asked for.
-	fillSteps = 100
-	// fillEvery is how long each trial takes: longer than a wake waits in its queue.
-	fillEvery = 100 * time.Millisecond
+	// fillFor bounds how long it is tried to have as many runs due as were asked for, before the warm-up.
+	fillFor = 30 * time.Second
+	// lookEvery is how often it is looked how many are due: several times in a nap, and seldom for a processor.
+	lookEvery = 25 * time.Millisecond
 )
 
-// fill lets more runs begin until as many as were asked for are due at a time. It gives how many are, and how many runs
-// that took.
-func (b *Wake) fill(w *crew, c *recorder) (due, runs int) {
-	w.rest(b.Nap+fillEvery, nil)
-	for range fillSteps {
-		if due = c.due(time.Now()); due >= b.Due || w.size >= maxParallel || w.ctx.Err() != nil {
-			break
-		}
-		w.add(min(b.Due-due, maxParallel-w.size))
-		w.rest(b.Nap+fillEvery, nil)
+// filler has more runs begin whenever fewer are due than were asked for, on the average of the time in which those that it
+// had begin before have come to their part.
+type filler struct {
+	want       int
+	settle     time.Duration
+	since      time.Time // of the sums
+	sum, looks int
+}
+
+// look is called every now and then. It answers whether enough are due on the average.
+func (f *filler) look(w *crew, due int, now time.Time) (enough bool) {
+	f.sum, f.looks = f.sum+due, f.looks+1
+	mean := float64(f.sum) / float64(f.looks)
+	enough = mean >= float64(f.want)
+	if now.Sub(f.since) < f.settle {
+		return false
 	}
-	return due, w.size
+	f.since, f.sum, f.looks = now, 0, 0
+	if !enough {
+		w.add(min(f.want-int(mean), maxParallel-w.size))
+	}
+	return enough
+}
+
+// nap gives the milliseconds for which a run sleeps: half as long to one and a half times as long as was said, evenly, so
+// that runs that began together do not stay together.
+func (b *Wake) nap(number int) int64 {
+	const share = 0.6180339887 // the golden ratio's multiples, less their whole parts, are spread as evenly as can be
+	_, part := math.Modf(float64(number) * share)
+	return max(int64(b.Nap.Seconds()*1000*(0.5+part)), 1)
 }

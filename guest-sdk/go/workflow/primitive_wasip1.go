@@ -77,7 +77,7 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 	if err := begin(ctx); err != nil {
 		return nil, err
 	}
-	return waitOn(ctx, h, st.waiters[h], nil)
+	return waitAgain(ctx, h)
 }
 
 func continueAsNew(ctx context.Context, input []byte, opts string) error {

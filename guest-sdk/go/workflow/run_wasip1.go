@@ -20,6 +20,9 @@ const (
 	eventQuery    = 4
 )
 
+// eventsFD is the descriptor that says when there are events.
+const eventsFD = 3
+
 // state is that of the one workflow, or step function, of this instance.
 type state struct {
 	events  *os.File
@@ -27,17 +30,23 @@ type state struct {
 	cancel  context.CancelCauseFunc
 	queries map[string]queryFunc
 	inBody  bool // or in the answer to a query
+	// goroutines is their number while the workflow has none but its own.
+	goroutines int
 }
 
 var st state
 
 // The reader goroutine is parked on descriptor 3 before the workflow begins, so that it is part of the image with
 // which every instance starts. Go's scheduler polls when every goroutine is blocked, so the host sees one point
-// at which the workflow waits, and answers it with one event.
+// at which the workflow waits, and answers it with one event. A goroutine that can wait without the scheduler does
+// (wait_wasip1.go).
 func init() {
-	st = state{events: os.NewFile(3, "events"), waiters: map[int64]chan int{}}
+	st = state{events: os.NewFile(eventsFD, "events"), waiters: map[int64]chan int{}}
 	go readEvents()
 	runtime.Gosched()
+	st.goroutines = runtime.NumGoroutine()
+	newPoller()
+	findCounters()
 }
 
 func readEvents() {
@@ -126,41 +135,6 @@ func begin(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return nil
-}
-
-// wait parks the goroutine until the handle is resolved, or withdraws it when ctx ends.
-func wait(ctx context.Context, h int64, body func(Step) ([]byte, error)) ([]byte, error) {
-	if h < 0 {
-		return nil, lastError()
-	}
-	c := make(chan int, 1)
-	st.waiters[h] = c
-	return waitOn(ctx, h, c, body)
-}
-
-// waitOn is wait with a channel on which the event may have come already.
-func waitOn(ctx context.Context, h int64, c chan int, body func(Step) ([]byte, error)) ([]byte, error) {
-	select {
-	case kind := <-c:
-		if kind == eventRunBody {
-			runBody(ctx, body)
-		}
-	case <-ctx.Done():
-		if err := gate(); err != nil { // a timer of the workflow that comes due while a body runs
-			return nil, err
-		}
-		switch hostCancel(h) {
-		case 0:
-			delete(st.waiters, h)
-			return nil, context.Cause(ctx)
-		case 2: // an attempt has begun: its outcome is waited for
-			if <-c == eventRunBody {
-				runBody(ctx, body)
-			}
-		}
-	}
-	delete(st.waiters, h)
-	return result(h)
 }
 
 func result(h int64) ([]byte, error) {

@@ -34,6 +34,8 @@ type Instance interface {
 	// Hash gives the SHA-256 of the whole linear memory and of the mutable globals. It may be called from within a
 	// host call.
 	Hash() [32]byte
+	// Resident gives about what the instance takes at the moment, in bytes. It may be called from within a host call.
+	Resident() int64
 	// Release gives the instance back. It is not used afterwards.
 	Release(ctx context.Context)
 }

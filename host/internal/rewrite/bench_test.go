@@ -1,11 +1,9 @@
 package rewrite
 
 import (
-	"context"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 )
 
 // tightest gives a module whose function "f" of type (i32) -> () counts down to zero: five instructions of an iteration.
@@ -16,38 +14,95 @@ func tightest() []byte {
 		sec(secCode, vec(sized([]byte{0, opLoop, blockEmpty, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd, opEnd}))))
 }
 
-func BenchmarkTightest(b *testing.B) {
-	ctx := context.Background()
-	for _, fuel := range []bool{false, true} {
-		name := map[bool]string{false: "plain", true: "fuel"}[fuel]
+// recursive gives a module whose function "f" of type (i32) -> () calls itself twice for each number down to zero.
+func recursive() []byte {
+	call := []byte{opLocalGet, 0, opI32Const, 1, 0x6b, opCall, 0}
+	return module{types: list{{formFunction, 1, typeI32, 0}}, functions: list{{0}}, memories: onePage, exports: list{cat(str("f"), []byte{kindFunction, 0})},
+		bodies: list{function(cat([]byte{opLocalGet, 0, opIf, blockEmpty}, call, call, []byte{opEnd})...)}}.bytes()
+}
+
+// cold gives a module like tightest, whose loop has a call that does not happen.
+func cold() []byte {
+	return module{types: list{{formFunction, 1, typeI32, 0}}, functions: list{{0}}, memories: onePage, exports: list{cat(str("f"), []byte{kindFunction, 0})},
+		bodies: list{function(opLoop, blockEmpty, opLocalGet, 0, opI32Const, 0x7f, 0x46, opIf, blockEmpty, opLocalGet, 0, opCall, 0, opEnd,
+			opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd)}}.bytes()
+}
+
+// BenchmarkForms runs what suffers most: a loop that does nothing, a loop that could call, and a function that does
+// nothing but call.
+func BenchmarkForms(b *testing.B) {
+	for name, c := range map[string]struct {
+		wasm []byte
+		n    uint64
+		unit float64 // iterations or calls
+	}{"loop": {tightest(), 1_000_000, 1_000_000}, "cold": {cold(), 1_000_000, 1_000_000}, "call": {recursive(), 16, 1<<17 - 1}} {
+		for form, m := range variants(b, c.wasm) {
+			b.Run(name+"/"+form, func(b *testing.B) {
+				l, err := load(wazero.NewRuntimeConfigCompiler(), c.wasm, m, unlimited())
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer l.close()
+				f := l.ExportedFunction("f")
+				for b.Loop() {
+					if _, err := f.Call(ctx, c.n); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/c.unit, "ns/unit")
+			})
+		}
+	}
+}
+
+// BenchmarkRewrite rewrites a Go program.
+func BenchmarkRewrite(b *testing.B) {
+	wasm := goGuest(b)
+	for name, o := range options {
 		b.Run(name, func(b *testing.B) {
-			m, err := Rewrite(tightest(), Options{Fuel: fuel})
-			if err != nil {
-				b.Fatal(err)
-			}
-			rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler())
-			defer rt.Close(ctx)
-			var counter api.MutableGlobal
-			refuel := func(context.Context, api.Module, []uint64) { counter.Set(1 << 62) }
-			if _, err := rt.NewHostModuleBuilder(ImportModule).NewFunctionBuilder().
-				WithGoModuleFunction(api.GoModuleFunc(refuel), nil, nil).Export(ImportRefuel).Instantiate(ctx); err != nil {
-				b.Fatal(err)
-			}
-			in, err := rt.Instantiate(ctx, m.Wasm)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if fuel {
-				counter = in.ExportedGlobal(m.Fuel).(api.MutableGlobal)
-			}
-			f := in.ExportedFunction("f")
-			const n = 1_000_000
+			b.SetBytes(int64(len(wasm)))
+			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := f.Call(ctx, n); err != nil {
+				if _, err := Rewrite(wasm, o); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/iteration")
 		})
+	}
+}
+
+// BenchmarkGo compiles and runs a Go program, as it is and rewritten.
+func BenchmarkGo(b *testing.B) {
+	wasm := goGuest(b)
+	for name, m := range variants(b, wasm) {
+		b.Run("compile/"+name, func(b *testing.B) {
+			for b.Loop() {
+				rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler())
+				code := wasm
+				if m != nil {
+					code = m.Wasm
+				}
+				if _, err := rt.CompileModule(ctx, code); err != nil {
+					b.Fatal(err)
+				}
+				_ = rt.Close(ctx)
+			}
+		})
+		l, err := load(wazero.NewRuntimeConfigCompiler(), wasm, m, unlimited())
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.outcome("_initialize")
+		for _, f := range []string{"run", "spin"} {
+			b.Run(f+"/"+name, func(b *testing.B) {
+				n := map[string]uint64{"run": 100, "spin": 1_000_000}[f]
+				before := l.tank.used()
+				for b.Loop() {
+					l.outcome(f, n)
+				}
+				b.ReportMetric(float64(l.tank.used()-before)/float64(b.Elapsed().Nanoseconds()), "fuel/ns")
+			})
+		}
+		l.close()
 	}
 }

@@ -3,27 +3,47 @@ package rewrite
 // body is the function that is being read. Its slices are used again for the next one.
 type body struct {
 	edits   []edit
-	blocks  []int // the region around each block that is open
-	region  int   // the edit that pays for what is being read
-	scratch int   // locals that are needed beside those of the function
-	locals  int   // of the function, with its parameters
+	blocks  []block // that are open
+	region  int     // the edit that pays for what is being read
+	called  int     // how many edits there were when something was read that changes the counter
+	scratch int     // locals of type i32 that are needed beside those of the function
+	cached  bool    // a local of type i64 is needed after them
+	locals  int     // of the function, with its parameters
+	dear    int     // wrapped loops times locals
+
+	wrapped []int // while it is written: the blocks that are open and are wrapped loops
+	until   int   // while it is written: up to this edit, the local has the counter
+}
+
+type block struct {
+	around int // the region around it
+	loop   int // the edit that pays for it, if it is a loop, else 0
+	within int // the innermost loop, itself included, as an index of blocks; -1 without one
 }
 
 // edit is a change of a body. Edits are noted from front to back and do not overlap.
 type edit struct {
 	kind   editKind
 	at, to int   // what is replaced
-	n      int64 // cost, index or scale
+	n      int64 // cost, index, scale, label, or the edit after a loop
+	target int   // of a label: which of the open blocks, -1 for the function
 }
 
 type editKind byte
 
 const (
-	putIndex  editKind = iota // n in place of what stands there
-	putCharge                 // pay n
-	putMove                   // pay for as many things as are on the stack
-	putTee                    // keep how many things are on the stack
-	putGrown                  // pay for them, if the number on the stack is not -1
+	putNothing editKind = iota
+	putIndex            // n in place of what stands there
+	putLabel            // n, and as much as the wrapped loops between it and its target make it deeper
+	putCharge           // pay n
+	putMove             // pay for as many things as are on the stack
+	putTee              // keep how many things are on the stack
+	putGrown            // pay for them, if the number on the stack is not -1
+
+	// A loop where nothing else changes the counter is wrapped (see wrap).
+	putWrapper // before it
+	putWrapped // at the beginning of its body: pay n
+	putClose   // at its end
 )
 
 func (r *rewriter) note(e edit) {
@@ -36,6 +56,7 @@ func (r *rewriter) note(e edit) {
 func (r *rewriter) moves(at, scale int) {
 	r.note(edit{kind: putMove, at: at, to: at, n: int64(scale)})
 	r.code.scratch = max(r.code.scratch, 1)
+	r.code.called = len(r.code.edits)
 }
 
 // grows notes an instruction that pays afterwards: if it fails, it has cost nothing, however much was wanted.
@@ -43,6 +64,7 @@ func (r *rewriter) grows(at, scale int) {
 	r.note(edit{kind: putTee, at: at, to: at})
 	r.note(edit{kind: putGrown, at: r.at, to: r.at, n: int64(scale)})
 	r.code.scratch = 2
+	r.code.called = len(r.code.edits)
 }
 
 // codeSection rewrites the bodies (5.5.13) into out, with their number, without the section's head.
@@ -66,7 +88,7 @@ func (r *rewriter) codeSection() {
 			return
 		}
 		r.end = r.at + int(size)
-		r.body(r.params[r.defined[i]])
+		r.body(r.types[r.defined[i]].params)
 		r.end = end
 	}
 	r.leave(secCode)
@@ -76,7 +98,7 @@ func (r *rewriter) codeSection() {
 func (r *rewriter) body(params int) {
 	from := r.at
 	c := &r.code
-	c.edits, c.blocks, c.scratch, c.region = c.edits[:0], c.blocks[:0], 0, 0
+	*c = body{edits: c.edits[:0], blocks: c.blocks[:0], wrapped: c.wrapped[:0]}
 	groups := r.count("groups of locals")
 	first := r.at
 	locals := int64(params)
@@ -98,16 +120,19 @@ func (r *rewriter) body(params int) {
 		return
 	}
 	start := len(r.out)
-	if !r.fuel || c.scratch == 0 {
+	if !r.fuel {
 		r.out = append(r.out, r.b[from:begin]...)
 	} else {
-		r.out = appendU32(r.out, uint32(groups)+1)
-		r.out = append(r.out, r.b[first:begin]...)
-		r.out = append(r.out, byte(c.scratch), typeI32)
+		r.putLocals(groups, r.b[first:begin])
 	}
 	r.apply(begin)
 	r.size(start)
 }
+
+// maxWrapped bounds the wrapped loops of a function times its locals, since engines compile a wrapped loop in up to
+// five times the time of another, which grows with both. The printf of C libraries comes to 1,215; the loops beyond
+// are charged like those that call.
+const maxWrapped = 5_000
 
 // maxLocals is far above what inspection lets pass, and below what an index could not hold.
 const maxLocals = 1 << 20
@@ -127,21 +152,66 @@ func (r *rewriter) instructions() {
 			if len(c.blocks) == 0 {
 				return
 			}
-			c.region = c.blocks[len(c.blocks)-1]
-			c.blocks = c.blocks[:len(c.blocks)-1]
+			r.close(at)
 		case opElse:
 		case opBlock, opLoop, opIf:
 			c.edits[c.region].n++
-			r.blockType()
-			c.blocks = append(c.blocks, c.region)
-			if op == opLoop && r.fuel {
-				c.region = len(c.edits)
-				r.note(edit{kind: putCharge, at: r.at, to: r.at})
-			}
+			r.open(op, at)
 		default:
 			c.edits[c.region].n++
 			r.instruction(op, at)
 		}
+	}
+}
+
+// open begins a block.
+func (r *rewriter) open(op byte, at int) {
+	c := &r.code
+	r.blockType()
+	b := block{around: c.region, within: c.innermost()}
+	if op == opLoop && r.fuel {
+		b.within = len(c.blocks)
+		r.note(edit{kind: putNothing, at: at, to: at})
+		b.loop = len(c.edits)
+		r.note(edit{kind: putCharge, at: r.at, to: r.at, target: b.within})
+		c.region = b.loop
+	}
+	c.blocks = append(c.blocks, b)
+}
+
+// close ends a block, at its last instruction.
+func (r *rewriter) close(at int) {
+	c := &r.code
+	b := c.blocks[len(c.blocks)-1]
+	c.blocks = c.blocks[:len(c.blocks)-1]
+	c.region = b.around
+	if b.loop > c.called {
+		if c.dear += c.locals + 1; c.dear > maxWrapped {
+			c.called = len(c.edits) // by the loop itself, for those around it
+			return
+		}
+		r.note(edit{kind: putClose, at: at, to: at})
+		c.edits[b.loop-1].kind, c.edits[b.loop-1].n = putWrapper, int64(len(c.edits))
+		c.edits[b.loop].kind = putWrapped
+		c.cached = true
+	}
+}
+
+// innermost gives the innermost loop that is open, as an index of blocks; -1 without one.
+func (c *body) innermost() int {
+	if len(c.blocks) == 0 {
+		return -1
+	}
+	return c.blocks[len(c.blocks)-1].within
+}
+
+// label reads where a branch leads, and notes it if a loop is there or between.
+func (r *rewriter) label() {
+	at := r.at
+	n := r.index("label", len(r.code.blocks)+1)
+	target := len(r.code.blocks) - 1 - int(n)
+	if r.code.innermost() >= max(target, 0) {
+		r.note(edit{kind: putLabel, at: at, to: r.at, n: int64(n), target: target})
 	}
 }
 

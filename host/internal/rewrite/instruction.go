@@ -2,6 +2,7 @@ package rewrite
 
 // Opcodes with a meaning here (5.4).
 const (
+	opUnreachable  = 0x00
 	opBlock        = 0x02
 	opLoop         = 0x03
 	opIf           = 0x04
@@ -17,6 +18,7 @@ const (
 	opSelect       = 0x1b
 	opSelectTyped  = 0x1c
 	opLocalGet     = 0x20
+	opLocalSet     = 0x21
 	opLocalTee     = 0x22
 	opGlobalGet    = 0x23
 	opGlobalSet    = 0x24
@@ -32,6 +34,8 @@ const (
 	opF64Const     = 0x44
 	opI32Ne        = 0x47
 	opI64LtS       = 0x53
+	opI64GeS       = 0x59
+	opI64Add       = 0x7c
 	opI64Sub       = 0x7d
 	opI64Shl       = 0x86
 	opI64ShrU      = 0x88
@@ -96,23 +100,29 @@ func (r *rewriter) instruction(op byte, at int) {
 		r.index("local", r.code.locals)
 	case op == opI32Const:
 		r.skipLEB(inInstruction, 32)
-	case op == opCall, op == opRefFunc:
+	case op == opCall:
+		r.functionIndex()
+		r.code.called = len(r.code.edits)
+	case op == opRefFunc:
 		r.functionIndex()
 	case op == opGlobalGet, op == opGlobalSet:
 		r.index("global", r.globals)
 	case op >= opI32Eqz && op <= opI64Extend32S, op <= 0x01, op == opReturn, op == opDrop, op == opSelect, op == opRefIsNull:
-	case op == opBr, op == opBrIf, op == opTableGet:
+	case op == opBr, op == opBrIf:
+		r.label()
+	case op == opTableGet:
 		r.u32(inInstruction)
 	case op == opTableSet:
 		r.refuse(changesTable)
 		r.u32(inInstruction)
 	case op == opBrTable:
 		for n := r.count("targets of a br_table"); n >= 0 && r.err == nil; n-- {
-			r.u32(inInstruction)
+			r.label()
 		}
 	case op == opCallIndirect:
-		r.index("type", len(r.params))
+		r.index("type", len(r.types))
 		r.u32(inInstruction)
+		r.code.called = len(r.code.edits)
 	case op == opSelectTyped:
 		r.bytes(inInstruction)
 	case op == opMemorySize, op == opRefNull:
@@ -199,5 +209,5 @@ func (r *rewriter) blockType() {
 		r.at++
 		return
 	}
-	r.index("type", len(r.params))
+	r.index("type", len(r.types))
 }

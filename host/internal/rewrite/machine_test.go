@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -25,19 +26,21 @@ var errFuel = errors.New("out of fuel")
 
 // tank gives fuel in portions until the limit is reached.
 type tank struct {
+	export  string
 	counter api.MutableGlobal
 	portion int64
 	limit   int64 // of given
 	given   int64
-	calls   int // of refuel
+	calls   int  // of refuel
+	idle    bool // it gives nothing
 }
 
-func (k *tank) refuel(context.Context, api.Module, []uint64) {
+func (k *tank) refuel(_ context.Context, m api.Module, _ []uint64) {
 	k.calls++
-	if k.counter == nil { // instantiation, which is not metered
-		return
+	if k.counter == nil { // a start function
+		k.counter = m.ExportedGlobal(k.export).(api.MutableGlobal)
 	}
-	for v := int64(k.counter.Get()); v < 0; v += k.portion {
+	for v := int64(k.counter.Get()); v < 0 && !k.idle; v += k.portion {
 		if k.given >= k.limit {
 			panic(errFuel)
 		}
@@ -47,7 +50,14 @@ func (k *tank) refuel(context.Context, api.Module, []uint64) {
 }
 
 // used is what has been burnt.
-func (k *tank) used() int64 { return k.given - int64(k.counter.Get()) }
+func (k *tank) used() int64 {
+	if k.counter == nil {
+		return 0
+	}
+	return k.given - int64(k.counter.Get())
+}
+
+func unlimited() *tank { return &tank{portion: 1 << 30, limit: math.MaxInt64 / 2} }
 
 // loaded is an instance of a module, rewritten or not, after what the host has to do.
 type loaded struct {
@@ -74,7 +84,8 @@ func (l *loaded) instantiate(wasm []byte) error {
 		return err
 	}
 	host := l.rt.NewHostModuleBuilder(ImportModule).NewFunctionBuilder().
-		WithGoModuleFunction(api.GoModuleFunc(l.tank.refuel), nil, nil).Export(ImportRefuel)
+		WithGoModuleFunction(api.GoModuleFunc(l.tank.refuel), nil, nil).Export(ImportRefuel).
+		NewFunctionBuilder().WithFunc(func() {}).Export("nothing")
 	if _, err := host.Instantiate(ctx); err != nil {
 		return err
 	}
@@ -86,7 +97,7 @@ func (l *loaded) instantiate(wasm []byte) error {
 		return err
 	}
 	if l.m != nil {
-		wasm = l.m.Wasm
+		wasm, l.tank.export = l.m.Wasm, l.m.Fuel
 	}
 	var err error
 	if l.Module, err = l.rt.InstantiateWithConfig(ctx, wasm, wazero.NewModuleConfig().WithStartFunctions()); err != nil {
@@ -130,11 +141,13 @@ func (l *loaded) memory() []byte {
 	return bytes.Clone(b)
 }
 
+var options = map[string]Options{"exports": {}, "fuel": {Fuel: true}}
+
 // variants rewrites a module in both ways.
 func variants(t testing.TB, wasm []byte) map[string]*Module {
 	t.Helper()
 	out := map[string]*Module{"original": nil}
-	for name, o := range map[string]Options{"exports": {}, "fuel": {Fuel: true}} {
+	for name, o := range options {
 		m, err := Rewrite(wasm, o)
 		if err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"testing"
 )
 
 func leb(n uint64) []byte { return binary.AppendUvarint(nil, n) }
@@ -41,3 +42,12 @@ var guest = sync.OnceValues(func() ([]byte, error) {
 	}
 	return os.ReadFile(out)
 })
+
+func goGuest(t testing.TB) []byte {
+	t.Helper()
+	wasm, err := guest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}

@@ -54,7 +54,11 @@ func (r *reader) s32(what string) int32 {
 		c := r.byte(what)
 		v |= int64(c&0x7f) << shift
 		if c < 0x80 {
-			return int32(v << (57 - shift) >> (57 - shift))
+			v = v << (57 - shift) >> (57 - shift)
+			if v != int64(int32(v)) {
+				break
+			}
+			return int32(v)
 		}
 	}
 	r.failf("%s has more than 32 bits", what)

@@ -12,7 +12,9 @@ package rewrite
 import "strconv"
 
 // The function of type () -> () that a metered module imports. It is called when the counter of fuel is below
-// zero: it adds to the counter, or it ends the guest.
+// zero: it makes it zero or more, or it ends the guest. If it does neither, some loops trap (unreachable). The counter
+// is zero in the beginning, so it is called first by the first function that runs: in a module that keeps its start
+// function, while the module is instantiated.
 const (
 	ImportModule = "wfhost"
 	ImportRefuel = "refuel"
@@ -24,8 +26,11 @@ const MaxGlobals = 256
 
 // Options says what is done beside the exports.
 type Options struct {
-	// Fuel meters the module: one unit for an instruction, one for each 64 bytes that a bulk instruction moves.
-	// A function and the body of a loop are paid in advance, all of their instructions at once.
+	// Fuel meters the module: one unit for an instruction; else and end are free. A function is paid when it is
+	// entered and the body of a loop in each turn, in advance: all instructions that stand there, in all branches,
+	// but not those of the loops within, and one unit at least. Beside that, an instruction that moves bytes or
+	// elements pays for as many as it is told, a unit for each 64 bytes or 8 elements; one that adds to a memory
+	// or a table pays for what it has added, by the same measure. What is paid depends on nothing else.
 	Fuel bool
 }
 
@@ -98,8 +103,8 @@ type rewriter struct {
 	sections [sectionKinds]span
 	names    span // subsections of the name section
 
-	params   []int    // parameters of each type
-	nullary  int      // the first type () -> (), len(params) if the module has none
+	types    []signature
+	nullary  int      // the first type () -> (), len(types) if the module has none
 	imported [4]int   // imports of each kind
 	defined  []uint32 // type of each function of the module
 	globals  int      // with the imported ones
@@ -113,6 +118,9 @@ type rewriter struct {
 	mark int // what is before it has been written
 	code body
 }
+
+// signature counts what a type of functions takes and gives.
+type signature struct{ params, results int }
 
 type mutable struct {
 	index uint32

@@ -33,7 +33,7 @@ func (r *rewriter) added(id byte) int {
 			n++
 		}
 	}
-	if r.fuel && (id == secImport || id == secGlobal || id == secExport || id == secType && r.nullary == len(r.params)) {
+	if r.fuel && (id == secImport || id == secGlobal || id == secExport || id == secType && r.nullary == len(r.types)) {
 		n++
 	}
 	return n

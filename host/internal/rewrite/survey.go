@@ -108,9 +108,9 @@ func (r *rewriter) surveyTypes() {
 		if form := r.byte("a type"); form != formFunction {
 			r.failf("a type of the unknown form 0x%02x stands", form)
 		}
-		params, results := len(r.bytes("parameters")), len(r.bytes("results"))
-		r.params = append(r.params, params)
-		if params+results == 0 && r.nullary == n {
+		s := signature{params: len(r.bytes("parameters")), results: len(r.bytes("results"))}
+		r.types = append(r.types, s)
+		if s == (signature{}) && r.nullary == n {
 			r.nullary = i
 		}
 	}
@@ -123,7 +123,7 @@ func (r *rewriter) surveyImports() {
 		kind := r.byte("an import")
 		switch kind {
 		case kindFunction:
-			r.index("the type", len(r.params))
+			r.index("the type", len(r.types))
 		case kindTable:
 			r.byte("the type of a table")
 			r.limits()
@@ -160,7 +160,7 @@ func (r *rewriter) surveyFunctions() {
 	n := r.count("functions")
 	r.defined = make([]uint32, 0, n)
 	for i := 0; i < n && r.err == nil; i++ {
-		r.defined = append(r.defined, r.index("the type", len(r.params)))
+		r.defined = append(r.defined, r.index("the type", len(r.types)))
 	}
 }
 
@@ -214,8 +214,13 @@ func (r *rewriter) surveyExports() {
 
 func (r *rewriter) surveyStart() {
 	r.start = r.index("function", r.functions())
-	if int(r.start) < r.imported[kindFunction] {
+	own := int(r.start) - r.imported[kindFunction]
+	switch {
+	case r.err != nil:
+	case own < 0:
 		r.refuse("its start function is imported")
+	case r.types[r.defined[own]] != signature{}:
+		r.failf("a start function that takes or gives something is named")
 	}
 }
 

@@ -15,20 +15,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// errEvicted ends an activation whose slot is wanted, or that has lingered long enough.
+// errEvicted ends an activation whose memory is wanted, or that has lingered long enough.
 var errEvicted = errors.New("evicted")
 
 // activation is one pass over a run: replay, run live, suspend or finish. It is the tail of the run's journal
 // for the machine.
 type activation struct {
 	guest
-	o     *owner
-	grown chan struct{} // the journal has grown while the guest lingers
+	o      *owner
+	grown  chan struct{} // the journal has grown while the guest lingers
+	worker bool          // a worker of the queue performs it
+	slot   bool          // it has a slot
 }
 
 // newActivation makes the run's activation. The owner is locked.
-func (o *owner) newActivation() *activation {
-	a := &activation{o: o, grown: make(chan struct{}, 1)}
+func (o *owner) newActivation(worker bool) *activation {
+	a := &activation{o: o, grown: make(chan struct{}, 1), worker: worker}
 	o.act = a
 	o.pending = false
 	o.waiting = ""
@@ -46,7 +48,10 @@ func (a *activation) halt(cause error) {
 func (a *activation) run() {
 	err := a.o.s.slots.acquire(a.o.s.ctx)
 	if err == nil {
+		a.slot = true
 		err = a.perform()
+	}
+	if a.slot {
 		a.o.s.slots.release()
 	}
 	o := a.o
@@ -302,11 +307,33 @@ func (a *activation) wait() error {
 		return errors.Join(err, replay.ErrSuspend)
 	}
 	o.mu.Unlock()
-	if err := o.commit(o.s.ctx); err != nil {
+	return a.stay(starts)
+}
+
+// stay makes durable what the guest did, starts attempts, and keeps the instance while they run. The guest has no slot
+// meanwhile, and if it gives the instance up, it gets none: nothing is computed any more.
+func (a *activation) stay(starts []*attempt) error {
+	s := a.o.s
+	if a.worker {
+		s.stepAside()
+		defer s.stepBack()
+	}
+	p := s.slots.park(a.inst.Resident())
+	a.slot = false
+	err := a.o.commit(s.ctx)
+	if err == nil {
+		a.o.launch(starts)
+		err = a.linger(p.evict)
+	}
+	if err == nil {
+		err = p.resume(s.ctx)
+	}
+	if err != nil {
+		p.leave()
 		return err
 	}
-	o.launch(starts)
-	return a.lingerFor()
+	a.slot = true
+	return nil
 }
 
 // hopeless tells whether nothing can ever wake the run.
@@ -342,12 +369,9 @@ func (a *activation) deadlock() error {
 	return replay.ErrSuspend
 }
 
-// lingerFor keeps the instance while attempts run, until a delivery comes, the time is over, or the slot is
-// wanted.
-func (a *activation) lingerFor() error {
+// linger keeps the instance while attempts run, until a delivery comes, the time is over, or the memory is wanted.
+func (a *activation) linger(evict <-chan struct{}) error {
 	o := a.o
-	evict, unpark := o.s.slots.park()
-	defer unpark()
 	t := o.s.cfg.Clock.NewTimer(o.s.cfg.Linger)
 	defer t.Stop()
 	for {

@@ -170,7 +170,7 @@ func (a *attempt) end(out outcome) {
 		live := o.dead == nil && o.journal.Ended() == store.KindInvalid && o.s.ctx.Err() == nil
 		o.mu.Unlock()
 		if live { // the step may be open again, by a retry of the run that came before this end
-			o.advance()
+			o.advance(false)
 		}
 		return
 	}
@@ -180,7 +180,7 @@ func (a *attempt) end(out outcome) {
 	}
 	o.changedLocked()
 	o.mu.Unlock()
-	o.advance()
+	o.advance(false)
 }
 
 func (a *attempt) record(h *journal.Handle, out outcome) error {

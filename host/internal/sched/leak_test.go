@@ -94,7 +94,7 @@ func differences(t *testing.T, leak bool) (diffs, points int) {
 	fake := clock.NewFake(time.Unix(1_800_000_000, 0))
 	s, err := sched.New(ctx, sched.Config{Store: st, Engine: &leakyEngine{Engine: inner, leak: leak}, Clock: fake,
 		Logger: slog.New(slog.DiscardHandler), Random: func([]byte) {}, Linger: time.Hour, StartLinger: time.Minute,
-		Activations: 4, CPU: time.Minute, HostCalls: 1000,
+		Activations: 4, ParkBytes: 1 << 30, CPU: time.Minute, HostCalls: 1000,
 		OnWait: func(_ store.RunKey, n uint64, hash func() [32]byte) {
 			mu.Lock()
 			defer mu.Unlock()

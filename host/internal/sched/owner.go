@@ -232,7 +232,7 @@ func (s *Scheduler) serve(run store.RunKey) {
 		s.complain(run, err)
 		return
 	}
-	o.advance()
+	o.advance(true)
 }
 
 // complain says what a worker met. A run that cannot be read is stuck; it is not retried for ever.
@@ -288,8 +288,9 @@ func (o *owner) fireDue() error {
 	return err
 }
 
-// advance does what there is to do for a run until it rests: activate it, start attempts, commit.
-func (o *owner) advance() {
+// advance does what there is to do for a run until it rests: activate it, start attempts, commit. worker tells that a
+// worker of the queue does so.
+func (o *owner) advance(worker bool) {
 	for {
 		o.mu.Lock()
 		switch {
@@ -308,7 +309,7 @@ func (o *owner) advance() {
 			o.mu.Unlock()
 			return
 		case o.ready():
-			a := o.newActivation()
+			a := o.newActivation(worker)
 			o.mu.Unlock()
 			a.run()
 			continue

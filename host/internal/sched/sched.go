@@ -58,8 +58,10 @@ type Config struct {
 	Linger time.Duration
 	// StartLinger is how long a start waits for its first activation, to be committed together with it.
 	StartLinger time.Duration
-	// Activations is how many instances live at a time.
+	// Activations is how many guests compute at a time.
 	Activations int
+	// ParkBytes bounds the memory of instances whose guests wait for a commit or an attempt.
+	ParkBytes int64
 	// Fuel bounds the instructions, about, that a workflow executes between two waits.
 	Fuel int64
 	// CPU bounds the time that they take. A machine that needs longer is at fault, not the workflow.
@@ -81,6 +83,8 @@ const (
 	DefaultLinger = time.Second
 	// DefaultActivations admits as many instances as the memory budget holds at their largest.
 	DefaultActivations = abi.MaxActivationMemoryBytes / abi.MaxMemoryBytes
+	// DefaultParkBytes keeps a thousand Go guests that have written a few dozen pages each.
+	DefaultParkBytes = 256 << 20
 	// maxWorkers bounds the goroutines that serve the queue: they wait for slots and for the disk, and more
 	// of them than this share no more fsyncs.
 	maxWorkers = 256
@@ -108,7 +112,8 @@ type Scheduler struct {
 	inboxes  inboxes
 	high     []job // queue: inboxes, and runs that were woken
 	low      []job // queue: runs that were started
-	workers  int
+	workers  int   // those that stepped aside not counted
+	aside    int
 	starting int // workers that have not taken their first job
 	busy     int // queued runs, workers and attempts: zero means nothing happens until time passes
 	idle     chan struct{}
@@ -131,7 +136,7 @@ func New(ctx context.Context, cfg Config) (*Scheduler, error) {
 	s := &Scheduler{cfg: cfg, missing: map[string]map[store.RunKey]struct{}{}, owners: map[store.RunKey]*owner{},
 		handlers: map[string]Handler{},
 		modules:  map[store.Digest]*loadedModule{}, watchers: map[store.RunKey]map[chan struct{}]struct{}{},
-		slots: newSlots(cfg.Activations), kick: make(chan struct{}, 1)}
+		slots: newSlots(cfg.Activations, cfg.ParkBytes), kick: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for p := range store.PartitionID(store.Partitions) {
 		part, err := cfg.Store.Acquire(ctx, p, cfg.Owner, 0)
@@ -340,6 +345,22 @@ func (s *Scheduler) dequeueLocked() (j job, ok bool) {
 	return j, true
 }
 
+// stepAside is called by a worker that waits for long: another one may take its place. stepBack ends it.
+func (s *Scheduler) stepAside() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.workers--
+	s.aside++
+	s.wakeWorkersLocked()
+}
+
+func (s *Scheduler) stepBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.workers++
+	s.aside--
+}
+
 // begin and done count what goes on beside the queue.
 func (s *Scheduler) begin() {
 	s.mu.Lock()
@@ -355,7 +376,7 @@ func (s *Scheduler) done() {
 }
 
 func (s *Scheduler) notifyIdleLocked() {
-	if s.idle != nil && (s.busy == 0 || s.workers == 0 && !s.running) {
+	if s.idle != nil && (s.busy == 0 || s.workers+s.aside == 0 && !s.running) {
 		close(s.idle)
 		s.idle = nil
 	}
@@ -388,7 +409,7 @@ func (s *Scheduler) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, er
 func (s *Scheduler) waitWorkers() {
 	for {
 		s.mu.Lock()
-		if s.workers == 0 {
+		if s.workers+s.aside == 0 {
 			s.mu.Unlock()
 			return
 		}

@@ -6,22 +6,35 @@ import (
 	"sync"
 )
 
-// slots admits instances. An instance whose guest only waits for an attempt may be evicted: the one that has
-// waited longest goes first when somebody needs a slot.
+// slots admits guests to the processors, and bounds the memory of those that wait within an activation. A guest has a
+// slot while it computes. While a commit of its run or an attempt of one of its steps goes on, it is parked: it keeps
+// its instance, but no slot. When parked instances take too much, the one that was parked longest is evicted: its run
+// is replayed later.
 type slots struct {
 	mu      sync.Mutex
 	free    int
 	total   int
 	waiters list.List // of chan struct{}
-	linger  list.List // of *lingering, oldest first
+
+	parked      list.List // of *parking, oldest first
+	parkedBytes int64
+	parkLimit   int64
 }
 
-type lingering struct{ evict chan struct{} }
+// parking is the place of a guest that waits.
+type parking struct {
+	s     *slots
+	bytes int64
+	evict chan struct{} // closed when the guest has to give its instance up
+	e     *list.Element // nil when it has left, or was evicted
+}
 
-func newSlots(n int) *slots { return &slots{free: n, total: n} }
+func newSlots(n int, parkLimit int64) *slots { return &slots{free: n, total: n, parkLimit: parkLimit} }
 
 // acquire waits for a slot.
-func (s *slots) acquire(ctx context.Context) error {
+func (s *slots) acquire(ctx context.Context) error { return s.wait(ctx, (*list.List).PushBack) }
+
+func (s *slots) wait(ctx context.Context, push func(*list.List, any) *list.Element) error {
 	s.mu.Lock()
 	if s.free > 0 {
 		s.free--
@@ -29,8 +42,7 @@ func (s *slots) acquire(ctx context.Context) error {
 		return nil
 	}
 	c := make(chan struct{})
-	w := s.waiters.PushBack(c)
-	s.evictLocked()
+	w := push(&s.waiters, c)
 	s.mu.Unlock()
 	select {
 	case <-c:
@@ -62,44 +74,62 @@ func (s *slots) releaseLocked() {
 	s.free++
 }
 
-// park says that the holder of a slot could be evicted: it gets a channel that is closed when it is, and a
-// function that it calls when it goes on.
-func (s *slots) park() (evict <-chan struct{}, unpark func()) {
+// park gives the slot of a guest back, whose instance takes so many bytes. The guest ends its parking by leave or resume.
+func (s *slots) park(bytes int64) *parking {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &lingering{evict: make(chan struct{})}
-	e := s.linger.PushBack(l)
-	if s.waiters.Len() > 0 {
+	s.releaseLocked()
+	p := &parking{s: s, bytes: bytes, evict: make(chan struct{})}
+	p.e = s.parked.PushBack(p)
+	s.parkedBytes += bytes
+	for s.parkedBytes > s.parkLimit {
 		s.evictLocked()
 	}
-	return l.evict, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		select {
-		case <-l.evict:
-		default:
-			s.linger.Remove(e)
-		}
+	return p
+}
+
+// leave ends the parking of a guest that gives its instance up. Twice is legal.
+func (p *parking) leave() {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	p.leaveLocked()
+}
+
+func (p *parking) leaveLocked() {
+	if p.e != nil {
+		p.s.parked.Remove(p.e)
+		p.s.parkedBytes -= p.bytes
+		p.e = nil
 	}
+}
+
+// resume waits for a slot, before those who have no instance yet.
+func (p *parking) resume(ctx context.Context) error {
+	if err := p.s.wait(ctx, (*list.List).PushFront); err != nil {
+		return err
+	}
+	p.leave()
+	return nil
 }
 
 func (s *slots) evictLocked() {
-	if e := s.linger.Front(); e != nil {
-		close(s.linger.Remove(e).(*lingering).evict) //nolint:forcetypeassert // it holds nothing else
-	}
+	p := s.parked.Front().Value.(*parking) //nolint:forcetypeassert // it holds nothing else
+	p.leaveLocked()
+	close(p.evict)
 }
 
-// evictAll evicts every parked holder.
+// evictAll evicts every parked guest.
 func (s *slots) evictAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.linger.Len() > 0 {
+	for s.parked.Len() > 0 {
 		s.evictLocked()
 	}
 }
 
+// inUse gives the number of instances that compute or are parked.
 func (s *slots) inUse() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.total - s.free
+	return s.total - s.free + s.parked.Len()
 }

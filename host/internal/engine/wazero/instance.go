@@ -43,8 +43,15 @@ func (in *instance) findGlobals() {
 	}
 }
 
-// resident gives about what an idle instance takes.
-func (in *instance) resident() int64 { return instanceBytes + in.linear.kept }
+// idle gives about what an idle instance takes.
+func (in *instance) idle() int64 { return instanceBytes + in.linear.kept }
+
+func (in *instance) Resident() int64 {
+	if in.linear == nil {
+		return instanceBytes + int64(in.mod.Memory().Size())
+	}
+	return instanceBytes + in.linear.resident()
+}
 
 func (in *instance) restoreGlobals() {
 	for i, g := range in.globals {

@@ -1,6 +1,8 @@
 package wazero
 
 import (
+	"fmt"
+
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/wfhost/wfhost/abi"
@@ -17,6 +19,21 @@ const (
 	ResetCopy              // copy the whole image
 	ResetNone              // never use an instance again
 )
+
+var resetNames = [...]string{ResetAuto: "auto", ResetScan: "scan", ResetDrop: "drop", ResetCopy: "copy", ResetNone: "none"}
+
+// ParseReset reads a name: auto, scan, drop, copy or none. The empty one is auto.
+func ParseReset(name string) (Reset, error) {
+	if name == "" {
+		return ResetAuto, nil
+	}
+	for r, n := range resetNames {
+		if n == name {
+			return Reset(r), nil
+		}
+	}
+	return 0, fmt.Errorf("a reset is one of %q, got %q", resetNames, name)
+}
 
 // linear is the memory of one instance. The guest's view of it is a prefix of base.
 type linear struct {
@@ -64,6 +81,14 @@ func (l *linear) Reallocate(size uint64) []byte {
 	}
 	l.high = max(l.high, n)
 	return l.base[:n:n]
+}
+
+// resident gives the bytes that are not shared with the image.
+func (l *linear) resident() int64 {
+	if l.mapped {
+		return l.residentMapped()
+	}
+	return int64(cap(l.base))
 }
 
 // Free gives the memory back to the system.

@@ -2,6 +2,7 @@ package wazero
 
 import (
 	"os"
+	"runtime"
 	"sync"
 	"unsafe"
 
@@ -133,18 +134,24 @@ var pagemap = sync.OnceValue(func() *os.File {
 // copying would cost more than the faults.
 const maxRegions = 256
 
+// regionLists lie on the heap, which does not move while the kernel writes into it; a stack does.
+var regionLists = sync.Pool{New: func() any { return new([maxRegions]region) }}
+
 // scan lists the pages of b that are no longer the image's: private copies, and pages beyond the image. Swapped ones
-// count. false if there are too many, or the kernel does not know how.
+// count. into lies on the heap. false if there are too many, or the kernel does not know how.
 func scan(b []byte, into *[maxRegions]region) ([]region, bool) {
 	f := pagemap()
 	if f == nil || len(b) == 0 {
 		return nil, f != nil
 	}
 	start := uint64(uintptr(unsafe.Pointer(&b[0]))) //nolint:gosec // the kernel is told an address, which does not move
+	vec := uint64(uintptr(unsafe.Pointer(into)))    //nolint:gosec // on the heap, and kept alive below
 	a := scanArg{size: uint64(unsafe.Sizeof(scanArg{})), start: start, end: start + uint64(len(b)),
-		vec: uint64(uintptr(unsafe.Pointer(into))), vecLen: maxRegions, inverted: pageIsFile | pageIsPfnzero,
+		vec: vec, vecLen: maxRegions, inverted: pageIsFile | pageIsPfnzero,
 		mask: pageIsFile | pageIsPfnzero, anyOf: pageIsPresent | pageIsSwapped, ret: pageIsPresent}
+	//nolint:gosec // the pointer is converted where the call is
 	n, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), pagemapScan, uintptr(unsafe.Pointer(&a)))
+	runtime.KeepAlive(into)
 	if errno != 0 || a.walkEnd < a.end {
 		return nil, false
 	}
@@ -164,8 +171,9 @@ var canScan = sync.OnceValue(func() bool {
 	}
 	defer func() { _ = unix.Munmap(b) }()
 	b[os.Getpagesize()] = 1
-	var regions [maxRegions]region
-	got, ok := scan(b, &regions)
+	into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
+	defer regionLists.Put(into)
+	got, ok := scan(b, into)
 	return ok && len(got) == 1 && got[0].start == uint64(os.Getpagesize()) && got[0].end == uint64(len(b))
 })
 
@@ -176,8 +184,9 @@ const maxCopyBack = 1 << 20
 func (l *linear) restoreMapped() {
 	b := l.base[:l.high]
 	if l.im.reset == ResetScan {
-		var into [maxRegions]region
-		if dirty, ok := scan(b, &into); ok && written(dirty) <= maxCopyBack {
+		into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
+		defer regionLists.Put(into)
+		if dirty, ok := scan(b, into); ok && written(dirty) <= maxCopyBack {
 			l.kept = int64(written(dirty))
 			for _, r := range dirty {
 				end := min(max(r.start, uint64(len(l.im.memory))), r.end) // of what the image has
@@ -192,6 +201,18 @@ func (l *linear) restoreMapped() {
 		copy(b, l.im.memory)
 		clear(b[len(l.im.memory):])
 	}
+}
+
+// residentMapped counts the pages that were written, if the kernel tells, else all that the guest has.
+func (l *linear) residentMapped() int64 {
+	if l.im.reset == ResetScan {
+		into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
+		defer regionLists.Put(into)
+		if dirty, ok := scan(l.base[:l.high], into); ok {
+			return int64(written(dirty))
+		}
+	}
+	return int64(l.high)
 }
 
 func written(dirty []region) (n uint64) {

@@ -35,14 +35,14 @@ func (p *pool) take(m *module) *instance {
 	e := idle[len(idle)-1]
 	p.idle[m] = idle[:len(idle)-1]
 	in := p.lru.Remove(e).(*instance) //nolint:forcetypeassert // it holds nothing else
-	p.bytes -= in.resident()
+	p.bytes -= in.idle()
 	return in
 }
 
 // put keeps an instance, false if it is not to be kept. What is over the limit is closed.
 func (p *pool) put(ctx context.Context, in *instance) bool {
 	p.mu.Lock()
-	if in.m.closed.Load() || p.closed || in.resident() > p.limit { // a module that is closed later drops it
+	if in.m.closed.Load() || p.closed || in.idle() > p.limit { // a module that is closed later drops it
 		p.mu.Unlock()
 		return false
 	}
@@ -50,7 +50,7 @@ func (p *pool) put(ctx context.Context, in *instance) bool {
 		p.idle = map[*module][]*list.Element{}
 	}
 	p.idle[in.m] = append(p.idle[in.m], p.lru.PushFront(in))
-	p.bytes += in.resident()
+	p.bytes += in.idle()
 	var over []*instance
 	for p.bytes > p.limit {
 		over = append(over, p.removeLocked(p.lru.Back()))
@@ -65,7 +65,7 @@ func (p *pool) put(ctx context.Context, in *instance) bool {
 // removeLocked takes an element out of everything.
 func (p *pool) removeLocked(e *list.Element) *instance {
 	in := p.lru.Remove(e).(*instance) //nolint:forcetypeassert // it holds nothing else
-	p.bytes -= in.resident()
+	p.bytes -= in.idle()
 	idle := p.idle[in.m]
 	for i := range idle {
 		if idle[i] == e {

@@ -1,0 +1,142 @@
+package workflow
+
+import (
+	"runtime"
+	"time"
+	"unsafe"
+)
+
+// A goroutine that polls by itself keeps Go's scheduler from running, and timers are the scheduler's: a pending
+// time.AfterFunc, or the one behind context.WithTimeout, would not fire meanwhile. So a direct wait needs to know
+// that no timer is pending, which the runtime does not tell. It counts them, though, in words of its processor (the P
+// of the scheduler). There is one processor here, and it never moves. When the program is initialized, changing
+// numbers of timers are started and stopped, and the processor is searched for the words that follow all of these
+// numbers. They are part of the image with which every instance starts.
+//
+// A word that follows by chance does no harm, since all of them have to be zero for a direct wait. If a version of
+// Go counts in another way, none is found, and nobody waits directly. Timers of channels (time.After, time.Ticker)
+// count while a goroutine waits for the channel, as do the sleeps of other goroutines.
+
+// maxCounters bounds the words that are kept. There are two, the atomic length and the length of the slice.
+const maxCounters = 8
+
+// counters are the addresses of the words that count the pending timers.
+var counters struct {
+	at [maxCounters]uintptr
+	n  int
+}
+
+// timersPending tells whether a timer may be pending.
+func timersPending() bool {
+	for _, at := range counters.at[:counters.n] {
+		if word(at) != 0 {
+			return true
+		}
+	}
+	return counters.n == 0
+}
+
+// word reads linear memory. The address may be of anything that memory holds, so it never becomes a pointer that
+// the garbage collector could see.
+func word(at uintptr) uint32 { return *(*uint32)(unsafe.Add(unsafe.Pointer(nil), at)) }
+
+func memoryPages() int32
+
+// current gives the address of the runtime's description of the calling goroutine (the g).
+func current() uintptr
+
+const (
+	wasmPageBytes = 65536
+	// headWords is how many words of a g may come before its machine, and machineWords how many words of a machine
+	// (the m) before its processor.
+	headWords    = 16
+	machineWords = 128
+	// runningFirst is how a processor begins: its id, 0, and its status, 1 for running.
+	runningFirst = 1 << 32
+	// processorBytes is searched behind the beginning of a processor.
+	processorBytes = 16 << 10
+	// manyTimers are started at most.
+	manyTimers = 29
+)
+
+// maxSuspects bounds the words that held the first number.
+const maxSuspects = 256
+
+// The timers, and the words that are suspected to count them.
+var probe struct {
+	timers   [manyTimers]*time.Timer
+	suspects [maxSuspects]uintptr
+	n        int
+}
+
+// findCounters fills counters.
+func findCounters() {
+	p := processor(uintptr(memoryPages()) * wasmPageBytes)
+	if p == 0 {
+		return
+	}
+	pend(manyTimers)
+	for at := p; at < p+processorBytes && probe.n < maxSuspects; at += 4 {
+		if word(at) == manyTimers {
+			probe.suspects[probe.n] = at
+			probe.n++
+		}
+	}
+	for _, n := range [...]uint32{0, 13, 0, 1, 27, 0} {
+		pend(n)
+		kept := 0
+		for _, at := range probe.suspects[:probe.n] {
+			if word(at) == n {
+				probe.suspects[kept] = at
+				kept++
+			}
+		}
+		probe.n = kept
+	}
+	if probe.n <= maxCounters {
+		counters.n = copy(counters.at[:], probe.suspects[:probe.n])
+	}
+}
+
+// processor follows the words of the goroutine that may be addresses to what may be its machine, and those of the
+// machine to what begins as a running processor. It gives 0 if nothing does.
+func processor(end uintptr) uintptr {
+	g := current()
+	for i := range uintptr(headWords) {
+		m := address(g+8*i, end-8*machineWords)
+		if m == 0 {
+			continue
+		}
+		for j := range uintptr(machineWords) {
+			p := address(m+8*j, end-processorBytes)
+			if p != 0 && word64(p) == runningFirst {
+				return p
+			}
+		}
+	}
+	return 0
+}
+
+// address gives the aligned address below end that a word holds, else 0.
+func address(at, end uintptr) uintptr {
+	if a := uintptr(word64(at)); a%8 == 0 && a < end {
+		return a
+	}
+	return 0
+}
+
+func word64(at uintptr) uint64 { return *(*uint64)(unsafe.Add(unsafe.Pointer(nil), at)) }
+
+// pend makes n timers the pending ones.
+func pend(n uint32) {
+	for i, t := range probe.timers {
+		if t != nil {
+			t.Stop()
+			probe.timers[i] = nil
+		}
+	}
+	runtime.Gosched() // the scheduler takes what was stopped out of the heap
+	for i := range n {
+		probe.timers[i] = time.AfterFunc(time.Hour, func() {})
+	}
+}

@@ -1,0 +1,269 @@
+package rewrite
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+)
+
+// module is a small module, section by section. What is nil is left out.
+type module struct {
+	types, imports, functions, tables, memories, globals, exports [][]byte
+
+	start                  []byte
+	elements               [][]byte
+	count                  []byte
+	bodies, segments, tail [][]byte
+}
+
+func (m module) bytes() []byte {
+	b := []byte(header)
+	for _, s := range []struct {
+		id    byte
+		items [][]byte
+	}{
+		{secType, m.types}, {secImport, m.imports}, {secFunction, m.functions}, {secTable, m.tables}, {secMemory, m.memories},
+		{secGlobal, m.globals}, {secExport, m.exports}, {secStart, [][]byte{m.start}}, {secElement, m.elements},
+		{secDataCount, [][]byte{m.count}}, {secCode, m.bodies}, {secData, m.segments},
+	} {
+		switch {
+		case s.items == nil || s.items[0] == nil:
+		case s.id == secStart || s.id == secDataCount:
+			b = cat(b, sec(s.id, s.items[0]))
+		default:
+			b = cat(b, sec(s.id, vec(s.items...)))
+		}
+	}
+	return cat(b, cat(m.tail...))
+}
+
+type list = [][]byte
+
+var (
+	voids   = []byte{formFunction, 0, 0}
+	onePage = list{{0, 1}}
+	empty   = sized([]byte{0, opEnd})
+)
+
+// function gives a body without locals.
+func function(instructions ...byte) []byte { return sized([]byte{0}, instructions, []byte{opEnd}) }
+
+// paid gives the instructions that charge a function.
+func paid(counter, refuel, cost byte) []byte {
+	return []byte{opGlobalGet, counter, opI64Const, cost, opI64Sub, opGlobalSet, counter, opGlobalGet, counter, opI64Const, 0,
+		opI64LtS, opIf, blockEmpty, opCall, refuel, opEnd}
+}
+
+var (
+	refuelImport = cat(str("wfhost"), str("refuel"), []byte{kindFunction, 0})
+	fuelGlobal   = []byte{typeI64, 1, opI64Const, 0, opEnd}
+)
+
+func fuelExport(name string, counter byte) []byte { return cat(str(name), []byte{kindGlobal, counter}) }
+
+// checked rewrites a module and compares all that comes out of it.
+func checked(t *testing.T, o Options, m module, want module, rest Module) {
+	t.Helper()
+	got, err := Rewrite(m.bytes(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Wasm, want.bytes()) {
+		t.Errorf("\n%x, want\n%x", got.Wasm, want.bytes())
+	}
+	if got.Fuel != rest.Fuel || got.Start != rest.Start || got.Refusal != rest.Refusal || !slices.Equal(got.Globals, rest.Globals) ||
+		!slices.EqualFunc(got.Data, rest.Data, func(a, b Segment) bool { return a.Offset == b.Offset && bytes.Equal(a.Bytes, b.Bytes) }) {
+		t.Errorf("%+v, want %+v", got, rest)
+	}
+	rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
+	defer rt.Close(ctx)
+	for name, wasm := range map[string][]byte{"before": m.bytes(), "after": got.Wasm} {
+		if _, err := rt.CompileModule(ctx, wasm); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// recyclable has all that is taken out, and names that are taken.
+var recyclable = module{
+	types: list{voids}, functions: list{{0}, {0}}, memories: onePage,
+	globals:  list{{typeI32, 0, opI32Const, 1, opEnd}, {typeI32, 1, opI32Const, 1, opEnd}, {typeF64, 1, opF64Const, 0, 0, 0, 0, 0, 0, 0, 0, opEnd}},
+	exports:  list{cat(str("wfhost:g1"), []byte{kindFunction, 0}), cat(str("wfhost:start"), []byte{kindFunction, 1}), cat(str("wfhost:fuel"), []byte{kindMemory, 0})},
+	start:    []byte{1},
+	count:    []byte{2},
+	bodies:   list{function(0x01, 0x01), function()},
+	segments: list{{0, opI32Const, 3, opEnd, 2, 'a', 'b'}, {2, 0, opI32Const, 4, opEnd, 1, 'c'}},
+	tail: list{sec(secCustom, str("producers"), []byte("x")),
+		sec(secCustom, str("name"), []byte{0}, sized(str("m")), []byte{1}, sized(vec(cat([]byte{1}, str("f")))), []byte{2}, sized(vec()))},
+}
+
+func TestRecyclable(t *testing.T) {
+	want := recyclable
+	want.start, want.count, want.segments = nil, nil, nil
+	want.exports = append(slices.Clone(want.exports), fuelExport("wfhost:g1_", 1), fuelExport("wfhost:g2", 2), cat(str("wfhost:start_"), []byte{kindFunction, 1}))
+	want.tail = list{sec(secCustom, str("name"), []byte{0}, sized(str("m")), []byte{1}, sized(vec(cat([]byte{1}, str("f")))))}
+	rest := Module{Start: "wfhost:start_", Globals: []Global{{"wfhost:g1_", typeI32}, {"wfhost:g2", typeF64}}, Data: []Segment{{3, []byte("ab")}, {4, []byte("c")}}}
+	checked(t, Options{}, recyclable, want, rest)
+
+	want.imports = list{refuelImport}
+	want.globals = append(slices.Clone(want.globals), fuelGlobal)
+	want.exports = list{cat(str("wfhost:g1"), []byte{kindFunction, 1}), cat(str("wfhost:start"), []byte{kindFunction, 2}), recyclable.exports[2],
+		want.exports[3], want.exports[4], cat(str("wfhost:start_"), []byte{kindFunction, 2}), fuelExport("wfhost:fuel_", 3)}
+	want.bodies = list{function(cat(paid(3, 0, 2), []byte{0x01, 0x01})...), function(paid(3, 0, 1)...)}
+	want.tail = list{sec(secCustom, str("name"), []byte{0}, sized(str("m")), []byte{1}, sized(vec(cat([]byte{2}, str("f")))))}
+	rest.Fuel = "wfhost:fuel_"
+	checked(t, Options{Fuel: true}, recyclable, want, rest)
+}
+
+// TestIndexes shifts the functions everywhere: in all kinds of elements, in constants, calls and the start section.
+func TestIndexes(t *testing.T) {
+	f := cat(str("env"), str("f"), []byte{kindFunction, 0})
+	g := cat(str("env"), str("g"), []byte{kindGlobal, typeI32, 0})
+	build := func(own, last byte, extra func(*module)) module {
+		m := module{
+			types: list{{formFunction, 0, 1, typeI32}}, imports: list{f, g}, functions: list{{0}, {1}}, tables: list{{typeFuncRef, 0, 9}},
+			globals: list{{typeFuncRef, 0, opRefFunc, own, opEnd}, {typeI32, 0, opGlobalGet, 0, opEnd},
+				cat([]byte{typeV128, 0, opPrefixFD, fdConst}, make([]byte, 16), []byte{opEnd})},
+			exports: list{cat(str("a"), []byte{kindFunction, 0}), cat(str("b"), []byte{kindFunction, own})},
+			start:   []byte{last},
+			elements: list{{0, opI32Const, 0, opEnd, 2, 0, own}, {1, 0, 1, own}, {2, 0, opGlobalGet, 0, opEnd, 0, 1, own}, {3, 0, 1, own},
+				{4, opI32Const, 0, opEnd, 1, opRefFunc, own, opEnd}, {5, typeFuncRef, 1, opRefNull, typeFuncRef, opEnd},
+				{6, 0, opI32Const, 0, opEnd, typeFuncRef, 1, opRefFunc, own, opEnd}, {7, typeFuncRef, 1, opRefFunc, own, opEnd}},
+		}
+		extra(&m)
+		return m
+	}
+	calls := func(own, last byte) []byte {
+		return []byte{opCall, 0, opCall, own, opDrop, opDrop, opCall, last, opRefFunc, own, opDrop}
+	}
+	m := build(1, 2, func(m *module) {
+		m.types = append(m.types, voids)
+		m.bodies = list{function(opI32Const, 7), function(calls(1, 2)...)}
+	})
+	want := build(2, 3, func(m *module) {
+		m.types = append(m.types, voids)
+		m.imports = append(m.imports, cat(str("wfhost"), str("refuel"), []byte{kindFunction, 1}))
+		m.globals = append(m.globals, fuelGlobal)
+		m.exports = append(m.exports, fuelExport("wfhost:fuel", 4))
+		m.bodies = list{function(cat(paid(4, 1, 1), []byte{opI32Const, 7})...), function(cat(paid(4, 1, 7), calls(2, 3))...)}
+	})
+	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel", Refusal: "it imports a global"})
+	checked(t, Options{}, m, m, Module{Refusal: "it imports a global"})
+}
+
+// TestNothing rewrites a module without anything.
+func TestNothing(t *testing.T) {
+	checked(t, Options{}, module{}, module{}, Module{Refusal: "it has no memory"})
+	checked(t, Options{Fuel: true}, module{}, module{types: list{voids}, imports: list{refuelImport}, globals: list{fuelGlobal}, exports: list{fuelExport("wfhost:fuel", 0)}},
+		Module{Fuel: "wfhost:fuel", Refusal: "it has no memory"})
+}
+
+// TestBulk pays for what is moved, before, and for what is grown, afterwards.
+func TestBulk(t *testing.T) {
+	build := func(locals []byte, instructions ...byte) module {
+		return module{types: list{voids}, functions: list{{0}}, memories: onePage, bodies: list{sized(locals, instructions, []byte{opEnd})}}
+	}
+	m := build([]byte{0}, opI32Const, 1, opI32Const, 2, opI32Const, 3, opPrefixFC, fcMemoryFill, 0, opI32Const, 1, opMemoryGrow, 0, opDrop)
+	pay := func(scale, op byte) []byte {
+		return []byte{opGlobalGet, 0, opLocalGet, 0, opI64ExtendU, opI64Const, scale, op, opI64Sub, opGlobalSet, 0, opGlobalGet, 0, opI64Const, 0,
+			opI64LtS, opIf, blockEmpty, opCall, 0, opEnd}
+	}
+	want := build([]byte{1, 2, typeI32}, cat(paid(0, 0, 7), []byte{opI32Const, 1, opI32Const, 2, opI32Const, 3, opLocalTee, 0}, pay(6, opI64ShrU),
+		[]byte{opPrefixFC, fcMemoryFill, 0, opI32Const, 1, opLocalTee, 0, opMemoryGrow, 0, opLocalTee, 1, opI32Const, 0x7f, opI32Ne, opIf, blockEmpty},
+		pay(10, opI64Shl), []byte{opEnd, opLocalGet, 1, opDrop})...)
+	want.imports, want.globals, want.exports = list{refuelImport}, list{fuelGlobal}, list{fuelExport("wfhost:fuel", 0)}
+	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel"})
+}
+
+// TestWrapped writes the form of loops that wrap documents, around branches to all places.
+func TestWrapped(t *testing.T) {
+	build := func(locals []byte, body ...byte) module {
+		return module{types: list{voids}, functions: list{{0}}, memories: onePage, bodies: list{sized(locals, body, []byte{opEnd})}}
+	}
+	inner := func(loop, outside byte) []byte { return []byte{opI32Const, 0, opBrTable, 2, loop, outside, outside} }
+	m := build([]byte{0}, cat([]byte{opBlock, blockEmpty, opLoop, blockEmpty}, inner(0, 1), []byte{opEnd, opEnd})...)
+	want := build([]byte{1, 1, typeI64}, cat(paid(0, 0, 2), []byte{opBlock, blockEmpty, opGlobalGet, 0, opLocalSet, 0,
+		opLoop, blockEmpty, opLocalGet, 0, opI64Const, 0, opI64LtS, opIf, blockEmpty, opCall, 0, opGlobalGet, 0, opLocalTee, 0, opI64Const, 0, opI64LtS,
+		opIf, blockEmpty, opUnreachable, opEnd, opLocalGet, 0, opI64Const, 2, opI64Add, opLocalSet, 0, opEnd,
+		opLoop, blockEmpty, opLocalGet, 0, opI64Const, 2, opI64Sub, opLocalTee, 0, opGlobalSet, 0, opLocalGet, 0, opI64Const, 0, opI64GeS, opIf, blockEmpty},
+		inner(1, 3), []byte{opElse, opBr, 2, opEnd, opEnd, opEnd, opEnd})...)
+	want.imports, want.globals, want.exports = list{refuelImport}, list{fuelGlobal}, list{fuelExport("wfhost:fuel", 0)}
+	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel"})
+}
+
+// TestCost counts what the documentation of Options says.
+func TestCost(t *testing.T) {
+	page := []byte{opI32Const, 1, opMemoryGrow, 0, opDrop}
+	for name, c := range map[string]struct {
+		body []byte
+		want int64
+	}{
+		"nothing": {nil, 1},
+		"three":   {[]byte{0x01, 0x01, 0x01}, 3},
+		// Entry: loop. Each of 10 iterations: local.get, i32.const, i32.sub, local.tee, br_if.
+		"loop": {[]byte{opLoop, blockEmpty, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd}, 1 + 10*5},
+		// The same with a call of refuel's kind within: the other form of loops; and a nop after it.
+		"called": {[]byte{opLoop, blockEmpty, opCall, 0, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd, 0x01}, 2 + 10*6},
+		// Both branches of an if are paid: its condition, itself, nop, nop.
+		"if": {[]byte{opI32Const, 0, opIf, blockEmpty, 0x01, opElse, 0x01, opEnd}, 4},
+		// Two loops: 10 + 9 + ... + 1 iterations of the inner one, whose 7 + 1 instructions stand in the outer one 5 + 1.
+		"nested": {[]byte{opLoop, blockEmpty, opLocalGet, 0, 0x21, 1, opLoop, blockEmpty, opLocalGet, 1, opI32Const, 1, 0x6b, opLocalTee, 1, opBrIf, 0, opEnd,
+			opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd}, 1 + 10*8 + 55*5},
+		// More loops than are wrapped, of which each is the first instruction of the one around it.
+		"deep":        {cat(bytes.Repeat([]byte{opLoop, blockEmpty}, maxWrapped/3+100), []byte{0x01}, bytes.Repeat([]byte{opEnd}, maxWrapped/3+100)), maxWrapped/3 + 101},
+		"fill":        {[]byte{opI32Const, 0, opI32Const, 0, opI32Const, 0x80, 0x08, opPrefixFC, fcMemoryFill, 0}, 4 + 1024/64},
+		"copy":        {[]byte{opI32Const, 0, opI32Const, 0, opI32Const, 63, opPrefixFC, fcMemoryCopy, 0, 0}, 4},
+		"grow":        {page, 3 + 1024},
+		"grow beyond": {[]byte{opI32Const, 0x80, 0x80, 4, opMemoryGrow, 0, opDrop}, 3},
+		"grow, loop":  {cat(page, []byte{opLoop, blockEmpty}, page, []byte{opEnd}), 3 + 1024 + 1 + 3 + 1024},
+	} {
+		m := module{types: list{voids, {formFunction, 1, typeI32, 0}}, imports: list{cat(str("wfhost"), str("nothing"), []byte{kindFunction, 0})},
+			functions: list{{1}}, memories: onePage, exports: list{cat(str("f"), []byte{kindFunction, 1})},
+			bodies: list{sized([]byte{1, 1, typeI32}, c.body, []byte{opEnd})}}
+		r, err := Rewrite(m.bytes(), Options{Fuel: true})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for engine, config := range engines {
+			k := unlimited()
+			k.portion = 3
+			l, err := load(config(), nil, r, k)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if got := l.outcome("f", 10); got != "[]" || k.used() != c.want {
+				t.Errorf("%s, %s: %s for %d, want %d", name, engine, got, k.used(), c.want)
+			}
+			l.close()
+		}
+	}
+}
+
+// TestEnd ends a guest in a loop, at the same place on both engines, and traps where nobody gives fuel.
+func TestEnd(t *testing.T) {
+	r, err := Rewrite(tightest(), Options{Fuel: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for engine, config := range engines {
+		k := &tank{portion: 10, limit: 1000}
+		l, err := load(config(), nil, r, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.outcome("f", math.MaxUint32); got != errFuel.Error() || k.used() != 1001 {
+			t.Errorf("%s: %s after %d", engine, got, k.used())
+		}
+		k.portion, k.given = 0, math.MinInt64
+		k.counter.Set(0)
+		k.idle = true
+		if got := l.outcome("f", math.MaxUint32); !strings.Contains(got, "unreachable") {
+			t.Errorf("%s: %s", engine, got)
+		}
+		l.close()
+	}
+}

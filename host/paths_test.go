@@ -1,0 +1,104 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+)
+
+// newPaths gives a host with the workflows of testdata/paths.
+func newPaths(t *testing.T, opts ...hosttest.Option) *hosttest.Host {
+	t.Helper()
+	h := hosttest.New(t, append(opts, hosttest.WithHandlers(func(h *host.Host) {
+		host.HandleStep(h, "echo", func(_ context.Context, i int) (int, error) { return i, nil })
+	}))...)
+	if _, err := h.Upload(ctx, "", hosttest.Build(t, "testdata/paths"), host.AllowStep("*")); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// finished runs a workflow to its end, replays it, and gives its result.
+func finished[T any](t *testing.T, h *hosttest.Host, workflow, id string, in any) (v T) {
+	t.Helper()
+	if _, err := h.Start(ctx, workflow, in, host.WithRunID(id)); err != nil {
+		t.Fatal(err)
+	}
+	r := h.Finish(id)
+	b, err := h.ResultRaw(ctx, r.ID)
+	if err != nil {
+		t.Fatal(r.Status, r.Reason, err)
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Replay(ctx, r.ID); err != nil {
+		t.Fatal("replay: ", err)
+	}
+	return v
+}
+
+// TestGoQuiet pins what the Go SDK knows of Go's run-time: a version of Go in which it does not find the timers waits
+// the long way and fails here.
+func TestGoQuiet(t *testing.T) {
+	want := map[string]bool{"at the beginning": true, "with a timer": false, "after the timer": true,
+		"with a timer that nobody waits for": true, "beside a goroutine that can run": false,
+		"beside a goroutine that waits": true, "beside a goroutine that was woken": false,
+		"beside a goroutine that sleeps": false, "beside a goroutine that yields": false}
+	if got := finished[map[string]bool](t, newPaths(t), "quiet", "q", 0); !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v", got)
+	}
+}
+
+// TestGoTimers has time.AfterFunc and deadlines come due while one goroutine waits for something else.
+func TestGoTimers(t *testing.T) {
+	for workflow, want := range map[string][]string{
+		"after": {"sleep 0 20s", "sleep 1 40s", "sleep 2 1m0s", "timer 0 <nil> 1m1s", "timer 1 <nil> 1m2s",
+			"timer 2 <nil> 1m3s", "sleep 3 1m20s", "sleep 4 1m40s"},
+		"deadlines": {"<nil> 1m0s", "<nil> 1h1m0s", "context deadline exceeded 1h1m1s", "<nil> 2h1m1s", "<nil> 2h2m1s",
+			"<nil> 3h2m1s", "context deadline exceeded 3h2m1s", "<nil> 4h2m1s"},
+	} {
+		if got := finished[[]string](t, newPaths(t), workflow, "r", 0); !slices.Equal(got, want) {
+			t.Errorf("%s: %q", workflow, got)
+		}
+	}
+}
+
+// TestBothPathsOneJournal runs random workflows that wait directly where they can, and the same ones by way of Go's
+// scheduler: their journals are the same, and so is the memory of live run and replay.
+func TestBothPathsOneJournal(t *testing.T) {
+	m := &memories{hashes: map[point][32]byte{}}
+	var journals [2][][]host.Entry
+	for way := range journals {
+		h := newPaths(t, hosttest.WithConfig(func(c *host.Config) {
+			c.OnWait = func(run string, n uint64, hash func() [32]byte) { m.see(fmt.Sprint(run, way), n, hash) }
+			c.Linger = -1 // each outcome meets a new instance
+		}))
+		for seed := range workflows() {
+			id := fmt.Sprint("walk-", seed)
+			finished[[]string](t, h, "walk", id, map[string]any{"Seed": seed, "Busy": way == 1})
+			var all []host.Entry
+			for e, err := range h.Journal(ctx, id, 1) { // 0 holds the input
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, e)
+			}
+			journals[way] = append(journals[way], all)
+		}
+	}
+	for seed, one := range journals[0] {
+		if other := journals[1][seed]; !reflect.DeepEqual(one, other) {
+			t.Errorf("seed %d:\n%+v\n%+v", seed, one, other)
+		}
+	}
+	if len(m.diffs) > 0 {
+		t.Fatalf("memory differs at %d of %d points: %v", len(m.diffs), m.points, m.diffs)
+	}
+}

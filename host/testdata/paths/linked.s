@@ -1,0 +1,1 @@
+// This file lets main.go declare functions of the SDK.

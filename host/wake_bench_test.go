@@ -1,0 +1,97 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/wasmgen"
+)
+
+// tickerWakes is how often the tickers sleep before they continue as new; that in testdata/ticker has the same.
+const tickerWakes = 8
+
+// ticker is testdata/ticker in a few instructions.
+func ticker(step bool) []byte {
+	m := wasmgen.New(0)
+	for i := range tickerWakes {
+		m.Text(fmt.Sprint("s", i)).I64(1).Call(abi.FnSleep).Drop()
+		if step {
+			m.Text(fmt.Sprint("step", i)).Text("host/noop").Text("1").Text("").I32(512).I32(512).Call(abi.FnStepDo).Drop()
+		}
+	}
+	m.Text("1").Text("").Call(abi.FnContinueAsNew)
+	return m.I32(0).Export(abi.ExportRun).Bytes()
+}
+
+// benchHost gives a running host with its data on disk.
+func benchHost(b *testing.B) *host.Host {
+	b.Helper()
+	h, err := host.Open(ctx, host.Config{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	host.HandleStep(h, "noop", func(context.Context, int) (int, error) { return 1, nil })
+	run, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- h.Run(run) }()
+	b.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			b.Error(err)
+		}
+		if err := h.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return h
+}
+
+// BenchmarkWake has 256 runs that sleep for a millisecond again and again, with and without a step after each sleep. An
+// operation is a wake, or a wake and a step; every commit is synced.
+func BenchmarkWake(b *testing.B) {
+	const runs = 256
+	for _, guest := range []string{"small", "go"} {
+		for _, step := range []bool{false, true} {
+			b.Run(fmt.Sprintf("guest=%s/step=%v", guest, step), func(b *testing.B) {
+				wasm, input, perWake := ticker(step), "", uint64(1)
+				if step {
+					input, perWake = "host/noop", 2
+				}
+				if guest == "go" {
+					wasm = hosttest.Build(b, "testdata/ticker")
+				}
+				h := benchHost(b)
+				if _, err := h.Upload(ctx, "ticker", wasm, host.AllowStep("*")); err != nil {
+					b.Fatal(err)
+				}
+				for range runs {
+					if _, err := h.Start(ctx, "ticker", input); err != nil {
+						b.Fatal(err)
+					}
+				}
+				poll := time.NewTicker(time.Millisecond)
+				defer poll.Stop()
+				b.ResetTimer()
+				begin := h.Stats().Commits
+				for last := begin; h.Stats().Commits-begin < uint64(b.N)*perWake; {
+					<-poll.C
+					if now := h.Stats().Commits; now == last && h.Stats().Timers == 0 && h.Stats().Runs == 0 {
+						for r, err := range h.Runs(ctx, host.Query{Limit: 1}) {
+							_, err2 := h.ResultRaw(ctx, r.ID)
+							b.Fatalf("%s %v %v", r.Status, err, err2)
+						}
+					} else {
+						last = now
+					}
+				}
+				b.StopTimer()
+				b.ReportMetric(float64(h.Stats().Commits-begin)/b.Elapsed().Seconds(), "commits/s")
+			})
+		}
+	}
+}
