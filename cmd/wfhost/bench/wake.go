@@ -71,9 +71,9 @@ func (b *Wake) Run(env *Env) error {
 	if b.Step {
 		with = "one step of a handler in Go each"
 	}
-	s.notef("So many runs sleep %v, half of it more or less, and wake, again and again, that about %d are due at a "+
-		"time; they wake %d times each, with %s, then a next run begins. What the starts cost is in the rate, the CPU time and the commits. More is due than can "+
-		"be done, so latencies tell of the queue: see bench late. Warm-up %v.", b.Nap, b.Due, b.Length, with, b.WarmUp)
+	s.notef("Runs sleep %v, half of it more or less, and wake, %d times each, with %s; then a next run begins, and what the "+
+		"starts cost is in the rate, the CPU time and the commits. There are so many runs that about %d are due at a time: "+
+		"latencies tell of their queue, see bench late. Warm-up %v.", b.Nap, b.Length, with, b.Due, b.WarmUp)
 	s.number("runs", "runs at a time", count, float64(runs))
 	s.number("due", "of which due on the average", count, float64(sum)/float64(max(looks, 1)))
 	s.latency("wake", fmt.Sprintf("wake, from its instant until what it did is durable (%s)", with), samples)
