@@ -141,7 +141,7 @@ func (b *Late) Run(env *Env) error {
 	s.number("early", "wakes before their instant", count, float64(c.early+early))
 	s.tell(u, "wake", len(c.late))
 	s.compareLatency("late", "lateness", l)
-	return env.Show(s.Report)
+	return s.show()
 }
 
 // leadSpare is the least time between the starts and the first wake.

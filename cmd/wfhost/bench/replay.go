@@ -59,7 +59,7 @@ func (b *Replay) Run(env *Env) error {
 		return err
 	}
 	s.tellMemory(u)
-	return env.Show(s.Report)
+	return s.show()
 }
 
 // history measures a run that makes so many calls before it sleeps.

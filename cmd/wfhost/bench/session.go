@@ -34,18 +34,19 @@ type session struct {
 	o       *Hosted
 	env     *Env
 	dir     string
-	machine machine
-	module  []byte // of the guest, nil if it is the small one
+	callers []int           // numbers of callers with which Pebble is measured beside the usual ones
+	ratios  []func(machine) // report what is compared with the machine
+	module  []byte          // of the guest, nil if it is the small one
 	h       *host.Host
 	down    func() error // stops the host
 	remove  func()
 	commit  atomic.Pointer[func(host.Run, time.Time)]
 }
 
-// session takes the machine's figures and opens a host. callers are numbers of callers with which Pebble is measured
+// session opens a host. callers are numbers of callers with which Pebble is measured
 // beside the usual ones.
 func (o *Hosted) session(env *Env, bench string, callers ...int) (s *session, err error) {
-	s = &session{o: o, env: env}
+	s = &session{o: o, env: env, callers: callers}
 	s.ctx, s.cancel = context.WithCancelCause(env.Ctx)
 	defer func() {
 		if err != nil {
@@ -67,11 +68,6 @@ func (o *Hosted) session(env *Env, bench string, callers ...int) (s *session, er
 	if s.dir, s.remove, err = o.folder(); err != nil {
 		return s, err
 	}
-	env.Say("the machine's own figures")
-	if s.machine, err = s.probe(env.Ctx, s.dir, o.Probe, callers...); err != nil {
-		return s, err
-	}
-	s.number("cores", "cores", count, float64(runtime.GOMAXPROCS(0)))
 	return s, s.up()
 }
 
@@ -275,13 +271,36 @@ func (s *session) tellMemory(u usage) {
 	s.number("disk", "data on disk, logs and caches included", size, u.disk)
 }
 
+// show stops the host, takes the machine's own figures and prints the report. They come after the host's since they take
+// memory, which would count as the host's.
+func (s *session) show() error {
+	s.number("cores", "cores", count, float64(runtime.GOMAXPROCS(0)))
+	s.onCommit(nil)
+	if err := s.down(); err != nil {
+		return err
+	}
+	s.env.Say("the machine's own figures")
+	m, err := s.probe(s.ctx, s.dir, s.o.Probe, s.callers...)
+	if err != nil {
+		return err
+	}
+	for _, report := range s.ratios {
+		report(m)
+	}
+	return s.env.Show(s.Report)
+}
+
 // compare reports a rate as a share of Pebble's with so many callers.
 func (s *session) compare(op string, perS float64, callers int) {
-	s.number(fmt.Sprint(op, "ToPebble", callers), fmt.Sprintf("%s to Pebble's commits, %d at a time", op, callers), ratio,
-		perS/s.machine.pebble[callers])
+	s.ratios = append(s.ratios, func(m machine) {
+		s.number(fmt.Sprint(op, "ToPebble", callers), fmt.Sprintf("%s to Pebble's commits, %d at a time", op, callers), ratio,
+			perS/m.pebble[callers])
+	})
 }
 
 // compareLatency reports the middle of latencies as a multiple of that of an fdatasync.
 func (s *session) compareLatency(name, label string, l Latency) {
-	s.number(name+"P50ToFdatasync", label+" to fdatasync, p50", ratio, float64(l.P50)/float64(s.machine.fdatasync.P50))
+	s.ratios = append(s.ratios, func(m machine) {
+		s.number(name+"P50ToFdatasync", label+" to fdatasync, p50", ratio, float64(l.P50)/float64(m.fdatasync.P50))
+	})
 }

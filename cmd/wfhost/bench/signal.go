@@ -86,7 +86,7 @@ func (b *Signal) Run(env *Env) error {
 	if err := b.throughput(s, many); err != nil {
 		return err
 	}
-	return env.Show(s.Report)
+	return s.show()
 }
 
 // latencies gives signals at fixed instants.

@@ -62,7 +62,7 @@ func (b *Sleepers) Run(env *Env) error {
 	if err := b.restart(s); err != nil {
 		return err
 	}
-	return env.Show(s.Report)
+	return s.show()
 }
 
 // asleep starts the runs and reports what they take.

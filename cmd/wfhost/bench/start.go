@@ -43,7 +43,7 @@ func (b *Start) Run(env *Env) error {
 	if err := b.throughput(s); err != nil {
 		return err
 	}
-	return env.Show(s.Report)
+	return s.show()
 }
 
 // latencies starts runs at fixed instants.

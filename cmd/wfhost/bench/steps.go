@@ -70,5 +70,5 @@ func (b *Steps) Run(env *Env) error {
 	s.latency("step", "step, until its result is durable", samples)
 	s.tell(u, "step", len(samples))
 	s.compare("steps", float64(len(samples))/u.elapsed.Seconds(), b.Runs)
-	return env.Show(s.Report)
+	return s.show()
 }

@@ -64,5 +64,5 @@ func (b *Storm) Run(env *Env) error {
 	s.tell(u, "wake", b.N)
 	s.compareLatency("resume", "resumption", l)
 	s.compare("wakes", float64(b.N)/all.Seconds(), starters)
-	return env.Show(s.Report)
+	return s.show()
 }

@@ -82,7 +82,7 @@ func (b *Wake) Run(env *Env) error {
 		float64(c.commits)/float64(len(samples)))
 	s.number("skipped", "sleeps that were over before the run slept (not counted)", count, float64(c.free))
 	s.compare("wakes", float64(len(samples))/u.elapsed.Seconds(), b.Due)
-	return env.Show(s.Report)
+	return s.show()
 }
 
 const (
