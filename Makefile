@@ -4,10 +4,10 @@ FUZZTIME ?= 30s
 COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/wheel store
 COVER_MIN = 90
 
-.PHONY: help build test race lint fuzz cover determinism programs faults real bench kill clean
+.PHONY: help build test race lint fuzz cover determinism programs faults real bench bench-all kill clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/wfhost
 	$(GO) build -o bin/wfhost ./cmd/wfhost
@@ -48,6 +48,27 @@ real: ## sleep 10,000 times by the machine's clock, and watch 10,000 sleepers us
 
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . ./...
+
+bench-all: build ## measure the host at full size, on the disk of BENCH_DIR; JSON into bench-results/
+	@mkdir -p bench-results; set -e; \
+	run() { name=$$1; shift; echo "wfhost bench $$* > bench-results/$$name.json"; \
+	  bin/wfhost bench "$$@" $(if $(BENCH_DIR),--dir $(BENCH_DIR)) $(BENCH_FLAGS) -o json >bench-results/$$name.json; }; \
+	run disk disk --for 10s; \
+	run steps-64 steps --runs 64 --for 30s; \
+	run steps-1 steps --runs 1 --for 30s; \
+	run bodies-64 steps --bodies --runs 64 --for 30s; \
+	run bodies-1 steps --bodies --runs 1 --for 30s; \
+	run wake wake --due 256 --for 30s; \
+	run wake-step wake --due 256 --step --for 30s; \
+	run sleepers-10000 sleepers --n 10000 --for 60s; \
+	run sleepers-100000 sleepers --n 100000 --for 60s; \
+	run late-1000 late --rate 1000 --for 60s; \
+	run late-100 late --rate 100 --for 60s; \
+	run storm-10000 storm --n 10000; \
+	run storm-100000 storm --n 100000; \
+	run replay replay --lengths 0,10,100,1000,10000 --n 100; \
+	run start start --rate 200 --for 30s; \
+	run signal signal --rate 200 --for 30s
 
 kill: build ## kill -9 a real server 50 times under 50 runs
 	$(GO) test -tags kill -count=1 -timeout 30m -v -run TestKill ./cmd/wfhost

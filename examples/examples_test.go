@@ -32,7 +32,7 @@ var results = map[string]struct {
 }
 
 // tested lists the examples that have tests of their own.
-var tested = []string{"embed", "orders", "approval", "trial", "progress", "cooldown", "fanout", "cleanup", "upgrade", "relay"}
+var tested = []string{"embed", "orders", "approval", "trial", "progress", "cooldown", "fanout", "cleanup", "upgrade", "relay", "bench"}
 
 func build(t *testing.T, name string) []byte {
 	switch name {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/wfhost/wfhost/cmd/wfhost/bench"
 	"github.com/wfhost/wfhost/host"
 )
 
@@ -70,6 +71,7 @@ type cli struct {
 	Delete     deleteCmd     `cmd:"" help:"Delete ended runs."`
 	Bulk       bulkCmd       `cmd:"" help:"Do one thing to all runs that a filter selects."`
 	Wake       wakeCmd       `cmd:"" help:"End sleeps of runs before their time."`
+	Bench      benchCmd      `cmd:"" help:"Measure the host on this machine."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 }
@@ -107,7 +109,7 @@ func execute(ctx context.Context, args []string, std stdio) int {
 		return exitUsage
 	}
 	c.ctx, c.io = ctx, std
-	if err := k.Run(&c.globals); err != nil {
+	if err := k.Run(&c.globals, c.bench()); err != nil {
 		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", printable(err.Error()))
 		return codeOf(ctx, err)
 	}
@@ -121,6 +123,8 @@ func codeOf(ctx context.Context, err error) int {
 	switch {
 	case errors.As(err, &e):
 		return e.code
+	case errors.Is(err, bench.ErrUsage):
+		return exitUsage
 	case ctx.Err() != nil:
 		return exitInterrupted
 	case errors.As(err, &run):

@@ -90,7 +90,7 @@ func TestS87_Scripts(t *testing.T) {
 	exe := binary(t)
 	modules := t.TempDir()
 	for name, dir := range map[string]string{"s01": "../../host/testdata/s01", "v2": "../../host/testdata/v2", "drip": "../../examples/drip",
-		"primitives": "../../host/testdata/primitives"} {
+		"primitives": "../../host/testdata/primitives", "bench": "../../examples/bench"} {
 		cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", filepath.Join(modules, name+".wasm"), ".")
 		cmd.Dir = dir
 		cmd.Env = append(cmd.Environ(), "GOOS=wasip1", "GOARCH=wasm")
@@ -114,6 +114,7 @@ func TestS87_Scripts(t *testing.T) {
 			e.Setenv("WFHOST_SERVER", "http://"+address)
 			e.Setenv("MODULES", modules)
 			e.Setenv("ROOT", root)
+			e.Setenv("EXE", exe)
 			e.Setenv("HOME", home)
 			e.Setenv("GOCACHE", strings.TrimSpace(string(cache)))
 			e.Setenv("GOMODCACHE", strings.TrimSpace(string(path)))

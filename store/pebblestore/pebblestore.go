@@ -35,6 +35,9 @@ type Options struct {
 	Logger *slog.Logger
 	// OnFailure is called once, from any goroutine, when the store fails; nil is legal.
 	OnFailure func(error)
+	// NoSync leaves it to the system when files are written: nothing is durable when a commit returns. It is for
+	// measurements of what durability costs.
+	NoSync bool
 }
 
 // Store is a store on disk.
@@ -81,6 +84,9 @@ func Open(dir string, opts Options) (*Store, error) {
 		if err := os.MkdirAll(dir, dirMode); err != nil {
 			return nil, fmt.Errorf("create store directory: %w", err)
 		}
+	}
+	if opts.NoSync {
+		opts.FS = noSync{opts.FS}
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)

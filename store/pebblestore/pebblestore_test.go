@@ -47,6 +47,40 @@ func commit(p store.Partition, id string, n int) error {
 		Append: []store.Entry{{Seq: store.Seq(n), Kind: store.KindSleep, Name: strings.Repeat("x", 300)}}}})
 }
 
+// TestNoSync makes nothing durable, and keeps all the same what is read again.
+func TestNoSync(t *testing.T) {
+	var syncs atomic.Int64
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		switch op.Kind {
+		case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+			syncs.Add(1)
+		}
+		return nil
+	}))
+	for n := range 2 {
+		s, err := pebblestore.Open("db", pebblestore.Options{FS: fs, NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Acquire(t.Context(), store.RunKey{ID: "r"}.Partition(), "me", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := commit(p, "r", n); err != nil {
+			t.Fatal(err)
+		}
+		if got := count(t, s, "r"); got != n+1 {
+			t.Errorf("%d entries", got)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := syncs.Load(); n != 0 {
+		t.Errorf("%d fsyncs", n)
+	}
+}
+
 func count(t *testing.T, s store.Store, id string) int {
 	t.Helper()
 	n := 0

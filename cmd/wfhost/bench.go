@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/bench"
+)
+
+type benchCmd struct {
+	Disk     bench.Disk     `cmd:"" help:"What the disk does, and Pebble on it, without a host."`
+	Steps    bench.Steps    `cmd:"" help:"Steps in a second, and how long each takes."`
+	Wake     bench.Wake     `cmd:"" help:"Wakes in a second of runs that sleep again and again."`
+	Sleepers bench.Sleepers `cmd:"" help:"What sleeping runs take, and how soon one wakes after a restart."`
+	Late     bench.Late     `cmd:"" help:"How late runs wake whose instants are spread evenly."`
+	Storm    bench.Storm    `cmd:"" help:"How long it takes until runs have woken that are due at the same instant."`
+	Replay   bench.Replay   `cmd:"" help:"What a wake costs after a long history."`
+	Start    bench.Start    `cmd:"" help:"How long a run that does nothing takes from start to result."`
+	Signal   bench.Signal   `cmd:"" help:"How long a waiting run takes to go on after its signal."`
+}
+
+// bench gives what measurements need of the command.
+func (g *globals) bench() *bench.Env {
+	return &bench.Env{Ctx: g.ctx, Compile: compile, Show: g.showReport,
+		Say: func(text string) { _, _ = fmt.Fprintln(g.io.err, "bench:", text) }}
+}
+
+// showReport prints what a measurement found.
+func (g *globals) showReport(r *bench.Report) error {
+	if g.Output == "json" {
+		return g.json(r)
+	}
+	for _, n := range r.Notes {
+		if _, err := fmt.Fprintf(g.io.out, "%s\n\n", n); err != nil {
+			return err
+		}
+	}
+	return g.table(bench.Header, r.Rows())
+}

@@ -1,0 +1,204 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Late measures how late runs wake whose instants are spread evenly.
+type Late struct {
+	Hosted `embed:""`
+
+	Rate int           `help:"Wakes in a second." default:"1000"`
+	Lead time.Duration `help:"How long before the first wake the starts begin. Default: as long as they seem to take."`
+}
+
+// wakesPerRun is how many of the wakes one run has: fewer runs have to be started before the measurement, and none
+// sleeps so short that a wake could still be going on when the next one is due, unless the host is far behind.
+const wakesPerRun = 8
+
+// maxLead: whoever wants to wait longer for starts has a machine that is not worth measuring.
+const maxLead = time.Hour
+
+// schedule is the instants of a measurement, and what became of them.
+type schedule struct {
+	first time.Time // of the first wake, in whole milliseconds
+	rate  int       // wakes in a second; 0 = all at once
+	runs  int
+	warm  int // wakes that do not count
+	total int
+
+	mu     sync.Mutex
+	taken  []int // wakes of each run that are over
+	left   int
+	early  int
+	late   []time.Duration
+	last   time.Time
+	served chan struct{}
+}
+
+func newSchedule(first time.Time, rate, runs, warm, total int) *schedule {
+	return &schedule{first: first, rate: rate, runs: runs, warm: warm, total: total, taken: make([]int, runs), left: total,
+		served: make(chan struct{})}
+}
+
+// due gives the instant of wake i, which is run i%runs's.
+func (c *schedule) due(i int) time.Time {
+	if c.rate == 0 {
+		return c.first
+	}
+	return c.first.Add(offset(i, c.rate)).Truncate(time.Millisecond)
+}
+
+// input gives the instants of a run.
+func (c *schedule) input(run int) []byte {
+	var list []int64
+	for i := run; i < c.total; i += c.runs {
+		list = append(list, c.due(i).UnixMilli())
+	}
+	return input(list...)
+}
+
+// commit sees a commit of a run: wakes before the one that it sleeps for are over.
+func (c *schedule) commit(run int, r host.Run, now time.Time) {
+	if r.Wake.IsZero() && !r.Status.Terminal() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		i := run + c.taken[run]*c.runs
+		if i >= c.total {
+			return
+		}
+		due := c.due(i)
+		if !r.Status.Terminal() && !due.Before(r.Wake) {
+			return
+		}
+		c.taken[run]++
+		late := now.Sub(due)
+		if late < 0 {
+			c.early++
+		}
+		if i >= c.warm {
+			c.late, c.last = append(c.late, late), now
+		}
+		if c.left--; c.left == 0 {
+			close(c.served)
+		}
+	}
+}
+
+// Run measures.
+func (b *Late) Run(env *Env) error {
+	if err := errors.Join(b.check(loopFor, 0), between("rate", b.Rate, 1, maxRate), span("lead", b.Lead, 0, maxLead)); err != nil {
+		return err
+	}
+	warm, n, err := b.amount(b.Rate)
+	if err != nil {
+		return err
+	}
+	s, err := b.session(env, "late")
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	if err := s.upload("sleep"); err != nil {
+		return err
+	}
+	total := warm + n
+	runs := (total + wakesPerRun - 1) / wakesPerRun
+	c, err := s.schedule("late", b.Lead, b.Rate, runs, warm, total)
+	if err != nil {
+		return err
+	}
+	env.Say(fmt.Sprintf("%d wakes", total))
+	if err := s.sleep(c.due(warm)); err != nil {
+		return err
+	}
+	w := s.open()
+	if err := s.until(c.served); err != nil {
+		return err
+	}
+	u, err := w.close()
+	if err != nil {
+		return err
+	}
+	early, err := s.early("late", runs)
+	if err != nil {
+		return err
+	}
+	s.notef("%d wakes in a second, at instants that were fixed before: %d runs, each with up to %d of them. Lateness is from "+
+		"the instant until what the run did is durable. Early counts wakes that any of commit and journal has before their "+
+		"instant. Warm-up: the first %d wakes.", b.Rate, runs, wakesPerRun, warm)
+	s.number("rate", "wakes in a second that were due", perSecond, float64(b.Rate))
+	l := s.latency("late", "lateness, until durable", c.late)
+	s.number("early", "wakes before their instant", count, float64(c.early+early))
+	s.tell(u, "wake", len(c.late))
+	s.compareLatency("late", "lateness", l)
+	return s.show()
+}
+
+// leadSpare is the least time between the starts and the first wake.
+const leadSpare = time.Second
+
+// trial is how many runs show how long a start takes, and warm the host up.
+const trial = 512
+
+// schedule starts runs that sleep for the instants of a schedule, of which the first lies behind the last start.
+func (s *session) schedule(what string, lead time.Duration, rate, runs, warm, total int) (*schedule, error) {
+	begun := time.Now()
+	if err := s.startAll("trial", "sleep", 0, trial, func(int) []byte { return input(0) }); err != nil {
+		return nil, err
+	}
+	for i := range trial {
+		if err := s.completed(s.ctx, runID("trial", i)); err != nil {
+			return nil, err
+		}
+	}
+	if lead == 0 {
+		// Twice as long as the trial says, and some time in which to come to rest.
+		lead = 2*time.Since(begun)/trial*time.Duration(runs) + leadSpare
+	}
+	s.env.Say(fmt.Sprintf("starting %d runs", runs))
+	c := newSchedule(time.Now().Add(lead).Truncate(time.Millisecond), rate, runs, warm, total)
+	s.onCommit(func(r host.Run, now time.Time) {
+		if i, ok := numberOf(what, r.ID); ok {
+			c.commit(i, r, now)
+		}
+	})
+	if err := s.startAll(what, "sleep", 0, runs, c.input); err != nil {
+		return nil, err
+	}
+	if _, _, err := s.h.WaitIdle(s.ctx); err != nil {
+		return nil, err
+	}
+	if behind := time.Since(c.first); behind > 0 {
+		return nil, usagef("starting %d runs took %v longer than there was time before the first wake: give a longer --lead, got %v",
+			runs, behind.Round(time.Millisecond), lead.Round(time.Millisecond))
+	}
+	return c, nil
+}
+
+// early counts the timers that journals have before their instants.
+func (s *session) early(what string, runs int) (n int, err error) {
+	for i := range runs {
+		due := int64(0)
+		for e, err := range s.h.Journal(s.ctx, runID(what, i), 0) {
+			switch {
+			case err != nil:
+				return n, err
+			case e.Kind == store.KindSleep:
+				due = e.DueUnixMs
+			case e.Kind == store.KindTimer && e.UnixMs < due:
+				n++
+			}
+		}
+	}
+	return n, nil
+}

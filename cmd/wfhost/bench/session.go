@@ -1,0 +1,306 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store/pebblestore"
+)
+
+// The names that host and guest share.
+const (
+	stepName   = "bench" // of the handler that does nothing
+	signalName = "go"
+)
+
+// session is a host that is measured, and what is found out about it.
+type session struct {
+	*Report
+
+	ctx    context.Context // done when the measurement is, or a run breaks down
+	cancel context.CancelCauseFunc
+
+	o       *Hosted
+	env     *Env
+	dir     string
+	callers []int           // numbers of callers with which Pebble is measured beside the usual ones
+	ratios  []func(machine) // report what is compared with the machine
+	module  []byte          // of the guest, nil if it is the small one
+	h       *host.Host
+	down    func() error // stops the host
+	remove  func()
+	commit  atomic.Pointer[func(host.Run, time.Time)]
+}
+
+// session opens a host. callers are numbers of callers with which Pebble is measured
+// beside the usual ones.
+func (o *Hosted) session(env *Env, bench string, callers ...int) (s *session, err error) {
+	s = &session{o: o, env: env, callers: callers}
+	s.ctx, s.cancel = context.WithCancelCause(env.Ctx)
+	defer func() {
+		if err != nil {
+			s.end()
+		}
+	}()
+	guest := o.Guest
+	if o.Module != "" {
+		guest = filepath.Base(o.Module)
+	}
+	s.Report = newReport(bench, guest)
+	if o.NoSync {
+		s.noSync = true
+		s.notef("NOTHING IS MADE DURABLE (--no-sync): these are no figures of a durable host.")
+	}
+	if s.module, err = o.guest(env); err != nil {
+		return s, err
+	}
+	if s.dir, s.remove, err = o.folder(); err != nil {
+		return s, err
+	}
+	return s, s.up()
+}
+
+// up opens the host and runs it.
+func (s *session) up() error {
+	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), OnCommit: func(r host.Run) {
+		if r.Status == host.Failed || r.Status == host.Stuck {
+			go s.broken(r.ID)
+		}
+		if f := s.commit.Load(); f != nil {
+			(*f)(r, time.Now())
+		}
+	}}
+	closeStore := func() error { return nil }
+	if s.o.NoSync {
+		if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+			return err
+		}
+		st, err := pebblestore.Open(filepath.Join(cfg.Dir, "store"), pebblestore.Options{NoSync: true})
+		if err != nil {
+			return err
+		}
+		cfg.Store, closeStore = st, st.Close
+	}
+	h, err := host.Open(s.env.Ctx, cfg)
+	if err != nil {
+		return errors.Join(err, closeStore())
+	}
+	h.HandleRawStep(stepName, func(context.Context, []byte) ([]byte, error) { return nil, nil })
+	ctx, stop := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- h.Run(ctx) }()
+	s.h = h
+	s.down = func() error {
+		s.down = nil
+		stop()
+		return errors.Join(<-ran, h.Close(), closeStore())
+	}
+	return nil
+}
+
+// broken ends the measurement, since a run did not do what it should.
+func (s *session) broken(id string) {
+	_, err := s.h.ResultRaw(s.ctx, id)
+	s.cancel(fmt.Errorf("the guest %s does not do what the measurement needs: run %s: %w", s.Guest, id, err))
+}
+
+// until waits for what a channel tells.
+func (s *session) until(c <-chan struct{}) error {
+	select {
+	case <-c:
+		return nil
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+}
+
+// sleep waits until an instant.
+func (s *session) sleep(at time.Time) error {
+	ctx, cancel := context.WithDeadline(s.ctx, at)
+	defer cancel()
+	<-ctx.Done()
+	return context.Cause(s.ctx)
+}
+
+// end stops the host and removes the data.
+func (s *session) end() {
+	s.cancel(nil)
+	if s.down != nil {
+		_ = s.down() // the data is not needed any more
+	}
+	if s.remove != nil {
+		s.remove()
+	}
+}
+
+// onCommit has f called after each commit from now on.
+func (s *session) onCommit(f func(host.Run, time.Time)) {
+	if f == nil {
+		s.commit.Store(nil)
+		return
+	}
+	s.commit.Store(&f)
+}
+
+// input encodes what the workflows take.
+func input(numbers ...int64) []byte {
+	b := []byte{'['}
+	for i, n := range numbers {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, n, 10)
+	}
+	return append(b, ']')
+}
+
+// runID names the run of a number; numberOf gives the number.
+func runID(what string, n int) string { return what + "-" + strconv.Itoa(n) }
+
+// numberOf gives the number in a run's id, false if the run is another one's.
+func numberOf(what, id string) (int, bool) {
+	text, ok := strings.CutPrefix(id, what+"-")
+	n, err := strconv.Atoi(text)
+	return n, ok && err == nil
+}
+
+// starters is how many runs are started at a time where many are needed.
+const starters = 256
+
+// startAll starts runs of a workflow with the numbers from a first one to a last one, excluded.
+func (s *session) startAll(what, workflow string, from, to int, in func(i int) []byte) error {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	next.Store(int64(from))
+	var wg sync.WaitGroup
+	for range min(starters, to-from) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1) - 1)
+				if i >= to {
+					return
+				}
+				if _, err := s.h.StartRaw(ctx, workflow, in(i), host.WithRunID(runID(what, i))); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// completed waits until a run has ended, as it should.
+func (s *session) completed(ctx context.Context, id string) error {
+	_, err := s.h.ResultRaw(ctx, id)
+	return err
+}
+
+// window is the measured time.
+type window struct {
+	s       *session
+	begun   time.Time
+	cpu     time.Duration
+	commits uint64
+}
+
+// usage is what went on in a measured time.
+type usage struct {
+	elapsed         time.Duration
+	cpu             time.Duration
+	hasCPU          bool
+	commits         uint64
+	rss, peak, disk float64
+}
+
+// open begins the measured time.
+func (s *session) open() window {
+	resetPeak()
+	w := window{s: s, commits: s.h.Stats().Commits}
+	w.cpu, _ = cpuTime()
+	w.begun = time.Now()
+	return w
+}
+
+// close ends it.
+func (w window) close() (u usage, err error) {
+	u.elapsed = time.Since(w.begun)
+	cpu, ok := cpuTime()
+	u.cpu, u.hasCPU = cpu-w.cpu, ok
+	u.commits = w.s.h.Stats().Commits - w.commits
+	u.rss, u.peak = memory()
+	u.disk, err = diskBytes(filepath.Join(w.s.dir, "data"))
+	return u, err
+}
+
+// cpuPer gives the microseconds of CPU time that one of so many operations took, NaN if the system does not say.
+func (u usage) cpuPer(ops int) float64 {
+	if !u.hasCPU || ops == 0 {
+		return math.NaN()
+	}
+	return float64(u.cpu) / float64(time.Microsecond) / float64(ops)
+}
+
+// tell reports what operations cost.
+func (s *session) tell(u usage, op string, ops int) {
+	upper := strings.ToUpper(op[:1]) + op[1:]
+	n := float64(ops)
+	s.number("elapsed", "measured time", seconds, u.elapsed.Seconds())
+	s.number(op+"s", op+"s", count, n)
+	s.number(op+"s", op+"s in a second", perSecond, n/u.elapsed.Seconds())
+	s.number("cpuPer"+upper, "CPU time per "+op, micros, u.cpuPer(ops))
+	s.number("commitsPer"+upper, "commits per "+op, ratio, float64(u.commits)/n)
+	s.tellMemory(u)
+}
+
+func (s *session) tellMemory(u usage) {
+	s.number("rss", "memory at the end (RSS)", size, u.rss)
+	s.number("peakRss", "most memory meanwhile (RSS)", size, u.peak)
+	s.number("disk", "data on disk, logs and caches included", size, u.disk)
+}
+
+// show stops the host, takes the machine's own figures and prints the report. They come after the host's since they take
+// memory, which would count as the host's.
+func (s *session) show() error {
+	s.number("cores", "cores", count, float64(runtime.GOMAXPROCS(0)))
+	s.onCommit(nil)
+	if err := s.down(); err != nil {
+		return err
+	}
+	s.env.Say("the machine's own figures")
+	m, err := s.probe(s.ctx, s.dir, s.o.Probe, s.callers...)
+	if err != nil {
+		return err
+	}
+	for _, report := range s.ratios {
+		report(m)
+	}
+	return s.env.Show(s.Report)
+}
+
+// compare reports a rate as a share of Pebble's with so many callers.
+func (s *session) compare(op string, perS float64, callers int) {
+	s.ratios = append(s.ratios, func(m machine) {
+		s.number(fmt.Sprint(op, "ToPebble", callers), fmt.Sprintf("%s to Pebble's commits, %d at a time", op, callers), ratio,
+			perS/m.pebble[callers])
+	})
+}
+
+// compareLatency reports the middle of latencies as a multiple of that of an fdatasync.
+func (s *session) compareLatency(name, label string, l Latency) {
+	s.ratios = append(s.ratios, func(m machine) {
+		s.number(name+"P50ToFdatasync", label+" to fdatasync, p50", ratio, float64(l.P50)/float64(m.fdatasync.P50))
+	})
+}

@@ -1,0 +1,116 @@
+// Command bench has the workflows that `wfhost bench --guest go` measures. Their input is an array of whole numbers.
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+)
+
+// handler does nothing, in Go code of the benchmark.
+const handler = "host/bench"
+
+func init() {
+	workflow.Register("empty", func(context.Context, []int64) (any, error) { return nil, nil })
+	workflow.Register("steps", Steps)
+	workflow.Register("bodies", Bodies)
+	workflow.Register("sleep", Sleep)
+	workflow.Register("wake", Wake)
+	workflow.Register("calls", Calls)
+	workflow.Register("signal", func(ctx context.Context, _ []int64) (any, error) { return workflow.Receive[any](ctx, "go") })
+}
+
+func main() {}
+
+// names gives names that no call of the run had.
+func names() func() string {
+	n := 0
+	return func() string {
+		n++
+		return fmt.Sprintf("%08d", n-1)
+	}
+}
+
+// at gives the number at a place of the input, 0 if there is none.
+func at(in []int64, i int) int64 {
+	if i < len(in) {
+		return in[i]
+	}
+	return 0
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// Steps has so many steps of the handler, one after the other: n.
+func Steps(ctx context.Context, in []int64) (any, error) {
+	name := names()
+	for range at(in, 0) {
+		if _, err := workflow.Call[any](ctx, name(), handler, nil); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// Bodies has so many steps with a body here: n.
+func Bodies(ctx context.Context, in []int64) (any, error) {
+	name := names()
+	for range at(in, 0) {
+		if _, err := workflow.Do(ctx, name(), func(workflow.Step) (any, error) { return nil, nil }); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// Sleep sleeps until each of the instants, which are Unix milliseconds.
+func Sleep(ctx context.Context, in []int64) (any, error) {
+	name := names()
+	for _, instant := range in {
+		if instant == 0 {
+			break
+		}
+		if err := workflow.SleepUntil(ctx, name(), time.UnixMilli(instant)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// Wake sleeps until an instant, and then again and again: instant, how often, for how many milliseconds, and 1 if a step
+// of the handler follows each sleep.
+func Wake(ctx context.Context, in []int64) (any, error) {
+	name := names()
+	if err := workflow.SleepUntil(ctx, name(), time.UnixMilli(at(in, 0))); err != nil {
+		return nil, err
+	}
+	for range at(in, 1) {
+		if err := workflow.Sleep(ctx, name(), ms(at(in, 2))); err != nil {
+			return nil, err
+		}
+		if at(in, 3) == 0 {
+			continue
+		}
+		if _, err := workflow.Call[any](ctx, name(), handler, nil); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// Calls makes calls that are over at once, and sleeps then: calls, how often it sleeps, for how many milliseconds.
+func Calls(ctx context.Context, in []int64) (any, error) {
+	name := names()
+	for i := range at(in, 0) + at(in, 1) {
+		d := ms(at(in, 2))
+		if i < at(in, 0) {
+			d = 0
+		}
+		if err := workflow.Sleep(ctx, name(), d); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
