@@ -50,6 +50,7 @@ func TestGoQuiet(t *testing.T) {
 	want := map[string]bool{"at the beginning": true, "with a timer": false, "after the timer": true,
 		"with a timer that nobody waits for": true, "beside a goroutine that can run": false,
 		"beside a goroutine that waits": true, "beside a goroutine that was woken": false,
+		"while the collector marks": true, "while the collector marks, all is quiet": false, "when it has marked": false,
 		"beside a goroutine that sleeps": false, "beside a goroutine that yields": false}
 	if got := finished[map[string]bool](t, newPaths(t), "quiet", "q", 0); !reflect.DeepEqual(got, want) {
 		t.Fatalf("%v", got)
