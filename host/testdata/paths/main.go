@@ -113,8 +113,9 @@ func Deadlines(ctx context.Context, _ int) (lines []string, err error) {
 
 // Plan of a walk.
 type Plan struct {
-	Seed uint64
-	Busy bool // keeps a timer pending, so that every wait goes by way of the scheduler
+	Seed   uint64
+	Busy   bool // keeps a timer pending, so that every wait goes by way of the scheduler
+	Litter int
 }
 
 // walker makes steps. Of those that end when the world likes, one is open at a time.
@@ -123,12 +124,18 @@ type walker struct {
 	one   sync.Mutex
 	lines []string
 	ms    int
+
+	litter  int // garbage made with each line, so that the collector comes now and then
+	garbage []*int
 }
 
 func (w *walker) add(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, fmt.Sprintf(format, args...))
+	for range w.litter {
+		w.garbage = make([]*int, 5000)
+	}
 }
 
 // duration gives one that no other sleep has.
@@ -144,7 +151,7 @@ func Walk(ctx context.Context, p Plan) ([]string, error) {
 	if p.Busy {
 		defer time.AfterFunc(24*365*time.Hour, func() {}).Stop()
 	}
-	w := &walker{}
+	w := &walker{litter: p.Litter}
 	w.branch(ctx, "r", 0, rand.New(rand.NewPCG(p.Seed, 2)))
 	return w.lines, nil
 }
