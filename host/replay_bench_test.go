@@ -18,6 +18,7 @@ type plan struct {
 	Steps   int
 	Beside  int
 	Workers int
+	Fan     int
 }
 
 func newBench(b *testing.B) *hosttest.Host {
@@ -70,7 +71,7 @@ func BenchmarkReplayGo(b *testing.B) {
 	for _, place := range []struct {
 		name string
 		plan plan
-	}{{"alone", plan{}}, {"several", plan{Beside: 3}}, {"workers", plan{Workers: 4}}} {
+	}{{"alone", plan{}}, {"several", plan{Beside: 3}}, {"workers", plan{Workers: 4}}, {"fan", plan{Fan: 5}}} {
 		for _, kind := range []string{"sleep", "call", "order", "deadline", "body"} {
 			p := place.plan
 			p.Kind, p.Steps = kind, steps

@@ -73,11 +73,6 @@ type Codec interface {
 	Unmarshal(b []byte, v any) error
 }
 
-type jsonCodec struct{}
-
-func (jsonCodec) Marshal(v any) ([]byte, error)   { return json.Marshal(v) }
-func (jsonCodec) Unmarshal(b []byte, v any) error { return json.Unmarshal(b, v) }
-
 var codec Codec = jsonCodec{}
 
 // SetCodec replaces JSON for inputs and results. Call it in an init function, and never change it while runs of

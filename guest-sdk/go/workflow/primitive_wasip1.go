@@ -42,14 +42,14 @@ func signalWait(ctx context.Context, name string, timeoutMs int64) ([]byte, erro
 	if err := begin(ctx); err != nil {
 		return nil, err
 	}
-	return wait(ctx, hostSignalStart(name, timeoutMs), nil)
+	return waitResult(ctx, hostSignalStart(name, timeoutMs), nil)
 }
 
 func signalSend(ctx context.Context, runID, name string, payload []byte) error {
 	if err := begin(ctx); err != nil {
 		return err
 	}
-	_, err := wait(ctx, hostSignalSend(name, runID, name, string(payload)), nil)
+	_, err := waitResult(ctx, hostSignalSend(name, runID, name, viewed(payload)), nil)
 	return err
 }
 
@@ -57,18 +57,18 @@ func hookStart(ctx context.Context, name, token, opts string) ([]byte, error) {
 	if err := begin(ctx); err != nil {
 		return nil, err
 	}
-	return wait(ctx, hostHookStart(name, token, opts), nil)
+	return waitResult(ctx, hostHookStart(name, token, opts), nil)
 }
 
 func childStart(ctx context.Context, name, workflow string, input []byte, opts string) (int64, string, error) {
 	if err := begin(ctx); err != nil {
 		return 0, "", err
 	}
-	h := hostChildStart(name, workflow, string(input), opts)
+	h := hostChildStart(name, workflow, viewed(input), opts)
 	if h < 0 {
 		return 0, "", lastError()
 	}
-	st.waiters[h] = make(chan int, 1) // its end may come before somebody waits for it
+	newWaiter(h) // its end may come before somebody waits for it
 	id := read(func(out unsafe.Pointer, n uint32) int64 { return hostChildID(h, out, n) })
 	return h, string(id), nil
 }
@@ -77,14 +77,17 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 	if err := begin(ctx); err != nil {
 		return nil, err
 	}
-	return waitAgain(ctx, h)
+	if err := waitAgain(ctx, h); err != nil {
+		return nil, err
+	}
+	return result(h)
 }
 
 func continueAsNew(ctx context.Context, input []byte, opts string) error {
 	if err := gate(); err != nil {
 		return err
 	}
-	hostContinueAsNew(string(input), opts)
+	hostContinueAsNew(viewed(input), opts)
 	return lastError()
 }
 
@@ -92,7 +95,7 @@ func emit(_ context.Context, topic string, b []byte) (int64, error) {
 	if err := gate(); err != nil {
 		return 0, err
 	}
-	n := hostEmit(topic, string(b))
+	n := hostEmit(topic, viewed(b))
 	if n < 0 {
 		return 0, lastError()
 	}
@@ -156,5 +159,5 @@ func answerQuery() {
 	if err != nil {
 		hostQueryReply(1, reportOf(err).json())
 	}
-	hostQueryReply(0, string(b))
+	hostQueryReply(0, viewed(b))
 }

@@ -26,12 +26,16 @@ const eventsFD = 3
 // state is that of the one workflow, or step function, of this instance.
 type state struct {
 	events  *os.File
-	waiters map[int64]chan int
+	waiters []*waiter // by handle
+	idle    []*waiter // to be used again
 	cancel  context.CancelCauseFunc
+	done    <-chan struct{} // of the context of the run
 	queries map[string]queryFunc
 	inBody  bool // or in the answer to a query
 	// goroutines is their number while the workflow has none but its own.
-	goroutines int
+	goroutines   int
+	readerYields bool // the reader goroutine can run, and waits for all others to wait
+	answer       [4096]byte
 }
 
 var st state
@@ -41,7 +45,7 @@ var st state
 // at which the workflow waits, and answers it with one event. A goroutine that can wait without the scheduler does
 // (wait_wasip1.go).
 func init() {
-	st = state{events: os.NewFile(eventsFD, "events"), waiters: map[int64]chan int{}}
+	st.events = os.NewFile(eventsFD, "events")
 	go readEvents()
 	runtime.Gosched()
 	st.goroutines = runtime.NumGoroutine()
@@ -49,30 +53,22 @@ func init() {
 	findCounters()
 }
 
-func readEvents() {
-	conn, err := st.events.SyscallConn()
-	if err != nil {
-		panic(fmt.Sprint("workflow: the events descriptor: ", err))
-	}
-	err = conn.Read(func(uintptr) bool {
-		if e := hostNextEvent(); e != 0 {
-			handle(int(e&7), e>>3)
-		}
-		return false // wait for the next one
-	})
-	panic(fmt.Sprint("workflow: the events descriptor: ", err))
-}
-
 // handle passes an event on. A waiter's channel has room for it. Unknown kinds are ignored.
 func handle(kind int, h int64) {
 	switch kind {
 	case eventResolved, eventRunBody:
-		if c := st.waiters[h]; c != nil {
-			c <- kind
+		if w := waiterOf(h); w != nil {
+			w.c <- kind
 		}
 	case eventCancel:
-		if st.cancel != nil {
-			st.cancel(ErrCancelled)
+		if st.cancel == nil {
+			return
+		}
+		st.cancel(ErrCancelled)
+		for _, w := range st.waiters {
+			if w != nil && w.root && len(w.c) == 0 {
+				w.c <- eventCancel
+			}
 		}
 	case eventQuery:
 		go answerQuery()
@@ -121,7 +117,7 @@ func runBody(ctx context.Context, body func(Step) ([]byte, error)) {
 		if err != nil {
 			hostStepEnd(1, reportOf(err).json())
 		}
-		hostStepEnd(0, string(b))
+		hostStepEnd(0, viewed(b))
 	}()
 	b, err = body(readInfo(ctx).Step.step(ctx))
 }
@@ -138,79 +134,78 @@ func begin(ctx context.Context) error {
 }
 
 func result(h int64) ([]byte, error) {
-	b := make([]byte, 512)
-	n := hostResult(h, unsafe.Pointer(&b[0]), uint32(len(b)))
-	if n < 0 {
+	n := hostResult(h, unsafe.Pointer(&st.answer), uint32(len(st.answer)))
+	switch {
+	case n < 0:
 		return nil, lastError()
+	case int(n) > len(st.answer):
+		b := make([]byte, n)
+		hostLast(unsafe.Pointer(&b[0]), uint32(n))
+		return b, nil
 	}
-	if int(n) > len(b) {
-		return read(hostLast), nil
-	}
-	return b[:n], nil
+	return append([]byte(nil), st.answer[:n]...), nil
 }
 
 func doBody(ctx context.Context, name, opts string, body func(Step) ([]byte, error)) ([]byte, error) {
 	if err := begin(ctx); err != nil {
 		return nil, err
 	}
-	return wait(ctx, hostStepBegin(name, opts), body)
+	return waitResult(ctx, hostStepBegin(name, opts), body)
 }
 
 func doCall(ctx context.Context, name, handler string, input []byte, opts string) ([]byte, error) {
 	if err := begin(ctx); err != nil {
 		return nil, err
 	}
-	return wait(ctx, hostStepStart(name, handler, string(input), opts), nil)
+	return waitResult(ctx, hostStepStart(name, handler, viewed(input), opts), nil)
 }
 
 func sleepMs(ctx context.Context, name string, ms int64) error {
 	if err := begin(ctx); err != nil {
 		return err
 	}
-	_, err := wait(ctx, hostSleepStart(name, ms), nil)
-	return err
+	return wait(ctx, hostSleepStart(name, ms), nil)
 }
 
 func sleepUntilMs(ctx context.Context, name string, unixMs int64) error {
 	if err := begin(ctx); err != nil {
 		return err
 	}
-	_, err := wait(ctx, hostSleepUntilStart(name, unixMs), nil)
-	return err
+	return wait(ctx, hostSleepUntilStart(name, unixMs), nil)
 }
 
 func sleepText(ctx context.Context, name, text string) error {
 	if err := begin(ctx); err != nil {
 		return err
 	}
-	_, err := wait(ctx, hostSleepTextStart(name, text), nil)
-	return err
+	return wait(ctx, hostSleepTextStart(name, text), nil)
 }
 
 func random(_ context.Context, p []byte) { hostRandom(unsafe.Pointer(&p[0]), uint32(len(p))) }
 
 func logLine(_ context.Context, level int32, line string) { hostLog(level, line) }
 
-func readInfo(context.Context) (i infoJSON) {
-	_ = json.Unmarshal(read(hostInfo), &i) // the host's JSON
-	return i
+func readInfo(context.Context) infoJSON {
+	return parseInfo(read(hostInfo))
 }
 
 //go:wasmexport workflow_run
 func workflowRun() (code int32) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	st.cancel = cancel
+	st.cancel, st.done = cancel, ctx.Done()
 	defer func() {
 		if v := recover(); v != nil {
 			hostFail(panicReport(v, debug.Stack()).json())
 			code = 1
 		}
 	}()
-	name := readInfo(ctx).Workflow
-	fn := registered.workflows[name]
-	if fn == nil && len(registered.names) == 1 {
-		fn = registered.workflows[registered.names[0]]
+	var name string
+	if len(registered.names) == 1 { // whatever it is called in this host
+		name = registered.names[0]
+	} else {
+		name = readInfo(ctx).Workflow
 	}
+	fn := registered.workflows[name]
 	if fn == nil {
 		hostFail(report{Message: fmt.Sprintf("this module has no workflow %q, it has %q", name, registered.names)}.json())
 		return 1
@@ -221,7 +216,7 @@ func workflowRun() (code int32) {
 }
 
 func finish(b []byte, err error) int32 {
-	if err == nil && hostComplete(string(b)) < 0 {
+	if err == nil && hostComplete(viewed(b)) < 0 {
 		err = lastError()
 	}
 	if err != nil {
@@ -241,24 +236,13 @@ func workflowStep() (code int32) {
 	}()
 	st.inBody = true
 	setLabel(unsafe.Pointer(&bodyLabel))
-	s := readInfo(context.Background()).Step.step(context.Background())
-	fn := registered.steps[stepFunction()]
+	i := readInfo(context.Background())
+	fn := registered.steps[i.Step.handler()]
 	if fn == nil {
-		hostFail(report{Message: fmt.Sprintf("this module has no step function %q", stepFunction())}.json())
+		hostFail(report{Message: fmt.Sprintf("this module has no step function %q", i.Step.handler())}.json())
 		return 1
 	}
-	return finish(fn(s, read(hostInput)))
-}
-
-// stepFunction gives the name of the step function that info asks for.
-func stepFunction() string {
-	var i struct {
-		Step struct {
-			Handler string `json:"handler"`
-		} `json:"step"`
-	}
-	_ = json.Unmarshal(read(hostInfo), &i) // the host's JSON
-	return i.Step.Handler
+	return finish(fn(i.Step.step(context.Background()), read(hostInput)))
 }
 
 //go:wasmexport workflow_describe
@@ -278,6 +262,6 @@ func workflowDescribe() {
 	}
 	b, err := json.Marshal(d)
 	if err == nil {
-		hostComplete(string(b))
+		hostComplete(viewed(b))
 	}
 }

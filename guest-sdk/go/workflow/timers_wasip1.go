@@ -13,27 +13,47 @@ import (
 // numbers of timers are started and stopped, and the processor is searched for the words that follow all of these
 // numbers. They are part of the image with which every instance starts.
 //
-// A word that follows by chance does no harm, since all of them have to be zero for a direct wait. If a version of
-// Go counts in another way, none is found, and nobody waits directly. Timers of channels (time.After, time.Ticker)
+// A word that follows by chance would do no harm, since all of them have to be zero for a direct wait. If a version of
+// Go counts in another way, nobody waits directly. Timers of channels (time.After, time.Ticker)
 // count while a goroutine waits for the channel, as do the sleeps of other goroutines.
 
-// maxCounters bounds the words that are kept. There are two, the atomic length and the length of the slice.
-const maxCounters = 8
-
-// counters are the addresses of the words that count the pending timers.
-var counters struct {
-	at [maxCounters]uintptr
-	n  int
-}
+// counters are the addresses of the words that count the pending timers, 0 if they were not found. There are two, the
+// atomic length of the heap of timers and the length of the slice that it is.
+var counters [2]uintptr
 
 // timersPending tells whether a timer may be pending.
 func timersPending() bool {
-	for _, at := range counters.at[:counters.n] {
-		if word(at) != 0 {
-			return true
+	return counters[0] == 0 || word(counters[0]) != 0 || word(counters[1]) != 0
+}
+
+// While the garbage collector marks, goroutines may wait for it, and its workers are in no queue of the scheduler. What
+// tells is that a pointer which is written leaves a trace in the processor's buffer of the write barrier: its first two
+// words are the addresses of the next entry and of its end, and the entries follow.
+
+// barrier is the address of that buffer, 0 if it was not found.
+var barrier uintptr
+
+// What marking writes: a pointer into the heap.
+var written, pointer *int = new(int), new(int)
+
+// marking tells whether the garbage collector may be marking.
+func marking() bool {
+	if barrier == 0 {
+		return true
+	}
+	next := word(barrier)
+	written = pointer
+	return word(barrier) != next
+}
+
+// findBarrier fills barrier.
+func findBarrier(p uintptr) {
+	for at := p; at < p+processorBytes; at += 8 {
+		if next, end := uintptr(word64(at)), uintptr(word64(at+8)); next == at+16 && end > next && end <= p+processorBytes {
+			barrier = at
+			return
 		}
 	}
-	return counters.n == 0
 }
 
 // word reads linear memory. The address may be of anything that memory holds, so it never becomes a pointer that
@@ -69,12 +89,13 @@ var probe struct {
 	n        int
 }
 
-// findCounters fills counters.
+// findCounters fills counters and barrier.
 func findCounters() {
 	p := processor(uintptr(memoryPages()) * wasmPageBytes)
 	if p == 0 {
 		return
 	}
+	findBarrier(p)
 	pend(manyTimers)
 	for at := p; at < p+processorBytes && probe.n < maxSuspects; at += 4 {
 		if word(at) == manyTimers {
@@ -93,8 +114,8 @@ func findCounters() {
 		}
 		probe.n = kept
 	}
-	if probe.n <= maxCounters {
-		counters.n = copy(counters.at[:], probe.suspects[:probe.n])
+	if probe.n > 0 && probe.n <= len(counters) {
+		counters[0], counters[1] = probe.suspects[0], probe.suspects[probe.n-1]
 	}
 }
 

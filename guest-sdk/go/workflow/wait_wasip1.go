@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"runtime/metrics"
 	"unsafe"
@@ -29,17 +30,23 @@ func newPoller() {
 // runnable asks the runtime how many goroutines could run, besides the calling one.
 var runnable = []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 
-// quiet tells whether nothing of this program can happen while the calling goroutine waits: no other goroutine can
-// run, and there is no timer that would start one or end a context.
+// quiet tells whether nothing of this program can happen while the calling goroutine waits for the workflow: no other
+// goroutine can run or waits for the garbage collector, and there is no timer that would start one or end a context.
 func quiet() bool {
-	if timersPending() {
+	if timersPending() || marking() {
 		return false
 	}
-	if runtime.NumGoroutine() == st.goroutines {
-		return true
-	}
+	return runtime.NumGoroutine() == st.goroutines || idle()
+}
+
+// idle tells whether no other goroutine can run, but the reader that waits for this.
+func idle() bool {
 	metrics.Read(runnable)
-	return runnable[0].Value.Kind() == metrics.KindUint64 && runnable[0].Value.Uint64() == 0
+	if runnable[0].Value.Kind() != metrics.KindUint64 {
+		return false
+	}
+	n := runnable[0].Value.Uint64()
+	return n == 0 || n == 1 && st.readerYields
 }
 
 // poll waits for the next event.
@@ -48,6 +55,39 @@ func poll() int64 {
 		return 0
 	}
 	return hostNextEvent()
+}
+
+// readEvents is the goroutine that gets events while all others wait. Go's scheduler wakes it by its poller; then it
+// stays behind those that it has woken, and polls by itself as soon as they wait again.
+func readEvents() {
+	conn, err := st.events.SyscallConn()
+	if err != nil {
+		panic(fmt.Sprint("workflow: the events descriptor: ", err))
+	}
+	err = conn.Read(func(uintptr) bool {
+		for e := hostNextEvent(); e != 0; e = poll() {
+			handle(int(e&7), e>>3)
+			if !readerTurn() {
+				break
+			}
+		}
+		return false // wait for the next one
+	})
+	panic(fmt.Sprint("workflow: the events descriptor: ", err))
+}
+
+// readerTurn lets other goroutines run until all of them wait. It is false while timers or the collector are at work,
+// which the scheduler has to wait for.
+func readerTurn() bool {
+	for !timersPending() && !marking() {
+		st.readerYields = true
+		runtime.Gosched()
+		st.readerYields = false
+		if !timersPending() && !marking() && idle() {
+			return true
+		}
+	}
+	return false
 }
 
 // pollFor polls until the handle is resolved, and is false if the wait has to go on by way of Go's scheduler: as soon as
@@ -65,6 +105,9 @@ func pollFor(ctx context.Context, h int64, body func(Step) ([]byte, error)) bool
 			return false
 		case kind == eventResolved || kind == eventRunBody:
 			handle(kind, e>>3)
+			if waiterOf(e>>3) != nil {
+				return false
+			}
 		default: // as if the reader goroutine had got it: once this one waits
 			go handle(kind, e>>3)
 			return false
@@ -73,53 +116,112 @@ func pollFor(ctx context.Context, h int64, body func(Step) ([]byte, error)) bool
 	return false
 }
 
-// wait blocks the goroutine until the handle is resolved, or withdraws it when ctx ends.
-func wait(ctx context.Context, h int64, body func(Step) ([]byte, error)) ([]byte, error) {
-	switch {
-	case h < 0:
-		return nil, lastError()
-	case pollFor(ctx, h, body):
-		return result(h)
-	}
-	c := make(chan int, 1)
-	st.waiters[h] = c
-	return waitOn(ctx, h, c, body)
+// waiter is where a goroutine waits for a handle. Its channel takes the kind of the handle's event, or eventCancel when
+// ctx has ended.
+type waiter struct {
+	c    chan int
+	root bool // somebody waits, with the context of the run, whose end handle announces
 }
 
-// waitOn is wait by way of Go's scheduler, with a channel on which the event may have come already.
-func waitOn(ctx context.Context, h int64, c chan int, body func(Step) ([]byte, error)) ([]byte, error) {
+// newWaiter makes the waiter of a handle.
+func newWaiter(h int64) *waiter {
+	if int(h) >= len(st.waiters) {
+		grown := make([]*waiter, 2*h+16)
+		copy(grown, st.waiters)
+		st.waiters = grown
+	}
+	w := &waiter{}
+	if n := len(st.idle); n > 0 {
+		w, st.idle = st.idle[n-1], st.idle[:n-1]
+	} else {
+		w.c = make(chan int, 2)
+	}
+	st.waiters[h] = w
+	return w
+}
+
+// waiterOf gives the waiter of a handle, nil if it has none.
+func waiterOf(h int64) *waiter {
+	if h < int64(len(st.waiters)) {
+		return st.waiters[h]
+	}
+	return nil
+}
+
+// park waits by way of Go's scheduler. Most waits have the context of the run, and need no select.
+func (w *waiter) park(ctx context.Context) (kind int) {
+	done := ctx.Done()
+	if done == st.done {
+		w.root = true
+		kind = <-w.c
+		w.root = false
+		return kind
+	}
 	select {
-	case kind := <-c:
-		if kind == eventRunBody {
-			runBody(ctx, body)
-		}
-	case <-ctx.Done():
+	case kind = <-w.c:
+		return kind
+	case <-done:
+		return eventCancel
+	}
+}
+
+// wait blocks the goroutine until the handle is resolved, or withdraws it when ctx ends.
+func wait(ctx context.Context, h int64, body func(Step) ([]byte, error)) error {
+	switch {
+	case h < 0:
+		return lastError()
+	case pollFor(ctx, h, body):
+		return nil
+	}
+	w := newWaiter(h)
+	err := waitOn(ctx, h, w, body)
+	for len(w.c) > 0 {
+		<-w.c
+	}
+	st.idle = append(st.idle, w)
+	return err
+}
+
+// waitOn is wait by way of Go's scheduler, with a waiter that the event may have come to already.
+func waitOn(ctx context.Context, h int64, w *waiter, body func(Step) ([]byte, error)) error {
+	switch w.park(ctx) {
+	case eventRunBody:
+		runBody(ctx, body)
+	case eventCancel:
 		if err := gate(); err != nil { // a timer of the workflow that comes due while a body runs
-			return nil, err
+			return err
 		}
 		switch hostCancel(h) {
 		case 0:
-			delete(st.waiters, h)
-			return nil, context.Cause(ctx)
+			st.waiters[h] = nil
+			return context.Cause(ctx)
 		case 2: // an attempt has begun: its outcome is waited for
-			if <-c == eventRunBody {
+			if <-w.c == eventRunBody {
 				runBody(ctx, body)
 			}
 		}
 	}
-	delete(st.waiters, h)
-	return result(h)
+	st.waiters[h] = nil
+	return nil
 }
 
 // waitAgain is wait for a handle whose event may have come before.
-func waitAgain(ctx context.Context, h int64) ([]byte, error) {
-	c := st.waiters[h]
-	if c != nil && len(c) == 0 && pollFor(ctx, h, nil) {
-		delete(st.waiters, h)
-		c = nil
+func waitAgain(ctx context.Context, h int64) error {
+	w := waiterOf(h)
+	switch {
+	case w == nil: // it has been told
+		return nil
+	case len(w.c) == 0 && pollFor(ctx, h, nil):
+		st.waiters[h] = nil
+		return nil
 	}
-	if c == nil { // it has been told
-		return result(h)
+	return waitOn(ctx, h, w, nil)
+}
+
+// waitResult waits for a handle and gives its outcome.
+func waitResult(ctx context.Context, h int64, body func(Step) ([]byte, error)) ([]byte, error) {
+	if err := wait(ctx, h, body); err != nil {
+		return nil, err
 	}
-	return waitOn(ctx, h, c, nil)
+	return result(h)
 }

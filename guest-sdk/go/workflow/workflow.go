@@ -3,7 +3,6 @@ package workflow
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -179,41 +178,6 @@ func Info(ctx context.Context) RunInfo {
 	return RunInfo{RunID: i.RunID, Workflow: i.Workflow, Version: i.Version, Module: i.Module,
 		StartedAt: time.UnixMilli(i.StartedAt), Iteration: i.Iteration, Position: i.Position,
 		SuggestContinue: i.SuggestContinue}
-}
-
-type infoJSON struct {
-	RunID     string `json:"run_id"`
-	Workflow  string `json:"workflow"`
-	Version   uint32 `json:"version"`
-	Module    string `json:"module"`
-	StartedAt int64  `json:"started_at"`
-	Iteration uint32 `json:"iteration"`
-	Position  uint64 `json:"position"`
-	Query     string `json:"query"`
-
-	SuggestContinue bool `json:"suggest_continue"`
-
-	Step *stepJSON `json:"step"`
-}
-
-type stepJSON struct {
-	Name           string          `json:"name"`
-	Attempt        int             `json:"attempt"`
-	Attempts       int             `json:"attempts"`
-	IdempotencyKey string          `json:"idempotency_key"`
-	LastError      json.RawMessage `json:"last_error"`
-}
-
-func (j *stepJSON) step(ctx context.Context) Step {
-	if j == nil {
-		return Step{Context: ctx}
-	}
-	var last struct {
-		Message string `json:"message"`
-	}
-	_ = json.Unmarshal(j.LastError, &last) // absent at the first attempt
-	return Step{Context: ctx, Name: j.Name, Attempt: j.Attempt, Attempts: j.Attempts,
-		IdempotencyKey: j.IdempotencyKey, LastError: last.Message}
 }
 
 // Log gives a logger whose lines are kept with the run. A line that was stored is not stored again on a replay.

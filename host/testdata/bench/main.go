@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ type Plan struct {
 	Steps   int
 	Beside  int // goroutines that stand still beside the one that works
 	Workers int // goroutines that share the steps, instead of the workflow's own
+	Fan     int // as many goroutines at a time make one step each, and hand it over
 }
 
 // Order is what an ordinary step takes and gives.
@@ -34,6 +36,9 @@ func bench(ctx context.Context, p Plan) (int, error) {
 	for range p.Beside {
 		go func() { <-still }()
 	}
+	if p.Fan > 0 {
+		return fan(ctx, p)
+	}
 	if p.Workers == 0 {
 		return work(ctx, p.Kind, 0, p.Steps)
 	}
@@ -43,6 +48,24 @@ func bench(ctx context.Context, p Plan) (int, error) {
 	}
 	wg.Wait()
 	return p.Steps, nil
+}
+
+// fan makes steps in goroutines of their own, which hand over by a channel.
+func fan(ctx context.Context, p Plan) (n int, err error) {
+	done := make(chan error)
+	for i := 0; i < p.Steps; i += p.Fan {
+		for j := range p.Fan {
+			go func() {
+				_, err := work(ctx, p.Kind, i+j, i+j+1)
+				done <- err
+			}()
+		}
+		for range p.Fan {
+			err = errors.Join(err, <-done)
+			n++
+		}
+	}
+	return n, err
 }
 
 func work(ctx context.Context, kind string, from, to int) (n int, err error) {

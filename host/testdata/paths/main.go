@@ -16,6 +16,9 @@ import (
 //go:linkname quiet github.com/wfhost/wfhost/guest-sdk/go/workflow.quiet
 func quiet() bool
 
+//go:linkname marking github.com/wfhost/wfhost/guest-sdk/go/workflow.marking
+func marking() bool
+
 func main() {}
 
 func init() {
@@ -24,6 +27,13 @@ func init() {
 	workflow.Register("deadlines", Deadlines)
 	workflow.Register("walk", Walk)
 }
+
+type block struct {
+	next *block
+	_    [100]int
+}
+
+var heap *block
 
 // Quiet tells when the SDK finds that nothing else can happen.
 func Quiet(ctx context.Context, _ int) (map[string]bool, error) {
@@ -43,6 +53,21 @@ func Quiet(ctx context.Context, _ int) (map[string]bool, error) {
 	c <- 1
 	seen["beside a goroutine that was woken"] = quiet()
 	runtime.Gosched()
+	marks, quietMarks := 0, 0
+	for range 20_000 { // until the collector has come
+		heap = &block{next: heap}
+		if marking() {
+			marks++
+			if quiet() {
+				quietMarks++
+			}
+		}
+	}
+	seen["while the collector marks"] = marks > 0
+	seen["while the collector marks, all is quiet"] = quietMarks > 0
+	heap = nil
+	runtime.GC()
+	seen["when it has marked"] = marking()
 	go time.Sleep(time.Hour)
 	runtime.Gosched()
 	seen["beside a goroutine that sleeps"] = quiet()
@@ -88,8 +113,9 @@ func Deadlines(ctx context.Context, _ int) (lines []string, err error) {
 
 // Plan of a walk.
 type Plan struct {
-	Seed uint64
-	Busy bool // keeps a timer pending, so that every wait goes by way of the scheduler
+	Seed   uint64
+	Busy   bool // keeps a timer pending, so that every wait goes by way of the scheduler
+	Litter int
 }
 
 // walker makes steps. Of those that end when the world likes, one is open at a time.
@@ -98,12 +124,18 @@ type walker struct {
 	one   sync.Mutex
 	lines []string
 	ms    int
+
+	litter  int // garbage made with each line, so that the collector comes now and then
+	garbage []*int
 }
 
 func (w *walker) add(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, fmt.Sprintf(format, args...))
+	for range w.litter {
+		w.garbage = make([]*int, 5000)
+	}
 }
 
 // duration gives one that no other sleep has.
@@ -119,7 +151,7 @@ func Walk(ctx context.Context, p Plan) ([]string, error) {
 	if p.Busy {
 		defer time.AfterFunc(24*365*time.Hour, func() {}).Stop()
 	}
-	w := &walker{}
+	w := &walker{litter: p.Litter}
 	w.branch(ctx, "r", 0, rand.New(rand.NewPCG(p.Seed, 2)))
 	return w.lines, nil
 }
@@ -127,7 +159,7 @@ func Walk(ctx context.Context, p Plan) ([]string, error) {
 func (w *walker) branch(ctx context.Context, path string, depth int, r *rand.Rand) {
 	for k := range 2 + r.IntN(3) {
 		p := fmt.Sprintf("%s.%d", path, k)
-		switch r.IntN(8) {
+		switch r.IntN(9) {
 		case 0, 1:
 			w.one.Lock()
 			v, err := workflow.Do(ctx, p, func(workflow.Step) (string, error) { return "did " + p, nil })
@@ -145,6 +177,8 @@ func (w *walker) branch(ctx context.Context, path string, depth int, r *rand.Ran
 				w.fork(ctx, p, depth, r)
 			}
 		case 6:
+			w.handOver(ctx, p, r)
+		case 7:
 			c, cancel := context.WithTimeout(ctx, w.duration(r))
 			_, err := workflow.Receive[int](c, "never")
 			cancel()
@@ -154,6 +188,19 @@ func (w *walker) branch(ctx context.Context, path string, depth int, r *rand.Ran
 			_, err := workflow.ReceiveTimeout[int](ctx, "never", w.duration(r))
 			w.add("%s %v", p, err)
 		}
+	}
+}
+
+// handOver sleeps in goroutines that end then, while the caller waits for a channel.
+func (w *walker) handOver(ctx context.Context, p string, r *rand.Rand) {
+	c := make(chan string)
+	n := 1 + r.IntN(4)
+	for j := range n {
+		q, d := fmt.Sprint(p, "-", j), w.duration(r)
+		go func() { c <- fmt.Sprint(q, workflow.Sleep(ctx, q, d)) }()
+	}
+	for range n {
+		w.add("%s", <-c)
 	}
 }
 
