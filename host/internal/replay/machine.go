@@ -173,6 +173,14 @@ func New(cfg Config) *Machine {
 	return m
 }
 
+// Fork gives a machine that executes a body in the very instance whose guest waits for it: m is at a suspension, and
+// has answered ErrSuspend. m is not used while the body runs, and goes on where it was after it. cfg is of mode Body.
+func (m *Machine) Fork(cfg Config) *Machine {
+	b := *m
+	b.cfg, b.events, b.outcome, b.last = cfg, nil, Outcome{}, nil
+	return &b
+}
+
 // seeded gives the run's random source: ChaCha8 (math/rand/v2, the generator of https://c2sp.org/chacha8rand)
 // keyed by SHA-256 of the run's seed and the iteration (4 bytes, little endian).
 func seeded(seed []byte, iteration uint32) *rand.ChaCha8 {

@@ -79,6 +79,9 @@ func wrap(fn hostFunc, result bool) api.GoModuleFunc {
 			a.halt(err)
 		}
 		f := frame{a: a, h: a.host, mem: mod.Memory(), st: st}
+		if a.in != nil && a.in.forkable {
+			a.ctx, a.call = ctx, call{fn: fn, mod: mod, st: st}
+		}
 		v := fn(&f)
 		if result {
 			st[0] = v
