@@ -95,3 +95,20 @@ func BenchmarkWake(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkStart starts an empty workflow and waits for its result, one after the other; every commit is synced.
+func BenchmarkStart(b *testing.B) {
+	h := benchHost(b)
+	if _, err := h.Upload(ctx, "empty", wasmgen.New(0).I32(0).Export(abi.ExportRun).Bytes()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		r, err := h.Start(ctx, "empty", 1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := h.ResultRaw(ctx, r.ID); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

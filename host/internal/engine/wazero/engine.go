@@ -120,6 +120,8 @@ type activation struct {
 	host engine.Host
 	stop error // why the host stopped the guest
 
+	frame frame // of the call of the host that goes on; there is one at a time
+
 	// Of the newest host call, where forks are allowed.
 	ctx  context.Context //nolint:containedctx // the call's own, which knows the stack
 	call call
