@@ -26,7 +26,7 @@ type serveCmd struct {
 	MaxInstances  int    `help:"Guests that compute at a time, each with at most 64 MiB." default:"8"`
 	PoolBytes     int64  `help:"Memory of idle instances that are kept to be used again; -1 keeps none." default:"134217728"`
 	ParkBytes     int64  `help:"Memory of instances that wait for a commit or a step; -1 keeps none." default:"268435456"`
-	InstanceReset string `help:"How instances are made new again: ${enum}. To find faults." enum:"auto,scan,drop,copy,none" default:"auto"`
+	InstanceReset string `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
 }
 
 // headerTimeout bounds the time in which a client sends the head of a request.
