@@ -145,12 +145,8 @@ func New(ctx context.Context, cfg Config) (*Scheduler, error) {
 		slots: newSlots(cfg.Activations, cfg.ParkBytes), kick: make(chan struct{}, 1),
 		bounds: defaultBounds}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	for p := range store.PartitionID(store.Partitions) {
-		part, err := cfg.Store.Acquire(ctx, p, cfg.Owner, 0)
-		if err != nil {
-			return nil, fmt.Errorf("acquire partition %d: %w", p, err)
-		}
-		s.parts[p] = part
+	if err := s.acquireAll(ctx); err != nil {
+		return nil, err
 	}
 	now := s.nowMs()
 	s.wheel = wheel.New[store.RunKey](now - 1)
@@ -158,6 +154,28 @@ func New(ctx context.Context, cfg Config) (*Scheduler, error) {
 		s.fronts[p].far = -1
 	}
 	return s, nil
+}
+
+// acquireAll acquires all partitions at a time: their new epochs share fsyncs.
+func (s *Scheduler) acquireAll(ctx context.Context) error {
+	var wg sync.WaitGroup
+	var errs [store.Partitions]error
+	for p := range store.PartitionID(store.Partitions) {
+		wg.Go(func() {
+			part, err := s.cfg.Store.Acquire(ctx, p, s.cfg.Owner, 0)
+			if err != nil {
+				errs[p] = fmt.Errorf("acquire partition %d: %w", p, err)
+			}
+			s.parts[p] = part
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Scheduler) nowMs() int64 { return s.cfg.Clock.Now().UnixMilli() }
