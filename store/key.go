@@ -8,7 +8,7 @@ import (
 
 // Tables of the key space, as the byte after namespace and partition. See FORMAT.md.
 const (
-	TableEpoch    = 'e' // -> u64be epoch
+	TableEpoch    = 'e' // -> u64be epoch; 'i' and 'w' -> u64be of inbox and wake index
 	TableState    = 's' // run id -> state
 	TableJournal  = 'j' // run id 0x00 iteration u32be, first seq u64be -> chunk of entries
 	TableWake     = 'w' // time u64be, run id -> true deadline

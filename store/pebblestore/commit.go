@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -86,9 +87,15 @@ func (p *partition) Commit(_ context.Context, commits []store.RunCommit) error {
 	return err
 }
 
-// syncWith adds acknowledged and outgoing commands and commits durably. The inbox lock is held until the batch has
-// its place in the log, not until the log is durable: what follows it there is durable later.
+// syncWith adds acknowledged and outgoing commands and commits durably. The locks of the mark and the inbox are held until
+// the batch has its place in the log, not until the log is durable: what follows it there is durable later.
 func (s *Store) syncWith(b *pebble.Batch, p store.PartitionID, commits []store.RunCommit) error {
+	applied := func() {}
+	release := func(bool) {}
+	if first := firstWake(commits); first != math.MaxInt64 {
+		release = s.marks[p].admit(b, p, first)
+		applied = func() { release(true) }
+	}
 	outgoing := false
 	for i := range commits {
 		for _, ack := range commits[i].Ack {
@@ -97,18 +104,22 @@ func (s *Store) syncWith(b *pebble.Batch, p store.PartitionID, commits []store.R
 		outgoing = outgoing || len(commits[i].Outbox) > 0
 	}
 	if !outgoing {
-		return s.sync(b, nil)
+		return s.sync(b, applied)
 	}
 	s.inbox.Lock()
 	for i := range commits {
 		for _, cmd := range commits[i].Outbox {
 			if err := s.addCommand(b, cmd.To.Partition(), cmd); err != nil {
 				s.inbox.Unlock()
+				release(false)
 				return err
 			}
 		}
 	}
-	return s.sync(b, s.inbox.Unlock)
+	return s.sync(b, func() {
+		s.inbox.Unlock()
+		applied()
+	})
 }
 
 // stripe gives the number of the lock of a run: FNV-1a over its id.

@@ -44,6 +44,7 @@ type Options struct {
 type Store struct {
 	db    *pebble.DB
 	parts [store.Partitions]fence
+	marks [store.Partitions]wakeMark
 	runs  [runLocks]sync.Mutex
 	cache cache
 
@@ -106,6 +107,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		FS: opts.FS, Logger: logger, EventListener: &listener,
 		FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize:       16 << 20,
+		CacheSize:          64 << 20,
 	})
 	if errors.Is(err, syscall.EAGAIN) || err != nil && strings.Contains(err.Error(), "lock held by current process") {
 		return nil, fmt.Errorf("open store %s: %w", dir, store.ErrLocked)
@@ -221,6 +223,22 @@ func (s *Store) sync(b *pebble.Batch, applied func()) error {
 	}
 }
 
+// apply writes a batch that becomes durable with the next one that is synced: it needs no fsync of its own. Like a commit, it
+// has a goroutine of its own, and ends when the store fails.
+func (s *Store) apply(b *pebble.Batch) error {
+	done := make(chan error, 1)
+	go func() { done <- b.Commit(pebble.NoSync) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			s.fail(err)
+		}
+		return err
+	case <-s.failed:
+		return s.failure()
+	}
+}
+
 // closeTimeout bounds how long Close waits for a store that has failed, whose locks may be held for ever.
 const closeTimeout = time.Second
 
@@ -286,6 +304,9 @@ func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time
 		return nil, err
 	}
 	if err := s.sync(b, nil); err != nil {
+		return nil, err
+	}
+	if err := s.marks[p].read(s, p); err != nil {
 		return nil, err
 	}
 	f.epoch = store.Epoch(epoch)

@@ -162,7 +162,16 @@ func (p *partition) Due(_ context.Context, after store.WakeKey, until int64, lim
 	defer end()
 	prefix := store.AppendPrefix(nil, after.Run.Namespace, p.id, store.TableWake)
 	lower := prefix
+	m := &p.s.marks[p.id]
+	m.mu.RLock()
+	if after.Run.Namespace == 0 && after.UnixMs <= m.at {
+		after, lower = store.WakeKey{}, m.lower(prefix)
+	}
+	m.mu.RUnlock()
 	if after != (store.WakeKey{}) {
+		if err := p.s.raise(p.id, after.UnixMs); err != nil {
+			return nil, err
+		}
 		lower = binary.BigEndian.AppendUint64(slices.Clip(prefix), uint64(after.UnixMs))
 		lower = append(append(lower, after.Run.ID...), 0)
 	}

@@ -20,7 +20,7 @@ type Open func(t *testing.T) store.Store
 func Run(t *testing.T, data func(t *testing.T) Open) {
 	for name, f := range map[string]func(*testing.T, *env){
 		"append": testAppend, "conflicts": testConflicts, "fencing": testFencing, "atomic": testAtomic,
-		"payloads": testPayloads, "due": testDue, "list": testList, "logs": testLogs, "inbox": testInbox,
+		"payloads": testPayloads, "due": testDue, "wakes": testWakes, "list": testList, "logs": testLogs, "inbox": testInbox,
 		"delete": testDelete, "modules": testModules, "closed": testClosed, "iterations": testIterations,
 		"tombstones": testTombstones, "hooks": testHooks, "output": testOutput, "run": testRun,
 		"run while it grows": testRunGrows,

@@ -109,11 +109,14 @@ type Scheduler struct {
 	granted  map[versionKey]store.Grants
 	watchers map[store.RunKey]map[chan struct{}]struct{}
 	wheel    *wheel.Wheel[store.RunKey]
-	loaded   [store.Partitions]int64 // wakes due by then are in the wheel
-	far      [store.Partitions]int64 // the first wake after that; far away if there is none
+	bounds   bounds
+	fronts   [store.Partitions]front
+	loadNext int  // the partition that is loaded next, if it is to be
+	stalled  bool // a partition is to be loaded when the workers have less before them
 	inboxes  inboxes
-	high     []job // queue: inboxes, and runs that were woken
-	low      []job // queue: runs that were started
+	high     []job // queue: inboxes, and runs to which something has happened
+	low      []job // queue: runs that were started; they come after high and after the wheel's that are due
+	dueNext  bool  // high and the wheel take turns
 	workers  int   // those that stepped aside not counted
 	aside    int
 	starting int             // workers that have not taken a job since they were called
@@ -139,21 +142,40 @@ func New(ctx context.Context, cfg Config) (*Scheduler, error) {
 	s := &Scheduler{cfg: cfg, missing: map[string]map[store.RunKey]struct{}{}, owners: map[store.RunKey]*owner{},
 		handlers: map[string]Handler{},
 		modules:  map[store.Digest]*loadedModule{}, watchers: map[store.RunKey]map[chan struct{}]struct{}{},
-		slots: newSlots(cfg.Activations, cfg.ParkBytes), kick: make(chan struct{}, 1)}
+		slots: newSlots(cfg.Activations, cfg.ParkBytes), kick: make(chan struct{}, 1),
+		bounds: defaultBounds}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	for p := range store.PartitionID(store.Partitions) {
-		part, err := cfg.Store.Acquire(ctx, p, cfg.Owner, 0)
-		if err != nil {
-			return nil, fmt.Errorf("acquire partition %d: %w", p, err)
-		}
-		s.parts[p] = part
+	if err := s.acquireAll(ctx); err != nil {
+		return nil, err
 	}
 	now := s.nowMs()
 	s.wheel = wheel.New[store.RunKey](now - 1)
-	for p := range s.loaded {
-		s.loaded[p], s.far[p] = -1, -1
+	for p := range s.fronts {
+		s.fronts[p].far = -1
 	}
 	return s, nil
+}
+
+// acquireAll acquires all partitions at a time: their new epochs share fsyncs.
+func (s *Scheduler) acquireAll(ctx context.Context) error {
+	var wg sync.WaitGroup
+	var errs [store.Partitions]error
+	for p := range store.PartitionID(store.Partitions) {
+		wg.Go(func() {
+			part, err := s.cfg.Store.Acquire(ctx, p, s.cfg.Owner, 0)
+			if err != nil {
+				errs[p] = fmt.Errorf("acquire partition %d: %w", p, err)
+			}
+			s.parts[p] = part
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Scheduler) nowMs() int64 { return s.cfg.Clock.Now().UnixMilli() }
@@ -400,5 +422,5 @@ func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Stats{Owners: len(s.owners) - s.kept.lru.Len(), Instances: s.slots.inUse(), Wheel: s.wheel.Len(),
-		Queued: len(s.high) + len(s.low), Commits: s.commits.Load()}
+		Queued: s.queuedLocked(), Commits: s.commits.Load()}
 }

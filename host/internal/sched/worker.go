@@ -17,7 +17,7 @@ type job struct {
 // wakeWorkersLocked starts workers for what is queued: one for each job, since those that are there may be busy for
 // long. They end when the queue is empty. Before Run there are none.
 func (s *Scheduler) wakeWorkersLocked() {
-	for n := len(s.high) + len(s.low) - s.starting; n > 0 && s.running && s.workers < maxWorkers; n-- {
+	for n := s.queuedLocked() - s.starting; n > 0 && s.running && s.workers < maxWorkers; n-- {
 		s.workers++
 		s.starting++
 		if last := len(s.spare) - 1; last >= 0 {
@@ -29,6 +29,9 @@ func (s *Scheduler) wakeWorkersLocked() {
 		go s.work()
 	}
 }
+
+// queuedLocked gives how many jobs wait for a worker.
+func (s *Scheduler) queuedLocked() int { return len(s.high) + len(s.low) + s.wheel.Due() }
 
 // spareFor is how long a worker without work stays: the stack that it has grown is worth keeping between two wakes.
 const spareFor = 100 * time.Millisecond
@@ -88,10 +91,20 @@ func (s *Scheduler) work() {
 	}
 }
 
+// dequeueLocked takes the next job: runs whose wakes are due stay in the wheel, where they take the least memory, until a
+// worker has time for one. New runs come last, so that however many are started, none that was promised to wake waits
+// for them.
 func (s *Scheduler) dequeueLocked() (j job, ok bool) {
+	if s.dueNext || len(s.high) == 0 {
+		if j.run, ok = s.takeDueLocked(); ok {
+			s.dueNext = false
+			return j, true
+		}
+	}
 	switch {
 	case len(s.high) > 0:
 		j, s.high = s.high[0], s.high[1:]
+		s.dueNext = true
 	case len(s.low) > 0:
 		j, s.low = s.low[0], s.low[1:]
 	default:

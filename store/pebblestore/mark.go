@@ -1,0 +1,129 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// wakeMark is the mark of a partition: every key of its wake index is above it, so that whoever looks for the first one
+// need not walk over what is left on disk of those that were deleted.
+//
+// The mark is raised without an fsync of its own: its record stands in the log behind the commits that made it true, and
+// a crash that loses it leaves the one before, which is true as well. A commit that sets a key at or below it (its
+// deadline is long over, or the clock was set back) lowers it in the same batch.
+type wakeMark struct {
+	mu    sync.RWMutex // held by a commit until its batch is applied: for reading, if its keys are above the mark
+	at    int64
+	tried int64 // the instant for which it was to be raised last
+}
+
+const (
+	// noMark is below every key.
+	noMark = -1
+	// markLag is how far the mark stays behind the instant up to which wakes were asked for, which lies ahead of the clock
+	// of whoever asks: a run that goes to sleep has its wake above the mark.
+	markLag = nearMs
+	// markEvery is how far that instant moves on before the mark is raised again.
+	markEvery = 10_000
+)
+
+// markKey is the key of the mark of a partition. It holds for the default namespace.
+func markKey(p store.PartitionID) []byte {
+	return append(store.AppendPrefix(nil, 0, p, store.TableEpoch), 'w')
+}
+
+// markValue is the first instant above the mark, u64be.
+func markValue(at int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(at+1)) }
+
+// read takes what is stored, when the partition is acquired.
+func (m *wakeMark) read(s *Store, p store.PartitionID) error {
+	v, err := s.get(markKey(p))
+	if err != nil {
+		return err
+	}
+	if v != nil && len(v) != 8 {
+		return fmt.Errorf("%w: wake mark of partition %d", store.ErrCorrupt, p)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at = noMark
+	if v != nil {
+		m.at = int64(binary.BigEndian.Uint64(v)) - 1
+	}
+	m.tried = m.at
+	return nil
+}
+
+// firstWake gives the earliest key that commits set in the wake index, MaxInt64 if none does.
+func firstWake(commits []store.RunCommit) int64 {
+	first := int64(math.MaxInt64)
+	for i := range commits {
+		c := &commits[i]
+		if !c.Delete && c.State.WakeUnixMs != store.NoWake && c.Run.Namespace == 0 {
+			first = min(first, max(c.State.WakeUnixMs, 0))
+		}
+	}
+	return first
+}
+
+// admit keeps the mark below the keys of a batch, the earliest of which is given. release is called when the batch is
+// applied, or will not be.
+func (m *wakeMark) admit(b *pebble.Batch, p store.PartitionID, first int64) (release func(applied bool)) {
+	m.mu.RLock()
+	if first > m.at {
+		return func(bool) { m.mu.RUnlock() }
+	}
+	m.mu.RUnlock()
+	m.mu.Lock()
+	lowered := min(m.at, first-1)
+	_ = b.Set(markKey(p), markValue(lowered), nil)
+	return func(applied bool) {
+		if applied {
+			m.at, m.tried = lowered, lowered
+		}
+		m.mu.Unlock()
+	}
+}
+
+// raise moves the mark of a partition up to before its first key, if it is worth while: wakes after an instant were asked
+// for. Commits of the partition wait meanwhile, for as long as it takes to walk over what has come due since the last time.
+func (s *Store) raise(p store.PartitionID, after int64) error {
+	m := &s.marks[p]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if after-m.tried < markEvery+markLag {
+		return nil
+	}
+	to := after - markLag
+	m.tried = to
+	prefix := store.AppendPrefix(nil, 0, p, store.TableWake)
+	upper := append(slices.Clip(prefix), markValue(to)...)
+	err := s.scan(m.lower(prefix), upper, func(k, _ []byte) (bool, error) {
+		key, err := store.ParseTimeKey(k)
+		to = key.UnixMs - 1
+		return false, err
+	})
+	if err != nil || to <= m.at {
+		return err
+	}
+	b := s.db.NewBatch()
+	defer func() { _ = b.Close() }() // memory only
+	_ = b.Set(markKey(p), markValue(to), nil)
+	if err := s.apply(b); err != nil {
+		return err
+	}
+	m.at = to
+	return nil
+}
+
+// lower gives the first key of the wake index that may be there, by the prefix of its keys. The mark is locked.
+func (m *wakeMark) lower(prefix []byte) []byte {
+	return append(slices.Clip(prefix), markValue(m.at)...)
+}
