@@ -31,9 +31,9 @@ func warm[In, Out any]() {
 // unused keeps the compiler from leaving out what is allocated for nothing.
 var unused []byte
 
-// makeRoom has the heap grow by a step, which is enough for a short activation: growing costs it more than some steps.
-// What is allocated for it is never written, so it takes no memory of the host. No garbage is collected, which would
-// leave an activation with spans to sweep and pools to fill. A heap that has not grown after a whole step had room.
+// makeRoom has the heap grow by a step, which is enough for a short activation: one that grows it writes more pages.
+// What is allocated for it is never written, so it takes no memory where instances share the image. No garbage is
+// collected: activations wrote more pages after that. A heap that has not grown after a whole step had room.
 func makeRoom() {
 	const chunk, step = 32 << 10, 512 << 10
 	before := memoryPages()
