@@ -15,9 +15,8 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// TestFsyncs counts the fsyncs of the write-ahead log on the store on disk: k sequential steps cost k + 1, a wake
-// without a step 1, with one step 2.
-func TestFsyncs(t *testing.T) {
+// countedStore gives a store on disk, of which the fsyncs of the write-ahead log are counted.
+func countedStore(t *testing.T) (hosttest.Option, *atomic.Int64) {
 	var syncs atomic.Int64
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		switch op.Kind {
@@ -28,18 +27,35 @@ func TestFsyncs(t *testing.T) {
 		}
 		return nil
 	}))
-	l := newLab(t, hosttest.WithStore(func() store.Store {
+	return hosttest.WithStore(func() store.Store {
 		s, err := pebblestore.Open("db", pebblestore.Options{FS: fs})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
-	}))
+	}), &syncs
+}
+
+// TestFsyncs counts the fsyncs of the write-ahead log on the store on disk: k sequential steps cost k + 1, whether they
+// are of handlers or bodies, a wake without a step 1, with one step 2.
+func TestFsyncs(t *testing.T) {
+	counted, syncs := countedStore(t)
+	l := newLab(t, counted)
 	l.Finish(l.begin("count", 1)) // the module is compiled
 	for _, k := range []int{0, 1, 5} {
 		from := syncs.Load()
 		l.Finish(l.begin("count", k))
 		want(t, syncs.Load()-from, int64(k+1))
+	}
+	if _, err := l.Upload(ctx, "", hosttest.Build(t, "testdata/bench")); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []int{0, 1, 5} { // the first one compiles
+		from := syncs.Load()
+		l.Finish(l.begin("bench", plan{Kind: "body", Steps: k}))
+		if k > 0 {
+			want(t, syncs.Load()-from, int64(k+1))
+		}
 	}
 	id := l.begin("iterate", 2)
 	l.Settle()
@@ -50,4 +66,30 @@ func TestFsyncs(t *testing.T) {
 	l.Advance(3 * time.Second)
 	want(t, syncs.Load()-from, 1)
 	want(t, l.Finish(id).Status, host.Completed)
+}
+
+// TestFsyncsOfSignals: one accepts a signal, with what a run that waits for it does; the start of a run that comes to
+// its wait costs one.
+func TestFsyncsOfSignals(t *testing.T) {
+	counted, syncs := countedStore(t)
+	p := newPrims(t, counted)
+	count := func(what string, most int64, f func()) {
+		t.Helper()
+		from := syncs.Load()
+		f()
+		p.Settle()
+		if n := syncs.Load() - from; n > most || n == 0 {
+			t.Errorf("%s costs %d fsyncs, want at most %d", what, n, most)
+		}
+	}
+	var id string
+	begin := func() { id = p.begin("receive", 1) }
+	begin()
+	p.Settle() // the module is compiled
+	count("a start", 1, begin)
+	count("a signal", 2, func() {
+		if err := p.Signal(ctx, id, "go", "text"); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -90,3 +90,30 @@ func BenchmarkReplayGo(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkBodies runs a Go workflow of 1,000 bodies, one after the other, with the store in memory. They are executed
+// in the workflow's own instance, or, for comparison, in copies of it, each of which replays the journal first.
+func BenchmarkBodies(b *testing.B) {
+	for _, reset := range []string{"auto", "none"} {
+		b.Run("reset="+reset, func(b *testing.B) {
+			h := hosttest.New(b, hosttest.WithConfig(func(c *host.Config) { c.InstanceReset = reset }))
+			if _, err := h.Upload(ctx, "", hosttest.Build(b, "testdata/bench")); err != nil {
+				b.Fatal(err)
+			}
+			steps := 1000
+			if reset == "none" {
+				steps = 100
+			}
+			for b.Loop() {
+				r, err := h.Start(ctx, "bench", plan{Kind: "body", Steps: steps})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if end := h.Finish(r.ID); end.Status != host.Completed {
+					b.Fatal(end.Status, end.Reason)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*steps), "µs/body")
+		})
+	}
+}

@@ -435,3 +435,18 @@ func TestCompensation(t *testing.T) {
 	l := newLab(t)
 	want(t, run[string](l, "compensate", 0), "charged<nil> true")
 }
+
+// TestRegistrationCallsNoMethods has the methods of a workflow's input called for what is decoded, and never before.
+func TestRegistrationCallsNoMethods(t *testing.T) {
+	l := newLab(t)
+	for want, in := range []string{"{}", `{"Here":1}`, `{"Here":1,"There":2}`} {
+		r, err := l.Start(ctx, "methods", json.RawMessage(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Finish(r.ID)
+		if got, err := l.ResultRaw(ctx, r.ID); err != nil || string(got) != fmt.Sprint(want) {
+			t.Errorf("input %s: %s calls, want %d; %v", in, got, want, err)
+		}
+	}
+}

@@ -95,3 +95,49 @@ func BenchmarkWake(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkStart starts an empty workflow and waits for its result, one after the other; every commit is synced.
+func BenchmarkStart(b *testing.B) {
+	h := benchHost(b)
+	if _, err := h.Upload(ctx, "empty", wasmgen.New(0).I32(0).Export(abi.ExportRun).Bytes()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		r, err := h.Start(ctx, "empty", 1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := h.ResultRaw(ctx, r.ID); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkS83_LongRun has one run of 10,000 steps, and compares what the last thousand take with what the first do.
+func BenchmarkS83_LongRun(b *testing.B) {
+	const steps, part = 10_000, 1000
+	h := benchHost(b)
+	var at [steps]time.Time
+	host.HandleStep(h, "echo", func(_ context.Context, i int) (int, error) {
+		at[i] = time.Now()
+		return i, nil
+	})
+	if _, err := h.Upload(ctx, "", hosttest.Build(b, "testdata/bench"), host.AllowStep("*")); err != nil {
+		b.Fatal(err)
+	}
+	var first, last time.Duration
+	for b.Loop() {
+		r, err := h.Start(ctx, "bench", plan{Kind: "call", Steps: steps})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := h.ResultRaw(ctx, r.ID); err != nil {
+			b.Fatal(err)
+		}
+		first += at[part].Sub(at[0])
+		last += at[steps-1].Sub(at[steps-1-part])
+	}
+	b.ReportMetric(float64(first.Microseconds())/float64(b.N*part), "µs/step-at-first")
+	b.ReportMetric(float64(last.Microseconds())/float64(b.N*part), "µs/step-at-last")
+	b.ReportMetric(float64(last)/float64(first), "last/first")
+}

@@ -22,6 +22,11 @@ type serveCmd struct {
 	Secrets  string        `help:"File with secrets as a JSON object of strings; it is read again for each use." type:"path"`
 	Drain    time.Duration `help:"How long SIGTERM waits for what is going on." default:"10s"`
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
+
+	MaxInstances  int    `help:"Guests that compute at a time, each with at most 64 MiB." default:"8"`
+	PoolBytes     int64  `help:"Memory of idle instances that are kept to be used again; -1 keeps none." default:"134217728"`
+	ParkBytes     int64  `help:"Memory of instances that wait for a commit or a step; -1 keeps none." default:"268435456"`
+	InstanceReset string `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
 }
 
 // headerTimeout bounds the time in which a client sends the head of a request.
@@ -32,7 +37,8 @@ func (c *serveCmd) Run(g *globals) error {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
-	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secretsFrom(c.Secrets)})
+	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secretsFrom(c.Secrets),
+		MaxInstances: c.MaxInstances, PoolBytes: c.PoolBytes, ParkBytes: c.ParkBytes, InstanceReset: c.InstanceReset})
 	if err != nil {
 		return err
 	}

@@ -183,7 +183,7 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit) (*record, error) {
 		old = nil
 	}
 	if c.Before != nil {
-		if err := addBefore(b, c, old); err != nil {
+		if err := s.addBefore(b, c, old); err != nil {
 			return nil, err
 		}
 	}
@@ -197,7 +197,7 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit) (*record, error) {
 			length, c.Expect)
 	}
 	next.state.Length = c.Expect + store.Seq(len(c.Append))
-	if err := next.append(b, c.Run, c.State.Iteration, c.Expect, c.Append); err != nil {
+	if err := next.append(b, c.Run, c.State.Iteration, c.Expect, c.Append, s.chunkBytes); err != nil {
 		return nil, err
 	}
 	value := binary.BigEndian.AppendUint64(make([]byte, 0, stateBytes), uint64(next.chunk))
@@ -216,7 +216,7 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit) (*record, error) {
 const stateBytes = 384
 
 // addBefore appends the end of the iteration before.
-func addBefore(b *pebble.Batch, c *store.RunCommit, old *record) error {
+func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *record) error {
 	end, length := &record{}, store.Seq(0)
 	if old != nil && old.state.Iteration == c.Before.Iteration {
 		length, end.chunk, end.last = old.state.Length, old.chunk, old.last
@@ -225,13 +225,13 @@ func addBefore(b *pebble.Batch, c *store.RunCommit, old *record) error {
 		return fmt.Errorf("run %q: %w: iteration %d has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
 			c.Before.Iteration, length, c.Before.Expect)
 	}
-	return end.append(b, c.Run, c.Before.Iteration, length, c.Before.Append)
+	return end.append(b, c.Run, c.Before.Iteration, length, c.Before.Append, s.chunkBytes)
 }
 
 // append appends entries to the journal of an iteration that has expect of them, the last of which stand in the
 // record's chunk.
 func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, expect store.Seq,
-	entries []store.Entry) error {
+	entries []store.Entry, chunkBytes int) error {
 	if len(entries) == 0 {
 		return nil
 	}

@@ -48,6 +48,8 @@ type Store struct {
 	runs  [runLocks]sync.Mutex
 	cache cache
 
+	chunkBytes int // the constant, except where others are measured
+
 	versions sync.Mutex // under which versions are numbered
 	inbox    sync.Mutex // under which commands are numbered
 	inboxSeq [store.Partitions]store.CommandSeq
@@ -79,7 +81,7 @@ const dirMode = 0o700
 
 // Open opens or creates the store in a directory. Only one process may have it open.
 func Open(dir string, opts Options) (*Store, error) {
-	s := &Store{onFailure: opts.OnFailure, failed: make(chan struct{})}
+	s := &Store{chunkBytes: chunkBytes, onFailure: opts.OnFailure, failed: make(chan struct{})}
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 		if err := os.MkdirAll(dir, dirMode); err != nil {

@@ -35,6 +35,7 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 	}
 	registered.names = append(registered.names, name)
 	registered.workflows[name] = erase(fn)
+	warm[In, Out]()
 	for _, o := range opts {
 		o(name)
 	}
@@ -81,6 +82,7 @@ func RegisterStep[In, Out any](name string, fn func(s Step, in In) (Out, error))
 		}
 		return codec.Marshal(out)
 	}
+	warm[In, Out]()
 }
 
 // Step is what a body or step function gets: a context, and what it is executed for.

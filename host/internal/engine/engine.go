@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -31,6 +32,12 @@ type Instance interface {
 	// Call calls an export of type () -> i32 or () -> (), whose answer counts as 0. The guest's imports are
 	// answered by h. The error is the one with which h stopped the guest, the cause of ctx's end, or a *Trap.
 	Call(ctx context.Context, export string, h Host) (int32, error)
+	// AllowFork is called before Call by who may want to Fork within it. It costs each call of the host some time.
+	AllowFork()
+	// Fork is called within a host call whose answer is still to come. From now on h answers the guest, the rest of
+	// this call included, until it answers Undo: then memory, globals and stack become again what they are now, and
+	// the call is repeated with the host before. false says that this instance cannot do that, or is forked.
+	Fork(h Host) bool
 	// Hash gives the SHA-256 of the whole linear memory and of the mutable globals. It may be called from within a
 	// host call.
 	Hash() [32]byte
@@ -126,6 +133,9 @@ type Host interface {
 	// Output takes what the guest wrote to descriptor 1 or 2.
 	Output(fd uint32, p []byte)
 }
+
+// ErrUndo is the error with which a host that Fork was given undoes what the guest did since.
+var ErrUndo = errors.New("undo")
 
 // Exit is the error with which proc_exit stops the guest.
 type Exit struct{ Code uint32 }

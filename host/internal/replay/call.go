@@ -18,14 +18,21 @@ func (m *Machine) call(e store.Entry, check func(*store.Entry) error) (int64, er
 	}
 	e.Name, e.Target = clean(e.Name), clean(e.Target)
 	e.Consumed = m.consumed
-	done, err := m.record(&e, func() {
-		if err := m.admit(&e, check); err != nil {
+	if want := m.nextCall(); want != nil { // as record does, but without anything on the heap
+		if err := m.match(want, &e); err != nil {
+			return 0, err
+		}
+		return m.made(want)
+	}
+	live := e
+	done, err := m.record(&live, func() {
+		if err := m.admit(&live, check); err != nil {
 			refusal := asError(err)
-			e = store.Entry{Kind: e.Kind, Name: e.Name, Target: e.Target, Consumed: e.Consumed,
+			live = store.Entry{Kind: live.Kind, Name: live.Name, Target: live.Target, Consumed: live.Consumed,
 				Refused: int32(refusal.Code)}
-			e.Data, _ = json.Marshal(refusal) // strings and numbers always encode
-		} else if opens(e.Kind) {
-			e.Handle = int64(len(m.handles)) + 1
+			live.Data, _ = json.Marshal(refusal) // strings and numbers always encode
+		} else if opens(live.Kind) {
+			live.Handle = int64(len(m.handles)) + 1
 		}
 	})
 	if err != nil {
@@ -34,16 +41,21 @@ func (m *Machine) call(e store.Entry, check func(*store.Entry) error) (int64, er
 	return m.made(done)
 }
 
+// match takes a call of the journal as the one that the guest makes.
+func (m *Machine) match(want, got *store.Entry) error {
+	if err := m.compare(want, got); err != nil {
+		return err
+	}
+	m.callPos++
+	m.position = max(m.position, want.Seq)
+	return nil
+}
+
 // record gives the entry of a call: the one that the journal holds, after comparing it with the call; at the end of
 // the journal the call is completed by live, which is called then only, and appended.
 func (m *Machine) record(e *store.Entry, live func()) (*store.Entry, error) {
 	if want := m.nextCall(); want != nil {
-		if err := m.compare(want, e); err != nil {
-			return nil, err
-		}
-		m.callPos++
-		m.position = max(m.position, want.Seq)
-		return want, nil
+		return want, m.match(want, e)
 	}
 	switch m.cfg.Mode {
 	case Check, Query:
@@ -75,7 +87,7 @@ func (m *Machine) admit(e *store.Entry, check func(*store.Entry) error) error {
 	if err := check(e); err != nil {
 		return err
 	}
-	if unique(e.Kind) && m.names[e.Name] {
+	if unique(e.Kind) && m.named(e.Name) {
 		return abi.Errorf(abi.DuplicateName, "the name %q is used twice in this run; make it unique, for example with "+
 			"an index: %q", e.Name, e.Name+"-2")
 	}
@@ -83,6 +95,21 @@ func (m *Machine) admit(e *store.Entry, check func(*store.Entry) error) error {
 		return abi.Errorf(abi.Limit, "the run waits for %d handles, the limit is %d", n, abi.MaxUnresolvedHandles)
 	}
 	return nil
+}
+
+// named tells whether a call that the guest has made has the name. A replay does not ask, so that the names are
+// collected when they are needed.
+func (m *Machine) named(name string) bool {
+	if m.names == nil {
+		m.names = make(map[string]struct{}, len(m.handles)+1)
+	}
+	for ; m.collected < m.callPos; m.collected++ {
+		if e := &m.entries[m.collected]; unique(e.Kind) && e.Refused == 0 {
+			m.names[e.Name] = struct{}{}
+		}
+	}
+	_, ok := m.names[name]
+	return ok
 }
 
 func (m *Machine) unresolved() int {
@@ -105,9 +132,6 @@ func (m *Machine) made(e *store.Entry) (int64, error) {
 		return abi.Code(e.Refused).Neg(), nil
 	}
 	m.last = nil
-	if unique(e.Kind) {
-		m.names[e.Name] = true
-	}
 	if !opens(e.Kind) {
 		return int64(e.Code), nil
 	}

@@ -88,15 +88,15 @@ type Config struct {
 type Machine struct {
 	cfg     Config
 	entries []store.Entry
-	rng     *rand.ChaCha8
+	rng     *rand.ChaCha8 // nil until it is asked for something
 
 	callPos   int // every call entry before it has been matched
 	delPos    int // no delivery before it can be taken any more
 	consumed  uint64
 	taken     map[int]bool // deliveries without a handle that were taken
-	resolved  map[int64]bool
 	handles   []handle
-	names     map[string]bool
+	names     map[string]struct{} // of the calls among the first collected entries
+	collected int
 	nowMs     int64
 	skippedMs int64
 	tickNs    int64 // by which clock-only polls moved the monotonic clock
@@ -158,19 +158,22 @@ type StepInfo struct {
 
 // New makes a Machine at the beginning of the journal.
 func New(cfg Config) *Machine {
-	m := &Machine{cfg: cfg, names: map[string]bool{}, taken: map[int]bool{}, resolved: map[int64]bool{},
-		nowMs: cfg.StartedUnixMs, rng: seeded(cfg.Started.Seed, cfg.Started.Iteration)}
+	m := &Machine{cfg: cfg, nowMs: cfg.StartedUnixMs}
 	if cfg.Mode == StepFn {
 		m.inBody = true
 		return m
 	}
 	m.refresh()
-	for i := range m.entries {
-		if e := &m.entries[i]; e.Kind.Delivery() && e.Handle != 0 {
-			m.resolved[e.Handle] = true
-		}
-	}
+	m.handles = make([]handle, 0, len(m.entries)/2+1) // most have a call and a delivery
 	return m
+}
+
+// Fork gives a machine that executes a body in the very instance whose guest waits for it: m is at a suspension, and
+// has answered ErrSuspend. m is not used while the body runs, and goes on where it was after it. cfg is of mode Body.
+func (m *Machine) Fork(cfg Config) *Machine {
+	b := *m
+	b.cfg, b.events, b.outcome, b.last = cfg, nil, Outcome{}, nil
+	return &b
 }
 
 // seeded gives the run's random source: ChaCha8 (math/rand/v2, the generator of https://c2sp.org/chacha8rand)
@@ -256,6 +259,9 @@ func (m *Machine) Random(p []byte) {
 	if m.inBody {
 		m.cfg.RealRandom(p)
 		return
+	}
+	if m.rng == nil {
+		m.rng = seeded(m.cfg.Started.Seed, m.cfg.Started.Iteration)
 	}
 	_, _ = m.rng.Read(p) // never fails
 }

@@ -232,6 +232,9 @@ func (m *Machine) take(i int) *store.Entry {
 		m.skippedMs += max(e.DueUnixMs-m.nowMs, 0)
 	}
 	if e.Handle == 0 {
+		if m.taken == nil {
+			m.taken = map[int]bool{}
+		}
 		m.taken[i] = true
 		return e
 	}

@@ -26,6 +26,8 @@ type activation struct {
 	grown  chan struct{} // the journal has grown while the guest lingers
 	worker bool          // a worker of the queue performs it
 	slot   bool          // it has a slot
+	body   *forkedBody   // the body that its instance executes; nil if none does
+	left   bool          // it has left the run to another activation, and goes on as the attempt of a step
 }
 
 // newActivation makes the run's activation. The owner is locked.
@@ -38,9 +40,12 @@ func (o *owner) newActivation(worker bool) *activation {
 	return a
 }
 
-// halt ends the activation at its next call.
+// halt ends the activation at its next call. The owner is locked.
 func (a *activation) halt(cause error) {
 	a.guest.halt(cause)
+	if a.body != nil {
+		a.body.halt(cause)
+	}
 	notify(a.grown)
 }
 
@@ -63,6 +68,9 @@ func (a *activation) run() {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if a.left {
+		return
+	}
 	o.act = nil
 	if o.dead != nil || o.journal.Ended() != store.KindInvalid {
 		return
@@ -174,8 +182,12 @@ func (a *activation) perform() error {
 		HandlerError: func(h string) error { return o.s.handlerError(fixed, mod, h) }})
 	a.log = a.logLine
 	a.waitFn = a.wait
+	a.mayFork = mod.bodiesEvent
 	code, err := a.call(o.s.ctx, mod.entry)
 	a.flushOutput()
+	if a.body != nil {
+		return a.body.brokeOff(code, err)
+	}
 	if err != nil {
 		if cause := a.stopped(); cause != nil {
 			return cause
@@ -321,6 +333,15 @@ func (a *activation) stay(starts []*attempt) error {
 	p := s.slots.park(a.inst.Resident())
 	a.slot = false
 	err := a.o.commit(s.ctx)
+	if err == nil && a.canFork(starts) {
+		if err = p.resume(s.ctx); err == nil {
+			a.slot = true
+			if a.fork(starts[0]) {
+				return errForked
+			}
+			p, a.slot = s.slots.park(a.inst.Resident()), false
+		}
+	}
 	if err == nil {
 		a.o.launch(starts)
 		err = a.linger(p.evict)

@@ -156,31 +156,35 @@ func (o *owner) launch(starts []*attempt) {
 
 // end takes the outcome of an attempt into the journal and lets the run go on.
 func (a *attempt) end(out outcome) {
-	a.cancel(nil)
 	o := a.o
 	o.mu.Lock()
+	goOn := a.settle(out)
+	o.mu.Unlock()
+	if goOn {
+		o.advance(false)
+	}
+}
+
+// settle takes the outcome of an attempt into the journal. It answers whether somebody has to look at the run. The
+// owner is locked.
+func (a *attempt) settle(out outcome) (look bool) {
+	a.cancel(nil)
+	o := a.o
 	if o.attempts[a.handle] != a { // the run has continued as new
-		o.mu.Unlock()
-		return
+		return false
 	}
 	delete(o.attempts, a.handle)
 	h := o.journal.Handle(a.handle)
 	if o.dead != nil || out.abandoned || !h.Open() || o.journal.Ended() != store.KindInvalid {
 		o.changedLocked()
-		live := o.dead == nil && o.journal.Ended() == store.KindInvalid && o.s.ctx.Err() == nil
-		o.mu.Unlock()
-		if live { // the step may be open again, by a retry of the run that came before this end
-			o.advance(false)
-		}
-		return
+		// The step may be open again, by a retry of the run that came before this end.
+		return o.dead == nil && o.journal.Ended() == store.KindInvalid && o.s.ctx.Err() == nil
 	}
-	err := a.record(h, out)
-	if err != nil {
+	if err := a.record(h, out); err != nil {
 		o.s.cfg.Logger.Error("outcome of a step cannot be recorded", "run", o.key.ID, "step", a.name, "cause", err)
 	}
 	o.changedLocked()
-	o.mu.Unlock()
-	o.advance(false)
+	return true
 }
 
 func (a *attempt) record(h *journal.Handle, out outcome) error {

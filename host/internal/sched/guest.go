@@ -36,9 +36,13 @@ type guest struct {
 	s    *Scheduler
 	mod  *loadedModule
 	inst engine.Instance
-	// waitFn waits until the machine's last call can be repeated, or says why it cannot.
+	// waitFn waits until the machine's last call can be repeated, or says why it cannot. After errForked, it is forked
+	// that answers the call.
 	waitFn func() error
-	log    func(n uint64, level int32, text string)
+	forked *guest
+	// mayFork tells that the guest's instance may execute the bodies of its steps.
+	mayFork bool
+	log     func(n uint64, level int32, text string)
 
 	ctx      context.Context
 	grants   store.Grants // of bodies and step functions
@@ -85,6 +89,9 @@ func (g *guest) call(ctx context.Context, export string) (int32, error) {
 	}
 	defer inst.Release(ctx)
 	g.inst = inst
+	if g.mayFork {
+		inst.AllowFork()
+	}
 	return inst.Call(ctx, export, g)
 }
 
@@ -140,6 +147,9 @@ func (g *guest) Await(handles []int64) (int64, error) {
 			return h, err
 		}
 		if err := g.waitFn(); err != nil {
+			if errors.Is(err, errForked) {
+				return g.forked.Await(handles)
+			}
 			return 0, err
 		}
 	}
@@ -157,6 +167,9 @@ func (g *guest) Poll(p engine.Poll) (engine.Ready, error) {
 			return engine.ReadyClock, nil
 		case errors.Is(err, replay.ErrSuspend):
 			if err := g.waitFn(); err != nil {
+				if errors.Is(err, errForked) {
+					return g.forked.Poll(p)
+				}
 				return engine.ReadyNone, err
 			}
 			continue

@@ -217,9 +217,17 @@ func (o *owner) stopLocked(cause error) {
 }
 
 // changedLocked tells a guest that lingers that the journal has grown.
+//
+// One whose instance executes a body cannot look. If there is something for the workflow, the instance is left to the
+// body, and the run gets another activation from whoever called, by advance.
 func (o *owner) changedLocked() {
-	if o.act != nil {
-		notify(o.act.grown)
+	if o.act == nil {
+		return
+	}
+	notify(o.act.grown)
+	if o.act.body != nil && o.journal.Deliverable() && !o.held() {
+		o.act.left = true
+		o.act = nil
 	}
 }
 
@@ -317,7 +325,11 @@ func (o *owner) advance(worker bool) {
 			return
 		case o.act != nil: // its own goroutine looks when it comes to rest
 			o.changedLocked()
+			left := o.act == nil
 			o.mu.Unlock()
+			if left {
+				continue
+			}
 			return
 		case o.ready():
 			a := o.newActivation(worker)

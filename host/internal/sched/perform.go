@@ -187,47 +187,69 @@ func (a *attempt) performGuest() outcome {
 		return a.interrupted()
 	}
 	defer o.s.slots.release()
-	// The guest cannot be told, so that only an end of the run, or the timeout, stops it.
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(a.ctx))
-	defer cancel(nil)
-	stop := context.AfterFunc(a.ctx, func() {
-		if !a.told.Load() {
-			cancel(context.Canceled)
-		}
-	})
+	ctx, stop := a.limits()
 	defer stop()
-	timeout := budgetClock.NewTimer(time.Duration(a.options.TimeoutMs) * time.Millisecond)
-	defer timeout.Stop()
-	over := make(chan struct{})
-	defer close(over)
-	go func() {
-		select {
-		case <-timeout.C():
-			cancel(errStepTimeout)
-		case <-over:
-		}
-	}()
-	info := &replay.StepInfo{Name: a.name, Handler: a.target, Attempt: a.number, Attempts: a.options.Attempts,
-		IdempotencyKey: a.key(), DeadlineMs: a.startMs + a.options.TimeoutMs, LastError: a.last}
-	g := newStepGuest(o.s, mod, a.started, a.input, info)
-	g.fuel, g.limit = 0, time.Duration(a.options.TimeoutMs)*time.Millisecond // the time-out is real time
-	g.grants, err = o.s.grants(o.key.Namespace, a.run.Workflow, a.run.Version)
-	if err != nil && !errors.Is(err, store.ErrNotFound) { // without a version, there are no grants
+	g, info, err := a.newGuest(mod)
+	if err != nil {
 		return failure(abi.KindError, err.Error(), true)
 	}
 	export := abi.ExportStep
 	if a.target == "" {
 		export = mod.entry
-		a.asBody(g, mod, info)
+		g.Machine = replay.New(a.asBody(g, mod, info))
+		g.waitFn = a.waitsForAnother
 	}
-	g.log = a.logLine
 	code, err := g.call(ctx, export)
 	g.flushOutput()
 	return a.guestOutcome(ctx, g, code, err)
 }
 
-// asBody makes the guest a copy of the workflow as of its latest suspension.
-func (a *attempt) asBody(g *guest, mod *loadedModule, info *replay.StepInfo) {
+// limits gives the context of a body or step function. The guest cannot be told anything, so that only an end of the
+// run, or the time-out, ends it.
+func (a *attempt) limits() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(a.ctx))
+	unhook := context.AfterFunc(a.ctx, func() {
+		if !a.told.Load() {
+			cancel(context.Canceled)
+		}
+	})
+	timeout := budgetClock.NewTimer(time.Duration(a.options.TimeoutMs) * time.Millisecond)
+	go func() {
+		select {
+		case <-timeout.C():
+			cancel(errStepTimeout)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		unhook()
+		timeout.Stop()
+		cancel(nil)
+	}
+}
+
+// newGuest makes the guest that executes a body or step function.
+func (a *attempt) newGuest(mod *loadedModule) (*guest, *replay.StepInfo, error) {
+	o := a.o
+	info := &replay.StepInfo{Name: a.name, Handler: a.target, Attempt: a.number, Attempts: a.options.Attempts,
+		IdempotencyKey: a.key(), DeadlineMs: a.startMs + a.options.TimeoutMs, LastError: a.last}
+	g := newStepGuest(o.s, mod, a.started, a.input, info)
+	g.fuel, g.limit = 0, time.Duration(a.options.TimeoutMs)*time.Millisecond // the time-out is real time
+	g.log = a.logLine
+	var err error
+	g.grants, err = o.s.grants(o.key.Namespace, a.run.Workflow, a.run.Version)
+	if errors.Is(err, store.ErrNotFound) { // without a version, there are no grants
+		err = nil
+	}
+	return g, info, err
+}
+
+func (a *attempt) waitsForAnother() error {
+	return fmt.Errorf("the workflow waits, but not for the body of step %q", a.name)
+}
+
+// asBody gives the machine of a guest that is a copy of the workflow as of its latest suspension.
+func (a *attempt) asBody(g *guest, mod *loadedModule, info *replay.StepInfo) replay.Config {
 	o := a.o
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -236,7 +258,7 @@ func (a *attempt) asBody(g *guest, mod *loadedModule, info *replay.StepInfo) {
 	start := budgetClock.Now()
 	wall := o.s.cfg.Clock.Now()
 	begun := false
-	g.Machine = replay.New(replay.Config{Mode: replay.Body, Started: o.journal.Started(), Input: entries[0].Input,
+	return replay.Config{Mode: replay.Body, Started: o.journal.Started(), Input: entries[0].Input,
 		StartedUnixMs: startedMs, Tail: bodyTail{entries}, Until: a.until.Seq, Handle: a.handle,
 		BodiesEvent: mod.bodiesEvent, OnWait: g.observer(), Step: info, RealRandom: realRandom,
 		RealTime: func() (int64, int64) {
@@ -245,10 +267,7 @@ func (a *attempt) asBody(g *guest, mod *loadedModule, info *replay.StepInfo) {
 			}
 			elapsed := budgetClock.Now().Sub(start)
 			return wall.Add(elapsed).UnixNano(), int64(elapsed)
-		}})
-	g.waitFn = func() error {
-		return fmt.Errorf("the workflow waits, but not for the body of step %q", a.name)
-	}
+		}}
 }
 
 // guestOutcome says how a body or step function ended.

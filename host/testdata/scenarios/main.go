@@ -46,6 +46,7 @@ func init() {
 	})
 	workflow.Register("panic", func(context.Context, int) (int, error) { panic("as it must") })
 	workflow.Register("hang", hang)
+	workflow.Register("methods", methods)
 	workflow.Register("compensate", compensate)
 	workflow.Register("function", func(ctx context.Context, in int) (int, error) {
 		return workflow.Call[int](ctx, "double it", "double", in)
@@ -343,4 +344,33 @@ func compensate(ctx context.Context, _ int) (string, error) {
 	})
 	wg.Wait()
 	return fmt.Sprint(charged, err1, err2 != nil), nil
+}
+
+// counted counts the calls of its methods.
+type counted int
+
+var calls int
+
+func (c *counted) UnmarshalJSON([]byte) error {
+	calls++
+	return nil
+}
+
+func (c *counted) IsZero() bool {
+	calls++
+	return true
+}
+
+func (c *counted) MarshalJSON() ([]byte, error) {
+	calls++
+	return []byte("0"), nil
+}
+
+// methods tells how often methods of its input's types were called.
+func methods(_ context.Context, in struct {
+	Here  counted `json:",omitzero"`
+	There *counted
+	List  []counted
+}) (int, error) {
+	return calls + len(in.List), nil
 }

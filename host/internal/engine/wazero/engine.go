@@ -119,6 +119,13 @@ type activation struct {
 	in   *instance
 	host engine.Host
 	stop error // why the host stopped the guest
+
+	frame frame // of the call of the host that goes on; there is one at a time
+
+	// Of the newest host call, where forks are allowed.
+	ctx  context.Context //nolint:containedctx // the call's own, which knows the stack
+	call call
+	fork *fork // nil: it is not forked
 }
 
 type activationKey struct{}
@@ -142,8 +149,14 @@ func activationOf(ctx context.Context) *activation {
 // errStopped is the one panic that ends a guest. Its code is outside of what a proc_exit of Go or C uses.
 var errStopped = sys.NewExitError(0xf0000001)
 
+// errCannotUndo ends an activation whose memory cannot be cut to what it was.
+var errCannotUndo = errors.New("the memory cannot be made what it was before the body")
+
 // halt stops the guest for a reason.
 func (a *activation) halt(reason error) {
+	if a.fork != nil && errors.Is(reason, engine.ErrUndo) {
+		a.undo() // which does not come back
+	}
 	a.stop = reason
 	panic(errStopped)
 }

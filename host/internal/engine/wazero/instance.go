@@ -9,6 +9,7 @@ import (
 	"runtime"
 
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/wfhost/wfhost/host/internal/engine"
 )
@@ -20,6 +21,7 @@ type instance struct {
 	globals   []api.MutableGlobal
 	fuel      api.MutableGlobal // nil: the module counts none
 	functions map[string]function
+	forkable  bool // in the call that goes on, or the next one
 	broken    bool // it did not end by a suspension or a return
 	act       activation
 	stack     [1]uint64
@@ -61,7 +63,7 @@ func (in *instance) restoreGlobals() {
 
 // Release resets the instance and puts it into the pool, or closes it.
 func (in *instance) Release(ctx context.Context) {
-	in.act = activation{}
+	in.act, in.forkable = activation{}, false
 	if in.linear == nil || in.broken || in.mod.IsClosed() || !in.reset() || !in.m.machine.pool.put(ctx, in) {
 		in.close(ctx)
 	}
@@ -74,17 +76,32 @@ func (in *instance) close(ctx context.Context) {
 // reset makes memory and globals those of the image. Tables do not change in a module that has one. wazero cannot
 // shrink a memory, but takes over what a grow gives it, which is where it is cut.
 func (in *instance) reset() bool {
-	size := uint32(len(in.linear.im.memory))
-	if moved := in.linear.restore(); moved || in.mod.Memory().Size() != size {
-		in.linear.shrink = true
-		_, ok := in.mod.Memory().Grow(1)
-		in.linear.shrink = false
-		if !ok || in.mod.Memory().Size() != size {
-			return false
-		}
+	if !in.resize(len(in.linear.im.memory), in.linear.restore) {
+		return false
 	}
 	in.restoreGlobals()
 	return true
+}
+
+// resize makes the memory what set makes of it, and gives it a size that it had before.
+func (in *instance) resize(size int, set func()) bool {
+	base := first(in.linear.base)
+	set()
+	if first(in.linear.base) != base || int(in.mod.Memory().Size()) != size {
+		in.linear.cut = size
+		_, ok := in.mod.Memory().Grow(1)
+		in.linear.cut = 0
+		return ok && int(in.mod.Memory().Size()) == size
+	}
+	return true
+}
+
+// first gives the address of a slice, nil if it has no memory.
+func first(b []byte) *byte {
+	if cap(b) == 0 {
+		return nil
+	}
+	return &b[:1][0]
 }
 
 // Memory gives the linear memory itself, valid until the guest runs again. Tests look at it.
@@ -126,7 +143,11 @@ func (in *instance) Call(ctx context.Context, export string, h engine.Host) (int
 	in.broken = true // until it has ended as it should
 	// One slot for the result. wazero writes it through a bare pointer, so it must outlive the call.
 	in.stack[0] = 0
-	err = fn.CallWithStack(a, in.stack[:])
+	var call context.Context = a
+	if in.forkable {
+		call = experimental.WithSnapshotter(a)
+	}
+	err = fn.CallWithStack(call, in.stack[:])
 	runtime.KeepAlive(in)
 	if err != nil {
 		in.broken = a.stop == nil

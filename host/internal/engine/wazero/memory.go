@@ -1,6 +1,7 @@
 package wazero
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/tetratelabs/wazero/experimental"
@@ -41,7 +42,7 @@ type linear struct {
 	base   []byte
 	mapped bool  // base is a mapping of the image
 	high   int   // bytes that the guest has had since the last reset
-	shrink bool  // the next Reallocate cuts the memory to the image's size
+	cut    int   // if not 0: the next Reallocate cuts the memory to this size
 	kept   int64 // bytes of memory that it keeps between activations
 }
 
@@ -59,12 +60,12 @@ func newLinear(im *image) *linear {
 func (l *linear) Allocate(uint64, uint64) experimental.LinearMemory { return l }
 
 // Reallocate gives the memory with a new size: at instantiation that of the image, whatever the module declares,
-// and later what a memory.grow asks for. While shrink is set, the size is cut back to that of the image: wazero
+// and later what a memory.grow asks for. While cut is set, that is the size: wazero
 // takes the length of what it is given, and hands it to the compiled code.
 func (l *linear) Reallocate(size uint64) []byte {
 	n := int(min(size, abi.MaxMemoryBytes+1))
-	if l.shrink || n < len(l.im.memory) {
-		n = len(l.im.memory)
+	if n = max(n, len(l.im.memory)); l.cut > 0 {
+		n = l.cut
 	}
 	if n > abi.MaxMemoryBytes {
 		return nil
@@ -103,19 +104,50 @@ func (l *linear) Free() {
 // needed much does not keep it.
 const maxSpareBytes = 1 << 20
 
-// restore makes the memory that of the image again. The answer says that the guest's view of it has to be renewed.
-func (l *linear) restore() (moved bool) {
+// restore makes the memory that of the image again. It may move.
+func (l *linear) restore() {
 	if l.mapped {
 		l.restoreMapped()
 		l.high = len(l.im.memory)
-		return false
+		return
 	}
 	n := copy(l.base[:l.high], l.im.memory)
 	clear(l.base[n:l.high])
 	l.base, l.high, l.kept = l.base[:n], n, int64(cap(l.base))
 	if cap(l.base) <= n+n/4+maxSpareBytes {
-		return false
+		return
 	}
 	l.base = append(make([]byte, 0, n+n/4), l.im.memory...)
-	return true
+}
+
+// canSave tells whether save is worth while: where the whole memory is copied, a copy of the run may be cheaper.
+func (l *linear) canSave() bool { return l.mapped || len(l.im.memory) <= maxSave }
+
+// maxSave bounds what is copied of a memory whose pages that were written are not known.
+const maxSave = 4 << 20
+
+// save keeps what differs from the image in a memory of a size, nil if it is too much.
+func (l *linear) save(size int) []saved {
+	if l.mapped {
+		if parts, ok := l.saveMapped(); ok {
+			return parts
+		}
+	}
+	if size > maxSave {
+		return nil
+	}
+	return []saved{{0, bytes.Clone(l.base[:size])}}
+}
+
+// load makes the memory what it was when it was saved.
+func (l *linear) load(parts []saved) {
+	if l.mapped {
+		l.restoreMapped()
+	} else {
+		n := copy(l.base[:l.high], l.im.memory)
+		clear(l.base[n:l.high])
+	}
+	for _, p := range parts {
+		copy(l.base[p.at:], p.bytes)
+	}
 }

@@ -215,6 +215,26 @@ func (l *linear) residentMapped() int64 {
 	return int64(l.high)
 }
 
+// saveMapped keeps the pages that were written, false if the kernel does not tell, or if there are too many.
+func (l *linear) saveMapped() ([]saved, bool) {
+	if l.im.reset != ResetScan {
+		return nil, false
+	}
+	into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
+	defer regionLists.Put(into)
+	dirty, ok := scan(l.base[:l.high], into)
+	if !ok || written(dirty) > maxSave {
+		return nil, false
+	}
+	parts, all := make([]saved, 0, len(dirty)+1), make([]byte, 0, written(dirty))
+	for _, r := range dirty {
+		from := len(all)
+		all = append(all, l.base[r.start:r.end]...)
+		parts = append(parts, saved{int(r.start), all[from:]})
+	}
+	return parts, true
+}
+
 func written(dirty []region) (n uint64) {
 	for _, r := range dirty {
 		n += r.end - r.start

@@ -78,8 +78,12 @@ func wrap(fn hostFunc, result bool) api.GoModuleFunc {
 		if err := a.host.Enter(); err != nil {
 			a.halt(err)
 		}
-		f := frame{a: a, h: a.host, mem: mod.Memory(), st: st}
-		v := fn(&f)
+		f := &a.frame
+		*f = frame{a: a, h: a.host, mem: mod.Memory(), st: st}
+		if a.in != nil && a.in.forkable {
+			a.ctx, a.call = ctx, call{fn: fn, mod: mod, st: st}
+		}
+		v := fn(f)
 		if result {
 			st[0] = v
 		}
