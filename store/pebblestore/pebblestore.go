@@ -103,12 +103,18 @@ func Open(dir string, opts Options) (*Store, error) {
 		PossibleAPIMisuse: func(info pebble.PossibleAPIMisuseInfo) { opts.Logger.Error("store misused", "detail", info) },
 		LowDiskSpace:      func(info pebble.LowDiskSpaceInfo) { opts.Logger.Warn("disk is nearly full", "detail", info) },
 	}
-	db, err := pebble.Open(dir, &pebble.Options{
+	options := &pebble.Options{
 		FS: opts.FS, Logger: logger, EventListener: &listener,
 		FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize:       16 << 20,
-		CacheSize:          64 << 20,
-	})
+		CacheSize:          64 << 20, // memtables count as part of it
+		// One compaction at a time, the next one of which is granted at its end.
+		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
+	}
+	// The usual scheduler looks ten times a second whether more compactions are allowed, which with a limit that does not
+	// change they never are: this took most of the processor time of a host whose runs all sleep.
+	options.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	db, err := pebble.Open(dir, options)
 	if errors.Is(err, syscall.EAGAIN) || err != nil && strings.Contains(err.Error(), "lock held by current process") {
 		return nil, fmt.Errorf("open store %s: %w", dir, store.ErrLocked)
 	}

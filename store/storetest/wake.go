@@ -4,18 +4,25 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/wfhost/wfhost/store"
 )
 
+// dice gives numbers that look random, the same ones every time: a linear congruential generator.
+type dice uint64
+
+func (d *dice) below(n int64) int64 {
+	*d = *d*6364136223846793005 + 1442695040888963407
+	return int64(uint64(*d)>>33) % n
+}
+
 // testWakes has runs sleep and wake at random while time passes, some of them until an instant that is long over, and asks
 // for wakes as a host does, further and further on. Whatever a store does to find the first wake: all are listed, once,
 // and those that were consumed are not, after a restart as well.
 func testWakes(_ *testing.T, e *env) {
-	rng := rand.New(rand.NewPCG(3, 9))
+	rng := dice(1)
 	var ids []string
 	for i := 0; len(ids) < 12; i++ {
 		if id := fmt.Sprint("w", i); key(id).Partition() == key("a").Partition() {
@@ -24,14 +31,14 @@ func testWakes(_ *testing.T, e *env) {
 	}
 	wakes, now := map[string]int64{}, int64(1_000_000)
 	for range 400 {
-		now += rng.Int64N(30_000)
-		id := ids[rng.IntN(len(ids))]
+		now += rng.below(30_000)
+		id := ids[rng.below(int64(len(ids)))]
 		_, known := wakes[id]
 		st := state(id)
 		c := store.RunCommit{Run: st.Run, Create: !known}
-		switch st.WakeUnixMs = now + rng.Int64N(200_000); rng.IntN(8) {
+		switch st.WakeUnixMs = now + rng.below(200_000); rng.below(8) {
 		case 0:
-			st.WakeUnixMs = rng.Int64N(now)
+			st.WakeUnixMs = rng.below(now)
 		case 1:
 			st.WakeUnixMs = store.NoWake
 		case 2:
@@ -45,7 +52,7 @@ func testWakes(_ *testing.T, e *env) {
 		e.ok(p.Commit(context.Background(), []store.RunCommit{c}))
 		_, err := p.Due(context.Background(), store.WakeKey{UnixMs: now, Run: st.Run}, now+100_000, 3)
 		e.ok(err)
-		if rng.IntN(40) == 0 {
+		if rng.below(40) == 0 {
 			e.reopen()
 		}
 		e.wakes(wakes)
