@@ -217,3 +217,21 @@ func TestParseReset(t *testing.T) {
 		t.Fatal(r, err)
 	}
 }
+
+// TestRecycleAllocates says what an activation takes from the heap beside what its host does: what wazero needs for a
+// call.
+func TestRecycleAllocates(t *testing.T) {
+	_, m := compile(t, Config{}, dirty(1))
+	h := &tester{limit: 1 << 60}
+	take(t, m).Release(ctx)
+	n := testing.AllocsPerRun(100, func() {
+		in := take(t, m)
+		if _, err := in.Call(ctx, abi.ExportRun, h); err != nil {
+			t.Fatal(err)
+		}
+		in.Release(ctx)
+	})
+	if n > 1 {
+		t.Fatalf("%v allocations, want at most 1", n)
+	}
+}
