@@ -17,6 +17,9 @@ import (
 func TestForkedOrCopied(t *testing.T) {
 	m := &memories{hashes: map[point][32]byte{}}
 	for _, alone := range []bool{true, false} {
+		if !alone && testing.Short() {
+			break
+		}
 		id, beside, ways := "alone", 0, []string{"auto", "none"} // none has copies
 		if !alone {
 			id, beside, ways[0] = "several", 2, "drop"
@@ -51,7 +54,7 @@ func TestForkedOrCopied(t *testing.T) {
 			}
 		}
 	}
-	if len(m.diffs) > 0 || m.points < 100 {
+	if len(m.diffs) > 0 || m.points < 50 {
 		t.Fatalf("memory differs at %d of %d points: %v", len(m.diffs), m.points, m.diffs)
 	}
 }
