@@ -67,6 +67,8 @@ type Hosted struct {
 	Guest  string `help:"The workflows: small (made here), go, c (compiled)." enum:"small,go,c" default:"small"`
 	Module string `help:"The workflows, as a compiled .wasm file, in place of --guest." type:"path" placeholder:"FILE"`
 	NoSync bool   `help:"Make nothing durable: shows what the disk costs, and is no figure of a durable host."`
+
+	CPUProfile string `name:"cpu-profile" help:"CPU profile of what is measured, for go tool pprof." type:"path" placeholder:"FILE"`
 }
 
 // check looks at the flags, and puts defaults where nothing was said: least is the least time that makes sense.

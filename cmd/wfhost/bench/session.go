@@ -40,13 +40,14 @@ type session struct {
 	h       *host.Host
 	down    func() error // stops the host
 	remove  func()
+	profile *cpuProfile
 	commit  atomic.Pointer[func(host.Run, time.Time)]
 }
 
 // session opens a host. callers are numbers of callers with which Pebble is measured
 // beside the usual ones.
 func (o *Hosted) session(env *Env, bench string, callers ...int) (s *session, err error) {
-	s = &session{o: o, env: env, callers: callers}
+	s = &session{o: o, env: env, callers: callers, profile: &cpuProfile{}}
 	s.ctx, s.cancel = context.WithCancelCause(env.Ctx)
 	defer func() {
 		if err != nil {
@@ -66,6 +67,9 @@ func (o *Hosted) session(env *Env, bench string, callers ...int) (s *session, er
 		return s, err
 	}
 	if s.dir, s.remove, err = o.folder(); err != nil {
+		return s, err
+	}
+	if s.profile, err = newCPUProfile(o.CPUProfile); err != nil {
 		return s, err
 	}
 	return s, s.up()
@@ -139,6 +143,7 @@ func (s *session) end() {
 	if s.down != nil {
 		_ = s.down() // the data is not needed any more
 	}
+	_ = s.profile.stop() // show has done it, or there is a worse error
 	if s.remove != nil {
 		s.remove()
 	}
@@ -227,6 +232,7 @@ type usage struct {
 
 // open begins the measured time.
 func (s *session) open() window {
+	s.profile.start()
 	resetPeak()
 	w := window{s: s, commits: s.h.Stats().Commits}
 	w.cpu, _ = cpuTime()
@@ -276,7 +282,7 @@ func (s *session) tellMemory(u usage) {
 func (s *session) show() error {
 	s.number("cores", "cores", count, float64(runtime.GOMAXPROCS(0)))
 	s.onCommit(nil)
-	if err := s.down(); err != nil {
+	if err := errors.Join(s.profile.stop(), s.down()); err != nil {
 		return err
 	}
 	s.env.Say("the machine's own figures")
