@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/wheel store
 COVER_MIN = 90
 
-.PHONY: help build test race lint fuzz cover determinism programs faults real bench bench-all kill clean
+.PHONY: help build test race lint fuzz cover determinism programs faults real bench bench-all profile kill clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,16 @@ bench-all: build ## measure the host at full size, on the disk of BENCH_DIR; JSO
 	run replay replay --lengths 0,10,100,1000,10000 --n 100; \
 	run start start --rate 200 --for 30s; \
 	run signal signal --rate 200 --for 30s
+
+profile: ## profile wakes of both guests, and draw the pictures "after" of docs/performance.md
+	@set -e; d=$$(mktemp -d); trap 'rm -rf $$d' EXIT; \
+	draw() { \
+	  $(GO) test ./host -run '^$$' -bench "BenchmarkWake/guest=$$1/step=false" -benchtime $$2 -o $$d/host.test \
+	    -args -wake-profile $$d/cpu.prof; \
+	  $(GO) tool pprof -traces -unit ms $$d/cpu.prof >$$d/traces.txt; \
+	  $(GO) run ./docs/profile -title "$$3" $$d/traces.txt >$$d/out.svg; mv $$d/out.svg docs/profile/wake-$$1-after.svg; }; \
+	draw small 100000x "Wakes of a small guest, after"; \
+	draw go 80000x "Wakes of a Go guest, after"
 
 kill: build ## kill -9 a real server 50 times under 50 runs
 	$(GO) test -tags kill -count=1 -timeout 30m -v -run TestKill ./cmd/wfhost

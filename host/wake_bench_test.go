@@ -2,7 +2,10 @@ package host_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
+	"runtime/pprof"
 	"testing"
 	"time"
 
@@ -51,6 +54,42 @@ func benchHost(b *testing.B) *host.Host {
 	return h
 }
 
+var wakeProfile = flag.String("wake-profile", "", "write a CPU profile of what BenchmarkWake measures to this file")
+
+// profiled takes the profile that was asked for until its result is called.
+func profiled(b *testing.B) (stop func()) {
+	b.Helper()
+	if *wakeProfile == "" {
+		return func() {}
+	}
+	f, err := os.Create(*wakeProfile)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		b.Fatal(err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		if err := f.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// wakes counts those of the iterations that are over. A commit has several where the host is so far behind that a sleep
+// is over before the run could sleep.
+func wakes(b *testing.B, h *host.Host) (n float64) {
+	b.Helper()
+	for r, err := range h.Runs(ctx, host.Query{}) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		n += tickerWakes * float64(r.Iteration)
+	}
+	return n
+}
+
 // BenchmarkWake has 256 runs that sleep for a millisecond again and again, with and without a step after each sleep. An
 // operation is a wake, or a wake and a step; every commit is synced.
 func BenchmarkWake(b *testing.B) {
@@ -76,6 +115,8 @@ func BenchmarkWake(b *testing.B) {
 				}
 				poll := time.NewTicker(time.Millisecond)
 				defer poll.Stop()
+				before := wakes(b, h)
+				stop := profiled(b)
 				b.ResetTimer()
 				begin := h.Stats().Commits
 				for last := begin; h.Stats().Commits-begin < uint64(b.N)*perWake; {
@@ -90,6 +131,8 @@ func BenchmarkWake(b *testing.B) {
 					}
 				}
 				b.StopTimer()
+				stop()
+				b.ReportMetric((wakes(b, h)-before)/float64(h.Stats().Commits-begin), "wakes/commit")
 				b.ReportMetric(float64(h.Stats().Commits-begin)/b.Elapsed().Seconds(), "commits/s")
 			})
 		}
