@@ -127,7 +127,7 @@ func beside(ctx context.Context, ms int) (string, error) {
 	done := make(chan string, 1)
 	go func() {
 		v, err := workflow.Do(ctx, "slow", func(workflow.Step) (string, error) {
-			time.Sleep(1200 * time.Millisecond)
+			time.Sleep(3 * time.Second)
 			counter++
 			return fmt.Sprint("body ", counter), nil
 		})
