@@ -18,7 +18,7 @@ import (
 // faultyStore answers some reads with errors.
 type faultyStore struct {
 	store.Store
-	modules *atomic.Int64 // so many reads of modules fail
+	modules *atomic.Int64 // so many reads of modules and versions fail
 	corrupt *atomic.Bool  // journals cannot be read
 }
 
@@ -41,6 +41,13 @@ func (m faultyModules) Get(ctx context.Context, d store.Digest) ([]byte, error) 
 		return nil, errors.New("the disk did not answer")
 	}
 	return m.ModuleStore.Get(ctx, d)
+}
+
+func (m faultyModules) Version(ctx context.Context, ns store.NamespaceID, workflow string, n uint32) (store.Version, error) {
+	if n != 0 && m.left.Add(-1) >= 0 { // 0 is asked by starts
+		return store.Version{}, errors.New("the disk did not answer")
+	}
+	return m.ModuleStore.Version(ctx, ns, workflow, n)
 }
 
 func newFaulty(t *testing.T) (l *lab, modules *atomic.Int64, corrupt *atomic.Bool) {
@@ -80,6 +87,32 @@ func TestHostFault(t *testing.T) {
 	if r.Status != host.Stuck || !strings.Contains(r.Reason, "the host failed 3 times: ") {
 		t.Fatalf("%+v", r)
 	}
+}
+
+// TestGrantsUnreadable repeats an activation when the grants of its version cannot be read: no step is refused for ever.
+func TestGrantsUnreadable(t *testing.T) {
+	l, modules, _ := newFaulty(t)
+	l.Finish(l.begin("until", 0)) // the module is compiled
+	r, err := l.Start(ctx, "count", 1, host.WithStartIn(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Settle()
+	l.Restart() // which forgets module and grants
+	if err := l.Replay(ctx, r.ID); err != nil {
+		t.Fatal(err)
+	}
+	modules.Store(2) // the module, then the grants
+	l.Advance(time.Hour)
+	for range 2 {
+		got, err := l.Get(ctx, r.ID)
+		if err != nil || got.Status != host.Queued || !strings.Contains(got.Reason, "the disk did not answer") {
+			t.Fatalf("%+v %v", got, err)
+		}
+		l.Clock.Set(got.Wake)
+		l.Settle()
+	}
+	want(t, l.Finish(r.ID).Status, host.Completed)
 }
 
 // TestUnreadable leaves a run whose journal is damaged to a person, and the others alone.

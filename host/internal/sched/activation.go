@@ -176,10 +176,15 @@ func (a *activation) perform() error {
 	if err != nil {
 		return fmt.Errorf("module %s: %w", fixed.Module, err)
 	}
+	// Read here, so that a store that cannot be read repeats the activation, and no call is refused because of it.
+	g, err := o.s.grants(o.key.Namespace, fixed.Workflow, fixed.Version)
+	if err != nil {
+		return err
+	}
 	a.init(o.s, mod)
 	a.Machine = replay.New(replay.Config{Mode: replay.Live, Started: started, Input: input, StartedUnixMs: startedMs,
 		NewToken: func() string { return newToken(o.s, o.key) }, Tail: a, BodiesEvent: mod.bodiesEvent, OnWait: a.observer(),
-		HandlerError: func(h string) error { return o.s.handlerError(fixed, mod, h) }})
+		HandlerError: func(h string) error { return o.s.handlerError(fixed, g, mod, h) }})
 	a.log = a.logLine
 	a.waitFn = a.wait
 	a.mayFork = mod.bodiesEvent

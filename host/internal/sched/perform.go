@@ -238,9 +238,6 @@ func (a *attempt) newGuest(mod *loadedModule) (*guest, *replay.StepInfo, error) 
 	g.log = a.logLine
 	var err error
 	g.grants, err = o.s.grants(o.key.Namespace, a.run.Workflow, a.run.Version)
-	if errors.Is(err, store.ErrNotFound) { // without a version, there are no grants
-		err = nil
-	}
 	return g, info, err
 }
 
