@@ -49,7 +49,7 @@ func (in *instance) Fork(h engine.Host) bool {
 		f.globals = append(f.globals, g.Get())
 	}
 	f.stack = experimental.GetSnapshotter(a.ctx).Snapshot()
-	a.fork, a.host = f, h
+	a.fork, a.host, in.forked = f, h, true
 	return true
 }
 

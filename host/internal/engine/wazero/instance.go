@@ -22,6 +22,7 @@ type instance struct {
 	fuel      api.MutableGlobal // nil: the module counts none
 	functions map[string]function
 	forkable  bool // in the call that goes on, or the next one
+	forked    bool // since it was taken
 	broken    bool // it did not end by a suspension or a return
 	act       activation
 	stack     [1]uint64
@@ -63,7 +64,10 @@ func (in *instance) restoreGlobals() {
 
 // Release resets the instance and puts it into the pool, or closes it.
 func (in *instance) Release(ctx context.Context) {
-	in.act, in.forkable = activation{}, false
+	if in.forked { // each fork leaves its stack larger than before
+		clear(in.functions)
+	}
+	in.act, in.forkable, in.forked = activation{}, false, false
 	if in.linear == nil || in.broken || in.mod.IsClosed() || !in.reset() || !in.m.machine.pool.put(ctx, in) {
 		in.close(ctx)
 	}
