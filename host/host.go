@@ -138,6 +138,10 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		}
 		h.store = s
 	}
+	if cfg.MaxInstances < 0 || cfg.MaxFuel < 0 || cfg.MaxSegmentCPU < 0 {
+		return h, fmt.Errorf("%w: MaxInstances, MaxFuel and MaxSegmentCPU must not be negative, got %d, %d and %v", ErrInvalid,
+			cfg.MaxInstances, cfg.MaxFuel, cfg.MaxSegmentCPU)
+	}
 	reset, err := wazero.ParseReset(h.cfg.InstanceReset)
 	if err != nil {
 		return h, fmt.Errorf("%w: InstanceReset: %w", ErrInvalid, err)
@@ -183,16 +187,16 @@ func (c Config) withDefaults() Config {
 	if c.StartLinger <= 0 {
 		c.StartLinger = sched.DefaultStartLinger
 	}
-	if c.MaxInstances <= 0 {
+	if c.MaxInstances == 0 {
 		c.MaxInstances = sched.DefaultActivations
 	}
 	if c.ParkBytes == 0 {
 		c.ParkBytes = sched.DefaultParkBytes
 	}
-	if c.MaxFuel <= 0 {
+	if c.MaxFuel == 0 {
 		c.MaxFuel = abi.MaxFuel
 	}
-	if c.MaxSegmentCPU <= 0 {
+	if c.MaxSegmentCPU == 0 {
 		c.MaxSegmentCPU = abi.MaxSegmentCPU
 	}
 	return c

@@ -24,21 +24,42 @@ type serveCmd struct {
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
 
 	MaxInstances  int    `help:"Guests that compute at a time, each with at most 64 MiB." default:"8"`
-	PoolBytes     int64  `help:"Memory of idle instances that are kept to be used again; -1 keeps none." default:"134217728"`
-	ParkBytes     int64  `help:"Memory of instances that wait for a commit or a step; -1 keeps none." default:"268435456"`
+	PoolBytes     int64  `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"134217728"`
+	ParkBytes     int64  `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"268435456"`
 	InstanceReset string `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
 }
 
 // headerTimeout bounds the time in which a client sends the head of a request.
 const headerTimeout = 10 * time.Second
 
+// checkMemory refuses limits that cannot be.
+func (c *serveCmd) checkMemory() error {
+	switch {
+	case c.MaxInstances < 1:
+		return fmt.Errorf("--max-instances must be at least 1, got %d", c.MaxInstances)
+	case c.PoolBytes < 0:
+		return fmt.Errorf("--pool-bytes must not be negative, got %d", c.PoolBytes)
+	case c.ParkBytes < 0:
+		return fmt.Errorf("--park-bytes must not be negative, got %d", c.ParkBytes)
+	}
+	return nil
+}
+
+// orNone gives what a host takes for a limit on the command line: there, nothing is nothing, and not the default.
+func orNone(bytes int64) int64 {
+	if bytes == 0 {
+		return -1
+	}
+	return bytes
+}
+
 func (c *serveCmd) Run(g *globals) error {
-	if err := errors.Join(loopback(c.Listen), checkSecrets(c.Secrets)); err != nil {
+	if err := errors.Join(loopback(c.Listen), checkSecrets(c.Secrets), c.checkMemory()); err != nil {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
 	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secretsFrom(c.Secrets),
-		MaxInstances: c.MaxInstances, PoolBytes: c.PoolBytes, ParkBytes: c.ParkBytes, InstanceReset: c.InstanceReset})
+		MaxInstances: c.MaxInstances, PoolBytes: orNone(c.PoolBytes), ParkBytes: orNone(c.ParkBytes), InstanceReset: c.InstanceReset})
 	if err != nil {
 		return err
 	}
