@@ -28,10 +28,11 @@ type lab struct {
 	asks   atomic.Int64 // at which ask host/status says yes
 	calls  []host.Step
 	times  []time.Time
+	slow   chan struct{} // host/slow has begun
 }
 
 func newLab(t *testing.T, opts ...hosttest.Option) *lab {
-	l := &lab{t: t}
+	l := &lab{t: t, slow: make(chan struct{}, 1)}
 	l.Host = hosttest.New(t, append(opts, hosttest.WithHandlers(l.handlers))...)
 	if _, err := l.Upload(ctx, "", hosttest.Build(t, "testdata/scenarios"), host.AllowStep("*")); err != nil {
 		t.Fatal(err)
@@ -73,10 +74,14 @@ func (l *lab) handlers(h *host.Host) {
 	host.HandleStep(h, "panic", func(context.Context, string) (string, error) { panic("handler panics") })
 	host.HandleStep(h, "payload", func(_ context.Context, n int) (string, error) { return strings.Repeat("\x00é", n), nil })
 	host.HandleStep(h, "slow", func(ctx context.Context, _ int) (string, error) {
+		l.slow <- struct{}{}
 		<-ctx.Done() // told by the workflow's cancel
 		return "charged", nil
 	})
-	host.HandleStep(h, "broken", func(context.Context, int) (string, error) { return "", errors.New("no paper") })
+	host.HandleStep(h, "broken", func(context.Context, int) (string, error) {
+		<-l.slow // else the cancel could come before the other one has begun
+		return "", errors.New("no paper")
+	})
 }
 
 func (l *lab) begin(workflow string, input any, opts ...host.StartOption) string {
