@@ -14,7 +14,7 @@ import (
 )
 
 // newReal gives a running host with the machine's clock and data on disk.
-func newReal(t *testing.T, register func(*host.Host)) *host.Host {
+func newReal(t testing.TB, register func(*host.Host)) *host.Host {
 	t.Helper()
 	h, err := host.Open(t.Context(), host.Config{Dir: t.TempDir()})
 	if err != nil {

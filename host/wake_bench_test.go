@@ -31,27 +31,9 @@ func ticker(step bool) []byte {
 	return m.I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// benchHost gives a running host with its data on disk.
-func benchHost(b *testing.B) *host.Host {
-	b.Helper()
-	h, err := host.Open(ctx, host.Config{Dir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
+// withNoop registers a step that does nothing.
+func withNoop(h *host.Host) {
 	host.HandleStep(h, "noop", func(context.Context, int) (int, error) { return 1, nil })
-	run, stop := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- h.Run(run) }()
-	b.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			b.Error(err)
-		}
-		if err := h.Close(); err != nil {
-			b.Error(err)
-		}
-	})
-	return h
 }
 
 var wakeProfile = flag.String("wake-profile", "", "write a CPU profile of what BenchmarkWake measures to this file")
@@ -91,7 +73,7 @@ func wakes(b *testing.B, h *host.Host) (n float64) {
 }
 
 // BenchmarkWake has 256 runs that sleep for a millisecond again and again, with and without a step after each sleep. An
-// operation is a wake, or a wake and a step; every commit is synced.
+// operation is a synced commit, or two with a step: one wake, unless the host is behind (see wakes).
 func BenchmarkWake(b *testing.B) {
 	const runs = 256
 	for _, guest := range []string{"small", "go"} {
@@ -104,7 +86,7 @@ func BenchmarkWake(b *testing.B) {
 				if guest == "go" {
 					wasm = hosttest.Build(b, "testdata/ticker")
 				}
-				h := benchHost(b)
+				h := newReal(b, withNoop)
 				if _, err := h.Upload(ctx, "ticker", wasm, host.AllowStep("*")); err != nil {
 					b.Fatal(err)
 				}
@@ -141,7 +123,7 @@ func BenchmarkWake(b *testing.B) {
 
 // BenchmarkStart starts an empty workflow and waits for its result, one after the other; every commit is synced.
 func BenchmarkStart(b *testing.B) {
-	h := benchHost(b)
+	h := newReal(b, withNoop)
 	if _, err := h.Upload(ctx, "empty", wasmgen.New(0).I32(0).Export(abi.ExportRun).Bytes()); err != nil {
 		b.Fatal(err)
 	}
@@ -159,7 +141,7 @@ func BenchmarkStart(b *testing.B) {
 // BenchmarkS83_LongRun has one run of 10,000 steps, and compares what the last thousand take with what the first do.
 func BenchmarkS83_LongRun(b *testing.B) {
 	const steps, part = 10_000, 1000
-	h := benchHost(b)
+	h := newReal(b, withNoop)
 	var at [steps]time.Time
 	host.HandleStep(h, "echo", func(_ context.Context, i int) (int, error) {
 		at[i] = time.Now()
