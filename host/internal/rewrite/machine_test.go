@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -134,7 +135,7 @@ func (l *loaded) outcome(export string, args ...uint64) string {
 }
 
 func (l *loaded) memory() []byte {
-	if l.Memory() == nil {
+	if reflect.ValueOf(l.Memory()).IsNil() { // a typed nil: the module has no memory
 		return nil
 	}
 	b, _ := l.Memory().Read(0, l.Memory().Size())
