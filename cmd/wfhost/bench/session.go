@@ -280,7 +280,7 @@ func (s *session) tellMemory(u usage) {
 // show stops the host, takes the machine's own figures and prints the report. They come after the host's since they take
 // memory, which would count as the host's.
 func (s *session) show() error {
-	s.number("cores", "cores", count, float64(runtime.GOMAXPROCS(0)))
+	s.number("cores", "cores", count, float64(runtime.NumCPU()))
 	s.onCommit(nil)
 	if err := errors.Join(s.profile.stop(), s.down()); err != nil {
 		return err

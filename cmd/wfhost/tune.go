@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// gcHeadroomBytes is how much is allocated at least between two garbage collections. Go's own rule is as much as is
+// alive, which in a busy host may be 6 MiB: forty collections a second, a fifth of the processors' time with the stacks
+// that they shrink and wakes grow again. A host with many sleepers has more alive than this, and keeps Go's rule.
+const gcHeadroomBytes = 64 << 20
+
+// gcLeastPercent is Go's own rule, and gcLeastLiveBytes the heap below which it does not collect.
+const (
+	gcLeastPercent   = 100
+	gcLeastLiveBytes = 4 << 20
+)
+
+// tune sets Go's runtime for a host that has the process to itself. Who sets GOMAXPROCS or GOGC knows better.
+func tune() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		// One more than there are cores: Go takes a while to notice that a thread waits for the disk, and a host
+		// nearly always has one that does. Of two cores a third was idle.
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
+	if os.Getenv("GOGC") == "" {
+		t := &headroom{percent: gcLeastPercent, live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
+		t.collected(&afterGC{t})
+	}
+}
+
+// headroom adapts Go's rule after each collection.
+type headroom struct {
+	percent int
+	live    []metrics.Sample
+}
+
+// afterGC has a finalizer, which is called after each collection.
+type afterGC struct{ t *headroom }
+
+func (t *headroom) collected(a *afterGC) {
+	metrics.Read(t.live)
+	var live uint64
+	if v := t.live[0].Value; v.Kind() == metrics.KindUint64 {
+		live = v.Uint64()
+	}
+	if p := gcPercent(live); p*10 < t.percent*9 || p*9 > t.percent*10 { // each change stops the world for a moment
+		debug.SetGCPercent(p)
+		t.percent = p
+	}
+	runtime.SetFinalizer(a, func(a *afterGC) { a.t.collected(a) })
+}
+
+// gcPercent gives how much may be allocated before the next collection, in percent of what is alive.
+func gcPercent(liveBytes uint64) int {
+	return int(max(gcHeadroomBytes*gcLeastPercent/max(liveBytes, gcLeastLiveBytes), gcLeastPercent)) //nolint:gosec // ≤ 1600
+}

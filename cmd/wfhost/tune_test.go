@@ -1,0 +1,54 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+func TestGCPercent(t *testing.T) {
+	for _, c := range []struct {
+		live uint64
+		want int
+	}{{0, 1600}, {4 << 20, 1600}, {6 << 20, 1066}, {32 << 20, 200}, {64 << 20, 100}, {1 << 40, 100}} {
+		if got := gcPercent(c.live); got != c.want {
+			t.Errorf("%d bytes alive: %d %%, want %d", c.live, got, c.want)
+		}
+	}
+}
+
+var kept []byte
+
+// TestTune has the rule follow what is alive, from one collection to the next, unless it was set.
+func TestTune(t *testing.T) {
+	procs, percent := runtime.GOMAXPROCS(0), debug.SetGCPercent(100)
+	t.Cleanup(func() {
+		runtime.GOMAXPROCS(procs)
+		debug.SetGCPercent(percent)
+	})
+	rule := func() int {
+		p := debug.SetGCPercent(100)
+		debug.SetGCPercent(p)
+		return p
+	}
+	t.Setenv("GOMAXPROCS", "1")
+	t.Setenv("GOGC", "100")
+	tune()
+	if runtime.GOMAXPROCS(0) != procs || rule() != 100 {
+		t.Fatal("what was set by the environment was changed")
+	}
+	t.Setenv("GOMAXPROCS", "")
+	t.Setenv("GOGC", "")
+	tune()
+	if got := runtime.GOMAXPROCS(0); got != procs+1 {
+		t.Errorf("GOMAXPROCS %d, want %d", got, procs+1)
+	}
+	for rule() <= 100 { // what is alive is not known before the first collection, and finalizers come a moment after it
+		runtime.GC()
+	}
+	kept = make([]byte, 2*gcHeadroomBytes)
+	for rule() > 100 {
+		runtime.GC()
+	}
+	kept = nil
+}
