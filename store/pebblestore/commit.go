@@ -232,8 +232,13 @@ func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *record) erro
 // record's chunk.
 func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, expect store.Seq,
 	entries []store.Entry, chunkBytes int) error {
-	if len(entries) == 0 {
-		return nil
+	stored := len(r.last) // of the chunk, what the database has
+	put := func() error {
+		key, items := store.JournalKey(run, iteration, r.chunk), r.last[stored:]
+		if stored == 0 {
+			return b.Set(key, items, nil)
+		}
+		return b.Merge(key, items, nil)
 	}
 	for i := range entries {
 		e := &entries[i]
@@ -241,12 +246,17 @@ func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, exp
 			return fmt.Errorf("run %q: %w: entry %d where %d belongs", run.ID, store.ErrConflict, e.Seq, want)
 		}
 		if len(r.last) >= chunkBytes {
-			_ = b.Set(store.JournalKey(run, iteration, r.chunk), r.last, nil)
-			r.last, r.chunk = nil, e.Seq
+			if len(r.last) > stored {
+				_ = put()
+			}
+			r.last, r.chunk, stored = nil, e.Seq, 0
 		}
 		r.last = appendItem(b, r.last, e)
 	}
-	return b.Set(store.JournalKey(run, iteration, r.chunk), r.last, nil)
+	if len(entries) == 0 {
+		return nil
+	}
+	return put()
 }
 
 // Flags of an item of a chunk: the field holds the SHA-256 of a blob.
