@@ -118,8 +118,10 @@ func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts
 	}
 	defer h.sched.HoldVersions()()
 	number := o.version
-	if existing, err := h.sched.State(ctx, key(o.id)); err == nil && number == 0 && o.conflict == ConflictExisting {
-		number = existing.Version // the run that is there decides, whatever the latest version is by now
+	if number == 0 && o.conflict == ConflictExisting { // the run that is there decides, whatever the latest version is by now
+		if existing, err := h.sched.State(ctx, key(o.id)); err == nil {
+			number = existing.Version
+		}
 	}
 	v, err := h.store.Modules().Version(ctx, 0, workflow, number)
 	if err != nil {

@@ -79,7 +79,7 @@ func (m modules) AddVersions(ctx context.Context, specs []store.VersionSpec) ([]
 	defer func() { _ = b.Close() }() // memory only
 	var out []store.Version
 	for _, spec := range specs {
-		latest, err := m.newest(spec.Namespace, spec.Workflow)
+		latest, err := m.newest(spec.Namespace, spec.Workflow, func(*store.Version) bool { return true })
 		if err != nil {
 			return nil, err
 		}
@@ -96,17 +96,19 @@ func (m modules) AddVersions(ctx context.Context, specs []store.VersionSpec) ([]
 	return out, m.s.sync(b, nil)
 }
 
-// newest reads the version of a workflow with the highest number, a deleted one too; zero if there is none.
-func (m modules) newest(ns store.NamespaceID, workflow string) (v store.Version, err error) {
+// newest reads the version of a workflow with the highest number that is wanted; zero if there is none.
+func (m modules) newest(ns store.NamespaceID, workflow string, want func(*store.Version) bool) (v store.Version, err error) {
 	prefix := store.VersionKey(ns, workflow, 0)
 	it, err := m.s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: store.PrefixEnd(prefix)})
 	if err != nil {
 		return v, err
 	}
-	if it.Last() {
-		v, err = store.DecodeVersion(it.Value())
+	for ok := it.Last(); ok && err == nil; ok = it.Prev() {
+		if v, err = store.DecodeVersion(it.Value()); err == nil && want(&v) {
+			return v, it.Close()
+		}
 	}
-	return v, firstError(err, it.Close())
+	return store.Version{}, firstError(firstError(err, it.Error()), it.Close())
 }
 
 // Version reads a version; number 0 is the latest.
@@ -118,7 +120,7 @@ func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow strin
 	defer end()
 	var v store.Version
 	if number == 0 {
-		err = m.scanVersions(ns, workflow, func(x store.Version) bool { v = x; return true })
+		v, err = m.newest(ns, workflow, func(v *store.Version) bool { return !v.Deleted })
 	} else {
 		v, err = m.version(ns, workflow, number)
 	}

@@ -8,7 +8,7 @@ import (
 
 // keptBytes bounds the owners that are kept though nothing happens to their runs: some ten thousand short journals,
 // which need not be read again when their runs wake.
-const keptBytes = 32 << 20
+const keptBytes = 64 << 20
 
 // What an owner and an entry of its journal take beside payloads and names, about: the sizes of their structures.
 const (
