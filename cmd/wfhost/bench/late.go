@@ -140,6 +140,7 @@ func (b *Late) Run(env *Env) error {
 	l := s.latency("late", "lateness, until durable", c.late)
 	s.number("early", "wakes before their instant", count, float64(c.early+early))
 	s.tell(u, "wake", len(c.late))
+	s.rate = b.Rate
 	s.compareLatency("late", "lateness", l)
 	return s.show()
 }

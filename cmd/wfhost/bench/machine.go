@@ -17,6 +17,7 @@ import (
 // machine is what disk and store do on this machine, whatever is built on them.
 type machine struct {
 	fdatasync Latency
+	paced     Latency         // fdatasyncs at the rate of what was measured
 	pebble    map[int]float64 // synced commits in a second, by the number of callers at a time
 }
 
@@ -29,8 +30,9 @@ const blockBytes = 4096
 // blocks is the size of the file that is written over and over: what a log is, which is used again.
 const blocks = 1024
 
-// fdatasyncs writes blocks of a file one after the other and makes each durable.
-func fdatasyncs(ctx context.Context, dir string, d time.Duration) (samples []time.Duration, err error) {
+// fdatasyncs writes blocks of a file one after the other and makes each durable, so many in a second that begin at fixed
+// instants, or if rate is 0 as fast as the disk can.
+func fdatasyncs(ctx context.Context, dir string, d time.Duration, rate int) (samples []time.Duration, err error) {
 	f, err := os.CreateTemp(dir, "fdatasync-")
 	if err != nil {
 		return nil, err
@@ -44,6 +46,9 @@ func fdatasyncs(ctx context.Context, dir string, d time.Duration) (samples []tim
 	}
 	block := make([]byte, blockBytes)
 	for begun, i := time.Now(), 0; ctx.Err() == nil && (i == 0 || time.Since(begun) < d); i++ {
+		if rate > 0 {
+			pause(time.Until(begun.Add(offset(i, rate))))
+		}
 		from := time.Now()
 		block[0] = byte(i)
 		if _, err := f.WriteAt(block, int64(i%blocks)*blockBytes); err != nil {
@@ -88,14 +93,21 @@ func pebbleCommits(ctx context.Context, dir string, callers int, d time.Duration
 	return samples, float64(len(samples)) / time.Since(begun).Seconds(), errors.Join(errors.Join(errs...), ctx.Err())
 }
 
-// probe takes the machine's own figures and reports them. callers are numbers of callers beside the usual ones.
-func (r *Report) probe(ctx context.Context, dir string, d time.Duration, callers ...int) (machine, error) {
+// probe takes the machine's own figures and reports them. rate is that of paced fdatasyncs, 0 takes none; callers are numbers
+// of callers beside the usual ones.
+func (r *Report) probe(ctx context.Context, dir string, d time.Duration, rate int, callers ...int) (machine, error) {
 	m := machine{pebble: map[int]float64{}}
-	samples, err := fdatasyncs(ctx, dir, d)
+	samples, err := fdatasyncs(ctx, dir, d, 0)
 	if err != nil {
 		return m, fmt.Errorf("fdatasync in %s: %w", dir, err)
 	}
 	m.fdatasync = r.latency("fdatasync", "fdatasync of 4 KiB", samples)
+	if rate > 0 {
+		if samples, err = fdatasyncs(ctx, dir, d, rate); err != nil {
+			return m, fmt.Errorf("fdatasync in %s: %w", dir, err)
+		}
+		m.paced = r.latency("pacedFdatasync", fmt.Sprintf("fdatasync of 4 KiB, %d in a second", rate), samples)
+	}
 	for _, n := range append(slices.Clone(usualCallers), callers...) {
 		m.pebble[n] = 0
 	}
@@ -136,7 +148,7 @@ func (d *Disk) Run(env *Env) error {
 	defer remove()
 	r := newReport("disk", "")
 	r.notef("Each figure is taken for %v, without a warm-up.", d.For)
-	if _, err := r.probe(env.Ctx, dir, d.For); err != nil {
+	if _, err := r.probe(env.Ctx, dir, d.For, 0); err != nil {
 		return err
 	}
 	return env.Show(r)

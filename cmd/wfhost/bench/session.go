@@ -34,6 +34,7 @@ type session struct {
 	o       *Hosted
 	env     *Env
 	dir     string
+	rate    int             // of operations in a second while latencies were measured; 0 = as it came
 	callers []int           // numbers of callers with which Pebble is measured beside the usual ones
 	ratios  []func(machine) // report what is compared with the machine
 	module  []byte          // of the guest, nil if it is the small one
@@ -286,7 +287,7 @@ func (s *session) show() error {
 		return err
 	}
 	s.env.Say("the machine's own figures")
-	m, err := s.probe(s.ctx, s.dir, s.o.Probe, s.callers...)
+	m, err := s.probe(s.ctx, s.dir, s.o.Probe, s.rate, s.callers...)
 	if err != nil {
 		return err
 	}
@@ -304,9 +305,14 @@ func (s *session) compare(op string, perS float64, callers int) {
 	})
 }
 
-// compareLatency reports the middle of latencies as a multiple of that of an fdatasync.
+// compareLatency reports the middle of latencies as a multiple of that of an fdatasync, and of one that comes as seldom as
+// what was measured: between two, processor and disk fall asleep.
 func (s *session) compareLatency(name, label string, l Latency) {
 	s.ratios = append(s.ratios, func(m machine) {
 		s.number(name+"P50ToFdatasync", label+" to fdatasync, p50", ratio, float64(l.P50)/float64(m.fdatasync.P50))
+		if s.rate > 0 {
+			s.number(name+"P50ToPacedFdatasync", fmt.Sprintf("%s to fdatasync, %d in a second, p50", label, s.rate), ratio,
+				float64(l.P50)/float64(m.paced.P50))
+		}
 	})
 }

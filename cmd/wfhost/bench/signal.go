@@ -122,6 +122,7 @@ func (b *Signal) latencies(s *session, warm, n int) error {
 	s.latency("accept", "signal, until it is durable", accepted.list)
 	l := s.latency("resume", "signal, until what the run did is durable", resumed)
 	s.latency("lag", "lag of the benchmark", lags[warm:])
+	s.rate = b.Rate
 	s.compareLatency("resume", "signal to resumption", l)
 	return nil
 }

@@ -72,6 +72,7 @@ func (b *Start) latencies(s *session, warm, n int) error {
 	s.latency("start", "start, until it is durable", started.list)
 	l := s.latency("result", "start, until the result is there", ended.list)
 	s.latency("lag", "lag of the benchmark", lags[warm:])
+	s.rate = b.Rate
 	s.compareLatency("result", "start to result", l)
 	return nil
 }
