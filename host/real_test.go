@@ -3,6 +3,8 @@ package host_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,7 +18,9 @@ import (
 // newReal gives a running host with the machine's clock and data on disk.
 func newReal(t testing.TB, register func(*host.Host)) *host.Host {
 	t.Helper()
-	h, err := host.Open(t.Context(), host.Config{Dir: t.TempDir()})
+	dir := t.TempDir()
+	shareCache(t, dir)
+	h, err := host.Open(t.Context(), host.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +40,22 @@ func newReal(t testing.TB, register func(*host.Host)) *host.Host {
 		}
 	})
 	return h
+}
+
+// shareCache has hosts of several tests keep what they compile in one place: under the race detector a Go guest takes half
+// a minute.
+func shareCache(t testing.TB, dir string) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return // each for itself
+	}
+	shared := filepath.Join(base, "wfhost-test", "real")
+	if err := os.MkdirAll(shared, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(shared, filepath.Join(dir, "cache")); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // until waits until something holds for a run.

@@ -22,7 +22,7 @@ const (
 func tune() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		// One more than there are cores: Go takes a while to notice that a thread waits for the disk, and a host
-		// nearly always has one that does. Of two cores a third was idle.
+		// nearly always has one that does. Two cores were idle for a quarter of the time.
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	}
 	if os.Getenv("GOGC") == "" {

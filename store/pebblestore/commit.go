@@ -15,8 +15,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// chunkBytes is the size up to which the last chunk of a journal is rewritten by an append: one short journal is
-// one value, read by one Get, and an append never writes more than this beside its own entries.
+// chunkBytes is the size at which the next chunk of a journal begins: one short journal is one value, read by one Get.
+// What an append writes does not depend on it, see BenchmarkChunk.
 const chunkBytes = 4096
 
 // stored is a run's state with what only this package needs: the first seq of the journal's last chunk. It is
@@ -229,7 +229,7 @@ func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *record) erro
 }
 
 // append appends entries to the journal of an iteration that has expect of them, the last of which stand in the
-// record's chunk.
+// record's chunk. Only the new ones are written.
 func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, expect store.Seq,
 	entries []store.Entry, chunkBytes int) error {
 	stored := len(r.last) // of the chunk, what the database has

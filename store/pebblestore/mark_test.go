@@ -95,7 +95,11 @@ func TestMark(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	m := openMarked(t, fs)
 	now, lowered, raised, carried := int64(1_000_000), 0, 0, 0
-	for n := range 600 {
+	times := 600
+	if testing.Short() {
+		times = 150
+	}
+	for n := range times {
 		before := m.s.marks[0].at
 		now += rng.Int64N(20_000)
 		wakes := map[int]int64{}
@@ -145,7 +149,7 @@ func TestMark(t *testing.T) {
 		}
 	}
 	m.close()
-	if lowered < 10 || raised < 10 || carried < 100 {
+	if lowered < times/60 || raised < times/60 || carried < times/6 {
 		t.Errorf("the mark was lowered %d and raised %d times, and was there after %d crashes", lowered, raised, carried)
 	}
 }

@@ -128,7 +128,10 @@ func TestBroken(t *testing.T) {
 
 // TestFuel ends a loop after the same number of slices, in instances that are new and used, compiled and interpreted.
 func TestFuel(t *testing.T) {
-	for _, cfg := range []Config{{}, {Interpreter: true}, {Reset: ResetNone}} {
+	for _, cfg := range []Config{{}, {Reset: ResetNone}, {Interpreter: true}} {
+		if cfg.Interpreter && testing.Short() { // a minute under the race detector, which has nothing to see there
+			continue
+		}
 		_, m := compile(t, cfg, dirty(1))
 		for range 3 {
 			in := take(t, m)
