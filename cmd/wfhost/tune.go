@@ -55,5 +55,5 @@ func (t *headroom) collected(a *afterGC) {
 
 // gcPercent gives how much may be allocated before the next collection, in percent of what is alive.
 func gcPercent(liveBytes uint64) int {
-	return int(max(gcHeadroomBytes*gcLeastPercent/max(liveBytes, gcLeastLiveBytes), gcLeastPercent)) //nolint:gosec // ≤ 1600
+	return int(max(gcHeadroomBytes*gcLeastPercent/max(liveBytes, gcLeastLiveBytes), gcLeastPercent))
 }
