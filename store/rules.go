@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -17,6 +18,14 @@ func (q Query) Matches(s *RunState) bool {
 func (k WakeKey) Compare(o WakeKey) int {
 	return cmp.Or(cmp.Compare(k.UnixMs, o.UnixMs), cmp.Compare(k.Run.Namespace, o.Run.Namespace),
 		cmp.Compare(k.Run.ID, o.Run.ID))
+}
+
+// VersionNotFound says that a workflow has no version of a number, or if it is 0, no version at all. It is ErrNotFound.
+func VersionNotFound(workflow string, number uint32) error {
+	if number == 0 {
+		return fmt.Errorf("workflow %q: %w", workflow, ErrNotFound)
+	}
+	return fmt.Errorf("version %d of workflow %q: %w", number, workflow, ErrNotFound)
 }
 
 // Next gives the version that the spec makes after the latest one (zero if there is none), and whether it is

@@ -85,7 +85,7 @@ func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow strin
 		}
 	}
 	if found.Number == 0 {
-		return found, fmt.Errorf("workflow %q version %d: %w", workflow, number, store.ErrNotFound)
+		return found, store.VersionNotFound(workflow, number)
 	}
 	return found, nil
 }
@@ -118,7 +118,7 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 		return !v.Deleted && v.Namespace == ns && v.Workflow == workflow && v.Number == number
 	})
 	if i < 0 {
-		return fmt.Errorf("workflow %q version %d: %w", workflow, number, store.ErrNotFound)
+		return store.VersionNotFound(workflow, number)
 	}
 	m.s.d.versions[i].Deleted = true
 	d := m.s.d.versions[i].Module

@@ -125,7 +125,7 @@ func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow strin
 		v, err = m.version(ns, workflow, number)
 	}
 	if err == nil && v.Number == 0 {
-		err = fmt.Errorf("workflow %q version %d: %w", workflow, number, store.ErrNotFound)
+		err = store.VersionNotFound(workflow, number)
 	}
 	return v, err
 }
@@ -191,7 +191,7 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 		return err
 	}
 	if v.Number == 0 {
-		return fmt.Errorf("workflow %q version %d: %w", workflow, number, store.ErrNotFound)
+		return store.VersionNotFound(workflow, number)
 	}
 	needed := false
 	err = m.scanVersions(ns, "", func(x store.Version) bool {
