@@ -103,14 +103,11 @@ func (b *Late) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	s, err := b.session(env, "late")
+	s, err := b.session(env, "late", "sleep")
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	if err := s.upload("sleep"); err != nil {
-		return err
-	}
 	total := warm + n
 	runs := (total + wakesPerRun - 1) / wakesPerRun
 	c, err := s.schedule("late", b.Lead, b.Rate, runs, warm, total)

@@ -37,14 +37,11 @@ func (b *Replay) Run(env *Env) error {
 			return err
 		}
 	}
-	s, err := b.session(env, "replay")
+	s, err := b.session(env, "replay", "calls")
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	if err := s.upload("calls"); err != nil {
-		return err
-	}
 	s.notef("Each history is one run that is alone: it is replayed for %v (Host.Replay: journal read from the store, no "+
 		"commit), then it wakes, each time from its journal, %d ms after the commit before. A call is a sleep of 0 ms, two "+
 		"entries. Warm-up: one replay, one wake.", b.Probe, replayNapMs)

@@ -45,9 +45,9 @@ type session struct {
 	commit  atomic.Pointer[func(host.Run, time.Time)]
 }
 
-// session opens a host. callers are numbers of callers with which Pebble is measured
-// beside the usual ones.
-func (o *Hosted) session(env *Env, bench string, callers ...int) (s *session, err error) {
+// session opens a host that has the guest's workflow. callers are numbers of callers with which Pebble is measured beside the
+// usual ones.
+func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *session, err error) {
 	s = &session{o: o, env: env, callers: callers, profile: &cpuProfile{}}
 	s.ctx, s.cancel = context.WithCancelCause(env.Ctx)
 	defer func() {
@@ -73,7 +73,10 @@ func (o *Hosted) session(env *Env, bench string, callers ...int) (s *session, er
 	if s.profile, err = newCPUProfile(o.CPUProfile); err != nil {
 		return s, err
 	}
-	return s, s.up()
+	if err = s.up(); err != nil {
+		return s, err
+	}
+	return s, s.upload(workflow)
 }
 
 // up opens the host and runs it.

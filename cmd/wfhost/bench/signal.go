@@ -69,14 +69,11 @@ func (b *Signal) Run(env *Env) error {
 	if b.For > 0 {
 		many = max(n, manySignals)
 	}
-	s, err := b.session(env, "signal", b.Callers)
+	s, err := b.session(env, "signal", "signal", b.Callers)
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	if err := s.upload("signal"); err != nil {
-		return err
-	}
 	s.notef("First %d signals in a second, each to a run that waits for it and ends then, at instants that were fixed before and "+
 		"from which latencies count; lag is how late the benchmark itself was. Warm-up: the first %d. Then %d callers give one "+
 		"signal after the other to %d other runs; the rate counts until all have ended.", b.Rate, warm, b.Callers, many)

@@ -41,14 +41,11 @@ func (b *Sleepers) Run(env *Env) error {
 	if err := errors.Join(b.limits(), between("n", b.N, 1, maxRuns)); err != nil {
 		return err
 	}
-	s, err := b.session(env, "sleepers")
+	s, err := b.session(env, "sleepers", "sleep")
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	if err := s.upload("sleep"); err != nil {
-		return err
-	}
 	s.notef("%d runs sleep for %v. The host is watched for %v, %v after the last start. Then it is stopped and opened again %d "+
 		"times, in the same process, each time with one run that came due meanwhile; the time is from before Open until what "+
 		"that run did is durable. A commit of another run and one restart before are the warm-up.", b.N, farOff, b.For, b.WarmUp,

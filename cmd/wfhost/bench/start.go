@@ -26,14 +26,11 @@ func (b *Start) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	s, err := b.session(env, "start", b.Callers)
+	s, err := b.session(env, "start", "empty", b.Callers)
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	if err := s.upload("empty"); err != nil {
-		return err
-	}
 	s.notef("First %d starts in a second, at instants that were fixed before and from which latencies count, whatever the ones "+
 		"before take; lag is how late the benchmark itself was. Then %d callers, one start and result after the other, for as "+
 		"long or as many. Warm-up %v before each.", b.Rate, b.Callers, b.WarmUp)

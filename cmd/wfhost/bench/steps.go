@@ -42,14 +42,11 @@ func (b *Steps) Run(env *Env) error {
 	if b.Bodies {
 		name, workflow = "bodies", "bodies"
 	}
-	s, err := b.session(env, name, b.Runs)
+	s, err := b.session(env, name, workflow, b.Runs)
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	if err := s.upload(workflow); err != nil {
-		return err
-	}
 	c := newRecorder(func(r host.Run) int { return (int(r.Entries) - firstEntries) / entriesPerCall },
 		func(_ host.Run, now time.Time) time.Time { return now })
 	u, err := s.closedLoop(b.Runs, c, func(ctx context.Context, number int) error {

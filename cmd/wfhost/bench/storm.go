@@ -24,14 +24,11 @@ func (b *Storm) Run(env *Env) error {
 	if err := errors.Join(b.check(0, stormRuns), between("n", b.N, 1, maxRuns), span("lead", b.Lead, 0, maxLead)); err != nil {
 		return err
 	}
-	s, err := b.session(env, "storm")
+	s, err := b.session(env, "storm", "sleep")
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	if err := s.upload("sleep"); err != nil {
-		return err
-	}
 	c, err := s.schedule("storm", b.Lead, 0, b.N, 0, b.N)
 	if err != nil {
 		return err

@@ -34,14 +34,11 @@ func (b *Wake) Run(env *Env) error {
 		between("length", b.Length, 1, callRoom/perWake), span("nap", b.Nap, time.Millisecond, time.Hour)); err != nil {
 		return err
 	}
-	s, err := b.session(env, name, b.Due)
+	s, err := b.session(env, name, "wake", b.Due)
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	if err := s.upload("wake"); err != nil {
-		return err
-	}
 	c := newRecorder(func(r host.Run) int { return (int(r.Entries) - beforeNaps) / perWake },
 		func(r host.Run, _ time.Time) time.Time { return r.Wake })
 	begun := time.Now()
