@@ -18,9 +18,14 @@ import (
 // newReal gives a running host with the machine's clock and data on disk.
 func newReal(t testing.TB, register func(*host.Host)) *host.Host {
 	t.Helper()
-	dir := t.TempDir()
-	shareCache(t, dir)
-	h, err := host.Open(t.Context(), host.Config{Dir: dir})
+	return openReal(t, host.Config{}, register)
+}
+
+func openReal(t testing.TB, cfg host.Config, register func(*host.Host)) *host.Host {
+	t.Helper()
+	cfg.Dir = t.TempDir()
+	shareCache(t, cfg.Dir)
+	h, err := host.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

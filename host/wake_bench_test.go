@@ -36,6 +36,9 @@ func withNoop(h *host.Host) {
 	host.HandleStep(h, "noop", func(context.Context, int) (int, error) { return 1, nil })
 }
 
+// wakeReset compares what modules cost whose instances cannot be used again: "none" treats all so.
+var wakeReset = flag.String("wake-reset", "auto", "how BenchmarkWake makes instances new, see host.Config.InstanceReset")
+
 var wakeProfile = flag.String("wake-profile", "", "write a CPU profile of what BenchmarkWake measures to this file")
 
 // profiled takes the profile that was asked for until its result is called.
@@ -86,7 +89,7 @@ func BenchmarkWake(b *testing.B) {
 				if guest == "go" {
 					wasm = hosttest.Build(b, "testdata/ticker")
 				}
-				h := newReal(b, withNoop)
+				h := openReal(b, host.Config{InstanceReset: *wakeReset}, withNoop)
 				if _, err := h.Upload(ctx, "ticker", wasm, host.AllowStep("*")); err != nil {
 					b.Fatal(err)
 				}

@@ -68,6 +68,8 @@ type Hosted struct {
 	Module string `help:"The workflows, as a compiled .wasm file, in place of --guest." type:"path" placeholder:"FILE"`
 	NoSync bool   `help:"Make nothing durable: shows what the disk costs, and is no figure of a durable host."`
 
+	InstanceReset string `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
+
 	CPUProfile string `name:"cpu-profile" help:"CPU profile of what is measured, for go tool pprof." type:"path" placeholder:"FILE"`
 }
 

@@ -64,6 +64,9 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 		s.noSync = true
 		s.notef("NOTHING IS MADE DURABLE (--no-sync): these are no figures of a durable host.")
 	}
+	if o.InstanceReset != "" && o.InstanceReset != "auto" {
+		s.notef("Instances are made new by way of %q (--instance-reset).", o.InstanceReset)
+	}
 	if s.module, err = o.guest(env); err != nil {
 		return s, err
 	}
@@ -81,7 +84,7 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 
 // up opens the host and runs it.
 func (s *session) up() error {
-	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), OnCommit: func(r host.Run) {
+	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), InstanceReset: s.o.InstanceReset, OnCommit: func(r host.Run) {
 		if r.Status == host.Failed || r.Status == host.Stuck {
 			go s.broken(r.ID)
 		}
