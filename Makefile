@@ -62,6 +62,7 @@ bench-all: build ## measure the host at full size, on the disk of BENCH_DIR; JSO
 	run wake-step wake --due 256 --step --for 30s; \
 	run sleepers-10000 sleepers --n 10000 --for 60s; \
 	run sleepers-100000 sleepers --n 100000 --for 60s; \
+	run sleepers-1000000 sleepers --n 1000000 --for 60s; \
 	run late-1000 late --rate 1000 --for 60s; \
 	run late-100 late --rate 100 --for 60s; \
 	run storm-10000 storm --n 10000; \
