@@ -56,7 +56,7 @@ func (s *scanner) instructions(what string, b *body) error {
 			if b.nesting++; b.nesting > maxNesting {
 				return s.over("blocks are nested too deeply", maxNesting, int64(b.nesting))
 			}
-			err = s.skipLEB("a block type", 33)
+			err = s.blockType()
 		case op == opPrefixFC:
 			err = s.prefixFC(what)
 		case op == opPrefixFD:
@@ -70,6 +70,31 @@ func (s *scanner) instructions(what string, b *body) error {
 	}
 	return nil
 }
+
+// blockType reads none, the type of a value, or the index of a type (5.4.1): a signed number of 33 bits, of which the engine
+// knows more negative ones, which are followed by others.
+func (s *scanner) blockType() error {
+	const what = "a block"
+	if s.left() > 0 && s.b[s.at] == blockEmpty {
+		s.at++
+		return nil
+	}
+	if s.left() > 0 && s.b[s.at]&0xc0 == blockEmpty { // a negative number of one byte
+		_, err := s.valueType(what)
+		return err
+	}
+	i, err := s.u32(what)
+	if err == nil && s.b[s.at-1]&0x40 != 0 {
+		return s.bad("unknown value type", "%s has a type that is neither a value's nor an index", what)
+	}
+	if err == nil && int64(i) >= maxTypes {
+		return s.over("the type of a block", maxTypes, int64(i))
+	}
+	return err
+}
+
+// blockEmpty is the block type () -> ().
+const blockEmpty = 0x40
 
 // Opcodes with a meaning here (WebAssembly core 2.0, 5.4).
 const (
@@ -112,8 +137,11 @@ func (s *scanner) immediate(op byte, what string) error {
 		return err
 	case op >= 0x28 && op <= 0x3e: // loads and stores: alignment, offset
 		return s.indexes(what, 2)
-	case op == opMemorySize, op == opMemoryGrow, op == opRefNull:
+	case op == opMemorySize, op == opMemoryGrow:
 		return s.skip(1, what)
+	case op == opRefNull:
+		_, err := s.valueType("a null")
+		return err
 	case op == opI32Const:
 		return s.skipLEB(what, 32)
 	case op == opI64Const:

@@ -105,7 +105,7 @@ func (r *rewriter) body(params int) {
 	locals := int64(params)
 	for i := 0; i < groups && r.err == nil; i++ {
 		locals += int64(r.u32("locals"))
-		r.byte("the type of locals")
+		r.valueType("a local")
 	}
 	if locals > maxLocals {
 		r.failf("a function of %d locals stands", locals)

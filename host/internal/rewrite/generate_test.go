@@ -6,8 +6,6 @@ import (
 	"slices"
 )
 
-const typeV128, typeFuncRef = 0x7b, 0x70
-
 // shape is a type of functions.
 type shape struct{ params, results []byte }
 

@@ -126,9 +126,11 @@ func (r *rewriter) instruction(op byte, at int) {
 		r.u32(inInstruction)
 		r.code.called = len(r.code.edits)
 	case op == opSelectTyped:
-		r.bytes(inInstruction)
-	case op == opMemorySize, op == opRefNull:
+		r.valueTypes("types")
+	case op == opMemorySize:
 		r.skip(1, inInstruction)
+	case op == opRefNull:
+		r.valueType("a null")
 	case op == opMemoryGrow:
 		r.skip(1, inInstruction)
 		r.grows(at, perPages)
@@ -208,8 +210,15 @@ func (r *rewriter) prefixFD() {
 // blockType skips a block type: a type of a value, none, or the index of a type (5.4.1).
 func (r *rewriter) blockType() {
 	if r.more() && r.b[r.at]&0xc0 == blockEmpty { // a negative number of one byte
-		r.at++
+		if r.b[r.at] == blockEmpty {
+			r.at++
+			return
+		}
+		r.valueType("a block")
 		return
 	}
 	r.index("type", len(r.types))
+	if r.err == nil && r.b[r.at-1]&0x40 != 0 { // a negative number of several bytes
+		r.failf("a block of an unknown type stands")
+	}
 }
