@@ -127,6 +127,8 @@ func (b *Sleepers) idle(s *session) error {
 	s.number("idle", "watched", seconds, u.elapsed.Seconds())
 	s.number("idleCpu", "CPU time meanwhile", millis, u.cpuPer(1)/1000)
 	s.number("idleCpuShare", "that as a share of one processor", ratio, share)
+	s.number("idleRss", "memory at its end (RSS)", size, u.rss)
+	s.number("idlePeakRss", "most memory meanwhile (RSS)", size, u.peak)
 	s.number("idleCommits", "commits meanwhile", count, float64(u.commits))
 	return nil
 }
