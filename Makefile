@@ -23,7 +23,7 @@ race: ## run the tests of the host and the stores with the race detector
 lint: ## run golangci-lint, which must be installed
 	golangci-lint run
 
-fuzz: ## run each fuzz target for FUZZTIME
+fuzz: ## run each fuzz target for FUZZTIME, 30s or 50000x
 	@set -e; for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	    echo "fuzz $$p $$f"; $(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x; \
