@@ -43,12 +43,19 @@ func TestTune(t *testing.T) {
 	if got := runtime.GOMAXPROCS(0); got != procs+1 {
 		t.Errorf("GOMAXPROCS %d, want %d", got, procs+1)
 	}
-	for rule() <= 100 { // what is alive is not known before the first collection, and finalizers come a moment after it
-		runtime.GC()
+	// What is alive is not known before the first collection, and finalizers come a moment after it.
+	collect := func(until func(percent int) bool) {
+		t.Helper()
+		for range 1000 {
+			if until(rule()) {
+				return
+			}
+			runtime.GC()
+		}
+		t.Errorf("the rule stays at %d %%", rule())
 	}
+	collect(func(percent int) bool { return percent > 100 })
 	kept = make([]byte, 2*gcHeadroomBytes)
-	for rule() > 100 {
-		runtime.GC()
-	}
+	collect(func(percent int) bool { return percent == 100 })
 	kept = nil
 }
