@@ -135,14 +135,15 @@ const (
 // ChildOptions says how a child run is started.
 type ChildOptions struct {
 	ID         string            // the child's run id; empty = <parent>.<seq of the call>
-	Version    uint32            // of the child's workflow; 0 = the latest when it starts
+	Version    uint32            // of the child's workflow; 0 = that of the parent's upload, or else the latest
+	Latest     bool              // the latest version when the child starts, whatever the parent's upload has
 	OnEnd      string            // one of the OnEnd constants
 	TimeoutMs  int64             // of the whole child run; 0 = none
 	Attributes map[string]string // searchable, by name; nil if none are given
 }
 
 // ParseChildOptions reads the options object of child_run and child_start, with the rules of ParseStepOptions.
-// The fields are id, version (a number), on_end, timeout (duration text, "" = none) and attributes (an object of
+// The fields are id, version (a number, or "latest"), on_end, timeout (duration text, "" = none) and attributes (an object of
 // strings, whose names follow CheckName).
 func ParseChildOptions(text []byte) (ChildOptions, error) {
 	o := ChildOptions{OnEnd: OnEndCancel}
@@ -160,7 +161,12 @@ func (o *ChildOptions) set(field string, value []byte) error {
 		}
 		return refusal(CheckRunID(o.ID))
 	case "version":
-		return decodeIn(value, &o.Version, 0, math.MaxUint32, "a whole number from 0 (the latest) to 4294967295")
+		if o.Version, o.Latest = 0, string(value) == `"latest"`; o.Latest {
+			return nil
+		}
+		err := decodeIn(value, &o.Version, 0, math.MaxUint32, `"latest", or a whole number from 0 (the latest) to 4294967295`)
+		o.Latest = err == nil && o.Version == 0
+		return err
 	case "on_end":
 		return decodeWord(value, &o.OnEnd, OnEndCancel, OnEndTerminate, OnEndAbandon)
 	case "timeout":

@@ -258,4 +258,5 @@ const (
 	CommandSchedule    CommandKind = 7
 	CommandReply       CommandKind = 8 // to the run that sent a signal or claimed a token: Name handle, Data error JSON or nothing
 	CommandHookRelease CommandKind = 9
+	CommandChildAsk    CommandKind = 10 // a parent that was retried asks how its child has ended
 )

@@ -23,6 +23,8 @@ type Started struct {
 	// DeadlineUnixMs is the instant at which the run has to have ended; 0 = none.
 	DeadlineUnixMs int64   `json:"deadline,omitempty"`
 	Parent         *Parent `json:"parent,omitempty"`
+	// ChildSalt stands in the ids of children that the workflow does not name, where a run of this id was there before.
+	ChildSalt string `json:"child_salt,omitempty"`
 	// Output is how many chunks of output earlier iterations have made.
 	Output     uint64            `json:"output,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"`
@@ -98,10 +100,7 @@ func (j *Journal) check(e *store.Entry) error {
 	case store.KindAttemptStarted, store.KindAttemptFailed, store.KindWithdraw:
 		return j.checkTarget(e)
 	case store.KindRetried:
-		if e.Ref < 1 || int(e.Ref) > len(j.entries) {
-			return illegal("a retry from entry %d of %d", e.Ref, len(j.entries))
-		}
-		return nil
+		return j.checkRetried(e)
 	case store.KindCancel:
 		if j.policy != abi.CancelCooperative || j.cancelMs != 0 {
 			return illegal("a cancel of a run that does not take it")

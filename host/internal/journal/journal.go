@@ -49,7 +49,8 @@ type Journal struct {
 	policy      int32 // of cancel: abi.CancelFinal or abi.CancelCooperative
 	cancelMs    int64 // when a cooperative cancel was accepted; 0 = not yet
 	paused      bool
-	output      uint64 // chunks of output, those of earlier iterations included
+	retried     store.Seq // of the newest retry; 0 = none
+	output      uint64    // chunks of output, those of earlier iterations included
 	attributes  map[string]string
 }
 
@@ -222,6 +223,10 @@ func (j *Journal) Resume() { j.waiting = false }
 
 // Suspension gives where the guest waits, false while it does not.
 func (j *Journal) Suspension() (store.Suspension, bool) { return j.wait, j.waiting }
+
+// LastSuspension returns where the guest waited last, though it may go on by now: it has passed all entries before that
+// suspension's Seq.
+func (j *Journal) LastSuspension() store.Suspension { return j.wait }
 
 // entryBytes is what an entry counts beside its payloads: its encoding without them is smaller.
 const entryBytes = 48

@@ -2,57 +2,182 @@ package journal
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
 )
 
-// RetryFrom gives the entry from which a retry voids the journal: the failure that led to the end. A failure of
-// the workflow that names a step or child voids from that one's failure; otherwise the failures that nothing good
-// came after are void; where there is none, as after a trap, only the end is.
-func (j *Journal) RetryFrom() store.Seq {
-	entries := j.Entries()
-	end := store.Seq(len(entries))
-	if j.end == store.KindInvalid {
-		return end
+// A retry voids the failures that led to the end of a run, and what the workflow did about them, and keeps everything
+// else: what others were told is true stays true. Void entries stay on disk, and are blank for a replay.
+//
+// The entry of a retry lists what it voids in its options: {"void":[seq, …]}. Older releases wrote none, and voided
+// everything from Ref on; their journals are read as they were.
+
+// retryOptions is what the options of a retry hold, as JSON.
+type retryOptions struct {
+	Void []store.Seq `json:"void"`
+}
+
+// RetryError says why a run cannot be retried, and what can be done instead.
+type RetryError struct {
+	Step string // whose failure led to the end
+	Did  string // what the workflow did after it
+}
+
+// Error names the step, and what came after it.
+func (e *RetryError) Error() string {
+	return fmt.Sprintf("after %q had failed, the workflow went on (%s), and a retry would do that again: "+
+		"restart the run from %q, which makes a new run that has all that came before", e.Step, e.Did, e.Step)
+}
+
+// Retry returns the entry that retries the run: it voids the end, the failures that led to it, and the calls with which
+// the workflow ended itself after them. A run that has not ended voids nothing. A *RetryError says that the workflow did
+// something after a failure that reaches outside, or was recorded as an outcome: that is neither undone nor done twice.
+func (j *Journal) Retry() (store.Entry, error) {
+	e := store.Entry{Kind: store.KindRetried}
+	var o retryOptions
+	if j.end != store.KindInvalid {
+		failures := j.failures()
+		from := store.Seq(len(j.entries) - 1)
+		if len(failures) > 0 {
+			from = failures[0]
+		}
+		if err := j.checkBehind(from); err != nil {
+			return e, err
+		}
+		o.Void = j.void(from, failures)
 	}
-	end--
+	e.Ref = store.Seq(len(j.entries))
+	if len(o.Void) > 0 {
+		e.Ref = o.Void[0]
+	}
+	e.Options, _ = json.Marshal(o) // numbers always encode
+	return e, nil
+}
+
+// failures returns the seqs of the failed steps and children that led to the end, ascending: those of the name that the
+// end names, or else the last ones, behind which nothing succeeded. There are none after a trap, for example.
+func (j *Journal) failures() (list []store.Seq) {
+	entries := j.Entries()
+	end := len(entries) - 1
 	var failed struct {
 		Name string `json:"name"`
 	}
 	_ = json.Unmarshal(entries[end].Data, &failed) // not JSON, or none: no name
-	from := end
-	for i := len(entries) - 2; i > 0; i-- {
+	for i := end - 1; i > 0; i-- {
 		e := &entries[i]
-		if !e.Kind.Delivery() {
+		if !e.Kind.Delivery() || e.Handle == 0 {
 			continue
 		}
 		bad := e.Kind == store.KindStepFailure || e.Kind == store.KindChildFailure
-		if bad && failed.Name != "" && j.Handle(e.Handle).Name == failed.Name {
-			return e.Seq
-		}
-		if failed.Name == "" {
-			if !bad {
-				break
-			}
-			from = e.Seq
+		named := bad && failed.Name != "" && j.Handle(e.Handle).Name == failed.Name
+		switch {
+		case named:
+			return append(list, e.Seq)
+		case failed.Name == "" && bad:
+			list = append(list, e.Seq)
+		case failed.Name == "":
+			slices.Reverse(list)
+			return list
 		}
 	}
-	return from
+	slices.Reverse(list)
+	return list
 }
 
-// foldRetried makes the entries from e.Ref on void: the state becomes that of the entries before, and what is open
-// then gets new attempts.
+// checkBehind reports what the workflow did behind a failure that cannot be done again.
+func (j *Journal) checkBehind(from store.Seq) error {
+	entries := j.Entries()
+	if entries[from].Kind.End() {
+		return nil
+	}
+	step := j.Handle(entries[from].Handle).Name
+	for i := from + 1; i < store.Seq(len(entries)); i++ {
+		e := &entries[i]
+		if e.Refused != 0 {
+			continue
+		}
+		switch e.Kind {
+		case store.KindStep, store.KindBody, store.KindChild, store.KindHook, store.KindSignalSend, store.KindContinue:
+			return &RetryError{Step: step, Did: fmt.Sprintf("%s %q", e.Kind, e.Name)}
+		}
+	}
+	return nil
+}
+
+// void returns what a retry voids: the failures, the calls behind the first of them with what came of these, and the end.
+func (j *Journal) void(from store.Seq, failures []store.Seq) (list []store.Seq) {
+	entries := j.Entries()
+	gone := map[int64]bool{} // handles of void calls
+	for i := from; i < store.Seq(len(entries)); i++ {
+		e := &entries[i]
+		_, failure := slices.BinarySearch(failures, e.Seq)
+		switch {
+		case e.Kind == store.KindInvalid:
+			continue
+		case e.Kind.Call() && e.Handle != 0 && opens[e.Kind]:
+			gone[e.Handle] = true
+		case failure, e.Kind.Call(), e.Kind.End(), e.Kind.Delivery() && gone[e.Handle]:
+		case e.Kind == store.KindClock: // the workflow's own time goes on from the failure
+		default:
+			continue
+		}
+		list = append(list, e.Seq)
+	}
+	return list
+}
+
+func (j *Journal) checkRetried(e *store.Entry) error {
+	if e.Ref < 1 || int(e.Ref) > len(j.entries) {
+		return illegal("a retry from entry %d of %d", e.Ref, len(j.entries))
+	}
+	void, err := voidOf(e, len(j.entries))
+	if err != nil {
+		return err
+	}
+	for i, seq := range void {
+		if seq < 1 || int(seq) >= len(j.entries) || i > 0 && seq <= void[i-1] {
+			return illegal("a retry that voids entry %d of %d", seq, len(j.entries))
+		}
+	}
+	return nil
+}
+
+// voidOf returns the seqs that a retry voids.
+func voidOf(e *store.Entry, length int) ([]store.Seq, error) {
+	if len(e.Options) == 0 {
+		var all []store.Seq
+		for seq := e.Ref; int(seq) < length; seq++ {
+			all = append(all, seq)
+		}
+		return all, nil
+	}
+	var o retryOptions
+	if err := json.Unmarshal(e.Options, &o); err != nil {
+		return nil, illegal("options of a retry: %v", err)
+	}
+	return o.Void, nil
+}
+
+// foldRetried makes entries void: the state becomes that of the others, and what is open then gets new attempts.
 func (j *Journal) foldRetried(e *store.Entry) error {
+	void, err := voidOf(e, len(j.entries))
+	if err != nil {
+		return err
+	}
 	live := slices.Clone(j.Entries())
-	for i := int(e.Ref); i < len(live); i++ {
-		live[i] = store.Entry{Seq: live[i].Seq, UnixMs: live[i].UnixMs}
+	for _, seq := range void {
+		live[seq] = store.Entry{Seq: seq, UnixMs: live[seq].UnixMs}
 	}
 	again := &Journal{}
-	for i := range live[:e.Ref] {
+	for i := range live {
 		x := live[i]
-		if x.Kind == store.KindInvalid {
+		if x.Kind == store.KindRetried {
+			again.retried, again.started.DeadlineUnixMs = x.Seq, 0
+		}
+		if x.Kind == store.KindInvalid || x.Kind == store.KindRetried {
 			again.entries = append(again.entries, x)
 			continue
 		}
@@ -66,13 +191,20 @@ func (j *Journal) foldRetried(e *store.Entry) error {
 			s.Base, s.InFlight, s.Recoveries, s.Failures, s.RetryMs = s.Attempt, false, 0, 0, 0
 		}
 	}
-	again.paused = j.paused
+	if len(e.Options) > 0 {
+		again.output = j.output // what was shown stays, and is counted
+	}
+	again.paused, again.retried = j.paused, e.Seq
 	again.started.DeadlineUnixMs = 0 // who retries gives it time
+	again.wait.Seq = e.Ref           // the workflow has passed what lies before
 	*j = *again
 	return nil
 }
 
-// OpenChildren gives the open children, in call order, with what becomes of them when the run ends.
+// Retried returns the seq of the newest retry, false if the run was never retried.
+func (j *Journal) Retried() (store.Seq, bool) { return j.retried, j.retried != 0 }
+
+// OpenChildren returns the open children, in call order, with what becomes of them when the run ends.
 func (j *Journal) OpenChildren() (list []Handle) {
 	for _, id := range j.open {
 		if h := j.Handle(id); h.Kind == store.KindChild && h.OnEnd != abi.OnEndAbandon {
@@ -82,7 +214,7 @@ func (j *Journal) OpenChildren() (list []Handle) {
 	return list
 }
 
-// Hooks gives the hooks whose tokens were chosen by the workflow, in call order: they are held until the end.
+// Hooks returns the hooks whose tokens were chosen by the workflow, in call order: they are held until the end.
 func (j *Journal) Hooks() (list []Handle) {
 	for i := range j.handles {
 		if h := &j.handles[i]; h.Kind == store.KindHook && h.Target != "" {
@@ -92,7 +224,7 @@ func (j *Journal) Hooks() (list []Handle) {
 	return list
 }
 
-// Hook gives the open hook, one that holds its token, with a token; nil if there is none.
+// Hook returns the open hook, one that holds its token, with a token; nil if there is none.
 func (j *Journal) Hook(token string) *Handle {
 	if j.end != store.KindInvalid {
 		return nil

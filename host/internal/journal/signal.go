@@ -192,12 +192,16 @@ func (j *Journal) foldStarted() {
 	}
 }
 
-// childID makes the run id of a child that has none of its own: the parent's id and the seq of the call, between
-// them the iteration if it is not the first. The id of a long parent is replaced by its SHA-256.
+// childID returns the run id of a child that has none of its own: the parent's id and the seq of the call, between
+// them the iteration if it is not the first, and behind the parent's id some of its incarnation if it has replaced another
+// run of its id. The id of a long parent is replaced by its SHA-256.
 func (j *Journal) childID(seq store.Seq) string {
 	parent, call := j.started.RunID, fmt.Sprint(seq)
 	if j.started.Iteration > 0 {
 		call = fmt.Sprintf("%d.%d", j.started.Iteration, seq)
+	}
+	if j.started.ChildSalt != "" {
+		call = j.started.ChildSalt + "." + call
 	}
 	if len(parent)+1+len(call) > abi.MaxRunIDBytes {
 		sum := sha256.Sum256([]byte(parent))

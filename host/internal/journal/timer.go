@@ -134,6 +134,24 @@ func (j *Journal) Wake() (unixMs int64, ok bool) {
 	return unixMs, ok
 }
 
+// WakeAfter returns the earliest instant after the given one at which something of this run comes due by itself. What is
+// due by then was appended, or waits for something else than time.
+func (j *Journal) WakeAfter(afterUnixMs int64) (unixMs int64, ok bool) {
+	if j.end != store.KindInvalid {
+		return 0, false
+	}
+	if e, has := j.firstDue(); has && e.DueUnixMs > afterUnixMs {
+		unixMs, ok = e.DueUnixMs, true
+	}
+	for _, id := range j.open {
+		s := j.Handle(id).Step
+		if s != nil && !s.InFlight && s.RetryMs > afterUnixMs && (!ok || s.RetryMs < unixMs) {
+			unixMs, ok = s.RetryMs, true
+		}
+	}
+	return unixMs, ok
+}
+
 // Skip resolves pending sleeps before their time: those of the given name, or all and the poll's clock if the
 // name is empty. It gives the number of timers that it resolved.
 func (j *Journal) Skip(name string, nowUnixMs int64) (int, error) {

@@ -1,0 +1,111 @@
+// Package partition holds the runs of partitions in memory, and decides what happens to them. A Shard has some of the
+// host's partitions, and is the one writer of all of their runs: it is used by one goroutine, so that nothing in it is
+// locked and nothing has to be ordered. It does no I/O: what it needs done it asks of its Port, which returns at once, and
+// hands what came of it to the shard's methods later.
+//
+//	events (API, timers, commands, guests, attempts)
+//	   |
+//	   v
+//	Shard.Deliver …  ->  run.Step  ->  effects that need nothing durable: Port, at once
+//	   |                                effects that need it: kept
+//	   v
+//	Shard.Batch      ->  one group commit of all runs that changed; the next one gathers meanwhile
+//	   |
+//	   v
+//	Shard.Committed  ->  the effects that were kept: answers, attempts, wakes
+//
+// A partition is the unit of ownership: it is acquired, may be lost to another host or by a commit whose outcome is
+// unknown, and may be acquired again, while the shard goes on with the others. An error of one run concerns that run.
+package partition
+
+import (
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Class is the order in which guests get a place.
+type Class uint8
+
+// The classes, the first one first.
+const (
+	ClassResume Class = iota // it has an instance and can go on
+	ClassWake                // a run that waited
+	ClassStart               // a run that has not begun
+)
+
+// Port does what a shard needs done. Its methods return at once and do not call the shard; they are called by the
+// shard's goroutine alone.
+type Port interface {
+	// Load reads a run, and calls Shard.Loaded.
+	Load(p *Partition, key store.RunKey)
+	// Due reads wakes after a key and up to an instant, and the first one beyond these, and calls Shard.DueRead.
+	Due(p *Partition, after store.WakeKey, untilUnixMs int64, limit int)
+	// Inbox reads at most limit commands after a number, and calls Shard.InboxRead.
+	Inbox(p *Partition, after store.CommandSeq, limit int)
+	// Carry carries a command out that needs more than its receiver: the start of a child, a claim of a token. It calls
+	// Shard.Carried.
+	Carry(p *Partition, cmd store.Command, m run.Message)
+	// Refuse submits the answer to a command that no run takes, if it has one, takes the command out of the inbox, and
+	// calls Shard.Carried.
+	Refuse(p *Partition, cmd store.Command, answer *store.Command)
+	// Acquire acquires a partition that was lost by a commit whose outcome is unknown, and calls Shard.Acquired.
+	Acquire(p *Partition)
+
+	// Activate makes a guest for a run, when there is a place. The shard is told by GuestReady, or Refused.
+	Activate(l *run.Lease, c Class)
+	// Order tells a guest that waits what to do.
+	Order(l *run.Lease, o run.Order)
+	// Yield asks a guest that computes to yield at its next call, or within a slice of fuel.
+	Yield(l *run.Lease)
+	// Halt ends a guest at its next call, or within a slice of fuel. No order will come, and no event is looked at.
+	Halt(l *run.Lease, cause error)
+	// Start starts an attempt. What led to it is durable.
+	Start(a *run.Attempt)
+	// Tell tells an attempt that the workflow has cancelled it. Its outcome is waited for.
+	Tell(a *run.Attempt)
+	// Drop stops an attempt whose outcome nobody waits for. It may go on for a while.
+	Drop(a *run.Attempt)
+
+	// After calls f by the shard's goroutine when time has passed: time that is really waited for, whatever the host's clock
+	// shows.
+	After(d time.Duration, f func(now int64))
+	// Durable reports a commit of a run that has become durable.
+	Durable(c *store.RunCommit)
+	// Kick says that a command for a partition has become durable in its inbox.
+	Kick(p store.PartitionID)
+	// Note reports what happened to a run, for logs and events.
+	Note(n Note)
+}
+
+// Note is something of a run, or of a partition, that people may want to know.
+type Note struct {
+	Kind      NoteKind
+	Run       store.RunKey
+	Partition store.PartitionID
+	Workflow  string
+	Text      string
+	Cause     error
+	Count     int
+	LateMs    int64 // of a wake: by how much it was late
+}
+
+// NoteKind says what a note is about.
+type NoteKind uint8
+
+// The kinds of notes.
+const (
+	NoteStuck      NoteKind = iota // a run was left to a person: Text says why
+	NoteLong                       // a journal has become long: Count entries
+	NoteFault                      // an activation failed in the host: Cause
+	NoteUnrecorded                 // the outcome of a step could not be recorded: Cause
+	NoteUnreadable                 // a run cannot be read: Cause
+	NoteRefused                    // the store refused the commit of a run: Cause
+	NoteCommand                    // a command could not be taken in, and is tried again: Cause
+	NoteLost                       // a partition was lost: Cause
+	NoteAcquired                   // a partition was acquired
+	NoteWake                       // a run was woken: LateMs
+	NoteInbox                      // the inbox could not be read: Cause
+	NoteIndex                      // the wake index could not be read: Cause
+)

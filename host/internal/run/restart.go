@@ -1,0 +1,100 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Copy is what a restarted run takes from the one that it repeats.
+type Copy struct {
+	Started journal.Started // of the other run
+	Entries []store.Entry   // after entry 0
+}
+
+// Copy returns what a restart of the run begins with: the same workflow, version, input and random numbers, under a new
+// id and incarnation. With a name it begins with the journal before the call of that name, and with what came of the
+// calls before it; steps that were open then are run again, under new idempotency keys. A hook, or a child whose outcome
+// is not known, is not repeated by copying: the copy ends before it. The caller fills in what is the new run's own.
+func (r *Run) Copy(name string) (n NewRun, err error) {
+	if !r.exists {
+		return n, r.notFound()
+	}
+	started := r.journal.Started()
+	n = NewRun{Workflow: r.state.Workflow, Version: r.ident.version, Module: r.ident.module,
+		Input: r.journal.Entries()[0].Input, InputDigest: r.state.InputDigest, Attributes: started.Attributes,
+		Conflict: ConflictFail, Copy: &Copy{Started: started}}
+	if name != "" {
+		n.Copy.Entries, err = upTo(r.journal, name)
+	}
+	return n, err
+}
+
+// begin makes entry 0 that of the run that is repeated, in all that its workflow sees, and returns the time of entry 0.
+func (c *Copy) begin(started *journal.Started, now int64) int64 {
+	o := &c.Started
+	started.Seed, started.RunAttempt = o.Seed, o.RunAttempt+1
+	started.Iteration = o.Iteration // random numbers are those of an iteration
+	started.Policy, started.CancelMs, started.Output, started.Attributes = o.Policy, o.CancelMs, o.Output, o.Attributes
+	if len(c.Entries) > 0 { // the copy begins when the original did
+		return c.Entries[0].UnixMs
+	}
+	return now
+}
+
+// into appends the copied entries to a journal that has entry 0.
+func (c *Copy) into(j *journal.Journal) error {
+	for _, e := range c.Entries {
+		e.UnixMs = max(e.UnixMs, j.LastUnixMs())
+		if err := j.Load(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upTo returns the entries before the call of a name, and the later deliveries of the calls among them.
+func upTo(j *journal.Journal, name string) (list []store.Entry, err error) {
+	entries := j.Entries()
+	cut := -1
+	for i := range entries {
+		e := &entries[i]
+		if !e.Kind.Call() || e.Refused != 0 {
+			continue
+		}
+		open := e.Kind == store.KindHook || e.Kind == store.KindChild && !j.Handle(e.Handle).Resolved
+		if e.Name == name || open {
+			cut = i
+			break
+		}
+	}
+	if cut < 0 {
+		return nil, fmt.Errorf("run %q: %w: no call named %q in its journal", j.Started().RunID, store.ErrNotFound, name)
+	}
+	seqs := map[store.Seq]store.Seq{}
+	last := int64(0) // the newest handle that is kept
+	for i := 1; i < len(entries); i++ {
+		e := entries[i]
+		switch {
+		case i < cut && (e.Kind == store.KindActivated || e.Kind.Call() || e.Kind == store.KindSignalAccepted):
+			last = max(last, e.Handle)
+		case e.Kind.Delivery() && e.Handle != 0 && e.Handle <= last:
+		case i < cut && (e.Kind == store.KindClock || e.Kind == store.KindCancel):
+		default:
+			continue
+		}
+		if e.Kind == store.KindSignal {
+			ref, ok := seqs[e.Ref]
+			if !ok {
+				continue // the signal came after the cut
+			}
+			e.Ref = ref
+		}
+		seq := store.Seq(len(list) + 1)
+		seqs[e.Seq] = seq
+		e.Seq = seq
+		list = append(list, e)
+	}
+	return list, nil
+}
