@@ -320,7 +320,7 @@ func (p *partition) Due(_ context.Context, after store.WakeKey, until int64, lim
 	defer p.s.d.mu.Unlock()
 	var wakes []store.Wake
 	for key, r := range p.s.d.runs {
-		k := store.WakeKey{UnixMs: max(r.state.WakeUnixMs, 0), Run: key}
+		k := store.WakeKey{UnixMs: max(r.state.WakeUnixMs, 0), Key: key}
 		if r.state.WakeUnixMs != store.NoWake && key.Partition() == p.id && k.UnixMs <= until && k.Compare(after) > 0 {
 			wakes = append(wakes, store.Wake{Key: k, DueUnixMs: r.state.WakeUnixMs})
 		}

@@ -291,6 +291,11 @@ func addBlob(b *pebble.Batch, payload []byte) []byte {
 	return d[:]
 }
 
+// runWake returns the key of a run's wake.
+func runWake(run store.RunKey, unixMs int64) []byte {
+	return store.WakeIndexKey(run.Partition(), store.WakeKey{UnixMs: unixMs, Key: run})
+}
+
 // setIndexes replaces what the wake index and the lists hold of a run, where it changed.
 func setIndexes(b *pebble.Batch, run store.RunKey, old *record, now *store.RunState) {
 	oldWake := store.NoWake
@@ -299,11 +304,11 @@ func setIndexes(b *pebble.Batch, run store.RunKey, old *record, now *store.RunSt
 	}
 	if oldWake != now.WakeUnixMs {
 		if oldWake != store.NoWake {
-			_ = b.Delete(store.TimeKey(run, store.TableWake, oldWake), nil)
+			_ = b.Delete(runWake(run, oldWake), nil)
 		}
 		if now.WakeUnixMs != store.NoWake {
 			due := binary.BigEndian.AppendUint64(nil, uint64(now.WakeUnixMs))
-			_ = b.Set(store.TimeKey(run, store.TableWake, now.WakeUnixMs), due, nil)
+			_ = b.Set(runWake(run, now.WakeUnixMs), due, nil)
 		}
 	}
 	if old != nil && sameList(&old.state, now) {
@@ -331,7 +336,7 @@ func sameList(old, now *store.RunState) bool {
 func listKey(s *store.RunState) []byte {
 	switch {
 	case s.Status.Terminal():
-		return store.TimeKey(s.Run, store.TableEnded, s.EndedUnixMs)
+		return store.EndedKey(s.Run, s.EndedUnixMs)
 	case s.Status.Attention():
 		return store.RunTableKey(s.Run, store.TableStuck)
 	}
@@ -345,7 +350,7 @@ func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *record) {
 		_ = b.Delete(listKey(&old.state), nil)
 	}
 	if old.state.WakeUnixMs != store.NoWake {
-		_ = b.Delete(store.TimeKey(run, store.TableWake, old.state.WakeUnixMs), nil)
+		_ = b.Delete(runWake(run, old.state.WakeUnixMs), nil)
 	}
 	for _, table := range []byte{store.TableJournal, store.TableLog, store.TableOutput} {
 		prefix := append(store.RunTableKey(run, table), 0)

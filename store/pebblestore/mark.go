@@ -34,7 +34,7 @@ const (
 	markEvery = 10_000
 )
 
-// markKey is the key of the mark of a partition. It holds for the default namespace.
+// markKey returns the key of the mark of a partition.
 func markKey(p store.PartitionID) []byte {
 	return append(store.AppendPrefix(nil, 0, p, store.TableEpoch), 'w')
 }
@@ -66,7 +66,7 @@ func firstWake(commits []store.RunCommit) int64 {
 	first := int64(math.MaxInt64)
 	for i := range commits {
 		c := &commits[i]
-		if !c.Delete && c.State.WakeUnixMs != store.NoWake && c.Run.Namespace == 0 {
+		if !c.Delete && c.State.WakeUnixMs != store.NoWake {
 			first = min(first, max(c.State.WakeUnixMs, 0))
 		}
 	}
@@ -106,7 +106,7 @@ func (s *Store) raise(p store.PartitionID, after int64) error {
 	prefix := store.AppendPrefix(nil, 0, p, store.TableWake)
 	upper := append(slices.Clip(prefix), markValue(to)...)
 	err := s.scan(m.lower(prefix), upper, func(k, _ []byte) (bool, error) {
-		key, err := store.ParseTimeKey(k)
+		key, err := store.ParseWakeIndexKey(k)
 		to = key.UnixMs - 1
 		return false, err
 	})

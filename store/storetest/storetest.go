@@ -237,7 +237,7 @@ func testDue(t *testing.T, e *env) {
 	if got := due(store.WakeKey{}, 99); !slices.Equal(got, []int64{-5}) {
 		t.Fatalf("due before 100: %v", got)
 	}
-	if got := due(store.WakeKey{UnixMs: 0, Run: key(b)}, 1000); !slices.Equal(got, []int64{100}) {
+	if got := due(store.WakeKey{UnixMs: 0, Key: key(b)}, 1000); !slices.Equal(got, []int64{100}) {
 		t.Fatalf("due after the first: %v", got)
 	}
 	wake(a, false, 50)
