@@ -191,16 +191,3 @@ func (p *partition) Due(_ context.Context, after store.WakeKey, until int64, lim
 	})
 	return wakes, err
 }
-
-// Renew says whether the ownership still holds; on one machine it does not run out.
-func (p *partition) Renew(context.Context) error {
-	release, err := p.hold()
-	if err != nil {
-		return err
-	}
-	release()
-	return nil
-}
-
-// Release gives the partition up; the next Acquire takes a new epoch in any case.
-func (p *partition) Release(context.Context) error { return nil }

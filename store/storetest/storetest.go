@@ -23,7 +23,8 @@ func Run(t *testing.T, data func(t *testing.T) Open) {
 		"payloads": testPayloads, "due": testDue, "wakes": testWakes, "list": testList, "logs": testLogs, "inbox": testInbox,
 		"delete": testDelete, "modules": testModules, "closed": testClosed, "iterations": testIterations,
 		"tombstones": testTombstones, "hooks": testHooks, "output": testOutput, "run": testRun,
-		"run while it grows": testRunGrows,
+		"run while it grows": testRunGrows, "groups": testGroups, "calls": testCalls, "sizes": testSizes,
+		"namespaced runs": testNamespacedRuns, "wake kinds": testWakeKinds, "owners": testOwners,
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &env{t: t, open: data(t)}
