@@ -11,8 +11,8 @@ import (
 // not an old version; a greater one is ErrVersion.
 const CodecVersion = 1
 
-// MaxRecordBytes bounds every record, checked before anything is allocated: the largest one is an entry with an
-// input, options and a result of the largest legal size.
+// MaxRecordBytes bounds every record: a commit refuses a larger one, and decoding does, before it allocates
+// anything. The largest legal one is an entry with an input, options and a result of the largest legal size.
 const MaxRecordBytes = 8 << 20
 
 // castagnoli is CRC-32C (RFC 3720, appendix B.4), the polynomial with hardware support.

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"math"
 	"os"
 	"reflect"
 	"strings"
@@ -132,12 +133,8 @@ func TestKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run := RunKey{Namespace: NamespaceID(rapid.Uint32().Draw(t, "ns")), ID: rapid.StringMatching(`[A-Za-z0-9._:~-]{1,30}`).Draw(t, "id")}
 		a, b := rapid.Int64Range(0, 1<<50).Draw(t, "a"), rapid.Int64Range(0, 1<<50).Draw(t, "b")
-		ka, kb := TimeKey(run, TableWake, a), TimeKey(run, TableWake, b)
-		if (bytes.Compare(ka, kb) < 0) != (a < b) {
-			t.Fatal("time keys are not in the order of time")
-		}
-		if w, err := ParseTimeKey(ka); err != nil || w.UnixMs != a || w.Run != run {
-			t.Fatalf("%+v %v", w, err)
+		if ka, kb := EndedKey(run, a), EndedKey(run, b); (bytes.Compare(ka, kb) < 0) != (a < b) {
+			t.Fatal("keys of ended runs are not in the order of time")
 		}
 		if r, err := ParseRunTableKey(RunTableKey(run, TableState)); err != nil || r != run {
 			t.Fatalf("%+v %v", r, err)
@@ -152,7 +149,7 @@ func TestKeys(t *testing.T) {
 	if PrefixEnd([]byte{0xff, 0xff}) != nil || !bytes.Equal(PrefixEnd([]byte{1, 0xff}), []byte{2}) {
 		t.Fatal("prefix end of ff")
 	}
-	if _, err := ParseTimeKey(nil); !errors.Is(err, ErrCorrupt) {
+	if _, err := ParseWakeIndexKey(nil); !errors.Is(err, ErrCorrupt) {
 		t.Fatal(err)
 	}
 	if _, err := ParseRunTableKey(nil); !errors.Is(err, ErrCorrupt) {
@@ -160,6 +157,45 @@ func TestKeys(t *testing.T) {
 	}
 	if len(VersionKey(0, "w", 0))+4 != len(VersionKey(0, "w", 1)) || len(GlobalKey(0, TableMeta, []byte("x"))) != 8 {
 		t.Fatal("global keys")
+	}
+}
+
+// TestWakeKeys compares the order of keys on disk with Compare, and reads back what is written.
+func TestWakeKeys(t *testing.T) {
+	draw := func(t *rapid.T) WakeKey {
+		return WakeKey{UnixMs: rapid.Int64Range(0, 3).Draw(t, "time"), Kind: WakeKind(rapid.IntRange(0, 3).Draw(t, "kind")),
+			Key: RunKey{Namespace: NamespaceID(rapid.SampledFrom([]int{0, 0, 1, 300, math.MaxUint32}).Draw(t, "ns")),
+				ID: rapid.StringMatching(`[A-Za-z0-9._:~-]{0,3}`).Draw(t, "id")}}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := draw(t), draw(t)
+		ka, kb := WakeIndexKey(7, a), WakeIndexKey(7, b)
+		if bytes.Compare(ka, kb) != a.Compare(b) {
+			t.Fatalf("%+v and %+v are written as %x and %x", a, b, ka, kb)
+		}
+		if w, err := ParseWakeIndexKey(ka); a.class() != 0 && (err != nil || w != a) {
+			t.Fatalf("%+v is read as %+v: %v", a, w, err)
+		}
+	})
+	// As it was written when there were no other wakes.
+	old := append(AppendPrefix(nil, 0, 7, TableWake), 0, 0, 0, 0, 0, 0, 0, 9, 'r')
+	if w := (WakeKey{UnixMs: 9, Key: RunKey{ID: "r"}}); !bytes.Equal(WakeIndexKey(7, w), old) {
+		t.Errorf("%+v is written as %x", w, WakeIndexKey(7, w))
+	}
+	for rest, want := range map[string]error{
+		"": ErrCorrupt, "\x00": ErrCorrupt, "\x00\x01\x00\x00\x00": ErrCorrupt, "\x00\x00\x00\x00\x00\x00r": ErrCorrupt,
+		"\x00\x04\x00\x00\x00\x00r": ErrVersion,
+	} {
+		if w, err := ParseWakeIndexKey(append(old[:len(old)-1:len(old)-1], rest...)); !errors.Is(err, want) {
+			t.Errorf("%x is read as %+v: %v", rest, w, err)
+		}
+	}
+	if k := WakeIndexKey(7, WakeKey{UnixMs: -1, Kind: WakeLease, Key: RunKey{ID: "r"}}); k[7] != 0 {
+		t.Errorf("a negative time is written as %x", k)
+	}
+	old[7] = 0x80
+	if _, err := ParseWakeIndexKey(old); !errors.Is(err, ErrCorrupt) {
+		t.Error(err)
 	}
 }
 

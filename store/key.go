@@ -11,7 +11,7 @@ const (
 	TableEpoch    = 'e' // -> u64be epoch; 'i' and 'w' -> u64be of inbox and wake index
 	TableState    = 's' // run id -> state
 	TableJournal  = 'j' // run id 0x00 iteration u32be, first seq u64be -> chunk of entries
-	TableWake     = 'w' // time u64be, run id -> true deadline
+	TableWake     = 'w' // time u64be, run id, or 0x00 kind u8 namespace u32be id -> true deadline
 	TableLive     = 'l' // run id -> nothing
 	TableStuck    = 'a' // run id -> nothing: runs that need attention
 	TableEnded    = 't' // end time u64be, run id -> nothing
@@ -54,21 +54,55 @@ func IndexKey(run RunKey, table byte, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(RunTableKey(run, table), 0), index)
 }
 
-// TimeKey gives the key of a run in a table that is ordered by time. Negative times do not occur: they are
-// clamped to zero.
-func TimeKey(run RunKey, table byte, unixMs int64) []byte {
-	k := AppendPrefix(nil, run.Namespace, run.Partition(), table)
-	return append(binary.BigEndian.AppendUint64(k, uint64(max(unixMs, 0))), run.ID...)
+// EndedKey returns the key of a run in the table of ended runs. A negative time counts as zero.
+func EndedKey(run RunKey, endUnixMs int64) []byte {
+	k := AppendPrefix(nil, run.Namespace, run.Partition(), TableEnded)
+	return append(binary.BigEndian.AppendUint64(k, uint64(max(endUnixMs, 0))), run.ID...)
 }
 
-// ParseTimeKey reads what TimeKey made.
-func ParseTimeKey(k []byte) (WakeKey, error) {
-	if len(k) < prefixBytes+9 {
-		return WakeKey{}, fmt.Errorf("%w: time key of %d bytes", ErrCorrupt, len(k))
+// wakeTag begins the suffix of a wake that is not of a run of the default namespace. No run id begins with it.
+const wakeTag = 0
+
+// wakeTagBytes is the length of such a suffix before the id: tag u8, kind u8, namespace u32be.
+const wakeTagBytes = 6
+
+// WakeIndexKey returns the key of a wake in the index of a partition. The wakes of all namespaces stand under
+// namespace 0, so that one scan finds them in the order of WakeKey.Compare. A negative time counts as zero.
+func WakeIndexKey(p PartitionID, w WakeKey) []byte {
+	k := make([]byte, 0, prefixBytes+8+wakeTagBytes+len(w.Key.ID)+1) // and one more byte for the key after it
+	k = AppendPrefix(k, 0, p, TableWake)
+	k = binary.BigEndian.AppendUint64(k, uint64(max(w.UnixMs, 0)))
+	if w.tagged() {
+		k = binary.BigEndian.AppendUint32(append(k, wakeTag, byte(w.Kind)), uint32(w.Key.Namespace))
 	}
-	ns := NamespaceID(binary.BigEndian.Uint32(k))
-	return WakeKey{UnixMs: int64(binary.BigEndian.Uint64(k[prefixBytes:])),
-		Run: RunKey{Namespace: ns, ID: string(k[prefixBytes+8:])}}, nil
+	return append(k, w.Key.ID...)
+}
+
+// ParseWakeIndexKey reads what WakeIndexKey made. It returns ErrVersion for a kind of wake that a newer release
+// has written.
+func ParseWakeIndexKey(k []byte) (w WakeKey, err error) {
+	const timeEnd = prefixBytes + 8
+	if len(k) <= timeEnd || k[prefixBytes]&0x80 != 0 {
+		return w, fmt.Errorf("%w: wake key %x", ErrCorrupt, k)
+	}
+	w.UnixMs = int64(binary.BigEndian.Uint64(k[prefixBytes:]))
+	rest := k[timeEnd:]
+	if rest[0] != wakeTag {
+		w.Key.ID = string(rest)
+		return w, nil
+	}
+	if len(rest) < wakeTagBytes {
+		return WakeKey{}, fmt.Errorf("%w: wake key %x", ErrCorrupt, k)
+	}
+	w.Kind = WakeKind(rest[1])
+	w.Key = RunKey{Namespace: NamespaceID(binary.BigEndian.Uint32(rest[2:])), ID: string(rest[wakeTagBytes:])}
+	switch {
+	case !w.tagged():
+		return WakeKey{}, fmt.Errorf("%w: wake key %x", ErrCorrupt, k)
+	case !w.Kind.Known():
+		return WakeKey{}, fmt.Errorf("%w: wake of the unknown kind %d", ErrVersion, w.Kind)
+	}
+	return w, nil
 }
 
 // ParseRunTableKey reads what RunTableKey made.

@@ -9,15 +9,15 @@ import (
 func FuzzKeys(f *testing.F) {
 	run := RunKey{Namespace: 7, ID: "order-42"}
 	f.Add(RunTableKey(run, TableState))
-	f.Add(TimeKey(run, TableWake, 1_800_000_000_000))
+	f.Add(WakeIndexKey(5, WakeKey{UnixMs: 1_800_000_000_000, Key: run}))
+	f.Add(WakeIndexKey(5, WakeKey{UnixMs: 1_800_000_000_000, Key: RunKey{ID: "order-42"}}))
 	f.Add(JournalKey(run, 3, 9))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, k []byte) {
 		if r, err := ParseRunTableKey(k); err == nil && !bytes.Equal(RunTableKey(r, k[prefixBytes-1])[prefixBytes-1:], k[prefixBytes-1:]) {
 			t.Fatalf("%x is read as run %+v", k, r)
 		}
-		if w, err := ParseTimeKey(k); err == nil && w.UnixMs >= 0 &&
-			!bytes.Equal(TimeKey(w.Run, k[prefixBytes-1], w.UnixMs)[prefixBytes-1:], k[prefixBytes-1:]) {
+		if w, err := ParseWakeIndexKey(k); err == nil && !bytes.Equal(WakeIndexKey(0, w)[prefixBytes:], k[prefixBytes:]) {
 			t.Fatalf("%x is read as wake %+v", k, w)
 		}
 		if end := PrefixEnd(k); end != nil && bytes.Compare(end, k) <= 0 {

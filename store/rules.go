@@ -14,10 +14,26 @@ func (q Query) Matches(s *RunState) bool {
 		!slices.ContainsFunc(q.Attributes, func(a Attribute) bool { return !slices.Contains(s.Attributes, a) })
 }
 
-// Compare orders keys as the wake index does.
+// Compare returns -1, 0 or 1 as k stands before, at or after o in the wake index: by time, then the wakes that
+// are not of runs of the default namespace, by kind, namespace and id, then those runs, by id. A key with a time
+// and nothing else stands before all other keys of that time.
 func (k WakeKey) Compare(o WakeKey) int {
-	return cmp.Or(cmp.Compare(k.UnixMs, o.UnixMs), cmp.Compare(k.Run.Namespace, o.Run.Namespace),
-		cmp.Compare(k.Run.ID, o.Run.ID))
+	return cmp.Or(cmp.Compare(k.UnixMs, o.UnixMs), cmp.Compare(k.class(), o.class()), cmp.Compare(k.Kind, o.Kind),
+		cmp.Compare(k.Key.Namespace, o.Key.Namespace), cmp.Compare(k.Key.ID, o.Key.ID))
+}
+
+// tagged reports whether the key is written with its kind and namespace: those of runs of the default namespace
+// are as they were before there were others.
+func (k WakeKey) tagged() bool { return k.Kind != WakeRun || k.Key.Namespace != 0 }
+
+func (k WakeKey) class() int {
+	switch {
+	case k.tagged():
+		return 1
+	case k.Key.ID == "":
+		return 0
+	}
+	return 2
 }
 
 // VersionNotFound says that a workflow has no version of a number, or if it is 0, no version at all. It is ErrNotFound.

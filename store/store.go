@@ -5,7 +5,7 @@
 //
 // A store is divided into Partitions partitions; a run belongs to one of them by its key. Exactly one
 // owner may write to a partition at a time: Acquire gives it an epoch, and a later owner's epoch fences it.
-// The unit of change is an atomic group commit of one partition.
+// The unit of change is a Group, the atomic change of one partition; one Commit makes several groups durable.
 package store
 
 import (
@@ -28,7 +28,10 @@ var (
 	ErrUnknown = errors.New("outcome of the commit is unknown")
 	// ErrConflict: the run's journal does not end where the commit expects it to.
 	ErrConflict = errors.New("journal does not end where the commit expects it")
-	// ErrFailed: a write or fsync failed earlier; the store accepts no more writes until it is opened again.
+	// ErrTooLarge: a record is larger than MaxRecordBytes.
+	ErrTooLarge = errors.New("record is too large")
+	// ErrFailed: a write or fsync failed; the store accepts no more writes until it is opened again. What cannot
+	// be read does not fail the store.
 	ErrFailed = errors.New("store has failed")
 	// ErrVersion: written by a newer release.
 	ErrVersion = errors.New("written by a newer version of wfhost")
@@ -44,7 +47,8 @@ var (
 // dozen machines, few enough that walking over all of them is nothing.
 const Partitions = 64
 
-// MaxCommitRecords bounds the runs of one group commit, so that one batch stays below a few MiB.
+// MaxCommitRecords bounds the runs and wakes of one Commit, over all of its groups, so that one batch stays below
+// a few MiB.
 const MaxCommitRecords = 1000
 
 // A Store keeps everything durable of one installation. Its methods may be called concurrently.
@@ -53,6 +57,14 @@ type Store interface {
 	// returns; an earlier owner's commits answer ErrFenced from then on. owner is a name for people; ttl is
 	// how long the ownership lasts without Renew, 0 means until it is fenced.
 	Acquire(ctx context.Context, p PartitionID, owner string, ttl time.Duration) (Partition, error)
+	// Commit makes the changes of several partitions durable with as few fsyncs as the store can: one, where the
+	// partitions share a log. Each group is atomic. When Commit returns nil, all groups are durable.
+	//
+	// A *RefusedError names the group, and the run if it is one, that cannot be committed; nothing of any group
+	// was written then, and the caller may leave the offender out and commit the others. With ErrUnknown, any of
+	// the groups may be durable. A partition and a run may occur once over all groups. Commit may be called
+	// concurrently; it does not wait for the fsync of an Acquire.
+	Commit(ctx context.Context, groups []Group) error
 	// Submit puts a command into the inbox of a partition, from any host, durable on return. A command whose
 	// ID was submitted before changes nothing.
 	Submit(ctx context.Context, p PartitionID, cmd Command) error
@@ -79,10 +91,12 @@ type Store interface {
 
 // A Partition is a store's part as seen by its owner. Commit may be called concurrently for different runs.
 type Partition interface {
+	// ID returns the number of the partition.
+	ID() PartitionID
 	// Epoch is this ownership's number, greater than that of every owner before.
 	Epoch() Epoch
-	// Commit makes all of the commits durable, or none. It returns after the fsync. ErrConflict, ErrExists
-	// and ErrFenced mean that nothing was written.
+	// Commit is Store.Commit with one group, whose number in a *RefusedError is 0: it makes all of the commits
+	// durable, or none.
 	Commit(ctx context.Context, commits []RunCommit) error
 	// Due lists wakes in the order of their keys: those after the given key (the zero WakeKey means from
 	// the first) whose due time is at most until, at most limit of them.
@@ -123,7 +137,40 @@ type ModuleStore interface {
 	DeleteVersion(ctx context.Context, ns NamespaceID, workflow string, number uint32) error
 }
 
-// RunCommit is the change of one run within a group commit.
+// Group is the change of one partition within a Commit.
+type Group struct {
+	Partition Partition   // from Acquire of the same store
+	Runs      []RunCommit // of different runs of the partition
+	Wakes     []WakeSet
+}
+
+// WakeSet sets, moves or removes the wake of something else than a run. The key may be any: the wake belongs to the
+// partition of its group. Wakes that are set in one group for one key take effect in their order.
+type WakeSet struct {
+	Kind WakeKind // not WakeRun: the wake of a run is in its state
+	Key  RunKey
+	// OldUnixMs is the wake to remove, NoWake for none. The store does not check it: a wrong one leaves the former
+	// wake in the index.
+	OldUnixMs int64
+	UnixMs    int64 // the wake to set, NoWake for none
+}
+
+// RefusedError is what Commit returns when a group cannot be committed. Nothing of any group was written.
+type RefusedError struct {
+	Group int // its index
+	Run   int // the index of the run within the group, -1 if the error concerns the whole group
+	// Err is why: ErrFenced, ErrExists, ErrNotFound, ErrConflict, ErrTooLarge, ErrCorrupt or ErrVersion of what is
+	// stored, the error of a failed read, or what is wrong with the call.
+	Err error
+}
+
+// Error returns the text of Err.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// RunCommit is the change of one run within a Group.
 type RunCommit struct {
 	Run    RunKey
 	Create bool    // the run must not exist: ErrExists

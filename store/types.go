@@ -195,16 +195,32 @@ type Version struct {
 	Deleted bool
 }
 
+// WakeKind is the kind of thing that a wake is for.
+type WakeKind uint8
+
+// The kinds of wakes. Numbers are never reused.
+const (
+	WakeRun       WakeKind = 0 // of a run: RunState.WakeUnixMs
+	WakeSchedule  WakeKind = 1 // of a schedule
+	WakeRetention WakeKind = 2 // of the deletion of an ended run
+	WakeLease     WakeKind = 3 // of a lease that runs out
+)
+
+// Known reports whether this release knows the kind.
+func (k WakeKind) Known() bool { return k <= WakeLease }
+
 // Wake is one key of the wake index.
 type Wake struct {
 	Key       WakeKey
 	DueUnixMs int64 // the true deadline, which Key.UnixMs never precedes
 }
 
-// WakeKey orders the wake index of one partition: by time, then by run.
+// WakeKey is a place in the wake index of one partition, which holds the wakes of all namespaces. Compare
+// defines their order.
 type WakeKey struct {
-	UnixMs int64
-	Run    RunKey
+	UnixMs int64 // not negative
+	Kind   WakeKind
+	Key    RunKey // the run, or the namespace and id of something else
 }
 
 // LogLine is one stored line of a run's log.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,6 +95,20 @@ func (c *crashStore) Acquire(ctx context.Context, p store.PartitionID, owner str
 	}
 	part, err := s.Acquire(ctx, p, owner, ttl)
 	return &crashPartition{Partition: part, c: c}, err
+}
+
+func (c *crashStore) Commit(ctx context.Context, groups []store.Group) error {
+	s, err := c.inner()
+	if err != nil {
+		return err
+	}
+	groups = slices.Clone(groups)
+	for i := range groups {
+		if p, ok := groups[i].Partition.(*crashPartition); ok {
+			groups[i].Partition = p.Partition
+		}
+	}
+	return c.commit(func() error { return s.Commit(ctx, groups) })
 }
 
 func (c *crashStore) Submit(ctx context.Context, p store.PartitionID, cmd store.Command) error {

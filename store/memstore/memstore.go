@@ -25,7 +25,9 @@ type Data struct {
 	seen     map[store.CommandID]bool
 	modules  map[store.Digest]module
 	versions []store.Version
-	hooks    map[store.RunKey]store.HookHolder // by token
+	hooks    map[store.RunKey]store.HookHolder         // by token
+	wakes    [store.Partitions]map[store.WakeKey]int64 // deadlines of those that are not of runs
+	scratch  []byte
 	commits  int
 }
 
@@ -99,6 +101,9 @@ func (s *Store) Submit(_ context.Context, p store.PartitionID, cmd store.Command
 		return err
 	}
 	defer s.d.mu.Unlock()
+	if err := store.CheckRecord("command", store.AppendCommand(nil, &cmd)); err != nil {
+		return err
+	}
 	s.d.submit(p, cmd)
 	return nil
 }
@@ -223,166 +228,3 @@ func (s *Store) Runs(_ context.Context, q store.Query) iter.Seq2[store.RunState,
 
 // Modules gives the module store.
 func (s *Store) Modules() store.ModuleStore { return modules{s} }
-
-type partition struct {
-	s     *Store
-	id    store.PartitionID
-	epoch store.Epoch
-}
-
-func (p *partition) Epoch() store.Epoch { return p.epoch }
-
-func (p *partition) lock() error {
-	if err := p.s.lock(); err != nil {
-		return err
-	}
-	if p.s.d.epochs[p.id] != p.epoch {
-		p.s.d.mu.Unlock()
-		return store.ErrFenced
-	}
-	return nil
-}
-
-func (p *partition) Commit(_ context.Context, commits []store.RunCommit) error {
-	if err := p.lock(); err != nil {
-		return err
-	}
-	defer p.s.d.mu.Unlock()
-	for i := range commits {
-		if err := p.s.d.check(&commits[i]); err != nil {
-			return err
-		}
-	}
-	p.s.d.commits++
-	for i := range commits {
-		p.s.d.apply(p.id, &commits[i])
-	}
-	return nil
-}
-
-func (d *Data) check(c *store.RunCommit) error {
-	r := d.runs[c.Run]
-	switch {
-	case c.Create && r != nil && !c.Replace:
-		return fmt.Errorf("run %q: %w", c.Run.ID, store.ErrExists)
-	case c.Create && (c.Expect != 0 || c.Before != nil && c.Before.Expect != 0):
-		return fmt.Errorf("run %q: %w: it is new", c.Run.ID, store.ErrConflict)
-	case c.Create:
-		return nil
-	case r == nil:
-		return fmt.Errorf("run %q: %w", c.Run.ID, store.ErrNotFound)
-	case !c.Delete && len(r.entries[c.State.Iteration]) != int(c.Expect):
-		return fmt.Errorf("run %q: %w: it has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
-			len(r.entries[c.State.Iteration]), c.Expect)
-	case c.Before != nil && len(r.entries[c.Before.Iteration]) != int(c.Before.Expect):
-		return fmt.Errorf("run %q: %w: iteration %d has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
-			c.Before.Iteration, len(r.entries[c.Before.Iteration]), c.Before.Expect)
-	}
-	return nil
-}
-
-func (d *Data) apply(p store.PartitionID, c *store.RunCommit) {
-	for _, cmd := range c.Outbox {
-		d.submit(cmd.To.Partition(), cmd)
-	}
-	for _, ack := range c.Ack {
-		d.inbox[p] = slices.DeleteFunc(d.inbox[p], func(cmd store.Command) bool { return cmd.Seq == ack })
-	}
-	if c.Delete {
-		delete(d.runs, c.Run)
-		if c.State.Deleted {
-			d.runs[c.Run] = &run{state: c.State, entries: map[uint32][]store.Entry{}}
-		}
-		return
-	}
-	if c.Replace {
-		delete(d.runs, c.Run)
-	}
-	r := d.runs[c.Run]
-	if r == nil {
-		r = &run{entries: map[uint32][]store.Entry{}}
-		d.runs[c.Run] = r
-	}
-	if b := c.Before; b != nil {
-		r.entries[b.Iteration] = append(r.entries[b.Iteration], b.Append...)
-	}
-	it := c.State.Iteration
-	r.state = c.State
-	r.entries[it] = append(r.entries[it], c.Append...)
-	r.logs = append(r.logs, c.Logs...)
-	r.output = append(r.output, c.Output...)
-}
-
-func (p *partition) Due(_ context.Context, after store.WakeKey, until int64, limit int) ([]store.Wake, error) {
-	if err := p.lock(); err != nil {
-		return nil, err
-	}
-	defer p.s.d.mu.Unlock()
-	var wakes []store.Wake
-	for key, r := range p.s.d.runs {
-		k := store.WakeKey{UnixMs: max(r.state.WakeUnixMs, 0), Run: key}
-		if r.state.WakeUnixMs != store.NoWake && key.Partition() == p.id && k.UnixMs <= until && k.Compare(after) > 0 {
-			wakes = append(wakes, store.Wake{Key: k, DueUnixMs: r.state.WakeUnixMs})
-		}
-	}
-	slices.SortFunc(wakes, func(a, b store.Wake) int { return a.Key.Compare(b.Key) })
-	return wakes[:min(limit, len(wakes))], nil
-}
-
-func (p *partition) Commands(_ context.Context, after store.CommandSeq, limit int) ([]store.Command, error) {
-	if err := p.lock(); err != nil {
-		return nil, err
-	}
-	defer p.s.d.mu.Unlock()
-	var cmds []store.Command
-	for _, cmd := range p.s.d.inbox[p.id] {
-		if cmd.Seq > after && len(cmds) < limit {
-			cmds = append(cmds, cmd)
-		}
-	}
-	return cmds, nil
-}
-
-func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq) error {
-	if err := p.lock(); err != nil {
-		return err
-	}
-	defer p.s.d.mu.Unlock()
-	p.s.d.inbox[p.id] = slices.DeleteFunc(p.s.d.inbox[p.id], func(cmd store.Command) bool {
-		return slices.Contains(seqs, cmd.Seq)
-	})
-	return nil
-}
-
-func (p *partition) Claim(_ context.Context, c store.HookClaim) (store.HookHolder, error) {
-	if err := p.lock(); err != nil {
-		return store.HookHolder{}, err
-	}
-	defer p.s.d.mu.Unlock()
-	d, key := p.s.d, store.RunKey{Namespace: c.Namespace, ID: c.Token}
-	h, held := d.hooks[key]
-	switch {
-	case c.Release && h == c.Holder:
-		delete(d.hooks, key)
-	case !c.Release && !held:
-		h = c.Holder
-		d.hooks[key] = h
-	}
-	d.inbox[p.id] = slices.DeleteFunc(d.inbox[p.id], func(cmd store.Command) bool { return cmd.Seq == c.Ack })
-	if c.Reply != nil {
-		if cmd := c.Reply(h); cmd != nil {
-			d.submit(cmd.To.Partition(), *cmd)
-		}
-	}
-	return h, nil
-}
-
-func (p *partition) Renew(context.Context) error {
-	if err := p.lock(); err != nil {
-		return err
-	}
-	p.s.d.mu.Unlock()
-	return nil
-}
-
-func (p *partition) Release(context.Context) error { return nil }

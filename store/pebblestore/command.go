@@ -45,18 +45,24 @@ func (s *Store) addCommand(b *pebble.Batch, p store.PartitionID, cmd store.Comma
 	if v, err := s.get(seen); err != nil || v != nil {
 		return err
 	}
-	v, err := s.get(inboxCounter(p))
-	if err != nil {
+	if s.inboxSeq[p] == 0 {
+		v, err := s.get(inboxCounter(p))
+		if err != nil {
+			return err
+		}
+		if len(v) == 8 {
+			s.inboxSeq[p] = store.CommandSeq(binary.BigEndian.Uint64(v))
+		}
+	}
+	cmd.Seq = s.inboxSeq[p] + 1
+	record := store.AppendCommand(nil, &cmd)
+	if err := store.CheckRecord("command", record); err != nil {
 		return err
 	}
-	if s.inboxSeq[p] == 0 && len(v) == 8 {
-		s.inboxSeq[p] = store.CommandSeq(binary.BigEndian.Uint64(v))
-	}
-	s.inboxSeq[p]++
-	cmd.Seq = s.inboxSeq[p]
+	s.inboxSeq[p] = cmd.Seq
 	_ = b.Set(seen, []byte{1}, nil)
 	_ = b.Set(inboxCounter(p), binary.BigEndian.AppendUint64(nil, uint64(cmd.Seq)), nil)
-	return b.Set(inboxKey(p, cmd.Seq), store.AppendCommand(nil, &cmd), nil)
+	return b.Set(inboxKey(p, cmd.Seq), record, nil)
 }
 
 // Commands lists the inbox.
@@ -85,15 +91,13 @@ func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq) error {
 		return err
 	}
 	defer end()
-	release, err := p.hold()
-	if err != nil {
+	if err := p.hold(); err != nil {
 		return err
 	}
-	defer release()
 	b := p.s.db.NewBatch()
 	defer func() { _ = b.Close() }() // memory only
 	for _, seq := range seqs {
 		_ = b.Delete(inboxKey(p.id, seq), nil)
 	}
-	return p.s.sync(b, nil)
+	return p.s.sync(b, p.release)
 }

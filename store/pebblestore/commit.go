@@ -1,354 +1,171 @@
 package pebblestore
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"math"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
 )
 
-// chunkBytes is the size at which the next chunk of a journal begins: one short journal is one value, read by one Get.
-// What an append writes does not depend on it, see BenchmarkChunk.
-const chunkBytes = 4096
-
-// stored is a run's state with what only this package needs: the first seq of the journal's last chunk. It is
-// encoded as that seq u64be before the state.
-type stored struct {
-	chunk store.Seq
-	state store.RunState
+// commit is a call of Commit.
+type commit struct {
+	s       *Store
+	groups  []store.Group // by rising partition, see order
+	index   []int         // of the groups in the caller's order; nil if that is the order here
+	b       *pebble.Batch
+	records []*record // what each run is afterwards, nil if it is gone
+	fences  int       // so many groups have their fence locked
+	flying  int       // so many groups are counted as in flight
+	marks   []lowered // that are locked
+	one     [1]lowered
+	inbox   bool // its lock is held
 }
 
-func decodeStored(v []byte) (stored, error) {
-	if len(v) < 8 {
-		return stored{}, fmt.Errorf("%w: run state of %d bytes", store.ErrCorrupt, len(v))
-	}
-	state, err := store.DecodeState(v[8:])
-	return stored{chunk: store.Seq(binary.BigEndian.Uint64(v)), state: state}, err
-}
-
-type partition struct {
-	s     *Store
-	id    store.PartitionID
-	epoch store.Epoch
-}
-
-func (p *partition) Epoch() store.Epoch { return p.epoch }
-
-// hold takes the fence for reading, or says that the partition has another owner.
-func (p *partition) hold() (release func(), err error) {
-	f := &p.s.parts[p.id]
-	f.mu.RLock()
-	if f.epoch != p.epoch {
-		f.mu.RUnlock()
-		return nil, store.ErrFenced
-	}
-	return f.mu.RUnlock, nil
+// Commit makes groups durable with one batch and one fsync.
+func (s *Store) Commit(_ context.Context, groups []store.Group) error {
+	c := commit{s: s, groups: groups}
+	return c.do()
 }
 
 // Commit makes all commits durable, or none.
-func (p *partition) Commit(_ context.Context, commits []store.RunCommit) error {
-	if len(commits) > store.MaxCommitRecords {
-		return fmt.Errorf("group commit of %d runs, the limit is %d", len(commits), store.MaxCommitRecords)
-	}
-	end, err := p.s.beginWrite()
+func (p *partition) Commit(ctx context.Context, runs []store.RunCommit) error {
+	return p.s.Commit(ctx, []store.Group{{Partition: p, Runs: runs}})
+}
+
+func (c *commit) do() error {
+	end, err := c.s.beginWrite()
 	if err != nil {
 		return err
 	}
 	defer end()
-	release, err := p.hold()
-	if err != nil {
+	if err := store.CheckGroups(c.groups); err != nil {
 		return err
 	}
-	defer release()
-	defer p.s.lockRuns(commits)()
-	b := p.s.db.NewBatch()
-	defer func() { _ = b.Close() }() // memory only
-	records := make([]*record, len(commits))
-	for i := range commits {
-		if records[i], err = p.s.add(b, &commits[i]); err != nil {
-			return err
-		}
+	if err := c.order(); err != nil {
+		return err
 	}
-	err = p.s.syncWith(b, p.id, commits)
-	for i := range commits {
-		if err != nil { // nobody knows what is durable of it
-			records[i] = nil
+	defer c.s.lockRuns(c.groups)()
+	defer c.land()
+	if err := c.lockFences(); err != nil {
+		return err
+	}
+	c.b = c.s.db.NewBatch()
+	if err := c.build(); err != nil {
+		c.release()
+		_ = c.b.Close() // memory only
+		return err
+	}
+	c.hideReplaced()
+	if err = c.s.sync(c.b, c.release); err == nil {
+		_ = c.b.Close() // memory only; that of a failed store may still be in use
+	}
+	n := 0
+	for i := range c.groups {
+		for j := range c.groups[i].Runs {
+			if err != nil { // nobody knows what is durable of it
+				c.records[n] = nil
+			}
+			c.s.cache.put(c.groups[i].Runs[j].Run, c.records[n])
+			n++
 		}
-		p.s.cache.put(commits[i].Run, records[i])
 	}
 	return err
 }
 
-// syncWith adds acknowledged and outgoing commands and commits durably. The locks of the mark and the inbox are held until
-// the batch has its place in the log, not until the log is durable: what follows it there is durable later.
-func (s *Store) syncWith(b *pebble.Batch, p store.PartitionID, commits []store.RunCommit) error {
-	applied := func() {}
-	release := func(bool) {}
-	if first := firstWake(commits); first != math.MaxInt64 {
-		release = s.marks[p].admit(b, p, first)
-		applied = func() { release(true) }
+// build fills the batch. The locks of marks and inbox are taken as late as possible: they are shared by the runs of
+// a partition, and by all.
+func (c *commit) build() error {
+	runs, outgoing := 0, false
+	for i := range c.groups {
+		runs += len(c.groups[i].Runs)
 	}
-	outgoing := false
-	for i := range commits {
-		for _, ack := range commits[i].Ack {
-			_ = b.Delete(inboxKey(p, ack), nil)
+	c.records = make([]*record, 0, runs)
+	for i := range c.groups {
+		g := &c.groups[i]
+		p := g.Partition.ID()
+		for j := range g.Runs {
+			r, err := c.s.add(c.b, &g.Runs[j])
+			if err != nil {
+				return c.refused(i, j, err)
+			}
+			c.records = append(c.records, r)
+			for _, ack := range g.Runs[j].Ack {
+				_ = c.b.Delete(inboxKey(p, ack), nil)
+			}
+			outgoing = outgoing || len(g.Runs[j].Outbox) > 0
 		}
-		outgoing = outgoing || len(commits[i].Outbox) > 0
+		for j := range g.Wakes {
+			setWake(c.b, p, &g.Wakes[j])
+		}
 	}
-	if !outgoing {
-		return s.sync(b, applied)
+	c.lockMarks()
+	if outgoing {
+		return c.send()
 	}
-	s.inbox.Lock()
-	for i := range commits {
-		for _, cmd := range commits[i].Outbox {
-			if err := s.addCommand(b, cmd.To.Partition(), cmd); err != nil {
-				s.inbox.Unlock()
-				release(false)
-				return err
+	return nil
+}
+
+// setWake moves a wake that is not of a run.
+func setWake(b *pebble.Batch, p store.PartitionID, w *store.WakeSet) {
+	key := store.WakeKey{UnixMs: w.OldUnixMs, Kind: w.Kind, Key: w.Key}
+	if w.OldUnixMs != store.NoWake {
+		_ = b.Delete(store.WakeIndexKey(p, key), nil)
+	}
+	if key.UnixMs = w.UnixMs; w.UnixMs != store.NoWake {
+		_ = b.Set(store.WakeIndexKey(p, key), binary.BigEndian.AppendUint64(nil, uint64(w.UnixMs)), nil)
+	}
+}
+
+// send puts outgoing commands into their inboxes.
+func (c *commit) send() error {
+	c.s.inbox.Lock()
+	c.inbox = true
+	for i := range c.groups {
+		for j := range c.groups[i].Runs {
+			for _, cmd := range c.groups[i].Runs[j].Outbox {
+				if err := c.s.addCommand(c.b, cmd.To.Partition(), cmd); err != nil {
+					return c.refused(i, j, err)
+				}
 			}
 		}
 	}
-	return s.sync(b, func() {
-		s.inbox.Unlock()
-		applied()
-	})
+	return nil
 }
 
-// stripe gives the number of the lock of a run: FNV-1a over its id.
-func stripe(run store.RunKey) int {
-	h := uint32(2166136261)
-	for i := range len(run.ID) {
-		h = (h ^ uint32(run.ID[i])) * 16777619
-	}
-	return int(h % runLocks)
-}
-
-// lockRun locks a run: neither its records nor the cache change meanwhile.
-func (s *Store) lockRun(run store.RunKey) (unlock func()) {
-	l := &s.runs[stripe(run)]
-	l.Lock()
-	return l.Unlock
-}
-
-// lockRuns locks the stripes of the runs, in order, so that commits of several runs cannot lock each other out.
-func (s *Store) lockRuns(commits []store.RunCommit) (unlock func()) {
-	if len(commits) == 1 {
-		return s.lockRun(commits[0].Run)
-	}
-	stripes := make([]int, 0, len(commits))
-	for i := range commits {
-		stripes = append(stripes, stripe(commits[i].Run))
-	}
-	slices.Sort(stripes)
-	stripes = slices.Compact(stripes)
-	for _, i := range stripes {
-		s.runs[i].Lock()
-	}
-	return func() {
-		for _, i := range stripes {
-			s.runs[i].Unlock()
-		}
-	}
-}
-
-// add puts the change of one run into the batch, without its commands. It gives what the run is afterwards, nil if
-// it is gone. The run is locked.
-func (s *Store) add(b *pebble.Batch, c *store.RunCommit) (*record, error) {
-	old, err := s.record(c.Run)
-	switch {
-	case err != nil:
-		return nil, err
-	case c.Create && old != nil && !c.Replace:
-		return nil, fmt.Errorf("run %q: %w", c.Run.ID, store.ErrExists)
-	case !c.Create && old == nil:
-		return nil, fmt.Errorf("run %q: %w", c.Run.ID, store.ErrNotFound)
-	}
-	if c.Delete {
-		s.delete(b, c.Run, old)
-		if c.State.Deleted {
-			_ = b.Set(store.RunTableKey(c.Run, store.TableState), store.AppendState(make([]byte, 8), &c.State), nil)
-		}
-		return nil, nil
-	}
-	if c.Create && old != nil {
-		s.delete(b, c.Run, old)
-		old = nil
-	}
-	if c.Before != nil {
-		if err := s.addBefore(b, c, old); err != nil {
-			return nil, err
-		}
-	}
-	next := &record{stored: stored{state: c.State}}
-	length := store.Seq(0) // of a new journal
-	if old != nil && old.state.Iteration == c.State.Iteration {
-		length, next.chunk, next.last = old.state.Length, old.chunk, old.last
-	}
-	if length != c.Expect {
-		return nil, fmt.Errorf("run %q: %w: it has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
-			length, c.Expect)
-	}
-	next.state.Length = c.Expect + store.Seq(len(c.Append))
-	if err := next.append(b, c.Run, c.State.Iteration, c.Expect, c.Append, s.chunkBytes); err != nil {
-		return nil, err
-	}
-	value := binary.BigEndian.AppendUint64(make([]byte, 0, stateBytes), uint64(next.chunk))
-	_ = b.Set(store.RunTableKey(c.Run, store.TableState), store.AppendState(value, &next.state), nil)
-	setIndexes(b, c.Run, old, &next.state)
-	for i := range c.Logs {
-		_ = b.Set(store.IndexKey(c.Run, store.TableLog, c.Logs[i].Index), store.AppendLogLine(nil, &c.Logs[i]), nil)
-	}
-	for i := range c.Output {
-		_ = b.Set(store.IndexKey(c.Run, store.TableOutput, c.Output[i].Index), store.AppendChunk(nil, &c.Output[i]), nil)
-	}
-	return next, nil
-}
-
-// stateBytes is more than most encoded states take.
-const stateBytes = 384
-
-// addBefore appends the end of the iteration before.
-func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *record) error {
-	end, length := &record{}, store.Seq(0)
-	if old != nil && old.state.Iteration == c.Before.Iteration {
-		length, end.chunk, end.last = old.state.Length, old.chunk, old.last
-	}
-	if length != c.Before.Expect {
-		return fmt.Errorf("run %q: %w: iteration %d has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
-			c.Before.Iteration, length, c.Before.Expect)
-	}
-	return end.append(b, c.Run, c.Before.Iteration, length, c.Before.Append, s.chunkBytes)
-}
-
-// append appends entries to the journal of an iteration that has expect of them, the last of which stand in the
-// record's chunk. Only the new ones are written.
-func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, expect store.Seq,
-	entries []store.Entry, chunkBytes int) error {
-	stored := len(r.last) // of the chunk, what the database has
-	put := func() error {
-		key, items := store.JournalKey(run, iteration, r.chunk), r.last[stored:]
-		if stored == 0 {
-			return b.Set(key, items, nil)
-		}
-		return b.Merge(key, items, nil)
-	}
-	for i := range entries {
-		e := &entries[i]
-		if want := expect + store.Seq(i); e.Seq != want {
-			return fmt.Errorf("run %q: %w: entry %d where %d belongs", run.ID, store.ErrConflict, e.Seq, want)
-		}
-		if len(r.last) >= chunkBytes {
-			if len(r.last) > stored {
-				_ = put()
+// hideReplaced takes runs whose records the batch deletes out of the cache, before it is applied: whoever reads such a
+// run waits for its lock, see Store.view.
+func (c *commit) hideReplaced() {
+	for i := range c.groups {
+		for j := range c.groups[i].Runs {
+			if r := &c.groups[i].Runs[j]; r.Delete || r.Replace {
+				c.s.cache.put(r.Run, nil)
 			}
-			r.last, r.chunk, stored = nil, e.Seq, 0
-		}
-		r.last = appendItem(b, r.last, e)
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	return put()
-}
-
-// Flags of an item of a chunk: the field holds the SHA-256 of a blob.
-const (
-	inputIsBlob = 1
-	dataIsBlob  = 2
-)
-
-// appendItem appends an entry to a chunk: flags u8, length uvarint, entry. Large payloads become blobs.
-func appendItem(b *pebble.Batch, chunk []byte, e *store.Entry) []byte {
-	var flags byte
-	x := *e
-	if len(x.Input) > abi.BlobBytes {
-		x.Input = addBlob(b, x.Input)
-		flags |= inputIsBlob
-	}
-	if len(x.Data) > abi.BlobBytes {
-		x.Data = addBlob(b, x.Data)
-		flags |= dataIsBlob
-	}
-	at := len(chunk) + 1
-	chunk = store.AppendEntry(append(chunk, flags), &x)
-	var length [binary.MaxVarintLen64]byte
-	n := binary.PutUvarint(length[:], uint64(len(chunk)-at))
-	return slices.Insert(chunk, at, length[:n]...)
-}
-
-// addBlob stores a payload under its SHA-256, which it gives.
-func addBlob(b *pebble.Batch, payload []byte) []byte {
-	d := sha256.Sum256(payload)
-	_ = b.Set(store.GlobalKey(0, store.TableBlob, d[:]), payload, nil)
-	return d[:]
-}
-
-// setIndexes replaces what the wake index and the lists hold of a run, where it changed.
-func setIndexes(b *pebble.Batch, run store.RunKey, old *record, now *store.RunState) {
-	oldWake := store.NoWake
-	if old != nil {
-		oldWake = old.state.WakeUnixMs
-	}
-	if oldWake != now.WakeUnixMs {
-		if oldWake != store.NoWake {
-			_ = b.Delete(store.TimeKey(run, store.TableWake, oldWake), nil)
-		}
-		if now.WakeUnixMs != store.NoWake {
-			due := binary.BigEndian.AppendUint64(nil, uint64(now.WakeUnixMs))
-			_ = b.Set(store.TimeKey(run, store.TableWake, now.WakeUnixMs), due, nil)
 		}
 	}
-	if old != nil && sameList(&old.state, now) {
-		return
+}
+
+func (c *commit) refused(group, run int, err error) error {
+	if c.index != nil {
+		group = c.index[group]
 	}
-	var oldKey []byte
-	if old != nil {
-		oldKey = listKey(&old.state)
-	}
-	if newKey := listKey(now); !bytes.Equal(oldKey, newKey) {
-		if oldKey != nil {
-			_ = b.Delete(oldKey, nil)
+	return &store.RefusedError{Group: group, Run: run, Err: err}
+}
+
+// firstWake returns the earliest key that a group sets in the wake index, MaxInt64 if it sets none.
+func firstWake(g *store.Group) int64 {
+	first := int64(math.MaxInt64)
+	for i := range g.Runs {
+		if c := &g.Runs[i]; !c.Delete && c.State.WakeUnixMs != store.NoWake {
+			first = min(first, max(c.State.WakeUnixMs, 0))
 		}
-		_ = b.Set(newKey, nil, nil)
 	}
-}
-
-// sameList tells whether a run stays in the list of live runs, which most commits leave it in.
-func sameList(old, now *store.RunState) bool {
-	live := func(s *store.RunState) bool { return !s.Status.Terminal() && !s.Status.Attention() }
-	return live(old) && live(now)
-}
-
-// listKey gives the key of a run in the list of live runs, of those that need attention, or of ended ones.
-func listKey(s *store.RunState) []byte {
-	switch {
-	case s.Status.Terminal():
-		return store.TimeKey(s.Run, store.TableEnded, s.EndedUnixMs)
-	case s.Status.Attention():
-		return store.RunTableKey(s.Run, store.TableStuck)
+	for i := range g.Wakes {
+		if w := &g.Wakes[i]; w.UnixMs != store.NoWake {
+			first = min(first, max(w.UnixMs, 0))
+		}
 	}
-	return store.RunTableKey(s.Run, store.TableLive)
-}
-
-// delete removes a run's records. Blobs stay: others may have the same content.
-func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *record) {
-	_ = b.Delete(store.RunTableKey(run, store.TableState), nil)
-	if !old.state.Deleted {
-		_ = b.Delete(listKey(&old.state), nil)
-	}
-	if old.state.WakeUnixMs != store.NoWake {
-		_ = b.Delete(store.TimeKey(run, store.TableWake, old.state.WakeUnixMs), nil)
-	}
-	for _, table := range []byte{store.TableJournal, store.TableLog, store.TableOutput} {
-		prefix := append(store.RunTableKey(run, table), 0)
-		_ = b.DeleteRange(prefix, store.PrefixEnd(prefix), nil)
-	}
+	return first
 }

@@ -3,6 +3,8 @@ package pebblestore
 import (
 	"context"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -30,26 +32,36 @@ func (s *Store) holder(ns store.NamespaceID, token string) (h store.HookHolder, 
 	return h, err == nil, err
 }
 
-// Claim takes or gives up a token. The inbox lock serializes claims: they are rare.
+// Claim takes or gives up a token. The lock of the inboxes serializes claims, which are rare.
 func (p *partition) Claim(_ context.Context, c store.HookClaim) (h store.HookHolder, err error) {
 	end, err := p.s.beginWrite()
 	if err != nil {
 		return h, err
 	}
 	defer end()
-	release, err := p.hold()
-	if err != nil {
+	if err := p.hold(); err != nil {
 		return h, err
 	}
-	defer release()
 	p.s.inbox.Lock()
-	defer p.s.inbox.Unlock()
+	release := func() {
+		p.s.inbox.Unlock()
+		p.release()
+	}
+	b := p.s.db.NewBatch()
+	defer func() { _ = b.Close() }() // memory only
+	if h, err = p.claim(b, &c); err != nil {
+		release()
+		return h, err
+	}
+	return h, p.s.sync(b, release)
+}
+
+// claim fills the batch of a claim. The inboxes are locked.
+func (p *partition) claim(b *pebble.Batch, c *store.HookClaim) (store.HookHolder, error) {
 	h, held, err := p.s.holder(c.Namespace, c.Token)
 	if err != nil {
 		return h, err
 	}
-	b := p.s.db.NewBatch()
-	defer func() { _ = b.Close() }() // memory only
 	switch {
 	case c.Release && held && h == c.Holder:
 		_ = b.Delete(hookKey(c.Namespace, c.Token), nil)
@@ -65,5 +77,5 @@ func (p *partition) Claim(_ context.Context, c store.HookClaim) (h store.HookHol
 			}
 		}
 	}
-	return h, p.s.sync(b, nil)
+	return h, nil
 }

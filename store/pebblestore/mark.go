@@ -3,7 +3,6 @@ package pebblestore
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
@@ -34,7 +33,7 @@ const (
 	markEvery = 10_000
 )
 
-// markKey is the key of the mark of a partition. It holds for the default namespace.
+// markKey returns the key of the mark of a partition.
 func markKey(p store.PartitionID) []byte {
 	return append(store.AppendPrefix(nil, 0, p, store.TableEpoch), 'w')
 }
@@ -44,6 +43,8 @@ func markValue(at int64) []byte { return binary.BigEndian.AppendUint64(nil, uint
 
 // read takes what is stored, when the partition is acquired.
 func (m *wakeMark) read(s *Store, p store.PartitionID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	v, err := s.get(markKey(p))
 	if err != nil {
 		return err
@@ -51,8 +52,6 @@ func (m *wakeMark) read(s *Store, p store.PartitionID) error {
 	if v != nil && len(v) != 8 {
 		return fmt.Errorf("%w: wake mark of partition %d", store.ErrCorrupt, p)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.at = noMark
 	if v != nil {
 		m.at = int64(binary.BigEndian.Uint64(v)) - 1
@@ -61,35 +60,35 @@ func (m *wakeMark) read(s *Store, p store.PartitionID) error {
 	return nil
 }
 
-// firstWake gives the earliest key that commits set in the wake index, MaxInt64 if none does.
-func firstWake(commits []store.RunCommit) int64 {
-	first := int64(math.MaxInt64)
-	for i := range commits {
-		c := &commits[i]
-		if !c.Delete && c.State.WakeUnixMs != store.NoWake && c.Run.Namespace == 0 {
-			first = min(first, max(c.State.WakeUnixMs, 0))
-		}
-	}
-	return first
+// lowered is a mark that a commit has locked until its batch is applied.
+type lowered struct {
+	m  *wakeMark
+	to int64 // the mark afterwards, if it is locked for writing
+	w  bool
 }
 
-// admit keeps the mark below the keys of a batch, the earliest of which is given. release is called when the batch is
-// applied, or will not be.
-func (m *wakeMark) admit(b *pebble.Batch, p store.PartitionID, first int64) (release func(applied bool)) {
+// lock keeps the mark below the keys of a batch, the earliest of which is given, until unlock: it lowers the mark in the
+// batch if it must.
+func (m *wakeMark) lock(b *pebble.Batch, p store.PartitionID, first int64) lowered {
 	m.mu.RLock()
 	if first > m.at {
-		return func(bool) { m.mu.RUnlock() }
+		return lowered{m: m}
 	}
 	m.mu.RUnlock()
 	m.mu.Lock()
-	lowered := min(m.at, first-1)
-	_ = b.Set(markKey(p), markValue(lowered), nil)
-	return func(applied bool) {
-		if applied {
-			m.at, m.tried = lowered, lowered
-		}
-		m.mu.Unlock()
+	l := lowered{m, min(m.at, first-1), true}
+	_ = b.Set(markKey(p), markValue(l.to), nil)
+	return l
+}
+
+// unlock is called when the batch is applied, or will not be: a mark that is lower than it could be is true as well.
+func (l lowered) unlock() {
+	if !l.w {
+		l.m.mu.RUnlock()
+		return
 	}
+	l.m.at, l.m.tried = l.to, l.to
+	l.m.mu.Unlock()
 }
 
 // raise moves the mark of a partition up to before its first key, if it is worth while: wakes after an instant were asked
@@ -106,7 +105,7 @@ func (s *Store) raise(p store.PartitionID, after int64) error {
 	prefix := store.AppendPrefix(nil, 0, p, store.TableWake)
 	upper := append(slices.Clip(prefix), markValue(to)...)
 	err := s.scan(m.lower(prefix), upper, func(k, _ []byte) (bool, error) {
-		key, err := store.ParseTimeKey(k)
+		key, err := store.ParseWakeIndexKey(k)
 		to = key.UnixMs - 1
 		return false, err
 	})

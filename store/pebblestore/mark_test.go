@@ -71,7 +71,7 @@ func (m *marked) check() {
 			m.t.Fatal(err)
 		}
 		if st.WakeUnixMs != store.NoWake {
-			want = append(want, store.WakeKey{UnixMs: max(st.WakeUnixMs, 0), Run: st.Run})
+			want = append(want, store.WakeKey{UnixMs: max(st.WakeUnixMs, 0), Key: st.Run})
 		}
 	}
 	wakes, err := m.part.Due(m.t.Context(), store.WakeKey{}, math.MaxInt64-1, 1000)

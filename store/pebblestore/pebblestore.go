@@ -42,17 +42,20 @@ type Options struct {
 
 // Store is a store on disk.
 type Store struct {
-	db    *pebble.DB
+	db *pebble.DB
+
+	// See lock.go for the order in which these are locked.
+	runs  [runLocks]sync.Mutex
 	parts [store.Partitions]fence
 	marks [store.Partitions]wakeMark
-	runs  [runLocks]sync.Mutex
+	inbox sync.Mutex
 	cache cache
+
+	inboxSeq [store.Partitions]store.CommandSeq // the newest, 0 if it is to be read; guarded by inbox
 
 	chunkBytes int // the constant, except where others are measured
 
-	versions sync.Mutex // under which versions are numbered
-	inbox    sync.Mutex // under which commands are numbered
-	inboxSeq [store.Partitions]store.CommandSeq
+	versions sync.Mutex // under which versions are numbered, and modules deleted
 
 	onFailure func(error)
 	failOnce  sync.Once
@@ -62,16 +65,6 @@ type Store struct {
 	mu      sync.Mutex
 	closed  bool
 	writers sync.WaitGroup
-}
-
-// runLocks is the number of stripes of the locks under which a run's stored state is read and replaced. They are held
-// until a commit is durable, so there are many more of them than commits at a time.
-const runLocks = 16384
-
-// fence holds the epoch of a partition. A commit holds it for reading until its batch is durable.
-type fence struct {
-	mu    sync.RWMutex
-	epoch store.Epoch
 }
 
 var _ store.Store = (*Store)(nil)
@@ -96,7 +89,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	logger := &logger{s: s, log: opts.Logger}
 	listener := pebble.EventListener{
-		BackgroundError:   func(err error) { s.fail(err) },
+		BackgroundError:   logger.background,
 		DataCorruption:    func(info pebble.DataCorruptionInfo) { opts.Logger.Error("store is corrupt", "detail", info) },
 		DiskSlow:          func(info pebble.DiskSlowInfo) { opts.Logger.Warn("disk is slow", "detail", info.String()) },
 		WriteStallBegin:   func(info pebble.WriteStallBeginInfo) { opts.Logger.Warn("writes stall", "reason", info.Reason) },
@@ -152,13 +145,15 @@ func (s *Store) checkMeta() error {
 	return nil
 }
 
-// get reads a value, nil if there is none.
+// get reads a value, nil if there is none. What it cannot read is an error of the caller, and does not fail the store.
 func (s *Store) get(key []byte) ([]byte, error) {
 	v, closer, err := s.db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
 		return nil, nil
-	}
-	if err != nil {
+	case pebble.IsCorruptionError(err):
+		return nil, fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	case err != nil:
 		return nil, err
 	}
 	out := append([]byte{}, v...)
@@ -284,45 +279,19 @@ func (s *Store) closeDB() (err error) {
 	return s.db.Close()
 }
 
-// Acquire gives the partition a new epoch, durable before it returns.
-func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time.Duration) (store.Partition, error) {
-	end, err := s.beginWrite()
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	f := &s.parts[p]
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	key := store.AppendPrefix(nil, 0, p, store.TableEpoch)
-	v, err := s.get(key)
-	if err != nil {
-		return nil, err
-	}
-	var epoch uint64
-	if len(v) == 8 {
-		epoch = binary.BigEndian.Uint64(v)
-	}
-	epoch++
-	b := s.db.NewBatch()
-	defer func() { _ = b.Close() }() // memory only
-	if err := b.Set(key, binary.BigEndian.AppendUint64(nil, epoch), nil); err != nil {
-		return nil, err
-	}
-	if err := s.sync(b, nil); err != nil {
-		return nil, err
-	}
-	if err := s.marks[p].read(s, p); err != nil {
-		return nil, err
-	}
-	f.epoch = store.Epoch(epoch)
-	return &partition{s: s, id: p, epoch: f.epoch}, nil
-}
-
 // logger hands Pebble's words to slog. Fatalf must not return to its caller, and must not end the process.
 type logger struct {
 	s   *Store
 	log *slog.Logger
+}
+
+// background takes errors of flushes and compactions. One that cannot read a table leaves the log as it is.
+func (l *logger) background(err error) {
+	if pebble.IsCorruptionError(err) {
+		l.log.Error("store is corrupt", "cause", err)
+		return
+	}
+	l.s.fail(err)
 }
 
 func (l *logger) Infof(format string, args ...any) { l.log.Debug(fmt.Sprintf(format, args...)) }

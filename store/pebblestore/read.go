@@ -160,29 +160,28 @@ func (p *partition) Due(_ context.Context, after store.WakeKey, until int64, lim
 		return nil, err
 	}
 	defer end()
-	prefix := store.AppendPrefix(nil, after.Run.Namespace, p.id, store.TableWake)
-	lower := prefix
+	prefix := store.AppendPrefix(nil, 0, p.id, store.TableWake)
+	var lower []byte
 	m := &p.s.marks[p.id]
 	m.mu.RLock()
-	if after.Run.Namespace == 0 && after.UnixMs <= m.at {
-		after, lower = store.WakeKey{}, m.lower(prefix)
+	if after.UnixMs <= m.at || after == (store.WakeKey{}) {
+		lower = m.lower(prefix)
 	}
 	m.mu.RUnlock()
-	if after != (store.WakeKey{}) {
+	if lower == nil {
 		if err := p.s.raise(p.id, after.UnixMs); err != nil {
 			return nil, err
 		}
-		lower = binary.BigEndian.AppendUint64(slices.Clip(prefix), uint64(after.UnixMs))
-		lower = append(append(lower, after.Run.ID...), 0)
+		lower = append(store.WakeIndexKey(p.id, after), 0)
 	}
 	upper := binary.BigEndian.AppendUint64(slices.Clip(prefix), uint64(max(until, 0)+1))
 	err = p.s.scan(lower, upper, func(k, v []byte) (bool, error) {
 		if len(wakes) >= limit {
 			return false, nil
 		}
-		key, err := store.ParseTimeKey(k)
+		key, err := store.ParseWakeIndexKey(k)
 		if err == nil && len(v) != 8 {
-			err = fmt.Errorf("%w: wake of run %q", store.ErrCorrupt, key.Run.ID)
+			err = fmt.Errorf("%w: wake of %q", store.ErrCorrupt, key.Key.ID)
 		}
 		if err != nil {
 			return false, err
@@ -192,16 +191,3 @@ func (p *partition) Due(_ context.Context, after store.WakeKey, until int64, lim
 	})
 	return wakes, err
 }
-
-// Renew says whether the ownership still holds; on one machine it does not run out.
-func (p *partition) Renew(context.Context) error {
-	release, err := p.hold()
-	if err != nil {
-		return err
-	}
-	release()
-	return nil
-}
-
-// Release gives the partition up; the next Acquire takes a new epoch in any case.
-func (p *partition) Release(context.Context) error { return nil }

@@ -45,7 +45,7 @@ func (x *indexed) commit(i int, now, next int64, way string) {
 	b, run, value := x.s.db.NewBatch(), x.runs[i], make([]byte, 200)
 	_ = b.Set(store.RunTableKey(run, store.TableState), value, nil)
 	_ = b.Set(store.JournalKey(run, 0, 0), value, nil)
-	if old := store.TimeKey(run, store.TableWake, x.wake[i]); x.wake[i] != 0 {
+	if old := runWake(run, x.wake[i]); x.wake[i] != 0 {
 		switch way {
 		case pointDelete:
 			_ = b.Delete(old, nil)
@@ -54,7 +54,7 @@ func (x *indexed) commit(i int, now, next int64, way string) {
 		}
 	}
 	if next != 0 {
-		_ = b.Set(store.TimeKey(run, store.TableWake, next), value[:8], nil)
+		_ = b.Set(runWake(run, next), value[:8], nil)
 	}
 	x.wake[i] = next
 	if way == rangeDelete && now-x.turn > nearMs/2 {

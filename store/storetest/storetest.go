@@ -23,7 +23,8 @@ func Run(t *testing.T, data func(t *testing.T) Open) {
 		"payloads": testPayloads, "due": testDue, "wakes": testWakes, "list": testList, "logs": testLogs, "inbox": testInbox,
 		"delete": testDelete, "modules": testModules, "closed": testClosed, "iterations": testIterations,
 		"tombstones": testTombstones, "hooks": testHooks, "output": testOutput, "run": testRun,
-		"run while it grows": testRunGrows,
+		"run while it grows": testRunGrows, "groups": testGroups, "calls": testCalls, "sizes": testSizes,
+		"namespaced runs": testNamespacedRuns, "wake kinds": testWakeKinds, "owners": testOwners,
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &env{t: t, open: data(t)}
@@ -237,7 +238,7 @@ func testDue(t *testing.T, e *env) {
 	if got := due(store.WakeKey{}, 99); !slices.Equal(got, []int64{-5}) {
 		t.Fatalf("due before 100: %v", got)
 	}
-	if got := due(store.WakeKey{UnixMs: 0, Run: key(b)}, 1000); !slices.Equal(got, []int64{100}) {
+	if got := due(store.WakeKey{UnixMs: 0, Key: key(b)}, 1000); !slices.Equal(got, []int64{100}) {
 		t.Fatalf("due after the first: %v", got)
 	}
 	wake(a, false, 50)

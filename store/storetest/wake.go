@@ -50,7 +50,7 @@ func testWakes(_ *testing.T, e *env) {
 		}
 		p := e.partition(st.Run.Partition())
 		e.ok(p.Commit(context.Background(), []store.RunCommit{c}))
-		_, err := p.Due(context.Background(), store.WakeKey{UnixMs: now, Run: st.Run}, now+100_000, 3)
+		_, err := p.Due(context.Background(), store.WakeKey{UnixMs: now, Key: st.Run}, now+100_000, 3)
 		e.ok(err)
 		if rng.below(40) == 0 {
 			e.reopen()
@@ -65,7 +65,7 @@ func (e *env) wakes(want map[string]int64) {
 	var keys []store.WakeKey
 	for id, at := range want {
 		if at != store.NoWake {
-			keys = append(keys, store.WakeKey{UnixMs: at, Run: key(id)})
+			keys = append(keys, store.WakeKey{UnixMs: at, Key: key(id)})
 		}
 	}
 	slices.SortFunc(keys, store.WakeKey.Compare)
@@ -75,7 +75,7 @@ func (e *env) wakes(want map[string]int64) {
 		e.ok(err)
 		for _, w := range list {
 			if w.DueUnixMs != w.Key.UnixMs {
-				e.t.Fatalf("wake of %s at %d is due at %d", w.Key.Run.ID, w.Key.UnixMs, w.DueUnixMs)
+				e.t.Fatalf("wake of %s at %d is due at %d", w.Key.Key.ID, w.Key.UnixMs, w.DueUnixMs)
 			}
 			got, after = append(got, w.Key), w.Key
 		}

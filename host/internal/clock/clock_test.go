@@ -32,6 +32,53 @@ func TestFake(t *testing.T) {
 	}
 }
 
+func TestFakeStep(t *testing.T) {
+	f := NewFake(time.UnixMilli(0))
+	steps, stop := f.Steps()
+	_, stopOther := f.Steps()
+	first, second := f.NewTimer(time.Second), f.NewTimer(2*time.Second)
+	f.Step(time.Hour)
+	f.Step(-2 * time.Hour)
+	<-steps
+	if len(steps) != 0 {
+		t.Error("two steps fill a channel of one")
+	}
+	if got := f.Now(); !got.Equal(time.UnixMilli(0).Add(-time.Hour)) {
+		t.Errorf("it is %v", got)
+	}
+	if at, ok := f.Next(); !ok || at.Sub(f.Now()) != time.Second {
+		t.Errorf("the next timer fires at %v, %v", at, ok)
+	}
+	f.Advance(time.Second)
+	if len(first.C()) != 1 || len(second.C()) != 0 {
+		t.Error("a timer does not fire after the time that it had left")
+	}
+	stop()
+	stop()
+	f.Step(time.Hour)
+	if len(steps) != 0 || len(f.steps) != 1 {
+		t.Error("a step is reported after stop")
+	}
+	stopOther()
+}
+
+// TestFakeSetsBack checks that Set does not change when timers fire, and reports no step.
+func TestFakeSetsBack(t *testing.T) {
+	f := NewFake(time.UnixMilli(0))
+	steps, stop := f.Steps()
+	defer stop()
+	timer := f.NewTimer(time.Second)
+	f.Set(time.UnixMilli(-1000))
+	f.Advance(time.Second)
+	if len(timer.C()) != 0 {
+		t.Error("fired early")
+	}
+	f.Advance(time.Second)
+	if len(timer.C()) != 1 || len(steps) != 0 {
+		t.Error("not fired, or a step was reported")
+	}
+}
+
 func TestSystem(t *testing.T) {
 	c := System()
 	timer := c.NewTimer(time.Millisecond)

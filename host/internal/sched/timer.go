@@ -202,7 +202,7 @@ func (s *Scheduler) loadPartition(ctx context.Context, p int, now, until int64) 
 	f := &s.fronts[p]
 	s.mu.Lock()
 	after := f.pos
-	if end := (store.WakeKey{UnixMs: until, Run: store.RunKey{ID: "\xff"}}); end.Compare(f.pos) > 0 {
+	if end := (store.WakeKey{UnixMs: until, Key: store.RunKey{ID: "\xff"}}); end.Compare(f.pos) > 0 {
 		f.pos = end // after every id of that instant
 	}
 	f.far = never
@@ -213,7 +213,7 @@ func (s *Scheduler) loadPartition(ctx context.Context, p int, now, until int64) 
 	}
 	s.mu.Lock()
 	for i, w := range wakes {
-		if i == s.bounds.portion || !s.addLocked(w.Key.Run, w.Key.UnixMs, now) {
+		if i == s.bounds.portion || !s.addLocked(w.Key.Key, w.Key.UnixMs, now) {
 			f.pos, f.far = after, min(f.far, w.Key.UnixMs)
 			s.mu.Unlock()
 			return nil
@@ -259,14 +259,14 @@ func (s *Scheduler) arm(run store.RunKey, unixMs int64) {
 	f := &s.fronts[run.Partition()]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := store.WakeKey{UnixMs: max(unixMs, 0), Run: run}
+	key := store.WakeKey{UnixMs: max(unixMs, 0), Key: run}
 	if key.Compare(f.pos) <= 0 {
 		if s.addLocked(run, unixMs, s.nowMs()) {
 			s.kickTimer()
 			return
 		}
 		// Beyond the end of the wheel: what was loaded ends before it.
-		f.pos = store.WakeKey{UnixMs: key.UnixMs - 1, Run: store.RunKey{ID: "\xff"}}
+		f.pos = store.WakeKey{UnixMs: key.UnixMs - 1, Key: store.RunKey{ID: "\xff"}}
 	}
 	if unixMs < f.far {
 		f.far = unixMs

@@ -1,0 +1,140 @@
+package clock
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// MaxStepDelay is the longest time by which an Alarm is late after the wall clock was set forward.
+const MaxStepDelay = time.Second
+
+// never is the deadline of an alarm that is not set.
+const never = math.MaxInt64
+
+// An Alarm waits for the wall clock to show an instant. A timer alone cannot: it waits for a duration, and the wall
+// clock may be set meanwhile. The methods of an Alarm may be called concurrently.
+//
+// A Clock that is a Stepper reports when it is set, and the alarm sleeps until its deadline. Of any other Clock the
+// alarm cannot know, so it reads the wall clock once per MaxStepDelay while a deadline is set: without that, a clock
+// that is set forward by two hours would find every sleeper two hours late.
+type Alarm struct {
+	clock     Clock
+	steps     <-chan struct{} // nil if the clock does not report steps; used by run alone
+	stopSteps func()
+	c         chan struct{} // buffered 1; sent to under mu
+	recheck   chan struct{} // buffered 1; run computes its sleep anew
+	quit      chan struct{}
+	closing   sync.Once
+	done      chan struct{}
+
+	// mu guards the fields below. It is held for a few instructions, and while Clock.Now is called.
+	mu    sync.Mutex
+	due   int64 // the deadline, unix ms; never if none is set
+	rung  int64 // the last deadline that was sent to c
+	armed int64 // run looks at due when the wall clock shows this instant, or sooner
+}
+
+// NewAlarm returns an alarm without a deadline. The caller must Close it.
+func NewAlarm(c Clock) *Alarm {
+	a := &Alarm{clock: c, stopSteps: func() {}, c: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
+		quit: make(chan struct{}), done: make(chan struct{}), due: never, armed: never}
+	if s, ok := c.(Stepper); ok {
+		a.steps, a.stopSteps = s.Steps()
+	}
+	go a.run()
+	return a
+}
+
+// C returns the channel that receives, once for each call of Set, when the wall clock shows an instant at or after the
+// deadline. It is buffered, so that the alarm does not wait for a receiver.
+func (a *Alarm) C() <-chan struct{} { return a.c }
+
+// Set replaces the deadline. A report of an earlier deadline that was not yet received is withdrawn; it stays if the
+// new deadline is not later. The last call decides: callers that compute deadlines under a lock should call Set under
+// the same lock. Set does not block, and is cheapest when the deadline is moved back or stays.
+func (a *Alarm) Set(unixMs int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.c) > 0 {
+		if unixMs <= a.rung {
+			return
+		}
+		select {
+		case <-a.c:
+		default: // received at this moment
+		}
+	}
+	a.due = unixMs
+	if unixMs < a.armed { // otherwise run will see the new deadline when it wakes for an earlier one
+		a.armed = unixMs
+		notify(a.recheck)
+	}
+}
+
+// Clear removes the deadline. A report that was not yet received is withdrawn.
+func (a *Alarm) Clear() { a.Set(never) }
+
+// Close ends the alarm's goroutine and returns when it has ended. C receives nothing afterwards.
+func (a *Alarm) Close() {
+	a.closing.Do(func() { close(a.quit) })
+	<-a.done
+	a.Clear()
+}
+
+// run sleeps until the deadline, or until the deadline or the wall clock was changed.
+func (a *Alarm) run() {
+	defer close(a.done)
+	defer func() { a.stopSteps() }()
+	for {
+		var t Timer
+		var fired <-chan time.Time
+		if d, ok := a.check(); ok {
+			t = a.clock.NewTimer(d)
+			fired = t.C()
+		}
+		select {
+		case <-fired:
+		case <-a.recheck:
+		case _, ok := <-a.steps:
+			if !ok {
+				a.steps = nil
+			}
+		case <-a.quit:
+		}
+		if t != nil {
+			t.Stop()
+		}
+		select {
+		case <-a.quit:
+			return
+		default:
+		}
+	}
+}
+
+// check reports the deadline to C if the wall clock shows it. Otherwise it returns how long to sleep, and false if no
+// deadline is set. If the wall clock is set after check has read it, a Stepper says so, and any other clock is read
+// again soon.
+func (a *Alarm) check() (sleep time.Duration, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.armed = a.due
+	select {
+	case <-a.recheck: // this is the check that was asked for
+	default:
+	}
+	if a.due == never {
+		return 0, false
+	}
+	sleep = time.UnixMilli(a.due).Sub(a.clock.Now())
+	if sleep <= 0 {
+		a.rung, a.due, a.armed = a.due, never, never
+		notify(a.c)
+		return 0, false
+	}
+	if a.steps == nil {
+		sleep = min(sleep, MaxStepDelay)
+	}
+	return sleep, true
+}

@@ -1,0 +1,99 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// fence holds the newest owner of a partition. See lock.go for its locks.
+type fence struct {
+	acquire sync.Mutex
+	mu      sync.RWMutex
+	owner   *partition // nil before the first Acquire
+}
+
+type partition struct {
+	s     *Store
+	id    store.PartitionID
+	epoch store.Epoch
+	// flight counts commits until the cache has what they made durable. It rises only while the fence is held, so
+	// that it does not rise any more once there is another owner.
+	flight sync.WaitGroup
+}
+
+// ID returns the partition's number.
+func (p *partition) ID() store.PartitionID { return p.id }
+
+// Epoch returns the number of this ownership.
+func (p *partition) Epoch() store.Epoch { return p.epoch }
+
+// hold locks the fence for reading, or returns ErrFenced if the partition has another owner.
+func (p *partition) hold() error {
+	f := &p.s.parts[p.id]
+	f.mu.RLock()
+	if f.owner != p {
+		f.mu.RUnlock()
+		return fmt.Errorf("partition %d: %w", p.id, store.ErrFenced)
+	}
+	return nil
+}
+
+// release releases what hold has locked.
+func (p *partition) release() { p.s.parts[p.id].mu.RUnlock() }
+
+// Acquire writes the next epoch of a partition. The earlier owner is fenced once the epoch is applied: a commit of it
+// that is not applied by then is refused, and one that is stands before the epoch in the log. Acquire waits for the
+// latter, so that the new owner reads what they made durable.
+func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time.Duration) (store.Partition, error) {
+	end, err := s.beginWrite()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	f := &s.parts[p]
+	f.acquire.Lock()
+	defer f.acquire.Unlock()
+	b := s.db.NewBatch()
+	defer func() { _ = b.Close() }() // memory only
+	f.mu.Lock()
+	key := store.AppendPrefix(nil, 0, p, store.TableEpoch)
+	v, err := s.get(key)
+	if err != nil {
+		f.mu.Unlock()
+		return nil, err
+	}
+	epoch := store.Epoch(1)
+	if len(v) == 8 {
+		epoch += store.Epoch(binary.BigEndian.Uint64(v))
+	}
+	_ = b.Set(key, binary.BigEndian.AppendUint64(nil, uint64(epoch)), nil)
+	before, now := f.owner, &partition{s: s, id: p, epoch: epoch}
+	f.owner = now
+	if err := s.sync(b, f.mu.Unlock); err != nil {
+		return nil, err
+	}
+	if before != nil {
+		before.flight.Wait()
+	}
+	if err := s.marks[p].read(s, p); err != nil {
+		return nil, err
+	}
+	return now, nil
+}
+
+// Renew reports whether the ownership still holds; on one machine it does not run out.
+func (p *partition) Renew(context.Context) error {
+	err := p.hold()
+	if err == nil {
+		p.release()
+	}
+	return err
+}
+
+// Release gives the partition up; the next Acquire takes a new epoch in any case.
+func (p *partition) Release(context.Context) error { return nil }

@@ -1,0 +1,153 @@
+package pebblestore
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// The locks of a Store, in the order in which they are taken. Where several of one kind are taken, they are taken by
+// rising number.
+//
+//	lock           guards                                       held by a commit until
+//	parts.acquire  one Acquire of a partition at a time         not at all
+//	runs           the records of the runs of a stripe,         the batch is durable, or the store has failed
+//	               in the database and in the cache
+//	parts.mu       the owner of a partition (RLock: it stays)   the batch is applied
+//	marks          the mark of a partition                      the batch is applied
+//	inbox          the newest number of every inbox             the batch is applied
+//	cache.mu       the cache                                    the function returns
+//
+// "Applied" means that the batch has its place in the log, behind everything that was applied before, and is visible
+// to reads. A batch that is applied later is durable later. So what is decided under parts.mu, marks or inbox need not
+// wait for the disk: a commit of an earlier owner stands before the epoch that fences it, or is refused.
+//
+// Nobody waits for an fsync while holding parts.mu, marks or inbox, and nobody takes a lock of runs while holding one
+// of them. An Acquire holds parts.mu while it applies the new epoch, then waits for its fsync and for commits of the
+// owner before, which are ahead of it in the log; a commit never waits for an Acquire longer than that takes to apply.
+// Claim and Discard take parts.mu and inbox; raise takes marks, reads and applies. The locks versions (of modules and
+// versions) and spaces (of namespaces) are taken alone, and held until what they decide is durable.
+//
+// Locks that are released once a batch is applied are released by the goroutine that applies it, see sync. In a store
+// that has failed they are released without having been applied: nothing can be written there any more.
+
+// runLocks is the number of stripes of the locks of runs. Each partition has its own share of them, so that commits of
+// different partitions do not wait for each other's fsync.
+const (
+	runLocks       = 16384
+	partitionLocks = runLocks / store.Partitions
+)
+
+// stripe returns the number of the lock of a run: its partition, then FNV-1a over its id.
+func stripe(run store.RunKey) int {
+	h := uint32(2166136261)
+	for i := range len(run.ID) {
+		h = (h ^ uint32(run.ID[i])) * 16777619
+	}
+	return int(run.Partition())*partitionLocks + int(h>>16)%partitionLocks
+}
+
+// lockRun locks a run: neither its records nor the cache change meanwhile, and what is stored of it is durable.
+func (s *Store) lockRun(run store.RunKey) (unlock func()) {
+	l := &s.runs[stripe(run)]
+	l.Lock()
+	return l.Unlock
+}
+
+// lockRuns locks the runs of all groups.
+func (s *Store) lockRuns(groups []store.Group) (unlock func()) {
+	if len(groups) == 1 && len(groups[0].Runs) == 1 {
+		return s.lockRun(groups[0].Runs[0].Run)
+	}
+	var stripes []int
+	for i := range groups {
+		for j := range groups[i].Runs {
+			stripes = append(stripes, stripe(groups[i].Runs[j].Run))
+		}
+	}
+	slices.Sort(stripes)
+	stripes = slices.Compact(stripes)
+	for _, i := range stripes {
+		s.runs[i].Lock()
+	}
+	return func() {
+		for _, i := range stripes {
+			s.runs[i].Unlock()
+		}
+	}
+}
+
+var errForeign = errors.New("the partition was not acquired from this store")
+
+// order sorts the groups by partition. It refuses partitions of other stores.
+func (c *commit) order() error {
+	for i := range c.groups {
+		if p, ok := c.groups[i].Partition.(*partition); !ok || p.s != c.s {
+			return c.refused(i, -1, errForeign)
+		}
+	}
+	byPartition := func(a, b store.Group) int { return cmp.Compare(a.Partition.ID(), b.Partition.ID()) }
+	if slices.IsSortedFunc(c.groups, byPartition) {
+		return nil
+	}
+	given := c.groups
+	for i := range given {
+		c.index = append(c.index, i)
+	}
+	slices.SortFunc(c.index, func(a, b int) int { return byPartition(given[a], given[b]) })
+	c.groups = make([]store.Group, 0, len(given))
+	for _, i := range c.index {
+		c.groups = append(c.groups, given[i])
+	}
+	return nil
+}
+
+// lockFences locks the fences of all groups, or none if one of them has another owner.
+func (c *commit) lockFences() error {
+	for i := range c.groups {
+		p := c.groups[i].Partition.(*partition) //nolint:forcetypeassert // order has checked it
+		if err := p.hold(); err != nil {
+			c.release()
+			return c.refused(i, -1, err)
+		}
+		c.fences++
+		p.flight.Add(1)
+		c.flying++
+	}
+	return nil
+}
+
+// land ends the flight of the groups: the cache has what they made durable, or they were refused.
+func (c *commit) land() {
+	for i := range c.groups[:c.flying] {
+		c.groups[i].Partition.(*partition).flight.Done() //nolint:forcetypeassert // order has checked it
+	}
+}
+
+// lockMarks keeps the marks of the groups' partitions below the wakes that they set.
+func (c *commit) lockMarks() {
+	c.marks = c.one[:0]
+	for i := range c.groups {
+		if first := firstWake(&c.groups[i]); first != math.MaxInt64 {
+			p := c.groups[i].Partition.ID()
+			c.marks = append(c.marks, c.s.marks[p].lock(c.b, p, first))
+		}
+	}
+}
+
+// release releases the locks that are not held until the batch is durable.
+func (c *commit) release() {
+	if c.inbox {
+		c.s.inbox.Unlock()
+	}
+	for _, m := range c.marks {
+		m.unlock()
+	}
+	for i := range c.groups[:c.fences] {
+		c.s.parts[c.groups[i].Partition.ID()].mu.RUnlock()
+	}
+	c.inbox, c.marks, c.fences = false, nil, 0
+}

@@ -1,0 +1,262 @@
+package pebblestore
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// chunkBytes is the size at which the next chunk of a journal begins: one short journal is one value, read by one Get.
+// What an append writes does not depend on it, see BenchmarkChunk.
+const chunkBytes = 4096
+
+// stored is a run's state with what only this package needs: the first seq of the journal's last chunk. It is
+// encoded as that seq u64be before the state.
+type stored struct {
+	chunk store.Seq
+	state store.RunState
+}
+
+func decodeStored(v []byte) (stored, error) {
+	if len(v) < 8 {
+		return stored{}, fmt.Errorf("%w: run state of %d bytes", store.ErrCorrupt, len(v))
+	}
+	state, err := store.DecodeState(v[8:])
+	return stored{chunk: store.Seq(binary.BigEndian.Uint64(v)), state: state}, err
+}
+
+// add puts the change of one run into the batch, without its commands. It returns what the run is afterwards, nil if
+// it is gone. The run is locked.
+func (s *Store) add(b *pebble.Batch, c *store.RunCommit) (*record, error) {
+	old, err := s.record(c.Run)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("run %q: %w", c.Run.ID, err)
+	case c.Create && old != nil && !c.Replace:
+		return nil, fmt.Errorf("run %q: %w", c.Run.ID, store.ErrExists)
+	case !c.Create && old == nil:
+		return nil, fmt.Errorf("run %q: %w", c.Run.ID, store.ErrNotFound)
+	}
+	if c.Delete {
+		s.delete(b, c.Run, old)
+		if c.State.Deleted {
+			return nil, setState(b, c.Run, 0, &c.State)
+		}
+		return nil, nil
+	}
+	if c.Create && old != nil {
+		s.delete(b, c.Run, old)
+		old = nil
+	}
+	if c.Before != nil {
+		if err := s.addBefore(b, c, old); err != nil {
+			return nil, err
+		}
+	}
+	next := &record{stored: stored{state: c.State}}
+	length := store.Seq(0) // of a new journal
+	if old != nil && old.state.Iteration == c.State.Iteration {
+		length, next.chunk, next.last = old.state.Length, old.chunk, old.last
+	}
+	if length != c.Expect {
+		return nil, fmt.Errorf("run %q: %w: it has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
+			length, c.Expect)
+	}
+	next.state.Length = c.Expect + store.Seq(len(c.Append))
+	if err := next.append(b, c.Run, c.State.Iteration, c.Expect, c.Append, s.chunkBytes); err != nil {
+		return nil, err
+	}
+	if err := setState(b, c.Run, next.chunk, &next.state); err != nil {
+		return nil, err
+	}
+	setIndexes(b, c.Run, old, &next.state)
+	return next, setLists(b, c)
+}
+
+// stateBytes is more than most encoded states take.
+const stateBytes = 384
+
+// setState writes a run's state, behind the first seq of its journal's last chunk.
+func setState(b *pebble.Batch, run store.RunKey, chunk store.Seq, state *store.RunState) error {
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, stateBytes), uint64(chunk))
+	value = store.AppendState(value, state)
+	if err := store.CheckRecord("run state", value[8:]); err != nil {
+		return fmt.Errorf("run %q: %w", run.ID, err)
+	}
+	return b.Set(store.RunTableKey(run, store.TableState), value, nil)
+}
+
+// setLists writes log lines and output.
+func setLists(b *pebble.Batch, c *store.RunCommit) error {
+	for i := range c.Logs {
+		record := store.AppendLogLine(nil, &c.Logs[i])
+		if err := store.CheckRecord("log line", record); err != nil {
+			return fmt.Errorf("run %q: %w", c.Run.ID, err)
+		}
+		_ = b.Set(store.IndexKey(c.Run, store.TableLog, c.Logs[i].Index), record, nil)
+	}
+	for i := range c.Output {
+		record := store.AppendChunk(nil, &c.Output[i])
+		if err := store.CheckRecord("output", record); err != nil {
+			return fmt.Errorf("run %q: %w", c.Run.ID, err)
+		}
+		_ = b.Set(store.IndexKey(c.Run, store.TableOutput, c.Output[i].Index), record, nil)
+	}
+	return nil
+}
+
+// addBefore appends the end of the iteration before.
+func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *record) error {
+	end, length := &record{}, store.Seq(0)
+	if old != nil && old.state.Iteration == c.Before.Iteration {
+		length, end.chunk, end.last = old.state.Length, old.chunk, old.last
+	}
+	if length != c.Before.Expect {
+		return fmt.Errorf("run %q: %w: iteration %d has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
+			c.Before.Iteration, length, c.Before.Expect)
+	}
+	return end.append(b, c.Run, c.Before.Iteration, length, c.Before.Append, s.chunkBytes)
+}
+
+// append appends entries to the journal of an iteration that has expect of them, the last of which stand in the
+// record's chunk. Only the new ones are written.
+func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, expect store.Seq,
+	entries []store.Entry, chunkBytes int) error {
+	stored := len(r.last) // of the chunk, what the database has
+	put := func() error {
+		key, items := store.JournalKey(run, iteration, r.chunk), r.last[stored:]
+		if stored == 0 {
+			return b.Set(key, items, nil)
+		}
+		return b.Merge(key, items, nil)
+	}
+	for i := range entries {
+		e := &entries[i]
+		if want := expect + store.Seq(i); e.Seq != want {
+			return fmt.Errorf("run %q: %w: entry %d where %d belongs", run.ID, store.ErrConflict, e.Seq, want)
+		}
+		if len(r.last) >= chunkBytes {
+			if len(r.last) > stored {
+				_ = put()
+			}
+			r.last, r.chunk, stored = nil, e.Seq, 0
+		}
+		var err error
+		if r.last, err = appendItem(b, r.last, e); err != nil {
+			return fmt.Errorf("run %q: %w", run.ID, err)
+		}
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return put()
+}
+
+// Flags of an item of a chunk: the field holds the SHA-256 of a blob.
+const (
+	inputIsBlob = 1
+	dataIsBlob  = 2
+)
+
+// appendItem appends an entry to a chunk: flags u8, length uvarint, entry. Large payloads become blobs.
+func appendItem(b *pebble.Batch, chunk []byte, e *store.Entry) ([]byte, error) {
+	var flags byte
+	x := *e
+	if len(x.Input) > abi.BlobBytes {
+		x.Input = addBlob(b, x.Input)
+		flags |= inputIsBlob
+	}
+	if len(x.Data) > abi.BlobBytes {
+		x.Data = addBlob(b, x.Data)
+		flags |= dataIsBlob
+	}
+	at := len(chunk) + 1
+	chunk = store.AppendEntry(append(chunk, flags), &x)
+	if err := store.CheckRecord("entry", chunk[at:]); err != nil {
+		return nil, err
+	}
+	var length [binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(length[:], uint64(len(chunk)-at))
+	return slices.Insert(chunk, at, length[:n]...), nil
+}
+
+// addBlob stores a payload under its SHA-256, which it gives.
+func addBlob(b *pebble.Batch, payload []byte) []byte {
+	d := sha256.Sum256(payload)
+	_ = b.Set(store.GlobalKey(0, store.TableBlob, d[:]), payload, nil)
+	return d[:]
+}
+
+// runWake returns the key of a run's wake.
+func runWake(run store.RunKey, unixMs int64) []byte {
+	return store.WakeIndexKey(run.Partition(), store.WakeKey{UnixMs: unixMs, Key: run})
+}
+
+// setIndexes replaces what the wake index and the lists hold of a run, where it changed.
+func setIndexes(b *pebble.Batch, run store.RunKey, old *record, now *store.RunState) {
+	oldWake := store.NoWake
+	if old != nil {
+		oldWake = old.state.WakeUnixMs
+	}
+	if oldWake != now.WakeUnixMs {
+		if oldWake != store.NoWake {
+			_ = b.Delete(runWake(run, oldWake), nil)
+		}
+		if now.WakeUnixMs != store.NoWake {
+			due := binary.BigEndian.AppendUint64(nil, uint64(now.WakeUnixMs))
+			_ = b.Set(runWake(run, now.WakeUnixMs), due, nil)
+		}
+	}
+	if old != nil && sameList(&old.state, now) {
+		return
+	}
+	var oldKey []byte
+	if old != nil {
+		oldKey = listKey(&old.state)
+	}
+	if newKey := listKey(now); !bytes.Equal(oldKey, newKey) {
+		if oldKey != nil {
+			_ = b.Delete(oldKey, nil)
+		}
+		_ = b.Set(newKey, nil, nil)
+	}
+}
+
+// sameList tells whether a run stays in the list of live runs, which most commits leave it in.
+func sameList(old, now *store.RunState) bool {
+	live := func(s *store.RunState) bool { return !s.Status.Terminal() && !s.Status.Attention() }
+	return live(old) && live(now)
+}
+
+// listKey gives the key of a run in the list of live runs, of those that need attention, or of ended ones.
+func listKey(s *store.RunState) []byte {
+	switch {
+	case s.Status.Terminal():
+		return store.EndedKey(s.Run, s.EndedUnixMs)
+	case s.Status.Attention():
+		return store.RunTableKey(s.Run, store.TableStuck)
+	}
+	return store.RunTableKey(s.Run, store.TableLive)
+}
+
+// delete removes a run's records. Blobs stay: others may have the same content.
+func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *record) {
+	_ = b.Delete(store.RunTableKey(run, store.TableState), nil)
+	if !old.state.Deleted {
+		_ = b.Delete(listKey(&old.state), nil)
+	}
+	if old.state.WakeUnixMs != store.NoWake {
+		_ = b.Delete(runWake(run, old.state.WakeUnixMs), nil)
+	}
+	for _, table := range []byte{store.TableJournal, store.TableLog, store.TableOutput} {
+		prefix := append(store.RunTableKey(run, table), 0)
+		_ = b.DeleteRange(prefix, store.PrefixEnd(prefix), nil)
+	}
+}
