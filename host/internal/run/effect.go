@@ -55,12 +55,13 @@ type Order uint8
 // The orders.
 const (
 	OrderGo      Order = iota // go on, with the run to itself
+	OrderPark                 // keep the instance and wait: another order will come, or a body to execute
 	OrderResume               // go on as soon as there is a place; step GuestReady then
 	OrderSuspend              // give the instance up
 	OrderDump                 // nothing can ever come: report where every thread stands, or give up
 )
 
-var orderNames = [...]string{"go", "resume", "suspend", "dump"}
+var orderNames = [...]string{"go", "park", "resume", "suspend", "dump"}
 
 // String returns the order's name.
 func (o Order) String() string { return orderNames[o] }

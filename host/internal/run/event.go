@@ -77,7 +77,6 @@ type (
 		Lease      *Lease
 		Suspension store.Suspension
 		CanFork    bool // the instance can execute the body that the guest waits for
-		Dumped     bool // it was told OrderDump before
 	}
 	// GuestEnds says how an activation ended that was not told to end.
 	GuestEnds struct {
@@ -268,7 +267,7 @@ func (r *Run) offer(now int64) bool {
 		return true
 	case r.guest == guestNone && r.ready(now):
 		if r.active && r.old == nil { // the iteration before has its end first
-			r.lease = &Lease{r: r}
+			r.lease = r.newLease()
 			r.guest, r.fx.Activate = guestAsked, r.lease
 		}
 		return true

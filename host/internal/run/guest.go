@@ -1,11 +1,11 @@
 package run
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -130,7 +130,8 @@ func (r *Run) guestWaits(now int64, e GuestWaits) error {
 	}
 	switch {
 	case len(r.attempts) > 0 && r.active:
-	case !e.Dumped && r.hopeless():
+		r.tell(e.Lease, OrderPark)
+	case r.hopeless():
 		r.guest = guestComputing
 		r.journal.Resume()
 		r.tell(e.Lease, OrderDump)
@@ -230,32 +231,33 @@ type Lease struct {
 	length int        // of the journal, when the run was lent
 	tell   []*Attempt // attempts that the workflow has cancelled since
 	drop   []*Attempt // attempts that were given up since
+	// State is the run's as it was when the guest was asked for, of which version and module are those to be activated.
+	State store.RunState
 	// Guest is for whoever runs the guest.
 	Guest any
 }
 
+func (r *Run) newLease() *Lease {
+	st := r.state
+	st.Iteration, st.Version, st.Module = r.ident.iteration, r.ident.version, r.ident.module
+	return &Lease{r: r, State: st}
+}
+
 // Info is what an activation has to know of its run. It does not change while the activation goes on.
 type Info struct {
-	State     store.RunState // of which version and module are those to be activated
-	StartedMs int64          // started_at
+	Started   journal.Started
+	StartedMs int64 // started_at
 	Input     []byte
 	// Passed is the number of entries that the guest had been given when it was last suspended: it has passed what lies
 	// before them.
 	Passed store.Seq
 }
 
-// Identity returns the version and module that the activation needs. It may be called before the run is lent.
-func (l *Lease) Identity() store.RunState {
-	st := l.r.state
-	st.Iteration, st.Version, st.Module = l.r.ident.iteration, l.r.ident.version, l.r.ident.module
-	return st
-}
-
 // Info returns what the activation has to know.
 func (l *Lease) Info() Info {
-	ms, _ := l.r.journal.StartedUnixMs()
-	return Info{State: l.Identity(), StartedMs: ms, Input: l.r.journal.Entries()[0].Input,
-		Passed: l.r.journal.LastSuspension().Seq}
+	j := l.r.journal
+	ms, _ := j.StartedUnixMs()
+	return Info{Started: j.Started(), StartedMs: ms, Input: j.Entries()[0].Input, Passed: j.LastSuspension().Seq}
 }
 
 // Lease returns the lease of the run's guest, nil if there is none.
@@ -337,11 +339,3 @@ func (r *Run) attemptLogs(e AttemptLogs) {
 	}
 }
 
-// failure returns the entry of a run that failed by an error of the host's making.
-func failure(e *abi.Error) store.Entry {
-	data, err := json.Marshal(e)
-	if err != nil {
-		data = []byte(`{"code":"STEP_FAILED","message":"the error cannot be shown"}`)
-	}
-	return store.Entry{Kind: store.KindFailed, Data: data}
-}
