@@ -351,7 +351,7 @@ func TestFinding21_LogAfterRetry(t *testing.T) {
 func TestFinding21_OutputCountsWhileParked(t *testing.T) {
 	const lines, size = 16, 60_000
 	begun, leave := make(chan struct{}), make(chan struct{})
-	m := wasmgen.New(1).I32(16).I64(4096 | size<<32).Store64().While().Get(0).I64(lines).NotLess().Break().
+	m := wasmgen.New(1).I32(16).I64(4096|size<<32).Store64().While().Get(0).I64(lines).NotLess().Break().
 		I32(1).I32(16).I32(1).I32(8).Call("wasi:fd_write").Drop().Count(0, 1).EndWhile().
 		Text("s").Text("host/slow").Text("").Text("").I32(0).I32(0).Call(abi.FnStepDo).Drop().Export(abi.ExportStart)
 	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) { c.ParkBytes = lines * size / 2 }),

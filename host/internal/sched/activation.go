@@ -183,8 +183,8 @@ func (a *activation) perform() error {
 	}
 	a.init(o.s, mod)
 	a.Machine = replay.New(replay.Config{Mode: replay.Live, Started: started, Input: input, StartedUnixMs: startedMs,
-		Rested: rested, NewToken: func() string { return newToken(o.s, o.key) }, Tail: a, BodiesEvent: mod.bodiesEvent, OnWait: a.observer(),
-		HandlerError: func(h string) error { return o.s.handlerError(fixed, g, mod, h) }})
+		Rested: rested, NewToken: func() string { return newToken(o.s, o.key) }, Tail: a, BodiesEvent: mod.bodiesEvent,
+		OnWait: a.observer(), HandlerError: func(h string) error { return o.s.handlerError(fixed, g, mod, h) }})
 	a.log = a.logLine
 	a.waitFn = a.wait
 	a.mayFork = mod.bodiesEvent
