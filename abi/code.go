@@ -66,6 +66,7 @@ func (c *Code) UnmarshalText(text []byte) error {
 const (
 	KindError   = "error"   // the handler or body reported a failure
 	KindTimeout = "timeout" // the attempt ran over the step's timeout
+	KindJournal = "journal" // of LIMIT: the journal of the run is full
 	KindTrap    = "trap"    // the body or step instance trapped
 	KindMemory  = "memory"  // the body or step instance ran out of memory
 	KindUnknown = "unknown" // at_most_once, and nobody knows whether the effect happened

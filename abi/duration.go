@@ -3,6 +3,7 @@ package abi
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Lengths of the units of duration text, in milliseconds. Days and weeks are fixed lengths here: 24 hours and
@@ -181,6 +182,21 @@ func falling(letters string, lengths ...int64) unitFunc {
 		next = i + 1
 		return lengths[i], 1
 	}
+}
+
+// Milliseconds returns a duration in milliseconds, rounded up, so that a wait is never too short. A fraction of a
+// millisecond at the end of the range of time.Duration is dropped.
+func Milliseconds(d time.Duration) int64 {
+	ms := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		ms = min(ms+1, MaxStepTimeoutMs)
+	}
+	return ms
+}
+
+// Duration returns milliseconds as a time.Duration, the longest or shortest one where that cannot hold them.
+func Duration(ms int64) time.Duration {
+	return time.Duration(min(max(ms, -MaxStepTimeoutMs), MaxStepTimeoutMs)) * time.Millisecond
 }
 
 // FormatDuration writes milliseconds as canonical duration text, in the units d h m s ms without zero parts:

@@ -2,8 +2,10 @@ package abi
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -130,4 +132,19 @@ func FuzzParseDuration(f *testing.F) {
 			t.Fatalf("%q is a duration, and looks like a date to sleep_text", text)
 		}
 	})
+}
+
+func TestFinding20_DurationsDoNotOverflow(t *testing.T) {
+	for d, want := range map[time.Duration]int64{0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2, -1: 0,
+		-time.Hour: -3_600_000, math.MaxInt64: MaxStepTimeoutMs, math.MinInt64: -MaxStepTimeoutMs} {
+		if got := Milliseconds(d); got != want {
+			t.Errorf("%d ns are %d ms, want %d", d, got, want)
+		}
+	}
+	for ms, want := range map[int64]time.Duration{0: 0, 7: 7 * time.Millisecond, -7: -7 * time.Millisecond,
+		MaxUnixMs: time.Duration(MaxStepTimeoutMs) * time.Millisecond, math.MinInt64: -time.Duration(MaxStepTimeoutMs) * time.Millisecond} {
+		if got := Duration(ms); got != want {
+			t.Errorf("%d ms are %v, want %v", ms, got, want)
+		}
+	}
 }

@@ -49,6 +49,12 @@ func CheckUnixMs(unixMs int64) error {
 	return nil
 }
 
+// TimeOf returns the instant in UTC, moved into what RFC 3339 can write: MinUnixMs to MaxUnixMs. A deadline in the
+// past may lie before that, since any negative number is one.
+func TimeOf(unixMs int64) time.Time {
+	return time.UnixMilli(min(max(unixMs, MinUnixMs), MaxUnixMs)).UTC()
+}
+
 // AddMs gives the instant that lies ms milliseconds after nowUnixMs. It never overflows: a negative duration,
 // and one that is longer than MaxUnixMs or leads beyond it, are errors of code InvalidDuration.
 func AddMs(nowUnixMs, ms int64) (unixMs int64, err error) {

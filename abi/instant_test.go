@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"strings"
@@ -124,6 +125,21 @@ func TestAddMs(t *testing.T) {
 	} {
 		if got, err := AddMs(c.now, c.ms); got != c.want || codeOf(err) != c.code {
 			t.Errorf("AddMs(%d, %d) = %d, %v; want %d, %v", c.now, c.ms, got, err, c.want, c.code)
+		}
+	}
+}
+
+// TestTimeOf writes every instant as RFC 3339 text that can be read again.
+func TestTimeOf(t *testing.T) {
+	for ms, want := range map[int64]string{math.MinInt64: "0000-01-01T00:00:00Z", MinUnixMs - 1: "0000-01-01T00:00:00Z",
+		MinUnixMs: "0000-01-01T00:00:00Z", 0: "1970-01-01T00:00:00Z", MaxUnixMs: "9999-12-31T23:59:59.999Z",
+		math.MaxInt64: "9999-12-31T23:59:59.999Z"} {
+		b, err := json.Marshal(TimeOf(ms))
+		if err != nil || string(b) != `"`+want+`"` {
+			t.Errorf("%d is %s: %v, want %s", ms, b, err, want)
+		}
+		if at, err := ParseInstant(want); err != nil || at != min(max(ms, MinUnixMs), MaxUnixMs) {
+			t.Errorf("%s is %d: %v", want, at, err)
 		}
 	}
 }

@@ -35,6 +35,10 @@ const (
 	// DeliveryReserveShare is the part of MaxEntries and MaxJournalBytes (one in so many) that calls may not
 	// use, so that what was started can still be resolved.
 	DeliveryReserveShare = 10
+	// RefusalReserve is how many calls that change nothing (refused ones, and a cancel of what was told or is running)
+	// a journal records once its room for calls is used up. The next one ends the run with LIMIT: a guest that does
+	// not read its errors cannot make a journal grow.
+	RefusalReserve = 1000
 	// MaxUnresolvedHandles bounds what one run waits for at a time: each costs memory while the run is active.
 	MaxUnresolvedHandles = 10_000
 	// MaxMemoryBytes bounds one instance's linear memory; admission of activations counts with it.
@@ -42,7 +46,8 @@ const (
 	// MaxActivationMemoryBytes bounds the memory of all instances that live at the same time.
 	MaxActivationMemoryBytes = 512 << 20
 	// MaxFuel bounds what a workflow computes between two waits, in instructions, about: some ten seconds. It is
-	// counted in the module itself, so that a replay and every other host come to the same end.
+	// counted in the module itself, so that a replay and every other host come to the same end. A byte that a call
+	// copies, scans or fills counts as one instruction, which takes about as long.
 	MaxFuel = 10_000_000_000
 	// MaxSegmentCPU bounds the time that MaxFuel may take. A host that needs longer gives the activation up and
 	// tries again later.
@@ -72,4 +77,13 @@ const (
 	MaxPollTickTime = time.Second
 	// MaxPollSubscriptions bounds one poll_oneoff: a Go guest uses two.
 	MaxPollSubscriptions = 1024
+	// MaxIOVectors bounds the buffers of one fd_read or fd_write, as IOV_MAX does on Linux: those after it are left
+	// for the next call, and the count says so.
+	MaxIOVectors = 1024
+	// MaxIOBytes bounds the bytes of one fd_write in the same way. A guest that names each byte of its memory once is
+	// never cut short.
+	MaxIOBytes = MaxMemoryBytes
+	// MinUnixMs is the first millisecond of year 0 (UTC): instants before it are legal, but have no RFC 3339 text, and
+	// are shown as this one.
+	MinUnixMs = -62167219200000
 )

@@ -62,7 +62,7 @@ func runOf(s store.RunState) Run {
 		if ms == 0 {
 			return time.Time{}
 		}
-		return time.UnixMilli(ms).UTC()
+		return abi.TimeOf(ms)
 	}
 	r := Run{ID: s.Run.ID, Workflow: s.Workflow, Version: s.Version, Module: s.Module.String(), Status: s.Status,
 		Reason: s.Reason, Created: at(s.CreatedUnixMs), Started: at(s.StartedUnixMs), Updated: at(s.UpdatedUnixMs),
@@ -75,7 +75,7 @@ func runOf(s store.RunState) Run {
 		r.Attributes[a.Key] = a.Value
 	}
 	if s.WakeUnixMs != store.NoWake && (s.Status == Sleeping || s.Status == Waiting || s.Status == Queued && s.Faults > 0) {
-		r.Wake = time.UnixMilli(s.WakeUnixMs).UTC()
+		r.Wake = abi.TimeOf(s.WakeUnixMs)
 	}
 	return r
 }

@@ -14,8 +14,9 @@ import (
 // SignalOption is an option of Signal.
 type SignalOption func(*sched.NewSignal)
 
-// WithIdempotencyKey makes a repeated signal recognizable: the same key and payload again change nothing, the same
-// key with another payload is ErrConflict. A run remembers its newest 10,000 keys.
+// WithIdempotencyKey makes a repeated signal recognizable: the same name, key and payload again change nothing, the same
+// name and key with another payload are ErrConflict. A key of one name says nothing of signals with another name. A run
+// remembers its newest 10,000 keys.
 func WithIdempotencyKey(key string) SignalOption { return func(n *sched.NewSignal) { n.Key = key } }
 
 func newSignal(name string, payload any, opts []SignalOption) (sched.NewSignal, error) {

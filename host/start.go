@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,8 +19,8 @@ type start struct {
 	id         string
 	version    uint32
 	at         time.Time
-	in         time.Duration
-	timeout    time.Duration
+	inMs       int64
+	timeoutMs  int64
 	attributes map[string]string
 	signal     *sched.NewSignal
 	conflict   ConflictPolicy
@@ -36,12 +37,55 @@ func WithVersion(number uint32) StartOption { return func(s *start) { s.version 
 // WithStartAt starts the run's first activation at an instant; one that has passed is now.
 func WithStartAt(t time.Time) StartOption { return func(s *start) { s.at = t } }
 
-// WithStartIn is WithStartAt with the time from now, by the host's clock.
-func WithStartIn(d time.Duration) StartOption { return func(s *start) { s.in = d } }
+// WithStartIn is WithStartAt with the time from now, by the host's clock, rounded up to milliseconds.
+func WithStartIn(d time.Duration) StartOption { return func(s *start) { s.inMs = abi.Milliseconds(d) } }
+
+// WithStartInText is WithStartIn with duration text, such as "1h30m" or "400000d", which may be longer than what a
+// time.Duration holds, 292 years. Text that is no duration is ErrInvalid.
+func WithStartInText(text string) StartOption {
+	return func(s *start) { s.inMs = s.parse("start in", text) }
+}
 
 // WithTimeout bounds the run, from its start or the instant of WithStartAt: a run that takes a cancel gets one then, and
-// a minute to end; after that, and others at once, it fails with the kind "timeout". 0 is no bound.
-func WithTimeout(d time.Duration) StartOption { return func(s *start) { s.timeout = d } }
+// a minute to end; after that, and others at once, it fails with the kind "timeout". 0 is no bound. It is rounded up to
+// milliseconds.
+func WithTimeout(d time.Duration) StartOption {
+	return func(s *start) { s.timeoutMs = abi.Milliseconds(d) }
+}
+
+// WithTimeoutText is WithTimeout with duration text, as WithStartInText takes it.
+func WithTimeoutText(text string) StartOption {
+	return func(s *start) { s.timeoutMs = s.parse("timeout", text) }
+}
+
+// parse reads duration text. What is wrong with it is the error of the start.
+func (s *start) parse(what, text string) int64 {
+	ms, err := abi.ParseDuration(text)
+	if err != nil {
+		s.err = errors.Join(s.err, &joined{fmt.Errorf("%s: %w", what, err), ErrInvalid})
+	}
+	return ms
+}
+
+// atUnixMs returns the instant before which the run does not begin, 0 for at once.
+func (s *start) atUnixMs(now time.Time) (int64, error) {
+	switch {
+	case s.inMs > 0:
+		ms, err := abi.AddMs(now.UnixMilli(), s.inMs)
+		if err != nil {
+			return 0, translate(fmt.Errorf("start in %s: %w", abi.FormatDuration(s.inMs), err))
+		}
+		return ms, nil
+	case s.inMs < 0, s.at.IsZero():
+		return 0, nil
+	case s.at.After(abi.TimeOf(abi.MaxUnixMs)):
+		return 0, translate(abi.Errorf(abi.InvalidArgument, "start at %v: the last instant is %v", s.at,
+			abi.TimeOf(abi.MaxUnixMs)))
+	case s.at.Before(abi.TimeOf(abi.MinUnixMs)): // whose number of milliseconds may not fit
+		return abi.MinUnixMs, nil
+	}
+	return s.at.UnixMilli(), nil
+}
 
 // WithAttributes gives the run searchable attributes: at most 64, with values of at most 1,024 bytes of text.
 func WithAttributes(attributes map[string]string) StartOption {
@@ -53,7 +97,7 @@ func WithAttributes(attributes map[string]string) StartOption {
 func WithSignal(name string, payload any, opts ...SignalOption) StartOption {
 	return func(s *start) {
 		n, err := newSignal(name, payload, opts)
-		s.signal, s.err = &n, err
+		s.signal, s.err = &n, errors.Join(s.err, err)
 	}
 }
 
@@ -101,8 +145,9 @@ func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts
 			return Run{}, translate(err)
 		}
 	}
-	if o.in != 0 {
-		o.at = h.cfg.Clock.Now().Add(o.in)
+	at, err := o.atUnixMs(h.cfg.Clock.Now())
+	if err != nil {
+		return Run{}, err
 	}
 	if len(input) > abi.MaxPayloadBytes {
 		return Run{}, translate(abi.Errorf(abi.TooLarge, "the input has %d bytes, the limit is %d", len(input),
@@ -129,12 +174,7 @@ func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts
 	}
 	n := sched.NewRun{Key: key(o.id), Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
 		InputDigest: sched.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
-		TimeoutMs: o.timeout.Milliseconds()}
-	if !o.at.IsZero() {
-		if n.AtUnixMs = o.at.UnixMilli(); n.AtUnixMs > abi.MaxUnixMs {
-			return Run{}, translate(abi.Errorf(abi.InvalidArgument, "start at %v: the last instant is in year 9999", o.at))
-		}
-	}
+		AtUnixMs: at, TimeoutMs: o.timeoutMs}
 	st, created, err := h.sched.Start(ctx, n)
 	if err != nil {
 		return Run{}, translate(err)

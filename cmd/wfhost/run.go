@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/steps/httpstep"
@@ -220,7 +221,9 @@ func (f *follower) line(l host.LogLine) {
 	_, _ = fmt.Fprintf(f.g.io.err, "%s  log       %s%s\n", clockTime(l.UnixMs), printable(who), printable(l.Text))
 }
 
-func clockTime(unixMs int64) string { return time.UnixMilli(unixMs).Format("2006-01-02 15:04:05.000") }
+func clockTime(unixMs int64) string {
+	return abi.TimeOf(unixMs).Local().Format("2006-01-02 15:04:05.000")
+}
 
 // story tells an entry to people.
 func story(e host.Entry) string {
@@ -232,7 +235,7 @@ func story(e host.Entry) string {
 	case store.KindSleep:
 		if e.Refused == 0 {
 			return fmt.Sprintf("%s  sleep     %s until %s (%s)", at, name, clockTime(e.DueUnixMs),
-				duration(time.Duration(e.DueUnixMs-e.UnixMs)*time.Millisecond))
+				abi.FormatDuration(max(e.DueUnixMs, e.UnixMs)-e.UnixMs))
 		}
 	case store.KindBody:
 		return fmt.Sprintf("%s  step      %s", at, name)

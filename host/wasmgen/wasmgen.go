@@ -6,6 +6,7 @@ package wasmgen
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/wfhost/wfhost/abi"
 )
@@ -46,7 +47,10 @@ func (m *Module) Text(s string) *Module {
 	return m.I32(int32(DataAt + at)).I32(int32(len(s)))
 }
 
-// Call calls a function of the host; its import is added where it is missing.
+// wasiPrefix marks functions of WASI.
+const wasiPrefix = "wasi:"
+
+// Call calls a function of the host, or with the prefix "wasi:" one of WASI; its import is added where it is missing.
 func (m *Module) Call(name string) *Module {
 	i := slices.Index(m.imports, name)
 	if i < 0 {
@@ -119,7 +123,8 @@ func (m *Module) IfZero64() *Module { return m.Op(0x50, 0x04, 0x40) }
 // End ends a block.
 func (m *Module) End() *Module { return m.Op(0x0b) }
 
-// Export ends a function of type () -> i32 and exports it. The code must leave an i32.
+// Export ends a function of type () -> i32 and exports it. The code must leave an i32. Only _initialize, _start and
+// workflow_describe are of type () -> (), and leave nothing.
 func (m *Module) Export(name string) *Module {
 	locals := []byte{0}
 	if m.locals > 0 {
@@ -135,17 +140,26 @@ func (m *Module) Bytes() []byte {
 	names := slices.Sorted(maps.Keys(m.exports))
 	var types, imports, functions, exports, bodies [][]byte
 	for i, name := range m.imports {
-		s, ok := abi.Functions[name]
+		from, table := abi.ImportModule, abi.Functions
+		name, wasi := strings.CutPrefix(name, wasiPrefix)
+		if wasi {
+			from, table = abi.WASIModule, abi.WASIFunctions
+		}
+		s, ok := table[name]
 		if !ok {
 			panic("no function " + name)
 		}
 		types = append(types, slices.Concat([]byte{0x60}, vector1(s.Params), vector1(s.Results)))
-		imports = append(imports, slices.Concat(text(abi.ImportModule), text(name), []byte{0}, unsigned(i)))
+		imports = append(imports, slices.Concat(text(from), text(name), []byte{0}, unsigned(i)))
 	}
-	types = append(types, []byte{0x60, 0, 1, 0x7f})
+	types = append(types, []byte{0x60, 0, 1, 0x7f}, []byte{0x60, 0, 0})
 	exports = append(exports, append(text(abi.ExportMemory), 2, 0))
 	for i, name := range names {
-		functions = append(functions, unsigned(len(m.imports)))
+		kind := len(m.imports)
+		if name == abi.ExportInitialize || name == abi.ExportStart || name == abi.ExportDescribe {
+			kind++
+		}
+		functions = append(functions, unsigned(kind))
 		exports = append(exports, slices.Concat(text(name), []byte{0}, unsigned(len(m.imports)+i)))
 		bodies = append(bodies, slices.Concat(unsigned(len(m.exports[name])), m.exports[name]))
 	}

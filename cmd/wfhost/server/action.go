@@ -68,13 +68,13 @@ func (s *service) registerActions(api huma.API) {
 		func(ctx context.Context, in *struct {
 			Within string `query:"within" doc:"duration text; all without it"`
 		}) (*struct{ Body []host.Timer }, error) {
-			until := time.UnixMilli(abi.MaxUnixMs)
+			until := abi.TimeOf(abi.MaxUnixMs)
 			if in.Within != "" {
 				ms, err := abi.ParseDuration(in.Within)
 				if err != nil {
 					return nil, problem(http.StatusBadRequest, "invalid", "within: %v", err)
 				}
-				until = time.Now().Add(time.Duration(ms) * time.Millisecond)
+				until = abi.TimeOf(time.Now().UnixMilli() + ms)
 			}
 			timers, err := s.h.Timers(ctx, until)
 			if timers == nil {
@@ -111,7 +111,7 @@ type Entry struct {
 
 // EntryOf gives an entry as the API shows it. The seed of entry 0 is left out.
 func EntryOf(e host.Entry) Entry {
-	out := Entry{Seq: uint64(e.Seq), Kind: e.Kind.String(), Time: time.UnixMilli(e.UnixMs).UTC(), Handle: e.Handle,
+	out := Entry{Seq: uint64(e.Seq), Kind: e.Kind.String(), Time: abi.TimeOf(e.UnixMs), Handle: e.Handle,
 		Name: e.Name, Target: e.Target, Input: payload(e.Input), Data: payload(e.Data), Attempt: e.Attempt, Code: e.Code,
 		Skipped: e.Skipped, Consumed: e.Consumed, Options: payload(e.Options)}
 	if e.Kind == store.KindStarted {
@@ -126,7 +126,7 @@ func EntryOf(e host.Entry) Entry {
 		out.Refused = abi.Code(e.Refused).String()
 	}
 	if e.HasDue {
-		t := time.UnixMilli(e.DueUnixMs).UTC()
+		t := abi.TimeOf(e.DueUnixMs)
 		out.Due = &t
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 )
 
@@ -24,7 +25,7 @@ type Chunk struct {
 
 // ChunkOf gives a piece of output as the API shows it.
 func ChunkOf(c host.Chunk) Chunk {
-	return Chunk{Index: c.Index, Time: time.UnixMilli(c.UnixMs).UTC(), Topic: c.Topic, Data: payload(c.Data)}
+	return Chunk{Index: c.Index, Time: abi.TimeOf(c.UnixMs), Topic: c.Topic, Data: payload(c.Data)}
 }
 
 type outputInput struct {

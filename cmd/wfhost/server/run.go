@@ -60,16 +60,15 @@ func (r *StartRequest) options() (opts []host.StartOption, err error) {
 	}
 	for _, d := range []struct {
 		name, text string
-		option     func(time.Duration) host.StartOption
-	}{{"in", r.In, host.WithStartIn}, {"timeout", r.Timeout, host.WithTimeout}} {
+		option     func(string) host.StartOption
+	}{{"in", r.In, host.WithStartInText}, {"timeout", r.Timeout, host.WithTimeoutText}} {
 		if d.text == "" {
 			continue
 		}
-		ms, err := abi.ParseDuration(d.text)
-		if err != nil {
+		if _, err := abi.ParseDuration(d.text); err != nil {
 			return nil, problem(http.StatusBadRequest, "invalid", "%s: %v", d.name, err)
 		}
-		opts = append(opts, d.option(time.Duration(ms)*time.Millisecond))
+		opts = append(opts, d.option(d.text))
 	}
 	if r.Attributes != nil {
 		opts = append(opts, host.WithAttributes(r.Attributes))
@@ -236,7 +235,7 @@ func held(ctx context.Context, text string) (context.Context, context.CancelFunc
 	if err != nil {
 		return nil, nil, problem(http.StatusBadRequest, "invalid", "wait: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(time.Duration(ms)*time.Millisecond, maxWait))
+	ctx, cancel := context.WithTimeout(ctx, min(abi.Duration(ms), maxWait))
 	return ctx, cancel, nil
 }
 
@@ -357,6 +356,6 @@ func (s *service) logs(ctx context.Context, in *struct {
 
 // LogOf gives a log line as the API shows it.
 func LogOf(l host.LogLine) Log {
-	return Log{Index: l.Index, Time: time.UnixMilli(l.UnixMs).UTC(), Level: levels[min(max(int(l.Level), 0), len(levels)-1)],
+	return Log{Index: l.Index, Time: abi.TimeOf(l.UnixMs), Level: levels[min(max(int(l.Level), 0), len(levels)-1)],
 		Step: l.Step, Attempt: l.Attempt, Text: l.Text}
 }

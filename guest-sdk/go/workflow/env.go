@@ -169,13 +169,13 @@ func attempts(ctx context.Context, name, opts string, body func(Step) ([]byte, e
 		step.LastError = r.Message
 		pause := delay
 		if r.RetryAfterMs != nil {
-			pause = time.Duration(*r.RetryAfterMs) * time.Millisecond
+			pause = fromMillis(*r.RetryAfterMs)
 		}
 		if err := pauseFor(ctx, pause); err != nil {
 			return nil, err
 		}
 		if o.Backoff == "exponential" {
-			delay = time.Duration(float64(delay) * o.Factor)
+			delay = time.Duration(min(float64(delay)*o.Factor, float64(longest/2)))
 		}
 	}
 }
@@ -210,7 +210,7 @@ func sleepMs(ctx context.Context, name string, ms int64) error {
 	if _, err := begin(ctx, name); err != nil {
 		return err
 	}
-	return pauseFor(ctx, time.Duration(ms)*time.Millisecond)
+	return pauseFor(ctx, fromMillis(ms))
 }
 
 func sleepUntilMs(ctx context.Context, name string, unixMs int64) error {

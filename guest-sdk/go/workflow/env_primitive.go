@@ -132,7 +132,7 @@ func signalWait(ctx context.Context, name string, timeoutMs int64) ([]byte, erro
 	}
 	var over <-chan time.Time
 	if timeoutMs >= 0 {
-		t := time.NewTimer(time.Duration(timeoutMs) * time.Millisecond)
+		t := time.NewTimer(fromMillis(timeoutMs))
 		defer t.Stop()
 		over = t.C
 	}

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"time"
 )
@@ -9,9 +10,23 @@ import (
 // Option says how a step is attempted.
 type Option func(map[string]any)
 
-func text(d time.Duration) string {
-	return strconv.FormatInt((d+time.Millisecond-1).Milliseconds(), 10) + "ms"
+func text(d time.Duration) string { return strconv.FormatInt(millis(d), 10) + "ms" }
+
+// millis returns a duration in milliseconds, rounded up unless that leads beyond the longest time.Duration.
+func millis(d time.Duration) int64 {
+	if d > longest-time.Millisecond {
+		return longest.Milliseconds()
+	}
+	return (d + time.Millisecond - 1).Milliseconds()
 }
+
+// fromMillis returns milliseconds as a duration, the longest one if there is none that long.
+func fromMillis(ms int64) time.Duration {
+	return time.Duration(min(ms, longest.Milliseconds())) * time.Millisecond
+}
+
+// longest is the longest time.Duration, some 292 years.
+const longest = time.Duration(math.MaxInt64)
 
 // Attempts bounds all tries of a step, the first included; 0 means no bound. Default 3.
 func Attempts(n int) Option { return func(o map[string]any) { o["attempts"] = n } }

@@ -17,7 +17,7 @@ func Receive[T any](ctx context.Context, name string) (v T, err error) {
 
 // ReceiveTimeout is Receive that gives up after a time, with ErrTimeout. Fractions of a millisecond are rounded up.
 func ReceiveTimeout[T any](ctx context.Context, name string, d time.Duration) (v T, err error) {
-	return receive[T](ctx, name, max((d+time.Millisecond-1).Milliseconds(), 0))
+	return receive[T](ctx, name, max(millis(d), 0))
 }
 
 func receive[T any](ctx context.Context, name string, timeoutMs int64) (v T, err error) {

@@ -138,7 +138,7 @@ func Call[T any](ctx context.Context, name, handler string, in any, opts ...Opti
 // Sleep sleeps durably. The name is unique in the run; it is what operators see, and wake. Fractions of a
 // millisecond are rounded up.
 func Sleep(ctx context.Context, name string, d time.Duration) error {
-	return sleepMs(ctx, name, (d + time.Millisecond - 1).Milliseconds())
+	return sleepMs(ctx, name, millis(d))
 }
 
 // SleepUntil sleeps until an instant; one that has passed is no sleep.

@@ -89,7 +89,7 @@ func Fetch(ctx context.Context, p Policy, framed []byte) ([]byte, error) {
 func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, answer []byte, err error) {
 	if r.TimeoutMs > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.TimeoutMs)*time.Millisecond)
+		ctx, cancel = context.WithTimeout(ctx, abi.Duration(r.TimeoutMs))
 		defer cancel()
 	}
 	if r.Method == "" {

@@ -93,6 +93,9 @@ type Host interface {
 	Enter() error
 	// Refuel is called when the guest has used its fuel up. nil grants it FuelSlice more, an error stops it.
 	Refuel() error
+	// Work is called before a call works on so many bytes, some 64 KiB at a time. Each counts as one instruction, so
+	// that a guest that uses its fuel up in calls is stopped like one that computes.
+	Work(bytes int64) error
 	Input() []byte
 	Info() []byte
 	Now() int64

@@ -57,8 +57,12 @@ func (j *Journal) apply(e *store.Entry) error {
 	if err := j.check(e); err != nil {
 		return err
 	}
+	crowd := idle(e) && j.CallRoom() != nil
 	if err := j.fold(e); err != nil {
 		return err
+	}
+	if crowd {
+		j.crowded++
 	}
 	j.entries = append(j.entries, *e)
 	if j.live != nil {

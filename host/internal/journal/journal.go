@@ -43,6 +43,7 @@ type Journal struct {
 	wait     store.Suspension
 	waiting  bool
 
+	crowded     int         // calls that changed nothing, recorded while there was no room for calls
 	signals     []store.Seq // accepted and not bound to a wait, ascending
 	signalBytes int64       // of their payloads
 	keys        keys
@@ -174,7 +175,8 @@ func (j *Journal) Load(e store.Entry) error {
 }
 
 // Append appends an entry at the given time, after the timers that are due by then, and gives it back with
-// its seq and time. An error means that the entry was not appended; timers that were due may have been.
+// its seq and time. An error means that the entry was not appended; timers that were due may have been. ErrEnded may
+// also mean that the run ended just now: by its deadline, or because the journal has no room for the entry.
 func (j *Journal) Append(e store.Entry, nowUnixMs int64) (store.Entry, error) {
 	if j.end != store.KindInvalid && e.Kind != store.KindRetried {
 		return e, fmt.Errorf("%w: %s at entry %d", ErrEnded, j.end, len(j.entries)-1)
@@ -189,6 +191,9 @@ func (j *Journal) append(e store.Entry, nowUnixMs int64) (store.Entry, error) {
 	e.Seq = store.Seq(len(j.entries))
 	e.UnixMs = max(nowUnixMs, j.LastUnixMs())
 	j.complete(&e)
+	if full := j.overflow(&e); full != nil {
+		return e, j.fail(full, e.UnixMs)
+	}
 	if err := j.apply(&e); err != nil {
 		return e, err
 	}
@@ -224,27 +229,18 @@ func (j *Journal) Resume() { j.waiting = false }
 // Suspension gives where the guest waits, false while it does not.
 func (j *Journal) Suspension() (store.Suspension, bool) { return j.wait, j.waiting }
 
+<<<<<<< HEAD
 // LastSuspension returns where the guest waited last, though it may go on by now: it has passed all entries before that
 // suspension's Seq.
 func (j *Journal) LastSuspension() store.Suspension { return j.wait }
 
 // entryBytes is what an entry counts beside its payloads: its encoding without them is smaller.
 const entryBytes = 48
+=======
+// Rested returns the number of entries that the journal had when the guest last came to a wait, 0 if that is not known.
+// Resume does not change it: a replay comes to the same wait again.
+func (j *Journal) Rested() store.Seq { return j.wait.Seq }
+>>>>>>> bounds
 
-func size(e *store.Entry) int64 {
-	return int64(entryBytes + len(e.Name) + len(e.Target) + len(e.Input) + len(e.Options) + len(e.Data))
-}
-
-// CallRoom tells whether the guest may append another call: a share of both limits is kept for deliveries.
-func (j *Journal) CallRoom() error {
-	const share = abi.DeliveryReserveShare
-	if n := len(j.entries); n >= abi.MaxEntries-abi.MaxEntries/share {
-		return abi.Errorf(abi.Limit, "the journal has %d entries, calls may use %d of %d",
-			n, abi.MaxEntries-abi.MaxEntries/share, abi.MaxEntries)
-	}
-	if j.bytes >= abi.MaxJournalBytes-abi.MaxJournalBytes/share {
-		return abi.Errorf(abi.Limit, "the journal has %d bytes, calls may use %d of %d",
-			j.bytes, abi.MaxJournalBytes-abi.MaxJournalBytes/share, abi.MaxJournalBytes)
-	}
-	return nil
-}
+// Retried reports whether a retry of the run has made entries void.
+func (j *Journal) Retried() bool { return j.live != nil }

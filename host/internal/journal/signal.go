@@ -19,7 +19,7 @@ func (j *Journal) accept(e *store.Entry) {
 	j.signals = append(j.signals, e.Seq)
 	j.signalBytes += int64(len(e.Data))
 	if e.Target != "" {
-		j.keys.add(Key{Key: e.Target, Digest: digest(e.Data)})
+		j.keys.add(Key{Name: e.Name, Key: e.Target, Digest: digest(e.Data)})
 	}
 }
 
@@ -73,12 +73,15 @@ func (j *Journal) unbind(h *Handle) {
 	j.signalBytes += int64(len(j.entries[h.Signal].Data))
 }
 
-// CheckSignal says whether the run takes another signal: same is true if it has taken this very one, by its
+// CheckSignal says whether the run takes another signal: same is true if it has taken this very one, by its name and
 // idempotency key. The error is an *abi.Error of Conflict (the key came with another payload) or Limit.
-func (j *Journal) CheckSignal(key string, data []byte) (same bool, err error) {
-	if old, ok := j.keys.find(key); ok && key != "" {
+//
+// It is asked before the signal is appended, so that what a journal holds does not depend on it.
+func (j *Journal) CheckSignal(name, key string, data []byte) (same bool, err error) {
+	if old, ok := j.keys.find(name, key); ok && key != "" {
 		if old.Digest != digest(data) {
-			return false, abi.Errorf(abi.Conflict, "a signal with the idempotency key %q and another payload was accepted", key)
+			return false, abi.Errorf(abi.Conflict, "a signal %q with the idempotency key %q and another payload was accepted",
+				name, key)
 		}
 		return true, nil
 	}
@@ -86,10 +89,7 @@ func (j *Journal) CheckSignal(key string, data []byte) (same bool, err error) {
 		return false, abi.Errorf(abi.Limit, "signals that nobody has taken would have %d bytes, the limit is %d", n,
 			abi.MaxPendingSignalBytes)
 	}
-	if n := len(j.entries); n >= abi.MaxEntries {
-		return false, abi.Errorf(abi.Limit, "the journal has %d entries, the limit is %d", n, abi.MaxEntries)
-	}
-	return false, nil
+	return false, j.signalRoom(len(data))
 }
 
 // Pending gives the accepted signals that nobody has taken, in order: those that are bound to no wait, and those
@@ -108,8 +108,12 @@ func (j *Journal) Pending(told func(handle int64) bool) (list []store.Entry) {
 	return list
 }
 
-// Key is an idempotency key of a signal that was accepted, with the SHA-256 of its payload.
+// Key is an idempotency key of a signal that was accepted, with the SHA-256 of its payload. One key with two names is
+// two keys.
 type Key struct {
+	// Name is the signal's. Iterations of older releases handed keys over without it: those match every name, as they
+	// did there.
+	Name   string `json:"n,omitempty"`
 	Key    string `json:"k"`
 	Digest string `json:"d"`
 }
@@ -122,22 +126,28 @@ func digest(b []byte) string {
 // keys are the newest idempotency keys of a run, oldest first.
 type keys struct {
 	list  []Key
-	known map[string]Key
+	known map[named]Key
 }
 
-func (k *keys) find(key string) (Key, bool) {
-	found, ok := k.known[key]
+// named is what a signal is recognized by.
+type named struct{ name, key string }
+
+func (k *keys) find(name, key string) (Key, bool) {
+	found, ok := k.known[named{name, key}]
+	if !ok {
+		found, ok = k.known[named{"", key}]
+	}
 	return found, ok
 }
 
 func (k *keys) add(key Key) {
 	if k.known == nil {
-		k.known = map[string]Key{}
+		k.known = map[named]Key{}
 	}
 	k.list = append(k.list, key)
-	k.known[key.Key] = key
+	k.known[named{key.Name, key.Key}] = key
 	if len(k.list) > abi.MaxSignalKeys {
-		delete(k.known, k.list[0].Key)
+		delete(k.known, named{k.list[0].Name, k.list[0].Key})
 		k.list = k.list[1:]
 	}
 }

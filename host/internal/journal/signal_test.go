@@ -34,33 +34,34 @@ func TestSignalKeys(t *testing.T) {
 	j := with(t, Started{RunID: "r", Keys: []Key{{Key: "old", Digest: digest([]byte("x"))}}},
 		store.Entry{Kind: store.KindSignalAccepted, Name: "s", Data: []byte("a"), Target: "k"})
 	for _, c := range []struct {
-		key, data string
-		same      bool
-		code      abi.Code
-	}{{"", "a", false, -1}, {"k", "a", true, -1}, {"k", "b", false, abi.Conflict}, {"old", "x", true, -1}, {"old", "y", false, abi.Conflict},
-		{"new", "a", false, -1}} {
-		same, err := j.CheckSignal(c.key, []byte(c.data))
+		name, key, data string
+		same            bool
+		code            abi.Code
+	}{{"s", "", "a", false, -1}, {"s", "k", "a", true, -1}, {"s", "k", "b", false, abi.Conflict}, {"s", "old", "x", true, -1},
+		{"s", "old", "y", false, abi.Conflict}, {"s", "new", "a", false, -1}, {"other", "k", "b", false, -1},
+		{"other", "old", "x", true, -1}} {
+		same, err := j.CheckSignal(c.name, c.key, []byte(c.data))
 		if same != c.same || err == nil && c.code != -1 || err != nil && code(err) != c.code {
-			t.Errorf("key %q with %q: %v %v", c.key, c.data, same, err)
+			t.Errorf("signal %q, key %q with %q: %v %v", c.name, c.key, c.data, same, err)
 		}
 	}
-	if _, err := j.CheckSignal("", make([]byte, abi.MaxPendingSignalBytes)); code(err) != abi.Limit {
+	if _, err := j.CheckSignal("s", "", make([]byte, abi.MaxPendingSignalBytes)); code(err) != abi.Limit {
 		t.Error(err)
 	}
-	if keys := j.Keys(); len(keys) != 2 || keys[0].Key != "old" || keys[1].Key != "k" {
+	if keys := j.Keys(); len(keys) != 2 || keys[0].Key != "old" || keys[1].Key != "k" || keys[1].Name != "s" {
 		t.Errorf("%v", keys)
 	}
 	var k keys
 	for i := range abi.MaxSignalKeys + 2 {
 		k.add(Key{Key: fmt.Sprint(i)})
 	}
-	if _, ok := k.find("1"); ok || len(k.list) != abi.MaxSignalKeys || len(k.known) != abi.MaxSignalKeys {
+	if _, ok := k.find("s", "1"); ok || len(k.list) != abi.MaxSignalKeys || len(k.known) != abi.MaxSignalKeys {
 		t.Error("old keys are not forgotten")
 	}
 	for range abi.MaxEntries {
 		j.entries = append(j.entries, store.Entry{})
 	}
-	if _, err := j.CheckSignal("", nil); code(err) != abi.Limit {
+	if _, err := j.CheckSignal("s", "", nil); code(err) != abi.Limit {
 		t.Error(err)
 	}
 }

@@ -30,9 +30,17 @@ func (j *Journal) FireDue(nowUnixMs int64) error {
 			e.DueUnixMs, e.HasDue = 0, false // the call entry has the deadline
 		}
 		if _, err := j.append(e, now); err != nil {
-			return err
+			return j.unlessEnded(err)
 		}
 	}
+}
+
+// unlessEnded returns an error, unless it says that the run ended: by an entry for which there was no room.
+func (j *Journal) unlessEnded(err error) error {
+	if j.end != store.KindInvalid {
+		return nil
+	}
+	return err
 }
 
 // firstDue gives the delivery of the earliest timer. A timer goes before a poll's clock of the same instant,
@@ -165,14 +173,14 @@ func (j *Journal) Skip(name string, nowUnixMs int64) (int, error) {
 		}
 		e := store.Entry{Kind: store.KindTimer, Handle: h.ID, DueUnixMs: h.DueUnixMs, HasDue: true, Skipped: true}
 		if _, err := j.append(e, nowUnixMs); err != nil {
-			return n, err
+			return n, j.unlessEnded(err)
 		}
 		n++
 	}
 	if due, ok := j.pollClock(); ok && name == "" {
 		e := store.Entry{Kind: store.KindClock, DueUnixMs: due, HasDue: true, Skipped: true}
 		if _, err := j.append(e, nowUnixMs); err != nil {
-			return n, err
+			return n, j.unlessEnded(err)
 		}
 		n++
 	}

@@ -64,10 +64,12 @@ type Config struct {
 	// StartedUnixMs is started_at.
 	StartedUnixMs int64
 	Tail          Tail
-	Until         store.Seq // Body: how many entries the guest had been given at its last suspension
-	Handle        int64     // Body: the step whose body is executed
-	BodiesEvent   bool      // the module is told RUN_BODY at its suspension point
-	Step          *StepInfo // Body and StepFn: what info tells of the attempt
+	// Rested is how many entries the journal had when the guest last came to a wait, 0 if that is not known.
+	Rested      store.Seq
+	Until       store.Seq // Body: how many entries the guest had been given at its last suspension
+	Handle      int64     // Body: the step whose body is executed
+	BodiesEvent bool      // the module is told RUN_BODY at its suspension point
+	Step        *StepInfo // Body and StepFn: what info tells of the attempt
 	// HandlerError says whether a step may name this handler: nil, or an *abi.Error of UnknownHandler or Denied.
 	HandlerError func(handler string) error
 	// NewToken makes a token for a hook.
@@ -104,6 +106,7 @@ type Machine struct {
 	dumped    bool
 	cancelled bool // a cooperative cancel was handed over
 	query     bool // the query was handed over
+	beyond    bool // it has gone on from where it last waited, as of Config.Rested
 	position  store.Seq
 
 	inBody     bool
@@ -205,6 +208,15 @@ func (m *Machine) Suspension() store.Suspension { return m.suspension }
 
 // Consumed gives the number of deliveries that the guest has taken.
 func (m *Machine) Consumed() uint64 { return m.consumed }
+
+// Passed reports whether the guest is where it has been before: the journal holds a call that it has still to make, or
+// it has not come to where it last waited. What it has used to get there does not count against its limits.
+func (m *Machine) Passed() bool {
+	if m.away() {
+		return false
+	}
+	return m.cfg.Rested > 0 && !m.beyond || m.nextCall() != nil
+}
 
 // RunID gives the id of the run.
 func (m *Machine) RunID() string { return m.cfg.Started.RunID }

@@ -74,6 +74,7 @@ func (m *Machine) waits() {
 
 // beforeSuspend checks that a replay that comes to rest has made all recorded calls.
 func (m *Machine) beforeSuspend() error {
+	m.beyond = true
 	if e := m.nextCall(); e != nil {
 		return &Mismatch{Seq: e.Seq, Want: describe(e), Got: "a wait for something that has not happened"}
 	}
@@ -117,7 +118,10 @@ func (m *Machine) Poll(p PollRequest) (PollAnswer, error) {
 	m.waits()
 	m.suspension = store.Suspension{Seq: store.Seq(len(m.entries)), Poll: true, Events: p.Events}
 	if p.HasClock {
-		ms := (p.TimeoutNs + 1e6 - 1) / 1e6
+		ms := p.TimeoutNs / 1e6
+		if p.TimeoutNs%1e6 > 0 { // never early
+			ms++
+		}
 		m.suspension.PollDue, m.suspension.PollDueUnixMs = true, min(m.nowMs+ms, abi.MaxUnixMs)
 	}
 	if i := m.next(); i >= 0 {
@@ -222,6 +226,7 @@ func (m *Machine) over(i int) bool {
 func (m *Machine) take(i int) *store.Entry {
 	e := &m.entries[i]
 	m.consumed++
+	m.beyond = m.beyond || i >= int(m.cfg.Rested)
 	m.position = max(m.position, e.Seq)
 	at := e.UnixMs
 	if e.Kind == store.KindClock && !e.Skipped {

@@ -64,7 +64,7 @@ func (o *owner) signal(name string, data []byte, key string) (fresh bool, err er
 	if end := o.journal.Ended(); end != store.KindInvalid {
 		return false, fmt.Errorf("%w: %s", journal.ErrEnded, end)
 	}
-	same, err := o.journal.CheckSignal(key, data)
+	same, err := o.journal.CheckSignal(name, key, data)
 	if err != nil || same {
 		return false, err
 	}
@@ -131,7 +131,7 @@ func (s *Scheduler) Retry(ctx context.Context, run store.RunKey, version *store.
 		if version != nil {
 			o.ident.version, o.ident.module = version.Number, version.Module
 		}
-		o.status, o.reason, o.faults, o.retryMs, o.pending = 0, "", 0, 0, true
+		o.status, o.reason, o.faults, o.retryMs, o.pending, o.logLines = 0, "", 0, 0, true, 0
 		return nil
 	})
 }

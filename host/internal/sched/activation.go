@@ -168,7 +168,7 @@ func (a *activation) perform() error {
 	}
 	started := o.journal.Started()
 	startedMs, _ := o.journal.StartedUnixMs()
-	input := o.journal.Entries()[0].Input
+	input, rested := o.journal.Entries()[0].Input, o.journal.Rested()
 	fixed := o.state
 	fixed.Version, fixed.Module = o.ident.version, o.ident.module
 	o.mu.Unlock()
@@ -183,8 +183,8 @@ func (a *activation) perform() error {
 	}
 	a.init(o.s, mod)
 	a.Machine = replay.New(replay.Config{Mode: replay.Live, Started: started, Input: input, StartedUnixMs: startedMs,
-		NewToken: func() string { return newToken(o.s, o.key) }, Tail: a, BodiesEvent: mod.bodiesEvent, OnWait: a.observer(),
-		HandlerError: func(h string) error { return o.s.handlerError(fixed, g, mod, h) }})
+		Rested: rested, NewToken: func() string { return newToken(o.s, o.key) }, Tail: a, BodiesEvent: mod.bodiesEvent,
+		OnWait: a.observer(), HandlerError: func(h string) error { return o.s.handlerError(fixed, g, mod, h) }})
 	a.log = a.logLine
 	a.waitFn = a.wait
 	a.mayFork = mod.bodiesEvent
@@ -335,7 +335,7 @@ func (a *activation) stay(starts []*attempt) error {
 		s.stepAside()
 		defer s.stepBack()
 	}
-	p := s.slots.park(a.inst.Resident())
+	p := s.slots.park(a.inst.Resident() + a.held())
 	a.slot = false
 	err := a.o.commit(s.ctx)
 	if err == nil && a.canFork(starts) {
@@ -344,7 +344,7 @@ func (a *activation) stay(starts []*attempt) error {
 			if a.fork(starts[0]) {
 				return errForked
 			}
-			p, a.slot = s.slots.park(a.inst.Resident()), false
+			p, a.slot = s.slots.park(a.inst.Resident()+a.held()), false
 		}
 	}
 	if err == nil {
@@ -460,6 +460,9 @@ func (a *activation) logLine(n uint64, level int32, text string) {
 		return
 	}
 	o.logLines = n + 1
+	if o.journal.Retried() && a.Passed() { // stored before the retry, which began to count anew
+		return
+	}
 	o.addLog(store.LogLine{UnixMs: a.Now(), Level: int8(level), Text: text})
 }
 

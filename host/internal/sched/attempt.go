@@ -86,6 +86,12 @@ func (o *owner) prepareAttempts() ([]*attempt, error) {
 			continue
 		}
 		a, err := o.prepare(h)
+		if o.journal.Ended() != store.KindInvalid { // by this attempt, for whose record its journal has no room
+			for _, a := range starts {
+				delete(o.attempts, a.handle)
+			}
+			return nil, nil
+		}
 		if err != nil {
 			return starts, err
 		}

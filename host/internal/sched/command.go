@@ -3,6 +3,7 @@ package sched
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
@@ -225,6 +226,9 @@ func (o *owner) takeAnswer(kind store.CommandKind, m *message) error {
 		e.Code, e.Data = int32(abi.Conflict), m.Failure
 	}
 	_, err := o.append(e)
+	if errors.Is(err, journal.ErrEnded) { // by this very answer, for which its journal has no room
+		err = nil
+	}
 	o.changedLocked()
 	return err
 }

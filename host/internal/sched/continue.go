@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
@@ -92,7 +93,7 @@ func newToken(s *Scheduler, run store.RunKey) string {
 // tokenBytes is the length of the random part of a token.
 const tokenBytes = 26
 
-// tokenRun gives the run that a token names, if the host has made it.
+// tokenRun returns the run that a token names if the host has made it, and false if the host cannot have made it.
 func tokenRun(token string) (id string, ok bool) {
 	if len(token) <= tokenBytes+1 || token[tokenBytes] != '.' {
 		return "", false
@@ -109,15 +110,21 @@ type Hook struct {
 
 // HookOf finds the run that holds a token; store.ErrNotFound if none does, whatever the reason.
 func (s *Scheduler) HookOf(ctx context.Context, token string) (h Hook, err error) {
-	id, made := tokenRun(token)
-	if !made {
-		holder, ok, err := s.cfg.Store.Hook(ctx, 0, token)
-		if err != nil || !ok {
-			return h, errJoin(err, store.ErrNotFound)
+	if id, ok := tokenRun(token); ok { // one that was chosen may look like this too, and its run is then another one
+		if h, err = s.hookOf(ctx, store.RunKey{ID: id}, token); !errors.Is(err, store.ErrNotFound) {
+			return h, err
 		}
-		id = holder.Run.ID
 	}
-	h.Run = store.RunKey{ID: id}
+	holder, ok, err := s.cfg.Store.Hook(ctx, 0, token)
+	if err != nil || !ok {
+		return h, errJoin(err, store.ErrNotFound)
+	}
+	return s.hookOf(ctx, holder.Run, token)
+}
+
+// hookOf returns the hook of a run that holds a token, or store.ErrNotFound.
+func (s *Scheduler) hookOf(ctx context.Context, run store.RunKey, token string) (h Hook, err error) {
+	h.Run = run
 	err = s.with(ctx, h.Run, func(o *owner) error {
 		x := o.journal.Hook(token)
 		if x == nil {

@@ -57,9 +57,11 @@ type guest struct {
 	halted  atomic.Pointer[error]
 	taken   uint64 // deliveries, as of the wait after which calls and slices are counted
 	slices  int64  // of fuel
+	worked  int64  // bytes of calls since the newest slice was counted
 	fuel    int64  // how many slices there are between two waits; 0 = no limit
 	limit   time.Duration
-	segment time.Time // when the first slice was asked for
+	looks   int       // at the clock that were not made, one for each call
+	segment time.Time // when the clock was first looked at since the guest last waited
 }
 
 func (g *guest) init(s *Scheduler, mod *loadedModule) {
@@ -96,18 +98,38 @@ func (g *guest) call(ctx context.Context, export string) (int32, error) {
 }
 
 // Refuel grants another slice of fuel, unless the guest has used all that there is between two waits. What it is
-// granted depends on nothing but the instructions that it executes.
+// granted depends on nothing but the instructions that it executes, and the bytes of its calls. What its journal has
+// passed is free.
 func (g *guest) Refuel() error {
 	if err := g.stopped(); err != nil {
 		return err
 	}
-	g.slices++
-	switch now := budgetClock.Now(); {
-	case g.fuel > 0 && g.slices > g.fuel:
+	if !g.Passed() {
+		g.slices++
+	}
+	if g.fuel > 0 && g.slices > g.fuel {
 		return errFuel
-	case g.slices == 1:
+	}
+	return g.inTime()
+}
+
+// Work counts the bytes of a call like instructions.
+func (g *guest) Work(bytes int64) error {
+	for g.worked += bytes; g.worked >= engine.FuelSlice; g.worked -= engine.FuelSlice {
+		if err := g.Refuel(); err != nil {
+			return err
+		}
+	}
+	return g.stopped()
+}
+
+// inTime returns errSlow if the guest has taken too long since it last waited.
+func (g *guest) inTime() error {
+	now := budgetClock.Now()
+	if g.segment.IsZero() {
 		g.segment = now
-	case now.Sub(g.segment) > g.limit:
+	}
+	if now.Sub(g.segment) > g.limit {
 		return errSlow
 	}
 	return nil
@@ -116,7 +138,7 @@ func (g *guest) Refuel() error {
 // rested begins to count anew when the guest has waited.
 func (g *guest) rested() {
 	if c := g.Consumed(); c != g.taken {
-		g.taken, g.calls, g.slices = c, 0, 0
+		g.taken, g.calls, g.slices, g.worked, g.segment = c, 0, 0, 0, time.Time{}
 	}
 }
 
@@ -130,10 +152,21 @@ func (g *guest) observer() func(uint64) {
 	}
 }
 
-// Enter counts a call.
+// callsPerLook is how many calls a guest makes between two looks at the clock: a look takes about as long as a call.
+const callsPerLook = 1000
+
+// Enter counts a call, unless the guest's journal has passed it.
 func (g *guest) Enter() error {
-	if g.calls++; g.calls > g.s.cfg.HostCalls {
+	if !g.Passed() {
+		g.calls++
+	}
+	if g.calls > g.s.cfg.HostCalls {
 		return errCalls
+	}
+	if g.looks++; g.looks%callsPerLook == 0 {
+		if err := g.inTime(); err != nil {
+			return err
+		}
 	}
 	return g.stopped()
 }
@@ -210,7 +243,7 @@ func (g *guest) Log(level int32, text []byte) int64 {
 
 // Output takes what the guest prints: whole lines go to the log, and descriptor 1 is the result of a command.
 func (g *guest) Output(fd uint32, p []byte) {
-	if fd == 1 && len(g.stdout) <= abi.MaxPayloadBytes {
+	if fd == 1 && g.mod.command && len(g.stdout) <= abi.MaxPayloadBytes {
 		g.stdout = append(g.stdout, p...)
 	}
 	part := &g.partial[fd-1]
@@ -223,6 +256,12 @@ func (g *guest) Output(fd uint32, p []byte) {
 		g.Log(outputLevel(fd), line)
 		*part = rest
 	}
+}
+
+// held returns about what the guest holds outside of its instance, in bytes: what it printed and handed over.
+func (g *guest) held() int64 {
+	out := g.Outcome()
+	return int64(cap(g.stdout) + cap(g.partial[0]) + cap(g.partial[1]) + cap(out.Result) + cap(out.Failure))
 }
 
 func outputLevel(fd uint32) int32 {

@@ -163,8 +163,11 @@ func (o *owner) load(ctx context.Context) error {
 	if state.Suspension.Seq == 0 { // it has not come to a wait: new, delayed, or paused before that
 		o.pending = true
 	}
-	if !state.Status.Terminal() && !o.pending {
+	if !state.Status.Terminal() {
 		j.Suspend(state.Suspension)
+	}
+	if o.pending {
+		j.Resume()
 	}
 	o.loaded = true
 	return nil

@@ -256,7 +256,7 @@ func (a *attempt) asBody(g *guest, mod *loadedModule, info *replay.StepInfo) rep
 	wall := o.s.cfg.Clock.Now()
 	begun := false
 	return replay.Config{Mode: replay.Body, Started: o.journal.Started(), Input: entries[0].Input,
-		StartedUnixMs: startedMs, Tail: bodyTail{entries}, Until: a.until.Seq, Handle: a.handle,
+		StartedUnixMs: startedMs, Tail: bodyTail{entries}, Until: a.until.Seq, Rested: a.until.Seq, Handle: a.handle,
 		BodiesEvent: mod.bodiesEvent, OnWait: g.observer(), Step: info, RealRandom: realRandom,
 		RealTime: func() (int64, int64) {
 			if !begun { // the clock starts with the body, not with the replay before it

@@ -65,7 +65,7 @@ func (s *Scheduler) Query(ctx context.Context, run store.RunKey, name string, in
 	entries := o.journal.Entries()
 	g.Machine = replay.New(replay.Config{Mode: replay.Query, Started: o.journal.Started(), Input: entries[0].Input,
 		StartedUnixMs: startedMs, Tail: bodyTail{entries}, BodiesEvent: mod.bodiesEvent,
-		Query: replay.QueryRequest{Name: name, Input: input}})
+		Rested: o.journal.Rested(), Query: replay.QueryRequest{Name: name, Input: input}})
 	_, err = g.call(ctx, mod.entry)
 	out := g.Outcome()
 	switch {

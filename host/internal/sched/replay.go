@@ -41,7 +41,8 @@ func (s *Scheduler) Replay(ctx context.Context, run store.RunKey) error {
 	g.waitFn = func() error { return replay.ErrSuspend }
 	entries := o.journal.Entries()
 	g.Machine = replay.New(replay.Config{Mode: replay.Check, Started: o.journal.Started(), Input: entries[0].Input,
-		StartedUnixMs: startedMs, Tail: bodyTail{entries}, BodiesEvent: mod.bodiesEvent, OnWait: g.observer(), Strict: true})
+		StartedUnixMs: startedMs, Tail: bodyTail{entries}, BodiesEvent: mod.bodiesEvent, OnWait: g.observer(), Strict: true,
+		Rested: passed(o.journal)})
 	_, err = g.call(ctx, mod.entry)
 	if errors.Is(err, replay.ErrSuspend) {
 		return nil
@@ -50,6 +51,15 @@ func (s *Scheduler) Replay(ctx context.Context, run store.RunKey) error {
 		return nil // it breaks down as it did
 	}
 	return errors.Join(err, g.LeftOver())
+}
+
+// passed returns how many entries the guest had when it last waited: all of them, if it has ended otherwise than by a
+// failure, which may have been a limit.
+func passed(j *journal.Journal) store.Seq {
+	if end := j.Ended(); end != store.KindInvalid && end != store.KindFailed {
+		return store.Seq(j.Len())
+	}
+	return j.Rested()
 }
 
 // failedEnd tells whether the run ended by a failure.

@@ -79,6 +79,9 @@ func do(ctx context.Context, h *host.Host, r Request) (Response, error) {
 	return out, verdict(r, out)
 }
 
+// maxRetryAfter bounds what is believed of a Retry-After, in seconds: a year.
+const maxRetryAfter = 365 * 24 * 3600
+
 // verdict says whether a response is a result.
 func verdict(r Request, res Response) error {
 	ok := res.Status < http.StatusBadRequest
@@ -94,7 +97,7 @@ func verdict(r Request, res Response) error {
 		res.Status == http.StatusTooManyRequests, res.Status >= http.StatusInternalServerError:
 		if after := http.Header(res.Headers).Get("Retry-After"); after != "" {
 			if s, e := strconv.Atoi(after); e == nil && s >= 0 {
-				return host.RetryAfter(err, time.Duration(s)*time.Second)
+				return host.RetryAfter(err, time.Duration(min(s, maxRetryAfter))*time.Second)
 			}
 		}
 		return err

@@ -84,6 +84,9 @@ func (Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		Request: r}, nil
 }
 
+// maxRetryAfter bounds what is believed of a Retry-After, in seconds: a year.
+const maxRetryAfter = 365 * 24 * 3600
+
 // Check gives an error for a response that is no success, as steps want it: 408, 425, 429 and statuses of 500 and more
 // are tried again, after what Retry-After says in seconds; others of 400 and more are fatal.
 func Check(res *http.Response) error {
@@ -96,7 +99,7 @@ func Check(res *http.Response) error {
 	case res.StatusCode == http.StatusRequestTimeout, res.StatusCode == http.StatusTooEarly,
 		res.StatusCode == http.StatusTooManyRequests, res.StatusCode >= http.StatusInternalServerError:
 		if s, e := strconv.Atoi(res.Header.Get("Retry-After")); e == nil && s >= 0 {
-			return workflow.RetryAfter(err, time.Duration(s)*time.Second)
+			return workflow.RetryAfter(err, time.Duration(min(s, maxRetryAfter))*time.Second)
 		}
 		return err
 	}

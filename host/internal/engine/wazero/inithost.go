@@ -1,6 +1,7 @@
 package wazero
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -15,18 +16,41 @@ var errInit = &engine.Trap{Kind: engine.TrapInit,
 // initHost answers the imports of the start section and of _initialize: time stands still at an instant that
 // has nothing to do with any run, and random is a fixed sequence, so that memory is the same in every instance.
 type initHost struct {
+	ctx    context.Context //nolint:containedctx // of the call that makes the instance, which waits for it
 	random uint64
 	slices int
+	worked int64 // bytes since the newest slice was counted
+	calls  int
 }
 
-// maxInitSlices bounds what a start section and _initialize compute: a Go guest needs one or two slices.
+// maxInitSlices bounds what a start section and _initialize compute, the bytes of their calls included: a Go guest needs
+// one or two slices.
 const maxInitSlices = 200
 
 // Refuel grants a bounded number of slices.
 func (h *initHost) Refuel() error {
 	if h.slices++; h.slices > maxInitSlices {
+		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf("_initialize or the start section computes too long: "+
+			"its fuel is %d instructions, and a byte of a call counts as one", maxInitSlices*engine.FuelSlice)}
+	}
+	return context.Cause(h.ctx)
+}
+
+// Work counts bytes like instructions.
+func (h *initHost) Work(bytes int64) error {
+	for h.worked += bytes; h.worked >= engine.FuelSlice; h.worked -= engine.FuelSlice {
+		if err := h.Refuel(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Enter counts calls.
+func (h *initHost) Enter() error {
+	if h.calls++; h.calls > abi.MaxHostCalls {
 		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf(
-			"_initialize or the start section computes too long: its fuel is %d instructions", maxInitSlices*engine.FuelSlice)}
+			"_initialize or the start section makes too many calls: the limit is %d", abi.MaxHostCalls)}
 	}
 	return nil
 }
@@ -37,7 +61,6 @@ const (
 	initMonoNs = int64(1e9)
 )
 
-func (h *initHost) Enter() error  { return nil }
 func (h *initHost) Input() []byte { return nil }
 func (h *initHost) Info() []byte  { return []byte("{}") }
 func (h *initHost) Now() int64    { return initWallNs / 1e6 }

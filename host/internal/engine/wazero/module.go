@@ -57,7 +57,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 		return nil, err
 	}
 	l := newLinear(im)
-	a := &activation{Context: ctx, host: &initHost{}}
+	a := &activation{Context: ctx, host: &initHost{ctx: ctx}}
 	mod, err := m.machine.rt.InstantiateModule(experimental.WithMemoryAllocator(a, l), m.compiled, anonymous)
 	if err != nil {
 		l.Free()
@@ -88,7 +88,7 @@ func (m *module) baseline(ctx context.Context) (*image, error) {
 // fresh makes an instance and runs its start-up.
 func (m *module) fresh(ctx context.Context) (*instance, error) {
 	in := &instance{m: m, functions: map[string]function{}}
-	a := &activation{Context: ctx, in: in, host: &initHost{}}
+	a := &activation{Context: ctx, in: in, host: &initHost{ctx: ctx}}
 	var err error
 	if in.mod, err = m.machine.rt.InstantiateModule(a, m.compiled, anonymous); err != nil {
 		return nil, a.explain(ctx, err, engine.TrapInit)

@@ -23,6 +23,8 @@ var errEmpty = errors.New("no fuel")
 
 func (t *tester) Enter() error { return nil }
 func (t *tester) Now() int64   { return 1 }
+
+func (t *tester) Work(int64) error { return nil }
 func (t *tester) Refuel() error {
 	if t.slices++; t.slices > t.limit {
 		return errEmpty

@@ -3,6 +3,7 @@ package wazero
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"unicode/utf16"
 
 	"github.com/wfhost/wfhost/abi"
@@ -32,6 +33,7 @@ const (
 const (
 	subscriptionBytes = 48
 	eventBytes        = 32
+	vectorBytes       = 8 // pointer and length
 	eventClock        = 0
 	eventRead         = 1
 	clockRealtime     = 0
@@ -54,7 +56,7 @@ func wasiFuncs() map[string]hostFunc {
 		"args_get": ok, "args_sizes_get": none, "environ_get": ok, "environ_sizes_get": none, "sched_yield": ok,
 		"clock_res_get":  func(f *frame) uint64 { f.put64(f.u32(1), 1e6); return errnoSuccess },
 		"clock_time_get": clockTimeGet,
-		"random_get":     func(f *frame) uint64 { f.h.Random(f.view(f.u32(0), f.u32(1))); return errnoSuccess },
+		"random_get":     func(f *frame) uint64 { f.random(); return errnoSuccess },
 		"fd_fdstat_get":  fdStatGet, "fd_fdstat_set_flags": ok,
 		"fd_read": fdRead, "fd_write": fdWrite, "poll_oneoff": pollOneoff,
 		"fd_close": func(f *frame) uint64 { return standard(f.u32(0)) },
@@ -112,11 +114,12 @@ func fdStatGet(f *frame) uint64 {
 	return errnoSuccess
 }
 
-// vectors visits the buffers of an iovec list until visit answers false.
+// vectors visits the first abi.MaxIOVectors buffers of an iovec list, in portions, until visit returns false.
 func (f *frame) vectors(ptr, n uint32, visit func(b []byte) bool) {
-	for i := range n {
-		v := f.view(ptr+8*i, 8)
-		if !visit(f.view(binary.LittleEndian.Uint32(v), binary.LittleEndian.Uint32(v[4:]))) {
+	for i := range min(n, abi.MaxIOVectors) {
+		f.work(vectorBytes)
+		v := f.view(ptr+vectorBytes*i, vectorBytes)
+		if !f.portions(f.view(binary.LittleEndian.Uint32(v), binary.LittleEndian.Uint32(v[4:])), visit) {
 			return
 		}
 	}
@@ -147,9 +150,10 @@ func fdWrite(f *frame) uint64 {
 	}
 	total := uint32(0)
 	f.vectors(f.u32(1), f.u32(2), func(b []byte) bool {
+		b = b[:min(len(b), abi.MaxIOBytes-int(total))]
 		f.h.Output(fd, b)
 		total += uint32(len(b))
-		return true
+		return total < abi.MaxIOBytes
 	})
 	f.put32(f.u32(3), total)
 	return errnoSuccess
@@ -165,6 +169,7 @@ func pollOneoff(f *frame) uint64 {
 	var p engine.Poll
 	var clockData, eventsData uint64
 	subs := f.view(in, n*subscriptionBytes)
+	f.work(len(subs))
 	for ; len(subs) > 0; subs = subs[subscriptionBytes:] {
 		data := binary.LittleEndian.Uint64(subs)
 		switch {
@@ -200,14 +205,22 @@ func pollOneoff(f *frame) uint64 {
 // timeout gives the time from now until a clock subscription is due.
 func (f *frame) timeout(sub []byte) int64 {
 	ns := binary.LittleEndian.Uint64(sub[24:])
-	at := int64(min(ns, 1<<63-1))
 	if binary.LittleEndian.Uint16(sub[40:])&clockAbsolute == 0 {
-		return at
+		return difference(ns, 0)
 	}
 	if binary.LittleEndian.Uint32(sub[16:]) == clockRealtime {
-		return at - f.h.WallNs()
+		return difference(ns, uint64(f.h.WallNs()))
 	}
-	return at - f.h.MonoNs()
+	return difference(ns, uint64(f.h.MonoNs()))
+}
+
+// difference returns a - b, or the nearest number that there is: a time-out that is too long is the longest, and never
+// one in the past.
+func difference(a, b uint64) int64 {
+	if a < b {
+		return -int64(min(b-a, math.MaxInt64))
+	}
+	return int64(min(a-b, math.MaxInt64))
 }
 
 // envFuncs supplies AssemblyScript's abort.

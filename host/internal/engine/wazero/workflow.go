@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -110,6 +111,37 @@ func (f *frame) view(ptr, n uint32) []byte {
 	return b
 }
 
+// portion is how many bytes a call works on at a time: some microseconds, after which it looks whether the guest is to
+// go on.
+const portion = 64 << 10
+
+// work charges the guest for bytes that the call is about to work on, or stops it.
+func (f *frame) work(n int) {
+	if err := f.h.Work(int64(n)); err != nil {
+		f.a.halt(err)
+	}
+}
+
+// portions visits b in portions, for which it charges the guest, until visit returns false. It reports whether all of b
+// was visited.
+func (f *frame) portions(b []byte, visit func(b []byte) bool) bool {
+	for p := range slices.Chunk(b, portion) {
+		f.work(len(p))
+		if !visit(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// random fills the buffer that is named by the first two arguments.
+func (f *frame) random() {
+	f.portions(f.view(f.u32(0), f.u32(1)), func(b []byte) bool {
+		f.h.Random(b)
+		return true
+	})
+}
+
 // maxCopyBytes bounds what is copied out of a guest for one argument: a little over every limit, so that the
 // check behind it still sees that the limit is passed.
 const maxCopyBytes = abi.MaxPayloadBytes + 1
@@ -121,6 +153,7 @@ func (f *frame) bytes(i int) []byte {
 	if len(b) > maxCopyBytes {
 		b = b[:maxCopyBytes]
 	}
+	f.work(len(b))
 	return append([]byte(nil), b...)
 }
 
@@ -135,6 +168,7 @@ func (f *frame) text(i int) string {
 // out writes an answer into the guest's buffer and gives its whole length.
 func (f *frame) out(i int, b []byte) uint64 {
 	ptr, n := f.u32(i), f.u32(i+1)
+	f.work(min(int(n), len(b)))
 	copy(f.view(ptr, n), b)
 	return uint64(len(b))
 }
@@ -172,6 +206,7 @@ func (f *frame) await() uint64 {
 		n = abi.MaxAwaitHandles + 1 // refused all the same
 	}
 	b := f.view(ptr, n*8)
+	f.work(len(b))
 	var handles []int64
 	for ; len(b) > 0; b = b[8:] {
 		handles = append(handles, int64(binary.LittleEndian.Uint64(b)))
@@ -185,7 +220,7 @@ func workflowFuncs() map[string]hostFunc {
 		abi.FnInfo:            func(f *frame) uint64 { return f.out(0, f.h.Info()) },
 		abi.FnLast:            func(f *frame) uint64 { return f.out(0, f.h.Last()) },
 		abi.FnNow:             func(f *frame) uint64 { return uint64(f.h.Now()) },
-		abi.FnRandom:          func(f *frame) uint64 { f.h.Random(f.view(f.u32(0), f.u32(1))); return 0 },
+		abi.FnRandom:          func(f *frame) uint64 { f.random(); return 0 },
 		abi.FnSleepStart:      func(f *frame) uint64 { return f.done(f.h.Sleep(f.text(0), f.i64(2))) },
 		abi.FnSleepUntilStart: func(f *frame) uint64 { return f.done(f.h.SleepUntil(f.text(0), f.i64(2))) },
 		abi.FnSleepTextStart:  func(f *frame) uint64 { return f.done(f.h.SleepText(f.text(0), f.text(2))) },

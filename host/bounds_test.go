@@ -1,0 +1,385 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/wasmgen"
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
+)
+
+// handmade is a test host with a workflow that was written by hand, of which a run is started as "r".
+func handmade(t *testing.T, m *wasmgen.Module, opts ...hosttest.Option) *hosttest.Host {
+	t.Helper()
+	h := hosttest.New(t, opts...)
+	if _, err := h.Upload(ctx, "w", m.Export(abi.ExportRun).Bytes(), host.AllowStep("*")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Start(ctx, "w", nil, host.WithRunID("r")); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// big is a module whose memory is as large as it may be.
+func big(locals int) *wasmgen.Module {
+	m := wasmgen.New(locals)
+	m.Pages = abi.MaxMemoryBytes / 65536
+	return m
+}
+
+// failure returns the error with which the run ended.
+func failure(t *testing.T, h *hosttest.Host, id string) abi.Error {
+	t.Helper()
+	h.Finish(id)
+	_, err := h.ResultRaw(ctx, id)
+	run, ok := errors.AsType[*host.RunError](err)
+	if !ok || run.Failure == nil {
+		t.Fatalf("run %s has not failed: %v", id, err)
+	}
+	return *run.Failure
+}
+
+func fuel(n int64) hosttest.Option {
+	return hosttest.WithConfig(func(c *host.Config) { c.MaxFuel = n })
+}
+
+// writeVectors calls fd_write once, with n buffers of 60 MiB.
+func writeVectors(m *wasmgen.Module, n int64) *wasmgen.Module {
+	const list, size = 65536, 60 << 20
+	return m.I64(0).Set(0).While().Get(0).I64(n).NotLess().Break().
+		Get(0).I64(8).Mul().I64(list).Add().Wrap().I64(size<<32).Store64().Count(0, 1).EndWhile().
+		I32(2).I32(list).I32(int32(n)).I32(0).Call("wasi:fd_write").Drop()
+}
+
+// TestFinding02_CallsUseFuel burns the budget in calls instead of instructions. It is the same on a replay.
+func TestFinding02_CallsUseFuel(t *testing.T) {
+	for name, m := range map[string]*wasmgen.Module{
+		"fd_write": writeVectors(big(1).While(), abi.MaxIOVectors).EndWhile(),
+		"random":   big(0).While().I32(0).I32(60 << 20).Call(abi.FnRandom).Drop().EndWhile(),
+		"log":      big(0).While().I32(1).I32(0).I32(60 << 20).Call(abi.FnLog).Drop().EndWhile(),
+	} {
+		h := handmade(t, m.I32(0), fuel(200_000_000))
+		if e := failure(t, h, "r"); e.Code != abi.Limit || e.Kind != "cpu" {
+			t.Errorf("%s: %+v", name, e)
+		}
+		if err := h.Replay(ctx, "r"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestFinding02_HaltedWithinACall ends a run, and a host, whose guest is never out of fuel and always within a call.
+func TestFinding02_HaltedWithinACall(t *testing.T) {
+	endless := hosttest.WithConfig(func(c *host.Config) {
+		c.MaxFuel, c.MaxSegmentCPU, c.StartLinger = math.MaxInt64/2, time.Hour, time.Millisecond
+	})
+	for name, m := range map[string]*wasmgen.Module{
+		"fd_write": writeVectors(big(1).While(), abi.MaxIOVectors).EndWhile(),
+		"random":   big(0).While().I32(0).I32(60 << 20).Call(abi.FnRandom).Drop().EndWhile(),
+	} {
+		h := handmade(t, m.I32(0), endless)
+		for { // until the guest is at it
+			r, err := h.Get(ctx, "r")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Status == host.Running {
+				break
+			}
+			runtime.Gosched()
+		}
+		if err := h.Terminate(ctx, "r"); err != nil {
+			t.Fatal(err)
+		}
+		h.Settle() // fails if the guest goes on
+		if r, err := h.Get(ctx, "r"); r.Status != host.Terminated || err != nil {
+			t.Errorf("%s: %s %v", name, r.Status, err)
+		}
+		if _, err := h.Start(ctx, "w", nil, host.WithRunID("r2")); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Close(); err != nil { // does not come back if the guest goes on
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestFinding02_UploadEnds uploads a module whose start-up is one long call after the other.
+func TestFinding02_UploadEnds(t *testing.T) {
+	h := hosttest.New(t)
+	m := big(0).While().I32(0).I32(abi.MaxMemoryBytes).Call("wasi:random_get").Drop().EndWhile().Export(abi.ExportInitialize)
+	_, err := h.Upload(ctx, "w", m.I32(0).Export(abi.ExportRun).Bytes())
+	if err == nil || !strings.Contains(err.Error(), "_initialize or the start section computes too long") {
+		t.Error(err)
+	}
+}
+
+// TestFinding03_RefusedCalls makes refused calls for ever.
+func TestFinding03_RefusedCalls(t *testing.T) {
+	m := wasmgen.New(0).While().Text("").Text("").Call(abi.FnEmit).Drop().EndWhile().I32(0)
+	h := handmade(t, m)
+	if e := failure(t, h, "r"); e.Code != abi.Limit || e.Kind != abi.KindJournal {
+		t.Errorf("%+v", e)
+	}
+	r, err := h.Get(ctx, "r")
+	if err != nil || r.Entries > abi.MaxEntries {
+		t.Error(r.Entries, err)
+	}
+	if err := h.Replay(ctx, "r"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFinding03_PollForEver polls with the longest time-out, which is not over at once.
+func TestFinding03_PollForEver(t *testing.T) {
+	for _, flags := range []int64{0, 1} {
+		m := wasmgen.New(0).I32(16).I64(1).Store64().I32(24).I64(math.MaxInt64).Store64().I32(40).I64(flags).Store64().
+			While().I32(0).I32(128).I32(1).I32(256).Call("wasi:poll_oneoff").Drop().EndWhile().I32(0)
+		h := handmade(t, m)
+		if next, ok := h.Settle(); !ok || next.Year() < 2262 {
+			t.Error("it wakes", next, ok)
+		}
+		if r, err := h.Get(ctx, "r"); r.Status != host.Sleeping || r.Entries > 2 || err != nil {
+			t.Errorf("%s after %d entries: %v", r.Status, r.Entries, err)
+		}
+	}
+}
+
+// TestFinding03_EndlessAttempts tries a step for ever, in a journal that is nearly full.
+func TestFinding03_EndlessAttempts(t *testing.T) {
+	const calls = abi.MaxEntries - abi.MaxEntries/abi.DeliveryReserveShare - 10
+	tries := 0
+	m := wasmgen.New(1).While().Get(0).I64(calls).NotLess().Break().Text("t").Text("").Call(abi.FnEmit).Drop().Count(0, 1).
+		EndWhile().Text("s").Text("host/never").Text("").Text(`{"attempts":0,"delay":"0s"}`).I32(0).I32(0).
+		Call(abi.FnStepDo).Drop().I32(0)
+	h := handmade(t, m, hosttest.WithHandlers(func(h *host.Host) {
+		host.HandleStep(h, "never", func(_ context.Context, _ any) (any, error) {
+			tries++
+			return nil, errors.New("no")
+		})
+	}))
+	e := failure(t, h, "r")
+	if e.Code != abi.Limit || e.Kind != abi.KindJournal {
+		t.Errorf("%+v", e)
+	}
+	if r, err := h.Get(ctx, "r"); r.Entries != abi.MaxEntries+1 || tries < 2000 || err != nil {
+		t.Error(r.Entries, tries, err)
+	}
+	if s := h.Stats(); s.Runs != 0 || s.Instances != 0 {
+		t.Errorf("something goes on: %+v", s)
+	}
+}
+
+func TestFinding15_KeyAcrossNames(t *testing.T) {
+	h := handmade(t, wasmgen.New(0).Text("paid").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().
+		Text("shipped").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().I32(0))
+	h.Settle()
+	for _, name := range []string{"paid", "paid", "shipped"} {
+		if err := h.Signal(ctx, "r", name, nil, host.WithIdempotencyKey("order-42")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Settle()
+	if r, err := h.Get(ctx, "r"); r.Status != host.Completed || err != nil {
+		t.Error("the second signal was acknowledged and dropped:", r.Status, err)
+	}
+}
+
+// TestFinding16_LimitsLowered opens data with a lower limit than what runs have used, before one wait and before a call.
+func TestFinding16_LimitsLowered(t *testing.T) {
+	spin := func(m *wasmgen.Module) *wasmgen.Module {
+		return m.I64(0).Set(0).While().Get(0).I64(20_000_000).NotLess().Break().Count(0, 1).EndWhile()
+	}
+	for name, m := range map[string]*wasmgen.Module{
+		"before the call": spin(wasmgen.New(1)).Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0),
+		"before the wait": spin(wasmgen.New(1).Text("nap").I64(1000).Call(abi.FnSleepStart).Drop()).I32(0).I32(0).
+			Call(abi.FnAwait).Drop().I32(0),
+	} {
+		data := memstore.New()
+		inData := hosttest.WithStore(func() store.Store { return data.Open() })
+		h := handmade(t, m, inData)
+		if next, ok := h.Settle(); !ok {
+			t.Fatal("it does not sleep", next)
+		}
+		h.Stop()
+		h = hosttest.New(t, inData, fuel(50_000_000))
+		if r := h.Finish("r"); r.Status != host.Completed {
+			_, err := h.ResultRaw(ctx, "r")
+			t.Errorf("%s: it fails for what its journal had passed: %v", name, err)
+		}
+		if err := h.Replay(ctx, "r"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := h.Start(ctx, "w", nil, host.WithRunID("new")); err != nil {
+			t.Fatal(err)
+		}
+		if e := failure(t, h, "new"); e.Kind != "cpu" {
+			t.Errorf("%s: a new run has the lower limit: %+v", name, e)
+		}
+	}
+}
+
+// TestFinding17_TokenWithADot delivers to a token that was chosen and looks like one that the host has made, and to one
+// that the host has made.
+func TestFinding17_TokenWithADot(t *testing.T) {
+	const token = "invoice-approval-000123456.acme"
+	h := handmade(t, wasmgen.New(0).Text("decision").Text(token).I32(0).I32(0).Call(abi.FnHookStart).Drop().
+		Text("decision").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().I32(0))
+	h.Settle()
+	if _, err := h.Start(ctx, "w", nil, host.WithRunID("acme")); err != nil { // whose claim is refused
+		t.Fatal(err)
+	}
+	h.Settle()
+	if _, err := h.DeliverHook(ctx, token, nil); err != nil {
+		t.Error(err)
+	}
+	h.Settle()
+	if r, err := h.Get(ctx, "r"); r.Status != host.Completed || err != nil {
+		t.Error(r.Status, err)
+	}
+	if _, err := h.DeliverHook(ctx, token, nil); !errors.Is(err, host.ErrNotFound) {
+		t.Error(err)
+	}
+	made := handmade(t, wasmgen.New(0).Text("decision").I32(0).I32(0).I32(0).I32(0).Call(abi.FnHookStart).Drop().
+		Text("decision").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().I32(0))
+	made.Settle()
+	for e, err := range made.Journal(ctx, "r", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == store.KindHookReady {
+			if _, err := made.DeliverHook(ctx, string(e.Data), nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if r := made.Finish("r"); r.Status != host.Completed {
+		t.Error(r.Status)
+	}
+}
+
+// TestFinding20_LongStarts starts runs in more than the 292 years that a time.Duration holds.
+func TestFinding20_LongStarts(t *testing.T) {
+	h := hosttest.New(t)
+	nap := wasmgen.New(0).Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0).Export(abi.ExportRun).Bytes()
+	if _, err := h.Upload(ctx, "w", nap); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		opt  host.StartOption
+		year int
+		err  string
+	}{{host.WithStartInText("110000d"), 2327, ""}, {host.WithStartIn(math.MaxInt64), 2318, ""},
+		{host.WithStartAt(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)), 9999, ""}, {host.WithStartIn(-time.Hour), 2026, ""},
+		{host.WithStartAt(time.Unix(math.MinInt64, 0)), 2026, ""}, {host.WithTimeoutText("110000d"), 2026, ""},
+		{host.WithStartInText("2920000d"), 0, "beyond the end of year 9999"}, {host.WithStartInText("1y"), 0, "start in: INVALID_DURATION"},
+		{host.WithStartAt(time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC)), 0, "the last instant is 9999-12-31"},
+		{host.WithTimeoutText("2920000d"), 0, "beyond the end of year 9999"}} {
+		id := fmt.Sprint("r", i)
+		_, err := h.Start(ctx, "w", nil, c.opt, host.WithRunID(id))
+		if c.err != "" {
+			if !errors.Is(err, host.ErrInvalid) || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%d: %v, want %q", i, err, c.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		h.Settle()
+		if r, err := h.Get(ctx, id); r.Status != host.Sleeping || r.Wake.Year() != c.year || err != nil {
+			t.Errorf("%d: %s until %s: %v", i, r.Status, r.Wake, err)
+		}
+	}
+}
+
+// TestFinding21_LogAfterRetry keeps the lines of what a retry repeats, and those of before only once.
+func TestFinding21_LogAfterRetry(t *testing.T) {
+	fails := 1
+	m := wasmgen.New(1).I32(1).Text("a").Call(abi.FnLog).Drop().Text("nap").I64(1000).Call(abi.FnSleep).Drop().
+		I32(1).Text("b").Call(abi.FnLog).Drop().
+		Text("s").Text("host/once").Text("").Text(`{"attempts":1}`).I32(0).I32(0).Call(abi.FnStepDo).I64(63).Op(0x88).Set(0).
+		I32(1).Text("c").Call(abi.FnLog).Drop().Get(0).Wrap() // 1 if the step has failed
+	h := handmade(t, m, hosttest.WithHandlers(func(h *host.Host) {
+		host.HandleStep(h, "once", func(_ context.Context, _ any) (any, error) {
+			if fails--; fails >= 0 {
+				return nil, errors.New("no")
+			}
+			return nil, nil
+		})
+	}))
+	if r := h.Finish("r"); r.Status != host.Failed {
+		t.Fatal(r.Status)
+	}
+	for range 2 {
+		lines, err := h.Logs(ctx, "r", 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text []string
+		for _, l := range lines {
+			text = append(text, l.Text)
+		}
+		if r, _ := h.Get(ctx, "r"); r.Status == host.Completed {
+			want(t, strings.Join(text, " "), "a b c c")
+			return
+		}
+		want(t, strings.Join(text, " "), "a b c")
+		if err := h.Retry(ctx, "r", 0); err != nil {
+			t.Fatal(err)
+		}
+		h.Crash() // what is stored does not depend on what is in memory
+		if r := h.Finish("r"); r.Status != host.Completed {
+			t.Fatal(r.Status)
+		}
+	}
+}
+
+// TestFinding21_OutputCountsWhileParked gives up a command that has printed more than parked instances may hold. It is
+// replayed when its step is done, and its output is whole.
+func TestFinding21_OutputCountsWhileParked(t *testing.T) {
+	const lines, size = 16, 60_000
+	begun, leave := make(chan struct{}), make(chan struct{})
+	m := wasmgen.New(1).I32(16).I64(4096|size<<32).Store64().While().Get(0).I64(lines).NotLess().Break().
+		I32(1).I32(16).I32(1).I32(8).Call("wasi:fd_write").Drop().Count(0, 1).EndWhile().
+		Text("s").Text("host/slow").Text("").Text("").I32(0).I32(0).Call(abi.FnStepDo).Drop().Export(abi.ExportStart)
+	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) { c.ParkBytes = lines * size / 2 }),
+		hosttest.WithHandlers(func(h *host.Host) {
+			host.HandleStep(h, "slow", func(context.Context, any) (any, error) {
+				close(begun)
+				<-leave
+				return nil, nil
+			})
+		}))
+	if _, err := h.Upload(ctx, "w", m.Bytes(), host.AllowStep("*")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Start(ctx, "w", nil, host.WithRunID("r")); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	soon, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for h.Stats().Instances > 0 && soon.Err() == nil {
+		runtime.Gosched()
+	}
+	if soon.Err() != nil {
+		t.Error("its instance is kept")
+	}
+	close(leave)
+	h.Finish("r")
+	if b, err := h.ResultRaw(ctx, "r"); len(b) != lines*size || err != nil {
+		t.Error(len(b), err)
+	}
+}

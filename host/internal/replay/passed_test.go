@@ -1,0 +1,93 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// TestFinding16_Passed walks through a journal of a sleep and a marker: what a guest does is free up to the last call, or
+// up to where it last waited.
+func TestFinding16_Passed(t *testing.T) {
+	x := newTail(t)
+	m := x.machine()
+	if m.Passed() {
+		t.Fatal("nothing is passed in an empty journal")
+	}
+	must(t, 1)(m.Sleep("nap", 1000))
+	_, err := m.Await([]int64{1})
+	suspends(t, err)
+	if m.Passed() {
+		t.Fatal("a wait that is live is not passed")
+	}
+	x.j.Suspend(m.Suspension())
+	x.now = 5000
+	if err := x.j.FireDue(x.now); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, rested := range []store.Seq{0, x.j.Rested()} {
+		m = x.machine(func(c *Config) { c.Rested = rested })
+		if !m.Passed() {
+			t.Fatal("the call is in the journal")
+		}
+		must(t, 1)(m.Sleep("nap", 1000))
+		if m.Passed() != (rested > 0) {
+			t.Fatal("between the call and the wait, with a last wait at", rested)
+		}
+		must(t, 1)(m.Await([]int64{1}))
+		if m.Passed() {
+			t.Fatal("it goes on from its last wait")
+		}
+	}
+	must(t, 0)(m.Emit("t", nil))
+
+	x.j.Resume()
+	m = x.machine(func(c *Config) { c.Rested = x.j.Rested() })
+	must(t, 1)(m.Sleep("nap", 1000))
+	must(t, 1)(m.Await([]int64{1}))
+	if !m.Passed() {
+		t.Fatal("the journal holds a call after the last wait")
+	}
+	must(t, 0)(m.Emit("t", nil))
+	if m.Passed() {
+		t.Fatal("the journal is over")
+	}
+}
+
+// TestFinding16_QueryIsNotPassed counts what the answer to a query costs.
+func TestFinding16_QueryIsNotPassed(t *testing.T) {
+	x := newTail(t)
+	m := x.machine()
+	must(t, 1)(m.Sleep("nap", 1000))
+	_, err := m.Await(nil)
+	suspends(t, err)
+	x.j.Suspend(m.Suspension())
+	m = x.machine(func(c *Config) { c.Mode, c.Rested = Query, x.j.Rested() })
+	must(t, 1)(m.Sleep("nap", 1000))
+	if !m.Passed() {
+		t.Fatal("it has waited here before")
+	}
+	must(t, abi.Query.Neg())(m.Await(nil))
+	if m.Passed() {
+		t.Fatal("it answers a query")
+	}
+}
+
+// TestFinding03_LongPoll waits with the longest time-out, and at the end of time.
+func TestFinding03_LongPoll(t *testing.T) {
+	x := newTail(t)
+	m := x.machine()
+	_, err := m.Poll(PollRequest{HasClock: true, TimeoutNs: 1<<63 - 1})
+	suspends(t, err)
+	if due := m.Suspension().PollDueUnixMs; due != 1000+9_223_372_036_855 {
+		t.Errorf("due at %d", due)
+	}
+	m.nowMs = abi.MaxUnixMs - 1
+	_, err = m.Poll(PollRequest{HasClock: true, TimeoutNs: 1<<63 - 1})
+	suspends(t, err)
+	if due := m.Suspension().PollDueUnixMs; due != abi.MaxUnixMs {
+		t.Errorf("due at %d", due)
+	}
+}
