@@ -38,8 +38,31 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// Clock tells the host the time. The zero Config uses the machine's clock; tests use that of package hosttest.
+// Clock is the clock of a host: Now returns the wall clock's time, and NewTimer returns a timer. The zero Config uses
+// the machine's clock, and tests use that of package hosttest. A program may implement its own. The host calls it from
+// many goroutines, some of which hold locks, so its methods must not block or call the host.
+//
+// What Now returns is journaled, in milliseconds, and workflows see it. It may jump: a run sleeps until the wall clock
+// shows its deadline, so it wakes later if the clock is set back, and earlier if the clock is set forward.
+//
+// NewTimer(d) fires once after d has passed, and immediately if d is zero or negative. A timer that is late makes
+// runs late. One that fires before Now shows its deadline is replaced by another one for the rest, so a clock that
+// rounds down costs time and is never wrong.
+//
+// A Clock should implement Stepper if it can.
 type Clock = clock.Clock
+
+// ClockTimer is a timer of a Clock. When it fires, C receives once; it must be buffered, because the host may no longer
+// receive from it. Stop prevents the timer from firing and reports whether it has done so. The host stops every timer
+// that it does not wait for, and never reads the time that C carries.
+type ClockTimer = clock.Timer
+
+// Stepper is what a Clock implements that can report that its wall clock was set: by hand, by a time server, or because
+// the machine was suspended. The host then looks at the deadlines of all sleepers anew. If a Clock is no Stepper, or
+// Steps returns a nil channel, the host reads Now once per second while a run sleeps, and wakes runs at most a second
+// late after the clock was set forward. A clock that is never set returns a channel that never receives, which spares
+// the host that.
+type Stepper = clock.Stepper
 
 // Config says how a host is opened. The zero value is usable: it keeps its data in the directory "data".
 type Config struct {
@@ -51,7 +74,7 @@ type Config struct {
 	Store store.Store
 	// Logger takes what the host has to say. Default: nothing.
 	Logger *slog.Logger
-	// Clock. Default: the machine's.
+	// Clock is the clock of the host. Default: the machine's.
 	Clock Clock
 	// Linger is how long an instance is kept while an attempt of one of its steps runs; longer costs memory,
 	// shorter costs replays. Default 1 s; negative = not at all.

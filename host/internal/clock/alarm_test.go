@@ -236,7 +236,7 @@ func TestAlarmAfterStepBack(t *testing.T) {
 	})
 }
 
-// TestAlarmIsNotEarly checks that the alarm waits again if its timer has fired before the wall clock shows the deadline.
+// TestAlarmIsNotEarly checks that the alarm waits again if its timer fires before the wall clock shows the deadline.
 func TestAlarmIsNotEarly(t *testing.T) {
 	both(t, func(t *testing.T, f *Fake, a *Alarm) {
 		a.Set(ms(time.Second))

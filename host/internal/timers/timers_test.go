@@ -19,7 +19,8 @@ func (s *Set[K]) check() error {
 	}
 	for i, it := range s.heap {
 		if n := s.nodes[it.node]; int(n.place) != i || s.index[n.key] != it.node {
-			return fmt.Errorf("item %d refers to node %d, which is at %d, and in the index at %d", i, it.node, n.place, s.index[n.key])
+			return fmt.Errorf("item %d has node %d, whose place is %d, and whose key has node %d", i, it.node, n.place,
+				s.index[n.key])
 		}
 		if i > 0 && it.before(s.heap[(i-1)/arity]) {
 			return fmt.Errorf("item %d fires before its parent", i)
