@@ -10,20 +10,20 @@ import (
 // cancelled: its timers are gone, running attempts of its steps are told to stop, and none of its code runs any more.
 // It gives whether that changed anything: a second cancel does not. Durable on return. ErrTerminal if it has ended.
 func (h *Host) Cancel(ctx context.Context, id string) (changed bool, err error) {
-	changed, err = h.sched.Cancel(ctx, key(id))
+	changed, err = h.rt.Cancel(ctx, key(id))
 	return changed, translate(err)
 }
 
 // Terminate ends a run as terminated, whatever it would do about a cancel. Durable on return. ErrTerminal if it
 // has ended.
 func (h *Host) Terminate(ctx context.Context, id string) error {
-	return translate(h.sched.Terminate(ctx, key(id)))
+	return translate(h.rt.Terminate(ctx, key(id)))
 }
 
 // Wake ends sleeps of a run before their time: those of the given name, or all if name is empty, polls of
 // time.Sleep included. It gives the number of sleeps that it ended. Durable on return.
 func (h *Host) Wake(ctx context.Context, id, name string) (int, error) {
-	n, err := h.sched.Wake(ctx, key(id), name)
+	n, err := h.rt.Wake(ctx, key(id), name)
 	return n, translate(err)
 }
 
@@ -31,14 +31,14 @@ func (h *Host) Wake(ctx context.Context, id, name string) (int, error) {
 // begins, and nothing that comes due wakes it. It gives whether that changed anything. Durable on return.
 // ErrTerminal if it has ended, ErrConflict if it is stuck.
 func (h *Host) Pause(ctx context.Context, id string) (changed bool, err error) {
-	changed, err = h.sched.Pause(ctx, key(id))
+	changed, err = h.rt.Pause(ctx, key(id))
 	return changed, translate(err)
 }
 
 // Unpause lets a paused run go on. What came due meanwhile comes first, in the order of the deadlines. It gives
 // whether that changed anything. Durable on return.
 func (h *Host) Unpause(ctx context.Context, id string) (changed bool, err error) {
-	changed, err = h.sched.Unpause(ctx, key(id))
+	changed, err = h.rt.Unpause(ctx, key(id))
 	return changed, translate(err)
 }
 
@@ -48,18 +48,18 @@ func (h *Host) Unpause(ctx context.Context, id string) (changed bool, err error)
 // if it lives.
 func (h *Host) Retry(ctx context.Context, id string, version uint32) error {
 	if version == 0 {
-		return translate(h.sched.Retry(ctx, key(id), nil))
+		return translate(h.rt.Retry(ctx, key(id), nil))
 	}
-	st, err := h.sched.State(ctx, key(id))
+	st, err := h.rt.State(ctx, key(id))
 	if err != nil {
 		return translate(err)
 	}
-	defer h.sched.HoldVersions()()
+	defer h.rt.HoldVersions()()
 	v, err := h.store.Modules().Version(ctx, 0, st.Workflow, version)
 	if err != nil {
 		return translate(err)
 	}
-	return translate(h.sched.Retry(ctx, key(id), &v))
+	return translate(h.rt.Retry(ctx, key(id), &v))
 }
 
 // Restart starts a new run like another one: the same workflow, version, input and random numbers. With from, it
@@ -71,12 +71,12 @@ func (h *Host) Restart(ctx context.Context, id, newID, from string) (Run, error)
 	} else if err := checkRunID(newID); err != nil {
 		return Run{}, err
 	}
-	st, err := h.sched.Restart(ctx, key(id), key(newID), from)
+	st, err := h.rt.Restart(ctx, key(id), key(newID), from)
 	return runOf(st), translate(err)
 }
 
 // Delete deletes an ended run with its journal, log and output. Its id, input hash and outcome are kept for 30 days,
 // so that a start which is repeated by mistake is refused. Durable on return. ErrConflict if the run lives.
 func (h *Host) Delete(ctx context.Context, id string) error {
-	return translate(h.sched.Delete(ctx, store.RunKey{ID: id}))
+	return translate(h.rt.Delete(ctx, store.RunKey{ID: id}))
 }

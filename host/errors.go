@@ -7,7 +7,9 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/inspect"
-	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -79,13 +81,13 @@ func translate(err error) error {
 		}
 		return &joined{err, ErrInvalid}
 	}
-	if _, ok := errors.AsType[*sched.InUseError](err); ok {
+	if _, ok := errors.AsType[*runtime.InUseError](err); ok {
 		return &joined{err, ErrConflict}
 	}
 	for _, pair := range []struct{ inner, outer error }{
-		{sched.ErrTerminal, ErrTerminal}, {sched.ErrClosed, ErrClosed}, {store.ErrClosed, ErrClosed},
-		{store.ErrExists, ErrConflict}, {sched.ErrIllegal, ErrConflict}, {store.ErrNotFound, ErrNotFound}, {store.ErrFenced, ErrFenced},
-		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
+		{run.ErrTerminal, ErrTerminal}, {runtime.ErrClosed, ErrClosed}, {store.ErrClosed, ErrClosed},
+		{store.ErrExists, ErrConflict}, {run.ErrIllegal, ErrConflict}, {store.ErrNotFound, ErrNotFound}, {store.ErrFenced, ErrFenced},
+		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion}, {partition.ErrNotOwned, ErrFenced},
 	} {
 		if errors.Is(err, pair.inner) {
 			return &joined{err, pair.outer}
@@ -99,7 +101,7 @@ func Fatal(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &sched.FatalError{Err: err}
+	return &runtime.FatalError{Err: err}
 }
 
 // RetryAfter wraps a handler's error with the delay after which it is to be tried again, in place of the step's
@@ -108,7 +110,7 @@ func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &sched.RetryAfterError{Err: err, After: d}
+	return &runtime.RetryAfterError{Err: err, After: d}
 }
 
 // busy makes a limit of a run, which passes, ErrBusy.

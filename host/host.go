@@ -33,7 +33,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
-	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
@@ -82,6 +82,9 @@ type Config struct {
 	// StartLinger is how long a start waits for its first activation, to be committed together with it; a start
 	// that takes longer is committed alone, at the cost of one more fsync. Default 50 ms.
 	StartLinger time.Duration
+	// Drain is how long Run waits, when its context is done, for attempts of steps that are going on: what they do is
+	// recorded, and not done again after the next start. Default 10 s; negative = not at all.
+	Drain time.Duration
 	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 8.
 	MaxInstances int
 	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
@@ -129,7 +132,7 @@ type Host struct {
 	ownStore bool
 	engine   engine.Engine
 	skip     *clock.Fake // of SkipSleeps
-	sched    *sched.Scheduler
+	rt       *runtime.Runtime
 	closing  sync.Once
 	closed   chan struct{}
 }
@@ -174,20 +177,20 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	if err != nil {
 		return h, err
 	}
-	sc := sched.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
-		Random: h.cfg.Random, Linger: h.cfg.Linger,
-		StartLinger: h.cfg.StartLinger, Activations: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
-		Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU, HostCalls: abi.MaxHostCalls}
-	sc.Fetch = func(ctx context.Context, g store.Grants, _ string, request []byte) ([]byte, error) {
+	rc := runtime.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
+		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
+		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
+		HostCalls: abi.MaxHostCalls}
+	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
 	if f := cfg.OnWait; f != nil {
-		sc.OnWait = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
+		rc.Events.Waits = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
 	}
 	if f := cfg.OnCommit; f != nil {
-		sc.OnCommit = func(st *store.RunState) { f(runOf(*st)) }
+		rc.Events.Committed = func(c *store.RunCommit) { f(runOf(c.State)) }
 	}
-	h.sched, err = sched.New(ctx, sc)
+	h.rt, err = runtime.New(ctx, rc)
 	return h, err
 }
 
@@ -205,16 +208,19 @@ func (c Config) withDefaults() Config {
 		c.Random = secureRandom
 	}
 	if c.Linger == 0 {
-		c.Linger = sched.DefaultLinger
+		c.Linger = runtime.DefaultLinger
 	}
 	if c.StartLinger <= 0 {
-		c.StartLinger = sched.DefaultStartLinger
+		c.StartLinger = runtime.DefaultStartLinger
+	}
+	if c.Drain == 0 {
+		c.Drain = runtime.DefaultDrain
 	}
 	if c.MaxInstances == 0 {
-		c.MaxInstances = sched.DefaultActivations
+		c.MaxInstances = runtime.DefaultInstances
 	}
 	if c.ParkBytes == 0 {
-		c.ParkBytes = sched.DefaultParkBytes
+		c.ParkBytes = runtime.DefaultParkBytes
 	}
 	if c.MaxFuel == 0 {
 		c.MaxFuel = abi.MaxFuel
@@ -247,9 +253,9 @@ func (h *Host) Run(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go h.skipSleeps(ctx)
-		return translate(h.sched.Run(ctx))
+		return translate(h.rt.Run(ctx))
 	}
-	return translate(h.sched.Run(ctx))
+	return translate(h.rt.Run(ctx))
 }
 
 // skipSleeps moves the clock to the next deadline whenever nothing happens.
@@ -285,8 +291,8 @@ func (h *Host) Close() error {
 }
 
 func (h *Host) release(ctx context.Context) (err error) {
-	if h.sched != nil {
-		h.sched.Close()
+	if h.rt != nil {
+		h.rt.Close()
 	}
 	if h.engine != nil {
 		err = h.engine.Close(context.WithoutCancel(ctx))
@@ -308,13 +314,13 @@ type Stats struct {
 
 // Stats gives the numbers.
 func (h *Host) Stats() Stats {
-	s := h.sched.Stats()
-	return Stats{Runs: s.Owners, Instances: s.Instances, Timers: s.Wheel, Queued: s.Queued, Commits: s.Commits}
+	s := h.rt.Stats()
+	return Stats{Runs: s.Runs, Instances: s.Instances, Timers: s.Timers, Queued: s.Queued, Commits: s.Commits}
 }
 
 // WaitIdle waits until nothing happens any more unless time passes: no run is queued or active, and no attempt
 // of a step is going on. It gives the instant at which the next run wakes by itself, false if there is none.
 func (h *Host) WaitIdle(ctx context.Context) (next time.Time, ok bool, err error) {
-	ms, ok, err := h.sched.WaitIdle(ctx)
+	ms, ok, err := h.rt.WaitIdle(ctx)
 	return time.UnixMilli(ms), ok, translate(err)
 }

@@ -8,7 +8,7 @@ import (
 	"iter"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -76,7 +76,7 @@ func (h *Host) output(ctx context.Context, id, topic string, from int64, follow 
 }
 
 // QueryError says that a workflow refused a query, or could not be asked.
-type QueryError = sched.QueryError
+type QueryError = guest.QueryError
 
 // Query asks a live run a question that its workflow offers, with an input that is encoded as JSON, and gives the
 // answer. The workflow is replayed for it from what is durable; nothing is changed. ErrNotFound if there is no such
@@ -93,7 +93,7 @@ func (h *Host) Query(ctx context.Context, id, name string, input any) (json.RawM
 		return nil, translate(abi.Errorf(abi.TooLarge, "the input of query %q has %d bytes, the limit is %d", name, len(b),
 			abi.MaxPayloadBytes))
 	}
-	answer, err := h.sched.Query(ctx, key(id), name, b)
+	answer, err := h.rt.Query(ctx, key(id), name, b)
 	var q *QueryError
 	if errors.As(err, &q) && !errors.Is(err, store.ErrNotFound) {
 		return nil, err

@@ -97,7 +97,7 @@ func newRunID(now time.Time) string {
 
 // Get gives a run as it stands.
 func (h *Host) Get(ctx context.Context, id string) (Run, error) {
-	st, err := h.sched.State(ctx, key(id))
+	st, err := h.rt.State(ctx, key(id))
 	return runOf(st), translate(err)
 }
 
@@ -147,7 +147,7 @@ func (h *Host) JournalOf(ctx context.Context, id string, iteration uint32, from 
 
 func (h *Host) journal(ctx context.Context, id string, iteration *uint32, from store.Seq) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		st, err := h.sched.State(ctx, key(id))
+		st, err := h.rt.State(ctx, key(id))
 		if err == nil && iteration != nil {
 			if *iteration > st.Iteration {
 				err = fmt.Errorf("run %q, iteration %d: %w: the newest is %d", id, *iteration, store.ErrNotFound, st.Iteration)
@@ -171,7 +171,7 @@ type LogLine = store.LogLine
 
 // Logs gives at most limit stored lines of a run's log, from an index on.
 func (h *Host) Logs(ctx context.Context, id string, from uint64, limit int) ([]LogLine, error) {
-	if _, err := h.sched.State(ctx, key(id)); err != nil {
+	if _, err := h.rt.State(ctx, key(id)); err != nil {
 		return nil, translate(err)
 	}
 	lines, err := h.store.Logs(ctx, key(id), from, limit)
@@ -179,7 +179,7 @@ func (h *Host) Logs(ctx context.Context, id string, from uint64, limit int) ([]L
 }
 
 // Watch gives a channel that receives when something of the run became durable, until stop is called.
-func (h *Host) Watch(id string) (changed <-chan struct{}, stop func()) { return h.sched.Watch(key(id)) }
+func (h *Host) Watch(id string) (changed <-chan struct{}, stop func()) { return h.rt.Watch(key(id)) }
 
 // Wait waits until the run has ended, or ctx is done.
 func (h *Host) Wait(ctx context.Context, id string) (Run, error) {
@@ -243,7 +243,7 @@ func Result[T any](ctx context.Context, h *Host, id string) (v T, err error) {
 // Replay runs the run's module against its journal, in memory, and says whether it still does what the journal
 // records: nil, or an error that names the entry and both sides. Nothing is changed.
 func (h *Host) Replay(ctx context.Context, id string) error {
-	err := h.sched.Replay(ctx, key(id))
+	err := h.rt.Replay(ctx, key(id))
 	if _, ok := errors.AsType[*replay.Mismatch](err); ok {
 		return &joined{err, ErrMismatch}
 	}

@@ -8,31 +8,31 @@ import (
 	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/host/internal/run"
 )
 
 // SignalOption is an option of Signal.
-type SignalOption func(*sched.NewSignal)
+type SignalOption func(*run.Signal)
 
 // WithIdempotencyKey makes a repeated signal recognizable: the same name, key and payload again change nothing, the same
 // name and key with another payload are ErrConflict. A key of one name says nothing of signals with another name. A run
 // remembers its newest 10,000 keys.
-func WithIdempotencyKey(key string) SignalOption { return func(n *sched.NewSignal) { n.Key = key } }
+func WithIdempotencyKey(key string) SignalOption { return func(n *run.Signal) { n.Key = key } }
 
-func newSignal(name string, payload any, opts []SignalOption) (sched.NewSignal, error) {
+func newSignal(name string, payload any, opts []SignalOption) (run.Signal, error) {
 	var data []byte
 	if payload != nil {
 		b, err := json.Marshal(payload)
 		if err != nil {
-			return sched.NewSignal{}, &joined{fmt.Errorf("payload of signal %q: %w", name, err), ErrInvalid}
+			return run.Signal{}, &joined{fmt.Errorf("payload of signal %q: %w", name, err), ErrInvalid}
 		}
 		data = b
 	}
 	return newRawSignal(name, data, opts)
 }
 
-func newRawSignal(name string, data []byte, opts []SignalOption) (sched.NewSignal, error) {
-	n := sched.NewSignal{Name: name, Data: bytes.Clone(data)} // the caller may use its buffer again
+func newRawSignal(name string, data []byte, opts []SignalOption) (run.Signal, error) {
+	n := run.Signal{Name: name, Data: bytes.Clone(data)} // the caller may use its buffer again
 	for _, o := range opts {
 		o(&n)
 	}
@@ -59,7 +59,7 @@ func (h *Host) Signal(ctx context.Context, id, name string, payload any, opts ..
 	if err != nil {
 		return err
 	}
-	_, err = h.sched.Signal(ctx, key(id), n)
+	_, err = h.rt.Signal(ctx, key(id), n)
 	return busy(translate(err))
 }
 
@@ -69,7 +69,7 @@ func (h *Host) SignalRaw(ctx context.Context, id, name string, payload []byte, o
 	if err != nil {
 		return err
 	}
-	_, err = h.sched.Signal(ctx, key(id), n)
+	_, err = h.rt.Signal(ctx, key(id), n)
 	return busy(translate(err))
 }
 
@@ -84,7 +84,7 @@ type HookReply struct {
 // ErrNotFound if no live run holds the token, for whatever reason.
 func (h *Host) DeliverHook(ctx context.Context, token string, payload []byte, opts ...SignalOption) (HookReply, error) {
 	unknown := &joined{errors.New("no run holds this token"), ErrNotFound}
-	hook, err := h.sched.HookOf(ctx, token)
+	hook, err := h.rt.HookOf(ctx, 0, token)
 	if err != nil {
 		if translated := translate(err); !isNotFound(translated) {
 			return HookReply{}, translated
@@ -95,7 +95,7 @@ func (h *Host) DeliverHook(ctx context.Context, token string, payload []byte, op
 	if err != nil {
 		return HookReply{}, err
 	}
-	if _, err := h.sched.Signal(ctx, hook.Run, n); err != nil {
+	if _, err := h.rt.Signal(ctx, hook.Run, n); err != nil {
 		if err = translate(err); isEnded(err) {
 			return HookReply{}, unknown
 		}

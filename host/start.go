@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/host/internal/run"
 )
 
 // StartOption is an option of Start.
@@ -22,7 +22,7 @@ type start struct {
 	inMs       int64
 	timeoutMs  int64
 	attributes map[string]string
-	signal     *sched.NewSignal
+	signal     *run.Signal
 	conflict   ConflictPolicy
 	err        error
 }
@@ -102,14 +102,14 @@ func WithSignal(name string, payload any, opts ...SignalOption) StartOption {
 }
 
 // ConflictPolicy says what a start does when there is a run of its id.
-type ConflictPolicy = sched.ConflictPolicy
+type ConflictPolicy = run.ConflictPolicy
 
 // The policies.
 const (
-	ConflictExisting  = sched.ConflictExisting  // the same workflow and input give that run, others are ErrConflict; the default
-	ConflictFail      = sched.ConflictFail      // ErrConflict
-	ConflictTerminate = sched.ConflictTerminate // that run is terminated, and its records are replaced
-	ConflictReplace   = sched.ConflictReplace   // its records are replaced if it has ended, else ErrConflict
+	ConflictExisting  = run.ConflictExisting  // the same workflow and input give that run, others are ErrConflict; the default
+	ConflictFail      = run.ConflictFail      // ErrConflict
+	ConflictTerminate = run.ConflictTerminate // that run is terminated, and its records are replaced
+	ConflictReplace   = run.ConflictReplace   // its records are replaced if it has ended, else ErrConflict
 )
 
 // OnConflict says what the start does when there is a run of its id.
@@ -161,10 +161,10 @@ func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts
 	} else if err := abi.CheckRunID(o.id); err != nil {
 		return Run{}, translate(err)
 	}
-	defer h.sched.HoldVersions()()
+	defer h.rt.HoldVersions()()
 	number := o.version
 	if number == 0 && o.conflict == ConflictExisting { // the run that is there decides, whatever the latest version is by now
-		if existing, err := h.sched.State(ctx, key(o.id)); err == nil {
+		if existing, err := h.rt.State(ctx, key(o.id)); err == nil {
 			number = existing.Version
 		}
 	}
@@ -172,10 +172,10 @@ func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	n := sched.NewRun{Key: key(o.id), Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
-		InputDigest: sched.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
+	n := run.NewRun{Key: key(o.id), Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
+		InputDigest: run.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
 		AtUnixMs: at, TimeoutMs: o.timeoutMs}
-	st, created, err := h.sched.Start(ctx, n)
+	st, created, err := h.rt.Start(ctx, n)
 	if err != nil {
 		return Run{}, translate(err)
 	}

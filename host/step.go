@@ -9,7 +9,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/egress"
-	"github.com/wfhost/wfhost/host/internal/sched"
+	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -42,7 +42,7 @@ func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, 
 
 // HandleRawStep is HandleStep for a handler that takes and gives bytes.
 func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []byte) ([]byte, error)) {
-	h.sched.Handle(name, func(ctx context.Context, a sched.Attempt, input []byte) ([]byte, error) {
+	h.rt.Handle(name, func(ctx context.Context, a runtime.Attempt, input []byte) ([]byte, error) {
 		// The journal keeps what comes in and what goes out; the handler may go on to use either.
 		out, err := fn(context.WithValue(ctx, stepKey{}, Step{
 			RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version, Name: a.Step, Seq: a.Seq,

@@ -136,7 +136,7 @@ func (h *Host) UploadAll(ctx context.Context, name string, wasm []byte, opts ...
 	if _, err := inspect.Scan(wasm); err != nil {
 		return nil, translate(err)
 	}
-	description, err := h.sched.Describe(ctx, wasm)
+	description, err := h.rt.Describe(ctx, wasm)
 	if err != nil {
 		return nil, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
 	}
@@ -223,7 +223,7 @@ func (h *Host) DeleteVersion(ctx context.Context, workflow string, number uint32
 	if number == 0 {
 		return &joined{errors.New("which version is to be deleted must be said: numbers begin at 1"), ErrInvalid}
 	}
-	return translate(h.sched.DeleteVersion(ctx, workflow, number))
+	return translate(h.rt.DeleteVersion(ctx, 0, workflow, number))
 }
 
 // LiveVersions lists the versions of a workflow, oldest first, with the number of their live runs. It looks at all

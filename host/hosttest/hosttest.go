@@ -68,6 +68,7 @@ func New(t testing.TB, opts ...Option) *Host {
 	h.crash.open = func() store.Store { return h.Data.Open() }
 	h.cfg.Dir = cacheDir(t)
 	h.cfg.StartLinger = time.Minute // the number of commits does not depend on how fast the machine is
+	h.cfg.Drain = -1                // a test that wants attempts to be waited for says so
 	for _, o := range opts {
 		o(h)
 	}

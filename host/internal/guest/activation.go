@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
@@ -72,7 +71,7 @@ func (r *Runner) Activate(l *run.Lease, c class, desk Desk, done func()) {
 		done()
 		return
 	}
-	r.go_(func() {
+	r.workers.run(func() {
 		defer done()
 		defer end()
 		defer cancel(nil)
@@ -97,6 +96,10 @@ func (a *Activation) Halt(cause error) { a.halts(cause) }
 func (a *Activation) run(ctx context.Context, r *Runner) {
 	st := &a.lease.State
 	err := a.perform(ctx, r, st)
+	if errors.Is(err, errDraining) {
+		a.desk.Inside(st.Run, run.Refused{Lease: a.lease})
+		return
+	}
 	if errors.Is(err, errSuspended) || context.Cause(ctx) != nil && errors.Is(err, context.Cause(ctx)) {
 		if ctx.Err() != nil { // the host stops, or has lost the run: what waits for this is answered elsewhere
 			a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true}})
@@ -119,8 +122,8 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	}
 	a.init(r, mod, st.Run)
 	a.placed = r.room.newPlace(mod.resident())
-	if err := a.placed.enter(ctx, a.class); err != nil {
-		return context.Cause(ctx)
+	if err := a.placed.enter(ctx, a.class, r.quit()); err != nil {
+		return err
 	}
 	defer a.leave()
 	inst, err := mod.compiled.Instantiate(ctx)
@@ -135,9 +138,9 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	info := a.lease.Info()
 	a.Machine = replay.New(replay.Config{Mode: replay.Live, Started: info.Started, Input: info.Input,
 		StartedUnixMs: info.StartedMs, NewToken: func() string { return NewToken(r.cfg.Random, st.Run) }, Tail: tail{a},
-		BodiesEvent: mod.bodiesEvent, OnWait: a.observer(), Passed: info.Passed,
+		BodiesEvent: mod.bodiesEvent, OnWait: a.observer(), Rested: info.Rested,
 		HandlerError: func(h string) error { return r.handlerError(st, g, mod, h) }})
-	a.log, a.logged = a.logLine, func(n uint64) bool { return a.lease.Logged(n, a.Passing()) }
+	a.log, a.logged = a.logLine, func(n uint64) bool { return a.lease.Logged(n, a.Passed()) }
 	a.wait, a.look = a.waits, a.looks
 	a.mayFork = mod.bodiesEvent && r.cfg.Linger > 0
 	code, err := a.callIn(ctx, inst, mod.entry)
@@ -159,9 +162,11 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 
 // leave gives back what the activation has of the admission.
 func (a *Activation) leave() {
-	if a.placed.evict != nil {
+	switch {
+	case a.placed == nil:
+	case a.placed.evict != nil:
 		a.placed.unpark()
-	} else {
+	default:
 		a.placed.leave()
 	}
 }
@@ -195,7 +200,6 @@ func (a *Activation) waits() error {
 		return err
 	}
 	a.yield.Store(false)
-	a.flushLines()
 	a.desk.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), CanFork: a.mayFork})
 	select {
 	case t := <-a.orders:
@@ -206,15 +210,13 @@ func (a *Activation) waits() error {
 			return a.dump()
 		case run.OrderPark:
 			return a.park()
+		case run.OrderResume, run.OrderSuspend:
 		}
 		return errSuspended
 	case <-a.ctx.Done():
 		return context.Cause(a.ctx)
 	}
 }
-
-// flushLines does nothing to lines that have no end yet: they belong to what the guest prints next.
-func (a *Activation) flushLines() {}
 
 // errDeadlock ends a workflow that waits for something that can never come.
 var errDeadlock = errors.New("deadlock: the workflow waits for something that can never come")
@@ -229,7 +231,7 @@ func (a *Activation) dump() error {
 
 // park keeps the instance while commits and attempts go on. The guest has no place meanwhile.
 func (a *Activation) park() error {
-	a.placed.park(a.inst.Resident() + a.buffered())
+	a.placed.park(a.inst.Resident() + a.held())
 	linger := a.r.cfg.Clock.NewTimer(a.r.cfg.Linger)
 	defer linger.Stop()
 	evict, lingered := a.placed.evict, linger.C()
@@ -250,7 +252,7 @@ func (a *Activation) park() error {
 		case <-a.ctx.Done():
 			return context.Cause(a.ctx)
 		}
-		a.desk.Inside(a.run_(), run.Evict{Lease: a.lease}) // the order that follows says whether it is so
+		a.desk.Inside(a.key, run.Evict{Lease: a.lease}) // the order that follows says whether it is so
 	}
 }
 
@@ -264,20 +266,12 @@ func (a *Activation) resume() error {
 
 func (a *Activation) enterAgain() error {
 	a.placed.unpark()
-	if err := a.placed.enter(a.ctx, resuming); err != nil {
-		a.placed = a.r.room.newPlace(0) // it has none to give back
-		a.placed.evict = make(chan struct{})
-		return context.Cause(a.ctx)
+	if err := a.placed.enter(a.ctx, resuming, a.r.quit()); err != nil {
+		a.placed = nil // there is none to give back
+		return err
 	}
 	return nil
 }
-
-// buffered returns what the activation holds beside its instance: what the guest printed.
-func (a *Activation) buffered() int64 {
-	return int64(cap(a.stdout) + cap(a.partial[0]) + cap(a.partial[1]))
-}
-
-func (a *Activation) run_() store.RunKey { return a.lease.State.Run }
 
 // end says what the end of an activation means for the run.
 func (a *Activation) end(ctx context.Context, err error) run.End {
@@ -385,7 +379,7 @@ func (a *Activation) continues(ctx context.Context) run.End {
 
 // logLine stores a line of workflow code, unless it was stored before.
 func (a *Activation) logLine(n uint64, level int32, text string) {
-	a.lease.Log(n, a.Passing(), store.LogLine{UnixMs: a.Now(), Level: int8(level), Text: text})
+	a.lease.Log(n, a.Passed(), store.LogLine{UnixMs: a.Now(), Level: int8(level), Text: text})
 }
 
 // tail is the journal of a run that is lent, for the machine.
@@ -429,5 +423,3 @@ func (r *Runner) realTime() func() (int64, int64) {
 		return wall.Add(elapsed).UnixNano(), int64(elapsed)
 	}
 }
-
-var _ time.Duration = 0

@@ -3,6 +3,7 @@ package guest
 import (
 	"container/list"
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -19,8 +20,8 @@ type admission struct {
 	mu      sync.Mutex
 	free    int // places
 	total   int
-	held    int64 // bytes of guests that compute or are parked
-	limit   int64 // of held
+	held    int64              // bytes of guests that compute or are parked
+	limit   int64              // of held
 	waiters [classes]list.List // of *waiter
 
 	parked      list.List // of *place, the one that was parked longest first
@@ -58,8 +59,11 @@ func newAdmission(places int, limit, parkLimit int64) *admission {
 // newPlace returns what a guest that holds about so many bytes enters with.
 func (a *admission) newPlace(bytes int64) *place { return &place{a: a, bytes: bytes} }
 
-// enter waits for a place.
-func (p *place) enter(ctx context.Context, c class) error {
+// errDraining says that the host makes no new guests any more.
+var errDraining = errors.New("the host stops")
+
+// enter waits for a place, until ctx is done or quit, which may be nil, is closed.
+func (p *place) enter(ctx context.Context, c class, quit <-chan struct{}) error {
 	a := p.a
 	a.mu.Lock()
 	if a.none(c) && a.roomLocked(p.bytes) {
@@ -76,6 +80,7 @@ func (p *place) enter(ctx context.Context, c class) error {
 	case <-w.granted:
 		return nil
 	case <-ctx.Done():
+	case <-quit:
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +90,10 @@ func (p *place) enter(ctx context.Context, c class) error {
 	default:
 		a.waiters[c].Remove(e)
 	}
-	return ctx.Err()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errDraining
 }
 
 // none reports whether nobody of a class, or of one before it, waits.

@@ -55,17 +55,20 @@ type Runner struct {
 	cfg     Config
 	modules modules
 	room    *admission
+	workers workers
 
 	ctx    context.Context //nolint:containedctx // it ends with Close
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // of everything that runs a guest
-	mu     sync.Mutex
-	closed bool
+
+	mu      sync.Mutex
+	closed  bool
+	drained chan struct{} // closed by Drain
 }
 
 // NewRunner returns a Runner. The caller closes it.
 func NewRunner(cfg Config) *Runner {
-	r := &Runner{cfg: cfg, room: newAdmission(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes)}
+	r := &Runner{cfg: cfg, drained: make(chan struct{}), room: newAdmission(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r
 }
@@ -83,6 +86,39 @@ func (r *Runner) begin() (end func(), err error) {
 	r.wg.Add(1)
 	return r.wg.Done, nil
 }
+
+// Drain makes no new activations from now on, and lets none go on that waits for a place. Guests that compute come to
+// their next wait, and bodies to their end. Twice is legal.
+func (r *Runner) Drain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.drained:
+	default:
+		close(r.drained)
+	}
+}
+
+// Undrain takes Drain back.
+func (r *Runner) Undrain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.drained:
+		r.drained = make(chan struct{})
+	default:
+	}
+}
+
+// quit returns the channel that Drain closes.
+func (r *Runner) quit() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.drained
+}
+
+// EvictAll has all parked guests give their instances up.
+func (r *Runner) EvictAll() { r.room.evictAll() }
 
 // Close ends every guest at its next call, or within a slice of fuel, and returns when none is left.
 func (r *Runner) Close() {
@@ -133,9 +169,9 @@ type guest struct {
 	logged  func(n uint64) bool // the line was stored before; nil = none was
 
 	ctx      context.Context //nolint:containedctx // of the call that goes on
-	run      store.RunKey
-	grants   store.Grants // of bodies and step functions
-	place    *place       // of a body, which gives it up while it waits
+	key      store.RunKey    // of the run
+	grants   store.Grants    // of bodies and step functions
+	place    *place          // of a body, which gives it up while it waits
 	calls    int
 	lines    uint64
 	logBytes int
@@ -147,13 +183,15 @@ type guest struct {
 	halted  atomic.Pointer[error]
 	taken   uint64 // deliveries, as of the wait after which calls and slices are counted
 	slices  int64  // of fuel
+	worked  int64  // bytes of calls since the newest slice was counted
 	fuel    int64  // how many slices there are between two waits; 0 = no limit
 	limit   time.Duration
-	segment time.Time // when the first slice was asked for
+	looks   int       // at the clock that were not made, one for each call
+	segment time.Time // when the clock was first looked at since the guest last waited
 }
 
 func (g *guest) init(r *Runner, mod *Module, run store.RunKey) {
-	g.r, g.mod, g.run, g.limit = r, mod, run, r.cfg.CPU
+	g.r, g.mod, g.key, g.limit = r, mod, run, r.cfg.CPU
 	g.fuel = max((r.cfg.Fuel+engine.FuelSlice-1)/engine.FuelSlice, 1)
 	g.log = func(uint64, int32, string) {}
 }
@@ -195,7 +233,8 @@ func (g *guest) release(inst engine.Instance) {
 }
 
 // Refuel grants another slice of fuel, unless the guest has used all that there is between two waits. What it is
-// granted depends on nothing but the instructions that it executes.
+// granted depends on nothing but the instructions that it executes, and the bytes of its calls. What its journal has
+// passed is free.
 func (g *guest) Refuel() error {
 	if err := g.stopped(); err != nil {
 		return err
@@ -205,13 +244,32 @@ func (g *guest) Refuel() error {
 			return err
 		}
 	}
-	g.slices++
-	switch now := budgetClock.Now(); {
-	case g.fuel > 0 && g.slices > g.fuel:
+	if !g.Passed() {
+		g.slices++
+	}
+	if g.fuel > 0 && g.slices > g.fuel {
 		return errFuel
-	case g.slices == 1:
+	}
+	return g.inTime()
+}
+
+// Work counts the bytes of a call like instructions.
+func (g *guest) Work(bytes int64) error {
+	for g.worked += bytes; g.worked >= engine.FuelSlice; g.worked -= engine.FuelSlice {
+		if err := g.Refuel(); err != nil {
+			return err
+		}
+	}
+	return g.stopped()
+}
+
+// inTime returns errSlow if the guest has taken too long since it last waited.
+func (g *guest) inTime() error {
+	now := budgetClock.Now()
+	if g.segment.IsZero() {
 		g.segment = now
-	case now.Sub(g.segment) > g.limit:
+	}
+	if now.Sub(g.segment) > g.limit {
 		return errSlow
 	}
 	return nil
@@ -220,7 +278,7 @@ func (g *guest) Refuel() error {
 // rested begins to count anew when the guest has waited.
 func (g *guest) rested() {
 	if c := g.Consumed(); c != g.taken {
-		g.taken, g.calls, g.slices = c, 0, 0
+		g.taken, g.calls, g.slices, g.worked, g.segment = c, 0, 0, 0, time.Time{}
 	}
 }
 
@@ -229,13 +287,24 @@ func (g *guest) observer() func(uint64) {
 	if g.r.cfg.OnWait == nil {
 		return nil
 	}
-	return func(consumed uint64) { g.r.cfg.OnWait(g.run, consumed, g.inst.Hash) }
+	return func(consumed uint64) { g.r.cfg.OnWait(g.key, consumed, g.inst.Hash) }
 }
 
-// Enter counts a call.
+// callsPerLook is how many calls a guest makes between two looks at the clock: a look takes about as long as a call.
+const callsPerLook = 1000
+
+// Enter counts a call, unless the guest's journal has passed it.
 func (g *guest) Enter() error {
-	if g.calls++; g.calls > g.r.cfg.HostCalls {
+	if !g.Passed() {
+		g.calls++
+	}
+	if g.calls > g.r.cfg.HostCalls {
 		return errCalls
+	}
+	if g.looks++; g.looks%callsPerLook == 0 {
+		if err := g.inTime(); err != nil {
+			return err
+		}
 	}
 	if g.look != nil {
 		if err := g.look(); err != nil {
@@ -317,7 +386,7 @@ func (g *guest) waitFor(d time.Duration) error {
 func (g *guest) without(do func() error) error {
 	g.place.leave()
 	err := do()
-	if err2 := g.place.enter(g.ctx, resuming); err2 != nil {
+	if err2 := g.place.enter(g.ctx, resuming, nil); err2 != nil {
 		return errors.Join(err, context.Cause(g.ctx))
 	}
 	return err
@@ -339,7 +408,7 @@ func (g *guest) Log(level int32, text []byte) int64 {
 
 // Output takes what the guest prints: whole lines go to the log, and descriptor 1 is the result of a command.
 func (g *guest) Output(fd uint32, p []byte) {
-	if fd == 1 && len(g.stdout) <= abi.MaxPayloadBytes {
+	if fd == 1 && g.mod.command && len(g.stdout) <= abi.MaxPayloadBytes {
 		g.stdout = append(g.stdout, p...)
 	}
 	part := &g.partial[fd-1]
@@ -352,6 +421,12 @@ func (g *guest) Output(fd uint32, p []byte) {
 		g.Log(outputLevel(fd), line)
 		*part = rest
 	}
+}
+
+// held returns about what the guest holds outside of its instance, in bytes: what it printed and handed over.
+func (g *guest) held() int64 {
+	out := g.Outcome()
+	return int64(cap(g.stdout) + cap(g.partial[0]) + cap(g.partial[1]) + cap(out.Result) + cap(out.Failure))
 }
 
 func outputLevel(fd uint32) int32 {
@@ -391,7 +466,7 @@ func (g *guest) Fetch(request []byte) ([]byte, int64) {
 	}
 	var b []byte
 	fetch := func() (err error) {
-		b, err = g.r.cfg.Fetch(g.ctx, g.grants, g.run, request)
+		b, err = g.r.cfg.Fetch(g.ctx, g.grants, g.key, request)
 		return err
 	}
 	perform := fetch

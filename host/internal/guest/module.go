@@ -222,7 +222,7 @@ func (r *Runner) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
 		return nil, err
 	}
 	p := r.room.newPlace(m.resident())
-	if err := p.enter(ctx, starting); err != nil {
+	if err := p.enter(ctx, starting, nil); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	defer p.leave()

@@ -229,18 +229,6 @@ func (j *Journal) Resume() { j.waiting = false }
 // Suspension gives where the guest waits, false while it does not.
 func (j *Journal) Suspension() (store.Suspension, bool) { return j.wait, j.waiting }
 
-<<<<<<< HEAD
-// LastSuspension returns where the guest waited last, though it may go on by now: it has passed all entries before that
-// suspension's Seq.
-func (j *Journal) LastSuspension() store.Suspension { return j.wait }
-
-// entryBytes is what an entry counts beside its payloads: its encoding without them is smaller.
-const entryBytes = 48
-=======
 // Rested returns the number of entries that the journal had when the guest last came to a wait, 0 if that is not known.
 // Resume does not change it: a replay comes to the same wait again.
 func (j *Journal) Rested() store.Seq { return j.wait.Seq }
->>>>>>> bounds
-
-// Retried reports whether a retry of the run has made entries void.
-func (j *Journal) Retried() bool { return j.live != nil }

@@ -101,7 +101,10 @@ func (s *story) do(t *testing.T, f []string) string {
 			note += fmt.Sprintf("   pending signal %d %s\n", e.Seq, e.Name)
 		}
 	case "retry":
-		_, err = s.j.Append(store.Entry{Kind: store.KindRetried, Ref: s.j.RetryFrom()}, ms)
+		var e store.Entry
+		if e, err = s.j.Retry(); err == nil {
+			_, err = s.j.Append(e, ms)
+		}
 	case "skip":
 		var n int
 		n, err = s.j.Skip(args["name"], ms)

@@ -124,9 +124,19 @@ func (s *Shard) prepare(now int64, sl *slot) {
 // finish does what was kept until it is durable.
 func (s *Shard) finish(now int64, sl *slot, done []after) {
 	for _, a := range done {
+		if a.free != nil {
+			a.free()
+		}
 		if a.reply != nil {
 			a.answer.State = sl.run.State()
+			if live := !a.answer.State.Status.Terminal() && !a.answer.State.Status.Attention(); live && sl.running() {
+				a.answer.State.Status, a.answer.State.Reason = store.Running, ""
+			}
 			a.reply(a.answer, nil)
+		}
+		if len(a.start) > 0 && sl.run.Lent() { // which of them go on is known when the guest yields
+			sl.mail = append(sl.mail, mail{ev: run.Launch{Attempts: a.start}})
+			a.start = nil
 		}
 		for _, attempt := range a.start {
 			if sl.run.Has(attempt) { // else the run was ended meanwhile

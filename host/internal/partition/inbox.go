@@ -19,6 +19,12 @@ const inboxWaiting = 1024
 // commandAgain is how long a command waits that could not be carried out, before it is tried again.
 const commandAgain = time.Second
 
+// Kinds of timers that are in memory alone.
+const (
+	kindInbox   store.WakeKind = 254 // the inbox is to be read again
+	kindCommand store.WakeKind = 255 // the first command for a run is to be tried again
+)
+
 // inbox is what a partition has of its inbox in memory. Commands for one run are taken in one after the other, so that
 // none overtakes another one that has to be tried again; those for different runs do not wait for each other.
 type inbox struct {
@@ -60,7 +66,7 @@ func (s *Shard) InboxRead(now int64, p *Partition, cmds []store.Command, err err
 	b.reading = false
 	if err != nil {
 		s.port.Note(Note{Kind: NoteInbox, Partition: p.ID, Cause: err})
-		s.port.After(readAgain, func(int64) { s.Kicked(p.ID) })
+		p.timers.Put(timerKey{kindInbox, store.RunKey{}}, now+readAgain.Milliseconds())
 		return
 	}
 	for _, c := range cmds {
@@ -90,9 +96,8 @@ func (s *Shard) takeFirst(now int64, p *Partition, to store.RunKey) {
 	case store.CommandChildStart, store.CommandHookClaim, store.CommandHookRelease:
 		s.port.Carry(p, cmd.Command, cmd.m)
 	default:
-		s.deliver(now, p, to, mail{run.Command{Command: cmd.Command, Message: cmd.m}, func(_ run.Answer, err error) {
-			s.taken(now, p, cmd, err)
-		}, true})
+		s.deliver(now, p, to, mail{ev: run.Command{Command: cmd.Command, Message: cmd.m}, early: true,
+			reply: func(_ run.Answer, err error) { s.taken(now, p, cmd, err) }})
 	}
 }
 
@@ -113,7 +118,7 @@ func (s *Shard) taken(now int64, p *Partition, cmd command, err error) {
 		}
 		s.port.Refuse(p, cmd.Command, answer)
 	case unreadable(err):
-		s.Carried(now, p, cmd.To, nil, err)
+		s.Carried(now, p, cmd.To, nil, nil, err)
 	default: // taken, or of no consequence
 		s.carried(now, p, cmd.To)
 	}
@@ -125,24 +130,21 @@ func unreadable(err error) bool {
 }
 
 // Carried takes what came of Port.Carry and Port.Refuse: an error has the command tried again after a while, start is the
-// run that a child's start begins.
-func (s *Shard) Carried(now int64, p *Partition, to store.RunKey, start *run.NewRun, err error) {
+// run that a child's start begins. free, which may be nil, is called when that is durable, or will not be.
+func (s *Shard) Carried(now int64, p *Partition, to store.RunKey, start *run.NewRun, free func(), err error) {
 	if s.parts[p.ID] != p || len(p.inbox.queues[to]) == 0 {
+		mail{free: free}.refuse(nil)
 		return
 	}
 	cmd := p.inbox.queues[to][0]
 	switch {
 	case err != nil:
 		s.port.Note(Note{Kind: NoteCommand, Run: to, Partition: p.ID, Cause: err})
-		s.port.After(commandAgain, func(now int64) {
-			if s.parts[p.ID] == p && len(p.inbox.queues[to]) > 0 {
-				s.takeFirst(now, p, to)
-			}
-		})
+		p.timers.Put(timerKey{kindCommand, to}, now+commandAgain.Milliseconds())
 	case start != nil:
 		start.Ack = cmd.Seq
-		s.deliver(now, p, to, mail{run.StartChild{New: *start, Command: cmd.Command, Message: cmd.m},
-			func(_ run.Answer, err error) { s.startedChild(now, p, cmd, err) }, true})
+		s.deliver(now, p, to, mail{ev: run.StartChild{New: *start, Command: cmd.Command, Message: cmd.m}, early: true,
+			reply: func(_ run.Answer, err error) { s.startedChild(now, p, cmd, err) }, free: free})
 	default:
 		s.carried(now, p, to)
 	}
@@ -161,7 +163,7 @@ func (s *Shard) startedChild(now int64, p *Partition, cmd command, err error) {
 	case errors.Is(err, run.ErrStartedBefore):
 		s.port.Refuse(p, cmd.Command, nil)
 	default:
-		s.Carried(now, p, cmd.To, nil, err)
+		s.Carried(now, p, cmd.To, nil, nil, err)
 	}
 }
 

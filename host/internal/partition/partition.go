@@ -107,9 +107,7 @@ func (s *Shard) cannotRead(now int64, sl *slot, state *store.RunState, err error
 		p.unreadable[sl.key] = err
 	}
 	for _, m := range waiting {
-		if m.reply != nil {
-			m.reply(run.Answer{}, fmt.Errorf("run %q: %w", sl.key.ID, err))
-		}
+		m.refuse(fmt.Errorf("run %q: %w", sl.key.ID, err))
 	}
 	switch {
 	case errors.Is(err, store.ErrCorrupt) && state != nil && state.Status != store.Stuck:
@@ -165,18 +163,14 @@ func (s *Shard) lose(sl *slot, cause error) {
 	}
 	for _, list := range [][]after{sl.flyDone, sl.prepDone, sl.after} {
 		for _, a := range list {
-			if a.reply == nil && a.again != nil {
-				a.reply = a.again.reply
+			if a.again != nil {
+				a.reply, a.free = a.again.reply, a.again.free
 			}
-			if a.reply != nil {
-				a.reply(run.Answer{}, err)
-			}
+			mail{reply: a.reply, free: a.free}.refuse(err)
 		}
 	}
 	for _, m := range sl.mail {
-		if m.reply != nil {
-			m.reply(run.Answer{}, err)
-		}
+		m.refuse(err)
 	}
 	sl.mail, sl.after, sl.prepDone, sl.flyDone = nil, nil, nil, nil
 }

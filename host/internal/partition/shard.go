@@ -204,11 +204,11 @@ func (s *Shard) apply(now int64, sl *slot, fx *run.Effects, m mail) {
 		m.reply(fx.Answer, fx.Err)
 		m.reply = nil
 	}
-	a := after{reply: m.reply, answer: fx.Answer, start: fx.Start}
+	a := after{reply: m.reply, answer: fx.Answer, start: fx.Start, free: m.free}
 	if fx.Again {
-		a.again, a.reply = &m, nil
+		a.again, a.reply, a.free = &m, nil, nil
 	}
-	if a.reply != nil || len(a.start) > 0 || a.again != nil {
+	if a.reply != nil || len(a.start) > 0 || a.again != nil || a.free != nil {
 		sl.after = append(sl.after, a)
 	}
 }
@@ -300,10 +300,7 @@ func (s *Shard) Handled(now int64, name string) {
 // Running reports whether a guest of a run is there, or an attempt of a step goes on.
 func (s *Shard) Running(key store.RunKey) bool {
 	p := s.parts[key.Partition()]
-	if p == nil || p.slots[key] == nil || p.slots[key].run == nil {
-		return false
-	}
-	return p.slots[key].run.Running()
+	return p != nil && p.slots[key] != nil && p.slots[key].running()
 }
 
 // Stats is what a shard holds at the moment.

@@ -40,7 +40,18 @@ type slot struct {
 type mail struct {
 	ev    run.Event
 	reply Reply
-	early bool // the reply does not wait until it is durable
+	early bool   // the reply does not wait until it is durable
+	free  func() // called when what came of it is durable, or will not be; nil = nothing
+}
+
+// refuse answers an event that does not happen.
+func (m mail) refuse(err error) {
+	if m.free != nil {
+		m.free()
+	}
+	if m.reply != nil {
+		m.reply(run.Answer{}, err)
+	}
 }
 
 // after is what is done when a commit is durable.
@@ -49,6 +60,7 @@ type after struct {
 	answer run.Answer
 	start  []*run.Attempt
 	again  *mail
+	free   func()
 }
 
 // What a run in memory and an entry of its journal take beside payloads and names, about: the sizes of their structures.
@@ -66,9 +78,12 @@ func (sl *slot) working() bool {
 
 // atRest reports whether the slot may be dropped without a loss.
 func (sl *slot) atRest() bool {
-	return sl.run != nil && len(sl.mail) == 0 && len(sl.after) == 0 && sl.prepared == nil && !sl.flying && !sl.queued &&
+	return sl.run != nil && !sl.run.Lent() && len(sl.mail) == 0 && len(sl.after) == 0 && sl.prepared == nil && !sl.flying && !sl.queued &&
 		sl.run.AtRest()
 }
+
+// running reports whether a guest of the run is there, or an attempt of a step goes on.
+func (sl *slot) running() bool { return sl.run != nil && (sl.run.Lent() || sl.run.Running()) }
 
 // size returns what the slot takes, about.
 func (sl *slot) size() int64 {

@@ -123,7 +123,16 @@ func (s *Shard) fire(now int64) {
 			continue
 		}
 		idle = 0
-		if k.kind != store.WakeRun || p.unreadable[k.key] != nil {
+		switch {
+		case k.kind == kindInbox:
+			s.Kicked(p.ID)
+			continue
+		case k.kind == kindCommand:
+			if len(p.inbox.queues[k.key]) > 0 {
+				s.takeFirst(now, p, k.key)
+			}
+			continue
+		case k.kind != store.WakeRun || p.unreadable[k.key] != nil:
 			continue
 		}
 		s.port.Note(Note{Kind: NoteWake, Run: k.key, Partition: p.ID, LateMs: now - due})

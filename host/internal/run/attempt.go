@@ -96,7 +96,10 @@ func (r *Run) startAttempts(now int64, canFork bool) error {
 			continue
 		}
 		a, err := r.prepare(now, h)
-		if err != nil || r.held() {
+		if r.held() { // by this very attempt: its step is poison, or the journal has no room for its record
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		if a != nil {
@@ -241,6 +244,18 @@ func (r *Run) bodyEnds(now int64, e BodyEnds) error {
 		r.goOn()
 	}
 	return nil
+}
+
+// notForked has a body executed on a copy of the workflow.
+func (r *Run) notForked(e NotForked) {
+	if !r.Has(e.Attempt) {
+		return
+	}
+	if r.guest == guestForked && r.lease == e.Lease {
+		r.guest, r.lease = guestNone, nil
+	}
+	e.Attempt.Fork = nil
+	r.fx.Start = append(r.fx.Start, e.Attempt)
 }
 
 func (r *Run) record(now int64, a *Attempt, h *journal.Handle, out Outcome) error {

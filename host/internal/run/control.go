@@ -13,7 +13,7 @@ func (r *Run) takeSignal(now int64, s Signal) error {
 	if end := r.journal.Ended(); end != store.KindInvalid {
 		return fmt.Errorf("%w: %s", journal.ErrEnded, end)
 	}
-	same, err := r.journal.CheckSignal(s.Key, s.Data)
+	same, err := r.journal.CheckSignal(s.Name, s.Key, s.Data)
 	if err != nil || same {
 		return err
 	}

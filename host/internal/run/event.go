@@ -98,6 +98,13 @@ type (
 		Attempt *Attempt
 		Outcome Outcome
 	}
+	// NotForked says that the instance of a guest cannot execute a body after all, and is given up.
+	NotForked struct {
+		Lease   *Lease
+		Attempt *Attempt
+	}
+	// Launch starts those of the attempts that still go on: what led to them became durable while the run was lent.
+	Launch struct{ Attempts []*Attempt }
 	// AttemptLogs is a line that a body or step function has logged.
 	AttemptLogs struct {
 		Attempt *Attempt
@@ -127,6 +134,8 @@ func (Refused) event()     {}
 func (AttemptEnds) event() {}
 func (BodyEnds) event()    {}
 func (AttemptLogs) event() {}
+func (NotForked) event()   {}
+func (Launch) event()      {}
 
 // Step lets an event happen to the run at an instant, and returns what has to be done about it. The instant is read
 // once for the whole step, so that nothing in it is due at one place and not at another.
@@ -209,6 +218,14 @@ func (r *Run) inside(now int64, ev Event) error {
 		return r.bodyEnds(now, e)
 	case AttemptLogs:
 		r.attemptLogs(e)
+	case NotForked:
+		r.notForked(e)
+	case Launch:
+		for _, a := range e.Attempts {
+			if r.Has(a) {
+				r.fx.Start = append(r.fx.Start, a)
+			}
+		}
 	}
 	return nil
 }
@@ -216,7 +233,8 @@ func (r *Run) inside(now int64, ev Event) error {
 // missing says what an event means for a run that is not there.
 func (r *Run) missing(ev Event) error {
 	switch ev.(type) {
-	case Due, GuestReady, GuestYields, GuestWaits, GuestEnds, Evict, Refused, AttemptEnds, BodyEnds, AttemptLogs:
+	case Due, GuestReady, GuestYields, GuestWaits, GuestEnds, Evict, Refused, AttemptEnds, BodyEnds, AttemptLogs,
+		NotForked, Launch:
 		return nil // a guest and its attempts belong to a run
 	}
 	return r.notFound()

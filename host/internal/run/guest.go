@@ -69,13 +69,13 @@ func (r *Run) guestReady(now int64, e GuestReady) error {
 	}
 	var err error
 	first := false
-	if !r.held() {
+	if !r.held() && r.active {
 		if _, begun := r.journal.StartedUnixMs(); !begun {
 			first = true
 			_, err = r.append(now, store.Entry{Kind: store.KindActivated})
 		}
 	}
-	if err != nil || r.held() || !first && !r.pending && !r.journal.Deliverable() {
+	if err != nil || r.held() || !r.active || !first && !r.pending && !r.journal.Deliverable() {
 		r.suspend()
 		return err
 	}
@@ -248,16 +248,14 @@ type Info struct {
 	Started   journal.Started
 	StartedMs int64 // started_at
 	Input     []byte
-	// Passed is the number of entries that the guest had been given when it was last suspended: it has passed what lies
-	// before them.
-	Passed store.Seq
+	Rested    store.Seq // entries of the journal when the guest last came to a wait
 }
 
 // Info returns what the activation has to know.
 func (l *Lease) Info() Info {
 	j := l.r.journal
 	ms, _ := j.StartedUnixMs()
-	return Info{Started: j.Started(), StartedMs: ms, Input: j.Entries()[0].Input, Passed: j.LastSuspension().Seq}
+	return Info{Started: j.Started(), StartedMs: ms, Input: j.Entries()[0].Input, Rested: j.Rested()}
 }
 
 // Lease returns the lease of the run's guest, nil if there is none.
@@ -338,4 +336,3 @@ func (r *Run) attemptLogs(e AttemptLogs) {
 		r.addLog(e.Line)
 	}
 }
-

@@ -129,8 +129,11 @@ func Load(state store.RunState, entries []store.Entry, cfg Config) (*Run, error)
 	if state.Suspension.Seq == 0 { // it has not come to a wait: it is new, delayed, or was paused before that
 		r.pending = true
 	}
-	if !state.Status.Terminal() && !r.pending {
+	if !state.Status.Terminal() {
 		j.Suspend(state.Suspension)
+	}
+	if r.pending { // it remembers where the guest has been
+		j.Resume()
 	}
 	return r, nil
 }

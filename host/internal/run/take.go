@@ -49,6 +49,9 @@ func (r *Run) takeAnswer(now int64, kind store.CommandKind, m *Message) error {
 		e.Code, e.Data = int32(abi.Conflict), m.Failure
 	}
 	_, err := r.append(now, e)
+	if r.ended() { // by this very answer, for which the journal has no room
+		return nil
+	}
 	return err
 }
 

@@ -1,0 +1,90 @@
+package guest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/host/internal/run"
+)
+
+// forkedBody is the body of a step, executed in the instance of its workflow, which waits for it and nothing else that
+// could come first. What the body does to the instance is undone at its end, so that the workflow goes on as if the
+// body had been executed elsewhere; a copy of the workflow, which has to replay its journal first, does the same and
+// is what is used where an instance cannot be forked.
+//
+// When something comes for the workflow while the body runs, the run gets another activation, and the instance is left
+// to the body.
+type forkedBody struct {
+	*guest
+	a       *Activation
+	attempt attempt
+	stop    func()
+}
+
+// fork has the guest, which is parked, execute a body. Where that is not possible, the body is executed elsewhere.
+func (a *Activation) fork(of *run.Attempt) error {
+	if err := a.enterAgain(); err != nil {
+		return err
+	}
+	start := attempt{of, a.r, a.desk}
+	ctx, stop := start.limit(a.ctx)
+	g, info, err := start.newGuest(ctx, a.mod)
+	if err != nil {
+		stop()
+		return a.elsewhere(of)
+	}
+	g.Machine = a.Machine.Fork(start.asBody(g, a.mod, info))
+	g.wait, g.inst, g.ctx, g.place = start.waitsForAnother, a.inst, ctx, a.placed
+	unhook := context.AfterFunc(ctx, func() { g.halt(context.Cause(ctx)) })
+	b := &forkedBody{guest: g, a: a, attempt: start, stop: func() {
+		unhook()
+		stop()
+	}}
+	if !a.inst.Fork(b) {
+		b.stop()
+		return a.elsewhere(of)
+	}
+	a.body, a.forked = b, g
+	return errForked
+}
+
+// elsewhere has a body executed on a copy of the workflow, and gives the instance up.
+func (a *Activation) elsewhere(of *run.Attempt) error {
+	a.desk.Inside(a.key, run.NotForked{Lease: a.lease, Attempt: of})
+	return errSuspended
+}
+
+// StepEnd ends the body. The instance becomes the workflow's again, if that has something to go on with.
+func (b *forkedBody) StepEnd(ok int32, p []byte) error {
+	err := b.guest.StepEnd(ok, p)
+	if !errors.Is(err, replay.ErrBodyEnd) {
+		return err
+	}
+	b.flushOutput()
+	out := b.attempt.outcome(b.ctx, b.guest, 0, err)
+	a := b.a
+	b.end()
+	if err := a.ask(a.ctx, run.BodyEnds{Lease: a.lease, Attempt: b.attempt.Attempt, Outcome: out}); err != nil {
+		return err
+	}
+	return engine.ErrUndo
+}
+
+// end gives the instance back to the workflow.
+func (b *forkedBody) end() {
+	b.stop()
+	b.a.body, b.a.forked = nil, nil
+}
+
+// brokeOff takes the outcome of a body with which the instance ended: it trapped, or was stopped.
+func (b *forkedBody) brokeOff(code int32, err error) error {
+	b.flushOutput()
+	out := b.attempt.outcome(b.ctx, b.guest, code, err)
+	b.end()
+	b.a.desk.Inside(b.a.key, run.AttemptEnds{Attempt: b.attempt.Attempt, Outcome: out})
+	return errSuspended
+}
+
+var _ engine.Host = (*forkedBody)(nil)

@@ -1,0 +1,103 @@
+package runtime
+
+import (
+	"errors"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Events are functions that are told what happens; each may be nil. They must not block: what comes next for many runs
+// waits for them.
+type Events struct {
+	// Committed is called with each commit of a run that has become durable.
+	Committed func(c *store.RunCommit)
+	// Batch is called with each group commit: how many runs it had, how long it took, and its error.
+	Batch func(runs int, took time.Duration, err error)
+	// Waits sees the memory of every instance whose workflow waits. Tests compare hashes with it.
+	Waits func(run store.RunKey, consumed uint64, hash func() [32]byte)
+	// Wake is called with each run that is woken by its timer, and by how much that is late.
+	Wake func(run store.RunKey, lateMs int64)
+	// Attempt is called with each attempt of a step that has ended.
+	Attempt func(a Attempt, took time.Duration, err error)
+	// Stuck is called with each run that was left to a person.
+	Stuck func(run store.RunKey, workflow, reason string)
+	// Fault is called when an activation has failed in the host.
+	Fault func(run store.RunKey, workflow string, cause error)
+	// Lost and Acquired are called with partitions that were lost, and acquired.
+	Lost     func(p store.PartitionID, cause error)
+	Acquired func(p store.PartitionID)
+	// StoreFailed is called once, when the store has failed.
+	StoreFailed func(cause error)
+}
+
+// committed reports a group commit.
+func (rt *Runtime) committed(b *partition.Batch, took time.Duration, err error) {
+	if f := rt.cfg.Events.Batch; f != nil {
+		f(b.Len(), took, err)
+	}
+}
+
+// Note logs what happened to a run, and reports it.
+func (w *writer) Note(n partition.Note) {
+	log, e := w.rt.cfg.Logger, &w.rt.cfg.Events
+	switch n.Kind {
+	case partition.NoteWake:
+		if e.Wake != nil {
+			e.Wake(n.Run, n.LateMs)
+		}
+	case partition.NoteStuck:
+		log.Error("run is stuck", "run", n.Run.ID, "workflow", n.Workflow, "reason", n.Text)
+		if e.Stuck != nil {
+			e.Stuck(n.Run, n.Workflow, n.Text)
+		}
+	case partition.NoteFault:
+		log.Error("activation failed in the host", "run", n.Run.ID, "workflow", n.Workflow, "cause", n.Cause)
+		if e.Fault != nil {
+			e.Fault(n.Run, n.Workflow, n.Cause)
+		}
+	case partition.NoteLong:
+		log.Warn("journal has become long, the workflow should continue as new", "run", n.Run.ID, "workflow", n.Workflow,
+			"entries", n.Count)
+	case partition.NoteUnrecorded:
+		log.Error("outcome of a step cannot be recorded", "run", n.Run.ID, "workflow", n.Workflow, "cause", n.Cause)
+	case partition.NoteUnreadable:
+		if w.rt.usable() == nil {
+			log.Error("run cannot be read", "run", n.Run.ID, "cause", n.Cause)
+		}
+	case partition.NoteRefused:
+		log.Error("the store has refused what happened to a run", "run", n.Run.ID, "cause", n.Cause)
+	case partition.NoteCommand:
+		if w.rt.usable() == nil {
+			log.Error("command cannot be taken in, it is tried again", "run", n.Run.ID, "partition", n.Partition, "cause", n.Cause)
+		}
+	case partition.NoteInbox:
+		if w.rt.usable() == nil {
+			log.Error("inbox cannot be read, it is tried again", "partition", n.Partition, "cause", n.Cause)
+		}
+	case partition.NoteIndex:
+		if w.rt.usable() == nil {
+			log.Error("wake index cannot be read, it is tried again", "partition", n.Partition, "cause", n.Cause)
+		}
+	case partition.NoteLost:
+		w.lost(n)
+	case partition.NoteAcquired:
+		if e.Acquired != nil {
+			e.Acquired(n.Partition)
+		}
+	}
+}
+
+func (w *writer) lost(n partition.Note) {
+	if errors.Is(n.Cause, ErrClosed) {
+		return
+	}
+	if w.rt.usable() == nil {
+		w.rt.cfg.Logger.Warn("partition was lost", "partition", n.Partition, "cause", n.Cause)
+	}
+	w.rt.notifyAll()
+	if f := w.rt.cfg.Events.Lost; f != nil {
+		f(n.Partition, n.Cause)
+	}
+}
