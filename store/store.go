@@ -51,7 +51,9 @@ const Partitions = 64
 // a few MiB.
 const MaxCommitRecords = 1000
 
-// A Store keeps everything durable of one installation. Its methods may be called concurrently.
+// A Store keeps everything durable of one installation. Its methods may be called concurrently. What State, Run, Load,
+// Logs and Output return of a run is durable: they return nothing of a commit whose fsync has not ended, and may wait
+// for it.
 type Store interface {
 	// Acquire makes the caller the owner of a partition, under a new epoch that is durable before Acquire
 	// returns; an earlier owner's commits answer ErrFenced from then on. owner is a name for people; ttl is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -67,5 +68,116 @@ func TestFinding21_CorruptRunStopsNobody(t *testing.T) {
 		if err := s.Commit(t.Context(), []store.Group{group}); err != nil {
 			t.Fatalf("damage %d: %v", n, err)
 		}
+	}
+}
+
+// seen is what readers see of a run.
+type seen struct{ first, second, lines, chunks int }
+
+func read(t *testing.T, s *Store, run store.RunKey) (n seen) {
+	t.Helper()
+	for iteration, count := range []*int{&n.first, &n.second} {
+		for _, err := range s.Load(t.Context(), run, uint32(iteration), 0) {
+			if err != nil {
+				t.Error(err)
+			}
+			*count++
+		}
+	}
+	lines, err := s.Logs(t.Context(), run, 0, 100)
+	chunks, err2 := s.Output(t.Context(), run, 0, 100)
+	if err := errors.Join(err, err2); err != nil {
+		t.Error(err)
+	}
+	n.lines, n.chunks = len(lines), len(chunks)
+	return n
+}
+
+// TestFinding21_ReadsOnlyDurable reads runs while the fsync of a commit of them waits: what is read is what was there
+// before, or the reader waits as well.
+func TestFinding21_ReadsOnlyDurable(t *testing.T) {
+	run := store.RunKey{ID: "r"}
+	entries := func(from, n int) (list []store.Entry) {
+		for i := range n {
+			list = append(list, store.Entry{Seq: store.Seq(from + i), Kind: store.KindSleep, Data: make([]byte, 1000)})
+		}
+		return list
+	}
+	commit := func(iteration uint32, expect, n, lines, chunks int) store.RunCommit {
+		c := store.RunCommit{Run: run, Expect: store.Seq(expect), Append: entries(expect, n),
+			State: store.RunState{Run: run, Iteration: iteration, Length: store.Seq(expect + n), Status: store.Sleeping,
+				WakeUnixMs: store.NoWake, LogRecords: uint64(lines), Output: uint64(chunks)}}
+		for i := lines - 1; i < lines; i++ {
+			c.Logs = append(c.Logs, store.LogLine{Index: uint64(i)})
+		}
+		for i := chunks - 1; i < chunks; i++ {
+			c.Output = append(c.Output, store.Chunk{Index: uint64(i)})
+		}
+		return c
+	}
+	first, more := commit(0, 0, 3, 1, 1), commit(0, 3, 9, 2, 2) // which begins chunks
+	first.Create = true
+	next := commit(1, 0, 2, 3, 3)
+	next.Before = &store.IterationEnd{Expect: 12, Append: entries(12, 4)}
+	onward := commit(1, 2, 2, 4, 4)
+	ended := commit(1, 4, 1, 5, 5)
+	ended.State.Status = store.Completed
+	again := commit(0, 0, 1, 1, 1)
+	again.Create, again.Replace = true, true
+	s, g := openGate(t)
+	part := acquire(t, s, run.Partition())
+	was := seen{}
+	for i, c := range []struct {
+		commit store.RunCommit
+		forget bool // the run is not in the cache
+		now    seen
+	}{
+		{first, false, seen{3, 0, 1, 1}},
+		{more, false, seen{12, 0, 2, 2}},
+		{next, false, seen{16, 2, 3, 3}},
+		{onward, true, seen{16, 4, 4, 4}},
+		{ended, false, seen{16, 5, 5, 5}},
+		{again, true, seen{1, 0, 1, 1}},
+		{more, false, seen{10, 0, 2, 2}},
+		{again, false, seen{1, 0, 1, 1}},
+		{store.RunCommit{Run: run, Delete: true}, false, seen{}},
+	} {
+		if i == 6 {
+			c.commit = commit(0, 1, 9, 2, 2)
+		}
+		waits := i == 0 || c.forget || c.commit.Delete || c.commit.Replace
+		if c.forget {
+			s.cache.put(run, nil)
+		}
+		before := s.db.Metrics().WAL.BytesIn
+		g.set(true)
+		done, got := make(chan error, 1), make(chan seen, 1)
+		go func() { done <- part.Commit(t.Context(), []store.RunCommit{c.commit}) }()
+		for s.db.Metrics().WAL.BytesIn == before { //nolint:revive // until it is applied
+		}
+		go func() { got <- read(t, s, run) }()
+		if !waits {
+			if n := <-got; n != was {
+				t.Errorf("commit %d: %+v is read before it is durable, want %+v", i, n, was)
+			}
+			go func() { got <- read(t, s, run) }()
+		}
+		select {
+		case n := <-got:
+			if n != was {
+				t.Errorf("commit %d: %+v is read before it is durable, want %+v or none", i, n, was)
+			}
+			got <- c.now
+		case <-time.After(10 * time.Millisecond):
+		}
+		g.set(false)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		<-got
+		if n := read(t, s, run); n != c.now {
+			t.Errorf("commit %d: %+v is read, want %+v", i, n, c.now)
+		}
+		was = c.now
 	}
 }
