@@ -289,3 +289,18 @@ func FuzzDecodeEntry(f *testing.F) {
 		_, _ = DecodeLogLine(s)
 	})
 }
+
+// TestFinding21_EntryLargerThanDecoding compares what CheckRecord allows with what is decoded, at the limit.
+func TestFinding21_EntryLargerThanDecoding(t *testing.T) {
+	e := Entry{Kind: KindStep, Options: make([]byte, MaxRecordBytes-100)}
+	e.Options = make([]byte, len(e.Options)+MaxRecordBytes-len(AppendEntry(nil, &e))-1)
+	for _, size := range []int{MaxRecordBytes - 1, MaxRecordBytes, MaxRecordBytes + 1} {
+		b := AppendEntry(nil, &e)
+		_, err := DecodeEntry(b)
+		if check := CheckRecord("entry", b); len(b) != size || (err == nil) != (size <= MaxRecordBytes) ||
+			(check == nil) != (err == nil) || check != nil && !errors.Is(check, ErrTooLarge) {
+			t.Errorf("%d bytes, want %d: decoded %v, checked %v", len(b), size, err, check)
+		}
+		e.Options = append(e.Options, 0)
+	}
+}

@@ -126,14 +126,16 @@ type ModuleStore interface {
 	// Info reads what was stored with a module.
 	Info(ctx context.Context, d Digest) (ModuleInfo, error)
 	// AddVersions makes the next version of each named workflow, all of them or none. Where a workflow's
-	// latest version has the same module and grants, that version is answered and nothing is added.
+	// latest version has the same module and grants, it returns that version and adds nothing. ErrNotFound if a
+	// module is not there: it may have been deleted since Put with the last version that had it, so the caller
+	// repeats both.
 	AddVersions(ctx context.Context, specs []VersionSpec) ([]Version, error)
 	// Version reads one version of a workflow; number 0 is the latest.
 	Version(ctx context.Context, ns NamespaceID, workflow string, number uint32) (Version, error)
 	// Versions lists the versions of one workflow, oldest first; the empty name lists those of all
 	// workflows, by name.
 	Versions(ctx context.Context, ns NamespaceID, workflow string) iter.Seq2[Version, error]
-	// DeleteVersion deletes a version, durable on return, with its module if no other version has that one.
+	// DeleteVersion deletes a version, durable on return, with its module if no version of any namespace has it.
 	// Version and Versions do not give it any more, and its number is never given again. The caller has made
 	// sure that no run needs it. ErrNotFound if there is none.
 	DeleteVersion(ctx context.Context, ns NamespaceID, workflow string, number uint32) error

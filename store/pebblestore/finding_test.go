@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -179,5 +180,53 @@ func TestFinding21_ReadsOnlyDurable(t *testing.T) {
 			t.Errorf("commit %d: %+v is read, want %+v", i, n, c.now)
 		}
 		was = c.now
+	}
+}
+
+// TestFinding21_PayloadSharesModuleBlob reads a module that an earlier release has stored as a blob: deleting it leaves
+// the blob, which may be a payload as well, and storing it again gives it a key of its own.
+func TestFinding21_PayloadSharesModuleBlob(t *testing.T) {
+	s, err := Open("db", Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	wasm := []byte("wasm")
+	d := store.Digest(sha256.Sum256(wasm))
+	blob, info := store.GlobalKey(0, store.TableBlob, d[:]), store.ModuleInfo{Size: 4}
+	err = errors.Join(s.db.Set(blob, wasm, pebble.Sync),
+		s.db.Set(store.GlobalKey(0, store.TableModule, d[:]), store.AppendModuleInfo(nil, &info), pebble.Sync))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := s.Modules()
+	for _, want := range []bool{false, true} { // whether it has a key of its own
+		v, err := m.AddVersions(t.Context(), []store.VersionSpec{{Workflow: "w", Module: d}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := m.Get(t.Context(), d)
+		own, err2 := s.get(wasmKey(d))
+		if err := errors.Join(err, err2); err != nil || string(got) != "wasm" || (own != nil) != want {
+			t.Fatalf("%q, of its own %q: %v", got, own, err)
+		}
+		if err := m.DeleteVersion(t.Context(), 0, "w", v[0].Number); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Get(t.Context(), d); !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		if left, err := s.get(blob); err != nil || string(left) != "wasm" {
+			t.Fatalf("%q %v", left, err)
+		}
+		if _, err := m.Put(t.Context(), wasm, info); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.db.Set(wasmKey(d), []byte("other"), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Get(t.Context(), d); !errors.Is(err, store.ErrCorrupt) {
+		t.Fatal(err)
 	}
 }

@@ -25,6 +25,8 @@ func Run(t *testing.T, data func(t *testing.T) Open) {
 		"tombstones": testTombstones, "hooks": testHooks, "output": testOutput, "run": testRun,
 		"run while it grows": testRunGrows, "groups": testGroups, "calls": testCalls, "sizes": testSizes,
 		"namespaced runs": testNamespacedRuns, "wake kinds": testWakeKinds, "owners": testOwners,
+		"upload races delete": testUploadRacesDelete, "shared module": testSharedModule,
+		"payload shares module": testPayloadSharesModule,
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &env{t: t, open: data(t)}
