@@ -101,7 +101,7 @@ var only = map[string][]string{
 var leaves = map[string][]string{
 	"abi": {}, "host/internal/clock": {}, "host/internal/wheel": {}, "host/internal/inspect": {"abi"}, "store": {"abi"},
 	"host/internal/journal": {"abi", "store"}, "host/internal/replay": {"abi", "store", "host/internal/journal"},
-	"host/internal/engine": {}, "host/internal/rewrite": {}, "store/memstore": {"store"},
+	"host/internal/engine": {}, "host/internal/rewrite": {}, "store/memstore": {"abi", "store"},
 }
 
 func TestDirections(t *testing.T) {

@@ -18,7 +18,9 @@ type deletingStore struct {
 	times *int
 }
 
-func (s deletingStore) Modules() store.ModuleStore { return deletingModules{s.Store.Modules(), s.times} }
+func (s deletingStore) Modules() store.ModuleStore {
+	return deletingModules{s.Store.Modules(), s.times}
+}
 
 type deletingModules struct {
 	store.ModuleStore

@@ -160,7 +160,8 @@ func (h *Host) UploadAll(ctx context.Context, name string, wasm []byte, opts ...
 const uploadAttempts = 10
 
 // addVersions stores a module and makes a version of each workflow.
-func (h *Host) addVersions(ctx context.Context, names []string, wasm []byte, info store.ModuleInfo, u *upload) ([]Version, error) {
+func (h *Host) addVersions(ctx context.Context, names []string, wasm []byte, info store.ModuleInfo,
+	u *upload) ([]Version, error) {
 	m := h.store.Modules()
 	d, err := m.Put(ctx, wasm, info)
 	if err != nil {

@@ -122,6 +122,7 @@ func TestDamagedRecords(t *testing.T) {
 		"command": func() error { _, err := DecodeCommand(unknown); return err },
 		"version": func() error { _, err := DecodeVersion(unknown); return err },
 		"module":  func() error { _, err := DecodeModuleInfo(unknown); return err },
+		"space":   func() error { _, err := DecodeNamespace(unknown); return err },
 	} {
 		if err := decode(); !errors.Is(err, ErrVersion) {
 			t.Errorf("%s: %v", name, err)
@@ -243,6 +244,10 @@ func TestNames(t *testing.T) {
 	c := Chunk{Index: 3, UnixMs: 4, Topic: "t", Data: []byte("x")}
 	if got, err := DecodeChunk(AppendChunk(nil, &c)); err != nil || !reflect.DeepEqual(got, c) {
 		t.Error("chunk", got, err)
+	}
+	ns := Namespace{ID: math.MaxUint32, Name: "n", CreatedUnixMs: 5}
+	if got, err := DecodeNamespace(AppendNamespace(nil, &ns)); err != nil || got != ns {
+		t.Error("namespace", got, err)
 	}
 	h := HookHolder{Run: RunKey{3, "r"}, Incarnation: Incarnation{1}, Iteration: 2, Handle: 9}
 	if got, err := DecodeHolder(AppendHolder(nil, &h)); err != nil || got != h {

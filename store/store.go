@@ -17,7 +17,7 @@ import (
 
 // Errors that stores return, to be tested with errors.Is.
 var (
-	// ErrNotFound: no such run, module or workflow version.
+	// ErrNotFound: no such run, module, workflow version or namespace.
 	ErrNotFound = errors.New("not found")
 	// ErrExists: a commit creates a run that is already there.
 	ErrExists = errors.New("run exists")
@@ -72,6 +72,12 @@ type Store interface {
 	Submit(ctx context.Context, p PartitionID, cmd Command) error
 	// Modules gives the content-addressed modules and the versions of workflows.
 	Modules() ModuleStore
+	// Namespace returns the id of the namespace of a name. If there is none, it creates one, durable on return, or
+	// returns ErrNotFound unless create is set. Ids are never used again. Creating checks the name with
+	// abi.CheckNamespace.
+	Namespace(ctx context.Context, name string, create bool) (NamespaceID, error)
+	// Namespaces lists the namespaces by name, the default one included.
+	Namespaces(ctx context.Context) iter.Seq2[Namespace, error]
 	// Runs lists runs, newest id first, as they are now or were a moment ago.
 	Runs(ctx context.Context, q Query) iter.Seq2[RunState, error]
 	// State reads one run's state, as it is now or was a moment ago. ErrNotFound if there is none.

@@ -35,6 +35,8 @@ type Options struct {
 	Logger *slog.Logger
 	// OnFailure is called once, from any goroutine, when the store fails; nil is legal.
 	OnFailure func(error)
+	// NowMs returns the Unix time in milliseconds at which a namespace is created; nil leaves it unknown.
+	NowMs func() int64
 	// NoSync leaves it to the system when files are written: nothing is durable when a commit returns. It is for
 	// measurements of what durability costs.
 	NoSync bool
@@ -55,7 +57,9 @@ type Store struct {
 
 	chunkBytes int // the constant, except where others are measured
 
-	versions sync.Mutex // under which versions are numbered, and modules deleted
+	versions sync.Mutex   // under which versions are numbered, and modules deleted
+	spaces   sync.RWMutex // of the registry of namespaces
+	nowMs    func() int64
 
 	onFailure func(error)
 	failOnce  sync.Once
@@ -74,7 +78,7 @@ const dirMode = 0o700
 
 // Open opens or creates the store in a directory. Only one process may have it open.
 func Open(dir string, opts Options) (*Store, error) {
-	s := &Store{chunkBytes: chunkBytes, onFailure: opts.OnFailure, failed: make(chan struct{})}
+	s := &Store{chunkBytes: chunkBytes, nowMs: opts.NowMs, onFailure: opts.OnFailure, failed: make(chan struct{})}
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 		if err := os.MkdirAll(dir, dirMode); err != nil {
