@@ -53,6 +53,7 @@ type Store struct {
 	inbox sync.Mutex
 	cache cache
 
+	inboxes  [store.Partitions]inboxMark        // their locks are taken alone
 	inboxSeq [store.Partitions]store.CommandSeq // the newest, 0 if it is to be read; guarded by inbox
 
 	chunkBytes int // the constant, except where others are measured

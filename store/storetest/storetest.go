@@ -26,6 +26,7 @@ func Run(t *testing.T, data func(t *testing.T) Open) {
 		"run while it grows": testRunGrows, "groups": testGroups, "calls": testCalls, "sizes": testSizes,
 		"namespaced runs": testNamespacedRuns, "wake kinds": testWakeKinds, "owners": testOwners,
 		"upload races delete": testUploadRacesDelete, "shared module": testSharedModule, "namespaces": testNamespaces,
+		"inbox concurrently":    testInboxConcurrently,
 		"payload shares module": testPayloadSharesModule,
 	} {
 		t.Run(name, func(t *testing.T) {
