@@ -230,3 +230,45 @@ func TestFinding21_PayloadSharesModuleBlob(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestFormatIsRaised opens a store of version 1 with a run that sleeps, which becomes one of this version.
+func TestFormatIsRaised(t *testing.T) {
+	fs := vfs.NewMem()
+	s, err := Open("db", Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := store.RunKey{ID: "r"}
+	old := binary.BigEndian.AppendUint16([]byte{1}, store.Partitions)
+	err = errors.Join(appendTo(t.Context(), acquire(t, s, run.Partition()), run, 0, 1), s.db.Set(formatKey, old, pebble.Sync))
+	// A wake as version 1 wrote it.
+	key := binary.BigEndian.AppendUint64(store.AppendPrefix(nil, 0, run.Partition(), store.TableWake), 70)
+	err = errors.Join(err, s.db.Set(append(key, "old"...), binary.BigEndian.AppendUint64(nil, 70), pebble.Sync), s.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if s, err = Open("db", Options{FS: fs}); err != nil {
+			t.Fatal(err)
+		}
+		wakes, err := acquire(t, s, run.Partition()).Due(t.Context(), store.WakeKey{}, 1000, 10)
+		v, err2 := s.get(formatKey)
+		want := store.WakeKey{UnixMs: 70, Key: store.RunKey{ID: "old"}}
+		if err := errors.Join(err, err2); err != nil || v[0] != store.FormatVersion || len(wakes) != 2 || wakes[1].Key != want {
+			t.Fatalf("version %v, wakes %+v: %v", v, wakes, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err = Open("db", Options{FS: fs}); err != nil {
+		t.Fatal(err)
+	}
+	newer := binary.BigEndian.AppendUint16([]byte{store.FormatVersion + 1}, store.Partitions)
+	if err := errors.Join(s.db.Set(formatKey, newer, pebble.Sync), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open("db", Options{FS: fs}); !errors.Is(err, store.ErrVersion) {
+		t.Fatal(err)
+	}
+}

@@ -128,24 +128,28 @@ func Open(dir string, opts Options) (*Store, error) {
 
 var formatKey = store.GlobalKey(0, store.TableMeta, []byte("format"))
 
-// checkMeta reads the format record, or writes it into a new store: codec version u8, partitions u16be.
+// checkMeta reads the format record: version u8, partitions u16be. It writes it into a new store, and into one of an
+// earlier version, before anything of this version is.
 func (s *Store) checkMeta() error {
 	v, err := s.get(formatKey)
 	if err != nil {
 		return err
 	}
+	current := binary.BigEndian.AppendUint16([]byte{store.FormatVersion}, store.Partitions)
 	if v == nil {
-		v = binary.BigEndian.AppendUint16([]byte{store.CodecVersion}, store.Partitions)
-		return s.db.Set(formatKey, v, pebble.Sync)
+		return s.db.Set(formatKey, current, pebble.Sync)
 	}
 	if len(v) != 3 || v[0] == 0 {
 		return fmt.Errorf("%w: format record of %d bytes", store.ErrCorrupt, len(v))
 	}
-	if v[0] > store.CodecVersion {
-		return fmt.Errorf("%w: format %d, this release knows %d", store.ErrVersion, v[0], store.CodecVersion)
+	if v[0] > store.FormatVersion {
+		return fmt.Errorf("%w: format %d, this release knows %d", store.ErrVersion, v[0], store.FormatVersion)
 	}
 	if n := binary.BigEndian.Uint16(v[1:]); n != store.Partitions {
 		return fmt.Errorf("%w: %d partitions, this release has %d", store.ErrVersion, n, store.Partitions)
+	}
+	if v[0] < store.FormatVersion {
+		return s.db.Set(formatKey, current, pebble.Sync)
 	}
 	return nil
 }
