@@ -102,7 +102,7 @@ var leaves = map[string][]string{
 	"abi": {}, "host/internal/clock": {"golang.org/x/sys/unix"}, "host/internal/timers": {}, "host/internal/wheel": {},
 	"host/internal/inspect": {"abi"}, "store": {"abi"},
 	"host/internal/journal": {"abi", "store"}, "host/internal/replay": {"abi", "store", "host/internal/journal"},
-	"host/internal/engine": {}, "host/internal/rewrite": {}, "store/memstore": {"store"},
+	"host/internal/engine": {}, "host/internal/rewrite": {}, "store/memstore": {"abi", "store"},
 }
 
 func TestDirections(t *testing.T) {

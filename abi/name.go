@@ -94,6 +94,28 @@ func CheckWorkflow(name string) error {
 	return nil
 }
 
+// MaxNamespaceBytes bounds names of namespaces, which may become labels of host names.
+const MaxNamespaceBytes = 63
+
+// CheckNamespace reports whether text may be the name of a namespace: 1 to MaxNamespaceBytes of a-z 0-9 - that begin
+// and end with a letter or digit, as in a DNS label. The error is an *Error of code InvalidArgument.
+func CheckNamespace(name string) error {
+	const what = "namespace"
+	if name == "" || len(name) > MaxNamespaceBytes {
+		return Errorf(InvalidArgument, "%s must have 1 to %d bytes, got %d", what, MaxNamespaceBytes, len(name))
+	}
+	for i := range len(name) {
+		if c := name[i]; c != '-' && (!alphanumeric(c) || c >= 'A' && c <= 'Z') {
+			return Errorf(InvalidArgument, "%s may hold the letters a-z, digits and -, got %q in %s", what, name[i:i+1],
+				quoted(name))
+		}
+	}
+	if name[0] == '-' || name[len(name)-1] == '-' {
+		return Errorf(InvalidArgument, "%s must begin and end with a letter or digit, got %s", what, quoted(name))
+	}
+	return nil
+}
+
 // checkAlphabet says whether text has 1 to limit bytes, each an ASCII letter, a digit or one of marks.
 func checkAlphabet(what, text string, limit int, marks string) error {
 	if text == "" || len(text) > limit {

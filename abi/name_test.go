@@ -49,6 +49,13 @@ func TestNames(t *testing.T) {
 			},
 		},
 		{
+			"namespace", CheckNamespace,
+			[]string{"a", "0", "acme", "b-2", "a--b", strings.Repeat("x", MaxNamespaceBytes)},
+			map[string]string{"": "namespace must have 1 to 63 bytes, got 0", strings.Repeat("x", 64): "got 64",
+				"A": `got "A" in "A"`, "a.b": `got "." in "a.b"`, "-": "begin and end", "-a": "begin and end",
+				"a-": `begin and end with a letter or digit, got "a-"`, "é": "namespace may hold"},
+		},
+		{
 			"workflow", CheckWorkflow,
 			[]string{"order", "a", "7", "Order_v2.1-x", strings.Repeat("w", MaxWorkflowBytes)},
 			map[string]string{

@@ -158,7 +158,8 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	if h.store = cfg.Store; h.store == nil {
 		h.ownStore = true
-		s, err := pebblestore.Open(filepath.Join(h.cfg.Dir, "store"), pebblestore.Options{Logger: h.cfg.Logger})
+		s, err := pebblestore.Open(filepath.Join(h.cfg.Dir, "store"), pebblestore.Options{Logger: h.cfg.Logger,
+			NowMs: func() int64 { return h.cfg.Clock.Now().UnixMilli() }})
 		if err != nil {
 			return h, err
 		}

@@ -144,11 +144,28 @@ func (h *Host) UploadAll(ctx context.Context, name string, wasm []byte, opts ...
 	if err != nil {
 		return nil, err
 	}
-	now := h.cfg.Clock.Now().UnixMilli()
+	info := store.ModuleInfo{Size: int64(len(wasm)), StoredUnixMs: h.cfg.Clock.Now().UnixMilli(), DescriptionJSON: description}
+	var versions []Version
+	for range uploadAttempts {
+		versions, err = h.addVersions(ctx, names, wasm, info, &u)
+		if !errors.Is(err, store.ErrNotFound) {
+			break
+		}
+	}
+	return versions, translate(err)
+}
+
+// uploadAttempts is how often an upload stores its module, which may be deleted before its versions are there, together
+// with the last version that had the same bytes.
+const uploadAttempts = 10
+
+// addVersions stores a module and makes a version of each workflow.
+func (h *Host) addVersions(ctx context.Context, names []string, wasm []byte, info store.ModuleInfo,
+	u *upload) ([]Version, error) {
 	m := h.store.Modules()
-	d, err := m.Put(ctx, wasm, store.ModuleInfo{Size: int64(len(wasm)), StoredUnixMs: now, DescriptionJSON: description})
+	d, err := m.Put(ctx, wasm, info)
 	if err != nil {
-		return nil, translate(err)
+		return nil, err
 	}
 	before := map[string]uint32{}
 	specs := make([]store.VersionSpec, len(names))
@@ -158,11 +175,11 @@ func (h *Host) UploadAll(ctx context.Context, name string, wasm []byte, opts ...
 			before[n] = v.Number
 			grants = u.over(v.Grants)
 		}
-		specs[i] = store.VersionSpec{Workflow: n, Module: d, Grants: grants, CreatedUnixMs: now}
+		specs[i] = store.VersionSpec{Workflow: n, Module: d, Grants: grants, CreatedUnixMs: info.StoredUnixMs}
 	}
 	added, err := m.AddVersions(ctx, specs)
 	if err != nil {
-		return nil, translate(err)
+		return nil, err
 	}
 	versions := make([]Version, len(added))
 	for i, v := range added {

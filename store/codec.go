@@ -11,6 +11,13 @@ import (
 // not an old version; a greater one is ErrVersion.
 const CodecVersion = 1
 
+// FormatVersion is the version of a store as a whole: its tables and keys. A release opens stores of this version and
+// of earlier ones, which it raises to this one, so that an earlier release refuses what it would read wrongly.
+//
+//	1  the first
+//	2  modules have a table of their own; wakes of other kinds and namespaces; a registry of namespaces
+const FormatVersion = 2
+
 // MaxRecordBytes bounds every record: a commit refuses a larger one, and decoding does, before it allocates
 // anything. The largest legal one is an entry with an input, options and a result of the largest legal size.
 const MaxRecordBytes = 8 << 20

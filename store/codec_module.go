@@ -77,6 +77,33 @@ func DecodeVersion(b []byte) (x Version, err error) {
 	return x, err
 }
 
+// AppendNamespace encodes a namespace.
+func AppendNamespace(dst []byte, x *Namespace) []byte {
+	e, from := newRecord(dst)
+	e.uint(1, uint64(x.ID))
+	e.string(2, x.Name)
+	e.int(3, x.CreatedUnixMs)
+	return e.seal(from)
+}
+
+// DecodeNamespace decodes what AppendNamespace made.
+func DecodeNamespace(b []byte) (x Namespace, err error) {
+	err = decode("namespace", b, func(f field) bool {
+		switch f.tag {
+		case 1:
+			x.ID = NamespaceID(small(f.num))
+		case 2:
+			x.Name = string(f.b)
+		case 3:
+			x.CreatedUnixMs = f.int()
+		default:
+			return false
+		}
+		return true
+	})
+	return x, err
+}
+
 func joinList(list []string) string {
 	if len(list) == 0 {
 		return ""

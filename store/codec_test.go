@@ -122,6 +122,7 @@ func TestDamagedRecords(t *testing.T) {
 		"command": func() error { _, err := DecodeCommand(unknown); return err },
 		"version": func() error { _, err := DecodeVersion(unknown); return err },
 		"module":  func() error { _, err := DecodeModuleInfo(unknown); return err },
+		"space":   func() error { _, err := DecodeNamespace(unknown); return err },
 	} {
 		if err := decode(); !errors.Is(err, ErrVersion) {
 			t.Errorf("%s: %v", name, err)
@@ -244,6 +245,10 @@ func TestNames(t *testing.T) {
 	if got, err := DecodeChunk(AppendChunk(nil, &c)); err != nil || !reflect.DeepEqual(got, c) {
 		t.Error("chunk", got, err)
 	}
+	ns := Namespace{ID: math.MaxUint32, Name: "n", CreatedUnixMs: 5}
+	if got, err := DecodeNamespace(AppendNamespace(nil, &ns)); err != nil || got != ns {
+		t.Error("namespace", got, err)
+	}
 	h := HookHolder{Run: RunKey{3, "r"}, Incarnation: Incarnation{1}, Iteration: 2, Handle: 9}
 	if got, err := DecodeHolder(AppendHolder(nil, &h)); err != nil || got != h {
 		t.Error("holder", got, err)
@@ -288,4 +293,19 @@ func FuzzDecodeEntry(f *testing.F) {
 		_, _ = DecodeCommand(s)
 		_, _ = DecodeLogLine(s)
 	})
+}
+
+// TestFinding21_EntryLargerThanDecoding compares what CheckRecord allows with what is decoded, at the limit.
+func TestFinding21_EntryLargerThanDecoding(t *testing.T) {
+	e := Entry{Kind: KindStep, Options: make([]byte, MaxRecordBytes-100)}
+	e.Options = make([]byte, len(e.Options)+MaxRecordBytes-len(AppendEntry(nil, &e))-1)
+	for _, size := range []int{MaxRecordBytes - 1, MaxRecordBytes, MaxRecordBytes + 1} {
+		b := AppendEntry(nil, &e)
+		_, err := DecodeEntry(b)
+		if check := CheckRecord("entry", b); len(b) != size || (err == nil) != (size <= MaxRecordBytes) ||
+			(check == nil) != (err == nil) || check != nil && !errors.Is(check, ErrTooLarge) {
+			t.Errorf("%d bytes, want %d: decoded %v, checked %v", len(b), size, err, check)
+		}
+		e.Options = append(e.Options, 0)
+	}
 }

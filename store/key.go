@@ -20,9 +20,11 @@ const (
 	TableOutput   = 'o' // run id 0x00 index u64be -> chunk
 	TableHook     = 'h' // token -> holder
 	TableLog      = 'g' // run id 0x00 index u64be -> log line
-	TableMeta     = 'm' // name -> value; the partition is NoPartition here and below
+	TableSpace    = 'N' // name -> namespace; the partition is NoPartition here and below
+	TableMeta     = 'm' // name -> value
 	TableModule   = 'M' // SHA-256 -> info
-	TableBlob     = 'B' // SHA-256 -> bytes
+	TableWasm     = 'W' // SHA-256 -> bytes of a module
+	TableBlob     = 'B' // SHA-256 -> bytes of a large payload, or of a module stored before there was TableWasm
 	TableWorkflow = 'V' // workflow 0x00 number u32be -> version
 )
 

@@ -17,7 +17,7 @@ import (
 
 // Errors that stores return, to be tested with errors.Is.
 var (
-	// ErrNotFound: no such run, module or workflow version.
+	// ErrNotFound: no such run, module, workflow version or namespace.
 	ErrNotFound = errors.New("not found")
 	// ErrExists: a commit creates a run that is already there.
 	ErrExists = errors.New("run exists")
@@ -51,7 +51,9 @@ const Partitions = 64
 // a few MiB.
 const MaxCommitRecords = 1000
 
-// A Store keeps everything durable of one installation. Its methods may be called concurrently.
+// A Store keeps everything durable of one installation. Its methods may be called concurrently. What State, Run, Load,
+// Logs and Output return of a run is durable: they return nothing of a commit whose fsync has not ended, and may wait
+// for it.
 type Store interface {
 	// Acquire makes the caller the owner of a partition, under a new epoch that is durable before Acquire
 	// returns; an earlier owner's commits answer ErrFenced from then on. owner is a name for people; ttl is
@@ -70,6 +72,12 @@ type Store interface {
 	Submit(ctx context.Context, p PartitionID, cmd Command) error
 	// Modules gives the content-addressed modules and the versions of workflows.
 	Modules() ModuleStore
+	// Namespace returns the id of the namespace of a name. If there is none, it creates one, durable on return, or
+	// returns ErrNotFound unless create is set. Ids are never used again. Creating checks the name with
+	// abi.CheckNamespace.
+	Namespace(ctx context.Context, name string, create bool) (NamespaceID, error)
+	// Namespaces lists the namespaces by name, the default one included.
+	Namespaces(ctx context.Context) iter.Seq2[Namespace, error]
 	// Runs lists runs, newest id first, as they are now or were a moment ago.
 	Runs(ctx context.Context, q Query) iter.Seq2[RunState, error]
 	// State reads one run's state, as it is now or was a moment ago. ErrNotFound if there is none.
@@ -124,14 +132,16 @@ type ModuleStore interface {
 	// Info reads what was stored with a module.
 	Info(ctx context.Context, d Digest) (ModuleInfo, error)
 	// AddVersions makes the next version of each named workflow, all of them or none. Where a workflow's
-	// latest version has the same module and grants, that version is answered and nothing is added.
+	// latest version has the same module and grants, it returns that version and adds nothing. ErrNotFound if a
+	// module is not there: it may have been deleted since Put with the last version that had it, so the caller
+	// repeats both.
 	AddVersions(ctx context.Context, specs []VersionSpec) ([]Version, error)
 	// Version reads one version of a workflow; number 0 is the latest.
 	Version(ctx context.Context, ns NamespaceID, workflow string, number uint32) (Version, error)
 	// Versions lists the versions of one workflow, oldest first; the empty name lists those of all
 	// workflows, by name.
 	Versions(ctx context.Context, ns NamespaceID, workflow string) iter.Seq2[Version, error]
-	// DeleteVersion deletes a version, durable on return, with its module if no other version has that one.
+	// DeleteVersion deletes a version, durable on return, with its module if no version of any namespace has it.
 	// Version and Versions do not give it any more, and its number is never given again. The caller has made
 	// sure that no run needs it. ErrNotFound if there is none.
 	DeleteVersion(ctx context.Context, ns NamespaceID, workflow string, number uint32) error

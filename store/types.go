@@ -9,6 +9,16 @@ import (
 // NamespaceID is the first part of every key. 0 is the default namespace.
 type NamespaceID uint32
 
+// DefaultNamespace is the name of namespace 0, which is always there.
+const DefaultNamespace = "default"
+
+// Namespace is an entry of the registry of namespaces.
+type Namespace struct {
+	ID            NamespaceID
+	Name          string
+	CreatedUnixMs int64 // 0 if it is not known, as of the default namespace
+}
+
 // PartitionID is the number of a partition, below Partitions.
 type PartitionID uint16
 

@@ -173,6 +173,22 @@ func (c *crashStore) Hook(ctx context.Context, ns store.NamespaceID, token strin
 	return s.Hook(ctx, ns, token)
 }
 
+func (c *crashStore) Namespace(ctx context.Context, name string, create bool) (store.NamespaceID, error) {
+	s, err := c.inner()
+	if err != nil {
+		return 0, err
+	}
+	return s.Namespace(ctx, name, create)
+}
+
+func (c *crashStore) Namespaces(ctx context.Context) iter.Seq2[store.Namespace, error] {
+	s, err := c.inner()
+	if err != nil {
+		return func(yield func(store.Namespace, error) bool) { yield(store.Namespace{}, err) }
+	}
+	return s.Namespaces(ctx)
+}
+
 func (c *crashStore) Runs(ctx context.Context, q store.Query) iter.Seq2[store.RunState, error] {
 	s, err := c.inner()
 	if err != nil {

@@ -65,6 +65,7 @@ func WithStore(open func() store.Store) Option {
 func New(t testing.TB, opts ...Option) *Host {
 	t.Helper()
 	h := &Host{t: t, Clock: clock.NewFake(Epoch), Data: memstore.New(), crash: &crashStore{}}
+	h.Data.NowMs = func() int64 { return h.Clock.Now().UnixMilli() }
 	h.crash.open = func() store.Store { return h.Data.Open() }
 	h.cfg.Dir = cacheDir(t)
 	h.cfg.StartLinger = time.Minute // the number of commits does not depend on how fast the machine is

@@ -17,6 +17,10 @@ import (
 
 // Data is the contents of a store.
 type Data struct {
+	// NowMs returns the Unix time in milliseconds at which a namespace is created; nil leaves it unknown. It is set
+	// before the first Open.
+	NowMs func() int64
+
 	mu       sync.Mutex
 	epochs   [store.Partitions]store.Epoch
 	runs     map[store.RunKey]*run
@@ -28,6 +32,7 @@ type Data struct {
 	hooks    map[store.RunKey]store.HookHolder         // by token
 	wakes    [store.Partitions]map[store.WakeKey]int64 // deadlines of those that are not of runs
 	scratch  []byte
+	spaces   []store.Namespace
 	commits  int
 }
 

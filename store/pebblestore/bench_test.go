@@ -3,9 +3,13 @@ package pebblestore
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -74,4 +78,97 @@ func readAll(b *testing.B, s *Store, runs int64) float64 {
 		}
 	}
 	return float64(time.Since(begun)) / float64(runs)
+}
+
+// BenchmarkGroups has some callers commit at a time, each the runs of its own partitions: an entry with a hundred bytes of
+// each run, so many runs to a commit. It reports how many fsyncs a thousand runs take.
+func BenchmarkGroups(b *testing.B) {
+	const callers, runs = 4, 256
+	for _, size := range []int{1, 16, 256} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			var syncs atomic.Int64
+			fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				switch op.Kind {
+				case errorfs.OpFileSync, errorfs.OpFileSyncData:
+					syncs.Add(1)
+				}
+				return nil
+			}))
+			s, err := Open(b.TempDir(), Options{FS: fs})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = s.Close() }()
+			groups := make([][]store.Group, callers)
+			for i := range store.Partitions {
+				part, err := s.Acquire(context.Background(), store.PartitionID(i), "bench", 0)
+				if err != nil {
+					b.Fatal(err)
+				}
+				groups[i%callers] = append(groups[i%callers], store.Group{Partition: part})
+			}
+			left := atomic.Int64{}
+			left.Store(int64(b.N))
+			syncs.Store(0)
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for caller := range callers {
+				wg.Go(func() {
+					for turn := 0; left.Add(int64(-size)) > int64(-size); turn++ {
+						if err := s.Commit(context.Background(), fill(groups[caller], turn, size, runs)); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
+			b.ReportMetric(float64(syncs.Load())/float64(b.N)*1000, "fsyncs/1000")
+		})
+	}
+}
+
+// fill returns groups with the next entries of so many runs, one run after the other.
+func fill(groups []store.Group, turn, size, runs int) []store.Group {
+	for i := range groups {
+		groups[i].Runs = groups[i].Runs[:0]
+	}
+	for i := range size {
+		n := turn*size + i
+		g := &groups[n%len(groups)]
+		run, seq := benchRun(g.Partition.ID(), n%runs/len(groups)), store.Seq(n/runs)
+		g.Runs = append(g.Runs, store.RunCommit{Run: run, Create: seq == 0, Expect: seq,
+			Append: []store.Entry{{Seq: seq, Kind: store.KindStepResult, Name: "name", Data: make([]byte, 100)}},
+			State:  store.RunState{Run: run, Workflow: "w", Status: store.Sleeping, WakeUnixMs: int64(seq) * 100, Length: seq + 1}})
+	}
+	var list []store.Group
+	for _, g := range groups {
+		if len(g.Runs) > 0 {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+var benchRuns sync.Map // of a partition and a number to the run
+
+// benchRun returns the n-th run of a partition.
+func benchRun(p store.PartitionID, n int) store.RunKey {
+	type place struct {
+		p store.PartitionID
+		n int
+	}
+	if run, ok := benchRuns.Load(place{p, n}); ok {
+		return run.(store.RunKey) //nolint:forcetypeassert // it holds nothing else
+	}
+	for i, left := 0, n; ; i++ {
+		if run := (store.RunKey{ID: fmt.Sprint("run-", i)}); run.Partition() == p {
+			if left--; left < 0 {
+				benchRuns.Store(place{p, n}, run)
+				return run
+			}
+		}
+	}
 }

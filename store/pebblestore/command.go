@@ -3,6 +3,8 @@ package pebblestore
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -46,13 +48,11 @@ func (s *Store) addCommand(b *pebble.Batch, p store.PartitionID, cmd store.Comma
 		return err
 	}
 	if s.inboxSeq[p] == 0 {
-		v, err := s.get(inboxCounter(p))
+		newest, err := s.newestCommand(p)
 		if err != nil {
 			return err
 		}
-		if len(v) == 8 {
-			s.inboxSeq[p] = store.CommandSeq(binary.BigEndian.Uint64(v))
-		}
+		s.inboxSeq[p] = newest
 	}
 	cmd.Seq = s.inboxSeq[p] + 1
 	record := store.AppendCommand(nil, &cmd)
@@ -65,6 +65,64 @@ func (s *Store) addCommand(b *pebble.Batch, p store.PartitionID, cmd store.Comma
 	return b.Set(inboxKey(p, cmd.Seq), record, nil)
 }
 
+// inboxMark is the mark of an inbox: no command below it is left, so that whoever looks for the first one need not walk
+// over what is left on disk of those that were consumed. Numbers only rise, so the mark never has to be lowered.
+//
+// Like the mark of the wake index, it is stored without an fsync: its record stands in the log behind the commits that
+// made it true.
+type inboxMark struct {
+	mu     sync.Mutex
+	at     store.CommandSeq
+	stored store.CommandSeq // what the database has, when it was read or written last
+	read   bool
+}
+
+// inboxMarkEvery is how far a mark moves on before it is stored again.
+const inboxMarkEvery = 1000
+
+// inboxMarkKey returns the key of the mark of a partition's inbox, u64be.
+func inboxMarkKey(p store.PartitionID) []byte {
+	return append(store.AppendPrefix(nil, 0, p, store.TableEpoch), 'f')
+}
+
+// firstCommand returns the mark of an inbox.
+func (s *Store) firstCommand(p store.PartitionID) (store.CommandSeq, error) {
+	m := &s.inboxes[p]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.read {
+		v, err := s.get(inboxMarkKey(p))
+		if err != nil {
+			return 0, err
+		}
+		if v != nil && len(v) != 8 {
+			return 0, fmt.Errorf("%w: inbox mark of partition %d", store.ErrCorrupt, p)
+		}
+		m.at = 1 // the first number
+		if v != nil {
+			m.at = store.CommandSeq(binary.BigEndian.Uint64(v))
+		}
+		m.stored, m.read = m.at, true
+	}
+	return m.at, nil
+}
+
+// raiseInbox moves the mark of an inbox up to a number below which no command is left.
+func (s *Store) raiseInbox(p store.PartitionID, to store.CommandSeq) error {
+	m := &s.inboxes[p]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at = max(m.at, to)
+	if m.at < m.stored+inboxMarkEvery {
+		return nil
+	}
+	b := s.db.NewBatch()
+	defer func() { _ = b.Close() }() // memory only
+	_ = b.Set(inboxMarkKey(p), binary.BigEndian.AppendUint64(nil, uint64(m.at)), nil)
+	m.stored = m.at
+	return s.apply(b)
+}
+
 // Commands lists the inbox.
 func (p *partition) Commands(_ context.Context, after store.CommandSeq, limit int) (cmds []store.Command, err error) {
 	end, err := p.s.begin()
@@ -72,16 +130,54 @@ func (p *partition) Commands(_ context.Context, after store.CommandSeq, limit in
 		return nil, err
 	}
 	defer end()
+	mark, err := p.s.firstCommand(p.id)
+	if err != nil {
+		return nil, err
+	}
+	// The newest number, read before the commands: if none is found, this one and those below it are gone.
+	newest, err := p.s.newestCommand(p.id)
+	if err != nil {
+		return nil, err
+	}
+	first := newest + 1
 	upper := store.PrefixEnd(store.AppendPrefix(nil, 0, p.id, store.TableInbox))
-	err = p.s.scan(inboxKey(p.id, after+1), upper, func(_, v []byte) (bool, error) {
+	err = p.s.scan(inboxKey(p.id, max(after+1, mark)), upper, func(k, v []byte) (bool, error) {
+		if len(cmds) == 0 {
+			first = min(first, store.CommandSeq(binary.BigEndian.Uint64(k[len(k)-8:])))
+		}
 		if len(cmds) >= limit {
 			return false, nil
 		}
 		cmd, err := store.DecodeCommand(v)
+		if err != nil {
+			return false, err
+		}
 		cmds = append(cmds, cmd)
-		return true, err
+		return true, nil
 	})
-	return cmds, err
+	if err != nil {
+		return cmds, err
+	}
+	if after < mark && first > mark {
+		select {
+		case <-p.s.failed: // reads go on
+		default:
+			return cmds, p.s.raiseInbox(p.id, first)
+		}
+	}
+	return cmds, nil
+}
+
+// newestCommand reads the newest number that an inbox has given, 0 if there is none.
+func (s *Store) newestCommand(p store.PartitionID) (store.CommandSeq, error) {
+	v, err := s.get(inboxCounter(p))
+	if err != nil || v == nil {
+		return 0, err
+	}
+	if len(v) != 8 {
+		return 0, fmt.Errorf("%w: newest command of partition %d", store.ErrCorrupt, p)
+	}
+	return store.CommandSeq(binary.BigEndian.Uint64(v)), nil
 }
 
 // Discard takes commands out of the inbox.

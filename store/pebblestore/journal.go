@@ -81,7 +81,7 @@ func (s *Store) Run(_ context.Context, run store.RunKey) (store.RunState, []stor
 	}
 	l := loader{s: s, entries: make([]store.Entry, 0, r.state.Length+4)} // a wake appends a few
 	if r.chunk > 0 {
-		err = s.chunks(run, r.state.Iteration, 0, r.chunk, l.take)
+		err = s.chunks(run, r.state.Iteration, r.chunk, l.take)
 	}
 	if err == nil && len(r.last) > 0 {
 		_, err = l.take(r.chunk, r.last)
@@ -127,8 +127,8 @@ func (l *loader) take(first store.Seq, chunk []byte) (bool, error) {
 	return true, nil
 }
 
-// noChunk is above the first entry of every chunk.
-const noChunk = 1<<64 - 1
+// noSeq is above the seq of every entry.
+const noSeq = 1<<64 - 1
 
 // Load reads entries.
 func (s *Store) Load(_ context.Context, run store.RunKey, iteration uint32, from store.Seq) iter.Seq2[store.Entry, error] {
@@ -141,42 +141,78 @@ func (s *Store) Load(_ context.Context, run store.RunKey, iteration uint32, from
 		defer end()
 		l := loader{s: s, from: from}
 		stopped := false
-		err = s.chunks(run, iteration, from, noChunk, func(first store.Seq, chunk []byte) (bool, error) {
+		visit := func(first store.Seq, chunk []byte, durable store.Seq) (bool, error) {
 			l.entries = l.entries[:0]
 			_, err := l.take(first, chunk)
 			for i := range l.entries {
+				if l.entries[i].Seq >= durable {
+					return false, nil
+				}
 				if stopped = !yield(l.entries[i], nil); stopped {
 					return false, nil
 				}
 			}
 			return true, err
-		})
+		}
+		err = s.loadChunks(run, iteration, from, visit)
 		if err != nil && !stopped {
 			yield(store.Entry{}, fmt.Errorf("journal of run %q: %w", run.ID, err))
 		}
 	}
 }
 
-// chunks visits copies of the chunks that hold the entries from a seq on, up to a chunk.
-func (s *Store) chunks(run store.RunKey, iteration uint32, from, to store.Seq,
-	visit func(first store.Seq, chunk []byte) (bool, error)) error {
-	lower := store.JournalKey(run, iteration, 0)
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: store.JournalKey(run, iteration, to)})
+// loadChunks visits the chunks that hold the durable entries of an iteration from a seq on. Entries from the seq durable
+// on are of a commit that is in flight.
+func (s *Store) loadChunks(run store.RunKey, iteration uint32, from store.Seq,
+	visit func(first store.Seq, chunk []byte, durable store.Seq) (bool, error)) error {
+	it, r, err := s.view(run, store.JournalKey(run, iteration, 0), store.JournalKey(run, iteration, noSeq))
 	if err != nil {
 		return err
 	}
+	durable := store.Seq(noSeq)
+	if r != nil {
+		durable = r.length(iteration)
+	}
+	return eachChunk(it, run, iteration, from, func(first store.Seq, chunk []byte) (bool, error) {
+		if first >= durable {
+			return false, nil
+		}
+		return visit(first, chunk, durable)
+	})
+}
+
+// length returns how many entries an iteration has, noSeq if it is over: nothing is appended to it any more.
+func (r *record) length(iteration uint32) store.Seq {
+	switch {
+	case iteration < r.state.Iteration:
+		return noSeq
+	case iteration == r.state.Iteration:
+		return r.state.Length
+	}
+	return 0
+}
+
+// chunks visits copies of the chunks of an iteration that begin before an entry.
+func (s *Store) chunks(run store.RunKey, iteration uint32, to store.Seq,
+	visit func(first store.Seq, chunk []byte) (bool, error)) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: store.JournalKey(run, iteration, 0),
+		UpperBound: store.JournalKey(run, iteration, to)})
+	if err != nil {
+		return err
+	}
+	return eachChunk(it, run, iteration, 0, visit)
+}
+
+// eachChunk visits copies of the chunks of an iterator, from the one that holds an entry on, and closes the iterator.
+func eachChunk(it *pebble.Iterator, run store.RunKey, iteration uint32, from store.Seq,
+	visit func(first store.Seq, chunk []byte) (bool, error)) error {
 	ok := from > 0 && it.SeekLT(store.JournalKey(run, iteration, from+1))
 	if !ok {
 		ok = it.First()
 	}
-	for ; ok; ok = it.Next() {
-		first := store.Seq(binary.BigEndian.Uint64(it.Key()[len(lower)-8:]))
-		more, err := visit(first, bytes.Clone(it.Value()))
-		if err != nil || !more {
-			return firstError(err, it.Close())
-		}
-	}
-	return firstError(it.Error(), it.Close())
+	return walk(it, ok, func(k, v []byte) (bool, error) {
+		return visit(store.Seq(binary.BigEndian.Uint64(k[len(k)-8:])), bytes.Clone(v))
+	})
 }
 
 // takeItem takes an entry from the front of a chunk, with its blobs.

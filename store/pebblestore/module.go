@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"iter"
 
@@ -16,7 +17,11 @@ func (s *Store) Modules() store.ModuleStore { return modules{s} }
 
 type modules struct{ s *Store }
 
-// Put stores a module: its bytes as a blob, and what is known of it.
+// wasmKey returns the key of a module's bytes. It is not that of a blob with the same content, which runs may need
+// after the module is deleted.
+func wasmKey(d store.Digest) []byte { return store.GlobalKey(0, store.TableWasm, d[:]) }
+
+// Put stores a module: its bytes, and what is known of it.
 func (m modules) Put(_ context.Context, wasm []byte, info store.ModuleInfo) (store.Digest, error) {
 	d := store.Digest(sha256.Sum256(wasm))
 	end, err := m.s.beginWrite()
@@ -26,7 +31,7 @@ func (m modules) Put(_ context.Context, wasm []byte, info store.ModuleInfo) (sto
 	defer end()
 	b := m.s.db.NewBatch()
 	defer func() { _ = b.Close() }() // memory only
-	_ = b.Set(store.GlobalKey(0, store.TableBlob, d[:]), wasm, nil)
+	_ = b.Set(wasmKey(d), wasm, nil)
 	_ = b.Set(store.GlobalKey(0, store.TableModule, d[:]), store.AppendModuleInfo(nil, &info), nil)
 	return d, m.s.sync(b, nil)
 }
@@ -41,7 +46,16 @@ func (m modules) Get(ctx context.Context, d store.Digest) ([]byte, error) {
 		return nil, err
 	}
 	defer end()
-	return m.s.blob(d[:])
+	v, err := m.s.get(wasmKey(d))
+	switch {
+	case err != nil:
+		return nil, err
+	case v == nil: // an earlier release stored it as a blob
+		return m.s.blob(d[:])
+	case sha256.Sum256(v) != d:
+		return nil, fmt.Errorf("%w: module %s is damaged", store.ErrCorrupt, d)
+	}
+	return v, nil
 }
 
 // Info reads what is known of a module.
@@ -51,6 +65,10 @@ func (m modules) Info(_ context.Context, d store.Digest) (store.ModuleInfo, erro
 		return store.ModuleInfo{}, err
 	}
 	defer end()
+	return m.info(d)
+}
+
+func (m modules) info(d store.Digest) (store.ModuleInfo, error) {
 	v, err := m.s.get(store.GlobalKey(0, store.TableModule, d[:]))
 	if err != nil {
 		return store.ModuleInfo{}, err
@@ -61,13 +79,9 @@ func (m modules) Info(_ context.Context, d store.Digest) (store.ModuleInfo, erro
 	return store.DecodeModuleInfo(v)
 }
 
-// AddVersions adds versions of workflows in one batch.
-func (m modules) AddVersions(ctx context.Context, specs []store.VersionSpec) ([]store.Version, error) {
-	for _, spec := range specs {
-		if _, err := m.Info(ctx, spec.Module); err != nil {
-			return nil, err
-		}
-	}
+// AddVersions adds versions of workflows in one batch. A module's bytes are written and deleted together with what is
+// known of it, so that the latter says whether it is there.
+func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]store.Version, error) {
 	end, err := m.s.beginWrite()
 	if err != nil {
 		return nil, err
@@ -79,6 +93,9 @@ func (m modules) AddVersions(ctx context.Context, specs []store.VersionSpec) ([]
 	defer func() { _ = b.Close() }() // memory only
 	var out []store.Version
 	for _, spec := range specs {
+		if _, err := m.info(spec.Module); err != nil {
+			return nil, err
+		}
 		latest, err := m.newest(spec.Namespace, spec.Workflow, func(*store.Version) bool { return true })
 		if err != nil {
 			return nil, err
@@ -193,11 +210,7 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 	if v.Number == 0 {
 		return store.VersionNotFound(workflow, number)
 	}
-	needed := false
-	err = m.scanVersions(ns, "", func(x store.Version) bool {
-		needed = x.Module == v.Module && (x.Workflow != workflow || x.Number != number)
-		return !needed
-	})
+	needed, err := m.needed(v)
 	if err != nil {
 		return err
 	}
@@ -206,8 +219,27 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 	v.Deleted = true
 	_ = b.Set(store.VersionKey(ns, workflow, number), store.AppendVersion(nil, &v), nil)
 	if !needed {
-		_ = b.Delete(store.GlobalKey(0, store.TableBlob, v.Module[:]), nil)
+		_ = b.Delete(wasmKey(v.Module), nil) // a blob stays: it may be a payload as well
 		_ = b.Delete(store.GlobalKey(0, store.TableModule, v.Module[:]), nil)
 	}
 	return m.s.sync(b, nil)
+}
+
+// needed reports whether another version, of any namespace, has the module of a version.
+func (m modules) needed(v store.Version) (needed bool, err error) {
+	it, err := m.s.db.NewIter(nil)
+	if err != nil {
+		return false, err
+	}
+	for ok := it.First(); ok && err == nil && !needed; { // of a namespace, the first key that it has
+		ns := store.NamespaceID(binary.BigEndian.Uint32(it.Key()))
+		err = m.scanVersions(ns, "", func(x store.Version) bool {
+			same := x.Namespace == v.Namespace && x.Workflow == v.Workflow && x.Number == v.Number
+			needed = x.Module == v.Module && !same
+			return !needed
+		})
+		next := store.AppendPrefix(nil, ns+1, 0, 0)
+		ok = ns+1 != 0 && it.SeekGE(next)
+	}
+	return needed, firstError(firstError(err, it.Error()), it.Close())
 }

@@ -35,6 +35,8 @@ type Options struct {
 	Logger *slog.Logger
 	// OnFailure is called once, from any goroutine, when the store fails; nil is legal.
 	OnFailure func(error)
+	// NowMs returns the Unix time in milliseconds at which a namespace is created; nil leaves it unknown.
+	NowMs func() int64
 	// NoSync leaves it to the system when files are written: nothing is durable when a commit returns. It is for
 	// measurements of what durability costs.
 	NoSync bool
@@ -51,11 +53,14 @@ type Store struct {
 	inbox sync.Mutex
 	cache cache
 
+	inboxes  [store.Partitions]inboxMark        // their locks are taken alone
 	inboxSeq [store.Partitions]store.CommandSeq // the newest, 0 if it is to be read; guarded by inbox
 
 	chunkBytes int // the constant, except where others are measured
 
-	versions sync.Mutex // under which versions are numbered, and modules deleted
+	versions sync.Mutex   // under which versions are numbered, and modules deleted
+	spaces   sync.RWMutex // of the registry of namespaces
+	nowMs    func() int64
 
 	onFailure func(error)
 	failOnce  sync.Once
@@ -74,7 +79,7 @@ const dirMode = 0o700
 
 // Open opens or creates the store in a directory. Only one process may have it open.
 func Open(dir string, opts Options) (*Store, error) {
-	s := &Store{chunkBytes: chunkBytes, onFailure: opts.OnFailure, failed: make(chan struct{})}
+	s := &Store{chunkBytes: chunkBytes, nowMs: opts.NowMs, onFailure: opts.OnFailure, failed: make(chan struct{})}
 	if opts.FS == nil {
 		opts.FS = vfs.Default
 		if err := os.MkdirAll(dir, dirMode); err != nil {
@@ -123,24 +128,28 @@ func Open(dir string, opts Options) (*Store, error) {
 
 var formatKey = store.GlobalKey(0, store.TableMeta, []byte("format"))
 
-// checkMeta reads the format record, or writes it into a new store: codec version u8, partitions u16be.
+// checkMeta reads the format record: version u8, partitions u16be. It writes it into a new store, and into one of an
+// earlier version, before anything of this version is.
 func (s *Store) checkMeta() error {
 	v, err := s.get(formatKey)
 	if err != nil {
 		return err
 	}
+	current := binary.BigEndian.AppendUint16([]byte{store.FormatVersion}, store.Partitions)
 	if v == nil {
-		v = binary.BigEndian.AppendUint16([]byte{store.CodecVersion}, store.Partitions)
-		return s.db.Set(formatKey, v, pebble.Sync)
+		return s.db.Set(formatKey, current, pebble.Sync)
 	}
 	if len(v) != 3 || v[0] == 0 {
 		return fmt.Errorf("%w: format record of %d bytes", store.ErrCorrupt, len(v))
 	}
-	if v[0] > store.CodecVersion {
-		return fmt.Errorf("%w: format %d, this release knows %d", store.ErrVersion, v[0], store.CodecVersion)
+	if v[0] > store.FormatVersion {
+		return fmt.Errorf("%w: format %d, this release knows %d", store.ErrVersion, v[0], store.FormatVersion)
 	}
 	if n := binary.BigEndian.Uint16(v[1:]); n != store.Partitions {
 		return fmt.Errorf("%w: %d partitions, this release has %d", store.ErrVersion, n, store.Partitions)
+	}
+	if v[0] < store.FormatVersion {
+		return s.db.Set(formatKey, current, pebble.Sync)
 	}
 	return nil
 }

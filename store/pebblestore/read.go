@@ -12,13 +12,19 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// scan walks over the keys in [lower, upper) until visit answers false or fails.
+// scan walks over the keys in [lower, upper) until visit returns false or fails.
 func (s *Store) scan(lower, upper []byte, visit func(k, v []byte) (bool, error)) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return err
 	}
-	for ok := it.First(); ok; ok = it.Next() {
+	return walk(it, it.First(), visit)
+}
+
+// walk visits what an iterator stands on, if ok, and what follows, until visit returns false or fails. It closes the
+// iterator.
+func walk(it *pebble.Iterator, ok bool, visit func(k, v []byte) (bool, error)) error {
+	for ; ok; ok = it.Next() {
 		more, err := visit(it.Key(), it.Value())
 		if err != nil || !more {
 			return firstError(err, it.Close())
@@ -34,40 +40,70 @@ func firstError(a, b error) error {
 	return b
 }
 
-// Logs reads log lines.
-func (s *Store) Logs(_ context.Context, run store.RunKey, from uint64, limit int) (lines []store.LogLine, err error) {
+// view returns an iterator over records of a run. It sees all durable commits of the run, and none that is not, but for
+// what the commit that is in flight appends: if there may be one, view returns the durable record, by which the reader
+// has to bound what it takes. Otherwise the record is nil.
+//
+// A record in the cache is that of the newest durable commit. If it is still there once the iterator is made, no commit
+// ended in between, and none that deletes records was applied, see commit.hideReplaced. If there is no record, view
+// waits until no commit of the run is in flight.
+func (s *Store) view(run store.RunKey, lower, upper []byte) (*pebble.Iterator, *record, error) {
+	bounds := pebble.IterOptions{LowerBound: lower, UpperBound: upper}
+	if r := s.cache.get(run); r != nil {
+		it, err := s.db.NewIter(&bounds)
+		if err != nil || s.cache.get(run) == r {
+			return it, r, err
+		}
+		if err := it.Close(); err != nil {
+			return nil, nil, err
+		}
+	}
+	defer s.lockRun(run)()
+	it, err := s.db.NewIter(&bounds)
+	return it, nil, err
+}
+
+// list visits at most limit records of a table of a run that is kept by index, from an index on. durable returns the
+// end of those that a durable state counts.
+func (s *Store) list(run store.RunKey, table byte, from uint64, limit int, durable func(*store.RunState) uint64,
+	visit func(v []byte) error) error {
 	end, err := s.begin()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer end()
-	prefix := append(store.RunTableKey(run, store.TableLog), 0)
-	err = s.scan(store.IndexKey(run, store.TableLog, from), store.PrefixEnd(prefix), func(_, v []byte) (bool, error) {
-		if len(lines) >= limit {
+	upper := store.PrefixEnd(append(store.RunTableKey(run, table), 0))
+	it, r, err := s.view(run, store.IndexKey(run, table, from), upper)
+	if err != nil {
+		return err
+	}
+	return walk(it, it.First(), func(k, v []byte) (bool, error) {
+		if limit <= 0 || r != nil && binary.BigEndian.Uint64(k[len(k)-8:]) >= durable(&r.state) {
 			return false, nil
 		}
+		limit--
+		return true, visit(v)
+	})
+}
+
+// Logs reads log lines.
+func (s *Store) Logs(_ context.Context, run store.RunKey, from uint64, limit int) (lines []store.LogLine, err error) {
+	durable := func(st *store.RunState) uint64 { return st.LogRecords }
+	err = s.list(run, store.TableLog, from, limit, durable, func(v []byte) error {
 		line, err := store.DecodeLogLine(v)
 		lines = append(lines, line)
-		return true, err
+		return err
 	})
 	return lines, err
 }
 
 // Output reads chunks of output.
 func (s *Store) Output(_ context.Context, run store.RunKey, from uint64, limit int) (chunks []store.Chunk, err error) {
-	end, err := s.begin()
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	prefix := append(store.RunTableKey(run, store.TableOutput), 0)
-	err = s.scan(store.IndexKey(run, store.TableOutput, from), store.PrefixEnd(prefix), func(_, v []byte) (bool, error) {
-		if len(chunks) >= limit {
-			return false, nil
-		}
+	durable := func(st *store.RunState) uint64 { return st.Output }
+	err = s.list(run, store.TableOutput, from, limit, durable, func(v []byte) error {
 		c, err := store.DecodeChunk(v)
 		chunks = append(chunks, c)
-		return true, err
+		return err
 	})
 	return chunks, err
 }

@@ -147,6 +147,11 @@ func testRunGrows(t *testing.T, e *env) {
 			<-done
 			return
 		}
+		if n := len(e.load("r", 0, 0)); n < len(list) {
+			t.Errorf("%d entries after %d", n, len(list))
+			<-done
+			return
+		}
 		last = st.Length
 	}
 }

@@ -25,6 +25,9 @@ func Run(t *testing.T, data func(t *testing.T) Open) {
 		"tombstones": testTombstones, "hooks": testHooks, "output": testOutput, "run": testRun,
 		"run while it grows": testRunGrows, "groups": testGroups, "calls": testCalls, "sizes": testSizes,
 		"namespaced runs": testNamespacedRuns, "wake kinds": testWakeKinds, "owners": testOwners,
+		"upload races delete": testUploadRacesDelete, "shared module": testSharedModule, "namespaces": testNamespaces,
+		"inbox concurrently":    testInboxConcurrently,
+		"payload shares module": testPayloadSharesModule,
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &env{t: t, open: data(t)}
@@ -384,6 +387,12 @@ func testClosed(_ *testing.T, e *env) {
 		e.is(err, store.ErrClosed)
 	}
 	for _, err := range e.s.Load(ctx, key("r"), 0, 0) {
+		e.is(err, store.ErrClosed)
+	}
+	e.is(e.s.Commit(ctx, []store.Group{{Partition: p}}), store.ErrClosed)
+	_, err = e.s.Namespace(ctx, "n", true)
+	e.is(err, store.ErrClosed)
+	for _, err := range e.s.Namespaces(ctx) {
 		e.is(err, store.ErrClosed)
 	}
 }

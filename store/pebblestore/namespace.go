@@ -1,0 +1,121 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// spaceCounter is the key of the newest id of a namespace, u32be. It stays when namespaces go.
+var spaceCounter = store.GlobalKey(0, store.TableMeta, []byte("namespace"))
+
+func spaceKey(name string) []byte { return store.GlobalKey(0, store.TableSpace, []byte(name)) }
+
+// Namespace returns the id of a namespace.
+func (s *Store) Namespace(_ context.Context, name string, create bool) (store.NamespaceID, error) {
+	end, err := s.begin()
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	if name == store.DefaultNamespace {
+		return 0, nil
+	}
+	s.spaces.RLock()
+	v, err := s.get(spaceKey(name))
+	s.spaces.RUnlock()
+	switch {
+	case err != nil:
+		return 0, err
+	case v != nil:
+		ns, err := store.DecodeNamespace(v)
+		return ns.ID, err
+	case !create:
+		return 0, fmt.Errorf("namespace %q: %w", name, store.ErrNotFound)
+	}
+	return s.createNamespace(name)
+}
+
+// createNamespace holds the lock until the namespace is durable: who finds it then may rely on it.
+func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
+	if err := abi.CheckNamespace(name); err != nil {
+		return 0, err
+	}
+	end, err := s.beginWrite()
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	s.spaces.Lock()
+	defer s.spaces.Unlock()
+	if v, err := s.get(spaceKey(name)); err != nil || v != nil { // created meanwhile
+		if err != nil {
+			return 0, err
+		}
+		ns, err := store.DecodeNamespace(v)
+		return ns.ID, err
+	}
+	v, err := s.get(spaceCounter)
+	if err != nil {
+		return 0, err
+	}
+	ns := store.Namespace{ID: 1, Name: name}
+	if v != nil {
+		if len(v) != 4 || binary.BigEndian.Uint32(v) == math.MaxUint32 {
+			return 0, fmt.Errorf("%w: newest namespace %x", store.ErrCorrupt, v)
+		}
+		ns.ID = store.NamespaceID(binary.BigEndian.Uint32(v)) + 1
+	}
+	if s.nowMs != nil {
+		ns.CreatedUnixMs = s.nowMs()
+	}
+	b := s.db.NewBatch()
+	defer func() { _ = b.Close() }() // memory only
+	_ = b.Set(spaceCounter, binary.BigEndian.AppendUint32(nil, uint32(ns.ID)), nil)
+	_ = b.Set(spaceKey(name), store.AppendNamespace(nil, &ns), nil)
+	return ns.ID, s.sync(b, nil)
+}
+
+// Namespaces lists the namespaces that are durable when it begins.
+func (s *Store) Namespaces(context.Context) iter.Seq2[store.Namespace, error] {
+	return func(yield func(store.Namespace, error) bool) {
+		list, err := s.namespaces()
+		for _, ns := range list {
+			if !yield(ns, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(store.Namespace{}, err)
+		}
+	}
+}
+
+func (s *Store) namespaces() ([]store.Namespace, error) {
+	end, err := s.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	s.spaces.RLock()
+	defer s.spaces.RUnlock()
+	list := []store.Namespace{{Name: store.DefaultNamespace}}
+	prefix := spaceKey("")
+	err = s.scan(prefix, store.PrefixEnd(prefix), func(_, v []byte) (bool, error) {
+		ns, err := store.DecodeNamespace(v)
+		list = append(list, ns)
+		return true, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, func(a, b store.Namespace) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
