@@ -234,6 +234,25 @@ func TestFinding16_LimitsLowered(t *testing.T) {
 	}
 }
 
+// TestFinding16_QueuedWhenItsHostDied lowers the limit of a run that has something to go on with, but has not done so.
+func TestFinding16_QueuedWhenItsHostDied(t *testing.T) {
+	m := wasmgen.New(1).Text("go").I64(-1).Call(abi.FnSignalStart).Drop().
+		While().Get(0).I64(20_000_000).NotLess().Break().Count(0, 1).EndWhile().
+		I32(0).I32(0).Call(abi.FnAwait).Drop().I32(0)
+	data := memstore.New()
+	inData := hosttest.WithStore(func() store.Store { return data.Open() })
+	h := handmade(t, m, inData)
+	h.Settle()
+	h.CrashAt(0, true)
+	_ = h.Signal(ctx, "r", "go", nil) // durable, though nobody is told
+	h.Stop()
+	h = hosttest.New(t, inData, fuel(50_000_000))
+	if r := h.Finish("r"); r.Status != host.Completed {
+		_, err := h.ResultRaw(ctx, "r")
+		t.Errorf("it fails for what its journal had passed: %v", err)
+	}
+}
+
 // TestFinding17_TokenWithADot delivers to a token that was chosen and looks like one that the host has made, and to one
 // that the host has made.
 func TestFinding17_TokenWithADot(t *testing.T) {
