@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,28 +157,31 @@ func TestFinding03_PollForEver(t *testing.T) {
 	}
 }
 
-// TestFinding03_EndlessAttempts tries a step for ever, in a journal that is nearly full.
+// TestFinding03_EndlessAttempts tries a step for ever, in a journal that is nearly full: within an activation, and by
+// timers. The record that is one too many is that of a beginning, or of a failure.
 func TestFinding03_EndlessAttempts(t *testing.T) {
-	const calls = abi.MaxEntries - abi.MaxEntries/abi.DeliveryReserveShare - 10
-	tries := 0
-	m := wasmgen.New(1).While().Get(0).I64(calls).NotLess().Break().Text("t").Text("").Call(abi.FnEmit).Drop().Count(0, 1).
-		EndWhile().Text("s").Text("host/never").Text("").Text(`{"attempts":0,"delay":"0s"}`).I32(0).I32(0).
-		Call(abi.FnStepDo).Drop().I32(0)
-	h := handmade(t, m, hosttest.WithHandlers(func(h *host.Host) {
-		host.HandleStep(h, "never", func(_ context.Context, _ any) (any, error) {
-			tries++
-			return nil, errors.New("no")
-		})
-	}))
-	e := failure(t, h, "r")
-	if e.Code != abi.Limit || e.Kind != abi.KindJournal {
-		t.Errorf("%+v", e)
-	}
-	if r, err := h.Get(ctx, "r"); r.Entries != abi.MaxEntries+1 || tries < 2000 || err != nil {
-		t.Error(r.Entries, tries, err)
-	}
-	if s := h.Stats(); s.Runs != 0 || s.Instances != 0 {
-		t.Errorf("something goes on: %+v", s)
+	for i, linger := range []time.Duration{0, 0, -1, -1} {
+		calls := int64(abi.MaxEntries - abi.MaxEntries/abi.DeliveryReserveShare - 10 + i%2)
+		var tries atomic.Int64
+		m := wasmgen.New(1).While().Get(0).I64(calls).NotLess().Break().Text("t").Text("").Call(abi.FnEmit).Drop().Count(0, 1).
+			EndWhile().Text("s").Text("host/never").Text("").Text(`{"attempts":0,"delay":"1s","max_delay":"1s"}`).I32(0).I32(0).
+			Call(abi.FnStepDo).Drop().I32(0)
+		h := handmade(t, m, hosttest.WithConfig(func(c *host.Config) { c.Linger = linger }),
+			hosttest.WithHandlers(func(h *host.Host) {
+				host.HandleStep(h, "never", func(context.Context, any) (any, error) {
+					tries.Add(1)
+					return nil, errors.New("no")
+				})
+			}))
+		if e := failure(t, h, "r"); e.Code != abi.Limit || e.Kind != abi.KindJournal {
+			t.Errorf("%+v", e)
+		}
+		if r, err := h.Get(ctx, "r"); r.Entries != abi.MaxEntries+1 || tries.Load() < 2000 || err != nil {
+			t.Error(r.Entries, tries.Load(), err)
+		}
+		if s := h.Stats(); s.Instances != 0 {
+			t.Errorf("something goes on: %+v", s)
+		}
 	}
 }
 
@@ -227,6 +231,25 @@ func TestFinding16_LimitsLowered(t *testing.T) {
 		if e := failure(t, h, "new"); e.Kind != "cpu" {
 			t.Errorf("%s: a new run has the lower limit: %+v", name, e)
 		}
+	}
+}
+
+// TestFinding16_QueuedWhenItsHostDied lowers the limit of a run that has something to go on with, but has not done so.
+func TestFinding16_QueuedWhenItsHostDied(t *testing.T) {
+	m := wasmgen.New(1).Text("go").I64(-1).Call(abi.FnSignalStart).Drop().
+		While().Get(0).I64(20_000_000).NotLess().Break().Count(0, 1).EndWhile().
+		I32(0).I32(0).Call(abi.FnAwait).Drop().I32(0)
+	data := memstore.New()
+	inData := hosttest.WithStore(func() store.Store { return data.Open() })
+	h := handmade(t, m, inData)
+	h.Settle()
+	h.CrashAt(0, true)
+	_ = h.Signal(ctx, "r", "go", nil) // durable, though nobody is told
+	h.Stop()
+	h = hosttest.New(t, inData, fuel(50_000_000))
+	if r := h.Finish("r"); r.Status != host.Completed {
+		_, err := h.ResultRaw(ctx, "r")
+		t.Errorf("it fails for what its journal had passed: %v", err)
 	}
 }
 

@@ -75,6 +75,44 @@ func TestFinding16_QueryIsNotPassed(t *testing.T) {
 	}
 }
 
+// TestFinding16_BodyIsNotPassed counts what a body makes, although its workflow has made other calls since.
+func TestFinding16_BodyIsNotPassed(t *testing.T) {
+	x := newTail(t)
+	m := x.machine()
+	must(t, 1)(m.StepBegin("a", nil))
+	must(t, 2)(m.StepBegin("b", nil))
+	_, err := m.Await(nil)
+	suspends(t, err)
+	x.j.Suspend(m.Suspension())
+	m = x.machine(func(c *Config) { c.Mode, c.Rested, c.Until, c.Handle = Body, x.j.Rested(), x.j.Rested(), 1 })
+	if !m.Passed() {
+		t.Fatal("the workflow has been here before")
+	}
+	must(t, 0)(m.StepBegin("a", nil))
+	if m.Passed() {
+		t.Fatal("it executes the body")
+	}
+}
+
+// TestFinding16_DumpIsNotPassed counts what a guest does that is asked for its stacks where it last waited.
+func TestFinding16_DumpIsNotPassed(t *testing.T) {
+	x := newTail(t)
+	for _, rested := range []store.Seq{0, 2} {
+		m := x.machine(func(c *Config) { c.Rested = rested })
+		if m.Passed() != (rested > 0) {
+			t.Fatal("before the wait, with a last wait at", rested)
+		}
+		_, err := m.Poll(PollRequest{Events: true})
+		suspends(t, err)
+		if !m.Dump() {
+			t.Fatal("it cannot be asked")
+		}
+		if r, err := m.Poll(PollRequest{Events: true}); r != PollEvents || err != nil || m.Passed() {
+			t.Fatal(r, err, m.Passed())
+		}
+	}
+}
+
 // TestFinding03_LongPoll waits with the longest time-out, and at the end of time.
 func TestFinding03_LongPoll(t *testing.T) {
 	x := newTail(t)
