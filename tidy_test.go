@@ -93,15 +93,16 @@ var only = map[string][]string{
 	"github.com/danielgtaylor/huma":   {"cmd/wfhost/server"},
 	"github.com/alecthomas/kong":      {"cmd/wfhost"},
 	module + "/store/pebblestore":     {"host", "cmd/wfhost/bench"}, // its commits are what a machine can do
-	module + "/host/internal/sched":   {"host"},
+	module + "/host/internal/runtime": {"host"},
 	module + "/host/internal/inspect": {"host"},
 }
 
 // leaves lists what packages of the pure core may import besides the standard library.
 var leaves = map[string][]string{
-	"abi": {}, "host/internal/clock": {"golang.org/x/sys/unix"}, "host/internal/timers": {}, "host/internal/wheel": {},
+	"abi": {}, "host/internal/clock": {"golang.org/x/sys/unix"}, "host/internal/timers": {},
 	"host/internal/inspect": {"abi"}, "store": {"abi"},
 	"host/internal/journal": {"abi", "store"}, "host/internal/replay": {"abi", "store", "host/internal/journal"},
+	"host/internal/run": {"abi", "store", "host/internal/journal"}, "host/internal/partition": {"abi", "store", "host/internal/run", "host/internal/timers"},
 	"host/internal/engine": {}, "host/internal/rewrite": {}, "store/memstore": {"abi", "store"},
 }
 

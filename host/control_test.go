@@ -477,7 +477,7 @@ func TestHandlerMissingAfterRestart(t *testing.T) {
 		l.Restart()
 		l.Settle()
 		r, err := l.Get(ctx, id)
-		if err != nil || r.Status != host.Waiting || r.Reason != "handler missing: host/gate" {
+		if err != nil || r.Status != host.Waiting || r.Reason != `handler "host/gate" is not registered here` {
 			t.Fatalf("%+v %v", r, err)
 		}
 	}

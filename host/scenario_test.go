@@ -397,13 +397,13 @@ func TestS45_S47_FatalAndOneAttempt(t *testing.T) {
 
 func TestS50_UnknownAndDeniedHandlers(t *testing.T) {
 	l := newLab(t)
+	if _, err := l.Upload(ctx, "", hosttest.Build(t, "testdata/scenarios"), host.AllowStep("count")); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"host/nobody", "nobody"} {
 		if got := run[string](l, "call", request{Handler: name, Catch: true}); !strings.HasPrefix(got, "UNKNOWN_HANDLER") {
 			t.Error(got)
 		}
-	}
-	if _, err := l.Upload(ctx, "", hosttest.Build(t, "testdata/scenarios"), host.AllowStep("count")); err != nil {
-		t.Fatal(err)
 	}
 	if got := run[string](l, "call", request{Handler: "host/flaky", Catch: true}); !strings.HasPrefix(got, "DENIED") {
 		t.Error(got)

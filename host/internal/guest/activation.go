@@ -34,13 +34,14 @@ type Activation struct {
 	guest
 	desk  Desk
 	lease *run.Lease
-	class class
 
-	orders chan told
-	yield  atomic.Bool
-	halts  context.CancelCauseFunc
-	placed *place
-	body   *forkedBody // the body that its instance executes; nil if none does
+	orders  chan told
+	yield   atomic.Bool
+	out     bool // it has no place, and holds nothing
+	halts   context.CancelCauseFunc
+	request *request // of its first place
+	placed  *place
+	body    *forkedBody // the body that its instance executes; nil if none does
 }
 
 // told is an order, or a body to be executed where the guest waits.
@@ -58,25 +59,39 @@ const (
 	Starting = starting
 )
 
-// Activate makes an activation for a lease, which it has in its field Guest, and runs it in a goroutine of its own. done is
-// called when it has ended, after its last event.
+// Activate makes an activation for a lease, which has it in its field Guest, and runs it in a goroutine of its own when
+// there is a place for it. done is called when it has ended, after its last event.
 func (r *Runner) Activate(l *run.Lease, c class, desk Desk, done func()) {
-	a := &Activation{desk: desk, lease: l, class: c, orders: make(chan told, ordersAhead)}
+	a := &Activation{desk: desk, lease: l, orders: make(chan told, ordersAhead)}
 	l.Guest = a
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	a.halts = cancel
+	refuse := func() {
+		desk.Inside(l.State.Run, run.Refused{Lease: l})
+		cancel(nil)
+		done()
+	}
 	end, err := r.begin()
 	if err != nil {
-		desk.Inside(l.State.Run, run.Refused{Lease: l})
-		done()
+		refuse()
 		return
 	}
-	r.workers.run(func() {
-		defer done()
-		defer end()
-		defer cancel(nil)
-		a.run(ctx, r)
-	})
+	a.placed = r.room.newPlace(r.expected(l.State.Module))
+	a.request = &request{place: a.placed, c: c, begin: func() {
+		r.workers.run(func() {
+			defer done()
+			defer end()
+			defer cancel(nil)
+			a.run(ctx, r)
+		})
+	}, refuse: func() {
+		refuse()
+		end()
+	}}
+	r.room.ask(a.request)
+	if r.draining() && r.room.withdraw(a.request) {
+		a.request.refuse()
+	}
 }
 
 // Order tells the activation what to do. It is called at most once for each event that asks for an order, and once more
@@ -89,8 +104,13 @@ func (a *Activation) Fork(attempt *run.Attempt) { a.orders <- told{fork: attempt
 // Yield has the activation yield at its next call, or within a slice of fuel.
 func (a *Activation) Yield() { a.yield.Store(true) }
 
-// Halt ends the activation at its next call, or within a slice of fuel.
-func (a *Activation) Halt(cause error) { a.halts(cause) }
+// Halt ends the activation at its next call, or within a slice of fuel; one that has no place yet, at once.
+func (a *Activation) Halt(cause error) {
+	a.halts(cause)
+	if a.placed.a.withdraw(a.request) {
+		a.request.refuse()
+	}
+}
 
 // run performs the activation, and reports its end.
 func (a *Activation) run(ctx context.Context, r *Runner) {
@@ -111,6 +131,7 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 
 // perform runs the guest. A nil error means that it returned, and that lent is what it appended last.
 func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState) error {
+	defer a.leave()
 	mod, err := r.module(r.ctx, st.Module)
 	if err != nil {
 		return fmt.Errorf("module %s: %w", st.Module, err)
@@ -121,11 +142,6 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 		return err
 	}
 	a.init(r, mod, st.Run)
-	a.placed = r.room.newPlace(mod.resident())
-	if err := a.placed.enter(ctx, a.class, r.quit()); err != nil {
-		return err
-	}
-	defer a.leave()
 	inst, err := mod.compiled.Instantiate(ctx)
 	if err != nil {
 		return err
@@ -163,7 +179,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 // leave gives back what the activation has of the admission.
 func (a *Activation) leave() {
 	switch {
-	case a.placed == nil:
+	case a.out:
 	case a.placed.evict != nil:
 		a.placed.unpark()
 	default:
@@ -266,11 +282,9 @@ func (a *Activation) resume() error {
 
 func (a *Activation) enterAgain() error {
 	a.placed.unpark()
-	if err := a.placed.enter(a.ctx, resuming, a.r.quit()); err != nil {
-		a.placed = nil // there is none to give back
-		return err
-	}
-	return nil
+	err := a.placed.enter(a.ctx, resuming, a.r.quit())
+	a.out = err != nil
+	return err
 }
 
 // end says what the end of an activation means for the run.

@@ -15,7 +15,8 @@ import (
 // A place goes to a guest that has an instance and can go on, before one that is woken, before one that is new; within a
 // class, to the one that has waited longest.
 //
-// mu guards all fields, and those of places and of their elements. Nothing is called while it is held.
+// mu guards all fields, and those of places, requests and their elements. While it is held, nothing is called but
+// request.begin, which starts a goroutine.
 type admission struct {
 	mu      sync.Mutex
 	free    int // places
@@ -39,9 +40,21 @@ const (
 	classes = 3
 )
 
+// waiter is a guest that waits for a place: a goroutine that blocks until granted is closed, or a request.
 type waiter struct {
 	bytes   int64
 	granted chan struct{}
+	request *request
+}
+
+// request is a guest that gets a goroutine when it gets a place.
+type request struct {
+	place  *place
+	begin  func() // called once when it has a place; it starts a goroutine, and does not block
+	refuse func() // called instead, when there will be none
+
+	c class
+	e *list.Element // among the waiters; nil if it does not wait any more
 }
 
 // place is what a guest has of an admission: a place where it computes, room where it is parked, or nothing.
@@ -72,7 +85,7 @@ func (p *place) enter(ctx context.Context, c class, quit <-chan struct{}) error 
 		a.mu.Unlock()
 		return nil
 	}
-	w := &waiter{p.bytes, make(chan struct{})}
+	w := &waiter{bytes: p.bytes, granted: make(chan struct{})}
 	e := a.waiters[c].PushBack(w)
 	a.evictForLocked(p.bytes)
 	a.mu.Unlock()
@@ -146,8 +159,61 @@ func (a *admission) grantLocked() {
 			a.waiters[c].Remove(e)
 			a.free--
 			a.held += w.bytes
+			if w.request != nil {
+				w.request.e = nil
+				w.request.begin() // which only starts a goroutine
+				continue
+			}
 			close(w.granted)
 		}
+	}
+}
+
+// ask has a guest begin when there is a place for it.
+func (a *admission) ask(q *request) {
+	a.mu.Lock()
+	if a.none(q.c) && a.roomLocked(q.place.bytes) {
+		a.free--
+		a.held += q.place.bytes
+		a.mu.Unlock()
+		q.begin()
+		return
+	}
+	q.e = a.waiters[q.c].PushBack(&waiter{bytes: q.place.bytes, request: q})
+	a.evictForLocked(q.place.bytes)
+	a.mu.Unlock()
+}
+
+// withdraw takes a request back. It reports false if the guest has a place, or was refused.
+func (a *admission) withdraw(q *request) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if q.e == nil {
+		return false
+	}
+	a.waiters[q.c].Remove(q.e)
+	q.e = nil
+	return true
+}
+
+// refuseAll refuses all requests that wait.
+func (a *admission) refuseAll() {
+	a.mu.Lock()
+	var refused []*request
+	for c := range a.waiters {
+		for e := a.waiters[c].Front(); e != nil; {
+			next := e.Next()
+			if q := e.Value.(*waiter).request; q != nil { //nolint:forcetypeassert // it holds nothing else
+				a.waiters[c].Remove(e)
+				q.e = nil
+				refused = append(refused, q)
+			}
+			e = next
+		}
+	}
+	a.mu.Unlock()
+	for _, q := range refused {
+		q.refuse()
 	}
 }
 

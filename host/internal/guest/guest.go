@@ -91,11 +91,21 @@ func (r *Runner) begin() (end func(), err error) {
 // their next wait, and bodies to their end. Twice is legal.
 func (r *Runner) Drain() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	select {
 	case <-r.drained:
 	default:
 		close(r.drained)
+	}
+	r.mu.Unlock()
+	r.room.refuseAll()
+}
+
+func (r *Runner) draining() bool {
+	select {
+	case <-r.quit():
+		return true
+	default:
+		return false
 	}
 }
 
@@ -126,6 +136,7 @@ func (r *Runner) Close() {
 	r.closed = true
 	r.mu.Unlock()
 	r.cancel(ErrClosed)
+	r.room.refuseAll()
 	r.wg.Wait()
 	r.modules.close()
 }

@@ -49,6 +49,16 @@ func (m *Module) held(bytes int64) {
 	m.bytes.Store(bytes)
 }
 
+// expected returns what an instance of a module holds, about, of which nothing may be known yet.
+func (r *Runner) expected(d store.Digest) int64 {
+	r.modules.mu.Lock()
+	defer r.modules.mu.Unlock()
+	if m := r.modules.loaded[d]; m != nil {
+		return m.resident()
+	}
+	return usualBytes
+}
+
 // modules are those that this process has compiled, and the grants of versions that were asked for.
 type modules struct {
 	mu      sync.Mutex

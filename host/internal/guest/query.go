@@ -141,6 +141,9 @@ func (r *Runner) Replay(ctx context.Context, key store.RunKey) error {
 	g.wait = func() error { return replay.ErrSuspend }
 	cfg := g.config(replay.Check)
 	cfg.OnWait, cfg.Strict = g.observer(), true
+	if end := g.run.Journal().Ended(); end != store.KindInvalid && end != store.KindFailed { // which may have been a limit
+		cfg.Rested = store.Seq(g.run.Journal().Len()) // it has passed everything
+	}
 	g.Machine = replay.New(cfg)
 	err = g.play(ctx)
 	if errors.Is(err, replay.ErrSuspend) {

@@ -284,9 +284,15 @@ func (w *writer) Inside(key store.RunKey, ev run.Event) {
 
 // After calls f when time has passed.
 func (w *writer) After(d time.Duration, f func(now int64)) {
-	time.AfterFunc(d, func() {
-		_ = w.post(func(s *partition.Shard, now int64) { f(now) }) // nobody waits for it
-	})
+	go func() {
+		t := budgetClock.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C():
+			_ = w.post(func(_ *partition.Shard, now int64) { f(now) }) // nobody waits for it
+		case <-w.rt.ctx.Done():
+		}
+	}()
 }
 
 // Durable reports a commit.
