@@ -89,9 +89,21 @@ func (a *Alarm) run() {
 	for {
 		var t Timer
 		var fired <-chan time.Time
-		if d, ok := a.check(); ok {
+		for i := range attempts {
+			d, now, ok := a.check()
+			if !ok {
+				break
+			}
 			t = a.clock.NewTimer(d)
 			fired = t.C()
+			if moved := a.clock.Now().Sub(now); moved < time.Millisecond && moved > -time.Millisecond {
+				break
+			}
+			if i == attempts-1 {
+				break
+			}
+			t.Stop() // the clock was moved between the two: the timer would be late by that
+			t, fired = nil, nil
 		}
 		select {
 		case <-fired:
@@ -113,10 +125,14 @@ func (a *Alarm) run() {
 	}
 }
 
+// attempts bounds how often the timer is made anew because the clock was moved while it was made: a clock that runs a
+// thousand times as fast as the machine's moves each time. The last timer stays then, late as it may be.
+const attempts = 5
+
 // check reports the deadline to C if the wall clock shows it. Otherwise it returns how long to sleep, and false if no
 // deadline is set. If the wall clock is set after check has read it, a Stepper says so, and any other clock is read
 // again soon.
-func (a *Alarm) check() (sleep time.Duration, ok bool) {
+func (a *Alarm) check() (sleep time.Duration, now time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.armed = a.due
@@ -125,16 +141,17 @@ func (a *Alarm) check() (sleep time.Duration, ok bool) {
 	default:
 	}
 	if a.due == never {
-		return 0, false
+		return 0, now, false
 	}
-	sleep = time.UnixMilli(a.due).Sub(a.clock.Now())
+	now = a.clock.Now()
+	sleep = time.UnixMilli(a.due).Sub(now)
 	if sleep <= 0 {
 		a.rung, a.due, a.armed = a.due, never, never
 		notify(a.c)
-		return 0, false
+		return 0, now, false
 	}
 	if a.steps == nil {
 		sleep = min(sleep, MaxStepDelay)
 	}
-	return sleep, true
+	return sleep, now, true
 }

@@ -40,6 +40,9 @@ func (system) Now() time.Time { return time.Now() }
 
 func (system) NewTimer(d time.Duration) Timer { return systemTimer{time.NewTimer(d)} }
 
+// AfterFunc calls f in a goroutine of its own when d has passed on the machine's monotonic clock.
+func AfterFunc(d time.Duration, f func()) { time.AfterFunc(d, f) }
+
 type systemTimer struct{ t *time.Timer }
 
 func (t systemTimer) C() <-chan time.Time { return t.t.C }

@@ -105,7 +105,8 @@ type Runtime struct {
 	failed   error
 	failing  chan struct{} // closed when the store has failed
 
-	work    atomic.Int64 // what goes on: zero means that nothing happens until time passes
+	work    atomic.Int64  // what goes on: zero means that nothing happens until time passes
+	begun   atomic.Uint64 // how often something began
 	idleMu  sync.Mutex
 	idle    chan struct{} // closed when work is zero; nil if nobody waits
 	commits atomic.Uint64 // of runs, that became durable
@@ -330,7 +331,10 @@ func (rt *Runtime) usable() error {
 
 // begin and done count what goes on. Whatever causes something else counts that before it is done itself, so that zero means
 // that nothing happens any more.
-func (rt *Runtime) begin() { rt.work.Add(1) }
+func (rt *Runtime) begin() {
+	rt.work.Add(1)
+	rt.begun.Add(1)
+}
 
 func (rt *Runtime) done() {
 	if rt.work.Add(-1) == 0 {
@@ -362,10 +366,14 @@ func (rt *Runtime) background(f func()) {
 func (rt *Runtime) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, err error) {
 	for {
 		rt.idleMu.Lock()
+		begun := rt.begun.Load()
 		if rt.work.Load() == 0 || rt.usable() != nil {
 			rt.idleMu.Unlock()
 			nextUnixMs, ok = rt.nextWake()
-			return nextUnixMs, ok, nil
+			if rt.begun.Load() == begun || rt.usable() != nil { // else a timer has fired meanwhile
+				return nextUnixMs, ok, nil
+			}
+			continue
 		}
 		if rt.idle == nil {
 			rt.idle = make(chan struct{})

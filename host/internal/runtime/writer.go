@@ -87,6 +87,7 @@ func (w *writer) loop() {
 	defer close(w.batches)
 	var spare []func(s *partition.Shard, now int64)
 	for {
+		w.rt.begin() // what a timer brings is counted before it is
 		w.mu.Lock()
 		mail, closed := w.mail, w.closed
 		w.mail, spare = spare[:0], nil
@@ -102,7 +103,7 @@ func (w *writer) loop() {
 			w.batches <- b
 		}
 		w.setAlarm(now)
-		for range mail {
+		for range len(mail) + 1 {
 			w.rt.done()
 		}
 		spare = mail
@@ -284,15 +285,9 @@ func (w *writer) Inside(key store.RunKey, ev run.Event) {
 
 // After calls f when time has passed.
 func (w *writer) After(d time.Duration, f func(now int64)) {
-	go func() {
-		t := budgetClock.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-t.C():
-			_ = w.post(func(_ *partition.Shard, now int64) { f(now) }) // nobody waits for it
-		case <-w.rt.ctx.Done():
-		}
-	}()
+	clock.AfterFunc(d, func() {
+		_ = w.post(func(_ *partition.Shard, now int64) { f(now) }) // nobody waits for it
+	})
 }
 
 // Durable reports a commit.
