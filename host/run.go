@@ -186,9 +186,10 @@ func (h *Host) Wait(ctx context.Context, id string) (Run, error) {
 	changed, stop := h.Watch(id)
 	defer stop()
 	for {
-		r, err := h.Get(ctx, id)
+		st, err := h.rt.Durable(ctx, key(id))
+		r := runOf(st)
 		if err != nil || r.Status.Terminal() || r.Status == Stuck {
-			return r, err
+			return r, translate(err)
 		}
 		select {
 		case <-changed:

@@ -35,13 +35,15 @@ type Activation struct {
 	desk  Desk
 	lease *run.Lease
 
-	orders  chan told
-	yield   atomic.Bool
-	out     bool // it has no place, and holds nothing
-	halts   context.CancelCauseFunc
-	request *request // of its first place
-	placed  *place
-	body    *forkedBody // the body that its instance executes; nil if none does
+	orders   chan told
+	yield    atomic.Bool
+	out      bool // it has no place, and holds nothing
+	halts    context.CancelCauseFunc
+	request  *request // of its first place
+	placed   *place
+	parks    int
+	resident int64       // bytes of the instance, when that was last looked at
+	body     *forkedBody // the body that its instance executes; nil if none does
 }
 
 // told is an order, or a body to be executed where the guest waits.
@@ -245,9 +247,16 @@ func (a *Activation) dump() error {
 	return errDeadlock
 }
 
+// parksPerLook is how often a guest is parked between two looks at what its instance holds: a look asks the kernel.
+const parksPerLook = 16
+
 // park keeps the instance while commits and attempts go on. The guest has no place meanwhile.
 func (a *Activation) park() error {
-	a.placed.park(a.inst.Resident() + a.held())
+	if a.parks%parksPerLook == 0 {
+		a.resident = a.inst.Resident()
+	}
+	a.parks++
+	a.placed.park(a.resident + a.held())
 	linger := a.r.cfg.Clock.NewTimer(a.r.cfg.Linger)
 	defer linger.Stop()
 	evict, lingered := a.placed.evict, linger.C()

@@ -17,11 +17,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// errStepTimeout is the cause of a context whose attempt ran over the step's timeout.
-var errStepTimeout = errors.New("the attempt ran over the step's timeout")
+// ErrStepTimeout is the cause of a context whose attempt ran over the step's timeout.
+var ErrStepTimeout = errors.New("the attempt ran over the step's timeout")
 
 // Timeout returns the outcome of an attempt that ran over the step's timeout.
-func Timeout() run.Outcome { return run.Failure(abi.KindTimeout, errStepTimeout.Error(), true) }
+func Timeout() run.Outcome { return run.Failure(abi.KindTimeout, ErrStepTimeout.Error(), true) }
 
 // bodyTail is the journal of a copy that executes a body: it is only read.
 type bodyTail struct{ entries []store.Entry }
@@ -101,7 +101,7 @@ func (a attempt) limit(ctx context.Context) (context.Context, func()) {
 	go func() {
 		select {
 		case <-timeout.C():
-			cancel(errStepTimeout)
+			cancel(ErrStepTimeout)
 		case <-ctx.Done():
 		}
 	}()
@@ -151,7 +151,7 @@ func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) r
 		return run.Outcome{Data: out.Body}
 	case errors.Is(err, replay.ErrBodyEnd):
 		return reported(out.Body)
-	case errors.Is(context.Cause(ctx), errStepTimeout) || errors.Is(err, errSlow):
+	case errors.Is(context.Cause(ctx), ErrStepTimeout) || errors.Is(err, errSlow):
 		return Timeout()
 	case ctx.Err() != nil:
 		return run.Outcome{Abandoned: true}

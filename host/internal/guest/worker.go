@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"runtime"
 	"sync"
 	"time"
 )
@@ -14,6 +15,9 @@ type workers struct {
 
 // spareFor is how long a goroutine without work stays.
 const spareFor = 100 * time.Millisecond
+
+// maxSpare is how many goroutines without work there are: as many as can do something at a time.
+func maxSpare() int { return runtime.GOMAXPROCS(0) }
 
 // run calls f in a goroutine.
 func (w *workers) run(f func()) {
@@ -36,6 +40,10 @@ func (w *workers) work(f func()) {
 		t.Stop()
 		f()
 		w.mu.Lock()
+		if len(w.spare) >= maxSpare() {
+			w.mu.Unlock()
+			return
+		}
 		w.spare = append(w.spare, c)
 		w.mu.Unlock()
 		t = budgetClock.NewTimer(spareFor)

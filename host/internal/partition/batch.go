@@ -45,16 +45,17 @@ func (b *Batch) remove(p *Partition) {
 	}
 }
 
-// Batch returns the next group commit, nil if there is nothing to commit or one is on its way. The caller commits it, and
-// hands what came of it to Committed.
+// Batch returns the next group commit, nil if there is nothing to commit or enough commits are on their way. The caller
+// commits it, and hands what came of it to Committed.
 func (s *Shard) Batch(now int64) *Batch {
-	if s.flying != nil {
+	if s.flying >= max(s.limits.Commits, 1) {
 		return nil
 	}
-	if b := s.again; b != nil {
-		s.again = nil
+	for len(s.again) > 0 {
+		b := s.again[0]
+		s.again = s.again[1:]
 		if b.Len() > 0 {
-			s.flying = b
+			s.flying++
 			return b
 		}
 	}
@@ -73,13 +74,13 @@ func (s *Shard) Batch(now int64) *Batch {
 	if b.Len() == 0 {
 		return nil
 	}
-	s.flying = b
+	s.flying++
 	return b
 }
 
 // collect adds the commit of a run to a batch, if it has one, and returns about how much that writes.
 func (s *Shard) collect(now int64, b *Batch, sl *slot) int {
-	if sl.p.slots[sl.key] != sl {
+	if sl.p.slots[sl.key] != sl || sl.flying { // it comes again when that commit is durable
 		return 0
 	}
 	if sl.prepared == nil && !sl.run.Lent() && (sl.urgent || sl.touched && sl.run.Wants()) {
@@ -157,12 +158,11 @@ func (s *Shard) finish(now int64, sl *slot, done []after) {
 	}
 }
 
-// Committed takes what came of the batch. Without an error it is durable. A run that the store refused is dropped, and
+// Committed takes what came of a batch. Without an error it is durable. A run that the store refused is dropped, and
 // the others are committed without it; a partition that was fenced is lost; if nobody knows the outcome, all partitions of
 // the batch are lost, and acquired again.
-func (s *Shard) Committed(now int64, err error) {
-	b := s.flying
-	s.flying = nil
+func (s *Shard) Committed(now int64, b *Batch, err error) {
+	s.flying--
 	if err != nil {
 		s.refused(b, err)
 		return
@@ -225,5 +225,5 @@ func (s *Shard) refused(b *Batch, err error) {
 			b.remove(p)
 		}
 	}
-	s.again = b
+	s.again = append(s.again, b)
 }

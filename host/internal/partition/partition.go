@@ -134,8 +134,8 @@ func (s *Shard) Lose(p *Partition, cause error) {
 	delete(s.parts, p.ID)
 	s.reorder()
 	s.ready = slices.DeleteFunc(s.ready, func(sl *slot) bool { return sl.p == p })
-	if s.again != nil {
-		s.again.remove(p)
+	for _, b := range s.again {
+		b.remove(p)
 	}
 	for _, key := range p.keys() {
 		s.lose(p.slots[key], cause)

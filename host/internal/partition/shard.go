@@ -33,6 +33,9 @@ type Limits struct {
 	Timers int
 	// Portion bounds the wakes of one read of the index.
 	Portion int
+	// Commits is how many group commits are on their way at a time: while the disk writes one, the next ones wait in its
+	// queue, and it does not rest between them. A run is in one of them at most.
+	Commits int
 	// StartLinger is how long a start waits for its first activation, to be committed together with it.
 	StartLinger time.Duration
 }
@@ -54,8 +57,8 @@ type Shard struct {
 	asked     int            // new runs that wait for a place
 	later     []store.RunKey // new runs that wait as keys
 	ready     []*slot        // slots that may have something to commit
-	flying    *Batch         // the commit that is on its way
-	again     *Batch         // what is left of a commit, one run of which was refused
+	flying    int            // commits that are on their way
+	again     []*Batch       // what is left of commits, one run of which was refused
 }
 
 // NewShard returns a shard without partitions. handled reports whether a handler is registered.

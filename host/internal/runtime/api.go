@@ -130,12 +130,18 @@ func (rt *Runtime) Delete(ctx context.Context, key store.RunKey) error {
 	return err
 }
 
-// State returns a run's durable state; a run with which something goes on is shown as running.
-func (rt *Runtime) State(ctx context.Context, key store.RunKey) (store.RunState, error) {
+// Durable returns a run's durable state.
+func (rt *Runtime) Durable(ctx context.Context, key store.RunKey) (store.RunState, error) {
 	st, err := rt.cfg.Store.State(ctx, key)
 	if err == nil && st.Deleted {
 		return store.RunState{}, fmt.Errorf("run %q: %w: it was deleted", key.ID, store.ErrNotFound)
 	}
+	return st, err
+}
+
+// State returns a run's durable state; a run with which something goes on is shown as running.
+func (rt *Runtime) State(ctx context.Context, key store.RunKey) (store.RunState, error) {
+	st, err := rt.Durable(ctx, key)
 	if err != nil || st.Status.Terminal() || st.Status.Attention() {
 		return st, err
 	}

@@ -107,23 +107,21 @@ func (rt *Runtime) admit(ctx context.Context, name string) (leave func(), err er
 
 // performance is an attempt that is performed. It is made by the shard's goroutine, by the first of Start, Tell and Drop.
 type performance struct {
-	rt   *Runtime
-	a    *run.Attempt
-	told atomic.Bool // the workflow has cancelled it
+	rt      *Runtime
+	a       *run.Attempt
+	told    atomic.Bool   // the workflow has cancelled it
+	dropped chan struct{} // closed when nobody waits for it any more
 
-	ctx     context.Context //nolint:containedctx // ends when nobody waits for the attempt
-	drop    context.CancelCauseFunc
-	tellCtx context.Context //nolint:containedctx // ends when it is told, too
-	tell    context.CancelCauseFunc
+	ctx    context.Context //nolint:containedctx // of a handler; ends when it is told, too
+	cancel context.CancelCauseFunc
 }
 
 func (w *writer) performance(a *run.Attempt) *performance {
 	if p, ok := a.Performer.(*performance); ok {
 		return p
 	}
-	p := &performance{rt: w.rt, a: a}
-	p.ctx, p.drop = context.WithCancelCause(w.rt.ctx)
-	p.tellCtx, p.tell = context.WithCancelCause(p.ctx)
+	p := &performance{rt: w.rt, a: a, dropped: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancelCause(w.rt.ctx)
 	a.Performer = p
 	return p
 }
@@ -138,7 +136,7 @@ func (w *writer) Start(a *run.Attempt) {
 	w.rt.background(func() {
 		began := budgetClock.Now()
 		out := p.perform(w)
-		p.drop(nil)
+		p.cancel(nil)
 		w.rt.attemptEnded(p, out, budgetClock.Now().Sub(began))
 		w.Inside(a.Run.Run, run.AttemptEnds{Attempt: a, Outcome: out})
 	})
@@ -148,12 +146,14 @@ func (w *writer) Start(a *run.Attempt) {
 func (w *writer) Tell(a *run.Attempt) {
 	p := w.performance(a)
 	p.told.Store(true)
-	p.tell(context.Canceled)
+	p.cancel(context.Canceled)
 }
 
 // Drop stops an attempt.
 func (w *writer) Drop(a *run.Attempt) {
-	w.performance(a).drop(run.ErrTerminal)
+	p := w.performance(a)
+	close(p.dropped)
+	p.cancel(run.ErrTerminal)
 	if a.Fork != nil {
 		activation(a.Fork).Halt(run.ErrTerminal)
 	}
@@ -182,15 +182,24 @@ func (p *performance) perform(w *writer) run.Outcome {
 	if name, ok := strings.CutPrefix(p.a.Target, abi.HandlerPrefix); ok {
 		return p.handle(name)
 	}
-	return p.rt.guests.Perform(p.ctx, p.a, w)
+	ctx, cancel := context.WithCancelCause(p.rt.ctx) // a guest cannot be told anything
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-p.dropped:
+			cancel(run.ErrTerminal)
+		case <-ctx.Done():
+		}
+	}()
+	return p.rt.guests.Perform(ctx, p.a, w)
 }
 
 // handle calls a handler in Go. A handler that ignores its context does not hold up the run: the attempt is over at its
 // timeout, or when nobody waits for it any more, and the goroutine keeps its room until it returns.
 func (p *performance) handle(name string) run.Outcome {
-	leave, err := p.rt.admit(p.tellCtx, name)
+	leave, err := p.rt.admit(p.ctx, name)
 	if err != nil {
-		if p.ctx.Err() == nil {
+		if p.told.Load() {
 			return run.Failure(abi.KindError, "cancelled before it began", false)
 		}
 		return run.Outcome{Abandoned: true}
@@ -200,23 +209,23 @@ func (p *performance) handle(name string) run.Outcome {
 		leave()
 		return run.Outcome{Abandoned: true}
 	}
-	ctx, cancel := context.WithCancelCause(p.tellCtx)
-	defer cancel(nil)
 	t := p.rt.cfg.Clock.NewTimer(time.Duration(p.a.Options.TimeoutMs) * time.Millisecond)
 	defer t.Stop()
 	done := make(chan run.Outcome, 1)
 	go func() {
 		defer leave()
-		done <- callHandler(ctx, h, p.info(), p.a.Input)
+		done <- callHandler(p.ctx, h, p.info(), p.a.Input)
 	}()
 	select {
 	case out := <-done:
 		return out
 	case <-t.C():
+		p.cancel(guest.ErrStepTimeout)
 		return guest.Timeout()
-	case <-p.ctx.Done():
-		return run.Outcome{Abandoned: true}
+	case <-p.dropped:
+	case <-p.rt.ctx.Done():
 	}
+	return run.Outcome{Abandoned: true}
 }
 
 func callHandler(ctx context.Context, h Handler, info Attempt, input []byte) (out run.Outcome) {

@@ -86,6 +86,8 @@ const (
 	keptBytes = 64 << 20
 	// loadedTimers is how many timers are loaded ahead, of some 120 bytes each.
 	loadedTimers = 1 << 17
+	// maxCommits is how many group commits of a writer are on their way at a time.
+	maxCommits = 4
 	// duePortion bounds the wakes of one read of the index.
 	duePortion = 1024
 )
@@ -129,7 +131,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		Handled: rt.handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits})
 	n := min(goruntime.GOMAXPROCS(0), maxShards)
 	limits := partition.Limits{Busy: max(maxBusy/n, 1), Starts: max(maxStarts/n, 1), KeptBytes: keptBytes / int64(n),
-		Timers: loadedTimers / n, Portion: duePortion, StartLinger: cfg.StartLinger}
+		Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits, StartLinger: cfg.StartLinger}
 	for range n {
 		rt.writers = append(rt.writers, newWriter(rt, limits))
 	}

@@ -23,7 +23,7 @@ type writer struct {
 	rt       *Runtime
 	shard    *partition.Shard
 	alarm    *clock.Alarm
-	batches  chan *partition.Batch // to the committer; there is one at a time
+	batches  chan *partition.Batch // to the committers
 	nextWake atomic.Int64
 	over     chan struct{} // closed when the goroutines have ended
 
@@ -35,11 +35,18 @@ type writer struct {
 }
 
 func newWriter(rt *Runtime, limits partition.Limits) *writer {
-	w := &writer{rt: rt, alarm: clock.NewAlarm(rt.cfg.Clock), batches: make(chan *partition.Batch, 1),
+	w := &writer{rt: rt, alarm: clock.NewAlarm(rt.cfg.Clock), batches: make(chan *partition.Batch, limits.Commits),
 		over: make(chan struct{}), wake: make(chan struct{}, 1)}
 	w.nextWake.Store(noWake)
 	w.shard = partition.NewShard(w, limits, rt.handled)
-	go w.commits()
+	var committers sync.WaitGroup
+	for range limits.Commits {
+		committers.Go(w.commits)
+	}
+	go func() {
+		committers.Wait()
+		close(w.over)
+	}()
 	go w.loop()
 	return w
 }
@@ -98,7 +105,7 @@ func (w *writer) loop() {
 			mail[i] = nil
 		}
 		w.shard.Tick(now)
-		if b := w.shard.Batch(now); b != nil {
+		for b := w.shard.Batch(now); b != nil; b = w.shard.Batch(now) {
 			w.rt.begin()
 			w.batches <- b
 		}
@@ -107,17 +114,24 @@ func (w *writer) loop() {
 			w.rt.done()
 		}
 		spare = mail
-		if len(mail) > 0 {
-			continue
-		}
-		if closed {
+		if closed && len(mail) == 0 {
 			return
+		}
+		if w.hasMail() {
+			continue
 		}
 		select {
 		case <-w.wake:
 		case <-w.alarm.C():
 		}
 	}
+}
+
+// hasMail reports whether the loop has something to do at once.
+func (w *writer) hasMail() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.mail) > 0 || w.closed
 }
 
 func (w *writer) now() int64 { return w.rt.cfg.Clock.Now().UnixMilli() }
@@ -136,9 +150,8 @@ func (w *writer) setAlarm(now int64) {
 	w.nextWake.Store(at)
 }
 
-// commits makes the shard's batches durable, one after the other, while the shard gathers the next one.
+// commits makes batches of the shard durable, one after the other, while the shard gathers the next ones.
 func (w *writer) commits() {
-	defer close(w.over)
 	for b := range w.batches {
 		began := budgetClock.Now()
 		err := w.rt.cfg.Store.Commit(context.WithoutCancel(w.rt.ctx), b.Groups)
@@ -146,7 +159,7 @@ func (w *writer) commits() {
 		if err != nil && errors.Is(err, store.ErrFailed) {
 			w.rt.fail(err)
 		}
-		_ = w.post(func(s *partition.Shard, now int64) { s.Committed(now, err) }) // a closed shard has lost its runs
+		_ = w.post(func(s *partition.Shard, now int64) { s.Committed(now, b, err) }) // a closed shard has lost its runs
 		w.rt.done()
 	}
 }
