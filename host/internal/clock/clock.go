@@ -2,7 +2,10 @@
 // can run it in virtual time.
 package clock
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // A Clock reads the wall clock and makes timers. It must be safe for concurrent use.
 type Clock interface {
@@ -40,8 +43,25 @@ func (system) Now() time.Time { return time.Now() }
 
 func (system) NewTimer(d time.Duration) Timer { return systemTimer{time.NewTimer(d)} }
 
-// AfterFunc calls f in a goroutine of its own when d has passed on the machine's monotonic clock.
-func AfterFunc(d time.Duration, f func()) { time.AfterFunc(d, f) }
+// AfterFunc calls f in a goroutine of its own when d has passed on a clock, until stop is called; a call that has begun
+// goes on. It costs a goroutine meanwhile, but not with the machine's clock.
+func AfterFunc(c Clock, d time.Duration, f func()) (stop func()) {
+	if _, ok := c.(system); ok {
+		t := time.AfterFunc(d, f)
+		return func() { t.Stop() }
+	}
+	t := c.NewTimer(d)
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-t.C():
+			f()
+		case <-stopped:
+			t.Stop()
+		}
+	}()
+	return sync.OnceFunc(func() { close(stopped) })
+}
 
 type systemTimer struct{ t *time.Timer }
 

@@ -129,10 +129,11 @@ func (s *Shard) finish(now int64, sl *slot, done []after) {
 			a.free()
 		}
 		if a.reply != nil {
-			a.answer.State = sl.run.State()
-			if live := !a.answer.State.Status.Terminal() && !a.answer.State.Status.Attention(); live && sl.running() {
-				a.answer.State.Status, a.answer.State.Reason = store.Running, ""
+			st := sl.run.State()
+			if live := !st.Status.Terminal() && !st.Status.Attention(); live && sl.running() {
+				st.Status, st.Reason = store.Running, ""
 			}
+			a.answer.State = &st
 			a.reply(a.answer, nil)
 		}
 		if len(a.start) > 0 && sl.run.Lent() { // which of them go on is known when the guest yields

@@ -37,10 +37,10 @@ type Effects struct {
 
 // Answer is what whoever caused an event is told.
 type Answer struct {
-	State   store.RunState // the run as of the commit that made the answer durable; the caller fills it in
-	Changed bool           // the event changed something: a second cancel does not
-	Created bool           // the run was created by this start
-	Count   int            // sleeps that Wake ended
+	State   *store.RunState // the run as of the commit that made the answer durable; the caller fills it in
+	Changed bool            // the event changed something: a second cancel does not
+	Created bool            // the run was created by this start
+	Count   int             // sleeps that Wake ended
 }
 
 // Told is an order with the guest that it is for.

@@ -46,7 +46,10 @@ func (rt *Runtime) call(ctx context.Context, key store.RunKey, ev run.Event) (ru
 func (rt *Runtime) Start(ctx context.Context, n run.NewRun) (st store.RunState, created bool, err error) {
 	rt.fill(&n)
 	a, err := rt.call(ctx, n.Key, run.Start{New: n})
-	return a.State, a.Created, err
+	if err != nil {
+		return st, false, err
+	}
+	return *a.State, a.Created, nil
 }
 
 // seedBytes is the length of the seed of a run's random numbers.
@@ -72,7 +75,10 @@ func (rt *Runtime) Restart(ctx context.Context, from, to store.RunKey, name stri
 	rt.fill(&n)
 	n.Key = to
 	a, err := rt.call(ctx, to, run.Start{New: n})
-	return a.State, err
+	if err != nil {
+		return st, err
+	}
+	return *a.State, nil
 }
 
 // look calls f with a run.

@@ -107,20 +107,22 @@ func (rt *Runtime) admit(ctx context.Context, name string) (leave func(), err er
 
 // performance is an attempt that is performed. It is made by the shard's goroutine, by the first of Start, Tell and Drop.
 type performance struct {
-	rt      *Runtime
-	a       *run.Attempt
-	told    atomic.Bool   // the workflow has cancelled it
-	dropped chan struct{} // closed when nobody waits for it any more
+	w     *writer
+	a     *run.Attempt
+	began time.Time
+	told  atomic.Bool // the workflow has cancelled it
+	over  atomic.Bool // its outcome is known, or nobody waits for it
 
 	ctx    context.Context //nolint:containedctx // of a handler; ends when it is told, too
 	cancel context.CancelCauseFunc
+	drop   context.CancelCauseFunc // of a guest, which cannot be told anything; nil while there is none
 }
 
 func (w *writer) performance(a *run.Attempt) *performance {
 	if p, ok := a.Performer.(*performance); ok {
 		return p
 	}
-	p := &performance{rt: w.rt, a: a, dropped: make(chan struct{})}
+	p := &performance{w: w, a: a}
 	p.ctx, p.cancel = context.WithCancelCause(w.rt.ctx)
 	a.Performer = p
 	return p
@@ -133,12 +135,18 @@ func (w *writer) Start(a *run.Attempt) {
 		activation(a.Fork).Fork(a)
 		return
 	}
-	w.rt.background(func() {
-		began := budgetClock.Now()
-		out := p.perform(w)
-		p.cancel(nil)
-		w.rt.attemptEnded(p, out, budgetClock.Now().Sub(began))
-		w.Inside(a.Run.Run, run.AttemptEnds{Attempt: a, Outcome: out})
+	p.began = budgetClock.Now()
+	w.rt.begin() // until the outcome is known
+	if name, ok := strings.CutPrefix(a.Target, abi.HandlerPrefix); ok {
+		go p.handle(name)
+		return
+	}
+	var ctx context.Context
+	ctx, p.drop = context.WithCancelCause(w.rt.ctx)
+	w.rt.wg.Go(func() {
+		out := w.rt.guests.Perform(ctx, a, w)
+		p.drop(nil)
+		p.end(out)
 	})
 }
 
@@ -152,11 +160,25 @@ func (w *writer) Tell(a *run.Attempt) {
 // Drop stops an attempt.
 func (w *writer) Drop(a *run.Attempt) {
 	p := w.performance(a)
-	close(p.dropped)
 	p.cancel(run.ErrTerminal)
-	if a.Fork != nil {
+	switch {
+	case a.Fork != nil:
 		activation(a.Fork).Halt(run.ErrTerminal)
+	case p.drop != nil:
+		p.drop(run.ErrTerminal)
+	case !p.began.IsZero():
+		p.end(run.Outcome{Abandoned: true}) // whatever its handler does
 	}
+}
+
+// end takes the outcome of an attempt to its run, the first time that it is called.
+func (p *performance) end(out run.Outcome) {
+	if p.over.Swap(true) {
+		return
+	}
+	p.w.rt.attemptEnded(p, out, budgetClock.Now().Sub(p.began))
+	p.w.Inside(p.a.Run.Run, run.AttemptEnds{Attempt: p.a, Outcome: out})
+	p.w.rt.done()
 }
 
 func (rt *Runtime) attemptEnded(p *performance, out run.Outcome, took time.Duration) {
@@ -178,54 +200,32 @@ func (p *performance) info() Attempt {
 		Number: a.Number, Attempts: a.Options.Attempts, IdempotencyKey: a.Key()}
 }
 
-func (p *performance) perform(w *writer) run.Outcome {
-	if name, ok := strings.CutPrefix(p.a.Target, abi.HandlerPrefix); ok {
-		return p.handle(name)
-	}
-	ctx, cancel := context.WithCancelCause(p.rt.ctx) // a guest cannot be told anything
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-p.dropped:
-			cancel(run.ErrTerminal)
-		case <-ctx.Done():
-		}
-	}()
-	return p.rt.guests.Perform(ctx, p.a, w)
-}
-
 // handle calls a handler in Go. A handler that ignores its context does not hold up the run: the attempt is over at its
 // timeout, or when nobody waits for it any more, and the goroutine keeps its room until it returns.
-func (p *performance) handle(name string) run.Outcome {
-	leave, err := p.rt.admit(p.ctx, name)
+func (p *performance) handle(name string) {
+	rt := p.w.rt
+	leave, err := rt.admit(p.ctx, name)
 	if err != nil {
 		if p.told.Load() {
-			return run.Failure(abi.KindError, "cancelled before it began", false)
+			p.end(run.Failure(abi.KindError, "cancelled before it began", false))
 		}
-		return run.Outcome{Abandoned: true}
+		p.end(run.Outcome{Abandoned: true})
+		return
 	}
-	h := p.rt.handler(name)
+	defer leave()
+	h := rt.handler(name)
 	if h == nil {
-		leave()
-		return run.Outcome{Abandoned: true}
+		p.end(run.Outcome{Abandoned: true})
+		return
 	}
-	t := p.rt.cfg.Clock.NewTimer(time.Duration(p.a.Options.TimeoutMs) * time.Millisecond)
-	defer t.Stop()
-	done := make(chan run.Outcome, 1)
-	go func() {
-		defer leave()
-		done <- callHandler(p.ctx, h, p.info(), p.a.Input)
-	}()
-	select {
-	case out := <-done:
-		return out
-	case <-t.C():
+	stop := clock.AfterFunc(rt.cfg.Clock, time.Duration(p.a.Options.TimeoutMs)*time.Millisecond, func() {
+		p.end(guest.Timeout())
 		p.cancel(guest.ErrStepTimeout)
-		return guest.Timeout()
-	case <-p.dropped:
-	case <-p.rt.ctx.Done():
-	}
-	return run.Outcome{Abandoned: true}
+	})
+	out := callHandler(p.ctx, h, p.info(), p.a.Input)
+	stop()
+	p.end(out)
+	p.cancel(nil)
 }
 
 func callHandler(ctx context.Context, h Handler, info Attempt, input []byte) (out run.Outcome) {

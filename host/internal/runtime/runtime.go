@@ -87,7 +87,7 @@ const (
 	// loadedTimers is how many timers are loaded ahead, of some 120 bytes each.
 	loadedTimers = 1 << 17
 	// maxCommits is how many group commits of a writer are on their way at a time.
-	maxCommits = 4
+	maxCommits = 8
 	// duePortion bounds the wakes of one read of the index.
 	duePortion = 1024
 )

@@ -298,7 +298,7 @@ func (w *writer) Inside(key store.RunKey, ev run.Event) {
 
 // After calls f when time has passed.
 func (w *writer) After(d time.Duration, f func(now int64)) {
-	clock.AfterFunc(d, func() {
+	clock.AfterFunc(budgetClock, d, func() {
 		_ = w.post(func(_ *partition.Shard, now int64) { f(now) }) // nobody waits for it
 	})
 }
