@@ -52,12 +52,13 @@ func (s *Shard) ahead() int64 {
 }
 
 // arm sets the timer of a run in memory. A run has one timer, however often it is armed.
-func (s *Shard) arm(now int64, sl *slot) {
+func (s *Shard) arm(sl *slot) {
 	k := timerKey{store.WakeRun, sl.key}
-	if !s.active { // nothing is fired, so that what is due by now is due when the shard is active again
-		now = math.MinInt64
+	since := sl.steppedMs // what was due by then has been dealt with, and nothing else
+	if !s.active {        // nothing is fired, so that what is due by now is due when the shard is active again
+		since = math.MinInt64
 	}
-	at, ok := sl.run.NextWake(now)
+	at, ok := sl.run.NextWake(since)
 	if !ok {
 		sl.p.timers.Remove(k)
 		return

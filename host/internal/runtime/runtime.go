@@ -106,6 +106,7 @@ type Runtime struct {
 	closed   bool
 	failed   error
 	failing  chan struct{} // closed when the store has failed
+	started  chan struct{} // closed when Run has begun
 
 	work    atomic.Int64  // what goes on: zero means that nothing happens until time passes
 	begun   atomic.Uint64 // how often something began
@@ -123,7 +124,7 @@ type Runtime struct {
 // New acquires partitions and recovers. It starts nothing before Run.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	rt := &Runtime{cfg: cfg, handlers: map[string]Handler{}, watchers: map[store.RunKey]map[chan struct{}]struct{}{},
-		failing: make(chan struct{})}
+		failing: make(chan struct{}), started: make(chan struct{})}
 	rt.ctx, rt.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
 		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes,
@@ -217,11 +218,16 @@ func (rt *Runtime) Owned() (ids []store.PartitionID) {
 // compute have come to their next wait, and, for as long as Config.Drain, until the attempts that are going on have ended;
 // what came of them is durable when it returns. An error means that the store has failed.
 func (rt *Runtime) Run(ctx context.Context) error {
-	if err := rt.setRunning(true); err != nil {
+	rt.begin() // until all shards are active
+	rt.guests.Undrain()
+	err := rt.setRunning(true)
+	if err == nil {
+		rt.setActive(true)
+	}
+	rt.done()
+	if err != nil {
 		return err
 	}
-	rt.guests.Undrain()
-	rt.setActive(true)
 	select {
 	case <-ctx.Done():
 	case <-rt.failing:
@@ -244,6 +250,11 @@ func (rt *Runtime) setRunning(running bool) error {
 		return rt.failed
 	}
 	rt.running = running
+	select {
+	case <-rt.started:
+	default:
+		defer close(rt.started)
+	}
 	return nil
 }
 
@@ -372,10 +383,13 @@ func (rt *Runtime) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, err
 		if rt.work.Load() == 0 || rt.usable() != nil {
 			rt.idleMu.Unlock()
 			nextUnixMs, ok = rt.nextWake()
-			if rt.begun.Load() == begun || rt.usable() != nil { // else a timer has fired meanwhile
-				return nextUnixMs, ok, nil
+			if rt.begun.Load() != begun && rt.usable() == nil { // a timer has fired meanwhile
+				continue
 			}
-			continue
+			if ok && rt.waitsForRun(ctx, nextUnixMs) {
+				continue
+			}
+			return nextUnixMs, ok, ctx.Err()
 		}
 		if rt.idle == nil {
 			rt.idle = make(chan struct{})
@@ -391,6 +405,25 @@ func (rt *Runtime) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, err
 			return 0, false, ctx.Err()
 		}
 	}
+}
+
+// waitsForRun waits until Run begins, if something is due that it would do. It reports whether it has waited for that.
+func (rt *Runtime) waitsForRun(ctx context.Context, dueUnixMs int64) bool {
+	select {
+	case <-rt.started:
+		return false
+	default:
+	}
+	if dueUnixMs > rt.cfg.Clock.Now().UnixMilli() {
+		return false
+	}
+	select {
+	case <-rt.started:
+		return true
+	case <-ctx.Done():
+	case <-rt.ctx.Done():
+	}
+	return false
 }
 
 func (rt *Runtime) nextWake() (unixMs int64, ok bool) {
