@@ -274,6 +274,9 @@ func (s *faulty) Acquire(ctx context.Context, p store.PartitionID, owner string,
 }
 
 func (s *faulty) Commit(ctx context.Context, groups []store.Group) error {
+	if err := s.check("commit"); err != nil {
+		return err
+	}
 	groups = slices.Clone(groups)
 	for i := range groups {
 		groups[i].Partition = groups[i].Partition.(*faultyPartition).Partition
