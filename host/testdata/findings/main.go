@@ -78,8 +78,7 @@ func toldFail(ctx context.Context, _ int) (string, error) {
 
 // waits has a body that waits for an hour.
 func waits(ctx context.Context, _ int) (string, error) {
-	return workflow.Do(ctx, "body", func(s workflow.Step) (string, error) {
-		workflow.Log(s).Info("begun")
+	return workflow.Do(ctx, "body", func(workflow.Step) (string, error) {
 		time.Sleep(time.Hour)
 		return "waited", nil
 	}, workflow.Timeout(2*time.Hour))
