@@ -340,7 +340,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 		for _, row := range sets[i].rows {
 			field, value := strings.Trim(row[0], "`"), strings.Trim(row[1], "`")
 			if value == "" { // no default that can be written
-				value = map[string]string{"id": `"x"`, "attributes": "{}"}[field]
+				value = map[string]string{"id": `"x"`, "version": `"latest"`, "attributes": "{}"}[field]
 			}
 			if err := p.parse([]byte(`{"` + field + `":` + value + `}`)); err != nil {
 				t.Errorf("the documented default of %s: %v", field, err)

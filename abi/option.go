@@ -135,8 +135,8 @@ const (
 // ChildOptions says how a child run is started.
 type ChildOptions struct {
 	ID         string            // the child's run id; empty = <parent>.<seq of the call>
-	Version    uint32            // of the child's workflow; 0 = that of the parent's upload, or else the latest
-	Latest     bool              // the latest version when the child starts, whatever the parent's upload has
+	Version    uint32            // of the child's workflow; 0 = see Latest
+	Latest     bool              // start the latest version; else, if Version is 0, the one of the parent's upload
 	OnEnd      string            // one of the OnEnd constants
 	TimeoutMs  int64             // of the whole child run; 0 = none
 	Attributes map[string]string // searchable, by name; nil if none are given

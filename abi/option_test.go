@@ -235,6 +235,8 @@ func TestChildOptions(t *testing.T) {
 			Attributes: map[string]string{"region": "eu", "empty": ""}},
 		`{"timeout":"","attributes":{}}`: {OnEnd: "cancel", Attributes: map[string]string{}},
 		`{"on_end":"terminate"}`:         {OnEnd: "terminate"},
+		`{"version":"latest"}`:           {OnEnd: "cancel", Latest: true},
+		`{"version":0}`:                  {OnEnd: "cancel", Latest: true},
 	} {
 		got, err := ParseChildOptions([]byte(text))
 		if want.OnEnd == "" {
@@ -249,8 +251,9 @@ func TestChildOptions(t *testing.T) {
 		`{"id":""}`:    `child option "id" is refused: run id must have 1 to 128 bytes, got 0`,
 		`{"id":"a/b"}`: `child option "id" is refused: run id may hold`,
 		`{"id":7}`:     `child option "id" must be a run id, got 7`,
-		`{"version":"latest"}`: `child option "version" must be a whole number from 0 (the latest) to 42949` +
-			`67295, got "latest"`,
+		`{"version":"newest"}`: `child option "version" must be "latest", or a whole number from 0 (the latest) to ` +
+			`4294967295, got "newest"`,
+		`{"version":null}`:       "got null",
 		`{"version":-1}`:         "got -1",
 		`{"version":4294967296}`: "got 4294967296",
 		`{"on_end":"kill"}`:      `child option "on_end" must be cancel, terminate or abandon, got "kill"`,

@@ -42,10 +42,13 @@ func (h *Host) Unpause(ctx context.Context, id string) (changed bool, err error)
 	return changed, translate(err)
 }
 
-// Retry lets a failed or stuck run go on. A failed one forgets the failure that led to its end, and makes new
-// attempts of that step; everything before stays as it was. With a version other than 0 it goes on under that
-// version of its workflow. Its deadline is gone. Durable on return. ErrTerminal if it ended otherwise, ErrConflict
-// if it lives.
+// Retry lets a failed or stuck run go on. A failed run forgets the failures that led to its end, and makes new attempts of
+// those steps. It keeps everything else: results, signals, tokens, and what is known of its children. With a version other
+// than 0 the run goes on under that version of its workflow. It has no deadline any more. Durable on return.
+//
+// Retry returns ErrTerminal if the run ended otherwise, and ErrConflict if it lives. It also returns ErrConflict, and
+// changes nothing, if the workflow made another call that reaches outside after the failure, such as a compensation, since
+// that would be done again. The error names the step from which Restart can repeat the run.
 func (h *Host) Retry(ctx context.Context, id string, version uint32) error {
 	if version == 0 {
 		return translate(h.rt.Retry(ctx, key(id), nil))

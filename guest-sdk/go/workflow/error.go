@@ -100,6 +100,7 @@ func RetryAfter(err error, d time.Duration) error {
 // report is the error JSON that a body, a step function or a workflow hands over.
 type report struct {
 	Message      string `json:"message"`
+	Name         string `json:"name,omitempty"` // of the step or child whose failure it is
 	Type         string `json:"type,omitempty"`
 	Kind         string `json:"kind,omitempty"`
 	Stack        string `json:"stack,omitempty"`
@@ -122,6 +123,9 @@ func reportOf(err error) report {
 		no := false
 		r.Retryable = &no
 		err = fatal.error
+	}
+	if step, ok := errors.AsType[*StepError](err); ok {
+		r.Name = step.Name
 	}
 	r.Type = strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
 	return r

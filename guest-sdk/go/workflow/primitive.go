@@ -108,8 +108,13 @@ type ChildOption func(map[string]any)
 // ChildID sets the run id of a child. The default is the parent's id and the number of the call.
 func ChildID(id string) ChildOption { return func(o map[string]any) { o["id"] = id } }
 
-// ChildVersion starts a version other than the latest.
+// ChildVersion starts a certain version of the child's workflow. The default is the version that came with the same module
+// as the parent's, so that both understand each other whatever is uploaded meanwhile. If that module does not have the
+// workflow, it is the latest version.
 func ChildVersion(number uint32) ChildOption { return func(o map[string]any) { o["version"] = number } }
+
+// ChildLatest starts the latest version of the child's workflow.
+func ChildLatest() ChildOption { return func(o map[string]any) { o["version"] = "latest" } }
 
 // ChildTimeout bounds the child run.
 func ChildTimeout(d time.Duration) ChildOption {

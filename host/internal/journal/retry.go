@@ -57,34 +57,50 @@ func (j *Journal) Retry() (store.Entry, error) {
 	return e, nil
 }
 
-// failures returns the seqs of the failed steps and children that led to the end, ascending: those of the name that the
-// end names, or else the last ones, behind which nothing succeeded. There are none after a trap, for example.
+// failures returns the seqs of the failed steps and children that led to the end, ascending. That is the failure that the
+// end names, those before it up to a success or a call that reaches outside, and all behind it. If the end names none,
+// they are those before the end. There are none after a trap, for example.
 func (j *Journal) failures() (list []store.Seq) {
 	entries := j.Entries()
 	end := len(entries) - 1
+	bad := func(e *store.Entry) bool { return e.Kind == store.KindStepFailure || e.Kind == store.KindChildFailure }
+	last := end
 	var failed struct {
 		Name string `json:"name"`
 	}
 	_ = json.Unmarshal(entries[end].Data, &failed) // not JSON, or none: no name
-	for i := end - 1; i > 0; i-- {
-		e := &entries[i]
-		if !e.Kind.Delivery() || e.Handle == 0 {
-			continue
+	if failed.Name != "" {
+		for last--; last > 0 && !(bad(&entries[last]) && j.Handle(entries[last].Handle).Name == failed.Name); last-- {
 		}
-		bad := e.Kind == store.KindStepFailure || e.Kind == store.KindChildFailure
-		named := bad && failed.Name != "" && j.Handle(e.Handle).Name == failed.Name
-		switch {
-		case named:
-			return append(list, e.Seq)
-		case failed.Name == "" && bad:
+		if last <= 0 {
+			return nil
+		}
+		list = append(list, entries[last].Seq)
+	}
+	for i := last - 1; i > 0; i-- {
+		e := &entries[i]
+		if bad(e) {
 			list = append(list, e.Seq)
-		case failed.Name == "":
-			slices.Reverse(list)
-			return list
+		} else if outward(e) || e.Kind.Delivery() && e.Handle != 0 {
+			break
 		}
 	}
 	slices.Reverse(list)
+	for i := last + 1; i < end; i++ {
+		if bad(&entries[i]) {
+			list = append(list, entries[i].Seq)
+		}
+	}
 	return list
+}
+
+// outward reports whether an entry is a call that reaches outside of the run.
+func outward(e *store.Entry) bool {
+	switch e.Kind {
+	case store.KindStep, store.KindBody, store.KindChild, store.KindHook, store.KindSignalSend, store.KindContinue:
+		return e.Refused == 0
+	}
+	return false
 }
 
 // checkBehind reports what the workflow did behind a failure that cannot be done again.
@@ -96,11 +112,7 @@ func (j *Journal) checkBehind(from store.Seq) error {
 	step := j.Handle(entries[from].Handle).Name
 	for i := from + 1; i < store.Seq(len(entries)); i++ {
 		e := &entries[i]
-		if e.Refused != 0 {
-			continue
-		}
-		switch e.Kind {
-		case store.KindStep, store.KindBody, store.KindChild, store.KindHook, store.KindSignalSend, store.KindContinue:
+		if outward(e) {
 			return &RetryError{Step: step, Did: fmt.Sprintf("%s %q", e.Kind, e.Name)}
 		}
 	}

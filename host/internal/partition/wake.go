@@ -200,7 +200,11 @@ func (s *Shard) NextWake() (unixMs int64, ok bool) {
 		if at, has := p.timers.Next(); has && (!ok || at < unixMs) {
 			unixMs, ok = at, true
 		}
-		if far := p.front.far; far != never && far != beginning && (!ok || far < unixMs) {
+		far := p.front.far
+		if far == beginning { // the index could not be read: nobody knows what it has
+			far = p.front.notMs
+		}
+		if far != never && (!ok || far < unixMs) {
 			unixMs, ok = far, true
 		}
 	}

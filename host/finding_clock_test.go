@@ -1,0 +1,248 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
+)
+
+// jumpingClock is set forward, or back, at one of its readings.
+type jumpingClock struct {
+	*clock.Fake
+	by   time.Duration
+	left atomic.Int64 // readings before that; negative = it was, or never will be
+}
+
+func (c *jumpingClock) Now() time.Time {
+	if c.left.Add(-1) == 0 {
+		c.Step(c.by)
+	}
+	return c.Fake.Now()
+}
+
+// jumpAt is after how many readings the clock jumps: more than there are between an alarm and the end of a run that it
+// wakes.
+const jumpAt = 14
+
+// TestFinding04_SetBackWhileWaking sets the clock back by a little at each of its readings in turn while a run wakes.
+func TestFinding04_SetBackWhileWaking(t *testing.T) {
+	c := &jumpingClock{Fake: clock.NewFake(hosttest.Epoch), by: -50 * time.Millisecond}
+	k := newClocked(t, c, c.Fake)
+	for n := range jumpAt {
+		id := fmt.Sprint("r", n)
+		_, err := k.Start(ctx, "nap", 10_000, host.WithRunID(id))
+		do(t, err)
+		k.pass(9*time.Second, time.Second)
+		c.left.Store(int64(n + 1))
+		c.Advance(time.Second)
+		k.settle()
+		c.left.Store(-1)
+		k.pass(100*time.Millisecond, 50*time.Millisecond)
+		if s := k.status(id); s != host.Completed {
+			t.Errorf("set back at reading %d: %s", n+1, s)
+		}
+	}
+}
+
+// TestFinding04_ReadFailsAtWake fails reads of the store when a run is due.
+func TestFinding04_ReadFailsAtWake(t *testing.T) {
+	data := memstore.New()
+	s := &faulty{}
+	f := newFindings(t, hosttest.WithStore(func() store.Store {
+		s.Store = data.Open()
+		return s
+	}))
+	for _, op := range []string{"read run", "read index"} {
+		for _, n := range []int{1, 5} {
+			id := fmt.Sprint(op[5:], n)
+			_, err := f.Start(ctx, "nap", 3_600_000, host.WithRunID(id))
+			do(t, err)
+			f.Settle()
+			left := s.failing(op, n)
+			f.Advance(time.Hour + 10*time.Second)
+			r := f.is(id, host.Completed)
+			if late := r.Ended.Sub(r.Created) - time.Hour; late > 10*time.Second || left.Load() > 0 {
+				t.Errorf("%s fails %d times: %v late, %d left", op, n, late, left.Load())
+			}
+		}
+	}
+}
+
+// TestFinding04_DueWhileCommitting lets the deadline of a run pass while the commit is on its way that has its sleep.
+func TestFinding04_DueWhileCommitting(t *testing.T) {
+	data := memstore.New()
+	s := &faulty{}
+	f := newFindings(t, hosttest.WithStore(func() store.Store {
+		s.Store = data.Open()
+		return s
+	}))
+	s.set(func(op string) error {
+		if op == "commit" {
+			f.Clock.Advance(time.Second)
+		}
+		return nil
+	})
+	for i := range 20 {
+		id := fmt.Sprint("r", i)
+		_, err := f.Start(ctx, "nap", 1000, host.WithRunID(id))
+		do(t, err)
+		f.Settle()
+		f.is(id, host.Completed)
+	}
+}
+
+// plainClock is a clock that does not report when it is set.
+type plainClock struct{ fake *clock.Fake }
+
+func (c plainClock) Now() time.Time                           { return c.fake.Now() }
+func (c plainClock) NewTimer(d time.Duration) host.ClockTimer { return c.fake.NewTimer(d) }
+
+// TestFinding05_ClockSetForward sets the clock forward over the deadline of a run.
+func TestFinding05_ClockSetForward(t *testing.T) {
+	f := newFindings(t)
+	f.begin("nap", 1_800_000)
+	f.Settle()
+	f.Clock.Step(2 * time.Hour)
+	f.Settle()
+	f.is("r", host.Completed)
+
+	fake := clock.NewFake(hosttest.Epoch)
+	k := newClocked(t, plainClock{fake}, fake)
+	_, err := k.Start(ctx, "nap", 1_800_000, host.WithRunID("r"))
+	do(t, err)
+	k.pass(time.Second, time.Second)
+	fake.Step(2 * time.Hour)
+	fake.Advance(time.Second) // a clock that says nothing is read once per second
+	k.settle()
+	if s := k.status("r"); s != host.Completed {
+		t.Error(s)
+	}
+}
+
+// TestFinding05_ClockSetBack sets the clock back by an hour: a run that is started then sleeps as long as it should, and
+// one that was asleep until the clock shows its deadline.
+func TestFinding05_ClockSetBack(t *testing.T) {
+	f := newFindings(t)
+	_, err := f.Start(ctx, "nap", 1000, host.WithRunID("before"))
+	do(t, err)
+	f.Advance(time.Minute)
+	_, err = f.Start(ctx, "nap", 10_000, host.WithRunID("asleep"))
+	do(t, err)
+	f.Settle()
+	f.Clock.Step(-time.Hour)
+	f.begin("nap", 1000)
+	f.Advance(999 * time.Millisecond)
+	f.is("r", host.Sleeping)
+	f.Advance(time.Millisecond)
+	f.is("r", host.Completed)
+	f.Advance(time.Hour + 8*time.Second)
+	f.is("asleep", host.Sleeping)
+	f.Advance(time.Second)
+	f.is("asleep", host.Completed)
+}
+
+// TestFinding05_Glitch has the clock show the next year for a moment. What was due by then happens, and what is started
+// after the moment does not wait for a year.
+func TestFinding05_Glitch(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	f := newFindings(t)
+	_, err := f.Start(ctx, "nap", 3_600_000, host.WithRunID("before"))
+	do(t, err)
+	f.Settle()
+	f.Clock.Step(year)
+	_, err = f.Start(ctx, "nap", 1000, host.WithRunID("glitch"))
+	do(t, err)
+	f.Settle()
+	f.is("before", host.Completed)
+	f.Clock.Step(-year)
+	f.begin("nap", 1000)
+	f.Advance(time.Second)
+	f.is("r", host.Completed)
+	f.is("glitch", host.Sleeping)
+	for range 3 { // after a restart, the index is all that there is
+		f.Restart()
+		id := f.Clock.Now().Format("after-150405")
+		_, err = f.Start(ctx, "nap", 40_000, host.WithRunID(id))
+		do(t, err)
+		f.Advance(40 * time.Second)
+		f.is(id, host.Completed)
+	}
+	f.Advance(year)
+	f.is("glitch", host.Completed)
+}
+
+// TestFinding06_PausedPastItsDeadline pauses runs until their deadlines have passed, and then does what people do.
+func TestFinding06_PausedPastItsDeadline(t *testing.T) {
+	actions := map[string]func(f *findings) error{
+		"unpause":   func(f *findings) error { _, err := f.Unpause(ctx, "r"); return err },
+		"terminate": func(f *findings) error { return f.Terminate(ctx, "r") },
+		"cancel":    func(f *findings) error { _, err := f.Cancel(ctx, "r"); return err },
+		"signal":    func(f *findings) error { return f.Signal(ctx, "r", "x", 1) },
+		"wake":      func(f *findings) error { _, err := f.Wake(ctx, "r", ""); return err },
+	}
+	for name, act := range actions {
+		for _, workflow := range []string{"nap", "gentle"} {
+			for _, restart := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, workflow, restart), func(t *testing.T) {
+					f := newFindings(t)
+					f.begin(workflow, 86_400_000, host.WithTimeout(time.Hour))
+					f.Settle()
+					_, err := f.Pause(ctx, "r")
+					do(t, err)
+					f.Advance(2 * time.Hour)
+					f.is("r", host.Paused)
+					if restart {
+						f.Crash()
+						f.Settle()
+						f.is("r", host.Paused)
+					}
+					if err := act(f); err != nil && !errors.Is(err, host.ErrTerminal) { // the deadline comes first
+						t.Error(err)
+					}
+					f.Advance(time.Minute)
+					if workflow == "gentle" && name != "unpause" && name != "terminate" { // it was told, and has to clean up
+						f.is("r", host.Paused)
+						_, err := f.Unpause(ctx, "r")
+						if !errors.Is(err, host.ErrTerminal) { // the minute that it has is over
+							t.Error(err)
+						}
+					}
+					if r, err := f.Get(ctx, "r"); err != nil || !r.Status.Terminal() {
+						t.Errorf("%s %v", r.Status, err)
+					}
+					do(t, f.Delete(ctx, "r"))
+				})
+			}
+		}
+	}
+}
+
+// TestFinding06_DeadlineBetweenReadings moves the clock over the deadline of a run at each of its readings in turn, while
+// the run wakes to try a step again.
+func TestFinding06_DeadlineBetweenReadings(t *testing.T) {
+	c := &jumpingClock{Fake: clock.NewFake(hosttest.Epoch), by: time.Second}
+	k := newClocked(t, c, c.Fake)
+	k.fails.Store(1 << 30)
+	for n := range jumpAt {
+		id := fmt.Sprint("r", n)
+		_, err := k.Start(ctx, "patient", 0, host.WithRunID(id), host.WithTimeout(100500*time.Millisecond))
+		do(t, err)
+		k.pass(99*time.Second, 10*time.Second)
+		c.left.Store(int64(n + 1))
+		c.Advance(time.Second)
+		k.settle()
+		c.left.Store(-1)
+		k.pass(time.Second, 500*time.Millisecond)
+		if s := k.status(id); s != host.Failed {
+			t.Errorf("over the deadline at reading %d: %s", n+1, s)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+// Command findings has the workflows of the regression tests host/finding*_test.go.
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+)
+
+func main() {}
+
+func init() {
+	workflow.Register("nap", nap)
+	workflow.Register("gentle", gentle)
+	workflow.Register("patient", patient)
+	workflow.Register("told", told)
+	workflow.Register("toldfail", toldFail)
+	workflow.Register("waits", waits)
+	workflow.Register("beside", beside)
+	workflow.Register("lines", lines)
+	workflow.Register("steps", steps)
+	workflow.Register("parent", parent)
+	workflow.Register("iterate", iterate)
+}
+
+// nap sleeps.
+func nap(ctx context.Context, ms int) (string, error) {
+	return "slept", workflow.Sleep(ctx, "nap", time.Duration(ms)*time.Millisecond)
+}
+
+// gentle takes a cancel: it sleeps, and cleans up if it is told to end.
+func gentle(ctx context.Context, ms int) (string, error) {
+	if err := workflow.SetCancelPolicy(ctx, workflow.CooperativeCancel); err != nil {
+		return "", err
+	}
+	if err := workflow.Sleep(ctx, "nap", time.Duration(ms)*time.Millisecond); err == nil {
+		return "slept", nil
+	}
+	_, err := workflow.Call[string](context.WithoutCancel(ctx), "clean up", "host/flaky", "", workflow.Attempts(1))
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return "", err
+}
+
+// patient tries a step five times, 100 seconds apart.
+func patient(ctx context.Context, _ int) (string, error) {
+	return workflow.Call[string](ctx, "a", "host/flaky", "a", workflow.Attempts(5), workflow.Delay(100*time.Second),
+		workflow.Backoff(workflow.Fixed))
+}
+
+// told cancels a step whose handler is at it, and sleeps.
+func told(ctx context.Context, _ int) (string, error) {
+	own, cancel := context.WithCancel(ctx)
+	go func() { _, _ = workflow.Call[string](own, "slow", "host/stubborn", "x") }()
+	if _, err := workflow.Receive[string](ctx, "begun"); err != nil {
+		return "", err
+	}
+	cancel()
+	return "slept", workflow.Sleep(ctx, "long", time.Hour)
+}
+
+// toldFail fails while the handler of a step is at it that it has cancelled.
+func toldFail(ctx context.Context, _ int) (string, error) {
+	own, cancel := context.WithCancel(ctx)
+	go func() { _, _ = workflow.Call[string](own, "slow", "host/stubborn", "x") }()
+	if _, err := workflow.Receive[string](ctx, "begun"); err != nil {
+		return "", err
+	}
+	cancel()
+	runtime.Gosched()
+	return workflow.Call[string](ctx, "a", "host/flaky", "a", workflow.Attempts(1))
+}
+
+// waits has a body that waits for an hour.
+func waits(ctx context.Context, _ int) (string, error) {
+	return workflow.Do(ctx, "body", func(workflow.Step) (string, error) {
+		time.Sleep(time.Hour)
+		return "waited", nil
+	}, workflow.Timeout(2*time.Hour))
+}
+
+// beside has a body that waits for an hour, and a step beside it that fails at first.
+func beside(ctx context.Context, _ int) (string, error) {
+	a := workflow.Async(ctx, func(ctx context.Context) (string, error) {
+		v, err := workflow.Call[string](ctx, "a", "host/flaky", "a", workflow.Attempts(3), workflow.Delay(time.Minute))
+		if err == nil {
+			_, err = workflow.Emit(ctx, "a", v)
+		}
+		return v, err
+	})
+	if err := workflow.Sleep(ctx, "until a has failed", time.Second); err != nil {
+		return "", err
+	}
+	v, err := waits(ctx, 0)
+	if err != nil {
+		return "", err
+	}
+	w, err := a.Get(ctx)
+	return v + w, err
+}
+
+// lines logs a line of 1 KiB in each of its activations.
+func lines(ctx context.Context, n int) (string, error) {
+	for i := range n {
+		workflow.Log(ctx).Info(fmt.Sprint("line ", i, strings.Repeat(" x", 500)))
+		if err := workflow.Sleep(ctx, fmt.Sprint("s", i), time.Minute); err != nil {
+			return "", err
+		}
+	}
+	return "done", nil
+}
+
+// steps calls handlers, one after the other.
+func steps(ctx context.Context, handlers []string) (string, error) {
+	var all []string
+	for _, h := range handlers {
+		v, err := workflow.Call[string](ctx, h, h, h, workflow.Attempts(1))
+		if err != nil {
+			return "", err
+		}
+		all = append(all, v)
+	}
+	return strings.Join(all, " "), nil
+}
+
+// child says which child a parent starts, after a sleep.
+type child struct {
+	Workflow string
+	Version  string // "" = default, "latest" or "1"
+	SleepMs  int
+	Input    int
+}
+
+func parent(ctx context.Context, c child) (string, error) {
+	if err := workflow.Sleep(ctx, "before", time.Duration(c.SleepMs)*time.Millisecond); err != nil {
+		return "", err
+	}
+	var opts []workflow.ChildOption
+	switch c.Version {
+	case "latest":
+		opts = append(opts, workflow.ChildLatest())
+	case "1":
+		opts = append(opts, workflow.ChildVersion(1))
+	}
+	return workflow.Child[string](ctx, "kid", c.Workflow, c.Input, opts...)
+}
+
+// iterate continues as new n times. Then it sleeps under a random name, and makes a step.
+func iterate(ctx context.Context, n int) (string, error) {
+	if n > 0 {
+		return "", workflow.ContinueAsNew(ctx, n-1)
+	}
+	name := fmt.Sprint("nap ", workflow.Rand(ctx).IntN(1_000_000))
+	if err := workflow.Sleep(ctx, name, time.Second); err != nil {
+		return "", err
+	}
+	v, err := workflow.Call[string](ctx, "a", "host/flaky", name, workflow.Attempts(1))
+	return v, err
+}
