@@ -116,23 +116,23 @@ type Config struct {
 	// Random fills seeds, incarnations and tokens. Default: the system's secure random. It is for tests that compare
 	// runs; with anything that can be guessed, so can tokens.
 	Random func(b []byte)
-	// OnWait, if set, is called whenever a workflow waits, replays and copies for bodies included, with the number
-	// of deliveries that it has taken and a function that hashes its memory. It is for tests of determinism: for
-	// one run and number of deliveries the hash is always the same.
-	OnWait func(runID string, deliveries uint64, memory func() [32]byte)
-	// OnCommit, if set, is called after each commit with the run as it is durable now. It is for measurements, and must
-	// not block: what comes next for the run waits for it.
-	OnCommit func(Run)
+	// Events are called when something happens. Default: none of them.
+	Events Events
 }
 
 // Host runs workflows. It is safe for concurrent use.
+//
+// Its methods for workflows and runs, from Upload to Wait, act on the namespace "default". Those for the host as a whole are
+// Run, Close, Stats, WaitIdle and the registration of handlers.
 type Host struct {
+	scope
 	cfg      Config
 	store    store.Store
 	ownStore bool
 	engine   engine.Engine
 	skip     *clock.Fake // of SkipSleeps
 	rt       *runtime.Runtime
+	names    sync.Map // of namespaces, string by store.NamespaceID
 	closing  sync.Once
 	closed   chan struct{}
 }
@@ -140,6 +140,7 @@ type Host struct {
 // Open opens the data and recovers. Nothing is activated before Run.
 func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{})}
+	h.scope.init(h, store.DefaultNamespace)
 	defer func() {
 		if err != nil {
 			err = errors.Join(translate(err), h.release(ctx))
@@ -185,12 +186,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
-	if f := cfg.OnWait; f != nil {
-		rc.Events.Waits = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
-	}
-	if f := cfg.OnCommit; f != nil {
-		rc.Events.Committed = func(c *store.RunCommit) { f(runOf(c.State)) }
-	}
+	rc.Events = h.runtimeEvents()
 	h.rt, err = runtime.New(ctx, rc)
 	return h, err
 }

@@ -62,6 +62,7 @@ type after struct {
 	start  []*run.Attempt
 	again  *mail
 	free   func()
+	stuck  bool // the run was left to a person
 }
 
 // What a run in memory and an entry of its journal take beside payloads and names, about: the sizes of their structures.
@@ -79,7 +80,8 @@ func (sl *slot) working() bool {
 
 // atRest reports whether the slot may be dropped without a loss.
 func (sl *slot) atRest() bool {
-	return sl.run != nil && !sl.run.Lent() && len(sl.mail) == 0 && len(sl.after) == 0 && sl.prepared == nil && !sl.flying && !sl.queued &&
+	return sl.run != nil && !sl.run.Lent() && len(sl.mail) == 0 && len(sl.after) == 0 &&
+		sl.prepared == nil && !sl.flying && !sl.queued &&
 		sl.run.AtRest()
 }
 

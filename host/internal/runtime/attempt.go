@@ -131,6 +131,7 @@ func (w *writer) performance(a *run.Attempt) *performance {
 // Start starts an attempt.
 func (w *writer) Start(a *run.Attempt) {
 	p := w.performance(a)
+	p.began = budgetClock.Now()
 	if a.Fork != nil {
 		activation(a.Fork).Fork(a)
 		return
@@ -176,13 +177,13 @@ func (p *performance) end(out run.Outcome) {
 	if p.over.Swap(true) {
 		return
 	}
-	p.w.rt.attemptEnded(p, out, budgetClock.Now().Sub(p.began))
 	p.w.Inside(p.a.Run.Run, run.AttemptEnds{Attempt: p.a, Outcome: out})
 	p.w.rt.done()
 }
 
-func (rt *Runtime) attemptEnded(p *performance, out run.Outcome, took time.Duration) {
-	f := rt.cfg.Events.Attempt
+// attemptEnded reports an attempt that has ended, wherever it was performed. It is called by the shard's goroutine.
+func (w *writer) attemptEnded(a *run.Attempt, out run.Outcome) {
+	f := w.rt.cfg.Events.Attempt
 	if f == nil || out.Abandoned {
 		return
 	}
@@ -190,7 +191,8 @@ func (rt *Runtime) attemptEnded(p *performance, out run.Outcome, took time.Durat
 	if out.Err != nil {
 		err = out.Err
 	}
-	f(p.info(), took, err)
+	p := w.performance(a)
+	f(p.info(), budgetClock.Now().Sub(p.began), err)
 }
 
 func (p *performance) info() Attempt {
