@@ -103,6 +103,7 @@ func (r *Run) retry(now int64, version *store.Version) error {
 	}
 	r.status, r.reason, r.faults, r.retryMs, r.pending = 0, "", 0, 0, true
 	r.logLines = recountLogs
+	r.guest, r.lease = guestNone, nil // one that waits for a place has seen what is void now, or is of another version
 	r.fx.Answer.Changed = true
 	return nil
 }
