@@ -119,6 +119,7 @@ func (r *Run) delete(now int64) error {
 	st := r.state
 	st.Deleted, st.UpdatedUnixMs, st.WakeUnixMs = true, now, store.NoWake
 	r.state, r.deleting, r.exists, r.tombstone = st, true, false, &st
+	r.guest, r.lease = guestNone, nil // one that computes, or waits for a place, is sent away when it comes
 	r.fx.Answer.Changed = true
 	return nil
 }

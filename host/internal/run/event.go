@@ -232,12 +232,20 @@ func (r *Run) inside(now int64, ev Event) error {
 
 // missing says what an event means for a run that is not there.
 func (r *Run) missing(ev Event) error {
-	switch ev.(type) {
-	case Due, GuestReady, GuestYields, GuestWaits, GuestEnds, Evict, Refused, AttemptEnds, BodyEnds, AttemptLogs,
-		NotForked, Launch:
-		return nil // a guest and its attempts belong to a run
+	switch e := ev.(type) { // a guest and its attempts belong to a run
+	case GuestReady:
+		r.current(e.Lease)
+	case GuestYields:
+		r.current(e.Lease)
+	case GuestWaits:
+		r.current(e.Lease)
+	case BodyEnds:
+		r.current(e.Lease)
+	case Due, GuestEnds, Evict, Refused, AttemptEnds, AttemptLogs, NotForked, Launch:
+	default:
+		return r.notFound()
 	}
-	return r.notFound()
+	return nil
 }
 
 func (r *Run) notFound() error {
