@@ -192,7 +192,9 @@ func (s *story) durable(a after) {
 	}
 	s.say("-- again, after what it waits for")
 	if _, start := a.again.(run.Start); start {
-		s.run, s.shown = s.run.Successor(), nil
+		if next := s.run.Successor(); next != s.run {
+			s.run, s.shown = next, nil
+		}
 	}
 	s.apply(s.run.Step(s.now, a.again), a.again, true)
 }
