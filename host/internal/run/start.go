@@ -38,9 +38,8 @@ type NewRun struct {
 	Signal      *Signal // accepted in the same commit, by the run that is there too
 	Conflict    ConflictPolicy
 	Parent      *journal.Parent
-	Copy        *Copy              // of a restarted run
-	Replaces    *store.Incarnation // the ended run whose place it takes; set by a start that is stepped again
-	Ack         store.CommandSeq   // the command that asked for it; 0 = none
+	Copy        *Copy            // of a restarted run
+	Ack         store.CommandSeq // the command that asked for it; 0 = none
 }
 
 // idRetentionMs is how long the id of a deleted run stays taken: a start that is repeated by mistake comes earlier.
@@ -145,11 +144,12 @@ func (r *Run) begin(now int64, n NewRun) error {
 			return err
 		}
 	}
+	before := *r
 	*r = Run{key: r.key, handled: r.handled, active: r.active, replace: r.replace, fx: r.fx, exists: true, journal: j,
 		attempts: map[int64]*Attempt{}, state: r.state}
 	if n.Signal != nil {
 		if err := r.takeSignal(now, *n.Signal); err != nil {
-			r.exists = false
+			*r = before
 			return err
 		}
 	}
