@@ -26,6 +26,7 @@ func (r *Run) takeSignal(now int64, s Signal) error {
 
 func (r *Run) cancel(now int64) error {
 	_, active := r.journal.StartedUnixMs()
+	active = active || r.ident.iteration > 0 // the iterations before may have left something to clean up
 	if !r.ended() && r.journal.CancelPolicy() == abi.CancelCooperative && active && r.status == 0 {
 		if r.journal.CancelUnixMs() != 0 {
 			return nil
