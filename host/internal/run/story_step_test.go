@@ -228,7 +228,9 @@ func (s *story) name(a *run.Attempt) string {
 }
 
 // lease returns what the story calls a guest.
-func (s *story) lease(l *run.Lease) string { return fmt.Sprintf("guest %d", slices.Index(s.leases, l)+1) }
+func (s *story) lease(l *run.Lease) string {
+	return fmt.Sprintf("guest %d", slices.Index(s.leases, l)+1)
+}
 
 // check checks what holds after every event of every story.
 func (s *story) check() {
