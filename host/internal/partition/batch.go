@@ -168,9 +168,6 @@ func (s *Shard) Committed(now int64, err error) {
 		return
 	}
 	for g := range b.Groups {
-		if s.parts[b.parts[g].ID] != b.parts[g] {
-			continue
-		}
 		for i := range b.Groups[g].Runs {
 			s.durable(now, b.slots[g][i], &b.Groups[g].Runs[i])
 		}
@@ -179,11 +176,9 @@ func (s *Shard) Committed(now int64, err error) {
 
 func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 	s.port.Durable(c)
-	for i := range c.Outbox {
-		s.port.Kick(c.Outbox[i].To.Partition())
-	}
+	s.kick(c)
 	if sl.p.slots[sl.key] != sl {
-		return
+		return // its partition was lost
 	}
 	done := sl.flyDone
 	sl.flying, sl.flyDone = false, nil
@@ -195,9 +190,21 @@ func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 	s.settle(now, sl)
 }
 
+// kick has the inboxes looked at that a commit has sent commands to.
+func (s *Shard) kick(c *store.RunCommit) {
+	for i := range c.Outbox {
+		s.port.Kick(c.Outbox[i].To.Partition())
+	}
+}
+
 func (s *Shard) refused(b *Batch, err error) {
 	var refused *store.RefusedError
 	if !errors.As(err, &refused) {
+		for g := range b.Groups { // it may be durable
+			for i := range b.Groups[g].Runs {
+				s.kick(&b.Groups[g].Runs[i])
+			}
+		}
 		for _, p := range b.parts {
 			if s.parts[p.ID] == p {
 				s.Lose(p, err)

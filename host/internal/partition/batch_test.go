@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -315,4 +316,28 @@ func TestDelete(t *testing.T) {
 	late := w.deliver(a, run.Signal{Name: "x"})
 	w.pump()
 	w.want(late, store.ErrNotFound)
+}
+
+// A commit becomes durable whose partition was lost meanwhile, or whose outcome is unknown: commands that it has sent to
+// other partitions are in their inboxes.
+func TestCommandsOfALostPartitionAreKicked(t *testing.T) {
+	for _, outcome := range []error{nil, store.ErrUnknown} {
+		w := newWorld(t, limits, 1, 2)
+		a, b := keyIn(1, 0), keyIn(2, 0)
+		w.start(a)
+		w.pump()
+		l := w.ready(a)
+		w.call(l, store.Entry{Kind: store.KindSignalSend, Name: "s", Handle: 1, Target: b.ID, Options: []byte("go")})
+		w.waits(l, 1)
+		batch := w.begin()
+		if outcome == nil {
+			w.s.Lose(w.s.Partition(1), errors.New("released"))
+		} else if err := w.store.Commit(t.Context(), batch.Groups); err != nil {
+			t.Fatal(err)
+		}
+		w.end(batch, outcome)
+		if len(w.kicks) == 0 || w.kicks[0] != 2 {
+			t.Errorf("outcome %v: the inboxes of %v are looked at, want 2", outcome, w.kicks)
+		}
+	}
 }
