@@ -114,21 +114,22 @@ func (s *Shard) prepare(now int64, sl *slot) {
 	case sl.flying:
 		sl.flyDone = append(sl.flyDone, done...)
 	default:
-		s.finish(now, sl, done)
+		s.finish(now, sl, done, sl.run.State())
 	}
 	if continued { // the next iteration may begin
 		s.step(now, sl, mail{ev: run.Due{}})
 	}
 }
 
-// finish does what was kept until it is durable.
-func (s *Shard) finish(now int64, sl *slot, done []after) {
+// finish does what was kept until it is durable. st is the run's state as of the commit that made it so: another one may
+// have been prepared since, and the run may have been replaced.
+func (s *Shard) finish(now int64, sl *slot, done []after, st store.RunState) {
 	for _, a := range done {
 		if a.free != nil {
 			a.free()
 		}
 		if a.reply != nil {
-			a.answer.State = sl.run.State()
+			a.answer.State = st
 			if live := !a.answer.State.Status.Terminal() && !a.answer.State.Status.Attention(); live && sl.running() {
 				a.answer.State.Status, a.answer.State.Reason = store.Running, ""
 			}
@@ -186,7 +187,7 @@ func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 		s.drop(now, sl)
 		return
 	}
-	s.finish(now, sl, done)
+	s.finish(now, sl, done, c.State)
 	s.settle(now, sl)
 }
 

@@ -341,3 +341,51 @@ func TestCommandsOfALostPartitionAreKicked(t *testing.T) {
 		}
 	}
 }
+
+// A reply shows the run as of the commit that made the event durable, not of one that is prepared behind it.
+func TestAnswerShowsNothingThatIsNotDurable(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a := keyIn(1, 0)
+	r := w.start(a)
+	w.serveLoads()
+	for _, f := range w.afters { // the start has lingered long enough
+		f(w.now)
+	}
+	batch := w.begin()
+	l := w.ready(a)
+	w.call(l, store.Entry{Kind: store.KindEmit, Name: "x"})
+	pause := w.deliver(a, run.Pause{})
+	w.guest(l, run.GuestYields{Lease: l})
+	w.end(batch, nil)
+	w.want(r, nil)
+	if r.answer.State.Status == store.Paused || r.answer.State.Length != 1 {
+		t.Errorf("the start is answered with %s and %d entries", r.answer.State.Status, r.answer.State.Length)
+	}
+	w.unanswered(pause)
+	w.pump()
+	w.want(pause, nil)
+}
+
+// A start takes the place of another run, which ends first. What comes behind it in the same commit is about the old run.
+func TestReplace(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a := keyIn(1, 0)
+	w.waiter(a)
+	n := newRun(a)
+	n.Conflict, n.Incarnation = run.ConflictTerminate, store.Incarnation{2}
+	r := w.deliver(a, run.Start{New: n})
+	look := w.deliver(a, run.Look{Func: func(*run.Run) error { return nil }})
+	w.end(w.begin(), nil)
+	w.unanswered(r)
+	w.want(look, nil)
+	if look.answer.State.Status != store.Terminated {
+		t.Errorf("the old run is %s", look.answer.State.Status)
+	}
+	l := w.ready(a)
+	w.complete(l)
+	w.pump()
+	w.want(r, nil)
+	if !r.answer.Created || w.state(a).Incarnation != n.Incarnation {
+		t.Errorf("answer %+v", r.answer)
+	}
+}
