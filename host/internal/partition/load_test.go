@@ -200,3 +200,22 @@ func TestPartitions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The wake of a run comes near while the run is read for somebody else, which fails: the wake is not lost.
+func TestWakeThatComesWhileARunIsRead(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a := keyIn(1, 0)
+	w.sleeper(a, time.Hour)
+	w.now += time.Hour.Milliseconds()
+	r := w.deliver(a, run.Signal{Name: "x"})
+	w.s.Tick(w.now)
+	w.serveDues()
+	w.unread[a] = errDisk
+	w.serveLoads()
+	w.want(r, errDisk)
+	delete(w.unread, a)
+	w.later(2 * time.Second)
+	if got := w.lastLease(a); got == nil || !w.s.Running(a) {
+		t.Error("the run does not wake")
+	}
+}
