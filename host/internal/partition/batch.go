@@ -184,7 +184,11 @@ func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 	done := sl.flyDone
 	sl.flying, sl.flyDone = false, nil
 	if sl.run == nil { // it could not be read, and is stuck by now
-		s.drop(now, sl)
+		if len(sl.mail) > 0 {
+			s.port.Load(sl.p, sl.key) // which says so to those that have come since
+		} else {
+			s.drop(now, sl)
+		}
 		return
 	}
 	s.finish(now, sl, done, c.State)

@@ -219,3 +219,27 @@ func TestWakeThatComesWhileARunIsRead(t *testing.T) {
 		t.Error("the run does not wake")
 	}
 }
+
+// A run whose journal cannot be read is left to a person, who sees why. Its journal stays as it is.
+func TestCorruptRunIsStuck(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a := keyIn(1, 0)
+	w.sleeper(a, time.Hour)
+	w.unread[a] = store.ErrCorrupt
+	r1 := w.deliver(a, run.Signal{Name: "x"})
+	w.serveLoads()
+	w.want(r1, store.ErrCorrupt)
+	batch := w.begin()
+	r2 := w.deliver(a, run.Signal{Name: "x"}) // while that it is stuck is on its way
+	w.end(batch, nil)
+	w.pump()
+	w.want(r2, store.ErrCorrupt)
+	st := w.state(a)
+	if st.Status != store.Stuck || st.Reason == "" || st.Length != 3 || st.WakeUnixMs != store.NoWake {
+		t.Errorf("state %+v", st)
+	}
+	w.later(2 * time.Hour)
+	if n := len(w.noted(NoteUnreadable)); n != 2 {
+		t.Errorf("it is read %d times", n)
+	}
+}
