@@ -115,15 +115,17 @@ func (s *Shard) prepare(now int64, sl *slot) {
 	case sl.flying:
 		sl.flyDone = append(sl.flyDone, done...)
 	default:
-		s.finish(now, sl, done)
+		st := sl.run.State()
+		s.finish(now, sl, done, &st)
 	}
 	if continued { // the next iteration may begin
 		s.step(now, sl, mail{ev: run.Due{}})
 	}
 }
 
-// finish does what was kept until it is durable.
-func (s *Shard) finish(now int64, sl *slot, done []after) {
+// finish does what was kept until it is durable. st is the run's state as of the commit that made it so: another one may
+// have been prepared since, and the run may have been replaced.
+func (s *Shard) finish(now int64, sl *slot, done []after, state *store.RunState) {
 	for _, a := range done {
 		if a.free != nil {
 			a.free()
@@ -132,7 +134,7 @@ func (s *Shard) finish(now int64, sl *slot, done []after) {
 			s.noteStuck(sl, &st)
 		}
 		if a.reply != nil {
-			st := sl.run.State()
+			st := *state
 			if live := !st.Status.Terminal() && !st.Status.Attention(); live && sl.running() {
 				st.Status, st.Reason = store.Running, ""
 			}
@@ -172,9 +174,6 @@ func (s *Shard) Committed(now int64, b *Batch, err error) {
 		return
 	}
 	for g := range b.Groups {
-		if s.parts[b.parts[g].ID] != b.parts[g] {
-			continue
-		}
 		for i := range b.Groups[g].Runs {
 			s.durable(now, b.slots[g][i], &b.Groups[g].Runs[i])
 		}
@@ -183,20 +182,22 @@ func (s *Shard) Committed(now int64, b *Batch, err error) {
 
 func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 	s.port.Durable(c)
-	for i := range c.Outbox {
-		s.port.Kick(c.Outbox[i].To.Partition())
-	}
+	s.kick(c)
 	if sl.p.slots[sl.key] != sl {
-		return
+		return // its partition was lost
 	}
 	done := sl.flyDone
 	sl.flying, sl.flyDone = false, nil
 	if sl.run == nil { // it could not be read, and is stuck by now
 		s.noteStuck(sl, &c.State)
-		s.drop(now, sl)
+		if len(sl.mail) > 0 {
+			s.port.Load(sl.p, sl.key) // which says so to those that have come since
+		} else {
+			s.drop(now, sl)
+		}
 		return
 	}
-	s.finish(now, sl, done)
+	s.finish(now, sl, done, &c.State)
 	s.settle(now, sl)
 }
 
@@ -204,9 +205,21 @@ func (s *Shard) noteStuck(sl *slot, st *store.RunState) {
 	s.port.Note(Note{Kind: NoteStuck, Run: sl.key, Partition: sl.p.ID, Workflow: st.Workflow, State: st})
 }
 
+// kick has the inboxes looked at that a commit has sent commands to.
+func (s *Shard) kick(c *store.RunCommit) {
+	for i := range c.Outbox {
+		s.port.Kick(c.Outbox[i].To.Partition())
+	}
+}
+
 func (s *Shard) refused(b *Batch, err error) {
 	var refused *store.RefusedError
 	if !errors.As(err, &refused) {
+		for g := range b.Groups { // it may be durable
+			for i := range b.Groups[g].Runs {
+				s.kick(&b.Groups[g].Runs[i])
+			}
+		}
 		for _, p := range b.parts {
 			if s.parts[p.ID] == p {
 				s.Lose(p, err)

@@ -161,7 +161,8 @@ func (s *Shard) DueRead(now int64, p *Partition, wakes []store.Wake, more bool, 
 	}
 	for _, w := range wakes {
 		k := timerKey{w.Key.Kind, w.Key.Key}
-		if _, has := p.timers.Due(k); has || p.slots[w.Key.Key] != nil && k.kind == store.WakeRun {
+		sl := p.slots[w.Key.Key]
+		if _, has := p.timers.Due(k); has || k.kind == store.WakeRun && sl != nil && sl.run != nil {
 			continue // what is in memory is newer
 		}
 		p.timers.Put(k, w.DueUnixMs)

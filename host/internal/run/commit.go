@@ -101,11 +101,11 @@ func (r *Run) standing(now int64) (store.Status, string, int64) {
 	case r.waiting != "": // the next host looks again, since it may have the handler
 		return store.Waiting, r.waiting, now
 	}
-	return r.asleep()
+	return r.asleep(now)
 }
 
-// asleep returns what a run waits for.
-func (r *Run) asleep() (store.Status, string, int64) {
+// asleep returns what a run waits for. A step whose attempt could begin is due at once, for the next host.
+func (r *Run) asleep(now int64) (store.Status, string, int64) {
 	wake, ok := r.journal.Wake()
 	if !ok {
 		wake = store.NoWake
@@ -114,6 +114,9 @@ func (r *Run) asleep() (store.Status, string, int64) {
 	for h := range r.journal.Handles {
 		if h.Step != nil {
 			status, reason = store.Waiting, "retry of step "+h.Name
+			if h.Step.RetryMs <= now { // it could have begun, but nothing new starts here
+				reason, wake = "attempt of step "+h.Name, now
+			}
 		} else if h.Kind != store.KindSleep {
 			status, reason = store.Waiting, h.Kind.String()+" "+h.Name
 		}
@@ -126,7 +129,8 @@ func (r *Run) same(st *store.RunState, now int64) bool {
 	a, b := *st, r.state
 	a.UpdatedUnixMs = b.UpdatedUnixMs
 	// It is due already, whatever the instant.
-	if a.Status == store.Running || a.Status == store.Queued && r.retryMs <= now || r.waiting != "" {
+	overdue := a.WakeUnixMs == now && b.WakeUnixMs != store.NoWake && b.WakeUnixMs <= now
+	if overdue || a.Status == store.Running || a.Status == store.Queued && r.retryMs <= now || r.waiting != "" {
 		a.WakeUnixMs = b.WakeUnixMs
 	}
 	return bytes.Equal(store.AppendState(nil, &a), store.AppendState(nil, &b))

@@ -29,6 +29,7 @@ func (r *Run) cancel(now int64) error {
 		return err
 	}
 	_, active := r.journal.StartedUnixMs()
+	active = active || r.ident.iteration > 0 // the iterations before may have left something to clean up
 	if !r.ended() && r.journal.CancelPolicy() == abi.CancelCooperative && active && r.status == 0 {
 		if r.journal.CancelUnixMs() != 0 {
 			return nil
@@ -106,6 +107,7 @@ func (r *Run) retry(now int64, version *store.Version) error {
 	}
 	r.status, r.reason, r.faults, r.retryMs, r.pending = 0, "", 0, 0, true
 	r.logLines = recountLogs
+	r.guest, r.lease = guestNone, nil // one that waits for a place has seen what is void now, or is of another version
 	r.fx.Answer.Changed = true
 	return nil
 }
@@ -121,6 +123,7 @@ func (r *Run) delete(now int64) error {
 	st := r.state
 	st.Deleted, st.UpdatedUnixMs, st.WakeUnixMs = true, now, store.NoWake
 	r.state, r.deleting, r.exists, r.tombstone = st, true, false, &st
+	r.guest, r.lease = guestNone, nil // one that computes, or waits for a place, is sent away when it comes
 	r.fx.Answer.Changed = true
 	return nil
 }

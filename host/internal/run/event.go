@@ -85,7 +85,8 @@ type (
 	}
 	// Evict says that the memory of a parked guest is wanted, or that it was kept long enough.
 	Evict struct{ Lease *Lease }
-	// Refused says that there will be no instance for an activation, because the host stops.
+	// Refused says that there will be no instance for an activation: the host stops, or has no room for another run that
+	// waits. The run asks again at the next event.
 	Refused struct{ Lease *Lease }
 	// AttemptEnds says how an attempt ended.
 	AttemptEnds struct {
@@ -147,7 +148,9 @@ func (r *Run) Step(now int64, ev Event) *Effects {
 	if errors.Is(fx.Err, journal.ErrEnded) {
 		fx.Err = fmt.Errorf("run %q: %w", r.key.ID, ErrTerminal)
 	}
-	r.look(now)
+	if _, refused := ev.(Refused); !refused { // else it would ask at once for what it was refused
+		r.look(now)
+	}
 	return fx
 }
 
@@ -232,12 +235,20 @@ func (r *Run) inside(now int64, ev Event) error {
 
 // missing says what an event means for a run that is not there.
 func (r *Run) missing(ev Event) error {
-	switch ev.(type) {
-	case Due, GuestReady, GuestYields, GuestWaits, GuestEnds, Evict, Refused, AttemptEnds, BodyEnds, AttemptLogs,
-		NotForked, Launch:
-		return nil // a guest and its attempts belong to a run
+	switch e := ev.(type) { // a guest and its attempts belong to a run
+	case GuestReady:
+		r.current(e.Lease)
+	case GuestYields:
+		r.current(e.Lease)
+	case GuestWaits:
+		r.current(e.Lease)
+	case BodyEnds:
+		r.current(e.Lease)
+	case Due, GuestEnds, Evict, Refused, AttemptEnds, AttemptLogs, NotForked, Launch:
+	default:
+		return r.notFound()
 	}
-	return r.notFound()
+	return nil
 }
 
 func (r *Run) notFound() error {

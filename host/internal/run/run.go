@@ -170,11 +170,14 @@ func (r *Run) Dirty() bool {
 }
 
 // Wants reports whether something has to be committed that nothing more is to be gathered for: a guest that is about to
-// compute brings its own, and lines of a body's log go with its outcome.
+// compute brings its own, and lines of a body's log go with its outcome. A run that has ended, or got stuck, while its
+// guest waits for a place gathers nothing more.
 func (r *Run) Wants() bool {
 	switch r.guest {
 	case guestAsked, guestComputing, guestResuming:
-		return false
+		if !r.exists || !r.ended() && r.status == 0 {
+			return false
+		}
 	}
 	if r.create || r.deleting || r.old != nil || len(r.acks) > 0 || len(r.outbox) > 0 {
 		return true

@@ -38,9 +38,8 @@ type NewRun struct {
 	Signal      *Signal // accepted in the same commit, by the run that is there too
 	Conflict    ConflictPolicy
 	Parent      *journal.Parent
-	Copy        *Copy              // of a restarted run
-	Replaces    *store.Incarnation // the ended run whose place it takes; set by a start that is stepped again
-	Ack         store.CommandSeq   // the command that asked for it; 0 = none
+	Copy        *Copy            // of a restarted run
+	Ack         store.CommandSeq // the command that asked for it; 0 = none
 }
 
 // idRetentionMs is how long the id of a deleted run stays taken: a start that is repeated by mistake comes earlier.
@@ -61,6 +60,10 @@ func (r *Run) start(now int64, n NewRun) error {
 	case r.tombstone != nil:
 		if age := now - r.tombstone.UpdatedUnixMs; n.Conflict <= ConflictFail && age < idRetentionMs {
 			return fmt.Errorf("run %q: %w: it was deleted, and its id is free again after 30 days", n.Key.ID, store.ErrExists)
+		}
+		if r.deleting { // what is left of it is not durable yet
+			r.fx.Again = true
+			return nil
 		}
 		r.replace = true
 		return r.begin(now, n)
@@ -100,8 +103,12 @@ func (r *Run) succeed(now int64, n NewRun) error {
 	return nil
 }
 
-// Successor returns a Run that takes the place of one that has ended, whose commits are durable.
+// Successor returns a Run that takes the place of one that has ended, whose commits are durable. It returns the run itself
+// if that is not so: another start was quicker, or somebody has retried it.
 func (r *Run) Successor() *Run {
+	if r.exists && !r.ended() || r.Dirty() {
+		return r
+	}
 	next := New(r.key, Config{Handled: r.handled, Active: r.active})
 	next.replace = true
 	return next
@@ -137,11 +144,12 @@ func (r *Run) begin(now int64, n NewRun) error {
 			return err
 		}
 	}
+	before := *r
 	*r = Run{key: r.key, handled: r.handled, active: r.active, replace: r.replace, fx: r.fx, exists: true, journal: j,
-		attempts: map[int64]*Attempt{}, deleting: r.deleting, state: r.state}
+		attempts: map[int64]*Attempt{}, state: r.state}
 	if n.Signal != nil {
 		if err := r.takeSignal(now, *n.Signal); err != nil {
-			r.exists = false
+			*r = before
 			return err
 		}
 	}
