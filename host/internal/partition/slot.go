@@ -31,6 +31,7 @@ type slot struct {
 	queued  bool // in Shard.ready
 	woken   bool // it was woken, and has not come to rest: it counts in Shard.busy
 	asked   bool // it has not begun, and waits for its first place: it counts in Shard.asked
+	invited bool // it waited as a key, and is read: it counts in Shard.invited
 
 	place *list.Element // among those that are kept
 	bytes int64

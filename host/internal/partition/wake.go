@@ -88,6 +88,7 @@ func (p *Partition) leave(k timerKey, wakeUnixMs int64) {
 // whenever something has happened.
 func (s *Shard) Tick(now int64) {
 	if s.active {
+		s.invite(now)
 		s.fire(now)
 	}
 	ahead := s.ahead()

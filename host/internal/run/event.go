@@ -85,8 +85,12 @@ type (
 	}
 	// Evict says that the memory of a parked guest is wanted, or that it was kept long enough.
 	Evict struct{ Lease *Lease }
-	// Refused says that there will be no instance for an activation, because the host stops.
-	Refused struct{ Lease *Lease }
+	// Refused says that there will be no instance for an activation: the host stops, or, with Later, there are too many
+	// that wait for one. Then the run does not ask again before it is stepped again.
+	Refused struct {
+		Lease *Lease
+		Later bool
+	}
 	// AttemptEnds says how an attempt ended.
 	AttemptEnds struct {
 		Attempt *Attempt
@@ -147,7 +151,9 @@ func (r *Run) Step(now int64, ev Event) *Effects {
 	if errors.Is(fx.Err, journal.ErrEnded) {
 		fx.Err = fmt.Errorf("run %q: %w", r.key.ID, ErrTerminal)
 	}
-	r.look(now)
+	if e, ok := ev.(Refused); !ok || !e.Later {
+		r.look(now)
+	}
 	return fx
 }
 
