@@ -59,6 +59,18 @@ func (s *Shard) Batch(now int64) *Batch {
 		}
 	}
 	b := &Batch{}
+	for b.Len() == 0 && len(s.ready) > 0 { // a run that had nothing to commit may have by what waited for it
+		s.gather(now, b)
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	s.flying = b
+	return b
+}
+
+// gather adds the commits of the runs that are ready, as many as one batch holds.
+func (s *Shard) gather(now int64, b *Batch) {
 	bytes := 0
 	ready := s.ready
 	s.ready = nil
@@ -70,11 +82,6 @@ func (s *Shard) Batch(now int64) *Batch {
 		sl.queued = false
 		bytes += s.collect(now, b, sl)
 	}
-	if b.Len() == 0 {
-		return nil
-	}
-	s.flying = b
-	return b
 }
 
 // collect adds the commit of a run to a batch, if it has one, and returns about how much that writes.
