@@ -130,12 +130,13 @@ func (s *Shard) prepare(now int64, sl *slot) {
 
 // finish does what was kept until it is durable.
 func (s *Shard) finish(now int64, sl *slot, done []after) {
+	st := sl.run.State() // before another run takes its place
 	for _, a := range done {
 		if a.free != nil {
 			a.free()
 		}
 		if a.reply != nil {
-			a.answer.State = sl.run.State()
+			a.answer.State = st
 			if live := !a.answer.State.Status.Terminal() && !a.answer.State.Status.Attention(); live && sl.running() {
 				a.answer.State.Status, a.answer.State.Reason = store.Running, ""
 			}
@@ -153,7 +154,7 @@ func (s *Shard) finish(now int64, sl *slot, done []after) {
 		if a.again == nil {
 			continue
 		}
-		if _, start := a.again.ev.(run.Start); start && !sl.run.Lent() {
+		if _, start := a.again.ev.(run.Start); start && !sl.run.Lent() && sl.run.Over() { // else another start was faster
 			sl.run = sl.run.Successor()
 		}
 		if sl.run.Lent() {
@@ -171,7 +172,7 @@ func (s *Shard) Committed(now int64, err error) {
 	b := s.flying
 	s.flying = nil
 	if err != nil {
-		s.refused(b, err)
+		s.refused(now, b, err)
 		return
 	}
 	for g := range b.Groups {
@@ -202,7 +203,7 @@ func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 	s.settle(now, sl)
 }
 
-func (s *Shard) refused(b *Batch, err error) {
+func (s *Shard) refused(now int64, b *Batch, err error) {
 	var refused *store.RefusedError
 	if !errors.As(err, &refused) {
 		for _, p := range b.parts {
@@ -225,12 +226,23 @@ func (s *Shard) refused(b *Batch, err error) {
 			s.port.Note(Note{Kind: NoteRefused, Run: sl.key, Partition: p.ID, Cause: refused.Err})
 			s.lose(sl, refused.Err)
 			delete(p.slots, sl.key)
-			p.timers.Remove(timerKey{store.WakeRun, sl.key})
-			p.unreadable[sl.key] = refused.Err
+			s.refusedRun(now, p, sl.key, refused.Err)
 		}
 		if len(b.Groups[refused.Group].Runs) == 0 {
 			b.remove(p)
 		}
 	}
 	s.again = b
+}
+
+// refusedRun has a run read again after a while whose commit was refused: its wakes are not given up. One that the store
+// will never take waits for another release, or for an event from outside.
+func (s *Shard) refusedRun(now int64, p *Partition, key store.RunKey, cause error) {
+	k := timerKey{store.WakeRun, key}
+	if errors.Is(cause, store.ErrTooLarge) || errors.Is(cause, store.ErrCorrupt) || errors.Is(cause, store.ErrVersion) {
+		p.timers.Remove(k)
+		p.unreadable[key] = cause
+		return
+	}
+	p.timers.Put(k, now+readAgain.Milliseconds())
 }

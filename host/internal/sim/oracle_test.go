@@ -186,7 +186,8 @@ func (s *shadow) replied(w *world, name string, st store.RunState) {
 	}
 	h := s.incs[st.Incarnation]
 	if h == nil || h.lengths[st.Iteration] < int(st.Length) || st.Deleted && !h.deleted {
-		w.broken("an answer comes after what it says is durable", "%s: %+v", name, st)
+		w.broken("an answer comes after what it says is durable", "%s: %s, %d entries of iteration %d, durable %+v", name, st.Status,
+			st.Length, st.Iteration, h)
 	}
 }
 
