@@ -121,16 +121,15 @@ func (s *Shard) prepare(now int64, sl *slot) {
 	case sl.flying:
 		sl.flyDone = append(sl.flyDone, done...)
 	default:
-		s.finish(now, sl, done)
+		s.finish(now, sl, sl.run.State(), done)
 	}
 	if continued { // the next iteration may begin
 		s.step(now, sl, mail{ev: run.Due{}})
 	}
 }
 
-// finish does what was kept until it is durable.
-func (s *Shard) finish(now int64, sl *slot, done []after) {
-	st := sl.run.State() // before another run takes its place
+// finish does what was kept until it is durable, with the state that is.
+func (s *Shard) finish(now int64, sl *slot, st store.RunState, done []after) {
 	for _, a := range done {
 		if a.free != nil {
 			a.free()
@@ -199,7 +198,7 @@ func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 		s.drop(now, sl)
 		return
 	}
-	s.finish(now, sl, done)
+	s.finish(now, sl, c.State, done)
 	s.settle(now, sl)
 }
 

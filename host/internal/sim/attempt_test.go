@@ -43,8 +43,10 @@ func (x *writer) Start(a *run.Attempt) {
 
 func (x *writer) outcome(a *run.Attempt) (int64, run.Outcome) {
 	if a.Target == "" {
-		x.copyOf(a)
-		return x.bodyOutcome(a)
+		if x.copyOf(a) {
+			return x.bodyOutcome(a)
+		}
+		return 0, run.Failure(abi.KindError, errElsewhere.Error(), true)
 	}
 	w := x.w
 	done := run.Outcome{Data: fmt.Appendf(nil, "%s by %s", a.Name, a.Target)}
@@ -131,14 +133,21 @@ func (x *writer) cancel(wk *work) {
 	x.w.items = slices.DeleteFunc(x.w.items, func(it *item) bool { return it == wk.end })
 }
 
-// copyOf executes a copy of the workflow up to the body, as it is done in production.
-func (x *writer) copyOf(a *run.Attempt) {
+// copyOf executes a copy of the workflow up to the body, as it is done in production. It reports false if the workflow
+// waits for something else, and does not look at events.
+func (x *writer) copyOf(a *run.Attempt) bool {
 	g := &env{w: x.w, m: replay.New(bodyConfig(a)), prog: x.w.byMod[a.Run.Module], enter: func() error { return nil },
 		wait: func() error { return errElsewhere }, it: a.Started.Iteration}
-	if _, err := g.run(); !errors.Is(err, errRunBody) {
+	_, err := g.run()
+	elsewhere := a.Until.Poll && !a.Until.Events || len(a.Until.Awaited) > 0 && !slices.Contains(a.Until.Awaited, a.Handle)
+	switch {
+	case errors.Is(err, errRunBody):
+		return true
+	case !elsewhere || !errors.Is(err, errElsewhere):
 		x.w.broken("a copy comes to its body", "run %s, step %s, entries %d, until %+v: %v", a.Run.Run.ID, a.Name, len(a.Entries),
 			a.Until, err)
 	}
+	return false
 }
 
 var errElsewhere = errors.New("the workflow waits, but not for its body")
