@@ -62,6 +62,10 @@ func (r *Run) start(now int64, n NewRun) error {
 		if age := now - r.tombstone.UpdatedUnixMs; n.Conflict <= ConflictFail && age < idRetentionMs {
 			return fmt.Errorf("run %q: %w: it was deleted, and its id is free again after 30 days", n.Key.ID, store.ErrExists)
 		}
+		if r.deleting { // which is a commit of its own
+			r.fx.Again = true
+			return nil
+		}
 		r.replace = true
 		return r.begin(now, n)
 	case !r.exists:
@@ -138,7 +142,7 @@ func (r *Run) begin(now int64, n NewRun) error {
 		}
 	}
 	*r = Run{key: r.key, handled: r.handled, active: r.active, replace: r.replace, fx: r.fx, exists: true, journal: j,
-		attempts: map[int64]*Attempt{}, deleting: r.deleting, state: r.state}
+		attempts: map[int64]*Attempt{}}
 	if n.Signal != nil {
 		if err := r.takeSignal(now, *n.Signal); err != nil {
 			r.exists = false

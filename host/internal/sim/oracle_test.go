@@ -283,7 +283,7 @@ func (x *writer) check(h *history) {
 		}
 	}
 	if h.deleted || h.state.Status.Terminal() || h.state.Status.Attention() {
-		if from == partition.SourceTimer {
+		if from == partition.SourceTimer && (r != nil || at > w.wall+1000) { // it may be read again after a fault
 			say("an ended or held run has no timer", "")
 		}
 		return

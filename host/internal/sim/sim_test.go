@@ -49,7 +49,7 @@ func (w *world) finish() {
 		again := false
 		for _, key := range w.seen.keys {
 			h := w.seen.runs[key]
-			if !h.deleted && !h.state.Status.Terminal() && (h.state.WakeUnixMs == store.NoWake || pushed > 300) {
+			if len(w.users.order) == 0 && !h.deleted && !h.state.Status.Terminal() && (h.state.WakeUnixMs == store.NoWake || pushed > 300) {
 				again = w.users.push(w, h) || again
 			}
 		}
