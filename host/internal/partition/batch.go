@@ -155,6 +155,7 @@ func (s *Shard) finish(now int64, sl *slot, st store.RunState, done []after) {
 		}
 		if _, start := a.again.ev.(run.Start); start && !sl.run.Lent() && sl.run.Over() { // else another start was faster
 			sl.run = sl.run.Successor()
+			s.leaveQueue(sl) // the run before may have asked for a place
 		}
 		if sl.run.Lent() {
 			sl.mail = append(sl.mail, *a.again)

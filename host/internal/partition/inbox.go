@@ -64,6 +64,9 @@ func (s *Shard) InboxRead(now int64, p *Partition, cmds []store.Command, err err
 	}
 	b := &p.inbox
 	b.reading = false
+	if s.fenced(p, err) {
+		return
+	}
 	if err != nil {
 		s.port.Note(Note{Kind: NoteInbox, Partition: p.ID, Cause: err})
 		p.timers.Put(timerKey{kindInbox, store.RunKey{}}, now+readAgain.Milliseconds())
@@ -134,6 +137,9 @@ func unreadable(err error) bool {
 func (s *Shard) Carried(now int64, p *Partition, to store.RunKey, start *run.NewRun, free func(), err error) {
 	if s.parts[p.ID] != p || len(p.inbox.queues[to]) == 0 {
 		mail{free: free}.refuse(nil)
+		return
+	}
+	if s.fenced(p, err) {
 		return
 	}
 	cmd := p.inbox.queues[to][0]

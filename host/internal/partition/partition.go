@@ -145,6 +145,15 @@ func (s *Shard) Lose(p *Partition, cause error) {
 	s.port.Note(Note{Kind: NoteLost, Partition: p.ID, Cause: cause})
 }
 
+// fenced drops a partition if an error of the store says that it is another host's.
+func (s *Shard) fenced(p *Partition, err error) bool {
+	if !errors.Is(err, store.ErrFenced) {
+		return false
+	}
+	s.Lose(p, err)
+	return true
+}
+
 // lose drops a run with everything that goes on with it.
 func (s *Shard) lose(sl *slot, cause error) {
 	s.unkeep(sl)

@@ -183,6 +183,7 @@ func (s *Shard) unkeep(sl *slot) {
 // drop forgets a run. Its wake, which is durable, stays in memory if it is near, and else in the index alone.
 func (s *Shard) drop(now int64, sl *slot) {
 	s.rested(sl)
+	s.leaveQueue(sl)
 	delete(sl.p.slots, sl.key)
 	if sl.run == nil || !sl.run.Exists() {
 		return

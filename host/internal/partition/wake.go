@@ -153,6 +153,9 @@ func (s *Shard) DueRead(now int64, p *Partition, wakes []store.Wake, more bool, 
 	}
 	f := &p.front
 	f.reading = false
+	if s.fenced(p, err) {
+		return
+	}
 	if err != nil {
 		s.port.Note(Note{Kind: NoteIndex, Partition: p.ID, Cause: err})
 		f.pos, f.far, f.notMs = store.WakeKey{}, beginning, now+readAgain.Milliseconds() // from the beginning

@@ -101,12 +101,20 @@ func (r *Run) standing(now int64) (store.Status, string, int64) {
 	case r.waiting != "": // the next host looks again, since it may have the handler
 		return store.Waiting, r.waiting, now
 	}
-	return r.asleep()
+	return r.asleep(now)
 }
 
-// asleep returns what a run waits for.
-func (r *Run) asleep() (store.Status, string, int64) {
+// asleep returns what a run waits for. A step that may begin and has not, because the host stops, is due already.
+func (r *Run) asleep(now int64) (store.Status, string, int64) {
 	wake, ok := r.journal.Wake()
+	for h := range r.journal.Handles {
+		if s := h.Step; s != nil && s.RetryMs <= now {
+			at := min(max(s.RetryMs, s.FirstMs), now)
+			if !ok || at < wake {
+				wake, ok = at, true
+			}
+		}
+	}
 	if !ok {
 		wake = store.NoWake
 	}

@@ -166,10 +166,20 @@ func (s *shadow) fits(w *world, h *history) {
 		switch {
 		case ok && (st.WakeUnixMs == store.NoWake || st.WakeUnixMs > at):
 			say("it comes due at %d", at)
-		case !ok && st.WakeUnixMs != store.NoWake && !strings.HasPrefix(st.Reason, "handler "):
+		case !ok && st.WakeUnixMs != store.NoWake && !strings.HasPrefix(st.Reason, "handler ") && !unbegun(h):
 			say("nothing comes due")
 		}
 	}
+}
+
+// unbegun reports whether a step has not begun that may.
+func unbegun(h *history) bool {
+	for x := range h.j.Handles {
+		if x.Step != nil && x.Step.RetryMs <= h.state.WakeUnixMs {
+			return true
+		}
+	}
+	return false
 }
 
 // reported checks a commit that a shard was told of.
