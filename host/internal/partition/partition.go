@@ -113,8 +113,12 @@ func (s *Shard) cannotRead(now int64, sl *slot, state *store.RunState, err error
 	switch {
 	case errors.Is(err, store.ErrCorrupt) && state != nil && state.Status != store.Stuck:
 		s.stickUnreadable(now, p, sl.key, *state, err)
-	case !hopeless && slices.ContainsFunc(waiting, func(m mail) bool { return m.reply == nil }):
-		p.timers.Put(timerKey{store.WakeRun, sl.key}, now+readAgain.Milliseconds())
+	case !hopeless: // its wake may have been read from the index while the run was being read
+		k := timerKey{store.WakeRun, sl.key}
+		_, armed := p.timers.Due(k)
+		if !armed || slices.ContainsFunc(waiting, func(m mail) bool { return m.reply == nil }) {
+			p.timers.Put(k, now+readAgain.Milliseconds())
+		}
 	}
 }
 

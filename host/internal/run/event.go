@@ -158,6 +158,11 @@ func (r *Run) Step(now int64, ev Event) *Effects {
 }
 
 func (r *Run) step(now int64, ev Event) error {
+	if r.exists && r.guest != guestComputing && !r.held() {
+		if err := r.fireDue(now); err != nil { // whatever happens, what was due before comes first
+			return err
+		}
+	}
 	switch e := ev.(type) {
 	case Start:
 		return r.start(now, e.New)
@@ -170,11 +175,6 @@ func (r *Run) step(now int64, ev Event) error {
 	}
 	if !r.exists {
 		return r.missing(ev)
-	}
-	if r.guest != guestComputing && !r.held() {
-		if err := r.fireDue(now); err != nil { // whatever happens, what was due before comes first
-			return err
-		}
 	}
 	switch e := ev.(type) {
 	case Due:
