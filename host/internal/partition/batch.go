@@ -193,6 +193,7 @@ func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 	if sl.p.slots[sl.key] != sl {
 		return
 	}
+	sl.cmds = slices.DeleteFunc(sl.cmds, func(cmd command) bool { return slices.Contains(c.Ack, cmd.Seq) })
 	done := sl.flyDone
 	sl.flying, sl.flyDone = false, nil
 	if sl.run == nil { // it could not be read, and is stuck by now
@@ -226,6 +227,7 @@ func (s *Shard) refused(now int64, b *Batch, err error) {
 			s.port.Note(Note{Kind: NoteRefused, Run: sl.key, Partition: p.ID, Cause: refused.Err})
 			s.lose(sl, refused.Err)
 			delete(p.slots, sl.key)
+			s.takeAgain(now, p, sl.key, sl.cmds)
 			s.refusedRun(now, p, sl.key, refused.Err)
 		}
 		if len(b.Groups[refused.Group].Runs) == 0 {

@@ -27,6 +27,8 @@ type slot struct {
 	flying   bool // a commit of it is on its way
 	flyDone  []after
 
+	cmds []command // that the run has taken, and whose effect is not durable yet
+
 	touched bool // something has happened to it since its commit was prepared
 	queued  bool // in Shard.ready
 	woken   bool // it was woken, and has not come to rest: it counts in Shard.busy

@@ -129,7 +129,7 @@ func (s *Shard) fire(now int64) {
 			s.Kicked(p.ID)
 			continue
 		case k.kind == kindCommand:
-			if len(p.inbox.queues[k.key]) > 0 {
+			if len(p.inbox.queues[k.key]) > 0 && p.inbox.busy(k.key) < 0 {
 				s.takeFirst(now, p, k.key)
 			}
 			continue
