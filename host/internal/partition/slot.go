@@ -30,6 +30,7 @@ type slot struct {
 	cmds []command // that the run has taken, and whose effect is not durable yet
 
 	touched bool // something has happened to it since its commit was prepared
+	stepped bool // … since its timer was armed
 	queued  bool // in Shard.ready
 	woken   bool // it was woken, and has not come to rest: it counts in Shard.busy
 	asked   bool // it has not begun, and waits for its first place: it counts in Shard.asked
@@ -107,7 +108,10 @@ func (s *Shard) settle(now int64, sl *slot) {
 		if sl.run.Lent() {
 			s.askToYield(sl)
 		} else {
-			s.arm(now, sl)
+			if sl.stepped { // else its timer may be due, and not have fired
+				sl.stepped = false
+				s.arm(now, sl)
+			}
 			if sl.urgent || sl.prepared != nil || sl.touched && sl.run.Wants() {
 				s.enqueue(sl)
 			}

@@ -17,6 +17,8 @@ type shadow struct {
 	runs map[store.RunKey]*history
 	keys []store.RunKey // in the order in which they came
 	incs map[store.Incarnation]*history
+	// copies reports that a run was restarted.
+	copies bool
 }
 
 // history is all that became durable of one run.
@@ -73,6 +75,7 @@ func (s *shadow) apply(w *world, c *store.RunCommit) {
 		}
 		h = &history{key: c.Run, j: &journal.Journal{}, lengths: map[uint32]int{}, signals: map[string]bool{},
 			journal: map[uint32][]store.Entry{}, copied: len(c.Append) > 1 && c.Append[1].Kind != store.KindSignalAccepted}
+		s.copies = s.copies || h.copied // which send what the original has sent
 		h.state = *st
 		s.runs[c.Run], s.incs[st.Incarnation] = h, h
 	}
@@ -116,7 +119,7 @@ func (s *shadow) load(w *world, h *history, iteration uint32, entries []store.En
 				e.Kind, e.UnixMs, w.maxWall)
 		}
 		if e.Kind == store.KindSignalAccepted && !moved {
-			if h.signals[string(e.Data)] {
+			if h.signals[string(e.Data)] && !(s.copies && strings.HasPrefix(string(e.Data), "from ")) {
 				w.broken("a signal is accepted once", "%s: %q", h.key.ID, e.Data)
 			}
 			h.signals[string(e.Data)] = true

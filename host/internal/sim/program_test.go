@@ -265,7 +265,9 @@ func (g *env) open(s *stmt) (int64, error) {
 		return g.child(name, s)
 	case "send":
 		to := g.w.users.ids[s.a%int64(len(g.w.users.ids))]
-		return g.m.SignalSend(name, to, signalNames[s.b%int64(len(signalNames))], fmt.Appendf(nil, "from %s %d %d", g.m.RunID(), g.it, g.n))
+		var random [8]byte // of the run, so that it differs from what another run of this id sends
+		g.m.Random(random[:])
+		return g.m.SignalSend(name, to, signalNames[s.b%int64(len(signalNames))], fmt.Appendf(nil, "from a run %x", random))
 	case "hook":
 		token := ""
 		if s.a%2 == 0 {

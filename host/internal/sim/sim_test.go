@@ -36,7 +36,7 @@ func (w *world) finish() {
 			h.setActive(true)
 		}
 	}
-	pushed := 0
+	pushed, pushedAt := 0, int64(-1)
 	for end := w.step + maxCalm; ; {
 		if w.step++; w.step > end {
 			w.broken("everything comes to its end", "%s", w.open())
@@ -46,16 +46,12 @@ func (w *world) finish() {
 			continue
 		}
 		w.check()
-		again := false
-		for _, key := range w.seen.keys {
-			h := w.seen.runs[key]
-			if len(w.users.order) == 0 && !h.deleted && !h.state.Status.Terminal() && (h.state.WakeUnixMs == store.NoWake || pushed > 300) {
-				again = w.users.push(w, h) || again
+		if w.mono != pushedAt || !w.ahead() {
+			pushedAt = w.mono
+			if w.push(pushed > 300) {
+				pushed++
+				continue
 			}
-		}
-		if again {
-			pushed++
-			continue
 		}
 		if w.open() == "" {
 			break
@@ -65,6 +61,20 @@ func (w *world) finish() {
 		}
 	}
 	w.over()
+}
+
+// push has users give the runs what they wait for: those that nothing else wakes, or all.
+func (w *world) push(all bool) (pushed bool) {
+	if len(w.users.order) > 0 {
+		return false
+	}
+	for _, key := range w.seen.keys {
+		h := w.seen.runs[key]
+		if !h.deleted && !h.state.Status.Terminal() && (all || h.state.WakeUnixMs == store.NoWake) {
+			pushed = w.users.push(w, h) || pushed
+		}
+	}
+	return pushed
 }
 
 // register registers a handler with a host.

@@ -233,6 +233,20 @@ func (w *world) pass(ms int64) {
 
 // jumpAhead lets time pass until something happens, and reports false if nothing ever will.
 func (w *world) jumpAhead() bool {
+	wait := w.wait()
+	if wait < 0 {
+		return false
+	}
+	w.pass(wait)
+	w.note("%d ms pass", wait)
+	return true
+}
+
+// ahead reports whether something happens when time passes.
+func (w *world) ahead() bool { return w.wait() >= 0 }
+
+// wait returns how long nothing happens, -1 if nothing ever will.
+func (w *world) wait() int64 {
 	wait := int64(-1)
 	consider := func(ms int64) {
 		if wait < 0 || ms < wait {
@@ -254,12 +268,7 @@ func (w *world) jumpAhead() bool {
 			}
 		}
 	}
-	if wait < 0 {
-		return false
-	}
-	w.pass(wait)
-	w.note("%d ms pass", wait)
-	return true
+	return wait
 }
 
 // misfortune lets a fault happen, rarely.
