@@ -115,6 +115,9 @@ func (r *Run) delete(now int64) error {
 		r.fx.Again = true
 		return nil
 	}
+	if r.guest != guestNone { // it has no place yet
+		r.suspend()
+	}
 	st := r.state
 	st.Deleted, st.UpdatedUnixMs, st.WakeUnixMs = true, now, store.NoWake
 	r.state, r.deleting, r.exists, r.tombstone = st, true, false, &st

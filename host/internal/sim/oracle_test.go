@@ -167,9 +167,10 @@ func (s *shadow) fits(w *world, h *history) {
 		}
 		at, ok := h.j.Wake()
 		switch {
+		case strings.HasPrefix(st.Reason, "handler ") && st.WakeUnixMs != store.NoWake && st.WakeUnixMs <= w.maxWall: // at once
 		case ok && (st.WakeUnixMs == store.NoWake || st.WakeUnixMs > at):
 			say("it comes due at %d", at)
-		case !ok && st.WakeUnixMs != store.NoWake && !strings.HasPrefix(st.Reason, "handler ") && !unbegun(h):
+		case !ok && st.WakeUnixMs != store.NoWake && !unbegun(h):
 			say("nothing comes due")
 		}
 	}
@@ -296,7 +297,7 @@ func (x *writer) check(h *history) {
 		}
 	}
 	if h.deleted || h.state.Status.Terminal() || h.state.Status.Attention() {
-		if from == partition.SourceTimer && (r != nil || at > w.wall+1000) { // it may be read again after a fault
+		if from == partition.SourceTimer && r != nil { // else it was read from the index before the end
 			say("an ended or held run has no timer", "")
 		}
 		return

@@ -106,7 +106,7 @@ func (w *world) open() string {
 // over checks what is left when everything has come to its end.
 func (w *world) over() {
 	for range maxCalm {
-		if !w.choose() && (len(w.items) == 0 || !w.jumpAhead()) {
+		if !w.choose() && !w.jumpAhead() {
 			break
 		}
 	}
@@ -128,7 +128,7 @@ func (w *world) over() {
 		for _, x := range h.writers {
 			for _, a := range x.actors {
 				if !a.dead {
-					w.broken("every guest comes to its end", "%s", a.name())
+					w.broken("every guest comes to its end", "%s waits for %d", a.name(), a.state)
 				}
 			}
 			if st := x.shard.Stats(); st != (partition.Stats{}) {
