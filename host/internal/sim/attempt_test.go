@@ -115,14 +115,14 @@ func (x *writer) Tell(a *run.Attempt) {
 // Drop stops an attempt. Its outcome may come all the same.
 func (x *writer) Drop(a *run.Attempt) {
 	x.calls++
-	wk := x.works[a]
-	if wk == nil {
-		return
-	}
-	wk.dropped = true
-	if a.Fork != nil && wk.end == nil {
+	if a.Fork != nil {
 		guestOf(a.Fork).halt(run.ErrTerminal)
 	}
+	wk := x.works[a]
+	if wk == nil {
+		return // it has not started
+	}
+	wk.dropped = true
 	if wk.end != nil && !wk.end.gone && x.w.odds(1, 2) {
 		x.cancel(wk)
 		x.endsIn(wk, 0, run.Outcome{Abandoned: true})

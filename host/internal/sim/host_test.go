@@ -475,6 +475,9 @@ func (x *writer) Note(n partition.Note) {
 		x.w.note("%s is stuck: %s", n.Run.ID, n.Text)
 		x.w.seen.stuck(x.w, n)
 	case partition.NoteUnrecorded:
+		if errors.Is(n.Cause, journal.ErrEnded) { // by its deadline
+			return
+		}
 		x.w.broken("outcomes are recorded", "%s: %v", n.Run.ID, n.Cause)
 	case partition.NoteFault, partition.NoteLost, partition.NoteRefused, partition.NoteCommand:
 		x.w.note("%s note %d, partition %d %s: %v", x.name(), n.Kind, n.Partition, n.Run.ID, n.Cause)

@@ -316,6 +316,7 @@ func (x *writer) check(h *history) {
 		say("a live run has a wake source that is still to come", "")
 	case from == partition.SourceUnreadable:
 		say("a run that can be read is read", "")
+	case strings.HasPrefix(h.state.Reason, "handler "):
 	case from == partition.SourceTimer && at > max(wake, w.wall)+1000 && !due:
 		say("a wake comes in time", "")
 	case from == partition.SourceTimer && at > w.wall && due && r != nil && !r.Running() && h.state.Status != store.Waiting:
