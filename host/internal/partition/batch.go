@@ -171,8 +171,13 @@ func (s *Shard) finish(now int64, sl *slot, st store.RunState, done []after) {
 func (s *Shard) Committed(now int64, err error) {
 	b := s.flying
 	s.flying = nil
+	if refused, ok := errors.AsType[*store.RefusedError](err); ok {
+		s.refused(now, b, refused)
+		return
+	}
+	s.kick(b)
 	if err != nil {
-		s.refused(now, b, err)
+		s.unknown(b, err)
 		return
 	}
 	for g := range b.Groups {
@@ -187,9 +192,6 @@ func (s *Shard) Committed(now int64, err error) {
 
 func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 	s.port.Durable(c)
-	for i := range c.Outbox {
-		s.port.Kick(c.Outbox[i].To.Partition())
-	}
 	if sl.p.slots[sl.key] != sl {
 		return
 	}
@@ -204,17 +206,30 @@ func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 	s.settle(now, sl)
 }
 
-func (s *Shard) refused(now int64, b *Batch, err error) {
-	var refused *store.RefusedError
-	if !errors.As(err, &refused) {
-		for _, p := range b.parts {
-			if s.parts[p.ID] == p {
-				s.Lose(p, err)
-				s.port.Acquire(p)
+// kick has the receivers of the commands of a batch look, whether or not its partitions are still the shard's, and even if
+// nobody knows whether it is durable.
+func (s *Shard) kick(b *Batch) {
+	for g := range b.Groups {
+		for i := range b.Groups[g].Runs {
+			for _, cmd := range b.Groups[g].Runs[i].Outbox {
+				s.port.Kick(cmd.To.Partition())
 			}
 		}
-		return
 	}
+}
+
+// unknown gives up the partitions of a batch of which nobody knows whether it is durable.
+func (s *Shard) unknown(b *Batch, err error) {
+	for _, p := range b.parts {
+		if s.parts[p.ID] == p {
+			s.Lose(p, err)
+			s.port.Acquire(p)
+		}
+	}
+}
+
+// refused takes what the store has refused out of a batch, which is then committed again.
+func (s *Shard) refused(now int64, b *Batch, refused *store.RefusedError) {
 	p := b.parts[refused.Group]
 	if refused.Run < 0 {
 		s.Lose(p, refused.Err)
