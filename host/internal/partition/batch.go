@@ -60,6 +60,18 @@ func (s *Shard) Batch(now int64) *Batch {
 		}
 	}
 	b := &Batch{}
+	for b.Len() == 0 && len(s.ready) > 0 { // a run that had nothing to commit may have by what waited for it
+		s.gather(now, b)
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	s.flying++
+	return b
+}
+
+// gather adds the commits of the runs that are ready, as many as one batch holds.
+func (s *Shard) gather(now int64, b *Batch) {
 	bytes := 0
 	ready := s.ready
 	s.ready = nil
@@ -71,11 +83,6 @@ func (s *Shard) Batch(now int64) *Batch {
 		sl.queued = false
 		bytes += s.collect(now, b, sl)
 	}
-	if b.Len() == 0 {
-		return nil
-	}
-	s.flying++
-	return b
 }
 
 // collect adds the commit of a run to a batch, if it has one, and returns about how much that writes.
@@ -153,8 +160,9 @@ func (s *Shard) finish(now int64, sl *slot, done []after, state *store.RunState)
 		if a.again == nil {
 			continue
 		}
-		if _, start := a.again.ev.(run.Start); start && !sl.run.Lent() {
+		if _, start := a.again.ev.(run.Start); start && !sl.run.Lent() && sl.run.Over() { // else another start was faster
 			sl.run = sl.run.Successor()
+			s.leaveQueue(sl) // the run before may have asked for a place
 		}
 		if sl.run.Lent() {
 			sl.mail = append(sl.mail, *a.again)
@@ -169,8 +177,13 @@ func (s *Shard) finish(now int64, sl *slot, done []after, state *store.RunState)
 // the batch are lost, and acquired again.
 func (s *Shard) Committed(now int64, b *Batch, err error) {
 	s.flying--
+	if refused, ok := errors.AsType[*store.RefusedError](err); ok {
+		s.refused(now, b, refused)
+		return
+	}
+	s.kick(b)
 	if err != nil {
-		s.refused(b, err)
+		s.unknown(b, err)
 		return
 	}
 	for g := range b.Groups {
@@ -182,10 +195,10 @@ func (s *Shard) Committed(now int64, b *Batch, err error) {
 
 func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 	s.port.Durable(c)
-	s.kick(c)
 	if sl.p.slots[sl.key] != sl {
 		return // its partition was lost
 	}
+	sl.cmds = slices.DeleteFunc(sl.cmds, func(cmd command) bool { return slices.Contains(c.Ack, cmd.Seq) })
 	done := sl.flyDone
 	sl.flying, sl.flyDone = false, nil
 	if sl.run == nil { // it could not be read, and is stuck by now
@@ -205,29 +218,30 @@ func (s *Shard) noteStuck(sl *slot, st *store.RunState) {
 	s.port.Note(Note{Kind: NoteStuck, Run: sl.key, Partition: sl.p.ID, Workflow: st.Workflow, State: st})
 }
 
-// kick has the inboxes looked at that a commit has sent commands to.
-func (s *Shard) kick(c *store.RunCommit) {
-	for i := range c.Outbox {
-		s.port.Kick(c.Outbox[i].To.Partition())
+// kick has the receivers of the commands of a batch look, whether or not its partitions are still the shard's, and even if
+// nobody knows whether it is durable.
+func (s *Shard) kick(b *Batch) {
+	for g := range b.Groups {
+		for i := range b.Groups[g].Runs {
+			for _, cmd := range b.Groups[g].Runs[i].Outbox {
+				s.port.Kick(cmd.To.Partition())
+			}
+		}
 	}
 }
 
-func (s *Shard) refused(b *Batch, err error) {
-	var refused *store.RefusedError
-	if !errors.As(err, &refused) {
-		for g := range b.Groups { // it may be durable
-			for i := range b.Groups[g].Runs {
-				s.kick(&b.Groups[g].Runs[i])
-			}
+// unknown gives up the partitions of a batch of which nobody knows whether it is durable.
+func (s *Shard) unknown(b *Batch, err error) {
+	for _, p := range b.parts {
+		if s.parts[p.ID] == p {
+			s.Lose(p, err)
+			s.port.Acquire(p)
 		}
-		for _, p := range b.parts {
-			if s.parts[p.ID] == p {
-				s.Lose(p, err)
-				s.port.Acquire(p)
-			}
-		}
-		return
 	}
+}
+
+// refused takes what the store has refused out of a batch, which is then committed again.
+func (s *Shard) refused(now int64, b *Batch, refused *store.RefusedError) {
 	p := b.parts[refused.Group]
 	if refused.Run < 0 {
 		s.Lose(p, refused.Err)
@@ -240,12 +254,24 @@ func (s *Shard) refused(b *Batch, err error) {
 			s.port.Note(Note{Kind: NoteRefused, Run: sl.key, Partition: p.ID, Cause: refused.Err})
 			s.lose(sl, refused.Err)
 			delete(p.slots, sl.key)
-			p.timers.Remove(timerKey{store.WakeRun, sl.key})
-			p.unreadable[sl.key] = refused.Err
+			s.takeAgain(now, p, sl.key, sl.cmds)
+			s.refusedRun(now, p, sl.key, refused.Err)
 		}
 		if len(b.Groups[refused.Group].Runs) == 0 {
 			b.remove(p)
 		}
 	}
 	s.again = append(s.again, b)
+}
+
+// refusedRun has a run read again after a while whose commit was refused: its wakes are not given up. One that the store
+// will never take waits for another release, or for an event from outside.
+func (s *Shard) refusedRun(now int64, p *Partition, key store.RunKey, cause error) {
+	k := timerKey{store.WakeRun, key}
+	if errors.Is(cause, store.ErrTooLarge) || errors.Is(cause, store.ErrCorrupt) || errors.Is(cause, store.ErrVersion) {
+		p.timers.Remove(k)
+		p.unreadable[key] = cause
+		return
+	}
+	p.timers.Put(k, now+readAgain.Milliseconds())
 }

@@ -3,6 +3,7 @@ package partition
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -37,7 +38,8 @@ type inbox struct {
 
 type command struct {
 	store.Command
-	m run.Message
+	m    run.Message
+	busy bool // it is being carried out
 }
 
 func newInbox() inbox { return inbox{queues: map[store.RunKey][]command{}} }
@@ -64,6 +66,9 @@ func (s *Shard) InboxRead(now int64, p *Partition, cmds []store.Command, err err
 	}
 	b := &p.inbox
 	b.reading = false
+	if s.fenced(p, err) {
+		return
+	}
 	if err != nil {
 		s.port.Note(Note{Kind: NoteInbox, Partition: p.ID, Cause: err})
 		p.timers.Put(timerKey{kindInbox, store.RunKey{}}, now+readAgain.Milliseconds())
@@ -89,6 +94,7 @@ func (s *Shard) InboxRead(now int64, p *Partition, cmds []store.Command, err err
 
 // takeFirst has the first command for a run carried out.
 func (s *Shard) takeFirst(now int64, p *Partition, to store.RunKey) {
+	p.inbox.queues[to][0].busy = true
 	cmd := p.inbox.queues[to][0]
 	switch cmd.Kind {
 	case 0:
@@ -105,7 +111,9 @@ func (s *Shard) takeFirst(now int64, p *Partition, to store.RunKey) {
 // it.
 func (s *Shard) taken(now int64, p *Partition, cmd command, err error) {
 	switch {
-	case s.parts[p.ID] != p || errors.Is(err, ErrLost):
+	case s.parts[p.ID] != p:
+	case errors.Is(err, ErrLost):
+		s.Carried(now, p, cmd.To, nil, nil, err)
 	case errors.Is(err, store.ErrNotFound):
 		var answer *store.Command
 		switch cmd.Kind {
@@ -120,6 +128,7 @@ func (s *Shard) taken(now int64, p *Partition, cmd command, err error) {
 	case unreadable(err):
 		s.Carried(now, p, cmd.To, nil, nil, err)
 	default: // taken, or of no consequence
+		p.slots[cmd.To].cmds = append(p.slots[cmd.To].cmds, cmd)
 		s.carried(now, p, cmd.To)
 	}
 }
@@ -132,13 +141,18 @@ func unreadable(err error) bool {
 // Carried takes what came of Port.Carry and Port.Refuse: an error has the command tried again after a while, start is the
 // run that a child's start begins. free, which may be nil, is called when that is durable, or will not be.
 func (s *Shard) Carried(now int64, p *Partition, to store.RunKey, start *run.NewRun, free func(), err error) {
-	if s.parts[p.ID] != p || len(p.inbox.queues[to]) == 0 {
+	i := p.inbox.busy(to)
+	if s.parts[p.ID] != p || i < 0 {
 		mail{free: free}.refuse(nil)
 		return
 	}
-	cmd := p.inbox.queues[to][0]
+	if s.fenced(p, err) {
+		return
+	}
+	cmd := p.inbox.queues[to][i]
 	switch {
 	case err != nil:
+		p.inbox.queues[to][i].busy = false
 		s.port.Note(Note{Kind: NoteCommand, Run: to, Partition: p.ID, Cause: err})
 		p.timers.Put(timerKey{kindCommand, to}, now+commandAgain.Milliseconds())
 	case start != nil:
@@ -154,8 +168,9 @@ func (s *Shard) Carried(now int64, p *Partition, to store.RunKey, start *run.New
 func (s *Shard) startedChild(now int64, p *Partition, cmd command, err error) {
 	var refusal *abi.Error
 	switch {
-	case s.parts[p.ID] != p || errors.Is(err, ErrLost):
+	case s.parts[p.ID] != p:
 	case err == nil:
+		p.slots[cmd.To].cmds = append(p.slots[cmd.To].cmds, cmd)
 		s.carried(now, p, cmd.To)
 	case errors.Is(err, store.ErrExists), errors.As(err, &refusal):
 		answer := run.ChildFailed(&cmd.Command, &cmd.m, err)
@@ -170,12 +185,34 @@ func (s *Shard) startedChild(now int64, p *Partition, cmd command, err error) {
 // carried goes on with the next command for a run.
 func (s *Shard) carried(now int64, p *Partition, to store.RunKey) {
 	b := &p.inbox
+	i := b.busy(to)
 	b.waiting--
-	if rest := b.queues[to][1:]; len(rest) > 0 {
+	if rest := slices.Delete(b.queues[to], i, i+1); len(rest) > 0 {
 		b.queues[to] = rest
 		s.takeFirst(now, p, to)
 	} else {
 		delete(b.queues, to)
 	}
 	s.readInbox(p)
+}
+
+// busy returns the index of the command for a run that is being carried out, -1 if there is none.
+func (b *inbox) busy(to store.RunKey) int {
+	return slices.IndexFunc(b.queues[to], func(c command) bool { return c.busy })
+}
+
+// takeAgain has commands taken again whose effect was lost with the memory of their run. They come before those behind them.
+func (s *Shard) takeAgain(now int64, p *Partition, to store.RunKey, cmds []command) {
+	if len(cmds) == 0 {
+		return
+	}
+	b := &p.inbox
+	b.waiting += len(cmds)
+	for i := range cmds {
+		cmds[i].busy = false
+	}
+	b.queues[to] = append(cmds, b.queues[to]...)
+	if b.busy(to) < 0 {
+		p.timers.Put(timerKey{kindCommand, to}, now+commandAgain.Milliseconds())
+	}
 }

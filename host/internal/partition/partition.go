@@ -74,6 +74,7 @@ func (s *Shard) Loaded(now int64, p *Partition, key store.RunKey, r *run.Run, st
 	if s.parts[p.ID] != p || sl == nil || sl.run != nil {
 		return
 	}
+	s.arrived(sl)
 	if errors.Is(err, store.ErrNotFound) {
 		r, err = run.New(key, s.Config()), nil
 	}
@@ -112,8 +113,12 @@ func (s *Shard) cannotRead(now int64, sl *slot, state *store.RunState, err error
 	switch {
 	case errors.Is(err, store.ErrCorrupt) && state != nil && state.Status != store.Stuck:
 		s.stickUnreadable(now, p, sl.key, *state, err)
-	case !hopeless && slices.ContainsFunc(waiting, func(m mail) bool { return m.reply == nil }):
-		p.timers.Put(timerKey{store.WakeRun, sl.key}, now+readAgain.Milliseconds())
+	case !hopeless: // its wake may have been read from the index while the run was being read
+		k := timerKey{store.WakeRun, sl.key}
+		_, armed := p.timers.Due(k)
+		if !armed || slices.ContainsFunc(waiting, func(m mail) bool { return m.reply == nil }) {
+			p.timers.Put(k, now+readAgain.Milliseconds())
+		}
 	}
 }
 
@@ -144,14 +149,21 @@ func (s *Shard) Lose(p *Partition, cause error) {
 	s.port.Note(Note{Kind: NoteLost, Partition: p.ID, Cause: cause})
 }
 
+// fenced drops a partition if an error of the store says that it is another host's.
+func (s *Shard) fenced(p *Partition, err error) bool {
+	if !errors.Is(err, store.ErrFenced) {
+		return false
+	}
+	s.Lose(p, err)
+	return true
+}
+
 // lose drops a run with everything that goes on with it.
 func (s *Shard) lose(sl *slot, cause error) {
 	s.unkeep(sl)
 	s.rested(sl)
-	if sl.asked {
-		sl.asked = false
-		s.asked--
-	}
+	s.leaveQueue(sl)
+	s.arrived(sl)
 	err := fmt.Errorf("run %q: %w: %w", sl.key.ID, ErrLost, cause)
 	if sl.run != nil {
 		if l := sl.run.Lease(); l != nil {

@@ -55,6 +55,7 @@ type Shard struct {
 	keptBytes int64
 	busy      int            // runs that were woken and have not come to rest
 	asked     int            // new runs that wait for a place
+	invited   int            // new runs that waited as keys, and are read
 	later     []store.RunKey // new runs that wait as keys
 	ready     []*slot        // slots that may have something to commit
 	flying    int            // commits that are on their way
@@ -138,8 +139,8 @@ func (s *Shard) Guest(now int64, l *run.Lease, ev run.Event) {
 		}
 	}
 	s.step(now, sl, mail{ev: ev})
-	if sl.asked && (r.Begun() || !r.Running()) {
-		s.leaveQueue(now, sl)
+	if r.Begun() || !r.Running() {
+		s.leaveQueue(sl)
 	}
 	s.drain(now, sl)
 	s.settle(now, sl)
@@ -159,8 +160,8 @@ func (s *Shard) slotOf(r *run.Run) *slot {
 func (s *Shard) Inside(now int64, key store.RunKey, ev run.Event) {
 	if p := s.parts[key.Partition()]; p != nil && p.slots[key] != nil {
 		s.deliver(now, p, key, mail{ev: ev})
-		if sl := p.slots[key]; sl != nil && sl.asked && sl.run != nil && !sl.run.Lent() && !sl.run.Running() {
-			s.leaveQueue(now, sl)
+		if sl := p.slots[key]; sl != nil && sl.run != nil && !sl.run.Lent() && !sl.run.Running() {
+			s.leaveQueue(sl)
 		}
 	}
 }
@@ -231,8 +232,10 @@ func (s *Shard) activate(now int64, sl *slot, l *run.Lease) {
 		return
 	}
 	if s.asked >= s.limits.Starts && !sl.asked {
-		s.later = append(s.later, sl.key)
-		s.step(now, sl, mail{ev: run.Refused{Lease: l}})
+		if !slices.Contains(s.later, sl.key) {
+			s.later = append(s.later, sl.key)
+		}
+		s.step(now, sl, mail{ev: run.Refused{Lease: l, Later: true}})
 		return
 	}
 	if !sl.asked {
@@ -242,17 +245,37 @@ func (s *Shard) activate(now int64, sl *slot, l *run.Lease) {
 	s.port.Activate(l, ClassStart)
 }
 
-// leaveQueue counts a run that no longer waits for its first place, and lets the next one wait.
-func (s *Shard) leaveQueue(now int64, sl *slot) {
-	sl.asked = false
-	s.asked--
-	for s.asked < s.limits.Starts && len(s.later) > 0 {
+// leaveQueue counts a run that no longer waits for its first place.
+func (s *Shard) leaveQueue(sl *slot) {
+	if sl.asked {
+		sl.asked = false
+		s.asked--
+	}
+}
+
+// invite lets new runs ask for a place that wait as keys, as many as there is room for. Those that have to be read first
+// count as if they had asked.
+func (s *Shard) invite(now int64) {
+	for s.asked+s.invited < s.limits.Starts && len(s.later) > 0 {
 		key := s.later[0]
 		s.later = s.later[1:]
-		if p := s.parts[key.Partition()]; p != nil {
-			s.deliver(now, p, key, mail{ev: run.Due{}})
-			return // which may be loaded first, and asks then
+		p := s.parts[key.Partition()]
+		if p == nil {
+			continue
 		}
+		s.deliver(now, p, key, mail{ev: run.Due{}})
+		if sl := p.slots[key]; sl != nil && sl.run == nil && !sl.invited {
+			sl.invited = true
+			s.invited++
+		}
+	}
+}
+
+// arrived counts a run that was invited, and has been read.
+func (s *Shard) arrived(sl *slot) {
+	if sl.invited {
+		sl.invited = false
+		s.invited--
 	}
 }
 

@@ -27,11 +27,14 @@ type slot struct {
 	flying   bool // a commit of it is on its way
 	flyDone  []after
 
+	cmds []command // that the run has taken, and whose effect is not durable yet
+
 	steppedMs int64 // the instant of its newest step
 	touched   bool  // something has happened to it since its commit was prepared
 	queued    bool  // in Shard.ready
 	woken     bool  // it was woken, and has not come to rest: it counts in Shard.busy
 	asked     bool  // it has not begun, and waits for its first place: it counts in Shard.asked
+	invited   bool  // it waited as a key, and is read: it counts in Shard.invited
 
 	place *list.Element // among those that are kept
 	bytes int64
@@ -185,6 +188,7 @@ func (s *Shard) unkeep(sl *slot) {
 // drop forgets a run. Its wake, which is durable, stays in memory if it is near, and else in the index alone.
 func (s *Shard) drop(now int64, sl *slot) {
 	s.rested(sl)
+	s.leaveQueue(sl)
 	delete(sl.p.slots, sl.key)
 	if sl.run == nil || !sl.run.Exists() {
 		return

@@ -89,6 +89,7 @@ func (p *Partition) leave(k timerKey, wakeUnixMs int64) {
 // whenever something has happened.
 func (s *Shard) Tick(now int64) {
 	if s.active {
+		s.invite(now)
 		s.fire(now)
 	}
 	ahead := s.ahead()
@@ -130,7 +131,7 @@ func (s *Shard) fire(now int64) {
 			s.Kicked(p.ID)
 			continue
 		case k.kind == kindCommand:
-			if len(p.inbox.queues[k.key]) > 0 {
+			if len(p.inbox.queues[k.key]) > 0 && p.inbox.busy(k.key) < 0 {
 				s.takeFirst(now, p, k.key)
 			}
 			continue
@@ -154,6 +155,9 @@ func (s *Shard) DueRead(now int64, p *Partition, wakes []store.Wake, more bool, 
 	}
 	f := &p.front
 	f.reading = false
+	if s.fenced(p, err) {
+		return
+	}
 	if err != nil {
 		s.port.Note(Note{Kind: NoteIndex, Partition: p.ID, Cause: err})
 		f.pos, f.far, f.notMs = store.WakeKey{}, beginning, now+readAgain.Milliseconds() // from the beginning

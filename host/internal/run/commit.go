@@ -104,9 +104,17 @@ func (r *Run) standing(now int64) (store.Status, string, int64) {
 	return r.asleep(now)
 }
 
-// asleep returns what a run waits for. A step whose attempt could begin is due at once, for the next host.
+// asleep returns what a run waits for. A step that may begin and has not, because the host stops, is due already.
 func (r *Run) asleep(now int64) (store.Status, string, int64) {
 	wake, ok := r.journal.Wake()
+	for h := range r.journal.Handles {
+		if s := h.Step; s != nil && s.RetryMs <= now {
+			at := min(max(s.RetryMs, s.FirstMs), now)
+			if !ok || at < wake {
+				wake, ok = at, true
+			}
+		}
+	}
 	if !ok {
 		wake = store.NoWake
 	}
@@ -115,7 +123,7 @@ func (r *Run) asleep(now int64) (store.Status, string, int64) {
 		if h.Step != nil {
 			status, reason = store.Waiting, "retry of step "+h.Name
 			if h.Step.RetryMs <= now { // it could have begun, but nothing new starts here
-				reason, wake = "attempt of step "+h.Name, now
+				reason = "attempt of step " + h.Name
 			}
 		} else if h.Kind != store.KindSleep {
 			status, reason = store.Waiting, h.Kind.String()+" "+h.Name

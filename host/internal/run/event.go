@@ -85,9 +85,12 @@ type (
 	}
 	// Evict says that the memory of a parked guest is wanted, or that it was kept long enough.
 	Evict struct{ Lease *Lease }
-	// Refused says that there will be no instance for an activation: the host stops, or has no room for another run that
-	// waits. The run asks again at the next event.
-	Refused struct{ Lease *Lease }
+	// Refused says that there will be no instance for an activation: the host stops, or, with Later, there are too many
+	// that wait for one. Then the run does not ask again before it is stepped again.
+	Refused struct {
+		Lease *Lease
+		Later bool
+	}
 	// AttemptEnds says how an attempt ended.
 	AttemptEnds struct {
 		Attempt *Attempt
@@ -148,13 +151,18 @@ func (r *Run) Step(now int64, ev Event) *Effects {
 	if errors.Is(fx.Err, journal.ErrEnded) {
 		fx.Err = fmt.Errorf("run %q: %w", r.key.ID, ErrTerminal)
 	}
-	if _, refused := ev.(Refused); !refused { // else it would ask at once for what it was refused
+	if e, ok := ev.(Refused); !ok || !e.Later {
 		r.look(now)
 	}
 	return fx
 }
 
 func (r *Run) step(now int64, ev Event) error {
+	if r.exists && r.guest != guestComputing && !r.held() {
+		if err := r.fireDue(now); err != nil { // whatever happens, what was due before comes first
+			return err
+		}
+	}
 	switch e := ev.(type) {
 	case Start:
 		return r.start(now, e.New)
@@ -167,11 +175,6 @@ func (r *Run) step(now int64, ev Event) error {
 	}
 	if !r.exists {
 		return r.missing(ev)
-	}
-	if r.guest != guestComputing && !r.held() {
-		if err := r.fireDue(now); err != nil { // whatever happens, what was due before comes first
-			return err
-		}
 	}
 	switch e := ev.(type) {
 	case Due:

@@ -169,6 +169,9 @@ func (r *Run) Dirty() bool {
 		r.exists && r.journal.Len() > r.prepared
 }
 
+// Over reports whether the run has ended, and its end has been handed to a commit.
+func (r *Run) Over() bool { return r.exists && r.ended() && !r.Dirty() }
+
 // Wants reports whether something has to be committed that nothing more is to be gathered for: a guest that is about to
 // compute brings its own, and lines of a body's log go with its outcome. A run that has ended, or got stuck, while its
 // guest waits for a place gathers nothing more.

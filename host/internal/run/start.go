@@ -146,7 +146,7 @@ func (r *Run) begin(now int64, n NewRun) error {
 	}
 	before := *r
 	*r = Run{key: r.key, handled: r.handled, active: r.active, replace: r.replace, fx: r.fx, exists: true, journal: j,
-		attempts: map[int64]*Attempt{}, state: r.state}
+		attempts: map[int64]*Attempt{}}
 	if n.Signal != nil {
 		if err := r.takeSignal(now, *n.Signal); err != nil {
 			*r = before

@@ -27,7 +27,7 @@ func (s *story) leaseArg() *run.Lease {
 }
 
 func (s *story) evict()   { s.pass(); s.step(run.Evict{Lease: s.leaseArg()}, false) }
-func (s *story) refused() { s.pass(); s.step(run.Refused{Lease: s.leaseArg()}, false) }
+func (s *story) refused() { s.pass(); s.step(run.Refused{Lease: s.leaseArg(), Later: true}, false) }
 
 // guest is what a guest does that has the run to itself. Each line is a call; the last one says how it gives the run back:
 //

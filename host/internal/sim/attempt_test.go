@@ -1,0 +1,188 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/store"
+)
+
+// handlerNames are the handlers that steps name. Each host has some of them, and gets the others later.
+var handlerNames = []string{"quick", "fails", "slow", "stubborn", "late"}
+
+// work is an attempt that is performed.
+type work struct {
+	a       *run.Attempt
+	end     *item // nil for a body in the instance of its guest
+	told    bool
+	dropped bool
+}
+
+// Start starts an attempt.
+func (x *writer) Start(a *run.Attempt) {
+	x.calls++
+	w := x.w
+	w.seen.started(w, a)
+	w.effect.started(w, a)
+	wk := &work{a: a}
+	x.works[a] = wk
+	a.Performer = wk
+	w.note("%s: attempt %d of %s of %s starts, fork %v", x.name(), a.Number, a.Name, a.Run.Run.ID, a.Fork != nil)
+	if a.Fork != nil {
+		guestOf(a.Fork).orders = append(guestOf(a.Fork).orders, told{fork: a})
+		return
+	}
+	took, out := x.outcome(a)
+	x.endsIn(wk, took, out)
+}
+
+func (x *writer) outcome(a *run.Attempt) (int64, run.Outcome) {
+	if a.Target == "" {
+		if x.copyOf(a) {
+			return x.bodyOutcome(a)
+		}
+		return 0, run.Failure(abi.KindError, errElsewhere.Error(), true)
+	}
+	w := x.w
+	done := run.Outcome{Data: fmt.Appendf(nil, "%s by %s", a.Name, a.Target)}
+	timeout := run.Failure(abi.KindTimeout, "it took too long", true)
+	took := w.between(0, 5)
+	name, _ := strings.CutPrefix(a.Target, abi.HandlerPrefix)
+	switch name {
+	case "fails":
+		if w.odds(2, 3) {
+			done = run.Failure(abi.KindError, "as it must", w.odds(4, 5))
+		}
+		if w.odds(1, 5) {
+			done.RetryAfterMs = w.between(0, 3000)
+		}
+	case "slow":
+		took = w.between(0, 30_000)
+	case "stubborn":
+		if w.odds(1, 2) {
+			took = forever
+		}
+	}
+	if !x.h.handlers[name] {
+		return took, run.Outcome{Abandoned: true}
+	}
+	if took >= a.Options.TimeoutMs {
+		return a.Options.TimeoutMs, timeout
+	}
+	return took, done
+}
+
+func (x *writer) bodyOutcome(a *run.Attempt) (int64, run.Outcome) {
+	took := x.w.between(0, 50)
+	if x.w.odds(1, 4) {
+		return took, run.Failure(abi.KindError, "the body failed", x.w.odds(4, 5))
+	}
+	return took, run.Outcome{Data: fmt.Appendf(nil, "body %s", a.Name)}
+}
+
+// endsIn has an attempt end after a while.
+func (x *writer) endsIn(wk *work, afterMs int64, out run.Outcome) {
+	a := wk.a
+	wk.end = x.w.later(x.h, afterMs, fmt.Sprintf("%s: attempt %d of %s of %s ends", x.name(), a.Number, a.Name, a.Run.Run.ID),
+		func() {
+			x.post(func(now int64) { x.shard.Inside(now, a.Run.Run, run.AttemptEnds{Attempt: a, Outcome: out}) })
+		})
+	if x.w.odds(1, 20) {
+		line := store.LogLine{UnixMs: x.w.wall, Step: a.Name, Attempt: a.Number, Text: "a line"}
+		x.post(func(now int64) { x.shard.Inside(now, a.Run.Run, run.AttemptLogs{Attempt: a, Line: line}) })
+	}
+}
+
+// Tell tells an attempt that the workflow has cancelled it. A stubborn one does not listen.
+func (x *writer) Tell(a *run.Attempt) {
+	x.calls++
+	wk := x.works[a]
+	if wk == nil {
+		return // it has not started
+	}
+	wk.told = true
+	if wk.end != nil && !wk.end.gone && a.Target != abi.HandlerPrefix+"stubborn" && x.w.odds(1, 2) {
+		x.cancel(wk)
+		x.endsIn(wk, x.w.between(0, 5), run.Failure(abi.KindError, "cancelled", true))
+	}
+}
+
+// Drop stops an attempt. Its outcome may come all the same.
+func (x *writer) Drop(a *run.Attempt) {
+	x.calls++
+	if a.Fork != nil {
+		guestOf(a.Fork).halt(run.ErrTerminal)
+	}
+	wk := x.works[a]
+	if wk == nil {
+		return // it has not started
+	}
+	wk.dropped = true
+	if wk.end != nil && !wk.end.gone && x.w.odds(1, 2) {
+		x.cancel(wk)
+		x.endsIn(wk, 0, run.Outcome{Abandoned: true})
+	}
+}
+
+func (x *writer) cancel(wk *work) {
+	x.w.items = slices.DeleteFunc(x.w.items, func(it *item) bool { return it == wk.end })
+}
+
+// copyOf executes a copy of the workflow up to the body, as it is done in production. It reports false if the workflow
+// waits for something else, and does not look at events.
+func (x *writer) copyOf(a *run.Attempt) bool {
+	g := &env{w: x.w, m: replay.New(bodyConfig(a)), prog: x.w.byMod[a.Run.Module], enter: func() error { return nil },
+		wait: func() error { return errElsewhere }, it: a.Started.Iteration}
+	_, err := g.run()
+	elsewhere := a.Until.Poll && !a.Until.Events || len(a.Until.Awaited) > 0 && !slices.Contains(a.Until.Awaited, a.Handle)
+	switch {
+	case errors.Is(err, errRunBody):
+		return true
+	case !elsewhere || !errors.Is(err, errElsewhere):
+		x.w.broken("a copy comes to its body", "run %s, step %s, entries %d, until %+v: %v", a.Run.Run.ID, a.Name, len(a.Entries),
+			a.Until, err)
+	}
+	return false
+}
+
+var errElsewhere = errors.New("the workflow waits, but not for its body")
+
+// bodyConfig is what the machine is made from that executes a body.
+func bodyConfig(a *run.Attempt) replay.Config {
+	return replay.Config{Mode: replay.Body, Started: a.Started, Input: a.Entries[0].Input, StartedUnixMs: a.StartedMs,
+		Tail: frozen(a.Entries), Until: a.Until.Seq, Rested: a.Until.Seq, Handle: a.Handle, BodiesEvent: true,
+		Step: &replay.StepInfo{Name: a.Name, Attempt: a.Number}, RealTime: func() (int64, int64) { return 0, 0 },
+		RealRandom: func([]byte) {}}
+}
+
+// frozen is a journal that does not grow.
+type frozen []store.Entry
+
+func (f frozen) Entries() []store.Entry                    { return f }
+func (f frozen) Append(e store.Entry) (store.Entry, error) { return e, errElsewhere }
+func (f frozen) CallRoom() error                           { return nil }
+func (f frozen) CheckAttribute(string) error               { return nil }
+
+// ledger is what the effects of attempts were, as the world outside sees them.
+type ledger struct {
+	inputs map[string]string // by idempotency key
+	n      int
+}
+
+func (l *ledger) init() { l.inputs = map[string]string{} }
+
+func (l *ledger) started(w *world, a *run.Attempt) {
+	l.n++
+	key := a.Key()
+	what := a.Target + " " + string(a.Input)
+	if before, ok := l.inputs[key]; ok && before != what {
+		w.broken("one idempotency key never carries two inputs", "run %s, step %s: %q, before %q", a.Run.Run.ID, a.Name, what,
+			before)
+	}
+	l.inputs[key] = what
+}

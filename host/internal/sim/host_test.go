@@ -1,0 +1,485 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/store"
+)
+
+// host is a process that may crash: its writers, and the handlers that it has.
+type host struct {
+	w        *world
+	name     string
+	up       bool
+	active   bool
+	failed   bool // its store has failed: it accepts nothing until it is started again
+	want     map[store.PartitionID]bool
+	writers  []*writer
+	handlers map[string]bool
+}
+
+// writer is what runtime.writer is in production: it drives a shard, and is its port.
+type writer struct {
+	w        *world
+	h        *host
+	shard    *partition.Shard
+	mail     []func(now int64)
+	alarm    int64
+	hasAlarm bool
+	actors   []*actor
+	works    map[*run.Attempt]*work
+	commits  int // batches that are on their way
+	calls    int // of the port since the newest look
+	idle     int // looks in a row that did nothing
+	loads    map[store.RunKey]int
+}
+
+func (h *host) start() {
+	w := h.w
+	h.up, h.failed, h.active, h.handlers = true, false, false, map[string]bool{}
+	for i := range handlerNames {
+		h.handlers[handlerNames[i]] = w.calm || w.odds(2, 3)
+	}
+	limits := partition.Limits{Busy: w.p.busy, Starts: w.p.starts, KeptBytes: w.p.kept, Timers: w.p.timers,
+		Portion: w.p.portion, Commits: w.p.commits, StartLinger: 50 * time.Millisecond}
+	for range w.p.writers {
+		x := &writer{w: w, h: h, works: map[*run.Attempt]*work{}, loads: map[store.RunKey]int{}}
+		x.shard = partition.NewShard(x, limits, func(name string) bool { return h.handlers[name] })
+		h.writers = append(h.writers, x)
+	}
+	w.note("%s starts", h.name)
+	for id := range store.PartitionID(store.Partitions) {
+		if h.want[id] {
+			h.acquire(id)
+		}
+	}
+	h.later("run", func() { h.setActive(true) })
+}
+
+// later adds an operation that ends with the host.
+func (h *host) later(name string, do func()) *item { return h.w.later(h, 0, h.name+" "+name, do) }
+
+// acquire makes the host the owner of a partition at once, and has its shard told.
+func (h *host) acquire(id store.PartitionID) {
+	owned, err := h.w.db.Acquire(ctx, id, h.name, 0)
+	if err != nil {
+		panic(err)
+	}
+	h.w.owner[id] = h
+	for _, o := range h.w.hosts {
+		o.want[id] = o == h
+	}
+	h.want[id] = true
+	x := h.writerOf(id)
+	x.post(func(int64) {
+		if p := x.shard.Partition(id); p != nil {
+			x.shard.Lose(p, store.ErrFenced)
+		}
+		x.shard.Acquired(id, owned)
+	})
+}
+
+// take has the host acquire a partition that it has already, or that is another's.
+func (h *host) take(id store.PartitionID) {
+	if !h.w.odds(1, 4) && h.w.homes != nil {
+		for id = range store.PartitionID(store.Partitions) {
+			if h.w.homes[id] && h.w.odds(1, 3) {
+				break
+			}
+		}
+	}
+	h.later(fmt.Sprintf("takes partition %d", id), func() { h.acquire(id) })
+}
+
+func (h *host) writerOf(id store.PartitionID) *writer { return h.writers[int(id)%len(h.writers)] }
+
+func (h *host) setActive(active bool) {
+	h.active = active
+	for _, x := range h.writers {
+		x.post(func(now int64) { x.shard.SetActive(now, active) })
+	}
+}
+
+// drainOrResume stops what the host does as a signal to the process would, or has it go on.
+func (h *host) drainOrResume() {
+	h.w.note("%s drains or resumes: active was %v", h.name, h.active)
+	if h.setActive(!h.active); !h.active {
+		for _, x := range h.writers {
+			for _, a := range x.actors {
+				a.evict = true
+			}
+		}
+	}
+}
+
+// crash ends the process at this very point. What is in flight is written, or not.
+func (h *host) crash() {
+	w := h.w
+	w.note("%s crashes", h.name)
+	for _, it := range w.items {
+		if it.h == h && it.crash != nil && w.odds(1, 2) {
+			it.crash()
+		}
+	}
+	h.kill()
+	w.later(nil, w.between(0, 1)*w.between(0, 60_000), h.name+" comes back", h.start)
+}
+
+// kill drops all of the host's memory.
+func (h *host) kill() {
+	h.up, h.active = false, false
+	h.w.items = slices.DeleteFunc(h.w.items, func(it *item) bool { return it.h == h })
+	for _, x := range h.writers {
+		for _, a := range x.actors {
+			a.kill()
+		}
+	}
+	h.writers = nil
+	h.w.users.hostDied(h)
+}
+
+// fail is what the runtime does after the store has failed: nothing is accepted any more, until a supervisor starts the
+// process again.
+func (h *host) fail(err error) {
+	if h.failed {
+		return
+	}
+	h.failed = true
+	for _, x := range h.writers {
+		x.post(func(int64) {
+			for _, p := range x.shard.Partitions() {
+				x.shard.Lose(p, err)
+			}
+		})
+	}
+	h.later("is ended by its supervisor", h.crash)
+}
+
+// post has the shard's goroutine call f.
+func (x *writer) post(f func(now int64)) { x.mail = append(x.mail, f) }
+
+func (x *writer) runnable() bool { return len(x.mail) > 0 || x.hasAlarm && x.alarm <= x.w.wall }
+
+// settled reports whether the writer has nothing to do at this instant.
+func (x *writer) settled() bool { return !x.runnable() }
+
+// loop is one turn of the writer: it takes some of its mail, and looks at its timers.
+func (x *writer) loop() {
+	w := x.w
+	n := len(x.mail)
+	if n > 1 && w.odds(1, 2) {
+		n = 1 + w.rng.IntN(n)
+	}
+	w.note("%s looks, with %d of %d events", x.name(), n, len(x.mail))
+	mail := x.mail[:n:n]
+	x.mail = x.mail[n:]
+	x.calls = 0
+	for _, f := range mail {
+		f(w.wall)
+	}
+	x.shard.Tick(w.wall)
+	for b := x.shard.Batch(w.wall); b != nil; b = x.shard.Batch(w.wall) {
+		x.commit(b)
+	}
+	x.alarm, x.hasAlarm = x.shard.Next(w.wall)
+	x.idle++
+	if n > 0 || x.calls > 0 {
+		x.idle = 0
+	}
+	if x.idle > 3 && x.runnable() {
+		w.broken("nothing spins", "%s is woken again and again at %d, and does nothing", x.name(), x.alarm)
+	}
+	x.actors = slices.DeleteFunc(x.actors, func(a *actor) bool { return a.dead })
+}
+
+func (x *writer) name() string { return fmt.Sprintf("%s.%d", x.h.name, slices.Index(x.h.writers, x)) }
+
+// async performs an operation of the port: what it finds is found at one instant, and told at another.
+func (x *writer) async(name string, op func() func(now int64)) {
+	x.calls++
+	x.w.later(x.h, x.slow(), x.name()+" "+name, func() {
+		tell := op()
+		if x.w.odds(1, 2) {
+			x.post(tell)
+			return
+		}
+		x.w.later(x.h, x.slow(), x.name()+" is told of "+name, func() { x.post(tell) })
+	})
+}
+
+// slow is how long an operation takes.
+func (x *writer) slow() int64 {
+	if x.w.odds(1, 30) {
+		return x.w.between(1, 3000)
+	}
+	return 0
+}
+
+// commit makes a batch durable, as runtime.writer.commits does.
+func (x *writer) commit(b *partition.Batch) {
+	w := x.w
+	x.calls++
+	x.commits++
+	var it *item
+	told := false
+	write := func() error { return w.seen.commit(w, b.Groups) }
+	it = w.later(x.h, x.slow(), fmt.Sprintf("%s commits %d runs", x.name(), b.Len()), func() {
+		err := x.write(b, write)
+		told = true
+		tell := func() {
+			w.note("%s: commit: %v", x.name(), err)
+			if err != nil && errors.Is(err, store.ErrFailed) {
+				x.h.fail(err)
+			}
+			x.post(func(now int64) {
+				x.commits--
+				x.shard.Committed(now, b, err)
+			})
+		}
+		if w.odds(1, 2) {
+			tell()
+			return
+		}
+		w.later(x.h, x.slow(), x.name()+" is told of its commit", tell)
+	})
+	it.crash = func() {
+		if !told {
+			_ = write() // the process is dead: nobody learns of it
+		}
+	}
+}
+
+func (x *writer) write(b *partition.Batch, write func() error) error {
+	w := x.w
+	if !w.flaky() {
+		return write()
+	}
+	switch w.rng.IntN(8) {
+	case 0, 1, 2:
+		g := w.rng.IntN(len(b.Groups))
+		return &store.RefusedError{Group: g, Run: w.rng.IntN(len(b.Groups[g].Runs)), Err: errIO}
+	case 3, 4, 5:
+		if w.odds(1, 2) {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+		return store.ErrUnknown
+	case 6:
+		if w.odds(1, 2) {
+			_ = write() // the fsync has failed
+		}
+		return fmt.Errorf("%w: simulated", store.ErrFailed)
+	default:
+		return write()
+	}
+}
+
+// Load reads a run.
+func (x *writer) Load(p *partition.Partition, key store.RunKey) {
+	x.loads[key]++
+	x.async("load of "+key.ID, func() func(int64) {
+		var r *run.Run
+		state, entries, err := x.w.db.Run(ctx, key)
+		if err == nil && x.w.flaky() {
+			err = errIO
+		}
+		cfg := x.shard.Config()
+		if err == nil {
+			if r, err = run.Load(state, entries, cfg); err != nil {
+				x.w.broken("a journal can be read", "%s: %v", key.ID, err)
+			}
+		}
+		return func(now int64) {
+			x.loads[key]--
+			x.shard.Loaded(now, p, key, r, nil, err)
+		}
+	})
+}
+
+// Due reads wakes.
+func (x *writer) Due(p *partition.Partition, after store.WakeKey, until int64, limit int) {
+	x.async(fmt.Sprintf("wakes of %d", p.ID), func() func(int64) {
+		wakes, more, first, err := readDue(p.Owned, after, until, limit)
+		if x.w.flaky() {
+			err = errIO
+		}
+		return func(now int64) { x.shard.DueRead(now, p, wakes, more, first, err) }
+	})
+}
+
+// readDue is what the runtime does.
+func readDue(p store.Partition, after store.WakeKey, until int64, limit int) (wakes []store.Wake, more bool, first int64,
+	err error) {
+	wakes, err = p.Due(ctx, after, until, limit+1)
+	if err != nil {
+		return nil, false, 0, err
+	}
+	if len(wakes) > limit {
+		return wakes[:limit], true, wakes[limit].Key.UnixMs, nil
+	}
+	if n := len(wakes); n > 0 {
+		after = wakes[n-1].Key
+	}
+	next, err := p.Due(ctx, after, math.MaxInt64-1, 1)
+	if err != nil || len(next) == 0 {
+		return wakes, false, math.MaxInt64, err
+	}
+	return wakes, false, next[0].Key.UnixMs, nil
+}
+
+// Inbox reads commands.
+func (x *writer) Inbox(p *partition.Partition, after store.CommandSeq, limit int) {
+	x.async(fmt.Sprintf("inbox of %d", p.ID), func() func(int64) {
+		cmds, err := p.Owned.Commands(ctx, after, limit)
+		if x.w.flaky() {
+			err = errIO
+		}
+		return func(now int64) { x.shard.InboxRead(now, p, cmds, err) }
+	})
+}
+
+// Carry carries a command out, as the runtime does.
+func (x *writer) Carry(p *partition.Partition, cmd store.Command, m run.Message) {
+	x.async(fmt.Sprintf("carry of command %d for %s", cmd.Kind, cmd.To.ID), func() func(int64) {
+		start, err := x.carry(p.Owned, cmd, m)
+		return func(now int64) { x.shard.Carried(now, p, cmd.To, start, nil, err) }
+	})
+}
+
+func (x *writer) carry(owned store.Partition, cmd store.Command, m run.Message) (*run.NewRun, error) {
+	w := x.w
+	if w.flaky() {
+		return nil, errIO
+	}
+	if cmd.Kind != store.CommandChildStart {
+		return nil, x.claim(owned, cmd, m)
+	}
+	v, err := w.db.Modules().Version(ctx, 0, m.Workflow, m.Version)
+	if errors.Is(err, store.ErrNotFound) {
+		answer := run.ChildFailed(&cmd, &m, err)
+		return nil, x.answerAndDiscard(owned, cmd, &answer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := &run.NewRun{Key: cmd.To, Workflow: m.Workflow, Version: v.Number, Module: v.Module, Input: m.Payload,
+		InputDigest: run.InputDigest(m.Payload), Attributes: m.Attributes, TimeoutMs: m.TimeoutMs, Conflict: run.ConflictFail,
+		Parent: &journal.Parent{Namespace: uint32(cmd.From.Namespace), RunID: cmd.From.ID, Incarnation: m.Sender[:],
+			Iteration: m.Iteration, Handle: m.Handle, Depth: m.Depth}}
+	w.fill(n)
+	return n, nil
+}
+
+// fill makes what is a new run's own.
+func (w *world) fill(n *run.NewRun) {
+	n.Seed = make([]byte, 32)
+	w.random(n.Seed)
+	w.random(n.Incarnation[:])
+}
+
+func (w *world) random(b []byte) {
+	for i := range b {
+		b[i] = byte(w.rng.Uint32())
+	}
+}
+
+func (x *writer) claim(owned store.Partition, cmd store.Command, m run.Message) error {
+	c := store.HookClaim{Namespace: cmd.To.Namespace, Token: m.Token, Ack: cmd.Seq,
+		Release: cmd.Kind == store.CommandHookRelease,
+		Holder:  store.HookHolder{Run: cmd.From, Incarnation: m.Sender, Iteration: m.Iteration, Handle: m.Handle}}
+	if !c.Release {
+		c.Reply = func(h store.HookHolder) *store.Command {
+			var refusal error
+			if h != c.Holder {
+				refusal = abi.Errorf(abi.Conflict, "token %q is held by run %q", m.Token, h.Run.ID)
+			}
+			answer := run.Reply(&cmd, &m, refusal)
+			return &answer
+		}
+	}
+	_, err := owned.Claim(ctx, c)
+	if err == nil && !c.Release {
+		x.Kick(cmd.From.Partition())
+	}
+	return err
+}
+
+func (x *writer) answerAndDiscard(owned store.Partition, cmd store.Command, answer *store.Command) error {
+	if answer != nil {
+		if err := x.w.db.Submit(ctx, answer.To.Partition(), *answer); err != nil {
+			return err
+		}
+		x.Kick(answer.To.Partition())
+		if x.w.flaky() {
+			return errIO
+		}
+	}
+	return owned.Discard(ctx, []store.CommandSeq{cmd.Seq})
+}
+
+// Refuse answers a command that no run takes.
+func (x *writer) Refuse(p *partition.Partition, cmd store.Command, answer *store.Command) {
+	x.async(fmt.Sprintf("refusal of command %d for %s", cmd.Kind, cmd.To.ID), func() func(int64) {
+		err := errIO
+		if !x.w.flaky() {
+			err = x.answerAndDiscard(p.Owned, cmd, answer)
+		}
+		return func(now int64) { x.shard.Carried(now, p, cmd.To, nil, nil, err) }
+	})
+}
+
+// Acquire acquires a partition again.
+func (x *writer) Acquire(p *partition.Partition) {
+	x.calls++
+	if x.h.failed {
+		return
+	}
+	x.h.later(fmt.Sprintf("acquires partition %d again", p.ID), func() {
+		if !x.h.failed {
+			x.h.acquire(p.ID)
+		}
+	})
+}
+
+// After calls f when time has passed.
+func (x *writer) After(d time.Duration, f func(now int64)) {
+	x.w.later(x.h, d.Milliseconds(), x.name()+" a while is over", func() { x.post(f) })
+}
+
+// Durable reports a commit.
+func (x *writer) Durable(c *store.RunCommit) { x.w.seen.reported(x.w, c) }
+
+// Kick has the inbox of a partition read, by whichever host has it.
+func (x *writer) Kick(id store.PartitionID) {
+	for _, h := range x.w.hosts {
+		if h.up {
+			to := h.writerOf(id)
+			to.post(func(int64) { to.shard.Kicked(id) })
+		}
+	}
+}
+
+// Note looks at what should not happen.
+func (x *writer) Note(n partition.Note) {
+	switch n.Kind {
+	case partition.NoteStuck:
+		x.w.note("%s is stuck: %s", n.Run.ID, n.State.Reason)
+		x.w.seen.stuck(x.w, n)
+	case partition.NoteUnrecorded:
+		if errors.Is(n.Cause, journal.ErrEnded) { // by its deadline
+			return
+		}
+		x.w.broken("outcomes are recorded", "%s: %v", n.Run.ID, n.Cause)
+	case partition.NoteFault, partition.NoteLost, partition.NoteRefused, partition.NoteCommand:
+		x.w.note("%s note %d, partition %d %s: %v", x.name(), n.Kind, n.Partition, n.Run.ID, n.Cause)
+	}
+}

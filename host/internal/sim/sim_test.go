@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"flag"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/store"
+)
+
+var (
+	oneSeed = flag.Uint64("sim.seed", 0, "simulate this seed alone, and print its trace; or begin with it, if sim.n is set")
+	seeds   = flag.Int("sim.n", 0, "number of seeds")
+)
+
+// maxCalm bounds the events until everything has come to its end after faults have stopped.
+const maxCalm = 200_000
+
+// finish stops all faults, and lets every run come to its end.
+func (w *world) finish() {
+	w.calm = true
+	w.note("faults have stopped")
+	w.pass(w.maxWall - w.wall)
+	for _, h := range w.hosts {
+		if !h.up {
+			continue
+		}
+		for _, name := range handlerNames {
+			h.register(name)
+		}
+		if !h.active {
+			h.setActive(true)
+		}
+	}
+	pushed, pushedAt := 0, int64(-1)
+	for end := w.step + maxCalm; ; {
+		if w.step++; w.step > end {
+			w.broken("everything comes to its end", "%s", w.open())
+		}
+		if w.choose() {
+			w.check()
+			continue
+		}
+		w.check()
+		if w.mono != pushedAt || !w.ahead() {
+			pushedAt = w.mono
+			if w.push(pushed > 300) {
+				pushed++
+				continue
+			}
+		}
+		if w.open() == "" {
+			break
+		}
+		if !w.jumpAhead() {
+			w.broken("nothing is stuck", "%s", w.open())
+		}
+	}
+	w.over()
+}
+
+// push has users give the runs what they wait for: those that nothing else wakes, or all.
+func (w *world) push(all bool) (pushed bool) {
+	if len(w.users.order) > 0 {
+		return false
+	}
+	for _, key := range w.seen.keys {
+		h := w.seen.runs[key]
+		if !h.deleted && !h.state.Status.Terminal() && (all || h.state.WakeUnixMs == store.NoWake) {
+			pushed = w.users.push(w, h) || pushed
+		}
+	}
+	return pushed
+}
+
+// register registers a handler with a host.
+func (h *host) register(name string) {
+	if h.handlers[name] {
+		return
+	}
+	h.handlers[name] = true
+	for _, x := range h.writers {
+		x.post(func(now int64) { x.shard.Handled(now, name) })
+	}
+}
+
+// open returns the first run that has not ended, or something else that goes on; "" if there is nothing.
+func (w *world) open() string {
+	for _, key := range w.seen.keys {
+		if h := w.seen.runs[key]; !h.deleted && !h.state.Status.Terminal() {
+			return key.ID + " is " + h.state.Status.String() + ", " + h.state.Reason
+		}
+	}
+	for _, h := range w.hosts {
+		if !h.up {
+			return h.name + " is down"
+		}
+	}
+	return ""
+}
+
+// over checks what is left when everything has come to its end.
+func (w *world) over() {
+	for range maxCalm {
+		if !w.choose() && !w.jumpAhead() {
+			break
+		}
+	}
+	w.check()
+	if len(w.users.order) > 0 {
+		w.broken("a caller is answered", "%s", w.users.order[0].name)
+	}
+	for p, h := range w.owner {
+		id := store.PartitionID(p)
+		q := h.writerOf(id).shard.Partition(id)
+		if q == nil {
+			w.broken("a partition that is lost is acquired again", "%d by %s", p, h.name)
+		}
+		if cmds, err := q.Owned.Commands(ctx, 0, 1); err != nil || len(cmds) > 0 {
+			w.broken("every command is taken in", "partition %d: %+v, %v", p, cmds, err)
+		}
+	}
+	for _, h := range w.hosts {
+		for _, x := range h.writers {
+			for _, a := range x.actors {
+				if !a.dead {
+					w.broken("every guest comes to its end", "%s waits for %d", a.name(), a.state)
+				}
+			}
+			if st := x.shard.Stats(); st != (partition.Stats{}) {
+				w.broken("nothing is left of ended runs", "%s: %+v", x.name(), st)
+			}
+		}
+	}
+	for _, token := range w.users.tokens {
+		if holder, held, _ := w.db.Hook(ctx, 0, token); held {
+			w.broken("an ended run holds no token", "%s is held by %s", token, holder.Run.ID)
+		}
+	}
+	for _, key := range w.seen.keys {
+		if h := w.seen.runs[key]; !h.deleted {
+			w.replays(h)
+		}
+	}
+}
+
+// TestSeeds simulates some hundred worlds. The rules are those of the oracle.
+func TestSeeds(t *testing.T) {
+	n, first := 300, uint64(1)
+	if *oneSeed != 0 {
+		n, first = 1, *oneSeed
+		verbose = *seeds == 0
+	}
+	if *seeds > 0 {
+		n = *seeds
+	}
+	began := time.Now()
+	var next, bad atomic.Int64
+	var steps, effects, runs atomic.Int64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				if int(i) >= n || bad.Load() > 3 {
+					return
+				}
+				w := newWorld(first + uint64(i))
+				if err := w.run(); err != nil {
+					bad.Add(1)
+					t.Errorf("%v\nrepeat it with: make simulate SEED=%d", err, w.seed)
+				}
+				steps.Add(int64(w.step))
+				effects.Add(int64(w.effect.n))
+				runs.Add(int64(len(w.seen.incs)))
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d seeds, %d events, %d runs, %d attempts, %v", next.Load(), steps.Load(), runs.Load(), effects.Load(), time.Since(began))
+}
+
+// TestSameSeedSameTrace runs seeds twice: nothing may depend on anything but the seed.
+func TestSameSeedSameTrace(t *testing.T) {
+	for seed := range uint64(6) {
+		a, b := newWorld(seed), newWorld(seed)
+		_, _ = a.run(), b.run()
+		if a.trace.hash.Sum64() != b.trace.hash.Sum64() || a.trace.n != b.trace.n {
+			t.Errorf("seed %d: %d lines, and %d; the last ones:\n%s\nand:\n%s", seed, a.trace.n, b.trace.n, a.trace.tail(), b.trace.tail())
+		}
+	}
+}
