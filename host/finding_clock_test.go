@@ -10,8 +10,6 @@ import (
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/store"
-	"github.com/wfhost/wfhost/store/memstore"
 )
 
 // jumpingClock is set forward, or back, at one of its readings.
@@ -54,12 +52,7 @@ func TestFinding04_SetBackWhileWaking(t *testing.T) {
 
 // TestFinding04_ReadFailsAtWake fails reads of the store when a run is due.
 func TestFinding04_ReadFailsAtWake(t *testing.T) {
-	data := memstore.New()
-	s := &faulty{}
-	f := newFindings(t, hosttest.WithStore(func() store.Store {
-		s.Store = data.Open()
-		return s
-	}))
+	f, s := faultyHost(t)
 	for _, op := range []string{"read run", "read index"} {
 		for _, n := range []int{1, 5} {
 			id := fmt.Sprint(op[5:], n)
@@ -78,12 +71,7 @@ func TestFinding04_ReadFailsAtWake(t *testing.T) {
 
 // TestFinding04_DueWhileCommitting lets the deadline of a run pass while the commit is on its way that has its sleep.
 func TestFinding04_DueWhileCommitting(t *testing.T) {
-	data := memstore.New()
-	s := &faulty{}
-	f := newFindings(t, hosttest.WithStore(func() store.Store {
-		s.Store = data.Open()
-		return s
-	}))
+	f, s := faultyHost(t)
 	s.set(func(op string) error {
 		if op == "commit" {
 			f.Clock.Advance(time.Second)

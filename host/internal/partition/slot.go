@@ -83,9 +83,8 @@ func (sl *slot) working() bool {
 
 // atRest reports whether the slot may be dropped without a loss.
 func (sl *slot) atRest() bool {
-	return sl.run != nil && !sl.run.Lent() && len(sl.mail) == 0 && len(sl.after) == 0 &&
-		sl.prepared == nil && !sl.flying && !sl.queued &&
-		sl.run.AtRest()
+	return sl.run != nil && !sl.run.Lent() && len(sl.mail) == 0 && len(sl.after) == 0 && sl.prepared == nil &&
+		!sl.flying && !sl.queued && sl.run.AtRest()
 }
 
 // running reports whether a guest of the run is there, or an attempt of a step goes on.

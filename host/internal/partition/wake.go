@@ -75,11 +75,7 @@ func (p *Partition) leave(k timerKey, wakeUnixMs int64) {
 	}
 	key := store.WakeKey{UnixMs: max(wakeUnixMs, 0), Kind: k.kind, Key: k.key}
 	if key.Compare(p.front.pos) <= 0 {
-		if _, ok := p.timers.Due(k); !ok {
-			return // a start that waits as a key, or a run that waits for a handler
-		}
-		p.timers.Put(k, wakeUnixMs)
-		return
+		return // it has its timer, or none: a start that waits as a key, or a run that waits for a handler
 	}
 	p.timers.Remove(k)
 	p.front.far = min(p.front.far, key.UnixMs)

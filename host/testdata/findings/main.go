@@ -119,7 +119,7 @@ func lines(ctx context.Context, n int) (string, error) {
 func steps(ctx context.Context, handlers []string) (string, error) {
 	var all []string
 	for _, h := range handlers {
-		v, err := workflow.Call[string](ctx, h, h, h, workflow.Attempts(1))
+		v, err := workflow.Call[string](ctx, h, "host/"+h, h, workflow.Attempts(1))
 		if err != nil {
 			return "", err
 		}
