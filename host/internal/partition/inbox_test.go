@@ -317,3 +317,49 @@ func TestUnreadable(t *testing.T) {
 		}
 	}
 }
+
+// The start of a child that was started before, or whose id is taken, or that cannot be, is refused. Its version is free at
+// once, whatever the run of that id does.
+func TestChildStartIsRefused(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a, b := keyIn(1, 0), keyIn(1, 1)
+	w.start(a)
+	w.pump()
+	l := w.ready(a) // it has an attempt, and nothing to commit
+	w.call(l, stepCall(1))
+	w.waits(l, 1)
+	w.pump()
+	w.submit(1, store.CommandChildStart, a, run.Message{Handle: 3, Workflow: "order"})
+	w.pump()
+	free := 0
+	w.carry(child(a, 3), &free, nil)
+	w.pump()
+	if answers := w.serveRefusals(nil); len(answers) != 1 || free != 1 {
+		t.Errorf("answers %v, freed %d times", answers, free)
+	}
+	w.submit(2, store.CommandChildStart, b, run.Message{Handle: 3, Workflow: "order"})
+	w.pump()
+	n := child(b, 3)
+	n.TimeoutMs = 1 << 62
+	w.carry(n, &free, nil)
+	w.pump()
+	if answers := w.serveRefusals(nil); len(answers) != 1 || free != 2 {
+		t.Errorf("answers %v, freed %d times", answers, free)
+	}
+	for i := 3; i < 5; i++ { // the second one is the same command again
+		w.submit(i, store.CommandChildStart, b, run.Message{Handle: 4, Workflow: "order"})
+		w.pump()
+		w.carry(child(b, 4), &free, nil)
+		w.pump()
+		if i == 3 {
+			w.complete(w.ready(b))
+			w.pump()
+		}
+		if free != i {
+			t.Errorf("freed %d times, want %d", free, i)
+		}
+	}
+	if answers := w.serveRefusals(nil); len(answers) != 0 || w.inboxOf(1) != 0 {
+		t.Errorf("answers %v, %d commands", answers, w.inboxOf(1))
+	}
+}

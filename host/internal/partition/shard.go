@@ -204,6 +204,10 @@ func (s *Shard) apply(now int64, sl *slot, fx *run.Effects, m mail) {
 	} else if m.reply != nil && !m.early || len(fx.Start) > 0 || fx.Again {
 		sl.urgent = true
 	}
+	if m.free != nil && fx.Err != nil { // there may be no commit to wait for
+		m.free()
+		m.free = nil
+	}
 	if m.reply != nil && (m.early || fx.Err != nil) {
 		m.reply(fx.Answer, fx.Err)
 		m.reply = nil
