@@ -174,3 +174,141 @@ func TestDrainOfAComputingGuest(t *testing.T) {
 		t.Errorf("%d attempts start", len(w.starts))
 	}
 }
+
+// New runs that wait for a place are bounded: those beyond it wait as keys, and ask in their order.
+func TestStartsAreBounded(t *testing.T) {
+	few := limits
+	few.Starts, few.KeptBytes = 2, 0
+	w := newWorld(t, few, 1, 2)
+	var rs []*reply
+	for i := range 9 {
+		rs = append(rs, w.start(keyIn(store.PartitionID(1+i%2), i)))
+		w.pump()
+	}
+	if s := w.s.Stats(); len(w.asked) != 2 || s.Queued != 9 {
+		t.Fatalf("%d guests are asked for, %d runs are queued", len(w.asked), s.Queued)
+	}
+	for range 3 { // what happens to a run that waits does not make it wait twice
+		w.deliver(keyIn(1, 4), run.Signal{Name: "x"})
+		w.pump()
+	}
+	if s := w.s.Stats(); s.Queued != 9 {
+		t.Errorf("%d runs are queued", s.Queued)
+	}
+	w.deliver(keyIn(1, 2), run.Terminate{}) // two of those that wait end
+	w.deliver(keyIn(2, 3), run.Terminate{})
+	w.pump()
+	for i := 0; i < len(w.asked); i++ {
+		w.complete(w.ready(w.asked[i].l.Run().Key()))
+		w.pump()
+	}
+	if len(w.asked) != 7 || w.s.Stats().Queued != 0 {
+		t.Errorf("%d guests were asked for, want 7; %+v", len(w.asked), w.s.Stats())
+	}
+	for _, r := range rs[2:] {
+		w.want(r, nil)
+	}
+}
+
+// The runs that hold the places of the queue are lost with their partition: others have these places.
+func TestStartsAfterALoss(t *testing.T) {
+	few := limits
+	few.Starts = 2
+	w := newWorld(t, few, 1, 2)
+	w.start(keyIn(1, 0))
+	w.start(keyIn(1, 1))
+	w.serveLoads()
+	w.start(keyIn(2, 0))
+	w.start(keyIn(1, 2))
+	w.pump()
+	if len(w.asked) != 2 {
+		t.Fatalf("%d guests are asked for", len(w.asked))
+	}
+	w.s.Lose(w.s.Partition(1), errDisk)
+	w.pump()
+	if len(w.asked) != 3 || w.asked[2].l.Run().Key() != keyIn(2, 0) {
+		t.Errorf("%d guests are asked for", len(w.asked))
+	}
+	if s := w.s.Stats(); s.Queued != 1 {
+		t.Errorf("%d runs are queued", s.Queued)
+	}
+}
+
+// A run that waits for its first place ends and is deleted, or cannot be read: its place in the queue is free.
+func TestPlaceOfADeletedRun(t *testing.T) {
+	few := limits
+	few.Starts = 1
+	w := newWorld(t, few, 1)
+	a, b, c := keyIn(1, 0), keyIn(1, 1), keyIn(1, 2)
+	for _, k := range []store.RunKey{a, b, c} {
+		w.start(k)
+		w.pump()
+	}
+	la := w.lastLease(a)
+	w.forget(b)
+	w.unread[b] = errDisk
+	w.deliver(a, run.Terminate{})
+	w.deliver(a, run.Delete{})
+	w.pump()
+	if w.lastLease(c) == nil {
+		t.Error("the next run has no place")
+	}
+	w.guest(la, run.GuestReady{Lease: la})
+	if got := w.orders[la]; len(got) != 1 || got[0] != run.OrderSuspend {
+		t.Errorf("orders %v", got)
+	}
+	w.complete(w.ready(c))
+	delete(w.unread, b)
+	w.deliver(b, run.Signal{Name: "x"})
+	w.pump()
+	w.complete(w.ready(b))
+	w.pump()
+	if w.s.Stats().Queued != 0 {
+		t.Errorf("stats %+v", w.s.Stats())
+	}
+}
+
+// The host drains: nothing new starts, what goes on is recorded, and is taken up when the shard is active again.
+func TestDrain(t *testing.T) {
+	few := limits
+	few.Starts, few.KeptBytes = 1, 0
+	w := newWorld(t, few, 1)
+	a, b, c, d := keyIn(1, 0), keyIn(1, 1), keyIn(1, 2), keyIn(1, 3)
+	w.sleeper(d, 20*time.Second)
+	w.start(a)
+	w.pump()
+	l := w.ready(a)
+	w.call(l, stepCall(1))
+	w.waits(l, 1)
+	w.pump()
+	w.start(b)
+	w.start(c)
+	w.pump()
+	asked := len(w.asked)
+	w.s.SetActive(w.now, false)
+	lb := w.lastLease(b)
+	w.inside(b, run.Refused{Lease: lb})
+	w.inside(a, run.Evict{Lease: l})
+	w.inside(a, run.AttemptEnds{Attempt: w.starts[0], Outcome: run.Outcome{Data: []byte("1")}})
+	r := w.deliver(c, run.Signal{Name: "x"})
+	w.later(time.Minute)
+	w.want(r, nil)
+	if n := w.state(a).Length; n != 4 {
+		t.Errorf("%d entries of a, want 4: the outcome is recorded", n)
+	}
+	if len(w.asked) != asked || len(w.starts) != 1 || len(w.noted(NoteWake)) != 0 {
+		t.Errorf("%d guests, %d attempts, notes %v", len(w.asked)-asked, len(w.starts), w.notes)
+	}
+	w.s.SetActive(w.now, true)
+	w.check()
+	w.pump()
+	for i := asked; i < len(w.asked); i++ {
+		w.complete(w.ready(w.asked[i].l.Run().Key()))
+		w.pump()
+	}
+	for _, k := range []store.RunKey{a, b, c, d} {
+		if st := w.state(k); st.Status != store.Completed {
+			t.Errorf("run %q is %s", k.ID, st.Status)
+		}
+	}
+}
