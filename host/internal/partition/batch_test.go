@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -387,5 +388,21 @@ func TestReplace(t *testing.T) {
 	w.want(r, nil)
 	if !r.answer.Created || w.state(a).Incarnation != n.Incarnation {
 		t.Errorf("answer %+v", r.answer)
+	}
+}
+
+// A run whose commit is refused because something could not be read is woken again.
+func TestRefusedRunKeepsItsWake(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a := keyIn(1, 0)
+	w.sleeper(a, 10*time.Second)
+	r := w.deliver(a, run.Signal{Name: "x"})
+	w.end(w.begin(), &store.RefusedError{Group: 0, Run: 0, Err: errors.New("a sector cannot be read")})
+	w.want(r, ErrLost)
+	w.later(20 * time.Second)
+	w.complete(w.ready(a))
+	w.pump()
+	if st := w.state(a); st.Status != store.Completed {
+		t.Errorf("the run is %s", st.Status)
 	}
 }

@@ -363,3 +363,70 @@ func TestChildStartIsRefused(t *testing.T) {
 		t.Errorf("answers %v, %d commands", answers, w.inboxOf(1))
 	}
 }
+
+// The commit that takes commands in is refused, or a command waits for a guest to yield when that happens: the commands
+// are in the inbox, and are taken again, in their order.
+func TestCommandsOfARefusedRunAreTakenAgain(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a, b := keyIn(1, 0), keyIn(1, 1)
+	w.waiter(a)
+	w.waiter(b)
+	w.signalCommand(1, a)
+	w.signalCommand(2, b)
+	w.serveInboxes()
+	batch := w.begin()
+	w.signalCommand(3, a)
+	w.serveInboxes()
+	w.end(batch, &store.RefusedError{Group: 0, Run: 0, Err: errDisk})
+	w.pump()
+	w.later(2 * time.Second)
+	if got := fmt.Sprint(w.names(a), w.names(b)); got != "[s1 s3] [s2]" {
+		t.Errorf("the runs have %s", got)
+	}
+	if n := w.inboxOf(1); n != 0 {
+		t.Errorf("%d commands are left", n)
+	}
+}
+
+// The same, where the guest has the run when its commit is refused.
+func TestCommandsOfALentRunAreTakenAgain(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a := keyIn(1, 0)
+	w.start(a)
+	w.serveLoads()
+	w.afters[0](w.now)
+	w.pump()
+	w.deliver(a, run.Pause{})
+	w.deliver(a, run.Unpause{})
+	batch := w.begin()
+	w.ready(a)
+	w.signalCommand(1, a)
+	w.serveInboxes()
+	w.end(batch, &store.RefusedError{Group: 0, Run: 0, Err: errDisk})
+	w.pump()
+	w.later(2 * time.Second)
+	w.complete(w.ready(a)) // its first activation, in another guest
+	w.pump()
+	if got := fmt.Sprint(w.names(a)); got != "[s1]" {
+		t.Errorf("the run has %s", got)
+	}
+}
+
+// A claim is being carried out when the commit of its receiver's run is refused: it is not mixed up with what is read again.
+func TestCarriedCommandOfARefusedRun(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a := keyIn(1, 0)
+	w.waiter(a)
+	w.signalCommand(1, a)
+	w.serveInboxes()
+	batch := w.begin()
+	w.submit(2, store.CommandHookClaim, a, run.Message{Handle: 1, Token: "t"})
+	w.serveInboxes()
+	w.end(batch, &store.RefusedError{Group: 0, Run: 0, Err: errDisk})
+	w.later(2 * time.Second)
+	w.carry(nil, nil, nil)
+	w.pump()
+	if got := fmt.Sprint(w.names(a)); got != "[s1]" {
+		t.Errorf("the run has %s", got)
+	}
+}
