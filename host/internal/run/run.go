@@ -252,5 +252,12 @@ func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
 	if at, has := r.journal.WakeAfter(now); has {
 		consider(at)
 	}
+	if !r.active { // steps that may begin wait until it is
+		for h := range r.journal.Handles {
+			if h.Step != nil && r.attempts[h.ID] == nil {
+				consider(max(h.Step.RetryMs, h.Step.FirstMs))
+			}
+		}
+	}
 	return unixMs, ok
 }

@@ -17,7 +17,7 @@ type shadow struct {
 	runs map[store.RunKey]*history
 	keys []store.RunKey // in the order in which they came
 	incs map[store.Incarnation]*history
-	// copies reports that a run was restarted.
+	// copies reports that a run was restarted: the copy may send what the original has sent.
 	copies bool
 }
 
@@ -75,7 +75,6 @@ func (s *shadow) apply(w *world, c *store.RunCommit) {
 		}
 		h = &history{key: c.Run, j: &journal.Journal{}, lengths: map[uint32]int{}, signals: map[string]bool{},
 			journal: map[uint32][]store.Entry{}, copied: len(c.Append) > 1 && c.Append[1].Kind != store.KindSignalAccepted}
-		s.copies = s.copies || h.copied // which send what the original has sent
 		h.state = *st
 		s.runs[c.Run], s.incs[st.Incarnation] = h, h
 	}
