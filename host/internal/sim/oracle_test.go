@@ -59,6 +59,9 @@ func (s *shadow) apply(w *world, c *store.RunCommit) {
 	st := &c.State
 	h := s.runs[c.Run]
 	w.note("durable: %s is %s (%s), %d entries, wake %d", c.Run.ID, st.Status, st.Reason, st.Length, st.WakeUnixMs)
+	for i := range c.Outbox {
+		w.note("  command %d to %s", c.Outbox[i].Kind, c.Outbox[i].To.ID)
+	}
 	switch {
 	case c.Delete:
 		if h == nil || !w.users.asked[c.Run.ID] || !h.state.Status.Terminal() {
@@ -316,7 +319,7 @@ func (x *writer) check(h *history) {
 	case from == partition.SourceUnreadable:
 		say("a run that can be read is read", "")
 	case strings.HasPrefix(h.state.Reason, "handler "):
-	case from == partition.SourceTimer && at > max(wake, w.wall)+1000 && !due:
+	case from == partition.SourceTimer && at > max(wake, w.wall)+10_000 && !due:
 		say("a wake comes in time", "")
 	case from == partition.SourceTimer && at > w.wall && due && r != nil && !r.Running() && h.state.Status != store.Waiting:
 		if at > w.wall+10_000 {
