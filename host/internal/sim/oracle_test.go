@@ -60,7 +60,7 @@ func (s *shadow) apply(w *world, c *store.RunCommit) {
 	h := s.runs[c.Run]
 	w.note("durable: %s is %s (%s), %d entries, wake %d", c.Run.ID, st.Status, st.Reason, st.Length, st.WakeUnixMs)
 	for i := range c.Outbox {
-		w.note("  command %d to %s", c.Outbox[i].Kind, c.Outbox[i].To.ID)
+		w.note("  command %d %x of %s to %s", c.Outbox[i].Kind, uint64(c.Outbox[i].ID.Seq), c.Run.ID, c.Outbox[i].To.ID)
 	}
 	switch {
 	case c.Delete:
