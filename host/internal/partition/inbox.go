@@ -65,11 +65,11 @@ func (s *Shard) InboxRead(now int64, p *Partition, cmds []store.Command, err err
 		return
 	}
 	b := &p.inbox
-	b.reading = false
 	if s.fenced(p, err) {
 		return
 	}
 	if err != nil {
+		b.reading = false
 		s.port.Note(Note{Kind: NoteInbox, Partition: p.ID, Cause: err})
 		p.timers.Put(timerKey{kindInbox, store.RunKey{}}, now+readAgain.Milliseconds())
 		return
@@ -89,6 +89,7 @@ func (s *Shard) InboxRead(now int64, p *Partition, cmds []store.Command, err err
 		}
 	}
 	b.again = b.again || len(cmds) == inboxPortion
+	b.reading = false // not before: those behind the first one would be read twice
 	s.readInbox(p)
 }
 

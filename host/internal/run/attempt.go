@@ -107,7 +107,8 @@ func (r *Run) startAttempts(now int64, canFork bool) error {
 			r.fx.Start = append(r.fx.Start, a)
 		}
 	}
-	if canFork && len(r.fx.Start) == first+1 && len(r.attempts) == 1 {
+	// A step that has failed just now, since nobody knows the outcome of its only attempt, lets the guest go on instead.
+	if canFork && len(r.fx.Start) == first+1 && len(r.attempts) == 1 && !r.journal.Deliverable() {
 		r.fork(r.fx.Start[first])
 	}
 	return nil

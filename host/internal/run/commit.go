@@ -85,7 +85,7 @@ func (r *Run) standing(now int64) (store.Status, string, int64) {
 	default:
 		return store.Failed, "", store.NoWake
 	}
-	switch at := r.journal.Started().AtUnixMs; {
+	switch at := r.startsAt(); {
 	case r.status != 0:
 		return r.status, r.reason, store.NoWake
 	case r.journal.Paused():

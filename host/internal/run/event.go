@@ -309,7 +309,7 @@ func (r *Run) offer(now int64) bool {
 
 // ready reports whether the guest has something to do, and may: after a fault of the host it waits a while.
 func (r *Run) ready(now int64) bool {
-	return (r.pending || r.journal.Deliverable()) && r.retryMs <= now && r.journal.Started().AtUnixMs <= now
+	return (r.pending || r.journal.Deliverable()) && r.retryMs <= now && r.startsAt() <= now
 }
 
 // release gives the instance of a run up that is held. A guest that has no place yet is told when it has one, and a

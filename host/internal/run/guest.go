@@ -218,7 +218,18 @@ func (r *Run) evict(e Evict) {
 
 // refused takes back that a guest was asked for.
 func (r *Run) refused(e Refused) {
-	if e.Lease == r.lease && (r.guest == guestAsked || r.guest == guestResuming) {
+	if e.Lease != r.lease {
+		return
+	}
+	switch r.guest {
+	case guestForked: // the body has not begun
+		for _, a := range r.Attempts() {
+			if a.Fork == e.Lease {
+				delete(r.attempts, a.Handle)
+			}
+		}
+		r.guest, r.lease = guestNone, nil
+	case guestAsked, guestResuming:
 		r.guest, r.lease = guestNone, nil
 	}
 }

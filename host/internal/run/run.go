@@ -197,6 +197,15 @@ func (r *Run) Begun() bool {
 	return ok
 }
 
+// startsAt returns the instant before which the first activation does not begin, 0 once it has begun: a clock that is set
+// back does not stop a run.
+func (r *Run) startsAt() int64 {
+	if r.Begun() {
+		return 0
+	}
+	return r.journal.Started().AtUnixMs
+}
+
 // ended reports whether the run has come to its end.
 func (r *Run) ended() bool { return r.journal.Ended() != store.KindInvalid }
 
@@ -250,10 +259,17 @@ func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
 		}
 	}
 	if r.guest == guestNone && (r.pending || r.journal.Deliverable()) {
-		consider(max(r.retryMs, r.journal.Started().AtUnixMs))
+		consider(max(r.retryMs, r.startsAt()))
 	}
 	if at, has := r.journal.WakeAfter(now); has {
 		consider(at)
+	}
+	if !r.active { // steps that may begin wait until it is
+		for h := range r.journal.Handles {
+			if h.Step != nil && r.attempts[h.ID] == nil {
+				consider(max(h.Step.RetryMs, h.Step.FirstMs))
+			}
+		}
 	}
 	return unixMs, ok
 }

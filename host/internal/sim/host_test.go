@@ -406,7 +406,8 @@ func (x *writer) claim(owned store.Partition, cmd store.Command, m run.Message) 
 			return &answer
 		}
 	}
-	_, err := owned.Claim(ctx, c)
+	holder, err := owned.Claim(ctx, c)
+	x.w.note("claim by %s, release %v: %s holds it, %v", cmd.From.ID, c.Release, holder.Run.ID, err)
 	if err == nil && !c.Release {
 		x.Kick(cmd.From.Partition())
 	}

@@ -17,7 +17,7 @@ type shadow struct {
 	runs map[store.RunKey]*history
 	keys []store.RunKey // in the order in which they came
 	incs map[store.Incarnation]*history
-	// copies reports that a run was restarted.
+	// copies reports that a run was restarted: the copy may send what the original has sent.
 	copies bool
 }
 
@@ -59,6 +59,9 @@ func (s *shadow) apply(w *world, c *store.RunCommit) {
 	st := &c.State
 	h := s.runs[c.Run]
 	w.note("durable: %s is %s (%s), %d entries, wake %d", c.Run.ID, st.Status, st.Reason, st.Length, st.WakeUnixMs)
+	for i := range c.Outbox {
+		w.note("  command %d %x of %s to %s", c.Outbox[i].Kind, uint64(c.Outbox[i].ID.Seq), c.Run.ID, c.Outbox[i].To.ID)
+	}
 	switch {
 	case c.Delete:
 		if h == nil || !w.users.asked[c.Run.ID] || !h.state.Status.Terminal() {
@@ -75,7 +78,6 @@ func (s *shadow) apply(w *world, c *store.RunCommit) {
 		}
 		h = &history{key: c.Run, j: &journal.Journal{}, lengths: map[uint32]int{}, signals: map[string]bool{},
 			journal: map[uint32][]store.Entry{}, copied: len(c.Append) > 1 && c.Append[1].Kind != store.KindSignalAccepted}
-		s.copies = s.copies || h.copied // which send what the original has sent
 		h.state = *st
 		s.runs[c.Run], s.incs[st.Incarnation] = h, h
 	}
@@ -317,7 +319,7 @@ func (x *writer) check(h *history) {
 	case from == partition.SourceUnreadable:
 		say("a run that can be read is read", "")
 	case strings.HasPrefix(h.state.Reason, "handler "):
-	case from == partition.SourceTimer && at > max(wake, w.wall)+1000 && !due:
+	case from == partition.SourceTimer && at > max(wake, w.wall)+10_000 && !due:
 		say("a wake comes in time", "")
 	case from == partition.SourceTimer && at > w.wall && due && r != nil && !r.Running() && h.state.Status != store.Waiting:
 		if at > w.wall+10_000 {

@@ -225,6 +225,7 @@ func (u *users) restart(w *world, from string, h *history) {
 	}}, func(run.Answer) {
 		w.fill(&n)
 		n.Key.ID = to
+		w.seen.copies = true
 		u.call(w, to, "restart of "+from+" from "+name, run.Start{New: n}, func(a run.Answer) {
 			if a.Created {
 				w.seen.mustBe(w, n.Key, n.Incarnation)
