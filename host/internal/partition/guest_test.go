@@ -250,6 +250,7 @@ func TestPlaceOfADeletedRun(t *testing.T) {
 	w.deliver(a, run.Terminate{})
 	w.deliver(a, run.Delete{})
 	w.pump()
+	w.pump() // after b was found unreadable
 	if w.lastLease(c) == nil {
 		t.Error("the next run has no place")
 	}
