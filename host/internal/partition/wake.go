@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"math"
 
 	"github.com/wfhost/wfhost/host/internal/run"
