@@ -222,11 +222,7 @@ func (s *scope) Wait(ctx context.Context, id string) (Run, error) {
 		if err != nil || r.Status.Terminal() || r.Status == Stuck {
 			return r, translate(err)
 		}
-		key, err := s.key(ctx, id)
-		if err == nil {
-			err = s.h.rt.CheckOwned(key)
-		}
-		if err != nil {
+		if err := s.h.rt.CheckOwned(key); err != nil {
 			return r, translate(err)
 		}
 		select {

@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"errors"
 	"math"
 
 	"github.com/wfhost/wfhost/host/internal/run"
