@@ -25,6 +25,9 @@ func (r *Run) takeSignal(now int64, s Signal) error {
 }
 
 func (r *Run) cancel(now int64) error {
+	if err := r.fireDue(now); err != nil { // the run's deadline may have cancelled it, which a paused run is not told before
+		return err
+	}
 	_, active := r.journal.StartedUnixMs()
 	if !r.ended() && r.journal.CancelPolicy() == abi.CancelCooperative && active && r.status == 0 {
 		if r.journal.CancelUnixMs() != 0 {
