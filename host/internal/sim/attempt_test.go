@@ -50,7 +50,7 @@ func (x *writer) outcome(a *run.Attempt) (int64, run.Outcome) {
 		return 0, run.Failure(abi.KindError, errElsewhere.Error(), true)
 	}
 	w := x.w
-	done := run.Outcome{Data: fmt.Appendf(nil, "%s by %s #%d", a.Name, a.Target, w.effect.n)}
+	done := run.Outcome{Data: fmt.Appendf(nil, "%s by %s #%d", a.Name, a.Target, x.works[a].n)}
 	timeout := run.Failure(abi.KindTimeout, "it took too long", true)
 	took := w.between(0, 5)
 	name, _ := strings.CutPrefix(a.Target, abi.HandlerPrefix)
@@ -83,7 +83,7 @@ func (x *writer) bodyOutcome(a *run.Attempt) (int64, run.Outcome) {
 	if x.w.odds(1, 4) {
 		return took, run.Failure(abi.KindError, "the body failed", x.w.odds(4, 5))
 	}
-	return took, run.Outcome{Data: fmt.Appendf(nil, "body %s #%d", a.Name, x.w.effect.n)}
+	return took, run.Outcome{Data: fmt.Appendf(nil, "body %s #%d", a.Name, x.works[a].n)}
 }
 
 // endsIn has an attempt end after a while.
