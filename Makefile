@@ -4,7 +4,7 @@ FUZZTIME ?= 30s
 COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/timers store
 COVER_MIN = 90
 
-.PHONY: help build test race lint fuzz cover determinism programs faults real bench bench-all profile kill clean
+.PHONY: help build test race lint fuzz cover determinism programs simulate faults real bench bench-all profile kill clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,8 +40,12 @@ determinism: ## compare the memory of 500 random workflows, live and replayed
 programs: ## cut 2,000 random programs at random commits
 	$(GO) test ./host -run TestRandomPrograms -count=1 -timeout 15m -rapid.checks=2000 -rapid.nofailfile
 
-faults: ## plant faults that the random programs have to find
+simulate: ## simulate N whole hosts, from the seed SEED on; without N, that one alone, with its trace
+	$(GO) test ./host/internal/sim -run TestSeeds -count=1 -timeout 60m -v $(if $(SEED),-sim.seed=$(SEED)) $(if $(N),-sim.n=$(N))
+
+faults: ## plant faults that the random programs and the simulator have to find
 	./host/testdata/faults/run.sh
+	./host/internal/sim/testdata/faults/run.sh
 
 real: ## sleep 10,000 times by the machine's clock, and watch 10,000 sleepers use nothing
 	$(GO) test -tags real ./host -run 'TestS02|TestTenThousandSleepersIdle' -count=1 -v

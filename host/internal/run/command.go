@@ -122,9 +122,7 @@ func (r *Run) endCommands(j *journal.Journal, e *store.Entry) (cmds []store.Comm
 	}
 	for _, h := range j.Hooks() {
 		seq := h.CallSeq
-		if at, ok := j.Retried(); ok { // it was given up and claimed again before
-			seq += at << retryShift
-		}
+		seq += retriedBefore(j, e.Seq) << retryShift // it was given up and claimed again then
 		cmds = append(cmds, r.send(j, seq, store.CommandHookRelease, h.Token, Message{Handle: h.ID, Token: h.Token})...)
 	}
 	p := j.Started().Parent
@@ -132,6 +130,18 @@ func (r *Run) endCommands(j *journal.Journal, e *store.Entry) (cmds []store.Comm
 		return cmds
 	}
 	return append(cmds, r.tellParent(p, e, commandID(r.state.Incarnation, 0, endCommand, store.CommandChildEnd)))
+}
+
+// retriedBefore returns the seq of the newest retry before an entry, 0 if there is none. A retry behind the entry may be in
+// the same commit.
+func retriedBefore(j *journal.Journal, seq store.Seq) store.Seq {
+	entries := j.All()
+	for i := int(seq) - 1; i > 0; i-- {
+		if entries[i].Kind == store.KindRetried {
+			return store.Seq(i)
+		}
+	}
+	return 0
 }
 
 // tellParent returns the command that tells a parent how the run has ended.

@@ -21,6 +21,7 @@ type work struct {
 	end     *item // nil for a body in the instance of its guest
 	told    bool
 	dropped bool
+	n       int // of the ledger
 }
 
 // Start starts an attempt.
@@ -29,7 +30,7 @@ func (x *writer) Start(a *run.Attempt) {
 	w := x.w
 	w.seen.started(w, a)
 	w.effect.started(w, a)
-	wk := &work{a: a}
+	wk := &work{a: a, n: w.effect.n}
 	x.works[a] = wk
 	a.Performer = wk
 	w.note("%s: attempt %d of %s of %s starts, fork %v", x.name(), a.Number, a.Name, a.Run.Run.ID, a.Fork != nil)
@@ -49,7 +50,7 @@ func (x *writer) outcome(a *run.Attempt) (int64, run.Outcome) {
 		return 0, run.Failure(abi.KindError, errElsewhere.Error(), true)
 	}
 	w := x.w
-	done := run.Outcome{Data: fmt.Appendf(nil, "%s by %s", a.Name, a.Target)}
+	done := run.Outcome{Data: fmt.Appendf(nil, "%s by %s #%d", a.Name, a.Target, x.works[a].n)}
 	timeout := run.Failure(abi.KindTimeout, "it took too long", true)
 	took := w.between(0, 5)
 	name, _ := strings.CutPrefix(a.Target, abi.HandlerPrefix)
@@ -82,7 +83,7 @@ func (x *writer) bodyOutcome(a *run.Attempt) (int64, run.Outcome) {
 	if x.w.odds(1, 4) {
 		return took, run.Failure(abi.KindError, "the body failed", x.w.odds(4, 5))
 	}
-	return took, run.Outcome{Data: fmt.Appendf(nil, "body %s", a.Name)}
+	return took, run.Outcome{Data: fmt.Appendf(nil, "body %s #%d", a.Name, x.works[a].n)}
 }
 
 // endsIn has an attempt end after a while.
@@ -122,7 +123,7 @@ func (x *writer) Drop(a *run.Attempt) {
 	if wk == nil {
 		return // it has not started
 	}
-	wk.dropped = true
+	wk.dropped, x.w.effect.dropped[wk.n] = true, true
 	if wk.end != nil && !wk.end.gone && x.w.odds(1, 2) {
 		x.cancel(wk)
 		x.endsIn(wk, 0, run.Outcome{Abandoned: true})
@@ -170,11 +171,23 @@ func (f frozen) CheckAttribute(string) error               { return nil }
 
 // ledger is what the effects of attempts were, as the world outside sees them.
 type ledger struct {
-	inputs map[string]string // by idempotency key
-	n      int
+	inputs  map[string]string // by idempotency key
+	n       int
+	dropped map[int]bool // attempts whose outcome nobody waits for
 }
 
-func (l *ledger) init() { l.inputs = map[string]string{} }
+func (l *ledger) init() { l.inputs, l.dropped = map[string]string{}, map[int]bool{} }
+
+// recorded checks a result that became durable.
+func (l *ledger) recorded(w *world, h *history, e *store.Entry) {
+	var n int
+	if _, number, ok := strings.Cut(string(e.Data), "#"); ok {
+		_, _ = fmt.Sscan(number, &n)
+	}
+	if l.dropped[n] {
+		w.broken("the result of a dropped attempt is not recorded", "%s: entry %d: %q", h.key.ID, e.Seq, e.Data)
+	}
+}
 
 func (l *ledger) started(w *world, a *run.Attempt) {
 	l.n++

@@ -126,6 +126,9 @@ func (s *shadow) load(w *world, h *history, iteration uint32, entries []store.En
 			}
 			h.signals[string(e.Data)] = true
 		}
+		if e.Kind == store.KindStepResult && !h.copied {
+			w.effect.recorded(w, h, &e)
+		}
 		h.journal[iteration] = append(h.journal[iteration], e)
 	}
 	h.lengths[iteration] += len(entries)

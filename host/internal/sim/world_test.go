@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -147,7 +148,7 @@ func (w *world) run() (err error) {
 		if r := recover(); r != nil {
 			v, ok := r.(*violation)
 			if !ok {
-				panic(r)
+				v = &violation{"nothing panics", fmt.Sprintf("%v\n%s", r, debug.Stack())}
 			}
 			err = fmt.Errorf("seed %d, step %d: %w\nlast steps:\n%s", w.seed, w.step, v, w.trace.tail())
 		}
