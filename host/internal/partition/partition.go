@@ -74,6 +74,7 @@ func (s *Shard) Loaded(now int64, p *Partition, key store.RunKey, r *run.Run, st
 	if s.parts[p.ID] != p || sl == nil || sl.run != nil {
 		return
 	}
+	s.loaded(sl)
 	if errors.Is(err, store.ErrNotFound) {
 		r, err = run.New(key, s.Config()), nil
 	}
@@ -148,9 +149,9 @@ func (s *Shard) Lose(p *Partition, cause error) {
 func (s *Shard) lose(sl *slot, cause error) {
 	s.unkeep(sl)
 	s.rested(sl)
+	s.loaded(sl)
 	if sl.asked {
-		sl.asked = false
-		s.asked--
+		s.leaveQueue(sl)
 	}
 	err := fmt.Errorf("run %q: %w: %w", sl.key.ID, ErrLost, cause)
 	if sl.run != nil {

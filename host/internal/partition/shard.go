@@ -53,6 +53,7 @@ type Shard struct {
 	busy      int            // runs that were woken and have not come to rest
 	asked     int            // new runs that wait for a place
 	later     []store.RunKey // new runs that wait as keys
+	loading   int            // of them, those that are read because there is room
 	ready     []*slot        // slots that may have something to commit
 	flying    *Batch         // the commit that is on its way
 	again     *Batch         // what is left of a commit, one run of which was refused
@@ -136,7 +137,7 @@ func (s *Shard) Guest(now int64, l *run.Lease, ev run.Event) {
 	}
 	s.step(now, sl, mail{ev: ev})
 	if sl.asked && (r.Begun() || !r.Running()) {
-		s.leaveQueue(now, sl)
+		s.leaveQueue(sl)
 	}
 	s.drain(now, sl)
 	s.settle(now, sl)
@@ -157,7 +158,7 @@ func (s *Shard) Inside(now int64, key store.RunKey, ev run.Event) {
 	if p := s.parts[key.Partition()]; p != nil && p.slots[key] != nil {
 		s.deliver(now, p, key, mail{ev: ev})
 		if sl := p.slots[key]; sl != nil && sl.asked && sl.run != nil && !sl.run.Lent() && !sl.run.Running() {
-			s.leaveQueue(now, sl)
+			s.leaveQueue(sl)
 		}
 	}
 }
@@ -200,6 +201,10 @@ func (s *Shard) apply(now int64, sl *slot, fx *run.Effects, m mail) {
 	} else if m.reply != nil && !m.early || len(fx.Start) > 0 || fx.Again {
 		sl.urgent = true
 	}
+	if m.free != nil && fx.Err != nil { // nothing of it becomes durable
+		m.free()
+		m.free = nil
+	}
 	if m.reply != nil && (m.early || fx.Err != nil) {
 		m.reply(fx.Answer, fx.Err)
 		m.reply = nil
@@ -228,7 +233,10 @@ func (s *Shard) activate(now int64, sl *slot, l *run.Lease) {
 		return
 	}
 	if s.asked >= s.limits.Starts && !sl.asked {
-		s.later = append(s.later, sl.key)
+		if !sl.later {
+			sl.later = true
+			s.later = append(s.later, sl.key)
+		}
 		s.step(now, sl, mail{ev: run.Refused{Lease: l}})
 		return
 	}
@@ -239,17 +247,38 @@ func (s *Shard) activate(now int64, sl *slot, l *run.Lease) {
 	s.port.Activate(l, ClassStart)
 }
 
-// leaveQueue counts a run that no longer waits for its first place, and lets the next one wait.
-func (s *Shard) leaveQueue(now int64, sl *slot) {
+// leaveQueue counts a run that no longer waits for its first place.
+func (s *Shard) leaveQueue(sl *slot) {
 	sl.asked = false
 	s.asked--
-	for s.asked < s.limits.Starts && len(s.later) > 0 {
+}
+
+// nextStarts lets new runs wait for a place that wait as keys, as far as there is room. Some of them may have ended, or be
+// paused, and do not ask for a place.
+func (s *Shard) nextStarts(now int64) {
+	for s.asked+s.loading < s.limits.Starts && len(s.later) > 0 {
 		key := s.later[0]
 		s.later = s.later[1:]
-		if p := s.parts[key.Partition()]; p != nil {
-			s.deliver(now, p, key, mail{ev: run.Due{}})
-			return // which may be loaded first, and asks then
+		p := s.parts[key.Partition()]
+		if p == nil {
+			continue
 		}
+		if sl := p.slots[key]; sl != nil {
+			sl.later = false
+		}
+		s.deliver(now, p, key, mail{ev: run.Due{}})
+		if sl := p.slots[key]; sl != nil && sl.run == nil && !sl.loading {
+			sl.loading = true
+			s.loading++
+		}
+	}
+}
+
+// loaded no longer counts a new run that was read because there is room for it.
+func (s *Shard) loaded(sl *slot) {
+	if sl.loading {
+		sl.loading = false
+		s.loading--
 	}
 }
 

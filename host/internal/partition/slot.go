@@ -32,6 +32,8 @@ type slot struct {
 	queued  bool  // in Shard.ready
 	woken   bool  // it was woken, and has not come to rest: it counts in Shard.busy
 	asked   bool  // it has not begun, and waits for its first place: it counts in Shard.asked
+	later   bool  // it is in Shard.later
+	loading bool  // it was in Shard.later, and is read: it counts in Shard.loading
 
 	place *list.Element // among those that are kept
 	bytes int64

@@ -87,6 +87,7 @@ func (p *Partition) leave(k timerKey, wakeUnixMs int64) {
 func (s *Shard) Tick(now int64) {
 	if s.active {
 		s.fire(now)
+		s.nextStarts(now)
 	}
 	ahead := s.ahead()
 	for _, p := range s.order {

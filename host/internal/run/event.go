@@ -85,7 +85,8 @@ type (
 	}
 	// Evict says that the memory of a parked guest is wanted, or that it was kept long enough.
 	Evict struct{ Lease *Lease }
-	// Refused says that there will be no instance for an activation, because the host stops.
+	// Refused says that there will be no instance for an activation for now. The caller steps Due when it may be asked for
+	// again.
 	Refused struct{ Lease *Lease }
 	// AttemptEnds says how an attempt ended.
 	AttemptEnds struct {
@@ -147,7 +148,9 @@ func (r *Run) Step(now int64, ev Event) *Effects {
 	if errors.Is(fx.Err, journal.ErrEnded) {
 		fx.Err = fmt.Errorf("run %q: %w", r.key.ID, ErrTerminal)
 	}
-	r.look(now)
+	if _, refused := ev.(Refused); !refused { // who refuses a place says when to ask again
+		r.look(now)
+	}
 	return fx
 }
 
