@@ -165,7 +165,7 @@ func TestFinding07_RetryAfterNothing(t *testing.T) {
 func TestFinding08_RetryWhileTold(t *testing.T) {
 	fake := clock.NewFake(hosttest.Epoch)
 	k := newClocked(t, fake, fake)
-	k.fails.Store(1)
+	k.fails.Store(2)
 	_, err := k.Start(ctx, "toldfail", 0, host.WithRunID("r"))
 	do(t, err)
 	<-k.begun
@@ -173,7 +173,7 @@ func TestFinding08_RetryWhileTold(t *testing.T) {
 	until(t, k.Host, "r", func(r host.Run) bool { return r.Status == host.Failed })
 	do(t, k.Retry(ctx, "r", 0))
 	k.close()
-	if got, err := host.Result[string](ctx, k.Host, "r"); got != "a" || err != nil {
+	if got, err := host.Result[string](ctx, k.Host, "r"); got != "b" || err != nil {
 		t.Error(got, err)
 	}
 	k.settle()
