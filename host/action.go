@@ -9,36 +9,52 @@ import (
 // Cancel asks a run to end. One whose workflow takes a cancel is told, once, and ends by itself; another one ends as
 // cancelled: its timers are gone, running attempts of its steps are told to stop, and none of its code runs any more.
 // It gives whether that changed anything: a second cancel does not. Durable on return. ErrTerminal if it has ended.
-func (h *Host) Cancel(ctx context.Context, id string) (changed bool, err error) {
-	changed, err = h.rt.Cancel(ctx, key(id))
+func (s *scope) Cancel(ctx context.Context, id string) (changed bool, err error) {
+	key, err := s.key(ctx, id)
+	if err == nil {
+		changed, err = s.h.rt.Cancel(ctx, key)
+	}
 	return changed, translate(err)
 }
 
 // Terminate ends a run as terminated, whatever it would do about a cancel. Durable on return. ErrTerminal if it
 // has ended.
-func (h *Host) Terminate(ctx context.Context, id string) error {
-	return translate(h.rt.Terminate(ctx, key(id)))
+func (s *scope) Terminate(ctx context.Context, id string) error {
+	key, err := s.key(ctx, id)
+	if err == nil {
+		err = s.h.rt.Terminate(ctx, key)
+	}
+	return translate(err)
 }
 
 // Wake ends sleeps of a run before their time: those of the given name, or all if name is empty, polls of
 // time.Sleep included. It gives the number of sleeps that it ended. Durable on return.
-func (h *Host) Wake(ctx context.Context, id, name string) (int, error) {
-	n, err := h.rt.Wake(ctx, key(id), name)
+func (s *scope) Wake(ctx context.Context, id, name string) (n int, err error) {
+	key, err := s.key(ctx, id)
+	if err == nil {
+		n, err = s.h.rt.Wake(ctx, key, name)
+	}
 	return n, translate(err)
 }
 
 // Pause stops a run where it waits next, until Unpause: attempts of steps that are running finish, nothing new
 // begins, and nothing that comes due wakes it. It gives whether that changed anything. Durable on return.
 // ErrTerminal if it has ended, ErrConflict if it is stuck.
-func (h *Host) Pause(ctx context.Context, id string) (changed bool, err error) {
-	changed, err = h.rt.Pause(ctx, key(id))
+func (s *scope) Pause(ctx context.Context, id string) (changed bool, err error) {
+	key, err := s.key(ctx, id)
+	if err == nil {
+		changed, err = s.h.rt.Pause(ctx, key)
+	}
 	return changed, translate(err)
 }
 
 // Unpause lets a paused run go on. What came due meanwhile comes first, in the order of the deadlines. It gives
 // whether that changed anything. Durable on return.
-func (h *Host) Unpause(ctx context.Context, id string) (changed bool, err error) {
-	changed, err = h.rt.Unpause(ctx, key(id))
+func (s *scope) Unpause(ctx context.Context, id string) (changed bool, err error) {
+	key, err := s.key(ctx, id)
+	if err == nil {
+		changed, err = s.h.rt.Unpause(ctx, key)
+	}
 	return changed, translate(err)
 }
 
@@ -46,37 +62,49 @@ func (h *Host) Unpause(ctx context.Context, id string) (changed bool, err error)
 // attempts of that step; everything before stays as it was. With a version other than 0 it goes on under that
 // version of its workflow. Its deadline is gone. Durable on return. ErrTerminal if it ended otherwise, ErrConflict
 // if it lives.
-func (h *Host) Retry(ctx context.Context, id string, version uint32) error {
+func (s *scope) Retry(ctx context.Context, id string, version uint32) error {
+	key, err := s.key(ctx, id)
+	if err != nil {
+		return translate(err)
+	}
 	if version == 0 {
-		return translate(h.rt.Retry(ctx, key(id), nil))
+		return translate(s.h.rt.Retry(ctx, key, nil))
 	}
-	st, err := h.rt.State(ctx, key(id))
+	st, err := s.h.rt.State(ctx, key)
 	if err != nil {
 		return translate(err)
 	}
-	defer h.rt.HoldVersions()()
-	v, err := h.store.Modules().Version(ctx, 0, st.Workflow, version)
+	defer s.h.rt.HoldVersions()()
+	v, err := s.h.store.Modules().Version(ctx, key.Namespace, st.Workflow, version)
 	if err != nil {
 		return translate(err)
 	}
-	return translate(h.rt.Retry(ctx, key(id), &v))
+	return translate(s.h.rt.Retry(ctx, key, &v))
 }
 
 // Restart starts a new run like another one: the same workflow, version, input and random numbers. With from, it
 // begins with what the other one did before its step, sleep or child of that name, and does the rest again. The new
 // run's id is newID; by default it is made as that of any run. Durable on return.
-func (h *Host) Restart(ctx context.Context, id, newID, from string) (Run, error) {
+func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error) {
 	if newID == "" {
-		newID = newRunID(h.cfg.Clock.Now())
+		newID = newRunID(s.h.cfg.Clock.Now())
 	} else if err := checkRunID(newID); err != nil {
 		return Run{}, err
 	}
-	st, err := h.rt.Restart(ctx, key(id), key(newID), from)
-	return runOf(st), translate(err)
+	key, err := s.key(ctx, id)
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	st, err := s.h.rt.Restart(ctx, key, store.RunKey{Namespace: key.Namespace, ID: newID}, from)
+	return s.h.runOf(st), translate(err)
 }
 
 // Delete deletes an ended run with its journal, log and output. Its id, input hash and outcome are kept for 30 days,
 // so that a start which is repeated by mistake is refused. Durable on return. ErrConflict if the run lives.
-func (h *Host) Delete(ctx context.Context, id string) error {
-	return translate(h.rt.Delete(ctx, store.RunKey{ID: id}))
+func (s *scope) Delete(ctx context.Context, id string) error {
+	key, err := s.key(ctx, id)
+	if err == nil {
+		err = s.h.rt.Delete(ctx, key)
+	}
+	return translate(err)
 }

@@ -224,3 +224,24 @@ func ExampleRetryAfter() {
 		return "", host.RetryAfter(errors.New("busy"), time.Minute)
 	})
 }
+
+func ExampleHost_Namespace() {
+	h := openNap()
+	defer func() { _ = h.Close() }()
+	ctx := context.Background()
+	team, err := h.Namespace(ctx, "team-a")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = team.StartRaw(ctx, "nap", []byte("1d"), host.WithRunID("ada"))
+	fmt.Println(errors.Is(err, host.ErrNotFound)) // nothing was uploaded to it
+	_, _ = team.Upload(ctx, "nap", napModule())
+	r, err := team.StartRaw(ctx, "nap", []byte("1d"), host.WithRunID("ada"))
+	fmt.Println(r.Namespace, r.ID, err)
+	_, err = h.Get(ctx, "ada")
+	fmt.Println(errors.Is(err, host.ErrNotFound)) // the default namespace has no such run
+	// Output:
+	// true
+	// team-a ada <nil>
+	// true
+}

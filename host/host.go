@@ -126,13 +126,18 @@ type Config struct {
 }
 
 // Host runs workflows. It is safe for concurrent use.
+//
+// Its methods for workflows and runs, from Upload to Wait, act on the namespace "default". Those for the host as a whole are
+// Run, Close, Stats, WaitIdle and the registration of handlers.
 type Host struct {
+	scope
 	cfg      Config
 	store    store.Store
 	ownStore bool
 	engine   engine.Engine
 	skip     *clock.Fake // of SkipSleeps
 	rt       *runtime.Runtime
+	names    sync.Map // of namespaces, string by store.NamespaceID
 	closing  sync.Once
 	closed   chan struct{}
 }
@@ -140,6 +145,7 @@ type Host struct {
 // Open opens the data and recovers. Nothing is activated before Run.
 func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{})}
+	h.scope.init(h, store.DefaultNamespace)
 	defer func() {
 		if err != nil {
 			err = errors.Join(translate(err), h.release(ctx))
@@ -189,7 +195,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		rc.Events.Waits = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
 	}
 	if f := cfg.OnCommit; f != nil {
-		rc.Events.Committed = func(c *store.RunCommit) { f(runOf(c.State)) }
+		rc.Events.Committed = func(c *store.RunCommit) { f(h.runOf(c.State)) }
 	}
 	h.rt, err = runtime.New(ctx, rc)
 	return h, err

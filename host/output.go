@@ -20,22 +20,27 @@ const outputPage = 256
 
 // Output gives the output of a run as far as it is durable, from an index on: of one topic, or of all if topic is
 // empty. Indexes count over all topics and iterations, from 0; a negative one counts from the end.
-func (h *Host) Output(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
-	return h.output(ctx, id, topic, from, false)
+func (s *scope) Output(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
+	return s.output(ctx, id, topic, from, false)
 }
 
 // FollowOutput is Output that goes on with what comes, until the run has ended or ctx is done.
-func (h *Host) FollowOutput(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
-	return h.output(ctx, id, topic, from, true)
+func (s *scope) FollowOutput(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
+	return s.output(ctx, id, topic, from, true)
 }
 
-func (h *Host) output(ctx context.Context, id, topic string, from int64, follow bool) iter.Seq2[Chunk, error] {
+func (s *scope) output(ctx context.Context, id, topic string, from int64, follow bool) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		changed, stop := h.Watch(id)
+		key, err := s.key(ctx, id)
+		if err != nil {
+			yield(Chunk{}, translate(err))
+			return
+		}
+		changed, stop := s.h.rt.Watch(key)
 		defer stop()
 		next := uint64(max(from, 0))
 		for {
-			r, err := h.Get(ctx, id) // before reading, so that the last chunk of an ended run is read
+			r, err := s.Get(ctx, id) // before reading, so that the last chunk of an ended run is read
 			if err != nil {
 				yield(Chunk{}, err)
 				return
@@ -44,7 +49,7 @@ func (h *Host) output(ctx context.Context, id, topic string, from int64, follow 
 				next, from = uint64(max(int64(r.Output)+from, 0)), 0
 			}
 			for {
-				chunks, err := h.store.Output(ctx, key(id), next, outputPage)
+				chunks, err := s.h.store.Output(ctx, key, next, outputPage)
 				if err != nil {
 					yield(Chunk{}, translate(err))
 					return
@@ -64,7 +69,7 @@ func (h *Host) output(ctx context.Context, id, topic string, from int64, follow 
 			}
 			select {
 			case <-changed:
-			case <-h.closed:
+			case <-s.h.closed:
 				yield(Chunk{}, ErrClosed)
 				return
 			case <-ctx.Done():
@@ -81,7 +86,7 @@ type QueryError = guest.QueryError
 // Query asks a live run a question that its workflow offers, with an input that is encoded as JSON, and gives the
 // answer. The workflow is replayed for it from what is durable; nothing is changed. ErrNotFound if there is no such
 // run or query, ErrTerminal if the run has ended, *QueryError if the workflow refused or does not answer.
-func (h *Host) Query(ctx context.Context, id, name string, input any) (json.RawMessage, error) {
+func (s *scope) Query(ctx context.Context, id, name string, input any) (json.RawMessage, error) {
 	var b []byte
 	if input != nil {
 		var err error
@@ -93,7 +98,11 @@ func (h *Host) Query(ctx context.Context, id, name string, input any) (json.RawM
 		return nil, translate(abi.Errorf(abi.TooLarge, "the input of query %q has %d bytes, the limit is %d", name, len(b),
 			abi.MaxPayloadBytes))
 	}
-	answer, err := h.rt.Query(ctx, key(id), name, b)
+	key, err := s.key(ctx, id)
+	if err != nil {
+		return nil, translate(err)
+	}
+	answer, err := s.h.rt.Query(ctx, key, name, b)
 	var q *QueryError
 	if errors.As(err, &q) && !errors.Is(err, store.ErrNotFound) {
 		return nil, err

@@ -36,6 +36,9 @@ const (
 
 // Run is what is known of a run. Instants are zero where there is none.
 type Run struct {
+	// Namespace is empty in the default namespace.
+	Namespace string `json:"namespace,omitempty"`
+
 	ID       string    `json:"id"`
 	Workflow string    `json:"workflow"`
 	Version  uint32    `json:"version"`
@@ -57,14 +60,14 @@ type Run struct {
 	Output     uint64            `json:"output,omitempty"` // chunks of output
 }
 
-func runOf(s store.RunState) Run {
+func (h *Host) runOf(s store.RunState) Run {
 	at := func(ms int64) time.Time {
 		if ms == 0 {
 			return time.Time{}
 		}
 		return abi.TimeOf(ms)
 	}
-	r := Run{ID: s.Run.ID, Workflow: s.Workflow, Version: s.Version, Module: s.Module.String(), Status: s.Status,
+	r := Run{Namespace: h.nameOf(s.Run.Namespace), ID: s.Run.ID, Workflow: s.Workflow, Version: s.Version, Module: s.Module.String(), Status: s.Status,
 		Reason: s.Reason, Created: at(s.CreatedUnixMs), Started: at(s.StartedUnixMs), Updated: at(s.UpdatedUnixMs),
 		Ended: at(s.EndedUnixMs), Entries: uint64(s.Length),
 		Iteration: s.Iteration, Parent: s.Parent, Output: s.Output}
@@ -80,8 +83,6 @@ func runOf(s store.RunState) Run {
 	return r
 }
 
-func key(id string) store.RunKey { return store.RunKey{ID: id} }
-
 // newRunID gives a UUID of version 7 (RFC 9562, 5.7): 48 bits of Unix milliseconds, then random bits.
 func newRunID(now time.Time) string {
 	var u [16]byte
@@ -96,9 +97,13 @@ func newRunID(now time.Time) string {
 }
 
 // Get gives a run as it stands.
-func (h *Host) Get(ctx context.Context, id string) (Run, error) {
-	st, err := h.rt.State(ctx, key(id))
-	return runOf(st), translate(err)
+func (s *scope) Get(ctx context.Context, id string) (Run, error) {
+	key, err := s.key(ctx, id)
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	st, err := s.h.rt.State(ctx, key)
+	return s.h.runOf(st), translate(err)
 }
 
 // Query selects runs. The zero value selects all.
@@ -113,18 +118,23 @@ type Query struct {
 }
 
 // Runs lists runs by falling id, which is from the newest if the ids were not given.
-func (h *Host) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
+func (s *scope) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 	statuses := q.Statuses
 	if q.Status != 0 {
 		statuses = append(slices.Clip(statuses), q.Status)
 	}
 	return func(yield func(Run, error) bool) {
-		sq := store.Query{Workflow: q.Workflow, Statuses: statuses, After: q.After, Limit: q.Limit}
+		ns, err := s.id(ctx, false)
+		if err != nil {
+			yield(Run{}, translate(err))
+			return
+		}
+		sq := store.Query{Namespace: ns, Workflow: q.Workflow, Statuses: statuses, After: q.After, Limit: q.Limit}
 		for k, v := range q.Attributes {
 			sq.Attributes = append(sq.Attributes, store.Attribute{Key: k, Value: v})
 		}
-		for st, err := range h.store.Runs(ctx, sq) {
-			if !yield(runOf(st), translate(err)) || err != nil {
+		for st, err := range s.h.store.Runs(ctx, sq) {
+			if !yield(s.h.runOf(st), translate(err)) || err != nil {
 				return
 			}
 		}
@@ -135,19 +145,24 @@ func (h *Host) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 type Entry = store.Entry
 
 // Journal gives the entries of a run's newest iteration from a seq on, as far as they are durable.
-func (h *Host) Journal(ctx context.Context, id string, from store.Seq) iter.Seq2[Entry, error] {
-	return h.journal(ctx, id, nil, from)
+func (s *scope) Journal(ctx context.Context, id string, from store.Seq) iter.Seq2[Entry, error] {
+	return s.journal(ctx, id, nil, from)
 }
 
 // JournalOf is Journal of an iteration, from 0: those of a run that has continued as new are kept with it. ErrNotFound if
 // the run has not come to that iteration.
-func (h *Host) JournalOf(ctx context.Context, id string, iteration uint32, from store.Seq) iter.Seq2[Entry, error] {
-	return h.journal(ctx, id, &iteration, from)
+func (s *scope) JournalOf(ctx context.Context, id string, iteration uint32, from store.Seq) iter.Seq2[Entry, error] {
+	return s.journal(ctx, id, &iteration, from)
 }
 
-func (h *Host) journal(ctx context.Context, id string, iteration *uint32, from store.Seq) iter.Seq2[Entry, error] {
+func (s *scope) journal(ctx context.Context, id string, iteration *uint32, from store.Seq) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		st, err := h.rt.State(ctx, key(id))
+		key, err := s.key(ctx, id)
+		if err != nil {
+			yield(Entry{}, translate(err))
+			return
+		}
+		st, err := s.h.rt.State(ctx, key)
 		if err == nil && iteration != nil {
 			if *iteration > st.Iteration {
 				err = fmt.Errorf("run %q, iteration %d: %w: the newest is %d", id, *iteration, store.ErrNotFound, st.Iteration)
@@ -158,7 +173,7 @@ func (h *Host) journal(ctx context.Context, id string, iteration *uint32, from s
 			yield(Entry{}, translate(err))
 			return
 		}
-		for e, err := range h.store.Load(ctx, st.Run, st.Iteration, from) {
+		for e, err := range s.h.store.Load(ctx, st.Run, st.Iteration, from) {
 			if !yield(e, translate(err)) || err != nil {
 				return
 			}
@@ -170,29 +185,40 @@ func (h *Host) journal(ctx context.Context, id string, iteration *uint32, from s
 type LogLine = store.LogLine
 
 // Logs gives at most limit stored lines of a run's log, from an index on.
-func (h *Host) Logs(ctx context.Context, id string, from uint64, limit int) ([]LogLine, error) {
-	if _, err := h.rt.State(ctx, key(id)); err != nil {
+func (s *scope) Logs(ctx context.Context, id string, from uint64, limit int) ([]LogLine, error) {
+	key, err := s.key(ctx, id)
+	if err == nil {
+		_, err = s.h.rt.State(ctx, key)
+	}
+	if err != nil {
 		return nil, translate(err)
 	}
-	lines, err := h.store.Logs(ctx, key(id), from, limit)
+	lines, err := s.h.store.Logs(ctx, key, from, limit)
 	return lines, translate(err)
 }
 
-// Watch gives a channel that receives when something of the run became durable, until stop is called.
-func (h *Host) Watch(id string) (changed <-chan struct{}, stop func()) { return h.rt.Watch(key(id)) }
+// Watch returns a channel that receives when something of the run became durable, until stop is called. The run need not
+// exist. In a namespace that does not exist the channel never receives.
+func (s *scope) Watch(id string) (changed <-chan struct{}, stop func()) {
+	key, err := s.key(context.Background(), id)
+	if err != nil {
+		return nil, func() {}
+	}
+	return s.h.rt.Watch(key)
+}
 
 // Wait waits until the run has ended, or ctx is done.
-func (h *Host) Wait(ctx context.Context, id string) (Run, error) {
-	changed, stop := h.Watch(id)
+func (s *scope) Wait(ctx context.Context, id string) (Run, error) {
+	changed, stop := s.Watch(id)
 	defer stop()
 	for {
-		r, err := h.Get(ctx, id)
+		r, err := s.Get(ctx, id)
 		if err != nil || r.Status.Terminal() || r.Status == Stuck {
 			return r, err
 		}
 		select {
 		case <-changed:
-		case <-h.closed:
+		case <-s.h.closed:
 			return r, ErrClosed
 		case <-ctx.Done():
 			return r, ctx.Err()
@@ -202,8 +228,8 @@ func (h *Host) Wait(ctx context.Context, id string) (Run, error) {
 
 // ResultRaw waits until the run has ended and gives its result. A run that ended otherwise than completed is a
 // *RunError; one that is stuck is ErrMismatch.
-func (h *Host) ResultRaw(ctx context.Context, id string) ([]byte, error) {
-	r, err := h.Wait(ctx, id)
+func (s *scope) ResultRaw(ctx context.Context, id string) ([]byte, error) {
+	r, err := s.Wait(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +237,7 @@ func (h *Host) ResultRaw(ctx context.Context, id string) ([]byte, error) {
 		return nil, &joined{fmt.Errorf("run %s is stuck: %s", id, r.Reason), ErrMismatch}
 	}
 	var last Entry
-	for e, err := range h.Journal(ctx, id, store.Seq(r.Entries-1)) {
+	for e, err := range s.Journal(ctx, id, store.Seq(r.Entries-1)) {
 		if err != nil {
 			return nil, err
 		}
@@ -228,9 +254,14 @@ func (h *Host) ResultRaw(ctx context.Context, id string) ([]byte, error) {
 	return nil, re
 }
 
-// Result is ResultRaw with the result decoded from JSON. A run without a result gives the zero value.
-func Result[T any](ctx context.Context, h *Host, id string) (v T, err error) {
-	b, err := h.ResultRaw(ctx, id)
+// Results is where runs are whose results Result returns: a *Host or a *Namespace.
+type Results interface {
+	ResultRaw(ctx context.Context, id string) ([]byte, error)
+}
+
+// Result is ResultRaw with the result decoded from JSON. For a run without a result it returns the zero value.
+func Result[T any](ctx context.Context, in Results, id string) (v T, err error) {
+	b, err := in.ResultRaw(ctx, id)
 	if err != nil || len(b) == 0 {
 		return v, err
 	}
@@ -242,8 +273,11 @@ func Result[T any](ctx context.Context, h *Host, id string) (v T, err error) {
 
 // Replay runs the run's module against its journal, in memory, and says whether it still does what the journal
 // records: nil, or an error that names the entry and both sides. Nothing is changed.
-func (h *Host) Replay(ctx context.Context, id string) error {
-	err := h.rt.Replay(ctx, key(id))
+func (s *scope) Replay(ctx context.Context, id string) error {
+	key, err := s.key(ctx, id)
+	if err == nil {
+		err = s.h.rt.Replay(ctx, key)
+	}
 	if _, ok := errors.AsType[*replay.Mismatch](err); ok {
 		return &joined{err, ErrMismatch}
 	}
@@ -257,14 +291,18 @@ type Timer struct {
 	Due      time.Time `json:"due"`
 }
 
-// Timers lists the wakes of all runs up to an instant, soonest first.
-func (h *Host) Timers(ctx context.Context, until time.Time) ([]Timer, error) {
+// Timers lists the wakes of all runs of the namespace up to an instant, soonest first.
+func (s *scope) Timers(ctx context.Context, until time.Time) ([]Timer, error) {
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return nil, translate(err)
+	}
 	var timers []Timer
-	for st, err := range h.store.Runs(ctx, store.Query{Statuses: []Status{Sleeping, Waiting}}) {
+	for st, err := range s.h.store.Runs(ctx, store.Query{Namespace: ns, Statuses: []Status{Sleeping, Waiting}}) {
 		if err != nil {
 			return nil, translate(err)
 		}
-		if r := runOf(st); !r.Wake.IsZero() && !r.Wake.After(until) {
+		if r := s.h.runOf(st); !r.Wake.IsZero() && !r.Wake.After(until) {
 			timers = append(timers, Timer{RunID: r.ID, Workflow: r.Workflow, Due: r.Wake})
 		}
 	}

@@ -54,22 +54,28 @@ func newRawSignal(name string, data []byte, opts []SignalOption) (run.Signal, er
 // Signal gives a signal to a run, with a payload that is encoded as JSON (json.RawMessage and nil are taken as they
 // are). It is durable on return, and kept until the workflow takes it: first in, first out for each name. ErrTerminal
 // if the run has ended, ErrBusy if it has too much that it has not taken.
-func (h *Host) Signal(ctx context.Context, id, name string, payload any, opts ...SignalOption) error {
+func (s *scope) Signal(ctx context.Context, id, name string, payload any, opts ...SignalOption) error {
 	n, err := newSignal(name, payload, opts)
 	if err != nil {
 		return err
 	}
-	_, err = h.rt.Signal(ctx, key(id), n)
-	return busy(translate(err))
+	return s.signal(ctx, id, n)
 }
 
 // SignalRaw is Signal with a payload of any bytes.
-func (h *Host) SignalRaw(ctx context.Context, id, name string, payload []byte, opts ...SignalOption) error {
+func (s *scope) SignalRaw(ctx context.Context, id, name string, payload []byte, opts ...SignalOption) error {
 	n, err := newRawSignal(name, payload, opts)
 	if err != nil {
 		return err
 	}
-	_, err = h.rt.Signal(ctx, key(id), n)
+	return s.signal(ctx, id, n)
+}
+
+func (s *scope) signal(ctx context.Context, id string, n run.Signal) error {
+	key, err := s.key(ctx, id)
+	if err == nil {
+		_, err = s.h.rt.Signal(ctx, key, n)
+	}
 	return busy(translate(err))
 }
 
@@ -82,9 +88,13 @@ type HookReply struct {
 
 // DeliverHook delivers a payload to the run that holds a token, as a signal of the hook's name; durable on return.
 // ErrNotFound if no live run holds the token, for whatever reason.
-func (h *Host) DeliverHook(ctx context.Context, token string, payload []byte, opts ...SignalOption) (HookReply, error) {
+func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, opts ...SignalOption) (HookReply, error) {
 	unknown := &joined{errors.New("no run holds this token"), ErrNotFound}
-	hook, err := h.rt.HookOf(ctx, 0, token)
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return HookReply{}, translate(err)
+	}
+	hook, err := s.h.rt.HookOf(ctx, ns, token)
 	if err != nil {
 		if translated := translate(err); !isNotFound(translated) {
 			return HookReply{}, translated
@@ -95,7 +105,7 @@ func (h *Host) DeliverHook(ctx context.Context, token string, payload []byte, op
 	if err != nil {
 		return HookReply{}, err
 	}
-	if _, err := h.rt.Signal(ctx, hook.Run, n); err != nil {
+	if _, err := s.h.rt.Signal(ctx, hook.Run, n); err != nil {
 		if err = translate(err); isEnded(err) {
 			return HookReply{}, unknown
 		}

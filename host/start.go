@@ -117,19 +117,19 @@ func OnConflict(p ConflictPolicy) StartOption { return func(s *start) { s.confli
 
 // Start starts a run of a workflow with an input, which is encoded as JSON; a json.RawMessage or nil is taken as
 // it is. The run is durable on return.
-func (h *Host) Start(ctx context.Context, workflow string, input any, opts ...StartOption) (Run, error) {
+func (s *scope) Start(ctx context.Context, workflow string, input any, opts ...StartOption) (Run, error) {
 	if input == nil {
-		return h.StartRaw(ctx, workflow, nil, opts...)
+		return s.StartRaw(ctx, workflow, nil, opts...)
 	}
 	b, err := json.Marshal(input)
 	if err != nil {
 		return Run{}, &joined{fmt.Errorf("input of workflow %q: %w", workflow, err), ErrInvalid}
 	}
-	return h.StartRaw(ctx, workflow, b, opts...)
+	return s.StartRaw(ctx, workflow, b, opts...)
 }
 
 // StartRaw is Start with an input of any bytes.
-func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts ...StartOption) (Run, error) {
+func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opts ...StartOption) (Run, error) {
 	var o start
 	for _, opt := range opts {
 		opt(&o)
@@ -145,7 +145,7 @@ func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts
 			return Run{}, translate(err)
 		}
 	}
-	at, err := o.atUnixMs(h.cfg.Clock.Now())
+	at, err := o.atUnixMs(s.h.cfg.Clock.Now())
 	if err != nil {
 		return Run{}, err
 	}
@@ -157,29 +157,33 @@ func (h *Host) StartRaw(ctx context.Context, workflow string, input []byte, opts
 		return Run{}, translate(err)
 	}
 	if o.id == "" {
-		o.id = newRunID(h.cfg.Clock.Now())
+		o.id = newRunID(s.h.cfg.Clock.Now())
 	} else if err := abi.CheckRunID(o.id); err != nil {
 		return Run{}, translate(err)
 	}
-	defer h.rt.HoldVersions()()
+	key, err := s.key(ctx, o.id)
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	defer s.h.rt.HoldVersions()()
 	number := o.version
 	if number == 0 && o.conflict == ConflictExisting { // the run that is there decides, whatever the latest version is by now
-		if existing, err := h.rt.State(ctx, key(o.id)); err == nil {
+		if existing, err := s.h.rt.State(ctx, key); err == nil {
 			number = existing.Version
 		}
 	}
-	v, err := h.store.Modules().Version(ctx, 0, workflow, number)
+	v, err := s.h.store.Modules().Version(ctx, key.Namespace, workflow, number)
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	n := run.NewRun{Key: key(o.id), Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
+	n := run.NewRun{Key: key, Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
 		InputDigest: run.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
 		AtUnixMs: at, TimeoutMs: o.timeoutMs}
-	st, created, err := h.rt.Start(ctx, n)
+	st, created, err := s.h.rt.Start(ctx, n)
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	r := runOf(st)
+	r := s.h.runOf(st)
 	r.Existed = !created
 	return r, nil
 }

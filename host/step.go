@@ -45,7 +45,7 @@ func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []b
 	h.rt.Handle(name, func(ctx context.Context, a runtime.Attempt, input []byte) ([]byte, error) {
 		// The journal keeps what comes in and what goes out; the handler may go on to use either.
 		out, err := fn(context.WithValue(ctx, stepKey{}, Step{
-			RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version, Name: a.Step, Seq: a.Seq,
+			Namespace: h.nameOf(a.Run.Namespace), ns: a.Run.Namespace, RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version, Name: a.Step, Seq: a.Seq,
 			Attempt: int(a.Number), Attempts: a.Attempts, IdempotencyKey: a.IdempotencyKey}), bytes.Clone(input))
 		return bytes.Clone(out), err
 	})
@@ -55,6 +55,8 @@ type stepKey struct{}
 
 // Step says what a handler is called for.
 type Step struct {
+	Namespace string // empty in the default namespace
+
 	RunID    string
 	Workflow string
 	Version  uint32
@@ -64,6 +66,8 @@ type Step struct {
 	Attempts int       // at most; 0 = no limit
 	// IdempotencyKey is the same over all attempts of this step, restarts of the host included.
 	IdempotencyKey string
+
+	ns store.NamespaceID
 }
 
 // StepInfo gives what the handler is called for. Outside of a handler it is zero.
@@ -85,7 +89,7 @@ var ErrDenied = errors.New("not allowed")
 // request (AllowHTTP, AllowSecret). ErrDenied if it may not, ErrLimit for a response that is too large.
 func (h *Host) HTTP(ctx context.Context, r HTTPRequest, body []byte) (HTTPResponse, []byte, error) {
 	s := StepInfo(ctx)
-	v, err := h.store.Modules().Version(ctx, 0, s.Workflow, s.Version)
+	v, err := h.store.Modules().Version(ctx, s.ns, s.Workflow, s.Version)
 	if err != nil {
 		return HTTPResponse{}, nil, translate(err)
 	}

@@ -112,9 +112,10 @@ func (u *upload) over(before store.Grants) store.Grants {
 // Upload stores a module as the next version of a workflow, and gives that version; of a module that lists
 // workflows it makes a version of each, and gives that of the one named (any of them if name is empty). The same
 // bytes with the same grants again are the same version. A module that cannot be a workflow is refused with a
-// *RejectError. The module is inspected, compiled, and its start-up run once. Durable on return.
-func (h *Host) Upload(ctx context.Context, name string, wasm []byte, opts ...UploadOption) (Version, error) {
-	versions, err := h.UploadAll(ctx, name, wasm, opts...)
+// *RejectError. The module is inspected, compiled, and its start-up run once. A namespace that does not exist is created.
+// Durable on return.
+func (s *scope) Upload(ctx context.Context, name string, wasm []byte, opts ...UploadOption) (Version, error) {
+	versions, err := s.UploadAll(ctx, name, wasm, opts...)
 	if err != nil {
 		return Version{}, err
 	}
@@ -123,7 +124,7 @@ func (h *Host) Upload(ctx context.Context, name string, wasm []byte, opts ...Upl
 }
 
 // UploadAll is Upload and gives the versions of all workflows of the module.
-func (h *Host) UploadAll(ctx context.Context, name string, wasm []byte, opts ...UploadOption) ([]Version, error) {
+func (s *scope) UploadAll(ctx context.Context, name string, wasm []byte, opts ...UploadOption) ([]Version, error) {
 	var u upload
 	for _, o := range opts {
 		o(&u)
@@ -136,7 +137,7 @@ func (h *Host) UploadAll(ctx context.Context, name string, wasm []byte, opts ...
 	if _, err := inspect.Scan(wasm); err != nil {
 		return nil, translate(err)
 	}
-	description, err := h.rt.Describe(ctx, wasm)
+	description, err := s.h.rt.Describe(ctx, wasm)
 	if err != nil {
 		return nil, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
 	}
@@ -144,10 +145,10 @@ func (h *Host) UploadAll(ctx context.Context, name string, wasm []byte, opts ...
 	if err != nil {
 		return nil, err
 	}
-	info := store.ModuleInfo{Size: int64(len(wasm)), StoredUnixMs: h.cfg.Clock.Now().UnixMilli(), DescriptionJSON: description}
+	info := store.ModuleInfo{Size: int64(len(wasm)), StoredUnixMs: s.h.cfg.Clock.Now().UnixMilli(), DescriptionJSON: description}
 	var versions []Version
 	for range uploadAttempts {
-		versions, err = h.addVersions(ctx, names, wasm, info, &u)
+		versions, err = s.addVersions(ctx, names, wasm, info, &u)
 		if !errors.Is(err, store.ErrNotFound) {
 			break
 		}
@@ -160,9 +161,13 @@ func (h *Host) UploadAll(ctx context.Context, name string, wasm []byte, opts ...
 const uploadAttempts = 10
 
 // addVersions stores a module and makes a version of each workflow.
-func (h *Host) addVersions(ctx context.Context, names []string, wasm []byte, info store.ModuleInfo,
+func (s *scope) addVersions(ctx context.Context, names []string, wasm []byte, info store.ModuleInfo,
 	u *upload) ([]Version, error) {
-	m := h.store.Modules()
+	ns, err := s.id(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	m := s.h.store.Modules()
 	d, err := m.Put(ctx, wasm, info)
 	if err != nil {
 		return nil, err
@@ -171,11 +176,12 @@ func (h *Host) addVersions(ctx context.Context, names []string, wasm []byte, inf
 	specs := make([]store.VersionSpec, len(names))
 	for i, n := range names {
 		grants := u.grants
-		if v, err := m.Version(ctx, 0, n, 0); err == nil {
+		if v, err := m.Version(ctx, ns, n, 0); err == nil {
 			before[n] = v.Number
 			grants = u.over(v.Grants)
 		}
-		specs[i] = store.VersionSpec{Workflow: n, Module: d, Grants: grants, CreatedUnixMs: info.StoredUnixMs}
+		specs[i] = store.VersionSpec{Namespace: ns, Workflow: n, Module: d, Grants: grants,
+			CreatedUnixMs: info.StoredUnixMs}
 	}
 	added, err := m.AddVersions(ctx, specs)
 	if err != nil {
@@ -217,15 +223,24 @@ func workflowNames(name string, description []byte) ([]string, error) {
 }
 
 // Workflow gives a version of a workflow; number 0 is the latest.
-func (h *Host) Workflow(ctx context.Context, name string, number uint32) (Version, error) {
-	v, err := h.store.Modules().Version(ctx, 0, name, number)
+func (s *scope) Workflow(ctx context.Context, name string, number uint32) (Version, error) {
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return Version{}, translate(err)
+	}
+	v, err := s.h.store.Modules().Version(ctx, ns, name, number)
 	return versionOf(v), translate(err)
 }
 
 // Versions lists the versions of a workflow, oldest first; of all workflows if name is empty.
-func (h *Host) Versions(ctx context.Context, name string) iter.Seq2[Version, error] {
+func (s *scope) Versions(ctx context.Context, name string) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
-		for v, err := range h.store.Modules().Versions(ctx, 0, name) {
+		ns, err := s.id(ctx, false)
+		if err != nil {
+			yield(Version{}, translate(err))
+			return
+		}
+		for v, err := range s.h.store.Modules().Versions(ctx, ns, name) {
 			if !yield(versionOf(v), translate(err)) || err != nil {
 				return
 			}
@@ -236,18 +251,22 @@ func (h *Host) Versions(ctx context.Context, name string) iter.Seq2[Version, err
 // DeleteVersion deletes a version of a workflow, with its module if no other version has it; durable on return.
 // A version that any run has, live or ended, is in use and refused with ErrConflict until those runs are deleted.
 // Its number is not given again.
-func (h *Host) DeleteVersion(ctx context.Context, workflow string, number uint32) error {
+func (s *scope) DeleteVersion(ctx context.Context, workflow string, number uint32) error {
 	if number == 0 {
 		return &joined{errors.New("which version is to be deleted must be said: numbers begin at 1"), ErrInvalid}
 	}
-	return translate(h.rt.DeleteVersion(ctx, 0, workflow, number))
+	ns, err := s.id(ctx, false)
+	if err == nil {
+		err = s.h.rt.DeleteVersion(ctx, ns, workflow, number)
+	}
+	return translate(err)
 }
 
 // LiveVersions lists the versions of a workflow, oldest first, with the number of their live runs. It looks at all
 // runs of the workflow. ErrNotFound if there is no version.
-func (h *Host) LiveVersions(ctx context.Context, workflow string) (versions []Version, err error) {
+func (s *scope) LiveVersions(ctx context.Context, workflow string) (versions []Version, err error) {
 	live := map[uint32]int{}
-	for r, err := range h.Runs(ctx, Query{Workflow: workflow}) {
+	for r, err := range s.Runs(ctx, Query{Workflow: workflow}) {
 		if err != nil {
 			return nil, err
 		}
@@ -255,11 +274,11 @@ func (h *Host) LiveVersions(ctx context.Context, workflow string) (versions []Ve
 			live[r.Version]++
 		}
 	}
-	for v, err := range h.Versions(ctx, workflow) {
+	for v, err := range s.Versions(ctx, workflow) {
 		if err != nil {
 			return nil, err
 		}
-		v.Live, v.Queries = live[v.Number], h.queries(ctx, v)
+		v.Live, v.Queries = live[v.Number], s.queries(ctx, v)
 		versions = append(versions, v)
 	}
 	if len(versions) == 0 {
@@ -269,8 +288,8 @@ func (h *Host) LiveVersions(ctx context.Context, workflow string) (versions []Ve
 }
 
 // queries gives what a module's description says of the queries of a workflow.
-func (h *Host) queries(ctx context.Context, v Version) []string {
-	info, err := h.store.Modules().Info(ctx, v.Module)
+func (s *scope) queries(ctx context.Context, v Version) []string {
+	info, err := s.h.store.Modules().Info(ctx, v.Module)
 	var d abi.Description
 	if err != nil || json.Unmarshal(info.DescriptionJSON, &d) != nil {
 		return nil // it has none

@@ -1,0 +1,119 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Namespace is a part of a host with workflows and runs of its own. It has every method that Host has for them; those of
+// Host act on the namespace "default". Runs of two namespaces may have the same id, and tokens of hooks the same text,
+// without knowing of each other. A child belongs to the namespace of its parent. Handlers of steps, limits and the store
+// are the host's, and shared.
+//
+// A namespace begins to exist with the first upload to it. Until then its other methods return ErrNotFound. It is safe for
+// concurrent use, and needs not be closed.
+type Namespace struct{ scope }
+
+// NamespaceInfo is what is known of a namespace.
+type NamespaceInfo struct {
+	Name    string    `json:"name"`
+	Created time.Time `json:"created,omitzero"` // zero for the default namespace
+}
+
+// scope is one namespace of a host: what Host and Namespace have in common.
+type scope struct {
+	h    *Host
+	name string // empty = the default namespace
+	// number is the namespace's id, plus 1; 0 until it is known to exist.
+	number atomic.Uint64
+}
+
+func (s *scope) init(h *Host, name string) {
+	s.h = h
+	if name == store.DefaultNamespace {
+		name = ""
+	}
+	if s.name = name; name == "" {
+		s.number.Store(1)
+	}
+}
+
+// Namespace returns a namespace by its name: 1 to 63 of a-z 0-9 -, beginning and ending with a letter or digit, else
+// ErrInvalid. Both "default" and the empty name are the namespace on which Host's own methods act. It creates nothing,
+// and the namespace need not exist.
+func (h *Host) Namespace(ctx context.Context, name string) (*Namespace, error) {
+	if name != "" {
+		if err := abi.CheckNamespace(name); err != nil {
+			return nil, translate(err)
+		}
+	}
+	n := &Namespace{}
+	n.init(h, name)
+	if _, err := n.id(ctx, false); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, translate(err)
+	}
+	return n, nil
+}
+
+// Namespaces lists the namespaces that exist by name, the default one included.
+func (h *Host) Namespaces(ctx context.Context) ([]NamespaceInfo, error) {
+	var list []NamespaceInfo
+	for ns, err := range h.store.Namespaces(ctx) {
+		if err != nil {
+			return nil, translate(err)
+		}
+		info := NamespaceInfo{Name: ns.Name}
+		if ns.CreatedUnixMs != 0 {
+			info.Created = abi.TimeOf(ns.CreatedUnixMs)
+		}
+		list = append(list, info)
+	}
+	return list, nil
+}
+
+// id returns the namespace's id. If it does not exist, id creates it, or returns store.ErrNotFound.
+func (s *scope) id(ctx context.Context, create bool) (store.NamespaceID, error) {
+	if n := s.number.Load(); n != 0 {
+		return store.NamespaceID(n - 1), nil
+	}
+	id, err := s.h.store.Namespace(ctx, s.name, create)
+	if err != nil {
+		return 0, err
+	}
+	s.h.names.Store(id, s.name)
+	s.number.Store(uint64(id) + 1)
+	return id, nil
+}
+
+// key returns the key of a run of the namespace, or store.ErrNotFound if that does not exist.
+func (s *scope) key(ctx context.Context, run string) (store.RunKey, error) {
+	ns, err := s.id(ctx, false)
+	return store.RunKey{Namespace: ns, ID: run}, err
+}
+
+// nameOf returns the name of a namespace by its id, empty for the default one. It reads the registry at most once for each
+// namespace.
+func (h *Host) nameOf(id store.NamespaceID) string {
+	if id == 0 {
+		return ""
+	}
+	if name, ok := h.names.Load(id); ok {
+		return name.(string) //nolint:forcetypeassert // it holds nothing else
+	}
+	for ns, err := range h.store.Namespaces(context.Background()) {
+		if err != nil {
+			break
+		}
+		h.names.Store(ns.ID, ns.Name)
+	}
+	if name, ok := h.names.Load(id); ok {
+		return name.(string) //nolint:forcetypeassert // likewise
+	}
+	return fmt.Sprintf("#%d", id) // the registry cannot be read
+}
