@@ -35,7 +35,9 @@ type stdio struct {
 
 // globals are the flags of every command, and what commands share.
 type globals struct {
-	Server string `help:"Address of the server." env:"WFHOST_SERVER" default:"http://127.0.0.1:7777"`
+	Server    string `help:"Address of the server." env:"WFHOST_SERVER" default:"http://127.0.0.1:7777"`
+	Namespace string `help:"Namespace of the workflows and runs." env:"WFHOST_NAMESPACE" default:"default"`
+
 	Output string `short:"o" enum:"table,json,ids" default:"table" help:"Form of the output: table, json or ids."`
 
 	ctx context.Context
@@ -48,6 +50,7 @@ type cli struct {
 	Run        runCmd        `cmd:"" help:"Run a workflow in this process, show what happens, print its result."`
 	Serve      serveCmd      `cmd:"" help:"Run the server."`
 	Build      buildCmd      `cmd:"" help:"Compile a Go workflow to .wasm and check it."`
+	Namespaces namespacesCmd `cmd:"" help:"List the namespaces."`
 	Upload     uploadCmd     `cmd:"" help:"Upload a workflow to the server."`
 	Workflows  workflowsCmd  `cmd:"" help:"List the versions of all workflows."`
 	Workflow   workflowCmd   `cmd:"" help:"List a workflow's versions and their live runs, or delete one."`

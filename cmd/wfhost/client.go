@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/store"
 )
 
 // maxAnswerBytes bounds what the client reads of one answer.
@@ -30,11 +31,7 @@ func (g *globals) callContext(ctx context.Context, method, path string, query ur
 
 func (g *globals) callHeader(ctx context.Context, method, path string, query url.Values, header http.Header, body []byte,
 	into any) (int, []byte, error) {
-	address := strings.TrimSuffix(g.Server, "/") + path
-	if len(query) > 0 {
-		address += "?" + query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, g.address(path, query), bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -66,6 +63,22 @@ func (g *globals) callHeader(ctx context.Context, method, path string, query url
 		}
 	}
 	return res.StatusCode, b, nil
+}
+
+// address returns the URL of a request: that of the server, the path, and the query with the namespace.
+func (g *globals) address(path string, query url.Values) string {
+	if g.Namespace != "" && g.Namespace != store.DefaultNamespace {
+		query = maps.Clone(query)
+		if query == nil {
+			query = url.Values{}
+		}
+		query.Set("namespace", g.Namespace)
+	}
+	address := strings.TrimSuffix(g.Server, "/") + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	return address
 }
 
 // problemOf makes an error of a problem document.

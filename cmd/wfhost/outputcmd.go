@@ -62,8 +62,7 @@ func (c *outputCmd) print(g *globals, chunk server.Chunk) {
 
 // follow reads server-sent events until the one that says that the run has ended. With -o json each is one line.
 func (c *outputCmd) follow(g *globals, q url.Values) error {
-	req, err := http.NewRequestWithContext(g.ctx, http.MethodGet,
-		strings.TrimSuffix(g.Server, "/")+runPath(c.RunID, "/output")+"?"+q.Encode(), nil)
+	req, err := http.NewRequestWithContext(g.ctx, http.MethodGet, g.address(runPath(c.RunID, "/output"), q), nil)
 	if err != nil {
 		return err
 	}

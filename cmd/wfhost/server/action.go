@@ -27,24 +27,28 @@ var actionHelp = map[string]string{
 	"unpause":   "Let a paused run go on",
 }
 
-func (s *service) registerActions(api huma.API) {
-	count := func(act func(context.Context, string) (bool, error)) func(context.Context, string) (int, error) {
-		return func(ctx context.Context, id string) (int, error) {
-			changed, err := act(ctx, id)
+func (s *Server) registerActions(api huma.API) {
+	type action func(n *host.Namespace, ctx context.Context, id string) (int, error)
+	count := func(act func(*host.Namespace, context.Context, string) (bool, error)) action {
+		return func(n *host.Namespace, ctx context.Context, id string) (int, error) {
+			changed, err := act(n, ctx, id)
 			if changed {
 				return 1, err
 			}
 			return 0, err
 		}
 	}
-	for name, act := range map[string]func(context.Context, string) (int, error){
-		"cancel": count(s.h.Cancel), "pause": count(s.h.Pause), "unpause": count(s.h.Unpause),
-		"terminate": func(ctx context.Context, id string) (int, error) { return 1, s.h.Terminate(ctx, id) },
+	for name, act := range map[string]action{
+		"cancel": count((*host.Namespace).Cancel), "pause": count((*host.Namespace).Pause),
+		"unpause": count((*host.Namespace).Unpause),
+		"terminate": func(n *host.Namespace, ctx context.Context, id string) (int, error) {
+			return 1, n.Terminate(ctx, id)
+		},
 	} {
 		huma.Register(api, huma.Operation{OperationID: name, Method: http.MethodPost, Path: "/v1/runs/{id}/" + name,
 			Summary: actionHelp[name]},
 			func(ctx context.Context, in *RunPath) (*struct{ Body Changed }, error) {
-				n, err := act(ctx, in.ID)
+				n, err := act(space(ctx), ctx, in.ID)
 				if err != nil {
 					return nil, failed(err)
 				}
@@ -57,7 +61,7 @@ func (s *service) registerActions(api huma.API) {
 			RunPath
 			Name string `query:"name"`
 		}) (*struct{ Body Changed }, error) {
-			n, err := s.h.Wake(ctx, in.ID, in.Name)
+			n, err := space(ctx).Wake(ctx, in.ID, in.Name)
 			if err != nil {
 				return nil, failed(err)
 			}
@@ -76,7 +80,7 @@ func (s *service) registerActions(api huma.API) {
 				}
 				until = abi.TimeOf(time.Now().UnixMilli() + ms)
 			}
-			timers, err := s.h.Timers(ctx, until)
+			timers, err := space(ctx).Timers(ctx, until)
 			if timers == nil {
 				timers = []host.Timer{}
 			}
@@ -84,8 +88,8 @@ func (s *service) registerActions(api huma.API) {
 		})
 }
 
-func (s *service) changed(ctx context.Context, id string, n int) (*struct{ Body Changed }, error) {
-	r, err := s.h.Get(ctx, id)
+func (s *Server) changed(ctx context.Context, id string, n int) (*struct{ Body Changed }, error) {
+	r, err := space(ctx).Get(ctx, id)
 	return &struct{ Body Changed }{Changed{r, n}}, failed(err)
 }
 

@@ -37,14 +37,14 @@ type BulkRefusal struct {
 	Detail string `json:"detail"`
 }
 
-func (s *service) registerChanges(api huma.API) {
+func (s *Server) registerChanges(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "retry", Method: http.MethodPost, Path: "/v1/runs/{id}/retry",
 		Summary: "Let a failed or stuck run go on from the failure that ended it"},
 		func(ctx context.Context, in *struct {
 			RunPath
 			Version uint32 `query:"version" doc:"go on under this version of the workflow"`
 		}) (*struct{ Body Changed }, error) {
-			if err := s.h.Retry(ctx, in.ID, in.Version); err != nil {
+			if err := space(ctx).Retry(ctx, in.ID, in.Version); err != nil {
 				return nil, failed(err)
 			}
 			return s.changed(ctx, in.ID, 1)
@@ -56,12 +56,14 @@ func (s *service) registerChanges(api huma.API) {
 			NewID string `query:"id" doc:"of the new run"`
 			From  string `query:"from" doc:"name of the first step, sleep or child that is done again"`
 		}) (*runOutput, error) {
-			r, err := s.h.Restart(ctx, in.ID, in.NewID, in.From)
+			r, err := space(ctx).Restart(ctx, in.ID, in.NewID, in.From)
 			return &runOutput{http.StatusCreated, r}, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "delete", Method: http.MethodDelete, Path: "/v1/runs/{id}",
 		Summary: "Delete an ended run", DefaultStatus: http.StatusNoContent},
-		func(ctx context.Context, in *RunPath) (*struct{}, error) { return nil, failed(s.h.Delete(ctx, in.ID)) })
+		func(ctx context.Context, in *RunPath) (*struct{}, error) {
+			return nil, failed(space(ctx).Delete(ctx, in.ID))
+		})
 	huma.Register(api, huma.Operation{OperationID: "bulk", Method: http.MethodPost, Path: "/v1/runs:bulk",
 		Summary: "Do one thing to all runs that a filter selects"},
 		func(ctx context.Context, in *struct{ Body BulkRequest }) (*struct{ Body BulkAnswer }, error) {
@@ -70,23 +72,23 @@ func (s *service) registerChanges(api huma.API) {
 }
 
 // act does one of the actions that need nothing but the run, and gives whether that changed anything.
-func (s *service) act(ctx context.Context, action, id string) (bool, error) {
+func (s *Server) act(ctx context.Context, action, id string) (bool, error) {
 	switch action {
 	case "cancel":
-		return s.h.Cancel(ctx, id)
+		return space(ctx).Cancel(ctx, id)
 	case "pause":
-		return s.h.Pause(ctx, id)
+		return space(ctx).Pause(ctx, id)
 	case "unpause":
-		return s.h.Unpause(ctx, id)
+		return space(ctx).Unpause(ctx, id)
 	case "terminate":
-		return true, s.h.Terminate(ctx, id)
+		return true, space(ctx).Terminate(ctx, id)
 	case "retry":
-		return true, s.h.Retry(ctx, id, 0)
+		return true, space(ctx).Retry(ctx, id, 0)
 	}
-	return true, s.h.Delete(ctx, id)
+	return true, space(ctx).Delete(ctx, id)
 }
 
-func (s *service) bulk(ctx context.Context, req BulkRequest) (*struct{ Body BulkAnswer }, error) {
+func (s *Server) bulk(ctx context.Context, req BulkRequest) (*struct{ Body BulkAnswer }, error) {
 	statuses, err := parseStatuses(req.Status)
 	if err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func (s *service) bulk(ctx context.Context, req BulkRequest) (*struct{ Body Bulk
 	}
 	var ids []string
 	q := host.Query{Workflow: req.Workflow, Statuses: statuses, Attributes: req.Attributes, Limit: limit + 1}
-	for r, err := range s.h.Runs(ctx, q) {
+	for r, err := range space(ctx).Runs(ctx, q) {
 		if err != nil {
 			return nil, failed(err)
 		}

@@ -26,7 +26,7 @@ func serving(t *testing.T, m *wasmgen.Module) (h *hosttest.Host, call func(metho
 	if _, err := h.Upload(context.Background(), "w", m.Export(abi.ExportRun).Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(server.Handler(h.Host))
+	s := httptest.NewServer(server.New(h.Host))
 	t.Cleanup(s.Close)
 	return h, func(method, path, body string) (int, string) {
 		t.Helper()

@@ -15,7 +15,7 @@ var fields = map[string]struct {
 	v    any
 	want string
 }{
-	"run": {host.Run{}, "id workflow version module status reason created started updated ended wake entries existed iteration " +
+	"run": {host.Run{}, "namespace id workflow version module status reason created started updated ended wake entries existed iteration " +
 		"attributes parent output"},
 	"version": {host.Version{}, "workflow version module allow_step allow_http allow_secret created new queries live"},
 	"timer":   {host.Timer{}, "run workflow due"},

@@ -37,18 +37,18 @@ type outputInput struct {
 	LastID string `header:"Last-Event-ID"`
 }
 
-func (s *service) registerOutput(api huma.API) {
+func (s *Server) registerOutput(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "output", Method: http.MethodGet, Path: "/v1/runs/{id}/output",
 		Summary: "Read a run's output; with Accept: text/event-stream, follow it until the run ends"},
 		func(ctx context.Context, in *outputInput) (*huma.StreamResponse, error) {
-			if _, err := s.h.Get(ctx, in.ID); err != nil {
+			if _, err := space(ctx).Get(ctx, in.ID); err != nil {
 				return nil, failed(err)
 			}
 			if strings.Contains(in.Accept, "text/event-stream") {
 				return &huma.StreamResponse{Body: func(c huma.Context) { s.streamOutput(c, in) }}, nil
 			}
 			chunks := []Chunk{}
-			for c, err := range s.h.Output(ctx, in.ID, in.Topic, in.From) {
+			for c, err := range space(ctx).Output(ctx, in.ID, in.Topic, in.From) {
 				if err != nil {
 					return nil, failed(err)
 				}
@@ -65,7 +65,7 @@ func (s *service) registerOutput(api huma.API) {
 
 // streamOutput sends output as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html):
 // the id is the index, so that a client that connects again goes on after the last one; the event "end" closes it.
-func (s *service) streamOutput(c huma.Context, in *outputInput) {
+func (s *Server) streamOutput(c huma.Context, in *outputInput) {
 	c.SetHeader("Content-Type", "text/event-stream")
 	c.SetHeader("Cache-Control", "no-store")
 	w := c.BodyWriter()
@@ -80,7 +80,7 @@ func (s *service) streamOutput(c huma.Context, in *outputInput) {
 		from = last + 1
 	}
 	flush()
-	for chunk, err := range s.h.FollowOutput(c.Context(), in.ID, in.Topic, from) {
+	for chunk, err := range space(c.Context()).FollowOutput(c.Context(), in.ID, in.Topic, from) {
 		if err != nil {
 			if !errors.Is(err, context.Canceled) {
 				_, _ = fmt.Fprintf(w, "event: error\ndata: %q\n\n", err.Error())

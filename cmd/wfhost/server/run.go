@@ -102,7 +102,7 @@ type Page struct {
 // maxPage bounds a page of a listing.
 const maxPage = 1000
 
-func (s *service) registerRuns(api huma.API) {
+func (s *Server) registerRuns(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "start", Method: http.MethodPost,
 		Path: "/v1/workflows/{workflow}/runs", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true, Summary: "Start a run"},
 		func(ctx context.Context, in *struct {
@@ -117,7 +117,7 @@ func (s *service) registerRuns(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "run", Method: http.MethodGet, Path: "/v1/runs/{id}",
 		Summary: "Show a run"},
 		func(ctx context.Context, in *RunPath) (*runOutput, error) {
-			r, err := s.h.Get(ctx, in.ID)
+			r, err := space(ctx).Get(ctx, in.ID)
 			return &runOutput{http.StatusOK, r}, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "journal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal",
@@ -133,7 +133,7 @@ type RunPath struct {
 	ID string `path:"id"`
 }
 
-func (s *service) start(ctx context.Context, workflow string, body []byte) (*runOutput, error) {
+func (s *Server) start(ctx context.Context, workflow string, body []byte) (*runOutput, error) {
 	var req StartRequest
 	if len(bytes.TrimSpace(body)) > 0 {
 		d := json.NewDecoder(bytes.NewReader(body))
@@ -149,7 +149,7 @@ func (s *service) start(ctx context.Context, workflow string, body []byte) (*run
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.h.StartRaw(ctx, workflow, req.Input, opts...)
+	r, err := space(ctx).StartRaw(ctx, workflow, req.Input, opts...)
 	if err != nil {
 		return nil, failed(err)
 	}
@@ -187,7 +187,7 @@ func attributesOf(q url.Values) map[string]string {
 	return attributes
 }
 
-func (s *service) list(ctx context.Context, in *listInput) (*struct{ Body Page }, error) {
+func (s *Server) list(ctx context.Context, in *listInput) (*struct{ Body Page }, error) {
 	if in.Limit < 1 || in.Limit > maxPage {
 		return nil, problem(http.StatusBadRequest, "invalid", "limit must be 1 to %d, got %d", maxPage, in.Limit)
 	}
@@ -198,7 +198,7 @@ func (s *service) list(ctx context.Context, in *listInput) (*struct{ Body Page }
 	q := host.Query{Workflow: in.Workflow, After: in.Cursor, Limit: in.Limit + 1, Statuses: statuses,
 		Attributes: in.attributes}
 	page := Page{Runs: []host.Run{}}
-	for r, err := range s.h.Runs(ctx, q) {
+	for r, err := range space(ctx).Runs(ctx, q) {
 		if err != nil {
 			return nil, failed(err)
 		}
@@ -249,20 +249,20 @@ type journalInput struct {
 }
 
 // entries gives the entries that are asked for.
-func (s *service) entries(ctx context.Context, in *journalInput) iter.Seq2[host.Entry, error] {
+func (s *Server) entries(ctx context.Context, in *journalInput) iter.Seq2[host.Entry, error] {
 	if in.Iteration < 0 {
-		return s.h.Journal(ctx, in.ID, store.Seq(in.From))
+		return space(ctx).Journal(ctx, in.ID, store.Seq(in.From))
 	}
-	return s.h.JournalOf(ctx, in.ID, uint32(min(in.Iteration, math.MaxUint32)), store.Seq(in.From))
+	return space(ctx).JournalOf(ctx, in.ID, uint32(min(in.Iteration, math.MaxUint32)), store.Seq(in.From))
 }
 
-func (s *service) journal(ctx context.Context, in *journalInput) (*struct{ Body []Entry }, error) {
+func (s *Server) journal(ctx context.Context, in *journalInput) (*struct{ Body []Entry }, error) {
 	hold, cancel, err := held(ctx, in.Wait)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
-	changed, stop := s.h.Watch(in.ID)
+	changed, stop := space(ctx).Watch(in.ID)
 	defer stop()
 	for {
 		entries := []Entry{}
@@ -291,7 +291,7 @@ type resultOutput struct {
 	Body        []byte
 }
 
-func (s *service) result(ctx context.Context, in *struct {
+func (s *Server) result(ctx context.Context, in *struct {
 	RunPath
 	Wait string `query:"wait" doc:"duration text, at most 1m"`
 }) (*resultOutput, error) {
@@ -300,10 +300,10 @@ func (s *service) result(ctx context.Context, in *struct {
 		return nil, err
 	}
 	defer cancel()
-	r, err := s.h.Get(ctx, in.ID)
+	r, err := space(ctx).Get(ctx, in.ID)
 	if err == nil && in.Wait != "" {
-		r, err = s.h.Wait(hold, in.ID)
-		if errors.Is(err, context.DeadlineExceeded) {
+		r, err = space(ctx).Wait(hold, in.ID)
+		if hold.Err() != nil && r.ID != "" { // the run goes on
 			err = nil
 		}
 	}
@@ -314,7 +314,7 @@ func (s *service) result(ctx context.Context, in *struct {
 		b, err := json.Marshal(r)
 		return &resultOutput{http.StatusAccepted, "application/json", b}, err
 	}
-	b, err := s.h.ResultRaw(ctx, in.ID)
+	b, err := space(ctx).ResultRaw(ctx, in.ID)
 	if re, ok := errors.AsType[*host.RunError](err); ok {
 		p := &Problem{Type: "about:blank", Title: "run " + re.Status.String(), Status: http.StatusUnprocessableEntity,
 			Detail: re.Error(), Code: re.Status.String(), Run: r}
@@ -338,12 +338,12 @@ type Log struct {
 
 var levels = [...]string{"debug", "info", "warn", "error"}
 
-func (s *service) logs(ctx context.Context, in *struct {
+func (s *Server) logs(ctx context.Context, in *struct {
 	RunPath
 	From  uint64 `query:"from"`
 	Limit int    `query:"limit" default:"1000"`
 }) (*struct{ Body []Log }, error) {
-	lines, err := s.h.Logs(ctx, in.ID, in.From, min(max(in.Limit, 1), maxPage))
+	lines, err := space(ctx).Logs(ctx, in.ID, in.From, min(max(in.Limit, 1), maxPage))
 	if err != nil {
 		return nil, failed(err)
 	}

@@ -1,6 +1,8 @@
 // Package server is the HTTP API of a host, under /v1, with its OpenAPI description at /openapi.json. An answer
 // of 200, 201 or 202 means that what was asked is durable. Errors are problem documents (RFC 9457) with a stable
 // code.
+//
+// Every request for workflows and runs takes the parameter namespace; without it, it is for the default namespace.
 package server
 
 import (
@@ -8,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"sync/atomic"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -23,13 +27,21 @@ const apiVersion = "1"
 // maxBodyBytes bounds a request that is no module: an input, and the JSON around it.
 const maxBodyBytes = 2 * abi.MaxPayloadBytes
 
-// Handler gives the API of a host.
-func Handler(h *host.Host) http.Handler {
-	mux := http.NewServeMux()
+// Server is the API of a host. It is an http.Handler.
+type Server struct {
+	h        *host.Host
+	mux      *http.ServeMux
+	misses   *rate.Limiter // of deliveries to tokens that nobody holds
+	draining atomic.Bool
+}
+
+// New returns the API of a host.
+func New(h *host.Host) *Server {
+	s := &Server{h: h, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce)}
 	config := huma.DefaultConfig("wfhost", apiVersion)
 	config.DocsPath = ""
-	api := humago.New(mux, config)
-	s := &service{h: h, misses: rate.NewLimiter(missesPerSecond, missesAtOnce)}
+	api := humago.New(s.mux, config)
+	s.registerNamespaces(api)
 	s.registerWorkflows(api)
 	s.registerVersions(api)
 	s.registerRuns(api)
@@ -37,23 +49,54 @@ func Handler(h *host.Host) http.Handler {
 	s.registerChanges(api)
 	s.registerSignals(api)
 	s.registerOutput(api)
-	mux.HandleFunc("POST /v1/hooks/{token}", s.deliver)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		for _, err := range h.Runs(r.Context(), host.Query{Limit: 1}) {
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-		}
-		_, _ = w.Write([]byte("ok\n"))
-	})
-	return mux
+	describeNamespace(api)
+	s.mux.HandleFunc("POST /v1/hooks/{token}", s.deliver)
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	s.mux.HandleFunc("GET /readyz", s.ready)
+	return s
 }
 
-type service struct {
-	h      *host.Host
-	misses *rate.Limiter // of deliveries to tokens that nobody holds
+// Drain refuses requests that change something from now on, with 503 and Retry-After: the server is about to end, and
+// another one will answer them. Requests that read are answered as before, and /readyz answers 503.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() && changes(r) {
+		w.Header().Set("Retry-After", "1")
+		writeProblem(w, problem(http.StatusServiceUnavailable, "draining", "the server is about to end; try again"))
+		return
+	}
+	r, err := s.withNamespace(r)
+	if err != nil {
+		writeProblem(w, err)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// changes reports whether a request may change something. Queries do not, whatever their method.
+func changes(r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
+		return false
+	}
+	parts := strings.Split(r.URL.Path, "/") // "", "v1", "runs", id, "queries", name
+	return len(parts) != 6 || parts[2] != "runs" || parts[4] != "queries"
+}
+
+// ready answers whether the server takes requests: it reads the store, and it is not about to end.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() {
+		http.Error(w, "draining", http.StatusServiceUnavailable)
+		return
+	}
+	for _, err := range s.h.Runs(r.Context(), host.Query{Limit: 1}) {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+	}
+	_, _ = w.Write([]byte("ok\n"))
 }
 
 // Problem is the error document.
@@ -94,6 +137,7 @@ var kinds = []struct {
 	{host.ErrLimit, http.StatusRequestEntityTooLarge, "limit"},
 	{host.ErrInvalid, http.StatusBadRequest, "invalid"},
 	{host.ErrMismatch, http.StatusConflict, "mismatch"},
+	{host.ErrFenced, http.StatusServiceUnavailable, "fenced"},
 	{host.ErrClosed, http.StatusServiceUnavailable, "closed"},
 	{host.ErrStoreFailed, http.StatusServiceUnavailable, "store_failed"},
 }

@@ -19,7 +19,7 @@ const (
 	missesAtOnce    = 50
 )
 
-func (s *service) registerSignals(api huma.API) {
+func (s *Server) registerSignals(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "signal", Method: http.MethodPost,
 		Path: "/v1/runs/{id}/signals/{name}", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true,
 		DefaultStatus: http.StatusAccepted, Summary: "Give a signal to a run; the body is its payload"},
@@ -29,7 +29,7 @@ func (s *service) registerSignals(api huma.API) {
 			Key     string `header:"Idempotency-Key"`
 			RawBody []byte
 		}) (*struct{}, error) {
-			return nil, failed(s.h.SignalRaw(ctx, in.ID, in.Name, in.RawBody, keyOption(in.Key)...))
+			return nil, failed(space(ctx).SignalRaw(ctx, in.ID, in.Name, in.RawBody, keyOption(in.Key)...))
 		})
 	huma.Register(api, huma.Operation{OperationID: "query", Method: http.MethodPost,
 		Path: "/v1/runs/{id}/queries/{name}", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true,
@@ -80,12 +80,12 @@ type raw []byte
 // MarshalJSON gives the bytes.
 func (r raw) MarshalJSON() ([]byte, error) { return r, nil }
 
-func (s *service) query(ctx context.Context, id, name string, input []byte) (*resultOutput, error) {
+func (s *Server) query(ctx context.Context, id, name string, input []byte) (*resultOutput, error) {
 	var in any
 	if len(input) > 0 {
 		in = raw(input)
 	}
-	b, err := s.h.Query(ctx, id, name, in)
+	b, err := space(ctx).Query(ctx, id, name, in)
 	if q, ok := errors.AsType[*host.QueryError](err); ok && !errors.Is(err, host.ErrNotFound) {
 		return nil, problem(http.StatusUnprocessableEntity, "query_failed", "%v", q)
 	}
@@ -96,14 +96,15 @@ func (s *service) query(ctx context.Context, id, name string, input []byte) (*re
 }
 
 // deliver takes what is posted to a hook. All tokens that deliver to nobody get the same answer.
-func (s *service) deliver(w http.ResponseWriter, r *http.Request) {
+func (s *Server) deliver(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, abi.MaxPayloadBytes))
 	if err != nil {
 		writeProblem(w, problem(http.StatusRequestEntityTooLarge, "limit", "the body is over the limit of %d bytes",
 			abi.MaxPayloadBytes))
 		return
 	}
-	reply, err := s.h.DeliverHook(r.Context(), r.PathValue("token"), body, keyOption(r.Header.Get("Idempotency-Key"))...)
+	reply, err := space(r.Context()).DeliverHook(r.Context(), r.PathValue("token"), body,
+		keyOption(r.Header.Get("Idempotency-Key"))...)
 	if errors.Is(err, host.ErrNotFound) && !s.misses.Allow() {
 		w.Header().Set("Retry-After", "1")
 		writeProblem(w, problem(http.StatusTooManyRequests, "busy", "too many deliveries to tokens that nobody holds"))

@@ -23,7 +23,7 @@ type versionsOutput struct {
 	Body   []host.Version
 }
 
-func (s *service) registerWorkflows(api huma.API) {
+func (s *Server) registerWorkflows(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "upload", Method: http.MethodPut,
 		Path: "/v1/workflows/{workflow}/versions", MaxBodyBytes: abi.MaxModuleBytes + 1,
 		Summary: "Upload a module as the next version of its workflows; the name - stands for all of them"},
@@ -41,7 +41,7 @@ func (s *service) registerWorkflows(api huma.API) {
 			if in.Workflow == "-" {
 				in.Workflow = ""
 			}
-			versions, err := s.h.UploadAll(ctx, in.Workflow, in.RawBody, opts...)
+			versions, err := space(ctx).UploadAll(ctx, in.Workflow, in.RawBody, opts...)
 			if err != nil {
 				return nil, failed(err)
 			}
@@ -61,12 +61,12 @@ func (s *service) registerWorkflows(api huma.API) {
 		func(ctx context.Context, in *struct {
 			Workflow string `path:"workflow"`
 		}) (*versionsOutput, error) {
-			versions, err := s.h.LiveVersions(ctx, in.Workflow)
+			versions, err := space(ctx).LiveVersions(ctx, in.Workflow)
 			return &versionsOutput{Status: http.StatusOK, Body: versions}, failed(err)
 		})
 }
 
-func (s *service) registerVersions(api huma.API) {
+func (s *Server) registerVersions(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "delete-version", Method: http.MethodDelete,
 		Path:    "/v1/workflows/{workflow}/versions/{version}",
 		Summary: "Delete a version that no run has; 409 while it is in use", DefaultStatus: http.StatusNoContent},
@@ -74,13 +74,13 @@ func (s *service) registerVersions(api huma.API) {
 			Workflow string `path:"workflow"`
 			Version  uint32 `path:"version"`
 		}) (*struct{}, error) {
-			return nil, failed(s.h.DeleteVersion(ctx, in.Workflow, in.Version))
+			return nil, failed(space(ctx).DeleteVersion(ctx, in.Workflow, in.Version))
 		})
 }
 
-func (s *service) versions(ctx context.Context) (*versionsOutput, error) {
+func (s *Server) versions(ctx context.Context) (*versionsOutput, error) {
 	out := &versionsOutput{Status: http.StatusOK, Body: []host.Version{}}
-	for v, err := range s.h.Versions(ctx, "") {
+	for v, err := range space(ctx).Versions(ctx, "") {
 		if err != nil {
 			return nil, failed(err)
 		}
