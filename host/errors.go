@@ -86,8 +86,10 @@ func translate(err error) error {
 	}
 	for _, pair := range []struct{ inner, outer error }{
 		{run.ErrTerminal, ErrTerminal}, {runtime.ErrClosed, ErrClosed}, {store.ErrClosed, ErrClosed},
-		{store.ErrExists, ErrConflict}, {run.ErrIllegal, ErrConflict}, {store.ErrNotFound, ErrNotFound}, {store.ErrFenced, ErrFenced},
-		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion}, {partition.ErrNotOwned, ErrFenced},
+		{store.ErrExists, ErrConflict}, {run.ErrIllegal, ErrConflict}, {store.ErrNotFound, ErrNotFound},
+		{store.ErrFenced, ErrFenced},
+		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
+		{partition.ErrNotOwned, ErrFenced},
 	} {
 		if errors.Is(err, pair.inner) {
 			return &joined{err, pair.outer}

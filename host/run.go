@@ -67,7 +67,8 @@ func (h *Host) runOf(s store.RunState) Run {
 		}
 		return abi.TimeOf(ms)
 	}
-	r := Run{Namespace: h.nameOf(s.Run.Namespace), ID: s.Run.ID, Workflow: s.Workflow, Version: s.Version, Module: s.Module.String(), Status: s.Status,
+	r := Run{Namespace: h.nameOf(s.Run.Namespace), ID: s.Run.ID, Workflow: s.Workflow, Version: s.Version,
+		Module: s.Module.String(), Status: s.Status,
 		Reason: s.Reason, Created: at(s.CreatedUnixMs), Started: at(s.StartedUnixMs), Updated: at(s.UpdatedUnixMs),
 		Ended: at(s.EndedUnixMs), Entries: uint64(s.Length),
 		Iteration: s.Iteration, Parent: s.Parent, Output: s.Output}

@@ -45,7 +45,8 @@ func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []b
 	h.rt.Handle(name, func(ctx context.Context, a runtime.Attempt, input []byte) ([]byte, error) {
 		// The journal keeps what comes in and what goes out; the handler may go on to use either.
 		out, err := fn(context.WithValue(ctx, stepKey{}, Step{
-			Namespace: h.nameOf(a.Run.Namespace), ns: a.Run.Namespace, RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version, Name: a.Step, Seq: a.Seq,
+			Namespace: h.nameOf(a.Run.Namespace), ns: a.Run.Namespace,
+			RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version, Name: a.Step, Seq: a.Seq,
 			Attempt: int(a.Number), Attempts: a.Attempts, IdempotencyKey: a.IdempotencyKey}), bytes.Clone(input))
 		return bytes.Clone(out), err
 	})

@@ -28,7 +28,8 @@ type runCmd struct {
 
 	AllowSecret []string `sep:"none" help:"Secret that the workflow may send there; repeatable." placeholder:"NAME=HOST,HEADER"`
 
-	Quiet bool `short:"q" help:"Print nothing but the result."`
+	Drain time.Duration `help:"How long SIGTERM waits for steps that are going on; 0 does not wait." default:"10s"`
+	Quiet bool          `short:"q" help:"Print nothing but the result."`
 }
 
 func (c *runCmd) Run(g *globals) (err error) {
@@ -50,7 +51,8 @@ func (c *runCmd) Run(g *globals) (err error) {
 	if err := checkSecrets(c.Secrets); err != nil {
 		return err
 	}
-	h, err := host.Open(g.ctx, host.Config{Dir: dir, SkipSleeps: c.SkipSleep, Secrets: secretsFrom(c.Secrets)})
+	h, err := host.Open(g.ctx, host.Config{Dir: dir, Drain: drainOf(c.Drain), SkipSleeps: c.SkipSleep,
+		Secrets: secretsFrom(c.Secrets)})
 	if err != nil {
 		return err
 	}
@@ -60,23 +62,27 @@ func (c *runCmd) Run(g *globals) (err error) {
 	done := make(chan error, 1)
 	go func() { done <- h.Run(ctx) }()
 	defer func() { stop(); err = errors.Join(err, <-done) }()
-	run, err := c.start(g, h, name, wasm, input)
+	ns, err := h.Namespace(g.ctx, g.Namespace)
+	if err != nil {
+		return err
+	}
+	run, err := c.start(g, ns, name, wasm, input)
 	if err != nil {
 		return err
 	}
 	if !c.Quiet {
-		if err := follow(g, h, run.ID); err != nil {
+		if err := follow(g, ns, run.ID); err != nil {
 			return err
 		}
 	}
-	result, err := h.ResultRaw(g.ctx, run.ID)
+	result, err := ns.ResultRaw(g.ctx, run.ID)
 	if err != nil {
 		return err
 	}
 	return printResult(g.io.out, result)
 }
 
-func (c *runCmd) start(g *globals, h *host.Host, name string, wasm, input []byte) (host.Run, error) {
+func (c *runCmd) start(g *globals, h *host.Namespace, name string, wasm, input []byte) (host.Run, error) {
 	if c.Workflow != "" {
 		name = c.Workflow
 	}
@@ -147,7 +153,7 @@ func terminal(w io.Writer) bool {
 
 // follow shows on the error output what happens to a run until it ends: its entries, its log, and on a terminal
 // a countdown while it sleeps.
-func follow(g *globals, h *host.Host, id string) error {
+func follow(g *globals, h *host.Namespace, id string) error {
 	f := &follower{g: g, h: h, id: id, tty: terminal(g.io.err)}
 	changed, stop := h.Watch(id)
 	defer stop()
@@ -178,7 +184,7 @@ func follow(g *globals, h *host.Host, id string) error {
 
 type follower struct {
 	g     *globals
-	h     *host.Host
+	h     *host.Namespace
 	id    string
 	tty   bool
 	shown bool // a countdown is on the screen

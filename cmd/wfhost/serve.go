@@ -20,7 +20,7 @@ type serveCmd struct {
 	Data     string        `help:"Folder for the data." default:"data"`
 	Listen   string        `help:"Loopback address to listen on." env:"WFHOST_LISTEN" default:"127.0.0.1:7777"`
 	Secrets  string        `help:"File with secrets as a JSON object of strings; it is read again for each use." type:"path"`
-	Drain    time.Duration `help:"How long SIGTERM waits for what is going on." default:"10s"`
+	Drain    time.Duration `help:"How long SIGTERM waits for steps that are going on; 0 does not wait." default:"10s"`
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
 
 	MaxInstances  int    `help:"Guests that compute at a time, each with at most 64 MiB." default:"8"`
@@ -45,6 +45,14 @@ func (c *serveCmd) checkMemory() error {
 	return nil
 }
 
+// drainOf returns the host's Config.Drain for a flag: there, 0 is the default, and not nothing.
+func drainOf(flag time.Duration) time.Duration {
+	if flag <= 0 {
+		return -1
+	}
+	return flag
+}
+
 // orNone gives what a host takes for a limit on the command line: there, nothing is nothing, and not the default.
 func orNone(bytes int64) int64 {
 	if bytes == 0 {
@@ -59,7 +67,8 @@ func (c *serveCmd) Run(g *globals) error {
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
 	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secretsFrom(c.Secrets),
-		MaxInstances: c.MaxInstances, PoolBytes: orNone(c.PoolBytes), ParkBytes: orNone(c.ParkBytes), InstanceReset: c.InstanceReset})
+		Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, PoolBytes: orNone(c.PoolBytes),
+		ParkBytes: orNone(c.ParkBytes), InstanceReset: c.InstanceReset})
 	if err != nil {
 		return err
 	}
@@ -68,22 +77,45 @@ func (c *serveCmd) Run(g *globals) error {
 	if err != nil {
 		return errors.Join(err, h.Close())
 	}
-	srv := &http.Server{Handler: server.Handler(h), ReadHeaderTimeout: headerTimeout}
-	failed := make(chan error, 2)
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	go func() { failed <- h.Run(ctx) }()
-	go func() { failed <- srv.Serve(l) }()
 	_, _ = fmt.Fprintf(g.io.out, "wfhost serves http://%s from %s\n", l.Addr(), c.Data)
+	return errors.Join(c.serve(g.ctx, h, l, logger), h.Close())
+}
+
+// shutdownTime bounds how long answers take that are being written when the host has stopped.
+const shutdownTime = time.Second
+
+// serve answers requests and runs the host until ctx is done. Then it answers what only reads, lets the attempts of steps
+// that are going on finish within the time of --drain, and returns when what came of them is durable.
+func (c *serveCmd) serve(ctx context.Context, h *host.Host, l net.Listener, logger *slog.Logger) (err error) {
+	api := server.New(h)
+	held, release := context.WithCancel(context.Background()) // of requests that wait for something
+	defer release()
+	srv := &http.Server{Handler: api, ReadHeaderTimeout: headerTimeout,
+		BaseContext: func(net.Listener) context.Context { return held }}
+	running, stop := context.WithCancel(context.Background())
+	defer stop()
+	ran, served := make(chan error, 1), make(chan error, 1)
+	go func() { ran <- h.Run(running) }()
+	go func() { served <- srv.Serve(l) }()
 	select {
-	case <-g.ctx.Done():
+	case <-ctx.Done():
 		logger.Info("draining", "at most", c.Drain)
-	case err = <-failed:
+	case err = <-ran: // the store has failed
+		ran <- nil
+	case err = <-served:
 	}
-	drain, cancel := context.WithTimeout(context.Background(), c.Drain)
-	defer cancel()
+	api.Drain()
 	stop()
-	return errors.Join(err, srv.Shutdown(drain), h.Close())
+	err = errors.Join(err, <-ran)
+	release()
+	wait, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	if late := srv.Shutdown(wait); late != nil { // a client that does not read
+		logger.Warn("connections were cut", "cause", late)
+		_ = srv.Close() // nothing is left to be said to them
+	}
+	logger.Info("ended")
+	return err
 }
 
 // lockPatience is how long a start waits for the data to be free: a process that was just killed still has it.

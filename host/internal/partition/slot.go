@@ -78,7 +78,8 @@ func (sl *slot) working() bool {
 
 // atRest reports whether the slot may be dropped without a loss.
 func (sl *slot) atRest() bool {
-	return sl.run != nil && !sl.run.Lent() && len(sl.mail) == 0 && len(sl.after) == 0 && sl.prepared == nil && !sl.flying && !sl.queued &&
+	return sl.run != nil && !sl.run.Lent() && len(sl.mail) == 0 && len(sl.after) == 0 &&
+		sl.prepared == nil && !sl.flying && !sl.queued &&
 		sl.run.AtRest()
 }
 
