@@ -173,7 +173,7 @@ func (s *Shard) drain(now int64, sl *slot) {
 
 // step lets an event happen to a run that is in memory and not lent.
 func (s *Shard) step(now int64, sl *slot, m mail) {
-	sl.touched = true
+	sl.touched, sl.stepped = true, now
 	s.apply(now, sl, sl.run.Step(now, m.ev), m)
 }
 

@@ -27,10 +27,11 @@ type slot struct {
 	flying   bool // a commit of it is on its way
 	flyDone  []after
 
-	touched bool // something has happened to it since its commit was prepared
-	queued  bool // in Shard.ready
-	woken   bool // it was woken, and has not come to rest: it counts in Shard.busy
-	asked   bool // it has not begun, and waits for its first place: it counts in Shard.asked
+	stepped int64 // instant of the newest step: what was due by then has been dealt with, and nothing after it
+	touched bool  // something has happened to it since its commit was prepared
+	queued  bool  // in Shard.ready
+	woken   bool  // it was woken, and has not come to rest: it counts in Shard.busy
+	asked   bool  // it has not begun, and waits for its first place: it counts in Shard.asked
 
 	place *list.Element // among those that are kept
 	bytes int64
@@ -105,7 +106,7 @@ func (s *Shard) settle(now int64, sl *slot) {
 		if sl.run.Lent() {
 			s.askToYield(sl)
 		} else {
-			s.arm(now, sl)
+			s.arm(sl)
 			if sl.urgent || sl.prepared != nil || sl.touched && sl.run.Wants() {
 				s.enqueue(sl)
 			}

@@ -51,13 +51,15 @@ func (s *Shard) ahead() int64 {
 	return 0
 }
 
-// arm sets the timer of a run in memory. A run has one timer, however often it is armed.
-func (s *Shard) arm(now int64, sl *slot) {
+// arm sets the timer of a run in memory. A run has one timer, however often it is armed. What came due after the newest
+// step of the run, and before now, has a timer that is due.
+func (s *Shard) arm(sl *slot) {
 	k := timerKey{store.WakeRun, sl.key}
+	after := sl.stepped
 	if !s.active { // nothing is fired, so that what is due by now is due when the shard is active again
-		now = math.MinInt64
+		after = math.MinInt64
 	}
-	at, ok := sl.run.NextWake(now)
+	at, ok := sl.run.NextWake(after)
 	if !ok {
 		sl.p.timers.Remove(k)
 		return
@@ -200,7 +202,11 @@ func (s *Shard) NextWake() (unixMs int64, ok bool) {
 		if at, has := p.timers.Next(); has && (!ok || at < unixMs) {
 			unixMs, ok = at, true
 		}
-		if far := p.front.far; far != never && far != beginning && (!ok || far < unixMs) {
+		far := p.front.far
+		if far == beginning { // the index could not be read: nobody knows what it has
+			far = p.front.notMs
+		}
+		if far != never && (!ok || far < unixMs) {
 			unixMs, ok = far, true
 		}
 	}
