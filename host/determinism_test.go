@@ -55,7 +55,7 @@ func (m *memories) forget(run string, durable uint64) {
 func taken(t *testing.T, h *hosttest.Host, run string) (most uint64) {
 	t.Helper()
 	r, err := host.Open(ctx, host.Config{Store: h.Data.Open(), Dir: h.Dir(), Clock: h.Clock,
-		OnWait: func(_ string, n uint64, _ func() [32]byte) { most = max(most, n) }})
+		Events: host.Events{GuestWaits: func(_ string, n uint64, _ func() [32]byte) { most = max(most, n) }}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestRandomWorkflows(t *testing.T) {
 	for seed := range uint64(n) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
-			c.OnWait = m.see
+			c.Events.GuestWaits = m.see
 			if seed%2 == 0 {
 				c.Linger = -1 // each outcome meets a new instance
 			}
@@ -132,7 +132,7 @@ func replayInEveryWay(t *testing.T, h *hosttest.Host, m *memories, id string) {
 	}
 	for _, reset := range ways {
 		r, err := host.Open(ctx, host.Config{Store: h.Data.Open(), Dir: h.Dir(), Clock: h.Clock, InstanceReset: reset,
-			OnWait: m.see})
+			Events: host.Events{GuestWaits: m.see}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func replayInEveryWay(t *testing.T, h *hosttest.Host, m *memories, id string) {
 func TestDeterminismCheckBites(t *testing.T) {
 	m := &memories{hashes: map[point][32]byte{}}
 	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
-		c.OnWait = func(_ string, n uint64, hash func() [32]byte) { m.see("one", n, hash) }
+		c.Events.GuestWaits = func(_ string, n uint64, hash func() [32]byte) { m.see("one", n, hash) }
 	}))
 	if _, err := h.Upload(ctx, "", hosttest.Build(t, "testdata/scenarios")); err != nil {
 		t.Fatal(err)

@@ -50,17 +50,19 @@ func (m faultyModules) Version(ctx context.Context, ns store.NamespaceID, workfl
 	return m.ModuleStore.Version(ctx, ns, workflow, n)
 }
 
-func newFaulty(t *testing.T) (l *lab, modules *atomic.Int64, corrupt *atomic.Bool) {
+func newFaulty(t *testing.T, opts ...hosttest.Option) (l *lab, modules *atomic.Int64, corrupt *atomic.Bool) {
 	data := memstore.New()
 	modules, corrupt = &atomic.Int64{}, &atomic.Bool{}
-	l = newLab(t, hosttest.WithStore(func() store.Store { return faultyStore{data.Open(), modules, corrupt} }))
+	open := func() store.Store { return faultyStore{data.Open(), modules, corrupt} }
+	l = newLab(t, append(opts, hosttest.WithStore(open))...)
 	return l, modules, corrupt
 }
 
 // TestHostFault repeats an activation that failed in the host after 1 s and after 8 s more; the third time in a row
 // leaves the run to a person, and never is it failed.
 func TestHostFault(t *testing.T) {
-	l, modules, _ := newFaulty(t)
+	said := &heard{}
+	l, modules, _ := newFaulty(t, hosttest.WithConfig(said.events))
 	id := l.begin("until", 3_600_000)
 	l.Settle()
 	modules.Store(2)
@@ -86,6 +88,9 @@ func TestHostFault(t *testing.T) {
 	r = l.Finish(id)
 	if r.Status != host.Stuck || !strings.Contains(r.Reason, "the host failed 3 times: ") {
 		t.Fatalf("%+v", r)
+	}
+	if !said.has("stuck "+id+" stuck") || !said.has("fault "+id) {
+		t.Error(said.lines)
 	}
 }
 
@@ -117,7 +122,8 @@ func TestGrantsUnreadable(t *testing.T) {
 
 // TestUnreadable leaves a run whose journal is damaged to a person, and the others alone.
 func TestUnreadable(t *testing.T) {
-	l, _, corrupt := newFaulty(t)
+	said := &heard{}
+	l, _, corrupt := newFaulty(t, hosttest.WithConfig(said.events))
 	id := l.begin("until", 60_000)
 	other := l.begin("until", 120_000)
 	l.Settle()
@@ -127,6 +133,9 @@ func TestUnreadable(t *testing.T) {
 	r, err := l.Get(ctx, id)
 	if err != nil || r.Status != host.Stuck || !strings.Contains(r.Reason, "checksum of entry 3") {
 		t.Fatalf("%+v %v", r, err)
+	}
+	if !said.has("stuck " + id + " stuck") {
+		t.Error(said.lines)
 	}
 	want(t, l.Finish(other).Status, host.Completed)
 }

@@ -116,13 +116,8 @@ type Config struct {
 	// Random fills seeds, incarnations and tokens. Default: the system's secure random. It is for tests that compare
 	// runs; with anything that can be guessed, so can tokens.
 	Random func(b []byte)
-	// OnWait, if set, is called whenever a workflow waits, replays and copies for bodies included, with the number
-	// of deliveries that it has taken and a function that hashes its memory. It is for tests of determinism: for
-	// one run and number of deliveries the hash is always the same.
-	OnWait func(runID string, deliveries uint64, memory func() [32]byte)
-	// OnCommit, if set, is called after each commit with the run as it is durable now. It is for measurements, and must
-	// not block: what comes next for the run waits for it.
-	OnCommit func(Run)
+	// Events are called when something happens. Default: none of them.
+	Events Events
 }
 
 // Host runs workflows. It is safe for concurrent use.
@@ -191,12 +186,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
-	if f := cfg.OnWait; f != nil {
-		rc.Events.Waits = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
-	}
-	if f := cfg.OnCommit; f != nil {
-		rc.Events.Committed = func(c *store.RunCommit) { f(h.runOf(c.State)) }
-	}
+	rc.Events = h.runtimeEvents()
 	h.rt, err = runtime.New(ctx, rc)
 	return h, err
 }

@@ -44,10 +44,7 @@ func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, 
 func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []byte) ([]byte, error)) {
 	h.rt.Handle(name, func(ctx context.Context, a runtime.Attempt, input []byte) ([]byte, error) {
 		// The journal keeps what comes in and what goes out; the handler may go on to use either.
-		out, err := fn(context.WithValue(ctx, stepKey{}, Step{
-			Namespace: h.nameOf(a.Run.Namespace), ns: a.Run.Namespace,
-			RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version, Name: a.Step, Seq: a.Seq,
-			Attempt: int(a.Number), Attempts: a.Attempts, IdempotencyKey: a.IdempotencyKey}), bytes.Clone(input))
+		out, err := fn(context.WithValue(ctx, stepKey{}, h.stepOf(&a)), bytes.Clone(input))
 		return bytes.Clone(out), err
 	})
 }
@@ -69,6 +66,12 @@ type Step struct {
 	IdempotencyKey string
 
 	ns store.NamespaceID
+}
+
+func (h *Host) stepOf(a *runtime.Attempt) Step {
+	return Step{Namespace: h.nameOf(a.Run.Namespace), ns: a.Run.Namespace, RunID: a.Run.ID, Workflow: a.Workflow,
+		Version: a.Version, Name: a.Step, Seq: a.Seq, Attempt: int(a.Number), Attempts: a.Attempts,
+		IdempotencyKey: a.IdempotencyKey}
 }
 
 // StepInfo gives what the handler is called for. Outside of a handler it is zero.

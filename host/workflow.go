@@ -125,6 +125,14 @@ func (s *scope) Upload(ctx context.Context, name string, wasm []byte, opts ...Up
 
 // UploadAll is Upload and gives the versions of all workflows of the module.
 func (s *scope) UploadAll(ctx context.Context, name string, wasm []byte, opts ...UploadOption) ([]Version, error) {
+	versions, err := s.upload(ctx, name, wasm, opts)
+	if f := s.h.cfg.Events.UploadRefused; f != nil && errors.Is(err, ErrRejected) {
+		f(name, err)
+	}
+	return versions, err
+}
+
+func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []UploadOption) ([]Version, error) {
 	var u upload
 	for _, o := range opts {
 		o(&u)

@@ -84,14 +84,7 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 
 // up opens the host and runs it.
 func (s *session) up() error {
-	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), InstanceReset: s.o.InstanceReset, OnCommit: func(r host.Run) {
-		if r.Status == host.Failed || r.Status == host.Stuck {
-			go s.broken(r.ID)
-		}
-		if f := s.commit.Load(); f != nil {
-			(*f)(r, time.Now())
-		}
-	}}
+	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), InstanceReset: s.o.InstanceReset, Events: host.Events{RunCommitted: s.committed}}
 	closeStore := func() error { return nil }
 	if s.o.NoSync {
 		if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
@@ -118,6 +111,16 @@ func (s *session) up() error {
 		return errors.Join(<-ran, h.Close(), closeStore())
 	}
 	return nil
+}
+
+// committed takes a run whose commit is durable.
+func (s *session) committed(r host.Run) {
+	if r.Status == host.Failed || r.Status == host.Stuck {
+		go s.broken(r.ID)
+	}
+	if f := s.commit.Load(); f != nil {
+		(*f)(r, time.Now())
+	}
 }
 
 // broken ends the measurement, since a run did not do what it should.

@@ -42,6 +42,7 @@ type Activation struct {
 	request *request // of its first place
 	placed  *place
 	body    *forkedBody // the body that its instance executes; nil if none does
+	span    span
 }
 
 // told is an order, or a body to be executed where the guest waits.
@@ -115,6 +116,9 @@ func (a *Activation) Halt(cause error) {
 // run performs the activation, and reports its end.
 func (a *Activation) run(ctx context.Context, r *Runner) {
 	st := &a.lease.State
+	a.span.began = budgetClock.Now()
+	end := endSuspended
+	defer func() { a.report(r, end) }()
 	err := a.perform(ctx, r, st)
 	if errors.Is(err, errDraining) {
 		a.desk.Inside(st.Run, run.Refused{Lease: a.lease})
@@ -122,11 +126,14 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 	}
 	if errors.Is(err, errSuspended) || context.Cause(ctx) != nil && errors.Is(err, context.Cause(ctx)) {
 		if ctx.Err() != nil { // the host stops, or has lost the run: what waits for this is answered elsewhere
+			end = endHalted
 			a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true}})
 		}
 		return
 	}
-	a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: a.end(ctx, err)})
+	ended := a.end(ctx, err)
+	end = endOf(&ended)
+	a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: ended})
 }
 
 // perform runs the guest. A nil error means that it returned, and that lent is what it appended last.
@@ -152,6 +159,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	}
 	defer context.AfterFunc(ctx, func() { a.halt(context.Cause(ctx)) })()
 	info := a.lease.Info()
+	a.span.rested = int(info.Rested)
 	a.Machine = replay.New(replay.Config{Mode: replay.Live, Started: info.Started, Input: info.Input,
 		StartedUnixMs: info.StartedMs, NewToken: func() string { return NewToken(r.cfg.Random, st.Run) }, Tail: tail{a},
 		BodiesEvent: mod.bodiesEvent, OnWait: a.observer(), Rested: info.Rested,
@@ -203,7 +211,10 @@ func (a *Activation) ask(ctx context.Context, ev run.Event) error {
 
 // looks yields if the writer has something for the run.
 func (a *Activation) looks() error {
-	if a.body != nil || !a.yield.Load() {
+	if a.body != nil {
+		return nil
+	}
+	if a.arrived(); !a.yield.Load() {
 		return nil
 	}
 	a.yield.Store(false)

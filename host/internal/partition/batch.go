@@ -127,6 +127,9 @@ func (s *Shard) finish(now int64, sl *slot, done []after) {
 		if a.free != nil {
 			a.free()
 		}
+		if st := sl.run.State(); a.stuck && st.Status == store.Stuck { // else it was retried meanwhile
+			s.noteStuck(sl, &st)
+		}
 		if a.reply != nil {
 			a.answer.State = sl.run.State()
 			if live := !a.answer.State.Status.Terminal() && !a.answer.State.Status.Attention(); live && sl.running() {
@@ -188,11 +191,16 @@ func (s *Shard) durable(now int64, sl *slot, c *store.RunCommit) {
 	done := sl.flyDone
 	sl.flying, sl.flyDone = false, nil
 	if sl.run == nil { // it could not be read, and is stuck by now
+		s.noteStuck(sl, &c.State)
 		s.drop(now, sl)
 		return
 	}
 	s.finish(now, sl, done)
 	s.settle(now, sl)
+}
+
+func (s *Shard) noteStuck(sl *slot, st *store.RunState) {
+	s.port.Note(Note{Kind: NoteStuck, Run: sl.key, Partition: sl.p.ID, Workflow: st.Workflow, State: st})
 }
 
 func (s *Shard) refused(b *Batch, err error) {

@@ -85,10 +85,10 @@ type Note struct {
 	Run       store.RunKey
 	Partition store.PartitionID
 	Workflow  string
-	Text      string
 	Cause     error
 	Count     int
-	LateMs    int64 // of a wake: by how much it was late
+	LateMs    int64           // of a wake: by how much it was late
+	State     *store.RunState // of a run that is stuck
 }
 
 // NoteKind says what a note is about.
@@ -96,7 +96,7 @@ type NoteKind uint8
 
 // The kinds of notes.
 const (
-	NoteStuck      NoteKind = iota // a run was left to a person: Text says why
+	NoteStuck      NoteKind = iota // it is durable that a run was left to a person: State
 	NoteLong                       // a journal has become long: Count entries
 	NoteFault                      // an activation failed in the host: Cause
 	NoteUnrecorded                 // the outcome of a step could not be recorded: Cause

@@ -204,11 +204,11 @@ func (s *Shard) apply(now int64, sl *slot, fx *run.Effects, m mail) {
 		m.reply(fx.Answer, fx.Err)
 		m.reply = nil
 	}
-	a := after{reply: m.reply, answer: fx.Answer, start: fx.Start, free: m.free}
+	a := after{reply: m.reply, answer: fx.Answer, start: fx.Start, free: m.free, stuck: fx.Stuck != ""}
 	if fx.Again {
 		a.again, a.reply, a.free = &m, nil, nil
 	}
-	if a.reply != nil || len(a.start) > 0 || a.again != nil || a.free != nil {
+	if a.reply != nil || len(a.start) > 0 || a.again != nil || a.free != nil || a.stuck {
 		sl.after = append(sl.after, a)
 	}
 }
@@ -255,21 +255,18 @@ func (s *Shard) leaveQueue(now int64, sl *slot) {
 
 func (s *Shard) note(sl *slot, fx *run.Effects) {
 	n := Note{Run: sl.key, Partition: sl.p.ID, Workflow: sl.run.State().Workflow}
-	say := func(kind NoteKind, text string, cause error, count int) {
-		n.Kind, n.Text, n.Cause, n.Count = kind, text, cause, count
+	say := func(kind NoteKind, cause error, count int) {
+		n.Kind, n.Cause, n.Count = kind, cause, count
 		s.port.Note(n)
 	}
 	if fx.Fault != nil {
-		say(NoteFault, "", fx.Fault, 0)
-	}
-	if fx.Stuck != "" {
-		say(NoteStuck, fx.Stuck, nil, 0)
+		say(NoteFault, fx.Fault, 0)
 	}
 	if fx.LongJournal > 0 {
-		say(NoteLong, "", nil, fx.LongJournal)
+		say(NoteLong, nil, fx.LongJournal)
 	}
 	if fx.Unrecorded != nil {
-		say(NoteUnrecorded, "", fx.Unrecorded, 0)
+		say(NoteUnrecorded, fx.Unrecorded, 0)
 	}
 }
 

@@ -62,6 +62,7 @@ type after struct {
 	start  []*run.Attempt
 	again  *mail
 	free   func()
+	stuck  bool // the run was left to a person
 }
 
 // What a run in memory and an entry of its journal take beside payloads and names, about: the sizes of their structures.

@@ -25,7 +25,7 @@ type Effects struct {
 	Missing []string
 	// Again says that the event has to be stepped again, with another Run of the same key: durable.
 	Again bool
-	// Stuck is why the run was left to a person, empty if it was not: at once, for the log.
+	// Stuck is why the run was left to a person, empty if it was not: durable, for the log.
 	Stuck string
 	// LongJournal is the number of entries where the journal has just become long, else 0: at once, for the log.
 	LongJournal int

@@ -111,6 +111,8 @@ type performance struct {
 	a    *run.Attempt
 	told atomic.Bool // the workflow has cancelled it
 
+	began time.Time
+
 	ctx     context.Context //nolint:containedctx // ends when nobody waits for the attempt
 	drop    context.CancelCauseFunc
 	tellCtx context.Context //nolint:containedctx // ends when it is told, too
@@ -131,15 +133,14 @@ func (w *writer) performance(a *run.Attempt) *performance {
 // Start starts an attempt.
 func (w *writer) Start(a *run.Attempt) {
 	p := w.performance(a)
+	p.began = budgetClock.Now()
 	if a.Fork != nil {
 		activation(a.Fork).Fork(a)
 		return
 	}
 	w.rt.background(func() {
-		began := budgetClock.Now()
 		out := p.perform(w)
 		p.drop(nil)
-		w.rt.attemptEnded(p, out, budgetClock.Now().Sub(began))
 		w.Inside(a.Run.Run, run.AttemptEnds{Attempt: a, Outcome: out})
 	})
 }
@@ -159,8 +160,9 @@ func (w *writer) Drop(a *run.Attempt) {
 	}
 }
 
-func (rt *Runtime) attemptEnded(p *performance, out run.Outcome, took time.Duration) {
-	f := rt.cfg.Events.Attempt
+// attemptEnded reports an attempt that has ended, wherever it was performed. It is called by the shard's goroutine.
+func (w *writer) attemptEnded(a *run.Attempt, out run.Outcome) {
+	f := w.rt.cfg.Events.Attempt
 	if f == nil || out.Abandoned {
 		return
 	}
@@ -168,7 +170,8 @@ func (rt *Runtime) attemptEnded(p *performance, out run.Outcome, took time.Durat
 	if out.Err != nil {
 		err = out.Err
 	}
-	f(p.info(), took, err)
+	p := w.performance(a)
+	f(p.info(), budgetClock.Now().Sub(p.began), err)
 }
 
 func (p *performance) info() Attempt {

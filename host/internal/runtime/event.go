@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/store"
 )
@@ -19,13 +20,16 @@ type Events struct {
 	Waits func(run store.RunKey, consumed uint64, hash func() [32]byte)
 	// Wake is called with each run that is woken by its timer, and by how much that is late.
 	Wake func(run store.RunKey, lateMs int64)
+	// Activation is called with each activation that has ended.
+	Activation func(guest.Report)
 	// Attempt is called with each attempt of a step that has ended.
 	Attempt func(a Attempt, took time.Duration, err error)
-	// Stuck is called with each run that was left to a person.
-	Stuck func(run store.RunKey, workflow, reason string)
+	// Stuck is called when it is durable that a run was left to a person.
+	Stuck func(st *store.RunState)
 	// Fault is called when an activation has failed in the host.
 	Fault func(run store.RunKey, workflow string, cause error)
-	// Lost and Acquired are called with partitions that were lost, and acquired.
+	// Lost and Acquired are called with partitions that were lost, and acquired. The cause is nil for one that was
+	// released.
 	Lost     func(p store.PartitionID, cause error)
 	Acquired func(p store.PartitionID)
 	// StoreFailed is called once, when the store has failed.
@@ -48,9 +52,9 @@ func (w *writer) Note(n partition.Note) {
 			e.Wake(n.Run, n.LateMs)
 		}
 	case partition.NoteStuck:
-		log.Error("run is stuck", "run", n.Run.ID, "workflow", n.Workflow, "reason", n.Text)
+		log.Error("run is stuck", "run", n.Run.ID, "workflow", n.State.Workflow, "reason", n.State.Reason)
 		if e.Stuck != nil {
-			e.Stuck(n.Run, n.Workflow, n.Text)
+			e.Stuck(n.State)
 		}
 	case partition.NoteFault:
 		log.Error("activation failed in the host", "run", n.Run.ID, "workflow", n.Workflow, "cause", n.Cause)
@@ -93,7 +97,9 @@ func (w *writer) lost(n partition.Note) {
 	if errors.Is(n.Cause, ErrClosed) {
 		return
 	}
-	if w.rt.usable() == nil {
+	if errors.Is(n.Cause, ErrReleased) {
+		n.Cause = nil
+	} else if w.rt.usable() == nil {
 		w.rt.cfg.Logger.Warn("partition was lost", "partition", n.Partition, "cause", n.Cause)
 	}
 	w.rt.notifyAll()

@@ -125,7 +125,8 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
 		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes,
 		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
-		Handled: rt.handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits})
+		Handled: rt.handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits,
+		OnEnd: cfg.Events.Activation})
 	n := min(goruntime.GOMAXPROCS(0), maxShards)
 	limits := partition.Limits{Busy: max(maxBusy/n, 1), Starts: max(maxStarts/n, 1), KeptBytes: keptBytes / int64(n),
 		Timers: loadedTimers / n, Portion: duePortion, StartLinger: cfg.StartLinger}
@@ -185,7 +186,7 @@ func (rt *Runtime) Release(ctx context.Context, ids ...store.PartitionID) error 
 		err := rt.writerOf(id).do(func(s *partition.Shard, _ int64) {
 			if p := s.Partition(id); p != nil {
 				owned = p.Owned
-				s.Lose(p, errReleased)
+				s.Lose(p, ErrReleased)
 			}
 		})
 		if err == nil && owned != nil {
@@ -196,7 +197,8 @@ func (rt *Runtime) Release(ctx context.Context, ids ...store.PartitionID) error 
 	return errors.Join(errs...)
 }
 
-var errReleased = errors.New("this host has released the partition")
+// ErrReleased is what callers are told whose event was not durable when its partition was released.
+var ErrReleased = errors.New("this host has released the partition")
 
 // Owned returns the partitions that this host owns, ascending within each writer.
 func (rt *Runtime) Owned() (ids []store.PartitionID) {

@@ -274,12 +274,22 @@ func activation(l *run.Lease) *guest.Activation {
 
 // Guest takes an event of a guest to the shard.
 func (w *writer) Guest(l *run.Lease, ev run.Event) {
-	_ = w.post(func(s *partition.Shard, now int64) { s.Guest(now, l, ev) }) // the guest was halted
+	_ = w.post(func(s *partition.Shard, now int64) { // one that is closed has halted the guest
+		if e, ok := ev.(run.BodyEnds); ok {
+			w.attemptEnded(e.Attempt, e.Outcome)
+		}
+		s.Guest(now, l, ev)
+	})
 }
 
 // Inside takes an event of a run to the shard.
 func (w *writer) Inside(key store.RunKey, ev run.Event) {
-	_ = w.post(func(s *partition.Shard, now int64) { s.Inside(now, key, ev) }) // the run was lost
+	_ = w.post(func(s *partition.Shard, now int64) { // one that is closed has lost the run
+		if e, ok := ev.(run.AttemptEnds); ok {
+			w.attemptEnded(e.Attempt, e.Outcome)
+		}
+		s.Inside(now, key, ev)
+	})
 }
 
 // After calls f when time has passed.

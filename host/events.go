@@ -1,0 +1,175 @@
+package host
+
+import (
+	"slices"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/guest"
+	"github.com/wfhost/wfhost/host/internal/runtime"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Events are functions that a Host calls when something happens, for metrics, traces and tests. Those that are nil are not
+// called.
+//
+// They are called by goroutines of the host, several at a time, and must not block: the comment of each says what waits
+// for it. They may call the host's method Stats, and should hand everything else to a goroutine of their own. What a
+// function is given is its own, and is not changed later.
+type Events struct {
+	// RunStarted is called when the start of a run is durable, before the start returns. The runs of some partitions
+	// wait for it.
+	RunStarted func(Run)
+	// RunEnded is called when the end of a run is durable: Run.Status is completed, failed, cancelled or terminated, and
+	// lived is the time from its creation to its end. A failed run that is retried ends again. The runs of some
+	// partitions wait for it.
+	RunEnded func(run Run, lived time.Duration)
+	// RunStuck is called when it is durable that a run needs a person: Run.Reason says why. The runs of some partitions
+	// wait for it.
+	RunStuck func(Run)
+	// RunCommitted is called after each commit with each run in it, as it is durable now. It is for measurements. The
+	// runs of some partitions wait for it.
+	RunCommitted func(Run)
+	// Wake is called when a run is woken because something of it is due. A run that has to be read first is woken before
+	// that. The runs of some partitions wait for it.
+	Wake func(WakeInfo)
+	// Activation is called when an activation has ended, for whatever reason. Only that activation waits for it, and with it
+	// a place among those that compute.
+	Activation func(ActivationInfo)
+	// AttemptEnded is called when an attempt of a step has ended, before its outcome is durable. Attempts that are given up
+	// because the host stops or the run has ended are not reported. The runs of some partitions wait for it.
+	AttemptEnded func(AttemptInfo)
+	// Commit is called after each group commit. The next commit of some partitions waits for it.
+	Commit func(CommitInfo)
+	// UploadRefused is called when a module is refused, with the name that Upload was given. The upload waits for it.
+	UploadRefused func(workflow string, err error)
+	// StoreFailed is called once, when a write or fsync has failed. The host accepts nothing any more. A commit waits for
+	// it.
+	StoreFailed func(err error)
+	// PartitionAcquired is called when the host owns a partition: 64 times by Open, unless Config.Partitions says
+	// otherwise, and for those of AcquirePartitions. The runs of some partitions wait for it.
+	PartitionAcquired func(partition int)
+	// PartitionLost is called when the host no longer owns a partition: err is ErrFenced if another host has it, nil if it
+	// was released, or what happened to a commit whose outcome nobody knows, after which the host acquires the
+	// partition again. Close does not call it. The runs of some partitions wait for it.
+	PartitionLost func(partition int, err error)
+	// HostFault is called when an activation could not be performed because of the host: it is repeated after a while, and
+	// the third time in a row leaves the run stuck. The runs of some partitions wait for it.
+	HostFault func(FaultInfo)
+	// GuestWaits is called whenever a workflow waits, replays and copies for bodies included, with the number of deliveries
+	// that it has taken and a function that hashes its memory, which may be called until GuestWaits returns. It is for tests
+	// of determinism: for one run and number of deliveries the hash is always the same. The guest waits for it.
+	GuestWaits func(runID string, deliveries uint64, memory func() [32]byte)
+}
+
+// WakeInfo is what Events.Wake is given.
+type WakeInfo struct {
+	Namespace string // empty in the default namespace
+	RunID     string
+	Late      time.Duration // from the deadline until the run was woken, in whole milliseconds
+}
+
+// ActivationInfo is what Events.Activation is given.
+type ActivationInfo struct {
+	Namespace string // empty in the default namespace
+	RunID     string
+	Workflow  string
+	Version   uint32
+	// Replayed is how many entries the journal had where the workflow last waited: it went through them again.
+	Replayed int
+	// Replay is the time from the making of the instance until the workflow was there; all of Total if it never was.
+	Replay time.Duration
+	// Total is the time from the activation's first place to its end. It includes what it waited for in its instance:
+	// commits, steps, and a place to go on.
+	Total time.Duration
+	// End is how it ended: "suspended", "completed", "failed", "cancelled", "continued", "mismatch", "fault", or "halted" if
+	// the run was ended, or lost, meanwhile.
+	End string
+}
+
+// AttemptInfo is what Events.AttemptEnded is given.
+type AttemptInfo struct {
+	Step     Step
+	Handler  string // its name, empty for bodies and step functions
+	Duration time.Duration
+	Err      error // nil if it has succeeded
+}
+
+// CommitInfo is what Events.Commit is given.
+type CommitInfo struct {
+	Runs     int // that it changed
+	Duration time.Duration
+	Err      error // nil if it is durable
+}
+
+// FaultInfo is what Events.HostFault is given.
+type FaultInfo struct {
+	Namespace string // empty in the default namespace
+	RunID     string
+	Workflow  string
+	Err       error
+}
+
+// runtimeEvents returns what the runtime is to call.
+func (h *Host) runtimeEvents() (r runtime.Events) {
+	e := &h.cfg.Events
+	if e.RunStarted != nil || e.RunEnded != nil || e.RunCommitted != nil {
+		r.Committed = h.committed
+	}
+	if f := e.RunStuck; f != nil {
+		r.Stuck = func(st *store.RunState) { f(h.runOf(*st)) }
+	}
+	if f := e.Wake; f != nil {
+		r.Wake = func(run store.RunKey, lateMs int64) {
+			f(WakeInfo{h.nameOf(run.Namespace), run.ID, time.Duration(lateMs) * time.Millisecond})
+		}
+	}
+	if f := e.Activation; f != nil {
+		r.Activation = func(a guest.Report) {
+			f(ActivationInfo{Namespace: h.nameOf(a.Run.Namespace), RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version,
+				Replayed: a.Replayed, Replay: a.Replay, Total: a.Total, End: a.End})
+		}
+	}
+	if f := e.AttemptEnded; f != nil {
+		r.Attempt = func(a runtime.Attempt, took time.Duration, err error) {
+			f(AttemptInfo{Step: h.stepOf(&a), Handler: a.Handler, Duration: took, Err: err})
+		}
+	}
+	if f := e.Commit; f != nil {
+		r.Batch = func(runs int, took time.Duration, err error) { f(CommitInfo{runs, took, translate(err)}) }
+	}
+	if f := e.StoreFailed; f != nil {
+		r.StoreFailed = func(err error) { f(translate(err)) }
+	}
+	if f := e.PartitionAcquired; f != nil {
+		r.Acquired = func(p store.PartitionID) { f(int(p)) }
+	}
+	if f := e.PartitionLost; f != nil {
+		r.Lost = func(p store.PartitionID, cause error) { f(int(p), translate(cause)) }
+	}
+	if f := e.HostFault; f != nil {
+		r.Fault = func(run store.RunKey, workflow string, cause error) {
+			f(FaultInfo{h.nameOf(run.Namespace), run.ID, workflow, cause})
+		}
+	}
+	if f := e.GuestWaits; f != nil {
+		r.Waits = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
+	}
+	return r
+}
+
+// committed reports a commit of a run, and what it was the commit of.
+func (h *Host) committed(c *store.RunCommit) {
+	e := &h.cfg.Events
+	r := h.runOf(c.State)
+	if f := e.RunStarted; f != nil && c.Create {
+		f(r)
+	}
+	if f := e.RunEnded; f != nil && !c.Delete && r.Status.Terminal() && slices.ContainsFunc(c.Append, ends) {
+		f(r, r.Ended.Sub(r.Created))
+	}
+	if f := e.RunCommitted; f != nil {
+		f(r)
+	}
+}
+
+func ends(e store.Entry) bool { return e.Kind.End() }
