@@ -23,7 +23,7 @@ var (
 	ErrBusy        = errors.New("busy")                      // a run has too much that it has not taken; try later
 	ErrInvalid     = errors.New("invalid argument")          // a name, id or input that cannot be
 	ErrClosed      = errors.New("host is closed")            // Close was called
-	ErrFenced      = errors.New("data is owned by another")  // another host has taken the data over
+	ErrFenced      = errors.New("data is owned by another")  // another host owns the run, or has just taken it over
 	ErrLocked      = errors.New("data is locked")            // another process has the data open
 	ErrStoreFailed = errors.New("store has failed")          // a write or fsync failed; open the data again
 	ErrVersion     = errors.New("written by a newer wfhost") // the data is of a newer release
@@ -90,6 +90,7 @@ func translate(err error) error {
 		{store.ErrFenced, ErrFenced},
 		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
 		{partition.ErrNotOwned, ErrFenced},
+		{runtime.ErrReleased, ErrFenced},
 	} {
 		if errors.Is(err, pair.inner) {
 			return &joined{err, pair.outer}

@@ -76,6 +76,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Clock is the clock of the host. Default: the machine's.
 	Clock Clock
+	// Partitions are those that Open acquires, from 0 to NumPartitions-1. Default: nil, all of them; an empty slice is
+	// none. A host runs the runs of the partitions that it owns, and calls for others are ErrFenced, except those that
+	// read. Several hosts of one process may share a Store in this way.
+	Partitions []int
 	// Linger is how long an instance is kept while an attempt of one of its steps runs; longer costs memory,
 	// shorter costs replays. Default 1 s; negative = not at all.
 	Linger time.Duration
@@ -187,6 +191,11 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
 	rc.Events = h.runtimeEvents()
+	if cfg.Partitions != nil {
+		if rc.Partitions, err = partitionIDs(cfg.Partitions); err != nil {
+			return h, err
+		}
+	}
 	h.rt, err = runtime.New(ctx, rc)
 	return h, err
 }

@@ -208,7 +208,7 @@ func (s *scope) Watch(id string) (changed <-chan struct{}, stop func()) {
 	return s.h.rt.Watch(key)
 }
 
-// Wait waits until the run has ended, or ctx is done.
+// Wait waits until the run has ended or is stuck, or ctx is done. ErrFenced if it has not, and another host owns it.
 func (s *scope) Wait(ctx context.Context, id string) (Run, error) {
 	changed, stop := s.Watch(id)
 	defer stop()
@@ -216,6 +216,13 @@ func (s *scope) Wait(ctx context.Context, id string) (Run, error) {
 		r, err := s.Get(ctx, id)
 		if err != nil || r.Status.Terminal() || r.Status == Stuck {
 			return r, err
+		}
+		key, err := s.key(ctx, id)
+		if err == nil {
+			err = s.h.rt.CheckOwned(key)
+		}
+		if err != nil {
+			return r, translate(err)
 		}
 		select {
 		case <-changed:

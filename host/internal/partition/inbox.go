@@ -64,6 +64,10 @@ func (s *Shard) InboxRead(now int64, p *Partition, cmds []store.Command, err err
 	}
 	b := &p.inbox
 	b.reading = false
+	if errors.Is(err, store.ErrFenced) {
+		s.Lose(p, err)
+		return
+	}
 	if err != nil {
 		s.port.Note(Note{Kind: NoteInbox, Partition: p.ID, Cause: err})
 		p.timers.Put(timerKey{kindInbox, store.RunKey{}}, now+readAgain.Milliseconds())
@@ -138,6 +142,9 @@ func (s *Shard) Carried(now int64, p *Partition, to store.RunKey, start *run.New
 	}
 	cmd := p.inbox.queues[to][0]
 	switch {
+	case errors.Is(err, store.ErrFenced):
+		mail{free: free}.refuse(nil)
+		s.Lose(p, err)
 	case err != nil:
 		s.port.Note(Note{Kind: NoteCommand, Run: to, Partition: p.ID, Cause: err})
 		p.timers.Put(timerKey{kindCommand, to}, now+commandAgain.Milliseconds())

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"math"
 
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -155,6 +156,10 @@ func (s *Shard) DueRead(now int64, p *Partition, wakes []store.Wake, more bool, 
 	}
 	f := &p.front
 	f.reading = false
+	if errors.Is(err, store.ErrFenced) {
+		s.Lose(p, err)
+		return
+	}
 	if err != nil {
 		s.port.Note(Note{Kind: NoteIndex, Partition: p.ID, Cause: err})
 		f.pos, f.far, f.notMs = store.WakeKey{}, beginning, now+readAgain.Milliseconds() // from the beginning

@@ -87,6 +87,7 @@ func (w *writer) Note(n partition.Note) {
 	case partition.NoteLost:
 		w.lost(n)
 	case partition.NoteAcquired:
+		w.rt.count.Add(1)
 		if e.Acquired != nil {
 			e.Acquired(n.Partition)
 		}
@@ -94,6 +95,7 @@ func (w *writer) Note(n partition.Note) {
 }
 
 func (w *writer) lost(n partition.Note) {
+	w.rt.count.Add(-1)
 	if errors.Is(n.Cause, ErrClosed) {
 		return
 	}

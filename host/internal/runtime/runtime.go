@@ -8,8 +8,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	goruntime "runtime"
 	"sync"
@@ -110,6 +108,9 @@ type Runtime struct {
 	idle    chan struct{} // closed when work is zero; nil if nobody waits
 	commits atomic.Uint64 // of runs, that became durable
 
+	count     atomic.Int32                 // of partitions that this host owns
+	acquiring [store.Partitions]sync.Mutex // held while a partition is acquired or released
+
 	versions sync.RWMutex // held for reading by whoever chooses a version, until the run that has it is durable
 
 	ctx    context.Context //nolint:containedctx // it ends with Close
@@ -143,74 +144,12 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		rt.Close()
 		return nil, err
 	}
+	rt.wg.Go(rt.watchInboxes)
 	return rt, nil
 }
 
 // writerOf returns the writer of a partition.
 func (rt *Runtime) writerOf(p store.PartitionID) *writer { return rt.writers[int(p)%len(rt.writers)] }
-
-// Acquire makes this host the owner of partitions, whoever owned them before. It acquires them all at a time, since their
-// new epochs share fsyncs, and returns when each of them is this host's, or with an error after which none of those that
-// were given and not acquired is.
-func (rt *Runtime) Acquire(ctx context.Context, ids ...store.PartitionID) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(ids))
-	for i, id := range ids {
-		if id >= store.Partitions {
-			return fmt.Errorf("partition %d: %w: there are %d", id, store.ErrNotFound, store.Partitions)
-		}
-		wg.Go(func() { errs[i] = rt.acquire(ctx, id) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-func (rt *Runtime) acquire(ctx context.Context, id store.PartitionID) error {
-	owned, err := rt.cfg.Store.Acquire(ctx, id, rt.cfg.Owner, 0)
-	if err != nil {
-		return fmt.Errorf("acquire partition %d: %w", id, err)
-	}
-	return rt.writerOf(id).do(func(s *partition.Shard, _ int64) {
-		if p := s.Partition(id); p != nil {
-			s.Lose(p, store.ErrFenced) // by ourselves
-		}
-		s.Acquired(id, owned)
-	})
-}
-
-// Release gives partitions up. What is not durable of them is dropped; who waits for it is told.
-func (rt *Runtime) Release(ctx context.Context, ids ...store.PartitionID) error {
-	var errs []error
-	for _, id := range ids {
-		var owned store.Partition
-		err := rt.writerOf(id).do(func(s *partition.Shard, _ int64) {
-			if p := s.Partition(id); p != nil {
-				owned = p.Owned
-				s.Lose(p, ErrReleased)
-			}
-		})
-		if err == nil && owned != nil {
-			err = owned.Release(ctx)
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// ErrReleased is what callers are told whose event was not durable when its partition was released.
-var ErrReleased = errors.New("this host has released the partition")
-
-// Owned returns the partitions that this host owns, ascending within each writer.
-func (rt *Runtime) Owned() (ids []store.PartitionID) {
-	for _, w := range rt.writers {
-		_ = w.do(func(s *partition.Shard, _ int64) { // a closed one owns none
-			for _, p := range s.Partitions() {
-				ids = append(ids, p.ID)
-			}
-		})
-	}
-	return ids
-}
 
 // Run fires timers and activates runs until ctx is done. Then it makes no new guests and attempts, waits until those that
 // compute have come to their next wait, and, for as long as Config.Drain, until the attempts that are going on have ended;

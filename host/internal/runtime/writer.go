@@ -232,9 +232,8 @@ func (w *writer) Acquire(p *partition.Partition) {
 	}
 	w.rt.background(func() {
 		for w.rt.usable() == nil {
-			owned, err := w.rt.cfg.Store.Acquire(w.rt.ctx, p.ID, w.rt.cfg.Owner, 0)
+			err := w.rt.acquire(w.rt.ctx, p.ID)
 			if err == nil {
-				_ = w.post(func(s *partition.Shard, _ int64) { s.Acquired(p.ID, owned) })
 				return
 			}
 			w.rt.cfg.Logger.Error("partition cannot be acquired, it is tried again", "partition", p.ID, "cause", err)
