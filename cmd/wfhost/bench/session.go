@@ -84,7 +84,8 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 
 // up opens the host and runs it.
 func (s *session) up() error {
-	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), InstanceReset: s.o.InstanceReset, Events: host.Events{RunCommitted: s.committed}}
+	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), InstanceReset: s.o.InstanceReset,
+		Events: host.Events{RunCommitted: s.committed}}
 	closeStore := func() error { return nil }
 	if s.o.NoSync {
 		if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
