@@ -21,7 +21,7 @@ func TestMoreStartsThanWait(t *testing.T) {
 	waits, goOn := make(chan struct{}), make(chan struct{})
 	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
 		c.MaxInstances, c.StartLinger = 1, time.Millisecond
-		c.OnWait = func(id string, _ uint64, _ func() [32]byte) { // while it has its place
+		c.Events.GuestWaits = func(id string, _ uint64, _ func() [32]byte) { // while it has its place
 			if id == "first" {
 				close(waits)
 				<-goOn
