@@ -62,6 +62,23 @@ func (h *host) start() {
 		}
 	}
 	h.later("run", func() { h.setActive(true) })
+	h.announce()
+}
+
+// announce has the other hosts look at their inboxes: this one may have died between a commit and its kicks. In production
+// there is nothing yet by which hosts tell each other of commands; this is what it has to do.
+func (h *host) announce() {
+	for _, o := range h.w.hosts {
+		for _, x := range o.writers {
+			if o != h {
+				x.post(func(int64) {
+					for _, p := range x.shard.Partitions() {
+						x.shard.Kicked(p.ID)
+					}
+				})
+			}
+		}
+	}
 }
 
 // later adds an operation that ends with the host.

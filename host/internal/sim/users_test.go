@@ -245,7 +245,12 @@ func (u *users) push(w *world, h *history) bool {
 		u.call(w, id, "terminate", run.Terminate{}, nil)
 		return true
 	}
+	_, retried := h.j.Retried()
 	for x := range h.j.Handles {
+		if retried && x.Kind == store.KindSignalSend { // the answer came after the run had failed, and is not asked for again
+			u.call(w, id, "terminate", run.Terminate{}, nil)
+			return true
+		}
 		if x.Kind == store.KindSignalWait {
 			u.n++
 			u.call(w, id, "signal "+x.Name, run.Signal{Name: x.Name, Data: fmt.Appendf(nil, "push %d", u.n)}, nil)
