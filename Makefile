@@ -1,7 +1,7 @@
 # wfhost. `make` lists the targets.
 GO ?= go
 FUZZTIME ?= 30s
-COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/timers store
+COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/timers host/internal/run host/internal/partition store
 COVER_MIN = 90
 
 .PHONY: help build test race lint fuzz cover determinism programs simulate faults real bench bench-all profile kill clean
