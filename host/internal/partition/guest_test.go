@@ -313,3 +313,36 @@ func TestDrain(t *testing.T) {
 		}
 	}
 }
+
+// A duplicate signal comes while the guest computes and the first one is on its way: nothing has to be committed for it, and
+// it is answered with the first one.
+func TestDuplicateSignalWhileComputing(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a := keyIn(1, 0)
+	w.start(a)
+	w.pump()
+	l := w.ready(a)
+	first := w.deliver(a, run.Signal{Name: "x", Key: "k"})
+	w.guest(l, run.GuestYields{Lease: l})
+	batch := w.begin()
+	second := w.deliver(a, run.Signal{Name: "x", Key: "k"})
+	w.guest(l, run.GuestYields{Lease: l})
+	w.unanswered(second)
+	w.end(batch, nil)
+	w.want(first, nil)
+	w.want(second, nil)
+}
+
+// The shard becomes active: the runs that it has in memory are looked at.
+func TestRunsInMemoryBeginWhenActive(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a := keyIn(1, 0)
+	w.s.SetActive(w.now, false)
+	r := w.start(a)
+	w.pump()
+	w.want(r, nil)
+	w.s.SetActive(w.now, true)
+	if len(w.asked) != 1 {
+		t.Errorf("%d guests are asked for", len(w.asked))
+	}
+}

@@ -430,3 +430,21 @@ func TestCarriedCommandOfARefusedRun(t *testing.T) {
 		t.Errorf("the run has %s", got)
 	}
 }
+
+// The inbox is being read when a run's commit is refused: what comes of that is read again too.
+func TestInboxIsReadWhileARunIsRefused(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a, b := keyIn(1, 0), keyIn(1, 1)
+	w.waiter(a)
+	w.waiter(b)
+	w.signalCommand(1, a)
+	w.serveInboxes()
+	batch := w.begin()
+	w.signalCommand(2, b)
+	w.end(batch, &store.RefusedError{Group: 0, Run: 0, Err: errDisk})
+	w.pump()
+	w.later(2 * time.Second)
+	if got := fmt.Sprint(w.names(a), w.names(b)); got != "[s1] [s2]" {
+		t.Errorf("the runs have %s", got)
+	}
+}

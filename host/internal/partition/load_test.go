@@ -243,3 +243,15 @@ func TestCorruptRunIsStuck(t *testing.T) {
 		t.Errorf("it is read %d times", n)
 	}
 }
+
+// Nobody asks for a corrupt run but its wake: it is stuck, and gone from memory.
+func TestCorruptRunThatIsDue(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a := keyIn(1, 0)
+	w.sleeper(a, time.Hour)
+	w.unread[a] = store.ErrCorrupt
+	w.later(time.Hour)
+	if st := w.state(a); st.Status != store.Stuck || len(w.s.Partition(1).slots) != 0 {
+		t.Errorf("the run is %s, %d runs are in memory", st.Status, len(w.s.Partition(1).slots))
+	}
+}

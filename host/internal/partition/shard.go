@@ -130,10 +130,6 @@ func (s *Shard) Guest(now int64, l *run.Lease, ev run.Event) {
 		sl.yielding = false
 		s.apply(now, sl, r.TakeBack(l), mail{})
 		s.drain(now, sl)
-		if sl.run != r {
-			s.port.Order(l, run.OrderSuspend)
-			return
-		}
 		if _, yields := ev.(run.GuestYields); yields && sl.urgent && sl.prepared == nil {
 			s.prepare(now, sl)
 		}

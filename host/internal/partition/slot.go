@@ -90,12 +90,10 @@ func (sl *slot) atRest() bool {
 // running reports whether a guest of the run is there, or an attempt of a step goes on.
 func (sl *slot) running() bool { return sl.run != nil && (sl.run.Lent() || sl.run.Running()) }
 
-// size returns what the slot takes, about.
+// size returns what the slot of a run that is there takes, about.
 func (sl *slot) size() int64 {
-	if j := sl.run.Journal(); j != nil {
-		return slotBytes + j.Bytes() + int64(j.Len())*entryBytes
-	}
-	return slotBytes
+	j := sl.run.Journal()
+	return slotBytes + j.Bytes() + int64(j.Len())*entryBytes
 }
 
 // settle looks at a slot after something has happened to it: arms its timer, has it committed, and lets go of it when it
