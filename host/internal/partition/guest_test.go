@@ -291,9 +291,11 @@ func TestDrain(t *testing.T) {
 	w.inside(b, run.Refused{Lease: lb})
 	w.inside(a, run.Evict{Lease: l})
 	w.inside(a, run.AttemptEnds{Attempt: w.starts[0], Outcome: run.Outcome{Data: []byte("1")}})
-	r := w.deliver(c, run.Signal{Name: "x"})
 	w.later(time.Minute)
+	r, rd := w.deliver(c, run.Signal{Name: "x"}), w.deliver(d, run.Signal{Name: "x"}) // d is overdue
+	w.pump()
 	w.want(r, nil)
+	w.want(rd, nil)
 	if n := w.state(a).Length; n != 4 {
 		t.Errorf("%d entries of a, want 4: the outcome is recorded", n)
 	}

@@ -195,7 +195,7 @@ func TestKeptRunsAreBounded(t *testing.T) {
 // The runs that are woken at a time are bounded: the others wait as timers until one of them comes to rest.
 func TestBusyIsBounded(t *testing.T) {
 	few := limits
-	few.Busy = 3
+	few.Busy, few.KeptBytes = 3, 0 // they have to be read
 	w := newWorld(t, few, 1, 2)
 	for i := range 10 {
 		w.sleeper(keyIn(store.PartitionID(1+i%2), i), 20*time.Second)
