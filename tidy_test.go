@@ -141,7 +141,7 @@ func tracked(t *testing.T, suffix string) []string {
 		if err == nil && d.IsDir() && (path == ".git" || path == "bin") {
 			return filepath.SkipDir
 		}
-		if err == nil && !d.IsDir() && strings.HasSuffix(path, suffix) {
+		if err == nil && !d.IsDir() && strings.HasSuffix(path, suffix) && path != ".git" { // a file in a worktree
 			files = append(files, path)
 		}
 		return err
