@@ -48,6 +48,13 @@ func (n *handlers) register(h *host.Host) {
 		<-n.leave
 		return "stubborn result", nil
 	})
+	host.HandleStep(h, "after", func(_ context.Context, text string) (string, error) {
+		<-n.begun
+		if n.fails.Add(-1) >= 0 {
+			return "", errors.New("out of order")
+		}
+		return text, nil
+	})
 	host.HandleStep(h, "note", func(_ context.Context, text string) (string, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()

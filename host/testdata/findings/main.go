@@ -71,10 +71,7 @@ func toldFail(ctx context.Context, _ int) (string, error) {
 	}
 	own, cancel := context.WithCancel(ctx)
 	go func() { _, _ = workflow.Call[string](own, "slow", "host/stubborn", "x") }()
-	if _, err := workflow.Receive[string](ctx, "begun"); err != nil {
-		return "", err
-	}
-	v, err := workflow.Call[string](ctx, "b", "host/flaky", "b", workflow.Attempts(1))
+	v, err := workflow.Call[string](ctx, "b", "host/after", "b", workflow.Attempts(1))
 	cancel()
 	runtime.Gosched()
 	return v, err
