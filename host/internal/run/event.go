@@ -236,7 +236,8 @@ func (r *Run) inside(now int64, ev Event) error {
 	return nil
 }
 
-// missing says what an event means for a run that is not there.
+// missing says what an event means for a run that is not there. A guest may have been asked for before the run was deleted:
+// it waits for an order.
 func (r *Run) missing(ev Event) error {
 	switch e := ev.(type) { // a guest and its attempts belong to a run
 	case GuestReady:
