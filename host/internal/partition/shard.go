@@ -126,6 +126,13 @@ func (s *Shard) Guest(now int64, l *run.Lease, ev run.Event) {
 		s.port.Order(l, run.OrderSuspend) // the run was lost; a guest that has ended does not look
 		return
 	}
+	if r.Lent() && r.Lease() != l { // it was evicted, or left to a body, and another guest has the run
+		s.port.Order(l, run.OrderSuspend)
+		if e, body := ev.(run.BodyEnds); body {
+			s.deliver(now, sl.p, sl.key, mail{ev: run.AttemptEnds{Attempt: e.Attempt, Outcome: e.Outcome}})
+		}
+		return
+	}
 	if r.Lent() {
 		sl.yielding = false
 		s.apply(now, sl, r.TakeBack(l), mail{})
