@@ -108,9 +108,10 @@ func (s *Shard) Tick(now int64) {
 	}
 }
 
-// lastKey is after every key of an instant.
+// lastKey returns a key after every key of an instant: runs of the default namespace stand last in the index, and their
+// ids are ASCII.
 func lastKey(unixMs int64) store.WakeKey {
-	return store.WakeKey{UnixMs: unixMs, Kind: math.MaxUint8, Key: store.RunKey{Namespace: math.MaxUint32, ID: "\xff"}}
+	return store.WakeKey{UnixMs: unixMs, Key: store.RunKey{ID: "\xff"}}
 }
 
 // fire wakes runs, one of each partition in turn, as long as there is room.
