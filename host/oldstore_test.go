@@ -214,7 +214,7 @@ func (o *old) states(id string) string {
 	return strings.Join(list, " ")
 }
 
-// TestOldStoreGrows changes the store of an old release: a new version, runs of both, a deleted run and a cancelled one.
+// TestOldStoreGrows changes the store of an old release: a new version, runs of both, a deleted and a cancelled run.
 // What comes of that is opened once more.
 func TestOldStoreGrows(t *testing.T) {
 	o := newOld(t, 3*time.Minute)

@@ -322,7 +322,7 @@ func (x *writer) check(h *history) {
 	case from == partition.SourceUnreadable:
 		say("a run that can be read is read", "")
 	case strings.HasPrefix(h.state.Reason, "handler "):
-	case from == partition.SourceTimer && at > max(wake, w.wall)+10_000 && !due:
+	case from == partition.SourceTimer && at > max(wake, w.maxWall)+10_000 && !due:
 		say("a wake comes in time", "")
 	case from == partition.SourceTimer && at > w.wall && due && r != nil && !r.Running() && h.state.Status != store.Waiting:
 		if at > w.wall+10_000 {
