@@ -140,7 +140,9 @@ func (s *Shard) finish(now int64, sl *slot, done []after, state *store.RunState)
 		if st := sl.run.State(); a.stuck && st.Status == store.Stuck { // else it was retried meanwhile
 			s.noteStuck(sl, &st)
 		}
-		if a.reply != nil {
+		if a.reply != nil && a.err != nil {
+			a.reply(run.Answer{}, a.err)
+		} else if a.reply != nil {
 			st := *state
 			if live := !st.Status.Terminal() && !st.Status.Attention(); live && sl.running() {
 				st.Status, st.Reason = store.Running, ""

@@ -211,11 +211,15 @@ func (s *Shard) apply(now int64, sl *slot, fx *run.Effects, m mail) {
 		m.free()
 		m.free = nil
 	}
-	if m.reply != nil && (m.early || fx.Err != nil) {
-		m.reply(fx.Answer, fx.Err)
-		m.reply = nil
-	}
 	a := after{reply: m.reply, answer: fx.Answer, start: fx.Start, free: m.free, stuck: fx.Stuck != ""}
+	switch {
+	case m.reply == nil:
+	case !m.early && errors.Is(fx.Err, run.ErrTerminal): // an end that somebody is told of is durable
+		a.err, sl.urgent = fx.Err, true
+	case m.early || fx.Err != nil:
+		m.reply(fx.Answer, fx.Err)
+		m.reply, a.reply = nil, nil
+	}
 	if fx.Again {
 		a.again, a.reply, a.free = &m, nil, nil
 	}

@@ -62,6 +62,7 @@ func (m mail) refuse(err error) {
 type after struct {
 	reply  Reply
 	answer run.Answer
+	err    error // in place of the answer
 	start  []*run.Attempt
 	again  *mail
 	free   func()
