@@ -32,8 +32,11 @@ func TestMoreStartsThanWait(t *testing.T) {
 	do(t, err)
 	_, err = h.Upload(ctx, "nap", napModule())
 	do(t, err)
-	_, err = h.StartRaw(ctx, "nap", []byte("1h"), host.WithRunID("first"))
-	do(t, err)
+	first := make(chan error, 1)
+	go func() { // its commit may have to wait until the guest yields
+		_, err := h.StartRaw(ctx, "nap", []byte("1h"), host.WithRunID("first"))
+		first <- err
+	}()
 	<-waits
 	const n, left = 9000, 100
 	for i := range n {
@@ -44,6 +47,7 @@ func TestMoreStartsThanWait(t *testing.T) {
 		do(t, h.Terminate(ctx, fmt.Sprint("r", i)))
 	}
 	close(goOn)
+	do(t, <-first)
 	h.Settle()
 	for r, err := range h.Runs(ctx, host.Query{Workflow: "quick"}) {
 		if err != nil || !r.Status.Terminal() {
