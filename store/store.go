@@ -109,7 +109,8 @@ type Partition interface {
 	// Due lists wakes in the order of their keys: those after the given key (the zero WakeKey means from
 	// the first) whose due time is at most until, at most limit of them.
 	Due(ctx context.Context, after WakeKey, untilUnixMs int64, limit int) ([]Wake, error)
-	// Commands lists at most limit commands of the inbox after a sequence number, in order.
+	// Commands lists at most limit commands of the inbox after a sequence number, in order. Of one that cannot be decoded it
+	// gives the number alone, with Kind 0, so that it does not stand in the way of those behind it.
 	Commands(ctx context.Context, after CommandSeq, limit int) ([]Command, error)
 	// Discard takes commands out of the inbox that no run has anything to do with, durable on return.
 	Discard(ctx context.Context, seqs []CommandSeq) error

@@ -191,10 +191,11 @@ func (s *Store) Output(_ context.Context, key store.RunKey, from uint64, limit i
 	}
 	defer s.d.mu.Unlock()
 	r := s.d.runs[key]
-	if r == nil || from >= uint64(len(r.output)) {
+	if r == nil {
 		return nil, nil
 	}
-	chunks := r.output[from:]
+	first, _ := slices.BinarySearchFunc(r.output, from, func(c store.Chunk, i uint64) int { return cmp.Compare(c.Index, i) })
+	chunks := r.output[first:]
 	return slices.Clone(chunks[:min(limit, len(chunks))]), nil
 }
 

@@ -150,7 +150,7 @@ func (p *partition) Commands(_ context.Context, after store.CommandSeq, limit in
 		}
 		cmd, err := store.DecodeCommand(v)
 		if err != nil {
-			return false, err
+			cmd = store.Command{Seq: store.CommandSeq(binary.BigEndian.Uint64(k[len(k)-8:]))}
 		}
 		cmds = append(cmds, cmd)
 		return true, nil

@@ -147,3 +147,32 @@ func checkInbox(t *testing.T, part store.Partition, want map[store.CommandSeq]bo
 		t.Fatalf("%d commands, want %d", n, len(want))
 	}
 }
+
+// TestFinding21_DamagedCommand damages a command of an inbox: those around it are still read.
+func TestFinding21_DamagedCommand(t *testing.T) {
+	const p, damaged = 3, 2
+	s, err := Open("db", Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	part := acquire(t, s, p)
+	for n := range 3 {
+		cmd := store.Command{ID: store.CommandID{Seq: store.Seq(n)}, Kind: store.CommandSignal, To: store.RunKey{ID: "r"}}
+		if err := s.Submit(t.Context(), p, cmd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.db.Set(inboxKey(p, damaged), []byte{0xff}, pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	cmds, err := part.Commands(t.Context(), 0, 10)
+	if err != nil || len(cmds) != 3 {
+		t.Fatalf("%d commands: %v", len(cmds), err)
+	}
+	for i, c := range cmds {
+		if whole := c.Kind == store.CommandSignal && c.To.ID == "r"; c.Seq != store.CommandSeq(i+1) || whole == (c.Seq == damaged) {
+			t.Errorf("command %d: %+v", i, c)
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 //	marks          the mark of a partition                      the batch is applied
 //	inbox          the newest number of every inbox             the batch is applied
 //	cache.mu       the cache                                    the function returns
+//	latest.mu      the latest versions                          the function returns
 //
 // "Applied" means that the batch has its place in the log, behind everything that was applied before, and is visible
 // to reads. A batch that is applied later is durable later. So what is decided under parts.mu, marks or inbox need not

@@ -110,6 +110,7 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 	if b.Empty() {
 		return out, nil
 	}
+	defer m.s.latest.changed()
 	return out, m.s.sync(b, nil)
 }
 
@@ -137,12 +138,25 @@ func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow strin
 	defer end()
 	var v store.Version
 	if number == 0 {
-		v, err = m.newest(ns, workflow, func(v *store.Version) bool { return !v.Deleted })
+		v, err = m.latest(ns, workflow)
 	} else {
 		v, err = m.version(ns, workflow, number)
 	}
 	if err == nil && v.Number == 0 {
 		err = store.VersionNotFound(workflow, number)
+	}
+	return v, err
+}
+
+// latest returns the version with the highest number that is not deleted; zero if there is none.
+func (m modules) latest(ns store.NamespaceID, workflow string) (store.Version, error) {
+	v, ok, changes := m.s.latest.get(ns, workflow)
+	if ok {
+		return v, nil
+	}
+	v, err := m.newest(ns, workflow, func(v *store.Version) bool { return !v.Deleted })
+	if err == nil && v.Number != 0 {
+		m.s.latest.put(v, changes)
 	}
 	return v, err
 }
@@ -222,6 +236,7 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 		_ = b.Delete(wasmKey(v.Module), nil) // a blob stays: it may be a payload as well
 		_ = b.Delete(store.GlobalKey(0, store.TableModule, v.Module[:]), nil)
 	}
+	defer m.s.latest.changed()
 	return m.s.sync(b, nil)
 }
 

@@ -58,7 +58,8 @@ type Store struct {
 
 	chunkBytes int // the constant, except where others are measured
 
-	versions sync.Mutex   // under which versions are numbered, and modules deleted
+	versions sync.Mutex // under which versions are numbered, and modules deleted
+	latest   latest
 	spaces   sync.RWMutex // of the registry of namespaces
 	nowMs    func() int64
 

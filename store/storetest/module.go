@@ -71,6 +71,9 @@ func testDeleteVersion(e *env, m store.ModuleStore, d, other store.Digest) {
 	latest, err := m.Version(ctx, 0, "a", 0)
 	e.ok(err)
 	e.ok(m.DeleteVersion(ctx, 0, "a", 3))
+	if v, err := m.Version(ctx, 0, "a", 0); err != nil || v.Number != 2 || latest.Number != 3 {
+		e.t.Errorf("the latest versions before and after version 3 was deleted: %d, %d, %v", latest.Number, v.Number, err)
+	}
 	_, err = m.Get(ctx, other)
 	e.ok(err) // version 2 has it, and b@2
 	e.ok(m.DeleteVersion(ctx, 0, "a", 2))

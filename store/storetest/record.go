@@ -230,6 +230,15 @@ func testOutput(t *testing.T, e *env) {
 	if got, err = e.s.Output(ctx, st.Run, 0, 1); err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
+	later := state("later") // of a run that was restarted after it had continued as new, output begins behind 0
+	later.Length, later.Output = 1, 9
+	e.ok(e.partition(later.Run.Partition()).Commit(ctx, []store.RunCommit{{Run: later.Run, Create: true, State: later,
+		Append: entries(0, 1), Output: []store.Chunk{{Index: 7, Topic: "a"}, {Index: 8, Topic: "b"}}}}))
+	for from, want := range map[uint64]int{0: 2, 1: 2, 7: 2, 8: 1, 9: 0} {
+		if got, err = e.s.Output(ctx, later.Run, from, 10); err != nil || len(got) != want {
+			t.Fatal(from, got, err)
+		}
+	}
 	for value, want := range map[string]int{"v": 1, "w": 0} {
 		n := 0
 		for s, err := range e.s.Runs(ctx, store.Query{Attributes: []store.Attribute{{Key: "k", Value: value}}}) {
