@@ -26,6 +26,7 @@ const (
 	ExportInitialize = "_initialize"       // (), run before anything else, on a fixed clock and fixed random
 	ExportStep       = "workflow_step"     // () -> i32, runs the step function that info.step names
 	ExportDescribe   = "workflow_describe" // (), answers with a Description through complete
+	ExportThaw       = "workflow_thaw"     // () -> i32, goes on where the guest was frozen
 )
 
 // EventsFD is the descriptor that a guest polls to learn that an event waits for next_event.

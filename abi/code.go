@@ -27,6 +27,7 @@ const (
 	Pending         Code = 16 // the guest has not yet been told the outcome of this handle
 	Query           Code = 17 // this activation serves a query
 	RunBody         Code = 18 // execute a body now; last holds its handle
+	Freeze          Code = 19 // return from the entry point at once; workflow_thaw goes on
 )
 
 var codeNames = [...]string{
@@ -34,7 +35,7 @@ var codeNames = [...]string{
 	InvalidDuration: "INVALID_DURATION", InvalidDate: "INVALID_DATE", NotHere: "NOT_HERE",
 	StepFailed: "STEP_FAILED", Timeout: "TIMEOUT", Cancelled: "CANCELLED", TooLarge: "TOO_LARGE",
 	UnknownHandle: "UNKNOWN_HANDLE", UnknownHandler: "UNKNOWN_HANDLER", Denied: "DENIED", Limit: "LIMIT",
-	ChildFailed: "CHILD_FAILED", Conflict: "CONFLICT", Pending: "PENDING", Query: "QUERY", RunBody: "RUN_BODY",
+	ChildFailed: "CHILD_FAILED", Conflict: "CONFLICT", Pending: "PENDING", Query: "QUERY", RunBody: "RUN_BODY", Freeze: "FREEZE",
 }
 
 // String gives the code's stable name, such as "STEP_FAILED".

@@ -112,7 +112,7 @@ func typeText(s Signature) string {
 func cellsOf(t *testing.T, arguments string) int {
 	t.Helper()
 	pairs := strings.Split("name handler input opts text workflow token run signal topic key value id req out", " ")
-	single := strings.Split("ptr len ms unix_ms timeout_ms handles n handle max ok level policy", " ")
+	single := strings.Split("ptr len ms unix_ms timeout_ms timeout_ns handles n handle max ok level policy", " ")
 	n := 0
 	for a := range strings.SplitSeq(arguments, ",") {
 		switch a = strings.TrimSpace(a); {
@@ -191,6 +191,7 @@ func TestExports(t *testing.T) {
 	types := map[string]string{
 		ExportMemory: "memory", ExportRun: "`() -> i32`", ExportRunShort: "`() -> i32`", ExportStart: "`() -> ()`",
 		ExportInitialize: "`() -> ()`", ExportStep: "`() -> i32`", ExportDescribe: "`() -> ()`",
+		ExportThaw: "`() -> i32`",
 	}
 	sameNames(t, "export", rows, types)
 	for name, row := range rows {

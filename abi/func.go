@@ -117,6 +117,7 @@ const (
 	FnCancelPolicy    = "cancel_policy"
 	FnQueryReply      = "query_reply"
 	FnNextEvent       = "next_event"
+	FnWaitEvent       = "wait_event"
 )
 
 // Functions is every function of ImportModule with its type. A (ptr, len) pair is two i32, an out
@@ -158,6 +159,7 @@ var Functions = map[string]Signature{
 	FnCancelPolicy:    sig("i:I"),          // 0 final, 1 cooperative
 	FnQueryReply:      sig("iii:"),         // ok, ptr, len; never returns
 	FnNextEvent:       sig(":I"),           //
+	FnWaitEvent:       sig("I:I"),          // timeout_ns
 }
 
 // EnvFunctions is what the host supplies of AssemblyScript's module "env". The map must not be changed.

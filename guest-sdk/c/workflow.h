@@ -30,7 +30,7 @@ enum wf_code {
 	WF_OK = 0, WF_INVALID_ARGUMENT = 1, WF_DUPLICATE_NAME = 2, WF_INVALID_DURATION = 3, WF_INVALID_DATE = 4,
 	WF_NOT_HERE = 5, WF_STEP_FAILED = 6, WF_TIMEOUT = 7, WF_CANCELLED = 8, WF_TOO_LARGE = 9, WF_UNKNOWN_HANDLE = 10,
 	WF_UNKNOWN_HANDLER = 11, WF_DENIED = 12, WF_LIMIT = 13, WF_CHILD_FAILED = 14, WF_CONFLICT = 15, WF_PENDING = 16,
-	WF_QUERY = 17, WF_RUN_BODY = 18
+	WF_QUERY = 17, WF_RUN_BODY = 18, WF_FREEZE = 19
 };
 
 /* Levels of wf_log. */
@@ -86,8 +86,9 @@ WF_IMPORT("cancel_policy") int64_t wf_cancel_policy(int32_t policy);
 WF_IMPORT("continue_as_new") _Noreturn void wf_continue_as_new(const void *in, uint32_t n, const char *opts, uint32_t m);
 WF_IMPORT("query_reply") _Noreturn void wf_query_reply(int32_t failed, const void *p, uint32_t n);
 
-/* Events, for guests that poll descriptor 3 by WASI: 0 = none, else handle << 3 | kind. */
+/* Events, for guests that poll descriptor 3 by WASI: 0 = none, else handle << 3 | kind. wf_wait_event polls, too. */
 WF_IMPORT("next_event") int64_t wf_next_event(void);
+WF_IMPORT("wait_event") int64_t wf_wait_event(int64_t timeout_ns);
 
 /* Handles. wf_await waits for one of n handles, or any with (0, 0), and answers it. */
 WF_IMPORT("await") wf_handle wf_await(const wf_handle *handles, uint32_t n);

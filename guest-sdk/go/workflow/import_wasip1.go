@@ -52,8 +52,11 @@ func hostFail(b string) int64
 //go:wasmimport workflow_v1 log
 func hostLog(level int32, text string) int64
 
-//go:wasmimport wasi_snapshot_preview1 poll_oneoff
-func hostPoll(subscriptions, events unsafe.Pointer, n uint32, count unsafe.Pointer) uint32
+//go:wasmimport workflow_v1 wait_event
+func hostWaitEvent(timeoutNs int64) int64
+
+//go:wasmimport wasi_snapshot_preview1 proc_exit
+func hostExit(code int32)
 
 // read calls a function that may be repeated until the buffer is large enough.
 func read(f func(out unsafe.Pointer, n uint32) int64) []byte {

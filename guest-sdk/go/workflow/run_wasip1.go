@@ -49,7 +49,6 @@ func init() {
 	go readEvents()
 	runtime.Gosched()
 	st.goroutines = runtime.NumGoroutine()
-	newPoller()
 	findCounters()
 }
 
@@ -196,7 +195,7 @@ func workflowRun() (code int32) {
 	defer func() {
 		if v := recover(); v != nil {
 			hostFail(panicReport(v, debug.Stack()).json())
-			code = 1
+			hostExit(1) // as below
 		}
 	}()
 	var name string
@@ -211,8 +210,9 @@ func workflowRun() (code int32) {
 		return 1
 	}
 	b, err := fn(ctx, read(hostInput))
-	_ = gate() // the workflow returns while a body runs in this copy: it stands still
-	return finish(b, err)
+	_ = gate()               // the workflow returns while a body runs in this copy: it stands still
+	hostExit(finish(b, err)) // a guest that was thawed has nothing to return to
+	return 0
 }
 
 func finish(b []byte, err error) int32 {

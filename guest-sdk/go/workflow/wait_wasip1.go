@@ -5,27 +5,12 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/metrics"
-	"unsafe"
 )
 
 // A goroutine that waits while nothing else of the program can go on polls by itself: it has the event in two calls of
 // the host, where the way through Go's scheduler, its poller and the reader goroutine takes many and is some ten times
 // as long. Both ways make the same calls in the same order, so that a journal does not tell which one was gone; and
 // which one it is depends on linear memory alone, so that a replay goes the way of the live run.
-
-// poller holds what poll_oneoff reads and writes: a subscription to descriptor 3, and an event.
-var poller struct {
-	subscription [6]uint64
-	event        [4]uint64
-	n            uint32
-}
-
-// newPoller fills poller's subscription.
-func newPoller() {
-	const eventtypeFdRead = 1
-	poller.subscription[1] = eventtypeFdRead
-	poller.subscription[2] = eventsFD
-}
 
 // runnable asks the runtime how many goroutines could run, besides the calling one.
 var runnable = []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
@@ -49,12 +34,15 @@ func idle() bool {
 	return n == 0 || n == 1 && st.readerYields
 }
 
-// poll waits for the next event.
+// poll waits for the next event. Meanwhile the guest may be frozen.
 func poll() int64 {
-	if hostPoll(unsafe.Pointer(&poller.subscription), unsafe.Pointer(&poller.event), 1, unsafe.Pointer(&poller.n)) != 0 {
-		return 0
+	for {
+		noEvent(-1)
+		if e := hostWaitEvent(-1); e != -codeFreeze {
+			return e
+		}
+		pause()
 	}
-	return hostNextEvent()
 }
 
 // readEvents is the goroutine that gets events while all others wait. Go's scheduler wakes it by its poller; then it
