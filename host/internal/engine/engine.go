@@ -19,18 +19,21 @@ type Engine interface {
 
 // A Module is a compiled module. It is safe for concurrent use.
 type Module interface {
-	// Instantiate gives an instance whose memory is as after the start section and _initialize, which ran
+	// Instantiate returns an instance whose memory is as after the start section and _initialize, which ran
 	// on a fixed clock and fixed random. The instance may be a new one or a recycled one: no guest can tell.
 	Instantiate(ctx context.Context) (Instance, error)
 	// HasExport tells whether a function of that name is exported.
 	HasExport(name string) bool
+	// Overhead estimates the bytes that a new instance takes beside its linear memory.
+	Overhead() int64
 	Close(ctx context.Context) error
 }
 
 // An Instance is one live instantiation, used by one goroutine for one activation.
 type Instance interface {
 	// Call calls an export of type () -> i32 or () -> (), whose answer counts as 0. The guest's imports are
-	// answered by h. The error is the one with which h stopped the guest, the cause of ctx's end, or a *Trap.
+	// answered by h. The error is the one with which h stopped the guest, the cause of ctx's end, or a *Trap;
+	// ErrFreeze if h froze the guest, which has obeyed.
 	Call(ctx context.Context, export string, h Host) (int32, error)
 	// AllowFork is called before Call by who may want to Fork within it. It costs each call of the host some time.
 	AllowFork()
@@ -38,13 +41,31 @@ type Instance interface {
 	// this call included, until it answers Undo: then memory, globals and stack become again what they are now, and
 	// the call is repeated with the host before. false says that this instance cannot do that, or is forked.
 	Fork(h Host) bool
-	// Hash gives the SHA-256 of the whole linear memory and of the mutable globals. It may be called from within a
+	// Freeze returns the state of the guest, after Call returned ErrFreeze. It reports false where finding that out would
+	// cost too much: then the guest is replayed instead.
+	Freeze() (Frozen, bool)
+	// Thaw gives a new instance the state of a frozen guest of the same Module. The guest goes on when abi.ExportThaw is
+	// called. If Thaw reports false, the instance is unchanged.
+	Thaw(f Frozen) bool
+	// Hash returns the SHA-256 of the whole linear memory and of the guest's mutable globals. It may be called from within a
 	// host call.
 	Hash() [32]byte
-	// Resident gives about what the instance takes at the moment, in bytes. It may be called from within a host call.
+	// Resident estimates the bytes that the instance takes now: the pages of its linear memory that it does
+	// not share, its tables, globals and references, the stacks of its calls, and what is kept to undo a fork. It may
+	// be called from within a host call.
 	Resident() int64
-	// Release gives the instance back. It is not used afterwards.
-	Release(ctx context.Context)
+	// Release gives the instance back and returns the bytes that it held, as Resident would. It is not used afterwards.
+	Release(ctx context.Context) (held int64)
+}
+
+// ErrFreeze is the error with which a Host freezes a guest that waits for an event.
+var ErrFreeze = errors.New("freeze")
+
+// Frozen is a guest that has given up its stack: how its memory and globals differ from those of a new instance. It can be
+// thawed any number of times.
+type Frozen interface {
+	// Bytes returns about how many bytes it takes.
+	Bytes() int64
 }
 
 // Trap says that the guest broke down: it hit a trap, or exited.
@@ -61,7 +82,7 @@ const (
 	TrapInit  = "init" // anything within the start section or _initialize
 )
 
-// Error gives the message without the stack.
+// Error returns the message without the stack.
 func (t *Trap) Error() string { return t.Message }
 
 // Poll is a poll_oneoff as far as it matters here.
@@ -114,6 +135,10 @@ type Host interface {
 	Fail(b []byte) int64
 	Log(level int32, text []byte) int64
 	NextEvent() int64
+	// WaitEvent waits until there is an event, and takes it, or until the time has come, which is answered by 0; a negative
+	// time-out is none. ErrFreeze has the guest return from its export at once, to go
+	// on later, maybe in another instance, as if it had called WaitEvent again then.
+	WaitEvent(timeoutNs int64) (int64, error)
 	Signal(name string, timeoutMs int64) (int64, error)
 	SignalSend(name, run, signal string, input []byte) (int64, error)
 	Child(name, workflow string, input, options []byte) (int64, error)

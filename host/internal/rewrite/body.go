@@ -1,5 +1,7 @@
 package rewrite
 
+import "github.com/wfhost/wfhost/host/internal/wasmfmt"
+
 // body is the function that is being read. Its slices are used again for the next one.
 type body struct {
 	edits   []edit
@@ -63,7 +65,7 @@ func (r *rewriter) moves(at, scale int) {
 // grows notes an instruction that pays afterwards: if it fails, it has cost nothing, however much was wanted.
 func (r *rewriter) grows(at, scale int) {
 	r.note(edit{kind: putTee, at: at, to: at})
-	r.note(edit{kind: putGrown, at: r.at, to: r.at, n: int64(scale)})
+	r.note(edit{kind: putGrown, at: r.At, to: r.At, n: int64(scale)})
 	r.code.scratch = 2
 	r.code.called = len(r.code.edits)
 }
@@ -72,59 +74,59 @@ func (r *rewriter) grows(at, scale int) {
 func (r *rewriter) codeSection() {
 	if !r.enter(secCode) {
 		if len(r.defined) > 0 {
-			r.failf("%d functions have no code", len(r.defined))
+			r.Failf("%d functions have no code", len(r.defined))
 		}
 		return
 	}
-	n := r.count("bodies")
+	n := r.Count("bodies")
 	if n != len(r.defined) {
-		r.failf("%d functions have %d bodies", len(r.defined), n)
+		r.Failf("%d functions have %d bodies", len(r.defined), n)
 	}
-	r.out = appendU32(r.out, uint32(n))
-	end := r.end
-	for i := 0; i < n && r.err == nil; i++ {
-		size := r.u32("the size of a body")
-		if int64(size) > int64(end-r.at) {
-			r.failf("a body of %d bytes is cut off", size)
+	r.out = wasmfmt.AppendU32(r.out, uint32(n))
+	end := r.End
+	for i := 0; i < n && r.Err == nil; i++ {
+		size := r.U32("the size of a body")
+		if int64(size) > int64(end-r.At) {
+			r.Failf("a body of %d bytes is cut off", size)
 			return
 		}
-		r.end = r.at + int(size)
+		r.End = r.At + int(size)
 		r.body(r.types[r.defined[i]].params)
-		r.end = end
+		r.End = end
 	}
 	r.leave(secCode)
 }
 
 // body reads a function and writes it.
 func (r *rewriter) body(params int) {
-	from := r.at
+	from := r.At
 	c := &r.code
 	*c = body{edits: c.edits[:0], blocks: c.blocks[:0], wrapped: c.wrapped[:0]}
-	groups := r.count("groups of locals")
-	first := r.at
+	groups := r.Count("groups of locals")
+	first := r.At
 	locals := int64(params)
-	for i := 0; i < groups && r.err == nil; i++ {
-		locals += int64(r.u32("locals"))
+	for i := 0; i < groups && r.Err == nil; i++ {
+		locals += int64(r.U32("locals"))
 		r.valueType("a local")
 	}
 	if locals > maxLocals {
-		r.failf("a function of %d locals stands", locals)
+		r.Failf("a function of %d locals stands", locals)
 	}
 	c.locals = int(locals)
-	begin := r.at
+	begin := r.At
 	r.note(edit{kind: putCharge, at: begin, to: begin})
 	r.instructions()
-	if r.err == nil && r.at != r.end {
-		r.failf("%d bytes of a body are left over", r.end-r.at)
+	if r.Err == nil && r.At != r.End {
+		r.Failf("%d bytes of a body are left over", r.End-r.At)
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return
 	}
 	start := len(r.out)
 	if !r.fuel {
-		r.out = append(r.out, r.b[from:begin]...)
+		r.out = append(r.out, r.Module[from:begin]...)
 	} else {
-		r.putLocals(groups, r.b[first:begin])
+		r.putLocals(groups, r.Module[first:begin])
 	}
 	r.apply(begin)
 	r.size(start)
@@ -145,9 +147,9 @@ func (r *rewriter) instructions() {
 	if !r.fuel {
 		c.edits = append(c.edits[:0], edit{}) // somebody to pay
 	}
-	for r.err == nil {
-		at := r.at
-		op := r.byte("a body")
+	for r.Err == nil {
+		at := r.At
+		op := r.Byte("a body")
 		switch op {
 		case opEnd:
 			if len(c.blocks) == 0 {
@@ -174,7 +176,7 @@ func (r *rewriter) open(op byte, at int) {
 		b.within = len(c.blocks)
 		r.note(edit{kind: putNothing, at: at, to: at})
 		b.loop = len(c.edits)
-		r.note(edit{kind: putCharge, at: r.at, to: r.at, target: b.within})
+		r.note(edit{kind: putCharge, at: r.At, to: r.At, target: b.within})
 		c.region = b.loop
 	}
 	c.blocks = append(c.blocks, b)
@@ -221,32 +223,32 @@ func (c *body) innermost() int {
 
 // label reads where a branch leads, and notes it if a loop is there or between.
 func (r *rewriter) label() {
-	at := r.at
-	n := r.index("label", len(r.code.blocks)+1)
+	at := r.At
+	n := r.Index("label", len(r.code.blocks)+1)
 	target := len(r.code.blocks) - 1 - int(n)
 	if r.code.innermost() >= max(target, 0) {
-		r.note(edit{kind: putLabel, at: at, to: r.at, n: int64(n), target: target})
+		r.note(edit{kind: putLabel, at: at, to: r.At, n: int64(n), target: target})
 	}
 }
 
 // expression reads a constant expression (5.4.9) and copies it with the indexes of functions shifted.
 func (r *rewriter) expression() {
 	r.code.edits = r.code.edits[:0]
-	for r.err == nil {
-		switch op := r.byte("a constant expression"); op {
+	for r.Err == nil {
+		switch op := r.Byte("a constant expression"); op {
 		case opEnd:
 			return
 		case opI32Const, opI64Const, opF32Const, opF64Const, opGlobalGet, opRefNull:
-			r.instruction(op, r.at)
+			r.instruction(op, r.At)
 		case opRefFunc:
 			r.shiftIndex()
 		case opPrefixFD:
-			if n := r.u32("a constant expression"); n != fdConst {
-				r.failf("the instruction 0xfd %d is not constant; it ends", n)
+			if n := r.U32("a constant expression"); n != fdConst {
+				r.Failf("the instruction 0xfd %d is not constant; it ends", n)
 			}
-			r.skip(16, "a constant expression")
+			r.Skip(16, "a constant expression")
 		default:
-			r.failf("the instruction 0x%02x is not constant; it ends", op)
+			r.Failf("the instruction 0x%02x is not constant; it ends", op)
 		}
 	}
 }

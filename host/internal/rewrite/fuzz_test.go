@@ -13,11 +13,11 @@ import (
 // modest says whether a module can be run by a test: tables and locals are few, which its bytes do not bound.
 func modest(wasm []byte) bool {
 	var s rewriter
-	s.b, s.end = wasm, len(wasm)
+	s.Module, s.End = wasm, len(wasm)
 	s.split()
 	if s.enter(secTable) {
-		for range s.count("tables") {
-			s.byte("a table")
+		for range s.Count("tables") {
+			s.Byte("a table")
 			if s.limits() > 1000 {
 				return false
 			}
@@ -31,20 +31,20 @@ func modest(wasm []byte) bool {
 		return false
 	}
 	if s.enter(secCode) {
-		for n := s.count("bodies"); n > 0; n-- {
-			size, from := s.u32("a body"), s.at
+		for n := s.Count("bodies"); n > 0; n-- {
+			size, from := s.U32("a body"), s.At
 			locals := uint32(0)
-			for range s.count("groups") {
-				if locals += min(s.u32("locals"), 1000); locals >= 1000 {
+			for range s.Count("groups") {
+				if locals += min(s.U32("locals"), 1000); locals >= 1000 {
 					return false
 				}
-				s.byte("a type")
+				s.Byte("a type")
 			}
-			s.at = from
-			s.skip(size, "a body")
+			s.At = from
+			s.Skip(size, "a body")
 		}
 	}
-	return s.err == nil
+	return s.Err == nil
 }
 
 // FuzzRewrite changes modules at random. What is rewritten is taken by an engine as it was and afterwards or not at all,

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/wfhost/wfhost/host/internal/wasmfmt"
 )
 
 // shape is a type of functions.
@@ -49,7 +51,7 @@ const (
 
 func (g *random) op(b ...byte) { g.b = append(g.b, b...) }
 
-func (g *random) i32(v int32) { g.b = appendS64(append(g.b, opI32Const), int64(v)) }
+func (g *random) i32(v int32) { g.b = wasmfmt.AppendS64(append(g.b, opI32Const), int64(v)) }
 
 // masked pushes a number below a power of two.
 func (g *random) masked(mask int32) {
@@ -117,7 +119,7 @@ func (g *random) constant(t byte) {
 	case typeI32:
 		g.i32(pick(g, 0, 1, -1, g.Int32N(1000), int32(g.Uint32())))
 	case typeI64:
-		g.b = appendS64(append(g.b, opI64Const), pick(g, 0, -1, g.Int64N(1000), int64(g.Uint64())))
+		g.b = wasmfmt.AppendS64(append(g.b, opI64Const), pick(g, 0, -1, g.Int64N(1000), int64(g.Uint64())))
 	case typeF64:
 		g.op(opF64Const, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f)
 	}

@@ -94,83 +94,83 @@ const (
 func (r *rewriter) instruction(op byte, at int) {
 	switch {
 	case op >= opI32Load && op <= opI64Store32:
-		r.u32(inInstruction)
-		r.u32(inInstruction)
+		r.U32(inInstruction)
+		r.U32(inInstruction)
 	case op >= opLocalGet && op <= opLocalTee:
-		r.index("local", r.code.locals)
+		r.Index("local", r.code.locals)
 	case op == opI32Const:
-		r.skipLEB(inInstruction, 32)
+		r.SkipLEB(inInstruction, 32)
 	case op == opCall:
 		r.functionIndex()
 		r.code.called = len(r.code.edits)
 	case op == opRefFunc:
 		r.functionIndex()
 	case op == opGlobalGet, op == opGlobalSet:
-		r.index("global", r.globals)
+		r.Index("global", r.globals)
 	case op >= opI32Eqz && op <= opI64Extend32S, op <= 0x01, op == opReturn, op == opDrop, op == opSelect, op == opRefIsNull:
 	case op == opBr, op == opBrIf:
 		r.label()
 	case op == opTableGet:
-		r.u32(inInstruction)
+		r.U32(inInstruction)
 	case op == opTableSet:
 		r.refuse(changesTable)
-		r.u32(inInstruction)
+		r.U32(inInstruction)
 	case op == opBrTable:
-		n := r.count("targets of a br_table")
+		n := r.Count("targets of a br_table")
 		r.ways(n)
-		for ; n >= 0 && r.err == nil; n-- {
+		for ; n >= 0 && r.Err == nil; n-- {
 			r.label()
 		}
 	case op == opCallIndirect:
-		r.index("type", len(r.types))
-		r.u32(inInstruction)
+		r.Index("type", len(r.types))
+		r.U32(inInstruction)
 		r.code.called = len(r.code.edits)
 	case op == opSelectTyped:
 		r.valueTypes("types")
 	case op == opMemorySize:
-		r.skip(1, inInstruction)
+		r.Skip(1, inInstruction)
 	case op == opRefNull:
 		r.valueType("a null")
 	case op == opMemoryGrow:
-		r.skip(1, inInstruction)
+		r.Skip(1, inInstruction)
 		r.grows(at, perPages)
 	case op == opI64Const:
-		r.skipLEB(inInstruction, 64)
+		r.SkipLEB(inInstruction, 64)
 	case op == opF32Const:
-		r.skip(4, inInstruction)
+		r.Skip(4, inInstruction)
 	case op == opF64Const:
-		r.skip(8, inInstruction)
+		r.Skip(8, inInstruction)
 	case op == opPrefixFC:
 		r.prefixFC(at)
 	case op == opPrefixFD:
 		r.prefixFD()
 	default:
-		r.failf("the unknown instruction 0x%02x ends", op)
+		r.Failf("the unknown instruction 0x%02x ends", op)
 	}
 }
 
 // functionIndex reads the index of a function and notes that it is another one afterwards.
 func (r *rewriter) functionIndex() {
-	at := r.at
-	i := r.index("function", r.functions())
+	at := r.At
+	i := r.Index("function", r.functions())
 	if n := r.shift(i); n != i {
-		r.note(edit{kind: putIndex, at: at, to: r.at, n: int64(n)})
+		r.note(edit{kind: putIndex, at: at, to: r.At, n: int64(n)})
 	}
 }
 
 func (r *rewriter) prefixFC(at int) {
-	op := r.u32(inInstruction)
+	op := r.U32(inInstruction)
 	if op <= fcLastConversion {
 		return
 	}
 	if op > fcTableFill {
-		r.failf("the unknown instruction 0xfc %d ends", op)
+		r.Failf("the unknown instruction 0xfc %d ends", op)
 		return
 	}
-	r.u32(inInstruction)
+	r.U32(inInstruction)
 	switch op {
 	case fcMemoryInit, fcMemoryCopy, fcTableInit, fcTableCopy:
-		r.u32(inInstruction)
+		r.U32(inInstruction)
 	}
 	switch op {
 	case fcMemoryInit, fcDataDrop:
@@ -189,36 +189,36 @@ func (r *rewriter) prefixFC(at int) {
 }
 
 func (r *rewriter) prefixFD() {
-	op := r.u32(inInstruction)
+	op := r.U32(inInstruction)
 	switch {
 	case op <= fdLastLoad, op >= fdLoadZero && op <= fdLastLoadZero:
-		r.u32(inInstruction)
-		r.u32(inInstruction)
+		r.U32(inInstruction)
+		r.U32(inInstruction)
 	case op == fdConst, op == fdShuffle:
-		r.skip(16, inInstruction)
+		r.Skip(16, inInstruction)
 	case op >= fdLane && op <= fdLastLane:
-		r.skip(1, inInstruction)
+		r.Skip(1, inInstruction)
 	case op >= fdLoadLane && op <= fdLastStoreLane:
-		r.u32(inInstruction)
-		r.u32(inInstruction)
-		r.skip(1, inInstruction)
+		r.U32(inInstruction)
+		r.U32(inInstruction)
+		r.Skip(1, inInstruction)
 	case op > fdLast:
-		r.failf("the unknown instruction 0xfd %d ends", op)
+		r.Failf("the unknown instruction 0xfd %d ends", op)
 	}
 }
 
 // blockType skips a block type: a type of a value, none, or the index of a type (5.4.1).
 func (r *rewriter) blockType() {
-	if r.more() && r.b[r.at]&0xc0 == blockEmpty { // a negative number of one byte
-		if r.b[r.at] == blockEmpty {
-			r.at++
+	if r.More() && r.Module[r.At]&0xc0 == blockEmpty { // a negative number of one byte
+		if r.Module[r.At] == blockEmpty {
+			r.At++
 			return
 		}
 		r.valueType("a block")
 		return
 	}
-	r.index("type", len(r.types))
-	if r.err == nil && r.b[r.at-1]&0x40 != 0 { // a negative number of several bytes
-		r.failf("a block of an unknown type stands")
+	r.Index("type", len(r.types))
+	if r.Err == nil && r.Module[r.At-1]&0x40 != 0 { // a negative number of several bytes
+		r.Failf("a block of an unknown type stands")
 	}
 }

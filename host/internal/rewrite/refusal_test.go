@@ -82,7 +82,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: %.300v, want %s", name, r, c.want)
 			}
 			var s rewriter
-			s.b, s.end = r.Wasm, len(r.Wasm)
+			s.Module, s.End = r.Wasm, len(r.Wasm)
 			s.split()
 			if s.present(secData) != (c.m.segments != nil) || s.present(secDataCount) != (c.m.count != nil) || s.present(secStart) != (c.m.start != nil) {
 				t.Errorf("%s: sections are missing", name)

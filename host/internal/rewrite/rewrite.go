@@ -9,7 +9,12 @@
 // The format is that of the WebAssembly Core Specification 2.0, chapter 5, to which numbers in comments refer.
 package rewrite
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/wfhost/wfhost/host/internal/wasmfmt"
+)
 
 // The function of type () -> () that a metered module imports. It is called when the counter of fuel is below
 // zero: it makes it zero or more, or it ends the guest. If it does neither, some loops trap (unreachable). The counter
@@ -61,6 +66,11 @@ type Module struct {
 	Refusal string
 	Data    []Segment // in the order in which they are to be written: they may overlap
 	Start   string    // export of what was the start function, of type () -> (); "" if there is none
+
+	// What an instance has when it is new, the counter of fuel included, so that its size can be told.
+	Elements    int // of all of its tables
+	References  int // to functions, in segments of elements; counted with fuel only
+	GlobalCount int
 }
 
 // Sections (5.5.2).
@@ -100,7 +110,7 @@ const (
 type span struct{ from, to int }
 
 type rewriter struct {
-	reader
+	wasmfmt.Reader
 	m        Module
 	fuel     bool
 	sections [sectionKinds]span
@@ -133,7 +143,7 @@ type mutable struct {
 // Rewrite rewrites a module. The input is not changed, and Data of the result refers to it. A module that is not
 // well formed is an error or is rewritten into one that no engine accepts; types are left to the engine.
 func Rewrite(wasm []byte, o Options) (*Module, error) {
-	r := &rewriter{reader: reader{b: wasm, end: len(wasm)}, fuel: o.Fuel, exports: map[string]bool{}}
+	r := &rewriter{Reader: wasmfmt.Reader{Module: wasm, End: len(wasm)}, fuel: o.Fuel, exports: map[string]bool{}}
 	r.split()
 	r.survey()
 	r.out = make([]byte, 0, len(wasm)/4*5)
@@ -144,10 +154,13 @@ func Rewrite(wasm []byte, o Options) (*Module, error) {
 	r.out = make([]byte, 0, len(code)+len(wasm)-(r.sections[secCode].to-r.sections[secCode].from)+len(wasm)/64)
 	r.export()
 	r.write(code)
-	if r.err != nil {
-		return nil, r.err
+	if r.Err != nil {
+		return nil, fmt.Errorf("rewrite: %w", r.Err)
 	}
-	r.m.Wasm = r.out
+	r.m.Wasm, r.m.GlobalCount = r.out, r.globals
+	if r.fuel {
+		r.m.GlobalCount++
+	}
 	return &r.m, nil
 }
 

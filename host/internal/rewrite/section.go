@@ -1,16 +1,18 @@
 package rewrite
 
+import "github.com/wfhost/wfhost/host/internal/wasmfmt"
+
 // write writes all sections in their order. The code has been written before, since it decides about the others.
 func (r *rewriter) write(code []byte) {
 	r.out = append(r.out, header...)
 	for _, id := range sectionOrder {
-		if r.err != nil {
+		if r.Err != nil {
 			return
 		}
 		switch id {
 		case secCode:
 			if r.present(id) {
-				r.out = appendU32(append(r.out, id), uint32(len(code)))
+				r.out = wasmfmt.AppendU32(append(r.out, id), uint32(len(code)))
 				r.out = append(r.out, code...)
 			}
 		case secStart, secDataCount, secData:
@@ -55,14 +57,14 @@ func (r *rewriter) section(id byte) {
 	default:
 		n := 0
 		if present {
-			n = r.count(sectionNames[id])
+			n = r.Count(sectionNames[id])
 		}
-		r.out = appendU32(r.out, uint32(n+added))
-		r.mark = r.at
+		r.out = wasmfmt.AppendU32(r.out, uint32(n+added))
+		r.mark = r.At
 		r.items(id, n)
 	}
 	if present {
-		r.flush(r.end)
+		r.flush(r.End)
 	}
 	r.add(id)
 	r.size(start)
@@ -73,17 +75,17 @@ func (r *rewriter) items(id byte, n int) {
 	if !r.fuel {
 		return
 	}
-	for i := 0; i < n && r.err == nil; i++ {
+	for i := 0; i < n && r.Err == nil; i++ {
 		switch id {
 		case secGlobal:
-			r.skip(2, "a global")
+			r.Skip(2, "a global")
 			r.expression()
 		case secExport:
-			r.bytes("the name of an export")
-			if r.byte("an export") == kindFunction {
+			r.Bytes("the name of an export")
+			if r.Byte("an export") == kindFunction {
 				r.shiftIndex()
 			} else {
-				r.u32("an export")
+				r.U32("an export")
 			}
 		case secElement:
 			r.element()
@@ -106,21 +108,22 @@ const (
 
 func (r *rewriter) element() {
 	const what = "elements"
-	kind := r.u32(what)
+	kind := r.U32(what)
 	if kind >= elementKinds {
-		r.failf("elements of the unknown kind %d stand", kind)
+		r.Failf("elements of the unknown kind %d stand", kind)
 		return
 	}
 	if kind&elementPassive == 0 {
 		if kind&elementExplicit != 0 {
-			r.u32(what)
+			r.U32(what)
 		}
 		r.expression()
 	}
 	if kind&(elementPassive|elementExplicit) != 0 {
-		r.byte(what)
+		r.Byte(what)
 	}
-	for n := r.count(what); n > 0 && r.err == nil; n-- {
+	n := r.Count(what)
+	for r.m.References += n; n > 0 && r.Err == nil; n-- {
 		if kind&elementExpressions != 0 {
 			r.expression()
 		} else {
@@ -146,15 +149,15 @@ func (r *rewriter) add(id byte) {
 	case id == secType:
 		r.out = append(r.out, formFunction, 0, 0)
 	case id == secImport:
-		r.out = appendText(appendText(r.out, ImportModule), ImportRefuel)
-		r.out = appendU32(append(r.out, kindFunction), uint32(r.nullary))
+		r.out = wasmfmt.AppendText(wasmfmt.AppendText(r.out, ImportModule), ImportRefuel)
+		r.out = wasmfmt.AppendU32(append(r.out, kindFunction), uint32(r.nullary))
 	case id == secGlobal:
 		r.out = append(r.out, typeI64, 1, opI64Const, 0, opEnd)
 	}
 }
 
 func (r *rewriter) exported(name string, kind byte, index uint32) {
-	r.out = appendU32(append(appendText(r.out, name), kind), index)
+	r.out = wasmfmt.AppendU32(append(wasmfmt.AppendText(r.out, name), kind), index)
 }
 
 // Subsections of the name section (7.4.1).
@@ -165,46 +168,46 @@ const (
 
 // nameSection writes the names of the module and of its functions. A name section that is not well formed is left out.
 func (r *rewriter) nameSection() {
-	if r.names.to == 0 || r.err != nil {
+	if r.names.to == 0 || r.Err != nil {
 		return
 	}
 	before := len(r.out)
 	r.out = append(r.out, secCustom)
 	start := len(r.out)
-	r.out = appendText(r.out, nameSection)
-	r.at, r.end = r.names.from, r.names.to
-	for r.more() {
-		id := r.byte("names")
-		from := r.at
-		content := r.bytes("names")
+	r.out = wasmfmt.AppendText(r.out, nameSection)
+	r.At, r.End = r.names.from, r.names.to
+	for r.More() {
+		id := r.Byte("names")
+		from := r.At
+		content := r.Bytes("names")
 		switch {
-		case r.err != nil:
+		case r.Err != nil:
 		case id == namesModule, id == namesFunctions && !r.fuel:
-			r.out = append(append(r.out, id), r.b[from:r.at]...)
+			r.out = append(append(r.out, id), r.Module[from:r.At]...)
 		case id == namesFunctions:
 			r.out = append(r.out, id)
-			r.functionNames(span{r.at - len(content), r.at})
+			r.functionNames(span{r.At - len(content), r.At})
 		}
 	}
-	if r.err != nil {
-		r.out, r.err = r.out[:before], nil
+	if r.Err != nil {
+		r.out, r.Err = r.out[:before], nil
 		return
 	}
 	r.size(start)
 }
 
 func (r *rewriter) functionNames(s span) {
-	end, start := r.end, len(r.out)
-	r.at, r.end = s.from, s.to
-	n := r.count("names")
-	r.out = appendU32(r.out, uint32(n))
-	for i := 0; i < n && r.err == nil; i++ {
-		r.out = appendU32(r.out, r.shift(r.u32("names")))
-		r.out = appendText(r.out, string(r.bytes("names")))
+	end, start := r.End, len(r.out)
+	r.At, r.End = s.from, s.to
+	n := r.Count("names")
+	r.out = wasmfmt.AppendU32(r.out, uint32(n))
+	for i := 0; i < n && r.Err == nil; i++ {
+		r.out = wasmfmt.AppendU32(r.out, r.shift(r.U32("names")))
+		r.out = wasmfmt.AppendText(r.out, string(r.Bytes("names")))
 	}
-	if r.at != r.end {
-		r.failf("%d bytes of names are left over", r.end-r.at)
+	if r.At != r.End {
+		r.Failf("%d bytes of names are left over", r.End-r.At)
 	}
-	r.end = end
+	r.End = end
 	r.size(start)
 }

@@ -1,6 +1,10 @@
 package rewrite
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/wfhost/wfhost/host/internal/wasmfmt"
+)
 
 // Value types (5.3.1) and types of references.
 const (
@@ -21,27 +25,27 @@ const nameSection = "name"
 
 // split finds the sections.
 func (r *rewriter) split() {
-	if len(r.b) < len(header) || string(r.b[:len(header)]) != header {
-		r.failf("the module has no header of version 1")
+	if len(r.Module) < len(header) || string(r.Module[:len(header)]) != header {
+		r.Failf("the module has no header of version 1")
 		return
 	}
-	r.at = len(header)
+	r.At = len(header)
 	next := 0 // in sectionOrder
-	for r.more() {
-		id := r.byte("a section")
+	for r.More() {
+		id := r.Byte("a section")
 		if id >= sectionKinds {
-			r.failf("the unknown section %d stands", id)
+			r.Failf("the unknown section %d stands", id)
 			return
 		}
-		content := r.bytes("the " + sectionNames[id] + " section")
-		s := span{r.at - len(content), r.at}
+		content := r.Bytes("the " + sectionNames[id] + " section")
+		s := span{r.At - len(content), r.At}
 		place := slices.Index(sectionOrder[:], id)
 		switch {
-		case r.err != nil:
+		case r.Err != nil:
 		case id == secCustom:
 			r.custom(s)
 		case place < next:
-			r.failf("the %s section, which is out of order, ends", sectionNames[id])
+			r.Failf("the %s section, which is out of order, ends", sectionNames[id])
 		default:
 			r.sections[id], next = s, place+1
 		}
@@ -52,26 +56,26 @@ func (r *rewriter) present(id byte) bool { return r.sections[id].to > 0 }
 
 // custom keeps the first name section. What is wrong in it is no error (7.4.1), so it has a reader of its own.
 func (r *rewriter) custom(s span) {
-	c := reader{b: r.b, at: s.from, end: s.to}
-	if name := c.bytes("a name"); c.err == nil && string(name) == nameSection && r.names.to == 0 {
-		r.names = span{c.at, s.to}
+	c := wasmfmt.Reader{Module: r.Module, At: s.from, End: s.to}
+	if name := c.Bytes("a name"); c.Err == nil && string(name) == nameSection && r.names.to == 0 {
+		r.names = span{c.At, s.to}
 	}
 }
 
 // enter begins to read a section; without it, there is nothing to read.
 func (r *rewriter) enter(id byte) bool {
-	if r.err != nil || !r.present(id) {
+	if r.Err != nil || !r.present(id) {
 		return false
 	}
 	s := r.sections[id]
-	r.at, r.end, r.mark = s.from, s.to, s.from
+	r.At, r.End, r.mark = s.from, s.to, s.from
 	return true
 }
 
 // leave says what is left over.
 func (r *rewriter) leave(id byte) {
-	if r.err == nil && r.at != r.end {
-		r.failf("%d bytes of the %s section are left over", r.end-r.at, sectionNames[id])
+	if r.Err == nil && r.At != r.End {
+		r.Failf("%d bytes of the %s section are left over", r.End-r.At, sectionNames[id])
 	}
 }
 
@@ -82,7 +86,7 @@ func (r *rewriter) survey() {
 		read func()
 	}{
 		{secType, r.surveyTypes}, {secImport, r.surveyImports}, {secFunction, r.surveyFunctions},
-		{secMemory, r.surveyMemory}, {secGlobal, r.surveyGlobals}, {secExport, r.surveyExports},
+		{secTable, r.surveyTables}, {secMemory, r.surveyMemory}, {secGlobal, r.surveyGlobals}, {secExport, r.surveyExports},
 		{secStart, r.surveyStart},
 	} {
 		if r.enter(s.id) {
@@ -104,11 +108,11 @@ func (r *rewriter) survey() {
 }
 
 func (r *rewriter) surveyTypes() {
-	n := r.count("types")
+	n := r.Count("types")
 	r.nullary = n
-	for i := 0; i < n && r.err == nil; i++ {
-		if form := r.byte("a type"); form != formFunction {
-			r.failf("a type of the unknown form 0x%02x stands", form)
+	for i := 0; i < n && r.Err == nil; i++ {
+		if form := r.Byte("a type"); form != formFunction {
+			r.Failf("a type of the unknown form 0x%02x stands", form)
 		}
 		s := signature{params: r.valueTypes("parameters"), results: r.valueTypes("results")}
 		r.types = append(r.types, s)
@@ -121,30 +125,30 @@ func (r *rewriter) surveyTypes() {
 // valueType reads the type of a value, which is one byte. Types of references that are longer are not known here, whatever an
 // engine makes of them: it would read on at another byte.
 func (r *rewriter) valueType(what string) byte {
-	kind := r.byte(what)
-	if r.err == nil && kind != typeFuncRef && kind != typeExternRef && (kind < typeV128 || kind > typeI32) {
-		r.failf("%s of the unknown type 0x%02x stands", what, kind)
+	kind := r.Byte(what)
+	if r.Err == nil && kind != typeFuncRef && kind != typeExternRef && (kind < typeV128 || kind > typeI32) {
+		r.Failf("%s of the unknown type 0x%02x stands", what, kind)
 	}
 	return kind
 }
 
 // valueTypes reads a list of them, and gives how many there are.
 func (r *rewriter) valueTypes(what string) int {
-	n := r.count(what)
-	for i := 0; i < n && r.err == nil; i++ {
+	n := r.Count(what)
+	for i := 0; i < n && r.Err == nil; i++ {
 		r.valueType("one of the " + what)
 	}
 	return n
 }
 
 func (r *rewriter) surveyImports() {
-	for range r.count("imports") {
-		r.bytes("the module of an import")
-		r.bytes("the name of an import")
-		kind := r.byte("an import")
+	for range r.Count("imports") {
+		r.Bytes("the module of an import")
+		r.Bytes("the name of an import")
+		kind := r.Byte("an import")
 		switch kind {
 		case kindFunction:
-			r.index("the type", len(r.types))
+			r.Index("the type", len(r.types))
 		case kindTable:
 			r.valueType("a table")
 			r.limits()
@@ -152,11 +156,11 @@ func (r *rewriter) surveyImports() {
 			r.limits()
 		case kindGlobal:
 			r.valueType("a global")
-			r.byte("a global")
+			r.Byte("a global")
 		default:
-			r.failf("an import of the unknown kind %d stands", kind)
+			r.Failf("an import of the unknown kind %d stands", kind)
 		}
-		if r.err != nil {
+		if r.Err != nil {
 			return
 		}
 		r.imported[kind]++
@@ -166,29 +170,36 @@ func (r *rewriter) surveyImports() {
 
 // limits reads the limits of a table or a memory (5.3.8) and gives the lower one.
 func (r *rewriter) limits() uint32 {
-	flags := r.byte("limits")
-	low := r.u32("limits")
+	flags := r.Byte("limits")
+	low := r.U32("limits")
 	switch flags {
 	case 0:
 	case 1:
-		r.u32("limits")
+		r.U32("limits")
 	default:
-		r.failf("limits of the unknown form 0x%02x stand", flags)
+		r.Failf("limits of the unknown form 0x%02x stand", flags)
 	}
 	return low
 }
 
 func (r *rewriter) surveyFunctions() {
-	n := r.count("functions")
+	n := r.Count("functions")
 	r.defined = make([]uint32, 0, n)
-	for i := 0; i < n && r.err == nil; i++ {
-		r.defined = append(r.defined, r.index("the type", len(r.types)))
+	for i := 0; i < n && r.Err == nil; i++ {
+		r.defined = append(r.defined, r.Index("the type", len(r.types)))
+	}
+}
+
+func (r *rewriter) surveyTables() {
+	for n := r.Count("tables"); n > 0 && r.Err == nil; n-- {
+		r.valueType("a table")
+		r.m.Elements += int(r.limits())
 	}
 }
 
 func (r *rewriter) surveyMemory() {
-	r.memories = r.count("memories")
-	for i := 0; i < r.memories && r.err == nil; i++ {
+	r.memories = r.Count("memories")
+	for i := 0; i < r.memories && r.Err == nil; i++ {
 		r.pages = r.limits()
 	}
 	if r.memories > 1 {
@@ -198,12 +209,12 @@ func (r *rewriter) surveyMemory() {
 
 func (r *rewriter) surveyGlobals() {
 	first := r.globals
-	r.globals += r.count("globals")
-	for i := first; i < r.globals && r.err == nil; i++ {
+	r.globals += r.Count("globals")
+	for i := first; i < r.globals && r.Err == nil; i++ {
 		kind := r.valueType("a global")
-		switch changes := r.byte("a global"); {
+		switch changes := r.Byte("a global"); {
 		case changes > 1:
-			r.failf("a global of the unknown form 0x%02x stands", changes)
+			r.Failf("a global of the unknown form 0x%02x stands", changes)
 		case changes == 1 && kind < typeF64:
 			r.refuse("it has a mutable global that is not a number")
 		case changes == 1:
@@ -214,33 +225,33 @@ func (r *rewriter) surveyGlobals() {
 }
 
 func (r *rewriter) surveyExports() {
-	for range r.count("exports") {
-		r.exports[string(r.bytes("the name of an export"))] = true
-		switch kind := r.byte("an export"); kind {
+	for range r.Count("exports") {
+		r.exports[string(r.Bytes("the name of an export"))] = true
+		switch kind := r.Byte("an export"); kind {
 		case kindFunction:
-			r.index("function", r.functions())
+			r.Index("function", r.functions())
 		case kindTable, kindMemory:
-			r.u32("an export")
+			r.U32("an export")
 		case kindGlobal:
-			r.index("global", r.globals)
+			r.Index("global", r.globals)
 		default:
-			r.failf("an export of the unknown kind %d stands", kind)
+			r.Failf("an export of the unknown kind %d stands", kind)
 		}
-		if r.err != nil {
+		if r.Err != nil {
 			return
 		}
 	}
 }
 
 func (r *rewriter) surveyStart() {
-	r.start = r.index("function", r.functions())
+	r.start = r.Index("function", r.functions())
 	own := int(r.start) - r.imported[kindFunction]
 	switch {
-	case r.err != nil:
+	case r.Err != nil:
 	case own < 0:
 		r.refuse("its start function is imported")
 	case r.types[r.defined[own]] != signature{}:
-		r.failf("a start function that takes or gives something is named")
+		r.Failf("a start function that takes or gives something is named")
 	}
 }
 
@@ -248,37 +259,37 @@ func (r *rewriter) surveyStart() {
 func (r *rewriter) dataSection() {
 	declared := -1
 	if r.enter(secDataCount) {
-		declared = int(r.u32("the number of segments"))
+		declared = int(r.U32("the number of segments"))
 		r.leave(secDataCount)
 	}
 	n := 0
 	if r.enter(secData) {
-		n = r.count("segments")
-		for i := 0; i < n && r.err == nil; i++ {
+		n = r.Count("segments")
+		for i := 0; i < n && r.Err == nil; i++ {
 			r.segment()
 		}
 		r.leave(secData)
 	}
 	if declared >= 0 && declared != n {
-		r.failf("%d segments were declared, %d are there", declared, n)
+		r.Failf("%d segments were declared, %d are there", declared, n)
 	}
 }
 
 func (r *rewriter) segment() {
 	offset, constant := uint32(0), false
-	kind := r.u32("a segment")
+	kind := r.U32("a segment")
 	switch kind {
 	case 0:
 		offset, constant = r.offset()
 	case 1:
 		r.refuse(usesSegments)
 	case 2:
-		r.index("memory", r.imported[kindMemory]+r.memories)
+		r.Index("memory", r.imported[kindMemory]+r.memories)
 		offset, constant = r.offset()
 	default:
-		r.failf("a segment of the unknown kind %d stands", kind)
+		r.Failf("a segment of the unknown kind %d stands", kind)
 	}
-	b := r.bytes("a segment")
+	b := r.Bytes("a segment")
 	switch {
 	case kind != 1 && !constant:
 		r.refuse("the place of a segment of its data is computed")
@@ -291,11 +302,11 @@ func (r *rewriter) segment() {
 
 // offset reads the place of a segment and says whether it is a constant.
 func (r *rewriter) offset() (uint32, bool) {
-	if r.more() && r.b[r.at] == opI32Const {
-		r.at++
-		v := r.s32("the place of a segment")
-		if r.more() && r.b[r.at] == opEnd {
-			r.at++
+	if r.More() && r.Module[r.At] == opI32Const {
+		r.At++
+		v := r.S32("the place of a segment")
+		if r.More() && r.Module[r.At] == opEnd {
+			r.At++
 			return uint32(v), true
 		}
 	}

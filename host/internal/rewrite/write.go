@@ -1,26 +1,28 @@
 package rewrite
 
+import "github.com/wfhost/wfhost/host/internal/wasmfmt"
+
 // flush copies what has been read and not been written, up to a byte of the module.
 func (r *rewriter) flush(to int) {
-	r.out = append(r.out, r.b[r.mark:to]...)
+	r.out = append(r.out, r.Module[r.mark:to]...)
 	r.mark = to
 }
 
 // shiftIndex reads the index of a function and writes what it has become.
 func (r *rewriter) shiftIndex() {
-	at := r.at
-	i := r.index("function", r.functions())
+	at := r.At
+	i := r.Index("function", r.functions())
 	if n := r.shift(i); n != i {
 		r.flush(at)
-		r.out = appendU32(r.out, n)
-		r.mark = r.at
+		r.out = wasmfmt.AppendU32(r.out, n)
+		r.mark = r.At
 	}
 }
 
 // size puts the number of bytes from start before them.
 func (r *rewriter) size(start int) {
 	n := len(r.out) - start
-	r.out = appendU32(r.out, uint32(n))
+	r.out = wasmfmt.AppendU32(r.out, uint32(n))
 	head := len(r.out) - start - n
 	var size [5]byte
 	copy(size[:], r.out[start+n:])
@@ -38,7 +40,7 @@ func (r *rewriter) apply(from int) {
 			r.mark = e.to
 		}
 	}
-	r.flush(r.end)
+	r.flush(r.End)
 }
 
 // put writes an edit. What is inserted leaves the stack as it was.
@@ -47,9 +49,9 @@ func (r *rewriter) put(i int) {
 	switch e.kind {
 	case putNothing:
 	case putIndex:
-		r.out = appendU32(r.out, uint32(e.n))
+		r.out = wasmfmt.AppendU32(r.out, uint32(e.n))
 	case putLabel:
-		r.out = appendU32(r.out, uint32(e.n)+r.code.deeper(e.target))
+		r.out = wasmfmt.AppendU32(r.out, uint32(e.n)+r.code.deeper(e.target))
 	case putCharge:
 		r.counter(opGlobalGet)
 		r.constant(e.cost())
@@ -171,20 +173,20 @@ func (r *rewriter) payWrapped(i int) {
 // blockLike begins a block of the type of the loop before which an edit stands.
 func (r *rewriter) blockLike(op byte, before int) {
 	edits := r.code.edits
-	r.out = append(append(r.out, op), r.b[edits[before].at+1:edits[before+1].at]...)
+	r.out = append(append(r.out, op), r.Module[edits[before].at+1:edits[before+1].at]...)
 }
 
 // ask calls for fuel.
-func (r *rewriter) ask() { r.out = appendU32(append(r.out, opCall), r.refuel()) }
+func (r *rewriter) ask() { r.out = wasmfmt.AppendU32(append(r.out, opCall), r.refuel()) }
 
-func (r *rewriter) constant(v int64) { r.out = appendS64(append(r.out, opI64Const), v) }
+func (r *rewriter) constant(v int64) { r.out = wasmfmt.AppendS64(append(r.out, opI64Const), v) }
 
 // counter writes an instruction about the counter of fuel, the last global.
-func (r *rewriter) counter(op byte) { r.out = appendU32(append(r.out, op), uint32(r.globals)) }
+func (r *rewriter) counter(op byte) { r.out = wasmfmt.AppendU32(append(r.out, op), uint32(r.globals)) }
 
 // scratch writes an instruction about one of our own locals, which stand behind the function's.
 func (r *rewriter) scratch(op byte, i int) {
-	r.out = appendU32(append(r.out, op), uint32(r.code.locals+i))
+	r.out = wasmfmt.AppendU32(append(r.out, op), uint32(r.code.locals+i))
 }
 
 // cache writes an instruction about the local that has the counter in some loops.
@@ -199,7 +201,7 @@ func (r *rewriter) putLocals(groups int, declared []byte) {
 	if c.cached {
 		groups++
 	}
-	r.out = append(appendU32(r.out, uint32(groups)), declared...)
+	r.out = append(wasmfmt.AppendU32(r.out, uint32(groups)), declared...)
 	if c.scratch > 0 {
 		r.out = append(r.out, byte(c.scratch), typeI32)
 	}

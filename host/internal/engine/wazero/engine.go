@@ -19,6 +19,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/linear"
 	"github.com/wfhost/wfhost/host/internal/rewrite"
 )
 
@@ -30,10 +31,13 @@ type Config struct {
 	// Interpreter runs without compiling: slow, for machines that the compiler does not know.
 	Interpreter bool
 	// Reset says how instances are made fit to be used again. The zero value takes the fastest way.
-	Reset Reset
+	Reset linear.Reset
 	// PoolBytes bounds the memory of idle instances, about. Default 128 MiB; negative keeps none.
 	PoolBytes int64
 }
+
+// ParseReset reads the name of a Reset: auto, scan, drop, copy or none. The empty one is auto.
+func ParseReset(name string) (linear.Reset, error) { return linear.ParseReset(name) }
 
 // cacheMode: whoever can write into the cache can run code in the host.
 const cacheMode = 0o700
@@ -119,6 +123,9 @@ type activation struct {
 	in   *instance
 	host engine.Host
 	stop error // why the host stopped the guest
+
+	frozen bool // the guest is to return
+	late   bool // it has used its fuel up since
 
 	frame frame // of the call of the host that goes on; there is one at a time
 

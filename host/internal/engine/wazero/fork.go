@@ -7,6 +7,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/linear"
 )
 
 // fork is an instance as it was when a host function was called: what the guest does from then on can be undone.
@@ -15,8 +16,9 @@ type fork struct {
 	call    call
 	args    []uint64
 	stack   experimental.Snapshot
+	copied  int64  // bytes of the stack
 	size    uint32 // of the memory
-	memory  []saved
+	memory  linear.Saved
 	globals []uint64
 }
 
@@ -27,22 +29,16 @@ type call struct {
 	st  []uint64 // arguments
 }
 
-// saved is a part of the memory that differs from the image.
-type saved struct {
-	at    int
-	bytes []byte
-}
-
 // AllowFork makes the next Call one within which Fork may be called.
-func (in *instance) AllowFork() { in.forkable = in.linear != nil && in.linear.canSave() }
+func (in *instance) AllowFork() { in.forkable = in.memory != nil && in.memory.CanSave() }
 
 func (in *instance) Fork(h engine.Host) bool {
 	a := &in.act
 	if !in.forkable || a.fork != nil || a.ctx == nil {
 		return false
 	}
-	f := &fork{host: a.host, call: a.call, args: slices.Clone(a.call.st), size: in.mod.Memory().Size()}
-	if f.memory = in.linear.save(int(f.size)); f.memory == nil {
+	f := &fork{host: a.host, call: a.call, args: slices.Clone(a.call.st), size: in.mod.Memory().Size(), copied: sum(in.stacks)}
+	if f.memory = in.memory.Save(int(f.size)); f.memory == nil {
 		return false
 	}
 	for _, g := range in.globals {
@@ -57,7 +53,8 @@ func (in *instance) Fork(h engine.Host) bool {
 // may have another answer now. The guest goes on behind it.
 func (a *activation) undo() {
 	f, in := a.fork, a.in
-	if !in.resize(int(f.size), func() { in.linear.load(f.memory) }) {
+	in.memory.Load(f.memory)
+	if !in.resize(int(f.size), false) {
 		a.halt(errCannotUndo)
 	}
 	for i, g := range in.globals {

@@ -1,28 +1,26 @@
 package wazero
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/linear"
 	"github.com/wfhost/wfhost/host/internal/rewrite"
 )
 
 // image is what every instance of a module starts from: memory and globals as they are after the data segments, the
 // start function and _initialize, which ran once, on a fixed clock and fixed random.
 type image struct {
-	memory  []byte
+	memory  *linear.Image
 	globals []uint64 // in the order of instance.globals
-	mapping          // how the system shares it between instances
 }
 
 // newImage takes the image of an instance that was just made.
-func newImage(in *instance, reset Reset) *image {
-	im := &image{memory: bytes.Clone(in.Memory())}
+func newImage(in *instance, reset linear.Reset) *image {
+	im := &image{memory: linear.NewImage(in.Memory(), reset)}
 	for _, g := range in.globals {
 		im.globals = append(im.globals, g.Get())
 	}
-	im.share(reset)
 	return im
 }
 

@@ -90,6 +90,7 @@ func (h *initHost) Complete([]byte) int64                              { return 
 func (h *initHost) Fail([]byte) int64                                  { return 0 }
 func (h *initHost) Log(int32, []byte) int64                            { return 0 }
 func (h *initHost) NextEvent() int64                                   { return 0 }
+func (h *initHost) WaitEvent(int64) (int64, error)                     { return 0, errInit }
 func (h *initHost) Signal(string, int64) (int64, error)                { return 0, errInit }
 func (h *initHost) SignalSend(_, _, _ string, _ []byte) (int64, error) { return 0, errInit }
 func (h *initHost) Child(_, _ string, _, _ []byte) (int64, error)      { return 0, errInit }

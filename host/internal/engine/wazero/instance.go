@@ -12,23 +12,27 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/linear"
 )
 
 type instance struct {
 	m         *module
 	mod       api.Module
-	linear    *linear // nil: the instance is used once
+	memory    *memory // nil: the instance is used once
 	globals   []api.MutableGlobal
 	fuel      api.MutableGlobal // nil: the module counts none
 	functions map[string]function
-	forkable  bool // in the call that goes on, or the next one
-	forked    bool // since it was taken
-	broken    bool // it did not end by a suspension or a return
+	heap      []growing // tables and the like
+	stacks    []growing // of the functions
+	kept      int64     // what it takes while it is idle, about
+	forkable  bool      // in the call that goes on, or the next one
+	forked    bool      // since it was taken
+	broken    bool      // it did not end by a suspension or a return
 	act       activation
 	stack     [1]uint64
 }
 
-// function is an export that was looked up, with its stack.
+// function is an export that was looked up. It has a stack of its own.
 type function struct {
 	api.Function
 	results int
@@ -46,69 +50,77 @@ func (in *instance) findGlobals() {
 	}
 }
 
-// idle gives about what an idle instance takes.
-func (in *instance) idle() int64 { return instanceBytes + in.linear.kept }
+func (in *instance) Resident() int64 { return in.onHeap() + in.ownMemory() }
 
-func (in *instance) Resident() int64 {
-	if in.linear == nil {
-		return instanceBytes + int64(in.mod.Memory().Size())
+// ownMemory returns how many bytes of the linear memory are not shared.
+func (in *instance) ownMemory() int64 {
+	switch {
+	case in.mod.IsClosed():
+		return 0
+	case in.memory == nil:
+		return int64(in.mod.Memory().Size())
 	}
-	return instanceBytes + in.linear.resident()
+	return in.memory.Resident()
 }
 
 func (in *instance) restoreGlobals() {
 	for i, g := range in.globals {
-		g.Set(in.linear.im.globals[i])
+		g.Set(in.memory.image.globals[i])
 	}
 }
 
-// Release resets the instance and puts it into the pool, or closes it.
-func (in *instance) Release(ctx context.Context) {
-	if in.forked { // each fork leaves its stack larger than before
+// Release resets the instance and puts it into the pool, or closes it. What it held is known from the reset, which asks the
+// kernel anyway.
+func (in *instance) Release(ctx context.Context) (held int64) {
+	held = in.onHeap()
+	in.act.fork = nil
+	in.kept = in.onHeap()
+	most := in.m.Overhead() + linear.MaxSpareBytes
+	if in.forked || in.kept > most { // each fork leaves its stack larger than before, and a deep call does
 		clear(in.functions)
+		in.stacks = nil
+		in.kept = in.onHeap()
 	}
 	in.act, in.forkable, in.forked = activation{}, false, false
-	if in.linear == nil || in.broken || in.mod.IsClosed() || !in.reset() || !in.m.machine.pool.put(ctx, in) {
+	if in.memory == nil || in.broken || in.mod.IsClosed() || in.kept > most {
+		held += in.ownMemory()
+		in.close(ctx)
+		return held
+	}
+	reset := in.reset()
+	held += in.memory.Held() // before somebody else takes it
+	if in.kept += in.memory.Kept(); !reset || !in.m.machine.pool.put(ctx, in) {
 		in.close(ctx)
 	}
+	return held
 }
 
 func (in *instance) close(ctx context.Context) {
 	_ = in.mod.Close(context.WithoutCancel(ctx)) // nothing to flush, and nobody to tell
 }
 
-// reset makes memory and globals those of the image. Tables do not change in a module that has one. wazero cannot
-// shrink a memory, but takes over what a grow gives it, which is where it is cut.
+// reset makes memory and globals those of the image. Tables do not change in a module that has one.
 func (in *instance) reset() bool {
-	if !in.resize(len(in.linear.im.memory), in.linear.restore) {
+	if !in.resize(in.memory.image.memory.Size(), in.memory.Restore()) {
 		return false
 	}
 	in.restoreGlobals()
 	return true
 }
 
-// resize makes the memory what set makes of it, and gives it a size that it had before.
-func (in *instance) resize(size int, set func()) bool {
-	base := first(in.linear.base)
-	set()
-	if first(in.linear.base) != base || int(in.mod.Memory().Size()) != size {
-		in.linear.cut = size
-		_, ok := in.mod.Memory().Grow(1)
-		in.linear.cut = 0
-		return ok && int(in.mod.Memory().Size()) == size
+// resize gives the memory a size that it had before, and tells the compiled code where it is if it has moved. wazero cannot
+// shrink a memory, but takes over what a grow gives it, which is where it is cut.
+func (in *instance) resize(size int, moved bool) bool {
+	if !moved && int(in.mod.Memory().Size()) == size {
+		return true
 	}
-	return true
+	in.memory.cut = size
+	_, ok := in.mod.Memory().Grow(1)
+	in.memory.cut = 0
+	return ok && int(in.mod.Memory().Size()) == size
 }
 
-// first gives the address of a slice, nil if it has no memory.
-func first(b []byte) *byte {
-	if cap(b) == 0 {
-		return nil
-	}
-	return &b[:1][0]
-}
-
-// Memory gives the linear memory itself, valid until the guest runs again. Tests look at it.
+// Memory returns the linear memory itself, valid until the guest runs again. Tests look at it.
 func (in *instance) Memory() []byte {
 	mem := in.mod.Memory()
 	b, _ := mem.Read(0, mem.Size())
@@ -119,7 +131,9 @@ func (in *instance) Hash() (sum [32]byte) {
 	h := sha256.New()
 	h.Write(in.Memory())
 	for _, g := range in.globals {
-		_ = binary.Write(h, binary.LittleEndian, g.Get()) // a hash takes everything
+		if g != in.fuel { // a guest that was thawed has taken some dozens of instructions more
+			_ = binary.Write(h, binary.LittleEndian, g.Get()) // a hash takes everything
+		}
 	}
 	return [32]byte(h.Sum(sum[:0]))
 }
@@ -132,6 +146,7 @@ func (in *instance) function(export string) (function, error) {
 			return fn, fmt.Errorf("the module does not export %s", export)
 		}
 		fn = function{f, len(f.Definition().ResultTypes())}
+		in.stacks = append(in.stacks, stackOf(f))
 		in.functions[export] = fn
 	}
 	return fn, nil
@@ -154,7 +169,7 @@ func (in *instance) Call(ctx context.Context, export string, h engine.Host) (int
 	err = fn.CallWithStack(call, in.stack[:])
 	runtime.KeepAlive(in)
 	if err != nil {
-		in.broken = a.stop == nil
+		in.broken, a.frozen = a.stop == nil, false
 		exit := &engine.Exit{}
 		if a.stop != nil && errors.As(a.stop, &exit) {
 			return int32(exit.Code), nil
@@ -162,6 +177,9 @@ func (in *instance) Call(ctx context.Context, export string, h engine.Host) (int
 		return 0, a.explain(ctx, err, engine.TrapGuest)
 	}
 	in.broken = false
+	if a.frozen {
+		return 0, engine.ErrFreeze
+	}
 	if fn.results == 0 {
 		return 0, nil
 	}

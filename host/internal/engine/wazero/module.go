@@ -10,6 +10,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/linear"
 	"github.com/wfhost/wfhost/host/internal/rewrite"
 )
 
@@ -35,7 +36,7 @@ func (m *module) Close(ctx context.Context) error {
 	im := m.image
 	m.mu.Unlock()
 	if im != nil {
-		im.close()
+		im.memory.Close()
 	}
 	return m.compiled.Close(ctx)
 }
@@ -46,7 +47,7 @@ var anonymous = wazero.NewModuleConfig().WithName("").WithStartFunctions()
 // Instantiate gives an instance that was used before, a new one on the module's image, or, of a module whose
 // instances cannot be used again, one that is made from the beginning.
 func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
-	if m.rewritten.Refusal != "" || m.machine.cfg.Reset == ResetNone {
+	if m.rewritten.Refusal != "" || m.machine.cfg.Reset == linear.ResetNone {
 		return m.fresh(ctx)
 	}
 	if in := m.machine.pool.take(m); in != nil {
@@ -56,15 +57,16 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := newLinear(im)
+	mem := &memory{Memory: linear.New(im.memory), image: im}
 	a := &activation{Context: ctx, host: &initHost{ctx: ctx}}
-	mod, err := m.machine.rt.InstantiateModule(experimental.WithMemoryAllocator(a, l), m.compiled, anonymous)
+	mod, err := m.machine.rt.InstantiateModule(experimental.WithMemoryAllocator(a, mem), m.compiled, anonymous)
 	if err != nil {
-		l.Free()
+		mem.Free()
 		return nil, a.explain(ctx, err, engine.TrapInit)
 	}
-	in := &instance{m: m, mod: mod, linear: l, functions: map[string]function{}}
+	in := &instance{m: m, mod: mod, memory: mem, functions: map[string]function{}}
 	in.findGlobals()
+	in.findHeap()
 	in.restoreGlobals()
 	return in, nil
 }
@@ -94,6 +96,7 @@ func (m *module) fresh(ctx context.Context) (*instance, error) {
 		return nil, a.explain(ctx, err, engine.TrapInit)
 	}
 	in.findGlobals()
+	in.findHeap()
 	if err := in.initialize(a); err != nil {
 		in.close(ctx)
 		return nil, a.explain(ctx, err, engine.TrapInit)

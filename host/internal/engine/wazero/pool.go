@@ -9,10 +9,6 @@ import (
 // defaultPoolBytes keeps more instances than there are activations at a time, and is little beside their limit.
 const defaultPoolBytes = 128 << 20
 
-// instanceBytes is what an idle instance takes on the Go heap, about: wazero's module instance, its functions with
-// their stacks, and the tables. Measured with Go guests; small guests take less.
-const instanceBytes = 128 << 10
-
 // pool keeps idle instances, whose memory and globals are those of their images. The one that was used last is
 // used next, since its memory is in the processor's caches; the one that was idle longest is closed first.
 type pool struct {
@@ -35,14 +31,14 @@ func (p *pool) take(m *module) *instance {
 	e := idle[len(idle)-1]
 	p.idle[m] = idle[:len(idle)-1]
 	in := p.lru.Remove(e).(*instance) //nolint:forcetypeassert // it holds nothing else
-	p.bytes -= in.idle()
+	p.bytes -= in.kept
 	return in
 }
 
 // put keeps an instance, false if it is not to be kept. What is over the limit is closed.
 func (p *pool) put(ctx context.Context, in *instance) bool {
 	p.mu.Lock()
-	if in.m.closed.Load() || p.closed || in.idle() > p.limit { // a module that is closed later drops it
+	if in.m.closed.Load() || p.closed || in.kept > p.limit { // a module that is closed later drops it
 		p.mu.Unlock()
 		return false
 	}
@@ -50,7 +46,7 @@ func (p *pool) put(ctx context.Context, in *instance) bool {
 		p.idle = map[*module][]*list.Element{}
 	}
 	p.idle[in.m] = append(p.idle[in.m], p.lru.PushFront(in))
-	p.bytes += in.idle()
+	p.bytes += in.kept
 	var over []*instance
 	for p.bytes > p.limit {
 		over = append(over, p.removeLocked(p.lru.Back()))
@@ -65,7 +61,7 @@ func (p *pool) put(ctx context.Context, in *instance) bool {
 // removeLocked takes an element out of everything.
 func (p *pool) removeLocked(e *list.Element) *instance {
 	in := p.lru.Remove(e).(*instance) //nolint:forcetypeassert // it holds nothing else
-	p.bytes -= in.idle()
+	p.bytes -= in.kept
 	idle := p.idle[in.m]
 	for i := range idle {
 		if idle[i] == e {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/linear"
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
@@ -75,10 +76,13 @@ func take(t *testing.T, m *module) *instance {
 	return in.(*instance)
 }
 
+// resets are the names of all ways.
+var resets = []string{"auto", "scan", "drop", "copy", "none"}
+
 // TestReset makes an instance fit to be used again in every way: it is the same one, and has the memory, the size and
 // the globals of a new one, after it wrote a little or everything, and after it grew.
 func TestReset(t *testing.T) {
-	for _, name := range resetNames {
+	for _, name := range resets {
 		for _, pages := range []int{1, 40} {
 			for _, interpreter := range []bool{false, true} {
 				t.Run(fmt.Sprint(name, pages, interpreter), func(t *testing.T) {
@@ -97,7 +101,7 @@ func TestReset(t *testing.T) {
 						if in.Hash() != fresh || len(in.Memory()) != size {
 							t.Fatalf("instance %d differs from a new one, it has %d bytes", i, len(in.Memory()))
 						}
-						if reused := in == first; i > 0 && reused != (reset != ResetNone) {
+						if reused := in == first; i > 0 && reused != (reset != linear.ResetNone) {
 							t.Fatalf("instance %d: used again is %v", i, reused)
 						}
 						if _, err := in.Call(ctx, export, &tester{limit: 1000}); err != nil {
@@ -106,7 +110,9 @@ func TestReset(t *testing.T) {
 						if in.Hash() == fresh {
 							t.Fatal("the hash does not see what was written")
 						}
-						in.Release(ctx)
+						if resident, held := in.Resident(), in.Release(ctx); held != resident {
+							t.Fatalf("instance %d held %d bytes where %d were resident", i, held, resident)
+						}
 					}
 				})
 			}
@@ -130,7 +136,7 @@ func TestBroken(t *testing.T) {
 
 // TestFuel ends a loop after the same number of slices, in instances that are new and used, compiled and interpreted.
 func TestFuel(t *testing.T) {
-	for _, cfg := range []Config{{}, {Reset: ResetNone}, {Interpreter: true}} {
+	for _, cfg := range []Config{{}, {Reset: linear.ResetNone}, {Interpreter: true}} {
 		if cfg.Interpreter && testing.Short() { // a minute under the race detector, which has nothing to see there
 			continue
 		}
@@ -183,7 +189,7 @@ func TestPool(t *testing.T) {
 
 // BenchmarkRecycle takes an instance, lets it write into 16 of its pages and gives it back.
 func BenchmarkRecycle(b *testing.B) {
-	for _, name := range resetNames {
+	for _, name := range resets {
 		b.Run(name, func(b *testing.B) {
 			reset, err := ParseReset(name)
 			if err != nil {
@@ -211,15 +217,6 @@ func BenchmarkRecycle(b *testing.B) {
 				in.Release(ctx)
 			}
 		})
-	}
-}
-
-func TestParseReset(t *testing.T) {
-	if _, err := ParseReset("mmap"); err == nil || err.Error() != `a reset is one of ["auto" "scan" "drop" "copy" "none"], got "mmap"` {
-		t.Fatal(err)
-	}
-	if r, err := ParseReset(""); err != nil || r != ResetAuto {
-		t.Fatal(r, err)
 	}
 }
 

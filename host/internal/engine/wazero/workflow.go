@@ -59,6 +59,10 @@ func refuel(ctx context.Context, mod api.Module, _ []uint64) {
 	if err := a.host.Refuel(); err != nil {
 		a.halt(err)
 	}
+	if a.frozen && a.late { // it has no place to compute
+		a.halt(errNotFrozen)
+	}
+	a.late = a.frozen
 	if a.in.fuel == nil { // within the instantiation
 		a.in.fuel, _ = mod.ExportedGlobal(a.in.m.rewritten.Fuel).(api.MutableGlobal)
 	}
@@ -78,6 +82,9 @@ func wrap(fn hostFunc, result bool) api.GoModuleFunc {
 		a := activationOf(ctx)
 		if err := a.host.Enter(); err != nil {
 			a.halt(err)
+		}
+		if a.frozen {
+			a.halt(errNotFrozen)
 		}
 		f := &a.frame
 		*f = frame{a: a, h: a.host, mem: mod.Memory(), st: st}
@@ -258,6 +265,7 @@ func workflowFuncs() map[string]hostFunc {
 		abi.FnFail:      func(f *frame) uint64 { return uint64(f.h.Fail(f.bytes(0))) },
 		abi.FnLog:       func(f *frame) uint64 { return uint64(f.h.Log(int32(f.u32(0)), f.bytes(1))) },
 		abi.FnNextEvent: func(f *frame) uint64 { return uint64(f.h.NextEvent()) },
+		abi.FnWaitEvent: (*frame).waitEvent,
 	}
 	maps.Copy(m, primitiveFuncs())
 	return m

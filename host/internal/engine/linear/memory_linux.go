@@ -1,4 +1,4 @@
-package wazero
+package linear
 
 import (
 	"os"
@@ -19,8 +19,8 @@ type mapping struct {
 }
 
 // share makes the file. Where that fails, the image is copied.
-func (im *image) share(want Reset) {
-	if want >= ResetCopy || len(im.memory)%os.Getpagesize() != 0 || len(im.memory) == 0 {
+func (im *Image) share(want Reset) {
+	if want >= ResetCopy || len(im.bytes)%os.Getpagesize() != 0 || len(im.bytes) == 0 {
 		return
 	}
 	fd, err := unix.MemfdCreate("wfhost-image", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -28,7 +28,7 @@ func (im *image) share(want Reset) {
 		return
 	}
 	f := os.NewFile(uintptr(fd), "wfhost-image")
-	if err := writeImage(f, im.memory); err != nil {
+	if err := writeImage(f, im.bytes); err != nil {
 		_ = f.Close() // the image is copied instead
 		return
 	}
@@ -73,7 +73,7 @@ func (m *mapping) close() {
 
 // mapped reserves the address space of the largest memory, and lays the image at its beginning. nil if the system
 // has no room, or the image is not shared.
-func (im *image) mapped() []byte {
+func (im *Image) mapped() []byte {
 	if im.file == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (im *image) mapped() []byte {
 		return nil
 	}
 	b := unsafe.Slice((*byte)(base), abi.MaxMemoryBytes) //nolint:gosec // it has been mapped with this size
-	_, err = unix.MmapPtr(int(im.file.Fd()), 0, base, uintptr(len(im.memory)), unix.PROT_READ|unix.PROT_WRITE,
+	_, err = unix.MmapPtr(int(im.file.Fd()), 0, base, uintptr(len(im.bytes)), unix.PROT_READ|unix.PROT_WRITE,
 		private|unix.MAP_FIXED)
 	if err != nil {
 		_ = unix.MunmapPtr(base, abi.MaxMemoryBytes) // nothing uses it
@@ -94,9 +94,9 @@ func (im *image) mapped() []byte {
 	return b
 }
 
-func (l *linear) unmap() {
-	if l.base != nil {
-		_ = unix.MunmapPtr(unsafe.Pointer(&l.base[0]), abi.MaxMemoryBytes) //nolint:gosec // it is what was mapped
+func (m *Memory) unmap() {
+	if m.base != nil {
+		_ = unix.MunmapPtr(unsafe.Pointer(&m.base[0]), abi.MaxMemoryBytes) //nolint:gosec // it is what was mapped
 	}
 }
 
@@ -181,63 +181,79 @@ var canScan = sync.OnceValue(func() bool {
 const maxCopyBack = 1 << 20
 
 // restoreMapped undoes what the guest wrote.
-func (l *linear) restoreMapped() {
-	b := l.base[:l.high]
-	if l.im.reset == ResetScan {
+func (m *Memory) restoreMapped() {
+	b := m.base[:m.high]
+	if m.restored && m.held <= maxCopyBack {
+		m.restored, m.kept = false, m.held
+		return
+	}
+	m.restored = false
+	m.kept, m.held = 0, int64(len(b))
+	if m.im.reset == ResetScan {
 		into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
 		defer regionLists.Put(into)
-		if dirty, ok := scan(b, into); ok && written(dirty) <= maxCopyBack {
-			l.kept = int64(written(dirty))
+		dirty, ok := scan(b, into)
+		if ok {
+			m.held = int64(written(dirty))
+		}
+		if ok && m.held <= maxCopyBack {
+			m.kept = m.held
 			for _, r := range dirty {
-				end := min(max(r.start, uint64(len(l.im.memory))), r.end) // of what the image has
-				copy(b[r.start:end], l.im.memory[min(r.start, uint64(len(l.im.memory))):])
+				end := min(max(r.start, uint64(len(m.im.bytes))), r.end) // of what the image has
+				copy(b[r.start:end], m.im.bytes[min(r.start, uint64(len(m.im.bytes))):])
 				clear(b[end:r.end])
 			}
 			return
 		}
 	}
-	l.kept = 0
 	if err := unix.Madvise(b, unix.MADV_DONTNEED); err != nil { // cannot be: the range is mapped
-		copy(b, l.im.memory)
-		clear(b[len(l.im.memory):])
+		copy(b, m.im.bytes)
+		clear(b[len(m.im.bytes):])
 	}
 }
 
 // residentMapped counts the pages that were written, if the kernel tells, else all that the guest has.
-func (l *linear) residentMapped() int64 {
-	if l.im.reset == ResetScan {
+func (m *Memory) residentMapped() int64 {
+	if m.im.reset == ResetScan {
 		into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
 		defer regionLists.Put(into)
-		if dirty, ok := scan(l.base[:l.high], into); ok {
+		if dirty, ok := scan(m.base[:m.high], into); ok {
 			return int64(written(dirty))
 		}
 	}
-	return int64(l.high)
+	return int64(m.high)
 }
 
 // saveMapped keeps the pages that were written, false if the kernel does not tell, or if there are too many.
-func (l *linear) saveMapped() ([]saved, bool) {
-	if l.im.reset != ResetScan {
+func (m *Memory) saveMapped() (Saved, bool) {
+	if m.im.reset != ResetScan {
 		return nil, false
 	}
 	into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
 	defer regionLists.Put(into)
-	dirty, ok := scan(l.base[:l.high], into)
+	dirty, ok := scan(m.base[:m.high], into)
 	if !ok || written(dirty) > maxSave {
 		return nil, false
 	}
-	parts, all := make([]saved, 0, len(dirty)+1), make([]byte, 0, written(dirty))
+	parts, all := make(Saved, 0, len(dirty)+1), make([]byte, 0, written(dirty))
 	for _, r := range dirty {
 		from := len(all)
-		all = append(all, l.base[r.start:r.end]...)
-		parts = append(parts, saved{int(r.start), all[from:]})
+		all = append(all, m.base[r.start:r.end]...)
+		parts = append(parts, part{int(r.start), all[from:]})
 	}
 	return parts, true
 }
 
-func written(dirty []region) (n uint64) {
-	for _, r := range dirty {
-		n += r.end - r.start
+// dirty lists the pages of a memory of a size that were written, until done is called. It is not ok if the kernel does not
+// tell, or if they are too many.
+func (m *Memory) dirty(size int) (pages []region, done func(), ok bool) {
+	if !m.mapped || m.im.reset != ResetScan {
+		return nil, nil, false
 	}
-	return n
+	into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
+	if pages, ok = scan(m.base[:size], into); !ok {
+		regionLists.Put(into)
+		return nil, nil, false
+	}
+	return pages, func() { regionLists.Put(into) }, true
 }

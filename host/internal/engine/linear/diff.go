@@ -1,0 +1,240 @@
+package linear
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"sync"
+)
+
+// Delta is how a memory differs from its image, or from the first memory of that image that was ever compared: others are
+// often where that was, so that most of what differs from the image is the same in all of them.
+type Delta struct {
+	from *model
+	// parts is a list of the number of granules that are the same, that of those that differ, and these. The numbers are
+	// unsigned LEB128.
+	parts []byte
+}
+
+// Bytes returns what the delta takes.
+func (d Delta) Bytes() int64 { return int64(cap(d.parts)) }
+
+// model is the memory that others of its image are compared with.
+type model struct {
+	parts []byte // how it differs from the image
+	pages map[int]*modelPage
+	order []int // the offsets of the pages, ascending
+}
+
+// modelPage is a page that differs from the image.
+type modelPage struct {
+	bytes [pageBytes]byte
+	mask  uint64 // a bit for each block that does
+}
+
+const (
+	// granule is how finely memory is compared: as finely as it pays to say where something differs.
+	granule = 16
+	// block is how much of it is compared at a time: more than a granule, since most of a page is as it was.
+	block = 64
+	// pageBytes is the smallest page of a system, and has as many blocks as there are bits in a mask.
+	pageBytes = 64 * block
+	// maxModelPages bounds the model, which is kept with the image.
+	maxModelPages = 128
+)
+
+// Diff returns how a memory of that size differs, and undoes what was written on the way. The caller then calls Restore before
+// anybody writes to the memory: Restore does not look for written pages a second time. Diff reports false, and changes nothing,
+// if the system does not tell which pages were written, or if they are too many.
+func (m *Memory) Diff(size int) (Delta, bool) {
+	dirty, done, ok := m.dirty(size)
+	if !ok {
+		return Delta{}, false
+	}
+	defer done()
+	if written(dirty) > maxSave {
+		return Delta{}, false
+	}
+	from := m.im.model.Load()
+	d := differ{m: m, size: size, model: from, parts: partsPool.Get().(*[]byte)} //nolint:forcetypeassert // it holds nothing else
+	d.compare(dirty)
+	parts := bytes.Clone(*d.parts)
+	*d.parts = (*d.parts)[:0]
+	partsPool.Put(d.parts)
+	m.held, m.restored = int64(written(dirty)), true
+	if from == nil {
+		m.im.model.CompareAndSwap(nil, m.im.newModel(parts))
+	}
+	return Delta{from, parts}, true
+}
+
+// partsPool has room for the parts of a delta.
+var partsPool = sync.Pool{New: func() any { return new([]byte) }}
+
+// written returns how many bytes there are in pages.
+func written(dirty []region) (n uint64) {
+	for _, r := range dirty {
+		n += r.end - r.start
+	}
+	return n
+}
+
+// differ gathers what differs of a memory.
+type differ struct {
+	m        *Memory
+	size     int
+	model    *model // nil: the image
+	parts    *[]byte
+	end      int // of the newest part
+	from, to int // the part that is being found
+}
+
+// zeros is what memory beyond the image began as.
+var zeros [block]byte
+
+// compare compares the pages that were written, and those in which the model differs.
+func (d *differ) compare(dirty []region) {
+	var others []int
+	if d.model != nil {
+		others = d.model.order
+	}
+	for _, r := range dirty {
+		for at := int(r.start); at < int(r.end); at += pageBytes {
+			for len(others) > 0 && others[0] < at {
+				d.page(others[0], false)
+				others = others[1:]
+			}
+			if len(others) > 0 && others[0] == at {
+				others = others[1:]
+			}
+			d.page(at, true)
+		}
+	}
+	for _, at := range others {
+		if at < d.size {
+			d.page(at, false)
+		}
+	}
+}
+
+// page compares a page, and makes it the image's again if it was written.
+func (d *differ) page(at int, written bool) {
+	var ref *modelPage
+	if d.model != nil {
+		ref = d.model.pages[at]
+	}
+	changed := uint64(0)
+	if ref != nil {
+		changed = ref.mask
+	}
+	for b := range pageBytes / block {
+		is, was := (*[block]byte)(d.m.base[at+b*block:]), d.m.im.block(at+b*block)
+		if ref != nil {
+			was = (*[block]byte)(ref.bytes[b*block:])
+		}
+		if *is == *was {
+			continue
+		}
+		changed |= 1 << b
+		for i := 0; i < block; i += granule {
+			if *(*[granule]byte)(is[i:]) != *(*[granule]byte)(was[i:]) {
+				d.add(at + b*block + i)
+			}
+		}
+	}
+	d.flush()
+	for ; written && changed != 0; changed &= changed - 1 {
+		i := at + bits.TrailingZeros64(changed)*block
+		*(*[block]byte)(d.m.base[i:]) = *d.m.im.block(i)
+	}
+}
+
+// block returns a block of what a memory began as.
+func (im *Image) block(at int) *[block]byte {
+	if at < len(im.bytes) {
+		return (*[block]byte)(im.bytes[at:])
+	}
+	return &zeros
+}
+
+// add adds a granule.
+func (d *differ) add(at int) {
+	if at != d.to {
+		d.flush()
+		d.from = at
+	}
+	d.to = at + granule
+}
+
+// flush writes the part that was found.
+func (d *differ) flush() {
+	if d.from == d.to {
+		return
+	}
+	p := binary.AppendUvarint(*d.parts, uint64(d.from-d.end)/granule)
+	p = binary.AppendUvarint(p, uint64(d.to-d.from)/granule)
+	*d.parts = append(p, d.m.base[d.from:d.to]...)
+	d.end, d.from = d.to, d.to
+}
+
+// newModel makes the model of a memory that differs so from the image, nil if that is in too many pages.
+func (im *Image) newModel(parts []byte) *model {
+	mo := &model{parts: parts, pages: map[int]*modelPage{}}
+	tooMany := false
+	walk(parts, func(at int, part []byte) {
+		for i := 0; i < len(part); i += granule {
+			start := (at + i) / pageBytes * pageBytes
+			p := mo.pages[start]
+			if p == nil && len(mo.pages) == maxModelPages {
+				tooMany = true
+				return
+			}
+			if p == nil {
+				p = &modelPage{}
+				for b := range pageBytes / block {
+					copy(p.bytes[b*block:], im.block(start + b*block)[:])
+				}
+				mo.pages[start] = p
+				mo.order = append(mo.order, start)
+			}
+			copy(p.bytes[at+i-start:], part[i:i+granule])
+			p.mask |= 1 << ((at + i - start) / block)
+		}
+	})
+	if tooMany {
+		return nil
+	}
+	slices.Sort(mo.order)
+	return mo
+}
+
+// walk visits the parts of a delta.
+func walk(parts []byte, visit func(at int, part []byte)) {
+	at := 0
+	for len(parts) > 0 {
+		same, n := binary.Uvarint(parts)
+		parts = parts[n:]
+		differ, n := binary.Uvarint(parts)
+		parts = parts[n:]
+		at += int(same) * granule
+		part := parts[:differ*granule]
+		visit(at, part)
+		at += len(part)
+		parts = parts[len(part):]
+	}
+}
+
+// Patch applies a delta of a memory of that size. The memory must equal the image, have that size, and be Mapped.
+func (m *Memory) Patch(d Delta, size int) {
+	m.restored = false
+	write := func(at int, part []byte) {
+		if at < size { // the model may be larger
+			copy(m.base[at:size], part)
+		}
+	}
+	if d.from != nil {
+		walk(d.from.parts, write)
+	}
+	walk(d.parts, write)
+}

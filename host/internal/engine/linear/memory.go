@@ -1,0 +1,94 @@
+// Package linear is the memory of one instance, which is made that of its module's image again: what a guest writes is
+// found and undone, without copying what it did not write.
+package linear
+
+import "github.com/wfhost/wfhost/abi"
+
+// Memory is the memory of one instance. The guest's view of it is a prefix of base.
+type Memory struct {
+	im     *Image
+	base   []byte
+	mapped bool  // base is a mapping of the image
+	high   int   // bytes that the guest has had since the last reset
+	held   int64 // bytes that it had of its own when it was restored
+	kept   int64 // bytes of memory that it keeps between activations
+	// restored says that the memory is the image's already.
+	restored bool
+}
+
+// New maps the image, or copies it.
+func New(im *Image) *Memory {
+	m := &Memory{im: im, base: im.mapped()}
+	if m.mapped = m.base != nil; !m.mapped {
+		m.base = append(make([]byte, 0, len(im.bytes)+len(im.bytes)/4), im.bytes...)
+	}
+	m.high = len(im.bytes)
+	return m
+}
+
+// Resize returns the memory with a new size, larger or smaller, for the guest to have; nil if that is more than a guest may
+// have. It may have moved.
+func (m *Memory) Resize(n int) []byte {
+	if n > abi.MaxMemoryBytes {
+		return nil
+	}
+	if m.mapped {
+		m.high = max(m.high, n)
+		return m.base[:n:n]
+	}
+	if n > cap(m.base) {
+		m.base = append(make([]byte, 0, min(2*n, abi.MaxMemoryBytes)), m.base...)
+	}
+	if n > len(m.base) {
+		m.base = m.base[:n] // zero: it is cleared when it is cut
+	}
+	m.high = max(m.high, n)
+	return m.base[:n:n]
+}
+
+// Mapped tells whether the memory is a mapping of the image, and not a copy.
+func (m *Memory) Mapped() bool { return m.mapped }
+
+// Resident returns the bytes that are not shared with the image.
+func (m *Memory) Resident() int64 {
+	if m.mapped {
+		return m.residentMapped()
+	}
+	return int64(cap(m.base))
+}
+
+// Held returns the bytes of its own that the memory had when it was restored.
+func (m *Memory) Held() int64 { return m.held }
+
+// Kept returns those of them that it keeps between activations.
+func (m *Memory) Kept() int64 { return m.kept }
+
+// Free gives the memory back to the system.
+func (m *Memory) Free() {
+	if m.mapped {
+		m.unmap()
+	}
+	m.base = nil
+}
+
+// MaxSpareBytes is how much more than the image a memory may hold on to between activations. A guest that once
+// needed much does not keep it.
+const MaxSpareBytes = 1 << 20
+
+// Restore makes the memory that of the image again, and tells whether it has moved. Its size is for the caller to set.
+func (m *Memory) Restore() (moved bool) {
+	if m.mapped {
+		m.restoreMapped()
+		m.high = len(m.im.bytes)
+		return false
+	}
+	m.held = m.Resident()
+	n := copy(m.base[:m.high], m.im.bytes)
+	clear(m.base[n:m.high])
+	m.base, m.high = m.base[:n], n
+	if moved = cap(m.base) > n+n/4+MaxSpareBytes; moved {
+		m.base = append(make([]byte, 0, n+n/4), m.im.bytes...)
+	}
+	m.kept = int64(cap(m.base))
+	return moved
+}

@@ -1,0 +1,67 @@
+package wazero
+
+import (
+	"errors"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/linear"
+)
+
+// frozen is what differs of a guest that has no stack from the image of its module: a few thousand bytes in some dozens of
+// pages, where a Go guest waits.
+type frozen struct {
+	m       *module
+	size    int      // of the memory
+	globals []uint64 // of the instance
+	memory  linear.Delta
+}
+
+// frozenBytes is what a frozen guest takes beside its memory and globals.
+const frozenBytes = 128
+
+func (f *frozen) Bytes() int64 { return frozenBytes + f.memory.Bytes() + 8*int64(len(f.globals)) }
+
+// errNotFrozen stops a guest that was told to return.
+var errNotFrozen error = &engine.Trap{Kind: engine.TrapGuest,
+	Message: "the workflow was frozen by wait_event, and called the host before it returned from its entry point"}
+
+// waitEvent takes an event.
+func (f *frame) waitEvent() uint64 {
+	e, err := f.h.WaitEvent(f.i64(0))
+	if f.a.in == nil || !errors.Is(err, engine.ErrFreeze) {
+		return f.done(e, err)
+	}
+	f.a.frozen = true
+	return uint64(abi.Freeze.Neg())
+}
+
+// Freeze compares the pages that were written with the image, and makes them the image's again on the way.
+func (in *instance) Freeze() (engine.Frozen, bool) {
+	if in.memory == nil || !in.act.frozen || in.broken {
+		return nil, false
+	}
+	size := int(in.mod.Memory().Size())
+	delta, ok := in.memory.Diff(size)
+	if !ok {
+		return nil, false
+	}
+	f := &frozen{m: in.m, size: size, globals: make([]uint64, len(in.globals)), memory: delta}
+	for i, g := range in.globals {
+		f.globals[i] = g.Get()
+	}
+	return f, true
+}
+
+// Thaw writes what differs.
+func (in *instance) Thaw(fz engine.Frozen) bool {
+	f, ok := fz.(*frozen)
+	if !ok || in.memory == nil || f.m != in.m || !in.memory.Mapped() || !in.resize(f.size, false) {
+		return false
+	}
+	in.memory.Patch(f.memory, f.size)
+	for i, g := range in.globals {
+		g.Set(f.globals[i])
+	}
+	return true
+}
