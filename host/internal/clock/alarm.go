@@ -23,6 +23,7 @@ type Alarm struct {
 	steps     <-chan struct{} // nil if the clock does not report steps; used by run alone
 	stopSteps func()
 	c         chan struct{} // buffered 1; sent to under mu
+	moved     chan struct{} // buffered 1
 	recheck   chan struct{} // buffered 1; run computes its sleep anew
 	quit      chan struct{}
 	closing   sync.Once
@@ -33,12 +34,13 @@ type Alarm struct {
 	due   int64 // the deadline, unix ms; never if none is set
 	rung  int64 // the last deadline that was sent to c
 	armed int64 // run looks at due when the wall clock shows this instant, or sooner
+	seen  int64 // what the wall clock showed when run last read it, unix ms
 }
 
 // NewAlarm returns an alarm without a deadline. The caller must Close it.
 func NewAlarm(c Clock) *Alarm {
-	a := &Alarm{clock: c, stopSteps: func() {}, c: make(chan struct{}, 1), recheck: make(chan struct{}, 1),
-		quit: make(chan struct{}), done: make(chan struct{}), due: never, armed: never}
+	a := &Alarm{clock: c, stopSteps: func() {}, c: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+		recheck: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), due: never, armed: never}
 	if s, ok := c.(Stepper); ok {
 		a.steps, a.stopSteps = s.Steps()
 	}
@@ -49,6 +51,10 @@ func NewAlarm(c Clock) *Alarm {
 // C returns the channel that receives, once for each call of Set, when the wall clock shows an instant at or after the
 // deadline. It is buffered, so that the alarm does not wait for a receiver.
 func (a *Alarm) C() <-chan struct{} { return a.c }
+
+// Moved returns the channel that receives after the wall clock was set back, and, of a Stepper, also after it was set forward.
+// Where no deadline is set, only a Stepper says so.
+func (a *Alarm) Moved() <-chan struct{} { return a.moved }
 
 // Set replaces the deadline. A report of an earlier deadline that was not yet received is withdrawn; it stays if the
 // new deadline is not later. The last call decides: callers that compute deadlines under a lock should call Set under
@@ -109,7 +115,9 @@ func (a *Alarm) run() {
 		case <-fired:
 		case <-a.recheck:
 		case _, ok := <-a.steps:
-			if !ok {
+			if ok {
+				notify(a.moved)
+			} else {
 				a.steps = nil
 			}
 		case <-a.quit:
@@ -144,6 +152,10 @@ func (a *Alarm) check() (sleep time.Duration, now time.Time, ok bool) {
 		return 0, now, false
 	}
 	now = a.clock.Now()
+	if now.UnixMilli() < a.seen {
+		notify(a.moved)
+	}
+	a.seen = now.UnixMilli()
 	sleep = time.UnixMilli(a.due).Sub(now)
 	if sleep <= 0 {
 		a.rung, a.due, a.armed = a.due, never, never

@@ -194,6 +194,23 @@ func TestAlarmAfterStepForward(t *testing.T) {
 	})
 }
 
+// TestFinding24_AlarmSaysThatTheClockWasSetBack sets the clock back while an alarm waits: it does not ring, and says so.
+func TestFinding24_AlarmSaysThatTheClockWasSetBack(t *testing.T) {
+	both(t, func(t *testing.T, f *Fake, a *Alarm) {
+		a.Set(ms(time.Hour))
+		pass(f, time.Minute)
+		if len(a.Moved()) > 0 {
+			t.Error("the clock was not set")
+		}
+		f.Step(-24 * time.Hour)
+		pass(f, MaxStepDelay)
+		want(t, a, false, "set back")
+		if len(a.Moved()) == 0 {
+			t.Error("nobody is told")
+		}
+	})
+}
+
 // TestAlarmIsToldOfSteps checks that a clock that reports its steps is not late at all, and not read in between.
 func TestAlarmIsToldOfSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,6 +21,7 @@ type Module struct {
 	HasStart      bool // has a start section
 	HasStep       bool
 	HasDescribe   bool
+	HasThaw       bool
 	ImportsWASI   bool
 	MemoryPages   uint32 // at the start
 	Functions     int    // defined, without imports
@@ -206,6 +207,7 @@ func (s *scanner) check() error {
 		{abi.ExportInitialize, abi.Signature{}, &s.m.HasInitialize},
 		{abi.ExportStep, abi.Signature{Results: []abi.Type{abi.I32}}, &s.m.HasStep},
 		{abi.ExportDescribe, abi.Signature{}, &s.m.HasDescribe},
+		{abi.ExportThaw, abi.Signature{Results: []abi.Type{abi.I32}}, &s.m.HasThaw},
 	} {
 		e, ok := s.exports[want.name]
 		if !ok {

@@ -244,7 +244,7 @@ func (j *Journal) foldRecord(e *store.Entry) {
 	case store.KindPaused, store.KindUnpaused:
 		j.paused = e.Kind == store.KindPaused
 	case store.KindEmit:
-		j.output++
+		j.output = max(j.output, uint64(e.Code)) + 1 // a copy lacks those that a retry has forgotten
 	case store.KindAttribute:
 		j.setAttribute(e.Name, string(e.Input))
 	}

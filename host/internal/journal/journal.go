@@ -138,7 +138,8 @@ func (j *Journal) Handle(id int64) *Handle {
 
 // Handles calls yield for each open handle in call order. Handles that yield resolves are not skipped over.
 func (j *Journal) Handles(yield func(*Handle) bool) {
-	for _, id := range slices.Clone(j.open) {
+	var few [8]int64 // of most runs, no more are open
+	for _, id := range append(few[:0], j.open...) {
 		if h := j.Handle(id); h.Open() && !yield(h) {
 			return
 		}
@@ -198,7 +199,7 @@ func (j *Journal) append(e store.Entry, nowUnixMs int64) (store.Entry, error) {
 		return e, err
 	}
 	switch e.Kind {
-	case store.KindSignalAccepted, store.KindSignalWait, store.KindWithdraw:
+	case store.KindSignalAccepted, store.KindSignalWait, store.KindWithdraw, store.KindRetried:
 		return e, j.bind(e.UnixMs)
 	case store.KindHook:
 		if e.Refused == 0 && e.Target == "" { // nobody else can have a token that was made just now

@@ -122,10 +122,14 @@ func (j *Journal) checkBehind(from store.Seq) error {
 // void returns what a retry voids: the failures, the calls behind the first of them with what came of these, and the end.
 func (j *Journal) void(from store.Seq, failures []store.Seq) (list []store.Seq) {
 	entries := j.Entries()
-	gone := map[int64]bool{} // handles of void calls
+	gone := map[int64]bool{}     // handles of void calls
+	back := map[store.Seq]bool{} // signals that void withdrawals gave back, and which their first waits have again
 	for i := from; i < store.Seq(len(entries)); i++ {
 		e := &entries[i]
 		_, failure := slices.BinarySearch(failures, e.Seq)
+		if e.Kind == store.KindWithdraw && e.Code == WithdrawDone {
+			back[j.Handle(e.Handle).Signal] = true
+		}
 		switch {
 		case e.Kind == store.KindInvalid:
 			continue
@@ -133,6 +137,7 @@ func (j *Journal) void(from store.Seq, failures []store.Seq) (list []store.Seq) 
 			gone[e.Handle] = true
 		case failure, e.Kind.Call(), e.Kind.End(), e.Kind.Delivery() && gone[e.Handle]:
 		case e.Kind == store.KindClock: // the workflow's own time goes on from the failure
+		case e.Kind == store.KindSignal && back[e.Ref]:
 		default:
 			continue
 		}
@@ -200,7 +205,8 @@ func (j *Journal) foldRetried(e *store.Entry) error {
 	again.entries, again.live, again.bytes = j.entries, live, j.bytes
 	for _, id := range again.open {
 		if s := again.Handle(id).Step; s != nil {
-			s.Base, s.InFlight, s.Recoveries, s.Failures, s.RetryMs = s.Attempt, false, 0, 0, 0
+			lost := s.InFlight && s.Options.AtMostOnce && j.Handle(id).Open() // not one whose failure is forgotten
+			s.Base, s.InFlight, s.Recoveries, s.Failures, s.RetryMs = s.Attempt, lost, 0, 0, 0
 		}
 	}
 	if len(e.Options) > 0 {

@@ -68,13 +68,14 @@ func (j *Journal) firstDue() (e store.Entry, ok bool) {
 }
 
 // runDeadline gives what happens when the time of the whole run is over: a run that takes a cancel is told, and has
-// a minute; then it fails, as others do at once.
+// a minute; then it fails, as others do at once. One that has not begun has nothing to clean up, unless it has continued
+// as new.
 func (j *Journal) runDeadline() (e store.Entry, ok bool) {
 	due := j.started.DeadlineUnixMs
 	if due == 0 {
 		return e, false
 	}
-	if j.policy == abi.CancelCooperative && j.activeMs != 0 {
+	if j.policy == abi.CancelCooperative && (j.activeMs != 0 || j.started.Iteration > 0) {
 		if j.cancelMs == 0 {
 			return store.Entry{Kind: store.KindCancel, DueUnixMs: due}, true
 		}

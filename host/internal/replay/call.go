@@ -319,13 +319,13 @@ func (m *Machine) Result(id int64) ([]byte, int64) {
 	}
 	switch e := &m.entries[h.delivery]; e.Kind {
 	case store.KindSignal:
-		return m.answer(m.entries[e.Ref].Data)
+		return m.Answer(m.entries[e.Ref].Data)
 	case store.KindHookReady, store.KindSignalSent:
 		if e.Code != 0 {
 			m.last = e.Data
 			return nil, abi.Code(e.Code).Neg()
 		}
-		return m.answer(e.Data)
+		return m.Answer(e.Data)
 	case store.KindStepFailure:
 		m.last = e.Data
 		return nil, abi.StepFailed.Neg()
@@ -335,6 +335,6 @@ func (m *Machine) Result(id int64) ([]byte, int64) {
 		m.last = e.Data
 		return nil, abi.ChildFailed.Neg()
 	default:
-		return m.answer(e.Data)
+		return m.Answer(e.Data)
 	}
 }

@@ -318,14 +318,11 @@ func (m *Machine) Info() []byte {
 // Last gives the bytes of the newest answer: the result of a call that answered 0 or more, else the error JSON.
 func (m *Machine) Last() []byte { return m.last }
 
-// answer keeps bytes for Last and gives their length.
-func (m *Machine) answer(b []byte) ([]byte, int64) {
+// Answer keeps bytes as the newest answer, for Last, and gives their length.
+func (m *Machine) Answer(b []byte) ([]byte, int64) {
 	m.last = b
 	return b, int64(len(b))
 }
-
-// Answer keeps bytes that somebody else has made as the newest answer.
-func (m *Machine) Answer(b []byte) ([]byte, int64) { return m.answer(b) }
 
 // RefuseWithoutEntry refuses a call that never makes an entry.
 func (m *Machine) RefuseWithoutEntry(err error) int64 { return m.refuse(err) }

@@ -91,7 +91,7 @@ func (m *Machine) ChildID(id int64) ([]byte, int64) {
 	case h.kind != store.KindChild:
 		return nil, m.refuse(abi.Errorf(abi.InvalidArgument, "handle %d is a %s and no child", id, h.kind))
 	}
-	return m.answer(m.entries[h.call].Data)
+	return m.Answer(m.entries[h.call].Data)
 }
 
 // Hook opens a token; an empty one is made here.

@@ -5,125 +5,134 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
 )
 
-// takeSignal accepts a signal. One with a known idempotency key and the same payload changes nothing.
-func (r *Run) takeSignal(now int64, s Signal) error {
-	if end := r.journal.Ended(); end != store.KindInvalid {
+// happen does nothing: what is due is looked for before and after any event.
+func (Due) happen(*turn) error { return nil }
+
+func (e Look) happen(t *turn) error { return e.Func(t.Run) }
+
+// happen accepts the signal. One with a known idempotency key and the same payload changes nothing.
+func (e Signal) happen(t *turn) error {
+	if end := t.rec.Journal.Ended(); end != store.KindInvalid {
 		return fmt.Errorf("%w: %s", journal.ErrEnded, end)
 	}
-	same, err := r.journal.CheckSignal(s.Name, s.Key, s.Data)
+	same, err := t.rec.Journal.CheckSignal(e.Name, e.Key, e.Data)
 	if err != nil || same {
 		return err
 	}
-	if _, err := r.append(now, store.Entry{Kind: store.KindSignalAccepted, Name: s.Name, Data: s.Data, Target: s.Key}); err != nil {
+	if err := t.append(store.Entry{Kind: store.KindSignalAccepted, Name: e.Name, Data: e.Data, Target: e.Key}); err != nil {
 		return err
 	}
-	r.fx.Answer.Changed = true
+	t.fx.Answer.Changed = true
 	return nil
 }
 
-func (r *Run) cancel(now int64) error {
-	if err := r.fireDue(now); err != nil { // of a paused run: its deadline may have told it, or ended it
+// happen tells the workflow, or ends the run.
+func (Cancel) happen(t *turn) error {
+	if err := t.fireDue(); err != nil { // of a paused run: its deadline may have told it, or ended it
 		return err
 	}
-	_, active := r.journal.StartedUnixMs()
-	active = active || r.ident.iteration > 0 // the iterations before may have left something to clean up
-	if !r.ended() && r.journal.CancelPolicy() == abi.CancelCooperative && active && r.status == 0 {
-		if r.journal.CancelUnixMs() != 0 {
+	active := t.Begun() || t.rec.Iteration > 0 // the iterations before may have left something to clean up
+	if !t.rec.Ended() && t.rec.Journal.CancelPolicy() == abi.CancelCooperative && active && t.rec.Status == 0 {
+		if t.rec.Journal.CancelUnixMs() != 0 {
 			return nil
 		}
-		r.fx.Answer.Changed = true
-		_, err := r.append(now, store.Entry{Kind: store.KindCancel})
-		return err
+		t.fx.Answer.Changed = true
+		return t.append(store.Entry{Kind: store.KindCancel})
 	}
-	return r.end(now, store.KindCancelled)
+	return t.end(store.KindCancelled)
 }
 
-func (r *Run) terminate(now int64) error { return r.end(now, store.KindTerminated) }
+func (Terminate) happen(t *turn) error { return t.end(store.KindTerminated) }
+func (Pause) happen(t *turn) error     { return t.setPaused(store.KindPaused) }
+func (Unpause) happen(t *turn) error   { return t.setPaused(store.KindUnpaused) }
 
 // end ends the run by a person's wish.
-func (r *Run) end(now int64, kind store.Kind) error {
-	if r.ended() {
+func (t *turn) end(kind store.Kind) error {
+	if t.rec.Ended() {
 		return journal.ErrEnded
 	}
-	r.status, r.reason = 0, ""
-	r.fx.Answer.Changed = true
-	_, err := r.append(now, store.Entry{Kind: kind})
-	return err
+	t.rec.Free()
+	t.fx.Answer.Changed = true
+	return t.append(store.Entry{Kind: kind})
 }
 
-func (r *Run) setPaused(now int64, kind store.Kind) error {
+// setPaused appends the kind, Paused or Unpaused, unless the run is so already.
+func (t *turn) setPaused(kind store.Kind) error {
 	switch {
-	case r.ended():
+	case t.rec.Ended():
 		return journal.ErrEnded
-	case r.status == store.Stuck:
-		return fmt.Errorf("run %q is stuck: %w", r.key.ID, ErrIllegal)
-	case r.journal.Paused() == (kind == store.KindPaused):
+	case t.rec.Status == store.Stuck:
+		return fmt.Errorf("run %q is stuck: %w", t.rec.Key.ID, ErrIllegal)
+	case t.rec.Journal.Paused() == (kind == store.KindPaused):
 		return nil
 	}
-	r.fx.Answer.Changed = true
-	_, err := r.append(now, store.Entry{Kind: kind})
-	return err
+	t.fx.Answer.Changed = true
+	return t.append(store.Entry{Kind: kind})
 }
 
-func (r *Run) wake(now int64, name string) error {
+// happen ends the sleeps, as if they had come due.
+func (e Wake) happen(t *turn) error {
 	switch {
-	case r.ended():
+	case t.rec.Ended():
 		return journal.ErrEnded
-	case r.status == store.Stuck:
-		return fmt.Errorf("run %q is stuck: %w", r.key.ID, ErrIllegal)
+	case t.rec.Status == store.Stuck:
+		return fmt.Errorf("run %q is stuck: %w", t.rec.Key.ID, ErrIllegal)
 	}
-	n, err := r.journal.Skip(name, now)
-	r.afterAppend()
-	r.fx.Answer.Count = n
+	n, err := t.rec.Journal.Skip(e.Name, t.now)
+	t.settle()
+	t.fx.Answer.Count = n
 	return err
 }
 
-// retry lets a failed or stuck run go on from the step that failed. What was acknowledged stays.
-func (r *Run) retry(now int64, version *store.Version) error {
+// happen lets a failed or stuck run go on from the step that failed. What was acknowledged stays.
+func (e Retry) happen(t *turn) error {
+	version := e.Version
 	switch {
-	case r.ended() && r.journal.Ended() != store.KindFailed:
+	case t.rec.Ended() && t.rec.Journal.Ended() != store.KindFailed:
 		return journal.ErrEnded
-	case !r.ended() && r.status != store.Stuck:
-		return fmt.Errorf("run %q is neither failed nor stuck: %w", r.key.ID, ErrIllegal)
-	case version != nil && version.Workflow != r.state.Workflow:
-		return fmt.Errorf("run %q is one of workflow %q, not of %q: %w", r.key.ID, r.state.Workflow, version.Workflow,
+	case !t.rec.Ended() && t.rec.Status != store.Stuck:
+		return fmt.Errorf("run %q is neither failed nor stuck: %w", t.rec.Key.ID, ErrIllegal)
+	case version != nil && version.Workflow != t.rec.State.Workflow:
+		return fmt.Errorf("run %q is one of workflow %q, not of %q: %w", t.rec.Key.ID, t.rec.State.Workflow, version.Workflow,
 			ErrIllegal)
 	}
-	e, err := r.journal.Retry()
+	entry, err := t.rec.Journal.Retry()
 	if err != nil {
-		return fmt.Errorf("run %q: %w: %w", r.key.ID, err, ErrIllegal)
+		return fmt.Errorf("run %q: %w: %w", t.rec.Key.ID, err, ErrIllegal)
 	}
 	if version != nil {
-		e.Target = version.Module.String()
+		entry.Target = version.Module.String()
 	}
-	if _, err := r.append(now, e); err != nil {
+	if err := t.append(entry); err != nil {
 		return err
 	}
 	if version != nil {
-		r.ident.version, r.ident.module = version.Number, version.Module
+		t.rec.Version, t.rec.Module = version.Number, version.Module
 	}
-	r.status, r.reason, r.faults, r.retryMs, r.pending = 0, "", 0, 0, true
-	r.logLines = recountLogs
-	r.guest, r.lease = guestNone, nil // one that waits for a place has seen what is void now, or is of another version
-	r.fx.Answer.Changed = true
+	t.rec.Free()
+	t.faults = record.Faults{}
+	t.rec.Log.Recount()
+	t.pending = true
+	t.leave() // one that waits for a place has seen what is void now, or is of another version
+	t.fx.Answer.Changed = true
 	return nil
 }
 
-func (r *Run) delete(now int64) error {
-	if !r.ended() {
-		return fmt.Errorf("run %q: %w", r.key.ID, ErrLive)
+// happen leaves a tombstone.
+func (Delete) happen(t *turn) error {
+	if !t.rec.Ended() {
+		return fmt.Errorf("run %q: %w", t.rec.Key.ID, ErrLive)
 	}
-	if r.Dirty() { // its end is told to others first
-		r.fx.Again = true
+	if t.rec.Dirty() { // its end is told to others first
+		t.fx.Again = true
 		return nil
 	}
-	st := r.state
-	st.Deleted, st.UpdatedUnixMs, st.WakeUnixMs = true, now, store.NoWake
-	r.state, r.deleting, r.exists, r.tombstone = st, true, false, &st
-	r.guest, r.lease = guestNone, nil // one that computes, or waits for a place, is sent away when it comes
-	r.fx.Answer.Changed = true
+	t.rec.Delete(t.now)
+	t.leave() // one that computes, or waits for a place, is sent away when it comes
+	t.fx.Answer.Changed = true
 	return nil
 }

@@ -59,21 +59,10 @@ const (
 	OrderResume               // go on as soon as there is a place; step GuestReady then
 	OrderSuspend              // give the instance up
 	OrderDump                 // nothing can ever come: report where every thread stands, or give up
+	OrderFreeze               // give the instance up, to go on without a replay; Lease.WakesMs says when
 )
 
-var orderNames = [...]string{"go", "park", "resume", "suspend", "dump"}
+var orderNames = [...]string{"go", "park", "resume", "suspend", "dump", "freeze"}
 
 // String returns the order's name.
 func (o Order) String() string { return orderNames[o] }
-
-// guestState is where the guest of a run stands.
-type guestState uint8
-
-const (
-	guestNone      guestState = iota // there is none
-	guestAsked                       // Activate was given; the instance is not there yet
-	guestComputing                   // it has the run to itself, unless it yields
-	guestParked                      // it waits in its instance while a commit or attempts go on
-	guestResuming                    // it was parked, and is to go on when there is a place
-	guestForked                      // its instance executes the body that it waits for
-)

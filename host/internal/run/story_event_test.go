@@ -7,7 +7,10 @@ import (
 	"strings"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -18,7 +21,7 @@ func (s *story) start() {
 	s.step(run.Start{New: s.newRun()}, true)
 }
 
-func (s *story) newRun() run.NewRun {
+func (s *story) newRun() origin.NewRun {
 	input, workflow := s.arg("input"), s.arg("workflow")
 	if input == "" {
 		input = `{"n":1}`
@@ -27,8 +30,8 @@ func (s *story) newRun() run.NewRun {
 		workflow = "order"
 	}
 	s.number++
-	n := run.NewRun{Key: key, Workflow: workflow, Version: 1, Module: sha256.Sum256([]byte("v1")), Input: []byte(input),
-		InputDigest: run.InputDigest([]byte(input)), Seed: make([]byte, 32), Incarnation: store.Incarnation{byte(s.number)}}
+	n := origin.NewRun{Key: key, Workflow: workflow, Version: 1, Module: sha256.Sum256([]byte("v1")), Input: []byte(input),
+		InputDigest: origin.InputDigest([]byte(input)), Seed: make([]byte, 32), Incarnation: store.Incarnation{byte(s.number)}}
 	if s.d.HasArg("in") {
 		n.AtUnixMs = s.now + s.ms(s.arg("in"))
 	}
@@ -38,14 +41,14 @@ func (s *story) newRun() run.NewRun {
 	}
 	switch s.arg("conflict") {
 	case "fail":
-		n.Conflict = run.ConflictFail
+		n.Conflict = origin.ConflictFail
 	case "terminate":
-		n.Conflict = run.ConflictTerminate
+		n.Conflict = origin.ConflictTerminate
 	case "replace":
-		n.Conflict = run.ConflictReplace
+		n.Conflict = origin.ConflictReplace
 	}
 	if name := s.arg("signal"); name != "" {
-		n.Signal = &run.Signal{Name: name, Data: []byte("with the start")}
+		n.Signal = &origin.Signal{Name: name, Data: []byte("with the start")}
 		if bytes := s.int("signal-bytes", 0); bytes > 0 {
 			n.Signal.Data = make([]byte, bytes)
 		}
@@ -61,9 +64,9 @@ func (s *story) child() {
 	n := s.newRun()
 	handle := s.int("handle", 3)
 	by := store.Incarnation{0xaa}
-	n.Conflict, n.Ack = run.ConflictFail, 7
+	n.Conflict, n.Ack = origin.ConflictFail, 7
 	n.Parent = &journal.Parent{RunID: parent.ID, Incarnation: by[:], Handle: handle, Depth: 1}
-	s.step(run.StartChild{New: n, Message: run.Message{Sender: by, Handle: handle}}, false)
+	s.step(run.StartChild{New: n, Message: message.Message{Sender: by, Handle: handle}}, false)
 }
 
 // signal sends a signal: signal NAME [data=TEXT] [key=TEXT] [bytes=N].
@@ -106,7 +109,7 @@ func (s *story) retry() {
 // restart ends the story of this run, and begins that of a run that repeats it: restart [from=NAME].
 func (s *story) restart() {
 	s.pass()
-	var n run.NewRun
+	var n origin.NewRun
 	fx := s.run.Step(s.now, run.Look{Func: func(r *run.Run) (err error) {
 		n, err = r.Copy(s.arg("from"))
 		return err
@@ -137,7 +140,7 @@ func (s *story) command() {
 	s.number++
 	cmd := store.Command{Seq: store.CommandSeq(s.number), Kind: kind, From: parent, To: key, Name: s.arg("end"),
 		ID: store.CommandID{Incarnation: store.Incarnation{0xaa}, Seq: 16 * store.Seq(s.number)}}
-	m := run.Message{Sender: store.Incarnation{0xaa}, Iteration: uint32(s.int("iteration", 0)), Handle: s.int("handle", 1),
+	m := message.Message{Sender: store.Incarnation{0xaa}, Iteration: uint32(s.int("iteration", 0)), Handle: s.int("handle", 1),
 		Status: store.Completed, Payload: []byte(s.arg("payload")), Signal: s.arg("name"), Token: s.arg("token")}
 	if x := s.arg("status"); x != "" {
 		st, err := store.ParseStatus(x)
@@ -193,24 +196,24 @@ func (s *story) attemptArg() *run.Attempt {
 	return s.attempts[n-1]
 }
 
-func (s *story) outcome() run.Outcome {
+func (s *story) outcome() step.Outcome {
 	switch {
 	case s.d.HasArg("abandoned"):
-		return run.Outcome{Abandoned: true}
+		return step.Outcome{Abandoned: true}
 	case s.d.HasArg("fails"):
 		kind := s.arg("kind")
 		if kind == "" {
 			kind = "error"
 		}
-		out := run.Failure(kind, "card declined", !s.d.HasArg("final"))
+		out := step.Failure(kind, "card declined", !s.d.HasArg("final"))
 		if s.d.HasArg("retry-after") {
 			out.RetryAfterMs = s.ms(s.arg("retry-after"))
 		}
 		return out
 	case s.d.HasArg("bytes"):
-		return run.Outcome{Data: make([]byte, s.int("bytes", 0))}
+		return step.Outcome{Data: make([]byte, s.int("bytes", 0))}
 	}
-	return run.Outcome{Data: []byte(s.arg("ok"))}
+	return step.Outcome{Data: []byte(s.arg("ok"))}
 }
 
 // launch says that attempts became durable while the run was lent: launch A1.

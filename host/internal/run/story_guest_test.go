@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -201,7 +202,9 @@ func (s *story) end(l *run.Lease, c call) {
 		s.step(run.GuestWaits{Lease: l, Suspension: s.suspension(l, c), CanFork: rest == "fork" || c.opts["fork"] != ""}, false)
 		return
 	case "yield":
-		s.apply(s.run.TakeBack(l), nil, false)
+		if fx := s.run.TakeBack(l); fx != nil {
+			s.apply(fx, nil, false)
+		}
 		s.say("-- the guest has yielded")
 		s.settle()
 		return
@@ -225,7 +228,7 @@ func (s *story) end(l *run.Lease, c call) {
 		if v := c.opts["version"]; v != "" {
 			version, _ = strconv.ParseUint(v, 10, 32)
 		}
-		end.Continue = &run.Continue{Input: []byte(rest), Version: uint32(version), Module: l.State.Module,
+		end.Continue = &origin.Continue{Input: []byte(rest), Version: uint32(version), Module: l.State.Module,
 			Cancelled: c.opts["cancelled"] != "", Told: func(h int64) bool { return c.opts["told"] == fmt.Sprint(h) }}
 	case "mismatch":
 		end.Mismatch = rest

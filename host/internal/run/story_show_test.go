@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -97,7 +98,7 @@ func commandText(c *store.Command) string {
 	if c.Name != "" {
 		text += " (" + c.Name + ")"
 	}
-	var m run.Message
+	var m message.Message
 	if err := json.Unmarshal(c.Data, &m); err != nil {
 		return text + " " + err.Error()
 	}

@@ -112,7 +112,7 @@ func (s *story) commit() {
 // prepare makes one commit durable, and does what has waited for it. It reports whether there was anything to do.
 func (s *story) prepare() bool {
 	continued := s.run.Continued()
-	c, ok := s.run.Prepare(s.now)
+	c := s.run.Prepare(s.now)
 	done := s.behind
 	s.behind, s.urgent = nil, false
 	if continued {
@@ -121,13 +121,13 @@ func (s *story) prepare() bool {
 			s.apply(s.run.Step(s.now, run.Due{}), run.Due{}, false)
 		}()
 	}
-	if ok {
-		s.write(c)
+	if c != nil {
+		s.write(*c)
 	}
 	for _, a := range done {
 		s.durable(a)
 	}
-	return ok || len(done) > 0
+	return c != nil || len(done) > 0
 }
 
 // write commits to the store, which checks that commits follow one another.

@@ -2,79 +2,64 @@ package run
 
 import (
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/store"
 )
 
-// take applies a command of another run: its effect, its acknowledgement and its answer are one commit.
-func (r *Run) take(now int64, cmd *store.Command, m *Message) error {
-	r.acks = append(r.acks, cmd.Seq)
-	if cmd.ToIncarnation != (store.Incarnation{}) && cmd.ToIncarnation != r.state.Incarnation {
-		return nil // it was for another run of this id
+// happen applies a command of another run: its effect, its acknowledgement and its answer are one commit.
+func (e Command) happen(t *turn) error {
+	cmd, m := &e.Command, &e.Message
+	another := cmd.ToIncarnation != (store.Incarnation{}) && cmd.ToIncarnation != t.rec.State.Incarnation // of this id
+	if !another && m.Needed(t.rec.Journal, cmd.Kind) {
+		return ErrLeft
+	}
+	t.rec.Draft.Ack(cmd.Seq)
+	if another {
+		return nil
 	}
 	switch cmd.Kind {
 	case store.CommandChildEnd, store.CommandReply:
-		return r.takeAnswer(now, cmd.Kind, m)
+		if again := t.rec.Sender().StartAgain(t.rec.Journal, m); len(again) > 0 {
+			t.rec.Draft.Send(again[0])
+			return nil
+		}
+		if answer, ok := m.Answer(t.rec.Journal, cmd.Kind); ok {
+			if err := t.append(answer); !t.rec.Ended() { // else by this very answer, for which the journal has no room
+				return err
+			}
+		}
 	case store.CommandSignal:
-		err := r.takeSignal(now, Signal{Name: m.Signal, Data: m.Payload})
-		r.outbox = append(r.outbox, Reply(cmd, m, err))
+		err := Signal{Name: m.Signal, Data: m.Payload}.happen(t)
+		t.rec.Draft.Send(message.Reply(cmd, m, err))
 	case store.CommandCancel:
-		return r.takeCancel(now, cmd, m)
+		return e.cancel(t)
 	case store.CommandChildAsk:
-		r.takeChildAsk(cmd, m)
+		e.tellEnd(t)
 	}
 	return nil
 }
 
-// takeAnswer resolves the handle that an answer is for. One that nobody waits for any more is ignored.
-func (r *Run) takeAnswer(now int64, kind store.CommandKind, m *Message) error {
-	h := r.journal.Handle(m.Handle)
-	if r.ended() || r.journal.Started().Iteration != m.Iteration || h == nil || !h.Open() {
+// cancel ends a child whose parent has ended.
+func (e *Command) cancel(t *turn) error {
+	p := t.rec.Journal.Started().Parent
+	if t.rec.Ended() || p == nil || p.RunID != e.Command.From.ID || store.Incarnation(p.Incarnation) != e.Message.Sender {
 		return nil
 	}
-	e := store.Entry{Handle: m.Handle}
-	switch {
-	case kind == store.CommandChildEnd && h.Kind == store.KindChild:
-		e.Kind, e.Data = store.KindChildResult, m.Payload
-		if m.Status != store.Completed {
-			e.Kind, e.Data = store.KindChildFailure, childFailure(h, m)
-		}
-	case kind == store.CommandReply && h.Kind == store.KindSignalSend:
-		e.Kind = store.KindSignalSent
-	case kind == store.CommandReply && h.Kind == store.KindHook:
-		e.Kind, e.Data = store.KindHookReady, []byte(m.Token)
-	default:
-		return nil
+	if e.Command.Name == abi.OnEndTerminate {
+		return Terminate{}.happen(t)
 	}
-	if kind == store.CommandReply && len(m.Failure) > 0 {
-		e.Code, e.Data = int32(abi.Conflict), m.Failure
-	}
-	_, err := r.append(now, e)
-	if r.ended() { // by this very answer, for which the journal has no room
-		return nil
-	}
-	return err
+	return Cancel{}.happen(t)
 }
 
-// takeCancel ends a child whose parent has ended.
-func (r *Run) takeCancel(now int64, cmd *store.Command, m *Message) error {
-	p := r.journal.Started().Parent
-	if r.ended() || p == nil || p.RunID != cmd.From.ID || store.Incarnation(p.Incarnation) != m.Sender {
-		return nil
-	}
-	if cmd.Name == abi.OnEndTerminate {
-		return r.terminate(now)
-	}
-	return r.cancel(now)
-}
-
-// takeChildAsk tells a parent that was retried how this run has ended, if it has: the parent did not listen then. A live
+// tellEnd tells a parent that was retried how this run has ended, if it has: the parent did not listen then. A live
 // run tells it at its end.
-func (r *Run) takeChildAsk(cmd *store.Command, m *Message) {
-	if started := r.journal.Started(); !StartedBy(started, m) {
-		r.outbox = append(r.outbox, ChildFailed(cmd, m, abi.Errorf(abi.Conflict, "run %q is another one by now", r.key.ID)))
-	} else if r.ended() {
-		entries := r.journal.Entries()
-		r.outbox = append(r.outbox, r.tellParent(started.Parent, &entries[len(entries)-1],
-			answerID(cmd, store.CommandChildEnd)))
+func (e *Command) tellEnd(t *turn) {
+	cmd, m := &e.Command, &e.Message
+	if started := t.rec.Journal.Started(); !message.StartedBy(started, m) {
+		t.rec.Draft.Send(message.ChildFailed(cmd, m,
+			abi.Errorf(abi.Conflict, "run %q is another one by now", t.rec.Key.ID)))
+	} else if t.rec.Ended() {
+		entries := t.rec.Journal.Entries()
+		t.rec.Draft.Send(t.rec.Sender().AnswerParent(cmd, started.Parent, &entries[len(entries)-1]))
 	}
 }

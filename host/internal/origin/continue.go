@@ -1,4 +1,4 @@
-package run
+package origin
 
 import (
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -14,16 +14,11 @@ type Continue struct {
 	Told      func(handle int64) bool // reports whether the workflow knows the outcome of a handle
 }
 
-// continueAsNew ends the iteration and begins the next one. Both are one commit. Signals that nobody has taken move
-// over in order; output, attributes and the keys of signals stay; what was open is dropped.
-func (r *Run) continueAsNew(now int64, c *Continue) error {
-	next := identity{iteration: r.ident.iteration + 1, version: c.Version, module: c.Module}
-	if _, err := r.append(now, store.Entry{Kind: store.KindContinued}); err != nil {
-		return err
-	}
-	before := r.journal
+// Journal returns the journal of the next iteration. Signals that nobody has taken move over in order; output, attributes
+// the keys of signals, and a pause stay; what was open is dropped.
+func (c *Continue) Journal(before *journal.Journal, now int64) (*journal.Journal, error) {
 	s := before.Started()
-	s.Iteration, s.Version, s.Module = next.iteration, next.version, next.module.String()
+	s.Iteration, s.Version, s.Module = s.Iteration+1, c.Version, c.Module.String()
 	s.Output, s.Keys, s.Policy, s.AtUnixMs = before.Output(), before.Keys(), before.CancelPolicy(), 0
 	s.Attributes = map[string]string{}
 	for _, x := range before.Attributes() {
@@ -36,25 +31,26 @@ func (r *Run) continueAsNew(now int64, c *Continue) error {
 	j := &journal.Journal{}
 	now = max(now, before.LastUnixMs())
 	if _, err := j.Append(s.Entry(c.Input), now); err != nil {
-		return err
+		return nil, err
 	}
 	for _, e := range before.Pending(c.Told) {
 		x := store.Entry{Kind: store.KindSignalAccepted, Name: e.Name, Data: e.Data} // its key moved with the others
 		if _, err := j.Append(x, now); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if !c.Cancelled && before.CancelUnixMs() != 0 {
+	if err := j.FireDue(now); err != nil { // the deadline, which tells a run that takes a cancel by itself
+		return nil, err
+	}
+	if !c.Cancelled && before.CancelUnixMs() != 0 && j.CancelUnixMs() == 0 {
 		if _, err := j.Append(store.Entry{Kind: store.KindCancel}, now); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	r.old = &ended{before, r.prepared}
-	r.journal, r.prepared, r.restored, r.ident = j, 0, 0, next
-	r.logLines, r.pending, r.waiting = 0, true, ""
-	return nil
+	if before.Paused() { // while the workflow computed: it stands before the next iteration
+		if _, err := j.Append(store.Entry{Kind: store.KindPaused}, now); err != nil {
+			return nil, err
+		}
+	}
+	return j, nil
 }
-
-// Continued reports whether the next commit ends an iteration. Until it is prepared, no guest begins the next one: the
-// caller steps the run with Due then.
-func (r *Run) Continued() bool { return r.old != nil }

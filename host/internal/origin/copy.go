@@ -1,4 +1,4 @@
-package run
+package origin
 
 import (
 	"fmt"
@@ -13,22 +13,17 @@ type Copy struct {
 	Entries []store.Entry   // after entry 0
 }
 
-// Copy returns what a restart of the run begins with: the same workflow, version, input and random numbers, under a new
-// id and incarnation. With a name it begins with the journal before the call of that name, and with what came of the
-// calls before it; steps that were open then are run again, under new idempotency keys. A hook, or a child whose outcome
-// is not known, is not repeated by copying: the copy ends before it. The caller fills in what is the new run's own.
-func (r *Run) Copy(name string) (n NewRun, err error) {
-	if !r.exists {
-		return n, r.notFound()
+// NewCopy returns what a restart takes from a run. With a name that is its journal before the call of that name, and what
+// came of the calls before it; steps that were open then are run again, under new idempotency keys. A hook, or a child
+// whose outcome is not known, is not repeated by copying: the copy ends before it.
+func NewCopy(j *journal.Journal, name string) (*Copy, error) {
+	c := &Copy{Started: j.Started()}
+	if name == "" {
+		return c, nil
 	}
-	started := r.journal.Started()
-	n = NewRun{Workflow: r.state.Workflow, Version: r.ident.version, Module: r.ident.module,
-		Input: r.journal.Entries()[0].Input, InputDigest: r.state.InputDigest, Attributes: started.Attributes,
-		Conflict: ConflictFail, Copy: &Copy{Started: started}}
-	if name != "" {
-		n.Copy.Entries, err = upTo(r.journal, name)
-	}
-	return n, err
+	var err error
+	c.Entries, err = upTo(j, name)
+	return c, err
 }
 
 // begin makes entry 0 that of the run that is repeated, in all that its workflow sees, and returns the time of entry 0.
@@ -85,11 +80,10 @@ func upTo(j *journal.Journal, name string) (list []store.Entry, err error) {
 			continue
 		}
 		if e.Kind == store.KindSignal {
-			ref, ok := seqs[e.Ref]
-			if !ok {
-				continue // the signal came after the cut
+			if i > cut {
+				continue // the signal came after the cut, or a wait gave it back that was withdrawn after the cut
 			}
-			e.Ref = ref
+			e.Ref = seqs[e.Ref]
 		}
 		seq := store.Seq(len(list) + 1)
 		seqs[e.Seq] = seq

@@ -1,0 +1,158 @@
+package message
+
+import (
+	"encoding/json"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Sender is a run that asks something of others.
+type Sender struct {
+	Run         store.RunKey
+	Incarnation store.Incarnation
+	Module      store.Digest
+}
+
+// Commands returns what an entry of the sender's journal asks of other runs.
+func (s Sender) Commands(j *journal.Journal, e *store.Entry) []store.Command {
+	switch {
+	case e.Refused != 0:
+		return nil
+	case e.Kind.End():
+		return s.endCommands(j, e)
+	case e.Kind == store.KindRetried:
+		return s.retryCommands(j, e)
+	}
+	h := j.Handle(e.Handle)
+	switch {
+	case h == nil:
+	case e.Kind == store.KindChild && h.Open():
+		return s.startChild(j, e, h)
+	case e.Kind == store.KindSignalSend && h.Open():
+		return s.send(j, e.Seq, store.CommandSignal, e.Target, Message{Handle: e.Handle, Signal: string(e.Options),
+			Payload: e.Input})
+	case e.Kind == store.KindHook && h.Open() && e.Target != "":
+		return s.send(j, e.Seq, store.CommandHookClaim, e.Target, Message{Handle: e.Handle, Token: e.Target})
+	case e.Kind == store.KindWithdraw && e.Code == journal.WithdrawDone && h.Kind == store.KindChild:
+		return s.endChild(j, h)
+	}
+	return nil
+}
+
+// send returns a command to a run.
+func (s Sender) send(j *journal.Journal, seq store.Seq, kind store.CommandKind, to string, m Message) []store.Command {
+	m.Sender, m.Iteration = s.Incarnation, j.Started().Iteration
+	return []store.Command{{ID: commandID(m.Sender, m.Iteration, seq, kind), Kind: kind, From: s.Run,
+		To: store.RunKey{Namespace: s.Run.Namespace, ID: to}, Data: m.bytes()}}
+}
+
+func (s Sender) startChild(j *journal.Journal, e *store.Entry, h *journal.Handle) []store.Command {
+	opts, err := abi.ParseChildOptions(e.Options)
+	if err != nil {
+		return nil // the journal has checked them
+	}
+	depth := 1
+	if p := j.Started().Parent; p != nil {
+		depth = p.Depth + 1
+	}
+	return s.send(j, e.Seq, store.CommandChildStart, h.ChildID, Message{Handle: e.Handle, Workflow: e.Target,
+		Version: opts.Version, Latest: opts.Latest, Module: s.Module.String(), Payload: e.Input,
+		TimeoutMs: opts.TimeoutMs, Attributes: opts.Attributes, Depth: depth})
+}
+
+// endChild asks a child to end as its parent said that it should.
+func (s Sender) endChild(j *journal.Journal, h *journal.Handle) []store.Command {
+	if h.OnEnd == abi.OnEndAbandon {
+		return nil
+	}
+	cmds := s.send(j, h.CallSeq, store.CommandCancel, h.ChildID, Message{Handle: h.ID})
+	cmds[0].Name = h.OnEnd
+	return cmds
+}
+
+// endCommands ends open children, gives chosen tokens up, and tells the parent.
+func (s Sender) endCommands(j *journal.Journal, e *store.Entry) (cmds []store.Command) {
+	for _, h := range j.OpenChildren() {
+		cmds = append(cmds, s.endChild(j, &h)...)
+	}
+	for _, h := range j.Hooks() {
+		seq := h.CallSeq
+		seq += retriedBefore(j, e.Seq) << retryShift // it was given up and claimed again then
+		cmds = append(cmds, s.send(j, seq, store.CommandHookRelease, h.Token, Message{Handle: h.ID, Token: h.Token})...)
+	}
+	p := j.Started().Parent
+	if p == nil || e.Kind == store.KindContinued {
+		return cmds
+	}
+	id := commandID(s.Incarnation, j.Started().Iteration, endCommand+retriedBefore(j, e.Seq), store.CommandChildEnd)
+	return append(cmds, s.tellParent(p, e, id))
+}
+
+// retriedBefore returns the seq of the newest retry before an entry, 0 if there is none. A retry behind the entry may be in
+// the same commit.
+func retriedBefore(j *journal.Journal, seq store.Seq) store.Seq {
+	entries := j.All()
+	for i := int(seq) - 1; i > 0; i-- {
+		if entries[i].Kind == store.KindRetried {
+			return store.Seq(i)
+		}
+	}
+	return 0
+}
+
+// tellParent returns the command that tells a parent how the run has ended.
+func (s Sender) tellParent(p *journal.Parent, e *store.Entry, id store.CommandID) store.Command {
+	m := Message{Sender: s.Incarnation, Iteration: p.Iteration, Handle: p.Handle, Payload: e.Data}
+	switch e.Kind {
+	case store.KindCompleted:
+		m.Status = store.Completed
+	case store.KindCancelled:
+		m.Status = store.Cancelled
+	case store.KindTerminated:
+		m.Status = store.Terminated
+	default:
+		m.Status, m.Payload = store.Failed, nil
+		if m.Failure = e.Data; !json.Valid(e.Data) {
+			m.Failure, _ = json.Marshal(string(e.Data)) // text always encodes
+		}
+	}
+	return store.Command{ID: id, Kind: store.CommandChildEnd, From: s.Run,
+		To:            store.RunKey{Namespace: store.NamespaceID(p.Namespace), ID: p.RunID},
+		ToIncarnation: store.Incarnation(p.Incarnation), Data: m.bytes()}
+}
+
+// AnswerParent answers a parent that asks how the run has ended.
+func (s Sender) AnswerParent(cmd *store.Command, p *journal.Parent, e *store.Entry) store.Command {
+	return s.tellParent(p, e, answerID(cmd, store.CommandChildEnd))
+}
+
+// StartAgain returns the command that starts a child for which a retried parent has asked, if the answer says that there never
+// was one: its start was refused, for example since its workflow was not there. It is sent once for each retry.
+func (s Sender) StartAgain(j *journal.Journal, m *Message) []store.Command {
+	h := m.awaited(j)
+	retry, retried := j.Retried()
+	if !m.NeverWas || !retried || h == nil || h.Kind != store.KindChild || j.Ended() != store.KindInvalid {
+		return nil
+	}
+	call := j.Entries()[h.CallSeq]
+	call.Seq += startAgain + retry<<retryShift
+	return s.startChild(j, &call, h)
+}
+
+// retryCommands repairs what the end of a run has done to others: its children were asked to end, and have told a run
+// that no longer listened; its tokens were given up.
+func (s Sender) retryCommands(j *journal.Journal, e *store.Entry) (cmds []store.Command) {
+	for h := range j.Handles {
+		if h.Kind == store.KindChild {
+			cmds = append(cmds, s.send(j, e.Seq<<retryShift+h.CallSeq, store.CommandChildAsk, h.ChildID,
+				Message{Handle: h.ID})...)
+		}
+	}
+	for _, h := range j.Hooks() {
+		cmds = append(cmds, s.send(j, e.Seq<<retryShift+h.CallSeq, store.CommandHookClaim, h.Token,
+			Message{Handle: h.ID, Token: h.Token})...)
+	}
+	return cmds
+}

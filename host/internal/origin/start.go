@@ -1,0 +1,97 @@
+// Package origin makes the journals with which runs begin: that of a start, of a restart, which repeats another run, and of
+// the next iteration of a run that continues as new.
+package origin
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// ConflictPolicy says what a start does when there is a run of its id.
+type ConflictPolicy uint8
+
+// The policies.
+const (
+	ConflictExisting  ConflictPolicy = iota // the same workflow and input return that run, others are refused
+	ConflictFail                            // it is refused
+	ConflictTerminate                       // that run is terminated, and replaced
+	ConflictReplace                         // that run is replaced if it has ended, else refused
+)
+
+// NewRun says what a run is started with.
+type NewRun struct {
+	Key         store.RunKey
+	Workflow    string
+	Version     uint32
+	Module      store.Digest
+	Input       []byte
+	InputDigest store.Digest // see InputDigest
+	Seed        []byte       // 32 bytes of secure random, of the run's random numbers
+	Incarnation store.Incarnation
+	AtUnixMs    int64 // the first activation is not before; 0 = at once
+	TimeoutMs   int64 // from the start, or AtUnixMs, to the run's deadline; 0 = none
+	Attributes  map[string]string
+	Signal      *Signal // accepted in the same commit, by the run that is there too
+	Conflict    ConflictPolicy
+	Parent      *journal.Parent
+	Copy        *Copy            // of a restarted run
+	Ack         store.CommandSeq // the command that asked for it; 0 = none
+}
+
+// Signal is what a workflow takes as a signal.
+type Signal struct {
+	Name string
+	Data []byte
+	Key  string // idempotency key; empty = none
+}
+
+// InputDigest returns the SHA-256 of an input, compacted if it is JSON, so that white space makes no difference.
+func InputDigest(input []byte) store.Digest {
+	var b bytes.Buffer
+	if json.Compact(&b, input) == nil {
+		input = b.Bytes()
+	}
+	return sha256.Sum256(input)
+}
+
+// childSaltBytes is how much of the incarnation stands in the ids of the children of a run that replaced another one:
+// enough to tell the runs of one id apart, which are few.
+const childSaltBytes = 8
+
+// Journal returns the journal of the run as it begins. replaces says that there was a run of this id before.
+func (n *NewRun) Journal(now int64, replaces bool) (*journal.Journal, error) {
+	started := journal.Started{RunID: n.Key.ID, Workflow: n.Workflow, Version: n.Version, Module: n.Module.String(),
+		Incarnation: n.Incarnation.String(), RunAttempt: 1, Seed: n.Seed, Attributes: n.Attributes, Parent: n.Parent}
+	if replaces { // so that its children do not meet those of the run before
+		started.ChildSalt = n.Incarnation.String()[:childSaltBytes]
+	}
+	if n.AtUnixMs > now {
+		started.AtUnixMs = n.AtUnixMs
+	}
+	if n.TimeoutMs > 0 {
+		due, err := abi.AddMs(max(now, n.AtUnixMs), n.TimeoutMs)
+		if err != nil {
+			return nil, err
+		}
+		started.DeadlineUnixMs = due
+	}
+	j := &journal.Journal{}
+	created := now
+	if n.Copy != nil {
+		created = n.Copy.begin(&started, now)
+	}
+	if _, err := j.Append(started.Entry(n.Input), created); err != nil {
+		return nil, err
+	}
+	if n.Copy != nil {
+		if err := n.Copy.into(j); err != nil {
+			return nil, err
+		}
+	}
+	return j, nil
+}

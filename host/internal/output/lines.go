@@ -1,0 +1,86 @@
+// Package output takes what a guest logs and prints.
+package output
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/wfhost/wfhost/abi"
+)
+
+// Lines is what a guest logs and prints, in lines that are counted from its beginning.
+type Lines struct {
+	Keep    func(n uint64, level int32, text string) // keeps a line
+	Kept    func(n uint64) bool                      // reports that a line was kept before; nil = none was
+	Command bool                                     // what is printed to descriptor 1 is the result, too
+
+	lines    uint64
+	logBytes int
+	stdout   []byte
+	partial  [2][]byte // of lines written to descriptors 1 and 2
+}
+
+// Log takes a line. What is over the limit of an activation is dropped; lines that a replay repeats do not count.
+func (l *Lines) Log(level int32, text []byte) int64 {
+	n := l.lines
+	l.lines++
+	if l.Kept != nil && l.Kept(n) {
+		return 0
+	}
+	if l.logBytes += len(text) + 1; l.logBytes > abi.MaxLogBytes {
+		return 0
+	}
+	l.Keep(n, min(max(level, abi.LogDebug), abi.LogError), strings.ToValidUTF8(string(text), "�"))
+	return 0
+}
+
+// Output takes what the guest prints: whole lines go to the log, and descriptor 1 is the result of a command.
+func (l *Lines) Output(fd uint32, p []byte) {
+	if fd == 1 && l.Command && len(l.stdout) <= abi.MaxPayloadBytes {
+		l.stdout = append(l.stdout, p...)
+	}
+	part := &l.partial[fd-1]
+	*part = append(*part, p...)
+	for {
+		line, rest, ok := bytes.Cut(*part, []byte{'\n'})
+		if !ok && len(*part) < abi.MaxLogBytes {
+			return
+		}
+		l.Log(levelOf(fd), line)
+		*part = rest
+	}
+}
+
+func levelOf(fd uint32) int32 {
+	if fd == 2 {
+		return abi.LogWarn
+	}
+	return abi.LogInfo
+}
+
+// Frozen returns the lines of a guest that is to go on later, with what it may log in an activation, and without the
+// functions.
+func (l *Lines) Frozen() Lines {
+	f := *l
+	f.Keep, f.Kept, f.logBytes = nil, nil, 0
+	return f
+}
+
+// Flush logs the last line of what the guest printed, if it has no end.
+func (l *Lines) Flush() {
+	for i := range l.partial {
+		if len(l.partial[i]) > 0 {
+			l.Log(levelOf(uint32(i+1)), l.partial[i])
+			l.partial[i] = nil
+		}
+	}
+}
+
+// Printed returns what was printed to descriptor 1, if that is the result. What is over the limit of a result is cut off
+// somewhere beyond it.
+func (l *Lines) Printed() []byte { return l.stdout }
+
+// Held returns what is kept of all that was printed, in bytes, about.
+func (l *Lines) Held() int64 {
+	return int64(cap(l.stdout) + cap(l.partial[0]) + cap(l.partial[1]))
+}

@@ -1,0 +1,81 @@
+package record
+
+import (
+	"slices"
+
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Draft is what the next commit of a run has to bring, beside the entries and lines of its log.
+type Draft struct {
+	Create   bool       // it creates the run
+	Replace  bool       // … and removes another one of its id
+	Delete   bool       // it deletes the run
+	prepared int        // entries of the journal that were handed to commits
+	before   *iteration // the one before, whose end it brings
+	acks     []store.CommandSeq
+	outbox   []store.Command
+}
+
+// iteration is the journal of an iteration that continued as new.
+type iteration struct {
+	journal  *journal.Journal
+	prepared int
+	by       message.Sender // the run as it was then: the next iteration may be of another module
+}
+
+// Ack takes a command out of the inbox, as its effect is in the commit.
+func (d *Draft) Ack(seq store.CommandSeq) { d.acks = append(d.acks, seq) }
+
+// Send sends a command to another run, beside those that entries ask for.
+func (d *Draft) Send(cmd store.Command) { d.outbox = append(d.outbox, cmd) }
+
+// Continued reports whether the commit ends an iteration.
+func (d *Draft) Continued() bool { return d.before != nil }
+
+// any reports whether there is something.
+func (d *Draft) any() bool {
+	return d.Create || d.Delete || d.before != nil || len(d.acks) > 0 || len(d.outbox) > 0
+}
+
+// next goes over to the journal of the next iteration. The end of the one before is a part of the same commit.
+func (d *Draft) next(before *journal.Journal, by message.Sender) {
+	d.before, d.prepared = &iteration{before, d.prepared, by}, 0
+}
+
+// Commit returns the commit after which the run has the state st, and begins another draft.
+func (r *Record) Commit(st store.RunState) *store.RunCommit {
+	d := &r.Draft
+	c := &store.RunCommit{Run: r.Key, Create: d.Create, Replace: d.Replace && d.Create, Expect: store.Seq(d.prepared),
+		Append: r.Journal.All()[d.prepared:], State: st, Logs: r.Log.fresh, Ack: d.acks, Outbox: slices.Clip(d.outbox)}
+	if old := d.before; old != nil {
+		c.Before = &store.IterationEnd{Iteration: old.journal.Started().Iteration, Expect: store.Seq(old.prepared),
+			Append: old.journal.All()[old.prepared:]}
+		outward(c, old.by, old.journal, c.Before.Append)
+	}
+	outward(c, r.Sender(), r.Journal, c.Append)
+	r.State, r.Draft, r.Log.fresh = st, Draft{prepared: r.Journal.Len()}, nil
+	return c
+}
+
+// CommitDelete returns the commit that deletes the run, nil if the draft is none.
+func (r *Record) CommitDelete() *store.RunCommit {
+	if !r.Draft.Delete {
+		return nil
+	}
+	r.Draft.Delete = false
+	return &store.RunCommit{Run: r.Key, State: r.State, Delete: true}
+}
+
+// outward adds what entries do outside of their run: output, and commands to other runs.
+func outward(c *store.RunCommit, by message.Sender, j *journal.Journal, entries []store.Entry) {
+	for i := range entries {
+		e := &entries[i]
+		if e.Kind == store.KindEmit && e.Refused == 0 {
+			c.Output = append(c.Output, store.Chunk{Index: uint64(e.Code), UnixMs: e.UnixMs, Topic: e.Name, Data: e.Input})
+		}
+		c.Outbox = append(c.Outbox, by.Commands(j, e)...)
+	}
+}

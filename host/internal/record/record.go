@@ -1,0 +1,165 @@
+// Package record holds what is durable of a run: its journal, and the state beside it. It knows how the run stands by them,
+// and gathers what the next commit brings. What goes on with a run, a guest and attempts, is no part of it.
+package record
+
+import (
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Record is what is durable of a run, or will be with its next commit.
+type Record struct {
+	Key       store.RunKey
+	Tombstone *store.RunState // what is left of a deleted run
+
+	Exists   bool // the run has a journal; else there is none of this id, or only a tombstone
+	Journal  *journal.Journal
+	Restored int            // entries that were read from the store
+	State    store.RunState // as of the newest commit that was prepared, or of the creation
+
+	// What the run is made of. It changes when the run continues as new or goes on under another version.
+	Iteration uint32
+	Version   uint32
+	Module    store.Digest
+
+	Status  store.Status // Stuck, or 0: the journal says what the status is
+	Reason  string
+	Waiting string // why it waits, where the journal does not say it
+
+	Draft Draft
+	Log   Log
+}
+
+// Load returns a record as the store has it. A deleted run has no entries. An error wraps store.ErrCorrupt, or is what
+// the journal says of an entry that this release does not know.
+func Load(state store.RunState, entries []store.Entry) (Record, error) {
+	if state.Deleted {
+		return Record{Key: state.Run, Tombstone: &state}, nil
+	}
+	j := &journal.Journal{}
+	for _, e := range entries {
+		if err := j.Load(e); err != nil {
+			return Record{}, fmt.Errorf("run %q: %w", state.Run.ID, err)
+		}
+	}
+	if j.Len() == 0 {
+		return Record{}, fmt.Errorf("run %q: %w: its journal is empty", state.Run.ID, store.ErrCorrupt)
+	}
+	return Record{Key: state.Run, Exists: true, Journal: j, Restored: j.Len(), State: state, Iteration: state.Iteration,
+		Version: state.Version, Module: state.Module, Draft: Draft{prepared: j.Len()},
+		Log: Log{lines: state.LogLines, records: state.LogRecords}}, nil
+}
+
+// New returns the record of a run that begins with a journal. replaces says that there was a run of this id before.
+func New(n *origin.NewRun, j *journal.Journal, replaces bool) Record {
+	r := Record{Key: n.Key, Exists: true, Journal: j, Iteration: j.Started().Iteration, Version: n.Version, Module: n.Module,
+		Draft: Draft{Create: true, Replace: replaces}}
+	r.State = store.RunState{Run: n.Key, Incarnation: n.Incarnation, Workflow: n.Workflow, Version: n.Version,
+		Module: n.Module, Iteration: r.Iteration, InputDigest: n.InputDigest, CreatedUnixMs: j.All()[0].UnixMs,
+		WakeUnixMs: store.NoWake}
+	if n.Parent != nil {
+		r.State.Parent = n.Parent.RunID
+	}
+	if n.Ack != 0 {
+		r.Draft.Ack(n.Ack)
+	}
+	return r
+}
+
+// Continue goes over to the journal of the next iteration.
+func (r *Record) Continue(c *origin.Continue, next *journal.Journal) {
+	r.Draft.next(r.Journal, r.Sender())
+	r.Log.lines = 0
+	r.Journal, r.Restored, r.Waiting = next, 0, ""
+	r.Iteration, r.Version, r.Module = next.Started().Iteration, c.Version, c.Module
+}
+
+// Delete leaves a tombstone, which the next commit puts where the run was.
+func (r *Record) Delete(now int64) {
+	st := r.State
+	st.Deleted, st.UpdatedUnixMs, st.WakeUnixMs = true, now, store.NoWake
+	r.State, r.Exists, r.Tombstone, r.Draft.Delete = st, false, &st, true
+}
+
+// ErrDeleted says that there was a run, which was deleted. It is a store.ErrNotFound. What is left of a run stays for ever, so
+// that one that is not there and was not deleted never was.
+var ErrDeleted = fmt.Errorf("%w: it was deleted", store.ErrNotFound)
+
+// NotFound is the error of what is asked of a run that is not there.
+func (r *Record) NotFound() error {
+	if r.Tombstone != nil {
+		return fmt.Errorf("run %q: %w", r.Key.ID, ErrDeleted)
+	}
+	return fmt.Errorf("run %q: %w", r.Key.ID, store.ErrNotFound)
+}
+
+// Length returns the number of entries, 0 if there is no run.
+func (r *Record) Length() int {
+	if !r.Exists {
+		return 0
+	}
+	return r.Journal.Len()
+}
+
+// Begun reports whether the run's first activation has begun.
+func (r *Record) Begun() bool {
+	if !r.Exists {
+		return false
+	}
+	_, ok := r.Journal.StartedUnixMs()
+	return ok
+}
+
+// StartsAt returns the instant before which the first activation does not begin, 0 once it has begun: a clock that is set
+// back does not stop a run.
+func (r *Record) StartsAt() int64 {
+	if r.Begun() {
+		return 0
+	}
+	return r.Journal.Started().AtUnixMs
+}
+
+// Failed reports whether the run has ended as failed, so that it may be retried.
+func (r *Record) Failed() bool { return r.Exists && r.Journal.Ended() == store.KindFailed }
+
+// Ended reports whether the run has come to its end.
+func (r *Record) Ended() bool { return r.Journal.Ended() != store.KindInvalid }
+
+// Closed reports whether the guest may append nothing: the run has ended, or is left to a person.
+func (r *Record) Closed() bool { return r.Ended() || r.Status != 0 }
+
+// Held reports whether nothing may happen to the run by itself: it has ended, is stuck or paused.
+func (r *Record) Held() bool { return r.Closed() || r.Journal.Paused() }
+
+// Stick leaves the run to a person.
+func (r *Record) Stick(reason string) { r.Status, r.Reason = store.Stuck, reason }
+
+// Free takes the run from the person to whom it was left.
+func (r *Record) Free() { r.Status, r.Reason = 0, "" }
+
+// Hopeless reports whether nothing can ever wake the run.
+func (r *Record) Hopeless() bool {
+	_, wake := r.Journal.Wake()
+	if r.Journal.CancelPolicy() == abi.CancelCooperative && r.Journal.CancelUnixMs() == 0 {
+		return false // it may wait for its cancel
+	}
+	s, _ := r.Journal.Suspension()
+	deaf := s.Poll && !s.Events // it waits for none of its handles
+	return !wake && (r.Journal.OpenHandles() == 0 || deaf)
+}
+
+// Sender returns the run as one that asks something of others.
+func (r *Record) Sender() message.Sender {
+	return message.Sender{Run: r.Key, Incarnation: r.State.Incarnation, Module: r.Module}
+}
+
+// Dirty reports whether something has to be committed, beside a status that may have changed.
+func (r *Record) Dirty() bool { return r.Wants() || len(r.Log.fresh) > 0 }
+
+// Wants reports whether more has to be committed than lines of a log.
+func (r *Record) Wants() bool { return r.Draft.any() || r.Length() > r.Draft.prepared }

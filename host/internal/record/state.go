@@ -1,0 +1,77 @@
+package record
+
+import "github.com/wfhost/wfhost/store"
+
+// View returns the state that the next commit writes, with a status that follows from more than the record.
+func (r *Record) View(now int64, status store.Status, reason string, wake int64) store.RunState {
+	st := r.State
+	st.UpdatedUnixMs = now
+	st.Length = store.Seq(r.Journal.Len())
+	st.Iteration, st.Version, st.Module = r.Iteration, r.Version, r.Module
+	st.Output, st.Attributes = r.Journal.Output(), r.Journal.Attributes()
+	st.JournalBytes = r.Journal.Bytes()
+	st.LogLines, st.LogRecords = r.Log.lines, r.Log.records
+	if at, ok := r.Journal.StartedUnixMs(); ok {
+		st.StartedUnixMs = at
+	}
+	st.Suspension = store.Suspension{}
+	if s, ok := r.Journal.Suspension(); ok {
+		st.Suspension = s
+	}
+	st.Status, st.Reason, st.WakeUnixMs = status, reason, wake
+	if st.Status.Terminal() {
+		st.EndedUnixMs = r.Journal.LastUnixMs()
+		st.Suspension = store.Suspension{}
+	}
+	return st
+}
+
+// Settled returns the status of a run that has ended, is stuck or paused, with the reason; 0 if it goes on.
+func (r *Record) Settled() (store.Status, string) {
+	switch r.Journal.Ended() {
+	case store.KindInvalid:
+	case store.KindCompleted:
+		return store.Completed, ""
+	case store.KindCancelled:
+		return store.Cancelled, ""
+	case store.KindTerminated:
+		return store.Terminated, ""
+	default:
+		return store.Failed, ""
+	}
+	if r.Status != 0 {
+		return r.Status, r.Reason
+	}
+	if r.Journal.Paused() {
+		return store.Paused, r.Reason
+	}
+	return 0, ""
+}
+
+// Asleep returns what a run waits for. A step that may begin and has not, because the host stops, is due already.
+func (r *Record) Asleep(now int64) (store.Status, string, int64) {
+	wake, ok := r.Journal.Wake()
+	for h := range r.Journal.Handles {
+		if s := h.Step; s != nil && s.RetryMs <= now {
+			at := min(max(s.RetryMs, s.FirstMs), now)
+			if !ok || at < wake {
+				wake, ok = at, true
+			}
+		}
+	}
+	if !ok {
+		wake = store.NoWake
+	}
+	status, reason := store.Sleeping, ""
+	for h := range r.Journal.Handles {
+		if h.Step != nil {
+			status, reason = store.Waiting, "retry of step "+h.Name
+			if h.Step.RetryMs <= now { // it could have begun, but nothing new starts here
+				reason = "attempt of step " + h.Name
+			}
+		} else if h.Kind != store.KindSleep {
+			status, reason = store.Waiting, h.Kind.String()+" "+h.Name
+		}
+	}
+	return status, reason, wake
+}

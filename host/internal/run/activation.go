@@ -1,0 +1,149 @@
+package run
+
+import (
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/record"
+	"github.com/wfhost/wfhost/store"
+)
+
+// happen lends the run to the guest.
+func (e GuestReady) happen(t *turn) error {
+	if !t.current(e.Lease) {
+		return nil
+	}
+	var err error
+	first := false
+	if !t.rec.Held() && t.active && !t.Begun() {
+		first = true
+		err = t.append(store.Entry{Kind: store.KindActivated})
+	}
+	if err != nil || t.rec.Held() || !t.active || !first && !t.pending && !t.rec.Journal.Deliverable() {
+		t.suspend()
+		return err
+	}
+	t.pending, t.rec.Waiting = false, ""
+	t.goOn()
+	return nil
+}
+
+// happen lends the run again. What came meanwhile may have ended it.
+func (e GuestYields) happen(t *turn) error {
+	switch {
+	case !t.current(e.Lease):
+	case t.rec.Closed():
+		t.suspend()
+	default:
+		t.tell(e.Lease, OrderGo)
+	}
+	return nil
+}
+
+// happen decides what becomes of a guest that waits: it goes on if there is something for it, keeps its instance
+// while attempts go on, and else gives it up.
+func (e GuestWaits) happen(t *turn) error {
+	if !t.current(e.Lease) {
+		return nil
+	}
+	if t.rec.Closed() {
+		t.suspend()
+		return nil
+	}
+	t.faults = record.Faults{}
+	t.rec.Reason = ""
+	t.rec.Journal.Suspend(e.Suspension)
+	if err := t.fireDue(); err != nil || t.rec.Ended() || t.rec.Journal.Paused() {
+		t.suspend()
+		return err
+	}
+	if t.rec.Journal.Deliverable() {
+		t.goOn()
+		return nil
+	}
+	if t.active {
+		t.stands = guestParked // so that attempts know where it stands
+		if err := t.startAttempts(e.CanFork); err != nil || t.rec.Held() {
+			t.suspend()
+			return err
+		}
+		if t.rec.Journal.Deliverable() { // an attempt of which nobody knows the outcome has failed its step
+			t.goOn()
+			return nil
+		}
+	}
+	switch {
+	case len(t.going) > 0 && t.active:
+		t.tell(e.Lease, OrderPark)
+	case t.rec.Hopeless():
+		t.stands = guestComputing
+		t.rec.Journal.Resume()
+		t.tell(e.Lease, OrderDump)
+	default:
+		t.freeze()
+	}
+	return nil
+}
+
+// happen takes the end of an activation into the journal.
+func (e GuestEnds) happen(t *turn) error {
+	t.back(e.Lease)
+	if e.Lease != t.lease {
+		return nil
+	}
+	t.leave()
+	if t.rec.Closed() {
+		return nil
+	}
+	switch end := e.End; {
+	case end.Entry != nil:
+		if err := t.append(*end.Entry); err != nil && !t.rec.Ended() {
+			t.fault(err)
+		}
+	case end.Mismatch != "":
+		t.stick(end.Mismatch)
+	case end.Continue != nil:
+		if err := t.continues(end.Continue); err != nil && !t.rec.Ended() {
+			t.fault(err)
+		}
+	case end.Fault != nil:
+		t.fault(end.Fault)
+	default:
+		_, waits := t.rec.Journal.Suspension()
+		t.pending = !waits
+	}
+	return nil
+}
+
+// continues ends the iteration and begins the next one. Both are one commit.
+func (t *turn) continues(c *origin.Continue) error {
+	if err := t.append(store.Entry{Kind: store.KindContinued}); err != nil {
+		return err
+	}
+	j, err := c.Journal(t.rec.Journal, t.now)
+	if err != nil {
+		return err
+	}
+	t.rec.Continue(c, j)
+	t.pending = true
+	return nil
+}
+
+// happen gives the instance of a parked guest up. Its attempts go on.
+func (e Evict) happen(t *turn) error {
+	if e.Lease == t.lease && (t.stands == guestParked || t.stands == guestResuming) {
+		t.freeze()
+	}
+	return nil
+}
+
+// happen takes back that a guest was asked for.
+func (e Refused) happen(t *turn) error {
+	t.withdrawFork(e.Lease) // a body that has not begun, even if the run has another guest by now
+	if e.Lease != t.lease {
+		return nil
+	}
+	switch t.stands {
+	case guestForked, guestAsked, guestResuming:
+		t.leave()
+	}
+	return nil
+}

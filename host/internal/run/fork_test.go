@@ -1,0 +1,59 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/store"
+)
+
+// TestForkRefusedBesideAnotherGuest: a guest whose instance was left to a body that has not begun is refused a place, since the host
+// drains. Nobody performs the body then: it is begun again when the run is active again.
+func TestForkRefusedBesideAnotherGuest(t *testing.T) {
+	key := store.RunKey{Namespace: 1, ID: "r"}
+	r := New(key, Config{Handled: func(string) bool { return true }, Active: true})
+	now := int64(1000)
+	do := func(ev Event) *Effects {
+		now++
+		fx := r.Step(now, ev)
+		if fx.Err != nil {
+			t.Fatalf("%T: %v", ev, fx.Err)
+		}
+		return fx
+	}
+	l := do(Start{New: origin.NewRun{Key: key, Workflow: "w", Version: 1, Seed: make([]byte, 32)}}).Activate
+	do(GuestReady{Lease: l})
+	for _, e := range []store.Entry{
+		{Kind: store.KindStep, Name: "body", Handle: 1},
+		{Kind: store.KindSignalWait, Name: "go", Handle: 2},
+	} {
+		if _, err := l.Append(now, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fx := do(GuestWaits{Lease: l, CanFork: true, Suspension: store.Suspension{Seq: 4, Poll: true, Events: true}})
+	if len(fx.Start) != 1 || fx.Start[0].Fork != l {
+		t.Fatalf("%+v", fx)
+	}
+	a := fx.Start[0]
+	r.Prepare(now)
+	second := do(Signal{Name: "go"}).Activate // another guest goes on with the workflow
+	if second == nil {
+		t.Fatal("no other guest")
+	}
+	// The commit is durable: the first guest is told to execute the body, has to wait for a place, and the host drains.
+	r.SetActive(false)
+	do(Refused{Lease: second})
+	do(Refused{Lease: l})
+	if r.Has(a) {
+		t.Error("the attempt goes on, and nobody performs it")
+	}
+	// Run is called again.
+	r.SetActive(true)
+	second = do(Due{}).Activate
+	do(GuestReady{Lease: second})
+	fx = do(GuestWaits{Lease: second, Suspension: store.Suspension{Seq: 5, Awaited: []int64{1}}})
+	if len(fx.Start) != 1 {
+		t.Errorf("%d attempts start, want the body again", len(fx.Start))
+	}
+}

@@ -1,0 +1,114 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+)
+
+// Step lets an event happen to the run at an instant, and returns what has to be done about it.
+func (r *Run) Step(now int64, ev Event) *Effects {
+	t := &turn{Run: r, now: now}
+	r.faults.Look(now)
+	t.fx.Err = t.step(ev)
+	if errors.Is(t.fx.Err, journal.ErrEnded) {
+		t.fx.Err = fmt.Errorf("run %q: %w: %v", r.rec.Key.ID, ErrTerminal, r.rec.Journal.Ended())
+	}
+	if e, ok := ev.(Refused); !ok || !e.Later {
+		t.look()
+	}
+	return t.effects()
+}
+
+// TakeBack takes the run back from a guest that yields, so that other events may be stepped before GuestYields lends it
+// again. It returns nil if that has no effect.
+func (r *Run) TakeBack(l *Lease) *Effects {
+	if l.lent && r.quiet() && r.rec.Journal.Len() < abi.SuggestContinueEntries {
+		l.lent = false
+		return nil
+	}
+	t := &turn{Run: r}
+	t.back(l)
+	return t.effects()
+}
+
+// step lets an event happen, after what was due before.
+func (t *turn) step(ev Event) error {
+	if t.rec.Exists && t.stands != guestComputing && !t.rec.Held() {
+		if err := t.fireDue(); err != nil { // whatever happens, what was due before comes first
+			return err
+		}
+	}
+	switch ev.(type) {
+	case Start, StartChild:
+	default:
+		if !t.rec.Exists {
+			return t.missing(ev)
+		}
+	}
+	return ev.happen(t)
+}
+
+// missing says what an event means for a run that is not there. A guest may have been asked for before the run was deleted:
+// it waits for an order.
+func (t *turn) missing(ev Event) error {
+	switch e := ev.(type) { // a guest and its attempts belong to a run
+	case GuestReady:
+		t.current(e.Lease)
+	case GuestYields:
+		t.current(e.Lease)
+	case GuestWaits:
+		t.current(e.Lease)
+	case BodyEnds:
+		t.current(e.Lease)
+	case Due, GuestEnds, Evict, Refused, AttemptEnds, AttemptLogs, NotForked, Launch:
+	default:
+		return t.rec.NotFound()
+	}
+	return nil
+}
+
+// look decides what there is to do for the run as it is after an event: tell the guest, ask for one, start attempts.
+func (t *turn) look() {
+	if !t.rec.Exists || t.stands == guestComputing {
+		return
+	}
+	if !t.rec.Held() {
+		if t.offer() || !t.active {
+			return
+		}
+		if !t.pending && t.stands != guestResuming { // else the guest has not come to where it waits for them
+			if err := t.startAttempts(false); err != nil {
+				t.fx.Unrecorded = err
+			}
+		}
+	}
+	// A run may be held by what was begun just now. A guest that has no place yet is told when it has one, and a body that
+	// is executed goes on, unless the run has ended.
+	idle := t.rec.Held() || !t.offer() && len(t.going) == 0 // they ended in delays
+	if idle && t.stands == guestParked {
+		t.freeze()
+	}
+}
+
+// offer lets the guest go on, or asks for one, if there is something for it. It reports whether that is so.
+func (t *turn) offer() bool {
+	if t.stands == guestForked && t.rec.Journal.Deliverable() { // the instance is left to the body
+		t.leave()
+	}
+	switch {
+	case t.stands == guestParked && t.rec.Journal.Deliverable() && t.active:
+		t.stands = guestResuming
+		t.tell(t.lease, OrderResume)
+		return true
+	case t.stands == guestNone && t.ready(t.now):
+		if t.active && !t.Continued() { // the iteration before has its end first
+			t.lease = newLease(t.Run)
+			t.stands, t.fx.Activate = guestAsked, t.lease
+		}
+		return true
+	}
+	return false
+}

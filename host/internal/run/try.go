@@ -1,0 +1,146 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/step"
+)
+
+// startAttempts makes the attempts that may begin now, appends what has to be recorded before they do, and has them
+// started when that is durable. canFork reports whether the instance of the guest, which waits, can execute a body.
+func (t *turn) startAttempts(canFork bool) error {
+	if t.rec.Held() {
+		return nil
+	}
+	t.rec.Waiting = ""
+	first := len(t.fx.Start)
+	for h := range t.rec.Journal.Handles {
+		if h.Step == nil || t.going[h.ID] != nil || h.Step.RetryMs > t.now {
+			continue
+		}
+		if name, ok := strings.CutPrefix(h.Target, abi.HandlerPrefix); ok && !t.handled(name) {
+			t.rec.Waiting = fmt.Sprintf("handler %q is not registered here", h.Target)
+			t.fx.Missing = append(t.fx.Missing, name)
+			continue
+		}
+		a, err := t.prepare(h)
+		if t.rec.Held() { // by this very attempt: its step is poison, or the journal has no room for its record
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if a != nil {
+			t.going[h.ID] = a
+			t.fx.Start = append(t.fx.Start, a)
+		}
+	}
+	// A step that has failed just now, since nobody knows the outcome of its only attempt, lets the guest go on instead.
+	if canFork && len(t.fx.Start) == first+1 && len(t.going) == 1 && !t.rec.Journal.Deliverable() {
+		if a := t.fx.Start[first]; a.Alone() {
+			a.Fork, t.stands = t.lease, guestForked
+		}
+	}
+	return nil
+}
+
+// prepare makes one attempt; nil if there is to be none.
+func (t *turn) prepare(h *journal.Handle) (*Attempt, error) {
+	n := step.NextOf(h, t.rec.Restored)
+	switch {
+	case n.Lost:
+		e, err := step.Unknown(t.rec.Journal, h)
+		if err != nil {
+			return nil, err
+		}
+		return nil, t.append(e)
+	case n.Poison:
+		t.stick("poison: the host stopped again and again while step " + h.Name + " was running")
+		return nil, nil
+	case n.Recorded:
+		if err := t.append(n.Entry(h.ID)); err != nil {
+			return nil, err
+		}
+	}
+	of := step.Subject{Run: t.rec.Key, Incarnation: t.rec.State.Incarnation, Iteration: t.rec.Iteration,
+		Workflow: t.rec.State.Workflow, Version: t.rec.Version, Module: t.rec.Module}
+	return &Attempt{Try: step.NewTry(of, t.rec.Journal, h, n.Number, t.now)}, nil
+}
+
+// happen takes the outcome of an attempt into the journal, unless it was given up.
+func (e AttemptEnds) happen(t *turn) error {
+	a := e.Attempt
+	if !t.Has(a) {
+		return nil
+	}
+	delete(t.going, a.Handle)
+	if t.forked(a.Fork) { // its instance has ended with it
+		t.leave()
+	}
+	if e.Outcome.Abandoned || t.rec.Ended() || !t.rec.Journal.Handle(a.Handle).Open() {
+		return nil
+	}
+	entry, err := a.Entry(t.rec.Journal, e.Outcome, a.told, t.now)
+	if err == nil {
+		err = t.append(entry)
+	}
+	if err != nil {
+		t.fx.Unrecorded = fmt.Errorf("outcome of step %q: %w", a.Name, err)
+	}
+	return nil
+}
+
+// happen takes the outcome of a body that was executed in the guest's instance, and lets the guest go on there.
+func (e BodyEnds) happen(t *turn) error {
+	t.back(e.Lease)
+	forked := t.forked(e.Lease)
+	if forked {
+		t.stands = guestParked
+	}
+	if err := (AttemptEnds{e.Attempt, e.Outcome}).happen(t); err != nil {
+		return err
+	}
+	switch {
+	case !forked || t.lease != e.Lease: // it was left to the body, or the run has ended
+		t.tell(e.Lease, OrderSuspend)
+	case t.rec.Held() || !t.active || !t.rec.Journal.Deliverable():
+		t.suspend()
+	default:
+		t.goOn()
+	}
+	return nil
+}
+
+// happen has a body executed on a copy of the workflow.
+func (e NotForked) happen(t *turn) error {
+	if !t.Has(e.Attempt) {
+		return nil
+	}
+	if t.forked(e.Lease) {
+		t.leave()
+	}
+	e.Attempt.Fork = nil
+	t.fx.Start = append(t.fx.Start, e.Attempt)
+	return nil
+}
+
+// happen starts those that still go on.
+func (e Launch) happen(t *turn) error {
+	for _, a := range e.Attempts {
+		if t.Has(a) {
+			t.fx.Start = append(t.fx.Start, a)
+		}
+	}
+	return nil
+}
+
+// happen stores a line of a body or step function.
+func (e AttemptLogs) happen(t *turn) error {
+	if t.Has(e.Attempt) && !t.rec.Ended() {
+		t.rec.Log.Add(e.Line)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package step
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Outcome is how an attempt ended: a result if Err is nil.
+type Outcome struct {
+	Data []byte
+	Err  *abi.Error
+	// RetryAfterMs is when the next attempt begins, as the failure says; -1 = by the step's options.
+	RetryAfterMs int64
+	// Abandoned says that it did not end: the host stops, or lacks the handler by now.
+	Abandoned bool
+}
+
+// Failure returns the outcome of an attempt that failed.
+func Failure(kind, message string, retryable bool) Outcome {
+	return Outcome{Err: &abi.Error{Code: abi.StepFailed, Kind: kind, Message: message, Retryable: retryable},
+		RetryAfterMs: -1}
+}
+
+// Unknown returns the entry that resolves a step of which there is one try alone, which the host or the run did not survive.
+func Unknown(j *journal.Journal, h *journal.Handle) (store.Entry, error) {
+	return failure(j, h, h.Step.Attempt, 0, &abi.Error{Code: abi.StepFailed, Kind: abi.KindUnknown,
+		Message: "the host stopped, or the run ended, while the only attempt was running; nobody knows its outcome"})
+}
+
+// Entry returns what the journal records of the outcome of a try. A try that the workflow has cancelled is the last one.
+func (t *Try) Entry(j *journal.Journal, out Outcome, cancelled bool, now int64) (store.Entry, error) {
+	if out.Err == nil && len(out.Data) > abi.MaxPayloadBytes {
+		out = Outcome{Err: &abi.Error{Code: abi.TooLarge, Kind: abi.KindError, Message: fmt.Sprintf(
+			"result of step %q has %d bytes, the limit is %d", t.Name, len(out.Data), abi.MaxPayloadBytes)}}
+	}
+	if out.Err == nil {
+		return store.Entry{Kind: store.KindStepResult, Handle: t.Handle, Attempt: t.Number, Data: out.Data,
+			StartUnixMs: t.StartMs}, nil
+	}
+	h := j.Handle(t.Handle)
+	failed := *out.Err
+	due, again := t.retry(h.Step, out, now)
+	if cancelled || !again {
+		return failure(j, h, t.Number, t.StartMs, &failed)
+	}
+	failed.Name, failed.Attempts = t.Name, int(h.Step.Failures)+1
+	data, err := json.Marshal(&failed)
+	return store.Entry{Kind: store.KindAttemptFailed, Handle: t.Handle, Attempt: t.Number, Data: data,
+		StartUnixMs: t.StartMs, DueUnixMs: due, HasDue: true}, err
+}
+
+// retry returns when the next try is to begin, false if there is none.
+func (t *Try) retry(s *journal.Step, out Outcome, now int64) (int64, bool) {
+	o := s.Options
+	if !out.Err.Retryable || o.Attempts > 0 && int(t.Number-s.Base) >= o.Attempts ||
+		o.AtMostOnce && out.Err.Kind != abi.KindError {
+		return 0, false
+	}
+	delay := o.RetryDelayMs(int(s.Failures)+1, t.jitter())
+	if out.RetryAfterMs >= 0 {
+		delay = out.RetryAfterMs
+	}
+	due, err := abi.AddMs(now, delay)
+	if err != nil || o.MaxElapsedMs > 0 && due > s.FirstMs+o.MaxElapsedMs {
+		return 0, false
+	}
+	return max(due, 1), true
+}
+
+// failure returns the entry that resolves a step as failed, with the history of its tries.
+func failure(j *journal.Journal, h *journal.Handle, number uint32, startMs int64, e *abi.Error) (store.Entry, error) {
+	e.Name, e.Attempts, e.Retryable = h.Name, int(h.Step.Failures)+1, false
+	if list := history(j, h.ID); len(list) > 0 {
+		e.Details = map[string]any{"history": list, "details": e.Details}
+	}
+	data, err := json.Marshal(e)
+	entry := store.Entry{Kind: store.KindStepFailure, Handle: h.ID, Attempt: number, Data: data, StartUnixMs: startMs}
+	if e.Code != abi.StepFailed {
+		entry.Code = int32(e.Code)
+	}
+	return entry, err
+}
+
+// Tried is one failed attempt in the history of a step.
+type Tried struct {
+	Attempt     uint32          `json:"attempt"`
+	StartUnixMs int64           `json:"start_ms"`
+	DurationMs  int64           `json:"duration_ms"`
+	Error       json.RawMessage `json:"error"`
+}
+
+func history(j *journal.Journal, handle int64) (list []Tried) {
+	for _, e := range j.Entries() {
+		if e.Kind == store.KindAttemptFailed && e.Handle == handle {
+			list = append(list, Tried{Attempt: e.Attempt, StartUnixMs: e.StartUnixMs,
+				DurationMs: e.UnixMs - e.StartUnixMs, Error: e.Data})
+		}
+	}
+	return list
+}

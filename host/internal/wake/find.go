@@ -1,0 +1,33 @@
+package wake
+
+import (
+	"context"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// Index is what is read of the wake index: see store.Partition.
+type Index interface {
+	Due(ctx context.Context, after store.WakeKey, untilUnixMs int64, limit int) ([]store.Wake, error)
+}
+
+// Find reads a portion for Schedule.Loaded: at most limit wakes after a key and up to an instant, whether there are more, and
+// the instant of the first wake behind them, Never if there is none.
+func Find(ctx context.Context, in Index, after store.WakeKey, untilUnixMs int64, limit int) (wakes []store.Wake, more bool,
+	first int64, err error) {
+	wakes, err = in.Due(ctx, after, untilUnixMs, limit+1)
+	if err != nil {
+		return nil, false, 0, err
+	}
+	if len(wakes) > limit {
+		return wakes[:limit], true, wakes[limit].Key.UnixMs, nil
+	}
+	if n := len(wakes); n > 0 {
+		after = wakes[n-1].Key
+	}
+	next, err := in.Due(ctx, after, Never-1, 1)
+	if err != nil || len(next) == 0 {
+		return wakes, false, Never, err
+	}
+	return wakes, false, next[0].Key.UnixMs, nil
+}

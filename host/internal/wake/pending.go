@@ -1,0 +1,84 @@
+package wake
+
+import (
+	"github.com/wfhost/wfhost/host/internal/timers"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Kinds of timers that are in memory alone, for what is tried again.
+const (
+	KindInbox   store.WakeKind = 254 // the inbox is to be read again
+	KindCommand store.WakeKind = 255 // the first command for a run is to be tried again
+)
+
+// InboxKey is whose timer that of the inbox is.
+var InboxKey = Key{Kind: KindInbox}
+
+// CommandKey is whose timer that of the first command for a run is.
+func CommandKey(to store.RunKey) Key { return Key{Kind: KindCommand, Run: to} }
+
+// againMs is how long something waits that could not be done, before it is tried again.
+const againMs = 1000
+
+// pending is the timers in memory: one for each key at most, of a wake or of something that is tried again.
+type pending struct {
+	wakes timers.Set[Key]
+	again timers.Set[Key]
+}
+
+// Put sets the timer of a key, in place of the one that it has.
+func (p *pending) Put(k Key, dueUnixMs int64) {
+	p.again.Remove(k)
+	p.wakes.Put(k, dueUnixMs)
+}
+
+// Again sets the timer of something that could not be done, and is tried again.
+func (p *pending) Again(now int64, k Key) {
+	p.wakes.Remove(k)
+	p.again.Put(k, now+againMs)
+}
+
+// Remove removes the timer of a key.
+func (p *pending) Remove(k Key) {
+	p.again.Remove(k)
+	p.wakes.Remove(k)
+}
+
+// Pop removes and returns a timer that is due by an instant, and its own, false if none is.
+func (p *pending) Pop(now int64) (k Key, dueUnixMs int64, ok bool) {
+	if k, dueUnixMs, ok = p.again.Pop(now); ok {
+		return k, dueUnixMs, true
+	}
+	return p.wakes.Pop(now)
+}
+
+// Due returns the instant of the timer of a key, false if it has none.
+func (p *pending) Due(k Key) (dueUnixMs int64, ok bool) {
+	if at, ok := p.again.Due(k); ok {
+		return at, true
+	}
+	return p.wakes.Due(k)
+}
+
+// Next returns the first instant of a timer, false if there is none.
+func (p *pending) Next() (dueUnixMs int64, ok bool) {
+	first, ok := p.wakes.Next()
+	if at, has := p.again.Next(); has && (!ok || at < first) {
+		return at, true
+	}
+	return first, ok
+}
+
+// Len returns the number of timers.
+func (p *pending) Len() int { return p.wakes.Len() + p.again.Len() }
+
+// setBack has at once what is tried again.
+func (p *pending) setBack(now int64) {
+	var keys []Key
+	for k, _, ok := p.again.Pop(Never); ok; k, _, ok = p.again.Pop(Never) {
+		keys = append(keys, k)
+	}
+	for _, k := range keys {
+		p.again.Put(k, now)
+	}
+}

@@ -1,0 +1,125 @@
+package wake
+
+import (
+	"testing"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+func key(id string) Key { return Key{store.WakeRun, store.RunKey{ID: id}} }
+
+func indexed(id string, at int64) store.Wake {
+	return store.Wake{Key: store.WakeKey{UnixMs: at, Kind: store.WakeRun, Key: store.RunKey{ID: id}}, DueUnixMs: at}
+}
+
+func nothing(store.RunKey) bool { return false }
+
+// The index is read from its beginning, in portions, and again when the first wake behind them comes near.
+func TestPortions(t *testing.T) {
+	s := New(1)
+	if at, ok := s.NextRead(Window); !ok || at > 0 || !s.Reads(0, Window) {
+		t.Fatalf("a new schedule is read at %d %v", at, ok)
+	}
+	after, until := s.Read(0, Window)
+	if after != (store.WakeKey{}) || until != Window || s.Reads(0, Window) {
+		t.Errorf("read after %v until %d", after, until)
+	}
+	if _, ok := s.NextRead(Window); ok || !s.Finds(indexed("a", 1).Key) {
+		t.Error("a portion that is being read is to be read")
+	}
+	s.Loaded([]store.Wake{indexed("a", 10), indexed("b", 20), indexed("c", 30)}, true, 40, nothing)
+	if after, _ = s.Read(0, Window); after != indexed("c", 30).Key {
+		t.Errorf("the next portion is after %v", after)
+	}
+	s.Loaded(nil, false, 1_000_000, nothing)
+	if s.Reads(0, Window) || !s.Reads(1_000_000-margin(1), Window) {
+		t.Error("the index is read at the wrong time")
+	}
+	if at := s.First(); at != 10 {
+		t.Errorf("the first wake is at %d", at)
+	}
+	for range 3 {
+		s.Pop(Never)
+	}
+	if at := s.First(); at != 1_000_000 {
+		t.Errorf("the first wake is at %d", at)
+	}
+}
+
+// What is in memory is newer than the index: a timer, and a run.
+func TestMemoryIsNewer(t *testing.T) {
+	s := New(1)
+	s.Put(key("a"), 5)
+	s.Read(0, Window)
+	s.Loaded([]store.Wake{indexed("a", 10), indexed("b", 20), indexed("c", 30)}, false, Never,
+		func(k store.RunKey) bool { return k.ID == "b" })
+	if at, _ := s.Due(key("a")); at != 5 || s.Len() != 2 {
+		t.Errorf("a wakes at %d, %d timers", at, s.Len())
+	}
+	if _, ok := s.NextRead(Window); ok {
+		t.Error("an index without far wakes is to be read")
+	}
+}
+
+// The timer of a run that is dropped stays if the index was read so far, and else its wake is left to the index.
+func TestLeave(t *testing.T) {
+	s := New(1)
+	s.Read(0, Window)
+	s.Loaded(nil, false, Never, nothing)
+	for _, at := range []int64{100, Window + 1, store.NoWake} {
+		s.Put(key("a"), 100)
+		s.Leave(key("a"), at)
+		if _, has := s.Due(key("a")); has != (at == 100) {
+			t.Errorf("a run that wakes at %d has a timer: %v", at, has)
+		}
+	}
+	if at, ok := s.NextRead(Window); !ok || at != Window+1-margin(1) || !s.Finds(indexed("a", Window+1).Key) {
+		t.Errorf("the index is read at %d %v", at, ok)
+	}
+}
+
+func TestFailed(t *testing.T) {
+	s := New(1)
+	s.Read(0, Window)
+	s.Failed(0)
+	if at := s.First(); at != 1000 || s.Reads(999, Window) || !s.Reads(1000, Window) {
+		t.Errorf("the first wake is at %d", at)
+	}
+	if after, _ := s.Read(1000, Window); after != (store.WakeKey{}) {
+		t.Errorf("read after %v", after)
+	}
+}
+
+// A clock that is set back is not waited for by what is tried again, and by nothing else.
+func TestFinding24_SetBack(t *testing.T) {
+	s := New(1)
+	s.Read(5000, Window)
+	s.Failed(5000)
+	s.Put(key("a"), 6000)
+	s.Again(5000, key("b"))
+	s.Again(5000, key("c"))
+	s.Again(5000, key("d"))
+	s.Put(key("c"), 6000) // it was done
+	s.Remove(key("d"))
+	if at, ok := s.Next(); !ok || at != 6000 || s.Len() != 3 {
+		t.Errorf("the first of %d timers is due at %d", s.Len(), at)
+	}
+	s.SetBack(100)
+	if !s.Reads(100, Window) {
+		t.Error("the index is not read again")
+	}
+	if k, at, ok := s.Pop(100); !ok || k != key("b") || at != 100 {
+		t.Errorf("%v is due at %d %v", k, at, ok)
+	}
+	if k, at, ok := s.Pop(5999); ok {
+		t.Errorf("%v is due at %d", k, at)
+	}
+}
+
+func TestAhead(t *testing.T) {
+	for n, want := range map[int]int64{9: Window, 10: tight, 19: tight, 20: 0} {
+		if got := Ahead(n, 10); got != want {
+			t.Errorf("with %d timers: %d, want %d", n, got, want)
+		}
+	}
+}
