@@ -2,49 +2,41 @@ package guest
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base32"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/admission"
+	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/warm"
 	"github.com/wfhost/wfhost/store"
 )
-
-// Desk takes the events of guests to the writer of their run. It does not block.
-type Desk interface {
-	// Guest takes an event of an activation. Where the event asks for an order, Activation.Order is called with it.
-	Guest(l *run.Lease, ev run.Event)
-	// Inside takes an event of a run that is no activation's: Evict, Refused, AttemptLogs.
-	Inside(key store.RunKey, ev run.Event)
-}
 
 // errSuspended ends an activation that was told to give its instance up.
 var errSuspended = errors.New("suspended")
 
-// Activation is one pass over a run: replay, run live, suspend or finish. It is the tail of the run's journal for the
-// machine while the run is lent to it.
+// Activation is one pass over a run: replay, run live, suspend or finish.
 type Activation struct {
-	guest
-	desk  Desk
-	lease *run.Lease
+	workflow
+	desk Desk
 
 	orders   chan told
 	yield    atomic.Bool
-	out      bool // it has no place, and holds nothing
 	halts    context.CancelCauseFunc
-	request  *request // of its first place
-	placed   *place
-	parks    int
-	resident int64       // bytes of the instance, when that was last looked at
-	body     *forkedBody // the body that its instance executes; nil if none does
-	span     span
+	placed   *admission.Place
+	request  *admission.Request // of the place, the first time
+	waited   int                // how often the guest has waited
+	resident int64              // bytes of the instance, when that was last looked at; 0 = it was not
+	holds    int64              // bytes of everything that the guest holds where it waits
+	body     *forkedBody        // the body that its instance executes; nil if none does
+	span     report.Span
+	passed   warm.Passed
+	left     bool // it was told to freeze: the run is another one's
 }
 
 // told is an order, or a body to be executed where the guest waits.
@@ -58,14 +50,14 @@ const ordersAhead = 4
 
 // The classes in which an activation waits for its first place.
 const (
-	Woken    = woken
-	Starting = starting
+	Woken    = admission.Woken
+	Starting = admission.Starting
 )
 
 // Activate makes an activation for a lease, which has it in its field Guest, and runs it in a goroutine of its own when
 // there is a place for it. done is called when it has ended, after its last event.
-func (r *Runner) Activate(l *run.Lease, c class, desk Desk, done func()) {
-	a := &Activation{desk: desk, lease: l, orders: make(chan told, ordersAhead)}
+func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func()) {
+	a := &Activation{workflow: workflow{lease: l}, desk: desk, orders: make(chan told, ordersAhead)}
 	l.Guest = a
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	a.halts = cancel
@@ -79,27 +71,40 @@ func (r *Runner) Activate(l *run.Lease, c class, desk Desk, done func()) {
 		refuse()
 		return
 	}
-	a.placed = r.room.newPlace(r.expected(l.State.Module))
-	a.request = &request{place: a.placed, c: c, begin: func() {
-		r.workers.run(func() {
+	a.placed = r.room.NewPlace(r.modules.Resident(l.State.Module))
+	a.request = &admission.Request{Place: a.placed, Class: c, Begin: func() {
+		r.workers.Go(func() {
 			defer done()
 			defer end()
 			defer cancel(nil)
 			a.run(ctx, r)
 		})
-	}, refuse: func() {
+	}, Refuse: func() {
 		refuse()
 		end()
 	}}
-	r.room.ask(a.request)
-	if r.draining() && r.room.withdraw(a.request) {
-		a.request.refuse()
+	r.room.Ask(a.request)
+	if r.draining() {
+		a.request.Withdraw()
 	}
 }
 
-// Order tells the activation what to do. It is called at most once for each event that asks for an order, and once more
-// after an order to park.
-func (a *Activation) Order(o run.Order) { a.orders <- told{order: o} }
+// Order tells the activation what to do: once for each event that asks for an order, and once more after an order to park, by
+// the writer's goroutine. Another one may follow where the run was lost. The guest is woken only for what it has to do
+// itself: it is parked where it waits, and where there is room for it to go on, it says so at once.
+func (a *Activation) Order(o run.Order) {
+	switch {
+	case o == run.OrderPark:
+		a.placed.Park(a.holds)
+	case o == run.OrderResume && a.placed.TryEnter():
+		a.desk.Ready(a.lease)
+	default:
+		if o == run.OrderGo || o == run.OrderDump {
+			a.placed.Wake()
+		}
+		a.orders <- told{order: o}
+	}
+}
 
 // Fork has the activation execute a body where it waits, parked.
 func (a *Activation) Fork(attempt *run.Attempt) { a.orders <- told{fork: attempt} }
@@ -110,48 +115,54 @@ func (a *Activation) Yield() { a.yield.Store(true) }
 // Halt ends the activation at its next call, or within a slice of fuel; one that has no place yet, at once.
 func (a *Activation) Halt(cause error) {
 	a.halts(cause)
-	if a.placed.a.withdraw(a.request) {
-		a.request.refuse()
+	if a.request != nil {
+		a.request.Withdraw()
 	}
 }
 
 // run performs the activation, and reports its end.
 func (a *Activation) run(ctx context.Context, r *Runner) {
 	st := &a.lease.State
-	a.span.began = budgetClock.Now()
-	end := endSuspended
-	defer func() { a.report(r, end) }()
+	a.span.Began = budget.Clock.Now()
+	end := report.EndSuspended
+	if r.cfg.OnEnd != nil {
+		defer func() { r.cfg.OnEnd(a.span.Report(st, end)) }()
+	}
 	err := a.perform(ctx, r, st)
-	if errors.Is(err, errDraining) {
+	if errors.Is(err, admission.ErrStopped) {
 		a.desk.Inside(st.Run, run.Refused{Lease: a.lease})
 		return
 	}
 	if errors.Is(err, errSuspended) || context.Cause(ctx) != nil && errors.Is(err, context.Cause(ctx)) {
 		if ctx.Err() != nil { // the host stops, or has lost the run: what waits for this is answered elsewhere
-			end = endHalted
+			end = report.EndHalted
 			a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true}})
 		}
 		return
 	}
 	ended := a.end(ctx, err)
+	if a.span.Thawed && ended.Mismatch != "" { // a replay says whether that is so
+		ended = run.End{Fault: fmt.Errorf("after it was thawed: %s", ended.Mismatch)}
+	}
 	end = endOf(&ended)
 	a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: ended})
 }
 
-// perform runs the guest. A nil error means that it returned, and that lent is what it appended last.
+// perform runs the guest. The error says how it ended, an *endEntry if it returned.
 func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState) error {
-	defer a.leave()
-	mod, err := r.module(r.ctx, st.Module)
+	defer a.placed.Leave()
+	mod, err := r.modules.Get(r.ctx, st.Module)
 	if err != nil {
 		return fmt.Errorf("module %s: %w", st.Module, err)
 	}
 	// Read here, so that a store that cannot be read repeats the activation, and no call is refused because of it.
-	g, err := r.grants(r.ctx, st.Run.Namespace, st.Workflow, st.Version)
+	grants, err := r.modules.Grants(r.ctx, st.Run.Namespace, st.Workflow, st.Version)
 	if err != nil {
 		return err
 	}
 	a.init(r, mod, st.Run)
-	inst, err := mod.compiled.Instantiate(ctx)
+	a.grants = grants
+	inst, err := mod.Instantiate(ctx)
 	if err != nil {
 		return err
 	}
@@ -159,42 +170,42 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	if err := a.ask(ctx, run.GuestReady{Lease: a.lease}); err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { a.halt(context.Cause(ctx)) })()
+	defer context.AfterFunc(ctx, func() { a.Stop(context.Cause(ctx)) })()
 	info := a.lease.Info()
-	a.span.rested = int(info.Rested)
-	a.Machine = replay.New(replay.Config{Mode: replay.Live, Started: info.Started, Input: info.Input,
-		StartedUnixMs: info.StartedMs, NewToken: func() string { return NewToken(r.cfg.Random, st.Run) }, Tail: tail{a},
-		BodiesEvent: mod.bodiesEvent, OnWait: a.observer(), Rested: info.Rested,
-		HandlerError: func(h string) error { return r.handlerError(st, g, mod, h) }})
-	a.log, a.logged = a.logLine, func(n uint64) bool { return a.lease.Logged(n, a.Passed()) }
-	a.wait, a.look = a.waits, a.looks
-	a.mayFork = mod.bodiesEvent && r.cfg.Linger > 0
-	code, err := a.callIn(ctx, inst, mod.entry)
+	a.span.Rested = int(info.Rested)
+	cfg := replay.Config{Mode: replay.Live, Started: info.Started, Input: info.Input,
+		StartedUnixMs: info.StartedMs, NewToken: func() string { return NewToken(r.cfg.Random, st.Run) }, Tail: tail{&a.workflow},
+		BodiesEvent: mod.BodiesEvent, OnWait: a.observer(), Rested: info.Rested, HandlerError: a.handlerError}
+	export := mod.Entry
+	if a.thaw(inst, cfg) {
+		export, a.span.Thawed = abi.ExportThaw, true
+	} else {
+		a.Machine = replay.New(cfg)
+	}
+	a.Keep, a.Kept = a.logLine, func(n uint64) bool { return a.lease.Logged(n, a.Passed()) }
+	a.wait, a.Look = a.waits, a.looks
+	a.mayFork = mod.BodiesEvent && r.cfg.Linger > 0
+	code, err := a.callIn(ctx, inst, export)
+	if a.left { // whatever the guest has done about it
+		if errors.Is(err, engine.ErrFreeze) {
+			a.freeze(inst)
+		}
+		return errSuspended
+	}
 	if a.body != nil {
 		return a.body.brokeOff(code, err)
 	}
-	if cause := a.stopped(); cause != nil {
+	if cause := a.Stopped(); cause != nil {
 		return cause
 	}
-	if errors.Is(err, errSuspended) {
-		return err
+	if errors.Is(err, errSuspended) || errors.Is(err, admission.ErrStopped) || ctx.Err() != nil {
+		return err // the run is not lent to it
 	}
-	a.flushOutput()
+	a.Flush()
 	if err != nil {
 		return err
 	}
 	return a.finish(code)
-}
-
-// leave gives back what the activation has of the admission.
-func (a *Activation) leave() {
-	switch {
-	case a.out:
-	case a.placed.evict != nil:
-		a.placed.unpark()
-	default:
-		a.placed.leave()
-	}
 }
 
 // ask takes an event to the writer and waits until the run is lent, or for another reason.
@@ -216,7 +227,10 @@ func (a *Activation) looks() error {
 	if a.body != nil {
 		return nil
 	}
-	if a.arrived(); !a.yield.Load() {
+	if a.span.Passed.IsZero() && a.r.cfg.OnEnd != nil && !a.Passed() {
+		a.span.Passed = budget.Clock.Now()
+	}
+	if !a.yield.Load() {
 		return nil
 	}
 	a.yield.Store(false)
@@ -224,65 +238,26 @@ func (a *Activation) looks() error {
 }
 
 // waits is called when the guest waits for something that has not happened. It returns nil when the guest may look again.
+// The guest keeps its instance while commits and attempts go on, for as long as it may linger and is not evicted.
 func (a *Activation) waits() error {
-	if err := a.stopped(); err != nil {
+	if err := a.Stopped(); err != nil {
 		return err
 	}
 	a.yield.Store(false)
+	if a.mod.CanThaw {
+		a.passed.See(a.lease.Entries())
+	}
+	a.measure()
+	a.placed.Rest() // whatever the writer does meanwhile
 	a.desk.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), CanFork: a.mayFork})
-	select {
-	case t := <-a.orders:
-		switch t.order {
-		case run.OrderGo:
-			return nil
-		case run.OrderDump:
-			return a.dump()
-		case run.OrderPark:
-			return a.park()
-		case run.OrderResume, run.OrderSuspend:
-		}
-		return errSuspended
-	case <-a.ctx.Done():
-		return context.Cause(a.ctx)
-	}
-}
-
-// errDeadlock ends a workflow that waits for something that can never come.
-var errDeadlock = errors.New("deadlock: the workflow waits for something that can never come")
-
-// dump lets the guest report its stacks, or ends it.
-func (a *Activation) dump() error {
-	if a.Dump() {
-		return nil
-	}
-	return errDeadlock
-}
-
-// parksPerLook is how often a guest is parked between two looks at what its instance holds: a look asks the kernel.
-const parksPerLook = 16
-
-// park keeps the instance while commits and attempts go on. The guest has no place meanwhile.
-func (a *Activation) park() error {
-	if a.parks%parksPerLook == 0 {
-		a.resident = a.inst.Resident()
-	}
-	a.parks++
-	a.placed.park(a.resident + a.held())
 	linger := a.r.cfg.Clock.NewTimer(a.r.cfg.Linger)
 	defer linger.Stop()
-	evict, lingered := a.placed.evict, linger.C()
+	lingered := linger.C()
 	for {
 		select {
 		case t := <-a.orders:
-			switch {
-			case t.fork != nil:
-				return a.fork(t.fork)
-			case t.order == run.OrderResume:
-				return a.resume()
-			}
-			return errSuspended
-		case <-evict:
-			evict = nil
+			return a.obey(t)
+		case <-a.placed.Evicted():
 		case <-lingered:
 			lingered = nil
 		case <-a.ctx.Done():
@@ -290,6 +265,51 @@ func (a *Activation) park() error {
 		}
 		a.desk.Inside(a.key, run.Evict{Lease: a.lease}) // the order that follows says whether it is so
 	}
+}
+
+// obey does what the guest is told where it waits.
+func (a *Activation) obey(t told) error {
+	if t.fork != nil {
+		return a.fork(t.fork)
+	}
+	switch t.order {
+	case run.OrderGo:
+		return nil
+	case run.OrderDump:
+		return a.dump()
+	case run.OrderResume:
+		return a.resume()
+	case run.OrderFreeze:
+		if a.freezable && a.body == nil {
+			a.left = true
+			return engine.ErrFreeze
+		}
+	case run.OrderPark, run.OrderSuspend:
+	}
+	return errSuspended
+}
+
+// waitsPerLook is how often a guest waits between two looks at what its instance holds: a look asks the kernel. The first
+// wait of most guests is their last one in this instance, so what others of the module held has to do for it.
+const waitsPerLook = 16
+
+// measure says what the guest holds where it waits.
+func (a *Activation) measure() {
+	if a.waited%waitsPerLook == 1 {
+		a.resident = a.inst.Resident()
+	}
+	a.waited++
+	if a.holds = a.mod.Resident(); a.resident > 0 {
+		a.holds = a.resident + a.held()
+	}
+}
+
+// dump lets the guest report its stacks, or ends it.
+func (a *Activation) dump() error {
+	if a.Dump() {
+		return nil
+	}
+	return errDeadlock
 }
 
 // resume waits for a place, and for the run.
@@ -301,159 +321,5 @@ func (a *Activation) resume() error {
 }
 
 func (a *Activation) enterAgain() error {
-	a.placed.unpark()
-	err := a.placed.enter(a.ctx, resuming, a.r.quit())
-	a.out = err != nil
-	return err
-}
-
-// end says what the end of an activation means for the run.
-func (a *Activation) end(ctx context.Context, err error) run.End {
-	var trap *engine.Trap
-	var mismatch *replay.Mismatch
-	var refused *replay.RefusedError
-	var ended *endEntry
-	switch {
-	case errors.As(err, &ended):
-		return run.End{Entry: &ended.entry}
-	case errors.Is(err, replay.ErrContinue):
-		return a.continues(ctx)
-	case errors.As(err, &mismatch):
-		return run.End{Mismatch: mismatch.Error()}
-	case errors.As(err, &refused):
-		return run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: refused.JSON}}
-	case errors.As(err, &trap):
-		return failed(&abi.Error{Code: abi.StepFailed, Kind: abi.KindTrap, Message: trap.Message, Details: stack(trap)})
-	case errors.Is(err, errFuel):
-		return failed(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is about %d instructions",
-			err, a.r.cfg.Fuel)})
-	case errors.Is(err, errCalls):
-		return failed(&abi.Error{Code: abi.Limit, Kind: "calls", Message: err.Error()})
-	case errors.Is(err, errDeadlock):
-		if data := a.Outcome().Failure; len(data) > 0 {
-			return run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: data}}
-		}
-		return failed(&abi.Error{Code: abi.StepFailed, Kind: "deadlock", Message: err.Error()})
-	}
-	return run.End{Fault: err}
-}
-
-// failed returns the end of a run that failed by an error of the host's making.
-func failed(e *abi.Error) run.End {
-	data, err := json.Marshal(e)
-	if err != nil {
-		data = []byte(`{"code":"STEP_FAILED","message":"the error cannot be shown"}`)
-	}
-	return run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: data}}
-}
-
-func stack(t *engine.Trap) any {
-	if t.Stack == "" {
-		return nil
-	}
-	return map[string]string{"stack": t.Stack}
-}
-
-// endEntry is the end of a run that the guest has brought about.
-type endEntry struct{ entry store.Entry }
-
-func (e *endEntry) Error() string { return "the run has " + e.entry.Kind.String() }
-
-// finish says what the guest's return means.
-func (a *Activation) finish(code int32) error {
-	if err := a.LeftOver(); err != nil {
-		return err
-	}
-	out := a.Outcome()
-	e := store.Entry{Kind: store.KindCompleted, Data: out.Result}
-	if code == 0 && !out.Completed && a.mod.command {
-		e.Data = a.stdout
-	}
-	if len(e.Data) > abi.MaxPayloadBytes {
-		code, out = 1, replay.Outcome{Failed: true, Failure: []byte(`{"code":"TOO_LARGE","message":` +
-			`"standard output, which is the result of a command, is over the limit of 1048576 bytes"}`)}
-	}
-	if code != 0 {
-		e = store.Entry{Kind: store.KindFailed, Data: out.Failure}
-		if !out.Failed {
-			e.Data, _ = json.Marshal(abi.Errorf(abi.StepFailed, "the workflow returned %d", code))
-		}
-		if out.Cancelled {
-			e.Kind = store.KindCancelled
-		}
-	}
-	return &endEntry{e}
-}
-
-// continues says under which version the run continues as new.
-func (a *Activation) continues(ctx context.Context) run.End {
-	if err := a.LeftOver(); err != nil {
-		var mismatch *replay.Mismatch
-		if errors.As(err, &mismatch) {
-			return run.End{Mismatch: mismatch.Error()}
-		}
-		return run.End{Fault: err}
-	}
-	st := &a.lease.State
-	out := a.Outcome()
-	opts, err := abi.ParseContinueOptions(out.Continue.Options)
-	if err != nil {
-		return run.End{Fault: err}
-	}
-	c := &run.Continue{Input: out.Continue.Input, Version: st.Version, Module: st.Module, Cancelled: out.Cancelled, Told: a.Told}
-	if opts.Version == abi.ContinueLatest {
-		v, err := a.r.cfg.Store.Modules().Version(ctx, st.Run.Namespace, st.Workflow, 0)
-		if err != nil {
-			return run.End{Fault: err}
-		}
-		c.Version, c.Module = v.Number, v.Module
-	}
-	return run.End{Continue: c}
-}
-
-// logLine stores a line of workflow code, unless it was stored before.
-func (a *Activation) logLine(n uint64, level int32, text string) {
-	a.lease.Log(n, a.Passed(), store.LogLine{UnixMs: a.Now(), Level: int8(level), Text: text})
-}
-
-// tail is the journal of a run that is lent, for the machine.
-type tail struct{ a *Activation }
-
-func (t tail) Entries() []store.Entry          { return t.a.lease.Entries() }
-func (t tail) CallRoom() error                 { return t.a.lease.CallRoom() }
-func (t tail) CheckAttribute(key string) error { return t.a.lease.CheckAttribute(key) }
-
-func (t tail) Append(e store.Entry) (store.Entry, error) {
-	if err := t.a.stopped(); err != nil {
-		return e, err
-	}
-	return t.a.lease.Append(t.a.r.cfg.Clock.Now().UnixMilli(), e)
-}
-
-// NewToken makes a token for a hook of a run: 130 random bits in base32 (RFC 4648, lower case), and the run's id, by
-// which it is found.
-func NewToken(random func([]byte), key store.RunKey) string {
-	var b [17]byte
-	random(b[:])
-	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])
-	return strings.ToLower(text)[:TokenBytes] + "." + key.ID
-}
-
-// TokenBytes is the length of the random part of a token.
-const TokenBytes = 26
-
-// realRandom fills p from the system's secure random.
-func realRandom(p []byte) {
-	if _, err := rand.Read(p); err != nil {
-		panic(err) // crypto/rand.Read never fails since Go 1.24
-	}
-}
-
-// realTime returns the wall clock and the time since now.
-func (r *Runner) realTime() func() (int64, int64) {
-	wall, start := r.cfg.Clock.Now(), budgetClock.Now()
-	return func() (int64, int64) {
-		elapsed := budgetClock.Now().Sub(start)
-		return wall.Add(elapsed).UnixNano(), int64(elapsed)
-	}
+	return a.placed.Enter(a.ctx, admission.Resuming, a.r.quit())
 }

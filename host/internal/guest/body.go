@@ -10,10 +10,14 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/admission"
+	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -21,22 +25,10 @@ import (
 var ErrStepTimeout = errors.New("the attempt ran over the step's timeout")
 
 // Timeout returns the outcome of an attempt that ran over the step's timeout.
-func Timeout() run.Outcome { return run.Failure(abi.KindTimeout, ErrStepTimeout.Error(), true) }
-
-// bodyTail is the journal of a copy that executes a body: it is only read.
-type bodyTail struct{ entries []store.Entry }
-
-func (t bodyTail) Entries() []store.Entry { return t.entries }
-func (t bodyTail) CallRoom() error        { return nil }
-
-// CheckAttribute is not asked: a copy makes no calls of its own.
-func (t bodyTail) CheckAttribute(string) error { return nil }
-func (t bodyTail) Append(e store.Entry) (store.Entry, error) {
-	return e, errors.New("a body's copy of the workflow cannot append")
-}
+func Timeout() step.Outcome { return step.Failure(abi.KindTimeout, ErrStepTimeout.Error(), true) }
 
 // newStepGuest makes a guest for a step function, or for a question to a module outside of any run.
-func (r *Runner) newStepGuest(m *Module, started journal.Started, key store.RunKey, input []byte,
+func (r *Runner) newStepGuest(m *module.Module, started journal.Started, key store.RunKey, input []byte,
 	info *replay.StepInfo) *guest {
 	g := &guest{}
 	g.init(r, m, key)
@@ -55,49 +47,49 @@ type attempt struct {
 
 // Perform executes the body of a step on a copy of the workflow, or a step function in an instance of its own, and returns
 // the outcome. ctx ends when nobody waits for the attempt any more; a workflow's cancel does not reach a guest.
-func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) run.Outcome {
+func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) step.Outcome {
 	end, err := r.begin()
 	if err != nil {
-		return run.Outcome{Abandoned: true}
+		return step.Outcome{Abandoned: true}
 	}
 	defer end()
 	ctx, cancel := r.with(ctx)
 	defer cancel()
 	x := attempt{a, r, desk}
-	mod, err := r.module(ctx, a.Run.Module)
+	mod, err := r.modules.Get(r.ctx, a.Run.Module)
 	if ctx.Err() != nil {
-		return run.Outcome{Abandoned: true}
+		return step.Outcome{Abandoned: true}
 	}
 	if err != nil {
-		return run.Failure(abi.KindError, err.Error(), true)
+		return step.Failure(abi.KindError, err.Error(), true)
 	}
-	p := r.room.newPlace(mod.resident())
-	if err := p.enter(ctx, woken, nil); err != nil {
-		return run.Outcome{Abandoned: true}
+	p := r.room.NewPlace(mod.Resident())
+	if err := p.Enter(ctx, admission.Woken, nil); err != nil {
+		return step.Outcome{Abandoned: true}
 	}
-	defer p.leave()
+	defer p.Leave()
 	ctx, stop := x.limit(ctx)
 	defer stop()
 	g, info, err := x.newGuest(ctx, mod)
 	if err != nil {
-		return run.Failure(abi.KindError, err.Error(), true)
+		return step.Failure(abi.KindError, err.Error(), true)
 	}
 	g.place = p
 	export := abi.ExportStep
 	if a.Target == "" {
-		export = mod.entry
+		export = mod.Entry
 		g.Machine = replay.New(x.asBody(g, mod, info))
 		g.wait = x.waitsForAnother
 	}
 	code, err := g.call(ctx, export)
-	g.flushOutput()
+	g.Flush()
 	return x.outcome(ctx, g, code, err)
 }
 
 // limit returns a context that ends at the step's timeout, too. The timeout is real time, as a body's clock is.
 func (a attempt) limit(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	timeout := budgetClock.NewTimer(time.Duration(a.Options.TimeoutMs) * time.Millisecond)
+	timeout := budget.Clock.NewTimer(time.Duration(a.Options.TimeoutMs) * time.Millisecond)
 	go func() {
 		select {
 		case <-timeout.C():
@@ -112,14 +104,14 @@ func (a attempt) limit(ctx context.Context) (context.Context, func()) {
 }
 
 // newGuest makes the guest that executes a body or step function.
-func (a attempt) newGuest(ctx context.Context, mod *Module) (*guest, *replay.StepInfo, error) {
+func (a attempt) newGuest(ctx context.Context, mod *module.Module) (*guest, *replay.StepInfo, error) {
 	info := &replay.StepInfo{Name: a.Name, Handler: a.Target, Attempt: a.Number, Attempts: a.Options.Attempts,
 		IdempotencyKey: a.Key(), DeadlineMs: a.StartMs + a.Options.TimeoutMs, LastError: a.Last}
 	g := a.r.newStepGuest(mod, a.Started, a.Run.Run, a.Input, info)
-	g.fuel, g.limit = 0, time.Duration(a.Options.TimeoutMs)*time.Millisecond // the timeout is real time
-	g.log = a.logLine
+	g.Limits.Slices, g.Limits.CPU = 0, time.Duration(a.Options.TimeoutMs)*time.Millisecond // the timeout is real time
+	g.Keep = a.logLine
 	var err error
-	g.grants, err = a.r.grants(ctx, a.Run.Run.Namespace, a.Run.Workflow, a.Run.Version)
+	g.grants, err = a.r.modules.Grants(ctx, a.Run.Run.Namespace, a.Run.Workflow, a.Run.Version)
 	return g, info, err
 }
 
@@ -128,11 +120,11 @@ func (a attempt) waitsForAnother() error {
 }
 
 // asBody returns what the machine of a copy of the workflow is made from, as of its latest suspension.
-func (a attempt) asBody(g *guest, mod *Module, info *replay.StepInfo) replay.Config {
+func (a attempt) asBody(g *guest, mod *module.Module, info *replay.StepInfo) replay.Config {
 	var began atomic.Pointer[func() (int64, int64)]
 	return replay.Config{Mode: replay.Body, Started: a.Started, Input: a.Entries[0].Input,
-		StartedUnixMs: a.StartedMs, Tail: bodyTail{a.Entries}, Until: a.Until.Seq, Rested: a.Until.Seq, Handle: a.Handle,
-		BodiesEvent: mod.bodiesEvent, OnWait: g.observer(), Step: info, RealRandom: realRandom,
+		StartedUnixMs: a.StartedMs, Tail: recorded{a.Entries}, Until: a.Until.Seq, Rested: a.Until.Seq, Handle: a.Handle,
+		BodiesEvent: mod.BodiesEvent, OnWait: g.observer(), Step: info, RealRandom: realRandom,
 		RealTime: func() (int64, int64) {
 			if began.Load() == nil { // the clock starts with the body, not with the replay before it
 				f := a.r.realTime()
@@ -143,36 +135,36 @@ func (a attempt) asBody(g *guest, mod *Module, info *replay.StepInfo) replay.Con
 }
 
 // outcome says how a body or step function ended.
-func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) run.Outcome {
+func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) step.Outcome {
 	out := g.Outcome()
 	var trap *engine.Trap
 	switch {
 	case errors.Is(err, replay.ErrBodyEnd) && out.BodyOK:
-		return run.Outcome{Data: out.Body}
+		return step.Outcome{Data: out.Body}
 	case errors.Is(err, replay.ErrBodyEnd):
 		return reported(out.Body)
-	case errors.Is(context.Cause(ctx), ErrStepTimeout) || errors.Is(err, errSlow):
+	case errors.Is(context.Cause(ctx), ErrStepTimeout) || errors.Is(err, budget.ErrSlow):
 		return Timeout()
 	case ctx.Err() != nil:
-		return run.Outcome{Abandoned: true}
+		return step.Outcome{Abandoned: true}
 	case errors.As(err, &trap):
-		out := run.Failure(abi.KindTrap, trap.Message, true)
+		out := step.Failure(abi.KindTrap, trap.Message, true)
 		out.Err.Details = stack(trap)
 		return out
 	case err != nil:
-		return run.Failure(abi.KindError, err.Error(), true)
+		return step.Failure(abi.KindError, err.Error(), true)
 	case a.Target == "" && g.InBody():
-		return run.Failure(abi.KindTrap, fmt.Sprintf("the body called proc_exit(%d)", code), true)
+		return step.Failure(abi.KindTrap, fmt.Sprintf("the body called proc_exit(%d)", code), true)
 	case a.Target == "":
-		return run.Failure(abi.KindError, "the workflow returned without executing the body", true)
+		return step.Failure(abi.KindError, "the workflow returned without executing the body", true)
 	case code != 0:
 		return reported(out.Failure)
 	}
-	return run.Outcome{Data: out.Result}
+	return step.Outcome{Data: out.Result}
 }
 
 // reported reads the error JSON with which a body or step function reports its failure.
-func reported(b []byte) run.Outcome {
+func reported(b []byte) step.Outcome {
 	var e struct {
 		Message      string          `json:"message"`
 		Type         string          `json:"type"`
@@ -188,7 +180,7 @@ func reported(b []byte) run.Outcome {
 	if e.Message == "" {
 		e.Message = "the step failed without a message"
 	}
-	out := run.Failure(abi.KindError, e.Message, e.Retryable == nil || *e.Retryable)
+	out := step.Failure(abi.KindError, e.Message, e.Retryable == nil || *e.Retryable)
 	out.Err.Type = e.Type
 	if e.Kind == abi.KindTrap {
 		out.Err.Kind = abi.KindTrap

@@ -37,7 +37,7 @@ func (a *Activation) fork(of *run.Attempt) error {
 	}
 	g.Machine = a.Machine.Fork(start.asBody(g, a.mod, info))
 	g.wait, g.inst, g.ctx, g.place = start.waitsForAnother, a.inst, ctx, a.placed
-	unhook := context.AfterFunc(ctx, func() { g.halt(context.Cause(ctx)) })
+	unhook := context.AfterFunc(ctx, func() { g.Stop(context.Cause(ctx)) })
 	b := &forkedBody{guest: g, a: a, attempt: start, stop: func() {
 		unhook()
 		stop()
@@ -62,7 +62,7 @@ func (b *forkedBody) StepEnd(ok int32, p []byte) error {
 	if !errors.Is(err, replay.ErrBodyEnd) {
 		return err
 	}
-	b.flushOutput()
+	b.Flush()
 	out := b.attempt.outcome(b.ctx, b.guest, 0, err)
 	a := b.a
 	b.end()
@@ -80,7 +80,7 @@ func (b *forkedBody) end() {
 
 // brokeOff takes the outcome of a body with which the instance ended: it trapped, or was stopped.
 func (b *forkedBody) brokeOff(code int32, err error) error {
-	b.flushOutput()
+	b.Flush()
 	out := b.attempt.outcome(b.ctx, b.guest, code, err)
 	b.end()
 	b.a.desk.Inside(b.a.key, run.AttemptEnds{Attempt: b.attempt.Attempt, Outcome: out})

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -52,7 +53,7 @@ func (r *Runner) read(ctx context.Context, key store.RunKey) (g *reader, begun b
 	if !of.Exists() {
 		return nil, false, fmt.Errorf("run %q: %w: it was deleted", key.ID, store.ErrNotFound)
 	}
-	mod, err := r.module(ctx, state.Module)
+	mod, err := r.modules.Get(r.ctx, state.Module)
 	if err != nil {
 		return nil, false, err
 	}
@@ -67,17 +68,17 @@ func (g *reader) config(mode replay.Mode) replay.Config {
 	entries := j.Entries()
 	startedMs, _ := j.StartedUnixMs()
 	return replay.Config{Mode: mode, Started: j.Started(), Input: entries[0].Input, StartedUnixMs: startedMs,
-		Tail: bodyTail{entries}, BodiesEvent: g.mod.bodiesEvent, Rested: j.Rested()}
+		Tail: recorded{entries}, BodiesEvent: g.mod.BodiesEvent, Rested: j.Rested()}
 }
 
 // play replays the workflow.
 func (g *reader) play(ctx context.Context) error {
-	p := g.r.room.newPlace(g.mod.resident())
-	if err := p.enter(ctx, woken, nil); err != nil {
+	p := g.r.room.NewPlace(g.mod.Resident())
+	if err := p.Enter(ctx, admission.Woken, nil); err != nil {
 		return context.Cause(ctx)
 	}
-	defer p.leave()
-	_, err := g.call(ctx, g.mod.entry)
+	defer p.Leave()
+	_, err := g.call(ctx, g.mod.Entry)
 	return err
 }
 
@@ -97,7 +98,7 @@ func (r *Runner) Query(ctx context.Context, key store.RunKey, name string, input
 	}
 	refused := func(cause error) ([]byte, error) { return nil, &QueryError{Run: key.ID, Name: name, Cause: cause} }
 	st := g.run.State()
-	switch queries := g.mod.queries[st.Workflow]; {
+	switch queries := g.mod.Queries(st.Workflow); {
 	case st.Status.Terminal():
 		return nil, fmt.Errorf("run %q: %w", key.ID, run.ErrTerminal)
 	case !begun:

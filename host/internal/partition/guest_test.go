@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -105,7 +107,7 @@ func TestTell(t *testing.T) {
 	if len(w.tells) != 1 {
 		t.Errorf("%d attempts are told", len(w.tells))
 	}
-	w.inside(a, run.AttemptEnds{Attempt: w.starts[0], Outcome: run.Outcome{Data: []byte("1")}})
+	w.inside(a, run.AttemptEnds{Attempt: w.starts[0], Outcome: step.Outcome{Data: []byte("1")}})
 	w.complete(w.ready(a))
 	w.pump()
 }
@@ -142,7 +144,7 @@ func TestContinue(t *testing.T) {
 	w.start(a)
 	w.pump()
 	l := w.ready(a)
-	w.guest(l, run.GuestEnds{Lease: l, End: run.End{Continue: &run.Continue{Input: []byte("2"), Version: 1,
+	w.guest(l, run.GuestEnds{Lease: l, End: run.End{Continue: &origin.Continue{Input: []byte("2"), Version: 1,
 		Told: func(int64) bool { return true }}}})
 	if len(w.asked) != 1 {
 		t.Error("the next iteration begins before the commit")
@@ -290,7 +292,7 @@ func TestDrain(t *testing.T) {
 	lb := w.lastLease(b)
 	w.inside(b, run.Refused{Lease: lb})
 	w.inside(a, run.Evict{Lease: l})
-	w.inside(a, run.AttemptEnds{Attempt: w.starts[0], Outcome: run.Outcome{Data: []byte("1")}})
+	w.inside(a, run.AttemptEnds{Attempt: w.starts[0], Outcome: step.Outcome{Data: []byte("1")}})
 	w.later(time.Minute)
 	r, rd := w.deliver(c, run.Signal{Name: "x"}), w.deliver(d, run.Signal{Name: "x"}) // d is overdue
 	w.pump()

@@ -3,13 +3,14 @@ package partition
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/inbox"
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -17,7 +18,7 @@ import (
 var sender = store.RunKey{ID: "sender"}
 
 // submit puts a command into the inbox of its receiver, and has it looked at.
-func (w *world) submit(n int, kind store.CommandKind, to store.RunKey, m run.Message) {
+func (w *world) submit(n int, kind store.CommandKind, to store.RunKey, m message.Message) {
 	w.t.Helper()
 	m.Sender = store.Incarnation{0xaa}
 	data, err := json.Marshal(m)
@@ -39,7 +40,7 @@ func (w *world) put(n int, cmd store.Command) {
 
 func (w *world) signalCommand(n int, to store.RunKey) {
 	w.t.Helper()
-	w.submit(n, store.CommandSignal, to, run.Message{Signal: fmt.Sprint("s", n), Handle: 1})
+	w.submit(n, store.CommandSignal, to, message.Message{Signal: fmt.Sprint("s", n), Handle: 1})
 }
 
 // serveRefusals carries refusals out, and returns their answers.
@@ -102,7 +103,7 @@ func TestInboxOrder(t *testing.T) {
 	if n := w.inboxOf(1); n != 0 {
 		t.Errorf("%d commands are left", n)
 	}
-	if len(w.s.Partition(1).inbox.queues) != 0 || w.s.Partition(1).inbox.waiting != 0 {
+	if w.s.Partition(1).inbox.Waiting() != 0 {
 		t.Error("the inbox in memory is not empty")
 	}
 }
@@ -114,13 +115,14 @@ func TestInboxPortions(t *testing.T) {
 	w.sleeper(a, time.Hour)
 	w.waiter(b)
 	w.unread[a] = errDisk
-	const first = inboxWaiting + 3*inboxPortion
+	const most = 1024 // in memory
+	const first = most + 3*inbox.Portion
 	for i := range first {
 		w.signalCommand(i, a)
 	}
 	w.signalCommand(first, b)
 	w.pump()
-	if n := w.s.Partition(1).inbox.waiting; n < inboxWaiting || n >= inboxWaiting+inboxPortion {
+	if n := w.s.Partition(1).inbox.Waiting(); n < most || n >= most+inbox.Portion {
 		t.Errorf("%d commands are in memory", n)
 	}
 	delete(w.unread, a)
@@ -177,8 +179,8 @@ func TestCommandsThatNobodyTakes(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
 	w.signalCommand(1, a)
-	w.submit(2, store.CommandChildAsk, a, run.Message{Handle: 2})
-	w.submit(3, store.CommandCancel, a, run.Message{Handle: 3})
+	w.submit(2, store.CommandChildAsk, a, message.Message{Handle: 2})
+	w.submit(3, store.CommandCancel, a, message.Message{Handle: 3})
 	w.put(4, store.Command{Kind: store.CommandSignal, From: sender, To: a, Data: []byte("no JSON")})
 	var answers []store.Command
 	for range 5 {
@@ -226,16 +228,16 @@ func TestCommandToAnEndedRun(t *testing.T) {
 }
 
 // child returns what a command to start a child becomes.
-func child(key store.RunKey, handle int64) *run.NewRun {
+func child(key store.RunKey, handle int64) *origin.NewRun {
 	n := newRun(key)
 	by := store.Incarnation{0xaa}
-	n.Conflict = run.ConflictFail
+	n.Conflict = origin.ConflictFail
 	n.Parent = &journal.Parent{RunID: sender.ID, Incarnation: by[:], Handle: handle, Depth: 1}
 	return &n
 }
 
 // carry answers the command that is carried out.
-func (w *world) carry(start *run.NewRun, free *int, err error) {
+func (w *world) carry(start *origin.NewRun, free *int, err error) {
 	w.t.Helper()
 	if len(w.carried) == 0 {
 		w.t.Fatal("nothing is to be carried out")
@@ -254,7 +256,7 @@ func (w *world) carry(start *run.NewRun, free *int, err error) {
 func TestChildStart(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
-	w.submit(1, store.CommandChildStart, a, run.Message{Handle: 3, Workflow: "order"})
+	w.submit(1, store.CommandChildStart, a, message.Message{Handle: 3, Workflow: "order"})
 	w.pump()
 	w.carry(nil, nil, errDisk) // its version cannot be read
 	w.later(time.Second)
@@ -277,7 +279,7 @@ func TestChildStartCannotBeRead(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
 	w.unread[a] = errDisk
-	w.submit(1, store.CommandChildStart, a, run.Message{Handle: 3, Workflow: "order"})
+	w.submit(1, store.CommandChildStart, a, message.Message{Handle: 3, Workflow: "order"})
 	w.pump()
 	free := 0
 	w.carry(child(a, 3), &free, nil)
@@ -300,22 +302,13 @@ func TestChildStartCannotBeRead(t *testing.T) {
 func TestClaim(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
-	w.submit(1, store.CommandHookClaim, a, run.Message{Handle: 1, Token: "t"})
+	w.submit(1, store.CommandHookClaim, a, message.Message{Handle: 1, Token: "t"})
 	w.pump()
 	w.carry(nil, nil, nil)
-	if w.s.Partition(1).inbox.waiting != 0 {
+	if w.s.Partition(1).inbox.Waiting() != 0 {
 		t.Error("the command is still in memory")
 	}
 	w.s.Carried(w.now, w.s.Partition(1), a, nil, nil, nil) // of a queue that is gone
-}
-
-func TestUnreadable(t *testing.T) {
-	for err, want := range map[error]bool{nil: false, run.ErrTerminal: false, run.ErrLive: false, errDisk: true,
-		abi.Errorf(abi.Limit, "x"): true, errors.Join(store.ErrCorrupt): true} {
-		if unreadable(err) != want {
-			t.Errorf("%v: %v", err, !want)
-		}
-	}
 }
 
 // The start of a child that was started before, or whose id is taken, or that cannot be, is refused. Its version is free at
@@ -329,7 +322,7 @@ func TestChildStartIsRefused(t *testing.T) {
 	w.call(l, stepCall(1))
 	w.waits(l, 1)
 	w.pump()
-	w.submit(1, store.CommandChildStart, a, run.Message{Handle: 3, Workflow: "order"})
+	w.submit(1, store.CommandChildStart, a, message.Message{Handle: 3, Workflow: "order"})
 	w.pump()
 	free := 0
 	w.carry(child(a, 3), &free, nil)
@@ -337,7 +330,7 @@ func TestChildStartIsRefused(t *testing.T) {
 	if answers := w.serveRefusals(nil); len(answers) != 1 || free != 1 {
 		t.Errorf("answers %v, freed %d times", answers, free)
 	}
-	w.submit(2, store.CommandChildStart, b, run.Message{Handle: 3, Workflow: "order"})
+	w.submit(2, store.CommandChildStart, b, message.Message{Handle: 3, Workflow: "order"})
 	w.pump()
 	n := child(b, 3)
 	n.TimeoutMs = 1 << 62
@@ -347,7 +340,7 @@ func TestChildStartIsRefused(t *testing.T) {
 		t.Errorf("answers %v, freed %d times", answers, free)
 	}
 	for i := 3; i < 5; i++ { // the second one is the same command again
-		w.submit(i, store.CommandChildStart, b, run.Message{Handle: 4, Workflow: "order"})
+		w.submit(i, store.CommandChildStart, b, message.Message{Handle: 4, Workflow: "order"})
 		w.pump()
 		w.carry(child(b, 4), &free, nil)
 		w.pump()
@@ -412,6 +405,34 @@ func TestCommandsOfALentRunAreTakenAgain(t *testing.T) {
 	}
 }
 
+// The start of a child waits for a run of its id when the commit of that is refused: whatever the store says of that commit,
+// the child is not refused.
+func TestFinding24_ChildStartAtARefusedRun(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	a := keyIn(1, 0)
+	w.start(a)
+	w.serveLoads()
+	w.afters[0](w.now)
+	batch := w.begin()
+	w.ready(a) // its guest has it
+	w.submit(1, store.CommandChildStart, a, message.Message{Handle: 3, Workflow: "order"})
+	w.serveInboxes()
+	free := 0
+	w.carry(child(a, 3), &free, nil)
+	w.end(batch, &store.RefusedError{Group: 0, Run: 0, Err: store.ErrExists})
+	if answers := w.serveRefusals(nil); len(answers) != 0 || free != 1 {
+		t.Errorf("answers %v, freed %d times", answers, free)
+	}
+	w.later(2 * time.Second)
+	w.carry(child(a, 3), &free, nil)
+	w.pump()
+	w.complete(w.ready(a))
+	w.pump()
+	if st := w.state(a); st.Parent == "" || w.inboxOf(1) != 0 || free != 2 {
+		t.Errorf("a child of %q, %d commands, freed %d times", st.Parent, w.inboxOf(1), free)
+	}
+}
+
 // A claim is being carried out when the commit of its receiver's run is refused: it is not mixed up with what is read again.
 func TestCarriedCommandOfARefusedRun(t *testing.T) {
 	w := newWorld(t, limits, 1)
@@ -420,7 +441,7 @@ func TestCarriedCommandOfARefusedRun(t *testing.T) {
 	w.signalCommand(1, a)
 	w.serveInboxes()
 	batch := w.begin()
-	w.submit(2, store.CommandHookClaim, a, run.Message{Handle: 1, Token: "t"})
+	w.submit(2, store.CommandHookClaim, a, message.Message{Handle: 1, Token: "t"})
 	w.serveInboxes()
 	w.end(batch, &store.RefusedError{Group: 0, Run: 0, Err: errDisk})
 	w.later(2 * time.Second)

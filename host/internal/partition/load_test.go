@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -116,7 +118,7 @@ func TestLoseAnswersEverybodyOnce(t *testing.T) {
 	batch := w.begin()
 	rs = append(rs, w.deliver(a, run.Signal{Name: "y"}), w.deliver(b, run.Signal{Name: "x"}), w.deliver(c, run.Pause{}))
 	n := newRun(a)
-	n.Conflict = run.ConflictTerminate
+	n.Conflict = origin.ConflictTerminate
 	rs = append(rs, w.deliver(a, run.Start{New: n}), w.start(d))
 	p := w.s.Partition(1)
 	w.s.Lose(p, errDisk)
@@ -188,7 +190,7 @@ func TestPartitions(t *testing.T) {
 	}
 	old := w.s.Partition(1)
 	w.acquire(1)
-	w.s.DueRead(w.now, old, nil, false, never, nil) // what comes for the one before is not looked at
+	w.s.DueRead(w.now, old, nil, false, wake.Never, nil) // what comes for the one before is not looked at
 	w.s.InboxRead(w.now, old, nil, nil)
 	freed := false
 	w.s.Carried(w.now, old, keyIn(1, 0), nil, func() { freed = true }, nil)

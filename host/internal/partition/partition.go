@@ -2,14 +2,11 @@ package partition
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"time"
 
-	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/timers"
+	"github.com/wfhost/wfhost/host/internal/inbox"
+	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -19,25 +16,19 @@ type Partition struct {
 	ID    store.PartitionID
 	Owned store.Partition // by which commits are fenced
 
+	lost    bool // it is no longer the shard's
 	slots   map[store.RunKey]*slot
-	timers  timers.Set[timerKey]
-	front   front
-	inbox   inbox
+	wakes   wake.Schedule
+	inbox   inbox.Inbox
 	missing map[string]map[store.RunKey]bool // runs that wait for a handler, by its name
 	// unreadable holds runs that this release cannot read, with the reason. Nothing is written about them: another
 	// release may be able to.
 	unreadable map[store.RunKey]error
 }
 
-// timerKey is whose timer it is.
-type timerKey struct {
-	kind store.WakeKind
-	key  store.RunKey
-}
-
 func newPartition(id store.PartitionID, owned store.Partition) *Partition {
-	return &Partition{ID: id, Owned: owned, slots: map[store.RunKey]*slot{}, front: front{far: beginning},
-		missing: map[string]map[store.RunKey]bool{}, unreadable: map[store.RunKey]error{}, inbox: newInbox()}
+	return &Partition{ID: id, Owned: owned, slots: map[store.RunKey]*slot{}, wakes: wake.New(id), inbox: inbox.New(),
+		missing: map[string]map[store.RunKey]bool{}, unreadable: map[store.RunKey]error{}}
 }
 
 // keys returns the runs in memory in a fixed order.
@@ -47,6 +38,12 @@ func (p *Partition) keys() []store.RunKey {
 
 func compareKeys(a, b store.RunKey) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ID, b.ID))
+}
+
+// inMemory reports whether a run was read, and is in memory.
+func (p *Partition) inMemory(key store.RunKey) bool {
+	sl := p.slots[key]
+	return sl != nil && sl.Run != nil
 }
 
 // miss remembers that a run waits for a handler.
@@ -64,131 +61,9 @@ func (p *Partition) missed(name string) []store.RunKey {
 	return keys
 }
 
-// readAgain is how long a run waits that could not be read, before it is read again for a wake.
-const readAgain = time.Second
-
-// Loaded takes a run that was read: with store.ErrNotFound there is none, and with another error it could not be read.
-// state is the run's state, if at least that could be read.
-func (s *Shard) Loaded(now int64, p *Partition, key store.RunKey, r *run.Run, state *store.RunState, err error) {
-	sl := p.slots[key]
-	if s.parts[p.ID] != p || sl == nil || sl.run != nil {
-		return
+// takeLeft has the commands taken again that were left to a run while it was failed.
+func (p *Partition) takeLeft(now int64, sl *slot) {
+	if p.inbox.HasLeft() && sl.Run != nil && !sl.Run.Lent() && !sl.Run.Failed() && p.inbox.Return(sl.Key, p.inbox.Left(sl.Key)) {
+		p.wakes.Put(wake.CommandKey(sl.Key), now)
 	}
-	s.arrived(sl)
-	if errors.Is(err, store.ErrNotFound) {
-		r, err = run.New(key, s.Config()), nil
-	}
-	if err != nil {
-		s.cannotRead(now, sl, state, err)
-		return
-	}
-	r.SetActive(s.active)
-	sl.run = r
-	delete(p.unreadable, key)
-	s.drain(now, sl)
-	s.settle(now, sl)
-}
-
-// Config returns what runs are made with.
-func (s *Shard) Config() run.Config { return run.Config{Handled: s.handled, Active: s.active} }
-
-// cannotRead answers those who wait for a run that cannot be read. A wake is never given up: the run is read again after a
-// while, unless it needs a person, or another release.
-func (s *Shard) cannotRead(now int64, sl *slot, state *store.RunState, err error) {
-	p := sl.p
-	hopeless := errors.Is(err, store.ErrVersion) || errors.Is(err, store.ErrCorrupt)
-	waiting := sl.mail
-	sl.mail = nil
-	if !errors.Is(err, store.ErrClosed) {
-		s.port.Note(Note{Kind: NoteUnreadable, Run: sl.key, Partition: p.ID, Cause: err})
-	}
-	delete(p.slots, sl.key)
-	s.rested(sl)
-	if hopeless {
-		p.unreadable[sl.key] = err
-	}
-	for _, m := range waiting {
-		m.refuse(fmt.Errorf("run %q: %w", sl.key.ID, err))
-	}
-	switch {
-	case errors.Is(err, store.ErrCorrupt) && state != nil && state.Status != store.Stuck:
-		s.stickUnreadable(now, p, sl.key, *state, err)
-	case !hopeless: // its wake may have been read from the index while the run was being read
-		k := timerKey{store.WakeRun, sl.key}
-		_, armed := p.timers.Due(k)
-		if !armed || slices.ContainsFunc(waiting, func(m mail) bool { return m.reply == nil }) {
-			p.timers.Put(k, now+readAgain.Milliseconds())
-		}
-	}
-}
-
-// stickUnreadable leaves a run whose journal cannot be read to a person. The journal stays as it is.
-func (s *Shard) stickUnreadable(now int64, p *Partition, key store.RunKey, st store.RunState, cause error) {
-	st.Status, st.Reason, st.WakeUnixMs, st.UpdatedUnixMs = store.Stuck, cause.Error(), store.NoWake, now
-	sl := &slot{p: p, key: key, prepared: &store.RunCommit{Run: key, Expect: st.Length, State: st}}
-	p.slots[key] = sl
-	s.enqueue(sl)
-}
-
-// Lose drops a partition: nothing of it that is not durable becomes so. Those who wait for a commit are told why; what
-// they wanted may have happened, or not.
-func (s *Shard) Lose(p *Partition, cause error) {
-	if s.parts[p.ID] != p {
-		return
-	}
-	delete(s.parts, p.ID)
-	s.reorder()
-	s.ready = slices.DeleteFunc(s.ready, func(sl *slot) bool { return sl.p == p })
-	for _, b := range s.again {
-		b.remove(p)
-	}
-	for _, key := range p.keys() {
-		s.lose(p.slots[key], cause)
-	}
-	clear(p.slots)
-	s.port.Note(Note{Kind: NoteLost, Partition: p.ID, Cause: cause})
-}
-
-// fenced drops a partition if an error of the store says that it is another host's.
-func (s *Shard) fenced(p *Partition, err error) bool {
-	if !errors.Is(err, store.ErrFenced) {
-		return false
-	}
-	s.Lose(p, err)
-	return true
-}
-
-// lose drops a run with everything that goes on with it.
-func (s *Shard) lose(sl *slot, cause error) {
-	s.unkeep(sl)
-	s.rested(sl)
-	s.leaveQueue(sl)
-	s.arrived(sl)
-	err := fmt.Errorf("run %q: %w: %w", sl.key.ID, ErrLost, cause)
-	if sl.run != nil {
-		if l := sl.run.Lease(); l != nil {
-			s.port.Halt(l, err)
-		}
-		for _, a := range sl.run.Attempts() {
-			s.port.Drop(a)
-		}
-	}
-	for _, list := range [][]after{sl.flyDone, sl.prepDone, sl.after} {
-		for _, a := range list {
-			if a.again != nil {
-				a.reply, a.free = a.again.reply, a.again.free
-			}
-			mail{reply: a.reply, free: a.free}.refuse(err)
-		}
-	}
-	for _, m := range sl.mail {
-		m.refuse(err)
-	}
-	sl.mail, sl.after, sl.prepDone, sl.flyDone = nil, nil, nil, nil
-}
-
-// Acquired takes a partition that was acquired again after it was lost.
-func (s *Shard) Acquired(id store.PartitionID, owned store.Partition) {
-	s.Add(id, owned)
-	s.port.Note(Note{Kind: NoteAcquired, Partition: id})
 }

@@ -21,6 +21,8 @@ package partition
 import (
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/actor"
+	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -30,9 +32,8 @@ type Class uint8
 
 // The classes, the first one first.
 const (
-	ClassResume Class = iota // it has an instance and can go on
-	ClassWake                // a run that waited
-	ClassStart               // a run that has not begun
+	ClassWake  Class = iota // a run that waited
+	ClassStart              // a run that has not begun
 )
 
 // Port does what a shard needs done. Its methods return at once and do not call the shard; they are called by the
@@ -46,7 +47,7 @@ type Port interface {
 	Inbox(p *Partition, after store.CommandSeq, limit int)
 	// Carry carries a command out that needs more than its receiver: the start of a child, a claim of a token. It calls
 	// Shard.Carried.
-	Carry(p *Partition, cmd store.Command, m run.Message)
+	Carry(p *Partition, cmd store.Command, m message.Message)
 	// Refuse submits the answer to a command that no run takes, if it has one, takes the command out of the inbox, and
 	// calls Shard.Carried.
 	Refuse(p *Partition, cmd store.Command, answer *store.Command)
@@ -55,18 +56,7 @@ type Port interface {
 
 	// Activate makes a guest for a run, when there is a place. The shard is told by GuestReady, or Refused.
 	Activate(l *run.Lease, c Class)
-	// Order tells a guest that waits what to do.
-	Order(l *run.Lease, o run.Order)
-	// Yield asks a guest that computes to yield at its next call, or within a slice of fuel.
-	Yield(l *run.Lease)
-	// Halt ends a guest at its next call, or within a slice of fuel. No order will come, and no event is looked at.
-	Halt(l *run.Lease, cause error)
-	// Start starts an attempt. What led to it is durable.
-	Start(a *run.Attempt)
-	// Tell tells an attempt that the workflow has cancelled it. Its outcome is waited for.
-	Tell(a *run.Attempt)
-	// Drop stops an attempt whose outcome nobody waits for. It may go on for a while.
-	Drop(a *run.Attempt)
+	actor.Port // guests and attempts
 
 	// After calls f by the shard's goroutine when time has passed: time that is really waited for, whatever the host's clock
 	// shows.
@@ -102,7 +92,8 @@ const (
 	NoteUnrecorded                 // the outcome of a step could not be recorded: Cause
 	NoteUnreadable                 // a run cannot be read: Cause
 	NoteRefused                    // the store refused the commit of a run: Cause
-	NoteCommand                    // a command could not be taken in, and is tried again: Cause
+	NoteCommand                    // a command could not be taken in, and is tried again unless it says nothing: Cause
+	NoteDamaged                    // a command in the inbox is damaged, and is passed over: Cause
 	NoteLost                       // a partition was lost: Cause
 	NoteAcquired                   // a partition was acquired
 	NoteWake                       // a run was woken: LateMs

@@ -1,196 +1,154 @@
 package partition
 
 import (
-	"container/list"
+	"errors"
+	"math"
 
+	"github.com/wfhost/wfhost/host/internal/actor"
+	"github.com/wfhost/wfhost/host/internal/inbox"
+	"github.com/wfhost/wfhost/host/internal/lru"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
 
-// Reply tells whoever caused an event what came of it. It is called by the shard's goroutine, and does not block.
-type Reply func(run.Answer, error)
-
-// slot is the place of a run in memory.
-type slot struct {
-	p   *Partition
-	key store.RunKey
-	run *run.Run // nil until it is loaded
-
-	mail     []mail // waits until the run is loaded, or until its guest yields
-	yielding bool   // its guest was asked to yield
-
-	// What a commit has to make durable before it is done: after belongs to the next commit that is prepared.
-	after    []after
-	urgent   bool             // somebody waits for the next commit
-	prepared *store.RunCommit // was prepared while its guest yielded, and goes with the next batch
-	prepDone []after
-	flying   bool // a commit of it is on its way
-	flyDone  []after
-
-	cmds []command // that the run has taken, and whose effect is not durable yet
-
-	steppedMs int64 // the instant of its newest step
-	touched   bool  // something has happened to it since its commit was prepared
-	queued    bool  // in Shard.ready
-	woken     bool  // it was woken, and has not come to rest: it counts in Shard.busy
-	asked     bool  // it has not begun, and waits for its first place: it counts in Shard.asked
-	invited   bool  // it waited as a key, and is read: it counts in Shard.invited
-
-	place *list.Element // among those that are kept
-	bytes int64
-}
-
-// mail is an event that waits, with its reply, which may be nil.
-type mail struct {
-	ev    run.Event
-	reply Reply
-	early bool   // the reply does not wait until it is durable
-	free  func() // called when what came of it is durable, or will not be; nil = nothing
-}
-
-// refuse answers an event that does not happen.
-func (m mail) refuse(err error) {
-	if m.free != nil {
-		m.free()
-	}
-	if m.reply != nil {
-		m.reply(run.Answer{}, err)
-	}
-}
-
-// after is what is done when a commit is durable.
-type after struct {
-	reply  Reply
-	answer run.Answer
-	err    error // in place of the answer
-	start  []*run.Attempt
-	again  *mail
-	free   func()
-	stuck  bool // the run was left to a person
-}
-
-// What a run in memory and an entry of its journal take beside payloads and names, about: the sizes of their structures.
-const (
-	slotBytes  = 2048
-	entryBytes = 320
+// Errors that callers get, to be tested with errors.Is.
+var (
+	// ErrNotOwned: this host does not own the partition of the run.
+	ErrNotOwned = errors.New("the run's partition is not owned by this host")
+	// ErrLost: the partition was lost before the event was durable. It may have happened, or not.
+	ErrLost = errors.New("the run's partition was lost")
 )
 
-// working reports whether something goes on with the run that comes to an end by itself: it is read, a guest computes or
-// is to, or it is committed. A guest that waits for an attempt does not count.
-func (sl *slot) working() bool {
-	return sl.run == nil || len(sl.mail) > 0 || sl.queued || sl.flying || sl.prepared != nil || len(sl.after) > 0 ||
-		sl.run.Computes()
+// Reply tells whoever caused an event what came of it. It is called by the shard's goroutine, and does not block.
+type Reply = actor.Reply
+
+// slot is the place of a run in memory. It is the home of its actor, and knows what others have to know of the run.
+type slot struct {
+	actor.Actor
+	p   *Partition
+	mem *memory
+
+	cmds []inbox.Command // that the run has taken, and whose effect is not durable yet
+
+	queued  bool // in commits.ready
+	woken   bool // it was woken, and has not come to rest: it counts in memory.busy
+	asked   bool // it has not begun, and waits for its first place: it counts in starts.asked
+	invited bool // it waited as a key, and is read: it counts in starts.invited
+
+	place *lru.Place[*slot] // in memory.kept, nil if it is not there
+
+	armed   bool  // it is known which timer it has
+	wakesMs int64 // the instant of that timer, wake.Never if it has none
+	gone    bool  // it is no longer its partition's
 }
+
+// newSlot gives a run its slot in a partition.
+func newSlot(m *memory, p *Partition, key store.RunKey) *slot {
+	sl := &slot{p: p, mem: m}
+	sl.Actor = actor.New(m.port, sl, key)
+	p.slots[key] = sl
+	return sl
+}
+
+// forget takes a slot out of its partition.
+func (sl *slot) forget() {
+	delete(sl.p.slots, sl.Key)
+	sl.gone = true
+}
+
+// working reports whether something goes on with the run that comes to an end by itself.
+func (sl *slot) working() bool { return sl.queued || sl.Working() }
 
 // atRest reports whether the slot may be dropped without a loss.
-func (sl *slot) atRest() bool {
-	return sl.run != nil && !sl.run.Lent() && len(sl.mail) == 0 && len(sl.after) == 0 && sl.prepared == nil &&
-		!sl.flying && !sl.queued && sl.run.AtRest()
-}
-
-// running reports whether a guest of the run is there, or an attempt of a step goes on.
-func (sl *slot) running() bool { return sl.run != nil && (sl.run.Lent() || sl.run.Running()) }
-
-// size returns what the slot of a run that is there takes, about.
-func (sl *slot) size() int64 {
-	j := sl.run.Journal()
-	return slotBytes + j.Bytes() + int64(j.Len())*entryBytes
-}
-
-// settle looks at a slot after something has happened to it: arms its timer, has it committed, and lets go of it when it
-// is at rest.
-func (s *Shard) settle(now int64, sl *slot) {
-	if sl.p.slots[sl.key] != sl {
-		return
-	}
-	s.unkeep(sl)
-	if sl.run != nil {
-		if sl.run.Lent() {
-			s.askToYield(sl)
-		} else {
-			s.arm(sl)
-			if sl.urgent || sl.prepared != nil || sl.touched && sl.run.Wants() {
-				s.enqueue(sl)
-			}
-		}
-	}
-	if sl.woken && !sl.working() {
-		s.rested(sl)
-	}
-	if sl.atRest() {
-		s.rest(now, sl)
-	}
-}
-
-// rested no longer counts a run that was woken.
-func (s *Shard) rested(sl *slot) {
-	if sl.woken {
-		sl.woken = false
-		s.busy--
-	}
-}
-
-// askToYield asks the guest of a run to yield if somebody waits for the run.
-func (s *Shard) askToYield(sl *slot) {
-	if !sl.yielding && (len(sl.mail) > 0 || sl.urgent && sl.prepared == nil) {
-		sl.yielding = true
-		s.port.Yield(sl.run.Lease())
-	}
-}
-
-// enqueue has a slot looked at when the next batch is made.
-func (s *Shard) enqueue(sl *slot) {
-	if !sl.queued {
-		sl.queued = true
-		s.ready = append(s.ready, sl)
-	}
-}
-
-// rest keeps a run that may be needed soon, and drops others. Those that were used longest ago give way.
-func (s *Shard) rest(now int64, sl *slot) {
-	if !s.soon(now, sl) {
-		s.drop(now, sl)
-		return
-	}
-	sl.bytes = sl.size()
-	sl.place = s.kept.PushFront(sl)
-	s.keptBytes += sl.bytes
-	for s.keptBytes > s.limits.KeptBytes {
-		last := s.kept.Back().Value.(*slot) //nolint:forcetypeassert // it holds nothing else
-		s.unkeep(last)
-		s.drop(now, last)
-	}
-}
+func (sl *slot) atRest() bool { return !sl.queued && sl.AtRest() }
 
 // soon reports whether a run at rest may be needed soon: it wakes within the window, or waits for something else than
 // time.
-func (s *Shard) soon(now int64, sl *slot) bool {
-	if !sl.run.Exists() {
+func (sl *slot) soon(now int64) bool {
+	if !sl.Run.Exists() {
 		return false
 	}
-	st := sl.run.State()
+	st := sl.Run.State()
 	if st.Status.Terminal() || st.Status.Attention() {
 		return false
 	}
-	return st.WakeUnixMs == store.NoWake || st.WakeUnixMs-now <= window
+	return st.WakeUnixMs == store.NoWake || st.WakeUnixMs-now <= wake.Window
 }
 
-func (s *Shard) unkeep(sl *slot) {
-	if sl.place != nil {
-		s.kept.Remove(sl.place)
-		s.keptBytes -= sl.bytes
-		sl.place = nil
+// wakeKey is whose timer that of a run is.
+func wakeKey(key store.RunKey) wake.Key { return wake.Key{Kind: store.WakeRun, Run: key} }
+
+// arm sets the timer of a run in memory. A run has one timer, however often it is armed.
+func (sl *slot) arm(active bool) {
+	since := sl.SteppedMs // what was due by then has been dealt with, and nothing else
+	if !active {          // nothing is fired, so that what is due by now is due when the shard is active again
+		since = math.MinInt64
 	}
-}
-
-// drop forgets a run. Its wake, which is durable, stays in memory if it is near, and else in the index alone.
-func (s *Shard) drop(now int64, sl *slot) {
-	s.rested(sl)
-	s.leaveQueue(sl)
-	delete(sl.p.slots, sl.key)
-	if sl.run == nil || !sl.run.Exists() {
+	at, ok := sl.Run.NextWake(since)
+	if !ok {
+		at = wake.Never
+	}
+	if sl.armed && sl.wakesMs == at { // most steps do not change it
 		return
 	}
-	st := sl.run.State()
-	sl.p.leave(timerKey{store.WakeRun, sl.key}, st.WakeUnixMs)
+	sl.armed, sl.wakesMs = true, at
+	if ok {
+		sl.p.wakes.Put(wakeKey(sl.Key), at)
+	} else {
+		sl.p.wakes.Remove(wakeKey(sl.Key))
+	}
+}
+
+// Activate asks for a place for a guest. New runs that would wait for long wait as keys.
+func (sl *slot) Activate(now int64, l *run.Lease) {
+	switch {
+	case sl.Run.Begun():
+		sl.mem.port.Activate(l, ClassWake)
+	case sl.mem.starts.ask(sl):
+		sl.mem.port.Activate(l, ClassStart)
+	default:
+		sl.Step(now, actor.Mail{Event: run.Refused{Lease: l, Later: true}})
+	}
+}
+
+// Created has a start committed whose first activation takes long.
+func (sl *slot) Created() {
+	sl.mem.port.After(sl.mem.limits.StartLinger, func(now int64) {
+		if !sl.gone && sl.Hurry() {
+			sl.mem.settle(now, sl)
+		}
+	})
+}
+
+// Misses remembers that the run waits for a handler.
+func (sl *slot) Misses(name string) { sl.p.miss(name, sl.Key) }
+
+// Prepared has the commit of the run go with the next batch.
+func (sl *slot) Prepared() { sl.mem.commits.add(sl) }
+
+// Replaced frees the place for which the run before may have asked.
+func (sl *slot) Replaced() { sl.mem.starts.leave(sl) }
+
+// Happened reports what people may want to know of a step.
+func (sl *slot) Happened(fx *run.Effects) {
+	if fx.Fault != nil {
+		sl.note(Note{Kind: NoteFault, Cause: fx.Fault})
+	}
+	if fx.LongJournal > 0 {
+		sl.note(Note{Kind: NoteLong, Count: fx.LongJournal})
+	}
+	if fx.Unrecorded != nil {
+		sl.note(Note{Kind: NoteUnrecorded, Cause: fx.Unrecorded})
+	}
+}
+
+// Stuck reports that the run was left to a person.
+func (sl *slot) Stuck(st *store.RunState) {
+	sl.mem.port.Note(Note{Kind: NoteStuck, Run: sl.Key, Partition: sl.p.ID, Workflow: st.Workflow, State: st})
+}
+
+func (sl *slot) note(n Note) {
+	n.Run, n.Partition, n.Workflow = sl.Key, sl.p.ID, sl.Run.State().Workflow
+	sl.mem.port.Note(n)
 }

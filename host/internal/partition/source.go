@@ -1,7 +1,8 @@
 package partition
 
 import (
-	"github.com/wfhost/wfhost/host/internal/run"
+	"slices"
+
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -22,27 +23,24 @@ const (
 // Source returns what brings the next step of a run, whose durable wake is given, and the instant of its timer. It changes
 // nothing: simulations and diagnoses ask it to find runs that nothing would ever wake.
 func (s *Shard) Source(key store.RunKey, wakeUnixMs int64) (from Source, unixMs int64) {
-	p := s.parts[key.Partition()]
+	p := s.mem.parts[key.Partition()]
 	if p == nil {
 		return SourceNone, 0
 	}
-	if sl := p.slots[key]; sl != nil && sl.working() {
+	sl := p.slots[key]
+	switch {
+	case sl != nil && sl.working():
 		return SourceWork, 0
-	}
-	if p.unreadable[key] != nil {
+	case p.unreadable[key] != nil:
 		return SourceUnreadable, 0
+	case slices.Contains(s.mem.starts.later, key):
+		return SourceQueue, 0
 	}
-	for _, later := range s.later {
-		if later == key {
-			return SourceQueue, 0
-		}
-	}
-	if at, ok := p.timers.Due(timerKey{store.WakeRun, key}); ok {
+	if at, ok := p.wakes.Due(wakeKey(key)); ok {
 		return SourceTimer, at
 	}
 	k := store.WakeKey{UnixMs: max(wakeUnixMs, 0), Kind: store.WakeRun, Key: key}
-	if f := &p.front; wakeUnixMs != store.NoWake && p.slots[key] == nil &&
-		(f.reading || k.Compare(f.pos) > 0 && f.far <= k.UnixMs) {
+	if wakeUnixMs != store.NoWake && sl == nil && p.wakes.Finds(k) {
 		return SourceIndex, k.UnixMs
 	}
 	for _, runs := range p.missing {
@@ -51,12 +49,4 @@ func (s *Shard) Source(key store.RunKey, wakeUnixMs int64) (from Source, unixMs 
 		}
 	}
 	return SourceNone, 0
-}
-
-// Run returns a run in memory, nil if it is not there. It must not be changed, nor used while it is lent.
-func (s *Shard) Run(key store.RunKey) *run.Run {
-	if p := s.parts[key.Partition()]; p != nil && p.slots[key] != nil {
-		return p.slots[key].run
-	}
-	return nil
 }

@@ -161,7 +161,7 @@ func TestIndexCannotBeRead(t *testing.T) {
 	if len(w.dues) != 0 {
 		t.Error("it is read again at once")
 	}
-	if at, ok := w.s.Next(w.now); !ok || at != w.now+1000 {
+	if at, ok := w.s.Next(); !ok || at != w.now+1000 {
 		t.Errorf("the shard comes again at %v %d", ok, at)
 	}
 	w.later(time.Second)
@@ -205,7 +205,7 @@ func TestBusyIsBounded(t *testing.T) {
 	if n := len(w.asked) - asked; n != 3 {
 		t.Fatalf("%d guests are asked for, want 3", n)
 	}
-	if _, ok := w.s.Next(w.now); ok {
+	if _, ok := w.s.Next(); ok {
 		t.Error("the shard wants to come again though it has no room")
 	}
 	if w.s.Stats().Runs != 3 {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/memstore"
@@ -140,7 +142,7 @@ func (w *world) Inbox(p *Partition, after store.CommandSeq, limit int) {
 	w.inboxes = append(w.inboxes, inboxRead{p, after, limit})
 }
 
-func (w *world) Carry(_ *Partition, cmd store.Command, _ run.Message) {
+func (w *world) Carry(_ *Partition, cmd store.Command, _ message.Message) {
 	w.carried = append(w.carried, cmd)
 }
 
@@ -189,9 +191,9 @@ func (w *world) deliver(key store.RunKey, ev run.Event) *reply {
 	return r
 }
 
-func newRun(key store.RunKey) run.NewRun {
-	return run.NewRun{Key: key, Workflow: "order", Version: 1, Module: sha256.Sum256([]byte("v1")), Input: []byte(`1`),
-		InputDigest: run.InputDigest([]byte(`1`)), Seed: make([]byte, 32), Incarnation: store.Incarnation{1}}
+func newRun(key store.RunKey) origin.NewRun {
+	return origin.NewRun{Key: key, Workflow: "order", Version: 1, Module: sha256.Sum256([]byte("v1")), Input: []byte(`1`),
+		InputDigest: origin.InputDigest([]byte(`1`)), Seed: make([]byte, 32), Incarnation: store.Incarnation{1}}
 }
 
 func (w *world) start(key store.RunKey) *reply { return w.deliver(key, run.Start{New: newRun(key)}) }
@@ -200,7 +202,7 @@ func (w *world) start(key store.RunKey) *reply { return w.deliver(key, run.Start
 func (w *world) check() {
 	w.t.Helper()
 	busy, waiting, kept := 0, 0, int64(0)
-	for _, p := range w.s.order {
+	for _, p := range w.s.mem.order {
 		for key, sl := range p.slots {
 			if sl.woken {
 				busy++
@@ -209,27 +211,27 @@ func (w *world) check() {
 				waiting++
 			}
 			if sl.place != nil {
-				kept += sl.bytes
+				kept += sl.Size()
 			}
-			if inFlight := w.flying(sl); sl.flying != inFlight {
-				w.t.Errorf("run %q: its commit is on its way: %v, the slot says %v", key.ID, inFlight, sl.flying)
+			if inFlight := w.flying(sl); sl.Flying() != inFlight {
+				w.t.Errorf("run %q: its commit is on its way: %v, the slot says %v", key.ID, inFlight, sl.Flying())
 			}
 			w.checkTimer(p, sl)
 		}
 	}
-	if busy != w.s.busy || waiting != w.s.asked || kept != w.s.keptBytes {
-		w.t.Errorf("busy %d, counted %d; waiting for a place %d, counted %d; kept %d bytes, counted %d", w.s.busy, busy,
-			w.s.asked, waiting, w.s.keptBytes, kept)
+	if busy != w.s.mem.busy || waiting != w.s.mem.starts.asked || kept != w.s.mem.kept.Bytes() {
+		w.t.Errorf("busy %d, counted %d; waiting for a place %d, counted %d; kept %d bytes, counted %d", w.s.mem.busy, busy,
+			w.s.mem.starts.asked, waiting, w.s.mem.kept.Bytes(), kept)
 	}
-	if kept > w.s.limits.KeptBytes {
-		w.t.Errorf("%d bytes are kept, the limit is %d", kept, w.s.limits.KeptBytes)
+	if kept > w.s.mem.limits.KeptBytes {
+		w.t.Errorf("%d bytes are kept, the limit is %d", kept, w.s.mem.limits.KeptBytes)
 	}
 }
 
 // flying reports whether a commit of a slot is on its way, and checks that there is one at most.
 func (w *world) flying(sl *slot) bool {
 	n := 0
-	for _, b := range slices.Concat(w.begun, w.s.again) {
+	for _, b := range slices.Concat(w.begun, w.s.mem.commits.again) {
 		for i := range w.slots(b) {
 			if slices.Contains(b.slots[i], sl) {
 				n++
@@ -237,7 +239,7 @@ func (w *world) flying(sl *slot) bool {
 		}
 	}
 	if n > 1 {
-		w.t.Errorf("run %q has %d commits on their way", sl.key.ID, n)
+		w.t.Errorf("run %q has %d commits on their way", sl.Key.ID, n)
 	}
 	return n > 0
 }
@@ -251,13 +253,13 @@ func (w *world) slots(b *Batch) [][]*slot {
 
 // checkTimer checks that a run at rest has the timer of its wake.
 func (w *world) checkTimer(p *Partition, sl *slot) {
-	if !sl.atRest() || !w.s.active {
+	if !sl.atRest() || !w.s.mem.active {
 		return
 	}
-	want, ok := sl.run.NextWake(w.now)
-	got, has := p.timers.Due(timerKey{store.WakeRun, sl.key})
+	want, ok := sl.Run.NextWake(w.now)
+	got, has := p.wakes.Due(wakeKey(sl.Key))
 	if overdue := has && got <= w.now; !overdue && (has != ok || got != want) { // one that is overdue waits for room
-		w.t.Errorf("run %q has a timer %v %d, and wakes %v %d", sl.key.ID, has, got, ok, want)
+		w.t.Errorf("run %q has a timer %v %d, and wakes %v %d", sl.Key.ID, has, got, ok, want)
 	}
 }
 
@@ -354,7 +356,7 @@ func (w *world) pump() (commits int) {
 			w.end(b, nil)
 		}
 		if b == nil && len(w.loads)+len(w.dues)+len(w.inboxes) == 0 {
-			if at, ok := w.s.Next(w.now); !ok || at > w.now {
+			if at, ok := w.s.Next(); !ok || at > w.now {
 				return commits
 			}
 		}
@@ -467,8 +469,8 @@ func (w *world) forget(key store.RunKey) {
 	if sl == nil || sl.place == nil {
 		w.t.Fatalf("run %q is not at rest", key.ID)
 	}
-	w.s.unkeep(sl)
-	w.s.drop(w.now, sl)
+	w.s.mem.unkeep(sl)
+	w.s.mem.drop(sl)
 }
 
 // noted returns the notes of a kind.

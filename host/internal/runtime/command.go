@@ -7,40 +7,50 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/writer"
 	"github.com/wfhost/wfhost/store"
 )
 
+// courier carries out the commands of runs that need more than their receiver.
+type courier struct {
+	store    store.Store
+	writers  writer.Set
+	versions *Versions
+	seeder   seeder
+}
+
 // carry carries a command out that needs more than its receiver. For the start of a child it returns the run to be
 // started; free is called when that is durable, or was not started.
-func (rt *Runtime) carry(ctx context.Context, owned store.Partition, cmd store.Command, m run.Message) (start *run.NewRun,
+func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Command, m message.Message) (start *origin.NewRun,
 	free func(), err error) {
 	if cmd.Kind != store.CommandChildStart {
-		return nil, nil, rt.claim(ctx, owned, cmd, m)
+		return nil, nil, c.claim(ctx, owned, cmd, m)
 	}
-	free = rt.HoldVersions()
-	v, err := rt.versionOfChild(ctx, cmd.To.Namespace, &m)
+	free = c.versions.Hold()
+	v, err := c.versionOfChild(ctx, cmd.To.Namespace, &m)
 	if errors.Is(err, store.ErrNotFound) {
 		free()
-		answer := run.ChildFailed(&cmd, &m, err)
-		return nil, nil, rt.answerAndDiscard(ctx, owned, cmd, &answer)
+		answer := message.ChildFailed(&cmd, &m, err)
+		return nil, nil, c.answerAndDiscard(ctx, owned, cmd, &answer)
 	}
 	if err != nil { // it is tried again
 		free()
 		return nil, nil, err
 	}
-	n := &run.NewRun{Key: cmd.To, Workflow: m.Workflow, Version: v.Number, Module: v.Module, Input: m.Payload,
-		InputDigest: run.InputDigest(m.Payload), Attributes: m.Attributes, TimeoutMs: m.TimeoutMs, Conflict: run.ConflictFail,
+	n := &origin.NewRun{Key: cmd.To, Workflow: m.Workflow, Version: v.Number, Module: v.Module, Input: m.Payload,
+		InputDigest: origin.InputDigest(m.Payload), Attributes: m.Attributes, TimeoutMs: m.TimeoutMs, Conflict: origin.ConflictFail,
 		Parent: &journal.Parent{Namespace: uint32(cmd.From.Namespace), RunID: cmd.From.ID, Incarnation: m.Sender[:],
 			Iteration: m.Iteration, Handle: m.Handle, Depth: m.Depth}}
-	rt.fill(n)
+	c.seeder.seed(n)
 	return n, free, nil
 }
 
 // versionOfChild returns the version with which a child starts: the one that was asked for; else the newest one that has
 // the module of the parent, so that both come of the same upload and understand each other; else the latest.
-func (rt *Runtime) versionOfChild(ctx context.Context, ns store.NamespaceID, m *run.Message) (v store.Version, err error) {
-	modules := rt.cfg.Store.Modules()
+func (c *courier) versionOfChild(ctx context.Context, ns store.NamespaceID, m *message.Message) (v store.Version, err error) {
+	modules := c.store.Modules()
 	if m.Version == 0 && !m.Latest && m.Module != "" {
 		found := false
 		for x, err := range modules.Versions(ctx, ns, m.Workflow) {
@@ -59,39 +69,37 @@ func (rt *Runtime) versionOfChild(ctx context.Context, ns store.NamespaceID, m *
 }
 
 // claim gives a token to a run, or takes it back.
-func (rt *Runtime) claim(ctx context.Context, owned store.Partition, cmd store.Command, m run.Message) error {
-	c := store.HookClaim{Namespace: cmd.To.Namespace, Token: m.Token, Ack: cmd.Seq,
+func (c *courier) claim(ctx context.Context, owned store.Partition, cmd store.Command, m message.Message) error {
+	claim := store.HookClaim{Namespace: cmd.To.Namespace, Token: m.Token, Ack: cmd.Seq,
 		Release: cmd.Kind == store.CommandHookRelease,
 		Holder:  store.HookHolder{Run: cmd.From, Incarnation: m.Sender, Iteration: m.Iteration, Handle: m.Handle}}
-	if !c.Release {
-		c.Reply = func(h store.HookHolder) *store.Command {
+	if !claim.Release {
+		claim.Reply = func(h store.HookHolder) *store.Command {
 			var refusal error
-			if h != c.Holder {
+			if h != claim.Holder {
 				refusal = &abi.Error{Code: abi.Conflict, Message: fmt.Sprintf("token %q is held by run %q", m.Token, h.Run.ID),
 					Details: map[string]string{"holder": h.Run.ID}}
 			}
-			answer := run.Reply(&cmd, &m, refusal)
+			answer := message.Reply(&cmd, &m, refusal)
 			return &answer
 		}
 	}
-	_, err := owned.Claim(ctx, c)
-	if err == nil && !c.Release {
-		rt.kick(cmd.From.Partition())
+	_, err := owned.Claim(ctx, claim)
+	if err == nil && !claim.Release {
+		c.writers.Kick(cmd.From.Partition())
 	}
 	return err
 }
 
 // answerAndDiscard answers a command that no run takes. A crash between the two repeats the answer, which has the
 // same id.
-func (rt *Runtime) answerAndDiscard(ctx context.Context, owned store.Partition, cmd store.Command, answer *store.Command) error {
+func (c *courier) answerAndDiscard(ctx context.Context, owned store.Partition, cmd store.Command, answer *store.Command) error {
 	if answer != nil {
 		to := answer.To.Partition()
-		if err := rt.cfg.Store.Submit(ctx, to, *answer); err != nil {
+		if err := c.store.Submit(ctx, to, *answer); err != nil {
 			return err
 		}
-		rt.kick(to)
+		c.writers.Kick(to)
 	}
 	return owned.Discard(ctx, []store.CommandSeq{cmd.Seq})
 }
-
-func (rt *Runtime) kick(p store.PartitionID) { rt.writerOf(p).Kick(p) }

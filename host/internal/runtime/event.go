@@ -2,10 +2,14 @@ package runtime
 
 import (
 	"errors"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
-	"github.com/wfhost/wfhost/host/internal/guest"
+	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/report"
+	"github.com/wfhost/wfhost/host/internal/watch"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -21,9 +25,9 @@ type Events struct {
 	// Wake is called with each run that is woken by its timer, and by how much that is late.
 	Wake func(run store.RunKey, lateMs int64)
 	// Activation is called with each activation that has ended.
-	Activation func(guest.Report)
+	Activation func(report.Activation)
 	// Attempt is called with each attempt of a step that has ended.
-	Attempt func(a Attempt, took time.Duration, err error)
+	Attempt func(a handler.Attempt, took time.Duration, err error)
 	// Stuck is called when it is durable that a run was left to a person.
 	Stuck func(st *store.RunState)
 	// Fault is called when an activation has failed in the host.
@@ -36,16 +40,43 @@ type Events struct {
 	StoreFailed func(cause error)
 }
 
-// committed reports a group commit.
-func (rt *Runtime) committed(b *partition.Batch, took time.Duration, err error) {
-	if f := rt.cfg.Events.Batch; f != nil {
+// reporter says what happens: to the log, to Events, and to those that watch runs.
+type reporter struct {
+	life       *life
+	logger     *slog.Logger
+	events     Events
+	watchers   *watch.Watchers
+	partitions *Partitions
+	commits    atomic.Uint64 // of runs, that became durable
+}
+
+// batch reports a group commit.
+func (r *reporter) batch(b *partition.Batch, took time.Duration, err error) {
+	if f := r.events.Batch; f != nil {
 		f(b.Len(), took, err)
 	}
 }
 
+// storeFailed reports that the store has failed.
+func (r *reporter) storeFailed(err error) {
+	r.logger.Error("the store has failed, nothing is accepted any more", "cause", err)
+	if f := r.events.StoreFailed; f != nil {
+		f(err)
+	}
+}
+
+// Durable reports a commit of a run.
+func (r *reporter) Durable(c *store.RunCommit) {
+	r.commits.Add(1)
+	r.watchers.Changed(c.Run)
+	if f := r.events.Committed; f != nil {
+		f(c)
+	}
+}
+
 // Note logs what happened to a run, and reports it.
-func (w *writer) Note(n partition.Note) {
-	log, e := w.rt.cfg.Logger, &w.rt.cfg.Events
+func (r *reporter) Note(n partition.Note) {
+	log, e := r.logger, &r.events
 	switch n.Kind {
 	case partition.NoteWake:
 		if e.Wake != nil {
@@ -67,45 +98,47 @@ func (w *writer) Note(n partition.Note) {
 	case partition.NoteUnrecorded:
 		log.Error("outcome of a step cannot be recorded", "run", n.Run.ID, "workflow", n.Workflow, "cause", n.Cause)
 	case partition.NoteUnreadable:
-		if w.rt.usable() == nil {
+		if r.life.usable() == nil {
 			log.Error("run cannot be read", "run", n.Run.ID, "cause", n.Cause)
 		}
 	case partition.NoteRefused:
 		log.Error("the store has refused what happened to a run", "run", n.Run.ID, "cause", n.Cause)
 	case partition.NoteCommand:
-		if w.rt.usable() == nil {
+		if r.life.usable() == nil {
 			log.Error("command cannot be taken in, it is tried again", "run", n.Run.ID, "partition", n.Partition, "cause", n.Cause)
 		}
+	case partition.NoteDamaged:
+		log.Error("a command is damaged, and stays in the inbox", "partition", n.Partition, "cause", n.Cause)
 	case partition.NoteInbox:
-		if w.rt.usable() == nil {
+		if r.life.usable() == nil {
 			log.Error("inbox cannot be read, it is tried again", "partition", n.Partition, "cause", n.Cause)
 		}
 	case partition.NoteIndex:
-		if w.rt.usable() == nil {
+		if r.life.usable() == nil {
 			log.Error("wake index cannot be read, it is tried again", "partition", n.Partition, "cause", n.Cause)
 		}
 	case partition.NoteLost:
-		w.lost(n)
+		r.lost(n)
 	case partition.NoteAcquired:
-		w.rt.count.Add(1)
+		r.partitions.count.Add(1)
 		if e.Acquired != nil {
 			e.Acquired(n.Partition)
 		}
 	}
 }
 
-func (w *writer) lost(n partition.Note) {
-	w.rt.count.Add(-1)
+func (r *reporter) lost(n partition.Note) {
+	r.partitions.count.Add(-1)
 	if errors.Is(n.Cause, ErrClosed) {
 		return
 	}
 	if errors.Is(n.Cause, ErrReleased) {
 		n.Cause = nil
-	} else if w.rt.usable() == nil {
-		w.rt.cfg.Logger.Warn("partition was lost", "partition", n.Partition, "cause", n.Cause)
+	} else if r.life.usable() == nil {
+		r.logger.Warn("partition was lost", "partition", n.Partition, "cause", n.Cause)
 	}
-	w.rt.notifyAll()
-	if f := w.rt.cfg.Events.Lost; f != nil {
+	r.watchers.ChangedAll()
+	if f := r.events.Lost; f != nil {
 		f(n.Partition, n.Cause)
 	}
 }

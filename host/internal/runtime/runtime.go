@@ -1,74 +1,31 @@
-// Package runtime runs shards: it gives each of them a goroutine, a clock and a store, and does for them what they need
-// done. Everything that the host does to runs goes through it.
+// Package runtime runs the partitions that a host owns. It makes the writers of their shards, and does for these what they need
+// done: it reads and writes the store, has guests and handlers compute, and carries commands from one run to another.
+// Everything that the host does to runs goes through it.
 //
-// What holds which lock: Runtime.mu guards the registries (handlers, watchers, missing rooms) and the state of the
-// runtime; it is held for a few instructions, and nothing is called under it. writer.mu guards a mailbox, likewise. A
-// shard is touched by its writer's goroutine alone, and a run by its shard, or by the guest to which it is lent.
+//	Runs, Versions, Partitions, Watchers   what package host calls
+//	          |
+//	          v
+//	   writer.Set     a goroutine for each shard
+//	          |
+//	          v
+//	  partition.Shard  ->  port: desk (guests and attempts), courier (commands), reporter (events, logs), the store
+//
+// A shard is touched by its writer's goroutine alone, and a run by its shard, or by the guest to which it is lent. All else is
+// locked by whoever has it, for a few instructions; what is held longer says so.
 package runtime
 
 import (
 	"context"
-	"log/slog"
+	"errors"
 	goruntime "runtime"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/guest"
+	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/watch"
+	"github.com/wfhost/wfhost/host/internal/writer"
 	"github.com/wfhost/wfhost/store"
-)
-
-// ErrClosed says that the runtime is closing; nothing is accepted any more.
-var ErrClosed = guest.ErrClosed
-
-// Config is what a Runtime is made from. All fields but the limits are required.
-type Config struct {
-	Store  store.Store
-	Engine engine.Engine
-	Clock  clock.Clock
-	Logger *slog.Logger
-	Owner  string // name of this host, for people
-	Random func(p []byte)
-	// Partitions are those to be acquired at the beginning; nil = all.
-	Partitions []store.PartitionID
-	// Linger is how long an instance is kept while an attempt of one of its steps runs.
-	Linger time.Duration
-	// StartLinger is how long a start waits for its first activation, to be committed together with it.
-	StartLinger time.Duration
-	// Drain is how long Run waits, at its end, for attempts that are going on.
-	Drain time.Duration
-	// Instances is how many guests compute at a time, and ParkBytes bounds the memory of those that wait for a commit or an
-	// attempt.
-	Instances int
-	ParkBytes int64
-	// Fuel bounds the instructions, about, that a workflow executes between two waits.
-	Fuel int64
-	// CPU bounds the time that they take. A machine that needs longer is at fault, not the workflow.
-	CPU time.Duration
-	// HostCalls bounds the calls between two waits.
-	HostCalls int
-	// Fetch performs a request of a body or step function under the grants of its version.
-	Fetch func(ctx context.Context, grants store.Grants, run store.RunKey, request []byte) ([]byte, error)
-	// Events are told what happens.
-	Events Events
-}
-
-// Defaults of Config.
-const (
-	// DefaultLinger: most steps end within it, and keeping the instance saves a replay.
-	DefaultLinger = time.Second
-	// DefaultInstances admits as many instances as the memory budget holds at their largest.
-	DefaultInstances = abi.MaxActivationMemoryBytes / abi.MaxMemoryBytes
-	// DefaultParkBytes keeps a few hundred Go guests that have written a few dozen pages each.
-	DefaultParkBytes = 256 << 20
-	// DefaultStartLinger: a Go guest comes to its first step within it; one that computes longer costs a commit more.
-	DefaultStartLinger = 50 * time.Millisecond
-	// DefaultDrain: most steps end within it, and supervisors of processes wait longer before they kill.
-	DefaultDrain = 10 * time.Second
 )
 
 // Limits of all shards together.
@@ -85,124 +42,106 @@ const (
 	// loadedTimers is how many timers are loaded ahead, of some 120 bytes each.
 	loadedTimers = 1 << 17
 	// maxCommits is how many group commits of a writer are on their way at a time.
-	maxCommits = 8
+	maxCommits = 4
 	// duePortion bounds the wakes of one read of the index.
 	duePortion = 1024
 )
 
 // Runtime runs the partitions that this host owns.
 type Runtime struct {
-	cfg     Config
-	writers []*writer
-	guests  *guest.Runner
+	Runs       *Runs
+	Versions   *Versions
+	Partitions *Partitions
+	Watchers   *watch.Watchers
 
-	mu       sync.Mutex
-	handlers map[string]Handler
-	rooms    map[string]chan struct{} // of calls of handlers, by name; "" = all
-	watchers map[store.RunKey]map[chan struct{}]struct{}
-	running  bool
-	closed   bool
-	failed   error
-	failing  chan struct{} // closed when the store has failed
-	started  chan struct{} // closed when Run has begun
-
-	work    atomic.Int64  // what goes on: zero means that nothing happens until time passes
-	begun   atomic.Uint64 // how often something began
-	idleMu  sync.Mutex
-	idle    chan struct{} // closed when work is zero; nil if nobody waits
-	commits atomic.Uint64 // of runs, that became durable
-
-	count     atomic.Int32                 // of partitions that this host owns
-	acquiring [store.Partitions]sync.Mutex // held while a partition is acquired or released
-
-	versions sync.RWMutex // held for reading by whoever chooses a version, until the run that has it is durable
-
-	ctx    context.Context //nolint:containedctx // it ends with Close
-	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup // of what reads and writes, and of attempts
+	cfg      Config
+	life     *life
+	writers  writer.Set
+	guests   *guest.Runner
+	handlers *handler.Registry
+	reporter *reporter
 }
 
 // New acquires partitions and recovers. It starts nothing before Run.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
-	rt := &Runtime{cfg: cfg, handlers: map[string]Handler{}, watchers: map[store.RunKey]map[chan struct{}]struct{}{},
-		failing: make(chan struct{}), started: make(chan struct{})}
-	rt.ctx, rt.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	l, handlers := newLife(ctx), handler.NewRegistry()
+	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
-		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes,
+		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
-		Handled: rt.handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits,
-		OnEnd: cfg.Events.Activation})
-	n := min(goruntime.GOMAXPROCS(0), maxShards)
-	limits := partition.Limits{Busy: max(maxBusy/n, 1), Starts: max(maxStarts/n, 1), KeptBytes: keptBytes / int64(n),
-		Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits, StartLinger: cfg.StartLinger}
-	for range n {
-		rt.writers = append(rt.writers, newWriter(rt, limits))
+		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})
+	for range min(goruntime.GOMAXPROCS(0), maxShards) {
+		rt.writers = append(rt.writers, writer.New(writer.Config{Clock: cfg.Clock, Activity: &l.activity, Commits: maxCommits,
+			Commit: rt.commit}))
 	}
+	rt.Versions = &Versions{life: l, store: cfg.Store, guests: rt.guests}
+	rt.Partitions = &Partitions{life: l, store: cfg.Store, writers: rt.writers, logger: cfg.Logger, owner: cfg.Owner}
+	rt.Runs = &Runs{life: l, store: cfg.Store, writers: rt.writers, guests: rt.guests, versions: rt.Versions,
+		seeder: cfg.Random}
+	rt.reporter = &reporter{life: l, logger: cfg.Logger, events: cfg.Events, watchers: rt.Watchers, partitions: rt.Partitions}
+	rt.startWriters()
 	ids := cfg.Partitions
 	if ids == nil {
 		for p := range store.PartitionID(store.Partitions) {
 			ids = append(ids, p)
 		}
 	}
-	if err := rt.Acquire(ctx, ids...); err != nil {
+	if err := rt.Partitions.Acquire(ctx, ids...); err != nil {
 		rt.Close()
 		return nil, err
 	}
-	rt.wg.Go(rt.watchInboxes)
+	l.wg.Go(rt.Partitions.watchInboxes)
 	return rt, nil
 }
 
-// writerOf returns the writer of a partition.
-func (rt *Runtime) writerOf(p store.PartitionID) *writer { return rt.writers[int(p)%len(rt.writers)] }
+// startWriters gives each writer a shard, and the shard a port.
+func (rt *Runtime) startWriters() {
+	n := len(rt.writers)
+	limits := partition.Limits{Busy: max(maxBusy/n, 1), Starts: max(maxStarts/n, 1), KeptBytes: keptBytes / int64(n),
+		Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits, StartLinger: rt.cfg.StartLinger}
+	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, seeder: rt.cfg.Random}
+	handled := rt.handlers.Handled
+	for _, w := range rt.writers {
+		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock,
+			ended: rt.cfg.Events.Attempt}
+		p := &port{desk: d, reporter: rt.reporter, life: rt.life, store: rt.cfg.Store, writers: rt.writers,
+			partitions: rt.Partitions, courier: c, writer: w, handled: handled}
+		w.Start(partition.NewShard(p, limits, handled))
+	}
+}
+
+// Handle registers a handler, under its name without prefix, and wakes the runs that wait for it.
+func (rt *Runtime) Handle(name string, f handler.Func) {
+	rt.handlers.Handle(name, f)
+	rt.writers.Post(func(s *partition.Shard, now int64) { s.Handled(now, name) }) // a closed one wakes nobody
+}
 
 // Run fires timers and activates runs until ctx is done. Then it makes no new guests and attempts, waits until those that
 // compute have come to their next wait, and, for as long as Config.Drain, until the attempts that are going on have ended;
 // what came of them is durable when it returns. An error means that the store has failed.
 func (rt *Runtime) Run(ctx context.Context) error {
-	rt.begin() // until all shards are active
+	l := rt.life
+	l.activity.Begin() // until all shards are active
 	rt.guests.Undrain()
-	err := rt.setRunning(true)
+	err := l.run()
 	if err == nil {
 		rt.setActive(true)
 	}
-	rt.done()
+	l.activity.Done()
 	if err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
-	case <-rt.failing:
-	case <-rt.ctx.Done():
+	case <-l.failing:
+	case <-l.ctx.Done():
 	}
 	rt.drain()
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	rt.running = false
-	return rt.failed
-}
-
-func (rt *Runtime) setRunning(running bool) error {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if rt.closed {
-		return ErrClosed
-	}
-	if rt.failed != nil {
-		return rt.failed
-	}
-	rt.running = running
-	select {
-	case <-rt.started:
-	default:
-		defer close(rt.started)
-	}
-	return nil
+	return l.failure()
 }
 
 func (rt *Runtime) setActive(active bool) {
-	for _, w := range rt.writers {
-		_ = w.do(func(s *partition.Shard, now int64) { s.SetActive(now, active) }) // a closed one is not active
-	}
+	rt.writers.Do(func(s *partition.Shard, now int64) { s.SetActive(now, active) }) // a closed one is not active
 }
 
 // drain lets what goes on come to rest.
@@ -210,10 +149,10 @@ func (rt *Runtime) drain() {
 	rt.setActive(false)
 	rt.guests.Drain()
 	rt.guests.EvictAll()
-	ctx, cancel := context.WithTimeout(rt.ctx, max(rt.cfg.Drain, 0))
+	ctx, cancel := context.WithTimeout(rt.life.ctx, max(rt.cfg.Drain, 0))
 	defer cancel()
 	_, _, _ = rt.WaitIdle(ctx) // what has not ended by then is made again after the next start
-	if ctx.Err() == nil || rt.ctx.Err() != nil {
+	if ctx.Err() == nil || rt.life.ctx.Err() != nil {
 		return
 	}
 	rt.cfg.Logger.Warn("attempts of steps are still running; they are made again after the next start")
@@ -222,24 +161,16 @@ func (rt *Runtime) drain() {
 // Close stops everything: guests end at their next call, attempts are told to stop. What was acknowledged is durable; the
 // rest happens again after the next start. It waits for every guest, and for no handler.
 func (rt *Runtime) Close() {
-	rt.mu.Lock()
-	if rt.closed {
-		rt.mu.Unlock()
+	if !rt.life.end() {
 		return
 	}
-	rt.closed = true
-	rt.mu.Unlock()
-	rt.cancel(ErrClosed)
-	for _, w := range rt.writers {
-		_ = w.do(func(s *partition.Shard, _ int64) { loseAll(s, ErrClosed) }) // one that is closed has none
-	}
+	rt.life.cancel(ErrClosed)
+	rt.writers.Do(func(s *partition.Shard, _ int64) { loseAll(s, ErrClosed) }) // one that is closed has none
 	rt.guests.Close()
-	rt.wg.Wait()
-	for _, w := range rt.writers {
-		w.close()
-	}
-	rt.notifyAll()
-	rt.rest()
+	rt.life.wg.Wait()
+	rt.writers.Close()
+	rt.Watchers.ChangedAll()
+	rt.life.activity.Wake()
 }
 
 func loseAll(s *partition.Shard, cause error) {
@@ -248,110 +179,51 @@ func loseAll(s *partition.Shard, cause error) {
 	}
 }
 
+// commit makes a batch durable.
+func (rt *Runtime) commit(b *partition.Batch) error {
+	began := budgetClock.Now()
+	err := rt.cfg.Store.Commit(context.WithoutCancel(rt.life.ctx), b.Groups)
+	rt.reporter.batch(b, budgetClock.Now().Sub(began), err)
+	if err != nil && errors.Is(err, store.ErrFailed) {
+		rt.fail(err)
+	}
+	return err
+}
+
 // fail stops everything after the store has failed.
 func (rt *Runtime) fail(err error) {
-	rt.mu.Lock()
-	first := rt.failed == nil && !rt.closed
-	if first {
-		rt.failed = err
-		close(rt.failing)
-	}
-	rt.mu.Unlock()
-	if !first {
+	if !rt.life.fail(err) {
 		return
 	}
-	rt.cfg.Logger.Error("the store has failed, nothing is accepted any more", "cause", err)
-	if f := rt.cfg.Events.StoreFailed; f != nil {
-		f(err)
-	}
-	for _, w := range rt.writers {
-		_ = w.post(func(s *partition.Shard, _ int64) { loseAll(s, err) })
-	}
-	rt.notifyAll()
-}
-
-// usable returns why nothing may be accepted, nil if it may.
-func (rt *Runtime) usable() error {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	switch {
-	case rt.closed:
-		return ErrClosed
-	case rt.failed != nil:
-		return rt.failed
-	}
-	return nil
-}
-
-// begin and done count what goes on. Whatever causes something else counts that before it is done itself, so that zero means
-// that nothing happens any more.
-func (rt *Runtime) begin() {
-	rt.work.Add(1)
-	rt.begun.Add(1)
-}
-
-func (rt *Runtime) done() {
-	if rt.work.Add(-1) == 0 {
-		rt.rest()
-	}
-}
-
-// rest tells those that wait for it that nothing happens any more.
-func (rt *Runtime) rest() {
-	rt.idleMu.Lock()
-	defer rt.idleMu.Unlock()
-	if rt.idle != nil {
-		close(rt.idle)
-		rt.idle = nil
-	}
-}
-
-// background does something in a goroutine that Close waits for.
-func (rt *Runtime) background(f func()) {
-	rt.begin()
-	rt.wg.Go(func() {
-		defer rt.done()
-		f()
-	})
+	rt.reporter.storeFailed(err)
+	rt.writers.Post(func(s *partition.Shard, _ int64) { loseAll(s, err) })
+	rt.Watchers.ChangedAll()
 }
 
 // WaitIdle waits until nothing happens any more unless time passes, and returns the instant of the next wake as of then,
 // false if there is none.
 func (rt *Runtime) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, err error) {
+	unusable := func() bool { return rt.life.usable() != nil }
 	for {
-		rt.idleMu.Lock()
-		begun := rt.begun.Load()
-		if rt.work.Load() == 0 || rt.usable() != nil {
-			rt.idleMu.Unlock()
-			nextUnixMs, ok = rt.nextWake()
-			if rt.begun.Load() != begun && rt.usable() == nil { // a timer has fired meanwhile
-				continue
-			}
-			if ok && rt.waitsForRun(ctx, nextUnixMs) {
-				continue
-			}
-			return nextUnixMs, ok, ctx.Err()
+		begun, err := rt.life.activity.Wait(ctx, unusable)
+		if err != nil {
+			return 0, false, err
 		}
-		if rt.idle == nil {
-			rt.idle = make(chan struct{})
+		nextUnixMs, ok = rt.writers.NextWake()
+		if rt.life.activity.Begun() != begun && !unusable() { // a timer has fired meanwhile
+			continue
 		}
-		idle := rt.idle
-		rt.idleMu.Unlock()
-		if rt.work.Load() == 0 {
-			rt.rest()
+		if ok && rt.waitsForRun(ctx, nextUnixMs) {
+			continue
 		}
-		select {
-		case <-idle:
-		case <-ctx.Done():
-			return 0, false, ctx.Err()
-		}
+		return nextUnixMs, ok, ctx.Err()
 	}
 }
 
 // waitsForRun waits until Run begins, if something is due that it would do. It reports whether it has waited for that.
 func (rt *Runtime) waitsForRun(ctx context.Context, dueUnixMs int64) bool {
 	select {
-	case <-rt.started:
+	case <-rt.life.running:
 		return false
 	default:
 	}
@@ -359,21 +231,13 @@ func (rt *Runtime) waitsForRun(ctx context.Context, dueUnixMs int64) bool {
 		return false
 	}
 	select {
-	case <-rt.started:
+	case <-rt.life.running:
 		return true
 	case <-ctx.Done():
-	case <-rt.ctx.Done():
+	case <-rt.life.ctx.Done():
+	case <-rt.life.failing: // Run only says so then
 	}
 	return false
-}
-
-func (rt *Runtime) nextWake() (unixMs int64, ok bool) {
-	for _, w := range rt.writers {
-		if at := w.nextWake.Load(); at != noWake && (!ok || at < unixMs) {
-			unixMs, ok = at, true
-		}
-	}
-	return unixMs, ok
 }
 
 // Stats is what the runtime holds at the moment.
@@ -387,57 +251,10 @@ type Stats struct {
 
 // Stats returns the numbers.
 func (rt *Runtime) Stats() Stats {
-	n := Stats{Instances: rt.guests.Instances(), Commits: rt.commits.Load()}
-	for _, w := range rt.writers {
-		_ = w.do(func(s *partition.Shard, _ int64) { // a closed one holds nothing
-			x := s.Stats()
-			n.Runs, n.Timers, n.Queued = n.Runs+x.Runs, n.Timers+x.Timers, n.Queued+x.Queued
-		})
-	}
+	n := Stats{Instances: rt.guests.Instances(), Commits: rt.reporter.commits.Load()}
+	rt.writers.Do(func(s *partition.Shard, _ int64) { // a closed one holds nothing
+		x := s.Stats()
+		n.Runs, n.Timers, n.Queued = n.Runs+x.Runs, n.Timers+x.Timers, n.Queued+x.Queued
+	})
 	return n
-}
-
-// Watch returns a channel that receives whenever something of the run became durable, until stop is called.
-func (rt *Runtime) Watch(key store.RunKey) (changed <-chan struct{}, stop func()) {
-	c := make(chan struct{}, 1)
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	if rt.watchers[key] == nil {
-		rt.watchers[key] = map[chan struct{}]struct{}{}
-	}
-	rt.watchers[key][c] = struct{}{}
-	return c, func() {
-		rt.mu.Lock()
-		defer rt.mu.Unlock()
-		delete(rt.watchers[key], c)
-		if len(rt.watchers[key]) == 0 {
-			delete(rt.watchers, key)
-		}
-	}
-}
-
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// changed tells those that watch a run.
-func (rt *Runtime) changed(key store.RunKey) {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	for c := range rt.watchers[key] {
-		notify(c)
-	}
-}
-
-func (rt *Runtime) notifyAll() {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	for _, set := range rt.watchers {
-		for c := range set {
-			notify(c)
-		}
-	}
 }

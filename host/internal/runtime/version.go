@@ -3,15 +3,33 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"sync"
 
+	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/store"
 )
 
-// HoldVersions keeps versions from being deleted until release is called: between choosing one for a run and the
+// Versions are those of workflows. One is kept for as long as there are runs of it.
+type Versions struct {
+	life   *life
+	store  store.Store
+	guests *guest.Runner
+
+	// mu is held for reading by whoever chooses a version, until the run that has it is durable, and for writing while one is
+	// deleted. Other locks are taken meanwhile; nobody who holds one of these waits for it.
+	mu sync.RWMutex
+}
+
+// Hold keeps versions from being deleted until release is called: between choosing one for a run and the
 // run's being durable.
-func (rt *Runtime) HoldVersions() (release func()) {
-	rt.versions.RLock()
-	return rt.versions.RUnlock
+func (v *Versions) Hold() (release func()) {
+	v.mu.RLock()
+	return v.mu.RUnlock
+}
+
+// Describe compiles a module, runs its start-up once, and asks for its description.
+func (v *Versions) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
+	return v.guests.Describe(ctx, wasm)
 }
 
 // InUseError says that a version is not deleted because runs need it.
@@ -28,21 +46,21 @@ func (e *InUseError) Error() string {
 		e.Runs, e.Example)
 }
 
-// DeleteVersion deletes a version that no run has, with its module if no other version has it. Ended runs count
+// Delete deletes a version that no run has, with its module if no other version has it. Ended runs count
 // too until they are deleted, since they may be retried and replayed. It looks at all runs of the workflow.
-func (rt *Runtime) DeleteVersion(ctx context.Context, ns store.NamespaceID, workflow string, number uint32) error {
-	if err := rt.usable(); err != nil {
+func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow string, number uint32) error {
+	if err := v.life.usable(); err != nil {
 		return err
 	}
-	rt.versions.Lock()
-	defer rt.versions.Unlock()
-	modules := rt.cfg.Store.Modules()
-	v, err := modules.Version(ctx, ns, workflow, number)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	modules := v.store.Modules()
+	version, err := modules.Version(ctx, ns, workflow, number)
 	if err != nil {
 		return err
 	}
 	used := &InUseError{Workflow: workflow, Version: number}
-	for st, err := range rt.cfg.Store.Runs(ctx, store.Query{Namespace: ns, Workflow: workflow}) {
+	for st, err := range v.store.Runs(ctx, store.Query{Namespace: ns, Workflow: workflow}) {
 		if err != nil {
 			return err
 		}
@@ -57,9 +75,9 @@ func (rt *Runtime) DeleteVersion(ctx context.Context, ns store.NamespaceID, work
 	if err := modules.DeleteVersion(ctx, ns, workflow, number); err != nil {
 		return err
 	}
-	if _, err := modules.Info(ctx, v.Module); err == nil {
+	if _, err := modules.Info(ctx, version.Module); err == nil {
 		return nil // another version has it
 	}
-	rt.guests.Forget(v.Module)
+	v.guests.Forget(version.Module)
 	return nil
 }

@@ -1,0 +1,373 @@
+// Package admission bounds how many guests compute at a time, and how much memory all of them hold.
+//
+// A guest has a Place. It is inside while it computes. While a commit of its run or an attempt of one of its steps goes
+// on, it is parked: it keeps its instance, so that it need not be replayed, and somebody else computes. When the parked
+// guests hold too much, or their memory is needed, the one that was parked first is evicted: it gives its instance up, and
+// its run is replayed later.
+//
+// Of those that wait, a guest that has an instance and can go on enters before a run that wakes, and that before a new
+// run; within a class, the one that has waited longest enters first. So a storm makes no more instances than steady work.
+package admission
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+)
+
+// Class is the order in which guests enter.
+type Class int
+
+// The classes, the first one first.
+const (
+	Resuming Class = iota // it has an instance, and can go on
+	Woken                 // its run has waited, and is replayed
+	Starting              // its run is new
+	classes  = 3
+)
+
+// ErrStopped says that the caller's quit was closed before there was room.
+var ErrStopped = errors.New("the host stops")
+
+// Admission lets guests in. Its methods, and those of its places, may be called concurrently.
+type Admission struct {
+	// mu guards all fields, those of places and requests, and their elements in lists. While it is held nothing is called
+	// but Request.Begin, which starts a goroutine.
+	mu        sync.Mutex
+	free      int // how many more may be inside; negative where guests were woken that rested
+	total     int
+	held      int64              // bytes of the guests that are not outside
+	leaving   int64              // of them, bytes of those that were evicted and have not left yet
+	limit     int64              // of held
+	resting   int                // guests that rest
+	instances int                // guests that are neither outside nor evicted
+	waiters   [classes]list.List // of *waiter
+
+	parked      list.List // of *Place, the one that was parked first at the front
+	parkedBytes int64
+	parkLimit   int64
+}
+
+// New returns an admission that lets in as many guests as there are places, while all of them, with those that are parked,
+// hold no more than limit bytes. Those that are parked hold at most parkLimit bytes.
+func New(places int, limit, parkLimit int64) *Admission {
+	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit}
+}
+
+// standing is where a guest stands.
+type standing uint8
+
+const (
+	outside   standing = iota // it holds nothing
+	inside                    // it computes
+	rested                    // it waits to be told what to do, with its instance
+	parked                    // it keeps its instance for a while
+	returning                 // it was parked, and waits for a place
+	evicted                   // it was parked, and is to give its instance up
+)
+
+// Place is what a guest has of an admission.
+type Place struct {
+	a     *Admission
+	at    standing
+	bytes int64         // that count for it unless it is outside
+	evict chan struct{} // buffered 1: it was evicted
+	e     *list.Element // among the parked
+}
+
+// NewPlace returns the place of a guest that is outside and will hold about so many bytes.
+func (a *Admission) NewPlace(bytes int64) *Place {
+	return &Place{a: a, bytes: bytes, evict: make(chan struct{}, 1)}
+}
+
+// Evicted returns the channel that receives when the guest is parked and has to give its instance up.
+func (p *Place) Evicted() <-chan struct{} { return p.evict }
+
+// Bytes returns what counts for the guest unless it is outside.
+func (p *Place) Bytes() int64 {
+	p.a.mu.Lock()
+	defer p.a.mu.Unlock()
+	return p.bytes
+}
+
+// waiter is a guest that waits outside: a goroutine that blocks until granted is closed, or a request.
+type waiter struct {
+	place   *Place
+	granted chan struct{}
+	request *Request
+}
+
+// Enter waits until the guest may come in, until ctx is done or quit, which may be nil, is closed: the error is the cause
+// of ctx, or ErrStopped, and the guest is outside. One that has an instance keeps it meanwhile, and is not evicted.
+func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error {
+	a := p.a
+	a.mu.Lock()
+	a.returnLocked(p)
+	if a.mayEnterLocked(p, c) { // before those of later classes that wait for what it held
+		a.enterLocked(p)
+		a.grantLocked()
+		a.mu.Unlock()
+		return nil
+	}
+	w := &waiter{place: p, granted: make(chan struct{})}
+	e := a.waiters[c].PushBack(w)
+	a.grantLocked()
+	a.mu.Unlock()
+	select {
+	case <-w.granted:
+		return nil
+	case <-ctx.Done():
+	case <-quit:
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-w.granted: // at the same time
+		a.leaveLocked(p)
+	default:
+		a.waiters[c].Remove(e)
+		a.goLocked(p)
+		a.grantLocked() // it may have stood before others, for which there is room
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return ErrStopped
+}
+
+// TryEnter lets a guest in that is parked, if there is room now and nobody waits who can go on, too. It reports false if
+// there is not, or if the guest was evicted or has left.
+func (p *Place) TryEnter() bool {
+	a := p.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.at != parked || a.free <= 0 || a.waiters[Resuming].Len() > 0 {
+		return false
+	}
+	a.unparkLocked(p) // its bytes count already
+	p.at = inside
+	a.free--
+	return true
+}
+
+// Leave has the guest go outside, wherever it stands.
+func (p *Place) Leave() {
+	p.a.mu.Lock()
+	defer p.a.mu.Unlock()
+	p.a.leaveLocked(p)
+}
+
+// Rest has a guest that is inside wait to be told what to do: somebody else may compute until it is woken. As many rest at a
+// time as there are places; others stay inside, so that no more and more guests come in while nobody is told.
+func (p *Place) Rest() {
+	a := p.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.at == inside && a.resting < a.total {
+		p.at = rested
+		a.resting++
+		a.free++
+		a.grantLocked()
+	}
+}
+
+// Wake has a guest compute again that rests, though all places may be taken by now: what is to go on at once has no queue
+// before it. Wherever else the guest stands, it stays.
+func (p *Place) Wake() {
+	a := p.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.at == rested {
+		p.at = inside
+		a.resting--
+		a.free--
+	}
+}
+
+// Aside has a guest that is inside keep its instance, which it is not asked for, without a place until it enters again.
+func (p *Place) Aside() {
+	a := p.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.returnLocked(p)
+	a.grantLocked()
+}
+
+// Park has a guest that is inside or rests keep its instance, of so many bytes, while somebody else computes. One that has
+// left meanwhile stays outside.
+func (p *Place) Park(bytes int64) {
+	a := p.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch p.at {
+	case inside:
+		a.free++
+	case rested:
+		a.resting--
+	default:
+		return
+	}
+	a.held += bytes - p.bytes
+	p.at, p.bytes = parked, bytes
+	p.e = a.parked.PushBack(p)
+	a.parkedBytes += bytes
+	for a.parkedBytes > a.parkLimit && a.parked.Len() > 0 {
+		a.evictLocked()
+	}
+	a.grantLocked()
+}
+
+// EvictAll evicts every guest that is parked.
+func (a *Admission) EvictAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.parked.Len() > 0 {
+		a.evictLocked()
+	}
+}
+
+// Instances returns how many guests are not outside, beside those that were evicted.
+func (a *Admission) Instances() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.instances
+}
+
+// mayEnterLocked reports whether a guest may come in now: nobody waits who comes before it, and there is room.
+func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
+	for i := range a.waiters[:c+1] {
+		if a.waiters[i].Len() > 0 {
+			return false
+		}
+	}
+	return a.roomLocked(p)
+}
+
+// roomLocked reports whether there is room for a guest. There is for any that would be the only one inside, so that a
+// guest that is larger than the limit waits, and not for ever. One that has its instance needs a place alone.
+func (a *Admission) roomLocked(p *Place) bool {
+	return a.free > 0 && (p.at == returning || a.held+p.bytes <= a.limit || a.held == a.parkedBytes+a.leaving)
+}
+
+func (a *Admission) enterLocked(p *Place) {
+	if p.at != returning {
+		a.instances++
+		a.held += p.bytes
+		a.evictOverLocked(a.held - a.limit) // it is the only one inside
+	}
+	p.at = inside
+	a.free--
+}
+
+// returnLocked has a guest that has an instance wait with it.
+func (a *Admission) returnLocked(p *Place) {
+	if p.at != outside {
+		a.upLocked(p)
+		p.at = returning
+	}
+}
+
+// leaveLocked has a guest go outside, and lets others in.
+func (a *Admission) leaveLocked(p *Place) {
+	if p.at != outside {
+		a.goLocked(p)
+		a.grantLocked()
+	}
+}
+
+// goLocked has a guest go outside.
+func (a *Admission) goLocked(p *Place) {
+	if p.at != outside {
+		a.upLocked(p)
+		p.at = outside
+		a.instances--
+		a.held -= p.bytes
+	}
+}
+
+// upLocked takes a guest, which has an instance, from where it stands. What it holds still counts.
+func (a *Admission) upLocked(p *Place) {
+	switch p.at {
+	case inside:
+		a.free++
+	case rested:
+		a.resting--
+	case parked:
+		a.unparkLocked(p)
+	case evicted:
+		a.stayLocked(p)
+		a.instances++
+	case outside, returning:
+	}
+}
+
+// stayLocked takes back that a guest is to give its instance up.
+func (a *Admission) stayLocked(p *Place) {
+	a.leaving -= p.bytes
+	select {
+	case <-p.evict: // it has not looked
+	default:
+	}
+}
+
+func (a *Admission) unparkLocked(p *Place) {
+	a.parked.Remove(p.e)
+	a.parkedBytes -= p.bytes
+	p.e = nil
+}
+
+// evictLocked has the guest that was parked first give its instance up. Its bytes count until it has.
+func (a *Admission) evictLocked() {
+	p := a.parked.Front().Value.(*Place) //nolint:forcetypeassert // it holds nothing else
+	a.unparkLocked(p)
+	p.at = evicted
+	a.instances--
+	a.leaving += p.bytes
+	p.evict <- struct{}{} // there is room: it was taken, or taken back, before the guest could be parked again
+}
+
+// evictOverLocked evicts parked guests until so many bytes are being given up, those of earlier evictions included: who
+// was evicted for one that waits need not be followed by another one at each look.
+func (a *Admission) evictOverLocked(bytes int64) {
+	for a.leaving < bytes && a.parked.Len() > 0 {
+		a.evictLocked()
+	}
+}
+
+// makeRoomLocked evicts parked guests whose memory is in the way of those that wait and for which there are places.
+func (a *Admission) makeRoomLocked() {
+	free, over := a.free, a.held-a.limit
+	for c := range a.waiters {
+		for e := a.waiters[c].Front(); e != nil && free > 0; e = e.Next() {
+			if p := e.Value.(*waiter).place; p.at != returning { //nolint:forcetypeassert // it holds nothing else
+				over += p.bytes
+			}
+			free--
+		}
+	}
+	if free < a.free {
+		a.evictOverLocked(over)
+	}
+}
+
+// grantLocked lets in those that wait and for which there is room now.
+func (a *Admission) grantLocked() {
+	for c := range a.waiters {
+		for e := a.waiters[c].Front(); e != nil; e = a.waiters[c].Front() {
+			w := e.Value.(*waiter) //nolint:forcetypeassert // it holds nothing else
+			if !a.roomLocked(w.place) {
+				a.makeRoomLocked()
+				return
+			}
+			a.waiters[c].Remove(e)
+			a.enterLocked(w.place)
+			if w.request != nil {
+				w.request.e = nil
+				w.request.Begin() // which only starts a goroutine
+				continue
+			}
+			close(w.granted)
+		}
+	}
+}

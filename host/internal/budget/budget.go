@@ -1,0 +1,139 @@
+// Package budget keeps guests within what they may compute and call between two waits, and ends them.
+package budget
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/replay"
+)
+
+// Clock measures what guests compute and how long bodies take. It is the machine's clock even where the
+// host runs in virtual time: a loop burns real time.
+var Clock = clock.System()
+
+var (
+	// ErrCalls ends a workflow that calls too often.
+	ErrCalls = fmt.Errorf("the workflow made too many calls without waiting: the limit is %d", abi.MaxHostCalls)
+	// ErrFuel ends a workflow that computes too long. The same journal ends it at the same
+	// instruction on every host, but for the few dozen that each thaw of a frozen guest adds.
+	ErrFuel = errors.New("the workflow computed too long without waiting")
+	// ErrSlow ends an activation that takes longer than its fuel should: the machine is at fault, not the workflow.
+	ErrSlow = errors.New("the machine is too slow for the workflow, or stood still")
+)
+
+// Limits are what a guest may use between two waits.
+type Limits struct {
+	Slices int64         // of fuel; 0 = no limit
+	CPU    time.Duration // that its instructions may take
+	Calls  int           // of the host
+}
+
+// Slices returns how many slices of fuel an amount of it is, one at least.
+func Slices(fuel int64) int64 { return max((fuel+engine.FuelSlice-1)/engine.FuelSlice, 1) }
+
+// Metered is a replay machine whose guest is kept within limits. It answers what an engine asks of its host about
+// budgets; what the guest's journal has passed is free. All methods but Stop are for the goroutine that runs the guest.
+type Metered struct {
+	*replay.Machine
+	Limits Limits
+	// Look, if set, is called at each call and slice of fuel.
+	Look func() error
+
+	stopped atomic.Pointer[error]
+	taken   uint64    // deliveries, as of the wait after which everything below is counted
+	calls   int       // of the host
+	slices  int64     // of fuel
+	worked  int64     // bytes of calls since the newest slice was counted
+	segment time.Time // when the clock was first looked at
+	looks   int       // at the clock that were not made, one for each call
+}
+
+// Stop ends the guest at its next call, or when its slice of fuel is used up.
+func (m *Metered) Stop(cause error) { m.stopped.CompareAndSwap(nil, &cause) }
+
+// Stopped returns why the guest was stopped, nil if it was not.
+func (m *Metered) Stopped() error {
+	if p := m.stopped.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// callsPerLook is how many calls a guest makes between two looks at the clock: a look takes about as long as a call.
+const callsPerLook = 1000
+
+// Enter counts a call, unless the guest's journal has passed it.
+func (m *Metered) Enter() error {
+	if !m.Passed() {
+		m.calls++
+	}
+	if m.calls > m.Limits.Calls {
+		return ErrCalls
+	}
+	if m.looks++; m.looks%callsPerLook == 0 {
+		if err := m.inTime(); err != nil {
+			return err
+		}
+	}
+	if m.Look != nil {
+		if err := m.Look(); err != nil {
+			return err
+		}
+	}
+	return m.Stopped()
+}
+
+// Refuel grants another slice of fuel, unless the guest has used all that there is between two waits. What it is
+// granted depends on nothing but the instructions that it executes, and the bytes of its calls.
+func (m *Metered) Refuel() error {
+	if err := m.Stopped(); err != nil {
+		return err
+	}
+	if m.Look != nil {
+		if err := m.Look(); err != nil {
+			return err
+		}
+	}
+	if !m.Passed() {
+		m.slices++
+	}
+	if m.Limits.Slices > 0 && m.slices > m.Limits.Slices {
+		return ErrFuel
+	}
+	return m.inTime()
+}
+
+// Work counts the bytes of a call like instructions.
+func (m *Metered) Work(bytes int64) error {
+	for m.worked += bytes; m.worked >= engine.FuelSlice; m.worked -= engine.FuelSlice {
+		if err := m.Refuel(); err != nil {
+			return err
+		}
+	}
+	return m.Stopped()
+}
+
+// inTime returns ErrSlow if the guest has taken too long since it last waited.
+func (m *Metered) inTime() error {
+	now := Clock.Now()
+	if m.segment.IsZero() {
+		m.segment = now
+	}
+	if now.Sub(m.segment) > m.Limits.CPU {
+		return ErrSlow
+	}
+	return nil
+}
+
+// Rested begins to count anew when the guest has waited.
+func (m *Metered) Rested() {
+	if c := m.Consumed(); c != m.taken {
+		m.taken, m.calls, m.slices, m.worked, m.segment = c, 0, 0, 0, time.Time{}
+	}
+}

@@ -1,0 +1,89 @@
+package budget
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/replay"
+)
+
+// metered is the budget of a guest that executes a step function: its journal has passed nothing.
+func metered(fuel int64, limit time.Duration) *Metered {
+	return &Metered{Machine: replay.New(replay.Config{Mode: replay.StepFn}),
+		Limits: Limits{Slices: Slices(fuel), CPU: limit, Calls: abi.MaxHostCalls}}
+}
+
+// TestFinding02_WorkIsFuel uses fuel up in calls, in portions of any size.
+func TestFinding02_WorkIsFuel(t *testing.T) {
+	for _, portion := range []int64{1 << 16, engine.FuelSlice, 3 * engine.FuelSlice} {
+		m := metered(10*engine.FuelSlice, time.Hour)
+		var worked int64
+		for m.Work(portion) == nil {
+			worked += portion
+		}
+		if worked < 8*engine.FuelSlice || worked >= 11*engine.FuelSlice {
+			t.Errorf("in portions of %d: %d bytes", portion, worked)
+		}
+	}
+}
+
+func TestFinding02_WorkLooksAtTheClock(t *testing.T) {
+	m := metered(0, -1)
+	m.Limits.Slices = 0
+	if err := m.Work(engine.FuelSlice); !errors.Is(err, ErrSlow) {
+		t.Error(err)
+	}
+	m = metered(0, -1)
+	var err error
+	for range callsPerLook {
+		if err = m.Enter(); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, ErrSlow) {
+		t.Error("calls:", err)
+	}
+	m = metered(0, time.Hour)
+	halted := errors.New("halted")
+	m.Stop(halted)
+	m.Stop(errors.New("too late"))
+	for _, err := range []error{m.Work(1), m.Enter(), m.Refuel(), m.Stopped()} {
+		if !errors.Is(err, halted) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLimits counts to each limit, and has what looks see each call and slice.
+func TestLimits(t *testing.T) {
+	m := metered(2*engine.FuelSlice-1, time.Hour)
+	m.Limits.Calls = 3
+	looks := 0
+	m.Look = func() error { looks++; return nil }
+	for i, want := range []error{nil, nil, nil, ErrCalls} {
+		if err := m.Enter(); !errors.Is(err, want) {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	for i, want := range []error{nil, nil, ErrFuel} {
+		if err := m.Refuel(); !errors.Is(err, want) {
+			t.Errorf("slice %d: %v", i, err)
+		}
+	}
+	if looks != 6 { // the call that is too many is none
+		t.Error("it was looked", looks, "times")
+	}
+	m.Rested() // it has not waited
+	if err := m.Enter(); !errors.Is(err, ErrCalls) {
+		t.Error("it counts anew without a wait:", err)
+	}
+	yields := errors.New("yields")
+	m = metered(engine.FuelSlice, time.Hour)
+	m.Look = func() error { return yields }
+	if err := errors.Join(m.Enter(), m.Refuel()); !errors.Is(err, yields) {
+		t.Error(err)
+	}
+}

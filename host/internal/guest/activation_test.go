@@ -1,0 +1,220 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
+)
+
+// scripted is an engine whose guests are functions.
+type scripted struct {
+	engine.Engine
+	live atomic.Int32 // instances
+	call func(export string, h engine.Host) (int32, error)
+}
+
+type scriptedModule struct {
+	engine.Module
+	e *scripted
+}
+
+type scriptedInstance struct {
+	engine.Instance
+	e *scripted
+}
+
+func (e *scripted) Compile(context.Context, []byte) (engine.Module, error) {
+	return &scriptedModule{e: e}, nil
+}
+
+func (m *scriptedModule) HasExport(name string) bool {
+	return name == abi.ExportRun || name == abi.ExportStep
+}
+func (m *scriptedModule) Overhead() int64             { return 0 }
+func (m *scriptedModule) Close(context.Context) error { return nil }
+func (m *scriptedModule) Instantiate(context.Context) (engine.Instance, error) {
+	m.e.live.Add(1)
+	return &scriptedInstance{e: m.e}, nil
+}
+
+func (i *scriptedInstance) Call(_ context.Context, export string, h engine.Host) (int32, error) {
+	return i.e.call(export, h)
+}
+func (i *scriptedInstance) AllowFork()                    {}
+func (i *scriptedInstance) Fork(engine.Host) bool         { return false }
+func (i *scriptedInstance) Freeze() (engine.Frozen, bool) { return nil, false }
+func (i *scriptedInstance) Thaw(engine.Frozen) bool       { return false }
+func (i *scriptedInstance) Resident() int64               { return 1 << 20 }
+func (i *scriptedInstance) Release(context.Context) int64 {
+	i.e.live.Add(-1)
+	return i.Resident()
+}
+
+// paper is a desk that writes events down.
+type paper struct {
+	events chan run.Event
+}
+
+func (p *paper) Guest(_ *run.Lease, ev run.Event)    { p.events <- ev }
+func (p *paper) Ready(l *run.Lease)                  { p.events <- run.GuestReady{Lease: l} }
+func (p *paper) Inside(_ store.RunKey, ev run.Event) { p.events <- ev }
+
+func (p *paper) next(t *testing.T) run.Event {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case ev := <-p.events:
+		return ev
+	default:
+		t.Fatal("no event")
+		return nil
+	}
+}
+
+func reviewRunner(t *testing.T, e *scripted, cfg Config) (*Runner, store.Digest) {
+	t.Helper()
+	s := memstore.New().Open()
+	d, err := s.Modules().Put(t.Context(), []byte("wasm"), store.ModuleInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Store, cfg.Engine, cfg.Clock = s, e, clock.System()
+	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	cfg.Random, cfg.Handled = func([]byte) {}, func(string) bool { return true }
+	cfg.CPU, cfg.HostCalls, cfg.Fuel, cfg.Linger = time.Minute, 1000, 1<<40, time.Minute
+	return NewRunner(cfg), d
+}
+
+func newReviewRun(t *testing.T, d store.Digest) (*run.Run, *run.Lease) {
+	t.Helper()
+	key := store.RunKey{Namespace: 1, ID: "r"}
+	r := run.New(key, run.Config{Handled: func(string) bool { return true }, Active: true})
+	fx := r.Step(1000, run.Start{New: origin.NewRun{Key: key, Workflow: "w", Version: 1, Module: d, Seed: make([]byte, 32)}})
+	if fx.Err != nil || fx.Activate == nil {
+		t.Fatal(fx.Err, fx.Activate)
+	}
+	return r, fx.Activate
+}
+
+// TestNoLogOfAnUnlentRun: a guest that was parked with a line that has no end yet, and whose host is drained, writes
+// nothing to its run, which is not its own then.
+func TestNoLogOfAnUnlentRun(t *testing.T) { synctest.Test(t, testNoLogOfAnUnlentRun) }
+
+func testNoLogOfAnUnlentRun(t *testing.T) {
+	e := &scripted{call: func(_ string, h engine.Host) (int32, error) {
+		n, err := h.Step("s", abi.HandlerPrefix+"x", nil, nil)
+		if err != nil || n < 0 {
+			return 1, err
+		}
+		h.Output(1, []byte("one, "))
+		if _, err := h.Await([]int64{n}); err != nil {
+			return 0, err
+		}
+		h.Output(1, []byte("two\n"))
+		return 0, nil
+	}}
+	r, d := reviewRunner(t, e, Config{Instances: 1, MemoryBytes: 1 << 30, ParkBytes: 1 << 30})
+	defer r.Close()
+	if _, err := r.cfg.Store.Modules().AddVersions(t.Context(), []store.VersionSpec{{Namespace: 1, Workflow: "w", Module: d,
+		Grants: store.Grants{Steps: []string{"*"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	of, lease := newReviewRun(t, d)
+	desk := &paper{events: make(chan run.Event, 10)}
+	ended := make(chan struct{})
+	now := time.Now().UnixMilli()
+	r.Activate(lease, Woken, desk, func() { close(ended) })
+	var start []*run.Attempt
+	act := lease.Guest.(*Activation)
+	stepped := func(ev run.Event) {
+		fx := of.Step(now, ev)
+		start = append(start, fx.Start...)
+		for _, o := range fx.Orders {
+			act.Order(o.Order)
+		}
+	}
+	stepped(desk.next(t)) // ready
+	stepped(desk.next(t)) // waits: parked
+	if len(start) != 1 {
+		t.Fatal("attempts:", len(start))
+	}
+	other := r.room.NewPlace(1)
+	if err := other.Enter(t.Context(), Woken, nil); err != nil { // somebody else computes
+		t.Fatal(err)
+	}
+	of.Prepare(now)
+	stepped(run.AttemptEnds{Attempt: start[0], Outcome: step.Outcome{Data: []byte("1")}}) // resumes, without a place
+	synctest.Wait()                                                                       // it waits for one
+	if of.Lent() {
+		t.Fatal("it is lent")
+	}
+	r.Drain()
+	<-ended
+	defer func() { <-time.After(time.Second) }() // the goroutine waits a while for more to do
+	c := of.Prepare(now)
+	if c != nil && len(c.Logs) > 0 {
+		t.Errorf("a guest that was not lent its run has written %+v", c.Logs)
+	}
+}
+
+// TestHaltOfRefused: an activation that a closed runner refuses may be halted before its run hears of it.
+func TestHaltOfRefused(t *testing.T) {
+	r, d := reviewRunner(t, &scripted{}, Config{Instances: 1, MemoryBytes: 1 << 30})
+	r.Close()
+	_, lease := newReviewRun(t, d)
+	r.Activate(lease, Woken, &paper{events: make(chan run.Event, 10)}, func() {})
+	lease.Guest.(*Activation).Halt(errors.New("the partition was lost"))
+}
+
+// TestFetchingBodiesCount: step functions that wait for a request have their instances, which count.
+func TestFetchingBodiesCount(t *testing.T) { synctest.Test(t, testFetchingBodiesCount) }
+
+func testFetchingBodiesCount(t *testing.T) {
+	const n = 64
+	release := make(chan struct{})
+	var fetching atomic.Int32
+	e := &scripted{call: func(_ string, h engine.Host) (int32, error) {
+		h.Fetch([]byte("x"))
+		return 0, nil
+	}}
+	r, d := reviewRunner(t, e, Config{Instances: 2, MemoryBytes: 4 << 20, Fetch: func(ctx context.Context, _ store.Grants,
+		_ store.RunKey, _ []byte) ([]byte, error) {
+		fetching.Add(1)
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return nil, nil
+	}})
+	defer r.Close()
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			a := &run.Attempt{Try: step.Try{Run: step.Subject{Module: d, Workflow: "w"}, Name: "s", Target: "fn", Number: 1,
+				Options: abi.StepOptions{TimeoutMs: 60_000, Attempts: 1}}}
+			r.Perform(t.Context(), a, &paper{events: make(chan run.Event, 10)})
+		})
+	}
+	synctest.Wait()
+	if live := e.live.Load(); int64(live)<<20 > 4<<20 {
+		t.Errorf("%d instances live and take %d MiB, %d of them fetch; the limit is 4 MiB, admission counts %d instances",
+			live, live, fetching.Load(), r.Instances())
+	}
+	close(release)
+	wg.Wait()
+}

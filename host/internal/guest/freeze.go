@@ -1,0 +1,31 @@
+package guest
+
+import (
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/host/internal/warm"
+)
+
+// freeze keeps the guest of an instance that was told to give its stack up.
+func (a *Activation) freeze(inst engine.Instance) {
+	f, ok := inst.Freeze()
+	if !ok {
+		return
+	}
+	g := &warm.Guest{Frozen: f, Machine: a.Machine.Freeze(), Lines: a.Lines.Frozen(), Stdin: a.stdin, Read: a.read, Passed: a.passed}
+	a.r.warm.Put(a.r.cfg.Clock.Now().UnixMilli(), a.key, g, g.Bytes(), a.lease.WakesMs)
+}
+
+// thaw makes an instance the guest that was frozen, if there is one and the journal begins as it did. The run is lent.
+func (a *Activation) thaw(inst engine.Instance, cfg replay.Config) bool {
+	if !a.mod.CanThaw {
+		return false
+	}
+	a.passed = warm.NewPassed(&cfg.Started)
+	g, ok := a.r.warm.Take(a.key)
+	if !ok || !g.Passed.Begins(&cfg.Started, a.lease.Entries()) || !inst.Thaw(g.Frozen) {
+		return false
+	}
+	a.Machine, a.Lines, a.stdin, a.read, a.passed = g.Machine.Thaw(cfg), g.Lines, g.Stdin, g.Read, g.Passed
+	return true
+}

@@ -1,0 +1,172 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/host/internal/report"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/store"
+)
+
+// workflow is a guest that executes a workflow under the lease of its run, and says what its end means for the run.
+type workflow struct {
+	guest
+	lease *run.Lease
+}
+
+// logLine stores a line of workflow code, unless it was stored before.
+func (w *workflow) logLine(n uint64, level int32, text string) {
+	w.lease.Log(n, w.Passed(), store.LogLine{UnixMs: w.Now(), Level: int8(level), Text: text})
+}
+
+// handlerError returns an *abi.Error if a step may not name a handler. One that is granted and not registered here is
+// waited for: the host may be restarted with it.
+func (w *workflow) handlerError(handler string) error {
+	name, isHost := strings.CutPrefix(handler, abi.HandlerPrefix)
+	if !isHost {
+		if !w.mod.HasStep(handler) {
+			return abi.Errorf(abi.UnknownHandler, "the module has no step function %q", handler)
+		}
+		return nil
+	}
+	if slices.Contains(w.grants.Steps, name) || slices.Contains(w.grants.Steps, "*") {
+		return nil
+	}
+	st := &w.lease.State
+	if !w.r.cfg.Handled(name) {
+		return abi.Errorf(abi.UnknownHandler, "no handler %q is registered in this host, and %s@%d is not allowed to call it",
+			handler, st.Workflow, st.Version)
+	}
+	return abi.Errorf(abi.Denied, "%s@%d is not allowed to call %q: upload it with that step allowed",
+		st.Workflow, st.Version, handler)
+}
+
+// errDeadlock ends a workflow that waits for something that can never come.
+var errDeadlock = errors.New("deadlock: the workflow waits for something that can never come")
+
+// end says what the end of a workflow's guest means for its run.
+func (w *workflow) end(ctx context.Context, err error) run.End {
+	var trap *engine.Trap
+	var mismatch *replay.Mismatch
+	var refused *replay.RefusedError
+	var ended *endEntry
+	switch {
+	case errors.As(err, &ended):
+		return run.End{Entry: &ended.entry}
+	case errors.Is(err, replay.ErrContinue):
+		return w.continues(ctx)
+	case errors.As(err, &mismatch):
+		return run.End{Mismatch: mismatch.Error()}
+	case errors.As(err, &refused):
+		return run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: refused.JSON}}
+	case errors.As(err, &trap):
+		return failed(&abi.Error{Code: abi.StepFailed, Kind: abi.KindTrap, Message: trap.Message, Details: stack(trap)})
+	case errors.Is(err, budget.ErrFuel):
+		return failed(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is about %d instructions",
+			err, w.r.cfg.Fuel)})
+	case errors.Is(err, budget.ErrCalls):
+		return failed(&abi.Error{Code: abi.Limit, Kind: "calls", Message: err.Error()})
+	case errors.Is(err, errDeadlock):
+		if data := w.Outcome().Failure; len(data) > 0 {
+			return run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: data}}
+		}
+		return failed(&abi.Error{Code: abi.StepFailed, Kind: "deadlock", Message: err.Error()})
+	}
+	return run.End{Fault: err}
+}
+
+// failed returns the end of a run that failed by an error of the host's making.
+func failed(e *abi.Error) run.End {
+	data, err := json.Marshal(e)
+	if err != nil {
+		data = []byte(`{"code":"STEP_FAILED","message":"the error cannot be shown"}`)
+	}
+	return run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: data}}
+}
+
+func stack(t *engine.Trap) any {
+	if t.Stack == "" {
+		return nil
+	}
+	return map[string]string{"stack": t.Stack}
+}
+
+// endEntry is the end of a run that the guest has brought about.
+type endEntry struct{ entry store.Entry }
+
+func (e *endEntry) Error() string { return "the run has " + e.entry.Kind.String() }
+
+// finish says what the guest's return means.
+func (w *workflow) finish(code int32) error {
+	if err := w.LeftOver(); err != nil {
+		return err
+	}
+	out := w.Outcome()
+	e := store.Entry{Kind: store.KindCompleted, Data: out.Result}
+	if code == 0 && !out.Completed && w.mod.Command {
+		e.Data = w.Printed()
+	}
+	if len(e.Data) > abi.MaxPayloadBytes {
+		code, out = 1, replay.Outcome{Failed: true, Failure: []byte(`{"code":"TOO_LARGE","message":` +
+			`"standard output, which is the result of a command, is over the limit of 1048576 bytes"}`)}
+	}
+	if code != 0 {
+		e = store.Entry{Kind: store.KindFailed, Data: out.Failure}
+		if !out.Failed {
+			e.Data, _ = json.Marshal(abi.Errorf(abi.StepFailed, "the workflow returned %d", code))
+		}
+		if out.Cancelled {
+			e.Kind = store.KindCancelled
+		}
+	}
+	return &endEntry{e}
+}
+
+// continues says under which version the run continues as new.
+func (w *workflow) continues(ctx context.Context) run.End {
+	if err := w.LeftOver(); err != nil {
+		var mismatch *replay.Mismatch
+		if errors.As(err, &mismatch) {
+			return run.End{Mismatch: mismatch.Error()}
+		}
+		return run.End{Fault: err}
+	}
+	st := &w.lease.State
+	out := w.Outcome()
+	opts, err := abi.ParseContinueOptions(out.Continue.Options)
+	if err != nil {
+		return run.End{Fault: err}
+	}
+	c := &origin.Continue{Input: out.Continue.Input, Version: st.Version, Module: st.Module, Cancelled: out.Cancelled, Told: w.Told}
+	if opts.Version == abi.ContinueLatest {
+		v, err := w.r.cfg.Store.Modules().Version(ctx, st.Run.Namespace, st.Workflow, 0)
+		if err != nil {
+			return run.End{Fault: err}
+		}
+		c.Version, c.Module = v.Number, v.Module
+	}
+	return run.End{Continue: c}
+}
+
+// endOf names the end of an activation.
+func endOf(e *run.End) string {
+	switch {
+	case e.Entry != nil:
+		return e.Entry.Kind.String()
+	case e.Continue != nil:
+		return report.EndContinued
+	case e.Mismatch != "":
+		return report.EndMismatch
+	}
+	return report.EndFault
+}

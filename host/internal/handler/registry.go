@@ -1,0 +1,69 @@
+package handler
+
+import (
+	"context"
+	"sync"
+)
+
+// maxPerHandler and maxHandlers bound the calls of handlers that go on at a time: of one handler, so that a slow
+// one cannot take everything, and of all.
+const (
+	maxPerHandler = 64
+	maxHandlers   = 1024
+)
+
+// Registry is the handlers by name. It is safe for concurrent use.
+type Registry struct {
+	all chan struct{} // room for calls of all handlers together
+
+	mu       sync.Mutex // guards what follows; nothing is called, and nothing else is locked, while it is held
+	handlers map[string]Func
+	rooms    map[string]chan struct{} // for calls of each handler
+}
+
+// NewRegistry returns a Registry without handlers.
+func NewRegistry() *Registry {
+	return &Registry{all: make(chan struct{}, maxHandlers), handlers: map[string]Func{}, rooms: map[string]chan struct{}{}}
+}
+
+// Handle registers a handler, in place of one that has the name.
+func (r *Registry) Handle(name string, f Func) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.handlers[name] = f
+}
+
+// Handler returns the handler that has a name, nil if none has it.
+func (r *Registry) Handler(name string) Func {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.handlers[name]
+}
+
+// Handled reports whether a handler has a name.
+func (r *Registry) Handled(name string) bool { return r.Handler(name) != nil }
+
+// Admit waits for room for a call of a handler. The room is the caller's until leave is called.
+func (r *Registry) Admit(ctx context.Context, name string) (leave func(), err error) {
+	own := r.room(name)
+	for _, room := range []chan struct{}{own, r.all} {
+		select {
+		case room <- struct{}{}:
+		case <-ctx.Done():
+			if room == r.all {
+				<-own
+			}
+			return nil, ctx.Err()
+		}
+	}
+	return func() { <-r.all; <-own }, nil
+}
+
+func (r *Registry) room(name string) chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rooms[name] == nil {
+		r.rooms[name] = make(chan struct{}, maxPerHandler)
+	}
+	return r.rooms[name]
+}

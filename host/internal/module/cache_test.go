@@ -1,0 +1,174 @@
+package module
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
+)
+
+// fakeEngine compiles anything, and counts what is open.
+type fakeEngine struct {
+	engine.Engine
+	fails         error
+	overhead      int64
+	opened, close int
+}
+
+type fakeModule struct {
+	engine.Module
+	e *fakeEngine
+}
+
+func (e *fakeEngine) Compile(context.Context, []byte) (engine.Module, error) {
+	if e.fails != nil {
+		return nil, e.fails
+	}
+	e.opened++
+	return &fakeModule{e: e}, nil
+}
+
+func (m *fakeModule) HasExport(name string) bool {
+	return name == abi.ExportStart || name == abi.ExportStep
+}
+
+func (m *fakeModule) Overhead() int64 { return m.e.overhead }
+
+func (m *fakeModule) Close(context.Context) error {
+	m.e.close++
+	return nil
+}
+
+const description = `{"bodies":"event","steps":["charge"],"workflows":[{"name":"order","queries":["state"]}]}`
+
+func TestCache(t *testing.T) {
+	ctx := context.Background()
+	s := memstore.New().Open()
+	e := &fakeEngine{}
+	c := NewCache(e, s)
+	if _, err := c.Get(ctx, store.Digest{1}); !errors.Is(err, store.ErrNotFound) {
+		t.Fatal("a module that is not there:", err)
+	}
+	d, err := s.Modules().Put(ctx, []byte("wasm"), store.ModuleInfo{DescriptionJSON: []byte(description)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.fails = errors.New("it does not compile")
+	if _, err := c.Get(ctx, d); !errors.Is(err, e.fails) {
+		t.Fatal(err)
+	}
+	e.fails = nil
+	m, err := c.Get(ctx, d) // which tries again
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := c.Get(ctx, d); err != nil || again != m || e.opened != 1 {
+		t.Error("it was compiled again:", err)
+	}
+	if m.Entry != abi.ExportStart || !m.Command || !m.BodiesEvent || !m.HasStep("charge") || m.HasStep("refund") ||
+		len(m.Queries("order")) != 1 || m.Queries("other") != nil {
+		t.Errorf("%+v", m)
+	}
+	c.Forget(d)
+	c.Forget(d)
+	if e.close != 1 {
+		t.Error("closed", e.close, "times")
+	}
+	if _, err := c.Get(ctx, d); err != nil || e.opened != 2 {
+		t.Error(err)
+	}
+	c.Close()
+	if e.close != 2 {
+		t.Error("closed", e.close, "times")
+	}
+	bad, err := s.Modules().Put(ctx, []byte("other"), store.ModuleInfo{DescriptionJSON: []byte("{")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Get(ctx, bad); err == nil {
+		t.Error("a description that is no JSON was taken")
+	}
+}
+
+// TestResident follows what instances hold, the newest ones most.
+func TestResident(t *testing.T) {
+	ctx := context.Background()
+	s := memstore.New().Open()
+	c := NewCache(&fakeEngine{}, s)
+	d, err := s.Modules().Put(ctx, []byte("wasm"), store.ModuleInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := c.Resident(d); n != usualBytes {
+		t.Error("of an unknown one:", n)
+	}
+	m, err := c.Get(ctx, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := c.Resident(d); n != usualBytes {
+		t.Error("of a new one:", n)
+	}
+	m2, err := Compile(ctx, &fakeEngine{overhead: 5 << 20}, nil)
+	if err != nil || m2.Resident() != 5<<20 {
+		t.Error("of one with large tables:", m2.Resident(), err)
+	}
+	m.Held(4 << 20)
+	if n := c.Resident(d); n != 4<<20 {
+		t.Error("after the first one:", n)
+	}
+	for range 100 {
+		m.Held(2 << 20)
+	}
+	if n := m.Resident(); n < 2<<20 || n > 2<<20+100 {
+		t.Error("after many:", n)
+	}
+	if !m.HasStep("anything") {
+		t.Error("a module that lists no steps has all")
+	}
+}
+
+func TestGrants(t *testing.T) {
+	ctx := context.Background()
+	s := memstore.New().Open()
+	c := NewCache(&fakeEngine{}, s)
+	d, err := s.Modules().Put(ctx, []byte("wasm"), store.ModuleInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err := c.Grants(ctx, 1, "order", 1); err != nil || len(g.Steps) > 0 {
+		t.Error("of a version that is not there:", g, err)
+	}
+	if len(c.granted) > 0 {
+		t.Error("what is not there is remembered, and may come")
+	}
+	if _, err := s.Modules().AddVersions(ctx, []store.VersionSpec{{Namespace: 1, Workflow: "order", Module: d,
+		Grants: store.Grants{Steps: []string{"mail"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if g, err := c.Grants(ctx, 1, "order", 1); err != nil || len(g.Steps) != 1 {
+			t.Error(g, err)
+		}
+		_ = s.Close() // the second time, it is not read
+	}
+	if _, err := c.Grants(ctx, 1, "order", 2); err == nil {
+		t.Error("a store that cannot be read grants nothing, and says so")
+	}
+	for i := range 3 * maxGrants {
+		c.granted[versionKey{number: uint32(i)}] = store.Grants{}
+	}
+	c.store = memstore.New().Open()
+	d, _ = c.store.Modules().Put(ctx, []byte("wasm"), store.ModuleInfo{})
+	if _, err := c.store.Modules().AddVersions(ctx, []store.VersionSpec{{Namespace: 1, Workflow: "order", Module: d}}); err != nil {
+		t.Fatal(err)
+	}
+	delete(c.granted, versionKey{1, "order", 1})
+	if _, err := c.Grants(ctx, 1, "order", 1); err != nil || len(c.granted) != 1 {
+		t.Error(err, len(c.granted))
+	}
+}

@@ -1,0 +1,239 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/wfhost/wfhost/host/internal/actor"
+	"github.com/wfhost/wfhost/host/internal/lru"
+	"github.com/wfhost/wfhost/host/internal/wake"
+	"github.com/wfhost/wfhost/store"
+)
+
+// memory is what a shard has in memory: its partitions, and those of their runs with which something goes on or soon will.
+// It decides which runs come and go. What happens to each is its actor's.
+type memory struct {
+	port   Port
+	limits Limits
+	active bool // guests and attempts may start
+
+	parts map[store.PartitionID]*Partition
+	order []*Partition // of parts, by id
+
+	busy    int             // runs that were woken and have not come to rest
+	starts  starts          // new runs that wait for a place
+	kept    lru.List[*slot] // runs at rest that may be needed soon
+	commits commits         // of runs that have changed
+}
+
+func newMemory(port Port, limits Limits) *memory {
+	return &memory{port: port, limits: limits, parts: map[store.PartitionID]*Partition{}, starts: starts{limit: limits.Starts},
+		kept: lru.List[*slot]{Limit: limits.KeptBytes}, commits: commits{limit: max(limits.Commits, 1)}}
+}
+
+// add makes a partition the shard's. One that was the shard's before is given up without a word.
+func (m *memory) add(id store.PartitionID, owned store.Partition) *Partition {
+	if before := m.parts[id]; before != nil {
+		before.lost = true
+	}
+	p := newPartition(id, owned)
+	m.parts[id] = p
+	m.reorder()
+	return p
+}
+
+func (m *memory) reorder() {
+	m.order = m.order[:0]
+	for _, id := range slices.Sorted(maps.Keys(m.parts)) {
+		m.order = append(m.order, m.parts[id])
+	}
+}
+
+// lose drops a partition: nothing of it that is not durable becomes so.
+func (m *memory) lose(p *Partition, cause error) {
+	if p.lost {
+		return
+	}
+	p.lost = true
+	delete(m.parts, p.ID)
+	m.reorder()
+	m.commits.lose(p)
+	for _, key := range p.keys() {
+		m.evict(p.slots[key], cause)
+	}
+	m.port.Note(Note{Kind: NoteLost, Partition: p.ID, Cause: cause})
+}
+
+// fenced drops a partition if an error of the store says that it is another host's.
+func (m *memory) fenced(p *Partition, err error) bool {
+	if !errors.Is(err, store.ErrFenced) {
+		return false
+	}
+	m.lose(p, err)
+	return true
+}
+
+// find returns the slot of a run, nil if it has none.
+func (m *memory) find(key store.RunKey) *slot {
+	if p := m.parts[key.Partition()]; p != nil {
+		return p.slots[key]
+	}
+	return nil
+}
+
+// slot returns the slot of a run. If it has none, it gets one, and is read.
+func (m *memory) slot(p *Partition, key store.RunKey) *slot {
+	sl := p.slots[key]
+	if sl == nil {
+		sl = newSlot(m, p, key)
+		m.port.Load(p, key)
+	}
+	return sl
+}
+
+// deliver lets an event happen to a run, which is read if it is not in memory.
+func (m *memory) deliver(now int64, p *Partition, key store.RunKey, event actor.Mail) {
+	m.deliverTo(now, m.slot(p, key), event)
+}
+
+func (m *memory) deliverTo(now int64, sl *slot, event actor.Mail) {
+	sl.Deliver(now, event)
+	m.settle(now, sl)
+}
+
+// settle looks at a slot after something has happened to it: arms its timer, has it committed, and lets go of it when it
+// is at rest.
+func (m *memory) settle(now int64, sl *slot) {
+	if sl.gone {
+		return
+	}
+	m.unkeep(sl)
+	sl.p.takeLeft(now, sl)
+	if sl.Run != nil {
+		if sl.Run.Lent() {
+			sl.AskToYield()
+		} else {
+			sl.arm(m.active)
+			if sl.Wants() {
+				m.commits.add(sl)
+			}
+		}
+	}
+	if sl.woken && !sl.working() {
+		m.rested(sl)
+	}
+	if sl.atRest() {
+		m.rest(now, sl)
+	}
+}
+
+// woke counts a run that was woken, if something goes on with it.
+func (m *memory) woke(sl *slot) {
+	if !sl.woken && sl.working() {
+		sl.woken = true
+		m.busy++
+	}
+}
+
+// rested no longer counts a run that was woken.
+func (m *memory) rested(sl *slot) {
+	if sl.woken {
+		sl.woken = false
+		m.busy--
+	}
+}
+
+// full reports whether no other run may be woken.
+func (m *memory) full() bool { return m.busy >= m.limits.Busy }
+
+// rest keeps a run that may be needed soon, and drops others.
+func (m *memory) rest(now int64, sl *slot) {
+	if !sl.soon(now) {
+		m.drop(sl)
+		return
+	}
+	sl.place = m.kept.Add(sl, sl.Size())
+	for last, excess := m.kept.Excess(); excess; last, excess = m.kept.Excess() {
+		m.unkeep(last)
+		m.drop(last)
+	}
+}
+
+func (m *memory) unkeep(sl *slot) {
+	if sl.place != nil {
+		m.kept.Remove(sl.place)
+		sl.place = nil
+	}
+}
+
+// drop forgets a run. Its wake, which is durable, stays in memory if it is near, and else in the index alone.
+func (m *memory) drop(sl *slot) {
+	m.rested(sl)
+	m.starts.leave(sl)
+	sl.forget()
+	if sl.Run == nil || !sl.Run.Exists() {
+		return
+	}
+	st := sl.Run.State()
+	if st.Status.Terminal() {
+		for _, runs := range sl.p.missing {
+			delete(runs, sl.Key)
+		}
+	}
+	sl.p.wakes.Leave(wakeKey(sl.Key), st.WakeUnixMs)
+}
+
+// evict drops a run with everything that goes on with it. Those who wait for it are told why.
+func (m *memory) evict(sl *slot, cause error) {
+	m.unkeep(sl)
+	m.rested(sl)
+	m.starts.leave(sl)
+	m.starts.arrived(sl)
+	sl.Lose(fmt.Errorf("run %q: %w: %w", sl.Key.ID, ErrLost, cause))
+	sl.forget()
+}
+
+// unreadable answers those who wait for a run that cannot be read. A wake is never given up: the run is read again after a
+// while, unless it needs a person, or another release.
+func (m *memory) unreadable(now int64, sl *slot, state *store.RunState, err error) {
+	p := sl.p
+	hopeless := errors.Is(err, store.ErrVersion) || errors.Is(err, store.ErrCorrupt)
+	if !errors.Is(err, store.ErrClosed) {
+		m.port.Note(Note{Kind: NoteUnreadable, Run: sl.Key, Partition: p.ID, Cause: err})
+	}
+	sl.forget()
+	m.rested(sl)
+	if hopeless {
+		p.unreadable[sl.Key] = err
+	}
+	unheard := sl.Refuse(fmt.Errorf("run %q: %w", sl.Key.ID, err))
+	switch {
+	case errors.Is(err, store.ErrCorrupt) && state != nil && state.Status != store.Stuck:
+		m.stick(now, p, sl.Key, *state, err)
+	case !hopeless: // its wake may have been read from the index while the run was being read
+		_, armed := p.wakes.Due(wakeKey(sl.Key))
+		if !armed || unheard {
+			p.wakes.Again(now, wakeKey(sl.Key))
+		}
+	}
+}
+
+// stick leaves a run whose journal cannot be read to a person. The journal stays as it is.
+func (m *memory) stick(now int64, p *Partition, key store.RunKey, st store.RunState, cause error) {
+	st.Status, st.Reason, st.WakeUnixMs, st.UpdatedUnixMs = store.Stuck, cause.Error(), store.NoWake, now
+	sl := newSlot(m, p, key)
+	sl.Stick(&store.RunCommit{Run: key, Expect: st.Length, State: st})
+	m.commits.add(sl)
+}
+
+// ahead returns how far ahead wakes may be loaded.
+func (m *memory) ahead() int64 { return wake.Ahead(m.timers(), m.limits.Timers) }
+
+func (m *memory) timers() (n int) {
+	for _, p := range m.order {
+		n += p.wakes.Len()
+	}
+	return n
+}

@@ -1,0 +1,135 @@
+package partition
+
+import (
+	"github.com/wfhost/wfhost/host/internal/actor"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/wake"
+	"github.com/wfhost/wfhost/store"
+)
+
+// waker wakes what is due, and has wakes loaded whose time comes near.
+type waker struct {
+	port Port
+	mem  *memory
+	cmds *commands
+	turn int   // index of the partition that is looked at first
+	last int64 // the instant of the newest look
+}
+
+// look sees whether the clock was set back since the newest look. What is tried again, and guests that wait after a fault of the
+// host, do not wait then until it shows the instant that they were given.
+func (w *waker) look(now int64) {
+	back := now < w.last
+	w.last = now
+	for i := 0; back && i < len(w.mem.order); i++ {
+		p := w.mem.order[i]
+		p.wakes.SetBack(now)
+		for _, key := range p.keys() {
+			if sl := p.slots[key]; sl.Run != nil && sl.Run.Faulty() {
+				w.mem.deliverTo(now, sl, actor.Mail{Event: run.Due{}})
+			}
+		}
+	}
+}
+
+// fire wakes runs, one of each partition in turn, as long as there is room.
+func (w *waker) fire(now int64) {
+	for idle := 0; idle < len(w.mem.order) && !w.mem.full(); {
+		p := w.mem.order[w.turn%len(w.mem.order)]
+		w.turn++
+		k, due, ok := p.wakes.Pop(now)
+		if !ok {
+			idle++
+			continue
+		}
+		idle = 0
+		switch k.Kind {
+		case wake.KindInbox:
+			w.cmds.kicked(p)
+		case wake.KindCommand:
+			if p.inbox.Idle(k.Run) {
+				w.cmds.take(now, p, k.Run)
+			}
+		case store.WakeRun:
+			if p.unreadable[k.Run] == nil {
+				w.wake(now, p, k.Run, due)
+			}
+		}
+	}
+}
+
+// wake wakes a run whose timer has rung.
+func (w *waker) wake(now int64, p *Partition, key store.RunKey, due int64) {
+	if sl := p.slots[key]; sl != nil {
+		sl.armed = false
+	}
+	w.port.Note(Note{Kind: NoteWake, Run: key, Partition: p.ID, LateMs: now - due})
+	w.mem.deliver(now, p, key, actor.Mail{Event: run.Due{}})
+	if sl := p.slots[key]; sl != nil {
+		w.mem.woke(sl)
+	}
+}
+
+// invite lets new runs ask for a place that wait as keys, as many as there is room for.
+func (w *waker) invite(now int64) {
+	for key, ok := w.mem.starts.next(); ok; key, ok = w.mem.starts.next() {
+		p := w.mem.parts[key.Partition()]
+		if p == nil {
+			continue
+		}
+		w.mem.deliver(now, p, key, actor.Mail{Event: run.Due{}})
+		if sl := p.slots[key]; sl != nil && sl.Run == nil {
+			w.mem.starts.invite(sl)
+		}
+	}
+}
+
+// load has wakes read that come near.
+func (w *waker) load(now int64) {
+	ahead := w.mem.ahead()
+	for _, p := range w.mem.order {
+		if p.wakes.Reads(now, ahead) && !w.mem.full() {
+			after, until := p.wakes.Read(now, ahead)
+			w.port.Due(p, after, until, w.mem.limits.Portion)
+		}
+	}
+}
+
+// next returns the instant at which there is something to do, wake.Never if only an event can bring that.
+func (w *waker) next() int64 {
+	next := int64(wake.Never)
+	if w.mem.full() {
+		return next // whoever comes to rest brings the next look
+	}
+	ahead := w.mem.ahead()
+	for _, p := range w.mem.order {
+		if at, has := p.wakes.Next(); has && w.mem.active {
+			next = min(next, at)
+		}
+		if at, reads := p.wakes.NextRead(ahead); reads {
+			next = min(next, at)
+		}
+	}
+	return next
+}
+
+// first returns the instant of the first wake of all runs, wake.Never if there is none.
+func (w *waker) first() int64 {
+	first := int64(wake.Never)
+	for _, p := range w.mem.order {
+		first = min(first, p.wakes.First())
+	}
+	return first
+}
+
+// loaded takes wakes that were read from the index.
+func (w *waker) loaded(now int64, p *Partition, wakes []store.Wake, more bool, first int64, err error) {
+	switch {
+	case p.lost || w.mem.fenced(p, err):
+	case err != nil:
+		w.port.Note(Note{Kind: NoteIndex, Partition: p.ID, Cause: err})
+		p.wakes.Failed(now)
+	default:
+		p.wakes.Loaded(wakes, more, first, p.inMemory)
+	}
+}

@@ -1,0 +1,52 @@
+// Package report says how activations went.
+package report
+
+import (
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Activation is what there is to say of an activation that has ended.
+type Activation struct {
+	Run      store.RunKey
+	Workflow string
+	Version  uint32
+	Replayed int           // entries of the journal where the workflow last waited
+	Replay   time.Duration // from the beginning until the workflow was there; Total if it never was
+	Total    time.Duration // from its first place to its end
+	Thawed   bool          // it went on from where it was frozen
+	End      string        // see the constants
+}
+
+// The ends of activations, beside the kinds of the entries that end a run.
+const (
+	EndSuspended = "suspended"
+	EndHalted    = "halted"
+	EndContinued = "continued"
+	EndMismatch  = "mismatch"
+	EndFault     = "fault"
+)
+
+// Span is when an activation began, and when it had come to where its workflow last waited.
+type Span struct {
+	Began  time.Time
+	Passed time.Time // zero until then
+	Rested int       // entries of the journal there
+	Thawed bool
+}
+
+// Report says how the activation of a run went, which ends now.
+func (s *Span) Report(st *store.RunState, end string) Activation {
+	now := budget.Clock.Now()
+	rep := Activation{Run: st.Run, Workflow: st.Workflow, Version: st.Version, Replayed: s.Rested,
+		Total: now.Sub(s.Began), Thawed: s.Thawed, End: end}
+	if s.Thawed {
+		rep.Replayed = 0
+	}
+	if rep.Replay = rep.Total; !s.Passed.IsZero() {
+		rep.Replay = s.Passed.Sub(s.Began)
+	}
+	return rep
+}

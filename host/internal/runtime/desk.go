@@ -1,0 +1,203 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/guest"
+	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/writer"
+	"github.com/wfhost/wfhost/store"
+)
+
+// desk is between a shard and those who compute for its runs, which are guests and attempts: it makes them, tells them what the
+// shard has for them, and takes what comes of them to the shard.
+type desk struct {
+	life     *life
+	writer   *writer.Writer
+	guests   *guest.Runner
+	handlers *handler.Registry
+	clock    clock.Clock
+	ended    func(a handler.Attempt, took time.Duration, err error) // Events.Attempt
+}
+
+// Activate makes a guest.
+func (d *desk) Activate(l *run.Lease, c partition.Class) {
+	class := guest.Woken
+	if c == partition.ClassStart {
+		class = guest.Starting
+	}
+	d.life.activity.Begin()
+	d.guests.Activate(l, class, d, d.life.activity.Done)
+}
+
+// Order tells a guest what to do.
+func (d *desk) Order(l *run.Lease, o run.Order) { activation(l).Order(o) }
+
+// Yield asks a guest to yield.
+func (d *desk) Yield(l *run.Lease) { activation(l).Yield() }
+
+// Halt ends a guest.
+func (d *desk) Halt(l *run.Lease, cause error) { activation(l).Halt(cause) }
+
+func activation(l *run.Lease) *guest.Activation {
+	return l.Guest.(*guest.Activation) //nolint:forcetypeassert // Activate has set it
+}
+
+// Start starts an attempt.
+func (d *desk) Start(a *run.Attempt) {
+	p := d.performance(a)
+	p.began = budgetClock.Now()
+	if a.Fork != nil {
+		activation(a.Fork).Fork(a)
+		return
+	}
+	d.life.activity.Begin() // until the outcome is known
+	if name, ok := strings.CutPrefix(a.Target, abi.HandlerPrefix); ok {
+		go p.handle(name)
+		return
+	}
+	var ctx context.Context
+	ctx, p.drop = context.WithCancelCause(d.life.ctx)
+	d.life.wg.Go(func() {
+		out := d.guests.Perform(ctx, a, d)
+		p.drop(nil)
+		p.end(out)
+	})
+}
+
+// Tell tells an attempt that the workflow has cancelled it.
+func (d *desk) Tell(a *run.Attempt) {
+	p := d.performance(a)
+	p.told.Store(true)
+	p.cancel(context.Canceled)
+}
+
+// Drop stops an attempt.
+func (d *desk) Drop(a *run.Attempt) {
+	p := d.performance(a)
+	p.cancel(run.ErrTerminal)
+	switch {
+	case a.Fork != nil:
+		activation(a.Fork).Halt(run.ErrTerminal)
+	case p.drop != nil:
+		p.drop(run.ErrTerminal)
+	case !p.began.IsZero():
+		p.end(step.Outcome{Abandoned: true}) // whatever its handler does
+	}
+}
+
+// Guest takes an event of a guest to the shard.
+func (d *desk) Guest(l *run.Lease, ev run.Event) {
+	d.writer.Post(func(s *partition.Shard, now int64) { // one that is closed has halted the guest
+		if e, ok := ev.(run.BodyEnds); ok {
+			d.attemptEnded(e.Attempt, e.Outcome)
+		}
+		s.Guest(now, l, ev)
+	})
+}
+
+// Ready takes GuestReady to the shard, next.
+func (d *desk) Ready(l *run.Lease) {
+	d.writer.Next(func(s *partition.Shard, now int64) { s.Guest(now, l, run.GuestReady{Lease: l}) })
+}
+
+// Inside takes an event of a run to the shard.
+func (d *desk) Inside(key store.RunKey, ev run.Event) {
+	d.writer.Post(func(s *partition.Shard, now int64) { // one that is closed has lost the run
+		if e, ok := ev.(run.AttemptEnds); ok {
+			d.attemptEnded(e.Attempt, e.Outcome)
+		}
+		s.Inside(now, key, ev)
+	})
+}
+
+// attemptEnded reports an attempt that has ended, wherever it was performed. It is called by the shard's goroutine.
+func (d *desk) attemptEnded(a *run.Attempt, out step.Outcome) {
+	if !strings.HasPrefix(a.Target, abi.HandlerPrefix) {
+		d.performance(a).cancel(nil) // a handler's ends with its call
+	}
+	if d.ended == nil || out.Abandoned {
+		return
+	}
+	var err error
+	if out.Err != nil {
+		err = out.Err
+	}
+	p := d.performance(a)
+	d.ended(p.info(), budgetClock.Now().Sub(p.began), err)
+}
+
+// performance is an attempt that is performed. It is made by the shard's goroutine, by the first of Start, Tell and Drop.
+type performance struct {
+	desk  *desk
+	a     *run.Attempt
+	began time.Time
+	told  atomic.Bool // the workflow has cancelled it
+	over  atomic.Bool // its outcome is known, or nobody waits for it
+
+	ctx    context.Context //nolint:containedctx // of a handler; ends when it is told, too
+	cancel context.CancelCauseFunc
+	drop   context.CancelCauseFunc // of a guest, which cannot be told anything; nil while there is none
+}
+
+func (d *desk) performance(a *run.Attempt) *performance {
+	if p, ok := a.Performer.(*performance); ok {
+		return p
+	}
+	p := &performance{desk: d, a: a}
+	p.ctx, p.cancel = context.WithCancelCause(d.life.ctx)
+	a.Performer = p
+	return p
+}
+
+// end takes the outcome of an attempt to its run, the first time that it is called.
+func (p *performance) end(out step.Outcome) {
+	if p.over.Swap(true) {
+		return
+	}
+	p.desk.Inside(p.a.Run.Run, run.AttemptEnds{Attempt: p.a, Outcome: out})
+	p.desk.life.activity.Done()
+}
+
+func (p *performance) info() handler.Attempt {
+	a := p.a
+	name, _ := strings.CutPrefix(a.Target, abi.HandlerPrefix)
+	return handler.Attempt{Run: a.Run.Run, Workflow: a.Run.Workflow, Version: a.Run.Version, Step: a.Name, Handler: name, Seq: a.Seq,
+		Number: a.Number, Attempts: a.Options.Attempts, IdempotencyKey: a.Key()}
+}
+
+// handle calls a handler in Go. A handler that ignores its context does not hold up the run: the attempt is over at its
+// timeout, or when nobody waits for it any more, and the goroutine keeps its room until it returns.
+func (p *performance) handle(name string) {
+	leave, err := p.desk.handlers.Admit(p.ctx, name)
+	if err != nil {
+		out := step.Outcome{Abandoned: true}
+		if p.told.Load() {
+			out = step.Failure(abi.KindError, "cancelled before it began", false)
+		}
+		p.end(out)
+		return
+	}
+	defer leave()
+	h := p.desk.handlers.Handler(name)
+	if h == nil {
+		p.end(step.Outcome{Abandoned: true})
+		return
+	}
+	stop := clock.AfterFunc(p.desk.clock, time.Duration(p.a.Options.TimeoutMs)*time.Millisecond, func() {
+		p.end(guest.Timeout())
+		p.cancel(guest.ErrStepTimeout)
+	})
+	out := h.Call(p.ctx, p.info(), p.a.Input)
+	stop()
+	p.end(out)
+	p.cancel(nil)
+}

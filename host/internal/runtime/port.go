@@ -1,0 +1,100 @@
+package runtime
+
+import (
+	"errors"
+
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/wake"
+	"github.com/wfhost/wfhost/host/internal/writer"
+	"github.com/wfhost/wfhost/store"
+)
+
+// port is what a shard reaches the world by.
+type port struct {
+	*desk     // guests and attempts
+	*reporter // what people may want to know
+
+	life       *life
+	store      store.Store
+	writers    writer.Set
+	partitions *Partitions
+	courier    *courier
+	writer     *writer.Writer         // of the shard
+	handled    func(name string) bool // whether a handler is registered
+}
+
+// Load reads a run.
+func (p *port) Load(of *partition.Partition, key store.RunKey) {
+	p.life.background(func() {
+		state, entries, err := p.store.Run(p.life.ctx, key)
+		var r *run.Run
+		if err == nil {
+			r, err = run.Load(state, entries, run.Config{Handled: p.handled}) // the shard says whether it is active
+		}
+		var known *store.RunState
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			if st, err := p.store.State(p.life.ctx, key); err == nil {
+				known = &st
+			}
+		}
+		p.writer.Post(func(s *partition.Shard, now int64) { s.Loaded(now, of, key, r, known, err) })
+	})
+}
+
+// Due reads wakes.
+func (p *port) Due(of *partition.Partition, after store.WakeKey, until int64, limit int) {
+	p.life.background(func() {
+		wakes, more, first, err := wake.Find(p.life.ctx, of.Owned, after, until, limit)
+		p.writer.Post(func(s *partition.Shard, now int64) { s.DueRead(now, of, wakes, more, first, err) })
+	})
+}
+
+// Inbox reads commands.
+func (p *port) Inbox(of *partition.Partition, after store.CommandSeq, limit int) {
+	p.life.background(func() {
+		cmds, err := of.Owned.Commands(p.life.ctx, after, limit)
+		p.writer.Post(func(s *partition.Shard, now int64) { s.InboxRead(now, of, cmds, err) })
+	})
+}
+
+// Carry carries a command out.
+func (p *port) Carry(of *partition.Partition, cmd store.Command, m message.Message) {
+	p.life.background(func() {
+		start, free, err := p.courier.carry(p.life.ctx, of.Owned, cmd, m)
+		posted := p.writer.Post(func(s *partition.Shard, now int64) { s.Carried(now, of, cmd.To, start, free, err) })
+		if !posted && free != nil {
+			free()
+		}
+	})
+}
+
+// Refuse answers a command that no run takes.
+func (p *port) Refuse(of *partition.Partition, cmd store.Command, answer *store.Command) {
+	p.life.background(func() {
+		err := p.courier.answerAndDiscard(p.life.ctx, of.Owned, cmd, answer)
+		p.writer.Post(func(s *partition.Shard, now int64) { s.Carried(now, of, cmd.To, nil, nil, err) })
+	})
+}
+
+// Acquire acquires a partition again, until it succeeds or the host stops.
+func (p *port) Acquire(lost *partition.Partition) {
+	if p.life.usable() != nil {
+		return
+	}
+	p.life.background(func() { p.partitions.regain(lost.ID) })
+}
+
+// After calls f when time has passed.
+func (p *port) After(d time.Duration, f func(now int64)) {
+	clock.AfterFunc(budgetClock, d, func() {
+		p.writer.Post(func(_ *partition.Shard, now int64) { f(now) }) // nobody waits for it
+	})
+}
+
+// Kick has the inbox of a partition read.
+func (p *port) Kick(to store.PartitionID) { p.writers.Kick(to) }

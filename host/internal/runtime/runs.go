@@ -1,0 +1,227 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/guest"
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/writer"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Runs is what can be asked of runs. What changes a run is an event that is delivered to it, by the writer of its partition.
+type Runs struct {
+	life     *life
+	store    store.Store
+	writers  writer.Set
+	guests   *guest.Runner
+	versions *Versions
+	seeder   seeder
+}
+
+// seedBytes is the length of the seed of a run's random numbers.
+const seedBytes = 32
+
+// seeder makes what is a new run's own.
+type seeder func(p []byte)
+
+// seed fills in the seed of a run's random numbers, and its incarnation.
+func (random seeder) seed(n *origin.NewRun) {
+	n.Seed = make([]byte, seedBytes)
+	random(n.Seed)
+	random(n.Incarnation[:])
+}
+
+// call lets an event happen to a run, and returns when what came of it is durable, or with an error. If ctx ends before
+// that, the event may happen all the same.
+func (r *Runs) call(ctx context.Context, key store.RunKey, ev run.Event) (run.Answer, error) {
+	if err := r.life.usable(); err != nil {
+		return run.Answer{}, err
+	}
+	type result struct {
+		answer run.Answer
+		err    error
+	}
+	c := make(chan result, 1)
+	ok := r.writers.Of(key.Partition()).Post(func(s *partition.Shard, now int64) {
+		s.Deliver(now, key, ev, func(a run.Answer, err error) { c <- result{a, err} })
+	})
+	if !ok {
+		return run.Answer{}, ErrClosed
+	}
+	select {
+	case x := <-c:
+		return x.answer, x.err
+	case <-ctx.Done():
+		return run.Answer{}, ctx.Err()
+	}
+}
+
+// Start starts a run: durable when it returns. A run of that id with the same workflow and input is returned as
+// it is, with created false; with others it is store.ErrExists. Seed and incarnation are filled in.
+func (r *Runs) Start(ctx context.Context, n origin.NewRun) (st store.RunState, created bool, err error) {
+	r.seeder.seed(&n)
+	a, err := r.call(ctx, n.Key, run.Start{New: n})
+	if err != nil {
+		return st, false, err
+	}
+	return *a.State, a.Created, nil
+}
+
+// Restart starts a run that repeats another one of the same namespace: see run.Run.Copy.
+func (r *Runs) Restart(ctx context.Context, from, to store.RunKey, name string) (st store.RunState, err error) {
+	var n origin.NewRun
+	if err := r.look(ctx, from, func(of *run.Run) (err error) {
+		n, err = of.Copy(name)
+		return err
+	}); err != nil {
+		return st, err
+	}
+	defer r.versions.Hold()()
+	r.seeder.seed(&n)
+	n.Key = to
+	a, err := r.call(ctx, to, run.Start{New: n})
+	if err != nil {
+		return st, err
+	}
+	return *a.State, nil
+}
+
+// look calls f with a run.
+func (r *Runs) look(ctx context.Context, key store.RunKey, f func(*run.Run) error) error {
+	_, err := r.call(ctx, key, run.Look{Func: f})
+	return err
+}
+
+// Signal gives a signal to a run; durable when it returns. It reports whether it is a new one: one with a known
+// idempotency key and the same payload is not.
+func (r *Runs) Signal(ctx context.Context, key store.RunKey, s run.Signal) (fresh bool, err error) {
+	a, err := r.call(ctx, key, s)
+	return a.Changed, err
+}
+
+// Cancel asks a run to end, and reports whether that changed anything.
+func (r *Runs) Cancel(ctx context.Context, key store.RunKey) (changed bool, err error) {
+	a, err := r.call(ctx, key, run.Cancel{})
+	return a.Changed, err
+}
+
+// Terminate ends a run at once.
+func (r *Runs) Terminate(ctx context.Context, key store.RunKey) error {
+	_, err := r.call(ctx, key, run.Terminate{})
+	return err
+}
+
+// Pause stops a run where it waits next, and reports whether that changed anything.
+func (r *Runs) Pause(ctx context.Context, key store.RunKey) (changed bool, err error) {
+	a, err := r.call(ctx, key, run.Pause{})
+	return a.Changed, err
+}
+
+// Unpause lets a paused run go on, and reports whether that changed anything.
+func (r *Runs) Unpause(ctx context.Context, key store.RunKey) (changed bool, err error) {
+	a, err := r.call(ctx, key, run.Unpause{})
+	return a.Changed, err
+}
+
+// Wake resolves sleeps of a run before their time, and returns their number.
+func (r *Runs) Wake(ctx context.Context, key store.RunKey, name string) (n int, err error) {
+	a, err := r.call(ctx, key, run.Wake{Name: name})
+	return a.Count, err
+}
+
+// Retry lets a failed or stuck run go on, under another version if one is given.
+func (r *Runs) Retry(ctx context.Context, key store.RunKey, version *store.Version) error {
+	_, err := r.call(ctx, key, run.Retry{Version: version})
+	return err
+}
+
+// Delete deletes an ended run with its journal, log and output. Its id stays taken for 30 days.
+func (r *Runs) Delete(ctx context.Context, key store.RunKey) error {
+	_, err := r.call(ctx, key, run.Delete{})
+	return err
+}
+
+// Durable returns a run's durable state.
+func (r *Runs) Durable(ctx context.Context, key store.RunKey) (store.RunState, error) {
+	st, err := r.store.State(ctx, key)
+	if err == nil && st.Deleted {
+		return store.RunState{}, fmt.Errorf("run %q: %w: it was deleted", key.ID, store.ErrNotFound)
+	}
+	return st, err
+}
+
+// State returns a run's durable state; a run with which something goes on is shown as running.
+func (r *Runs) State(ctx context.Context, key store.RunKey) (store.RunState, error) {
+	st, err := r.Durable(ctx, key)
+	if err != nil || st.Status.Terminal() || st.Status.Attention() {
+		return st, err
+	}
+	r.writers.Of(key.Partition()).Do(func(s *partition.Shard, _ int64) { // one that is closed runs nothing
+		if s.Running(key) {
+			st.Status, st.Reason = store.Running, ""
+		}
+	})
+	return st, nil
+}
+
+// Query asks a live run a question.
+func (r *Runs) Query(ctx context.Context, key store.RunKey, name string, input []byte) ([]byte, error) {
+	if err := r.life.usable(); err != nil {
+		return nil, err
+	}
+	return r.guests.Query(ctx, key, name, input)
+}
+
+// Replay runs a workflow against the journal of a run.
+func (r *Runs) Replay(ctx context.Context, key store.RunKey) error {
+	if err := r.life.usable(); err != nil {
+		return err
+	}
+	return r.guests.Replay(ctx, key)
+}
+
+// Hook is where a token delivers to.
+type Hook struct {
+	Run     store.RunKey
+	Name    string // of the signal that a delivery becomes
+	Options abi.HookOptions
+}
+
+// HookOf returns the hook of the run that holds a token; store.ErrNotFound if none does, whatever the reason.
+func (r *Runs) HookOf(ctx context.Context, ns store.NamespaceID, token string) (h Hook, err error) {
+	if len(token) > guest.TokenBytes+1 && token[guest.TokenBytes] == '.' {
+		// One that was chosen may look like this too, and its run is then another one.
+		key := store.RunKey{Namespace: ns, ID: token[guest.TokenBytes+1:]}
+		if h, err = r.hookOf(ctx, key, token); !errors.Is(err, store.ErrNotFound) {
+			return h, err
+		}
+	}
+	holder, ok, err := r.store.Hook(ctx, ns, token)
+	if err != nil {
+		return h, err
+	}
+	if !ok {
+		return h, store.ErrNotFound
+	}
+	return r.hookOf(ctx, holder.Run, token)
+}
+
+func (r *Runs) hookOf(ctx context.Context, key store.RunKey, token string) (h Hook, err error) {
+	h.Run = key
+	err = r.look(ctx, key, func(of *run.Run) error {
+		x := of.Journal().Hook(token)
+		if x == nil {
+			return store.ErrNotFound
+		}
+		h.Name = x.Name
+		h.Options, err = abi.ParseHookOptions(x.Options)
+		return err
+	})
+	return h, err
+}
