@@ -9,6 +9,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -42,22 +43,22 @@ func (x *writer) Start(a *run.Attempt) {
 	x.endsIn(wk, took, out)
 }
 
-func (x *writer) outcome(a *run.Attempt) (int64, run.Outcome) {
+func (x *writer) outcome(a *run.Attempt) (int64, step.Outcome) {
 	if a.Target == "" {
 		if x.copyOf(a) {
 			return x.bodyOutcome(a)
 		}
-		return 0, run.Failure(abi.KindError, errElsewhere.Error(), true)
+		return 0, step.Failure(abi.KindError, errElsewhere.Error(), true)
 	}
 	w := x.w
-	done := run.Outcome{Data: fmt.Appendf(nil, "%s by %s #%d", a.Name, a.Target, x.works[a].n)}
-	timeout := run.Failure(abi.KindTimeout, "it took too long", true)
+	done := step.Outcome{Data: fmt.Appendf(nil, "%s by %s #%d", a.Name, a.Target, x.works[a].n)}
+	timeout := step.Failure(abi.KindTimeout, "it took too long", true)
 	took := w.between(0, 5)
 	name, _ := strings.CutPrefix(a.Target, abi.HandlerPrefix)
 	switch name {
 	case "fails":
 		if w.odds(2, 3) {
-			done = run.Failure(abi.KindError, "as it must", w.odds(4, 5))
+			done = step.Failure(abi.KindError, "as it must", w.odds(4, 5))
 		}
 		if w.odds(1, 5) {
 			done.RetryAfterMs = w.between(0, 3000)
@@ -70,7 +71,7 @@ func (x *writer) outcome(a *run.Attempt) (int64, run.Outcome) {
 		}
 	}
 	if !x.h.handlers[name] {
-		return took, run.Outcome{Abandoned: true}
+		return took, step.Outcome{Abandoned: true}
 	}
 	if took >= a.Options.TimeoutMs {
 		return a.Options.TimeoutMs, timeout
@@ -78,16 +79,16 @@ func (x *writer) outcome(a *run.Attempt) (int64, run.Outcome) {
 	return took, done
 }
 
-func (x *writer) bodyOutcome(a *run.Attempt) (int64, run.Outcome) {
+func (x *writer) bodyOutcome(a *run.Attempt) (int64, step.Outcome) {
 	took := x.w.between(0, 50)
 	if x.w.odds(1, 4) {
-		return took, run.Failure(abi.KindError, "the body failed", x.w.odds(4, 5))
+		return took, step.Failure(abi.KindError, "the body failed", x.w.odds(4, 5))
 	}
-	return took, run.Outcome{Data: fmt.Appendf(nil, "body %s #%d", a.Name, x.works[a].n)}
+	return took, step.Outcome{Data: fmt.Appendf(nil, "body %s #%d", a.Name, x.works[a].n)}
 }
 
 // endsIn has an attempt end after a while.
-func (x *writer) endsIn(wk *work, afterMs int64, out run.Outcome) {
+func (x *writer) endsIn(wk *work, afterMs int64, out step.Outcome) {
 	a := wk.a
 	wk.end = x.w.later(x.h, afterMs, fmt.Sprintf("%s: attempt %d of %s of %s ends", x.name(), a.Number, a.Name, a.Run.Run.ID),
 		func() {
@@ -109,7 +110,7 @@ func (x *writer) Tell(a *run.Attempt) {
 	wk.told = true
 	if wk.end != nil && !wk.end.gone && a.Target != abi.HandlerPrefix+"stubborn" && x.w.odds(1, 2) {
 		x.cancel(wk)
-		x.endsIn(wk, x.w.between(0, 5), run.Failure(abi.KindError, "cancelled", true))
+		x.endsIn(wk, x.w.between(0, 5), step.Failure(abi.KindError, "cancelled", true))
 	}
 }
 
@@ -126,7 +127,7 @@ func (x *writer) Drop(a *run.Attempt) {
 	wk.dropped, x.w.effect.dropped[wk.n] = true, true
 	if wk.end != nil && !wk.end.gone && x.w.odds(1, 2) {
 		x.cancel(wk)
-		x.endsIn(wk, 0, run.Outcome{Abandoned: true})
+		x.endsIn(wk, 0, step.Outcome{Abandoned: true})
 	}
 }
 

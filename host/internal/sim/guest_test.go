@@ -7,9 +7,11 @@ import (
 	"iter"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -338,7 +340,7 @@ func (a *actor) fork(of *run.Attempt) error {
 		return err
 	}
 	if a.halted != nil {
-		out = run.Outcome{Abandoned: true}
+		out = step.Outcome{Abandoned: true}
 	}
 	if a.halted != nil || a.w.odds(1, 10) { // it traps
 		a.inside(run.AttemptEnds{Attempt: of, Outcome: out})
@@ -380,7 +382,7 @@ func (a *actor) end(err error) run.End {
 			return run.End{Mismatch: err.Error()}
 		}
 		st, out := &a.lease.State, a.m.Outcome()
-		return run.End{Continue: &run.Continue{Input: out.Continue.Input, Version: st.Version, Module: st.Module,
+		return run.End{Continue: &origin.Continue{Input: out.Continue.Input, Version: st.Version, Module: st.Module,
 			Cancelled: out.Cancelled, Told: a.m.Told}}
 	case errors.As(err, &mismatch):
 		return run.End{Mismatch: mismatch.Error()}

@@ -3,14 +3,17 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"math"
+
 	"slices"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -206,7 +209,7 @@ func (x *writer) loop() {
 	for b := x.shard.Batch(w.wall); b != nil; b = x.shard.Batch(w.wall) {
 		x.commit(b)
 	}
-	x.alarm, x.hasAlarm = x.shard.Next(w.wall)
+	x.alarm, x.hasAlarm = x.shard.Next()
 	x.idle++
 	if n > 0 || x.calls > 0 {
 		x.idle = 0
@@ -325,32 +328,12 @@ func (x *writer) Load(p *partition.Partition, key store.RunKey) {
 // Due reads wakes.
 func (x *writer) Due(p *partition.Partition, after store.WakeKey, until int64, limit int) {
 	x.async(fmt.Sprintf("wakes of %d", p.ID), func() func(int64) {
-		wakes, more, first, err := readDue(p.Owned, after, until, limit)
+		wakes, more, first, err := wake.Find(ctx, p.Owned, after, until, limit)
 		if x.w.flaky() {
 			err = errIO
 		}
 		return func(now int64) { x.shard.DueRead(now, p, wakes, more, first, err) }
 	})
-}
-
-// readDue is what the runtime does.
-func readDue(p store.Partition, after store.WakeKey, until int64, limit int) (wakes []store.Wake, more bool, first int64,
-	err error) {
-	wakes, err = p.Due(ctx, after, until, limit+1)
-	if err != nil {
-		return nil, false, 0, err
-	}
-	if len(wakes) > limit {
-		return wakes[:limit], true, wakes[limit].Key.UnixMs, nil
-	}
-	if n := len(wakes); n > 0 {
-		after = wakes[n-1].Key
-	}
-	next, err := p.Due(ctx, after, math.MaxInt64-1, 1)
-	if err != nil || len(next) == 0 {
-		return wakes, false, math.MaxInt64, err
-	}
-	return wakes, false, next[0].Key.UnixMs, nil
 }
 
 // Inbox reads commands.
@@ -365,14 +348,14 @@ func (x *writer) Inbox(p *partition.Partition, after store.CommandSeq, limit int
 }
 
 // Carry carries a command out, as the runtime does.
-func (x *writer) Carry(p *partition.Partition, cmd store.Command, m run.Message) {
+func (x *writer) Carry(p *partition.Partition, cmd store.Command, m message.Message) {
 	x.async(fmt.Sprintf("carry of command %d for %s", cmd.Kind, cmd.To.ID), func() func(int64) {
 		start, err := x.carry(p.Owned, cmd, m)
 		return func(now int64) { x.shard.Carried(now, p, cmd.To, start, nil, err) }
 	})
 }
 
-func (x *writer) carry(owned store.Partition, cmd store.Command, m run.Message) (*run.NewRun, error) {
+func (x *writer) carry(owned store.Partition, cmd store.Command, m message.Message) (*origin.NewRun, error) {
 	w := x.w
 	if w.flaky() {
 		return nil, errIO
@@ -382,14 +365,14 @@ func (x *writer) carry(owned store.Partition, cmd store.Command, m run.Message) 
 	}
 	v, err := w.db.Modules().Version(ctx, 0, m.Workflow, m.Version)
 	if errors.Is(err, store.ErrNotFound) {
-		answer := run.ChildFailed(&cmd, &m, err)
+		answer := message.ChildFailed(&cmd, &m, err)
 		return nil, x.answerAndDiscard(owned, cmd, &answer)
 	}
 	if err != nil {
 		return nil, err
 	}
-	n := &run.NewRun{Key: cmd.To, Workflow: m.Workflow, Version: v.Number, Module: v.Module, Input: m.Payload,
-		InputDigest: run.InputDigest(m.Payload), Attributes: m.Attributes, TimeoutMs: m.TimeoutMs, Conflict: run.ConflictFail,
+	n := &origin.NewRun{Key: cmd.To, Workflow: m.Workflow, Version: v.Number, Module: v.Module, Input: m.Payload,
+		InputDigest: origin.InputDigest(m.Payload), Attributes: m.Attributes, TimeoutMs: m.TimeoutMs, Conflict: origin.ConflictFail,
 		Parent: &journal.Parent{Namespace: uint32(cmd.From.Namespace), RunID: cmd.From.ID, Incarnation: m.Sender[:],
 			Iteration: m.Iteration, Handle: m.Handle, Depth: m.Depth}}
 	w.fill(n)
@@ -397,7 +380,7 @@ func (x *writer) carry(owned store.Partition, cmd store.Command, m run.Message) 
 }
 
 // fill makes what is a new run's own.
-func (w *world) fill(n *run.NewRun) {
+func (w *world) fill(n *origin.NewRun) {
 	n.Seed = make([]byte, 32)
 	w.random(n.Seed)
 	w.random(n.Incarnation[:])
@@ -409,7 +392,7 @@ func (w *world) random(b []byte) {
 	}
 }
 
-func (x *writer) claim(owned store.Partition, cmd store.Command, m run.Message) error {
+func (x *writer) claim(owned store.Partition, cmd store.Command, m message.Message) error {
 	c := store.HookClaim{Namespace: cmd.To.Namespace, Token: m.Token, Ack: cmd.Seq,
 		Release: cmd.Kind == store.CommandHookRelease,
 		Holder:  store.HookHolder{Run: cmd.From, Incarnation: m.Sender, Iteration: m.Iteration, Handle: m.Handle}}
@@ -419,7 +402,7 @@ func (x *writer) claim(owned store.Partition, cmd store.Command, m run.Message) 
 			if h != c.Holder {
 				refusal = abi.Errorf(abi.Conflict, "token %q is held by run %q", m.Token, h.Run.ID)
 			}
-			answer := run.Reply(&cmd, &m, refusal)
+			answer := message.Reply(&cmd, &m, refusal)
 			return &answer
 		}
 	}

@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -254,6 +256,20 @@ func (s *shadow) stuck(w *world, n partition.Note) {
 	if !strings.HasPrefix(n.State.Reason, "poison") && !strings.HasPrefix(n.State.Reason, "the host failed") {
 		w.broken("no run gets stuck", "%s: %s", n.Run.ID, n.State.Reason)
 	}
+}
+
+// left reports whether a command is an answer that a failed run needs if it is retried: it stays in its inbox.
+func (s *shadow) left(cmd store.Command) bool {
+	h := s.runs[cmd.To]
+	if h == nil || h.state.Status != store.Failed || cmd.ToIncarnation != h.state.Incarnation || cmd.Kind != store.CommandReply {
+		return false
+	}
+	var m message.Message
+	if err := json.Unmarshal(cmd.Data, &m); err != nil || m.Iteration != h.state.Iteration {
+		return false
+	}
+	sent := h.j.Handle(m.Handle)
+	return sent != nil && sent.Kind == store.KindSignalSend && sent.Open()
 }
 
 // check looks at all live runs: something has to bring each of them on.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -159,8 +160,8 @@ func (u *users) start(w *world, id string) {
 	f := w.flows[w.rng.IntN(len(w.flows))]
 	v := f.versions[w.rng.IntN(len(f.versions))]
 	input := fmt.Appendf(nil, `{"n":%d}`, w.rng.IntN(2))
-	n := run.NewRun{Key: store.RunKey{ID: id}, Workflow: f.name, Version: v.number, Module: v.module, Input: input,
-		InputDigest: run.InputDigest(input), Conflict: run.ConflictPolicy(w.rng.IntN(4))}
+	n := origin.NewRun{Key: store.RunKey{ID: id}, Workflow: f.name, Version: v.number, Module: v.module, Input: input,
+		InputDigest: origin.InputDigest(input), Conflict: origin.ConflictPolicy(w.rng.IntN(4))}
 	w.fill(&n)
 	if w.odds(1, 5) {
 		n.AtUnixMs = w.wall + w.between(-1000, 100_000)
@@ -169,9 +170,9 @@ func (u *users) start(w *world, id string) {
 		n.TimeoutMs = w.between(1, 200_000)
 	}
 	if w.odds(1, 5) {
-		n.Signal = &run.Signal{Name: "s0", Data: fmt.Appendf(nil, "with the start %d", u.n)}
+		n.Signal = &origin.Signal{Name: "s0", Data: fmt.Appendf(nil, "with the start %d", u.n)}
 	}
-	if n.Conflict >= run.ConflictTerminate {
+	if n.Conflict >= origin.ConflictTerminate {
 		u.asked[id] = true
 	}
 	u.call(w, id, fmt.Sprintf("start %d (policy %d)", u.n, n.Conflict), run.Start{New: n}, func(a run.Answer) {
@@ -218,7 +219,7 @@ func (u *users) restart(w *world, from string, h *history) {
 	if entries := h.j.Entries(); w.odds(2, 3) {
 		name = entries[w.rng.IntN(len(entries))].Name
 	}
-	var n run.NewRun
+	var n origin.NewRun
 	u.call(w, from, "copy", run.Look{Func: func(r *run.Run) (err error) {
 		n, err = r.Copy(name)
 		return err
