@@ -83,18 +83,19 @@ func TestPicture(t *testing.T) {
 
 // only lists what may be imported by whom.
 var only = map[string][]string{
-	"github.com/tetratelabs/wazero":   {"host/internal/engine/wazero"},
-	"github.com/cockroachdb/pebble":   {"store/pebblestore"},
-	module + "/host/hosttest":         {},
-	module + "/store/storetest":       {},
-	module + "/cmd/wfhost/server":     {"cmd/wfhost"},
-	module + "/cmd/wfhost/bench":      {"cmd/wfhost"},
-	module + "/host/wasmgen":          {"cmd/wfhost/bench"},
-	"github.com/danielgtaylor/huma":   {"cmd/wfhost/server"},
-	"github.com/alecthomas/kong":      {"cmd/wfhost"},
-	module + "/store/pebblestore":     {"host", "cmd/wfhost/bench"}, // its commits are what a machine can do
-	module + "/host/internal/runtime": {"host"},
-	module + "/host/internal/inspect": {"host"},
+	"github.com/tetratelabs/wazero":         {"host/internal/engine/wazero"},
+	"github.com/cockroachdb/pebble":         {"store/pebblestore"},
+	module + "/host/hosttest":               {},
+	module + "/store/storetest":             {},
+	module + "/cmd/wfhost/server":           {"cmd/wfhost"},
+	module + "/cmd/wfhost/bench":            {"cmd/wfhost"},
+	module + "/host/wasmgen":                {"cmd/wfhost/bench"},
+	"github.com/danielgtaylor/huma":         {"cmd/wfhost/server"},
+	"github.com/alecthomas/kong":            {"cmd/wfhost"},
+	module + "/store/pebblestore":           {"host", "cmd/wfhost/bench"}, // its commits are what a machine can do
+	module + "/host/internal/runtime":       {"host"},
+	module + "/host/internal/engine/linear": {"host/internal/engine/wazero"},
+	module + "/host/internal/inspect":       {"host"},
 }
 
 // leaves lists what packages of the pure core may import besides the standard library.
@@ -102,8 +103,20 @@ var leaves = map[string][]string{
 	"abi": {}, "host/internal/clock": {"golang.org/x/sys/unix"}, "host/internal/timers": {},
 	"host/internal/inspect": {"abi"}, "store": {"abi"},
 	"host/internal/journal": {"abi", "store"}, "host/internal/replay": {"abi", "store", "host/internal/journal"},
-	"host/internal/run": {"abi", "store", "host/internal/journal"}, "host/internal/partition": {"abi", "store", "host/internal/run", "host/internal/timers"},
-	"host/internal/engine": {}, "host/internal/rewrite": {}, "store/memstore": {"abi", "store"},
+	"host/internal/message": {"abi", "store", "host/internal/journal"}, "host/internal/origin": {"abi", "store", "host/internal/journal"},
+	"host/internal/step":   {"abi", "store", "host/internal/journal"},
+	"host/internal/record": {"abi", "store", "host/internal/journal", "host/internal/message", "host/internal/origin"},
+	"host/internal/run": {"abi", "store", "host/internal/journal", "host/internal/message", "host/internal/origin", "host/internal/record",
+		"host/internal/step"},
+	"host/internal/wake": {"store", "host/internal/timers"}, "host/internal/lru": {},
+	"host/internal/warm": {"store", "host/internal/timers", "host/internal/engine", "host/internal/journal", "host/internal/output",
+		"host/internal/replay"},
+	"host/internal/inbox": {"abi", "store", "host/internal/message", "host/internal/run"},
+	"host/internal/actor": {"store", "host/internal/origin", "host/internal/run"},
+	"host/internal/partition": {"store", "host/internal/message", "host/internal/origin", "host/internal/run", "host/internal/actor",
+		"host/internal/inbox", "host/internal/lru", "host/internal/wake"},
+	"host/internal/engine": {}, "host/internal/engine/linear": {"abi", "golang.org/x/sys/unix"},
+	"host/internal/rewrite": {"host/internal/wasmfmt"}, "host/internal/wasmfmt": {}, "store/memstore": {"abi", "store"},
 }
 
 func TestDirections(t *testing.T) {
@@ -187,6 +200,67 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// The rooms of the host: what somebody can read in an evening, and a type that is one thing.
+const (
+	maxPackageLines = 1500
+	maxMethods      = 25
+)
+
+// larger holds what is larger: an engine is the rim towards one library, and the types are walks over one thing, a
+// journal, a replay, a module's bytes. They do not grow.
+var larger = map[string]int{
+	"host/internal/engine/wazero":   1600,
+	"host/internal/journal.Journal": 70, "host/internal/replay.Machine": 67, "host/internal/rewrite.rewriter": 67,
+	"host/internal/inspect.scanner": 28, "host/internal/engine/wazero.initHost": 39,
+}
+
+func TestRooms(t *testing.T) {
+	lines, methods := map[string]int{}, map[string]int{}
+	for _, path := range tracked(t, ".go") {
+		dir := filepath.Dir(path)
+		if strings.HasSuffix(path, "_test.go") || !strings.HasPrefix(path, "host/internal/") {
+			continue
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines[dir] += bytes.Count(b, []byte{'\n'})
+		f, err := parser.ParseFile(token.NewFileSet(), path, b, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+				methods[dir+"."+receiver(fn.Recv.List[0].Type)]++
+			}
+		}
+	}
+	for dir, n := range lines {
+		if limit := max(maxPackageLines, larger[dir]); n > limit {
+			t.Errorf("package %s has %d lines, the limit is %d", dir, n, limit)
+		}
+	}
+	for of, n := range methods {
+		if limit := max(maxMethods, larger[of]); n > limit {
+			t.Errorf("type %s has %d methods, the limit is %d", of, n, limit)
+		}
+	}
+}
+
+// receiver names the type of a receiver.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
 // forbidden lists calls that would read time or the environment past the clock.
 var forbidden = []string{"time.Now", "time.Sleep", "time.After", "time.NewTimer", "time.NewTicker", "time.AfterFunc",
 	"time.Tick", "time.Since", "time.Until", "os.Getenv"}
@@ -236,6 +310,20 @@ func TestNoBinariesAndNoForeignPlaces(t *testing.T) {
 			if bytes.Contains(b, []byte(place)) {
 				t.Errorf("%s mentions %s", path, place)
 			}
+		}
+	}
+}
+
+// The planted faults are looked for by a target of its own, which takes minutes. Here they only have to fit the code.
+func TestFaultsApply(t *testing.T) {
+	patches, err := filepath.Glob("host/testdata/faults/*.patch")
+	more, err2 := filepath.Glob("host/internal/sim/testdata/faults/*.patch")
+	if patches = append(patches, more...); err != nil || err2 != nil || len(patches) < 10 {
+		t.Fatal(len(patches), err, err2)
+	}
+	for _, p := range patches {
+		if out, err := exec.Command("git", "apply", "--check", p).CombinedOutput(); err != nil {
+			t.Errorf("%s does not apply: %s", p, out)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 func (s *scope) Cancel(ctx context.Context, id string) (changed bool, err error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		changed, err = s.h.rt.Cancel(ctx, key)
+		changed, err = s.h.rt.Runs.Cancel(ctx, key)
 	}
 	return changed, translate(err)
 }
@@ -22,7 +22,7 @@ func (s *scope) Cancel(ctx context.Context, id string) (changed bool, err error)
 func (s *scope) Terminate(ctx context.Context, id string) error {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		err = s.h.rt.Terminate(ctx, key)
+		err = s.h.rt.Runs.Terminate(ctx, key)
 	}
 	return translate(err)
 }
@@ -32,7 +32,7 @@ func (s *scope) Terminate(ctx context.Context, id string) error {
 func (s *scope) Wake(ctx context.Context, id, name string) (n int, err error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		n, err = s.h.rt.Wake(ctx, key, name)
+		n, err = s.h.rt.Runs.Wake(ctx, key, name)
 	}
 	return n, translate(err)
 }
@@ -43,7 +43,7 @@ func (s *scope) Wake(ctx context.Context, id, name string) (n int, err error) {
 func (s *scope) Pause(ctx context.Context, id string) (changed bool, err error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		changed, err = s.h.rt.Pause(ctx, key)
+		changed, err = s.h.rt.Runs.Pause(ctx, key)
 	}
 	return changed, translate(err)
 }
@@ -53,7 +53,7 @@ func (s *scope) Pause(ctx context.Context, id string) (changed bool, err error) 
 func (s *scope) Unpause(ctx context.Context, id string) (changed bool, err error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		changed, err = s.h.rt.Unpause(ctx, key)
+		changed, err = s.h.rt.Runs.Unpause(ctx, key)
 	}
 	return changed, translate(err)
 }
@@ -71,18 +71,18 @@ func (s *scope) Retry(ctx context.Context, id string, version uint32) error {
 		return translate(err)
 	}
 	if version == 0 {
-		return translate(s.h.rt.Retry(ctx, key, nil))
+		return translate(s.h.rt.Runs.Retry(ctx, key, nil))
 	}
-	st, err := s.h.rt.State(ctx, key)
+	st, err := s.h.rt.Runs.State(ctx, key)
 	if err != nil {
 		return translate(err)
 	}
-	defer s.h.rt.HoldVersions()()
+	defer s.h.rt.Versions.Hold()()
 	v, err := s.h.store.Modules().Version(ctx, key.Namespace, st.Workflow, version)
 	if err != nil {
 		return translate(err)
 	}
-	return translate(s.h.rt.Retry(ctx, key, &v))
+	return translate(s.h.rt.Runs.Retry(ctx, key, &v))
 }
 
 // Restart starts a new run like another one: the same workflow, version, input and random numbers. With from, it
@@ -98,7 +98,7 @@ func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	st, err := s.h.rt.Restart(ctx, key, store.RunKey{Namespace: key.Namespace, ID: newID}, from)
+	st, err := s.h.rt.Runs.Restart(ctx, key, store.RunKey{Namespace: key.Namespace, ID: newID}, from)
 	return s.h.runOf(st), translate(err)
 }
 
@@ -107,7 +107,7 @@ func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error
 func (s *scope) Delete(ctx context.Context, id string) error {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		err = s.h.rt.Delete(ctx, key)
+		err = s.h.rt.Runs.Delete(ctx, key)
 	}
 	return translate(err)
 }

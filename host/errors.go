@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/inspect"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -104,7 +105,7 @@ func Fatal(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &runtime.FatalError{Err: err}
+	return &handler.FatalError{Err: err}
 }
 
 // RetryAfter wraps a handler's error with the delay after which it is to be tried again, in place of the step's
@@ -113,7 +114,7 @@ func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
-	return &runtime.RetryAfterError{Err: err, After: d}
+	return &handler.RetryAfterError{Err: err, After: d}
 }
 
 // busy makes a limit of a run, which passes, ErrBusy.

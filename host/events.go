@@ -4,7 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wfhost/wfhost/host/internal/guest"
+	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
 )
@@ -74,8 +75,11 @@ type ActivationInfo struct {
 	RunID     string
 	Workflow  string
 	Version   uint32
-	// Replayed is how many entries the journal had where the workflow last waited: it went through them again.
+	// Replayed is how many entries the journal had where the workflow last waited: it went through them again. 0 if it did
+	// not have to.
 	Replayed int
+	// Thawed reports that the workflow went on where it was, with what Config.WarmBytes keeps, and replayed nothing.
+	Thawed bool
 	// Replay is the time from the making of the instance until the workflow was there; all of Total if it never was.
 	Replay time.Duration
 	// Total is the time from the activation's first place to its end. It includes what it waited for in its instance:
@@ -124,13 +128,13 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 		}
 	}
 	if f := e.Activation; f != nil {
-		r.Activation = func(a guest.Report) {
+		r.Activation = func(a report.Activation) {
 			f(ActivationInfo{Namespace: h.nameOf(a.Run.Namespace), RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version,
-				Replayed: a.Replayed, Replay: a.Replay, Total: a.Total, End: a.End})
+				Replayed: a.Replayed, Replay: a.Replay, Total: a.Total, Thawed: a.Thawed, End: a.End})
 		}
 	}
 	if f := e.AttemptEnded; f != nil {
-		r.Attempt = func(a runtime.Attempt, took time.Duration, err error) {
+		r.Attempt = func(a handler.Attempt, took time.Duration, err error) {
 			f(AttemptInfo{Step: h.stepOf(&a), Handler: a.Handler, Duration: took, Err: err})
 		}
 	}

@@ -99,7 +99,7 @@ func TestEvents(t *testing.T) {
 		if a.Replay > a.Total || a.Total <= 0 || a.Workflow == "" || a.Version != 1 {
 			t.Errorf("%+v", a)
 		}
-		if a.RunID == "nap" && (a.End == "completed") != (a.Replayed > 0) {
+		if a.RunID == "nap" && (a.End == "completed") != (a.Replayed > 0 || a.Thawed) {
 			t.Errorf("%+v", a)
 		}
 	}

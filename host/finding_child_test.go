@@ -147,6 +147,39 @@ func TestFinding23_VersionOfRetriedChild(t *testing.T) {
 	}
 }
 
+// TestFinding24_ChildOfAnIteration starts a child in the commit with which its parent continues as new under another version: the
+// child is of the version that its parent was.
+func TestFinding24_ChildOfAnIteration(t *testing.T) {
+	f := newFindings(t)
+	f.begin("leaves", 0)
+	f.Settle()
+	for _, name := range []string{"nap", "leaves"} {
+		_, err := f.Upload(ctx, name, versioned(`"new `+name+`"`))
+		do(t, err)
+	}
+	f.finish("r", "new leaves")
+	f.finish("kid", "slept")
+}
+
+// TestFinding24_RestartBeforeWithdraw restarts a run from a step behind which a wait was given up whose signal the next wait
+// got.
+func TestFinding24_RestartBeforeWithdraw(t *testing.T) {
+	f := newFindings(t)
+	f.begin("rebinds", 0)
+	f.Settle()
+	_, err := f.Pause(ctx, "r")
+	do(t, err)
+	f.Advance(2 * time.Minute)
+	do(t, f.Signal(ctx, "r", "a", "A")) // behind the end of the sleep, so that the workflow is not told of it before
+	_, err = f.Unpause(ctx, "r")
+	do(t, err)
+	f.finish("r", "Ax")
+	_, err = f.Host.Host.Restart(ctx, "r", "r2", "x")
+	do(t, err)
+	f.finish("r2", "Ax")
+	do(t, f.Replay(ctx, "r2"))
+}
+
 // faultyHost is a test host whose store fails when the test says so.
 func faultyHost(t *testing.T, opts ...hosttest.Option) (*findings, *faulty) {
 	t.Helper()

@@ -234,3 +234,49 @@ func TestFinding06_DeadlineBetweenReadings(t *testing.T) {
 		}
 	}
 }
+
+// TestFinding24_RetriesAfterClockSetBack sets the clock back by a year after something could not be done once: it is tried
+// again at once.
+func TestFinding24_RetriesAfterClockSetBack(t *testing.T) {
+	for _, op := range []string{"read version of other", "read run", "read inbox"} {
+		f, s := faultyHost(t)
+		_, err := f.Upload(ctx, "other", versioned(`"other"`))
+		do(t, err)
+		f.begin("parent", kid{Workflow: "other", SleepMs: 1000})
+		f.Settle()
+		left := s.failing(op, 1)
+		f.Advance(time.Second)
+		if r := f.is("r", host.Waiting); left.Load() > 0 {
+			t.Errorf("%s did not fail: %+v", op, r)
+		}
+		f.Clock.Step(-365 * 24 * time.Hour)
+		until(t, f.Host.Host, "r", func(r host.Run) bool { return r.Status == host.Completed })
+	}
+}
+
+// TestFinding24_FaultAfterClockSetBack sets the clock back by a year after a fault of the host: the activation is repeated.
+func TestFinding24_FaultAfterClockSetBack(t *testing.T) {
+	l, modules, _ := newFaulty(t)
+	id := l.begin("until", 3_600_000)
+	l.Settle()
+	modules.Store(1)
+	l.Restart() // which forgets the compiled module
+	l.Advance(time.Hour)
+	if r, err := l.Get(ctx, id); err != nil || r.Status != host.Queued {
+		t.Fatalf("%+v %v", r, err)
+	}
+	l.Clock.Step(-365 * 24 * time.Hour)
+	until(t, l.Host.Host, id, func(r host.Run) bool { return r.Status == host.Completed })
+}
+
+// TestFinding24_CrashAfterClockSetBack sets the clock back by an hour, and kills the host after a commit of a run whose step is
+// being made: the next host makes it again at once.
+func TestFinding24_CrashAfterClockSetBack(t *testing.T) {
+	f := newFindings(t)
+	f.begin("told", 0)
+	<-f.begun
+	f.Clock.Step(-time.Hour)
+	do(t, f.Signal(ctx, "r", "other", "x"))
+	f.Crash()
+	soon(t, "the next attempt", func() { <-f.begun })
+}

@@ -64,7 +64,7 @@ func TestFinding07_RetryParentOfFailedChild(t *testing.T) {
 	for _, childFirst := range []bool{true, false} {
 		f := newFindings(t)
 		f.fails.Store(1)
-		f.begin("kidfails", 0)
+		f.begin("kidfails", "flaky")
 		f.ends("r", host.Failed)
 		var kid string
 		for r, err := range f.Runs(ctx, host.Query{Workflow: "flaky"}) {
@@ -84,6 +84,90 @@ func TestFinding07_RetryParentOfFailedChild(t *testing.T) {
 		f.Settle()
 		f.retry()
 		f.finish("r", "a")
+	}
+}
+
+// TestFinding24_RetriedChildLives retries a child and then its parent, while the child sleeps: the parent is told how the child
+// ends, though it was told of its failure before.
+func TestFinding24_RetriedChildLives(t *testing.T) {
+	f := newFindings(t)
+	f.fails.Store(1)
+	f.begin("kidfails", "latekid")
+	f.ends("r", host.Failed)
+	for r, err := range f.Runs(ctx, host.Query{Workflow: "latekid"}) {
+		do(t, err)
+		do(t, f.Retry(ctx, r.ID, 0))
+	}
+	f.Settle()
+	f.retry()
+	f.finish("r", "a")
+}
+
+// TestFinding24_RetryStartsRefusedChild retries a parent whose child could not be started, since its workflow was missing, for as
+// long as it is, and then under another version of it.
+func TestFinding24_RetryStartsRefusedChild(t *testing.T) {
+	f := newFindings(t)
+	f.begin("parent", kid{Workflow: "later"})
+	for range 2 {
+		f.ends("r", host.Failed)
+		if _, err := f.ResultRaw(ctx, "r"); err == nil || !strings.Contains(err.Error(), `workflow "later": not found`) {
+			t.Error(err)
+		}
+		f.retry()
+	}
+	f.ends("r", host.Failed)
+	_, err := f.Upload(ctx, "later", versioned(`"later"`))
+	do(t, err)
+	f.retry()
+	f.Crash()
+	f.finish("r", "later")
+	do(t, f.Replay(ctx, "r"))
+	n := 0
+	for _, err := range f.Runs(ctx, host.Query{Workflow: "later"}) {
+		do(t, err)
+		n++
+	}
+	if n != 1 {
+		t.Errorf("%d children", n)
+	}
+}
+
+// TestFinding24_RetryBesideRefusedChild fails a parent before it is told that its child cannot be started.
+func TestFinding24_RetryBesideRefusedChild(t *testing.T) {
+	f, s := faultyHost(t)
+	f.fails.Store(1)
+	s.failing("read version of later", 1)
+	f.begin("openkid", "later")
+	f.Settle()
+	f.is("r", host.Failed)
+	f.Advance(time.Minute)
+	_, err := f.Upload(ctx, "later", versioned(`"later"`))
+	do(t, err)
+	f.retry()
+	f.finish("r", "later")
+}
+
+// TestFinding24_RetryDoesNotRepeatChild retries a parent whose child has failed and was deleted, before and after its id is
+// free: the child is not started again.
+func TestFinding24_RetryDoesNotRepeatChild(t *testing.T) {
+	f := newFindings(t)
+	f.fails.Store(1)
+	f.begin("kidfails", "flaky")
+	f.ends("r", host.Failed)
+	for r, err := range f.Runs(ctx, host.Query{Workflow: "flaky"}) {
+		do(t, err)
+		do(t, f.Delete(ctx, r.ID))
+	}
+	for _, wait := range []time.Duration{0, 31 * 24 * time.Hour} {
+		f.Advance(wait)
+		f.retry()
+		f.ends("r", host.Failed)
+		if _, err := f.ResultRaw(ctx, "r"); err == nil || !strings.Contains(err.Error(), "any more") {
+			t.Error(err)
+		}
+	}
+	if n := f.tries.Load(); n != 1 {
+		t.Errorf("the step of the child was made %d times", n)
 	}
 }
 
@@ -185,4 +269,23 @@ func TestFinding08_RetryWhileTold(t *testing.T) {
 		t.Error(kinds)
 	}
 	do(t, k.Replay(ctx, "r"))
+}
+
+// TestFinding24_RetryBesideOnlyAttempt fails and retries a run while a handler is at a step that is made once at most: it is
+// not called again, and the step fails.
+func TestFinding24_RetryBesideOnlyAttempt(t *testing.T) {
+	fake := clock.NewFake(hosttest.Epoch)
+	k := newClocked(t, fake, fake)
+	k.fails.Store(1)
+	_, err := k.Start(ctx, "once", 0, host.WithRunID("r"))
+	do(t, err)
+	until(t, k.Host, "r", func(r host.Run) bool { return r.Status == host.Failed })
+	k.begun <- struct{}{} // for the next attempt of the step that has failed
+	do(t, k.Retry(ctx, "r", 0))
+	r := until(t, k.Host, "r", func(r host.Run) bool { return r.Status != host.Queued && r.Status != host.Running })
+	k.close()
+	got, err := host.Result[string](ctx, k.Host, "r")
+	if err != nil || !strings.HasPrefix(got, "b, ") || !strings.Contains(got, "nobody knows") || len(k.begun) > 0 {
+		t.Errorf("%s, %q, %v, %d more attempts", r.Status, got, err, len(k.begun))
+	}
 }

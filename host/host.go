@@ -89,13 +89,18 @@ type Config struct {
 	// Drain is how long Run waits, when its context is done, for attempts of steps that are going on: what they do is
 	// recorded, and not done again after the next start. Default 10 s; negative = not at all.
 	Drain time.Duration
-	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 8.
+	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 16.
 	MaxInstances int
 	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
 	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 256 MiB; negative keeps none.
 	ParkBytes int64
+	// WarmBytes bounds what is kept of guests that sleep, or wait for a signal, so that they go on without a replay of their
+	// journal, about: a few thousand bytes of each Go guest, those first that wake soonest. Default 64 MiB; negative keeps
+	// none.
+	WarmBytes int64
 	// MaxFuel bounds what a workflow computes between two waits, in instructions of its module, about. A workflow that
-	// needs more fails, on every host and replay at the same instruction. Default 10,000,000,000, some ten seconds.
+	// needs more fails, on every host and replay at the same instruction, give or take some hundred where it was
+	// frozen. Default 10,000,000,000, some ten seconds.
 	MaxFuel int64
 	// MaxSegmentCPU bounds the time that a workflow computes between two waits. A host that takes longer gives the
 	// activation up and tries again; after the third time the run is stuck. Default 60 s.
@@ -185,7 +190,8 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	rc := runtime.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
-		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
+		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
+		WarmBytes: max(h.cfg.WarmBytes, 0), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
 		HostCalls: abi.MaxHostCalls}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
@@ -227,6 +233,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ParkBytes == 0 {
 		c.ParkBytes = runtime.DefaultParkBytes
+	}
+	if c.WarmBytes == 0 {
+		c.WarmBytes = runtime.DefaultWarmBytes
 	}
 	if c.MaxFuel == 0 {
 		c.MaxFuel = abi.MaxFuel

@@ -231,8 +231,28 @@ func TestStartOptions(t *testing.T) {
 	p.begin("receive", 2, host.WithRunID("s"), host.WithSignal("go", "a", host.WithIdempotencyKey("1")))
 	p.begin("receive", 2, host.WithRunID("s"), host.WithSignal("go", "b", host.WithIdempotencyKey("2")))
 	want(t, result[string](p, signalled), "a,b")
+	p.begin("receive", 2, host.WithRunID("s"), host.WithSignal("go", "b", host.WithIdempotencyKey("2"))) // it was taken
 	if _, err := p.Start(ctx, "receive", 1, host.WithSignal("", nil)); !errors.Is(err, host.ErrInvalid) {
 		t.Fatal(err)
+	}
+}
+
+// TestFinding24_StartWithSignalOfEndedRun starts a run again that has ended: a signal that it cannot take is not dropped without
+// a word, and the start that it had is answered.
+func TestFinding24_StartWithSignalOfEndedRun(t *testing.T) {
+	p := newPrims(t)
+	id := p.begin("receive", 1, host.WithRunID("s"), host.WithSignal("go", "a"))
+	want(t, result[string](p, id), "a")
+	r, err := p.Start(ctx, "receive", 1, host.WithRunID(id), host.WithSignal("go", "a"))
+	if err != nil || !r.Existed {
+		t.Errorf("%+v %v", r, err)
+	}
+	for _, opt := range []host.StartOption{host.WithSignal("go", "b"), host.WithSignal("stop", "a"),
+		host.WithSignal("go", "a", host.WithIdempotencyKey("1"))} {
+		_, err := p.Start(ctx, "receive", 1, host.WithRunID(id), opt)
+		if !errors.Is(err, host.ErrTerminal) || !strings.Contains(err.Error(), "another id") {
+			t.Error(err)
+		}
 	}
 }
 

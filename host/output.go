@@ -36,7 +36,7 @@ func (s *scope) output(ctx context.Context, id, topic string, from int64, follow
 			yield(Chunk{}, translate(err))
 			return
 		}
-		changed, stop := s.h.rt.Watch(key)
+		changed, stop := s.h.rt.Watchers.Watch(key)
 		defer stop()
 		next := uint64(max(from, 0))
 		for {
@@ -102,7 +102,7 @@ func (s *scope) Query(ctx context.Context, id, name string, input any) (json.Raw
 	if err != nil {
 		return nil, translate(err)
 	}
-	answer, err := s.h.rt.Query(ctx, key, name, b)
+	answer, err := s.h.rt.Runs.Query(ctx, key, name, b)
 	var q *QueryError
 	if errors.As(err, &q) && !errors.Is(err, store.ErrNotFound) {
 		return nil, err

@@ -20,7 +20,7 @@ func (h *Host) AcquirePartitions(ctx context.Context, partitions ...int) error {
 	if err != nil {
 		return err
 	}
-	return translate(h.rt.Acquire(ctx, ids...))
+	return translate(h.rt.Partitions.Acquire(ctx, ids...))
 }
 
 // ReleasePartitions gives partitions up. What is not durable of their runs is dropped, and the callers that wait for it get
@@ -30,14 +30,14 @@ func (h *Host) ReleasePartitions(ctx context.Context, partitions ...int) error {
 	if err != nil {
 		return err
 	}
-	return translate(h.rt.Release(ctx, ids...))
+	return translate(h.rt.Partitions.Release(ctx, ids...))
 }
 
 // Partitions returns the partitions that the host owns, as far as it knows: another host may have acquired one of them a
 // moment ago.
 func (h *Host) Partitions() []int {
 	list := []int{}
-	for _, id := range h.rt.Owned() {
+	for _, id := range h.rt.Partitions.Owned() {
 		list = append(list, int(id))
 	}
 	slices.Sort(list)

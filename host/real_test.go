@@ -103,9 +103,10 @@ func TestS01_RealSleep(t *testing.T) {
 		t.Fatal(err)
 	}
 	asleep := until(t, h, r.ID, func(r host.Run) bool { return r.Status == host.Sleeping })
-	if s := h.Stats(); s.Instances != 0 || effects.Load() != 1 {
-		t.Fatalf("while it sleeps: %+v, %d effects", s, effects.Load())
+	if n := effects.Load(); n != 1 {
+		t.Fatalf("while it sleeps: %d effects", n)
 	}
+	noInstances(t, h) // it is given back after the commit that shows the sleep
 	ended := until(t, h, r.ID, func(r host.Run) bool { return r.Status.Terminal() })
 	if v, err := host.Result[string](ctx, h, r.ID); err != nil || v != "ab" || effects.Load() != 2 {
 		t.Fatalf("%q %v, %d effects", v, err, effects.Load())

@@ -103,7 +103,7 @@ func (s *scope) Get(ctx context.Context, id string) (Run, error) {
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	st, err := s.h.rt.State(ctx, key)
+	st, err := s.h.rt.Runs.State(ctx, key)
 	return s.h.runOf(st), translate(err)
 }
 
@@ -163,7 +163,7 @@ func (s *scope) journal(ctx context.Context, id string, iteration *uint32, from 
 			yield(Entry{}, translate(err))
 			return
 		}
-		st, err := s.h.rt.State(ctx, key)
+		st, err := s.h.rt.Runs.State(ctx, key)
 		if err == nil && iteration != nil {
 			if *iteration > st.Iteration {
 				err = fmt.Errorf("run %q, iteration %d: %w: the newest is %d", id, *iteration, store.ErrNotFound, st.Iteration)
@@ -189,7 +189,7 @@ type LogLine = store.LogLine
 func (s *scope) Logs(ctx context.Context, id string, from uint64, limit int) ([]LogLine, error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		_, err = s.h.rt.State(ctx, key)
+		_, err = s.h.rt.Runs.State(ctx, key)
 	}
 	if err != nil {
 		return nil, translate(err)
@@ -205,7 +205,7 @@ func (s *scope) Watch(id string) (changed <-chan struct{}, stop func()) {
 	if err != nil {
 		return nil, func() {}
 	}
-	return s.h.rt.Watch(key)
+	return s.h.rt.Watchers.Watch(key)
 }
 
 // Wait waits until the run has ended or is stuck, or ctx is done. ErrFenced if it has not, and another host owns it.
@@ -217,12 +217,12 @@ func (s *scope) Wait(ctx context.Context, id string) (Run, error) {
 		if err != nil {
 			return Run{}, translate(err)
 		}
-		st, err := s.h.rt.Durable(ctx, key)
+		st, err := s.h.rt.Runs.Durable(ctx, key)
 		r := s.h.runOf(st)
 		if err != nil || r.Status.Terminal() || r.Status == Stuck {
 			return r, translate(err)
 		}
-		if err := s.h.rt.CheckOwned(key); err != nil {
+		if err := s.h.rt.Partitions.CheckOwned(key); err != nil {
 			return r, translate(err)
 		}
 		select {
@@ -285,7 +285,7 @@ func Result[T any](ctx context.Context, in Results, id string) (v T, err error) 
 func (s *scope) Replay(ctx context.Context, id string) error {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		err = s.h.rt.Replay(ctx, key)
+		err = s.h.rt.Runs.Replay(ctx, key)
 	}
 	if _, ok := errors.AsType[*replay.Mismatch](err); ok {
 		return &joined{err, ErrMismatch}

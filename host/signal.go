@@ -74,7 +74,7 @@ func (s *scope) SignalRaw(ctx context.Context, id, name string, payload []byte, 
 func (s *scope) signal(ctx context.Context, id string, n run.Signal) error {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		_, err = s.h.rt.Signal(ctx, key, n)
+		_, err = s.h.rt.Runs.Signal(ctx, key, n)
 	}
 	return busy(translate(err))
 }
@@ -94,7 +94,7 @@ func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, o
 	if err != nil {
 		return HookReply{}, translate(err)
 	}
-	hook, err := s.h.rt.HookOf(ctx, ns, token)
+	hook, err := s.h.rt.Runs.HookOf(ctx, ns, token)
 	if err != nil {
 		if translated := translate(err); !isNotFound(translated) {
 			return HookReply{}, translated
@@ -105,7 +105,7 @@ func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, o
 	if err != nil {
 		return HookReply{}, err
 	}
-	if _, err := s.h.rt.Signal(ctx, hook.Run, n); err != nil {
+	if _, err := s.h.rt.Runs.Signal(ctx, hook.Run, n); err != nil {
 		if err = translate(err); isEnded(err) {
 			return HookReply{}, unknown
 		}

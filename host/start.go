@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/origin"
 )
 
 // StartOption is an option of Start.
@@ -22,7 +22,7 @@ type start struct {
 	inMs       int64
 	timeoutMs  int64
 	attributes map[string]string
-	signal     *run.Signal
+	signal     *origin.Signal
 	conflict   ConflictPolicy
 	err        error
 }
@@ -93,23 +93,24 @@ func WithAttributes(attributes map[string]string) StartOption {
 }
 
 // WithSignal gives the run a first signal in the same commit as its start. Where a run of the id is there already
-// and the start answers that one, the signal goes to it. The payload is encoded as JSON, as that of Signal.
+// and the start answers that one, the signal goes to it: ErrTerminal if it has ended, unless it has taken this very signal
+// before. The payload is encoded as JSON, as that of Signal.
 func WithSignal(name string, payload any, opts ...SignalOption) StartOption {
 	return func(s *start) {
 		n, err := newSignal(name, payload, opts)
-		s.signal, s.err = &n, errors.Join(s.err, err)
+		s.signal, s.err = (*origin.Signal)(&n), errors.Join(s.err, err)
 	}
 }
 
 // ConflictPolicy says what a start does when there is a run of its id.
-type ConflictPolicy = run.ConflictPolicy
+type ConflictPolicy = origin.ConflictPolicy
 
 // The policies.
 const (
-	ConflictExisting  = run.ConflictExisting  // the same workflow and input give that run, others are ErrConflict; the default
-	ConflictFail      = run.ConflictFail      // ErrConflict
-	ConflictTerminate = run.ConflictTerminate // that run is terminated, and its records are replaced
-	ConflictReplace   = run.ConflictReplace   // its records are replaced if it has ended, else ErrConflict
+	ConflictExisting  = origin.ConflictExisting  // the same workflow and input give that run, others are ErrConflict; the default
+	ConflictFail      = origin.ConflictFail      // ErrConflict
+	ConflictTerminate = origin.ConflictTerminate // that run is terminated, and its records are replaced
+	ConflictReplace   = origin.ConflictReplace   // its records are replaced if it has ended, else ErrConflict
 )
 
 // OnConflict says what the start does when there is a run of its id.
@@ -165,10 +166,10 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	defer s.h.rt.HoldVersions()()
+	defer s.h.rt.Versions.Hold()()
 	number := o.version
 	if number == 0 && o.conflict == ConflictExisting { // the run that is there decides, whatever the latest version is by now
-		if existing, err := s.h.rt.State(ctx, key); err == nil {
+		if existing, err := s.h.rt.Runs.State(ctx, key); err == nil {
 			number = existing.Version
 		}
 	}
@@ -176,10 +177,10 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	n := run.NewRun{Key: key, Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
-		InputDigest: run.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
+	n := origin.NewRun{Key: key, Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
+		InputDigest: origin.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
 		AtUnixMs: at, TimeoutMs: o.timeoutMs}
-	st, created, err := s.h.rt.Start(ctx, n)
+	st, created, err := s.h.rt.Runs.Start(ctx, n)
 	if err != nil {
 		return Run{}, translate(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/egress"
-	"github.com/wfhost/wfhost/host/internal/runtime"
+	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -42,7 +42,7 @@ func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, 
 
 // HandleRawStep is HandleStep for a handler that takes and gives bytes.
 func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []byte) ([]byte, error)) {
-	h.rt.Handle(name, func(ctx context.Context, a runtime.Attempt, input []byte) ([]byte, error) {
+	h.rt.Handle(name, func(ctx context.Context, a handler.Attempt, input []byte) ([]byte, error) {
 		// The journal keeps what comes in and what goes out; the handler may go on to use either.
 		out, err := fn(context.WithValue(ctx, stepKey{}, h.stepOf(&a)), bytes.Clone(input))
 		return bytes.Clone(out), err
@@ -68,7 +68,7 @@ type Step struct {
 	ns store.NamespaceID
 }
 
-func (h *Host) stepOf(a *runtime.Attempt) Step {
+func (h *Host) stepOf(a *handler.Attempt) Step {
 	return Step{Namespace: h.nameOf(a.Run.Namespace), ns: a.Run.Namespace, RunID: a.Run.ID, Workflow: a.Workflow,
 		Version: a.Version, Name: a.Step, Seq: a.Seq, Attempt: int(a.Number), Attempts: a.Attempts,
 		IdempotencyKey: a.IdempotencyKey}

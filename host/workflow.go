@@ -145,7 +145,7 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	if _, err := inspect.Scan(wasm); err != nil {
 		return nil, translate(err)
 	}
-	description, err := s.h.rt.Describe(ctx, wasm)
+	description, err := s.h.rt.Versions.Describe(ctx, wasm)
 	if err != nil {
 		return nil, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
 	}
@@ -265,7 +265,7 @@ func (s *scope) DeleteVersion(ctx context.Context, workflow string, number uint3
 	}
 	ns, err := s.id(ctx, false)
 	if err == nil {
-		err = s.h.rt.DeleteVersion(ctx, ns, workflow, number)
+		err = s.h.rt.Versions.Delete(ctx, ns, workflow, number)
 	}
 	return translate(err)
 }

@@ -56,6 +56,7 @@ var kinds = map[string]struct {
 	"continue": {at(0, 0), options(`{"version":7}`)},
 	"out":      {at(64, 64), []wrong{{"outside", outside(16), trapped}, {"4 GiB", at(16, -1), trapped}}},
 	"ms":       {num(1), []wrong{{"negative", num(-1), abi.InvalidDuration}, {"for ever", num(math.MaxInt64), abi.InvalidDuration}}},
+	"ns":       {num(1), nil},
 	"timeout":  {num(1), []wrong{{"for ever", num(math.MaxInt64), abi.InvalidDuration}}},
 	"instant":  {num(1), []wrong{{"year 292 million", num(math.MaxInt64), abi.InvalidDate}}},
 	"text": {txt("1ms"), []wrong{{"empty", at(0, 0), abi.InvalidDuration}, {"bare", txt("5"), abi.InvalidDuration}, {"months", txt("1mo"), abi.InvalidDuration},
@@ -96,7 +97,7 @@ var functions = map[string][]string{
 	abi.FnResult: {"handle", "out"}, abi.FnCancel: {"handle"}, abi.FnVersion: {"name", "maximum"}, abi.FnFetch: {"request", "out"},
 	abi.FnComplete: {"payload"}, abi.FnFail: {"payload"}, abi.FnContinueAsNew: {"payload", "continue"}, abi.FnLog: {"level", "request"},
 	abi.FnEmit: {"name", "payload"}, abi.FnSetAttribute: {"name", "value"}, abi.FnCancelPolicy: {"policy"},
-	abi.FnQueryReply: {"ok", "request"}, abi.FnNextEvent: {},
+	abi.FnQueryReply: {"ok", "request"}, abi.FnNextEvent: {}, abi.FnWaitEvent: {"ns"},
 }
 
 // callOnce gives a workflow that calls a function and completes with what it answered.
@@ -229,7 +230,7 @@ func TestWrongCalls(t *testing.T) {
 func TestCallsInBodies(t *testing.T) {
 	c := newCaller(t)
 	here := map[string]abi.Code{abi.FnInput: -1, abi.FnInfo: 0, abi.FnNow: 0, abi.FnRandom: 0, abi.FnLast: 0, abi.FnLog: 0,
-		abi.FnFetch: abi.InvalidArgument, abi.FnNextEvent: 0}
+		abi.FnFetch: abi.InvalidArgument, abi.FnNextEvent: 0, abi.FnWaitEvent: 0}
 	for _, fn := range slices.Sorted(maps.Keys(functions)) {
 		var args []arg
 		for _, k := range functions[fn] {

@@ -23,9 +23,10 @@ type serveCmd struct {
 	Drain    time.Duration `help:"How long SIGTERM waits for steps that are going on; 0 does not wait." default:"10s"`
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
 
-	MaxInstances  int    `help:"Guests that compute at a time, each with at most 64 MiB." default:"8"`
+	MaxInstances  int    `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
 	PoolBytes     int64  `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"134217728"`
 	ParkBytes     int64  `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"268435456"`
+	WarmBytes     int64  `help:"Memory of guests that sleep, so that they wake without a replay; 0 keeps none." default:"67108864"`
 	InstanceReset string `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
 }
 
@@ -41,6 +42,8 @@ func (c *serveCmd) checkMemory() error {
 		return fmt.Errorf("--pool-bytes must not be negative, got %d", c.PoolBytes)
 	case c.ParkBytes < 0:
 		return fmt.Errorf("--park-bytes must not be negative, got %d", c.ParkBytes)
+	case c.WarmBytes < 0:
+		return fmt.Errorf("--warm-bytes must not be negative, got %d", c.WarmBytes)
 	}
 	return nil
 }
@@ -68,7 +71,7 @@ func (c *serveCmd) Run(g *globals) error {
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
 	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secretsFrom(c.Secrets),
 		Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, PoolBytes: orNone(c.PoolBytes),
-		ParkBytes: orNone(c.ParkBytes), InstanceReset: c.InstanceReset})
+		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset})
 	if err != nil {
 		return err
 	}

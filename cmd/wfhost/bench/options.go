@@ -70,6 +70,8 @@ type Hosted struct {
 
 	InstanceReset string `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
 
+	Cold bool `help:"Keep nothing of guests that sleep: each wake replays its journal."`
+
 	CPUProfile string `name:"cpu-profile" help:"CPU profile of what is measured, for go tool pprof." type:"path" placeholder:"FILE"`
 }
 

@@ -37,6 +37,7 @@ func (b *Replay) Run(env *Env) error {
 			return err
 		}
 	}
+	b.Cold = true // it is the replay that is measured
 	s, err := b.session(env, "replay", "calls")
 	if err != nil {
 		return err

@@ -64,6 +64,9 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 		s.noSync = true
 		s.notef("NOTHING IS MADE DURABLE (--no-sync): these are no figures of a durable host.")
 	}
+	if o.Cold {
+		s.notef("Nothing is kept of guests that sleep: each wake replays its journal (--cold).")
+	}
 	if o.InstanceReset != "" && o.InstanceReset != "auto" {
 		s.notef("Instances are made new by way of %q (--instance-reset).", o.InstanceReset)
 	}
@@ -86,6 +89,9 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 func (s *session) up() error {
 	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), InstanceReset: s.o.InstanceReset,
 		Events: host.Events{RunCommitted: s.committed}}
+	if s.o.Cold {
+		cfg.WarmBytes = -1
+	}
 	closeStore := func() error { return nil }
 	if s.o.NoSync {
 		if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {

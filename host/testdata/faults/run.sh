@@ -13,6 +13,9 @@ for patch in "$root"/host/testdata/faults/*.patch; do
   git apply "$patch"
   if go test ./host -run TestRandomPrograms -count=1 -timeout 5m -rapid.checks=2000 -rapid.nofailfile -rapid.shrinktime=1s >"$work/log" 2>&1; then
     echo "NOT FOUND  $(basename "$patch")"
+  elif grep -q "^panic:\|does not come to rest" "$work/log"; then # a fault is found by what it does wrong
+    cat "$work/log"
+    exit 1
   elif grep -q "uncut:\|did not complete\|TestRandomPrograms" "$work/log"; then
     echo "found      $(basename "$patch")"
     found=$((found + 1))

@@ -25,6 +25,8 @@ func init() {
 	workflow.Register("steps", steps)
 	workflow.Register("parent", parent)
 	workflow.Register("iterate", iterate)
+	workflow.Register("leaves", leaves)
+	workflow.Register("rebinds", rebinds)
 }
 
 // nap sleeps.
@@ -162,4 +164,38 @@ func iterate(ctx context.Context, n int) (string, error) {
 	}
 	v, err := workflow.Call[string](ctx, "a", "host/flaky", name, workflow.Attempts(1))
 	return v, err
+}
+
+// leaves starts a child after a minute, and leaves it alone as it continues as new under the latest version.
+func leaves(ctx context.Context, _ int) (string, error) {
+	if err := workflow.Sleep(ctx, "before", time.Minute); err != nil {
+		return "", err
+	}
+	_, err := workflow.StartChild[string](ctx, "kid", "nap", 1000, workflow.OnEnd(workflow.EndAbandon), workflow.ChildID("kid"))
+	if err != nil {
+		return "", err
+	}
+	return "", workflow.ContinueAsNew(ctx, 0, workflow.ContinueLatest())
+}
+
+// rebinds makes a step and gives a wait for a signal up behind it, whose signal the next wait gets.
+func rebinds(ctx context.Context, _ int) (string, error) {
+	own, cancel := context.WithCancel(ctx)
+	go func() { _, _ = workflow.Receive[string](own, "a") }()
+	runtime.Gosched()
+	second := workflow.Async(ctx, func(ctx context.Context) (string, error) { return workflow.Receive[string](ctx, "a") })
+	if err := workflow.Sleep(ctx, "nap", time.Minute); err != nil {
+		return "", err
+	}
+	x := workflow.Async(ctx, func(ctx context.Context) (string, error) {
+		return workflow.Call[string](ctx, "x", "host/flaky", "x", workflow.Attempts(1))
+	})
+	runtime.Gosched()
+	cancel()
+	v, err := second.Get(ctx)
+	if err != nil {
+		return "", err
+	}
+	w, err := x.Get(ctx)
+	return v + w, err
 }

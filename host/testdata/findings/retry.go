@@ -11,7 +11,10 @@ import (
 func init() {
 	workflow.Register("bothfail", bothFail)
 	workflow.Register("openchild", openChild)
+	workflow.Register("openkid", openKid)
 	workflow.Register("kidfails", kidFails)
+	workflow.Register("latekid", lateKid)
+	workflow.Register("once", once)
 	workflow.Register("flaky", flaky)
 	workflow.Register("hooks", hooks)
 	workflow.Register("undoes", undoes)
@@ -55,9 +58,30 @@ func openChild(ctx context.Context, end string) (string, error) {
 	return "child " + v, nil
 }
 
+// openKid starts a child, makes a step, and waits for the child.
+func openKid(ctx context.Context, kid string) (string, error) {
+	c, err := workflow.StartChild[string](ctx, "kid", kid, 0)
+	if err != nil {
+		return "", err
+	}
+	if _, err := flaky(ctx, 0); err != nil {
+		return "", err
+	}
+	return c.Wait(ctx)
+}
+
 // kidFails has a child that fails.
-func kidFails(ctx context.Context, _ int) (string, error) {
-	return workflow.Child[string](ctx, "kid", "flaky", 0)
+func kidFails(ctx context.Context, kid string) (string, error) {
+	return workflow.Child[string](ctx, "kid", kid, 0)
+}
+
+// lateKid makes a step, and sleeps for an hour.
+func lateKid(ctx context.Context, _ int) (string, error) {
+	v, err := flaky(ctx, 0)
+	if err != nil {
+		return "", err
+	}
+	return v, workflow.Sleep(ctx, "nap", time.Hour)
 }
 
 // hooks has a hook of a chosen token, and one of a token that is made.
@@ -108,4 +132,20 @@ func apologises(ctx context.Context, _ int) (string, error) {
 	}
 	_ = workflow.Sleep(ctx, "a moment", time.Second)
 	return "", err
+}
+
+// once makes two steps at a time, one of them once at most. It fails if the other one does.
+func once(ctx context.Context, _ int) (string, error) {
+	a := workflow.Async(ctx, func(ctx context.Context) (string, error) {
+		return workflow.Call[string](ctx, "slow", "host/stubborn", "x", workflow.AtMostOnce())
+	})
+	v, err := workflow.Call[string](ctx, "b", "host/after", "b", workflow.Attempts(1))
+	if err != nil {
+		return "", err
+	}
+	w, err := a.Get(ctx)
+	if err != nil {
+		w = err.Error()
+	}
+	return v + ", " + w, nil
 }
