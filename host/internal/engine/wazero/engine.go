@@ -6,6 +6,7 @@
 package wazero
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/idle"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
 	"github.com/wfhost/wfhost/host/internal/rewrite"
 )
@@ -49,8 +51,11 @@ type machine struct {
 	cfg   Config
 	rt    wazero.Runtime
 	cache wazero.CompilationCache
-	pool  pool
+	pool  *idle.Pool[*module, *instance] // whose memory and globals are those of their images
 }
+
+// defaultPoolBytes keeps more instances than there are activations at a time, and is little beside their limit.
+const defaultPoolBytes = 128 << 20
 
 // New makes an engine.
 func New(ctx context.Context, cfg Config) (engine.Engine, error) {
@@ -62,10 +67,7 @@ func New(ctx context.Context, cfg Config) (engine.Engine, error) {
 	// make tight loops many times slower. Debug information costs at each stop, and says little of a release build.
 	rc = rc.WithCloseOnContextDone(false).WithMemoryLimitPages(abi.MaxMemoryBytes / pageBytes).
 		WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
-	m := &machine{cfg: cfg, pool: pool{limit: cfg.PoolBytes}}
-	if m.pool.limit == 0 {
-		m.pool.limit = defaultPoolBytes
-	}
+	m := &machine{cfg: cfg, pool: idle.New[*module, *instance](cmp.Or(cfg.PoolBytes, defaultPoolBytes))}
 	if cfg.CacheDir == "" {
 		m.cache = wazero.NewCompilationCache()
 	} else {
@@ -100,8 +102,21 @@ func secureDir(dir string) error {
 }
 
 func (m *machine) Close(ctx context.Context) error {
-	m.pool.close(ctx)
+	m.closeAll(ctx, m.pool.Close())
 	return errors.Join(m.rt.Close(ctx), m.cache.Close(ctx))
+}
+
+// Trim closes instances that were idle since before the last call, and returns how many idle ones are left.
+func (m *machine) Trim(ctx context.Context) (left int) {
+	old, left := m.pool.Trim()
+	m.closeAll(ctx, old)
+	return left
+}
+
+func (m *machine) closeAll(ctx context.Context, list []*instance) {
+	for _, in := range list {
+		in.close(ctx)
+	}
 }
 
 func (m *machine) Compile(ctx context.Context, wasm []byte) (engine.Module, error) {

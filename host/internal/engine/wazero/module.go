@@ -31,7 +31,7 @@ func (m *module) HasExport(name string) bool {
 
 func (m *module) Close(ctx context.Context) error {
 	m.closed.Store(true)
-	m.machine.pool.drop(ctx, m)
+	m.machine.closeAll(ctx, m.machine.pool.Drop(m))
 	m.mu.Lock()
 	im := m.image
 	m.mu.Unlock()
@@ -50,7 +50,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	if m.rewritten.Refusal != "" || m.machine.cfg.Reset == linear.ResetNone {
 		return m.fresh(ctx)
 	}
-	if in := m.machine.pool.take(m); in != nil {
+	if in, ok := m.machine.pool.Take(m); ok {
 		return in, nil
 	}
 	im, err := m.baseline(ctx)
