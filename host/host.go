@@ -98,6 +98,14 @@ type Config struct {
 	// journal, about: a few thousand bytes of each Go guest, those first that wake soonest. Default 64 MiB; negative keeps
 	// none.
 	WarmBytes int64
+	// ModuleIdle is how long after its last use a module leaves memory, with its code and its image, by the machine's clock.
+	// The next run of it loads it from Dir/cache in some 20 ms, or compiles it again if there is no Dir. Default 30 s; negative
+	// keeps all modules, within ModuleBytes.
+	ModuleIdle time.Duration
+	// ModuleBytes bounds the modules in memory, about; a Go module takes some 20 MiB. Those that were used longest ago leave
+	// first. A module never leaves while an instance of it computes or is kept for a step. Default 256 MiB; negative keeps none
+	// that is not in use.
+	ModuleBytes int64
 	// MaxFuel bounds what a workflow computes between two waits, in instructions of its module, about. A workflow that
 	// needs more fails, on every host and replay at the same instruction, give or take some hundred where it was
 	// frozen. Default 10,000,000,000, some ten seconds.
@@ -191,7 +199,8 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	rc := runtime.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
 		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
-		WarmBytes: max(h.cfg.WarmBytes, 0), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
+		WarmBytes: max(h.cfg.WarmBytes, 0), ModuleIdle: h.cfg.ModuleIdle,
+		ModuleBytes: max(h.cfg.ModuleBytes, 0), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
 		HostCalls: abi.MaxHostCalls}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
@@ -236,6 +245,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.WarmBytes == 0 {
 		c.WarmBytes = runtime.DefaultWarmBytes
+	}
+	if c.ModuleIdle == 0 {
+		c.ModuleIdle = runtime.DefaultModuleIdle
+	}
+	if c.ModuleBytes == 0 {
+		c.ModuleBytes = runtime.DefaultModuleBytes
 	}
 	if c.MaxFuel == 0 {
 		c.MaxFuel = abi.MaxFuel

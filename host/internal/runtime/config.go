@@ -7,6 +7,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -32,6 +33,10 @@ type Config struct {
 	ParkBytes int64
 	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing.
 	WarmBytes int64
+	// ModuleIdle is how long after its last use a module leaves memory, by the machine's clock; 0 or less keeps it. ModuleBytes
+	// bounds those in memory.
+	ModuleIdle  time.Duration
+	ModuleBytes int64
 	// Fuel bounds the instructions, about, that a workflow executes between two waits.
 	Fuel int64
 	// CPU bounds the time that they take. A machine that needs longer is at fault, not the workflow.
@@ -42,6 +47,13 @@ type Config struct {
 	Fetch func(ctx context.Context, grants store.Grants, run store.RunKey, request []byte) ([]byte, error)
 	// Events are told what happens.
 	Events Events
+}
+
+// moduleLimits returns the limits of modules, and what says that one has left memory.
+func moduleLimits(cfg *Config) module.Limits {
+	return module.Limits{Idle: cfg.ModuleIdle, Bytes: cfg.ModuleBytes, Left: func(d store.Digest, bytes int64) {
+		cfg.Logger.Debug("module has left memory", "module", d, "bytes", bytes)
+	}}
 }
 
 // Defaults of Config.
@@ -55,6 +67,10 @@ const (
 	DefaultParkBytes = 256 << 20
 	// DefaultWarmBytes keeps some thousand Go guests: twice as much is on the heap between two garbage collections.
 	DefaultWarmBytes = 64 << 20
+	// DefaultModuleIdle: a module comes back in some 20 to 30 ms of processor time, of which that is a thousandth.
+	DefaultModuleIdle = 30 * time.Second
+	// DefaultModuleBytes keeps a dozen Go modules, whose code takes some 15 MiB each.
+	DefaultModuleBytes = 256 << 20
 	// DefaultStartLinger: a Go guest comes to its first step within it; one that computes longer costs a commit more.
 	DefaultStartLinger = 50 * time.Millisecond
 	// DefaultDrain: most steps end within it, and supervisors of processes wait longer before they kill.

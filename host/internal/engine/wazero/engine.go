@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -20,9 +21,9 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/artifact"
 	"github.com/wfhost/wfhost/host/internal/engine/idle"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
 )
 
 // Config says how an engine is made.
@@ -34,6 +35,9 @@ type Config struct {
 	Interpreter bool
 	// Reset says how instances are made fit to be used again. The zero value takes the fastest way.
 	Reset linear.Reset
+	// Build compiles a module into an empty folder as the function Build does, in another process for example. Default: Build.
+	// It is used where there is a CacheDir, and no Interpreter.
+	Build func(ctx context.Context, wasm []byte, dir string) error
 	// PoolBytes bounds the memory of idle instances, about. Default 128 MiB; negative keeps none.
 	PoolBytes int64
 }
@@ -52,21 +56,30 @@ type machine struct {
 	rt    wazero.Runtime
 	cache wazero.CompilationCache
 	pool  *idle.Pool[*module, *instance] // whose memory and globals are those of their images
+
+	files       artifact.Folder // of Config.CacheDir
+	compiling   sync.Map        // of *sync.Mutex by the name of an artifact: held while it is loaded or compiled
+	mu          sync.Mutex
+	fingerprint string // of the compiler and this processor; empty until it is needed
 }
 
 // defaultPoolBytes keeps more instances than there are activations at a time, and is little beside their limit.
 const defaultPoolBytes = 128 << 20
 
-// New makes an engine.
-func New(ctx context.Context, cfg Config) (engine.Engine, error) {
+// runtimeConfig says how modules are compiled and run.
+func runtimeConfig(interpreter bool) wazero.RuntimeConfig {
 	rc := wazero.NewRuntimeConfig()
-	if cfg.Interpreter {
+	if interpreter {
 		rc = wazero.NewRuntimeConfigInterpreter()
 	}
 	// A guest that loops without calling the host is stopped by its fuel: a check of the context in each loop would
 	// make tight loops many times slower. Debug information costs at each stop, and says little of a release build.
-	rc = rc.WithCloseOnContextDone(false).WithMemoryLimitPages(abi.MaxMemoryBytes / pageBytes).
+	return rc.WithCloseOnContextDone(false).WithMemoryLimitPages(abi.MaxMemoryBytes / pageBytes).
 		WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
+}
+
+// New makes an engine.
+func New(ctx context.Context, cfg Config) (engine.Engine, error) {
 	m := &machine{cfg: cfg, pool: idle.New[*module, *instance](cmp.Or(cfg.PoolBytes, defaultPoolBytes))}
 	if cfg.CacheDir == "" {
 		m.cache = wazero.NewCompilationCache()
@@ -74,12 +87,16 @@ func New(ctx context.Context, cfg Config) (engine.Engine, error) {
 		if err := secureDir(cfg.CacheDir); err != nil {
 			return nil, err
 		}
-		var err error
+		m.files = artifact.Folder(cfg.CacheDir)
+		err := m.files.Clean()
+		if err != nil {
+			return nil, err
+		}
 		if m.cache, err = wazero.NewCompilationCacheWithDir(cfg.CacheDir); err != nil {
 			return nil, fmt.Errorf("open compilation cache: %w", err)
 		}
 	}
-	m.rt = wazero.NewRuntimeWithConfig(ctx, rc.WithCompilationCache(m.cache))
+	m.rt = wazero.NewRuntimeWithConfig(ctx, runtimeConfig(cfg.Interpreter).WithCompilationCache(m.cache))
 	if err := register(ctx, m.rt); err != nil {
 		return nil, errors.Join(err, m.rt.Close(ctx))
 	}
@@ -117,18 +134,6 @@ func (m *machine) closeAll(ctx context.Context, list []*instance) {
 	for _, in := range list {
 		in.close(ctx)
 	}
-}
-
-func (m *machine) Compile(ctx context.Context, wasm []byte) (engine.Module, error) {
-	r, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true})
-	if err != nil {
-		return nil, fmt.Errorf("rewrite: %w", err)
-	}
-	c, err := m.rt.CompileModule(ctx, r.Wasm)
-	if err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
-	}
-	return &module{machine: m, compiled: c, rewritten: *r}, nil
 }
 
 // activation is the context of the calls of one activation, so that host functions find their host by a type

@@ -60,7 +60,7 @@ func compile(t *testing.T, cfg Config, wasm []byte) (*machine, *module) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close(ctx) })
-	m, err := e.Compile(ctx, wasm)
+	m, err := e.Compile(ctx, engine.Bytes(wasm))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func BenchmarkRecycle(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer func() { _ = e.Close(ctx) }()
-			m, err := e.Compile(ctx, dirty(1))
+			m, err := e.Compile(ctx, engine.Bytes(dirty(1)))
 			if err != nil {
 				b.Fatal(err)
 			}
