@@ -121,6 +121,13 @@ type Config struct {
 	// instance each time. Default "auto": the first of them that the system knows. It is for finding faults: nothing
 	// but the speed depends on it.
 	InstanceReset string
+	// Compiler is the command line of a process that compiles modules, whose main calls CompilerMain: SelfCompiler returns that of
+	// this program. A compiler needs some hundred megabytes for a Go module, and a module can be made so that it needs any
+	// amount; with Compiler, that is the process's own, within CompileLimits. It needs a Dir. Default: modules are compiled in
+	// this process, without limits.
+	Compiler []string
+	// CompileLimits bound each process of Compiler.
+	CompileLimits CompileLimits
 	// Interpreter runs modules without compiling them: slow, for machines that the compiler does not know.
 	Interpreter bool
 	// SkipSleeps lets no time pass: whenever nothing else happens, the host's clock jumps to the next deadline.
@@ -191,8 +198,12 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	if err != nil {
 		return h, fmt.Errorf("%w: InstanceReset: %w", ErrInvalid, err)
 	}
+	build, err := cfg.build()
+	if err != nil {
+		return h, err
+	}
 	h.engine, err = wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: cfg.Interpreter, Reset: reset,
-		PoolBytes: cfg.PoolBytes})
+		PoolBytes: cfg.PoolBytes, Build: build})
 	if err != nil {
 		return h, err
 	}

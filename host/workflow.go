@@ -147,7 +147,7 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	}
 	description, err := s.h.rt.Versions.Describe(ctx, wasm)
 	if err != nil {
-		return nil, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
+		return nil, rejected(err)
 	}
 	names, err := workflowNames(name, description)
 	if err != nil {
