@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/bench"
 )
@@ -17,6 +18,10 @@ type benchCmd struct {
 	Start    bench.Start    `cmd:"" help:"How long a run that does nothing takes from start to result."`
 	Signal   bench.Signal   `cmd:"" help:"How long a waiting run takes to go on after its signal."`
 }
+
+// goSettings reports whether Go's runtime is to have Go's own settings, as in a program that embeds the host: that has to be
+// known before the command line is read.
+func goSettings(args []string) bool { return slices.Contains(args, "--go-settings") }
 
 // bench gives what measurements need of the command.
 func (g *globals) bench() *bench.Env {

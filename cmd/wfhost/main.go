@@ -12,7 +12,9 @@ import (
 
 func main() {
 	host.CompilerMain()
-	tune()
+	if !goSettings(os.Args[1:]) {
+		host.Tune()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

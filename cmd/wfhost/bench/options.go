@@ -72,6 +72,8 @@ type Hosted struct {
 
 	Cold bool `help:"Keep nothing of guests that sleep: each wake replays its journal."`
 
+	GoSettings bool `help:"Leave Go's runtime as it is, as in a program that embeds the host and does not call host.Tune."`
+
 	CPUProfile string `name:"cpu-profile" help:"CPU profile of what is measured, for go tool pprof." type:"path" placeholder:"FILE"`
 }
 

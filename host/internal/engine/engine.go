@@ -15,8 +15,8 @@ type Engine interface {
 	// Compile prepares a module that has passed inspection. The result is kept in the engine's cache, if it
 	// has one, so that neither the next call nor the next process compiles or reads the module again.
 	Compile(ctx context.Context, s Source) (Module, error)
-	// Trim closes instances that have been idle since before the last call, and returns how many idle ones are left.
-	Trim(ctx context.Context) (left int)
+	// Trim closes instances that have been idle since before the last call. It returns how many, and how many idle ones are left.
+	Trim(ctx context.Context) (closed, left int)
 	Close(ctx context.Context) error
 }
 

@@ -38,7 +38,7 @@ type scriptedInstance struct {
 	e *scripted
 }
 
-func (e *scripted) Trim(context.Context) int { return 0 }
+func (e *scripted) Trim(context.Context) (closed, left int) { return 0, 0 }
 
 func (e *scripted) Compile(context.Context, engine.Source) (engine.Module, error) {
 	return &scriptedModule{e: e}, nil

@@ -25,6 +25,10 @@ type Limits struct {
 // looks. Instances of the Go guest of a busy host are used again within milliseconds, and making one takes less than one.
 const lookEvery = time.Second
 
+// manyInstances is how many instances leave at a look for their garbage to be worth a collection: each Go guest has some 300 KB
+// on the heap. A run that wakes now and then does not cause one.
+const manyInstances = 8
+
 // Cache is the modules of which this process has had an instance, and the grants of versions that were asked for. Its methods
 // may be called concurrently.
 type Cache struct {
@@ -165,7 +169,8 @@ func (c *Cache) look() {
 	if closed {
 		return
 	}
-	again := c.engine.Trim(c.ctx) > 0
+	gave, idle := c.engine.Trim(c.ctx)
+	again := idle > 0
 	looks := int((c.limits.Idle + lookEvery - 1) / lookEvery)
 	bytes, left := int64(0), false
 	all := c.all()
@@ -189,7 +194,9 @@ func (c *Cache) look() {
 		bytes -= n
 		left = true
 	}
-	if left { // wazero unmaps code when the garbage collector has seen that nothing uses it
+	// wazero unmaps code when the garbage collector has seen that nothing uses it. Where guests that were many came to rest,
+	// what they have left is garbage as well, and Go does not collect any while nothing is allocated.
+	if left || gave >= manyInstances {
 		debug.FreeOSMemory()
 	}
 	if again {

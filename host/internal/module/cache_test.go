@@ -45,11 +45,11 @@ func (e *fakeEngine) Compile(ctx context.Context, s engine.Source) (engine.Modul
 	return &fakeModule{e: e}, nil
 }
 
-func (e *fakeEngine) Trim(context.Context) int {
+func (e *fakeEngine) Trim(context.Context) (closed, left int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.trimmed++
-	return e.idle
+	return 0, e.idle
 }
 
 // fakeInstance panics if its module was closed before it.

@@ -38,7 +38,7 @@ const (
 	maxStarts = 4096
 	// keptBytes bounds the runs that are kept though nothing happens to them: some ten thousand short journals, which
 	// need not be read again when their runs wake.
-	keptBytes = 64 << 20
+	keptBytes = 32 << 20
 	// loadedTimers is how many timers are loaded ahead, of some 120 bytes each.
 	loadedTimers = 1 << 17
 	// maxCommits is how many group commits of a writer are on their way at a time.

@@ -123,11 +123,11 @@ func (m *machine) Close(ctx context.Context) error {
 	return errors.Join(m.rt.Close(ctx), m.cache.Close(ctx))
 }
 
-// Trim closes instances that were idle since before the last call, and returns how many idle ones are left.
-func (m *machine) Trim(ctx context.Context) (left int) {
+// Trim closes instances that were idle since before the last call.
+func (m *machine) Trim(ctx context.Context) (closed, left int) {
 	old, left := m.pool.Trim()
 	m.closeAll(ctx, old)
-	return left
+	return len(old), left
 }
 
 func (m *machine) closeAll(ctx context.Context, list []*instance) {
