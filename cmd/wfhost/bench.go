@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/bench"
+	"github.com/wfhost/wfhost/host"
 )
 
 type benchCmd struct {
@@ -25,7 +26,7 @@ func goSettings(args []string) bool { return slices.Contains(args, "--go-setting
 
 // bench gives what measurements need of the command.
 func (g *globals) bench() *bench.Env {
-	return &bench.Env{Ctx: g.ctx, Compile: compile, Show: g.showReport,
+	return &bench.Env{Ctx: g.ctx, Compile: compile, Compiler: host.SelfCompiler(), Show: g.showReport,
 		Say: func(text string) { _, _ = fmt.Fprintln(g.io.err, "bench:", text) }}
 }
 

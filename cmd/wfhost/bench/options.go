@@ -31,7 +31,9 @@ type Env struct {
 	Ctx     context.Context
 	Compile func(ctx context.Context, dir string) ([]byte, error) // a Go program, for WebAssembly
 	Show    func(*Report) error
-	Say     func(text string) // what goes on, for people
+	// Compiler is the host.Config.Compiler of the hosts that are measured.
+	Compiler []string
+	Say      func(text string) // what goes on, for people
 }
 
 // Limits of what may be asked for.

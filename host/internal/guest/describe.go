@@ -26,7 +26,7 @@ func (r *Runner) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer m.Discard()
+	defer m.Close()
 	p := r.room.NewPlace(m.Resident())
 	if err := p.Enter(ctx, admission.Starting, nil); err != nil {
 		return nil, context.Cause(ctx)

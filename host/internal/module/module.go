@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -165,13 +164,6 @@ func (m *Module) Close() {
 	defer m.mu.Unlock()
 	m.ended = true
 	_, _ = m.unloadLocked()
-}
-
-// Discard is Close, and gives what is garbage then back to the system. An upload is rare, and leaves behind what the module
-// and its code take.
-func (m *Module) Discard() {
-	m.Close()
-	debug.FreeOSMemory()
 }
 
 // describe reads the description, if the module has one.
