@@ -105,6 +105,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	options := &pebble.Options{
 		FS: opts.FS, Logger: logger, EventListener: &listener,
 		FormatMajorVersion: pebble.FormatNewest,
+		Merger:             concatenate,
 		MemTableSize:       16 << 20,
 		CacheSize:          64 << 20, // memtables count as part of it
 		// One compaction at a time, the next one of which is granted at its end.
