@@ -150,8 +150,10 @@ func BenchmarkWrites(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for s.db.Metrics().Compact.NumInProgress+s.db.Metrics().Flush.NumInProgress > 0 {
-		time.Sleep(time.Millisecond)
+		<-tick.C
 	}
 	b.StopTimer()
 	m := s.db.Metrics()
