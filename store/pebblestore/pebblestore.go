@@ -61,6 +61,7 @@ type Store struct {
 
 	versions sync.Mutex // under which versions are numbered, and modules deleted
 	latest   latest
+	log      meter        // of the write-ahead log
 	spaces   sync.RWMutex // of the registry of namespaces
 	nowMs    func() int64
 
@@ -94,6 +95,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.NoSync {
 		opts.FS = noSync{opts.FS}
 	}
+	opts.FS = logMeter{opts.FS, &s.log}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
