@@ -12,7 +12,8 @@ type Usage struct {
 	// LogBytes is what was written to the write-ahead log, and TableBytes what flushes and compactions have written: by how much
 	// both together exceed the former is the write amplification.
 	LogBytes, TableBytes uint64
-	// Syncs is how often the log was made durable, and LogBusy how long it was written and synced. One goroutine does that.
+	// Syncs is how often the log was made durable, and LogBusy how long it was written and synced, by the one goroutine that does
+	// that. Both are 0 without Options.Elapsed.
 	Syncs   uint64
 	LogBusy time.Duration
 }
@@ -37,8 +38,9 @@ type logMeter struct {
 }
 
 type meter struct {
-	syncs  atomic.Uint64
-	busyNs atomic.Int64
+	elapsed func() time.Duration // Options.Elapsed
+	syncs   atomic.Uint64
+	busyNs  atomic.Int64
 }
 
 // logCategory is what Pebble calls files of the log.
@@ -70,22 +72,25 @@ type logFile struct {
 	*meter
 }
 
-// took counts the time since an instant.
-func (m *meter) took(since time.Time) { m.busyNs.Add(int64(time.Since(since))) }
+// time counts how long the log is busy, until the answer is called.
+func (m *meter) time() (end func()) {
+	begun := m.elapsed()
+	return func() { m.busyNs.Add(int64(m.elapsed() - begun)) }
+}
 
 func (f logFile) Write(p []byte) (int, error) {
-	defer f.took(time.Now())
+	defer f.time()()
 	return f.File.Write(p)
 }
 
 func (f logFile) Sync() error {
-	defer f.took(time.Now())
+	defer f.time()()
 	f.syncs.Add(1)
 	return f.File.Sync()
 }
 
 func (f logFile) SyncData() error {
-	defer f.took(time.Now())
+	defer f.time()()
 	f.syncs.Add(1)
 	return f.File.SyncData()
 }
