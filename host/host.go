@@ -99,7 +99,7 @@ type Config struct {
 	// none.
 	WarmBytes int64
 	// ModuleIdle is how long after its last use a module leaves memory, with its code and its image, by the machine's clock.
-	// The next run of it loads it from Dir/cache in some 20 ms, or compiles it again if there is no Dir. Default 30 s; negative
+	// The next run of it loads it from Dir/cache in some 50 ms, or compiles it again if there is no Dir. Default 30 s; negative
 	// keeps all modules, within ModuleBytes.
 	ModuleIdle time.Duration
 	// ModuleBytes bounds the modules in memory, about; a Go module takes some 20 MiB. Those that were used longest ago leave

@@ -30,7 +30,7 @@ type Limits struct {
 	Memory int64         // bytes that the process has from the system
 }
 
-// The defaults. A Go module of 4 MB takes a second of CPU time and 150 MB, and the largest module that may be uploaded has 32 MB.
+// The defaults. A Go module of 4 MB takes a second of CPU time and 110 MB, and the largest module that may be uploaded has 32 MB.
 const (
 	DefaultCPU    = time.Minute
 	DefaultWall   = 2 * time.Minute
@@ -116,15 +116,17 @@ func (p *Parent) Build(ctx context.Context, wasm []byte, dir string) error {
 	cmd.Stdin = io.MultiReader(bytes.NewReader(append(head, '\n')), bytes.NewReader(wasm))
 	out, words := &tail{most: maxAnswer}, &tail{most: maxWords}
 	cmd.Stdout, cmd.Stderr = out, words
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	started := cmd.Start()
+	if started == nil {
+		err = cmd.Wait()
 	}
-	err = cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(context.Cause(timed), errWall):
 		return errors.New(wallSentence(p.limits.Wall))
+	case started != nil:
+		return fmt.Errorf("%w: %w", ErrUnavailable, started)
 	}
 	return verdict(out.b, words.b, err)
 }

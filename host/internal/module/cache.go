@@ -25,8 +25,8 @@ type Limits struct {
 // looks. Instances of the Go guest of a busy host are used again within milliseconds, and making one takes less than one.
 const lookEvery = time.Second
 
-// manyInstances is how many instances leave at a look for their garbage to be worth a collection: each Go guest has some 300 KB
-// on the heap. A run that wakes now and then does not cause one.
+// manyInstances is how many instances have left for their garbage to be worth a collection, when none is left: each Go guest
+// has some 300 KB on the heap. A run that wakes now and then causes none for a while, and a host that is busy none at all.
 const manyInstances = 8
 
 // Cache is the modules of which this process has had an instance, and the grants of versions that were asked for. Its methods
@@ -46,7 +46,8 @@ type Cache struct {
 	stop    func() // ends that; nil before the first one
 	closed  bool
 
-	looks sync.Mutex // held by the look that is being taken
+	looks sync.Mutex // held by the look that is being taken; guards gave
+	gave  int        // instances that left since the last collection
 }
 
 // NewCache returns an empty cache of the modules of a store. The clock says how long modules are idle.
@@ -194,9 +195,11 @@ func (c *Cache) look() {
 		bytes -= n
 		left = true
 	}
-	// wazero unmaps code when the garbage collector has seen that nothing uses it. Where guests that were many came to rest,
-	// what they have left is garbage as well, and Go does not collect any while nothing is allocated.
-	if left || gave >= manyInstances {
+	// wazero unmaps code when the garbage collector has seen that nothing uses it. Where guests that were many have all come to
+	// rest, what they have left is garbage as well, and Go does not collect any while nothing is allocated.
+	c.gave += gave
+	if left || c.gave >= manyInstances && idle == 0 {
+		c.gave = 0
 		debug.FreeOSMemory()
 	}
 	if again {

@@ -21,7 +21,7 @@ type fakeEngine struct {
 	overhead      int64
 	opened, close int
 	trimmed       int
-	idle          int // instances that Trim leaves
+	gave, idle    int // instances that Trim closes and leaves
 
 	mu sync.Mutex // guards what may be counted by many
 }
@@ -49,7 +49,7 @@ func (e *fakeEngine) Trim(context.Context) (closed, left int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.trimmed++
-	return 0, e.idle
+	return e.gave, e.idle
 }
 
 // fakeInstance panics if its module was closed before it.

@@ -3,6 +3,7 @@ package module
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -164,6 +165,28 @@ func TestForgottenInUse(t *testing.T) {
 	}
 	if _, err := m.Instantiate(t.Context()); err == nil {
 		t.Error("an instance of a module that is gone")
+	}
+}
+
+// Many instances that have left are collected when none is left, and not before.
+func TestCollects(t *testing.T) {
+	i := newIdler(t, 1, Limits{Bytes: 1000})
+	collected := func() bool {
+		t.Helper()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		i.look()
+		runtime.ReadMemStats(&after)
+		return after.NumForcedGC > before.NumForcedGC
+	}
+	for n, step := range []struct {
+		gave, idle int
+		want       bool
+	}{{manyInstances - 1, 0, false}, {1, 3, false}, {0, 0, true}, {1, 0, false}, {manyInstances, 0, true}} {
+		i.e.gave, i.e.idle = step.gave, step.idle
+		if got := collected(); got != step.want {
+			t.Errorf("%d: collected: %v", n, got)
+		}
 	}
 }
 

@@ -69,7 +69,7 @@ const (
 	DefaultParkBytes = 64 << 20
 	// DefaultWarmBytes keeps some thousand Go guests: twice as much is on the heap between two garbage collections.
 	DefaultWarmBytes = 64 << 20
-	// DefaultModuleIdle: a module comes back in some 20 to 30 ms of processor time, of which that is a thousandth.
+	// DefaultModuleIdle: a Go module comes back in some 50 ms of processor time, of which that is a few hundred times as much.
 	DefaultModuleIdle = 30 * time.Second
 	// DefaultModuleBytes keeps a dozen Go modules, whose code takes some 15 MiB each.
 	DefaultModuleBytes = 256 << 20
