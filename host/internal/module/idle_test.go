@@ -20,18 +20,34 @@ type idler struct {
 	*Cache
 	e    *fakeEngine
 	mods []*Module
-	left []store.Digest
+	left int // modules that have left memory; guarded by e.mu, as are the counts of e
+}
+
+// counts returns how often was looked, how many modules have left memory, and how many were opened and closed.
+func (i *idler) counts() (looks, left, opened, closed int) {
+	i.e.mu.Lock()
+	defer i.e.mu.Unlock()
+	return i.e.trimmed, i.left, i.e.opened, i.e.close
+}
+
+// trims sets what Trim returns.
+func (i *idler) trims(gave, idle int) {
+	i.e.mu.Lock()
+	defer i.e.mu.Unlock()
+	i.e.gave, i.e.idle = gave, idle
 }
 
 func newIdler(t *testing.T, modules int, l Limits) *idler {
 	t.Helper()
 	s := memstore.New().Open()
 	i := &idler{e: &fakeEngine{}}
-	l.Left = func(d store.Digest, bytes int64) {
+	l.Left = func(_ store.Digest, bytes int64) {
 		if bytes != 100 {
 			t.Errorf("%d bytes left", bytes)
 		}
-		i.left = append(i.left, d)
+		i.e.mu.Lock()
+		defer i.e.mu.Unlock()
+		i.left++
 	}
 	i.Cache = NewCache(i.e, s, clock.System(), l)
 	t.Cleanup(i.Close)
@@ -51,13 +67,17 @@ func newIdler(t *testing.T, modules int, l Limits) *idler {
 
 func (i *idler) inMemory() (n int) {
 	for _, m := range i.mods {
-		m.mu.Lock()
-		if m.loaded != nil {
+		if m.inMemory() {
 			n++
 		}
-		m.mu.Unlock()
 	}
 	return n
+}
+
+func (m *Module) inMemory() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.loaded != nil
 }
 
 func (i *idler) instance(t *testing.T, m *Module) engine.Instance {
@@ -81,20 +101,20 @@ func TestIdle(t *testing.T) {
 		}
 		m.Release(inst)
 		wait(29 * time.Second)
-		if i.inMemory() != 1 || len(i.left) > 0 {
+		if _, left, _, _ := i.counts(); i.inMemory() != 1 || left > 0 {
 			t.Fatal("it has left memory too soon")
 		}
 		wait(4 * time.Second)
-		if i.inMemory() != 0 || len(i.left) != 1 || i.e.close != 1 {
+		if _, left, _, closed := i.counts(); i.inMemory() != 0 || left != 1 || closed != 1 {
 			t.Fatal("it is still in memory")
 		}
-		looks := i.e.trimmed
+		before, _, _, _ := i.counts()
 		wait(time.Hour)
-		if i.e.trimmed != looks {
-			t.Error("an idle cache looks", i.e.trimmed-looks, "times in an hour")
+		if looks, _, _, _ := i.counts(); looks != before {
+			t.Error("an idle cache looks", looks-before, "times in an hour")
 		}
 		m.Release(i.instance(t, m))
-		if i.inMemory() != 1 || i.e.opened != 2 {
+		if _, _, opened, _ := i.counts(); i.inMemory() != 1 || opened != 2 {
 			t.Error("it was not loaded again")
 		}
 		wait(time.Minute)
@@ -108,17 +128,17 @@ func TestIdle(t *testing.T) {
 func TestNeverIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newIdler(t, 2, Limits{Bytes: 1000})
-		i.e.idle = 1
+		i.trims(0, 1)
 		wait(time.Minute)
-		if looks := i.e.trimmed; i.inMemory() != 2 || looks < 50 || looks > 60 {
+		if looks, _, _, _ := i.counts(); i.inMemory() != 2 || looks < 50 || looks > 60 {
 			t.Error(i.inMemory(), looks)
 		}
-		i.e.idle = 0
+		i.trims(0, 0)
 		wait(2 * time.Second)
-		looks := i.e.trimmed
+		before, _, _, _ := i.counts()
 		wait(time.Hour)
-		if i.e.trimmed != looks || i.inMemory() != 2 {
-			t.Error(i.e.trimmed, looks)
+		if looks, _, _, _ := i.counts(); looks != before || i.inMemory() != 2 {
+			t.Error(looks, before)
 		}
 	})
 }
@@ -133,8 +153,8 @@ func TestBytes(t *testing.T) {
 			i.mods[3].Release(i.instance(t, i.mods[3]))
 			wait(lookEvery)
 		}
-		if i.inMemory() != 2 || i.mods[0].loaded == nil || i.mods[3].loaded == nil {
-			t.Error(i.inMemory(), i.left)
+		if i.inMemory() != 2 || !i.mods[0].inMemory() || !i.mods[3].inMemory() {
+			t.Error(i.inMemory())
 		}
 		more := i.instance(t, i.mods[1])
 		also := i.instance(t, i.mods[2])
@@ -156,11 +176,11 @@ func TestForgottenInUse(t *testing.T) {
 	for d := range i.all() {
 		i.Forget(d)
 	}
-	if i.e.close != 0 {
+	if _, _, _, closed := i.counts(); closed != 0 {
 		t.Fatal("it was closed under its instance")
 	}
 	m.Release(inst)
-	if i.e.close != 1 {
+	if _, _, _, closed := i.counts(); closed != 1 {
 		t.Error("it was not closed")
 	}
 	if _, err := m.Instantiate(t.Context()); err == nil {
@@ -183,7 +203,7 @@ func TestCollects(t *testing.T) {
 		gave, idle int
 		want       bool
 	}{{manyInstances - 1, 0, false}, {1, 3, false}, {0, 0, true}, {1, 0, false}, {manyInstances, 0, true}} {
-		i.e.gave, i.e.idle = step.gave, step.idle
+		i.trims(step.gave, step.idle)
 		if got := collected(); got != step.want {
 			t.Errorf("%d: collected: %v", n, got)
 		}
