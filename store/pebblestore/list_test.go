@@ -199,6 +199,7 @@ func (w *twins) Check(t *rapid.T) {
 	if a, b := pages(t, w.s, q, &x), pages(t, w.model, q, &y); !reflect.DeepEqual(a, b) {
 		t.Fatalf("%+v: timers\n%s, want\n%s", timers, said(a), said(b))
 	}
+	w.nothingLeft()
 	for ns := range store.NamespaceID(2) {
 		a, err := w.s.Counts(t.Context(), ns)
 		w.do(err)
@@ -206,6 +207,43 @@ func (w *twins) Check(t *rapid.T) {
 		w.do(err)
 		if len(a)+len(b) > 0 && !slices.Equal(a, b) {
 			t.Fatalf("counts\n%+v, want\n%+v", a, b)
+		}
+	}
+}
+
+// nothingLeft compares the number of keys of each list with what the runs of the model have: none is left of what a run was.
+func (w *twins) nothingLeft() {
+	w.t.Helper()
+	got, want := map[byte]int{}, map[byte]int{}
+	w.do(w.s.scan(nil, []byte{0xff}, func(k, _ []byte) (bool, error) {
+		got[k[6]]++
+		return true, nil
+	}))
+	for ns := range store.NamespaceID(2) {
+		for _, st := range pages(w.t, w.model, store.Query{Namespace: ns}, nil) {
+			want[store.TableRuns]++
+			want[store.TableOf]++
+			want[store.TableWith] += len(st.Attributes)
+			switch {
+			case st.Status.Busy():
+				want[store.TableBusy]++
+				r, err := w.s.record(st.Run)
+				w.do(err)
+				if r.listed != 0 {
+					want[store.TableStatus]++
+				}
+			case st.Status.Terminal():
+				want[store.TableEnded]++
+				want[store.TableStatus]++
+			default:
+				want[store.TableStatus]++
+			}
+		}
+	}
+	for _, table := range []byte{store.TableRuns, store.TableOf, store.TableWith, store.TableBusy, store.TableStatus, store.TableEnded,
+		store.TableLive, store.TableStuck} {
+		if got[table] != want[table] {
+			w.t.Fatalf("table %c has %d keys, want %d", table, got[table], want[table])
 		}
 	}
 }

@@ -182,3 +182,50 @@ func TestKeysOfACommit(t *testing.T) {
 		}
 	}
 }
+
+// TestTimersAmongOthers looks for the one timer of a namespace behind thousands of another one's: pages are cut short, and
+// go on from where they were cut.
+func TestTimersAmongOthers(t *testing.T) {
+	s := populated(t, 1)
+	const others = 2 * store.MaxLooks
+	groups := map[store.PartitionID]*store.Group{}
+	for i := range others + 2 {
+		run, wake := store.RunKey{Namespace: 1, ID: fmt.Sprint("other", i)}, int64(10+i)
+		if i >= others { // one of namespace 0, one of 2, at an instant at which there is no other
+			run, wake = store.RunKey{Namespace: store.NamespaceID(i-others) * 2, ID: "mine"}, 1<<20
+		}
+		p := run.Partition()
+		if groups[p] == nil {
+			part, err := s.Acquire(t.Context(), p, "a", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			groups[p] = &store.Group{Partition: part}
+		}
+		groups[p].Runs = append(groups[p].Runs, store.RunCommit{Run: run, Create: true,
+			State: store.RunState{Run: run, Status: store.Sleeping, WakeUnixMs: wake}})
+	}
+	for _, g := range groups {
+		if err := s.Commit(t.Context(), []store.Group{*g}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ns := range []store.NamespaceID{0, 2} {
+		q := store.TimerQuery{Namespace: ns, UntilMs: 1 << 21}
+		found, short := 0, 0
+		for ; ; short++ {
+			s.takeWork()
+			page, err := s.Timers(t.Context(), q)
+			if got := s.takeWork(); err != nil || got.looks > store.MaxLooks+store.Partitions || short > 10 {
+				t.Fatalf("namespace %d, page %d took %+v: %v", ns, short, got, err)
+			}
+			found += len(page.Runs)
+			if q.After = page.Next; q.After == nil {
+				break
+			}
+		}
+		if found != 1 || short == 0 {
+			t.Errorf("namespace %d: %d timers found, %d pages before the last", ns, found, short)
+		}
+	}
+}
