@@ -9,10 +9,12 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/token"
 	"github.com/wfhost/wfhost/host/internal/warm"
 	"github.com/wfhost/wfhost/store"
 )
@@ -30,7 +32,9 @@ type Activation struct {
 	halts    context.CancelCauseFunc
 	placed   *admission.Place
 	request  *admission.Request // of the place, the first time
+	linger   clock.Timer        // of its newest wait
 	waited   int                // how often the guest has waited
+	size     int64              // bytes of its linear memory, then or at the beginning
 	resident int64              // bytes of the instance, when that was last looked at; 0 = it was not
 	holds    int64              // bytes of everything that the guest holds where it waits
 	body     *forkedBody        // the body that its instance executes; nil if none does
@@ -112,7 +116,7 @@ func (a *Activation) Fork(attempt *run.Attempt) { a.orders <- told{fork: attempt
 // Yield has the activation yield at its next call, or within a slice of fuel.
 func (a *Activation) Yield() { a.yield.Store(true) }
 
-// Halt ends the activation at its next call, or within a slice of fuel; one that has no place yet, at once.
+// Halt ends the activation at its next call, or within a slice of fuel; one without a place, at once.
 func (a *Activation) Halt(cause error) {
 	a.halts(cause)
 	if a.request != nil {
@@ -174,7 +178,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	info := a.lease.Info()
 	a.span.Rested = int(info.Rested)
 	cfg := replay.Config{Mode: replay.Live, Started: info.Started, Input: info.Input,
-		StartedUnixMs: info.StartedMs, NewToken: func() string { return NewToken(r.cfg.Random, st.Run) }, Tail: tail{&a.workflow},
+		StartedUnixMs: info.StartedMs, NewToken: func() string { return token.New(r.cfg.Random, st.Run) }, Tail: tail{&a.workflow},
 		BodiesEvent: mod.BodiesEvent, OnWait: a.observer(), Rested: info.Rested, HandlerError: a.handlerError}
 	export := mod.Entry
 	if a.thaw(inst, cfg) {
@@ -182,6 +186,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	} else {
 		a.Machine = replay.New(cfg)
 	}
+	a.size = inst.Size()
 	a.Keep, a.Kept = a.logLine, func(n uint64) bool { return a.lease.Logged(n, a.Passed()) }
 	a.wait, a.Look = a.waits, a.looks
 	a.mayFork = mod.BodiesEvent && r.cfg.Linger > 0
@@ -250,9 +255,9 @@ func (a *Activation) waits() error {
 	a.measure()
 	a.placed.Rest() // whatever the writer does meanwhile
 	a.desk.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), CanFork: a.mayFork})
-	linger := a.r.cfg.Clock.NewTimer(a.r.cfg.Linger)
-	defer linger.Stop()
-	lingered := linger.C()
+	a.linger = clock.Again(a.r.cfg.Clock, a.linger, a.r.cfg.Linger)
+	defer a.linger.Stop()
+	lingered := a.linger.C()
 	for {
 		select {
 		case t := <-a.orders:
@@ -289,16 +294,16 @@ func (a *Activation) obey(t told) error {
 	return errSuspended
 }
 
-// waitsPerLook is how often a guest waits between two looks at what its instance holds: a look asks the kernel. The first
-// wait of most guests is their last one in this instance, so what others of the module held has to do for it.
+// waitsPerLook is how often a guest waits between two looks at what its instance holds, unless its memory has grown: a look asks
+// the kernel, and most guests wait less often in one instance. What others of the module held has to do for them.
 const waitsPerLook = 16
 
 // measure says what the guest holds where it waits.
 func (a *Activation) measure() {
-	if a.waited%waitsPerLook == 1 {
-		a.resident = a.inst.Resident()
-	}
 	a.waited++
+	if size := a.inst.Size(); size != a.size || a.waited%waitsPerLook == 0 {
+		a.size, a.resident = size, a.inst.Resident()
+	}
 	if a.holds = a.mod.Resident(); a.resident > 0 {
 		a.holds = a.resident + a.held()
 	}
