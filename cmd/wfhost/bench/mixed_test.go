@@ -76,6 +76,9 @@ func TestGrowth(t *testing.T) {
 	if first, most, by := growth(peaks(50, 90, 100, 95, 108, 102), 2*time.Minute); first != 100 || most != 108 || by != 1.08 {
 		t.Error(first, most, by)
 	}
+	if first, most, by := growth(peaks(1, 2, 100, 90, 80), 2*time.Minute); first != 100 || most != 90 || by != 0.9 {
+		t.Error(first, most, by)
+	}
 	for _, few := range [][]sample{nil, peaks(1), peaks(1, 2, 3)} {
 		if first, most, by := growth(few, 2*time.Minute); !math.IsNaN(first) || !math.IsNaN(most) || !math.IsNaN(by) {
 			t.Error(few, first, most, by)
