@@ -110,25 +110,34 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// A guest whose goroutines wait for timers of Go's, too, is thawed where they do not, and does the same.
-func TestWarmBeside(t *testing.T) {
-	h, count := newWarm(t, 0)
-	if _, err := h.Start(ctx, "both", 4, host.WithRunID("r")); err != nil {
-		t.Fatal(err)
-	}
-	h.Advance(200 * time.Hour)
-	// The timers come in the order 3 2 1 0, after which 0 has no nap, and the others wake in their order.
-	want := 0
+// A guest whose goroutines wait for timers of Go's is thawed, too, and does the same as one that replays.
+func TestWarmTimers(t *testing.T) {
+	order := 0 // the timers come in the order 3 2 1 0, after which 0 has no nap, and the others wake in their order
 	for _, i := range []int{3, 2, 1, 0, 0, 100, 200, 300} {
-		want = 3*want + i
+		order = 3*order + i
 	}
-	if got, err := host.Result[int](ctx, h, "r"); err != nil || got != want {
-		t.Errorf("got %d, %v; want %d", got, err, want)
+	for workflow, want := range map[string]string{
+		"both": fmt.Sprint(order),
+		"timers": `"slept 1h30m0s; woken 1h45m0s; context deadline exceeded 2h15m0s; tick 0 3h15m0s; early 3h45m0s; ` +
+			`tick 1 4h15m0s; tick 2 5h15m0s; tick 3 6h15m0s; late 6h25m0s; after 6h35m0s; "`,
+	} {
+		for _, bytes := range []int64{0, -1} {
+			h, count := newWarm(t, bytes)
+			if _, err := h.Start(ctx, workflow, 4, host.WithRunID("r")); err != nil {
+				t.Fatal(err)
+			}
+			h.Advance(200 * time.Hour)
+			if got, err := h.ResultRaw(ctx, "r"); err != nil || string(got) != want {
+				t.Errorf("%s: got %s, %v; want %s", workflow, got, err, want)
+			}
+			if err := h.Replay(ctx, "r"); err != nil {
+				t.Error(err)
+			}
+			if thawed, replays := count.thawed.Load(), count.replays.Load(); (thawed > 0) != (bytes == 0) || (replays > 0) != (bytes < 0) {
+				t.Errorf("%s: %d activations were thawed, %d replayed", workflow, thawed, replays)
+			}
+		}
 	}
-	if err := h.Replay(ctx, "r"); err != nil {
-		t.Error(err)
-	}
-	t.Logf("%d activations were thawed, %d replayed", count.thawed.Load(), count.replays.Load())
 }
 
 // What is kept of a guest is right for the journal that it has seen: a retry changes that of a run which has failed, and a

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// jsonCodec is JSON. Numbers, truth values and plain text are what most steps take and give; a replay reads them much
-// faster by hand than package json does, with the same outcome.
+// jsonCodec is JSON. Numbers, truth values and plain text are what most steps take and give, and structs of them what most
+// workflows do; a replay reads them much faster by hand than package json does, with the same outcome (json_plan.go).
 type jsonCodec struct{}
 
 func (jsonCodec) Marshal(v any) ([]byte, error) {
@@ -21,6 +21,10 @@ func (jsonCodec) Marshal(v any) ([]byte, error) {
 		if plain(v) {
 			b := make([]byte, 0, len(v)+2)
 			return append(append(append(b, '"'), v...), '"'), nil
+		}
+	default:
+		if b, ok := marshalPlanned(v); ok {
+			return b, nil
 		}
 	}
 	return json.Marshal(v)
@@ -49,6 +53,10 @@ func (jsonCodec) Unmarshal(b []byte, v any) error {
 				*p = text
 				return nil
 			}
+		}
+	default:
+		if unmarshalPlanned(b, v) {
+			return nil
 		}
 	}
 	return json.Unmarshal(b, v)

@@ -40,16 +40,15 @@ type state struct {
 
 var st state
 
-// The reader goroutine is parked on descriptor 3 before the workflow begins, so that it is part of the image with
-// which every instance starts. Go's scheduler polls when every goroutine is blocked, so the host sees one point
-// at which the workflow waits, and answers it with one event. A goroutine that can wait without the scheduler does
-// (wait_wasip1.go).
+// The reader goroutine is at work before the workflow begins, so that it is part of the image with which every instance
+// starts. It polls when every other goroutine is blocked, so the host sees one point at which the workflow waits, and answers
+// it with one event. A goroutine that can wait without the scheduler does (wait_wasip1.go).
 func init() {
 	st.events = os.NewFile(eventsFD, "events")
+	findCounters()
 	go readEvents()
 	runtime.Gosched()
 	st.goroutines = runtime.NumGoroutine()
-	findCounters()
 }
 
 // handle passes an event on. A waiter's channel has room for it. Unknown kinds are ignored.

@@ -26,6 +26,27 @@ func timersPending() bool {
 	return counters[0] == 0 || word(counters[0]) != 0 || word(counters[1]) != 0
 }
 
+// earliest are the addresses of the words that say when the first timer is due, in nanoseconds of the monotonic clock, 0 if
+// they were not found. There are two as well, of the timers that stand in the heap where they belong, and of those that were
+// changed since, either of which is 0 if there are none. They are found as the counters are: timers of known instants are
+// pending, and the words follow these.
+var earliest [2]uintptr
+
+// firstTimer tells when the first timer is due, which may be one that was stopped; 0 if that is not known.
+func firstTimer() int64 {
+	if earliest[0] == 0 || earliest[1] == 0 {
+		return 0
+	}
+	at, changed := int64(word64(earliest[0])), int64(word64(earliest[1]))
+	if at == 0 || changed != 0 && changed < at {
+		return changed
+	}
+	return at
+}
+
+//go:linkname nanotime runtime.nanotime
+func nanotime() int64
+
 // While the garbage collector marks, goroutines may wait for it, and its workers are in no queue of the scheduler. What
 // tells is that a pointer which is written leaves a trace in the processor's buffer of the write barrier: its first two
 // words are the addresses of the next entry and of its end, and the entries follow.
@@ -89,7 +110,7 @@ var probe struct {
 	n        int
 }
 
-// findCounters fills counters and barrier.
+// findCounters fills counters, earliest and barrier.
 func findCounters() {
 	p := processor(uintptr(memoryPages()) * wasmPageBytes)
 	if p == 0 {
@@ -105,18 +126,63 @@ func findCounters() {
 	}
 	for _, n := range [...]uint32{0, 13, 0, 1, 27, 0} {
 		pend(n)
-		kept := 0
-		for _, at := range probe.suspects[:probe.n] {
-			if word(at) == n {
-				probe.suspects[kept] = at
-				kept++
-			}
-		}
-		probe.n = kept
+		keep(func(at uintptr) bool { return word(at) == n })
 	}
 	if probe.n > 0 && probe.n <= len(counters) {
 		counters[0], counters[1] = probe.suspects[0], probe.suspects[probe.n-1]
 	}
+	findEarliest(p)
+}
+
+// findEarliest fills earliest. No timer is pending, before and after.
+func findEarliest(p uintptr) {
+	var found [2]uintptr
+	for i, changed := range [...]bool{false, true} {
+		probe.n = 0
+		for round, d := range [...]time.Duration{7 * time.Hour, 3 * time.Hour, 11 * time.Hour} {
+			began := nanotime()
+			t := time.AfterFunc(d, func() {})
+			if changed {
+				t.Reset(d - time.Hour)
+				d -= time.Hour
+			}
+			from, to := began+int64(d), nanotime()+int64(d)
+			if round == 0 {
+				for at := p; at < p+processorBytes && probe.n < maxSuspects; at += 8 {
+					probe.suspects[probe.n] = at
+					if isInstant(at, from, to) {
+						probe.n++
+					}
+				}
+			}
+			keep(func(at uintptr) bool { return isInstant(at, from, to) })
+			t.Stop()
+			runtime.Gosched()
+			keep(func(at uintptr) bool { return word64(at) == 0 })
+		}
+		if probe.n != 1 {
+			return
+		}
+		found[i] = probe.suspects[0]
+	}
+	earliest = found
+}
+
+func isInstant(at uintptr, from, to int64) bool {
+	v := int64(word64(at))
+	return from <= v && v <= to
+}
+
+// keep keeps the suspects of which something holds.
+func keep(holds func(at uintptr) bool) {
+	kept := 0
+	for _, at := range probe.suspects[:probe.n] {
+		if holds(at) {
+			probe.suspects[kept] = at
+			kept++
+		}
+	}
+	probe.n = kept
 }
 
 // processor follows the words of the goroutine that may be addresses to what may be its machine, and those of the

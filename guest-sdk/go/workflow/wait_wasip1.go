@@ -34,55 +34,77 @@ func idle() bool {
 	return n == 0 || n == 1 && st.readerYields
 }
 
-// poll waits for the next event. Meanwhile the guest may be frozen.
-func poll() int64 {
+// forever is the time-out of a poll that has none.
+const forever = -1
+
+// poll waits for the next event, and is 0 if the time comes first. Meanwhile the guest may be frozen.
+func poll(timeoutNs int64) int64 {
 	for {
-		noEvent(-1)
-		if e := hostWaitEvent(-1); e != -codeFreeze {
+		noEvent(timeoutNs)
+		if e := hostWaitEvent(timeoutNs); e != -codeFreeze {
 			return e
 		}
 		pause()
 	}
 }
 
-// readEvents is the goroutine that gets events while all others wait. Go's scheduler wakes it by its poller; then it
-// stays behind those that it has woken, and polls by itself as soon as they wait again.
+// readEvents is the goroutine that gets events while all others wait: it stays behind those that can run, and polls as soon as
+// there are none, for as long as it takes until the first timer is due. While the garbage collector is at work it waits in
+// the poller of Go's scheduler, which then polls when there is nothing else to do: the collector's workers run in place of a
+// program that waits, and so not beside a goroutine that can run.
 func readEvents() {
 	conn, err := st.events.SyscallConn()
 	if err != nil {
 		panic(fmt.Sprint("workflow: the events descriptor: ", err))
 	}
-	err = conn.Read(func(uintptr) bool {
-		for e := hostNextEvent(); e != 0; e = poll() {
-			handle(int(e&7), e>>3)
-			if !readerTurn() {
-				break
+	for {
+		for timeoutNs, ok := readerTurn(); ok; timeoutNs, ok = readerTurn() {
+			if e := poll(timeoutNs); e != 0 {
+				handle(int(e&7), e>>3)
 			}
 		}
-		return false // wait for the next one
-	})
-	panic(fmt.Sprint("workflow: the events descriptor: ", err))
-}
-
-// readerTurn lets other goroutines run until all of them wait. It is false while timers or the collector are at work,
-// which the scheduler has to wait for.
-func readerTurn() bool {
-	for !timersPending() && !marking() {
-		st.readerYields = true
-		runtime.Gosched()
-		st.readerYields = false
-		if !timersPending() && !marking() && idle() {
-			return true
+		err = conn.Read(func(uintptr) bool {
+			e := hostNextEvent()
+			if e != 0 {
+				handle(int(e&7), e>>3)
+			}
+			return e != 0
+		})
+		if err != nil {
+			panic(fmt.Sprint("workflow: the events descriptor: ", err))
 		}
 	}
-	return false
+}
+
+// readerTurn lets other goroutines run until all of them wait, and tells how long they will if no event comes. It is false
+// while the collector is at work, and if it cannot be known when the first timer is due.
+func readerTurn() (timeoutNs int64, ok bool) {
+	for !marking() {
+		st.readerYields = true
+		runtime.Gosched() // fires timers that are due, too
+		st.readerYields = false
+		switch {
+		case marking() || !idle():
+		case !timersPending():
+			return forever, true
+		default:
+			at := firstTimer()
+			if at == 0 {
+				return 0, false
+			}
+			if timeoutNs = at - nanotime(); timeoutNs > 0 {
+				return timeoutNs, true
+			}
+		}
+	}
+	return 0, false
 }
 
 // pollFor polls until the handle is resolved, and is false if the wait has to go on by way of Go's scheduler: as soon as
 // there is something else to do.
 func pollFor(ctx context.Context, h int64, body func(Step) ([]byte, error)) bool {
 	for quiet() {
-		e := poll()
+		e := poll(forever)
 		kind := int(e & 7)
 		switch {
 		case e == h<<3|eventResolved:

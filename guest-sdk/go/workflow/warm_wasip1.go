@@ -3,11 +3,12 @@ package workflow
 import (
 	"encoding"
 	"encoding/json"
+	"reflect"
 )
 
 // Every instance starts from memory as it is after the init functions of the program, so what is done there is done
 // once per module, and no activation pays for it. Register and RegisterStep use that: package json, to which a type that it
-// has not met costs more than the replay of dozens of steps, learns theirs; and the heap gets room.
+// has not met costs more than the replay of dozens of steps, learns theirs, and so do plans; and the heap gets room.
 
 // warm makes package json learn the types of a registered function. It calls no method of these types, which may be
 // the program's: an empty list of them is enough to learn how they are encoded, and the fields of structs as well.
@@ -18,6 +19,7 @@ func warm[In, Out any]() {
 	if codec != (jsonCodec{}) {
 		return
 	}
+	_, _ = planOf(reflect.TypeFor[In]()), planOf(reflect.TypeFor[Out]())
 	_, _ = json.Marshal([]In(nil))  // of an empty list, nothing can fail
 	_, _ = json.Marshal([]Out(nil)) // the same
 	var in any = new(In)

@@ -54,6 +54,9 @@ type Instance interface {
 	// not share, its tables, globals and references, the stacks of its calls, and what is kept to undo a fork. It may
 	// be called from within a host call.
 	Resident() int64
+	// Size returns the bytes of the linear memory, those included that it shares. It may be called from within a host call,
+	// and costs nothing.
+	Size() int64
 	// Release gives the instance back and returns the bytes that it held, as Resident would. It is not used afterwards.
 	Release(ctx context.Context) (held int64)
 }

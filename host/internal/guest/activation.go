@@ -31,6 +31,7 @@ type Activation struct {
 	placed   *admission.Place
 	request  *admission.Request // of the place, the first time
 	waited   int                // how often the guest has waited
+	size     int64              // bytes of its linear memory, then or at the beginning
 	resident int64              // bytes of the instance, when that was last looked at; 0 = it was not
 	holds    int64              // bytes of everything that the guest holds where it waits
 	body     *forkedBody        // the body that its instance executes; nil if none does
@@ -182,6 +183,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	} else {
 		a.Machine = replay.New(cfg)
 	}
+	a.size = inst.Size()
 	a.Keep, a.Kept = a.logLine, func(n uint64) bool { return a.lease.Logged(n, a.Passed()) }
 	a.wait, a.Look = a.waits, a.looks
 	a.mayFork = mod.BodiesEvent && r.cfg.Linger > 0
@@ -289,16 +291,17 @@ func (a *Activation) obey(t told) error {
 	return errSuspended
 }
 
-// waitsPerLook is how often a guest waits between two looks at what its instance holds: a look asks the kernel. The first
-// wait of most guests is their last one in this instance, so what others of the module held has to do for it.
+// waitsPerLook is how often a guest waits between two looks at what its instance holds: a look asks the kernel, for as long as a
+// step takes in the guest. Most guests do not wait so often in one instance, and take what others of the module have held. One
+// whose memory has grown is looked at at once: what it holds within the memory that it began with is bounded by that.
 const waitsPerLook = 16
 
 // measure says what the guest holds where it waits.
 func (a *Activation) measure() {
-	if a.waited%waitsPerLook == 1 {
-		a.resident = a.inst.Resident()
-	}
 	a.waited++
+	if size := a.inst.Size(); size != a.size || a.waited%waitsPerLook == 0 {
+		a.size, a.resident = size, a.inst.Resident()
+	}
 	if a.holds = a.mod.Resident(); a.resident > 0 {
 		a.holds = a.resident + a.held()
 	}

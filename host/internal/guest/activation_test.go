@@ -60,6 +60,7 @@ func (i *scriptedInstance) Fork(engine.Host) bool         { return false }
 func (i *scriptedInstance) Freeze() (engine.Frozen, bool) { return nil, false }
 func (i *scriptedInstance) Thaw(engine.Frozen) bool       { return false }
 func (i *scriptedInstance) Resident() int64               { return 1 << 20 }
+func (i *scriptedInstance) Size() int64                   { return 1 << 20 }
 func (i *scriptedInstance) Release(context.Context) int64 {
 	i.e.live.Add(-1)
 	return i.Resident()

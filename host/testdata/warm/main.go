@@ -19,6 +19,7 @@ func init() {
 	})
 	workflow.Register("both", both)
 	workflow.Register("late", late)
+	workflow.Register("timers", timers)
 	workflow.Register("panics", func(ctx context.Context, _ int) (any, error) {
 		_ = workflow.Sleep(ctx, "nap", time.Hour)
 		panic("after the nap")
@@ -101,4 +102,45 @@ func both(ctx context.Context, n int) (int, error) {
 		}
 	}
 	return sum, nil
+}
+
+// timers waits in the ways that package time has: sleeps, timers that are stopped or set anew, tickers, and deadlines.
+func timers(ctx context.Context, n int) (list string, err error) {
+	begin := time.Now()
+	note := func(what string) { list += fmt.Sprint(what, " ", time.Since(begin), "; ") }
+	time.Sleep(90 * time.Minute)
+	note("slept")
+	woken := make(chan bool)
+	waker := time.AfterFunc(100*time.Hour, func() { woken <- true })
+	waker.Reset(15 * time.Minute)
+	<-woken
+	note("woken")
+	late := time.AfterFunc(48*time.Hour, func() { note("late") })
+	early := time.AfterFunc(24*time.Hour, func() { note("early") })
+	early.Reset(2 * time.Hour) // before the first one
+	never := time.NewTimer(time.Hour)
+	never.Stop()
+	soon, cancel := context.WithTimeout(ctx, 30*time.Minute)
+	defer cancel()
+	if err := workflow.Sleep(soon, "too long", 5*time.Hour); err != nil {
+		note(err.Error())
+	}
+	ticker := time.NewTicker(time.Hour)
+	for i := range n {
+		<-ticker.C
+		got, err := workflow.Call[int](ctx, fmt.Sprint("tick ", i), "host/echo", i)
+		if err != nil {
+			return "", err
+		}
+		note(fmt.Sprint("tick ", got))
+	}
+	ticker.Stop()
+	late.Reset(10 * time.Minute)
+	select {
+	case <-time.After(20 * time.Minute):
+		note("after")
+	case <-never.C:
+		note("never")
+	}
+	return list, nil
 }

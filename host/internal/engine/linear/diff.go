@@ -36,8 +36,9 @@ type modelPage struct {
 const (
 	// granule is how finely memory is compared: as finely as it pays to say where something differs.
 	granule = 16
-	// block is how much of it is compared at a time: more than a granule, since most of a page is as it was.
-	block = 64
+	// block and stretch are how much of it is compared at a time: more than a granule, since most of a page is as it was.
+	block   = 64
+	stretch = 512
 	// pageBytes is the smallest page of a system, and has as many blocks as there are bits in a mask.
 	pageBytes = 64 * block
 	// maxModelPages bounds the model, which is kept with the image.
@@ -91,7 +92,7 @@ type differ struct {
 }
 
 // zeros is what memory beyond the image began as.
-var zeros [block]byte
+var zeros [pageBytes]byte
 
 // compare compares the pages that were written, and those in which the model differs.
 func (d *differ) compare(dirty []region) {
@@ -128,32 +129,43 @@ func (d *differ) page(at int, written bool) {
 	if ref != nil {
 		changed = ref.mask
 	}
-	for b := range pageBytes / block {
-		is, was := (*[block]byte)(d.m.base[at+b*block:]), d.m.im.block(at+b*block)
-		if ref != nil {
-			was = (*[block]byte)(ref.bytes[b*block:])
-		}
-		if *is == *was {
-			continue
-		}
-		changed |= 1 << b
-		for i := 0; i < block; i += granule {
-			if *(*[granule]byte)(is[i:]) != *(*[granule]byte)(was[i:]) {
-				d.add(at + b*block + i)
-			}
+	first := d.m.im.page(at)
+	is, was := (*[pageBytes]byte)(d.m.base[at:]), first
+	if ref != nil {
+		was = &ref.bytes
+	}
+	for i := 0; i < pageBytes; i += stretch {
+		if *(*[stretch]byte)(is[i:]) != *(*[stretch]byte)(was[i:]) {
+			changed |= d.stretch(at, i, is, was)
 		}
 	}
 	d.flush()
 	for ; written && changed != 0; changed &= changed - 1 {
-		i := at + bits.TrailingZeros64(changed)*block
-		*(*[block]byte)(d.m.base[i:]) = *d.m.im.block(i)
+		i := bits.TrailingZeros64(changed) * block
+		*(*[block]byte)(is[i:]) = *(*[block]byte)(first[i:])
 	}
 }
 
-// block returns a block of what a memory began as.
-func (im *Image) block(at int) *[block]byte {
+// stretch adds what differs in a stretch of the page at an offset, and returns the blocks that do.
+func (d *differ) stretch(at, from int, is, was *[pageBytes]byte) (changed uint64) {
+	for b := from; b < from+stretch; b += block {
+		if *(*[block]byte)(is[b:]) == *(*[block]byte)(was[b:]) {
+			continue
+		}
+		changed |= 1 << (b / block)
+		for i := b; i < b+block; i += granule {
+			if *(*[granule]byte)(is[i:]) != *(*[granule]byte)(was[i:]) {
+				d.add(at + i)
+			}
+		}
+	}
+	return changed
+}
+
+// page returns a page of what a memory began as.
+func (im *Image) page(at int) *[pageBytes]byte {
 	if at < len(im.bytes) {
-		return (*[block]byte)(im.bytes[at:])
+		return (*[pageBytes]byte)(im.bytes[at:])
 	}
 	return &zeros
 }
@@ -191,10 +203,7 @@ func (im *Image) newModel(parts []byte) *model {
 				return
 			}
 			if p == nil {
-				p = &modelPage{}
-				for b := range pageBytes / block {
-					copy(p.bytes[b*block:], im.block(start + b*block)[:])
-				}
+				p = &modelPage{bytes: *im.page(start)}
 				mo.pages[start] = p
 				mo.order = append(mo.order, start)
 			}

@@ -50,6 +50,8 @@ func (in *instance) findGlobals() {
 	}
 }
 
+func (in *instance) Size() int64 { return int64(in.mod.Memory().Size()) }
+
 func (in *instance) Resident() int64 { return in.onHeap() + in.ownMemory() }
 
 // ownMemory returns how many bytes of the linear memory are not shared.
