@@ -108,7 +108,7 @@ var leaves = map[string][]string{
 	"host/internal/record": {"abi", "store", "host/internal/journal", "host/internal/message", "host/internal/origin"},
 	"host/internal/run": {"abi", "store", "host/internal/journal", "host/internal/message", "host/internal/origin", "host/internal/record",
 		"host/internal/step"},
-	"host/internal/wake": {"store", "host/internal/timers"}, "host/internal/lru": {},
+	"host/internal/wake": {"store", "host/internal/timers"}, "host/internal/lru": {}, "host/internal/token": {"store"},
 	"host/internal/warm": {"store", "host/internal/timers", "host/internal/engine", "host/internal/journal", "host/internal/output",
 		"host/internal/replay"},
 	"host/internal/inbox": {"abi", "store", "host/internal/message", "host/internal/run"},

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/wfhost/wfhost/store"
@@ -75,6 +76,9 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
+// filterBits is how many bits of a table's filter a key takes: of 100 that are not there, one is looked for in vain.
+const filterBits = 10
+
 // dirMode keeps other users of the machine out: payloads are in the files.
 const dirMode = 0o700
 
@@ -105,10 +109,14 @@ func Open(dir string, opts Options) (*Store, error) {
 	options := &pebble.Options{
 		FS: opts.FS, Logger: logger, EventListener: &listener,
 		FormatMajorVersion: pebble.FormatNewest,
+		Merger:             concatenate,
 		MemTableSize:       16 << 20,
 		CacheSize:          64 << 20, // memtables count as part of it
 		// One compaction at a time, the next one of which is granted at its end.
 		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
+	}
+	for i := range options.Levels { // a new run is looked for in every table: nothing else is there of most
+		options.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
 	}
 	// The usual scheduler looks ten times a second whether more compactions are allowed, which with a limit that does not
 	// change they never are: this took most of the processor time of a host whose runs all sleep.

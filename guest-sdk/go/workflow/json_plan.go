@@ -69,7 +69,8 @@ var (
 
 func newPlan(t reflect.Type, depth int) *plan {
 	p := reflect.PointerTo(t) // has the methods of t, too
-	if depth == 0 || p.Implements(marshaler) || p.Implements(unmarshaler) || p.Implements(textMarshaler) || p.Implements(textUnmarshaler) {
+	if depth == 0 || p.Implements(marshaler) || p.Implements(unmarshaler) || p.Implements(textMarshaler) ||
+		p.Implements(textUnmarshaler) {
 		return nil
 	}
 	pl := &plan{kind: t.Kind(), size: t.Size()}

@@ -126,15 +126,16 @@ func (a *Actor) apply(now int64, fx *run.Effects, m Mail) {
 		a.home.Misses(name)
 	}
 	a.home.Happened(fx)
-	if fx.Activate != nil {
-		a.home.Activate(now, fx.Activate)
+	rest := *fx // there may be another step now
+	if rest.Activate != nil {
+		a.home.Activate(now, rest.Activate)
 	}
-	if fx.Answer.Created && a.Run.Running() { // its first activation brings more
+	if rest.Answer.Created && a.Run.Running() { // its first activation brings more
 		a.home.Created()
-	} else if m.Reply != nil && !m.Early || len(fx.Start) > 0 || fx.Again {
+	} else if m.Reply != nil && !m.Early || len(rest.Start) > 0 || rest.Again {
 		a.urgent = true
 	}
-	a.keep(fx, m)
+	a.keep(&rest, m)
 }
 
 // Hurry has a run committed of which nothing is durable or on its way, and reports whether it is one.

@@ -63,6 +63,19 @@ func AfterFunc(c Clock, d time.Duration, f func()) (stop func()) {
 	return sync.OnceFunc(func() { close(stopped) })
 }
 
+// Again returns a timer that fires after d has passed: t, a timer of that clock or nil, which may have fired and which nobody
+// else uses, or another one.
+func Again(c Clock, t Timer, d time.Duration) Timer {
+	if s, ok := t.(systemTimer); ok {
+		s.t.Reset(d) // since Go 1.23, its channel has nothing of the time before
+		return s
+	}
+	if t != nil {
+		t.Stop()
+	}
+	return c.NewTimer(d)
+}
+
 type systemTimer struct{ t *time.Timer }
 
 func (t systemTimer) C() <-chan time.Time { return t.t.C }

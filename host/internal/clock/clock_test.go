@@ -2,6 +2,7 @@ package clock
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -87,4 +88,42 @@ func TestSystem(t *testing.T) {
 	if c.Now().Before(from) || timer.Stop() {
 		t.Fatal("the system clock is wrong")
 	}
+}
+
+// A timer that is used again fires once more, whatever became of it before.
+func TestAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tm Timer
+		for _, c := range []Clock{System(), Clock(NewFake(time.Unix(0, 0)))} {
+			fake, _ := c.(*Fake)
+			pass := func(d time.Duration) {
+				if fake != nil {
+					fake.Advance(d)
+				} else {
+					time.Sleep(d)
+				}
+			}
+			tm = Again(c, nil, time.Second)
+			pass(2 * time.Second) // fired, and nobody has received
+			for _, stop := range []bool{false, true, false} {
+				if stop {
+					tm.Stop()
+				}
+				tm = Again(c, tm, time.Minute)
+				pass(59 * time.Second)
+				select {
+				case <-tm.C():
+					t.Errorf("%T: it fires too early", c)
+				default:
+				}
+				pass(time.Second)
+				synctest.Wait()
+				select {
+				case <-tm.C():
+				default:
+					t.Errorf("%T: it does not fire", c)
+				}
+			}
+		}
+	})
 }

@@ -9,10 +9,12 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/token"
 	"github.com/wfhost/wfhost/host/internal/warm"
 	"github.com/wfhost/wfhost/store"
 )
@@ -30,6 +32,7 @@ type Activation struct {
 	halts    context.CancelCauseFunc
 	placed   *admission.Place
 	request  *admission.Request // of the place, the first time
+	linger   clock.Timer        // of its newest wait
 	waited   int                // how often the guest has waited
 	size     int64              // bytes of its linear memory, then or at the beginning
 	resident int64              // bytes of the instance, when that was last looked at; 0 = it was not
@@ -113,7 +116,7 @@ func (a *Activation) Fork(attempt *run.Attempt) { a.orders <- told{fork: attempt
 // Yield has the activation yield at its next call, or within a slice of fuel.
 func (a *Activation) Yield() { a.yield.Store(true) }
 
-// Halt ends the activation at its next call, or within a slice of fuel; one that has no place yet, at once.
+// Halt ends the activation at its next call, or within a slice of fuel; one without a place, at once.
 func (a *Activation) Halt(cause error) {
 	a.halts(cause)
 	if a.request != nil {
@@ -175,7 +178,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	info := a.lease.Info()
 	a.span.Rested = int(info.Rested)
 	cfg := replay.Config{Mode: replay.Live, Started: info.Started, Input: info.Input,
-		StartedUnixMs: info.StartedMs, NewToken: func() string { return NewToken(r.cfg.Random, st.Run) }, Tail: tail{&a.workflow},
+		StartedUnixMs: info.StartedMs, NewToken: func() string { return token.New(r.cfg.Random, st.Run) }, Tail: tail{&a.workflow},
 		BodiesEvent: mod.BodiesEvent, OnWait: a.observer(), Rested: info.Rested, HandlerError: a.handlerError}
 	export := mod.Entry
 	if a.thaw(inst, cfg) {
@@ -252,9 +255,9 @@ func (a *Activation) waits() error {
 	a.measure()
 	a.placed.Rest() // whatever the writer does meanwhile
 	a.desk.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), CanFork: a.mayFork})
-	linger := a.r.cfg.Clock.NewTimer(a.r.cfg.Linger)
-	defer linger.Stop()
-	lingered := linger.C()
+	a.linger = clock.Again(a.r.cfg.Clock, a.linger, a.r.cfg.Linger)
+	defer a.linger.Stop()
+	lingered := a.linger.C()
 	for {
 		select {
 		case t := <-a.orders:
@@ -291,9 +294,8 @@ func (a *Activation) obey(t told) error {
 	return errSuspended
 }
 
-// waitsPerLook is how often a guest waits between two looks at what its instance holds: a look asks the kernel, for as long as a
-// step takes in the guest. Most guests do not wait so often in one instance, and take what others of the module have held. One
-// whose memory has grown is looked at at once: what it holds within the memory that it began with is bounded by that.
+// waitsPerLook is how often a guest waits between two looks at what its instance holds, unless its memory has grown: a look asks
+// the kernel, and most guests wait less often in one instance. What others of the module held has to do for them.
 const waitsPerLook = 16
 
 // measure says what the guest holds where it waits.

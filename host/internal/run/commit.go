@@ -15,8 +15,11 @@ func (r *Run) Prepare(now int64) *store.RunCommit {
 	}
 	at := max(now, r.rec.Journal.LastUnixMs())
 	status, reason, wake := r.standing(at)
-	if status == store.Running { // it is due already, by a clock that was set back, too
+	if was := r.rec.State.WakeUnixMs; status == store.Running { // it is due already, by a clock that was set back, too
 		wake = now
+		if was != store.NoWake && was <= now { // and was before: what the index has of it stays
+			wake = was
+		}
 	}
 	st := r.rec.View(at, status, reason, wake)
 	st.Faults = r.faults.Count

@@ -35,6 +35,7 @@ type Run struct {
 	rec     record.Record             // what is durable, or will be
 	handled func(handler string) bool // reports whether a handler is registered
 	active  bool                      // guests and attempts may start
+	t       *turn                     // of the newest step
 
 	guest
 	attempts
@@ -50,7 +51,7 @@ type Config struct {
 
 // New returns a run of which the store has nothing. Only Start changes it.
 func New(key store.RunKey, cfg Config) *Run {
-	return &Run{rec: record.Record{Key: key}, handled: cfg.Handled, active: cfg.Active,
+	return &Run{rec: record.Record{Key: key}, handled: cfg.Handled, active: cfg.Active, t: &turn{},
 		attempts: attempts{going: map[int64]*Attempt{}}}
 }
 

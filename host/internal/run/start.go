@@ -102,9 +102,8 @@ func (r *Run) Successor() *Run {
 	return next
 }
 
-// Copy returns what a restart of the run begins with: the same workflow, version, input and random numbers, under a new
-// id and incarnation; with a name, also what the run did before the call of that name. The caller fills in what is the new
-// run's own.
+// Copy returns what a restart of the run begins with: the same workflow, version, input and random numbers; with a name, also
+// what the run did before the call of that name. The caller fills in what is the new run's own, id and incarnation first.
 func (r *Run) Copy(name string) (n origin.NewRun, err error) {
 	if !r.rec.Exists {
 		return n, r.rec.NotFound()

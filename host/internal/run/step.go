@@ -8,9 +8,10 @@ import (
 	"github.com/wfhost/wfhost/host/internal/journal"
 )
 
-// Step lets an event happen to the run at an instant, and returns what has to be done about it.
+// Step lets an event happen to the run at an instant, and returns what has to be done about it, until the next step.
 func (r *Run) Step(now int64, ev Event) *Effects {
-	t := &turn{Run: r, now: now}
+	t := r.t
+	*t = turn{Run: r, now: now, fx: Effects{Orders: t.orders[:0]}}
 	r.faults.Look(now)
 	t.fx.Err = t.step(ev)
 	if errors.Is(t.fx.Err, journal.ErrEnded) {
@@ -29,7 +30,8 @@ func (r *Run) TakeBack(l *Lease) *Effects {
 		l.lent = false
 		return nil
 	}
-	t := &turn{Run: r}
+	t := r.t
+	*t = turn{Run: r}
 	t.back(l)
 	return t.effects()
 }

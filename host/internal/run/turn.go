@@ -11,8 +11,9 @@ import (
 // and not at another, and what has to be done about it.
 type turn struct {
 	*Run
-	now int64
-	fx  Effects
+	now    int64
+	fx     Effects
+	orders [2]Told // room for those of most steps
 }
 
 // effects returns what has to be done, with what the attempts have to be told.

@@ -10,6 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/token"
 	"github.com/wfhost/wfhost/host/internal/writer"
 	"github.com/wfhost/wfhost/store"
 )
@@ -194,22 +195,20 @@ type Hook struct {
 }
 
 // HookOf returns the hook of the run that holds a token; store.ErrNotFound if none does, whatever the reason.
-func (r *Runs) HookOf(ctx context.Context, ns store.NamespaceID, token string) (h Hook, err error) {
-	if len(token) > guest.TokenBytes+1 && token[guest.TokenBytes] == '.' {
-		// One that was chosen may look like this too, and its run is then another one.
-		key := store.RunKey{Namespace: ns, ID: token[guest.TokenBytes+1:]}
-		if h, err = r.hookOf(ctx, key, token); !errors.Is(err, store.ErrNotFound) {
+func (r *Runs) HookOf(ctx context.Context, ns store.NamespaceID, text string) (h Hook, err error) {
+	if id, ok := token.Run(text); ok { // or it was chosen, and its run is another one
+		if h, err = r.hookOf(ctx, store.RunKey{Namespace: ns, ID: id}, text); !errors.Is(err, store.ErrNotFound) {
 			return h, err
 		}
 	}
-	holder, ok, err := r.store.Hook(ctx, ns, token)
+	holder, ok, err := r.store.Hook(ctx, ns, text)
 	if err != nil {
 		return h, err
 	}
 	if !ok {
 		return h, store.ErrNotFound
 	}
-	return r.hookOf(ctx, holder.Run, token)
+	return r.hookOf(ctx, holder.Run, text)
 }
 
 func (r *Runs) hookOf(ctx context.Context, key store.RunKey, token string) (h Hook, err error) {
