@@ -53,7 +53,7 @@ func plan(quick bool) []session {
 		return workload.Steps{Length: length, AtATime: atATime, WarmUp: warmUp, For: d}
 	}
 	// A sleep is longer than the starts take on two cores, so that all are asleep at a time. That of the 20,000 is longer
-	// than a minute as well, after which Restate suspends by its default.
+	// than a minute as well, after which Restate begins to suspend them by its default.
 	night := func(n, rate int, sleep time.Duration) workload.Sleepers {
 		return workload.Sleepers{N: n, Rate: rate, Sleep: sleep}
 	}
