@@ -211,6 +211,15 @@ func (m *mixture) one(ctx context.Context, i int, meant time.Time) error {
 		m.signals.Add(1)
 		return m.s.h.SignalRaw(ctx, id, signalName, nil)
 	}
+	return m.ask(ctx, id)
+}
+
+// ask asks a run how many steps it has made. It is not asked if it does not sleep yet: the host is behind.
+func (m *mixture) ask(ctx context.Context, id string) error {
+	r, err := m.s.h.Get(ctx, id)
+	if err != nil || r.Status != host.Sleeping {
+		return err
+	}
 	answer, err := m.s.h.Query(ctx, id, "done", nil)
 	if err != nil {
 		return err

@@ -123,10 +123,10 @@ func TestWakes(t *testing.T) {
 }
 
 func TestSampleLine(t *testing.T) {
-	s := sample{after: 2 * time.Minute, rss: 100 << 20, peak: 120 << 20, heap: 30 << 20, disk: 5 << 30, goroutines: 77, early: 2,
+	s := sample{after: 2 * time.Minute, rss: 100 << 20, peak: 120 << 20, held: 60 << 20, heap: 30 << 20, disk: 5 << 30, goroutines: 77, early: 2,
 		started: 6000, steps: 18000, signals: 1200, queries: 60, ended: 5400, deleted: 3000,
 		late: Latency{P50: 2 * time.Millisecond, P99: 30 * time.Millisecond}}
-	const want = "2m0s: RSS 100.0 MiB (most 120.0 MiB), heap 30.0 MiB, 77 goroutines, disk 5120.0 MiB; late p50 2.00 ms, p99 30.00 ms, " +
+	const want = "2m0s: RSS 100.0 MiB (most 120.0 MiB), of it Go 60.0 MiB, heap 30.0 MiB, 77 goroutines, disk 5120.0 MiB; late p50 2.00 ms, p99 30.00 ms, " +
 		"2 early; starts 50/s, steps 150/s, signals 10/s, queries 1/s, ends 40/s, deletes 25/s"
 	if got := s.line(sample{after: time.Minute, started: 3000, steps: 9000, signals: 600, ended: 3000, deleted: 1500}); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -13,14 +13,19 @@ import (
 // sample is what was seen at the end of an interval. Counts are those since the beginning.
 type sample struct {
 	after                                            time.Duration // since the beginning
-	rss, peak, heap, disk                            float64       // bytes; peak is the most of the interval
+	rss, peak, held, heap, disk                      float64       // bytes; peak is the most of the interval, held is Go's
 	goroutines, early                                int
 	started, steps, signals, queries, ended, deleted int64
 	late                                             Latency // of the interval
 }
 
-// heapMetric is the memory of objects, dead ones that were not collected yet included.
-const heapMetric = "/memory/classes/heap/objects:bytes"
+// The metrics: the memory of objects, dead ones that were not collected yet included; what Go's runtime has of the system;
+// what of that it has given back. The rest of a process's memory is Pebble's cache and memtables, and the guests'.
+const (
+	heapMetric     = "/memory/classes/heap/objects:bytes"
+	mappedMetric   = "/memory/classes/total:bytes"
+	releasedMetric = "/memory/classes/heap/released:bytes"
+)
 
 // watch takes a sample after each interval, and prints it, until it is told to end.
 func (m *mixture) watch(end <-chan struct{}) error {
@@ -49,11 +54,15 @@ func (m *mixture) watch(end <-chan struct{}) error {
 // look takes a sample.
 func (m *mixture) look(begun time.Time) (s sample, err error) {
 	s.rss, s.peak = memory()
-	heap := []metrics.Sample{{Name: heapMetric}}
-	metrics.Read(heap)
-	if v := heap[0].Value; v.Kind() == metrics.KindUint64 {
-		s.heap = float64(v.Uint64())
+	list := []metrics.Sample{{Name: heapMetric}, {Name: mappedMetric}, {Name: releasedMetric}}
+	metrics.Read(list)
+	var read [3]float64
+	for i, m := range list {
+		if m.Value.Kind() == metrics.KindUint64 {
+			read[i] = float64(m.Value.Uint64())
+		}
 	}
+	s.heap, s.held = read[0], read[1]-read[2]
 	s.goroutines = runtime.NumGoroutine()
 	s.late, s.early = m.wake.take()
 	s.started, s.steps, s.signals = m.started.Load(), m.steps.Load(), m.signals.Load()
@@ -68,11 +77,13 @@ func (s sample) line(before sample) string {
 	rate := func(now, then int64) string {
 		return decimal(math.Round(float64(now-then)/(s.after-before.after).Seconds())) + "/s"
 	}
-	return fmt.Sprintf("%v: RSS %s (most %s), heap %s, %d goroutines, disk %s; late p50 %s, p99 %s, %d early; starts %s, steps %s, "+
-		"signals %s, queries %s, ends %s, deletes %s", s.after.Round(time.Second), size.shown(s.rss), size.shown(s.peak),
-		size.shown(s.heap), s.goroutines, size.shown(s.disk), text(s.late.P50), text(s.late.P99), s.early,
-		rate(s.started, before.started), rate(s.steps, before.steps), rate(s.signals, before.signals),
-		rate(s.queries, before.queries), rate(s.ended, before.ended), rate(s.deleted, before.deleted))
+	took := fmt.Sprintf("RSS %s (most %s), of it Go %s, heap %s, %d goroutines, disk %s", size.shown(s.rss), size.shown(s.peak),
+		size.shown(s.held), size.shown(s.heap), s.goroutines, size.shown(s.disk))
+	did := fmt.Sprintf("starts %s, steps %s, signals %s, queries %s, ends %s, deletes %s", rate(s.started, before.started),
+		rate(s.steps, before.steps), rate(s.signals, before.signals), rate(s.queries, before.queries),
+		rate(s.ended, before.ended), rate(s.deleted, before.deleted))
+	return fmt.Sprintf("%v: %s; late p50 %s, p99 %s, %d early; %s", s.after.Round(time.Second), took, text(s.late.P50),
+		text(s.late.P99), s.early, did)
 }
 
 // growth returns the peak of the first interval that began after memory has settled, the highest peak of the intervals
@@ -128,7 +139,8 @@ func (m *mixture) tell() {
 	if n := len(m.samples); n > 0 {
 		last := m.samples[n-1]
 		s.number("rss", "memory at the end (RSS)", size, last.rss)
-		s.number("heap", "heap at the end", size, last.heap)
+		s.number("goHeld", "of it by Go's runtime", size, last.held)
+		s.number("heap", "of that in objects", size, last.heap)
 		s.number("goroutines", "goroutines at the end", count, float64(last.goroutines))
 		s.number("disk", "data on disk at the end, logs and caches included", size, last.disk)
 		s.number("lateP50", "lateness in the last interval, p50", micros, micro(last.late.P50))
