@@ -210,13 +210,13 @@ func (s *scope) Watch(id string) (changed <-chan struct{}, stop func()) {
 
 // Wait waits until the run has ended or is stuck, or ctx is done. ErrFenced if it has not, and another host owns it.
 func (s *scope) Wait(ctx context.Context, id string) (Run, error) {
-	changed, stop := s.Watch(id)
+	key, err := s.key(ctx, id)
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	ended, stop := s.h.rt.Watchers.WatchEnd(key)
 	defer stop()
 	for {
-		key, err := s.key(ctx, id) // its namespace may be made meanwhile
-		if err != nil {
-			return Run{}, translate(err)
-		}
 		st, err := s.h.rt.Runs.Durable(ctx, key)
 		r := s.h.runOf(st)
 		if err != nil || r.Status.Terminal() || r.Status == Stuck {
@@ -226,7 +226,7 @@ func (s *scope) Wait(ctx context.Context, id string) (Run, error) {
 			return r, translate(err)
 		}
 		select {
-		case <-changed:
+		case <-ended:
 		case <-s.h.closed:
 			return r, ErrClosed
 		case <-ctx.Done():

@@ -41,6 +41,8 @@ type Options struct {
 	// NoSync leaves it to the system when files are written: nothing is durable when a commit returns. It is for
 	// measurements of what durability costs.
 	NoSync bool
+	// Elapsed returns the time since some instant, by a clock that only goes forward. With it, Usage says how long the log is busy.
+	Elapsed func() time.Duration
 }
 
 // Store is a store on disk.
@@ -61,6 +63,7 @@ type Store struct {
 
 	versions sync.Mutex // under which versions are numbered, and modules deleted
 	latest   latest
+	log      meter        // of the write-ahead log
 	spaces   sync.RWMutex // of the registry of namespaces
 	nowMs    func() int64
 
@@ -93,6 +96,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	if opts.NoSync {
 		opts.FS = noSync{opts.FS}
+	}
+	if s.log.elapsed = opts.Elapsed; opts.Elapsed != nil {
+		opts.FS = logMeter{opts.FS, &s.log}
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)

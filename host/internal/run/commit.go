@@ -15,11 +15,8 @@ func (r *Run) Prepare(now int64) *store.RunCommit {
 	}
 	at := max(now, r.rec.Journal.LastUnixMs())
 	status, reason, wake := r.standing(at)
-	if was := r.rec.State.WakeUnixMs; status == store.Running { // it is due already, by a clock that was set back, too
-		wake = now
-		if was != store.NoWake && was <= now { // and was before: what the index has of it stays
-			wake = was
-		}
+	if status == store.Running { // it is due already, by a clock that was set back, too; if it was, the index stays as it is
+		wake = int64(min(uint64(now), uint64(r.rec.State.WakeUnixMs))) // NoWake is the largest
 	}
 	st := r.rec.View(at, status, reason, wake)
 	st.Faults = r.faults.Count

@@ -68,7 +68,8 @@ func (r *reporter) storeFailed(err error) {
 // Durable reports a commit of a run.
 func (r *reporter) Durable(c *store.RunCommit) {
 	r.commits.Add(1)
-	r.watchers.Changed(c.Run)
+	st := &c.State
+	r.watchers.Changed(c.Run, c.Delete || st.Status.Terminal() || st.Status.Attention())
 	if f := r.events.Committed; f != nil {
 		f(c)
 	}
