@@ -5,11 +5,12 @@ COVERED = host/internal/journal host/internal/replay host/internal/inspect host/
 COVER_MIN = 90
 # The stories of package run cover what it is made of.
 RUN_PARTS = run record origin step message
+RESTATE_VERSION = 1.7.12
 
-.PHONY: help build test race lint fuzz cover determinism programs simulate faults real bench bench-all profile kill clean
+.PHONY: help build test race lint fuzz cover determinism programs simulate faults real bench bench-all bench-peers bench-peers-install profile kill clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/wfhost
 	$(GO) build -o bin/wfhost ./cmd/wfhost
@@ -77,6 +78,14 @@ bench-all: build ## measure the host at full size, on the disk of BENCH_DIR; JSO
 	run replay replay --lengths 0,10,100,1000,10000 --n 100; \
 	run start start --rate 200 --for 30s; \
 	run signal signal --rate 200 --for 30s
+
+bench-peers: ## compare with DBOS on PostgreSQL and with Restate; PEERS_FLAGS="-quick" for some minutes (bench/peers/README.md)
+	cd bench/peers && $(GO) vet ./... && $(GO) test -timeout 5m ./... && $(GO) build -o ../../bin/bench-peers .
+	cd bench/peers && exec ../../bin/bench-peers $(PEERS_FLAGS)
+
+bench-peers-install: ## install the Restate server for bench-peers into bin/peers, by npm
+	mkdir -p bin/peers
+	npm install --prefix bin/peers --ignore-scripts --no-audit --no-fund --no-save @restatedev/restate-server@$(RESTATE_VERSION)
 
 profile: ## profile wakes of both guests, and draw the pictures "after" of docs/performance.md
 	@set -e; d=$$(mktemp -d); trap 'rm -rf $$d' EXIT; \

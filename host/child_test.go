@@ -319,7 +319,7 @@ func TestContinueDropsWhatIsOpen(t *testing.T) {
 	}
 	p.Settle()
 	want(t, p.status("kid"), host.Cancelled)
-	if timers, err := p.Timers(ctx, p.Clock.Now().Add(1000*time.Hour)); err != nil || len(timers) != 0 {
+	if timers, err := collect(p.Timers(ctx, p.Clock.Now().Add(1000*time.Hour))); err != nil || len(timers) != 0 {
 		t.Fatalf("something of the old iteration is left: %v %v", timers, err)
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
+	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/pebblestore"
@@ -210,8 +211,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	rc := runtime.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
 		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
-		WarmBytes: max(h.cfg.WarmBytes, 0), ModuleIdle: h.cfg.ModuleIdle,
-		ModuleBytes: max(h.cfg.ModuleBytes, 0), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
+		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
 		HostCalls: abi.MaxHostCalls}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
@@ -270,6 +270,13 @@ func (c Config) withDefaults() Config {
 		c.MaxSegmentCPU = abi.MaxSegmentCPU
 	}
 	return c
+}
+
+// moduleLimits returns when modules leave memory, and logs that they did.
+func (c *Config) moduleLimits() module.Limits {
+	return module.Limits{Idle: c.ModuleIdle, Bytes: max(c.ModuleBytes, 0), Left: func(d store.Digest, bytes int64) {
+		c.Logger.Debug("module has left memory", "module", d, "bytes", bytes)
+	}}
 }
 
 // owner names this host to people who look at a store.

@@ -59,7 +59,9 @@ func TestNamespaceUnknown(t *testing.T) {
 		"signal":  func() error { return ns.Signal(ctx, "r", "go", nil) },
 		"deliver": func() error { _, err := ns.DeliverHook(ctx, "t", nil); return err },
 		"delete":  func() error { return ns.DeleteVersion(ctx, "child", 1) },
-		"timers":  func() error { _, err := ns.Timers(ctx, p.Clock.Now()); return err },
+		"timers":  func() error { _, err := collect(ns.Timers(ctx, p.Clock.Now())); return err },
+		"counts":  func() error { _, err := ns.Counts(ctx, ""); return err },
+		"page":    func() error { _, err := ns.RunPage(ctx, host.Query{}); return err },
 		"runs": func() (err error) {
 			for _, err = range ns.Runs(ctx, host.Query{}) {
 			}
@@ -155,7 +157,7 @@ func TestNamespaceTimers(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Settle()
-	timers, err := p.space("a").Timers(ctx, hosttest.Epoch.Add(24*time.Hour))
+	timers, err := collect(p.space("a").Timers(ctx, hosttest.Epoch.Add(24*time.Hour)))
 	if err != nil || len(timers) != 1 || !timers[0].Due.Equal(hosttest.Epoch.Add(time.Hour)) {
 		t.Fatalf("%+v %v", timers, err)
 	}

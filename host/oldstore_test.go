@@ -85,7 +85,7 @@ func left(t *testing.T) string {
 	s, err := pebblestore.Open(filepath.Join(dir, "store"), pebblestore.Options{})
 	do(t, err)
 	var list []string
-	for st, err := range s.Runs(ctx, store.Query{}) {
+	for st, err := range store.Runs(ctx, s, store.Query{}, 0) {
 		do(t, err)
 		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s %s", st.Run.ID, st.Status, st.Reason)))
 	}

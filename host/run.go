@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -9,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -105,41 +103,6 @@ func (s *scope) Get(ctx context.Context, id string) (Run, error) {
 	}
 	st, err := s.h.rt.Runs.State(ctx, key)
 	return s.h.runOf(st), translate(err)
-}
-
-// Query selects runs. The zero value selects all.
-type Query struct {
-	Workflow string
-	Status   Status   // zero = any
-	Statuses []Status // in place of Status
-	After    string   // the last id of the page before; "" = from the newest
-	Limit    int      // 0 = no limit
-	// Attributes that a run must have, all of them.
-	Attributes map[string]string
-}
-
-// Runs lists runs by falling id, which is from the newest if the ids were not given.
-func (s *scope) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
-	statuses := q.Statuses
-	if q.Status != 0 {
-		statuses = append(slices.Clip(statuses), q.Status)
-	}
-	return func(yield func(Run, error) bool) {
-		ns, err := s.id(ctx, false)
-		if err != nil {
-			yield(Run{}, translate(err))
-			return
-		}
-		sq := store.Query{Namespace: ns, Workflow: q.Workflow, Statuses: statuses, After: q.After, Limit: q.Limit}
-		for k, v := range q.Attributes {
-			sq.Attributes = append(sq.Attributes, store.Attribute{Key: k, Value: v})
-		}
-		for st, err := range s.h.store.Runs(ctx, sq) {
-			if !yield(s.h.runOf(st), translate(err)) || err != nil {
-				return
-			}
-		}
-	}
 }
 
 // Entry is one record of a run's journal.
@@ -291,30 +254,4 @@ func (s *scope) Replay(ctx context.Context, id string) error {
 		return &joined{err, ErrMismatch}
 	}
 	return translate(err)
-}
-
-// Timer is a sleep that a run waits for.
-type Timer struct {
-	RunID    string    `json:"run"`
-	Workflow string    `json:"workflow"`
-	Due      time.Time `json:"due"`
-}
-
-// Timers lists the wakes of all runs of the namespace up to an instant, soonest first.
-func (s *scope) Timers(ctx context.Context, until time.Time) ([]Timer, error) {
-	ns, err := s.id(ctx, false)
-	if err != nil {
-		return nil, translate(err)
-	}
-	var timers []Timer
-	for st, err := range s.h.store.Runs(ctx, store.Query{Namespace: ns, Statuses: []Status{Sleeping, Waiting}}) {
-		if err != nil {
-			return nil, translate(err)
-		}
-		if r := s.h.runOf(st); !r.Wake.IsZero() && !r.Wake.After(until) {
-			timers = append(timers, Timer{RunID: r.ID, Workflow: r.Workflow, Due: r.Wake})
-		}
-	}
-	slices.SortFunc(timers, func(a, b Timer) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.RunID, b.RunID)) })
-	return timers, nil
 }

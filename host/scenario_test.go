@@ -162,7 +162,7 @@ func TestS10_FarSleeps(t *testing.T) {
 		l := newLab(t)
 		id := l.begin("until", d.Milliseconds())
 		l.Settle()
-		timers, err := l.Timers(ctx, hosttest.Epoch.Add(d))
+		timers, err := collect(l.Timers(ctx, hosttest.Epoch.Add(d)))
 		if err != nil || len(timers) != 1 || !timers[0].Due.Equal(hosttest.Epoch.Add(d)) {
 			t.Fatalf("timers %v %v", timers, err)
 		}

@@ -272,16 +272,21 @@ func (s *scope) DeleteVersion(ctx context.Context, workflow string, number uint3
 	return translate(err)
 }
 
-// LiveVersions lists the versions of a workflow, oldest first, with the number of their live runs. It looks at all
-// runs of the workflow. ErrNotFound if there is no version.
+// LiveVersions lists the versions of a workflow, oldest first, with the number of their live runs, which are counted as they
+// change. ErrNotFound if there is no version.
 func (s *scope) LiveVersions(ctx context.Context, workflow string) (versions []Version, err error) {
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return nil, translate(err)
+	}
+	counts, err := s.h.store.Counts(ctx, ns)
+	if err != nil {
+		return nil, translate(err)
+	}
 	live := map[uint32]int{}
-	for r, err := range s.Runs(ctx, Query{Workflow: workflow}) {
-		if err != nil {
-			return nil, err
-		}
-		if !r.Status.Terminal() {
-			live[r.Version]++
+	for i := range counts {
+		if counts[i].Workflow == workflow {
+			live[counts[i].Version] = int(counts[i].Runs.Live())
 		}
 	}
 	for v, err := range s.Versions(ctx, workflow) {

@@ -237,10 +237,6 @@ func TestNames(t *testing.T) {
 	if (WakeKey{UnixMs: 1}).Compare(WakeKey{UnixMs: 2}) >= 0 {
 		t.Error("wake keys")
 	}
-	q := Query{Workflow: "w", Statuses: []Status{Failed}, After: "m"}
-	if !q.Matches(&RunState{Run: RunKey{ID: "a"}, Workflow: "w", Status: Failed}) || q.Matches(&RunState{Run: RunKey{ID: "z"}, Workflow: "w", Status: Failed}) {
-		t.Error("query")
-	}
 	c := Chunk{Index: 3, UnixMs: 4, Topic: "t", Data: []byte("x")}
 	if got, err := DecodeChunk(AppendChunk(nil, &c)); err != nil || !reflect.DeepEqual(got, c) {
 		t.Error("chunk", got, err)

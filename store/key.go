@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 )
@@ -12,8 +13,14 @@ const (
 	TableState    = 's' // run id -> state
 	TableJournal  = 'j' // run id 0x00 iteration u32be, first seq u64be -> chunk of entries
 	TableWake     = 'w' // time u64be, run id, or 0x00 kind u8 namespace u32be id -> true deadline
-	TableLive     = 'l' // run id -> nothing
-	TableStuck    = 'a' // run id -> nothing: runs that need attention
+	TableRuns     = 'r' // creation, run id -> nothing
+	TableStatus   = 'c' // status u8, creation, run id -> nothing: see FORMAT.md
+	TableBusy     = 'b' // namespace u32be, creation, run id -> busy record: queued and running runs, under namespace 0
+	TableOf       = 'k' // workflow 0x00, creation, run id -> nothing
+	TableWith     = 'q' // 16 bytes of an attribute's digest, creation, run id -> nothing
+	TableCount    = 'n' // namespace u32be, workflow 0x00 version u32be -> counts, under namespace 0
+	TableLive     = 'l' // of format 2: run id -> nothing
+	TableStuck    = 'a' // of format 2: run id -> nothing
 	TableEnded    = 't' // end time u64be, run id -> nothing
 	TableInbox    = 'i' // command seq u64be -> command
 	TableSeen     = 'd' // command id -> nothing
@@ -60,6 +67,78 @@ func IndexKey(run RunKey, table byte, index uint64) []byte {
 func EndedKey(run RunKey, endUnixMs int64) []byte {
 	k := AppendPrefix(nil, run.Namespace, run.Partition(), TableEnded)
 	return append(binary.BigEndian.AppendUint64(k, uint64(max(endUnixMs, 0))), run.ID...)
+}
+
+// StatusTable returns the beginning of the keys of runs of a namespace and partition that are in the list of a status.
+func StatusTable(ns NamespaceID, p PartitionID, s Status) []byte {
+	return append(AppendPrefix(nil, ns, p, TableStatus), byte(s))
+}
+
+// WorkflowTable returns the beginning of the keys of runs of a workflow.
+func WorkflowTable(ns NamespaceID, p PartitionID, workflow string) []byte {
+	return append(append(AppendPrefix(nil, ns, p, TableOf), workflow...), 0)
+}
+
+// attributeBytes is how much of an attribute's digest is in its keys: enough that two attributes hardly ever share it. Where
+// they do, the run's state decides.
+const attributeBytes = 16
+
+// AttributeTable returns the beginning of the keys of runs with an attribute. The digest keeps the key short: a value has up
+// to 1,024 bytes.
+func AttributeTable(ns NamespaceID, p PartitionID, a Attribute) []byte {
+	text := make([]byte, 0, 128)
+	text = append(append(append(text, a.Key...), 0), a.Value...)
+	d := sha256.Sum256(text)
+	return append(AppendPrefix(nil, ns, p, TableWith), d[:attributeBytes]...)
+}
+
+// AppendPosition appends a position to the beginning of the keys of a list: the time with its sign bit turned over, u64be,
+// so that earlier times come first, then the id.
+func AppendPosition(prefix []byte, at Position) []byte {
+	return append(AppendTime(prefix, at.UnixMs), at.ID...)
+}
+
+// AppendTime appends the time of a position alone.
+func AppendTime(prefix []byte, unixMs int64) []byte {
+	return binary.BigEndian.AppendUint64(prefix, uint64(unixMs)^1<<63)
+}
+
+// ParseListKey reads what AppendPosition appended.
+func ParseListKey(rest []byte) (Position, error) {
+	if len(rest) <= 8 {
+		return Position{}, fmt.Errorf("%w: place of %d bytes in a list", ErrCorrupt, len(rest))
+	}
+	return Position{int64(binary.BigEndian.Uint64(rest) ^ 1<<63), string(rest[8:])}, nil
+}
+
+// CountKey returns the key of the counts of a version of a workflow. Those of all namespaces stand under namespace 0, so that
+// a store that is opened finds them by one scan of each partition.
+func CountKey(p PartitionID, ns NamespaceID, workflow string, version uint32) []byte {
+	k := binary.BigEndian.AppendUint32(AppendPrefix(nil, 0, p, TableCount), uint32(ns))
+	return binary.BigEndian.AppendUint32(append(append(k, workflow...), 0), version)
+}
+
+// ParseCountKey reads what CountKey made.
+func ParseCountKey(k []byte) (ns NamespaceID, workflow string, version uint32, err error) {
+	const fixed = prefixBytes + 4 + 1 + 4
+	if len(k) < fixed {
+		return 0, "", 0, fmt.Errorf("%w: key of counts of %d bytes", ErrCorrupt, len(k))
+	}
+	ns = NamespaceID(binary.BigEndian.Uint32(k[prefixBytes:]))
+	return ns, string(k[prefixBytes+4 : len(k)-5]), binary.BigEndian.Uint32(k[len(k)-4:]), nil
+}
+
+// BusyTable returns the beginning of the keys of busy runs. Those of all namespaces stand under namespace 0, like counts.
+func BusyTable(p PartitionID, ns NamespaceID) []byte {
+	return binary.BigEndian.AppendUint32(AppendPrefix(nil, 0, p, TableBusy), uint32(ns))
+}
+
+// ParseBusyKey reads the namespace of a key of a busy run.
+func ParseBusyKey(k []byte) (NamespaceID, error) {
+	if len(k) <= prefixBytes+4+8 {
+		return 0, fmt.Errorf("%w: key of a busy run of %d bytes", ErrCorrupt, len(k))
+	}
+	return NamespaceID(binary.BigEndian.Uint32(k[prefixBytes:])), nil
 }
 
 // wakeTag begins the suffix of a wake that is not of a run of the default namespace. No run id begins with it.

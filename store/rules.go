@@ -3,16 +3,7 @@ package store
 import (
 	"cmp"
 	"fmt"
-	"slices"
 )
-
-// Matches tells whether the query selects the run. Limit is not looked at.
-func (q Query) Matches(s *RunState) bool {
-	return s.Run.Namespace == q.Namespace && (q.Workflow == "" || s.Workflow == q.Workflow) &&
-		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) && (q.After == "" || s.Run.ID < q.After) &&
-		q.Deleted == s.Deleted &&
-		!slices.ContainsFunc(q.Attributes, func(a Attribute) bool { return !slices.Contains(s.Attributes, a) })
-}
 
 // Compare returns -1, 0 or 1 as k stands before, at or after o in the wake index: by time, then the wakes that
 // are not of runs of the default namespace, by kind, namespace and id, then those runs, by id. A key with a time

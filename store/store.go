@@ -52,8 +52,8 @@ const Partitions = 64
 const MaxCommitRecords = 1000
 
 // A Store keeps everything durable of one installation. Its methods may be called concurrently. What State, Run, Load,
-// Logs and Output return of a run is durable: they return nothing of a commit whose fsync has not ended, and may wait
-// for it.
+// Logs, Output, List, Timers and Counts return of a run is durable: they return nothing of a commit whose fsync has not
+// ended, and may wait for it.
 type Store interface {
 	// Acquire makes the caller the owner of a partition, under a new epoch that is durable before Acquire
 	// returns; an earlier owner's commits answer ErrFenced from then on. owner is a name for people; ttl is
@@ -78,8 +78,15 @@ type Store interface {
 	Namespace(ctx context.Context, name string, create bool) (NamespaceID, error)
 	// Namespaces lists the namespaces by name, the default one included.
 	Namespaces(ctx context.Context) iter.Seq2[Namespace, error]
-	// Runs lists runs, newest id first, as they are now or were a moment ago.
-	Runs(ctx context.Context, q Query) iter.Seq2[RunState, error]
+	// List returns a page of runs in the order of their creation, runs of one millisecond by id, as they are now or were a
+	// moment ago. It takes as long as the page is, however many runs there are: at most MaxLooks of them are looked at.
+	List(ctx context.Context, q Query) (Page, error)
+	// Timers returns a page of the runs that sleep or wait with a deadline, soonest first, those of one instant by id; it is
+	// bounded as List is.
+	Timers(ctx context.Context, q TimerQuery) (Page, error)
+	// Counts returns how many runs a namespace has, for each version of a workflow that has any, by workflow and version. It
+	// reads no run: a store keeps the counts as it commits, and they are right after a crash.
+	Counts(ctx context.Context, ns NamespaceID) ([]Count, error)
 	// State reads one run's state, as it is now or was a moment ago. ErrNotFound if there is none.
 	State(ctx context.Context, run RunKey) (RunState, error)
 	// Run reads a run's state and the whole journal of its iteration, both as of the same durable commit. The
@@ -189,8 +196,8 @@ type RunCommit struct {
 	Append []Entry // their seqs begin at Expect, without gaps
 	// Before ends the iteration before State.Iteration in the same commit; Expect is 0 then.
 	Before *IterationEnd
-	// State replaces the run's state. Its Wake is the run's one key in the wake index, its Status decides
-	// which list index holds the run. Required.
+	// State replaces the run's state. Its Wake is the run's one key in the wake index; the other indexes have it by its
+	// workflow, status, attributes and creation. Required.
 	State  RunState
 	Logs   []LogLine // appended at State.LogRecords - len(Logs)
 	Output []Chunk   // appended to the run's output
@@ -231,15 +238,3 @@ type HookClaim struct {
 
 // TokenPartition gives the partition that a token belongs to.
 func TokenPartition(ns NamespaceID, token string) PartitionID { return RunKey{ns, token}.Partition() }
-
-// Query selects runs. The zero value selects all runs of the default namespace.
-type Query struct {
-	Namespace NamespaceID
-	Workflow  string   // "" = any
-	Statuses  []Status // empty = any
-	After     string   // runs with an id below this one: the last id of the page before; "" = from the newest
-	Limit     int      // 0 = no limit
-	// Attributes that a run must have, all of them.
-	Attributes []Attribute
-	Deleted    bool // the records that deleted runs leave, in place of runs
-}

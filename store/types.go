@@ -114,6 +114,9 @@ func (s Status) Terminal() bool { return s >= Completed && s <= Terminated }
 // Attention tells whether the status needs a person.
 func (s Status) Attention() bool { return s == Paused || s == Stuck }
 
+// Busy reports whether the host has something to do for the run: a status that comes and goes with nearly each commit of it.
+func (s Status) Busy() bool { return s == Queued || s == Running }
+
 // MarshalText gives the name.
 func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 

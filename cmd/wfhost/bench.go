@@ -17,6 +17,8 @@ type benchCmd struct {
 	Storm    bench.Storm    `cmd:"" help:"How long it takes until runs have woken that are due at the same instant."`
 	Replay   bench.Replay   `cmd:"" help:"What a wake costs after a long history."`
 	Start    bench.Start    `cmd:"" help:"How long a run that does nothing takes from start to result."`
+	Mixed    bench.Mixed    `cmd:"" help:"Everything at once for an hour: whether memory and disk stay what they are."`
+	List     bench.List     `cmd:"" help:"How long pages of lists of runs take, and counts."`
 	Signal   bench.Signal   `cmd:"" help:"How long a waiting run takes to go on after its signal."`
 }
 

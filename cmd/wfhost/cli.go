@@ -56,6 +56,7 @@ type cli struct {
 	Workflow   workflowCmd   `cmd:"" help:"List a workflow's versions and their live runs, or delete one."`
 	Start      startCmd      `cmd:"" help:"Start a run."`
 	Runs       runsCmd       `cmd:"" help:"List runs."`
+	Count      countCmd      `cmd:"" help:"Count runs by status."`
 	Show       showCmd       `cmd:"" help:"Show a run."`
 	Journal    journalCmd    `cmd:"" help:"Show a run's journal."`
 	Result     resultCmd     `cmd:"" help:"Print a run's result."`

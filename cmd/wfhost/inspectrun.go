@@ -14,15 +14,19 @@ import (
 type runsCmd struct {
 	Workflow string `help:"Only of this workflow."`
 	Status   string `help:"Only of these statuses, separated by commas."`
-	Limit    int    `help:"At most so many." default:"100"`
-	Cursor   string `help:"Go on after this run."`
+	From     string `name:"created-from" help:"Only created at this instant or after it." placeholder:"2026-01-31T12:00:00Z"`
+	Before   string `name:"created-before" help:"Only created before this instant." placeholder:"2026-01-31T12:00:00Z"`
+	Order    string `help:"Order of their creation: newest or oldest first." enum:"newest,oldest" default:"newest"`
+	Limit    int    `help:"At most so many, up to 1000." default:"100"`
+	Cursor   string `help:"Go on where the page before ended, which says how." placeholder:"CURSOR"`
 
 	Attr map[string]string `help:"Only with this attribute; repeatable." placeholder:"KEY=VALUE"`
 }
 
 func (c *runsCmd) Run(g *globals) error {
 	q := url.Values{"limit": {strconv.Itoa(c.Limit)}}
-	for name, v := range map[string]string{"workflow": c.Workflow, "status": c.Status, "cursor": c.Cursor} {
+	for name, v := range map[string]string{"workflow": c.Workflow, "status": c.Status, "cursor": c.Cursor, "order": c.Order,
+		"created_from": c.From, "created_before": c.Before} {
 		if v != "" {
 			q.Set(name, v)
 		}
@@ -30,18 +34,51 @@ func (c *runsCmd) Run(g *globals) error {
 	for k, v := range c.Attr {
 		q.Set("attr."+k, v)
 	}
-	var page server.Page
+	var page host.RunPage
 	if _, _, err := g.call(http.MethodGet, "/v1/runs", q, nil, &page); err != nil {
 		return err
 	}
 	if g.Output == "json" {
 		return g.json(page)
 	}
-	if err := g.showRuns(page.Runs); err != nil || page.Cursor == "" {
+	if err := g.showRuns(page.Runs); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(g.io.err, "there are more: --cursor %s\n", page.Cursor)
+	return g.more(page.Next)
+}
+
+// more says how to go on behind a page.
+func (g *globals) more(next string) error {
+	if next == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(g.io.err, "there may be more: --cursor %s\n", next)
 	return err
+}
+
+type countCmd struct {
+	Workflow string `help:"Only runs of this workflow."`
+}
+
+func (c *countCmd) Run(g *globals) error {
+	q := url.Values{}
+	if c.Workflow != "" {
+		q.Set("workflow", c.Workflow)
+	}
+	var counts server.Counts
+	if _, _, err := g.call(http.MethodGet, "/v1/runs:count", q, nil, &counts); err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(counts)
+	}
+	var rows [][]string
+	for s := host.Queued; s <= host.Terminated; s++ {
+		if n := counts.Statuses[s]; n != 0 {
+			rows = append(rows, []string{s.String(), strconv.FormatInt(n, 10)})
+		}
+	}
+	return g.table("status\truns", append(rows, []string{"total", strconv.FormatInt(counts.Total, 10)}))
 }
 
 type showCmd struct {
@@ -209,25 +246,32 @@ func (c *logsCmd) Run(g *globals) error {
 
 type timersCmd struct {
 	Within string `help:"Only what wakes within this time, such as 1h."`
+	Limit  int    `help:"At most so many, up to 1000." default:"100"`
+	Cursor string `help:"Go on where the page before ended, which says how." placeholder:"CURSOR"`
 }
 
 func (c *timersCmd) Run(g *globals) error {
-	var timers []host.Timer
-	q := url.Values{}
-	if c.Within != "" {
-		q.Set("within", c.Within)
+	q := url.Values{"limit": {strconv.Itoa(c.Limit)}}
+	for name, v := range map[string]string{"within": c.Within, "cursor": c.Cursor} {
+		if v != "" {
+			q.Set(name, v)
+		}
 	}
-	if _, _, err := g.call(http.MethodGet, "/v1/timers", q, nil, &timers); err != nil {
+	var page host.TimerPage
+	if _, _, err := g.call(http.MethodGet, "/v1/timers", q, nil, &page); err != nil {
 		return err
 	}
 	if g.Output == "json" {
-		return g.json(timers)
+		return g.json(page)
 	}
-	rows := make([][]string, len(timers))
-	for i, t := range timers {
+	rows := make([][]string, len(page.Timers))
+	for i, t := range page.Timers {
 		rows[i] = []string{instant(t.Due), t.RunID, t.Workflow}
 	}
-	return g.table("due\trun\tworkflow", rows)
+	if err := g.table("due\trun\tworkflow", rows); err != nil {
+		return err
+	}
+	return g.more(page.Next)
 }
 
 // buildVersion gives the version with which the binary was built.

@@ -118,7 +118,7 @@ func TestKillFamilies(t *testing.T) {
 			}
 		}
 	}
-	var page server.Page
+	var page host.RunPage
 	if post("GET", "/v1/runs?workflow=kid&limit=1000", nil, &page); len(page.Runs) != min(1000, rounds*families*4) {
 		t.Fatalf("%d children, want %d", len(page.Runs), rounds*families*4)
 	}

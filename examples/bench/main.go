@@ -3,7 +3,10 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
@@ -20,6 +23,7 @@ func init() {
 	workflow.Register("sleepstep", SleepStep)
 	workflow.Register("wake", Wake)
 	workflow.Register("calls", Calls)
+	workflow.Register("mixed", Mixed, workflow.Queries("done"))
 	workflow.Register("signal", func(ctx context.Context, _ []int64) (any, error) { return workflow.Receive[any](ctx, "go") })
 }
 
@@ -134,4 +138,48 @@ func Calls(ctx context.Context, in []int64) (any, error) {
 		}
 	}
 	return nil, nil
+}
+
+// Mixed does some of everything: it records a payload, makes steps of the handler, waits for a signal, has a child, sleeps,
+// and makes one more step, which gets the instant of its wake. Input: milliseconds of the sleep, bytes of the payload, steps,
+// 1 if it waits for a signal, 1 if it has a child. The query "done" answers how many steps it has made before the sleep.
+func Mixed(ctx context.Context, in []int64) (any, error) {
+	name, done := names(), 0
+	workflow.Query(ctx, "done", func(any) (int, error) { return done, nil })
+	random := workflow.Rand(ctx)
+	_, err := workflow.Do(ctx, name(), func(workflow.Step) (string, error) { return payload(random, int(at(in, 1))), nil })
+	if err != nil {
+		return nil, err
+	}
+	for range at(in, 2) {
+		if _, err := workflow.Call[any](ctx, name(), handler, nil); err != nil {
+			return nil, err
+		}
+		done++
+	}
+	if at(in, 3) == 1 {
+		if _, err := workflow.Receive[any](ctx, "go"); err != nil {
+			return nil, err
+		}
+	}
+	if at(in, 4) == 1 {
+		if _, err := workflow.Child[any](ctx, name(), "mixed", []int64{10, 0, 1}); err != nil {
+			return nil, err
+		}
+	}
+	due := time.UnixMilli(time.Now().Add(ms(at(in, 0))).UnixMilli())
+	if err := workflow.SleepUntil(ctx, name(), due); err != nil {
+		return nil, err
+	}
+	return workflow.Call[any](ctx, name(), handler, due.UnixMilli())
+}
+
+// payload returns a text of so many bytes that does not compress well.
+func payload(random *rand.Rand, n int) string {
+	const wordBytes = 8
+	b := make([]byte, base64.StdEncoding.DecodedLen(n)+wordBytes)
+	for i := 0; i+wordBytes <= len(b); i += wordBytes {
+		binary.LittleEndian.PutUint64(b[i:], random.Uint64())
+	}
+	return base64.StdEncoding.EncodeToString(b)[:n]
 }

@@ -189,12 +189,28 @@ func (c *crashStore) Namespaces(ctx context.Context) iter.Seq2[store.Namespace, 
 	return s.Namespaces(ctx)
 }
 
-func (c *crashStore) Runs(ctx context.Context, q store.Query) iter.Seq2[store.RunState, error] {
+func (c *crashStore) List(ctx context.Context, q store.Query) (store.Page, error) {
 	s, err := c.inner()
 	if err != nil {
-		return func(yield func(store.RunState, error) bool) { yield(store.RunState{}, err) }
+		return store.Page{}, err
 	}
-	return s.Runs(ctx, q)
+	return s.List(ctx, q)
+}
+
+func (c *crashStore) Timers(ctx context.Context, q store.TimerQuery) (store.Page, error) {
+	s, err := c.inner()
+	if err != nil {
+		return store.Page{}, err
+	}
+	return s.Timers(ctx, q)
+}
+
+func (c *crashStore) Counts(ctx context.Context, ns store.NamespaceID) ([]store.Count, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Counts(ctx, ns)
 }
 
 func (c *crashStore) Close() error {

@@ -209,28 +209,5 @@ func (s *Store) Hook(_ context.Context, ns store.NamespaceID, token string) (sto
 	return h, ok, nil
 }
 
-// Runs lists runs by falling id.
-func (s *Store) Runs(_ context.Context, q store.Query) iter.Seq2[store.RunState, error] {
-	return func(yield func(store.RunState, error) bool) {
-		if err := s.lock(); err != nil {
-			yield(store.RunState{}, err)
-			return
-		}
-		var states []store.RunState
-		for _, r := range s.d.runs {
-			if q.Matches(&r.state) {
-				states = append(states, r.state)
-			}
-		}
-		s.d.mu.Unlock()
-		slices.SortFunc(states, func(a, b store.RunState) int { return cmp.Compare(b.Run.ID, a.Run.ID) })
-		for i, state := range states {
-			if q.Limit > 0 && i == q.Limit || !yield(state, nil) {
-				return
-			}
-		}
-	}
-}
-
 // Modules gives the module store.
 func (s *Store) Modules() store.ModuleStore { return modules{s} }

@@ -22,6 +22,7 @@ type commit struct {
 	marks   []lowered // that are locked
 	one     [1]lowered
 	inbox   bool // its lock is held
+	counts  shifts
 }
 
 // Commit makes groups durable with one batch and one fsync.
@@ -61,6 +62,7 @@ func (c *commit) do() error {
 	c.hideReplaced()
 	if err = c.s.sync(c.b, c.release); err == nil {
 		_ = c.b.Close() // memory only; that of a failed store may still be in use
+		c.s.tallies.durable(&c.counts)
 	}
 	n := 0
 	for i := range c.groups {
@@ -75,8 +77,8 @@ func (c *commit) do() error {
 	return err
 }
 
-// build fills the batch. The locks of marks and inbox are taken as late as possible: they are shared by the runs of
-// a partition, and by all.
+// build fills the batch. The locks of marks, inbox and counts are taken as late as possible: they are shared by the
+// runs of a partition, and by all.
 func (c *commit) build() error {
 	runs, outgoing := 0, false
 	for i := range c.groups {
@@ -87,7 +89,7 @@ func (c *commit) build() error {
 		g := &c.groups[i]
 		p := g.Partition.ID()
 		for j := range g.Runs {
-			r, err := c.s.add(c.b, &g.Runs[j])
+			r, err := c.s.add(c.b, &g.Runs[j], &c.counts)
 			if err != nil {
 				return c.refused(i, j, err)
 			}
@@ -103,8 +105,11 @@ func (c *commit) build() error {
 	}
 	c.lockMarks()
 	if outgoing {
-		return c.send()
+		if err := c.send(); err != nil {
+			return err
+		}
 	}
+	c.s.tallies.lock(c.b, &c.counts) // the last: what it notes is as of a batch that will be applied
 	return nil
 }
 

@@ -44,6 +44,11 @@ func (s *Store) State(_ context.Context, run store.RunKey) (store.RunState, erro
 		return store.RunState{}, err
 	}
 	defer end()
+	return s.state(run)
+}
+
+// state returns a run's durable state.
+func (s *Store) state(run store.RunKey) (store.RunState, error) {
 	if r := s.cache.get(run); r != nil {
 		return r.state, nil
 	}

@@ -66,7 +66,7 @@ func (m *marked) sleep(wakes map[int]int64) {
 func (m *marked) check() {
 	m.t.Helper()
 	var want, got []store.WakeKey
-	for st, err := range m.s.Runs(m.t.Context(), store.Query{}) {
+	for st, err := range store.Runs(m.t.Context(), m.s, store.Query{}, 0) {
 		if err != nil {
 			m.t.Fatal(err)
 		}

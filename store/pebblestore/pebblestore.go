@@ -11,7 +11,6 @@ package pebblestore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -55,6 +54,9 @@ type Store struct {
 	marks [store.Partitions]wakeMark
 	inbox sync.Mutex
 	cache cache
+
+	tallies tallies
+	walked  walked
 
 	inboxes  [store.Partitions]inboxMark        // their locks are taken alone
 	inboxSeq [store.Partitions]store.CommandSeq // the newest, 0 if it is to be read; guarded by inbox
@@ -135,38 +137,23 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	s.db = db
-	if err := s.checkMeta(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store %s: %w", dir, err), db.Close())
+	if err := s.load(opts.Logger); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", dir, err), s.Close())
 	}
 	return s, nil
 }
 
-var formatKey = store.GlobalKey(0, store.TableMeta, []byte("format"))
-
-// checkMeta reads the format record: version u8, partitions u16be. It writes it into a new store, and into one of an
-// earlier version, before anything of this version is.
-func (s *Store) checkMeta() error {
-	v, err := s.get(formatKey)
-	if err != nil {
+// load reads what is kept in memory for as long as the store is open.
+func (s *Store) load(log *slog.Logger) error {
+	if err := s.checkMeta(log); err != nil {
 		return err
 	}
-	current := binary.BigEndian.AppendUint16([]byte{store.FormatVersion}, store.Partitions)
-	if v == nil {
-		return s.db.Set(formatKey, current, pebble.Sync)
+	for p := range store.PartitionID(store.Partitions) { // Timers reads those of partitions that nobody has acquired, too
+		if err := s.marks[p].read(s, p); err != nil {
+			return err
+		}
 	}
-	if len(v) != 3 || v[0] == 0 {
-		return fmt.Errorf("%w: format record of %d bytes", store.ErrCorrupt, len(v))
-	}
-	if v[0] > store.FormatVersion {
-		return fmt.Errorf("%w: format %d, this release knows %d", store.ErrVersion, v[0], store.FormatVersion)
-	}
-	if n := binary.BigEndian.Uint16(v[1:]); n != store.Partitions {
-		return fmt.Errorf("%w: %d partitions, this release has %d", store.ErrVersion, n, store.Partitions)
-	}
-	if v[0] < store.FormatVersion {
-		return s.db.Set(formatKey, current, pebble.Sync)
-	}
-	return nil
+	return s.tallies.read(s)
 }
 
 // get reads a value, nil if there is none. What it cannot read is an error of the caller, and does not fail the store.

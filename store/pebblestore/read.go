@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -106,87 +105,6 @@ func (s *Store) Output(_ context.Context, run store.RunKey, from uint64, limit i
 		return err
 	})
 	return chunks, err
-}
-
-// Runs lists runs by falling id: a merge over the state tables of all partitions.
-func (s *Store) Runs(_ context.Context, q store.Query) iter.Seq2[store.RunState, error] {
-	return func(yield func(store.RunState, error) bool) {
-		end, err := s.begin()
-		if err != nil {
-			yield(store.RunState{}, err)
-			return
-		}
-		defer end()
-		m, err := s.merge(q)
-		defer m.close()
-		for n := 0; err == nil && (q.Limit == 0 || n < q.Limit); {
-			v := m.next()
-			if v == nil {
-				return
-			}
-			var st stored
-			if st, err = decodeStored(v); err == nil && q.Matches(&st.state) {
-				n++
-				if !yield(st.state, nil) {
-					return
-				}
-			}
-		}
-		if err != nil {
-			yield(store.RunState{}, err)
-		}
-	}
-}
-
-// merge walks over the runs of all partitions by falling id.
-type merge struct {
-	iters []*pebble.Iterator
-	cur   *pebble.Iterator // moves on before the next answer
-}
-
-func (s *Store) merge(q store.Query) (*merge, error) {
-	m := &merge{}
-	for p := range store.PartitionID(store.Partitions) {
-		prefix := store.AppendPrefix(nil, q.Namespace, p, store.TableState)
-		upper := store.PrefixEnd(prefix)
-		if q.After != "" {
-			upper = append(slices.Clip(prefix), q.After...)
-		}
-		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: upper})
-		if err != nil {
-			return m, err
-		}
-		if it.Last() {
-			m.iters = append(m.iters, it)
-		} else if err := it.Close(); err != nil {
-			return m, err
-		}
-	}
-	return m, nil
-}
-
-const statePrefix = 7 // namespace, partition, table
-
-func (m *merge) next() []byte {
-	if m.cur != nil {
-		m.cur.Prev()
-	}
-	m.cur = nil
-	for _, it := range m.iters {
-		if it.Valid() && (m.cur == nil || string(it.Key()[statePrefix:]) > string(m.cur.Key()[statePrefix:])) {
-			m.cur = it
-		}
-	}
-	if m.cur == nil {
-		return nil
-	}
-	return m.cur.Value()
-}
-
-func (m *merge) close() {
-	for _, it := range m.iters {
-		_ = it.Close() // reading errors were met by Valid
-	}
 }
 
 // Due lists wakes.

@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -17,25 +16,36 @@ import (
 // What an append writes does not depend on it, see BenchmarkChunk.
 const chunkBytes = 4096
 
-// stored is a run's state with what only this package needs: the first seq of the journal's last chunk. It is
-// encoded as that seq u64be before the state.
+// stored is a run's state with what only this package needs: the first seq of the journal's last chunk, and the status
+// whose list has the run. It is encoded as u64be before the state: that status above chunkBits if the run is busy, and the
+// seq below.
 type stored struct {
-	chunk store.Seq
-	state store.RunState
+	chunk  store.Seq
+	listed store.Status // 0 = no list has it
+	state  store.RunState
 }
+
+// chunkBits is more than the seq of an entry ever needs.
+const chunkBits = 56
 
 func decodeStored(v []byte) (stored, error) {
 	if len(v) < 8 {
 		return stored{}, fmt.Errorf("%w: run state of %d bytes", store.ErrCorrupt, len(v))
 	}
 	state, err := store.DecodeState(v[8:])
-	return stored{chunk: store.Seq(binary.BigEndian.Uint64(v)), state: state}, err
+	head := binary.BigEndian.Uint64(v)
+	r := stored{chunk: store.Seq(head & (1<<chunkBits - 1)), listed: store.Status(head >> chunkBits), state: state}
+	if !state.Status.Busy() {
+		r.listed = state.Status
+	}
+	return r, err
 }
 
-// add puts the change of one run into the batch, without its commands. It returns what the run is afterwards, nil if
-// it is gone. The run is locked.
-func (s *Store) add(b *pebble.Batch, c *store.RunCommit) (*record, error) {
-	old, err := s.record(c.Run)
+// add puts the change of one run into the batch, without its commands, and notes what it changes of the counts. It returns
+// what the run is afterwards, nil if it is gone. The run is locked.
+func (s *Store) add(b *pebble.Batch, c *store.RunCommit, counts *shifts) (*record, error) {
+	before, err := s.record(c.Run)
+	old := before
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("run %q: %w", c.Run.ID, err)
@@ -46,8 +56,9 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit) (*record, error) {
 	}
 	if c.Delete {
 		s.delete(b, c.Run, old)
+		counts.move(c.Run, old, nil)
 		if c.State.Deleted {
-			return nil, setState(b, c.Run, 0, &c.State)
+			return nil, setState(b, c.Run, &stored{state: c.State})
 		}
 		return nil, nil
 	}
@@ -73,20 +84,27 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit) (*record, error) {
 	if err := next.append(b, c.Run, c.State.Iteration, c.Expect, c.Append, s.chunkBytes); err != nil {
 		return nil, err
 	}
-	if err := setState(b, c.Run, next.chunk, &next.state); err != nil {
+	next.listed = listed(old, &next.state)
+	if err := setState(b, c.Run, &next.stored); err != nil {
 		return nil, err
 	}
-	setIndexes(b, c.Run, old, &next.state)
+	setWakeOf(b, c.Run, old, next)
+	setIndexes(b, c.Run, old, next)
+	counts.move(c.Run, before, next)
 	return next, setLists(b, c)
 }
 
 // stateBytes is more than most encoded states take.
 const stateBytes = 384
 
-// setState writes a run's state, behind the first seq of its journal's last chunk.
-func setState(b *pebble.Batch, run store.RunKey, chunk store.Seq, state *store.RunState) error {
-	value := binary.BigEndian.AppendUint64(make([]byte, 0, stateBytes), uint64(chunk))
-	value = store.AppendState(value, state)
+// setState writes a run's state, behind what stored adds to it.
+func setState(b *pebble.Batch, run store.RunKey, r *stored) error {
+	head := uint64(r.chunk)
+	if r.state.Status.Busy() {
+		head |= uint64(r.listed) << chunkBits
+	}
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, stateBytes), head)
+	value = store.AppendState(value, &r.state)
 	if err := store.CheckRecord("run state", value[8:]); err != nil {
 		return fmt.Errorf("run %q: %w", run.ID, err)
 	}
@@ -199,62 +217,31 @@ func runWake(run store.RunKey, unixMs int64) []byte {
 	return store.WakeIndexKey(run.Partition(), store.WakeKey{UnixMs: unixMs, Key: run})
 }
 
-// setIndexes replaces what the wake index and the lists hold of a run, where it changed.
-func setIndexes(b *pebble.Batch, run store.RunKey, old *record, now *store.RunState) {
-	oldWake := store.NoWake
+// setWakeOf moves the wake of a run.
+func setWakeOf(b *pebble.Batch, run store.RunKey, old, now *record) {
+	oldWake, newWake := store.NoWake, store.NoWake
 	if old != nil {
 		oldWake = old.state.WakeUnixMs
 	}
-	if oldWake != now.WakeUnixMs {
-		if oldWake != store.NoWake {
-			_ = b.Delete(runWake(run, oldWake), nil)
-		}
-		if now.WakeUnixMs != store.NoWake {
-			due := binary.BigEndian.AppendUint64(nil, uint64(now.WakeUnixMs))
-			_ = b.Set(runWake(run, now.WakeUnixMs), due, nil)
-		}
+	if now != nil {
+		newWake = now.state.WakeUnixMs
 	}
-	if old != nil && sameList(&old.state, now) {
+	if oldWake == newWake {
 		return
 	}
-	var oldKey []byte
-	if old != nil {
-		oldKey = listKey(&old.state)
+	if oldWake != store.NoWake {
+		_ = b.Delete(runWake(run, oldWake), nil)
 	}
-	if newKey := listKey(now); !bytes.Equal(oldKey, newKey) {
-		if oldKey != nil {
-			_ = b.Delete(oldKey, nil)
-		}
-		_ = b.Set(newKey, nil, nil)
+	if newWake != store.NoWake {
+		_ = b.Set(runWake(run, newWake), binary.BigEndian.AppendUint64(nil, uint64(newWake)), nil)
 	}
-}
-
-// sameList tells whether a run stays in the list of live runs, which most commits leave it in.
-func sameList(old, now *store.RunState) bool {
-	live := func(s *store.RunState) bool { return !s.Status.Terminal() && !s.Status.Attention() }
-	return live(old) && live(now)
-}
-
-// listKey gives the key of a run in the list of live runs, of those that need attention, or of ended ones.
-func listKey(s *store.RunState) []byte {
-	switch {
-	case s.Status.Terminal():
-		return store.EndedKey(s.Run, s.EndedUnixMs)
-	case s.Status.Attention():
-		return store.RunTableKey(s.Run, store.TableStuck)
-	}
-	return store.RunTableKey(s.Run, store.TableLive)
 }
 
 // delete removes a run's records. Blobs stay: others may have the same content.
 func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *record) {
 	_ = b.Delete(store.RunTableKey(run, store.TableState), nil)
-	if !old.state.Deleted {
-		_ = b.Delete(listKey(&old.state), nil)
-	}
-	if old.state.WakeUnixMs != store.NoWake {
-		_ = b.Delete(runWake(run, old.state.WakeUnixMs), nil)
-	}
+	setWakeOf(b, run, old, nil)
+	setIndexes(b, run, old, nil)
 	for _, table := range []byte{store.TableJournal, store.TableLog, store.TableOutput} {
 		prefix := append(store.RunTableKey(run, table), 0)
 		_ = b.DeleteRange(prefix, store.PrefixEnd(prefix), nil)

@@ -241,7 +241,7 @@ func testNamespacedRuns(t *testing.T, e *env) {
 			chunks, err := e.s.Output(ctx, k, 0, 10)
 			e.ok(err)
 			n := 0
-			for st, err := range e.s.Runs(ctx, other(k.Namespace)) {
+			for st, err := range store.Runs(ctx, e.s, other(k.Namespace), 0) {
 				e.ok(err)
 				if n++; st.Run != k {
 					t.Fatalf("%+v is listed in namespace %d", st.Run, k.Namespace)

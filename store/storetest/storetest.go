@@ -20,7 +20,8 @@ type Open func(t *testing.T) store.Store
 func Run(t *testing.T, data func(t *testing.T) Open) {
 	for name, f := range map[string]func(*testing.T, *env){
 		"append": testAppend, "conflicts": testConflicts, "fencing": testFencing, "atomic": testAtomic,
-		"payloads": testPayloads, "due": testDue, "wakes": testWakes, "list": testList, "logs": testLogs, "inbox": testInbox,
+		"payloads": testPayloads, "due": testDue, "wakes": testWakes, "list": testList, "pages": testPages,
+		"counts": testCounts, "timers": testTimers, "list by change": testListChanges, "logs": testLogs, "inbox": testInbox,
 		"delete": testDelete, "modules": testModules, "closed": testClosed, "iterations": testIterations,
 		"tombstones": testTombstones, "hooks": testHooks, "output": testOutput, "run": testRun,
 		"run while it grows": testRunGrows, "groups": testGroups, "calls": testCalls, "sizes": testSizes,
@@ -254,52 +255,6 @@ func testDue(t *testing.T, e *env) {
 	}
 }
 
-func testList(t *testing.T, e *env) {
-	for i := range 25 {
-		st := state(fmt.Sprintf("r%02d", i))
-		if i%2 == 0 {
-			st.Status, st.EndedUnixMs = store.Completed, int64(i)
-		}
-		if i%5 == 0 {
-			st.Workflow = "other"
-		}
-		e.ok(e.commit(st, true, 0, 1))
-	}
-	ids := func(q store.Query) []string {
-		t.Helper()
-		var list []string
-		for st, err := range e.s.Runs(context.Background(), q) {
-			e.ok(err)
-			list = append(list, st.Run.ID)
-		}
-		return list
-	}
-	all := ids(store.Query{})
-	if len(all) != 25 || all[0] != "r24" || all[24] != "r00" {
-		t.Fatalf("all: %v", all)
-	}
-	var paged []string
-	for after := ""; ; {
-		page := ids(store.Query{Limit: 7, After: after})
-		if len(page) == 0 {
-			break
-		}
-		paged = append(paged, page...)
-		after = page[len(page)-1]
-		e.ok(e.commit(state("z"+after), true, 0, 1)) // the list changes meanwhile
-	}
-	if !slices.Equal(all, paged) {
-		t.Fatalf("pages: %v", paged)
-	}
-	other := ids(store.Query{Workflow: "other", Statuses: []store.Status{store.Completed}})
-	if got := other; !slices.Equal(got, []string{"r20", "r10", "r00"}) {
-		t.Fatalf("filtered: %v", got)
-	}
-	for range e.s.Runs(context.Background(), store.Query{}) {
-		break // giving up early is legal
-	}
-}
-
 func testLogs(t *testing.T, e *env) {
 	ctx := context.Background()
 	st := state("r")
@@ -383,9 +338,12 @@ func testClosed(_ *testing.T, e *env) {
 	_, err = e.s.Modules().Put(ctx, nil, store.ModuleInfo{})
 	e.is(err, store.ErrClosed)
 	e.is(e.s.Submit(ctx, 0, store.Command{}), store.ErrClosed)
-	for _, err := range e.s.Runs(ctx, store.Query{}) {
-		e.is(err, store.ErrClosed)
-	}
+	_, err = e.s.List(ctx, store.Query{})
+	e.is(err, store.ErrClosed)
+	_, err = e.s.Timers(ctx, store.TimerQuery{})
+	e.is(err, store.ErrClosed)
+	_, err = e.s.Counts(ctx, 0)
+	e.is(err, store.ErrClosed)
 	for _, err := range e.s.Load(ctx, key("r"), 0, 0) {
 		e.is(err, store.ErrClosed)
 	}

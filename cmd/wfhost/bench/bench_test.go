@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
 )
 
 func TestRecorder(t *testing.T) {
@@ -217,4 +219,38 @@ func TestFiller(t *testing.T) {
 	look(2100, 20, 9, false) // too soon to tell
 	look(3000, 0, 9, true)
 	look(4000, 200, 9, true)
+}
+
+// TestFilled compares what lists of the filled store hold with what was filled in.
+func TestFilled(t *testing.T) {
+	f := &filled{List: &List{N: 3000, Limit: 1000, Pages: 1, Churn: 100}, env: &Env{Ctx: t.Context(), Say: func(string) {}}, dir: t.TempDir(),
+		rng: rand.New(rand.NewPCG(1, 2))}
+	err := errors.Join(f.open(true), f.fill(), f.churn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.s.Close() }()
+	got := map[string]int{}
+	for _, l := range f.lists() {
+		if got[l.name], err = l.page(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counts, err := f.s.Counts(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all store.Tally
+	for i := range counts {
+		all.Sum(&counts[i].Runs)
+	}
+	if all.Total() != 3000 || all[store.Running] != working || all[store.Stuck] != rareRuns || all[store.Completed] < 1000 ||
+		all[store.Sleeping] < 800 || all[store.Waiting] < 100 || all[store.Failed] == 0 || all[store.Cancelled] == 0 {
+		t.Errorf("counts %v", all)
+	}
+	if got["newest"] != 1000 || got["oldest"] != 1000 || got["stuck"] != rareRuns || got["rareWorkflow"] != rareRuns ||
+		got["rareAttribute"] != rareRuns || got["running"] != working || got["attribute"] == 0 || got["timers"] < 800 ||
+		got["counts"] != workflows+1 {
+		t.Errorf("lists %v", got)
+	}
 }

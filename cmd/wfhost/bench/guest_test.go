@@ -28,7 +28,7 @@ func story(t *testing.T, wasm []byte, workflow string, in []byte) string {
 	if _, err := h.StartRaw(ctx, workflow, in, host.WithRunID("r")); err != nil {
 		t.Fatal(err)
 	}
-	if workflow == "signal" {
+	if workflow == "signal" || workflow == "mixed" {
 		h.Settle()
 		if err := h.SignalRaw(ctx, "r", signalName, nil); err != nil {
 			t.Fatal(err)
@@ -92,6 +92,12 @@ func TestGuests(t *testing.T) {
 				t.Errorf("c:     %s\nsmall: %s", got, small)
 			}
 		})
+	}
+	mixed := story(t, golang, "mixed", input(60_000, 700, 2, 1, 1))
+	if want := "body 00000000, step_result , step 00000001, step_result , step 00000002, step_result , signal_wait go, signal_accepted go, " +
+		"signal , child 00000003, child_result , sleep 00000004, timer , step 00000005, step_result , " +
+		"completed "; !strings.HasSuffix(mixed, want) {
+		t.Errorf("mixed: %s", mixed)
 	}
 	if _, err := smallGuest("nope"); !errors.Is(err, ErrNoWorkflow) {
 		t.Error(err)

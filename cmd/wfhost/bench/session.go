@@ -43,6 +43,8 @@ type session struct {
 	remove  func()
 	profile *cpuProfile
 	commit  atomic.Pointer[func(host.Run, time.Time)]
+	ended   atomic.Pointer[func(host.Run)]
+	step    atomic.Pointer[func(in []byte)]
 
 	rssBase, rssUploaded float64 // before and after the upload of the guest, as it is
 }
@@ -103,7 +105,11 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 // up opens the host and runs it.
 func (s *session) up() error {
 	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), InstanceReset: s.o.InstanceReset, Compiler: s.env.Compiler,
-		Events: host.Events{RunCommitted: s.committed}}
+		Events: host.Events{RunCommitted: s.committed, RunEnded: func(r host.Run, _ time.Duration) {
+			if f := s.ended.Load(); f != nil {
+				(*f)(r)
+			}
+		}}}
 	if s.o.Cold {
 		cfg.WarmBytes = -1
 	}
@@ -122,7 +128,12 @@ func (s *session) up() error {
 	if err != nil {
 		return errors.Join(err, closeStore())
 	}
-	h.HandleRawStep(stepName, func(context.Context, []byte) ([]byte, error) { return nil, nil })
+	h.HandleRawStep(stepName, func(_ context.Context, in []byte) ([]byte, error) {
+		if f := s.step.Load(); f != nil {
+			(*f)(in)
+		}
+		return nil, nil
+	})
 	ctx, stop := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- h.Run(ctx) }()
@@ -182,12 +193,21 @@ func (s *session) end() {
 }
 
 // onCommit has f called after each commit from now on.
-func (s *session) onCommit(f func(host.Run, time.Time)) {
-	if f == nil {
-		s.commit.Store(nil)
-		return
+func (s *session) onCommit(f func(host.Run, time.Time)) { set(&s.commit, f, f == nil) }
+
+// onEnd has f called from now on when it is durable that a run has ended.
+func (s *session) onEnd(f func(host.Run)) { set(&s.ended, f, f == nil) }
+
+// onStep has f called from now on by the handler, with its input.
+func (s *session) onStep(f func(in []byte)) { set(&s.step, f, f == nil) }
+
+// set stores a function, or none.
+func set[F any](p *atomic.Pointer[F], f F, none bool) {
+	if none {
+		p.Store(nil)
+	} else {
+		p.Store(&f)
 	}
-	s.commit.Store(&f)
 }
 
 // input encodes what the workflows take.

@@ -68,24 +68,29 @@ func (s *Server) registerActions(api huma.API) {
 			return s.changed(ctx, in.ID, n)
 		})
 	huma.Register(api, huma.Operation{OperationID: "timers", Method: http.MethodGet, Path: "/v1/timers",
-		Summary: "List what wakes within a time, soonest first"},
-		func(ctx context.Context, in *struct {
-			Within string `query:"within" doc:"duration text; all without it"`
-		}) (*struct{ Body []host.Timer }, error) {
-			until := abi.TimeOf(abi.MaxUnixMs)
-			if in.Within != "" {
-				ms, err := abi.ParseDuration(in.Within)
-				if err != nil {
-					return nil, problem(http.StatusBadRequest, "invalid", "within: %v", err)
-				}
-				until = abi.TimeOf(time.Now().UnixMilli() + ms)
-			}
-			timers, err := space(ctx).Timers(ctx, until)
-			if timers == nil {
-				timers = []host.Timer{}
-			}
-			return &struct{ Body []host.Timer }{timers}, failed(err)
-		})
+		Summary: "List what wakes within a time, soonest first; next, if there is one, is the cursor of the next page"}, s.timers)
+}
+
+type timersInput struct {
+	Within string `query:"within" doc:"duration text; all without it"`
+	Limit  int    `query:"limit" default:"100"`
+	Cursor string `query:"cursor" doc:"next of the page before"`
+}
+
+func (s *Server) timers(ctx context.Context, in *timersInput) (*struct{ Body host.TimerPage }, error) {
+	if in.Limit < 1 || in.Limit > maxPage {
+		return nil, problem(http.StatusBadRequest, "invalid", "limit must be 1 to %d, got %d", maxPage, in.Limit)
+	}
+	q := host.TimerQuery{Limit: in.Limit, Cursor: in.Cursor}
+	if in.Within != "" {
+		ms, err := abi.ParseDuration(in.Within)
+		if err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "within: %v", err)
+		}
+		q.Until = abi.TimeOf(time.Now().UnixMilli() + ms)
+	}
+	page, err := space(ctx).TimerPage(ctx, q)
+	return &struct{ Body host.TimerPage }{page}, failed(err)
 }
 
 func (s *Server) changed(ctx context.Context, id string, n int) (*struct{ Body Changed }, error) {

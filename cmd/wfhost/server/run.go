@@ -93,14 +93,8 @@ type runOutput struct {
 	Body   host.Run
 }
 
-// Page is a page of runs.
-type Page struct {
-	Runs   []host.Run `json:"runs"`
-	Cursor string     `json:"cursor,omitempty"` // of the next page; absent on the last
-}
-
-// maxPage bounds a page of a listing.
-const maxPage = 1000
+// maxPage bounds a page of anything.
+const maxPage = host.MaxPage
 
 func (s *Server) registerRuns(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "start", Method: http.MethodPost,
@@ -113,7 +107,10 @@ func (s *Server) registerRuns(api huma.API) {
 		})
 	optionalBody(api, "/v1/workflows/{workflow}/runs")
 	huma.Register(api, huma.Operation{OperationID: "runs", Method: http.MethodGet, Path: "/v1/runs",
-		Summary: "List runs from the newest id"}, s.list)
+		Summary: "List runs in the order of their creation; next, if there is one, is the cursor of the next page, which may be " +
+			"there though the page is short"}, s.list)
+	huma.Register(api, huma.Operation{OperationID: "count", Method: http.MethodGet, Path: "/v1/runs:count",
+		Summary: "Count runs by status"}, s.count)
 	huma.Register(api, huma.Operation{OperationID: "run", Method: http.MethodGet, Path: "/v1/runs/{id}",
 		Summary: "Show a run"},
 		func(ctx context.Context, in *RunPath) (*runOutput, error) {
@@ -163,8 +160,11 @@ func (s *Server) start(ctx context.Context, workflow string, body []byte) (*runO
 type listInput struct {
 	Workflow string `query:"workflow"`
 	Status   string `query:"status" doc:"one or more statuses, separated by commas"`
+	From     string `query:"created_from" doc:"RFC 3339: created at this instant or after it"`
+	Before   string `query:"created_before" doc:"RFC 3339: created before this instant"`
+	Order    string `query:"order" doc:"newest (the default) or oldest first"`
 	Limit    int    `query:"limit" default:"100"`
-	Cursor   string `query:"cursor"`
+	Cursor   string `query:"cursor" doc:"next of the page before"`
 
 	attributes map[string]string // attr.key=value
 }
@@ -187,28 +187,44 @@ func attributesOf(q url.Values) map[string]string {
 	return attributes
 }
 
-func (s *Server) list(ctx context.Context, in *listInput) (*struct{ Body Page }, error) {
+func (s *Server) list(ctx context.Context, in *listInput) (*struct{ Body host.RunPage }, error) {
 	if in.Limit < 1 || in.Limit > maxPage {
 		return nil, problem(http.StatusBadRequest, "invalid", "limit must be 1 to %d, got %d", maxPage, in.Limit)
 	}
-	statuses, err := parseStatuses(in.Status)
-	if err != nil {
+	q := host.Query{Workflow: in.Workflow, Cursor: in.Cursor, Limit: in.Limit, Attributes: in.attributes}
+	var err error
+	if q.Statuses, err = parseStatuses(in.Status); err != nil {
 		return nil, err
 	}
-	q := host.Query{Workflow: in.Workflow, After: in.Cursor, Limit: in.Limit + 1, Statuses: statuses,
-		Attributes: in.attributes}
-	page := Page{Runs: []host.Run{}}
-	for r, err := range space(ctx).Runs(ctx, q) {
-		if err != nil {
-			return nil, failed(err)
-		}
-		if len(page.Runs) == in.Limit {
-			page.Cursor = page.Runs[in.Limit-1].ID
-			break
-		}
-		page.Runs = append(page.Runs, r)
+	if q.Order, err = host.ParseOrder(in.Order); err != nil {
+		return nil, failed(err)
 	}
-	return &struct{ Body Page }{page}, nil
+	for _, x := range []struct {
+		name, text string
+		to         *time.Time
+	}{{"created_from", in.From, &q.CreatedFrom}, {"created_before", in.Before, &q.CreatedBefore}} {
+		if x.text == "" {
+			continue
+		}
+		if *x.to, err = time.Parse(time.RFC3339, x.text); err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "%s must be an instant as 2026-01-31T12:00:00Z, got %q", x.name, x.text)
+		}
+	}
+	page, err := space(ctx).RunPage(ctx, q)
+	return &struct{ Body host.RunPage }{page}, failed(err)
+}
+
+// Counts are numbers of runs.
+type Counts struct {
+	Total    int64          `json:"total"`
+	Statuses host.RunCounts `json:"statuses"`
+}
+
+func (s *Server) count(ctx context.Context, in *struct {
+	Workflow string `query:"workflow" doc:"only its runs"`
+}) (*struct{ Body Counts }, error) {
+	c, err := space(ctx).Counts(ctx, in.Workflow)
+	return &struct{ Body Counts }{Counts{c.Total(), c}}, failed(err)
 }
 
 // parseStatuses reads statuses that are separated by commas.

@@ -33,10 +33,8 @@ type Config struct {
 	ParkBytes int64
 	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing.
 	WarmBytes int64
-	// ModuleIdle is how long after its last use a module leaves memory, by the machine's clock; 0 or less keeps it. ModuleBytes
-	// bounds those in memory.
-	ModuleIdle  time.Duration
-	ModuleBytes int64
+	// Modules says when modules leave memory.
+	Modules module.Limits
 	// Fuel bounds the instructions, about, that a workflow executes between two waits.
 	Fuel int64
 	// CPU bounds the time that they take. A machine that needs longer is at fault, not the workflow.
@@ -47,13 +45,6 @@ type Config struct {
 	Fetch func(ctx context.Context, grants store.Grants, run store.RunKey, request []byte) ([]byte, error)
 	// Events are told what happens.
 	Events Events
-}
-
-// moduleLimits returns the limits of modules, and what says that one has left memory.
-func moduleLimits(cfg *Config) module.Limits {
-	return module.Limits{Idle: cfg.ModuleIdle, Bytes: cfg.ModuleBytes, Left: func(d store.Digest, bytes int64) {
-		cfg.Logger.Debug("module has left memory", "module", d, "bytes", bytes)
-	}}
 }
 
 // Defaults of Config.

@@ -67,7 +67,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	l, handlers := newLife(ctx), handler.NewRegistry()
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
-		Modules: moduleLimits(&cfg),
+		Modules: cfg.Modules,
 		Random:  cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
 		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})

@@ -36,18 +36,21 @@ func (v *Versions) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
 type InUseError struct {
 	Workflow string
 	Version  uint32
-	Runs     int    // how many, ended ones that are not deleted included
-	Example  string // id of one
+	Runs     int64  // how many, ended ones that are not deleted included
+	Example  string // id of one; empty if none was found among the oldest runs of the workflow
 }
 
 // Error names the version and one of the runs.
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("%s@%d is in use by %d runs, one of which is %q; delete them first", e.Workflow, e.Version,
-		e.Runs, e.Example)
+	example := ""
+	if e.Example != "" {
+		example = fmt.Sprintf(", one of which is %q", e.Example)
+	}
+	return fmt.Sprintf("%s@%d is in use by %d runs%s; delete them first", e.Workflow, e.Version, e.Runs, example)
 }
 
 // Delete deletes a version that no run has, with its module if no other version has it. Ended runs count
-// too until they are deleted, since they may be retried and replayed. It looks at all runs of the workflow.
+// too until they are deleted, since they may be retried and replayed.
 func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow string, number uint32) error {
 	if err := v.life.usable(); err != nil {
 		return err
@@ -59,18 +62,8 @@ func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow st
 	if err != nil {
 		return err
 	}
-	used := &InUseError{Workflow: workflow, Version: number}
-	for st, err := range v.store.Runs(ctx, store.Query{Namespace: ns, Workflow: workflow}) {
-		if err != nil {
-			return err
-		}
-		if st.Version == number {
-			used.Runs++
-			used.Example = st.Run.ID
-		}
-	}
-	if used.Runs > 0 {
-		return used
+	if err := v.unused(ctx, ns, workflow, number); err != nil {
+		return err
 	}
 	if err := modules.DeleteVersion(ctx, ns, workflow, number); err != nil {
 		return err
@@ -79,5 +72,35 @@ func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow st
 		return nil // another version has it
 	}
 	v.guests.Forget(version.Module)
+	return nil
+}
+
+// exampleOf bounds the runs of a workflow among which one of a version is looked for, to be named.
+const exampleOf = store.MaxLooks
+
+// unused returns an *InUseError if a version has runs. The versions are locked, so that no run gets it meanwhile.
+func (v *Versions) unused(ctx context.Context, ns store.NamespaceID, workflow string, number uint32) error {
+	counts, err := v.store.Counts(ctx, ns)
+	if err != nil {
+		return err
+	}
+	for i := range counts {
+		c := &counts[i]
+		if c.Workflow != workflow || c.Version != number {
+			continue
+		}
+		used := &InUseError{Workflow: workflow, Version: number, Runs: c.Runs.Total()}
+		q := store.Query{Namespace: ns, Workflow: workflow, Oldest: true} // what is to be deleted is old
+		for st, err := range store.Runs(ctx, v.store, q, exampleOf) {
+			if err != nil {
+				return err
+			}
+			if st.Version == number {
+				used.Example = st.Run.ID
+				break
+			}
+		}
+		return used
+	}
 	return nil
 }

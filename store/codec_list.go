@@ -1,0 +1,62 @@
+package store
+
+import "math"
+
+// BusyRun is what the list of busy runs says of a run: what counts need to know of it without its state.
+type BusyRun struct {
+	Status   Status // Queued or Running
+	Listed   Status // the list of which status still has the run, see FORMAT.md; 0 = none
+	Version  uint32
+	Workflow string
+}
+
+// AppendBusy encodes what is said of a busy run.
+func AppendBusy(dst []byte, x *BusyRun) []byte {
+	e, from := newRecord(dst)
+	e.uint(1, uint64(x.Status))
+	e.uint(2, uint64(x.Listed))
+	e.uint(3, uint64(x.Version))
+	e.string(4, x.Workflow)
+	return e.seal(from)
+}
+
+// DecodeBusy decodes what AppendBusy made.
+func DecodeBusy(b []byte) (x BusyRun, err error) {
+	err = decode("busy run", b, func(f field) bool {
+		switch f.tag {
+		case 1:
+			x.Status = Status(min(f.num, math.MaxUint8))
+		case 2:
+			x.Listed = Status(min(f.num, math.MaxUint8))
+		case 3:
+			x.Version = small(f.num)
+		case 4:
+			x.Workflow = string(f.b)
+		default:
+			return false
+		}
+		return true
+	})
+	return x, err
+}
+
+// AppendTally encodes counts: the number of a field is that of the status.
+func AppendTally(dst []byte, x *Tally) []byte {
+	e, from := newRecord(dst)
+	for s, n := range x {
+		e.int(byte(s), n)
+	}
+	return e.seal(from)
+}
+
+// DecodeTally decodes what AppendTally made.
+func DecodeTally(b []byte) (x Tally, err error) {
+	err = decode("counts", b, func(f field) bool {
+		if int(f.tag) >= len(x) {
+			return false
+		}
+		x[f.tag] = f.int()
+		return true
+	})
+	return x, err
+}

@@ -1,0 +1,198 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// DefaultPage is how many runs a page has at most if nothing is said: some screens of them.
+	DefaultPage = 100
+	// MaxPage bounds a page: its states are in memory at once, each of some hundred bytes and up to 64 attributes.
+	MaxPage = 1000
+	// MaxLooks bounds the entries of indexes that are looked at for one page, and thereby the states that are read for it.
+	// A filter that selects few of them makes a short page and not a slow one. It is above MaxPage, so that a page without
+	// a filter is never cut short.
+	MaxLooks = 2000
+)
+
+// Position is a place in a list: the time by which the list is ordered, in Unix milliseconds, and the id of a run. It need
+// not be that of a run that is there.
+type Position struct {
+	UnixMs int64
+	ID     string
+}
+
+// Compare returns -1, 0 or 1 as p stands before, at or after o in rising order.
+func (p Position) Compare(o Position) int {
+	return cmp.Or(cmp.Compare(p.UnixMs, o.UnixMs), cmp.Compare(p.ID, o.ID))
+}
+
+// String returns the position as text, which ParsePosition reads: 1767225600000.order-17.
+func (p Position) String() string { return strconv.FormatInt(p.UnixMs, 10) + "." + p.ID }
+
+// ParsePosition reads what String returns.
+func ParsePosition(text string) (Position, error) {
+	ms, id, ok := strings.Cut(text, ".")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	if !ok || err != nil {
+		return Position{}, fmt.Errorf("cursor must be milliseconds, a dot and a run id, as the page before returned it, got %q", text)
+	}
+	return Position{at, id}, nil
+}
+
+// Query selects runs of a namespace, and a page of them. The zero value selects the newest runs of the default namespace.
+type Query struct {
+	Namespace NamespaceID
+	Workflow  string   // "" = any
+	Statuses  []Status // empty = any
+	// Attributes that a run must have, all of them.
+	Attributes []Attribute
+	// CreatedFrom and CreatedBefore bound the creation in Unix milliseconds: at or after the one, before the other. nil = no
+	// bound.
+	CreatedFrom, CreatedBefore *int64
+	Oldest                     bool      // the oldest first, in place of the newest
+	After                      *Position // the page begins behind it; nil = at the first run
+	Limit                      int       // of the page; 0 = DefaultPage; more than MaxPage counts as MaxPage
+}
+
+// Page is a part of a list.
+type Page struct {
+	Runs []RunState
+	// Next is behind what was looked at for this page; the list goes on there. nil at its end. A page may have fewer runs
+	// than its limit, or none, and yet a next one: see MaxLooks.
+	Next *Position
+}
+
+// PageLimit returns how many runs a page of a limit has at most.
+func PageLimit(limit int) int { return min(cmp.Or(max(limit, 0), DefaultPage), MaxPage) }
+
+// Matches reports whether the query selects the run. After and Limit are not looked at.
+func (q *Query) Matches(s *RunState) bool {
+	return !s.Deleted && s.Run.Namespace == q.Namespace && (q.Workflow == "" || s.Workflow == q.Workflow) &&
+		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) &&
+		(q.CreatedFrom == nil || s.CreatedUnixMs >= *q.CreatedFrom) &&
+		(q.CreatedBefore == nil || s.CreatedUnixMs < *q.CreatedBefore) &&
+		!slices.ContainsFunc(q.Attributes, func(a Attribute) bool { return !slices.Contains(s.Attributes, a) })
+}
+
+// Beyond reports whether a position is behind q.After in the order of the query.
+func (q *Query) Beyond(p Position) bool {
+	if q.After == nil {
+		return true
+	}
+	c := p.Compare(*q.After)
+	return c > 0 && q.Oldest || c < 0 && !q.Oldest
+}
+
+// TimerQuery selects runs of a namespace that sleep or wait with a deadline, soonest first.
+type TimerQuery struct {
+	Namespace NamespaceID
+	UntilMs   int64     // deadlines up to this instant, in Unix milliseconds
+	After     *Position // by deadline; nil = at the first run
+	Limit     int       // as in Query
+}
+
+// Matches reports whether the run waits for a deadline that the query selects.
+func (q *TimerQuery) Matches(s *RunState) bool {
+	return !s.Deleted && s.Run.Namespace == q.Namespace && (s.Status == Sleeping || s.Status == Waiting) &&
+		s.WakeUnixMs != NoWake && s.WakeUnixMs <= q.UntilMs
+}
+
+// Tally is a number of runs for each status, by the number of the status.
+type Tally [Terminated + 1]int64
+
+// Add adds n runs of a status.
+func (t *Tally) Add(s Status, n int64) {
+	if int(s) < len(t) {
+		t[s] += n
+	}
+}
+
+// Sum adds another tally.
+func (t *Tally) Sum(o *Tally) {
+	for i := range t {
+		t[i] += o[i]
+	}
+}
+
+// Total returns the number of runs.
+func (t *Tally) Total() (n int64) {
+	for _, k := range t {
+		n += k
+	}
+	return n
+}
+
+// Of returns the number of runs whose status is one of a list; of all, if it is empty.
+func (t *Tally) Of(statuses []Status) (n int64) {
+	if len(statuses) == 0 {
+		return t.Total()
+	}
+	for s, k := range t {
+		if slices.Contains(statuses, Status(s)) {
+			n += k
+		}
+	}
+	return n
+}
+
+// Live returns the number of runs that have not ended.
+func (t *Tally) Live() (n int64) {
+	for s, k := range t {
+		if !Status(s).Terminal() {
+			n += k
+		}
+	}
+	return n
+}
+
+// Count is the number of runs of one version of a workflow, by status. Those of deleted runs are not counted.
+type Count struct {
+	Workflow string
+	Version  uint32
+	Runs     Tally
+}
+
+// CompareCounts orders counts by workflow and version.
+func CompareCounts(a, b Count) int {
+	return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Version, b.Version))
+}
+
+// Lister is what lists runs: a Store.
+type Lister interface {
+	List(ctx context.Context, q Query) (Page, error)
+}
+
+// Runs walks over all runs of a query, page by page, at most limit of them; 0 = no limit. q.Limit is the size of a page.
+// A run that is there throughout occurs once; one that begins or ceases to match meanwhile may be there or not.
+func Runs(ctx context.Context, s Lister, q Query, limit int) iter.Seq2[RunState, error] {
+	return func(yield func(RunState, error) bool) {
+		for n := 0; ; {
+			if err := ctx.Err(); err != nil {
+				yield(RunState{}, err)
+				return
+			}
+			page, err := s.List(ctx, q)
+			if err != nil {
+				yield(RunState{}, err)
+				return
+			}
+			for i := range page.Runs {
+				if limit > 0 && n == limit || !yield(page.Runs[i], nil) {
+					return
+				}
+				n++
+			}
+			if page.Next == nil || limit > 0 && n == limit {
+				return
+			}
+			q.After = page.Next
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package memstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// List returns a page of runs.
+func (s *Store) List(_ context.Context, q store.Query) (store.Page, error) {
+	return s.page(q.Limit, func(st *store.RunState) (store.Position, bool) {
+		at := store.Position{UnixMs: st.CreatedUnixMs, ID: st.Run.ID}
+		return at, q.Matches(st) && q.Beyond(at)
+	}, !q.Oldest)
+}
+
+// Timers returns a page of the runs that wait for a deadline.
+func (s *Store) Timers(_ context.Context, q store.TimerQuery) (store.Page, error) {
+	return s.page(q.Limit, func(st *store.RunState) (store.Position, bool) {
+		at := store.Position{UnixMs: max(st.WakeUnixMs, 0), ID: st.Run.ID}
+		return at, q.Matches(st) && (q.After == nil || at.Compare(*q.After) > 0)
+	}, false)
+}
+
+// page returns the first runs that are selected, in the order of their positions.
+func (s *Store) page(limit int, choose func(*store.RunState) (store.Position, bool), falling bool) (page store.Page, err error) {
+	if err := s.lock(); err != nil {
+		return page, err
+	}
+	defer s.d.mu.Unlock()
+	type place struct {
+		at  store.Position
+		run *run
+	}
+	var places []place
+	for _, r := range s.d.runs {
+		if at, ok := choose(&r.state); ok {
+			places = append(places, place{at, r})
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if falling {
+			return b.at.Compare(a.at)
+		}
+		return a.at.Compare(b.at)
+	})
+	for i, p := range places {
+		if i == store.PageLimit(limit) {
+			page.Next = &places[i-1].at
+			break
+		}
+		page.Runs = append(page.Runs, p.run.state)
+	}
+	return page, nil
+}
+
+// Counts returns how many runs a namespace has.
+func (s *Store) Counts(_ context.Context, ns store.NamespaceID) ([]store.Count, error) {
+	if err := s.lock(); err != nil {
+		return nil, err
+	}
+	defer s.d.mu.Unlock()
+	type kind struct {
+		workflow string
+		version  uint32
+	}
+	counts := map[kind]store.Count{}
+	for _, r := range s.d.runs {
+		if st := &r.state; st.Run.Namespace == ns && !st.Deleted {
+			k := kind{st.Workflow, st.Version}
+			c := counts[k]
+			c.Workflow, c.Version = k.workflow, k.version
+			c.Runs.Add(st.Status, 1)
+			counts[k] = c
+		}
+	}
+	return slices.SortedFunc(maps.Values(counts), store.CompareCounts), nil
+}

@@ -1,0 +1,142 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+var (
+	formatKey = store.GlobalKey(0, store.TableMeta, []byte("format"))
+	// indexKey is there while the indexes of a store of an earlier format are made: the first partition, u16be, whose runs
+	// may not be in them.
+	indexKey = store.GlobalKey(0, store.TableMeta, []byte("index"))
+)
+
+// firstIndexed is the format from which on commits keep the indexes of runs.
+const firstIndexed = 3
+
+// checkMeta reads the format record: version u8, partitions u16be. It writes it into a new store, and into one of an
+// earlier version, before anything of this version is.
+func (s *Store) checkMeta(log *slog.Logger) error {
+	v, err := s.get(formatKey)
+	if err != nil {
+		return err
+	}
+	current := binary.BigEndian.AppendUint16([]byte{store.FormatVersion}, store.Partitions)
+	if v == nil {
+		return s.db.Set(formatKey, current, pebble.Sync)
+	}
+	if len(v) != 3 || v[0] == 0 {
+		return fmt.Errorf("%w: format record of %d bytes", store.ErrCorrupt, len(v))
+	}
+	if v[0] > store.FormatVersion {
+		return fmt.Errorf("%w: format %d, this release knows %d", store.ErrVersion, v[0], store.FormatVersion)
+	}
+	if n := binary.BigEndian.Uint16(v[1:]); n != store.Partitions {
+		return fmt.Errorf("%w: %d partitions, this release has %d", store.ErrVersion, n, store.Partitions)
+	}
+	if v[0] < store.FormatVersion {
+		b := s.db.NewBatch()
+		defer func() { _ = b.Close() }() // memory only
+		_ = b.Set(formatKey, current, nil)
+		if v[0] < firstIndexed {
+			_ = b.Set(indexKey, []byte{0, 0}, nil)
+		}
+		if err := s.sync(b, nil); err != nil {
+			return err
+		}
+	}
+	return s.indexAll(log)
+}
+
+// indexAll puts the runs of an earlier format into the indexes, unless they are there: partition by partition, so that one that
+// was cut goes on with the partition in which it was. An earlier release refuses the store meanwhile.
+func (s *Store) indexAll(log *slog.Logger) error {
+	v, err := s.get(indexKey)
+	if err != nil || v == nil {
+		return err
+	}
+	if len(v) != 2 {
+		return fmt.Errorf("%w: progress of the indexes in %d bytes", store.ErrCorrupt, len(v))
+	}
+	list, err := s.namespaces()
+	if err != nil {
+		return err
+	}
+	spaces := make([]store.NamespaceID, 0, len(list))
+	for _, n := range list {
+		spaces = append(spaces, n.ID)
+	}
+	first, runs := store.PartitionID(binary.BigEndian.Uint16(v)), 0
+	log.Info("making the indexes of a store of an earlier format, once", "from partition", first, "of", store.Partitions)
+	for p := first; p < store.Partitions; p++ {
+		n, err := s.indexPartition(p, spaces)
+		if err != nil {
+			return fmt.Errorf("index the runs of partition %d: %w", p, err)
+		}
+		runs += n
+	}
+	b := s.db.NewBatch()
+	defer func() { _ = b.Close() }() // memory only
+	_ = b.Delete(indexKey, nil)
+	if err := s.sync(b, nil); err != nil {
+		return err
+	}
+	log.Info("made the indexes", "runs", runs)
+	return nil
+}
+
+// indexBatch is about how many bytes are written at a time.
+const indexBatch = 1 << 20
+
+// indexPartition puts the runs of one partition into the indexes, then notes that it has. What an earlier try wrote is written
+// again: no run changes before all is done.
+func (s *Store) indexPartition(p store.PartitionID, spaces []store.NamespaceID) (runs int, err error) {
+	counts := shifts{}
+	b := s.db.NewBatch()
+	defer func() { _ = b.Close() }() // memory only
+	for _, ns := range spaces {
+		for _, table := range []byte{store.TableLive, store.TableStuck} {
+			prefix := store.AppendPrefix(nil, ns, p, table)
+			_ = b.DeleteRange(prefix, store.PrefixEnd(prefix), nil)
+		}
+		prefix := store.AppendPrefix(nil, ns, p, store.TableState)
+		err := s.scan(prefix, store.PrefixEnd(prefix), func(k, v []byte) (bool, error) {
+			run, err := store.ParseRunTableKey(k)
+			if err != nil {
+				return false, err
+			}
+			r := &record{}
+			if r.stored, err = decodeStored(v); err != nil {
+				return false, fmt.Errorf("run %q: %w", run.ID, err)
+			}
+			if r.state.Deleted {
+				return true, nil
+			}
+			runs++
+			setIndexes(b, run, nil, r)
+			counts.move(run, nil, r)
+			if b.Len() < indexBatch {
+				return true, nil
+			}
+			err = s.apply(b)
+			b.Reset()
+			return true, err
+		})
+		if err != nil {
+			return runs, err
+		}
+	}
+	for i := range counts.list {
+		if of, n := counts.list[i].of, &counts.list[i].listed; *n != (store.Tally{}) {
+			_ = b.Set(store.CountKey(p, of.ns, of.workflow, of.version), store.AppendTally(nil, n), nil)
+		}
+	}
+	_ = b.Set(indexKey, binary.BigEndian.AppendUint16(nil, uint16(p)+1), nil)
+	return runs, s.sync(b, nil)
+}

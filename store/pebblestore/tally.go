@@ -1,0 +1,210 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// kind is what runs are counted by: the version of a workflow of a namespace.
+type kind struct {
+	ns       store.NamespaceID
+	workflow string
+	version  uint32
+}
+
+// tallies are the counts of runs. What is stored is how many runs of a partition each list of a status has, so that a run
+// that goes to work and back to rest changes no count on disk. The runs of the lists that are busy are counted when the store
+// is opened, from the list of busy runs, which is short but after a crash under a backlog.
+type tallies struct {
+	parts [store.Partitions]struct {
+		mu     sync.Mutex // held by a commit until its batch is applied, so that the newest counts are the newest on disk
+		listed map[kind]*store.Tally
+	}
+	mu   sync.Mutex
+	runs map[kind]*store.Tally // by the true status, durable
+}
+
+// shifts is what one commit changes of the counts.
+type shifts struct {
+	list   []shift
+	locked int // so many, from the first on, have their partition locked
+}
+
+type shift struct {
+	p      store.PartitionID
+	of     kind
+	listed store.Tally
+	runs   store.Tally
+}
+
+// move notes that a run that was one thing is another; nil where there is no run.
+func (c *shifts) move(run store.RunKey, old, now *record) {
+	if old != nil && old.state.Deleted {
+		old = nil
+	}
+	if old != nil && now != nil && old.state.Status == now.state.Status && old.listed == now.listed &&
+		old.state.Version == now.state.Version && old.state.Workflow == now.state.Workflow {
+		return
+	}
+	if old != nil {
+		c.add(run, old, -1)
+	}
+	if now != nil {
+		c.add(run, now, 1)
+	}
+}
+
+func (c *shifts) add(run store.RunKey, r *record, n int64) {
+	p, of := run.Partition(), kind{run.Namespace, r.state.Workflow, r.state.Version}
+	i := slices.IndexFunc(c.list, func(s shift) bool { return s.p == p && s.of == of })
+	if i < 0 {
+		i = len(c.list)
+		c.list = append(c.list, shift{p: p, of: of})
+	}
+	if r.listed != 0 {
+		c.list[i].listed.Add(r.listed, n)
+	}
+	c.list[i].runs.Add(r.state.Status, n)
+}
+
+// lock puts the counts that change into the batch, and keeps their partitions locked until unlock.
+func (t *tallies) lock(b *pebble.Batch, c *shifts) {
+	c.list = slices.DeleteFunc(c.list, func(s shift) bool { return s.runs == store.Tally{} && s.listed == store.Tally{} })
+	slices.SortFunc(c.list, func(x, y shift) int { return int(x.p) - int(y.p) })
+	for i := range c.list {
+		s := &c.list[i]
+		part := &t.parts[s.p]
+		if i == 0 || c.list[i-1].p != s.p {
+			part.mu.Lock()
+		}
+		c.locked++
+		if s.listed == (store.Tally{}) {
+			continue
+		}
+		if part.listed == nil {
+			part.listed = map[kind]*store.Tally{}
+		}
+		now := part.listed[s.of]
+		if now == nil {
+			now = &store.Tally{}
+			part.listed[s.of] = now
+		}
+		now.Sum(&s.listed)
+		key := store.CountKey(s.p, s.of.ns, s.of.workflow, s.of.version)
+		if *now == (store.Tally{}) {
+			delete(part.listed, s.of)
+			_ = b.Delete(key, nil)
+			continue
+		}
+		_ = b.Set(key, store.AppendTally(nil, now), nil)
+	}
+}
+
+// unlock is called when the batch is applied, or the store has failed. It may be called more than once, and without lock.
+func (t *tallies) unlock(c *shifts) {
+	for i := range c.list[:c.locked] {
+		if i == 0 || c.list[i-1].p != c.list[i].p {
+			t.parts[c.list[i].p].mu.Unlock()
+		}
+	}
+	c.locked = 0
+}
+
+// durable counts what a commit has made durable.
+func (t *tallies) durable(c *shifts) {
+	if len(c.list) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range c.list {
+		t.add(c.list[i].of, &c.list[i].runs)
+	}
+}
+
+// add adds to the durable counts. t.mu is held.
+func (t *tallies) add(of kind, n *store.Tally) {
+	now := t.runs[of]
+	if now == nil {
+		now = &store.Tally{}
+		t.runs[of] = now
+	}
+	if now.Sum(n); *now == (store.Tally{}) {
+		delete(t.runs, of)
+	}
+}
+
+// read takes what is stored, when the store is opened.
+func (t *tallies) read(s *Store) error {
+	t.runs = map[kind]*store.Tally{}
+	for p := range store.PartitionID(store.Partitions) {
+		part := &t.parts[p]
+		part.listed = map[kind]*store.Tally{}
+		prefix := store.AppendPrefix(nil, 0, p, store.TableCount)
+		err := s.scan(prefix, store.PrefixEnd(prefix), func(k, v []byte) (bool, error) {
+			ns, workflow, version, err := store.ParseCountKey(k)
+			if err != nil {
+				return false, err
+			}
+			n, err := store.DecodeTally(v)
+			if err != nil {
+				return false, fmt.Errorf("counts of partition %d: %w", p, err)
+			}
+			of := kind{ns, workflow, version}
+			part.listed[of] = &n
+			t.add(of, &n)
+			return true, nil
+		})
+		if err != nil {
+			return err
+		}
+		prefix = store.AppendPrefix(nil, 0, p, store.TableBusy)
+		err = s.scan(prefix, store.PrefixEnd(prefix), func(k, v []byte) (bool, error) {
+			ns, err := store.ParseBusyKey(k)
+			if err != nil {
+				return false, err
+			}
+			r, err := store.DecodeBusy(v)
+			if err != nil {
+				return false, fmt.Errorf("busy run of partition %d: %w", p, err)
+			}
+			var n store.Tally
+			if r.Listed != 0 {
+				n.Add(r.Listed, -1)
+			}
+			n.Add(r.Status, 1)
+			t.add(kind{ns, r.Workflow, r.Version}, &n)
+			return true, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Counts returns how many runs of a namespace there are.
+func (s *Store) Counts(_ context.Context, ns store.NamespaceID) ([]store.Count, error) {
+	end, err := s.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var list []store.Count
+	t := &s.tallies
+	t.mu.Lock()
+	for of, n := range t.runs {
+		if of.ns == ns {
+			list = append(list, store.Count{Workflow: of.workflow, Version: of.version, Runs: *n})
+		}
+	}
+	t.mu.Unlock()
+	slices.SortFunc(list, store.CompareCounts)
+	return list, nil
+}

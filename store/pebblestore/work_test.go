@@ -1,0 +1,231 @@
+package pebblestore
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// work is what a list took: entries that were looked at, seeks of iterators, and their steps.
+type work struct{ looks, seeks, steps int }
+
+func (s *Store) takeWork() work {
+	s.walked.mu.Lock()
+	defer s.walked.mu.Unlock()
+	w := work{looks: s.walked.looks}
+	for i := range s.walked.stats.ForwardSeekCount {
+		w.seeks += s.walked.stats.ForwardSeekCount[i] + s.walked.stats.ReverseSeekCount[i]
+		w.steps += s.walked.stats.ForwardStepCount[i] + s.walked.stats.ReverseStepCount[i]
+	}
+	s.walked.looks, s.walked.stats = 0, pebble.IteratorStats{}
+	return w
+}
+
+// populated makes n runs, of which one in a thousand is of workflow rare, another one failed, and a third one has an attribute.
+func populated(t *testing.T, n int) *Store {
+	s, err := Open("db", Options{FS: vfs.NewMem(), NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	groups := map[store.PartitionID]*store.Group{}
+	flush := func() {
+		var list []store.Group
+		for _, g := range groups {
+			list = append(list, *g)
+		}
+		if err := s.Commit(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range groups {
+			g.Runs = nil
+		}
+	}
+	for i := range n {
+		run := store.RunKey{ID: fmt.Sprintf("r%07d", i)}
+		st := store.RunState{Run: run, Workflow: "often", Version: 1, Status: store.Sleeping, CreatedUnixMs: int64(i), WakeUnixMs: 1 << 30,
+			Attributes: []store.Attribute{{Key: "all", Value: "x"}}}
+		switch i % 1000 {
+		case 300:
+			st.Workflow = "rare"
+		case 500:
+			st.Status, st.WakeUnixMs = store.Failed, store.NoWake
+		case 700:
+			st.Attributes = append(st.Attributes, store.Attribute{Key: "a", Value: "1"})
+		}
+		p := run.Partition()
+		if groups[p] == nil {
+			part, err := s.Acquire(t.Context(), p, "a", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			groups[p] = &store.Group{Partition: part}
+		}
+		groups[p].Runs = append(groups[p].Runs, store.RunCommit{Run: run, Create: true, State: st})
+		if i%1000 == 999 || i == n-1 {
+			flush()
+		}
+	}
+	return s
+}
+
+// TestWorkOfAPage counts what pages take with a few and with many runs: it depends on the page, and has bounds.
+func TestWorkOfAPage(t *testing.T) {
+	type list struct {
+		what string
+		q    store.Query
+		runs int // on the first page
+		work work
+	}
+	ms := func(at int64) *int64 { return &at }
+	const n = 20_000
+	many := populated(t, n)
+	all := 2 * store.Partitions // of a seek and a step of each partition, and as many for what Pebble does by itself
+	for _, l := range []list{
+		{"all", store.Query{Limit: 10}, 10, work{12, all, 200}},
+		{"deep", store.Query{Limit: 10, After: &store.Position{UnixMs: n / 2, ID: "x"}}, 10, work{12, all, 200}},
+		{"until", store.Query{Limit: 10, CreatedBefore: ms(n / 2)}, 10, work{12, all, 200}},
+		{"status", store.Query{Limit: 10, Statuses: []store.Status{store.Failed}}, 10, work{12, all, 200}},
+		{"workflow", store.Query{Limit: 10, Workflow: "rare"}, 10, work{12, all, 200}},
+		{"attribute", store.Query{Limit: 10, Attributes: []store.Attribute{{Key: "a", Value: "1"}}}, 10, work{12, all, 200}},
+		{"few of many", store.Query{Limit: 10, Workflow: "rare", Statuses: []store.Status{store.Sleeping}}, 10, work{12, all, 200}},
+		{"none", store.Query{Limit: 10, Statuses: []store.Status{store.Stuck}}, 0, work{}},
+		{"none of both", store.Query{Limit: 10, Statuses: []store.Status{store.Failed}, Workflow: "rare"}, 0, work{}},
+		{"no such attribute", store.Query{Limit: 10, Attributes: []store.Attribute{{Key: "a", Value: "2"}}}, 0, work{0, all, 200}},
+		{"most", store.Query{Limit: 1000, Workflow: "often", Oldest: true}, 1000, work{1003, all, 4000}},
+	} {
+		many.takeWork()
+		page, err := many.List(t.Context(), l.q)
+		if err != nil || len(page.Runs) != l.runs {
+			t.Errorf("%s: %d runs, want %d: %v", l.what, len(page.Runs), l.runs, err)
+		}
+		if got := many.takeWork(); got.looks > l.work.looks || got.seeks > l.work.seeks || got.steps > l.work.steps {
+			t.Errorf("%s took %+v, at most %+v was expected", l.what, got, l.work)
+		}
+	}
+	page, err := many.Timers(t.Context(), store.TimerQuery{UntilMs: 1 << 40, Limit: 10})
+	if got := many.takeWork(); err != nil || len(page.Runs) != 10 || got.looks > 80 || got.seeks > all || got.steps > 200 {
+		t.Errorf("timers: %d runs, %+v, %v", len(page.Runs), got, err)
+	}
+}
+
+// TestPageIsCut looks for what hardly any run has behind an attribute that all have: pages are cut short, and all of them
+// together find it.
+func TestPageIsCut(t *testing.T) {
+	const n = 5 * store.MaxLooks
+	s := populated(t, n)
+	q := store.Query{Attributes: []store.Attribute{{Key: "all", Value: "x"}, {Key: "a", Value: "1"}}}
+	found, pages := 0, 0
+	for ; ; pages++ {
+		s.takeWork()
+		page, err := s.List(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.takeWork(); got.looks > store.MaxLooks+1 {
+			t.Fatalf("a page took %+v", got)
+		}
+		found += len(page.Runs)
+		if q.After = page.Next; q.After == nil {
+			break
+		}
+	}
+	if found != n/1000 || pages != n/store.MaxLooks-1 {
+		t.Errorf("%d runs found, and %d pages before the last", found, pages)
+	}
+}
+
+// TestKeysOfACommit counts the keys that a change of the status adds to a commit: none where it stays, one where a run goes to
+// work or back to rest.
+func TestKeysOfACommit(t *testing.T) {
+	s := populated(t, 1)
+	run := store.RunKey{ID: "r0000000"}
+	part := s.parts[run.Partition()].owner
+	st, err := s.State(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := func(is store.Status) int {
+		t.Helper()
+		st.Status = is
+		c := commit{s: s, b: s.db.NewBatch(), groups: []store.Group{{Partition: part,
+			Runs: []store.RunCommit{{Run: run, Expect: st.Length, State: st, Append: []store.Entry{{Seq: st.Length, Kind: store.KindSleep}}}}}}}
+		if err := c.build(); err != nil {
+			t.Fatal(err)
+		}
+		n := int(c.b.Count())
+		c.release()
+		for i := range c.counts.list { // the batch is thrown away
+			x := &c.counts.list[i]
+			for k := range x.listed {
+				s.tallies.parts[x.p].listed[x.of][k] -= x.listed[k]
+			}
+		}
+		if err := part.Commit(t.Context(), c.groups[0].Runs); err != nil {
+			t.Fatal(err)
+		}
+		st.Length++
+		return n
+	}
+	same := keys(store.Sleeping) // a state, a piece of a journal
+	for _, c := range []struct {
+		to   store.Status
+		more int
+	}{{store.Running, 1}, {store.Running, 0}, {store.Sleeping, 1}, {store.Sleeping, 0}, {store.Queued, 1}, {store.Running, 1},
+		{store.Waiting, 4}, {store.Running, 1}, {store.Waiting, 1}} {
+		if got := keys(c.to) - same; got != c.more {
+			t.Errorf("to %s: %d keys more than without a change, want %d", c.to, got, c.more)
+		}
+	}
+}
+
+// TestTimersAmongOthers looks for the one timer of a namespace behind thousands of another one's: pages are cut short, and
+// go on from where they were cut.
+func TestTimersAmongOthers(t *testing.T) {
+	s := populated(t, 1)
+	const others = 2 * store.MaxLooks
+	groups := map[store.PartitionID]*store.Group{}
+	for i := range others + 2 {
+		run, wake := store.RunKey{Namespace: 1, ID: fmt.Sprint("other", i)}, int64(10+i)
+		if i >= others { // one of namespace 0, one of 2, at an instant at which there is no other
+			run, wake = store.RunKey{Namespace: store.NamespaceID(i-others) * 2, ID: "mine"}, 1<<20
+		}
+		p := run.Partition()
+		if groups[p] == nil {
+			part, err := s.Acquire(t.Context(), p, "a", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			groups[p] = &store.Group{Partition: part}
+		}
+		groups[p].Runs = append(groups[p].Runs, store.RunCommit{Run: run, Create: true,
+			State: store.RunState{Run: run, Status: store.Sleeping, WakeUnixMs: wake}})
+	}
+	for _, g := range groups {
+		if err := s.Commit(t.Context(), []store.Group{*g}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ns := range []store.NamespaceID{0, 2} {
+		q := store.TimerQuery{Namespace: ns, UntilMs: 1 << 21}
+		found, short := 0, 0
+		for ; ; short++ {
+			s.takeWork()
+			page, err := s.Timers(t.Context(), q)
+			if got := s.takeWork(); err != nil || got.looks > store.MaxLooks+store.Partitions || short > 10 {
+				t.Fatalf("namespace %d, page %d took %+v: %v", ns, short, got, err)
+			}
+			found += len(page.Runs)
+			if q.After = page.Next; q.After == nil {
+				break
+			}
+		}
+		if found != 1 || short == 0 {
+			t.Errorf("namespace %d: %d timers found, %d pages before the last", ns, found, short)
+		}
+	}
+}
