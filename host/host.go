@@ -33,6 +33,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
+	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/pebblestore"
@@ -92,12 +93,20 @@ type Config struct {
 	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 16.
 	MaxInstances int
 	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
-	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 256 MiB; negative keeps none.
+	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 64 MiB; negative keeps none.
 	ParkBytes int64
 	// WarmBytes bounds what is kept of guests that sleep, or wait for a signal, so that they go on without a replay of their
 	// journal, about: a few thousand bytes of each Go guest, those first that wake soonest. Default 64 MiB; negative keeps
 	// none.
 	WarmBytes int64
+	// ModuleIdle is how long after its last use a module leaves memory, with its code and its image, by the machine's clock.
+	// The next run of it loads it from Dir/cache in some 50 ms, or compiles it again if there is no Dir. Default 30 s; negative
+	// keeps all modules, within ModuleBytes.
+	ModuleIdle time.Duration
+	// ModuleBytes bounds the modules in memory, about; a Go module takes some 20 MiB. Those that were used longest ago leave
+	// first. A module never leaves while an instance of it computes or is kept for a step. Default 256 MiB; negative keeps none
+	// that is not in use.
+	ModuleBytes int64
 	// MaxFuel bounds what a workflow computes between two waits, in instructions of its module, about. A workflow that
 	// needs more fails, on every host and replay at the same instruction, give or take some hundred where it was
 	// frozen. Default 10,000,000,000, some ten seconds.
@@ -113,6 +122,13 @@ type Config struct {
 	// instance each time. Default "auto": the first of them that the system knows. It is for finding faults: nothing
 	// but the speed depends on it.
 	InstanceReset string
+	// Compiler is the command line of a process that compiles modules, whose main calls CompilerMain: SelfCompiler returns that of
+	// this program. A compiler needs some hundred megabytes for a Go module, and a module can be made so that it needs any
+	// amount; with Compiler, that is the process's own, within CompileLimits. It needs a Dir. Default: modules are compiled in
+	// this process, without limits.
+	Compiler []string
+	// CompileLimits bound each process of Compiler.
+	CompileLimits CompileLimits
 	// Interpreter runs modules without compiling them: slow, for machines that the compiler does not know.
 	Interpreter bool
 	// SkipSleeps lets no time pass: whenever nothing else happens, the host's clock jumps to the next deadline.
@@ -183,15 +199,19 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	if err != nil {
 		return h, fmt.Errorf("%w: InstanceReset: %w", ErrInvalid, err)
 	}
+	build, err := cfg.build()
+	if err != nil {
+		return h, err
+	}
 	h.engine, err = wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: cfg.Interpreter, Reset: reset,
-		PoolBytes: cfg.PoolBytes})
+		PoolBytes: cfg.PoolBytes, Build: build})
 	if err != nil {
 		return h, err
 	}
 	rc := runtime.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
 		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
-		WarmBytes: max(h.cfg.WarmBytes, 0), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
+		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
 		HostCalls: abi.MaxHostCalls}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
@@ -237,6 +257,12 @@ func (c Config) withDefaults() Config {
 	if c.WarmBytes == 0 {
 		c.WarmBytes = runtime.DefaultWarmBytes
 	}
+	if c.ModuleIdle == 0 {
+		c.ModuleIdle = runtime.DefaultModuleIdle
+	}
+	if c.ModuleBytes == 0 {
+		c.ModuleBytes = runtime.DefaultModuleBytes
+	}
 	if c.MaxFuel == 0 {
 		c.MaxFuel = abi.MaxFuel
 	}
@@ -244,6 +270,13 @@ func (c Config) withDefaults() Config {
 		c.MaxSegmentCPU = abi.MaxSegmentCPU
 	}
 	return c
+}
+
+// moduleLimits returns when modules leave memory, and logs that they did.
+func (c *Config) moduleLimits() module.Limits {
+	return module.Limits{Idle: c.ModuleIdle, Bytes: max(c.ModuleBytes, 0), Left: func(d store.Digest, bytes int64) {
+		c.Logger.Debug("module has left memory", "module", d, "bytes", bytes)
+	}}
 }
 
 // owner names this host to people who look at a store.

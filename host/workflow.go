@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -145,9 +146,10 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	if _, err := inspect.Scan(wasm); err != nil {
 		return nil, translate(err)
 	}
+	defer debug.FreeOSMemory() // an upload is rare, and leaves several times the module and its code behind
 	description, err := s.h.rt.Versions.Describe(ctx, wasm)
 	if err != nil {
-		return nil, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
+		return nil, rejected(err)
 	}
 	names, err := workflowNames(name, description)
 	if err != nil {

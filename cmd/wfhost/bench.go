@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/bench"
+	"github.com/wfhost/wfhost/host"
 )
 
 type benchCmd struct {
@@ -20,9 +22,13 @@ type benchCmd struct {
 	Signal   bench.Signal   `cmd:"" help:"How long a waiting run takes to go on after its signal."`
 }
 
+// goSettings reports whether Go's runtime is to have Go's own settings, as in a program that embeds the host: that has to be
+// known before the command line is read.
+func goSettings(args []string) bool { return slices.Contains(args, "--go-settings") }
+
 // bench gives what measurements need of the command.
 func (g *globals) bench() *bench.Env {
-	return &bench.Env{Ctx: g.ctx, Compile: compile, Show: g.showReport,
+	return &bench.Env{Ctx: g.ctx, Compile: compile, Compiler: host.SelfCompiler(), Show: g.showReport,
 		Say: func(text string) { _, _ = fmt.Fprintln(g.io.err, "bench:", text) }}
 }
 

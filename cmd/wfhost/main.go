@@ -6,10 +6,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/wfhost/wfhost/host"
 )
 
 func main() {
-	tune()
+	host.CompilerMain()
+	if !goSettings(os.Args[1:]) {
+		host.Tune()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

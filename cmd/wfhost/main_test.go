@@ -15,9 +15,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/wfhost/wfhost/host"
 )
 
 func TestMain(m *testing.M) {
+	host.CompilerMain()
 	testscript.Main(m, map[string]func(){"wfhost": main})
 }
 

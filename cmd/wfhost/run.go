@@ -51,7 +51,7 @@ func (c *runCmd) Run(g *globals) (err error) {
 	if err := checkSecrets(c.Secrets); err != nil {
 		return err
 	}
-	h, err := host.Open(g.ctx, host.Config{Dir: dir, Drain: drainOf(c.Drain), SkipSleeps: c.SkipSleep,
+	h, err := host.Open(g.ctx, host.Config{Dir: dir, Drain: drainOf(c.Drain), SkipSleeps: c.SkipSleep, Compiler: host.SelfCompiler(),
 		Secrets: secretsFrom(c.Secrets)})
 	if err != nil {
 		return err

@@ -23,15 +23,26 @@ type serveCmd struct {
 	Drain    time.Duration `help:"How long SIGTERM waits for steps that are going on; 0 does not wait." default:"10s"`
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
 
-	MaxInstances  int    `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
-	PoolBytes     int64  `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"134217728"`
-	ParkBytes     int64  `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"268435456"`
-	WarmBytes     int64  `help:"Memory of guests that sleep, so that they wake without a replay; 0 keeps none." default:"67108864"`
-	InstanceReset string `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
+	MaxInstances  int           `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
+	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"134217728"`
+	ParkBytes     int64         `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"67108864"`
+	WarmBytes     int64         `help:"Memory of guests that sleep, for wakes without a replay; 0 keeps none." default:"67108864"`
+	ModuleIdle    time.Duration `help:"How long after its last use a module leaves memory; 0: never." default:"30s"`
+	ModuleBytes   int64         `help:"Memory of modules that are not in use." default:"268435456"`
+	CompileCPU    time.Duration `name:"compile-cpu" help:"CPU time that compiling a module may take." default:"1m"`
+	CompileTime   time.Duration `help:"Time that it may take." default:"2m"`
+	CompileMemory int64         `help:"Memory that it may take." default:"2147483648"`
+	InstanceReset string        `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
 }
 
 // headerTimeout bounds the time in which a client sends the head of a request.
 const headerTimeout = 10 * time.Second
+
+// The least limits of a compiler: less than a program of this size takes to start would refuse all modules.
+const (
+	leastCompileTime  = time.Second
+	leastCompileBytes = 64 << 20
+)
 
 // checkMemory refuses limits that cannot be.
 func (c *serveCmd) checkMemory() error {
@@ -42,6 +53,15 @@ func (c *serveCmd) checkMemory() error {
 		return fmt.Errorf("--pool-bytes must not be negative, got %d", c.PoolBytes)
 	case c.ParkBytes < 0:
 		return fmt.Errorf("--park-bytes must not be negative, got %d", c.ParkBytes)
+	case c.ModuleIdle < 0:
+		return fmt.Errorf("--module-idle must not be negative, got %v", c.ModuleIdle)
+	case c.ModuleBytes < 0:
+		return fmt.Errorf("--module-bytes must not be negative, got %d", c.ModuleBytes)
+	case c.CompileCPU < leastCompileTime || c.CompileTime < leastCompileTime:
+		return fmt.Errorf("--compile-cpu and --compile-time must be at least %v, got %v and %v", leastCompileTime, c.CompileCPU,
+			c.CompileTime)
+	case c.CompileMemory < leastCompileBytes:
+		return fmt.Errorf("--compile-memory must be at least %d, got %d", leastCompileBytes, c.CompileMemory)
 	case c.WarmBytes < 0:
 		return fmt.Errorf("--warm-bytes must not be negative, got %d", c.WarmBytes)
 	}
@@ -57,11 +77,11 @@ func drainOf(flag time.Duration) time.Duration {
 }
 
 // orNone gives what a host takes for a limit on the command line: there, nothing is nothing, and not the default.
-func orNone(bytes int64) int64 {
-	if bytes == 0 {
+func orNone[T int64 | time.Duration](limit T) T {
+	if limit == 0 {
 		return -1
 	}
-	return bytes
+	return limit
 }
 
 func (c *serveCmd) Run(g *globals) error {
@@ -71,7 +91,9 @@ func (c *serveCmd) Run(g *globals) error {
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
 	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secretsFrom(c.Secrets),
 		Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, PoolBytes: orNone(c.PoolBytes),
-		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset})
+		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
+		ModuleIdle: orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), Compiler: host.SelfCompiler(),
+		CompileLimits: host.CompileLimits{CPU: c.CompileCPU, Wall: c.CompileTime, Memory: c.CompileMemory}})
 	if err != nil {
 		return err
 	}

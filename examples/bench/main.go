@@ -20,6 +20,7 @@ func init() {
 	workflow.Register("steps", Steps)
 	workflow.Register("bodies", Bodies)
 	workflow.Register("sleep", Sleep)
+	workflow.Register("sleepstep", SleepStep)
 	workflow.Register("wake", Wake)
 	workflow.Register("calls", Calls)
 	workflow.Register("mixed", Mixed, workflow.Queries("done"))
@@ -77,6 +78,26 @@ func Sleep(ctx context.Context, in []int64) (any, error) {
 			break
 		}
 		if err := workflow.SleepUntil(ctx, name(), time.UnixMilli(instant)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// SleepStep has a step of the handler, and then sleeps until each of the instants, with another step after it.
+func SleepStep(ctx context.Context, in []int64) (any, error) {
+	name := names()
+	if _, err := workflow.Call[any](ctx, name(), handler, nil); err != nil {
+		return nil, err
+	}
+	for _, instant := range in {
+		if instant == 0 {
+			break
+		}
+		if err := workflow.SleepUntil(ctx, name(), time.UnixMilli(instant)); err != nil {
+			return nil, err
+		}
+		if _, err := workflow.Call[any](ctx, name(), handler, nil); err != nil {
 			return nil, err
 		}
 	}

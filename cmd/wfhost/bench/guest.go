@@ -68,6 +68,16 @@ var smallGuests = map[string]func(s small){
 		s.Get(first).Call(abi.FnSleepUntil).Drop()
 		s.EndWhile()
 	},
+	"sleepstep": func(s small) { // instants
+		s.step()
+		s.While()
+		s.number(first)
+		s.Get(first).IsZero().Break()
+		s.name()
+		s.Get(first).Call(abi.FnSleepUntil).Drop()
+		s.step()
+		s.EndWhile()
+	},
 	"wake": func(s small) { // instant, n, ms, whether there are steps
 		s.read(first, second, third, fourth)
 		s.name()

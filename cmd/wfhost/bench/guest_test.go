@@ -49,11 +49,13 @@ func story(t *testing.T, wasm []byte, workflow string, in []byte) string {
 func TestGuests(t *testing.T) {
 	soon := hosttest.Epoch.Add(time.Hour).UnixMilli()
 	inputs := map[string][]byte{"empty": nil, "steps": input(3), "bodies": input(3), "sleep": input(soon, soon+5, soon+5),
-		"wake": input(0, 2, 7, 1), "calls": input(11, 2, 1000), "signal": input()}
+		"sleepstep": input(soon, soon+5), "wake": input(0, 2, 7, 1), "calls": input(11, 2, 1000), "signal": input()}
 	want := map[string]string{
 		"steps":  "step 00000000, step_result , step 00000001, step_result , step 00000002, step_result , completed ",
 		"bodies": "body 00000000, step_result , body 00000001, step_result , body 00000002, step_result , completed ",
 		"sleep":  "sleep 00000000, timer , sleep 00000001, timer , sleep 00000002, timer , completed ",
+		"sleepstep": "step 00000000, step_result , sleep 00000001, timer , step 00000002, step_result , sleep 00000003, timer , " +
+			"step 00000004, step_result , completed ",
 		"wake": "sleep 00000000, timer , sleep 00000001, timer , step 00000002, step_result , sleep 00000003, timer , " +
 			"step 00000004, step_result , completed ",
 		"signal": "signal_wait go, signal_accepted go, signal , completed ",

@@ -14,6 +14,7 @@ import (
 type Late struct {
 	Hosted `embed:""`
 
+	Step bool          `help:"A step before the sleeps and after each wake: lateness is until that of the wake is durable."`
 	Rate int           `help:"Wakes in a second." default:"1000"`
 	Lead time.Duration `help:"How long before the first wake the starts begin. Default: as long as they seem to take."`
 }
@@ -66,7 +67,7 @@ func (c *schedule) input(run int) []byte {
 
 // commit sees a commit of a run: wakes before the one that it sleeps for are over.
 func (c *schedule) commit(run int, r host.Run, now time.Time) {
-	if r.Wake.IsZero() && !r.Status.Terminal() {
+	if r.Status != host.Sleeping && !r.Status.Terminal() { // it is on its way, or waits for its step
 		return
 	}
 	c.mu.Lock()
@@ -103,14 +104,15 @@ func (b *Late) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	s, err := b.session(env, "late", "sleep")
+	workflow := sleepOf(b.Step)
+	s, err := b.session(env, "late", workflow)
 	if err != nil {
 		return err
 	}
 	defer s.end()
 	total := warm + n
 	runs := (total + wakesPerRun - 1) / wakesPerRun
-	c, err := s.schedule("late", b.Lead, b.Rate, runs, warm, total)
+	c, err := s.schedule("late", workflow, b.Lead, b.Rate, runs, warm, total)
 	if err != nil {
 		return err
 	}
@@ -130,6 +132,10 @@ func (b *Late) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
+	if b.Step {
+		s.notef("Each run has a step before its sleeps, and another one after each wake (--step): what a wake did is durable with " +
+			"the result of its step, and the next sleep.")
+	}
 	s.notef("%d wakes in a second, at instants that were fixed before: %d runs, each with up to %d of them. Lateness is from "+
 		"the instant until what the run did is durable. Early counts wakes that any of commit and journal has before their "+
 		"instant. Warm-up: the first %d wakes.", b.Rate, runs, wakesPerRun, warm)
@@ -148,10 +154,18 @@ const leadSpare = time.Second
 // trial is how many runs show how long a start takes, and warm the host up.
 const trial = 512
 
-// schedule starts runs that sleep for the instants of a schedule, of which the first lies behind the last start.
-func (s *session) schedule(what string, lead time.Duration, rate, runs, warm, total int) (*schedule, error) {
+// sleepOf returns the workflow that sleeps until instants, with steps or without.
+func sleepOf(step bool) string {
+	if step {
+		return "sleepstep"
+	}
+	return "sleep"
+}
+
+// schedule starts runs of a workflow that sleep for the instants of a schedule, of which the first lies behind the last start.
+func (s *session) schedule(what, workflow string, lead time.Duration, rate, runs, warm, total int) (*schedule, error) {
 	begun := time.Now()
-	if err := s.startAll("trial", "sleep", 0, trial, func(int) []byte { return input(0) }); err != nil {
+	if err := s.startAll("trial", workflow, 0, trial, func(int) []byte { return input(0) }); err != nil {
 		return nil, err
 	}
 	for i := range trial {
@@ -170,7 +184,7 @@ func (s *session) schedule(what string, lead time.Duration, rate, runs, warm, to
 			c.commit(i, r, now)
 		}
 	})
-	if err := s.startAll(what, "sleep", 0, runs, c.input); err != nil {
+	if err := s.startAll(what, workflow, 0, runs, c.input); err != nil {
 		return nil, err
 	}
 	if _, _, err := s.h.WaitIdle(s.ctx); err != nil {

@@ -31,7 +31,9 @@ type Env struct {
 	Ctx     context.Context
 	Compile func(ctx context.Context, dir string) ([]byte, error) // a Go program, for WebAssembly
 	Show    func(*Report) error
-	Say     func(text string) // what goes on, for people
+	// Compiler is the host.Config.Compiler of the hosts that are measured.
+	Compiler []string
+	Say      func(text string) // what goes on, for people
 }
 
 // Limits of what may be asked for.
@@ -71,6 +73,8 @@ type Hosted struct {
 	InstanceReset string `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
 
 	Cold bool `help:"Keep nothing of guests that sleep: each wake replays its journal."`
+
+	GoSettings bool `help:"Leave Go's runtime as it is, as in a program that embeds the host and does not call host.Tune."`
 
 	CPUProfile string `name:"cpu-profile" help:"CPU profile of what is measured, for go tool pprof." type:"path" placeholder:"FILE"`
 }

@@ -45,6 +45,14 @@ type session struct {
 	commit  atomic.Pointer[func(host.Run, time.Time)]
 	ended   atomic.Pointer[func(host.Run)]
 	step    atomic.Pointer[func(in []byte)]
+
+	rssBase, rssUploaded float64 // before and after the upload of the guest, as it is
+}
+
+// stages reports the memory before any run: what comes later has it, too.
+func (s *session) stages() {
+	s.number("rssBase", "memory of the open host (RSS)", size, s.rssBase)
+	s.number("rssUploaded", "memory with the guest uploaded (RSS)", size, s.rssUploaded)
 }
 
 // session opens a host that has the guest's workflow. callers are numbers of callers with which Pebble is measured beside the
@@ -69,6 +77,9 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 	if o.Cold {
 		s.notef("Nothing is kept of guests that sleep: each wake replays its journal (--cold).")
 	}
+	if o.GoSettings {
+		s.notef("Go's runtime has its own settings (--go-settings).")
+	}
 	if o.InstanceReset != "" && o.InstanceReset != "auto" {
 		s.notef("Instances are made new by way of %q (--instance-reset).", o.InstanceReset)
 	}
@@ -84,12 +95,16 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 	if err = s.up(); err != nil {
 		return s, err
 	}
-	return s, s.upload(workflow)
+	s.rssBase, _ = memory()
+	err = s.upload(workflow)
+	s.module = nil // it is the host's now
+	s.rssUploaded, _ = memory()
+	return s, err
 }
 
 // up opens the host and runs it.
 func (s *session) up() error {
-	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), InstanceReset: s.o.InstanceReset,
+	cfg := host.Config{Dir: filepath.Join(s.dir, "data"), InstanceReset: s.o.InstanceReset, Compiler: s.env.Compiler,
 		Events: host.Events{RunCommitted: s.committed, RunEnded: func(r host.Run, _ time.Duration) {
 			if f := s.ended.Load(); f != nil {
 				(*f)(r)

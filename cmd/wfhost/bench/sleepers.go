@@ -99,6 +99,7 @@ func (b *Sleepers) asleep(s *session) error {
 	n := float64(b.N)
 	s.number("sleepers", "sleeping runs", count, n)
 	s.number("starts", "starts in a second", perSecond, n/u.elapsed.Seconds())
+	s.stages()
 	s.number("rss", "memory as it is (RSS)", size, asIs)
 	s.number("rssCollected", "memory after a garbage collection (RSS)", size, rss)
 	s.number("rssEmpty", "that before the starts (RSS)", size, rss0)

@@ -10,6 +10,7 @@ import (
 type Storm struct {
 	Hosted `embed:""`
 
+	Step bool          `help:"A step before the sleep and after the wake: a run has resumed when that of the wake is durable."`
 	Lead time.Duration `help:"How long before the wake the starts begin. Default: as long as they seem to take."`
 }
 
@@ -24,21 +25,21 @@ func (b *Storm) Run(env *Env) error {
 	if err := errors.Join(b.check(0, stormRuns), between("n", b.N, 1, maxRuns), span("lead", b.Lead, 0, maxLead)); err != nil {
 		return err
 	}
-	s, err := b.session(env, "storm", "sleep")
+	workflow := sleepOf(b.Step)
+	s, err := b.session(env, "storm", workflow)
 	if err != nil {
 		return err
 	}
 	defer s.end()
-	c, err := s.schedule("storm", b.Lead, 0, b.N, 0, b.N)
+	c, err := s.schedule("storm", workflow, b.Lead, 0, b.N, 0, b.N)
 	if err != nil {
 		return err
 	}
-	settle()
 	env.Say(fmt.Sprintf("%d runs are due", b.N))
-	before, _ := memory()
 	if err := s.sleep(c.first.Add(-time.Millisecond)); err != nil {
 		return err
 	}
+	asleep, _ := memory()
 	w := s.open()
 	if err := s.until(c.served); err != nil {
 		return err
@@ -53,11 +54,16 @@ func (b *Storm) Run(env *Env) error {
 	}
 	s.notef("%d runs are due in the same millisecond; each wakes, replays and ends. Warm-up: %d runs before that end at "+
 		"once; --warm-up is not used.", b.N, trial)
+	if b.Step {
+		s.notef("Each run has a step before its sleep, and another one after the wake (--step): a run is resumed when that is " +
+			"durable with the run's end.")
+	}
 	all := c.last.Sub(c.first)
 	s.number("all", "until all are resumed and durable", millis, float64(all)/float64(time.Millisecond))
 	l := s.latency("resume", "from the instant until a run is durable", c.late)
 	s.number("early", "wakes before their instant", count, float64(c.early+early))
-	s.number("rssBefore", "memory before (RSS)", size, before)
+	s.stages()
+	s.number("rssAsleep", "memory while all sleep, before the wake (RSS)", size, asleep)
 	s.tell(u, "wake", b.N)
 	s.compareLatency("resume", "resumption", l)
 	s.compare("wakes", float64(b.N)/all.Seconds(), starters)

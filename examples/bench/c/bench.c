@@ -55,6 +55,14 @@ static inline void until(void) {
 }
 #define sleep until
 
+static inline void sleepstep(void) {
+	step();
+	for (int64_t instant; (instant = number());) {
+		wf_sleep_until(name(), NAME_BYTES, instant);
+		step();
+	}
+}
+
 static inline void wake(void) {
 	wf_sleep_until(name(), NAME_BYTES, number());
 	int64_t n = number(), ms = number(), with = number();

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 )
@@ -12,9 +13,23 @@ import (
 // An Engine compiles modules. It is safe for concurrent use.
 type Engine interface {
 	// Compile prepares a module that has passed inspection. The result is kept in the engine's cache, if it
-	// has one, so that the next process does not compile again.
-	Compile(ctx context.Context, wasm []byte) (Module, error)
+	// has one, so that neither the next call nor the next process compiles or reads the module again.
+	Compile(ctx context.Context, s Source) (Module, error)
+	// Trim closes instances that have been idle since before the last call. It returns how many, and how many idle ones are left.
+	Trim(ctx context.Context) (closed, left int)
 	Close(ctx context.Context) error
+}
+
+// A Source is a module that may have to be compiled.
+type Source struct {
+	Digest [sha256.Size]byte // of the module
+	// Read returns the module. It is called if the engine's cache does not have it.
+	Read func(ctx context.Context) ([]byte, error)
+}
+
+// Bytes returns a source that is in memory.
+func Bytes(wasm []byte) Source {
+	return Source{Digest: sha256.Sum256(wasm), Read: func(context.Context) ([]byte, error) { return wasm, nil }}
 }
 
 // A Module is a compiled module. It is safe for concurrent use.
@@ -24,6 +39,9 @@ type Module interface {
 	Instantiate(ctx context.Context) (Instance, error)
 	// HasExport tells whether a function of that name is exported.
 	HasExport(name string) bool
+	// Bytes estimates what the module takes of memory while it is not closed: its machine code, its image, and what the
+	// engine knows of it. Instances come on top.
+	Bytes() int64
 	// Overhead estimates the bytes that a new instance takes beside its linear memory.
 	Overhead() int64
 	Close(ctx context.Context) error

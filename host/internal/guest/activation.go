@@ -155,7 +155,7 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 // perform runs the guest. The error says how it ended, an *endEntry if it returned.
 func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState) error {
 	defer a.placed.Leave()
-	mod, err := r.modules.Get(r.ctx, st.Module)
+	mod, err := r.modules.Get(st.Module)
 	if err != nil {
 		return fmt.Errorf("module %s: %w", st.Module, err)
 	}
@@ -170,7 +170,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	if err != nil {
 		return err
 	}
-	defer a.release(inst)
+	defer mod.Release(inst)
 	if err := a.ask(ctx, run.GuestReady{Lease: a.lease}); err != nil {
 		return err
 	}

@@ -38,7 +38,9 @@ type scriptedInstance struct {
 	e *scripted
 }
 
-func (e *scripted) Compile(context.Context, []byte) (engine.Module, error) {
+func (e *scripted) Trim(context.Context) (closed, left int) { return 0, 0 }
+
+func (e *scripted) Compile(context.Context, engine.Source) (engine.Module, error) {
 	return &scriptedModule{e: e}, nil
 }
 
@@ -46,6 +48,7 @@ func (m *scriptedModule) HasExport(name string) bool {
 	return name == abi.ExportRun || name == abi.ExportStep
 }
 func (m *scriptedModule) Overhead() int64             { return 0 }
+func (m *scriptedModule) Bytes() int64                { return 0 }
 func (m *scriptedModule) Close(context.Context) error { return nil }
 func (m *scriptedModule) Instantiate(context.Context) (engine.Instance, error) {
 	m.e.live.Add(1)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
+	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/store"
@@ -21,21 +22,21 @@ func (r *Runner) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
 	defer end()
 	ctx, cancel := r.with(ctx)
 	defer cancel()
-	m, err := module.Compile(ctx, r.cfg.Engine, wasm)
+	m, err := module.Compile(ctx, r.cfg.Engine, engine.Bytes(wasm))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = m.Close(context.WithoutCancel(ctx)) }() // memory only
+	defer m.Close()
 	p := r.room.NewPlace(m.Resident())
 	if err := p.Enter(ctx, admission.Starting, nil); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	defer p.Leave()
 	g := r.newStepGuest(m, journal.Started{}, store.RunKey{}, nil, nil)
-	if !m.HasExport(abi.ExportDescribe) {
+	if !m.Describes {
 		inst, err := m.Instantiate(ctx)
 		if err == nil {
-			inst.Release(ctx)
+			m.Release(inst)
 		}
 		return nil, err
 	}

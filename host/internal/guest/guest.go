@@ -61,7 +61,7 @@ func (g *guest) call(ctx context.Context, export string) (int32, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer g.release(inst)
+	defer g.mod.Release(inst)
 	return g.callIn(ctx, inst, export)
 }
 
@@ -73,9 +73,6 @@ func (g *guest) callIn(ctx context.Context, inst engine.Instance, export string)
 	}
 	return inst.Call(ctx, export, g)
 }
-
-// release gives an instance back, and remembers what it held.
-func (g *guest) release(inst engine.Instance) { g.mod.Held(inst.Release(context.Background())) }
 
 // observer returns what shows the memory of an instance that waits; nil if nobody looks.
 func (g *guest) observer() func(uint64) {

@@ -53,7 +53,7 @@ func (r *Runner) read(ctx context.Context, key store.RunKey) (g *reader, begun b
 	if !of.Exists() {
 		return nil, false, fmt.Errorf("run %q: %w: it was deleted", key.ID, store.ErrNotFound)
 	}
-	mod, err := r.modules.Get(r.ctx, state.Module)
+	mod, err := r.modules.Get(state.Module)
 	if err != nil {
 		return nil, false, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/admission"
+	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
@@ -37,6 +38,7 @@ type Config struct {
 	Instances   int
 	MemoryBytes int64
 	ParkBytes   int64
+	Modules     module.Limits // their idle time is real time
 	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing; 0 keeps nothing.
 	WarmBytes int64
 	// Fuel bounds the instructions, about, that a workflow executes between two waits.
@@ -87,7 +89,7 @@ type Runner struct {
 
 // NewRunner returns a Runner. The caller closes it.
 func NewRunner(cfg Config) *Runner {
-	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store), drained: make(chan struct{}),
+	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store, budget.Clock, cfg.Modules), drained: make(chan struct{}),
 		room: admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes), warm: warm.New[*warm.Guest](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r
@@ -156,6 +158,7 @@ func (r *Runner) Close() {
 	r.closed = true
 	r.mu.Unlock()
 	r.cancel(ErrClosed)
+	r.modules.Cancel()
 	r.room.RefuseAll()
 	r.wg.Wait()
 	r.warm.Clear()

@@ -3,9 +3,12 @@ package module
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/memstore"
@@ -17,20 +20,59 @@ type fakeEngine struct {
 	fails         error
 	overhead      int64
 	opened, close int
+	trimmed       int
+	gave, idle    int // instances that Trim closes and leaves
+
+	mu sync.Mutex // guards what may be counted by many
 }
 
 type fakeModule struct {
 	engine.Module
-	e *fakeEngine
+	e      *fakeEngine
+	closed atomic.Bool
 }
 
-func (e *fakeEngine) Compile(context.Context, []byte) (engine.Module, error) {
+func (e *fakeEngine) Compile(ctx context.Context, s engine.Source) (engine.Module, error) {
+	if _, err := s.Read(ctx); err != nil {
+		return nil, err
+	}
 	if e.fails != nil {
 		return nil, e.fails
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.opened++
 	return &fakeModule{e: e}, nil
 }
+
+func (e *fakeEngine) Trim(context.Context) (closed, left int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.trimmed++
+	return e.gave, e.idle
+}
+
+// fakeInstance panics if its module was closed before it.
+type fakeInstance struct {
+	engine.Instance
+	m *fakeModule
+}
+
+func (m *fakeModule) Instantiate(context.Context) (engine.Instance, error) {
+	if m.closed.Load() {
+		panic("an instance of a closed module")
+	}
+	return &fakeInstance{m: m}, m.e.fails
+}
+
+func (i *fakeInstance) Release(context.Context) int64 {
+	if i.m.closed.Load() {
+		panic("a module was closed under its instance")
+	}
+	return 1
+}
+
+func (m *fakeModule) Bytes() int64 { return 100 }
 
 func (m *fakeModule) HasExport(name string) bool {
 	return name == abi.ExportStart || name == abi.ExportStep
@@ -39,6 +81,9 @@ func (m *fakeModule) HasExport(name string) bool {
 func (m *fakeModule) Overhead() int64 { return m.e.overhead }
 
 func (m *fakeModule) Close(context.Context) error {
+	m.closed.Store(true)
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
 	m.e.close++
 	return nil
 }
@@ -49,8 +94,8 @@ func TestCache(t *testing.T) {
 	ctx := context.Background()
 	s := memstore.New().Open()
 	e := &fakeEngine{}
-	c := NewCache(e, s)
-	if _, err := c.Get(ctx, store.Digest{1}); !errors.Is(err, store.ErrNotFound) {
+	c := NewCache(e, s, clock.System(), Limits{Bytes: 1 << 40})
+	if _, err := c.Get(store.Digest{1}); !errors.Is(err, store.ErrNotFound) {
 		t.Fatal("a module that is not there:", err)
 	}
 	d, err := s.Modules().Put(ctx, []byte("wasm"), store.ModuleInfo{DescriptionJSON: []byte(description)})
@@ -58,15 +103,15 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.fails = errors.New("it does not compile")
-	if _, err := c.Get(ctx, d); !errors.Is(err, e.fails) {
+	if _, err := c.Get(d); !errors.Is(err, e.fails) {
 		t.Fatal(err)
 	}
 	e.fails = nil
-	m, err := c.Get(ctx, d) // which tries again
+	m, err := c.Get(d) // which tries again
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := c.Get(ctx, d); err != nil || again != m || e.opened != 1 {
+	if again, err := c.Get(d); err != nil || again != m || e.opened != 1 {
 		t.Error("it was compiled again:", err)
 	}
 	if m.Entry != abi.ExportStart || !m.Command || !m.BodiesEvent || !m.HasStep("charge") || m.HasStep("refund") ||
@@ -78,7 +123,7 @@ func TestCache(t *testing.T) {
 	if e.close != 1 {
 		t.Error("closed", e.close, "times")
 	}
-	if _, err := c.Get(ctx, d); err != nil || e.opened != 2 {
+	if _, err := c.Get(d); err != nil || e.opened != 2 {
 		t.Error(err)
 	}
 	c.Close()
@@ -89,7 +134,7 @@ func TestCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Get(ctx, bad); err == nil {
+	if _, err := c.Get(bad); err == nil {
 		t.Error("a description that is no JSON was taken")
 	}
 }
@@ -98,7 +143,7 @@ func TestCache(t *testing.T) {
 func TestResident(t *testing.T) {
 	ctx := context.Background()
 	s := memstore.New().Open()
-	c := NewCache(&fakeEngine{}, s)
+	c := NewCache(&fakeEngine{}, s, clock.System(), Limits{Bytes: 1 << 40})
 	d, err := s.Modules().Put(ctx, []byte("wasm"), store.ModuleInfo{})
 	if err != nil {
 		t.Fatal(err)
@@ -106,23 +151,23 @@ func TestResident(t *testing.T) {
 	if n := c.Resident(d); n != usualBytes {
 		t.Error("of an unknown one:", n)
 	}
-	m, err := c.Get(ctx, d)
+	m, err := c.Get(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := c.Resident(d); n != usualBytes {
 		t.Error("of a new one:", n)
 	}
-	m2, err := Compile(ctx, &fakeEngine{overhead: 5 << 20}, nil)
+	m2, err := Compile(ctx, &fakeEngine{overhead: 5 << 20}, engine.Bytes(nil))
 	if err != nil || m2.Resident() != 5<<20 {
 		t.Error("of one with large tables:", m2.Resident(), err)
 	}
-	m.Held(4 << 20)
+	m.held(4 << 20)
 	if n := c.Resident(d); n != 4<<20 {
 		t.Error("after the first one:", n)
 	}
 	for range 100 {
-		m.Held(2 << 20)
+		m.held(2 << 20)
 	}
 	if n := m.Resident(); n < 2<<20 || n > 2<<20+100 {
 		t.Error("after many:", n)
@@ -135,7 +180,7 @@ func TestResident(t *testing.T) {
 func TestGrants(t *testing.T) {
 	ctx := context.Background()
 	s := memstore.New().Open()
-	c := NewCache(&fakeEngine{}, s)
+	c := NewCache(&fakeEngine{}, s, clock.System(), Limits{Bytes: 1 << 40})
 	d, err := s.Modules().Put(ctx, []byte("wasm"), store.ModuleInfo{})
 	if err != nil {
 		t.Fatal(err)

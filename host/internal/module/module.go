@@ -1,10 +1,12 @@
 // Package module keeps the compiled modules of a process: what their descriptions say, what an instance of each holds, and
-// what the versions that are made of them may do.
+// what the versions that are made of them may do. A module that no guest has used for a while leaves memory, and comes back
+// from the engine's cache when one does.
 package module
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,16 +16,26 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 )
 
-// Module is a compiled module with what its description says.
+// Module is a module with what its description says. Its code is in memory while it has an instance, and for a while after
+// that. Entry, Command, BodiesEvent and CanThaw are set by the time that a caller gets the Module, and do not change.
 type Module struct {
-	engine.Module
 	Entry       string // the export that is the workflow
 	Command     bool   // the entry is _start
 	BodiesEvent bool   // bodies wait for the events descriptor, as goroutines do
 	CanThaw     bool   // a guest that was frozen goes on
+	Describes   bool   // it has a description to be asked for
 
-	once       sync.Once
-	err        error
+	load  func() (engine.Module, error)
+	after func() // called when an instance was released, with no lock held; nil is legal
+
+	mu     sync.Mutex    // guards what follows; it is held while the module is loaded, and before Cache.mu is never taken
+	known  bool          // the fields above and below are set
+	loaded engine.Module // nil while the code is not in memory
+	users  int           // instances, and calls of Instantiate
+	used   bool          // since the last look
+	idle   int           // looks since it was used
+	ended  bool          // it is closed when its last user is gone, and not loaded again
+
 	steps      []string
 	queries    map[string][]string // by workflow
 	stepExport bool
@@ -32,26 +44,126 @@ type Module struct {
 }
 
 // Compile compiles a module that no cache keeps, and of which nothing is described yet. The caller closes it.
-func Compile(ctx context.Context, e engine.Engine, wasm []byte) (*Module, error) {
-	m := &Module{}
-	return m, m.compile(ctx, e, wasm)
+func Compile(ctx context.Context, e engine.Engine, s engine.Source) (*Module, error) {
+	m := &Module{load: func() (engine.Module, error) { return e.Compile(ctx, s) }}
+	return m, m.know(nil)
 }
 
-func (m *Module) compile(ctx context.Context, e engine.Engine, wasm []byte) (err error) {
-	if m.Module, err = e.Compile(ctx, wasm); err != nil {
+// know loads the module if nothing is known of it yet.
+func (m *Module) know(description func() ([]byte, error)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known {
+		return nil
+	}
+	if err := m.loadLocked(); err != nil {
 		return err
 	}
+	if description != nil {
+		text, err := description()
+		if err == nil {
+			err = m.describe(text)
+		}
+		if err != nil {
+			_, _ = m.unloadLocked()
+			return err
+		}
+	}
+	m.known = true
+	return nil
+}
+
+// errEnded says that a module was deleted, or the host closed.
+var errEnded = errors.New("the module is no longer there")
+
+// loadLocked brings the code into memory if it is not there.
+func (m *Module) loadLocked() error {
+	m.used, m.idle = true, 0
+	if m.loaded != nil {
+		return nil
+	}
+	if m.ended {
+		return errEnded
+	}
+	loaded, err := m.load()
+	if err != nil {
+		return err
+	}
+	m.loaded = loaded
+	if m.known {
+		return nil
+	}
 	for _, name := range []string{abi.ExportRun, abi.ExportRunShort, abi.ExportStart} {
-		if m.HasExport(name) {
+		if loaded.HasExport(name) {
 			m.Entry = name
 			break
 		}
 	}
 	m.Command = m.Entry == abi.ExportStart
-	m.stepExport = m.HasExport(abi.ExportStep)
-	m.CanThaw = m.HasExport(abi.ExportThaw)
-	m.least.Store(m.Overhead())
+	m.stepExport = loaded.HasExport(abi.ExportStep)
+	m.CanThaw = loaded.HasExport(abi.ExportThaw)
+	m.Describes = loaded.HasExport(abi.ExportDescribe)
+	m.least.Store(loaded.Overhead())
 	return nil
+}
+
+// unloadLocked takes the code out of memory, which no instance uses, and returns how much that was.
+func (m *Module) unloadLocked() (bytes int64, ok bool) {
+	if m.loaded == nil || m.users > 0 {
+		return 0, false
+	}
+	bytes = m.loaded.Bytes()
+	_ = m.loaded.Close(context.Background()) // memory only
+	m.loaded = nil
+	return bytes, true
+}
+
+// Instantiate returns an instance, which is to be given back by Release. The module is loaded first if it is not in memory.
+func (m *Module) Instantiate(ctx context.Context) (engine.Instance, error) {
+	m.mu.Lock()
+	err := m.loadLocked()
+	loaded := m.loaded
+	if err == nil {
+		m.users++
+	}
+	m.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	inst, err := loaded.Instantiate(ctx)
+	if err != nil {
+		m.leave()
+		return nil, err
+	}
+	return inst, nil
+}
+
+// Release gives an instance back, and remembers what it held.
+func (m *Module) Release(inst engine.Instance) {
+	m.held(inst.Release(context.Background()))
+	m.leave()
+}
+
+// leave ends a use.
+func (m *Module) leave() {
+	m.mu.Lock()
+	m.users--
+	m.used, m.idle = true, 0
+	if m.ended {
+		_, _ = m.unloadLocked()
+	}
+	m.mu.Unlock()
+	if m.after != nil {
+		m.after()
+	}
+}
+
+// Close takes the code out of memory when no instance uses it any more. The module is not loaded again.
+func (m *Module) Close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = true
+	_, _ = m.unloadLocked()
 }
 
 // describe reads the description, if the module has one.
@@ -90,16 +202,10 @@ func (m *Module) Resident() int64 {
 	return max(usualBytes, m.least.Load())
 }
 
-// Held remembers what an instance held.
-func (m *Module) Held(bytes int64) {
+// held remembers what an instance held.
+func (m *Module) held(bytes int64) {
 	if old := m.bytes.Load(); old > 0 {
 		bytes = (3*old + bytes) / 4
 	}
 	m.bytes.Store(bytes)
-}
-
-func (m *Module) close() {
-	if m.Module != nil {
-		_ = m.Module.Close(context.Background()) // memory only
-	}
 }

@@ -154,6 +154,7 @@ func (m *memory) rest(now int64, sl *slot) {
 		m.drop(sl)
 		return
 	}
+	sl.Run.Rest()
 	sl.place = m.kept.Add(sl, sl.Size())
 	for last, excess := m.kept.Excess(); excess; last, excess = m.kept.Excess() {
 		m.unkeep(last)

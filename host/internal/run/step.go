@@ -23,8 +23,10 @@ func (r *Run) Step(now int64, ev Event) *Effects {
 	return t.effects()
 }
 
-// TakeBack takes the run back from a guest that yields, so that other events may be stepped before GuestYields lends it
-// again. It returns nil if that has no effect.
+// Rest lets go of what the newest step has brought: a run that is kept while it sleeps would keep its guest's activation.
+func (r *Run) Rest() { *r.t = turn{} }
+
+// TakeBack takes the run back from a guest that yields, for other events. It returns nil if that has no effect.
 func (r *Run) TakeBack(l *Lease) *Effects {
 	if l.lent && r.quiet() && r.rec.Journal.Len() < abi.SuggestContinueEntries {
 		l.lent = false
@@ -53,8 +55,7 @@ func (t *turn) step(ev Event) error {
 	return ev.happen(t)
 }
 
-// missing says what an event means for a run that is not there. A guest may have been asked for before the run was deleted:
-// it waits for an order.
+// missing says what an event means for a run that is not there. A guest that was asked for before it was deleted waits.
 func (t *turn) missing(ev Event) error {
 	switch e := ev.(type) { // a guest and its attempts belong to a run
 	case GuestReady:

@@ -7,8 +7,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// turn is one step of a run: the instant, which is read once for all of it, so that nothing in it is due at one place
-// and not at another, and what has to be done about it.
+// turn is one step of a run: the instant, read once so that all of it sees the same one, and what has to be done about it.
 type turn struct {
 	*Run
 	now    int64

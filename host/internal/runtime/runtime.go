@@ -38,7 +38,7 @@ const (
 	maxStarts = 4096
 	// keptBytes bounds the runs that are kept though nothing happens to them: some ten thousand short journals, which
 	// need not be read again when their runs wake.
-	keptBytes = 64 << 20
+	keptBytes = 32 << 20
 	// loadedTimers is how many timers are loaded ahead, of some 120 bytes each.
 	loadedTimers = 1 << 17
 	// maxCommits is how many group commits of a writer are on their way at a time.
@@ -67,7 +67,8 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	l, handlers := newLife(ctx), handler.NewRegistry()
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
-		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
+		Modules: cfg.Modules,
+		Random:  cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
 		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})
 	for range min(goruntime.GOMAXPROCS(0), maxShards) {

@@ -2,6 +2,7 @@ package linear
 
 import (
 	"bytes"
+	"runtime"
 	"testing"
 )
 
@@ -206,4 +207,32 @@ func TestParseReset(t *testing.T) {
 	if r, err := ParseReset(""); err != nil || r != ResetAuto {
 		t.Fatal(r, err)
 	}
+}
+
+// An image that is shared takes nothing of the Go heap, and is there for as long as a memory uses it.
+func TestImageIsShared(t *testing.T) {
+	each(t, func(t *testing.T, reset Reset) {
+		is := bytes.Repeat([]byte{7}, page)
+		NewImage(is, reset).Close() // what is made once
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		im := NewImage(is, reset)
+		runtime.ReadMemStats(&after)
+		allocated := after.TotalAlloc - before.TotalAlloc
+		m := New(im)
+		if m.Mapped() != (allocated < page) {
+			t.Errorf("an image of %d bytes allocates %d, and is mapped: %v", page, allocated, m.Mapped())
+		}
+		im.Close()
+		m.Resize(page)[5] = 1
+		m.Restore()
+		if got := m.Resize(page); !bytes.Equal(got, is) {
+			t.Error("the image is gone before its memory")
+		}
+		m.Free()
+		m.Free()
+		if n := im.users.Load(); n != 0 {
+			t.Errorf("%d users are left", n)
+		}
+	})
 }

@@ -16,8 +16,9 @@ type Memory struct {
 	restored bool
 }
 
-// New maps the image, or copies it.
+// New maps the image, or copies it. The image is not closed yet, and is kept until Free.
 func New(im *Image) *Memory {
+	im.users.Add(1)
 	m := &Memory{im: im, base: im.mapped()}
 	if m.mapped = m.base != nil; !m.mapped {
 		m.base = append(make([]byte, 0, len(im.bytes)+len(im.bytes)/4), im.bytes...)
@@ -63,12 +64,16 @@ func (m *Memory) Held() int64 { return m.held }
 // Kept returns those of them that it keeps between activations.
 func (m *Memory) Kept() int64 { return m.kept }
 
-// Free gives the memory back to the system.
+// Free gives the memory back to the system. Twice is legal.
 func (m *Memory) Free() {
+	if m.base == nil {
+		return
+	}
 	if m.mapped {
 		m.unmap()
 	}
 	m.base = nil
+	m.im.leave()
 }
 
 // MaxSpareBytes is how much more than the image a memory may hold on to between activations. A guest that once

@@ -15,27 +15,32 @@ import (
 // the pages that it writes.
 type mapping struct {
 	file  *os.File // nil: the image is copied
+	own   []byte   // Image.bytes, if that is a mapping of the file
 	reset Reset    // ResetScan or ResetDrop
 }
 
-// share makes the file. Where that fails, the image is copied.
-func (im *Image) share(want Reset) {
-	if want >= ResetCopy || len(im.bytes)%os.Getpagesize() != 0 || len(im.bytes) == 0 {
-		return
+// share makes the file and the image's own mapping of it. It reports false where that fails: then the image is copied.
+func (im *Image) share(memory []byte, want Reset) bool {
+	if want >= ResetCopy || len(memory)%os.Getpagesize() != 0 || len(memory) == 0 {
+		return false
 	}
 	fd, err := unix.MemfdCreate("wfhost-image", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return
+		return false
 	}
 	f := os.NewFile(uintptr(fd), "wfhost-image")
-	if err := writeImage(f, im.bytes); err != nil {
-		_ = f.Close() // the image is copied instead
-		return
+	if err = writeImage(f, memory); err == nil {
+		im.own, err = unix.Mmap(fd, 0, len(memory), unix.PROT_READ, unix.MAP_PRIVATE)
 	}
-	im.file, im.reset = f, ResetDrop
+	if err != nil {
+		_ = f.Close() // the image is copied instead
+		return false
+	}
+	im.file, im.bytes, im.reset = f, im.own, ResetDrop
 	if want != ResetDrop && canScan() {
 		im.reset = ResetScan
 	}
+	return true
 }
 
 // writeImage writes what is not zero, and forbids any change of it.
@@ -64,10 +69,11 @@ func isZero(p []byte) bool {
 	return true
 }
 
-// close lets go of the file; mappings stay valid.
+// close releases the file and the image's own mapping. Mappings of instances stay valid.
 func (m *mapping) close() {
 	if m.file != nil {
-		_ = m.file.Close() // it was only read
+		_ = unix.Munmap(m.own) // it is what was mapped
+		_ = m.file.Close()     // it was only read
 	}
 }
 

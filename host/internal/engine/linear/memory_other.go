@@ -9,7 +9,7 @@ type region struct{ start, end uint64 }
 type mapping struct{}
 
 func (m *mapping) close()                            {}
-func (im *Image) share(Reset)                        {}
+func (im *Image) share([]byte, Reset) bool           { return false }
 func (im *Image) mapped() []byte                     { return nil }
 func (m *Memory) unmap()                             {}
 func (m *Memory) restoreMapped()                     {}

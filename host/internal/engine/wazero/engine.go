@@ -6,12 +6,14 @@
 package wazero
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -19,8 +21,9 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/artifact"
+	"github.com/wfhost/wfhost/host/internal/engine/idle"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
 )
 
 // Config says how an engine is made.
@@ -32,6 +35,9 @@ type Config struct {
 	Interpreter bool
 	// Reset says how instances are made fit to be used again. The zero value takes the fastest way.
 	Reset linear.Reset
+	// Build compiles a module into an empty folder as the function Build does, in another process for example. Default: Build.
+	// It is used where there is a CacheDir, and no Interpreter.
+	Build func(ctx context.Context, wasm []byte, dir string) error
 	// PoolBytes bounds the memory of idle instances, about. Default 128 MiB; negative keeps none.
 	PoolBytes int64
 }
@@ -49,35 +55,48 @@ type machine struct {
 	cfg   Config
 	rt    wazero.Runtime
 	cache wazero.CompilationCache
-	pool  pool
+	pool  *idle.Pool[*module, *instance] // whose memory and globals are those of their images
+
+	files       artifact.Folder // of Config.CacheDir
+	compiling   sync.Map        // of *sync.Mutex by the name of an artifact: held while it is loaded or compiled
+	mu          sync.Mutex
+	fingerprint string // of the compiler and this processor; empty until it is needed
 }
 
-// New makes an engine.
-func New(ctx context.Context, cfg Config) (engine.Engine, error) {
+// defaultPoolBytes keeps more instances than there are activations at a time, and is little beside their limit.
+const defaultPoolBytes = 128 << 20
+
+// runtimeConfig says how modules are compiled and run.
+func runtimeConfig(interpreter bool) wazero.RuntimeConfig {
 	rc := wazero.NewRuntimeConfig()
-	if cfg.Interpreter {
+	if interpreter {
 		rc = wazero.NewRuntimeConfigInterpreter()
 	}
 	// A guest that loops without calling the host is stopped by its fuel: a check of the context in each loop would
 	// make tight loops many times slower. Debug information costs at each stop, and says little of a release build.
-	rc = rc.WithCloseOnContextDone(false).WithMemoryLimitPages(abi.MaxMemoryBytes / pageBytes).
+	return rc.WithCloseOnContextDone(false).WithMemoryLimitPages(abi.MaxMemoryBytes / pageBytes).
 		WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
-	m := &machine{cfg: cfg, pool: pool{limit: cfg.PoolBytes}}
-	if m.pool.limit == 0 {
-		m.pool.limit = defaultPoolBytes
-	}
+}
+
+// New makes an engine.
+func New(ctx context.Context, cfg Config) (engine.Engine, error) {
+	m := &machine{cfg: cfg, pool: idle.New[*module, *instance](cmp.Or(cfg.PoolBytes, defaultPoolBytes))}
 	if cfg.CacheDir == "" {
 		m.cache = wazero.NewCompilationCache()
 	} else {
 		if err := secureDir(cfg.CacheDir); err != nil {
 			return nil, err
 		}
-		var err error
+		m.files = artifact.Folder(cfg.CacheDir)
+		err := m.files.Clean()
+		if err != nil {
+			return nil, err
+		}
 		if m.cache, err = wazero.NewCompilationCacheWithDir(cfg.CacheDir); err != nil {
 			return nil, fmt.Errorf("open compilation cache: %w", err)
 		}
 	}
-	m.rt = wazero.NewRuntimeWithConfig(ctx, rc.WithCompilationCache(m.cache))
+	m.rt = wazero.NewRuntimeWithConfig(ctx, runtimeConfig(cfg.Interpreter).WithCompilationCache(m.cache))
 	if err := register(ctx, m.rt); err != nil {
 		return nil, errors.Join(err, m.rt.Close(ctx))
 	}
@@ -100,20 +119,21 @@ func secureDir(dir string) error {
 }
 
 func (m *machine) Close(ctx context.Context) error {
-	m.pool.close(ctx)
+	m.closeAll(ctx, m.pool.Close())
 	return errors.Join(m.rt.Close(ctx), m.cache.Close(ctx))
 }
 
-func (m *machine) Compile(ctx context.Context, wasm []byte) (engine.Module, error) {
-	r, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true})
-	if err != nil {
-		return nil, fmt.Errorf("rewrite: %w", err)
+// Trim closes instances that were idle since before the last call.
+func (m *machine) Trim(ctx context.Context) (closed, left int) {
+	old, left := m.pool.Trim()
+	m.closeAll(ctx, old)
+	return len(old), left
+}
+
+func (m *machine) closeAll(ctx context.Context, list []*instance) {
+	for _, in := range list {
+		in.close(ctx)
 	}
-	c, err := m.rt.CompileModule(ctx, r.Wasm)
-	if err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
-	}
-	return &module{machine: m, compiled: c, rewritten: *r}, nil
 }
 
 // activation is the context of the calls of one activation, so that host functions find their host by a type

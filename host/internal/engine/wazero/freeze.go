@@ -1,6 +1,7 @@
 package wazero
 
 import (
+	"crypto/sha256"
 	"errors"
 
 	"github.com/wfhost/wfhost/abi"
@@ -11,9 +12,9 @@ import (
 // frozen is what differs of a guest that has no stack from the image of its module: a few thousand bytes in some dozens of
 // pages, where a Go guest waits.
 type frozen struct {
-	m       *module
-	size    int      // of the memory
-	globals []uint64 // of the instance
+	image   [sha256.Size]byte // whose memory and globals it differs from
+	size    int               // of the memory
+	globals []uint64          // of the instance
 	memory  linear.Delta
 }
 
@@ -46,7 +47,7 @@ func (in *instance) Freeze() (engine.Frozen, bool) {
 	if !ok {
 		return nil, false
 	}
-	f := &frozen{m: in.m, size: size, globals: make([]uint64, len(in.globals)), memory: delta}
+	f := &frozen{image: in.memory.image.id, size: size, globals: make([]uint64, len(in.globals)), memory: delta}
 	for i, g := range in.globals {
 		f.globals[i] = g.Get()
 	}
@@ -56,7 +57,7 @@ func (in *instance) Freeze() (engine.Frozen, bool) {
 // Thaw writes what differs.
 func (in *instance) Thaw(fz engine.Frozen) bool {
 	f, ok := fz.(*frozen)
-	if !ok || in.memory == nil || f.m != in.m || !in.memory.Mapped() || !in.resize(f.size, false) {
+	if !ok || in.memory == nil || f.image != in.memory.image.id || !in.memory.Mapped() || !in.resize(f.size, false) {
 		return false
 	}
 	in.memory.Patch(f.memory, f.size)

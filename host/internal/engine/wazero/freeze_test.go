@@ -123,9 +123,13 @@ func TestFreezeRefused(t *testing.T) {
 	if !ok {
 		t.Skip("this system does not tell which pages were written")
 	}
-	_, other := compile(t, Config{}, waiting().Bytes())
+	_, other := compile(t, Config{}, waiting().I32(0).Export("other").Bytes())
 	if take(t, other).Thaw(f) {
 		t.Error("the guest of another module is thawed")
+	}
+	_, again := compile(t, Config{}, waiting().Bytes())
+	if !take(t, again).Thaw(f) {
+		t.Error("the guest is not thawed after its module was loaded again")
 	}
 	_, m = compile(t, Config{Reset: linear.ResetCopy}, waiting().Bytes())
 	in = take(t, m)

@@ -1,6 +1,8 @@
 package wazero
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/wfhost/wfhost/host/internal/engine"
@@ -11,6 +13,7 @@ import (
 // image is what every instance of a module starts from: memory and globals as they are after the data segments, the
 // start function and _initialize, which ran once, on a fixed clock and fixed random.
 type image struct {
+	id      [sha256.Size]byte // of the module, memory and globals: the image is the same when the module was loaded again
 	memory  *linear.Image
 	globals []uint64 // in the order of instance.globals
 }
@@ -21,6 +24,13 @@ func newImage(in *instance, reset linear.Reset) *image {
 	for _, g := range in.globals {
 		im.globals = append(im.globals, g.Get())
 	}
+	h := sha256.New()
+	h.Write(in.m.digest[:])
+	h.Write(in.Memory())
+	for _, g := range im.globals {
+		_ = binary.Write(h, binary.LittleEndian, g) // a hash takes everything
+	}
+	h.Sum(im.id[:0])
 	return im
 }
 

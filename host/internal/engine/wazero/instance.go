@@ -91,10 +91,24 @@ func (in *instance) Release(ctx context.Context) (held int64) {
 	}
 	reset := in.reset()
 	held += in.memory.Held() // before somebody else takes it
-	if in.kept += in.memory.Kept(); !reset || !in.m.machine.pool.put(ctx, in) {
+	if in.kept += in.memory.Kept(); !reset || !in.keep(ctx) {
 		in.close(ctx)
 	}
 	return held
+}
+
+// keep puts the instance into the pool. It reports false if it is to be closed.
+func (in *instance) keep(ctx context.Context) bool {
+	m := in.m
+	if m.closed.Load() {
+		return false
+	}
+	over, kept := m.machine.pool.Put(m, in, in.kept)
+	m.machine.closeAll(ctx, over)
+	if m.closed.Load() { // meanwhile
+		m.machine.closeAll(ctx, m.machine.pool.Drop(m))
+	}
+	return kept
 }
 
 func (in *instance) close(ctx context.Context) {

@@ -2,6 +2,7 @@ package wazero
 
 import (
 	"context"
+	"crypto/sha256"
 	"sync"
 	"sync/atomic"
 
@@ -16,12 +17,14 @@ import (
 
 type module struct {
 	machine   *machine
+	digest    [sha256.Size]byte // of the module as it was given
 	compiled  wazero.CompiledModule
-	rewritten rewrite.Module
+	rewritten rewrite.Module // Wasm is nil
+	bytes     int64          // without the image
 
 	closed atomic.Bool
-	mu     sync.Mutex
-	image  *image // nil until the first instance, and for modules whose instances cannot be used again
+	mu     sync.Mutex // guards image and rewritten.Data
+	image  *image     // nil until the first instance, and for modules whose instances cannot be used again
 }
 
 func (m *module) HasExport(name string) bool {
@@ -31,7 +34,7 @@ func (m *module) HasExport(name string) bool {
 
 func (m *module) Close(ctx context.Context) error {
 	m.closed.Store(true)
-	m.machine.pool.drop(ctx, m)
+	m.machine.closeAll(ctx, m.machine.pool.Drop(m))
 	m.mu.Lock()
 	im := m.image
 	m.mu.Unlock()
@@ -39,6 +42,16 @@ func (m *module) Close(ctx context.Context) error {
 		im.memory.Close()
 	}
 	return m.compiled.Close(ctx)
+}
+
+// Bytes returns what the module takes, about.
+func (m *module) Bytes() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.image == nil {
+		return m.bytes
+	}
+	return m.bytes + int64(m.image.memory.Size())
 }
 
 // anonymous instances may live side by side, and their start functions are called by hand.
@@ -50,7 +63,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 	if m.rewritten.Refusal != "" || m.machine.cfg.Reset == linear.ResetNone {
 		return m.fresh(ctx)
 	}
-	if in := m.machine.pool.take(m); in != nil {
+	if in, ok := m.machine.pool.Take(m); ok {
 		return in, nil
 	}
 	im, err := m.baseline(ctx)
@@ -84,6 +97,7 @@ func (m *module) baseline(ctx context.Context) (*image, error) {
 	}
 	defer in.close(ctx)
 	m.image = newImage(in, m.machine.cfg.Reset)
+	m.rewritten.Data = nil // it is in the image
 	return m.image, nil
 }
 

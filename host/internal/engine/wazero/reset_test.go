@@ -60,7 +60,7 @@ func compile(t *testing.T, cfg Config, wasm []byte) (*machine, *module) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close(ctx) })
-	m, err := e.Compile(ctx, wasm)
+	m, err := e.Compile(ctx, engine.Bytes(wasm))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +166,8 @@ func TestPool(t *testing.T) {
 	for _, in := range ins {
 		in.Release(ctx)
 	}
-	if e.pool.bytes > e.pool.limit || e.pool.lru.Len() == 0 || e.pool.lru.Len() > 3 {
-		t.Fatalf("%d bytes in %d instances", e.pool.bytes, e.pool.lru.Len())
+	if n, bytes := e.pool.Len(); bytes > e.cfg.PoolBytes || n == 0 || n > 3 {
+		t.Fatalf("%d bytes in %d instances", bytes, n)
 	}
 	if in := take(t, m); in != ins[7] || !ins[0].mod.IsClosed() {
 		t.Fatal("the one that was used last is not used next")
@@ -176,13 +176,13 @@ func TestPool(t *testing.T) {
 	if err := m.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if e.pool.bytes != 0 || e.pool.lru.Len() != 0 || !ins[7].mod.IsClosed() {
+	if n, bytes := e.pool.Len(); bytes != 0 || n != 0 || !ins[7].mod.IsClosed() {
 		t.Fatal("an instance outlives its module")
 	}
 	none, m := compile(t, Config{PoolBytes: -1}, dirty(1))
 	in := take(t, m)
 	in.Release(ctx)
-	if none.pool.lru.Len() != 0 || !in.mod.IsClosed() {
+	if n, _ := none.pool.Len(); n != 0 || !in.mod.IsClosed() {
 		t.Fatal("an instance is kept by a pool of nothing")
 	}
 }
@@ -200,7 +200,7 @@ func BenchmarkRecycle(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer func() { _ = e.Close(ctx) }()
-			m, err := e.Compile(ctx, dirty(1))
+			m, err := e.Compile(ctx, engine.Bytes(dirty(1)))
 			if err != nil {
 				b.Fatal(err)
 			}

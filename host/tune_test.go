@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"runtime"
@@ -33,13 +33,13 @@ func TestTune(t *testing.T) {
 	}
 	t.Setenv("GOMAXPROCS", "1")
 	t.Setenv("GOGC", "100")
-	tune()
+	Tune()
 	if runtime.GOMAXPROCS(0) != procs || rule() != 100 {
 		t.Fatal("what was set by the environment was changed")
 	}
 	t.Setenv("GOMAXPROCS", "")
 	t.Setenv("GOGC", "")
-	tune()
+	Tune()
 	if got := runtime.GOMAXPROCS(0); got != procs+1 {
 		t.Errorf("GOMAXPROCS %d, want %d", got, procs+1)
 	}

@@ -1,0 +1,158 @@
+package host_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/wasmgen"
+)
+
+// opened opens a host in a folder and runs it until the test ends, or close is called.
+func opened(t *testing.T, cfg host.Config) (h *host.Host, end func()) {
+	t.Helper()
+	h, err := host.Open(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ran sync.WaitGroup
+	ran.Go(func() { _ = h.Run(t.Context()) })
+	end = sync.OnceFunc(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		ran.Wait()
+	})
+	t.Cleanup(end)
+	return h, end
+}
+
+// A module is compiled by a process of its own: at its upload, and when the cache is not there any more.
+func TestCompiler(t *testing.T) {
+	dir := t.TempDir()
+	cfg := host.Config{Dir: dir, Compiler: host.SelfCompiler()}
+	h, end := opened(t, cfg)
+	if _, err := h.UploadAll(ctx, "", hosttest.Build(t, "testdata/findings"), host.AllowStep("*")); err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range []string{"before", "after"} {
+		if _, err := h.Start(ctx, "nap", 0, host.WithRunID(id)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.ResultRaw(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+		end()
+		if err := os.RemoveAll(filepath.Join(dir, "cache")); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			h, end = opened(t, cfg)
+		}
+	}
+}
+
+// A compiler that breaks down, has too little, or is not there, costs the upload and nothing else.
+func TestCompilerFails(t *testing.T) {
+	goGuest := hosttest.Build(t, "testdata/findings")
+	small := wasmgen.New(0).I32(0).Export(abi.ExportRun).Bytes()
+	for name, c := range map[string]struct {
+		command  []string
+		limits   host.CompileLimits
+		want     string
+		rejected bool
+	}{
+		"no memory": {host.SelfCompiler(), host.CompileLimits{Memory: 40 << 20},
+			"module rejected: compiling the module takes more than 41943040 bytes of memory, which is the limit", true},
+		"no time":     {host.SelfCompiler(), host.CompileLimits{Wall: 60 * time.Millisecond}, "takes longer than 60ms, which is the limit", true},
+		"rubbish":     {[]string{"go", "version"}, host.CompileLimits{}, "the process that compiles the module died: exit status", true},
+		"not there":   {[]string{"/nothing/here"}, host.CompileLimits{}, "the process that compiles could not be started", false},
+		"a directory": {[]string{t.TempDir()}, host.CompileLimits{}, "the process that compiles could not be started", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			h, end := opened(t, host.Config{Dir: dir, Compiler: c.command, CompileLimits: c.limits})
+			_, err := h.UploadAll(ctx, "", goGuest)
+			if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, host.ErrRejected) != c.rejected {
+				t.Fatalf("%v, want %q", err, c.want)
+			}
+			if _, err := h.Workflow(ctx, "nap", 0); !errors.Is(err, host.ErrNotFound) {
+				t.Error("it is there:", err)
+			}
+			end()
+			h, _ = opened(t, host.Config{Dir: dir, Compiler: host.SelfCompiler()})
+			if _, err := h.Upload(ctx, "small", small); err != nil {
+				t.Fatal(err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(dir, "cache", "new-*")); len(left) > 0 {
+				t.Error(left)
+			}
+		})
+	}
+	if _, err := host.Open(ctx, host.Config{Dir: t.TempDir(), CompileLimits: host.CompileLimits{Memory: -1}}); !errors.Is(err, host.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// A process that was started to compile, and whose main does not begin with CompilerMain, opens no host that would start it again.
+func TestCompilerMainIsMissing(t *testing.T) {
+	args := os.Args
+	defer func() { os.Args = args }()
+	os.Args = []string{args[0], "wfhost-compile-module"}
+	if _, err := host.Open(ctx, host.Config{Dir: t.TempDir(), Compiler: host.SelfCompiler()}); !errors.Is(err, host.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// lines takes what a host logs.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), text)
+}
+
+// A module that leaves memory while its run sleeps is there when the run wakes, and the run goes on where it was frozen.
+func TestModuleLeavesMemory(t *testing.T) {
+	var log lines
+	var thawed thaws
+	cfg := host.Config{Dir: t.TempDir(), ModuleIdle: time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	cfg.Events.Activation = thawed.see
+	h, _ := opened(t, cfg)
+	if _, err := h.UploadAll(ctx, "", hosttest.Build(t, "testdata/findings"), host.AllowStep("*")); err != nil {
+		t.Fatal(err)
+	}
+	const gone = "module has left memory"
+	if _, err := h.Start(ctx, "nap", 400, host.WithRunID("r")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.ResultRaw(ctx, "r"); err != nil {
+		t.Fatal(err)
+	}
+	if log.count(gone) == 0 || log.count("stuck") > 0 {
+		t.Errorf("left memory %d times\n%s", log.count(gone), &log.b)
+	}
+	if thawed.thawed.Load()+thawed.replays.Load() == 0 {
+		t.Error("it did not go on")
+	}
+}

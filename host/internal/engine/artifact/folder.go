@@ -1,0 +1,121 @@
+package artifact
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Folder is the path of a cache: artifacts in its folder "modules", code in a folder for each version of the compiler, and
+// folders in which modules are being compiled. Whoever can write into it can have the host execute anything.
+type Folder string
+
+const (
+	modules  = "modules"
+	index    = "artifact" // the file with the artifact where a module was compiled
+	scratch  = "new-"     // what names of folders begin with in which modules are being compiled
+	dirMode  = 0o700
+	fileMode = 0o600
+)
+
+// inFlight are the folders in which this process has modules compiled.
+var inFlight sync.Map
+
+// Clean removes what processes that were killed have left.
+func (f Folder) Clean() error {
+	all, err := os.ReadDir(string(f))
+	for _, d := range all {
+		dir := filepath.Join(string(f), d.Name())
+		if _, ok := inFlight.Load(dir); !ok && strings.HasPrefix(d.Name(), scratch) {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	return err
+}
+
+// Scratch makes a folder in which something is compiled.
+func (f Folder) Scratch() (dir string, remove func(), err error) {
+	if dir, err = os.MkdirTemp(string(f), scratch); err != nil {
+		return "", nil, err
+	}
+	inFlight.Store(dir, true)
+	return dir, func() {
+		_ = os.RemoveAll(dir) // the next process tries again
+		inFlight.Delete(dir)
+	}, nil
+}
+
+// Write writes the artifact into a folder in which its module was compiled, and moves the file with the code to where the
+// compiler looks for that of the skeleton: a name in a folder.
+func (a *Artifact) Write(dir, code, folder, name string) error {
+	a.Code = File{Folder: folder, Name: name}
+	to := filepath.Join(dir, folder, name)
+	if err := os.MkdirAll(filepath.Dir(to), dirMode); err != nil {
+		return err
+	}
+	if err := os.Rename(code, to); err != nil {
+		return err
+	}
+	if err := a.Code.Measure(to); err != nil {
+		return err
+	}
+	b, err := a.Encode()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, index), b, fileMode)
+}
+
+// path returns that of the code below a folder, wherever the artifact says that it is.
+func (a *Artifact) path(dir string) string {
+	return filepath.Join(dir, filepath.Base(a.Code.Folder), filepath.Base(a.Code.Name))
+}
+
+// Take takes what was written into a folder by Write over into the cache, under a name: the code first, since the artifact says
+// that it is there.
+func (f Folder) Take(dir, name string) error {
+	b, err := os.ReadFile(filepath.Join(dir, index))
+	if err != nil {
+		return err
+	}
+	a, err := Decode(b)
+	if err != nil {
+		return fmt.Errorf("what the compiler wrote is %w", err)
+	}
+	code, to := a.path(string(f)), filepath.Join(string(f), modules, name)
+	for _, folder := range []string{filepath.Dir(code), filepath.Dir(to)} {
+		if err := os.MkdirAll(folder, dirMode); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(a.path(dir), code); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(dir, index), to)
+}
+
+// Open reads and checks an artifact and its code. The error is os.ErrNotExist or ErrDamaged if the module has to be compiled.
+// When the code was loaded, replaced returns ErrDamaged if that was not the one which was checked.
+func (f Folder) Open(name string) (a *Artifact, replaced func() error, err error) {
+	b, err := os.ReadFile(filepath.Join(string(f), modules, name))
+	if err != nil {
+		return nil, nil, err
+	}
+	if a, err = Decode(b); err != nil {
+		return nil, nil, err
+	}
+	was, err := a.Code.Check(a.path(string(f)))
+	if err != nil {
+		return nil, nil, err
+	}
+	return a, func() error {
+		is, err := os.Stat(a.path(string(f)))
+		if err == nil && os.SameFile(was, is) {
+			return nil
+		}
+		return errors.Join(fmt.Errorf("%w: the code was replaced while it was loaded", ErrDamaged), err)
+	}, nil
+}

@@ -1,0 +1,61 @@
+package artifact
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/wfhost/wfhost/host/internal/wasmfmt"
+)
+
+// Sections (WebAssembly Core Specification 2.0, 5.5.2), and the length of what is in front of them.
+const (
+	secCustom   = 0
+	secCode     = 10
+	headerBytes = 8
+)
+
+// trapping is the body of each function of a skeleton: its size, no locals, unreachable, end.
+var trapping = []byte{3, 0, 0, 0x0b}
+
+// Skeleton returns a module that has all that the given one has, but for what its functions do, so that an engine that has
+// the machine code of the one can be told that it is the code of the other. It names the module that it was made from: no
+// two modules have the same skeleton.
+func Skeleton(wasm []byte) ([]byte, error) {
+	r := wasmfmt.Reader{Module: wasm, End: len(wasm)}
+	r.Skip(headerBytes, "the header")
+	out := append(make([]byte, 0, len(wasm)/4), wasm[:r.At]...)
+	for r.More() {
+		from := r.At
+		id := r.Byte("a section")
+		content := r.Bytes("a section")
+		switch {
+		case id == secCustom && !isNames(content):
+		case id == secCode:
+			in := wasmfmt.Reader{Module: content, End: len(content)}
+			n := in.Count("functions")
+			if r.Err == nil {
+				r.Err = in.Err
+			}
+			size := wasmfmt.AppendU32(nil, uint32(n))
+			out = wasmfmt.AppendU32(append(out, id), uint32(len(size)+n*len(trapping)))
+			out = append(out, size...)
+			for range n {
+				out = append(out, trapping...)
+			}
+		default:
+			out = append(out, wasm[from:r.At]...)
+		}
+	}
+	if r.Err != nil {
+		return nil, fmt.Errorf("skeleton: %w", r.Err)
+	}
+	of := sha256.Sum256(wasm)
+	own := append(wasmfmt.AppendText(nil, "wfhost"), of[:]...)
+	return append(wasmfmt.AppendU32(append(out, secCustom), uint32(len(own))), own...), nil
+}
+
+// isNames reports whether a custom section has the names of functions, which stacks show.
+func isNames(content []byte) bool {
+	r := wasmfmt.Reader{Module: content, End: len(content)}
+	return string(r.Bytes("a name")) == "name"
+}
