@@ -93,7 +93,7 @@ type Config struct {
 	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 16.
 	MaxInstances int
 	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
-	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 64 MiB; negative keeps none.
+	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 128 MiB; negative keeps none.
 	ParkBytes int64
 	// WarmBytes bounds what is kept of guests that sleep, or wait for a signal, so that they go on without a replay of their
 	// journal, about: a few thousand bytes of each Go guest, those first that wake soonest. Default 64 MiB; negative keeps
@@ -114,7 +114,7 @@ type Config struct {
 	// MaxSegmentCPU bounds the time that a workflow computes between two waits. A host that takes longer gives the
 	// activation up and tries again; after the third time the run is stuck. Default 60 s.
 	MaxSegmentCPU time.Duration
-	// PoolBytes bounds the memory of instances that are kept to be used again, about. Default 128 MiB; negative keeps
+	// PoolBytes bounds the memory of instances that are kept to be used again, about. Default 64 MiB; negative keeps
 	// none.
 	PoolBytes int64
 	// InstanceReset says how the memory of an instance becomes that of a new one when it is used again: "scan" asks the

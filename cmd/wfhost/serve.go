@@ -24,8 +24,8 @@ type serveCmd struct {
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
 
 	MaxInstances  int           `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
-	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"134217728"`
-	ParkBytes     int64         `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"67108864"`
+	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"67108864"`
+	ParkBytes     int64         `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"134217728"`
 	WarmBytes     int64         `help:"Memory of guests that sleep, for wakes without a replay; 0 keeps none." default:"67108864"`
 	ModuleIdle    time.Duration `help:"How long after its last use a module leaves memory; 0: never." default:"30s"`
 	ModuleBytes   int64         `help:"Memory of modules that are not in use." default:"268435456"`

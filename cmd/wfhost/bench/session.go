@@ -39,6 +39,7 @@ type session struct {
 	ratios  []func(machine) // report what is compared with the machine
 	module  []byte          // of the guest, nil if it is the small one
 	h       *host.Host
+	store   *pebblestore.Store
 	down    func() error // stops the host
 	remove  func()
 	profile *cpuProfile
@@ -113,20 +114,19 @@ func (s *session) up() error {
 	if s.o.Cold {
 		cfg.WarmBytes = -1
 	}
-	closeStore := func() error { return nil }
-	if s.o.NoSync {
-		if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-			return err
-		}
-		st, err := pebblestore.Open(filepath.Join(cfg.Dir, "store"), pebblestore.Options{NoSync: true})
-		if err != nil {
-			return err
-		}
-		cfg.Store, closeStore = st, st.Close
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return err
 	}
+	begun := time.Now()
+	st, err := pebblestore.Open(filepath.Join(cfg.Dir, "store"), pebblestore.Options{NoSync: s.o.NoSync,
+		Elapsed: func() time.Duration { return time.Since(begun) }})
+	if err != nil {
+		return err
+	}
+	cfg.Store, s.store = st, st
 	h, err := host.Open(s.env.Ctx, cfg)
 	if err != nil {
-		return errors.Join(err, closeStore())
+		return errors.Join(err, st.Close())
 	}
 	h.HandleRawStep(stepName, func(_ context.Context, in []byte) ([]byte, error) {
 		if f := s.step.Load(); f != nil {
@@ -141,7 +141,7 @@ func (s *session) up() error {
 	s.down = func() error {
 		s.down = nil
 		stop()
-		return errors.Join(<-ran, h.Close(), closeStore())
+		return errors.Join(<-ran, h.Close(), st.Close())
 	}
 	return nil
 }
@@ -271,6 +271,7 @@ type window struct {
 	begun   time.Time
 	cpu     time.Duration
 	commits uint64
+	store   pebblestore.Usage
 }
 
 // usage is what went on in a measured time.
@@ -279,6 +280,7 @@ type usage struct {
 	cpu             time.Duration
 	hasCPU          bool
 	commits         uint64
+	store           pebblestore.Usage
 	rss, peak, disk float64
 }
 
@@ -286,7 +288,7 @@ type usage struct {
 func (s *session) open() window {
 	s.profile.start()
 	resetPeak()
-	w := window{s: s, commits: s.h.Stats().Commits}
+	w := window{s: s, commits: s.h.Stats().Commits, store: s.store.Usage()}
 	w.cpu, _ = cpuTime()
 	w.begun = time.Now()
 	return w
@@ -298,6 +300,9 @@ func (w window) close() (u usage, err error) {
 	cpu, ok := cpuTime()
 	u.cpu, u.hasCPU = cpu-w.cpu, ok
 	u.commits = w.s.h.Stats().Commits - w.commits
+	now, was := w.s.store.Usage(), w.store
+	u.store = pebblestore.Usage{LogBytes: now.LogBytes - was.LogBytes, TableBytes: now.TableBytes - was.TableBytes,
+		Syncs: now.Syncs - was.Syncs, LogBusy: now.LogBusy - was.LogBusy}
 	u.rss, u.peak = memory()
 	u.disk, err = diskBytes(filepath.Join(w.s.dir, "data"))
 	return u, err
@@ -320,6 +325,12 @@ func (s *session) tell(u usage, op string, ops int) {
 	s.number(op+"s", op+"s in a second", perSecond, n/u.elapsed.Seconds())
 	s.number("cpuPer"+upper, "CPU time per "+op, micros, u.cpuPer(ops))
 	s.number("commitsPer"+upper, "commits per "+op, ratio, float64(u.commits)/n)
+	s.number("syncsPer"+upper, "fsyncs per "+op, ratio, float64(u.store.Syncs)/n)
+	s.number("logBytesPer"+upper, "written to the log per "+op, size, float64(u.store.LogBytes)/n)
+	s.number("writtenToLog", "written in all, to what the log has", ratio,
+		float64(u.store.LogBytes+u.store.TableBytes)/float64(u.store.LogBytes))
+	s.number("processorsBusy", "processors busy", ratio, u.cpu.Seconds()/u.elapsed.Seconds()/float64(runtime.NumCPU()))
+	s.number("logBusy", "log busy", ratio, u.store.LogBusy.Seconds()/u.elapsed.Seconds())
 	s.tellMemory(u)
 }
 

@@ -38,7 +38,7 @@ type Config struct {
 	// Build compiles a module into an empty folder as the function Build does, in another process for example. Default: Build.
 	// It is used where there is a CacheDir, and no Interpreter.
 	Build func(ctx context.Context, wasm []byte, dir string) error
-	// PoolBytes bounds the memory of idle instances, about. Default 128 MiB; negative keeps none.
+	// PoolBytes bounds the memory of idle instances, about. Default 64 MiB; negative keeps none.
 	PoolBytes int64
 }
 
@@ -63,8 +63,9 @@ type machine struct {
 	fingerprint string // of the compiler and this processor; empty until it is needed
 }
 
-// defaultPoolBytes keeps more instances than there are activations at a time, and is little beside their limit.
-const defaultPoolBytes = 128 << 20
+// defaultPoolBytes keeps more instances than there are activations at a time, and is little beside their limit, and beside those
+// that a host parks, which become idle.
+const defaultPoolBytes = 64 << 20
 
 // runtimeConfig says how modules are compiled and run.
 func runtimeConfig(interpreter bool) wazero.RuntimeConfig {
