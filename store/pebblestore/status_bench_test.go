@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -58,16 +57,13 @@ func BenchmarkStatus(b *testing.B) {
 			for n := range runs / at {
 				commit(n, store.Sleeping)
 			}
-			var from, to syscall.Rusage
-			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &from)
+			from := cpu()
 			b.ResetTimer()
 			for n := range b.N {
 				commit(n, statuses[n/(runs/at)%2])
 			}
 			b.StopTimer()
-			_ = syscall.Getrusage(syscall.RUSAGE_SELF, &to)
-			us := func(r *syscall.Rusage) float64 { return float64((r.Utime.Nano() + r.Stime.Nano())) / 1000 }
-			b.ReportMetric((us(&to)-us(&from))/float64(b.N*at), "cpu-us/run")
+			b.ReportMetric(float64((cpu()-from).Microseconds())/float64(b.N*at), "cpu-us/run")
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -119,15 +118,6 @@ func TestWritesOfAStep(t *testing.T) {
 	if log > maxLog || times > maxAmplify {
 		t.Errorf("a step writes %.0f bytes to the log, and %.2f times that in all; want at most %d and %v", log, times, maxLog, maxAmplify)
 	}
-}
-
-// cpu returns the time that the processors have spent on this process.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkWrites commits steps, and reports what becomes of them on disk until nothing is left to do.

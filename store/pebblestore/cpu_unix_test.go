@@ -1,0 +1,17 @@
+//go:build unix
+
+package pebblestore
+
+import (
+	"syscall"
+	"time"
+)
+
+// cpu returns the time that the processors have spent on this process.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
