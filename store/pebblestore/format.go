@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -75,7 +76,7 @@ func (s *Store) indexAll(log *slog.Logger) error {
 	first, runs := store.PartitionID(binary.BigEndian.Uint16(v)), 0
 	log.Info("making the indexes of a store of an earlier format, once", "from partition", first, "of", store.Partitions)
 	for p := first; p < store.Partitions; p++ {
-		n, err := s.indexPartition(p, spaces)
+		n, err := s.indexPartition(p, spaces, log)
 		if err != nil {
 			return fmt.Errorf("index the runs of partition %d: %w", p, err)
 		}
@@ -95,8 +96,9 @@ func (s *Store) indexAll(log *slog.Logger) error {
 const indexBatch = 1 << 20
 
 // indexPartition puts the runs of one partition into the indexes, then notes that it has. What an earlier try wrote is written
-// again: no run changes before all is done.
-func (s *Store) indexPartition(p store.PartitionID, spaces []store.NamespaceID) (runs int, err error) {
+// again: no run changes before all is done. A run that cannot be read is in no index, as it can be neither changed nor deleted:
+// the store would open no more, in this release or in an earlier one, because of it.
+func (s *Store) indexPartition(p store.PartitionID, spaces []store.NamespaceID, log *slog.Logger) (runs int, err error) {
 	counts := shifts{}
 	b := s.db.NewBatch()
 	defer func() { _ = b.Close() }() // memory only
@@ -112,7 +114,12 @@ func (s *Store) indexPartition(p store.PartitionID, spaces []store.NamespaceID) 
 				return false, err
 			}
 			r := &record{}
-			if r.stored, err = decodeStored(v); err != nil {
+			r.stored, err = decodeStored(v)
+			if errors.Is(err, store.ErrCorrupt) {
+				log.Error("a run cannot be read, and is left out of the indexes", "run", run.ID, "namespace", ns, "cause", err)
+				return true, nil
+			}
+			if err != nil {
 				return false, fmt.Errorf("run %q: %w", run.ID, err)
 			}
 			if r.state.Deleted {
