@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,6 +80,19 @@ func (q *Query) Matches(s *RunState) bool {
 		(q.CreatedFrom == nil || s.CreatedUnixMs >= *q.CreatedFrom) &&
 		(q.CreatedBefore == nil || s.CreatedUnixMs < *q.CreatedBefore) &&
 		!slices.ContainsFunc(q.Attributes, func(a Attribute) bool { return !slices.Contains(s.Attributes, a) })
+}
+
+// Distinct returns the statuses of a list once each. A user may name them as often as a request is long, and what a list costs
+// for each of them is paid for each kind of runs and for each run.
+func Distinct(statuses []Status) (once []Status) {
+	var seen [math.MaxUint8 + 1]bool
+	for _, s := range statuses {
+		if !seen[s] {
+			seen[s] = true
+			once = append(once, s)
+		}
+	}
+	return once
 }
 
 // Beyond reports whether a position is behind q.After in the order of the query.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -161,5 +162,16 @@ func TestRuns(t *testing.T) {
 	}
 	for range Runs(t.Context(), lister(4), Query{}, 0) {
 		break
+	}
+}
+
+// A list of statuses from a user may be as long as a request: what is done for each of them is done once.
+func TestDistinct(t *testing.T) {
+	long := append(slices.Repeat([]Status{Running}, 1000), slices.Repeat([]Status{Failed, Running, 200, 200}, 1000)...)
+	if got := Distinct(long); !slices.Equal(got, []Status{Running, Failed, 200}) {
+		t.Error(got)
+	}
+	if got := Distinct(nil); len(got) != 0 {
+		t.Error(got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 // List returns a page of runs.
 func (s *Store) List(_ context.Context, q store.Query) (store.Page, error) {
+	q.Statuses = store.Distinct(q.Statuses)
 	return s.page(q.Limit, func(st *store.RunState) (store.Position, bool) {
 		at := store.Position{UnixMs: st.CreatedUnixMs, ID: st.Run.ID}
 		return at, q.Matches(st) && q.Beyond(at)

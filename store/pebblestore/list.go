@@ -26,6 +26,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (page store.Page, err e
 		return page, err
 	}
 	defer end()
+	q.Statuses = store.Distinct(q.Statuses)
 	lists := s.choose(&q)
 	if len(lists) == 0 {
 		return page, nil
@@ -102,9 +103,8 @@ func (s *Store) choose(q *store.Query) []func(store.PartitionID) []byte {
 // statusLists returns the lists of the statuses of a query.
 func statusLists(q *store.Query) (lists []func(store.PartitionID) []byte) {
 	busy := false
-	for i, st := range q.Statuses {
+	for _, st := range q.Statuses {
 		switch {
-		case slices.Contains(q.Statuses[:i], st):
 		case !st.Busy():
 			lists = append(lists, func(p store.PartitionID) []byte { return store.StatusTable(q.Namespace, p, st) })
 		case !busy:
