@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/wfhost/wfhost/host/internal/compiler"
+	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
 )
 
@@ -60,7 +61,7 @@ func (c *Config) build() (func(ctx context.Context, wasm []byte, dir string) err
 
 // rejected makes an error of compiling and starting a module one that says so, unless it says nothing of the module.
 func rejected(err error) error {
-	if errors.Is(err, compiler.ErrUnavailable) {
+	if errors.Is(err, compiler.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable) {
 		return err
 	}
 	return &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}

@@ -79,6 +79,9 @@ type Instance interface {
 	Release(ctx context.Context) (held int64)
 }
 
+// ErrUnavailable is wrapped by errors of Compile that say nothing of the module.
+var ErrUnavailable = errors.New("modules cannot be compiled")
+
 // ErrFreeze is the error with which a Host freezes a guest that waits for an event.
 var ErrFreeze = errors.New("freeze")
 

@@ -75,8 +75,9 @@ func (a *Artifact) path(dir string) string {
 }
 
 // Take takes what was written into a folder by Write over into the cache, under a name: the code first, since the artifact says
-// that it is there.
-func (f Folder) Take(dir, name string) error {
+// that it is there. The compiler looks for code in one folder, and would not find that of another version of it: it would compile
+// the skeleton, whose functions trap.
+func (f Folder) Take(dir, name, folder string) error {
 	b, err := os.ReadFile(filepath.Join(dir, index))
 	if err != nil {
 		return err
@@ -84,6 +85,10 @@ func (f Folder) Take(dir, name string) error {
 	a, err := Decode(b)
 	if err != nil {
 		return fmt.Errorf("what the compiler wrote is %w", err)
+	}
+	if a.Code.Folder != folder {
+		return fmt.Errorf("the process that compiles has the compiler %s, and this one has %s: they must be the same program",
+			a.Code.Folder, folder)
 	}
 	code, to := a.path(string(f)), filepath.Join(string(f), modules, name)
 	for _, folder := range []string{filepath.Dir(code), filepath.Dir(to)} {

@@ -45,7 +45,7 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 	if err != nil {
 		return nil, err
 	}
-	if err := m.build(ctx, wasm, name); err != nil {
+	if err := m.build(ctx, wasm, name, filepath.Base(filepath.Dir(print))); err != nil {
 		return nil, err
 	}
 	if mod, err = m.load(ctx, s.Digest, name); errors.Is(err, artifact.ErrDamaged) { // another host took its own over meanwhile
@@ -126,11 +126,11 @@ func compileTo(ctx context.Context, dir string, wasm []byte) (path string, err e
 	return path, err
 }
 
-// build has a module compiled into the cache.
-func (m *machine) build(ctx context.Context, wasm []byte, name string) error {
+// build has a module compiled into the cache, by a compiler that keeps code in a folder of this name.
+func (m *machine) build(ctx context.Context, wasm []byte, name, folder string) error {
 	dir, remove, err := m.files.Scratch()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
 	}
 	defer remove()
 	if m.cfg.Build != nil {
@@ -142,7 +142,10 @@ func (m *machine) build(ctx context.Context, wasm []byte, name string) error {
 	if err != nil {
 		return err
 	}
-	return m.files.Take(dir, name)
+	if err = m.files.Take(dir, name, folder); err != nil {
+		return fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // load loads a module from the cache. Its error is os.ErrNotExist or artifact.ErrDamaged if the module is to be compiled.

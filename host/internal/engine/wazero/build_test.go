@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/wfhost/wfhost/abi"
@@ -149,6 +150,40 @@ func TestBuildFails(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, "new-*")); len(left) > 0 {
 		t.Error(left)
 	}
+}
+
+// What another compiler made is not taken: wazero would not find it, and compile the skeleton, all functions of which trap.
+func TestOtherCompiler(t *testing.T) {
+	build := func(_ context.Context, wasm []byte, dir string) error {
+		if err := Build(ctx, wasm, dir); err != nil {
+			return err
+		}
+		list, err := filepath.Glob(filepath.Join(dir, "wazero-*"))
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, "artifact"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := artifact.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Write(dir, filepath.Join(dir, a.Code.Folder, a.Code.Name), "wazero-v9.9.9-other", a.Code.Name)
+	}
+	dir := filepath.Join(t.TempDir(), "cache")
+	m := newEngine(t, Config{CacheDir: dir, Build: build})
+	s, _ := counted(dirty(3))
+	mod, err := m.Compile(ctx, s)
+	if err == nil {
+		_, err = take(t, mod.(*module)).Call(ctx, abi.ExportRun, &tester{limit: 1000})
+	}
+	if err == nil || !strings.Contains(err.Error(), "wazero-v9.9.9-other") || !errors.Is(err, engine.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	m.cfg.Build = nil
+	hashOf(t, m, s)
 }
 
 // What a process that was killed has left is removed by the next engine, and not what this process is at.
