@@ -4,10 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,11 +44,27 @@ func Child(in io.Reader, out io.Writer, exit func(code int), build func(ctx cont
 	if err == nil {
 		err = build(context.Background(), wasm, req.Dir)
 	}
-	if err != nil {
-		c.end(exitBuilt, answer{Error: err.Error()})
-		return
+	var file *fs.PathError
+	var files *os.LinkError
+	switch {
+	case err == nil:
+		c.end(exitBuilt, answer{OK: true})
+	case errors.As(err, &file) || errors.As(err, &files): // a module has no files
+		c.end(exitBuilt, answer{Fault: cut(err.Error())})
+	default:
+		c.end(exitBuilt, answer{Error: cut(err.Error())})
 	}
-	c.end(exitBuilt, answer{OK: true})
+}
+
+// maxError bounds the text of an error. A module chooses parts of it, as the names of exports, and what is longer than maxAnswer
+// is not understood.
+const maxError = 4 << 10
+
+func cut(text string) string {
+	if len(text) <= maxError {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxError], "") + "…"
 }
 
 // child is a process that compiles.

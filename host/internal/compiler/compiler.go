@@ -61,11 +61,12 @@ type request struct {
 type answer struct {
 	OK    bool   `json:"ok,omitempty"`
 	Error string `json:"error,omitempty"` // of the compiler, about the module
+	Fault string `json:"fault,omitempty"` // of the machine
 	Limit string `json:"limit,omitempty"` // a sentence about the limit that was reached
 }
 
-// ErrUnavailable is wrapped by errors that say nothing of the module: the process could not be started.
-var ErrUnavailable = errors.New("the process that compiles could not be started")
+// ErrUnavailable is wrapped by errors that say nothing of the module.
+var ErrUnavailable = errors.New("modules cannot be compiled")
 
 // Parent has processes compile. It is safe for concurrent use.
 type Parent struct {
@@ -92,7 +93,8 @@ const (
 // killDelay is how long a process that was killed may keep its pipes open, by children of its own.
 const killDelay = time.Second
 
-// Build compiles a module into an empty folder. It waits until fewer than atOnce others compile.
+// Build compiles a module into an empty folder. It waits until fewer than atOnce others compile. An error that says nothing of
+// the module wraps ErrUnavailable: the process could not be started, or could not write.
 func (p *Parent) Build(ctx context.Context, wasm []byte, dir string) error {
 	select {
 	case p.slots <- struct{}{}:
@@ -126,7 +128,7 @@ func (p *Parent) Build(ctx context.Context, wasm []byte, dir string) error {
 	case errors.Is(context.Cause(timed), errWall):
 		return errors.New(wallSentence(p.limits.Wall))
 	case started != nil:
-		return fmt.Errorf("%w: %w", ErrUnavailable, started)
+		return fmt.Errorf("%w: the process that compiles could not be started: %w", ErrUnavailable, started)
 	}
 	return verdict(out.b, words.b, err)
 }
@@ -141,6 +143,8 @@ func verdict(out, words []byte, err error) error {
 	switch {
 	case understood && a.Limit != "":
 		return errors.New(a.Limit)
+	case understood && a.Fault != "":
+		return fmt.Errorf("%w: %s", ErrUnavailable, a.Fault)
 	case understood && a.Error != "":
 		return errors.New(a.Error)
 	case understood && a.OK && err == nil:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,7 +55,13 @@ var builds = map[string]func(ctx context.Context, wasm []byte, dir string) error
 		return os.WriteFile(filepath.Join(dir, "built"), wasm, 0o600)
 	},
 	"refuses": func(context.Context, []byte, string) error { return errors.New("compile: function 3 is too long") },
-	"hangs":   func(context.Context, []byte, string) error { select {} },
+	"finds no room": func(context.Context, []byte, string) error {
+		return fmt.Errorf("compile: %w", &fs.PathError{Op: "write", Path: "code", Err: errors.New("no space left on device")})
+	},
+	"talks": func(context.Context, []byte, string) error {
+		return errors.New("export " + strings.Repeat("ü", 1<<20))
+	},
+	"hangs": func(context.Context, []byte, string) error { select {} },
 	"computes": func(context.Context, []byte, string) error {
 		for n := 0; ; n++ {
 			hog = hog[:0]
@@ -95,6 +102,8 @@ func TestBuild(t *testing.T) {
 		{"hangs", func(l *Limits) { l.Wall = 300 * time.Millisecond }, "takes longer than 300ms, which is the limit"},
 		{"computes", func(l *Limits) { l.CPU = 200 * time.Millisecond }, "takes more than 200ms of CPU time, which is the limit"},
 		{"hogs", nil, "takes more than 268435456 bytes of memory, which is the limit"},
+		{"finds no room", nil, "write code: no space left on device"},
+		{"talks", nil, "export üüü"},
 		{"one large piece", nil, "the process that compiles the module died"},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
@@ -110,7 +119,7 @@ func TestBuild(t *testing.T) {
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Fatalf("got %v, want %q", err, c.want)
 			}
-			if err != nil && (errors.Is(err, ErrUnavailable) || len(err.Error()) > 1000) {
+			if err != nil && (errors.Is(err, ErrUnavailable) != (c.mode == "finds no room") || len(err.Error()) > 5000) {
 				t.Error(err)
 			}
 			built, _ := os.ReadFile(filepath.Join(dir, "built"))
