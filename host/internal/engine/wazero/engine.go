@@ -8,6 +8,7 @@ package wazero
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -56,6 +57,8 @@ type machine struct {
 	rt    wazero.Runtime
 	cache wazero.CompilationCache
 	pool  *idle.Pool[*module, *instance] // whose memory and globals are those of their images
+
+	models linear.Models[[sha256.Size]byte] // by image.id
 
 	files       artifact.Folder // of Config.CacheDir
 	compiling   sync.Map        // of *sync.Mutex by the name of an artifact: held while it is loaded or compiled

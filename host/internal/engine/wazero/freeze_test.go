@@ -2,6 +2,8 @@ package wazero
 
 import (
 	"errors"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -140,6 +142,56 @@ func TestFreezeRefused(t *testing.T) {
 	in.Release(ctx)
 	if again := take(t, m); again.Hash() != take(t, m).Hash() {
 		t.Error("an instance that was not frozen is not made new")
+	}
+}
+
+// Guests that were frozen before and after their module was loaded again are compared with the same memory: each of those that
+// guests are compared with takes more than they do, and nobody counts it.
+func TestFreezeSharesAcrossLoads(t *testing.T) {
+	e, err := New(ctx, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close(ctx) }()
+	models, kept := map[uintptr]bool{}, []engine.Frozen{}
+	var m *module
+	for range 3 {
+		mod, err := e.Compile(ctx, engine.Bytes(waiting().Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m = mod.(*module)
+		for range 2 { // the first one ever has nothing that it is compared with
+			in := take(t, m)
+			give(t, in, abi.ExportRun, 1, 2, freeze)
+			f, ok := in.Freeze()
+			if !ok {
+				t.Skip("this system does not tell which pages were written")
+			}
+			in.Release(ctx)
+			models[reflect.ValueOf(f.(*frozen).memory).FieldByName("from").Pointer()] = true
+			kept = append(kept, f)
+		}
+		if err := m.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+	}
+	if delete(models, 0); len(models) != 1 {
+		t.Error(len(models), "memories are kept that guests are compared with")
+	}
+	_, m = compile(t, Config{}, waiting().Bytes())
+	never := take(t, m)
+	want := give(t, never, abi.ExportRun, 1, 2, 3)
+	for i, f := range kept {
+		in := take(t, m)
+		if !in.Thaw(f) {
+			t.Fatal("it cannot be thawed")
+		}
+		if got := give(t, in, abi.ExportThaw, 3); got.hash != want.hash {
+			t.Errorf("guest %d: hash %x; without freezing %x", i, got.hash, want.hash)
+		}
+		in.Release(ctx)
 	}
 }
 

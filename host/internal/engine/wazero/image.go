@@ -31,6 +31,7 @@ func newImage(in *instance, reset linear.Reset) *image {
 		_ = binary.Write(h, binary.LittleEndian, g) // a hash takes everything
 	}
 	h.Sum(im.id[:0])
+	in.m.machine.models.Adopt(im.memory, im.id)
 	return im
 }
 

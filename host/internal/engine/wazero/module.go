@@ -39,6 +39,7 @@ func (m *module) Close(ctx context.Context) error {
 	im := m.image
 	m.mu.Unlock()
 	if im != nil {
+		m.machine.models.Keep(im.memory, im.id)
 		im.memory.Close()
 	}
 	return m.compiled.Close(ctx)
