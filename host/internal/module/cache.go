@@ -70,12 +70,7 @@ func (c *Cache) Get(d store.Digest) (*Module, error) {
 		info, err := c.store.Modules().Info(c.ctx, d)
 		return info.DescriptionJSON, err
 	})
-	if err != nil { // the next one tries again
-		c.mu.Lock()
-		if c.modules[d] == m {
-			delete(c.modules, d)
-		}
-		c.mu.Unlock()
+	if err != nil { // the next one tries again, or one that waits already
 		return nil, err
 	}
 	c.lookLater()

@@ -2,6 +2,7 @@ package module
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -237,4 +238,52 @@ func TestIdleConcurrently(t *testing.T) {
 func wait(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
+}
+
+// slowEngine fails the first time, when it is told to.
+type slowEngine struct {
+	*fakeEngine
+	begun, fail chan struct{}
+	failed      bool
+}
+
+func (e *slowEngine) Compile(ctx context.Context, s engine.Source) (engine.Module, error) {
+	if !e.failed {
+		e.failed = true
+		close(e.begun)
+		<-e.fail
+		return nil, errors.New("the disk is full")
+	}
+	return e.fakeEngine.Compile(ctx, s)
+}
+
+// Who waited for a module that could not be loaded loads it, for all.
+func TestFailedLoadIsNotForgotten(t *testing.T) {
+	s := memstore.New().Open()
+	d, err := s.Modules().Put(t.Context(), []byte("wasm"), store.ModuleInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &slowEngine{fakeEngine: &fakeEngine{}, begun: make(chan struct{}), fail: make(chan struct{})}
+	c := NewCache(e, s, clock.System(), Limits{Bytes: 1 << 40})
+	done := make(chan error)
+	go func() {
+		_, err := c.Get(d)
+		done <- err
+	}()
+	<-e.begun
+	waits := c.all()[d] // what another call of Get has found
+	close(e.fail)
+	if err := <-done; err == nil {
+		t.Fatal("it did not fail")
+	}
+	if err := waits.know(nil); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := c.Get(d); err != nil || m != waits || e.opened != 1 {
+		t.Errorf("it was loaded %d times, %v", e.opened, err)
+	}
+	if c.Close(); e.close != e.opened {
+		t.Errorf("%d of %d were closed", e.close, e.opened)
+	}
 }
