@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"sync"
 
 	"github.com/tetratelabs/wazero"
 
@@ -34,9 +33,7 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 	}
 	of := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", s.Digest, artifact.Format, print))
 	name := hex.EncodeToString(of[:16])
-	one, _ := m.compiling.LoadOrStore(name, &sync.Mutex{}) // others wait, and find it compiled
-	one.(*sync.Mutex).Lock()                               //nolint:forcetypeassert // it holds nothing else
-	defer one.(*sync.Mutex).Unlock()                       //nolint:forcetypeassert // as above
+	defer m.turns.Take(name)() // others wait, and find it compiled
 	mod, err := m.load(ctx, s.Digest, name)
 	if err == nil || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, artifact.ErrDamaged) {
 		return mod, err

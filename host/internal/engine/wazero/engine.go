@@ -61,7 +61,7 @@ type machine struct {
 	models linear.Models[[sha256.Size]byte] // by image.id
 
 	files       artifact.Folder // of Config.CacheDir
-	compiling   sync.Map        // of *sync.Mutex by the name of an artifact: held while it is loaded or compiled
+	turns       artifact.Turns  // by the names of artifacts: held while one is loaded or compiled
 	mu          sync.Mutex
 	fingerprint string // of the compiler and this processor; empty until it is needed
 }
