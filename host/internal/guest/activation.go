@@ -156,6 +156,9 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState) error {
 	defer a.placed.Leave()
 	mod, err := r.modules.Get(st.Module)
+	if err != nil && ctx.Err() != nil { // compiling was broken off
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("module %s: %w", st.Module, err)
 	}
@@ -167,6 +170,9 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	a.init(r, mod, st.Run)
 	a.grants = grants
 	inst, err := mod.Instantiate(ctx)
+	if err != nil && ctx.Err() != nil { // as above: the module had left memory
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		return err
 	}

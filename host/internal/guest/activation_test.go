@@ -26,6 +26,7 @@ type scripted struct {
 	engine.Engine
 	live atomic.Int32 // instances
 	call func(export string, h engine.Host) (int32, error)
+	slow bool // to compile takes until its context ends
 }
 
 type scriptedModule struct {
@@ -40,7 +41,11 @@ type scriptedInstance struct {
 
 func (e *scripted) Trim(context.Context) (closed, left int) { return 0, 0 }
 
-func (e *scripted) Compile(context.Context, engine.Source) (engine.Module, error) {
+func (e *scripted) Compile(ctx context.Context, _ engine.Source) (engine.Module, error) {
+	if e.slow {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
 	return &scriptedModule{e: e}, nil
 }
 
@@ -186,6 +191,23 @@ func TestHaltOfRefused(t *testing.T) {
 }
 
 // TestFetchingBodiesCount: step functions that wait for a request have their instances, which count.
+// A host that is closed while it compiles a module has not failed: three faults leave a run to a person.
+func TestCloseWhileCompiling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, d := reviewRunner(t, &scripted{slow: true}, Config{Instances: 1, MemoryBytes: 1 << 30})
+		_, l := newReviewRun(t, d)
+		desk, done := &paper{events: make(chan run.Event, 16)}, make(chan struct{})
+		r.Activate(l, Woken, desk, func() { close(done) })
+		synctest.Wait()
+		r.Close()
+		<-done
+		if ev, ok := desk.next(t).(run.GuestEnds); !ok || ev.End.Fault != nil || !ev.End.Evicted {
+			t.Errorf("it ended with %+v", ev)
+		}
+		<-time.After(time.Second) // as above
+	})
+}
+
 func TestFetchingBodiesCount(t *testing.T) { synctest.Test(t, testFetchingBodiesCount) }
 
 func testFetchingBodiesCount(t *testing.T) {
