@@ -87,15 +87,15 @@ bench-peers-install: ## install the Restate server for bench-peers into bin/peer
 	mkdir -p bin/peers
 	npm install --prefix bin/peers --ignore-scripts --no-audit --no-fund --no-save @restatedev/restate-server@$(RESTATE_VERSION)
 
-profile: ## profile wakes of both guests, and draw the pictures "after" of docs/performance.md
+profile: build ## profile steps, wakes and a storm of Go guests, and draw the pictures of docs/performance.md
 	@set -e; d=$$(mktemp -d); trap 'rm -rf $$d' EXIT; \
-	draw() { \
-	  $(GO) test ./host -run '^$$' -bench "BenchmarkWake/guest=$$1/step=false" -benchtime $$2 -o $$d/host.test \
-	    -args -wake-profile $$d/cpu.prof; \
+	draw() { name=$$1; title=$$2; shift 2; \
+	  bin/wfhost bench "$$@" --guest go --probe 50ms --cpu-profile $$d/cpu.prof >/dev/null; \
 	  $(GO) tool pprof -traces -unit ms $$d/cpu.prof >$$d/traces.txt; \
-	  $(GO) run ./docs/profile -title "$$3" $$d/traces.txt >$$d/out.svg; mv $$d/out.svg docs/profile/wake-$$1-after.svg; }; \
-	draw small 100000x "Wakes of a small guest, after"; \
-	draw go 80000x "Wakes of a Go guest, after"
+	  $(GO) run ./docs/profile -title "$$title" $$d/traces.txt >$$d/out.svg; mv $$d/out.svg docs/profile/$$name.svg; }; \
+	draw steps "Steps of 64 runs of a Go guest" steps --runs 64 --for 10s; \
+	draw wake "Wakes of a Go guest, with a step each" wake --due 256 --step --for 10s; \
+	draw storm "20,000 Go guests that wake at once, and make a step" storm --n 20000 --step
 
 kill: build ## kill -9 a real server 50 times under 50 runs
 	$(GO) test -tags kill -count=1 -timeout 30m -v -run TestKill ./cmd/wfhost
