@@ -65,11 +65,12 @@ var (
 	unmarshaler     = reflect.TypeFor[json.Unmarshaler]()
 	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+	jsonNumber      = reflect.TypeFor[json.Number]() // text that package json writes as a number
 )
 
 func newPlan(t reflect.Type, depth int) *plan {
 	p := reflect.PointerTo(t) // has the methods of t, too
-	if depth == 0 || p.Implements(marshaler) || p.Implements(unmarshaler) || p.Implements(textMarshaler) ||
+	if depth == 0 || t == jsonNumber || p.Implements(marshaler) || p.Implements(unmarshaler) || p.Implements(textMarshaler) ||
 		p.Implements(textUnmarshaler) {
 		return nil
 	}

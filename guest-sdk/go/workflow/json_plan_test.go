@@ -48,7 +48,8 @@ type (
 	special   struct {
 		N int `json:"a<b"`
 	}
-	upper string
+	numbered struct{ N json.Number }
+	upper    string
 )
 
 func (u upper) MarshalText() ([]byte, error) { return []byte(strings.ToUpper(string(u))), nil }
@@ -59,8 +60,8 @@ func TestPlanOf(t *testing.T) {
 			t.Errorf("%T has no plan", v)
 		}
 	}
-	for _, v := range []any{recursive{}, embedding{}, inQuotes{}, ambiguous{}, timed{}, mapped{}, pointing{}, anything{}, bytesOf{}, special{},
-		upper(""), []upper{}, []byte{}, 1, "", map[string]int{}, [2]int{}, struct{ U upper }{}, struct{ N uint }{}, struct{ F float32 }{}} {
+	for _, v := range []any{recursive{}, embedding{}, inQuotes{}, ambiguous{}, timed{}, mapped{}, pointing{}, anything{}, bytesOf{}, special{}, numbered{},
+		[]json.Number{}, upper(""), []upper{}, []byte{}, 1, "", map[string]int{}, [2]int{}, struct{ U upper }{}, struct{ N uint }{}, struct{ F float32 }{}} {
 		if planOf(reflect.TypeOf(v)) != nil {
 			t.Errorf("%T has a plan", v)
 		}
@@ -108,7 +109,8 @@ func TestPlannedValues(t *testing.T) {
 		same(t, planned{ID: s, Tags: []string{s}})
 	}
 	for _, v := range []any{recursive{Next: []recursive{{}}}, embedding{line{"x", nil}}, inQuotes{5}, ambiguous{"a", "b"}, timed{time.Unix(0, 0).UTC()},
-		mapped{map[string]int{"a": 1}}, pointing{}, anything{[]any{1.0}}, bytesOf{[]byte("abc")}, special{1}, upper("u"), [2]int{1, 2}} {
+		mapped{map[string]int{"a": 1}}, pointing{}, anything{[]any{1.0}}, bytesOf{[]byte("abc")}, special{1}, numbered{"12.5"},
+		[]json.Number{"1", "x"}, upper("u"), [2]int{1, 2}} {
 		same(t, v)
 	}
 }
@@ -134,6 +136,7 @@ func TestPlannedTexts(t *testing.T) {
 		sameText(t, text, reflect.TypeFor[[]line]())
 		sameText(t, "["+text+"]", reflect.TypeFor[[]planned]())
 	}
+	sameText(t, `{"N":"x"}`, reflect.TypeFor[numbered]())
 	if err := (jsonCodec{}).Unmarshal([]byte(`{}`), (*planned)(nil)); err == nil {
 		t.Error("nil takes a value")
 	}

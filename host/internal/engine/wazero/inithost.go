@@ -13,6 +13,10 @@ import (
 var errInit = &engine.Trap{Kind: engine.TrapInit,
 	Message: "a workflow call in _initialize or the start section: these run once per module, not per run"}
 
+// errInitWait is the reason of a wait there, which with Go is one for a timer of its own, too.
+var errInitWait = &engine.Trap{Kind: engine.TrapInit,
+	Message: "_initialize or the start section waits: no event comes there, and time stands still"}
+
 // initHost answers the imports of the start section and of _initialize: time stands still at an instant that
 // has nothing to do with any run, and random is a fixed sequence, so that memory is the same in every instance.
 type initHost struct {
@@ -90,7 +94,7 @@ func (h *initHost) Complete([]byte) int64                              { return 
 func (h *initHost) Fail([]byte) int64                                  { return 0 }
 func (h *initHost) Log(int32, []byte) int64                            { return 0 }
 func (h *initHost) NextEvent() int64                                   { return 0 }
-func (h *initHost) WaitEvent(int64) (int64, error)                     { return 0, errInit }
+func (h *initHost) WaitEvent(int64) (int64, error)                     { return 0, errInitWait }
 func (h *initHost) Signal(string, int64) (int64, error)                { return 0, errInit }
 func (h *initHost) SignalSend(_, _, _ string, _ []byte) (int64, error) { return 0, errInit }
 func (h *initHost) Child(_, _ string, _, _ []byte) (int64, error)      { return 0, errInit }

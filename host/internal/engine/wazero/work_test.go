@@ -123,7 +123,8 @@ func TestFinding02_StartUpIsMetered(t *testing.T) {
 		return m.I32(0).I32(abi.MaxMemoryBytes).Call("wasi:random_get").Drop()
 	})
 	for want, wasm := range map[string][]byte{"computes too long": random,
-		"too many calls": start(func(m *wasmgen.Module) *wasmgen.Module { return m.Call(abi.FnNow).Drop() })} {
+		"too many calls":    start(func(m *wasmgen.Module) *wasmgen.Module { return m.Call(abi.FnNow).Drop() }),
+		"time stands still": start(func(m *wasmgen.Module) *wasmgen.Module { return m.I64(1).Call(abi.FnWaitEvent).Drop() })} {
 		_, m := compile(t, Config{}, wasm)
 		_, err := m.Instantiate(ctx)
 		var trap *engine.Trap
