@@ -71,18 +71,19 @@ func (s *scope) Retry(ctx context.Context, id string, version uint32) error {
 		return translate(err)
 	}
 	if version == 0 {
-		return translate(s.h.rt.Runs.Retry(ctx, key, nil))
+		return translate(s.h.rt.Runs.Retry(ctx, key, nil, func() {}))
 	}
 	st, err := s.h.rt.Runs.State(ctx, key)
 	if err != nil {
 		return translate(err)
 	}
-	defer s.h.rt.Versions.Hold()()
+	free := s.h.rt.Versions.Hold()
 	v, err := s.h.store.Modules().Version(ctx, key.Namespace, st.Workflow, version)
 	if err != nil {
+		free()
 		return translate(err)
 	}
-	return translate(s.h.rt.Runs.Retry(ctx, key, &v))
+	return translate(s.h.rt.Runs.Retry(ctx, key, &v, free))
 }
 
 // Restart starts a new run like another one: the same workflow, version, input and random numbers. With from, it

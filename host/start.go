@@ -166,7 +166,7 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	defer s.h.rt.Versions.Hold()()
+	free := s.h.rt.Versions.Hold()
 	number := o.version
 	if number == 0 && o.conflict == ConflictExisting { // the run that is there decides, whatever the latest version is by now
 		if existing, err := s.h.rt.Runs.State(ctx, key); err == nil {
@@ -175,12 +175,13 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	}
 	v, err := s.h.store.Modules().Version(ctx, key.Namespace, workflow, number)
 	if err != nil {
+		free()
 		return Run{}, translate(err)
 	}
 	n := origin.NewRun{Key: key, Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
 		InputDigest: origin.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
 		AtUnixMs: at, TimeoutMs: o.timeoutMs}
-	st, created, err := s.h.rt.Runs.Start(ctx, n)
+	st, created, err := s.h.rt.Runs.Start(ctx, n, free)
 	if err != nil {
 		return Run{}, translate(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/guest"
@@ -41,33 +42,40 @@ func (random seeder) seed(n *origin.NewRun) {
 // call lets an event happen to a run, and returns when what came of it is durable, or with an error. If ctx ends before
 // that, the event may happen all the same.
 func (r *Runs) call(ctx context.Context, key store.RunKey, ev run.Event) (run.Answer, error) {
-	if err := r.life.usable(); err != nil {
+	return r.callHeld(ctx, key, ev, func() {})
+}
+
+// callHeld calls free when there is an answer, though nobody may wait for that any more.
+func (r *Runs) callHeld(ctx context.Context, key store.RunKey, ev run.Event, free func()) (run.Answer, error) {
+	c, answer := make(chan error, 1), new(run.Answer)
+	told := sync.OnceFunc(free)
+	err := r.life.usable()
+	if err == nil && !r.writers.Of(key.Partition()).Post(func(s *partition.Shard, now int64) {
+		s.Deliver(now, key, ev, func(a run.Answer, err error) {
+			told()
+			*answer = a
+			c <- err
+		})
+	}) {
+		err = ErrClosed
+	}
+	if err != nil {
+		told()
 		return run.Answer{}, err
 	}
-	type result struct {
-		answer run.Answer
-		err    error
-	}
-	c := make(chan result, 1)
-	ok := r.writers.Of(key.Partition()).Post(func(s *partition.Shard, now int64) {
-		s.Deliver(now, key, ev, func(a run.Answer, err error) { c <- result{a, err} })
-	})
-	if !ok {
-		return run.Answer{}, ErrClosed
-	}
 	select {
-	case x := <-c:
-		return x.answer, x.err
+	case err = <-c:
+		return *answer, err
 	case <-ctx.Done():
 		return run.Answer{}, ctx.Err()
 	}
 }
 
 // Start starts a run: durable when it returns. A run of that id with the same workflow and input is returned as
-// it is, with created false; with others it is store.ErrExists. Seed and incarnation are filled in.
-func (r *Runs) Start(ctx context.Context, n origin.NewRun) (st store.RunState, created bool, err error) {
+// it is, with created false; with others it is store.ErrExists. Seed and incarnation are filled in. free lets go of its version.
+func (r *Runs) Start(ctx context.Context, n origin.NewRun, free func()) (st store.RunState, created bool, err error) {
 	r.seeder.seed(&n)
-	a, err := r.call(ctx, n.Key, run.Start{New: n})
+	a, err := r.callHeld(ctx, n.Key, run.Start{New: n}, free)
 	if err != nil {
 		return st, false, err
 	}
@@ -77,16 +85,17 @@ func (r *Runs) Start(ctx context.Context, n origin.NewRun) (st store.RunState, c
 // Restart starts a run that repeats another one of the same namespace: see run.Run.Copy.
 func (r *Runs) Restart(ctx context.Context, from, to store.RunKey, name string) (st store.RunState, err error) {
 	var n origin.NewRun
+	free := r.versions.Hold()
 	if err := r.look(ctx, from, func(of *run.Run) (err error) {
 		n, err = of.Copy(name)
 		return err
 	}); err != nil {
+		free()
 		return st, err
 	}
-	defer r.versions.Hold()()
 	r.seeder.seed(&n)
 	n.Key = to
-	a, err := r.call(ctx, to, run.Start{New: n})
+	a, err := r.callHeld(ctx, to, run.Start{New: n}, free)
 	if err != nil {
 		return st, err
 	}
@@ -136,9 +145,9 @@ func (r *Runs) Wake(ctx context.Context, key store.RunKey, name string) (n int, 
 	return a.Count, err
 }
 
-// Retry lets a failed or stuck run go on, under another version if one is given.
-func (r *Runs) Retry(ctx context.Context, key store.RunKey, version *store.Version) error {
-	_, err := r.call(ctx, key, run.Retry{Version: version})
+// Retry lets a failed or stuck run go on, under another version if one is given. free is as of Start.
+func (r *Runs) Retry(ctx context.Context, key store.RunKey, version *store.Version, free func()) error {
+	_, err := r.callHeld(ctx, key, run.Retry{Version: version}, free)
 	return err
 }
 
