@@ -43,6 +43,16 @@ type NewRun struct {
 	Ack         store.CommandSeq // the command that asked for it; 0 = none
 }
 
+// seedBytes is the length of the seed of a run's random numbers.
+const seedBytes = 32
+
+// Draw fills in what is the run's own: the seed of its random numbers, and its incarnation.
+func (n *NewRun) Draw(random func(p []byte)) {
+	n.Seed = make([]byte, seedBytes)
+	random(n.Seed)
+	random(n.Incarnation[:])
+}
+
 // Signal is what a workflow takes as a signal.
 type Signal struct {
 	Name string

@@ -18,7 +18,7 @@ type courier struct {
 	store    store.Store
 	writers  writer.Set
 	versions *Versions
-	seeder   seeder
+	random   func(p []byte)
 }
 
 // carry carries a command out that needs more than its receiver. For the start of a child it returns the run to be
@@ -43,7 +43,7 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 		InputDigest: origin.InputDigest(m.Payload), Attributes: m.Attributes, TimeoutMs: m.TimeoutMs, Conflict: origin.ConflictFail,
 		Parent: &journal.Parent{Namespace: uint32(cmd.From.Namespace), RunID: cmd.From.ID, Incarnation: m.Sender[:],
 			Iteration: m.Iteration, Handle: m.Handle, Depth: m.Depth}}
-	c.seeder.seed(n)
+	n.Draw(c.random)
 	return n, free, nil
 }
 

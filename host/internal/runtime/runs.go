@@ -23,20 +23,7 @@ type Runs struct {
 	writers  writer.Set
 	guests   *guest.Runner
 	versions *Versions
-	seeder   seeder
-}
-
-// seedBytes is the length of the seed of a run's random numbers.
-const seedBytes = 32
-
-// seeder makes what is a new run's own.
-type seeder func(p []byte)
-
-// seed fills in the seed of a run's random numbers, and its incarnation.
-func (random seeder) seed(n *origin.NewRun) {
-	n.Seed = make([]byte, seedBytes)
-	random(n.Seed)
-	random(n.Incarnation[:])
+	random   func(p []byte)
 }
 
 // call lets an event happen to a run, and returns when what came of it is durable, or with an error. If ctx ends before
@@ -74,7 +61,7 @@ func (r *Runs) callHeld(ctx context.Context, key store.RunKey, ev run.Event, fre
 // Start starts a run: durable when it returns. A run of that id with the same workflow and input is returned as
 // it is, with created false; with others it is store.ErrExists. Seed and incarnation are filled in. free lets go of its version.
 func (r *Runs) Start(ctx context.Context, n origin.NewRun, free func()) (st store.RunState, created bool, err error) {
-	r.seeder.seed(&n)
+	n.Draw(r.random)
 	a, err := r.callHeld(ctx, n.Key, run.Start{New: n}, free)
 	if err != nil {
 		return st, false, err
@@ -93,7 +80,7 @@ func (r *Runs) Restart(ctx context.Context, from, to store.RunKey, name string) 
 		free()
 		return st, err
 	}
-	r.seeder.seed(&n)
+	n.Draw(r.random)
 	n.Key = to
 	a, err := r.callHeld(ctx, to, run.Start{New: n}, free)
 	if err != nil {

@@ -78,7 +78,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	rt.Versions = &Versions{life: l, store: cfg.Store, guests: rt.guests}
 	rt.Partitions = &Partitions{life: l, store: cfg.Store, writers: rt.writers, logger: cfg.Logger, owner: cfg.Owner}
 	rt.Runs = &Runs{life: l, store: cfg.Store, writers: rt.writers, guests: rt.guests, versions: rt.Versions,
-		seeder: cfg.Random}
+		random: cfg.Random}
 	rt.reporter = &reporter{life: l, logger: cfg.Logger, events: cfg.Events, watchers: rt.Watchers, partitions: rt.Partitions}
 	rt.startWriters()
 	ids := cfg.Partitions
@@ -100,7 +100,7 @@ func (rt *Runtime) startWriters() {
 	n := len(rt.writers)
 	limits := partition.Limits{Busy: max(maxBusy/n, 1), Starts: max(maxStarts/n, 1), KeptBytes: keptBytes / int64(n),
 		Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits, StartLinger: rt.cfg.StartLinger}
-	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, seeder: rt.cfg.Random}
+	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random}
 	handled := rt.handlers.Handled
 	for _, w := range rt.writers {
 		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock,
