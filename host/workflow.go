@@ -133,6 +133,10 @@ func (s *scope) UploadAll(ctx context.Context, name string, wasm []byte, opts ..
 	return versions, err
 }
 
+// largeModule is the size from which a module leaves so much garbage that a collection pays, which costs what the whole
+// process has alive: a module of Go has some MiB, one that was made by hand a few KiB.
+const largeModule = 1 << 20
+
 func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []UploadOption) ([]Version, error) {
 	var u upload
 	for _, o := range opts {
@@ -146,7 +150,9 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	if _, err := inspect.Scan(wasm); err != nil {
 		return nil, translate(err)
 	}
-	defer debug.FreeOSMemory() // an upload is rare, and leaves several times the module and its code behind
+	if len(wasm) >= largeModule { // its upload leaves several times the module and its code behind
+		defer debug.FreeOSMemory()
+	}
 	description, err := s.h.rt.Versions.Describe(ctx, wasm)
 	if err != nil {
 		return nil, rejected(err)

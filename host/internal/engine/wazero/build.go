@@ -123,6 +123,9 @@ func compileTo(ctx context.Context, dir string, wasm []byte) (path string, err e
 	return path, err
 }
 
+// largeModule is the size from which compiling a module leaves so much garbage that a collection pays.
+const largeModule = 1 << 20
+
 // build has a module compiled into the cache, by a compiler that keeps code in a folder of this name.
 func (m *machine) build(ctx context.Context, wasm []byte, name, folder string) error {
 	dir, remove, err := m.files.Scratch()
@@ -134,7 +137,9 @@ func (m *machine) build(ctx context.Context, wasm []byte, name, folder string) e
 		err = m.cfg.Build(ctx, wasm, dir)
 	} else {
 		err = Build(ctx, wasm, dir)
-		debug.FreeOSMemory() // a compiler needs twenty times as much as the module has
+		if len(wasm) >= largeModule { // a compiler needs twenty times as much as the module has
+			debug.FreeOSMemory()
+		}
 	}
 	if err != nil {
 		return err
