@@ -100,7 +100,7 @@ func TestAgain(t *testing.T) {
 				if fake != nil {
 					fake.Advance(d)
 				} else {
-					time.Sleep(d)
+					<-System().NewTimer(d).C()
 				}
 			}
 			tm = Again(c, nil, time.Second)
