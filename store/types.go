@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
+	"strings"
 )
 
 // NamespaceID is the first part of every key. 0 is the default namespace.
@@ -105,7 +106,7 @@ func ParseStatus(text string) (Status, error) {
 			return Status(s), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown status %q", text)
+	return 0, fmt.Errorf("unknown status %q; it is one of %s", text, strings.Join(statusNames[Queued:], ", "))
 }
 
 // Terminal tells whether the status is an end.
