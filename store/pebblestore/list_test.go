@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -302,12 +303,15 @@ func TestIndexesAreCut(t *testing.T) {
 	if err := firstError(makeOld(s), s.Close()); err != nil {
 		t.Fatal(err)
 	}
+	var mu sync.Mutex // several goroutines of Pebble write
 	var cuts []*vfs.MemFS
 	writes := 0
 	fs := errorfs.Wrap(first, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
 			return nil
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		writes++
 		cuts = append(cuts, first.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: writes % 2 * 100, RNG: rand.New(rand.NewPCG(1, uint64(writes)))}))
 		return nil
