@@ -84,7 +84,7 @@ func TestPicture(t *testing.T) {
 // only lists what may be imported by whom.
 var only = map[string][]string{
 	"github.com/tetratelabs/wazero":           {"host/internal/engine/wazero"},
-	"github.com/cockroachdb/pebble":           {"store/pebblestore"},
+	"github.com/cockroachdb/pebble":           {"store/pebblestore", "store/pebblestore/logfs"},
 	module + "/host/hosttest":                 {},
 	module + "/store/storetest":               {},
 	module + "/cmd/wfhost/server":             {"cmd/wfhost"},

@@ -25,11 +25,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
 // Options says how a store is opened. The zero value is usable.
 type Options struct {
-	// FS is the file system; nil is the disk.
+	// FS is the file system; nil is the disk, on which the files of the log are written before they are used: see package logfs.
 	FS vfs.FS
 	// Logger takes what Pebble has to say; nil discards it.
 	Logger *slog.Logger
@@ -66,6 +67,7 @@ type Store struct {
 	versions sync.Mutex // under which versions are numbered, and modules deleted
 	latest   latest
 	log      meter        // of the write-ahead log
+	logs     *logfs.FS    // that of the write-ahead log, on a disk
 	spaces   sync.RWMutex // of the registry of namespaces
 	nowMs    func() int64
 
@@ -84,6 +86,9 @@ var _ store.Store = (*Store)(nil)
 // filterBits is how many bits of a table's filter a key takes: of 100 that are not there, one is looked for in vain.
 const filterBits = 10
 
+// memTableBytes is how much is written until a table is made of it, and about how long a file of the log is.
+const memTableBytes = 16 << 20
+
 // dirMode keeps other users of the machine out: payloads are in the files.
 const dirMode = 0o700
 
@@ -94,6 +99,10 @@ func Open(dir string, opts Options) (*Store, error) {
 		opts.FS = vfs.Default
 		if err := os.MkdirAll(dir, dirMode); err != nil {
 			return nil, fmt.Errorf("create store directory: %w", err)
+		}
+		if !opts.NoSync {
+			s.logs = logfs.New(opts.FS, dir, memTableBytes)
+			opts.FS = s.logs
 		}
 	}
 	if opts.NoSync {
@@ -118,7 +127,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		FS: opts.FS, Logger: logger, EventListener: &listener,
 		FormatMajorVersion: pebble.FormatNewest,
 		Merger:             concatenate,
-		MemTableSize:       16 << 20,
+		MemTableSize:       memTableBytes,
 		CacheSize:          64 << 20, // memtables count as part of it
 		// One compaction at a time, the next one of which is granted at its end.
 		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
@@ -131,13 +140,16 @@ func Open(dir string, opts Options) (*Store, error) {
 	options.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	db, err := pebble.Open(dir, options)
 	if errors.Is(err, syscall.EAGAIN) || err != nil && strings.Contains(err.Error(), "lock held by current process") {
-		return nil, fmt.Errorf("open store %s: %w", dir, store.ErrLocked)
+		err = store.ErrLocked
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	s.db = db
-	if err := s.load(opts.Logger); err != nil {
+	if s.logs != nil {
+		err = s.logs.Clean()
+	}
+	if err := errors.Join(err, s.load(opts.Logger)); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", dir, err), s.Close())
 	}
 	return s, nil
@@ -287,7 +299,10 @@ func (s *Store) closeDB() (err error) {
 			err = fmt.Errorf("close store: %v", r)
 		}
 	}()
-	return s.db.Close()
+	if err := s.db.Close(); err != nil || s.logs == nil {
+		return err
+	}
+	return s.logs.Close()
 }
 
 // logger hands Pebble's words to slog. Fatalf must not return to its caller, and must not end the process.

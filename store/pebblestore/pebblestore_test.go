@@ -15,6 +15,7 @@ import (
 
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/pebblestore"
+	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 	"github.com/wfhost/wfhost/store/storetest"
 )
 
@@ -118,6 +119,47 @@ func TestS36_PowerLoss(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPowerLossOfPreparedLogs does so with logs that were written before they are used: what comes after the last commit in
+// the file is read as its end.
+func TestPowerLossOfPreparedLogs(t *testing.T) {
+	under := vfs.NewCrashableMem()
+	prepared := 0
+	fs := logfs.New(errorfs.Wrap(under, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpReuseForWrite && op.Path == "db/prepared" {
+			prepared++
+		}
+		return nil
+	})), "db", 1<<20)
+	s := open(t, fs)
+	p, err := s.Acquire(t.Context(), store.RunKey{ID: "r"}.Partition(), "test", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	const commits = 150
+	for n := range commits {
+		st := store.RunState{Run: store.RunKey{ID: "r"}, Workflow: "w", Status: store.Running, WakeUnixMs: store.NoWake, Length: store.Seq(n + 1)}
+		if err := p.Commit(t.Context(), []store.RunCommit{{Run: st.Run, Create: n == 0, Expect: store.Seq(n), State: st,
+			Append: []store.Entry{{Seq: store.Seq(n), Kind: store.KindSleep, Name: strings.Repeat("x", rng.IntN(30_000))}}}}); err != nil {
+			t.Fatal(err)
+		}
+		clone := under.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: n * 100 / commits, RNG: rng})
+		again := open(t, logfs.New(clone, "db", 1<<20))
+		if got := count(t, again, "r"); got != n+1 {
+			t.Fatalf("%d entries after a crash, %d were acknowledged", got, n+1)
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(s.Close(), fs.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if prepared < 2 {
+		t.Errorf("%d logs were prepared", prepared)
 	}
 }
 

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package logfs
+
+// syncer is there on Linux only.
+type syncer struct{}
+
+func (*syncer) dataSync(uintptr) (done bool, err error) { return false, nil }
+
+func (*syncer) close() {}

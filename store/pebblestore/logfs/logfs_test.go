@@ -1,0 +1,224 @@
+package logfs
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+const size = 3 * zeroBytes
+
+func newFS(t *testing.T, under vfs.FS) *FS {
+	t.Helper()
+	if err := under.MkdirAll("db", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return New(under, "db", size)
+}
+
+func write(t *testing.T, f vfs.File, err error, n int) {
+	t.Helper()
+	if err == nil {
+		_, err = f.Write(bytes.Repeat([]byte{1}, n))
+	}
+	if err == nil {
+		err = f.SyncData()
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func content(t *testing.T, fs vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := fs.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(f)
+	if e := f.Close(); err != nil || e != nil {
+		t.Fatal(err, e)
+	}
+	return b
+}
+
+// A log that is written a little leaves no file beside it; the one after a log that is written more is prepared, and what
+// was prepared for nobody is removed.
+func TestPrepared(t *testing.T) {
+	under := vfs.NewMem()
+	fs := newFS(t, under)
+	f, err := fs.Create("db/1.log", category)
+	write(t, f, err, prepareAfterBytes-1)
+	fs.preparing.Wait()
+	if _, err := under.Stat("db/prepared"); err == nil {
+		t.Error("a little log has another one prepared")
+	}
+	f, err = fs.Create("db/2.log", category)
+	write(t, f, err, prepareAfterBytes)
+	fs.preparing.Wait()
+	f, err = fs.Create("db/3.log", category)
+	write(t, f, err, prepareAfterBytes)
+	if b := content(t, under, "db/3.log"); len(b) != size || bytes.Count(b, []byte{1}) != prepareAfterBytes || b[0] != 1 {
+		t.Errorf("a prepared log has %d bytes, not %d, or its content elsewhere", len(b), size)
+	}
+	fs.preparing.Wait()
+	f, err = fs.ReuseForWrite("db/2.log", "db/4.log", category) // a small one
+	write(t, f, err, prepareAfterBytes)
+	if _, err := under.Stat("db/2.log"); err == nil {
+		t.Error("the small log is there beside the one that took its place")
+	}
+	fs.preparing.Wait()
+	f, err = fs.ReuseForWrite("db/3.log", "db/5.log", category) // one that does not grow
+	write(t, f, err, 1)
+	for _, name := range []string{"db/4.log", "db/5.log"} {
+		if b := content(t, under, name); len(b) != size {
+			t.Errorf("%s has %d bytes", name, len(b))
+		}
+	}
+	f, err = fs.Create("db/table", "other")
+	write(t, f, err, 2*prepareAfterBytes)
+	if b := content(t, under, "db/table"); len(b) != 2*prepareAfterBytes {
+		t.Errorf("a file that is no log has %d bytes", len(b))
+	}
+	if _, err := under.Stat("db/prepared"); err != nil {
+		t.Error("nobody wanted it, and it is gone: ", err)
+	}
+	if err := fs.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := under.Stat("db/prepared"); err == nil {
+		t.Error("the prepared file is there when the file system is closed")
+	}
+}
+
+// What a process that was killed has left is not used: it may be half of a file.
+func TestLeftBehind(t *testing.T) {
+	under := vfs.NewMem()
+	fs := newFS(t, under)
+	f, err := under.Create("db/prepared", category)
+	write(t, f, err, 10)
+	f, err = fs.Create("db/1.log", category)
+	write(t, f, err, 1)
+	if b := content(t, under, "db/1.log"); len(b) != 1 {
+		t.Errorf("the log has %d bytes", len(b))
+	}
+	if err := fs.Clean(); err != nil {
+		t.Error(err)
+	}
+	if err := fs.Clean(); err != nil {
+		t.Errorf("with nothing to remove: %v", err)
+	}
+	if _, err := under.Stat("db/prepared"); err == nil {
+		t.Error("it is still there")
+	}
+}
+
+// A full disk has logs grow, as they would without this package.
+func TestCannotPrepare(t *testing.T) {
+	under := vfs.NewMem()
+	var full atomic.Bool
+	fs := newFS(t, errorfs.Wrap(under, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Path == "db/prepared" && op.Kind == errorfs.OpFileWrite {
+			return io.ErrShortWrite
+		}
+		return nil
+	})))
+	full.Store(true)
+	for _, name := range []string{"db/1.log", "db/2.log"} {
+		f, err := fs.Create(name, category)
+		write(t, f, err, prepareAfterBytes)
+		fs.preparing.Wait()
+		if b := content(t, under, name); len(b) != prepareAfterBytes {
+			t.Errorf("%s has %d bytes", name, len(b))
+		}
+		if _, err := under.Stat("db/prepared"); err == nil {
+			t.Error("half of a file is left")
+		}
+	}
+	full.Store(false)
+	f, err := fs.Create("db/3.log", category)
+	write(t, f, err, prepareAfterBytes)
+	fs.preparing.Wait()
+	f, err = fs.Create("db/4.log", category)
+	write(t, f, err, 1)
+	if b := content(t, under, "db/4.log"); len(b) != size {
+		t.Errorf("it was not tried again: %d bytes", len(b))
+	}
+}
+
+// While goroutines wait for processors, the kernel syncs by itself.
+func TestBusy(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("asynchronous fsyncs are Linux's")
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	fs := New(vfs.Default, t.TempDir(), size)
+	f, err := fs.Create(fs.PathJoin(t.TempDir(), "1.log"), category)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := f.(*logFile)
+	if err := f.SyncData(); err != nil || log.busy() {
+		t.Error("nothing else is to be done, but it is busy: ", err)
+	}
+	if got := fs.syncer.state; got != unopened {
+		t.Errorf("state %d of the asynchronous fsyncs, which nobody needed", got)
+	}
+	stop := make(chan struct{})
+	var working sync.WaitGroup
+	for range 10 * workPerProcessor {
+		working.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	for range 100 {
+		if _, err := f.Write([]byte("x")); err != nil {
+			t.Error(err)
+		}
+		if err := f.SyncData(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := fs.syncer.state; got != open {
+		t.Errorf("state %d of the asynchronous fsyncs", got)
+	}
+	close(stop)
+	working.Wait()
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := fs.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What the kernel does not sync asynchronously is synced otherwise.
+func TestUnusable(t *testing.T) {
+	var s syncer
+	defer s.close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = r.Close(), w.Close() }()
+	if done, err := s.dataSync(w.Fd()); done || err != nil {
+		t.Errorf("a pipe was synced: %v, %v", done, err)
+	}
+}
