@@ -28,12 +28,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Limits of all shards together.
+// Limits of all shards together, unless they say otherwise.
 const (
 	// maxShards bounds the writers: one decides about far more runs than a processor computes.
 	maxShards = 16
-	// maxBusy is how many runs are woken at a time.
-	maxBusy = 512
+	// busyRuns is how many runs each writer has woken at a time. While some wait for the disk the others compute, and two
+	// commits of one millisecond each leave time for some ten wakes; with more, caches and instances are shared by too many.
+	busyRuns = 32
 	// maxStarts is how many new runs wait for a place with all of their state.
 	maxStarts = 4096
 	// keptBytes bounds the runs that are kept though nothing happens to them: some ten thousand short journals, which
@@ -98,7 +99,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 // startWriters gives each writer a shard, and the shard a port.
 func (rt *Runtime) startWriters() {
 	n := len(rt.writers)
-	limits := partition.Limits{Busy: max(maxBusy/n, 1), Starts: max(maxStarts/n, 1), KeptBytes: keptBytes / int64(n),
+	limits := partition.Limits{Busy: busyRuns, Starts: max(maxStarts/n, 1), KeptBytes: keptBytes / int64(n),
 		Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits, StartLinger: rt.cfg.StartLinger}
 	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random}
 	handled := rt.handlers.Handled
