@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
+
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/wfhost/wfhost/store"
@@ -83,9 +83,6 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// filterBits is how many bits of a table's filter a key takes: of 100 that are not there, one is looked for in vain.
-const filterBits = 10
-
 // memTableBytes is how much is written until a table is made of it, and about how long a file of the log is.
 const memTableBytes = 16 << 20
 
@@ -133,7 +130,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
 	}
 	for i := range options.Levels { // a new run is looked for in every table: nothing else is there of most
-		options.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
+		options.Levels[i].FilterPolicy = newFilter()
 	}
 	// The usual scheduler looks ten times a second whether more compactions are allowed, which with a limit that does not
 	// change they never are: this took most of the processor time of a host whose runs all sleep.

@@ -1,0 +1,41 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+)
+
+// The filter is that of Pebble, byte by byte and by its name: tables of older releases are read with it, and its tables by
+// them. It keeps what is not there from being looked for.
+func TestFilter(t *testing.T) {
+	own, pebbles := newFilter(), bloom.FilterPolicy(filterBits)
+	if own.Name() != pebbles.Name() {
+		t.Errorf("its name is %q, not %q", own.Name(), pebbles.Name())
+	}
+	a, b := own.NewWriter(pebble.TableFilter), pebbles.NewWriter(pebble.TableFilter)
+	key := func(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+	const keys = 5000
+	for n := range uint64(keys) {
+		a.AddKey(key(n))
+		b.AddKey(key(n))
+	}
+	table := a.Finish(nil)
+	if want := b.Finish(nil); string(table) != string(want) {
+		t.Error("the filters differ")
+	}
+	wrong := 0
+	for n := range uint64(keys) {
+		if !own.MayContain(pebble.TableFilter, table, key(n)) {
+			t.Fatalf("key %d is missing", n)
+		}
+		if own.MayContain(pebble.TableFilter, table, key(n+keys)) {
+			wrong++
+		}
+	}
+	if wrong > keys*3/100 {
+		t.Errorf("%d of %d keys that are not there may be", wrong, keys)
+	}
+}
