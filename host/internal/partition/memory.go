@@ -22,7 +22,7 @@ type memory struct {
 	parts map[store.PartitionID]*Partition
 	order []*Partition // of parts, by id
 
-	busy    int             // runs that were woken and have not come to rest
+	busy    busy
 	starts  starts          // new runs that wait for a place
 	kept    lru.List[*slot] // runs at rest that may be needed soon
 	commits commits         // of runs that have changed
@@ -122,31 +122,12 @@ func (m *memory) settle(now int64, sl *slot) {
 		}
 	}
 	if sl.woken && !sl.working() {
-		m.rested(sl)
+		m.busy.remove(sl)
 	}
 	if sl.atRest() {
 		m.rest(now, sl)
 	}
 }
-
-// woke counts a run that was woken, if something goes on with it.
-func (m *memory) woke(sl *slot) {
-	if !sl.woken && sl.working() {
-		sl.woken = true
-		m.busy++
-	}
-}
-
-// rested no longer counts a run that was woken.
-func (m *memory) rested(sl *slot) {
-	if sl.woken {
-		sl.woken = false
-		m.busy--
-	}
-}
-
-// full reports whether no other run may be woken.
-func (m *memory) full() bool { return m.busy >= m.limits.Busy }
 
 // rest keeps a run that may be needed soon, and drops others.
 func (m *memory) rest(now int64, sl *slot) {
@@ -171,7 +152,7 @@ func (m *memory) unkeep(sl *slot) {
 
 // drop forgets a run. Its wake, which is durable, stays in memory if it is near, and else in the index alone.
 func (m *memory) drop(sl *slot) {
-	m.rested(sl)
+	m.busy.remove(sl)
 	m.starts.leave(sl)
 	sl.forget()
 	if sl.Run == nil || !sl.Run.Exists() {
@@ -189,7 +170,7 @@ func (m *memory) drop(sl *slot) {
 // evict drops a run with everything that goes on with it. Those who wait for it are told why.
 func (m *memory) evict(sl *slot, cause error) {
 	m.unkeep(sl)
-	m.rested(sl)
+	m.busy.remove(sl)
 	m.starts.leave(sl)
 	m.starts.arrived(sl)
 	sl.Lose(fmt.Errorf("run %q: %w: %w", sl.Key.ID, ErrLost, cause))
@@ -205,7 +186,7 @@ func (m *memory) unreadable(now int64, sl *slot, state *store.RunState, err erro
 		m.port.Note(Note{Kind: NoteUnreadable, Run: sl.Key, Partition: p.ID, Cause: err})
 	}
 	sl.forget()
-	m.rested(sl)
+	m.busy.remove(sl)
 	if hopeless {
 		p.unreadable[sl.Key] = err
 	}

@@ -33,6 +33,8 @@ type slot struct {
 
 	queued  bool // in commits.ready
 	woken   bool // it was woken, and has not come to rest: it counts in memory.busy
+	fresh   bool // and that since wokenMs, which is not long ago: it counts in memory.busy.fresh
+	wokenMs int64
 	asked   bool // it has not begun, and waits for its first place: it counts in starts.asked
 	invited bool // it waited as a key, and is read: it counts in starts.invited
 

@@ -205,8 +205,8 @@ func TestBusyIsBounded(t *testing.T) {
 	if n := len(w.asked) - asked; n != 3 {
 		t.Fatalf("%d guests are asked for, want 3", n)
 	}
-	if _, ok := w.s.Next(); ok {
-		t.Error("the shard wants to come again though it has no room")
+	if at, ok := w.s.Next(); !ok || at != w.now+busyMs {
+		t.Errorf("the shard has no room, and wants to come again at %d, %v; now it is %d", at, ok, w.now)
 	}
 	if w.s.Stats().Runs != 3 {
 		t.Errorf("stats %+v", w.s.Stats())
@@ -217,5 +217,30 @@ func TestBusyIsBounded(t *testing.T) {
 	}
 	if n := len(w.asked) - asked; n != 10 {
 		t.Errorf("%d guests are asked for, want 10", n)
+	}
+}
+
+// Runs that take long to come to rest do not hold up others.
+func TestBusyIsNotForLong(t *testing.T) {
+	few := limits
+	few.Busy, few.KeptBytes = 3, 0
+	w := newWorld(t, few, 1, 2)
+	for i := range 10 {
+		w.sleeper(keyIn(store.PartitionID(1+i%2), i), 20*time.Second)
+	}
+	asked := len(w.asked)
+	w.later(time.Minute)
+	for _, want := range []int{3, 6, 9, 10, 10} {
+		if n := len(w.asked) - asked; n != want {
+			t.Fatalf("%d guests are asked for, want %d", n, want)
+		}
+		w.later((busyMs - 1) * time.Millisecond)
+		if n := len(w.asked) - asked; n != want {
+			t.Fatalf("%d guests are asked for, want %d still", n, want)
+		}
+		w.later(time.Millisecond)
+	}
+	if w.s.Stats().Runs != 10 {
+		t.Errorf("stats %+v", w.s.Stats())
 	}
 }

@@ -201,11 +201,14 @@ func (w *world) start(key store.RunKey) *reply { return w.deliver(key, run.Start
 // check checks what holds after every call.
 func (w *world) check() {
 	w.t.Helper()
-	busy, waiting, kept := 0, 0, int64(0)
+	busy, fresh, waiting, kept := 0, 0, 0, int64(0)
 	for _, p := range w.s.mem.order {
 		for key, sl := range p.slots {
 			if sl.woken {
 				busy++
+			}
+			if sl.fresh {
+				fresh++
 			}
 			if sl.asked {
 				waiting++
@@ -219,9 +222,9 @@ func (w *world) check() {
 			w.checkTimer(p, sl)
 		}
 	}
-	if busy != w.s.mem.busy || waiting != w.s.mem.starts.asked || kept != w.s.mem.kept.Bytes() {
-		w.t.Errorf("busy %d, counted %d; waiting for a place %d, counted %d; kept %d bytes, counted %d", w.s.mem.busy, busy,
-			w.s.mem.starts.asked, waiting, w.s.mem.kept.Bytes(), kept)
+	if busy != w.s.mem.busy.count || fresh != w.s.mem.busy.fresh || waiting != w.s.mem.starts.asked || kept != w.s.mem.kept.Bytes() {
+		w.t.Errorf("busy %d, counted %d; of them fresh %d, counted %d; waiting for a place %d, counted %d; kept %d bytes, counted %d",
+			w.s.mem.busy.count, busy, w.s.mem.busy.fresh, fresh, w.s.mem.starts.asked, waiting, w.s.mem.kept.Bytes(), kept)
 	}
 	if kept > w.s.mem.limits.KeptBytes {
 		w.t.Errorf("%d bytes are kept, the limit is %d", kept, w.s.mem.limits.KeptBytes)
