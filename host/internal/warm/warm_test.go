@@ -59,9 +59,20 @@ func TestStale(t *testing.T) {
 	c := New[string](1 << 20)
 	c.Put(1, key("a"), "of a", 1, 50)
 	c.Put(1, key("b"), "of b", 1, 60)
-	c.Put(50+staleMs, key("c"), "of c", 1, 1<<40)
+	c.Put(50+staleMs, key("c"), "of c", 1, 50+staleMs+farMs)
 	keeps(t, c, []string{"a", "b", "c"}, "b", "c")
 	c.Put(1, key("a"), "of a", 1, 50)
 	c.Clear()
 	keeps(t, c, []string{"a"})
+}
+
+// Nothing is kept of a run that sleeps for long, and what was kept of it is dropped.
+func TestFar(t *testing.T) {
+	c := New[string](1 << 20)
+	c.Put(1, key("a"), "of a", 1, 1+farMs)
+	c.Put(1, key("b"), "of b", 1, 2+farMs)
+	keeps(t, c, []string{"a", "b"}, "a")
+	c.Put(1, key("b"), "of b", 1, 50)
+	c.Put(2, key("b"), "of b", 1, 3+farMs)
+	keeps(t, c, []string{"b"})
 }
