@@ -6,13 +6,16 @@
 // its run is replayed later.
 //
 // Of those that wait, a guest that has an instance and can go on enters before a run that wakes, and that before a new
-// run; within a class, the one that has waited longest enters first. So a storm makes no more instances than steady work.
+// run; so a storm makes no more instances than steady work. A guest that has computed for a slice lets all of them go first,
+// and no more of such guests compute at a time than there are processors. Within a class, groups enter in turns, and of
+// a group the one that has waited longest: whoever has a thousand guests waiting keeps nobody else from having one.
 package admission
 
 import (
 	"container/list"
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 )
 
@@ -21,11 +24,18 @@ type Class int
 
 // The classes, the first one first.
 const (
-	Resuming Class = iota // it has an instance, and can go on
-	Woken                 // its run has waited, and is replayed
-	Starting              // its run is new
-	classes  = 3
+	Resuming  Class = iota // it has an instance, and can go on
+	Woken                  // its run has waited, and is replayed
+	Starting               // its run is new
+	Computing              // it has computed for a slice
+	classes   = 4
 )
+
+// group is whose guest it is, among those that are to have as much as others.
+type group struct {
+	namespace uint32
+	workflow  string
+}
 
 // ErrStopped says that the caller's quit was closed before there was room.
 var ErrStopped = errors.New("the host stops")
@@ -37,12 +47,15 @@ type Admission struct {
 	mu        sync.Mutex
 	free      int // how many more may be inside; negative where guests were woken that rested
 	total     int
-	held      int64              // bytes of the guests that are not outside
-	leaving   int64              // of them, bytes of those that were evicted and have not left yet
-	limit     int64              // of held
-	resting   int                // guests that rest
-	instances int                // guests that are neither outside nor evicted
-	waiters   [classes]list.List // of *waiter
+	held      int64 // bytes of the guests that are not outside
+	leaving   int64 // of them, bytes of those that were evicted and have not left yet
+	limit     int64 // of held
+	resting   int   // guests that rest
+	instances int   // guests that are neither outside nor evicted
+	waiters   [classes]queue
+	long      int // guests inside that have computed for a slice
+	longLimit int // of long
+	overtaken int // how many have entered since one of the class Computing did, while one waited
 
 	parked      list.List // of *Place, the one that was parked first at the front
 	parkedBytes int64
@@ -52,7 +65,7 @@ type Admission struct {
 // New returns an admission that lets in as many guests as there are places, while all of them, with those that are parked,
 // hold no more than limit bytes. Those that are parked hold at most parkLimit bytes.
 func New(places int, limit, parkLimit int64) *Admission {
-	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit}
+	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: runtime.GOMAXPROCS(0)}
 }
 
 // standing is where a guest stands.
@@ -74,6 +87,14 @@ type Place struct {
 	bytes int64         // that count for it unless it is outside
 	evict chan struct{} // buffered 1: it was evicted
 	e     *list.Element // among the parked
+	group group
+	long  bool // it is inside, and has computed for a slice
+}
+
+// Of says whose guest it is, and returns the place. It is called before anything else.
+func (p *Place) Of(namespace uint32, workflow string) *Place {
+	p.group = group{namespace, workflow}
+	return p
 }
 
 // NewPlace returns the place of a guest that is outside and will hold about so many bytes.
@@ -96,6 +117,7 @@ type waiter struct {
 	place   *Place
 	granted chan struct{}
 	request *Request
+	turn    uint64 // in which it enters: see queue
 }
 
 // Enter waits until the guest may come in, until ctx is done or quit, which may be nil, is closed: the error is the cause
@@ -105,13 +127,13 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 	a.mu.Lock()
 	a.returnLocked(p)
 	if a.mayEnterLocked(p, c) { // before those of later classes that wait for what it held
-		a.enterLocked(p)
+		a.enterLocked(p, c)
 		a.grantLocked()
 		a.mu.Unlock()
 		return nil
 	}
 	w := &waiter{place: p, granted: make(chan struct{})}
-	e := a.waiters[c].PushBack(w)
+	e := a.waiters[c].push(w)
 	a.grantLocked()
 	a.mu.Unlock()
 	select {
@@ -126,7 +148,7 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 	case <-w.granted: // at the same time
 		a.leaveLocked(p)
 	default:
-		a.waiters[c].Remove(e)
+		a.waiters[c].remove(e)
 		a.goLocked(p)
 		a.grantLocked() // it may have stood before others, for which there is room
 	}
@@ -168,6 +190,7 @@ func (p *Place) Rest() {
 		p.at = rested
 		a.resting++
 		a.free++
+		a.shortLocked(p)
 		a.grantLocked()
 	}
 }
@@ -203,6 +226,7 @@ func (p *Place) Park(bytes int64) {
 	switch p.at {
 	case inside:
 		a.free++
+		a.shortLocked(p)
 	case rested:
 		a.resting--
 	default:
@@ -241,16 +265,17 @@ func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
 			return false
 		}
 	}
-	return a.roomLocked(p)
+	return a.roomLocked(p, c)
 }
 
 // roomLocked reports whether there is room for a guest. There is for any that would be the only one inside, so that a
 // guest that is larger than the limit waits, and not for ever. One that has its instance needs a place alone.
-func (a *Admission) roomLocked(p *Place) bool {
-	return a.free > 0 && (p.at == returning || a.held+p.bytes <= a.limit || a.held == a.parkedBytes+a.leaving)
+func (a *Admission) roomLocked(p *Place, c Class) bool {
+	return a.free > 0 && (c != Computing || a.long < a.longLimit) &&
+		(p.at == returning || a.held+p.bytes <= a.limit || a.held == a.parkedBytes+a.leaving)
 }
 
-func (a *Admission) enterLocked(p *Place) {
+func (a *Admission) enterLocked(p *Place, c Class) {
 	if p.at != returning {
 		a.instances++
 		a.held += p.bytes
@@ -258,6 +283,55 @@ func (a *Admission) enterLocked(p *Place) {
 	}
 	p.at = inside
 	a.free--
+	switch {
+	case c == Computing:
+		a.longLocked(p)
+		a.overtaken = 0
+	case a.waiters[Computing].Len() > 0:
+		a.overtaken++
+	}
+}
+
+// longLocked counts a guest that is inside as one that has computed for a slice.
+func (a *Admission) longLocked(p *Place) {
+	if !p.long {
+		p.long = true
+		a.long++
+	}
+}
+
+// shortLocked no longer counts a guest that goes from inside to somewhere else.
+func (a *Admission) shortLocked(p *Place) {
+	if p.long {
+		p.long = false
+		a.long--
+	}
+}
+
+// Slice is called by the goroutine of a guest that has computed for a slice since it last waited. It lets those go first that
+// wait, goroutines and guests, and comes back when the guest may compute again, or as Enter does when ctx is done. For one
+// that is not inside, or has no place, it does little.
+func (p *Place) Slice(ctx context.Context) error {
+	runtime.Gosched()
+	if p == nil {
+		return nil
+	}
+	a := p.a
+	a.mu.Lock()
+	if p.at != inside {
+		a.mu.Unlock()
+		return nil
+	}
+	a.longLocked(p)
+	stays := a.long <= a.longLimit
+	for i := range a.waiters {
+		stays = stays && a.waiters[i].Len() == 0
+	}
+	a.mu.Unlock()
+	if stays {
+		return nil
+	}
+	return p.Enter(ctx, Computing, nil)
 }
 
 // returnLocked has a guest that has an instance wait with it.
@@ -291,6 +365,7 @@ func (a *Admission) upLocked(p *Place) {
 	switch p.at {
 	case inside:
 		a.free++
+		a.shortLocked(p)
 	case rested:
 		a.resting--
 	case parked:
@@ -351,23 +426,38 @@ func (a *Admission) makeRoomLocked() {
 	}
 }
 
+// maxOvertaken is how many guests enter before one that has computed for a slice, so that it goes on however much others have
+// to do.
+const maxOvertaken = 64
+
 // grantLocked lets in those that wait and for which there is room now.
 func (a *Admission) grantLocked() {
-	for c := range a.waiters {
-		for e := a.waiters[c].Front(); e != nil; e = a.waiters[c].Front() {
-			w := e.Value.(*waiter) //nolint:forcetypeassert // it holds nothing else
-			if !a.roomLocked(w.place) {
+	if a.long == 0 && a.overtaken >= maxOvertaken {
+		a.grantFirstLocked(Computing)
+	}
+	for c := range Class(classes) {
+		for a.waiters[c].Len() > 0 {
+			if !a.grantFirstLocked(c) {
 				a.makeRoomLocked()
 				return
 			}
-			a.waiters[c].Remove(e)
-			a.enterLocked(w.place)
-			if w.request != nil {
-				w.request.e = nil
-				w.request.Begin() // which only starts a goroutine
-				continue
-			}
-			close(w.granted)
 		}
 	}
+}
+
+// grantFirstLocked lets in who is first in a class, if there is one and room.
+func (a *Admission) grantFirstLocked(c Class) bool {
+	w, ok := a.waiters[c].first()
+	if !ok || !a.roomLocked(w.place, c) {
+		return false
+	}
+	a.waiters[c].enter()
+	a.enterLocked(w.place, c)
+	if w.request != nil {
+		w.request.e = nil
+		w.request.Begin() // which only starts a goroutine
+		return true
+	}
+	close(w.granted)
+	return true
 }

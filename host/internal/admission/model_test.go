@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The model of an admission says what the rules are, and takes no care of how long it takes.
+// The model of an admission says what the rules are, and takes no care of how long it takes. All of its guests are of one group,
+// and none computes for a slice.
 type model struct {
 	places           int
 	limit, parkLimit int64
@@ -180,7 +181,7 @@ func testModel(t *rapid.T) {
 			if !m.idle(g) {
 				t.Skip()
 			}
-			g.class = Class(rapid.IntRange(0, classes-1).Draw(t, "class"))
+			g.class = Class(rapid.IntRange(0, int(Starting)).Draw(t, "class"))
 			g.request = &Request{Place: g.place, Class: g.class, Begin: func() { g.begun++ }, Refuse: func() { g.refused++ }}
 			m.queue = append(m.queue, g)
 			m.settle()
@@ -210,7 +211,7 @@ func testModel(t *rapid.T) {
 			}
 			begins := g.begins
 			m.returns(g)
-			g.class = Class(rapid.IntRange(0, classes-1).Draw(t, "class"))
+			g.class = Class(rapid.IntRange(0, int(Starting)).Draw(t, "class"))
 			m.queue = append(m.queue, g)
 			m.enterFirst(g)
 			m.settle()

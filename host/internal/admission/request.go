@@ -16,13 +16,13 @@ type Request struct {
 func (a *Admission) Ask(q *Request) {
 	a.mu.Lock()
 	if a.mayEnterLocked(q.Place, q.Class) {
-		a.enterLocked(q.Place)
+		a.enterLocked(q.Place, q.Class)
 		a.makeRoomLocked() // those of later classes, which wait for memory, need more of it now
 		a.mu.Unlock()
 		q.Begin()
 		return
 	}
-	q.e = a.waiters[q.Class].PushBack(&waiter{place: q.Place, request: q})
+	q.e = a.waiters[q.Class].push(&waiter{place: q.Place, request: q})
 	a.makeRoomLocked()
 	a.mu.Unlock()
 }
@@ -33,7 +33,7 @@ func (q *Request) Withdraw() {
 	a.mu.Lock()
 	waits := q.e != nil
 	if waits {
-		a.waiters[q.Class].Remove(q.e)
+		a.waiters[q.Class].remove(q.e)
 		q.e = nil
 		a.grantLocked() // it may have stood before others, for which there is room
 	}
@@ -51,7 +51,7 @@ func (a *Admission) RefuseAll() {
 		for e := a.waiters[c].Front(); e != nil; {
 			next := e.Next()
 			if q := e.Value.(*waiter).request; q != nil { //nolint:forcetypeassert // it holds nothing else
-				a.waiters[c].Remove(e)
+				a.waiters[c].remove(e)
 				q.e = nil
 				refused = append(refused, q)
 			}

@@ -44,6 +44,9 @@ type Metered struct {
 	Limits Limits
 	// Look, if set, is called at each call and slice of fuel.
 	Look func() error
+	// Slice, if set, is called when the guest has computed for a slice: it may let others compute first. What it takes is not
+	// the guest's time.
+	Slice func() error
 
 	stopped atomic.Pointer[error]
 	taken   uint64    // deliveries, as of the wait after which everything below is counted
@@ -53,6 +56,10 @@ type Metered struct {
 	segment time.Time // when the clock was first looked at
 	looks   int       // at the clock that were not made, one for each call
 }
+
+// callsPerSlice is how many calls are a slice of computing, of some milliseconds: a guest that does nothing but call the host
+// takes its processor, too.
+const callsPerSlice = 20 * callsPerLook
 
 // Stop ends the guest at its next call, or when its slice of fuel is used up.
 func (m *Metered) Stop(cause error) { m.stopped.CompareAndSwap(nil, &cause) }
@@ -81,6 +88,11 @@ func (m *Metered) Enter() error {
 			return err
 		}
 	}
+	if m.looks%callsPerSlice == 0 {
+		if err := m.slice(); err != nil {
+			return err
+		}
+	}
 	if m.Look != nil {
 		if err := m.Look(); err != nil {
 			return err
@@ -106,7 +118,23 @@ func (m *Metered) Refuel() error {
 	if m.Limits.Slices > 0 && m.slices > m.Limits.Slices {
 		return ErrFuel
 	}
+	if err := m.slice(); err != nil {
+		return err
+	}
 	return m.inTime()
+}
+
+// slice lets others compute, and does not count how long.
+func (m *Metered) slice() error {
+	if m.Slice == nil {
+		return nil
+	}
+	begun := Clock.Now()
+	err := m.Slice()
+	if !m.segment.IsZero() {
+		m.segment = m.segment.Add(Clock.Now().Sub(begun))
+	}
+	return err
 }
 
 // Work counts the bytes of a call like instructions.

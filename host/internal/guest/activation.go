@@ -75,7 +75,7 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 		refuse()
 		return
 	}
-	a.placed = r.room.NewPlace(r.modules.Resident(l.State.Module))
+	a.placed = r.room.NewPlace(r.modules.Resident(l.State.Module)).Of(uint32(l.State.Run.Namespace), l.State.Workflow)
 	a.request = &admission.Request{Place: a.placed, Class: c, Begin: func() {
 		r.workers.Go(func() {
 			defer done()
@@ -194,7 +194,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	}
 	a.size = inst.Size()
 	a.Keep, a.Kept = a.logLine, func(n uint64) bool { return a.lease.Logged(n, a.Passed()) }
-	a.wait, a.Look = a.waits, a.looks
+	a.wait, a.Look, a.place = a.waits, a.looks, a.placed
 	a.mayFork = mod.BodiesEvent && r.cfg.Linger > 0
 	code, err := a.callIn(ctx, inst, export)
 	if a.left { // whatever the guest has done about it

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/wfhost/wfhost/host/internal/actor"
+	"github.com/wfhost/wfhost/host/internal/busy"
 	"github.com/wfhost/wfhost/host/internal/lru"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -22,7 +23,7 @@ type memory struct {
 	parts map[store.PartitionID]*Partition
 	order []*Partition // of parts, by id
 
-	busy    busy
+	busy    busy.Set
 	starts  starts          // new runs that wait for a place
 	kept    lru.List[*slot] // runs at rest that may be needed soon
 	commits commits         // of runs that have changed
@@ -30,7 +31,8 @@ type memory struct {
 
 func newMemory(port Port, limits Limits) *memory {
 	return &memory{port: port, limits: limits, parts: map[store.PartitionID]*Partition{}, starts: starts{limit: limits.Starts},
-		kept: lru.List[*slot]{Limit: limits.KeptBytes}, commits: commits{limit: max(limits.Commits, 1)}}
+		kept: lru.List[*slot]{Limit: limits.KeptBytes}, commits: commits{limit: max(limits.Commits, 1)},
+		busy: busy.Set{Limit: limits.Busy}}
 }
 
 // add makes a partition the shard's. One that was the shard's before is given up without a word.
@@ -121,8 +123,8 @@ func (m *memory) settle(now int64, sl *slot) {
 			}
 		}
 	}
-	if sl.woken && !sl.working() {
-		m.busy.remove(sl)
+	if sl.busy.In() && !sl.working() {
+		m.busy.Remove(&sl.busy)
 	}
 	if sl.atRest() {
 		m.rest(now, sl)
@@ -152,7 +154,7 @@ func (m *memory) unkeep(sl *slot) {
 
 // drop forgets a run. Its wake, which is durable, stays in memory if it is near, and else in the index alone.
 func (m *memory) drop(sl *slot) {
-	m.busy.remove(sl)
+	m.busy.Remove(&sl.busy)
 	m.starts.leave(sl)
 	sl.forget()
 	if sl.Run == nil || !sl.Run.Exists() {
@@ -170,7 +172,7 @@ func (m *memory) drop(sl *slot) {
 // evict drops a run with everything that goes on with it. Those who wait for it are told why.
 func (m *memory) evict(sl *slot, cause error) {
 	m.unkeep(sl)
-	m.busy.remove(sl)
+	m.busy.Remove(&sl.busy)
 	m.starts.leave(sl)
 	m.starts.arrived(sl)
 	sl.Lose(fmt.Errorf("run %q: %w: %w", sl.Key.ID, ErrLost, cause))
@@ -186,7 +188,7 @@ func (m *memory) unreadable(now int64, sl *slot, state *store.RunState, err erro
 		m.port.Note(Note{Kind: NoteUnreadable, Run: sl.Key, Partition: p.ID, Cause: err})
 	}
 	sl.forget()
-	m.busy.remove(sl)
+	m.busy.Remove(&sl.busy)
 	if hopeless {
 		p.unreadable[sl.Key] = err
 	}

@@ -15,7 +15,7 @@ import (
 
 // Limits of what a shard has in memory and in progress.
 type Limits struct {
-	// Busy bounds the runs that are woken at a time, as long as each takes no longer than busyMs: what is due beyond that
+	// Busy bounds the runs that are woken at a time, as long as each takes no longer than busy.ForMs: what is due beyond that
 	// stays a key.
 	Busy int
 	// Starts bounds the new runs that wait for a place with all of their state; those beyond it wait as keys.
@@ -260,5 +260,5 @@ type Stats struct {
 
 // Stats returns the numbers.
 func (s *Shard) Stats() Stats {
-	return Stats{Runs: s.mem.busy.count, Timers: s.mem.timers(), Queued: s.mem.starts.len()}
+	return Stats{Runs: s.mem.busy.Len(), Timers: s.mem.timers(), Queued: s.mem.starts.len()}
 }

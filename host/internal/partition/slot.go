@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/wfhost/wfhost/host/internal/actor"
+	"github.com/wfhost/wfhost/host/internal/busy"
 	"github.com/wfhost/wfhost/host/internal/inbox"
 	"github.com/wfhost/wfhost/host/internal/lru"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -31,12 +32,10 @@ type slot struct {
 
 	cmds []inbox.Command // that the run has taken, and whose effect is not durable yet
 
-	queued  bool // in commits.ready
-	woken   bool // it was woken, and has not come to rest: it counts in memory.busy
-	fresh   bool // and that since wokenMs, which is not long ago: it counts in memory.busy.fresh
-	wokenMs int64
-	asked   bool // it has not begun, and waits for its first place: it counts in starts.asked
-	invited bool // it waited as a key, and is read: it counts in starts.invited
+	queued  bool      // in commits.ready
+	busy    busy.Mark // in memory.busy: it was woken, and has not come to rest
+	asked   bool      // it has not begun, and waits for its first place: it counts in starts.asked
+	invited bool      // it waited as a key, and is read: it counts in starts.invited
 
 	place *lru.Place[*slot] // in memory.kept, nil if it is not there
 

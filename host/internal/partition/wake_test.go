@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/busy"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -205,7 +206,7 @@ func TestBusyIsBounded(t *testing.T) {
 	if n := len(w.asked) - asked; n != 3 {
 		t.Fatalf("%d guests are asked for, want 3", n)
 	}
-	if at, ok := w.s.Next(); !ok || at != w.now+busyMs {
+	if at, ok := w.s.Next(); !ok || at != w.now+busy.ForMs {
 		t.Errorf("the shard has no room, and wants to come again at %d, %v; now it is %d", at, ok, w.now)
 	}
 	if w.s.Stats().Runs != 3 {
@@ -234,7 +235,7 @@ func TestBusyIsNotForLong(t *testing.T) {
 		if n := len(w.asked) - asked; n != want {
 			t.Fatalf("%d guests are asked for, want %d", n, want)
 		}
-		w.later((busyMs - 1) * time.Millisecond)
+		w.later((busy.ForMs - 1) * time.Millisecond)
 		if n := len(w.asked) - asked; n != want {
 			t.Fatalf("%d guests are asked for, want %d still", n, want)
 		}

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/wfhost/wfhost/host/internal/actor"
+	"github.com/wfhost/wfhost/host/internal/busy"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -34,7 +35,7 @@ func (w *waker) look(now int64) {
 
 // fire wakes runs, one of each partition in turn, as long as there is room.
 func (w *waker) fire(now int64) {
-	for idle := 0; idle < len(w.mem.order) && !w.mem.busy.full(now, w.mem.limits.Busy); {
+	for idle := 0; idle < len(w.mem.order) && !w.mem.busy.Full(now); {
 		p := w.mem.order[w.turn%len(w.mem.order)]
 		w.turn++
 		k, due, ok := p.wakes.Pop(now)
@@ -66,7 +67,7 @@ func (w *waker) wake(now int64, p *Partition, key store.RunKey, due int64) {
 	w.port.Note(Note{Kind: NoteWake, Run: key, Partition: p.ID, LateMs: now - due})
 	w.mem.deliver(now, p, key, actor.Mail{Event: run.Due{}})
 	if sl := p.slots[key]; sl != nil && sl.working() {
-		w.mem.busy.add(now, sl)
+		w.mem.busy.Add(now, &sl.busy)
 	}
 }
 
@@ -88,7 +89,7 @@ func (w *waker) invite(now int64) {
 func (w *waker) load(now int64) {
 	ahead := w.mem.ahead()
 	for _, p := range w.mem.order {
-		if p.wakes.Reads(now, ahead) && !w.mem.busy.full(now, w.mem.limits.Busy) {
+		if p.wakes.Reads(now, ahead) && !w.mem.busy.Full(now) {
 			after, until := p.wakes.Read(now, ahead)
 			w.port.Due(p, after, until, w.mem.limits.Portion)
 		}
@@ -97,7 +98,7 @@ func (w *waker) load(now int64) {
 
 // next returns the instant at which there is something to do, wake.Never if only an event can bring that.
 func (w *waker) next() int64 {
-	if next := w.mem.busy.next(w.mem.limits.Busy); next != wake.Never {
+	if next := w.mem.busy.Next(); next != busy.Never {
 		return next // unless somebody comes to rest before
 	}
 	next := int64(wake.Never)

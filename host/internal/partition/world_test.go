@@ -204,10 +204,10 @@ func (w *world) check() {
 	busy, fresh, waiting, kept := 0, 0, 0, int64(0)
 	for _, p := range w.s.mem.order {
 		for key, sl := range p.slots {
-			if sl.woken {
+			if sl.busy.In() {
 				busy++
 			}
-			if sl.fresh {
+			if sl.busy.Fresh() {
 				fresh++
 			}
 			if sl.asked {
@@ -222,9 +222,9 @@ func (w *world) check() {
 			w.checkTimer(p, sl)
 		}
 	}
-	if busy != w.s.mem.busy.count || fresh != w.s.mem.busy.fresh || waiting != w.s.mem.starts.asked || kept != w.s.mem.kept.Bytes() {
+	if busy != w.s.mem.busy.Len() || fresh != w.s.mem.busy.Fresh() || waiting != w.s.mem.starts.asked || kept != w.s.mem.kept.Bytes() {
 		w.t.Errorf("busy %d, counted %d; of them fresh %d, counted %d; waiting for a place %d, counted %d; kept %d bytes, counted %d",
-			w.s.mem.busy.count, busy, w.s.mem.busy.fresh, fresh, w.s.mem.starts.asked, waiting, w.s.mem.kept.Bytes(), kept)
+			w.s.mem.busy.Len(), busy, w.s.mem.busy.Fresh(), fresh, w.s.mem.starts.asked, waiting, w.s.mem.kept.Bytes(), kept)
 	}
 	if kept > w.s.mem.limits.KeptBytes {
 		w.t.Errorf("%d bytes are kept, the limit is %d", kept, w.s.mem.limits.KeptBytes)

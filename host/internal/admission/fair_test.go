@@ -1,0 +1,165 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+)
+
+// asks has a guest of a group ask for a place, and notes when it begins.
+func asks(a *Admission, c Class, group string, begun *[]string) *Place {
+	namespace := uint32(0)
+	if name, workflow, ok := strings.Cut(group, "/"); ok {
+		namespace, group = uint32(len(name)), workflow
+	}
+	p := a.NewPlace(1).Of(namespace, group)
+	a.Ask(&Request{Place: p, Class: c, Begin: func() { *begun = append(*begun, group) }, Refuse: func() {}})
+	return p
+}
+
+// Whoever has many waiting keeps nobody else from having one.
+func TestTurns(t *testing.T) {
+	a := New(1, 1000, 0)
+	var begun []string
+	inside := asks(a, Woken, "x", &begun)
+	var waiting []*Place
+	for range 4 {
+		waiting = append(waiting, asks(a, Woken, "flood", &begun))
+	}
+	for _, name := range []string{"a", "b", "a", "n/a"} {
+		waiting = append(waiting, asks(a, Woken, name, &begun))
+	}
+	for range len(waiting) {
+		inside.Leave()
+		for _, p := range waiting {
+			if p.at != outside {
+				inside = p
+			}
+		}
+	}
+	if got, want := strings.Join(begun, " "), "x flood a b a flood a flood flood"; got != want {
+		t.Errorf("they began as %s, want %s", got, want)
+	}
+	// One that comes late does not catch up on what it has not wanted.
+	begun = nil
+	for _, name := range []string{"old", "new", "new", "old", "new"} {
+		waiting = append(waiting, asks(a, Woken, name, &begun))
+	}
+	for range 5 {
+		inside.Leave()
+		for _, p := range waiting {
+			if p.at != outside {
+				inside = p
+			}
+		}
+	}
+	if got, want := strings.Join(begun, " "), "old new new old new"; got != want {
+		t.Errorf("they began as %s, want %s", got, want)
+	}
+	if len(a.waiters[Woken].groups) != 0 {
+		t.Errorf("%d groups are remembered of which nobody waits", len(a.waiters[Woken].groups))
+	}
+}
+
+// The queue is sorted by turns, and by who came first, whichever end somebody was put in from.
+func TestQueueIsSorted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var q queue
+		came := map[*waiter]int{}
+		for n := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if rapid.IntRange(0, 3).Draw(t, "what") == 0 && q.Len() > 0 {
+				q.enter()
+				continue
+			}
+			w := &waiter{place: &Place{group: group{workflow: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "group"))}}}
+			came[w] = n
+			q.push(w)
+			for e := q.Front(); e != nil && e.Next() != nil; e = e.Next() {
+				a, b := e.Value.(*waiter), e.Next().Value.(*waiter)
+				if a.turn > b.turn || a.turn == b.turn && came[a] > came[b] {
+					t.Fatalf("turn %d that came as %d stands before turn %d that came as %d", a.turn, came[a], b.turn, came[b])
+				}
+			}
+			if q.Front().Value.(*waiter).turn < q.now {
+				t.Fatal("a turn that is over")
+			}
+		}
+	})
+}
+
+// A guest that has computed for a slice lets those go first that wait, stays if nobody does, and comes back.
+func TestSlice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(2, 1000, 0)
+		a.longLimit = 1
+		var begun []string
+		first, second := asks(a, Woken, "first", &begun), asks(a, Woken, "second", &begun)
+		slice := func(p *Place) (done chan error) {
+			done = make(chan error, 1)
+			go func() { done <- p.Slice(t.Context()) }()
+			synctest.Wait()
+			return done
+		}
+		if err := <-slice(first); err != nil || !first.long || a.long != 1 {
+			t.Fatalf("nobody waits: %v, long %v, %d of them", err, first.long, a.long)
+		}
+		waits := slice(second)
+		if len(waits) != 0 || second.at != returning || a.free != 1 {
+			t.Fatalf("two compute for long, of one that may: it stands at %d, %d places are free", second.at, a.free)
+		}
+		short := asks(a, Starting, "short", &begun)
+		if short.at != inside {
+			t.Error("the place was not given to one that has not computed yet")
+		}
+		short.Leave()
+		waits1 := slice(first) // now they take turns
+		if err := <-waits; err != nil || second.at != inside || first.at != returning {
+			t.Fatalf("the second one is at %d, %v, the first one at %d", second.at, err, first.at)
+		}
+		second.Rest() // its next slice is one of a new segment
+		if err := <-waits1; err != nil || a.long != 1 || second.long {
+			t.Fatalf("%v, %d compute for long", err, a.long)
+		}
+		first.Leave()
+		if a.long != 0 || first.Slice(t.Context()) != nil || first.at != outside {
+			t.Error("a guest that is outside has a slice")
+		}
+		second.Leave()
+		if a.free != 2 || a.held != 0 {
+			t.Errorf("%d places are free, %d bytes are held", a.free, a.held)
+		}
+	})
+}
+
+// However much others have to do, one of those that compute for long goes on; and who is stopped leaves.
+func TestSliceIsNotStarved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(1, 1000, 0)
+		var begun []string
+		long := asks(a, Woken, "long", &begun)
+		var flood []*Place
+		for range 2 * maxOvertaken {
+			flood = append(flood, asks(a, Woken, "flood", &begun))
+		}
+		done := make(chan error, 1)
+		go func() { done <- long.Slice(t.Context()) }()
+		synctest.Wait()
+		for i := 0; long.at != inside; i++ {
+			flood[i].Leave()
+		}
+		if err := <-done; err != nil || len(begun) != 1+maxOvertaken {
+			t.Errorf("%v; %d of the others went before it, want %d", err, len(begun)-1, maxOvertaken)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { done <- long.Slice(ctx) }()
+		synctest.Wait()
+		cancel()
+		if err := <-done; err == nil || long.at != outside {
+			t.Errorf("it was stopped: %v, it stands at %d", err, long.at)
+		}
+	})
+}
