@@ -12,9 +12,9 @@ import (
 const (
 	// somedayMs is when a run is taken to wake that waits for something else than time: those that wake sooner go before.
 	somedayMs = 10 * 60 * 1000
-	// farMs is how long before its wake nothing of a run is kept: a replay in an hour costs little, and the memory until then,
+	// farMs is how long before its wake nothing of a run is kept: a replay in a day costs little, and the memory until then,
 	// which nobody else might want, is that of a process at rest.
-	farMs = 60 * 60 * 1000
+	farMs = 24 * 60 * 60 * 1000
 	// staleMs is how long after its wake a run is kept that has not come: it has ended, or another host has it.
 	staleMs = 60 * 1000
 	// keptBytes is what it takes to keep something.
@@ -43,7 +43,7 @@ func New[T any](limit int64) *Cache[T] {
 }
 
 // Put keeps a thing of a run that takes so many bytes, in place of what was kept of it. The run wakes at an instant, 0 if
-// that depends on something else than time. Of a run that wakes in more than an hour nothing is kept.
+// that depends on something else than time. Of a run that wakes in more than a day nothing is kept.
 func (c *Cache[T]) Put(now int64, key store.RunKey, thing T, bytes, wakesMs int64) {
 	if wakesMs == 0 {
 		wakesMs = now + somedayMs
