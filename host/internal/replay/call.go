@@ -235,7 +235,7 @@ func (m *Machine) enterBody() {
 // StepEnd ends a body. ok is 0 for success. It answers an error in every case.
 func (m *Machine) StepEnd(ok int32, b []byte) error {
 	if !m.inBody || m.cfg.Mode != Body {
-		return &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a body in which step_end may be called", Got: "step_end"}
+		return misplaced(m, abi.FnStepEnd, "a body")
 	}
 	m.outcome.BodyEnded, m.outcome.BodyOK, m.outcome.Body = true, ok == 0, b
 	return ErrBodyEnd
