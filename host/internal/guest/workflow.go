@@ -70,7 +70,7 @@ func (w *workflow) end(ctx context.Context, err error) run.End {
 	case errors.As(err, &refused):
 		return run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: refused.JSON}}
 	case errors.As(err, &trap):
-		return failed(&abi.Error{Code: abi.StepFailed, Kind: abi.KindTrap, Message: trap.Message, Details: stack(trap)})
+		return failed(&abi.Error{Code: abi.StepFailed, Kind: trap.Failure(), Message: trap.Message, Details: stack(trap)})
 	case errors.Is(err, budget.ErrFuel):
 		return failed(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is about %d instructions",
 			err, w.r.cfg.Fuel)})
@@ -123,7 +123,7 @@ func (w *workflow) finish(code int32) error {
 	if code != 0 {
 		e = store.Entry{Kind: store.KindFailed, Data: out.Failure}
 		if !out.Failed {
-			e.Data, _ = json.Marshal(abi.Errorf(abi.StepFailed, "the workflow returned %d", code))
+			e.Data, _ = json.Marshal(abi.Errorf(abi.StepFailed, "%s", w.Explain(fmt.Sprintf("the workflow returned %d", code))))
 		}
 		if out.Cancelled {
 			e.Kind = store.KindCancelled
