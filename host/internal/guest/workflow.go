@@ -51,9 +51,6 @@ func (w *workflow) handlerError(handler string) error {
 		st.Workflow, st.Version, handler)
 }
 
-// errDeadlock ends a workflow that waits for something that can never come.
-var errDeadlock = errors.New("deadlock: the workflow waits for something that can never come")
-
 // end says what the end of a workflow's guest means for its run.
 func (w *workflow) end(ctx context.Context, err error) run.End {
 	var trap *engine.Trap
@@ -76,7 +73,7 @@ func (w *workflow) end(ctx context.Context, err error) run.End {
 			err, w.r.cfg.Fuel)})
 	case errors.Is(err, budget.ErrCalls):
 		return failed(&abi.Error{Code: abi.Limit, Kind: "calls", Message: err.Error()})
-	case errors.Is(err, errDeadlock):
+	case errors.Is(err, replay.ErrDeadlock):
 		if data := w.Outcome().Failure; len(data) > 0 {
 			return run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: data}}
 		}

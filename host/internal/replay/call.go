@@ -2,6 +2,7 @@ package replay
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -63,6 +64,9 @@ func (m *Machine) record(e *store.Entry, live func()) (*store.Entry, error) {
 	case Body:
 		return nil, &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a suspension", Got: describe(e)}
 	case Live, StepFn:
+	}
+	if m.dumped { // which no journal records, so that a replay would not come here
+		return nil, fmt.Errorf("%w; it was asked for its stacks, and went on with %s", ErrDeadlock, describe(e))
 	}
 	live()
 	done, err := m.cfg.Tail.Append(*e)

@@ -99,6 +99,31 @@ func TestContinueAsNew(t *testing.T) {
 	}
 }
 
+// TestOnAfterDump ends a guest that goes on when it was asked for its stacks: the journal does not say that it was.
+func TestOnAfterDump(t *testing.T) {
+	for name, on := range map[string]func(m *Machine) error{
+		`sleep "a"`: func(m *Machine) error { _, err := m.Sleep("a", 500); return err },
+		"a clock": func(m *Machine) error {
+			_, err := m.Poll(PollRequest{Events: true, HasClock: true, TimeoutNs: 5e9})
+			return err
+		},
+	} {
+		x := newTail(t)
+		m := x.machine()
+		_, err := m.Poll(PollRequest{Events: true})
+		suspends(t, err)
+		if !m.Dump() || m.NextEvent() != abi.PackEvent(abi.EventDump, 0) {
+			t.Fatal("it is not asked")
+		}
+		before := x.j.Len()
+		if err := on(m); !errors.Is(err, ErrDeadlock) || !strings.Contains(err.Error(), name) || x.j.Len() != before {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, err = m.Poll(PollRequest{Events: true})
+		suspends(t, err) // as before
+	}
+}
+
 // TestMisplaced ends a guest that makes calls which have no meaning where it is; where the journal holds something else, that is
 // a mismatch.
 func TestMisplaced(t *testing.T) {
