@@ -1,10 +1,10 @@
 package inspect
 
 // Bounds of a module. Of 114 modules of package registries, the largest function nests 3,289 blocks, has 33,000 branches,
-// 44 million of them times dominators, 2 million times parameters and locals, and 70,000 loops times these; the largest module has
-// 419,000 parameters and locals, and 990,000 loops times these; no block has a type of functions. A module of Go has a
-// br_table of 895 targets. The bounds leave room above that. One function within them can keep a compiler busy for some ten
-// seconds, with a gigabyte: a process that is killed protects from many of them.
+// 44 million of them times dominators, 2 million times parameters and locals, and 70,000 loops times these; the largest
+// module has 419,000 parameters and locals, and 990,000 loops times these; no block has a type of functions. A module of Go
+// has a br_table of 895 targets. The bounds leave room above that. One function within them can keep a compiler busy for
+// some ten seconds, with a gigabyte: a process that is killed protects from many of them.
 const (
 	maxTypes          = 10_000        // a Go program has some dozens, C++ some thousands
 	maxParams         = 128           // a million of them stop the compiler
