@@ -213,7 +213,7 @@ const (
 var larger = map[string]int{
 	"host/internal/engine/wazero":   1750,
 	"host/internal/journal.Journal": 70, "host/internal/replay.Machine": 67, "host/internal/rewrite.rewriter": 67,
-	"host/internal/inspect.scanner": 28, "host/internal/engine/wazero.initHost": 39,
+	"host/internal/inspect.scanner": 28, "host/internal/engine/startup.Host": 39,
 }
 
 func TestRooms(t *testing.T) {

@@ -68,8 +68,9 @@ const (
 	KindError   = "error"   // the handler or body reported a failure
 	KindTimeout = "timeout" // the attempt ran over the step's timeout
 	KindJournal = "journal" // of LIMIT: the journal of the run is full
-	KindTrap    = "trap"    // the body or step instance trapped
-	KindMemory  = "memory"  // the body or step instance ran out of memory
+	KindTrap    = "trap"    // the guest trapped
+	KindMemory  = "memory"  // the guest broke down after its memory or a table could not grow
+	KindStack   = "stack"   // the calls of the guest were nested too deeply
 	KindUnknown = "unknown" // at_most_once, and nobody knows whether the effect happened
 )
 

@@ -278,7 +278,7 @@ func TestLimits(t *testing.T) {
 		"MaxDurationBytes": MaxDurationBytes, "MaxStepTimeoutMs": MaxStepTimeoutMs, "MaxAwaitHandles": MaxAwaitHandles,
 		"MaxEntries": MaxEntries, "SuggestContinueEntries": SuggestContinueEntries, "MaxJournalBytes": MaxJournalBytes,
 		"DeliveryReserveShare": DeliveryReserveShare, "MaxUnresolvedHandles": MaxUnresolvedHandles,
-		"MaxMemoryBytes": MaxMemoryBytes, "MaxActivationMemoryBytes": MaxActivationMemoryBytes,
+		"MaxMemoryBytes": MaxMemoryBytes, "MaxTableElements": MaxTableElements, "MaxActivationMemoryBytes": MaxActivationMemoryBytes,
 		"MaxFuel": MaxFuel, "MaxSegmentCPU": MaxSegmentCPU, "MaxHostCalls": MaxHostCalls, "MaxLogBytes": MaxLogBytes,
 		"MaxModuleBytes": MaxModuleBytes, "MaxUnixMs": int64(MaxUnixMs), "MaxPollTickTime": MaxPollTickTime,
 		"MaxPollSubscriptions": MaxPollSubscriptions, "MaxPendingSignalBytes": MaxPendingSignalBytes,
@@ -367,7 +367,7 @@ func TestOtherNamesAreDocumented(t *testing.T) {
 	doc := readDocument(t)
 	for _, name := range []string{ImportModule, WASIModule, EnvModule, HandlerPrefix, wasiPrefix, BodiesEvent,
 		KindError, KindTimeout,
-		KindTrap, KindMemory, KindUnknown, OnEndCancel, OnEndTerminate, OnEndAbandon, ContinuePinned, ContinueLatest,
+		KindTrap, KindMemory, KindStack, KindUnknown, OnEndCancel, OnEndTerminate, OnEndAbandon, ContinuePinned, ContinueLatest,
 		BackoffFixed, BackoffLinear, BackoffExponential} {
 		if !strings.Contains(doc.text, "`"+name+"`") {
 			t.Errorf("ABI.md does not mention `%s`", name)

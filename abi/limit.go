@@ -43,6 +43,9 @@ const (
 	MaxUnresolvedHandles = 10_000
 	// MaxMemoryBytes bounds one instance's linear memory; admission of activations counts with it.
 	MaxMemoryBytes = 64 << 20
+	// MaxTableElements bounds each table of an instance, and what all tables of a module have in the beginning. An element
+	// takes 8 bytes of the host's memory; the largest programs have some 100,000.
+	MaxTableElements = 1 << 20
 	// MaxActivationMemoryBytes bounds the memory of all instances that live at the same time.
 	MaxActivationMemoryBytes = 512 << 20
 	// MaxFuel bounds what a workflow computes between two waits, in instructions, about: some ten seconds. It is

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/compiler"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
+	"github.com/wfhost/wfhost/host/internal/runtime"
 )
 
 // CompileLimits bound the compilation of one module in a process of its own: CPU time (default 1 min; not on Windows), time
@@ -61,6 +63,12 @@ func (c *Config) build() (func(ctx context.Context, wasm []byte, dir string) err
 
 // rejected makes an error of compiling and starting a module one that says so, unless it says nothing of the module.
 func rejected(err error) error {
+	if errors.Is(err, admission.ErrFull) {
+		return &joined{fmt.Errorf("the module cannot be taken now, others are compiled and started: %w", err), ErrBusy}
+	}
+	if errors.Is(err, runtime.ErrClosed) {
+		return translate(err)
+	}
 	if errors.Is(err, compiler.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable) {
 		return err
 	}

@@ -113,7 +113,8 @@ func (u *upload) over(before store.Grants) store.Grants {
 // Upload stores a module as the next version of a workflow, and gives that version; of a module that lists
 // workflows it makes a version of each, and gives that of the one named (any of them if name is empty). The same
 // bytes with the same grants again are the same version. A module that cannot be a workflow is refused with a
-// *RejectError. The module is inspected, compiled, and its start-up run once. A namespace that does not exist is created.
+// *RejectError. The module is inspected, compiled, and its start-up run once; that of two modules goes on at a time, and ErrBusy
+// says that too many wait. It ends with ctx. A namespace that does not exist is created.
 // Durable on return.
 func (s *scope) Upload(ctx context.Context, name string, wasm []byte, opts ...UploadOption) (Version, error) {
 	versions, err := s.UploadAll(ctx, name, wasm, opts...)
@@ -154,6 +155,9 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 		defer debug.FreeOSMemory()
 	}
 	description, err := s.h.rt.Versions.Describe(ctx, wasm)
+	if ctx.Err() != nil { // whatever the module would have become
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, rejected(err)
 	}

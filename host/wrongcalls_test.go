@@ -256,7 +256,7 @@ func TestOutsideOfBodies(t *testing.T) {
 	c := newCaller(t)
 	for _, fn := range []string{abi.FnStepEnd, abi.FnQueryReply} {
 		got, how := c.outcome(callOnce(fn, []arg{small(0), at(0, 0)}, false))
-		if got != -1 || !strings.Contains(how, "stuck") || !strings.Contains(how, fn) {
+		if got != trapped || !strings.Contains(how, fn+" was called outside of a ") {
 			t.Errorf("%s: %v (%s)", fn, got, how)
 		}
 	}

@@ -51,7 +51,8 @@ type Module interface {
 type Instance interface {
 	// Call calls an export of type () -> i32 or () -> (), whose answer counts as 0. The guest's imports are
 	// answered by h. The error is the one with which h stopped the guest, the cause of ctx's end, or a *Trap;
-	// ErrFreeze if h froze the guest, which has obeyed.
+	// ErrFreeze if h froze the guest, which has obeyed. A guest that calls proc_exit with a code other than 0 after its memory
+	// or a table could not grow is a *Trap of kind TrapMemory, with the code.
 	Call(ctx context.Context, export string, h Host) (int32, error)
 	// AllowFork is called before Call by who may want to Fork within it. It costs each call of the host some time.
 	AllowFork()
@@ -96,15 +97,25 @@ type Frozen interface {
 type Trap struct {
 	Message string
 	Stack   string // the Wasm stack, one frame per line; may be empty
-	Kind    string // TrapGuest, TrapExit or TrapInit
+	Kind    string // one of the constants below
 }
 
 // Kinds of traps.
 const (
-	TrapGuest = "trap" // unreachable, out of bounds, stack overflow …
-	TrapExit  = "exit" // proc_exit with a code other than 0
-	TrapInit  = "init" // anything within the start section or _initialize
+	TrapGuest  = "trap"   // unreachable, out of bounds …
+	TrapMemory = "memory" // it ended itself after its memory or a table could not grow
+	TrapStack  = "stack"  // its calls were nested too deeply
+	TrapExit   = "exit"   // proc_exit with a code other than 0
+	TrapInit   = "init"   // anything within the start section or _initialize
 )
+
+// Failure returns the kind of failure that a run or an attempt ends with: TrapMemory, TrapStack, or else TrapGuest.
+func (t *Trap) Failure() string {
+	if t.Kind == TrapMemory || t.Kind == TrapStack {
+		return t.Kind
+	}
+	return TrapGuest
+}
 
 // Error returns the message without the stack.
 func (t *Trap) Error() string { return t.Message }

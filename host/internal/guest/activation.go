@@ -320,7 +320,7 @@ func (a *Activation) dump() error {
 	if a.Dump() {
 		return nil
 	}
-	return errDeadlock
+	return replay.ErrDeadlock
 }
 
 // resume waits for a place, and for the run.

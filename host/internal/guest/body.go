@@ -148,13 +148,13 @@ func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) s
 	case ctx.Err() != nil:
 		return step.Outcome{Abandoned: true}
 	case errors.As(err, &trap):
-		out := step.Failure(abi.KindTrap, trap.Message, true)
+		out := step.Failure(trap.Failure(), trap.Message, true)
 		out.Err.Details = stack(trap)
 		return out
 	case err != nil:
 		return step.Failure(abi.KindError, err.Error(), true)
 	case a.Target == "" && g.InBody():
-		return step.Failure(abi.KindTrap, fmt.Sprintf("the body called proc_exit(%d)", code), true)
+		return step.Failure(abi.KindTrap, g.Explain(fmt.Sprintf("the body called proc_exit(%d)", code)), true)
 	case a.Target == "":
 		return step.Failure(abi.KindError, "the workflow returned without executing the body", true)
 	case code != 0:

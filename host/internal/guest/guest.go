@@ -72,7 +72,11 @@ func (g *guest) callIn(ctx context.Context, inst engine.Instance, export string)
 	if g.mayFork {
 		inst.AllowFork()
 	}
-	return inst.Call(ctx, export, g)
+	code, err := inst.Call(ctx, export, g)
+	if code != 0 && g.Outcome().Failed { // the guest has said itself why it exits
+		return code, nil
+	}
+	return code, err
 }
 
 // observer returns what shows the memory of an instance that waits; nil if nobody looks.

@@ -77,6 +77,7 @@ type Runner struct {
 	room    *admission.Admission
 	warm    *warm.Cache[*warm.Guest]
 	workers worker.Pool
+	uploads *admission.Slots
 
 	ctx    context.Context //nolint:containedctx // it ends with Close
 	cancel context.CancelCauseFunc
@@ -90,7 +91,8 @@ type Runner struct {
 // NewRunner returns a Runner. The caller closes it.
 func NewRunner(cfg Config) *Runner {
 	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store, budget.Clock, cfg.Modules), drained: make(chan struct{}),
-		room: admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes), warm: warm.New[*warm.Guest](cfg.WarmBytes)}
+		room: admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes), uploads: admission.Uploads(),
+		warm: warm.New[*warm.Guest](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r
 }
@@ -165,8 +167,8 @@ func (r *Runner) Close() {
 	r.modules.Close()
 }
 
-// Instances returns the number of instances that compute or are parked.
-func (r *Runner) Instances() int { return r.room.Instances() }
+// Instances returns the number of instances that compute or are parked, and of uploads that go on.
+func (r *Runner) Instances() int { return r.room.Instances() + r.uploads.Taken() }
 
 // Forget closes a module that is not needed any more. What is kept of guests that sleep would keep it in memory.
 func (r *Runner) Forget(d store.Digest) {

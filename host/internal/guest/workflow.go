@@ -51,9 +51,6 @@ func (w *workflow) handlerError(handler string) error {
 		st.Workflow, st.Version, handler)
 }
 
-// errDeadlock ends a workflow that waits for something that can never come.
-var errDeadlock = errors.New("deadlock: the workflow waits for something that can never come")
-
 // end says what the end of a workflow's guest means for its run.
 func (w *workflow) end(ctx context.Context, err error) run.End {
 	var trap *engine.Trap
@@ -70,13 +67,13 @@ func (w *workflow) end(ctx context.Context, err error) run.End {
 	case errors.As(err, &refused):
 		return run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: refused.JSON}}
 	case errors.As(err, &trap):
-		return failed(&abi.Error{Code: abi.StepFailed, Kind: abi.KindTrap, Message: trap.Message, Details: stack(trap)})
+		return failed(&abi.Error{Code: abi.StepFailed, Kind: trap.Failure(), Message: trap.Message, Details: stack(trap)})
 	case errors.Is(err, budget.ErrFuel):
 		return failed(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is about %d instructions",
 			err, w.r.cfg.Fuel)})
 	case errors.Is(err, budget.ErrCalls):
 		return failed(&abi.Error{Code: abi.Limit, Kind: "calls", Message: err.Error()})
-	case errors.Is(err, errDeadlock):
+	case errors.Is(err, replay.ErrDeadlock):
 		if data := w.Outcome().Failure; len(data) > 0 {
 			return run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: data}}
 		}
@@ -123,7 +120,7 @@ func (w *workflow) finish(code int32) error {
 	if code != 0 {
 		e = store.Entry{Kind: store.KindFailed, Data: out.Failure}
 		if !out.Failed {
-			e.Data, _ = json.Marshal(abi.Errorf(abi.StepFailed, "the workflow returned %d", code))
+			e.Data, _ = json.Marshal(abi.Errorf(abi.StepFailed, "%s", w.Explain(fmt.Sprintf("the workflow returned %d", code))))
 		}
 		if out.Cancelled {
 			e.Kind = store.KindCancelled

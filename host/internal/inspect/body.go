@@ -1,14 +1,9 @@
 package inspect
 
-// body counts what makes a function dear to compile.
-type body struct {
-	locals  int64
-	loops   int64
-	nesting int
-}
-
 func (s *scanner) function() error {
-	var b body
+	b := body{values: weighAll(s.types[s.defined[s.bodies]].Params), open: s.open[:0]}
+	b.join(1) // a function is charged where it begins
+	defer func() { s.open = b.open }()
 	n, err := s.count("groups of locals", maxLocals, 2)
 	if err != nil {
 		return err
@@ -21,48 +16,40 @@ func (s *scanner) function() error {
 		if b.locals += int64(c); b.locals > maxLocals {
 			return s.over("a function has too many locals", maxLocals, b.locals)
 		}
-		if _, err := s.valueType("locals"); err != nil {
+		t, err := s.valueType("locals")
+		if err != nil {
 			return err
 		}
+		b.values += weigh(t, int64(c))
 	}
 	if err := s.instructions("a function", &b); err != nil {
 		return err
 	}
-	product := b.loops * max(b.locals, 1)
-	if product > maxLoopLocals {
-		return s.over("a function has too many loops times locals", maxLoopLocals, product)
-	}
-	if s.loops += product; s.loops > maxModuleLoops {
-		return s.over("the module has too many loops times locals", maxModuleLoops, s.loops)
-	}
-	return nil
+	return s.sums.add(&s.reader, &b)
 }
 
 // instructions walks to the end of an expression or function.
 func (s *scanner) instructions(what string, b *body) error {
-	b.nesting = 1
-	for b.nesting > 0 {
+	for nesting := 1; nesting > 0; {
 		op, err := s.byte(what)
 		if err != nil {
 			return err
 		}
 		switch {
 		case op == opEnd:
-			b.nesting--
+			nesting--
+			b.end()
 		case op >= opBlock && op <= opIf:
-			if op == opLoop {
-				b.loops++
+			if nesting++; nesting > maxNesting {
+				return s.over("blocks are nested too deeply", maxNesting, int64(nesting))
 			}
-			if b.nesting++; b.nesting > maxNesting {
-				return s.over("blocks are nested too deeply", maxNesting, int64(b.nesting))
-			}
-			err = s.blockType()
+			err = s.blockType(op, b)
 		case op == opPrefixFC:
-			err = s.prefixFC(what)
+			err = s.prefixFC(what, b)
 		case op == opPrefixFD:
 			err = s.prefixFD(what)
 		default:
-			err = s.immediate(op, what)
+			err = s.immediate(op, what, b)
 		}
 		if err != nil {
 			return err
@@ -73,13 +60,15 @@ func (s *scanner) instructions(what string, b *body) error {
 
 // blockType reads none, the type of a value, or the index of a type (5.4.1): a signed number of 33 bits, of which the engine
 // knows more negative ones, which are followed by others.
-func (s *scanner) blockType() error {
+func (s *scanner) blockType(op byte, b *body) error {
 	const what = "a block"
 	if s.left() > 0 && s.b[s.at] == blockEmpty {
 		s.at++
+		b.begin(op, nil)
 		return nil
 	}
 	if s.left() > 0 && s.b[s.at]&0xc0 == blockEmpty { // a negative number of one byte
+		b.begin(op, nil)
 		_, err := s.valueType(what)
 		return err
 	}
@@ -90,6 +79,9 @@ func (s *scanner) blockType() error {
 	if err == nil && int64(i) >= maxTypes {
 		return s.over("the type of a block", maxTypes, int64(i))
 	}
+	if err == nil && int(i) < len(s.types) { // or the engine says so
+		b.begin(op, &s.types[i])
+	}
 	return err
 }
 
@@ -98,12 +90,17 @@ const blockEmpty = 0x40
 
 // Opcodes with a meaning here (WebAssembly core 2.0, 5.4).
 const (
+	opUnreachable  = 0x00
+	opNop          = 0x01
 	opBlock        = 0x02
 	opLoop         = 0x03
 	opIf           = 0x04
 	opElse         = 0x05
 	opEnd          = 0x0b
+	opBr           = 0x0c
+	opBrIf         = 0x0d
 	opBrTable      = 0x0e
+	opReturn       = 0x0f
 	opCall         = 0x10
 	opCallIndirect = 0x11
 	opSelectTyped  = 0x1c
@@ -121,15 +118,33 @@ const (
 )
 
 // immediate skips what follows an opcode of one byte.
-func (s *scanner) immediate(op byte, what string) error {
+func (s *scanner) immediate(op byte, what string, b *body) error {
 	switch {
-	case op <= 0x01, op == opElse, op == 0x0f, op == 0x1a, op == 0x1b, op >= 0x45 && op <= 0xc4, op == opRefIsNull:
-		return nil // unreachable, nop, return, drop, select, numeric
-	case op == 0x0c, op == 0x0d, op == opCall, op >= 0x20 && op <= 0x26, op == opRefFunc:
-		_, err := s.u32(what) // a label, function, local, global or table
+	case op == opUnreachable, op == opReturn:
+		b.dead = true
+		return nil
+	case op == opElse:
+		b.otherwise()
+		return nil
+	case op == opNop, op == 0x1a, op == 0x1b, op >= 0x45 && op <= 0xc4, op == opRefIsNull:
+		return nil // nop, drop, select, numeric
+	case op == opBr, op == opBrIf:
+		label, err := s.u32(what)
+		b.branch(label)
+		if op == opBrIf {
+			b.join(1)
+		}
+		b.dead = b.dead || op == opBr
+		return err
+	case op == opRefFunc:
+		b.join(1)
+		_, err := s.u32(what)
+		return err
+	case op == opCall, op >= 0x20 && op <= 0x26:
+		_, err := s.u32(what) // a function, local, global or table
 		return err
 	case op == opBrTable:
-		return s.brTable()
+		return s.brTable(b)
 	case op == opCallIndirect:
 		return s.indexes(what, 2)
 	case op == opSelectTyped:
@@ -137,7 +152,10 @@ func (s *scanner) immediate(op byte, what string) error {
 		return err
 	case op >= 0x28 && op <= 0x3e: // loads and stores: alignment, offset
 		return s.indexes(what, 2)
-	case op == opMemorySize, op == opMemoryGrow:
+	case op == opMemoryGrow:
+		b.join(joinsOfGrow)
+		return s.skip(1, what)
+	case op == opMemorySize:
 		return s.skip(1, what)
 	case op == opRefNull:
 		_, err := s.valueType("a null")
@@ -163,16 +181,25 @@ func (s *scanner) indexes(what string, n int) error {
 	return nil
 }
 
-func (s *scanner) brTable() error {
+func (s *scanner) brTable(b *body) error {
 	n, err := s.count("targets of a br_table", maxBranchTargets, 1)
 	if err != nil {
 		return err
 	}
-	return s.indexes("a br_table", n+1)
+	for range n + 1 {
+		label, err := s.u32("a br_table")
+		if err != nil {
+			return err
+		}
+		b.joins++
+		b.branch(label)
+	}
+	b.dead = true
+	return nil
 }
 
 // prefixFC skips saturating conversions (0 to 7), bulk memory (8 to 14) and table instructions (15 to 17).
-func (s *scanner) prefixFC(what string) error {
+func (s *scanner) prefixFC(what string, b *body) error {
 	op, err := s.u32(what)
 	if err != nil {
 		return err
@@ -181,7 +208,14 @@ func (s *scanner) prefixFC(what string) error {
 	case op <= 7:
 		return nil
 	case op == 8, op == 10, op == 12, op == 14: // memory.init, memory.copy, table.init, table.copy
+		b.join(joinsOfBulk)
 		return s.indexes(what, 2)
+	case op == 15: // table.grow
+		b.join(joinsOfGrow)
+		return s.indexes(what, 1)
+	case op == 11, op == 17: // memory.fill, table.fill
+		b.join(joinsOfBulk)
+		return s.indexes(what, 1)
 	case op <= 17:
 		return s.indexes(what, 1)
 	}

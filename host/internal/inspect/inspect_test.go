@@ -45,6 +45,11 @@ var (
 	datas   = sec(11, vec([]byte{0, 0x41, 0, 0x0b, 1, 'x'}, []byte{1, 1, 'y'}, []byte{2, 0, 0x41, 0, 0x0b, 0}))
 )
 
+// named gives a section of names with one subsection.
+func named(id byte, content []byte) []byte {
+	return sec(0, str("name"), []byte{id}, leb(uint64(len(content))), content)
+}
+
 // code gives a code section with one function of these locals and instructions.
 func code(locals []byte, instructions ...byte) []byte {
 	b := cat(locals, instructions, []byte{0x0b})
@@ -148,7 +153,7 @@ func rejected() map[string]struct {
 		"import memory":    {imp("env", "memory", 2, 0), "only functions"},
 		"import bad index": {imp("workflow_v1", "now", 0, 9), "unknown type"},
 		"table type":       {cat(head, sec(4, vec([]byte{0x7f, 0, 1}))), "type of table"},
-		"table size":       {cat(head, sec(4, vec(cat([]byte{0x70, 0}, leb(maxTableElements+1))))), "table is too large"},
+		"table size":       {cat(head, sec(4, vec(cat([]byte{0x70, 0}, leb(abi.MaxTableElements+1))))), "tables are too large"},
 		"shared":           {cat(head, sec(5, vec([]byte{3, 1, 2}))), "shared"},
 		"memory64":         {cat(head, sec(5, vec([]byte{4, 1}))), "64-bit"},
 		"memory size":      {cat(head, sec(5, vec(cat([]byte{0}, leb(maxPages+1))))), "memory is too large"},
@@ -170,7 +175,6 @@ func rejected() map[string]struct {
 		"locals":           {with(code(cat([]byte{1}, []byte(huge), []byte{0x7f}))), "too many locals"},
 		"locals just over": {with(code(cat([]byte{1}, leb(maxLocals+1), []byte{0x7f}))), "too many locals"},
 		"nesting":          {with(code([]byte{0}, rep(maxNesting, 0x02, 0x40)...)), "nested"},
-		"loops":            {with(code(cat([]byte{1}, leb(1000), []byte{0x7f}), rep(51, 0x03, 0x40, 0x0b)...)), "loops times locals"},
 		"br_table":         {with(code([]byte{0}, cat([]byte{0x0e}, leb(maxBranchTargets+1))...)), "br_table"},
 		"block of ref":     {with(code([]byte{0}, 0x02, 0x63, 0x00, 0x0b)), "type 0x63"},
 		"loop of exnref":   {with(code([]byte{0}, 0x03, 0x69, 0x0b)), "type 0x69"},
@@ -188,7 +192,15 @@ func rejected() map[string]struct {
 		"data flags":       {cat(head, sec(11, vec([]byte{3, 0}))), "kind of data"},
 		"data cut":         {cat(head, sec(11, vec([]byte{1, 99}))), "cut off"},
 		"custom":           {cat(head, sec(0, make([]byte, maxCustomBytes+1))), "custom sections"},
-		"too large":        {make([]byte, abi.MaxModuleBytes+1), "too large"},
+		"custom name":      {cat(head, sec(0, str("a\xff"))), "a name is not UTF-8: the name of a custom section"},
+		"custom, cut":      {cat(head, sec(0, []byte{9, 'n'})), "the name of a custom section claims 9 bytes"},
+		"module's name":    {cat(head, named(0, str("\xff"))), "a name is not UTF-8: the name of the module"},
+		"function's name":  {cat(head, named(1, vec(cat([]byte{0}, str("f")), cat([]byte{1}, str("\xc0"))))), "a name is not UTF-8: the name of a function"},
+		"local's name":     {cat(head, named(2, vec(cat([]byte{0}, vec(cat([]byte{0}, str("\xed\xa0\x80"))))))), "a name is not UTF-8: the name of a local"},
+		"tables together":  {cat(head, sec(4, vec([]byte{0x70, 0, 1}, cat([]byte{0x70, 0}, leb(abi.MaxTableElements))))), "tables are too large"},
+		"all elements": {cat(head, sec(9, vec(cat([]byte{1, 0}, leb(abi.MaxTableElements), make([]byte, abi.MaxTableElements)), []byte{1, 0, 1, 0}))),
+			"element segments have too many elements"},
+		"too large": {make([]byte, abi.MaxModuleBytes+1), "too large"},
 	}
 }
 
@@ -206,7 +218,7 @@ func TestBoundsAreReached(t *testing.T) {
 	for name, c := range map[string][]byte{
 		"locals":   code(cat([]byte{1}, leb(maxLocals), []byte{0x7f}), 0x41, 0),
 		"nesting":  code([]byte{0}, append(rep(maxNesting-1, 0x02, 0x40), rep(maxNesting-1, 0x0b)...)...),
-		"loops":    code(cat([]byte{1}, leb(1000), []byte{0x7f}), rep(50, 0x03, 0x40, 0x0b)...),
+		"loops":    code(cat([]byte{1}, leb(1000), []byte{0x7f}), rep(maxLoopValues/1000, 0x03, 0x40, 0x0b)...),
 		"br_table": code([]byte{0}, cat([]byte{0x0e}, leb(maxBranchTargets), make([]byte, maxBranchTargets+1))...),
 		"all instructions": code([]byte{0}, 0x00, 0x01, 0x0c, 0, 0x0d, 0, 0x0f, 0x10, 0, 0x11, 0, 0, 0x1a, 0x1b, 0x1c, 1, 0x7f, 0x20, 0, 0x28, 2, 0,
 			0x3f, 0, 0x40, 0, 0x41, 0, 0x42, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0, 0x43, 0, 0, 0, 0, 0x44, 0, 0, 0, 0, 0, 0, 0, 0,

@@ -90,7 +90,7 @@ func (r *reader) name(what string) (string, error) {
 	s := r.b[r.at : r.at+int(n)]
 	r.at += int(n)
 	if !utf8.Valid(s) {
-		return "", r.bad("a name is not UTF-8", "%s", what)
+		return "", r.bad(notUTF8, "%s", what)
 	}
 	return string(s), nil
 }

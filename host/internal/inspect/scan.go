@@ -46,9 +46,11 @@ type scanner struct {
 	globals  int
 	bodies   int
 	custom   int
-	segments int   // of data
-	promised int   // data segments that the data count section announces
-	loops    int64 // loops × locals so far
+	segments int     // of data
+	promised int     // data segments that the data count section announces
+	sums     sums    // of the functions so far
+	open     []block // of the function before, to be used again
+	elements int     // of all segments
 	exports  map[string]export
 }
 
@@ -59,14 +61,17 @@ type export struct {
 
 // Scan checks a module. The error is a *RejectError.
 func Scan(wasm []byte) (*Module, error) {
-	s := &scanner{reader: reader{b: wasm, end: len(wasm)}, exports: map[string]export{}}
-	s.m.Bytes = len(wasm)
+	return scan(&scanner{reader: reader{b: wasm, end: len(wasm)}, exports: map[string]export{}})
+}
+
+func scan(s *scanner) (*Module, error) {
+	s.m.Bytes = len(s.b)
 	if err := s.header(); err != nil {
 		return nil, err
 	}
 	last := 0
-	for s.at < len(wasm) {
-		s.end = len(wasm)
+	for s.at < len(s.b) {
+		s.end = len(s.b)
 		id, err := s.byte("a section")
 		if err != nil {
 			return nil, err
@@ -150,6 +155,7 @@ func (s *scanner) section(id byte) error {
 		if s.custom += int(n); s.custom > maxCustomBytes {
 			return s.over("custom sections are too large", maxCustomBytes, int64(s.custom))
 		}
+		err = checkCustom(s.reader)
 		s.at = end
 	case 1:
 		err = s.typeSection()

@@ -144,6 +144,7 @@ func (s *scanner) limits(what string) (low uint32, err error) {
 
 func (s *scanner) tableSection() error {
 	n, err := s.count("tables", maxTables, 3)
+	sum := int64(0)
 	for range n {
 		t, err := s.byte("a table")
 		if err != nil {
@@ -156,8 +157,8 @@ func (s *scanner) tableSection() error {
 		if err != nil {
 			return err
 		}
-		if low > maxTableElements {
-			return s.over("a table is too large", maxTableElements, int64(low))
+		if sum += int64(low); sum > abi.MaxTableElements {
+			return s.over("tables are too large", abi.MaxTableElements, sum)
 		}
 	}
 	s.tables = n
@@ -258,7 +259,10 @@ func (s *scanner) element() error {
 			return err
 		}
 	}
-	n, err := s.count("elements", maxTableElements, 1)
+	n, err := s.count("elements", abi.MaxTableElements, 1)
+	if s.elements += n; s.elements > abi.MaxTableElements {
+		return s.over("element segments have too many elements", abi.MaxTableElements, int64(s.elements))
+	}
 	for range n {
 		if flags&4 != 0 {
 			err = s.expression(what)

@@ -18,6 +18,7 @@ type Lines struct {
 	logBytes int
 	stdout   []byte
 	partial  [2][]byte // of lines written to descriptors 1 and 2
+	said     Tail
 }
 
 // Log takes a line. What is over the limit of an activation is dropped; lines that a replay repeats do not count.
@@ -36,7 +37,10 @@ func (l *Lines) Log(level int32, text []byte) int64 {
 
 // Output takes what the guest prints: whole lines go to the log, and descriptor 1 is the result of a command.
 func (l *Lines) Output(fd uint32, p []byte) {
-	if fd == 1 && l.Command && len(l.stdout) <= abi.MaxPayloadBytes {
+	if fd == Stderr {
+		l.said.Write(p)
+	}
+	if fd == Stdout && l.Command && len(l.stdout) <= abi.MaxPayloadBytes {
 		l.stdout = append(l.stdout, p...)
 	}
 	part := &l.partial[fd-1]
@@ -52,7 +56,7 @@ func (l *Lines) Output(fd uint32, p []byte) {
 }
 
 func levelOf(fd uint32) int32 {
-	if fd == 2 {
+	if fd == Stderr {
 		return abi.LogWarn
 	}
 	return abi.LogInfo
@@ -62,7 +66,7 @@ func levelOf(fd uint32) int32 {
 // functions.
 func (l *Lines) Frozen() Lines {
 	f := *l
-	f.Keep, f.Kept, f.logBytes = nil, nil, 0
+	f.Keep, f.Kept, f.logBytes, f.said = nil, nil, 0, l.said.copied()
 	return f
 }
 
@@ -80,7 +84,10 @@ func (l *Lines) Flush() {
 // somewhere beyond it.
 func (l *Lines) Printed() []byte { return l.stdout }
 
+// Explain returns why the guest broke down, with what it said of that.
+func (l *Lines) Explain(message string) string { return l.said.Explain(message) }
+
 // Held returns what is kept of all that was printed, in bytes, about.
 func (l *Lines) Held() int64 {
-	return int64(cap(l.stdout) + cap(l.partial[0]) + cap(l.partial[1]))
+	return int64(cap(l.stdout) + cap(l.partial[0]) + cap(l.partial[1]) + cap(l.said.b))
 }

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -63,6 +64,9 @@ func (m *Machine) record(e *store.Entry, live func()) (*store.Entry, error) {
 	case Body:
 		return nil, &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a suspension", Got: describe(e)}
 	case Live, StepFn:
+	}
+	if m.dumped { // which no journal records, so that a replay would not come here
+		return nil, fmt.Errorf("%w; it was asked for its stacks, and went on with %s", ErrDeadlock, describe(e))
 	}
 	live()
 	done, err := m.cfg.Tail.Append(*e)
@@ -235,7 +239,7 @@ func (m *Machine) enterBody() {
 // StepEnd ends a body. ok is 0 for success. It answers an error in every case.
 func (m *Machine) StepEnd(ok int32, b []byte) error {
 	if !m.inBody || m.cfg.Mode != Body {
-		return &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a body in which step_end may be called", Got: "step_end"}
+		return misplaced(m, abi.FnStepEnd, "a body")
 	}
 	m.outcome.BodyEnded, m.outcome.BodyOK, m.outcome.Body = true, ok == 0, b
 	return ErrBodyEnd

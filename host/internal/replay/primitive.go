@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 
@@ -196,10 +197,24 @@ type RefusedError struct {
 // Error names the call.
 func (e *RefusedError) Error() string { return e.Call + " was refused: " + string(e.JSON) }
 
+// misplaced ends a guest that makes a call which never returns, where the call has no meaning. It is a mismatch if the journal
+// says that the guest did something else here.
+func misplaced(m *Machine, call, belongs string) error {
+	if want := m.nextCall(); want != nil && !m.away() {
+		return &Mismatch{Seq: want.Seq, Want: describe(want), Got: call}
+	}
+	e := &abi.Error{Code: abi.StepFailed, Kind: abi.KindTrap, Message: call + " was called outside of " + belongs}
+	data, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return &RefusedError{Call: call, JSON: data}
+}
+
 // QueryReply answers the query of this activation. ok is 0 for success.
 func (m *Machine) QueryReply(ok int32, b []byte) error {
 	if !m.query {
-		return &Mismatch{Seq: store.Seq(len(m.entries)), Want: "a query that may be answered", Got: abi.FnQueryReply}
+		return misplaced(m, abi.FnQueryReply, "a query")
 	}
 	m.outcome.Replied, m.outcome.ReplyOK, m.outcome.Reply = true, ok == 0, b
 	return ErrQueryEnd

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -95,6 +96,55 @@ func TestContinueAsNew(t *testing.T) {
 	}
 	if err := x.machine().ContinueAsNew(make([]byte, abi.MaxPayloadBytes+1), nil); !errors.As(err, &refused) {
 		t.Fatal(err) // what was refused is answered by the record
+	}
+}
+
+// TestOnAfterDump ends a guest that goes on when it was asked for its stacks: the journal does not say that it was.
+func TestOnAfterDump(t *testing.T) {
+	for name, on := range map[string]func(m *Machine) error{
+		`sleep "a"`: func(m *Machine) error { _, err := m.Sleep("a", 500); return err },
+		"a clock": func(m *Machine) error {
+			_, err := m.Poll(PollRequest{Events: true, HasClock: true, TimeoutNs: 5e9})
+			return err
+		},
+	} {
+		x := newTail(t)
+		m := x.machine()
+		_, err := m.Poll(PollRequest{Events: true})
+		suspends(t, err)
+		if !m.Dump() || m.NextEvent() != abi.PackEvent(abi.EventDump, 0) {
+			t.Fatal("it is not asked")
+		}
+		before := x.j.Len()
+		if err := on(m); !errors.Is(err, ErrDeadlock) || !strings.Contains(err.Error(), name) || x.j.Len() != before {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, err = m.Poll(PollRequest{Events: true})
+		suspends(t, err) // as before
+	}
+}
+
+// TestMisplaced ends a guest that makes calls which have no meaning where it is; where the journal holds something else, that is
+// a mismatch.
+func TestMisplaced(t *testing.T) {
+	for name, call := range map[string]func(m *Machine) error{
+		abi.FnStepEnd:    func(m *Machine) error { return m.StepEnd(0, nil) },
+		abi.FnQueryReply: func(m *Machine) error { return m.QueryReply(0, nil) },
+	} {
+		x := newTail(t)
+		m := x.machine()
+		must(t, 1)(m.Sleep("a", 500))
+		var refused *RefusedError
+		var e abi.Error
+		err := call(m)
+		if !errors.As(err, &refused) || json.Unmarshal(refused.JSON, &e) != nil || e.Code != abi.StepFailed || e.Kind != abi.KindTrap ||
+			!strings.Contains(e.Message, name+" was called outside of a ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		var mismatch *Mismatch
+		if err := call(x.machine()); !errors.As(err, &mismatch) || mismatch.Got != name {
+			t.Errorf("%s in place of a sleep: %v", name, err)
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package replay
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/wfhost/wfhost/abi"
@@ -130,6 +132,9 @@ func (m *Machine) Poll(p PollRequest) (PollAnswer, error) {
 	if err := m.beforeSuspend(); err != nil {
 		return PollNone, err
 	}
+	if m.dumped && p.HasClock {
+		return PollNone, fmt.Errorf("%w; it was asked for its stacks, and went on to wait for a clock", ErrDeadlock)
+	}
 	if m.cfg.Mode == Body && m.cfg.BodiesEvent && p.Events {
 		m.enterBody()
 		m.events = append(m.events, abi.PackEvent(abi.EventRunBody, m.cfg.Handle))
@@ -169,6 +174,10 @@ func (m *Machine) NextEvent() int64 {
 	m.events = m.events[1:]
 	return e
 }
+
+// ErrDeadlock says that the guest waits for something that can never come, or that it goes on in some other way than by
+// waiting for it or returning, after Dump.
+var ErrDeadlock = errors.New("deadlock: the workflow waits for something that can never come")
 
 // Dump asks a guest that waits for what can never come to report its stacks, once. It answers false if the
 // guest does not listen for events or has been asked before.

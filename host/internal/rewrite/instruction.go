@@ -83,6 +83,10 @@ const (
 	usesSegments = "it uses segments of data while it runs"
 )
 
+// referenceCost is what ref.func costs beside the one unit of each instruction. Engines leave the compiled code for it, and
+// make an object that lives as long as the instance: with this, a slice of fuel of the host makes a few megabytes of them.
+const referenceCost = 63
+
 // Units of bulk instructions: the operand counts bytes, elements of 8 bytes or pages of 64 KiB; a unit is 64 bytes.
 const (
 	perBytes    = -6
@@ -104,6 +108,8 @@ func (r *rewriter) instruction(op byte, at int) {
 		r.functionIndex()
 		r.code.called = len(r.code.edits)
 	case op == opRefFunc:
+		r.note(edit{kind: putCharge, at: at, to: at, n: referenceCost})
+		r.code.called = len(r.code.edits)
 		r.functionIndex()
 	case op == opGlobalGet, op == opGlobalSet:
 		r.Index("global", r.globals)

@@ -19,7 +19,8 @@ import (
 // The function of type () -> () that a metered module imports. It is called when the counter of fuel is below
 // zero: it makes it zero or more, or it ends the guest. If it does neither, some loops trap (unreachable). The counter
 // is zero in the beginning, so it is called first by the first function that runs: in a module that keeps its start
-// function, while the module is instantiated.
+// function, while the module is instantiated. It is also called, with a counter that is not below zero, when the memory
+// or a table could not grow: then there is nothing to do, but the host can tell why the guest breaks down.
 const (
 	ImportModule = "wfhost"
 	ImportRefuel = "refuel"
@@ -37,9 +38,12 @@ type Options struct {
 	// compiles a function with jumps into one loop, each turn of which executes what is behind one of the targets. So
 	// the sum is divided by the targets of the largest br_table, at most by 16, and rounded up.
 	// Beside that, an instruction that moves bytes or elements pays for as many as it is told, a unit for each 64
-	// bytes or 8 elements; one that adds to a memory or a table pays for what it has added, by the same measure. What
-	// is paid depends on nothing else.
+	// bytes or 8 elements; one that adds to a memory or a table pays for what it has added, by the same measure.
+	// A reference to a function that is made while the guest runs costs 64 units: engines keep it as long as the instance.
+	// What is paid depends on nothing else.
 	Fuel bool
+	// TableElements is the largest maximum of a table; one that has more in the beginning cannot grow. 0 changes no table.
+	TableElements uint32
 }
 
 // Global is a mutable global of the module, exported for the host.
@@ -113,6 +117,7 @@ type rewriter struct {
 	wasmfmt.Reader
 	m        Module
 	fuel     bool
+	elements uint32 // Options.TableElements
 	sections [sectionKinds]span
 	names    span // subsections of the name section
 
@@ -143,7 +148,8 @@ type mutable struct {
 // Rewrite rewrites a module. The input is not changed, and Data of the result refers to it. A module that is not
 // well formed is an error or is rewritten into one that no engine accepts; types are left to the engine.
 func Rewrite(wasm []byte, o Options) (*Module, error) {
-	r := &rewriter{Reader: wasmfmt.Reader{Module: wasm, End: len(wasm)}, fuel: o.Fuel, exports: map[string]bool{}}
+	r := &rewriter{Reader: wasmfmt.Reader{Module: wasm, End: len(wasm)}, fuel: o.Fuel, elements: o.TableElements,
+		exports: map[string]bool{}}
 	r.split()
 	r.survey()
 	r.out = make([]byte, 0, len(wasm)/4*5)

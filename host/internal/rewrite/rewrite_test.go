@@ -149,7 +149,10 @@ func TestIndexes(t *testing.T) {
 		m.imports = append(m.imports, cat(str("wfhost"), str("refuel"), []byte{kindFunction, 1}))
 		m.globals = append(m.globals, fuelGlobal)
 		m.exports = append(m.exports, fuelExport("wfhost:fuel", 4))
-		m.bodies = list{function(cat(paid(4, 1, 1), []byte{opI32Const, 7})...), function(cat(paid(4, 1, 7), calls(2, 3))...)}
+		reference := calls(2, 3)
+		at := bytes.IndexByte(reference, opRefFunc)
+		m.bodies = list{function(cat(paid(4, 1, 1), []byte{opI32Const, 7})...),
+			function(cat(paid(4, 1, 7), reference[:at], paid(4, 1, referenceCost), reference[at:])...)}
 	})
 	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel", Refusal: "it imports a global"})
 	checked(t, Options{}, m, m, Module{Refusal: "it imports a global"})
@@ -174,7 +177,7 @@ func TestBulk(t *testing.T) {
 	}
 	want := build([]byte{1, 2, typeI32}, cat(paid(0, 0, 7), []byte{opI32Const, 1, opI32Const, 2, opI32Const, 3, opLocalTee, 0}, pay(6, opI64ShrU),
 		[]byte{opPrefixFC, fcMemoryFill, 0, opI32Const, 1, opLocalTee, 0, opMemoryGrow, 0, opLocalTee, 1, opI32Const, 0x7f, opI32Ne, opIf, blockEmpty},
-		pay(10, opI64Shl), []byte{opEnd, opLocalGet, 1, opDrop})...)
+		pay(10, opI64Shl), []byte{opElse, opCall, 0, opEnd, opLocalGet, 1, opDrop})...)
 	want.imports, want.globals, want.exports = list{refuelImport}, list{fuelGlobal}, list{fuelExport("wfhost:fuel", 0)}
 	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel"})
 }

@@ -72,6 +72,11 @@ func (r *rewriter) section(id byte) {
 
 // items walks over what can name functions.
 func (r *rewriter) items(id byte, n int) {
+	if id == secTable && r.elements > 0 {
+		for i := 0; i < n && r.Err == nil; i++ {
+			boundTable(r)
+		}
+	}
 	if !r.fuel {
 		return
 	}
@@ -96,6 +101,19 @@ func (r *rewriter) items(id byte, n int) {
 	if id == secElement {
 		r.leave(id)
 	}
+}
+
+// limitsWithMaximum is the form of limits that have both.
+const limitsWithMaximum = 1
+
+// boundTable copies a table (5.5.7) and gives it a maximum.
+func boundTable(r *rewriter) {
+	r.valueType("a table")
+	r.flush(r.At)
+	low, high := r.limits()
+	r.out = wasmfmt.AppendU32(append(r.out, limitsWithMaximum), low)
+	r.out = wasmfmt.AppendU32(r.out, min(high, max(low, r.elements)))
+	r.mark = r.At
 }
 
 // Bits of the kind of a segment of elements (5.5.12).

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"math"
 	"slices"
 
 	"github.com/wfhost/wfhost/host/internal/wasmfmt"
@@ -168,18 +169,18 @@ func (r *rewriter) surveyImports() {
 	r.globals = r.imported[kindGlobal]
 }
 
-// limits reads the limits of a table or a memory (5.3.8) and gives the lower one.
-func (r *rewriter) limits() uint32 {
+// limits reads the limits of a table or a memory (5.3.8). Without a maximum, the higher one is the largest number.
+func (r *rewriter) limits() (low, high uint32) {
 	flags := r.Byte("limits")
-	low := r.U32("limits")
+	low, high = r.U32("limits"), math.MaxUint32
 	switch flags {
 	case 0:
-	case 1:
-		r.U32("limits")
+	case limitsWithMaximum:
+		high = r.U32("limits")
 	default:
 		r.Failf("limits of the unknown form 0x%02x stand", flags)
 	}
-	return low
+	return low, high
 }
 
 func (r *rewriter) surveyFunctions() {
@@ -193,14 +194,15 @@ func (r *rewriter) surveyFunctions() {
 func (r *rewriter) surveyTables() {
 	for n := r.Count("tables"); n > 0 && r.Err == nil; n-- {
 		r.valueType("a table")
-		r.m.Elements += int(r.limits())
+		low, _ := r.limits()
+		r.m.Elements += int(low)
 	}
 }
 
 func (r *rewriter) surveyMemory() {
 	r.memories = r.Count("memories")
 	for i := 0; i < r.memories && r.Err == nil; i++ {
-		r.pages = r.limits()
+		r.pages, _ = r.limits()
 	}
 	if r.memories > 1 {
 		r.refuse("it has several memories")

@@ -65,6 +65,8 @@ func (r *rewriter) put(i int) {
 		r.scratch(opLocalTee, 1)
 		r.out = append(r.out, opI32Const, 0x7f, opI32Ne, opIf, blockEmpty)
 		r.payScratch(e.n)
+		r.out = append(r.out, opElse)
+		r.ask() // which tells the host
 		r.out = append(r.out, opEnd)
 		r.scratch(opLocalGet, 1)
 	case putWrapper:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/artifact"
 	"github.com/wfhost/wfhost/host/internal/rewrite"
@@ -54,13 +55,16 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 	return mod, nil
 }
 
+// rewriting is what is done to each module. It belongs to artifact.Format.
+var rewriting = rewrite.Options{Fuel: true, TableElements: abi.MaxTableElements}
+
 // compileInMemory compiles where there is no cache.
 func (m *machine) compileInMemory(ctx context.Context, s engine.Source) (engine.Module, error) {
 	wasm, err := s.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true})
+	r, err := rewrite.Rewrite(wasm, rewriting)
 	if err != nil {
 		return nil, fmt.Errorf("rewrite: %w", err)
 	}
@@ -76,7 +80,7 @@ func (m *machine) compileInMemory(ctx context.Context, s engine.Source) (engine.
 
 // Build compiles a module into an empty folder, from where an engine takes it over.
 func Build(ctx context.Context, wasm []byte, dir string) (err error) {
-	r, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true})
+	r, err := rewrite.Rewrite(wasm, rewriting)
 	if err != nil {
 		return fmt.Errorf("rewrite: %w", err)
 	}

@@ -150,6 +150,7 @@ type activation struct {
 
 	frozen bool // the guest is to return
 	late   bool // it has used its fuel up since
+	denied bool // memory or a table could not grow
 
 	frame frame // of the call of the host that goes on; there is one at a time
 
@@ -196,7 +197,7 @@ func (a *activation) halt(reason error) {
 func (a *activation) explain(ctx context.Context, err error, kind string) error {
 	exit := &engine.Exit{}
 	if errors.As(a.stop, &exit) { // within the start-up
-		return &engine.Trap{Message: exit.Error(), Kind: engine.TrapExit}
+		return &engine.Trap{Message: a.say(exit.Error()), Kind: engine.TrapExit}
 	}
 	if a.stop != nil {
 		return a.stop
@@ -206,5 +207,33 @@ func (a *activation) explain(ctx context.Context, err error, kind string) error 
 	}
 	message, stack, _ := strings.Cut(err.Error(), "\nwasm stack trace:\n")
 	message = strings.TrimSuffix(strings.TrimPrefix(message, "wasm error: "), " (recovered by wazero)")
-	return &engine.Trap{Message: message, Stack: strings.ReplaceAll(stack, "\t", ""), Kind: kind}
+	t := &engine.Trap{Message: message, Stack: strings.ReplaceAll(stack, "\t", ""), Kind: kind}
+	switch {
+	case message == stackOverflow && kind == engine.TrapGuest:
+		t.Kind = engine.TrapStack
+	case message == unreachable && a.denied && kind == engine.TrapGuest:
+		t.Kind, t.Message = engine.TrapMemory, a.outOfMemory(message)
+	case message == unreachable:
+		t.Message = a.say(message)
+	}
+	return t
+}
+
+// What wazero calls two traps.
+const (
+	unreachable   = "unreachable" // how a guest ends itself
+	stackOverflow = "stack overflow"
+)
+
+// say adds what the guest has said to why it broke down.
+func (a *activation) say(message string) string {
+	if h, ok := a.host.(interface{ Explain(message string) string }); ok {
+		return h.Explain(message)
+	}
+	return message
+}
+
+// outOfMemory says why a guest ended itself that got no more memory.
+func (a *activation) outOfMemory(how string) string {
+	return a.say(fmt.Sprintf("out of memory: it has %d bytes, the limit is %d; %s", a.in.Size(), abi.MaxMemoryBytes, how))
 }

@@ -20,6 +20,7 @@ type fork struct {
 	size    uint32 // of the memory
 	memory  linear.Saved
 	globals []uint64
+	denied  bool
 }
 
 // call is a call of a host function that goes on.
@@ -37,7 +38,8 @@ func (in *instance) Fork(h engine.Host) bool {
 	if !in.forkable || a.fork != nil || a.ctx == nil {
 		return false
 	}
-	f := &fork{host: a.host, call: a.call, args: slices.Clone(a.call.st), size: in.mod.Memory().Size(), copied: sum(in.stacks)}
+	f := &fork{host: a.host, call: a.call, args: slices.Clone(a.call.st), size: in.mod.Memory().Size(), copied: sum(in.stacks),
+		denied: a.denied}
 	if f.memory = in.memory.Save(int(f.size)); f.memory == nil {
 		return false
 	}
@@ -60,7 +62,7 @@ func (a *activation) undo() {
 	for i, g := range in.globals {
 		g.Set(f.globals[i])
 	}
-	a.host, a.call = f.host, f.call
+	a.host, a.call, a.denied = f.host, f.call, f.denied
 	a.call.st = slices.Clone(f.args)
 	v := f.call.fn(&frame{a: a, h: f.host, mem: f.call.mod.Memory(), st: a.call.st})
 	a.fork = nil

@@ -23,6 +23,10 @@ const (
 	globalBytes  = 80 + 24 // the object with the pointer to it, and its value where the code finds it
 )
 
+// maxHeapBytes bounds the tables and references of an instance, which is looked at whenever it has used its fuel up: the four
+// tables that a module may have, with what is spare in slices that have grown, and a reference for each element of one of them.
+const maxHeapBytes = 96 << 20
+
 // Overhead returns what an instance that is new takes on the Go heap, about.
 func (m *module) Overhead() int64 {
 	r := &m.rewritten

@@ -99,7 +99,7 @@ func TestHeap(t *testing.T) {
 		"small":            {1, 1, false, "", 0.5},
 		"table":            {1 << 20, 1, false, "", 0.05},
 		"references":       {1 << 18, 1 << 18, false, "", 0.1},
-		"table that grows": {1 << 18, 1, true, "grow", 0.25},
+		"table that grows": {1 << 15, 1, true, "grow", 0.25},
 		"references made":  {1, 1, false, "refer", 0.1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -188,6 +188,9 @@ func (in *instance) Call(ctx context.Context, export string, h engine.Host) (int
 		in.broken, a.frozen = a.stop == nil, false
 		exit := &engine.Exit{}
 		if a.stop != nil && errors.As(a.stop, &exit) {
+			if exit.Code != 0 && a.denied {
+				return int32(exit.Code), &engine.Trap{Kind: engine.TrapMemory, Message: a.outOfMemory(exit.Error())}
+			}
 			return int32(exit.Code), nil
 		}
 		return 0, a.explain(ctx, err, engine.TrapGuest)

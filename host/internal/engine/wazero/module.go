@@ -12,6 +12,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
+	"github.com/wfhost/wfhost/host/internal/engine/startup"
 	"github.com/wfhost/wfhost/host/internal/rewrite"
 )
 
@@ -72,7 +73,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 		return nil, err
 	}
 	mem := &memory{Memory: linear.New(im.memory), image: im}
-	a := &activation{Context: ctx, host: &initHost{ctx: ctx}}
+	a := &activation{Context: ctx, host: startup.New(ctx)}
 	mod, err := m.machine.rt.InstantiateModule(experimental.WithMemoryAllocator(a, mem), m.compiled, anonymous)
 	if err != nil {
 		mem.Free()
@@ -105,7 +106,7 @@ func (m *module) baseline(ctx context.Context) (*image, error) {
 // fresh makes an instance and runs its start-up.
 func (m *module) fresh(ctx context.Context) (*instance, error) {
 	in := &instance{m: m, functions: map[string]function{}}
-	a := &activation{Context: ctx, in: in, host: &initHost{ctx: ctx}}
+	a := &activation{Context: ctx, in: in, host: startup.New(ctx)}
 	var err error
 	if in.mod, err = m.machine.rt.InstantiateModule(a, m.compiled, anonymous); err != nil {
 		return nil, a.explain(ctx, err, engine.TrapInit)

@@ -53,19 +53,30 @@ func register(ctx context.Context, rt wazero.Runtime) error {
 	return err
 }
 
-// refuel grants the guest another slice of fuel, or stops it. What it has used beyond the slice before counts.
+// refuel grants the guest another slice of fuel, or stops it. What it has used beyond the slice before counts. It is called
+// with fuel left when the memory or a table could not grow.
 func refuel(ctx context.Context, mod api.Module, _ []uint64) {
 	a := activationOf(ctx)
+	if a.in.fuel == nil { // within the instantiation
+		a.in.fuel, _ = mod.ExportedGlobal(a.in.m.rewritten.Fuel).(api.MutableGlobal)
+		a.in.mod = mod
+		a.in.findHeap()
+	}
+	if int64(a.in.fuel.Get()) >= 0 {
+		a.denied = true
+		return
+	}
 	if err := a.host.Refuel(); err != nil {
 		a.halt(err)
+	}
+	if held := sum(a.in.heap); held > maxHeapBytes {
+		a.halt(&engine.Trap{Kind: engine.TrapMemory, Message: fmt.Sprintf(
+			"out of memory: tables and references to functions take %d bytes, the limit is %d", held, maxHeapBytes)})
 	}
 	if a.frozen && a.late { // it has no place to compute
 		a.halt(errNotFrozen)
 	}
 	a.late = a.frozen
-	if a.in.fuel == nil { // within the instantiation
-		a.in.fuel, _ = mod.ExportedGlobal(a.in.m.rewritten.Fuel).(api.MutableGlobal)
-	}
 	a.in.fuel.Set(uint64(int64(a.in.fuel.Get()) + engine.FuelSlice))
 }
 
@@ -223,8 +234,12 @@ func (f *frame) await() uint64 {
 
 func workflowFuncs() map[string]hostFunc {
 	m := map[string]hostFunc{
-		abi.FnInput:           func(f *frame) uint64 { return f.out(0, f.h.Input()) },
-		abi.FnInfo:            func(f *frame) uint64 { return f.out(0, f.h.Info()) },
+		abi.FnInput: func(f *frame) uint64 { return f.out(0, f.h.Input()) },
+		abi.FnInfo: func(f *frame) uint64 {
+			b := f.h.Info()
+			f.work(len(b)) // it is made for each call
+			return f.out(0, b)
+		},
 		abi.FnLast:            func(f *frame) uint64 { return f.out(0, f.h.Last()) },
 		abi.FnNow:             func(f *frame) uint64 { return uint64(f.h.Now()) },
 		abi.FnRandom:          func(f *frame) uint64 { f.random(); return 0 },

@@ -1,0 +1,133 @@
+// Package startup answers the imports of the start section and of _initialize: time stands still at an instant that has
+// nothing to do with any run, and random is a fixed sequence, so that memory is the same in every instance.
+package startup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/output"
+)
+
+// errInit is the reason of a durable call in a start section or _initialize.
+var errInit = &engine.Trap{Kind: engine.TrapInit,
+	Message: "a workflow call in _initialize or the start section: these run once per module, not per run"}
+
+// errInitWait is the reason of a wait there, which with Go is one for a timer of its own, too.
+var errInitWait = &engine.Trap{Kind: engine.TrapInit,
+	Message: "_initialize or the start section waits: no event comes there, and time stands still"}
+
+// Host is the engine.Host of one start-up. Its answers depend on nothing but the module.
+type Host struct {
+	ctx    context.Context //nolint:containedctx // of the call that makes the instance, which waits for it
+	random uint64
+	slices int
+	worked int64 // bytes since the newest slice was counted
+	calls  int
+	output.Tail
+}
+
+// New returns the host of a start-up, which it ends with the cause of ctx's end.
+func New(ctx context.Context) *Host { return &Host{ctx: ctx} }
+
+// MaxSlices bounds the slices of fuel that a start section and _initialize compute, the bytes of their calls included: a tenth
+// of what a workflow may. A Go guest needs one or two.
+const MaxSlices = abi.MaxFuel / 10 / engine.FuelSlice
+
+// Refuel grants a bounded number of slices.
+func (h *Host) Refuel() error {
+	if h.slices++; h.slices > MaxSlices {
+		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf("_initialize or the start section computes too long: "+
+			"its fuel is %d instructions, and a byte of a call counts as one", MaxSlices*engine.FuelSlice)}
+	}
+	return context.Cause(h.ctx)
+}
+
+// Work counts bytes like instructions.
+func (h *Host) Work(bytes int64) error {
+	for h.worked += bytes; h.worked >= engine.FuelSlice; h.worked -= engine.FuelSlice {
+		if err := h.Refuel(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Enter counts calls.
+func (h *Host) Enter() error {
+	if h.calls++; h.calls > abi.MaxHostCalls {
+		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf(
+			"_initialize or the start section makes too many calls: the limit is %d", abi.MaxHostCalls)}
+	}
+	return nil
+}
+
+// initWallNs is 2026-01-01T00:00:00Z, initMonoNs one second: a monotonic zero kills Go's run-time.
+const (
+	initWallNs = 1767225600 * int64(1e9)
+	initMonoNs = int64(1e9)
+)
+
+func (h *Host) Input() []byte { return nil }
+func (h *Host) Info() []byte  { return []byte("{}") }
+func (h *Host) Now() int64    { return initWallNs / 1e6 }
+func (h *Host) Last() []byte  { return nil }
+
+// Random is SplitMix64 (Steele, Lea, Flood 2014) from zero.
+func (h *Host) Random(p []byte) {
+	for i := range p {
+		h.random += 0x9e3779b97f4a7c15
+		z := h.random
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		p[i] = byte(z >> 56)
+	}
+}
+
+func (h *Host) Sleep(string, int64) (int64, error)                 { return 0, errInit }
+func (h *Host) SleepUntil(string, int64) (int64, error)            { return 0, errInit }
+func (h *Host) SleepText(string, string) (int64, error)            { return 0, errInit }
+func (h *Host) Step(string, string, []byte, []byte) (int64, error) { return 0, errInit }
+func (h *Host) StepBegin(string, []byte) (int64, error)            { return 0, errInit }
+func (h *Host) StepEnd(int32, []byte) error                        { return errInit }
+func (h *Host) Await([]int64) (int64, error)                       { return 0, errInit }
+func (h *Host) Result(int64) ([]byte, int64)                       { return nil, 0 }
+func (h *Host) Cancel(int64) (int64, error)                        { return 0, errInit }
+func (h *Host) Complete([]byte) int64                              { return 0 }
+func (h *Host) Fail([]byte) int64                                  { return 0 }
+func (h *Host) Log(int32, []byte) int64                            { return 0 }
+func (h *Host) NextEvent() int64                                   { return 0 }
+func (h *Host) WaitEvent(int64) (int64, error)                     { return 0, errInitWait }
+func (h *Host) Signal(string, int64) (int64, error)                { return 0, errInit }
+func (h *Host) SignalSend(_, _, _ string, _ []byte) (int64, error) { return 0, errInit }
+func (h *Host) Child(_, _ string, _, _ []byte) (int64, error)      { return 0, errInit }
+func (h *Host) ChildID(int64) ([]byte, int64)                      { return nil, 0 }
+func (h *Host) Hook(_, _ string, _ []byte) (int64, error)          { return 0, errInit }
+func (h *Host) Emit(string, []byte) (int64, error)                 { return 0, errInit }
+func (h *Host) SetAttribute(string, []byte) (int64, error)         { return 0, errInit }
+func (h *Host) CancelPolicy(int32) (int64, error)                  { return 0, errInit }
+func (h *Host) Version(string, int64) (int64, error)               { return 0, errInit }
+func (h *Host) ContinueAsNew(_, _ []byte) error                    { return errInit }
+func (h *Host) QueryReply(int32, []byte) error                     { return errInit }
+func (h *Host) Fetch([]byte) ([]byte, int64)                       { return nil, abi.NotHere.Neg() }
+func (h *Host) WallNs() int64                                      { return initWallNs }
+func (h *Host) MonoNs() int64                                      { return initMonoNs }
+func (h *Host) Stdin([]byte) int                                   { return 0 }
+
+// Output keeps the end of what is printed to descriptor 2.
+func (h *Host) Output(fd uint32, p []byte) {
+	if fd == output.Stderr {
+		h.Write(p)
+	}
+}
+
+// Poll answers a clock at once: nothing can be waited for here.
+func (h *Host) Poll(p engine.Poll) (engine.Ready, error) {
+	if !p.HasClock {
+		return engine.ReadyNone, errors.New("_initialize waits for something that cannot come")
+	}
+	return engine.ReadyClock, nil
+}
