@@ -139,8 +139,9 @@ var reserved = prefixes(
 	"3fff::/20",         // documentation
 )
 
-// unicast is what of IPv6 is assigned to networks that can be reached. Outside of it are ::1 and ::; IPv4 in ::/96, ::ffff:0:0/96,
-// ::ffff:0:0:0/96, 64:ff9b::/96 and 64:ff9b:1::/48; and 100::/64, 5f00::/16, fc00::/7, fe80::/10, fec0::/10 and ff00::/8.
+// unicast is what of IPv6 is assigned to networks that can be reached. Outside of it are ::1 and ::; IPv4 in ::/96,
+// ::ffff:0:0/96, ::ffff:0:0:0/96, 64:ff9b::/96 and 64:ff9b:1::/48; and 100::/64, 5f00::/16, fc00::/7, fe80::/10,
+// fec0::/10 and ff00::/8.
 var unicast = netip.MustParsePrefix("2000::/3")
 
 func prefixes(texts ...string) (list []netip.Prefix) {
