@@ -190,22 +190,25 @@ func (f *fetcher) fill(u *url.URL, header, value string) (string, error) {
 	return filled, err
 }
 
-// hostHeaders are the headers that a guest may not set where a secret goes out, in lower case. With them it could have the
-// service answer in a form in which a secret is not found: in parts, compressed, in another alphabet, by another protocol.
-var hostHeaders = map[string]bool{"range": true, "if-range": true, "te": true, "trailer": true, "transfer-encoding": true,
-	"connection": true, "upgrade": true, "http2-settings": true, "accept-charset": true, "a-im": true, "expect": true}
+// Headers that a guest does not set where a secret goes out. With them it could have the service answer in a form in which a secret
+// is not found: compressed, in another alphabet, in parts, by another protocol.
+var (
+	// leftOut are those that clients set without being asked to.
+	leftOut = []string{"Accept-Encoding", "Accept-Charset", "Connection", "Te", "Trailer", "Transfer-Encoding", "Expect"}
+	// refused are those without which the answer would be another one than the guest wants.
+	refused = []string{"Range", "If-Range", "A-Im", "Upgrade", "Http2-Settings"}
+)
 
-// acceptEncoding is set by many clients without being asked to, so that it is left out rather than refused.
-const acceptEncoding = "Accept-Encoding"
-
-// checkHeaders refuses hostHeaders beside a secret.
+// checkHeaders leaves the one kind out, and refuses the other, beside a secret.
 func (f *fetcher) checkHeaders(h http.Header) error {
 	if !f.secret {
 		return nil
 	}
-	h.Del(acceptEncoding) // the client asks for gzip, and decodes it
-	for name := range h {
-		if hostHeaders[strings.ToLower(name)] {
+	for _, name := range leftOut {
+		h.Del(name) // the client sets its own: it asks for gzip, and decodes it
+	}
+	for _, name := range refused {
+		if len(h.Values(name)) > 0 {
 			return abi.Errorf(abi.Denied, "the header %s must not be set in a request that sends a secret: only the host may say "+
 				"in which form the answer comes, so that it finds the secret there", name)
 		}

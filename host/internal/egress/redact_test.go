@@ -226,15 +226,14 @@ func echo(w http.ResponseWriter, r *http.Request) {
 // TestSecretAndGuestsHeaders has a guest ask for the answer in another form than the host finds a secret in.
 func TestSecretAndGuestsHeaders(t *testing.T) {
 	for _, encodings := range [][]string{nil, {"gzip"}, {"br", "gzip"}, {"identity"}} {
-		for _, name := range []string{"Accept-Encoding", "accept-encoding", "ACCEPT-ENCODING"} {
+		for _, name := range []string{"Accept-Encoding", "accept-encoding", "ACCEPT-ENCODING", "Connection", "TE", "Accept-Charset", "Expect"} {
 			_, body, err := answering(t, "s3cr3t-of-somebody", echo, map[string][]string{name: encodings})
 			if err != nil || body != mark {
 				t.Errorf("%s %v: %q %v", name, encodings, body, err)
 			}
 		}
 	}
-	for _, name := range []string{"Range", "rAnGe", "If-Range", "TE", "Connection", "Upgrade", "Accept-Charset", "A-IM", "Transfer-Encoding",
-		"Trailer", "HTTP2-Settings", "Expect"} {
+	for _, name := range []string{"Range", "rAnGe", "If-Range", "Upgrade", "A-IM", "HTTP2-Settings"} {
 		_, body, err := answering(t, "s3cr3t-of-somebody", echo, map[string][]string{name: {"bytes=0-3"}})
 		if code(err) != abi.Denied || !strings.Contains(err.Error(), "must not be set in a request that sends a secret") {
 			t.Errorf("%s: %q %v", name, body, err)
