@@ -114,9 +114,9 @@ func (c *workflowCmd) Run(g *globals) error {
 	rows := make([][]string, len(versions))
 	for i, v := range versions {
 		rows[i] = []string{fmt.Sprintf("%s@%d", v.Workflow, v.Number), v.Digest[:12], instant(v.Created),
-			strconv.Itoa(v.Live), list(v.Queries), list(v.Steps), list(v.HTTP)}
+			strconv.Itoa(v.Live), list(v.Queries), list(v.Steps), list(v.HTTP), list(v.Secrets)}
 	}
-	return g.table("workflow\tmodule\tcreated\tlive runs\tqueries\tmay call\tmay request", rows)
+	return g.table("workflow\tmodule\tcreated\tlive runs\tqueries\tmay call\tmay request\tmay send", rows)
 }
 
 // list shows names in a column.
