@@ -190,8 +190,8 @@ func (f *fetcher) fill(u *url.URL, header, value string) (string, error) {
 	return filled, err
 }
 
-// Headers that a guest does not set where a secret goes out. With them it could have the service answer in a form in which a secret
-// is not found: compressed, in another alphabet, in parts, by another protocol.
+// Headers that a guest does not set where a secret goes out. With them it could have the service answer in a form in which
+// a secret is not found: compressed, in another alphabet, in parts, by another protocol.
 var (
 	// leftOut are those that clients set without being asked to.
 	leftOut = []string{"Accept-Encoding", "Accept-Charset", "Connection", "Te", "Trailer", "Transfer-Encoding", "Expect"}
