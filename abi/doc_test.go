@@ -283,7 +283,7 @@ func TestLimits(t *testing.T) {
 		"MaxModuleBytes": MaxModuleBytes, "MaxUnixMs": int64(MaxUnixMs), "MaxPollTickTime": MaxPollTickTime,
 		"MaxPollSubscriptions": MaxPollSubscriptions, "MaxPendingSignalBytes": MaxPendingSignalBytes,
 		"MaxSignalKeys": MaxSignalKeys, "MaxAttributes": MaxAttributes, "MaxAttributeBytes": MaxAttributeBytes,
-		"MaxChildDepth": MaxChildDepth, "CancelGraceMs": CancelGraceMs, "RefusalReserve": RefusalReserve,
+		"MaxWorkflows": MaxWorkflows, "MaxChildDepth": MaxChildDepth, "CancelGraceMs": CancelGraceMs, "RefusalReserve": RefusalReserve,
 		"MaxIOVectors": MaxIOVectors, "MaxIOBytes": MaxIOBytes, "MinUnixMs": int64(MinUnixMs),
 	}
 	sameNames(t, "limit", rows, limits)

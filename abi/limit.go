@@ -69,6 +69,9 @@ const (
 	MaxAttributes = 64
 	// MaxAttributeBytes bounds the value of an attribute.
 	MaxAttributeBytes = 1024
+	// MaxWorkflows bounds the workflows that one module lists, each of which gets a record with each upload and a line in each
+	// listing. Programs have some dozens at most.
+	MaxWorkflows = 256
 	// MaxChildDepth bounds how deep runs may start runs, so that a mistake does not fill the store.
 	MaxChildDepth = 16
 	// CancelGraceMs is what a run that takes a cancel gets to clean up after its deadline.

@@ -33,6 +33,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
+	"github.com/wfhost/wfhost/host/internal/folder"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
@@ -68,7 +69,9 @@ type Stepper = clock.Stepper
 // Config says how a host is opened. The zero value is usable: it keeps its data in the directory "data".
 type Config struct {
 	// Dir is where the data is kept: the store in Dir/store, compiled modules in Dir/cache. Default "data".
-	// The directory is made with mode 0700. Only one host may have it open.
+	// The directory is made with mode 0700. One into which every user can write is refused, and so is a cache that belongs to
+	// another user; where others can do less than that but too much, Open takes it away and logs it. Only one host may have
+	// it open.
 	Dir string
 	// Store, if set, is used instead of one in Dir; Close does not close it. Compiled modules are then kept in
 	// memory, unless Dir is set too.
@@ -178,13 +181,17 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	cache := ""
 	if h.cfg.Dir != "" {
 		cache = filepath.Join(h.cfg.Dir, "cache")
-		if err := os.MkdirAll(h.cfg.Dir, 0o700); err != nil {
-			return h, fmt.Errorf("create data directory: %w", err)
+		if err := folder.Data(h.cfg.Dir, h.cfg.Logger); err != nil {
+			return h, err
 		}
 	}
 	if h.store = cfg.Store; h.store == nil {
 		h.ownStore = true
-		s, err := pebblestore.Open(filepath.Join(h.cfg.Dir, "store"), pebblestore.Options{Logger: h.cfg.Logger,
+		dir := filepath.Join(h.cfg.Dir, "store")
+		if err := folder.Store(dir, h.cfg.Logger); err != nil {
+			return h, err
+		}
+		s, err := pebblestore.Open(dir, pebblestore.Options{Logger: h.cfg.Logger,
 			NowMs: func() int64 { return h.cfg.Clock.Now().UnixMilli() }})
 		if err != nil {
 			return h, err

@@ -43,12 +43,13 @@ type UploadOption func(*upload)
 
 type upload struct {
 	grants               store.Grants
-	steps, http, secrets bool // these were given
+	steps, http, secrets bool     // these were given
+	only                 []string // of OnlyWorkflows
 	err                  error
 }
 
 // AllowStep allows the version to call the handlers of these names ("*" for all). Without it, a version may call
-// what the version before it might.
+// what the version before it might, if Upload says so.
 func AllowStep(names ...string) UploadOption {
 	return func(u *upload) {
 		u.steps = true
@@ -110,12 +111,17 @@ func (u *upload) over(before store.Grants) store.Grants {
 	return g
 }
 
-// Upload stores a module as the next version of a workflow, and gives that version; of a module that lists
-// workflows it makes a version of each, and gives that of the one named (any of them if name is empty). The same
-// bytes with the same grants again are the same version. A module that cannot be a workflow is refused with a
-// *RejectError. The module is inspected, compiled, and its start-up run once; that of two modules goes on at a time, and ErrBusy
-// says that too many wait. It ends with ctx. A namespace that does not exist is created.
-// Durable on return.
+// Upload stores a module as the next version of a workflow, and returns that version. Of a module that lists workflows, at most
+// abi.MaxWorkflows, it makes a version of each, or of those of OnlyWorkflows, and returns that of the one named (any of them
+// if name is empty). The same bytes with the same grants again are the same version. A module that cannot be a workflow is
+// refused with a *RejectError. The module is inspected, compiled, and its start-up run once; that of two modules goes on at a
+// time, and ErrBusy says that too many wait. It ends with ctx. A namespace that does not exist is created. Durable on return.
+//
+// A workflow that exists gets a version of another module only if the caller names it, by name or OnlyWorkflows, or names another
+// one whose latest version came in the same module; or names none, and the new module lists the same workflows as the one
+// before. Otherwise the whole upload is refused with ErrConflict. Grants that the upload does not give are those of the version
+// before, for the workflows that are named in this way and for the same bytes; a caller who names none and would pass grants
+// on to another module gets ErrConflict.
 func (s *scope) Upload(ctx context.Context, name string, wasm []byte, opts ...UploadOption) (Version, error) {
 	versions, err := s.UploadAll(ctx, name, wasm, opts...)
 	if err != nil {
@@ -161,14 +167,14 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	if err != nil {
 		return nil, rejected(err)
 	}
-	names, err := workflowNames(name, description)
+	c, err := claimOf(name, u.only, description)
 	if err != nil {
 		return nil, err
 	}
 	info := store.ModuleInfo{Size: int64(len(wasm)), StoredUnixMs: s.h.cfg.Clock.Now().UnixMilli(), DescriptionJSON: description}
 	var versions []Version
 	for range uploadAttempts {
-		versions, err = s.addVersions(ctx, names, wasm, info, &u)
+		versions, err = s.addVersions(ctx, c, wasm, info, &u)
 		if !errors.Is(err, store.ErrNotFound) {
 			break
 		}
@@ -180,28 +186,27 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 // with the last version that had the same bytes.
 const uploadAttempts = 10
 
-// addVersions stores a module and makes a version of each workflow.
-func (s *scope) addVersions(ctx context.Context, names []string, wasm []byte, info store.ModuleInfo,
-	u *upload) ([]Version, error) {
+// addVersions stores a module and makes a version of each workflow. A module that is refused is not stored.
+func (s *scope) addVersions(ctx context.Context, c claim, wasm []byte, info store.ModuleInfo, u *upload) ([]Version, error) {
 	ns, err := s.id(ctx, true)
 	if err != nil {
 		return nil, err
 	}
+	if _, _, err := s.decide(ctx, ns, c, wasm, u); err != nil {
+		return nil, err
+	}
 	m := s.h.store.Modules()
-	d, err := m.Put(ctx, wasm, info)
+	if _, err := m.Put(ctx, wasm, info); err != nil {
+		return nil, err
+	}
+	deciding.Lock()
+	defer deciding.Unlock()
+	specs, before, err := s.decide(ctx, ns, c, wasm, u)
 	if err != nil {
 		return nil, err
 	}
-	before := map[string]uint32{}
-	specs := make([]store.VersionSpec, len(names))
-	for i, n := range names {
-		grants := u.grants
-		if v, err := m.Version(ctx, ns, n, 0); err == nil {
-			before[n] = v.Number
-			grants = u.over(v.Grants)
-		}
-		specs[i] = store.VersionSpec{Namespace: ns, Workflow: n, Module: d, Grants: grants,
-			CreatedUnixMs: info.StoredUnixMs}
+	for i := range specs {
+		specs[i].CreatedUnixMs = info.StoredUnixMs
 	}
 	added, err := m.AddVersions(ctx, specs)
 	if err != nil {
@@ -213,33 +218,6 @@ func (s *scope) addVersions(ctx context.Context, names []string, wasm []byte, in
 		versions[i].New = v.Number > before[v.Workflow]
 	}
 	return versions, nil
-}
-
-// workflowNames says which workflows a module holds.
-func workflowNames(name string, description []byte) ([]string, error) {
-	var d abi.Description
-	if len(description) > 0 {
-		if err := json.Unmarshal(description, &d); err != nil {
-			return nil, &joined{fmt.Errorf("module rejected: workflow_describe is not as it should be: %w", err), ErrRejected}
-		}
-	}
-	var names []string
-	for _, w := range d.Workflows {
-		if err := abi.CheckWorkflow(w.Name); err != nil {
-			return nil, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
-		}
-		names = append(names, w.Name)
-	}
-	if len(names) == 0 {
-		if err := abi.CheckWorkflow(name); err != nil {
-			return nil, translate(err)
-		}
-		return []string{name}, nil
-	}
-	if name != "" && !slices.Contains(names, name) {
-		return nil, &joined{fmt.Errorf("the module has no workflow %q, it has %q", name, names), ErrInvalid}
-	}
-	return names, nil
 }
 
 // Workflow gives a version of a workflow; number 0 is the latest.

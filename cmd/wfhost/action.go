@@ -35,7 +35,7 @@ func each(g *globals, id string, do func(id string) error) error {
 	for _, id := range ids {
 		err := do(id)
 		if err != nil && len(ids) > 1 {
-			_, _ = fmt.Fprintln(g.io.err, "wfhost:", printable(err.Error()))
+			_, _ = fmt.Fprintln(g.io.err, "wfhost:", indented(err.Error()))
 		}
 		if first == nil {
 			first = err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -109,12 +108,12 @@ func execute(ctx context.Context, args []string, std stdio) int {
 		return code
 	}
 	if err != nil {
-		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", printable(err.Error()))
+		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
 		return exitUsage
 	}
 	c.ctx, c.io = ctx, std
 	if err := k.Run(&c.globals, c.bench()); err != nil {
-		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", printable(err.Error()))
+		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
 		return codeOf(ctx, err)
 	}
 	return exitOK
@@ -141,17 +140,4 @@ func codeOf(ctx context.Context, err error) int {
 		return exitMismatch
 	}
 	return exitError
-}
-
-// printable escapes control characters of text that came from elsewhere, so that it cannot steer a terminal.
-func printable(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
-			_, _ = fmt.Fprintf(&b, "\\x%02x", r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

@@ -237,9 +237,9 @@ func (c *logsCmd) Run(g *globals) error {
 	for _, l := range all {
 		who := ""
 		if l.Step != "" {
-			who = fmt.Sprintf(" [%s #%d]", l.Step, l.Attempt)
+			who = fmt.Sprintf(" [%s #%d]", oneLine(l.Step), l.Attempt)
 		}
-		_, _ = fmt.Fprintln(g.io.out, printable(fmt.Sprintf("%s %-5s%s %s", instant(l.Time), l.Level, who, l.Text)))
+		_, _ = fmt.Fprintf(g.io.out, "%s %-5s%s %s\n", instant(l.Time), l.Level, who, indented(l.Text))
 	}
 	return nil
 }

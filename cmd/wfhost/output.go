@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,9 +17,14 @@ import (
 
 // json prints a value as indented JSON.
 func (g *globals) json(v any) error {
-	e := json.NewEncoder(g.io.out)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := g.io.out.Write(printableJSON(b.Bytes()))
+	return err
 }
 
 // table prints rows under a header, in columns.
@@ -27,7 +33,7 @@ func (g *globals) table(header string, rows [][]string) error {
 	_, _ = fmt.Fprintln(w, strings.ToUpper(header))
 	for _, r := range rows {
 		for i := range r {
-			r[i] = printable(strings.ReplaceAll(r[i], "\n", " "))
+			r[i] = oneLine(r[i])
 		}
 		_, _ = fmt.Fprintln(w, strings.Join(r, "\t"))
 	}
@@ -85,7 +91,7 @@ func (g *globals) showRun(r host.Run) error {
 	}
 	_, err := fmt.Fprintf(g.io.out, "run       %s\nworkflow  %s@%d\nmodule    %s\nstatus    %s %s\n"+
 		"created   %s\nstarted   %s\nwakes     %s\nended     %s\nentries   %d\n%s",
-		r.ID, r.Workflow, r.Version, r.Module, r.Status, printable(r.Reason), instant(r.Created), instant(r.Started),
+		r.ID, r.Workflow, r.Version, r.Module, r.Status, oneLine(r.Reason), instant(r.Created), instant(r.Started),
 		instant(r.Wake), instant(r.Ended), r.Entries, more(r))
 	return err
 }
@@ -103,7 +109,7 @@ func more(r host.Run) (text string) {
 	}
 	lines := []string{text}
 	for _, k := range slices.Sorted(maps.Keys(r.Attributes)) {
-		lines = append(lines, printable(fmt.Sprintf("attribute %s=%s\n", k, r.Attributes[k])))
+		lines = append(lines, oneLine(fmt.Sprintf("attribute %s=%s", k, r.Attributes[k]))+"\n")
 	}
 	return strings.Join(lines, "")
 }
@@ -111,7 +117,7 @@ func more(r host.Run) (text string) {
 // entryLine gives an entry as one line of text.
 func entryLine(e server.Entry) string {
 	line := fmt.Sprintf("%5d  %s  %-15s %s", e.Seq, instant(e.Time), e.Kind, details(e))
-	return printable(strings.TrimRight(line, " "))
+	return oneLine(strings.TrimRight(line, " "))
 }
 
 // details gives what an entry holds beside seq, time and kind.

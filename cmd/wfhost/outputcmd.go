@@ -57,7 +57,7 @@ func (c *outputCmd) print(g *globals, chunk server.Chunk) {
 	if err != nil {
 		b = []byte(err.Error())
 	}
-	_, _ = fmt.Fprintf(g.io.out, "%5d  %s  %-12s %s\n", chunk.Index, instant(chunk.Time), printable(chunk.Topic), b)
+	_, _ = fmt.Fprintf(g.io.out, "%5d  %s  %-12s %s\n", chunk.Index, instant(chunk.Time), oneLine(chunk.Topic), printableJSON(b))
 }
 
 // follow reads server-sent events until the one that says that the run has ended. With -o json each is one line.
@@ -90,7 +90,7 @@ func (c *outputCmd) follow(g *globals, q url.Values) error {
 		case field == "data" && event == "error":
 			return fmt.Errorf("the server says: %s", printable(value))
 		case field == "data" && g.Output == "json":
-			_, _ = fmt.Fprintln(g.io.out, value)
+			_, _ = fmt.Fprintf(g.io.out, "%s\n", printableJSON([]byte(value)))
 		case field == "data":
 			var chunk server.Chunk
 			if err := json.Unmarshal([]byte(value), &chunk); err != nil {

@@ -114,10 +114,14 @@ func (c *runCmd) start(g *globals, h *host.Namespace, name string, wasm, input [
 	return h.StartRaw(g.ctx, v.Workflow, input, opts...)
 }
 
-// printResult prints a result with a line end, if there is one.
+// printResult prints a result with a line end, if there is one: as it is for programs, and for a terminal so that it cannot steer
+// that.
 func printResult(w io.Writer, b []byte) error {
 	if len(b) == 0 {
 		return nil
+	}
+	if terminal(w) {
+		b = []byte(printable(string(b)))
 	}
 	if b[len(b)-1] != '\n' {
 		b = append(b, '\n')
@@ -224,7 +228,7 @@ func (f *follower) line(l host.LogLine) {
 	if l.Step != "" {
 		who = "[" + l.Step + "] "
 	}
-	_, _ = fmt.Fprintf(f.g.io.err, "%s  log       %s%s\n", clockTime(l.UnixMs), printable(who), printable(l.Text))
+	_, _ = fmt.Fprintf(f.g.io.err, "%s  log       %s%s\n", clockTime(l.UnixMs), oneLine(who), indented(l.Text))
 }
 
 func clockTime(unixMs int64) string {
@@ -234,10 +238,10 @@ func clockTime(unixMs int64) string {
 // story tells an entry to people.
 func story(e host.Entry) string {
 	at := clockTime(e.UnixMs)
-	name := printable(fmt.Sprintf("%q", e.Name))
+	name := oneLine(fmt.Sprintf("%q", e.Name))
 	switch e.Kind {
 	case store.KindStarted:
-		return fmt.Sprintf("%s  started   %s", at, e.Name)
+		return fmt.Sprintf("%s  started   %s", at, oneLine(e.Name))
 	case store.KindSleep:
 		if e.Refused == 0 {
 			return fmt.Sprintf("%s  sleep     %s until %s (%s)", at, name, clockTime(e.DueUnixMs),
@@ -246,11 +250,11 @@ func story(e host.Entry) string {
 	case store.KindBody:
 		return fmt.Sprintf("%s  step      %s", at, name)
 	case store.KindStep:
-		return fmt.Sprintf("%s  step      %s by %s", at, name, printable(e.Target))
+		return fmt.Sprintf("%s  step      %s by %s", at, name, oneLine(e.Target))
 	case store.KindClock:
 		return at + "  woke      from time.Sleep or a timer"
 	}
-	return printable(fmt.Sprintf("%s  %-8s  %s", at, verbs[e.Kind], details(server.EntryOf(e))))
+	return oneLine(fmt.Sprintf("%s  %-8s  %s", at, verbs[e.Kind], details(server.EntryOf(e))))
 }
 
 // verbs tells the commonest entries in a word.

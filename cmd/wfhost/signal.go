@@ -189,7 +189,7 @@ func (c *bulkCmd) Run(g *globals) error {
 		_, _ = fmt.Fprintf(g.io.err, "there are more than %d: do it again\n", c.Limit)
 	}
 	for _, r := range a.Errors {
-		_, _ = fmt.Fprintf(g.io.err, "%s: %s\n", r.Run, printable(r.Detail))
+		_, _ = fmt.Fprintf(g.io.err, "%s: %s\n", r.Run, oneLine(r.Detail))
 	}
 	if len(a.Errors) > 0 {
 		return &exitCode{exitConflict, fmt.Errorf("%d runs were not changed", len(a.Errors))}

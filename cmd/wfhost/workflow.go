@@ -17,6 +17,7 @@ import (
 type uploadCmd struct {
 	Path      string   `arg:"" help:"A .wasm file, or a folder with a Go main package."`
 	Name      string   `help:"Name of the workflow; default: the names in the module, else that of the file."`
+	Workflow  []string `help:"Make versions of these workflows of the module only; repeatable."`
 	AllowStep []string `help:"Handler of the host that the workflow may call; repeatable, * for all."`
 	AllowHTTP []string `name:"allow-http" help:"Host that it may request, as [scheme://]host[:port]; repeatable." placeholder:"HOST"`
 
@@ -28,7 +29,7 @@ func (c *uploadCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	q := url.Values{"allow_step": c.AllowStep, "allow_http": c.AllowHTTP, "allow_secret": c.AllowSecret}
+	q := url.Values{"workflow": c.Workflow, "allow_step": c.AllowStep, "allow_http": c.AllowHTTP, "allow_secret": c.AllowSecret}
 	name := c.Name
 	if name == "" {
 		name = "-"
@@ -39,8 +40,12 @@ func (c *uploadCmd) Run(g *globals) error {
 		return err
 	}
 	err = put(name)
-	if err != nil && c.Name == "" && isUnnamed(err) {
-		err = put(fileName)
+	if err != nil && c.Name == "" && len(c.Workflow) == 0 {
+		if unnamed := isUnnamed(err); unnamed || codeOf(g.ctx, err) == exitConflict { // then the path names the workflow, if it can
+			if again := put(fileName); unnamed || again == nil {
+				err = again
+			}
+		}
 	}
 	if err != nil {
 		return err
@@ -109,9 +114,9 @@ func (c *workflowCmd) Run(g *globals) error {
 	rows := make([][]string, len(versions))
 	for i, v := range versions {
 		rows[i] = []string{fmt.Sprintf("%s@%d", v.Workflow, v.Number), v.Digest[:12], instant(v.Created),
-			strconv.Itoa(v.Live), list(v.Queries), list(v.Steps), list(v.HTTP)}
+			strconv.Itoa(v.Live), list(v.Queries), list(v.Steps), list(v.HTTP), list(v.Secrets)}
 	}
-	return g.table("workflow\tmodule\tcreated\tlive runs\tqueries\tmay call\tmay request", rows)
+	return g.table("workflow\tmodule\tcreated\tlive runs\tqueries\tmay call\tmay request\tmay send", rows)
 }
 
 // list shows names in a column.

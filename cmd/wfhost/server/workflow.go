@@ -12,6 +12,7 @@ import (
 
 type uploadInput struct {
 	Workflow  string   `path:"workflow"`
+	Only      []string `query:"workflow,explode" doc:"make versions of these workflows of the module, and of no others"`
 	AllowStep []string `query:"allow_step,explode" doc:"handlers that the version may call"`
 	AllowHTTP []string `query:"allow_http,explode" doc:"hosts that the version may make requests to"`
 	Secret    []string `query:"allow_secret,explode" doc:"NAME=host,Header: secrets that the version may send there"`
@@ -26,9 +27,9 @@ type versionsOutput struct {
 func (s *Server) registerWorkflows(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "upload", Method: http.MethodPut,
 		Path: "/v1/workflows/{workflow}/versions", MaxBodyBytes: abi.MaxModuleBytes + 1,
-		Summary: "Upload a module as the next version of its workflows; the name - stands for all of them"},
+		Summary: "Upload a module as the next version of its workflows; the name - names none of them"},
 		func(ctx context.Context, in *uploadInput) (*versionsOutput, error) {
-			var opts []host.UploadOption
+			opts := []host.UploadOption{host.OnlyWorkflows(in.Only...)}
 			if len(in.AllowStep) > 0 {
 				opts = append(opts, host.AllowStep(in.AllowStep...))
 			}

@@ -3,6 +3,7 @@ package egress
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -111,6 +112,9 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 			req.Header.Add(name, v)
 		}
 	}
+	if err := f.checkHeaders(req.Header); err != nil {
+		return res, nil, err
+	}
 	if host := req.Header.Get("Host"); host != "" && !strings.EqualFold(host, req.URL.Host) {
 		return res, nil, abi.Errorf(abi.Denied, "the header Host must be that of the URL")
 	}
@@ -121,16 +125,20 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 		return res, nil, f.failure(err)
 	}
 	defer func() { _ = got.Body.Close() }() // it has been read
+	if err := f.checkAnswer(got); err != nil {
+		return res, nil, err
+	}
 	if answer, err = io.ReadAll(io.LimitReader(got.Body, MaxResponseBytes+1)); err != nil {
 		return res, nil, f.failure(err)
 	}
 	res = Response{Status: got.StatusCode, Headers: map[string][]string{}}
 	for name, values := range got.Header {
+		name = f.redactor.redact(name)
 		for _, v := range values {
-			res.Headers[name] = append(res.Headers[name], f.redact(v))
+			res.Headers[name] = append(res.Headers[name], f.redactor.redact(v))
 		}
 	}
-	answer = []byte(f.redact(string(answer)))
+	answer = []byte(f.redactor.redact(string(answer)))
 	if len(answer) > MaxResponseBytes-maxHeaderBytes {
 		return res, nil, abi.Errorf(abi.TooLarge, "the response has more than %d bytes", MaxResponseBytes-maxHeaderBytes)
 	}
@@ -143,12 +151,11 @@ func denied(u *url.URL) error {
 
 // fetcher is what one request needs beside its policy.
 type fetcher struct {
-	policy *Policy
-	used   []used
-	denial error // why an address or redirect was refused
+	policy   *Policy
+	secret   bool // one was filled in
+	redactor redactor
+	denial   error // why an address or redirect was refused
 }
-
-type used struct{ value, placeholder string }
 
 // placeholder is how a guest names a secret.
 var placeholder = regexp.MustCompile(`\{\{secret:([^{}]*)\}\}`)
@@ -164,7 +171,13 @@ func (f *fetcher) fill(u *url.URL, header, value string) (string, error) {
 			}
 			if f.policy.Secret != nil {
 				if v, ok := f.policy.Secret(name); ok && v != "" {
-					f.used = append(f.used, used{v, text})
+					if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+						err = abi.Errorf(abi.Denied, "the secret %q holds a control character, perhaps the end of a line, which no "+
+							"header may hold", name)
+						return ""
+					}
+					f.secret = true
+					f.redactor.add(v, text)
 					return v
 				}
 			}
@@ -177,12 +190,49 @@ func (f *fetcher) fill(u *url.URL, header, value string) (string, error) {
 	return filled, err
 }
 
-// redact replaces secrets in what comes back.
-func (f *fetcher) redact(text string) string {
-	for _, u := range f.used {
-		text = strings.ReplaceAll(text, u.value, u.placeholder)
+// Headers that a guest does not set where a secret goes out. With them it could have the service answer in a form in which
+// a secret is not found: compressed, in another alphabet, in parts, by another protocol.
+var (
+	// leftOut are those that clients set without being asked to.
+	leftOut = []string{"Accept-Encoding", "Accept-Charset", "Connection", "Te", "Trailer", "Transfer-Encoding", "Expect"}
+	// refused are those without which the answer would be another one than the guest wants.
+	refused = []string{"Range", "If-Range", "A-Im", "Upgrade", "Http2-Settings"}
+)
+
+// checkHeaders leaves the one kind out, and refuses the other, beside a secret.
+func (f *fetcher) checkHeaders(h http.Header) error {
+	if !f.secret {
+		return nil
 	}
-	return text
+	for _, name := range leftOut {
+		h.Del(name) // the client sets its own: it asks for gzip, and decodes it
+	}
+	for _, name := range refused {
+		if len(h.Values(name)) > 0 {
+			return abi.Errorf(abi.Denied, "the header %s must not be set in a request that sends a secret: only the host may say "+
+				"in which form the answer comes, so that it finds the secret there", name)
+		}
+	}
+	return nil
+}
+
+// checkAnswer refuses an answer in which the host would not find a secret that was sent.
+func (f *fetcher) checkAnswer(got *http.Response) error {
+	if !f.secret {
+		return nil
+	}
+	for _, v := range got.Header.Values("Content-Encoding") {
+		if v = strings.TrimSpace(v); v != "" && !strings.EqualFold(v, "identity") {
+			return abi.Errorf(abi.Denied, "the answer to a request with a secret came encoded as %.40q, which nobody asked for: "+
+				"the host does not find the secret there", f.redactor.redact(v))
+		}
+	}
+	switch got.StatusCode {
+	case http.StatusSwitchingProtocols, http.StatusPartialContent, http.StatusIMUsed:
+		return abi.Errorf(abi.Denied, "the answer to a request with a secret has status %d, which nobody asked for: the host does "+
+			"not find the secret in parts of an answer", got.StatusCode)
+	}
+	return nil
 }
 
 // client gives a client for one request. It uses no proxy: the environment of the host is not the guest's.
@@ -221,7 +271,7 @@ func (f *fetcher) checkAddress(wanted, resolved string) error {
 
 func (f *fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
 	switch {
-	case len(f.used) > 0:
+	case f.secret:
 		return http.ErrUseLastResponse // a secret goes where it was meant to go, and nowhere else
 	case !f.policy.allowed(req.URL):
 		f.denial = denied(req.URL)
@@ -242,5 +292,26 @@ func (f *fetcher) failure(err error) error {
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		kind = abi.KindTimeout
 	}
-	return &abi.Error{Code: abi.StepFailed, Kind: kind, Message: f.redact(err.Error()), Retryable: true}
+	text := err.Error()
+	if f.secret && kind != abi.KindTimeout && !local(err) {
+		text = "a request with a secret failed: it, or its answer, is no HTTP, or beyond a limit; the cause is not shown, since " +
+			"it could quote the secret"
+	}
+	return &abi.Error{Code: abi.StepFailed, Kind: kind, Message: f.redactor.redact(text), Retryable: true}
+}
+
+// local reports whether an error says nothing that a service has sent after it got a request.
+func local(err error) bool {
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	for _, known := range []error{context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,7 +1,9 @@
 package egress
 
 import (
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,6 +33,27 @@ func FuzzPattern(f *testing.F) {
 		host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 		if u.User != nil || u.Scheme != p.Scheme || host != p.Host && (!p.below || !strings.HasSuffix(host, "."+p.Host)) {
 			t.Fatalf("%q allows %q", pattern, text)
+		}
+	})
+}
+
+// FuzzRedact finds any secret in any text, and never more than there is.
+func FuzzRedact(f *testing.F) {
+	f.Add("s3cr3t", "before ", " after", uint8(0))
+	f.Add(awkward, `\\u00`, "%", uint8(7))
+	f.Add("\xff", "&amp;", "#x22;", uint8(3))
+	names := slices.Sorted(maps.Keys(forms))
+	f.Fuzz(func(t *testing.T, secret, before, after string, form uint8) {
+		if secret == "" || len(secret) > 1000 || len(before)+len(after) > 10_000 {
+			return
+		}
+		var r redactor
+		r.add(secret, "")
+		name := names[int(form)%len(names)]
+		_ = r.redact(before + forms[name](secret) + after)
+		if got := r.redact(before + secret + after); strings.Contains(got, secret) && !strings.Contains(before+after, secret) &&
+			!strings.Contains(before+after, secret[:1]) {
+			t.Fatalf("%q is in %q", secret, got)
 		}
 	})
 }

@@ -122,23 +122,38 @@ func (p *Policy) allowed(u *url.URL) bool {
 	return u.User == nil && slices.ContainsFunc(p.Hosts, func(x Pattern) bool { return x.matches(u) })
 }
 
-// carrierNAT is the shared address space of RFC 6598, which netip does not call private.
-var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
+// reserved are the blocks of the IANA registries of special-purpose addresses for IPv4 and IPv6 (RFC 6890, as of 2025), and those
+// that were taken out of use. They lead to the machine, to its network, through translations and tunnels to any of these, or
+// nowhere. The few of them that can be reached from everywhere serve name servers and relays, and no API.
+var reserved = prefixes(
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+	"192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24",
+	"203.0.113.0/24",
+	"224.0.0.0/4",       // multicast, RFC 5771
+	"240.0.0.0/4",       // with the broadcast address
+	"2001::/23",         // IETF protocols: Teredo, benchmarks, ORCHID and others
+	"2001:db8::/32",     // documentation
+	"2002::/16",         // 6to4, with any address of IPv4 inside
+	"2620:4f:8000::/48", // AS112
+	"3ffe::/16",         // 6bone, RFC 3701
+	"3fff::/20",         // documentation
+)
 
-// reserved are blocks that lead to hosts behind a translation, or nowhere: NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056),
-// Teredo (RFC 4380), documentation and benchmarks (RFC 5737, RFC 2544, RFC 3849), reserved (RFC 1112, section 4), this
-// network (RFC 791).
-var reserved = []netip.Prefix{
-	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
-	netip.MustParsePrefix("2001::/32"), netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"),
-	netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("2001:db8::/32"),
-	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("192.0.0.0/24"),
+// unicast is what of IPv6 is assigned to networks that can be reached. Outside of it are ::1 and ::; IPv4 in ::/96,
+// ::ffff:0:0/96, ::ffff:0:0:0/96, 64:ff9b::/96 and 64:ff9b:1::/48; and 100::/64, 5f00::/16, fc00::/7, fe80::/10,
+// fec0::/10 and ff00::/8.
+var unicast = netip.MustParsePrefix("2000::/3")
+
+func prefixes(texts ...string) (list []netip.Prefix) {
+	for _, t := range texts {
+		list = append(list, netip.MustParsePrefix(t))
+	}
+	return list
 }
 
-// private tells whether an address must not be reached by a name.
+// private reports whether an address must not be reached by a name.
 func private(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	return !a.IsValid() || a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() ||
-		a.IsUnspecified() || carrierNAT.Contains(a) ||
+	return !a.IsValid() || a.Is6() && !unicast.Contains(a) ||
 		slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -11,8 +11,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -25,6 +23,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine/artifact"
 	"github.com/wfhost/wfhost/host/internal/engine/idle"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
+	"github.com/wfhost/wfhost/host/internal/folder"
 )
 
 // Config says how an engine is made.
@@ -45,9 +44,6 @@ type Config struct {
 
 // ParseReset reads the name of a Reset: auto, scan, drop, copy or none. The empty one is auto.
 func ParseReset(name string) (linear.Reset, error) { return linear.ParseReset(name) }
-
-// cacheMode: whoever can write into the cache can run code in the host.
-const cacheMode = 0o700
 
 // pageBytes is the size of a page of linear memory.
 const pageBytes = 65536
@@ -88,7 +84,7 @@ func New(ctx context.Context, cfg Config) (engine.Engine, error) {
 	if cfg.CacheDir == "" {
 		m.cache = wazero.NewCompilationCache()
 	} else {
-		if err := secureDir(cfg.CacheDir); err != nil {
+		if err := folder.Cache(cfg.CacheDir); err != nil {
 			return nil, err
 		}
 		m.files = artifact.Folder(cfg.CacheDir)
@@ -105,21 +101,6 @@ func New(ctx context.Context, cfg Config) (engine.Engine, error) {
 		return nil, errors.Join(err, m.rt.Close(ctx))
 	}
 	return m, nil
-}
-
-func secureDir(dir string) error {
-	if err := os.MkdirAll(dir, cacheMode); err != nil {
-		return fmt.Errorf("create compilation cache: %w", err)
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return fmt.Errorf("check compilation cache: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 && filepath.VolumeName(dir) == "" {
-		return fmt.Errorf("compilation cache %s has mode %04o; others could put code into it: make it 0700",
-			dir, info.Mode().Perm())
-	}
-	return nil
 }
 
 func (m *machine) Close(ctx context.Context) error {
