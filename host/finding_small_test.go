@@ -151,6 +151,15 @@ func TestFindingLongestDuration(t *testing.T) {
 			t.Errorf("%s: %s, wakes %v, %v", how, r.Status, r.Wake, err)
 		}
 	}
+	f := newFindings(t)
+	f.begin("forever", "child")
+	f.finish("r", "slept")
+	f.begin("forever", "step", host.OnConflict(host.ConflictReplace))
+	<-f.begun
+	f.Clock.Set(f.Clock.Now().Add(100 * 365 * 24 * time.Hour))
+	f.is("r", host.Running)
+	f.close()
+	f.finish("r", "")
 }
 
 // TestFindingTimeouts gives runs time-outs that are nearly none.
