@@ -17,6 +17,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -71,6 +72,7 @@ type Store struct {
 	spaces   sync.RWMutex // of the registry of namespaces
 	nowMs    func() int64
 
+	opened    atomic.Bool // errors of the log fail the store, and not Pebble
 	onFailure func(error)
 	failOnce  sync.Once
 	failed    chan struct{} // closed when the store has failed
@@ -108,6 +110,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if s.log.elapsed = opts.Elapsed; opts.Elapsed != nil {
 		opts.FS = logMeter{opts.FS, &s.log}
 	}
+	opts.FS = guard{opts.FS, &s.opened, s.fail}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -146,6 +149,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	s.db = db
+	s.opened.Store(true)
 	if s.logs != nil {
 		err = s.logs.Clean()
 	}
@@ -247,6 +251,15 @@ func (s *Store) sync(b *pebble.Batch, applied func()) error {
 	}
 }
 
+// drop gives a batch back, for the next one. That of a failed store may still be in use, by the goroutine that commits it.
+func (s *Store) drop(b *pebble.Batch) {
+	select {
+	case <-s.failed:
+	default:
+		_ = b.Close() // memory only
+	}
+}
+
 // apply writes a batch that becomes durable with the next one that is synced: it needs no fsync of its own. Like a commit, it
 // has a goroutine of its own, and ends when the store fails.
 func (s *Store) apply(b *pebble.Batch) error {
@@ -299,6 +312,7 @@ func (s *Store) closeDB() (err error) {
 			err = fmt.Errorf("close store: %v", r)
 		}
 	}()
+	s.opened.Store(false)
 	if s.logs != nil {
 		defer s.logs.Close()
 		err = s.logs.Stop()
