@@ -69,6 +69,7 @@ type WorkflowDescription struct {
 	InputSchema  any      `json:"input_schema,omitempty"`
 	OutputSchema any      `json:"output_schema,omitempty"`
 	Queries      []string `json:"queries,omitempty"`
+	Signals      []string `json:"signals,omitempty"` // names of those that it receives, if it says so
 }
 
 // Log levels of the log function.

@@ -55,6 +55,16 @@ func ParseDuration(text string) (ms int64, err error) {
 	return ms, nil
 }
 
+// ParseTimeout is ParseDuration for a time-out, of which 0 means none: a duration that rounds to nothing, and is not nothing, is
+// 1 ms.
+func ParseTimeout(text string) (ms int64, err error) {
+	ms, err = ParseDuration(text)
+	if err == nil && ms == 0 && strings.ContainsAny(text, "123456789") {
+		ms = 1
+	}
+	return ms, err
+}
+
 // A unitFunc takes a unit from the front of the text: its length in milliseconds, and how many bytes its name
 // has, 0 if there is none.
 type unitFunc func(text string) (ms int64, n int)

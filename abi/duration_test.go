@@ -148,3 +148,25 @@ func TestFinding20_DurationsDoNotOverflow(t *testing.T) {
 		}
 	}
 }
+
+// TestParseTimeout reads time-outs: what is not nothing is no time-out of nothing, which would be none.
+func TestParseTimeout(t *testing.T) {
+	for text, want := range map[string]int64{"0s": 0, "0.0s": 0, "PT0S": 0, "0.1ms": 1, "0.4999ms": 1, "PT0.0001S": 1, "0.00001h": 36, "1ms": 1,
+		"1.4ms": 1, "2s": 2000} {
+		if got, err := ParseTimeout(text); got != want || err != nil {
+			t.Errorf("%s is %d ms, %v, want %d", text, got, err, want)
+		}
+	}
+	if _, err := ParseTimeout("1"); err == nil {
+		t.Error("a number without a unit is a time-out")
+	}
+	if o, err := ParseStepOptions([]byte(`{"max_elapsed":"0.1ms"}`)); err != nil || o.MaxElapsedMs != 1 {
+		t.Error(o, err)
+	}
+	if _, err := ParseStepOptions([]byte(`{"timeout":"0s"}`)); err == nil {
+		t.Error("a step has no time-out")
+	}
+	if o, err := ParseChildOptions([]byte(`{"timeout":"0.1ms"}`)); err != nil || o.TimeoutMs != 1 {
+		t.Error(o, err)
+	}
+}

@@ -110,11 +110,15 @@ func decodeWord(value []byte, to *string, words ...string) error {
 
 // decodeDuration is decode for duration text of at least low and at most high milliseconds.
 func decodeDuration(value []byte, toMs *int64, low, high int64) error {
+	return decodeText(value, toMs, low, high, ParseDuration)
+}
+
+func decodeText(value []byte, toMs *int64, low, high int64, parse func(string) (int64, error)) error {
 	var text string
 	if err := decode(value, &text, `duration text such as "30s"`); err != nil {
 		return err
 	}
-	ms, err := ParseDuration(text)
+	ms, err := parse(text)
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return errors.New("is an " + refused.Message)
 	}
@@ -125,13 +129,13 @@ func decodeDuration(value []byte, toMs *int64, low, high int64) error {
 	return nil
 }
 
-// decodeOptionalDuration is decode for duration text where "" means none, which is 0.
-func decodeOptionalDuration(value []byte, toMs *int64) error {
+// decodeOptionalTimeout is decode for a limit on time, as ParseTimeout reads it; "" means none, which is 0.
+func decodeOptionalTimeout(value []byte, toMs *int64) error {
 	if string(value) == `""` {
 		*toMs = 0
 		return nil
 	}
-	return decodeDuration(value, toMs, 0, MaxUnixMs)
+	return decodeText(value, toMs, 0, MaxUnixMs, ParseTimeout)
 }
 
 func mustBe(want string, value []byte) error {

@@ -68,7 +68,7 @@ func (o *StepOptions) set(field string, value []byte) error {
 	case "max_delay":
 		return decodeDuration(value, &o.MaxDelayMs, 0, MaxUnixMs)
 	case "max_elapsed":
-		return decodeOptionalDuration(value, &o.MaxElapsedMs)
+		return decodeOptionalTimeout(value, &o.MaxElapsedMs)
 	case "jitter":
 		return decodeIn(value, &o.Jitter, 0, 1, "a number from 0 to 1")
 	case "timeout":
@@ -170,7 +170,7 @@ func (o *ChildOptions) set(field string, value []byte) error {
 	case "on_end":
 		return decodeWord(value, &o.OnEnd, OnEndCancel, OnEndTerminate, OnEndAbandon)
 	case "timeout":
-		return decodeOptionalDuration(value, &o.TimeoutMs)
+		return decodeOptionalTimeout(value, &o.TimeoutMs)
 	case "attributes":
 		if value[0] != '{' {
 			return mustBe("an object of strings", value)

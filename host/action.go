@@ -27,8 +27,12 @@ func (s *scope) Terminate(ctx context.Context, id string) error {
 	return translate(err)
 }
 
-// Wake ends sleeps of a run before their time: those of the given name, or all if name is empty, polls of
-// time.Sleep included. It gives the number of sleeps that it ended. Durable on return.
+// Wake ends sleeps of a run before their time, and returns how many it ended. Durable on return.
+//
+// With a name it ends the sleep of that name and nothing else: the run's clocks stay as they are, so that its deadlines, tickers
+// and other sleeps come when they would have come. Without one it skips the time for which the run sleeps: it ends all of its
+// sleeps, polls of time.Sleep included, and its monotonic clock moves by what was skipped, so that timers of the guest's own
+// come earlier. A run that waits for the instant of WithStartAt begins, and counts as one sleep; its deadline stays as it is.
 func (s *scope) Wake(ctx context.Context, id, name string) (n int, err error) {
 	key, err := s.key(ctx, id)
 	if err == nil {

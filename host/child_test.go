@@ -107,7 +107,7 @@ func TestChildCrashes(t *testing.T) {
 			p.Advance(2 * time.Minute)
 			if p.Crashed() {
 				p.Kill()
-				p.Restart()
+				p.Reopen()
 			} else {
 				p.CrashAt(1<<30, false)
 			}
@@ -240,7 +240,7 @@ func TestContinueCrashes(t *testing.T) {
 			p.Advance(time.Minute)
 			if p.Crashed() {
 				p.Kill()
-				p.Restart()
+				p.Reopen()
 			} else {
 				p.CrashAt(1<<30, false)
 			}

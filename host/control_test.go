@@ -37,7 +37,7 @@ func TestS32_KilledInABody(t *testing.T) {
 	<-entered
 	l.Kill()
 	close(leave)
-	l.Restart()
+	l.Reopen()
 	want(t, l.Finish(id).Status, host.Completed)
 	mu.Lock()
 	defer mu.Unlock()
@@ -59,7 +59,7 @@ func TestAtMostOnceAfterCrash(t *testing.T) {
 	<-entered
 	l.Kill()
 	close(leave)
-	l.Restart()
+	l.Reopen()
 	l.Finish(id)
 	got, err := host.Result[string](ctx, l.Host.Host, id)
 	if err != nil || !strings.HasPrefix(got, "STEP_FAILED unknown 1") || len(entered) != 0 {
@@ -429,7 +429,7 @@ func TestS75_ChangedOrderIsStuck(t *testing.T) {
 	before := l.kinds(id)
 	l.Kill()
 	repoint(l, id, v2.Module, host.Queued)
-	l.Restart()
+	l.Reopen()
 	l.Settle()
 	r, err := l.Get(ctx, id)
 	if err != nil || r.Status != host.Stuck || !strings.Contains(r.Reason, `body "a"`) || !strings.Contains(r.Reason, `sleep "nap"`) {
@@ -446,7 +446,7 @@ func TestS75_ChangedOrderIsStuck(t *testing.T) {
 	}
 	l.Kill()
 	repoint(l, id, v1.Module, host.Queued)
-	l.Restart()
+	l.Reopen()
 	want(t, l.Finish(id).Status, host.Completed)
 	if err := l.Replay(ctx, id); err != nil {
 		t.Fatal(err)
@@ -475,7 +475,7 @@ func TestHandlerMissingAfterRestart(t *testing.T) {
 	registered = false
 	for range 2 { // it waits over restarts, and does not keep the host busy
 		l.Kill()
-		l.Restart()
+		l.Reopen()
 		l.Settle()
 		r, err := l.Get(ctx, id)
 		if err != nil || r.Status != host.Waiting || r.Reason != `handler "host/gate" is not registered here` {

@@ -104,7 +104,7 @@ func TestRandomWorkflows(t *testing.T) {
 			h.Advance(time.Duration(rng.IntN(4000)) * time.Millisecond)
 			h.Kill()
 			m.forget(id, taken(t, h, id))
-			h.Restart()
+			h.Reopen()
 		}
 		if r := h.Finish(id); r.Status != host.Completed {
 			_, err := h.ResultRaw(ctx, id)

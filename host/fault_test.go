@@ -66,7 +66,7 @@ func TestHostFault(t *testing.T) {
 	id := l.begin("until", 3_600_000)
 	l.Settle()
 	modules.Store(2)
-	l.Restart() // which forgets the compiled module
+	l.Reopen() // which forgets the compiled module
 	l.Advance(time.Hour)
 	r, err := l.Get(ctx, id)
 	if err != nil || r.Status != host.Queued || !strings.Contains(r.Reason, "the disk did not answer") {
@@ -76,14 +76,14 @@ func TestHostFault(t *testing.T) {
 	l.Advance(time.Second)
 	r, err = l.Get(ctx, id)
 	want(t, r.Wake.Sub(l.Clock.Now()), 8*time.Second)
-	l.Restart() // which does not shorten the wait
+	l.Reopen() // which does not shorten the wait
 	if again, _ := l.Get(ctx, id); err != nil || again.Wake != r.Wake {
 		t.Fatalf("%+v %+v %v", again, r, err)
 	}
 	want(t, l.Finish(id).Status, host.Completed)
 
 	modules.Store(3)
-	l.Restart()
+	l.Reopen()
 	id = l.begin("until", 0)
 	r = l.Finish(id)
 	if r.Status != host.Stuck || !strings.Contains(r.Reason, "the host failed 3 times: ") {
@@ -103,7 +103,7 @@ func TestGrantsUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Settle()
-	l.Restart() // which forgets module and grants
+	l.Reopen() // which forgets module and grants
 	if err := l.Replay(ctx, r.ID); err != nil {
 		t.Fatal(err)
 	}

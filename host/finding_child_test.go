@@ -40,7 +40,7 @@ func TestFinding12_RunIDAgain(t *testing.T) {
 		f.begin("parent", in)
 		f.finish("r", "slept")
 	}
-	f.Restart()
+	f.Reopen()
 	f.begin("parent", in, host.OnConflict(host.ConflictReplace))
 	f.finish("r", "slept")
 }
@@ -248,7 +248,7 @@ func TestFinding21_RollBack(t *testing.T) {
 		}
 		return nil
 	})
-	f.Restart()
+	f.Reopen()
 	f.Advance(2 * time.Hour)
 	if err := f.Signal(ctx, "r", "x", nil); !errors.Is(err, host.ErrVersion) {
 		t.Error(err)
@@ -261,6 +261,6 @@ func TestFinding21_RollBack(t *testing.T) {
 		t.Errorf("%+v, before %+v", r, before)
 	}
 	s.set(nil)
-	f.Restart()
+	f.Reopen()
 	f.finish("r", "slept")
 }

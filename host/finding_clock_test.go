@@ -156,7 +156,7 @@ func TestFinding05_Glitch(t *testing.T) {
 	f.is("r", host.Completed)
 	f.is("glitch", host.Sleeping)
 	for range 3 { // after a restart, the index is all that there is
-		f.Restart()
+		f.Reopen()
 		id := f.Clock.Now().Format("after-150405")
 		_, err = f.Start(ctx, "nap", 40_000, host.WithRunID(id))
 		do(t, err)
@@ -260,7 +260,7 @@ func TestFinding24_FaultAfterClockSetBack(t *testing.T) {
 	id := l.begin("until", 3_600_000)
 	l.Settle()
 	modules.Store(1)
-	l.Restart() // which forgets the compiled module
+	l.Reopen() // which forgets the compiled module
 	l.Advance(time.Hour)
 	if r, err := l.Get(ctx, id); err != nil || r.Status != host.Queued {
 		t.Fatalf("%+v %v", r, err)

@@ -24,7 +24,7 @@ func TestFinding14_LogOfAnIteration(t *testing.T) {
 	for i := range 3 { // a restart in between does not repeat what was logged
 		f.Advance(50 * time.Minute)
 		if i < 2 {
-			f.Restart()
+			f.Reopen()
 		}
 	}
 	f.finish("r", "done")
@@ -91,7 +91,7 @@ func TestFinding22_MissingHandler(t *testing.T) {
 			if r := f.is("r", host.Waiting); r.Reason != `handler "host/`+name+`" is not registered here` {
 				t.Error(r.Reason)
 			}
-			f.Restart()
+			f.Reopen()
 		}
 		f.Settle()
 	}
@@ -102,7 +102,7 @@ func TestFinding22_MissingHandler(t *testing.T) {
 	f.Settle()
 	waits("two")
 	registered["two"] = true
-	f.Restart() // before it runs
+	f.Reopen() // before it runs
 	f.Settle()
 	waits("three")
 	late(f.Host.Host, "three")

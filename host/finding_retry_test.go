@@ -33,7 +33,7 @@ func TestFinding07_RetryKeepsSignals(t *testing.T) {
 	f.ends("r", host.Failed)
 	f.retry()
 	f.finish("r", "abyes")
-	f.Restart()
+	f.Reopen()
 	do(t, f.Replay(ctx, "r"))
 }
 

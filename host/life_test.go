@@ -191,7 +191,7 @@ func TestDelete(t *testing.T) {
 	if err := p.Delete(ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	p.Restart()
+	p.Reopen()
 	for name, err := range map[string]error{
 		"get": func() error { _, err := p.Get(ctx, id); return err }(), "delete": p.Delete(ctx, id),
 		"signal": p.Signal(ctx, id, "go", 1), "terminate": p.Terminate(ctx, id),
@@ -221,7 +221,7 @@ func TestStartOptions(t *testing.T) {
 	if err != nil || r.Status != host.Sleeping || !r.Wake.Equal(at) || r.Reason != "until its start" {
 		t.Fatalf("%+v %v", r, err)
 	}
-	p.Restart()
+	p.Reopen()
 	want(t, result[string](p, id), "timeout")
 	r, _ = p.Get(ctx, id)
 	want(t, r.Started.Equal(at), true)

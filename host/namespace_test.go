@@ -276,7 +276,7 @@ func TestNamespaceSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Settle()
-		p.Restart() // the name is read from the registry
+		p.Reopen() // the name is read from the registry
 	}
 	mu.Lock()
 	defer mu.Unlock()

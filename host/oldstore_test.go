@@ -231,7 +231,7 @@ func TestOldStoreGrows(t *testing.T) {
 	do(t, o.Delete(ctx, "cancelled"))
 	_, err = o.Cancel(ctx, "parent")
 	do(t, err)
-	o.Restart()
+	o.Reopen()
 	o.to(8 * time.Minute)
 	o.ended("new1", "5m", 8*time.Minute)
 	o.ended("new2", "", 8*time.Minute)

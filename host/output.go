@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/guest"
@@ -18,8 +19,9 @@ type Chunk = store.Chunk
 // outputPage bounds the chunks that are read at a time.
 const outputPage = 256
 
-// Output gives the output of a run as far as it is durable, from an index on: of one topic, or of all if topic is
-// empty. Indexes count over all topics and iterations, from 0; a negative one counts from the end.
+// Output returns the output of a run as far as it is durable, from an index on: of one topic, or of all if topic is
+// empty. Indexes count over all topics and iterations, from 0. A negative one counts from the end: -3 begins with the third
+// last chunk, of the topic if there is one.
 func (s *scope) Output(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
 	return s.output(ctx, id, topic, from, false)
 }
@@ -46,7 +48,11 @@ func (s *scope) output(ctx context.Context, id, topic string, from int64, follow
 				return
 			}
 			if from < 0 {
-				next, from = uint64(max(int64(r.Output)+from, 0)), 0
+				if next, err = s.last(ctx, key, topic, r.Output, -uint64(from)); err != nil {
+					yield(Chunk{}, translate(err))
+					return
+				}
+				from = 0
 			}
 			for {
 				chunks, err := s.h.store.Output(ctx, key, next, outputPage)
@@ -78,6 +84,31 @@ func (s *scope) output(ctx context.Context, id, topic string, from int64, follow
 			}
 		}
 	}
+}
+
+// last returns the index of the n-th last of a number of chunks, 0 if there are fewer: of those of a topic, if it is not empty.
+// It reads as far back as it has to, a page at a time.
+func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length, n uint64) (uint64, error) {
+	if topic == "" {
+		return length - min(n, length), nil
+	}
+	for end := length; end > 0; {
+		begin := end - min(end, outputPage)
+		chunks, err := s.h.store.Output(ctx, key, begin, int(end-begin))
+		if err != nil {
+			return 0, err
+		}
+		for _, c := range slices.Backward(chunks) {
+			if c.Topic != topic || c.Index >= end {
+				continue
+			}
+			if n--; n == 0 {
+				return c.Index, nil
+			}
+		}
+		end = begin
+	}
+	return 0, nil
 }
 
 // QueryError says that a workflow refused a query, or could not be asked.

@@ -186,7 +186,7 @@ func (l *lane) survive() bool {
 		return false
 	}
 	l.Kill()
-	l.Restart()
+	l.Reopen()
 	l.arm()
 	return true
 }

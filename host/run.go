@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -56,6 +57,8 @@ type Run struct {
 	Attributes map[string]string `json:"attributes,omitempty"`
 	Parent     string            `json:"parent,omitempty"` // id of the run that started it
 	Output     uint64            `json:"output,omitempty"` // chunks of output
+	// Error is the message with which a failed run has failed. Only Get returns it; ResultRaw returns all that was recorded.
+	Error string `json:"error,omitempty"`
 }
 
 func (h *Host) runOf(s store.RunState) Run {
@@ -95,14 +98,35 @@ func newRunID(now time.Time) string {
 	return t[:8] + "-" + t[8:12] + "-" + t[12:16] + "-" + t[16:20] + "-" + t[20:]
 }
 
-// Get gives a run as it stands.
+// Get returns a run as it stands.
 func (s *scope) Get(ctx context.Context, id string) (Run, error) {
 	key, err := s.key(ctx, id)
 	if err != nil {
 		return Run{}, translate(err)
 	}
 	st, err := s.h.rt.Runs.State(ctx, key)
-	return s.h.runOf(st), translate(err)
+	r := s.h.runOf(st)
+	if err == nil && r.Status == Failed && r.Entries > 0 {
+		r.Error = s.failure(ctx, id, store.Seq(r.Entries-1))
+	}
+	return r, translate(err)
+}
+
+// failure returns the message with which a run has failed by an entry, "" if that cannot be read, or is none by now.
+func (s *scope) failure(ctx context.Context, id string, end store.Seq) string {
+	for e, err := range s.Journal(ctx, id, end) {
+		if err != nil || e.Kind != store.KindFailed {
+			break
+		}
+		var f struct {
+			Message string `json:"message"`
+		}
+		if json.Unmarshal(e.Data, &f) == nil && f.Message != "" {
+			return f.Message
+		}
+		return strings.ToValidUTF8(string(e.Data), "\uFFFD")
+	}
+	return ""
 }
 
 // Entry is one record of a run's journal.

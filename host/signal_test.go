@@ -107,7 +107,7 @@ func TestS53_SignalIsKept(t *testing.T) {
 	p.signal(id, "go", "a")
 	p.signal(id, "other", "x")
 	p.signal(id, "go", "b")
-	p.Restart()
+	p.Reopen()
 	p.Advance(time.Hour)
 	want(t, p.status(id), host.Waiting)
 	p.signal(id, "go", "c")
@@ -141,7 +141,7 @@ func TestTimeoutWins(t *testing.T) {
 	id := p.begin("patient", 60)
 	p.Stop()
 	p.Clock.Set(p.Clock.Now().Add(24 * time.Hour))
-	p.Restart()
+	p.Reopen()
 	if err := p.Signal(ctx, id, "go", "too late"); err != nil && !errors.Is(err, host.ErrTerminal) {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestSignalKeys(t *testing.T) {
 	if err := p.Signal(ctx, id, "go", "b", host.WithIdempotencyKey("k")); !errors.Is(err, host.ErrConflict) {
 		t.Fatal(err)
 	}
-	p.Restart()
+	p.Reopen()
 	p.signal(id, "go", "a", host.WithIdempotencyKey("k"))
 	p.signal(id, "go", "b", host.WithIdempotencyKey("l"))
 	want(t, result[string](p, id), "a,b")
@@ -248,7 +248,7 @@ func TestHooks(t *testing.T) {
 	if len(token) < 26 || !strings.HasSuffix(token, id) {
 		t.Fatalf("token %q", token)
 	}
-	p.Restart()
+	p.Reopen()
 	for _, wrong := range []string{"", "x", token + "x", "0" + token[1:], token[:26], "nobody-has-this"} {
 		if _, err := p.DeliverHook(ctx, wrong, []byte(`{"By":"eve"}`)); !errors.Is(err, host.ErrNotFound) || strings.Contains(err.Error(), id) {
 			t.Fatalf("token %q: %v", wrong, err)
@@ -271,7 +271,7 @@ func TestChosenTokens(t *testing.T) {
 	if text := result[string](p, second); !strings.Contains(text, fmt.Sprintf("held by run %q", first)) {
 		t.Fatal(text)
 	}
-	p.Restart()
+	p.Reopen()
 	if _, err := p.DeliverHook(ctx, "order-42-approval", []byte(`{"By":"bob"}`)); err != nil {
 		t.Fatal(err)
 	}

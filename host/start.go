@@ -28,7 +28,8 @@ type start struct {
 }
 
 // WithRunID names the run: 1 to 128 of A-Z a-z 0-9 . _ : ~ -. A second start with the same id, workflow and input
-// gives the run that is there; with others it is ErrConflict. Default: a UUIDv7.
+// returns the run that is there; with others it is ErrConflict. Two inputs that are JSON are the same if they differ in white
+// space and in the order of the members of objects. Default: a UUIDv7.
 func WithRunID(id string) StartOption { return func(s *start) { s.id = id } }
 
 // WithVersion starts a version other than the latest.
@@ -43,24 +44,29 @@ func WithStartIn(d time.Duration) StartOption { return func(s *start) { s.inMs =
 // WithStartInText is WithStartIn with duration text, such as "1h30m" or "400000d", which may be longer than what a
 // time.Duration holds, 292 years. Text that is no duration is ErrInvalid.
 func WithStartInText(text string) StartOption {
-	return func(s *start) { s.inMs = s.parse("start in", text) }
+	return func(s *start) { s.inMs = s.parse("start in", text, abi.ParseDuration) }
 }
 
 // WithTimeout bounds the run, from its start or the instant of WithStartAt: a run that takes a cancel gets one then, and
 // a minute to end; after that, and others at once, it fails with the kind "timeout". 0 is no bound. It is rounded up to
-// milliseconds.
+// milliseconds; a negative one is ErrInvalid.
 func WithTimeout(d time.Duration) StartOption {
-	return func(s *start) { s.timeoutMs = abi.Milliseconds(d) }
+	return func(s *start) {
+		if s.timeoutMs = abi.Milliseconds(d); d < 0 {
+			s.err = errors.Join(s.err, &joined{fmt.Errorf("timeout must not be negative, got %v", d), ErrInvalid})
+		}
+	}
 }
 
-// WithTimeoutText is WithTimeout with duration text, as WithStartInText takes it.
+// WithTimeoutText is WithTimeout with duration text, as WithStartInText takes it. What rounds to nothing, such as "0.1ms", is a
+// millisecond.
 func WithTimeoutText(text string) StartOption {
-	return func(s *start) { s.timeoutMs = s.parse("timeout", text) }
+	return func(s *start) { s.timeoutMs = s.parse("timeout", text, abi.ParseTimeout) }
 }
 
 // parse reads duration text. What is wrong with it is the error of the start.
-func (s *start) parse(what, text string) int64 {
-	ms, err := abi.ParseDuration(text)
+func (s *start) parse(what, text string, read func(string) (int64, error)) int64 {
+	ms, err := read(text)
 	if err != nil {
 		s.err = errors.Join(s.err, &joined{fmt.Errorf("%s: %w", what, err), ErrInvalid})
 	}

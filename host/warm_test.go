@@ -68,7 +68,7 @@ func TestWarm(t *testing.T) {
 	}{
 		{"warm", 0, func(*hosttest.Host) {}, true, false},
 		{"without memory", -1, func(*hosttest.Host) {}, false, true},
-		{"restarted", 0, (*hosttest.Host).Restart, true, true},
+		{"restarted", 0, (*hosttest.Host).Reopen, true, true},
 		{"crashed", 0, (*hosttest.Host).Crash, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -29,6 +29,8 @@ type Version struct {
 	New      bool         `json:"new"` // made by this upload; false if it was there
 	// Queries that the workflow says it offers; only LiveVersions gives them.
 	Queries []string `json:"queries,omitempty"`
+	// Signals that the workflow says it receives; only LiveVersions returns them.
+	Signals []string `json:"signals,omitempty"`
 	// Live is how many live runs have the version; only LiveVersions counts them.
 	Live int `json:"live"`
 }
@@ -281,7 +283,8 @@ func (s *scope) LiveVersions(ctx context.Context, workflow string) (versions []V
 		if err != nil {
 			return nil, err
 		}
-		v.Live, v.Queries = live[v.Number], s.queries(ctx, v)
+		d := s.described(ctx, v.Workflow, v.Module)
+		v.Live, v.Queries, v.Signals = live[v.Number], d.Queries, d.Signals
 		versions = append(versions, v)
 	}
 	if len(versions) == 0 {
@@ -290,17 +293,40 @@ func (s *scope) LiveVersions(ctx context.Context, workflow string) (versions []V
 	return versions, nil
 }
 
-// queries gives what a module's description says of the queries of a workflow.
-func (s *scope) queries(ctx context.Context, v Version) []string {
-	info, err := s.h.store.Modules().Info(ctx, v.Module)
+// described returns what a module's description says of a workflow; nothing, if it has none.
+func (s *scope) described(ctx context.Context, workflow string, module store.Digest) (w abi.WorkflowDescription) {
+	info, err := s.h.store.Modules().Info(ctx, module)
 	var d abi.Description
 	if err != nil || json.Unmarshal(info.DescriptionJSON, &d) != nil {
-		return nil // it has none
+		return w
 	}
 	for _, w := range d.Workflows {
-		if w.Name == v.Workflow {
-			return w.Queries
+		if w.Name == workflow {
+			return w
 		}
 	}
-	return nil
+	return w
+}
+
+// DeclaredSignals returns the names of the signals that a version of a workflow says it receives, none if it does not say;
+// number 0 is the latest version. Signal does not look at them: whoever takes signals from strangers may.
+func (s *scope) DeclaredSignals(ctx context.Context, workflow string, number uint32) ([]string, error) {
+	v, err := s.Workflow(ctx, workflow, number)
+	if err != nil {
+		return nil, err
+	}
+	return s.described(ctx, workflow, v.Module).Signals, nil
+}
+
+// SignalsOf is DeclaredSignals of the workflow and version of a run. ErrNotFound if there is no such run.
+func (s *scope) SignalsOf(ctx context.Context, id string) ([]string, error) {
+	key, err := s.key(ctx, id)
+	if err != nil {
+		return nil, translate(err)
+	}
+	st, err := s.h.rt.Runs.Durable(ctx, key)
+	if err != nil {
+		return nil, translate(err)
+	}
+	return s.described(ctx, st.Workflow, st.Module).Signals, nil
 }

@@ -43,13 +43,13 @@ const (
 
 // Deliveries.
 const (
-	KindTimer         Kind = 64 // Handle, DueUnixMs; Skipped if it was resolved before its time
+	KindTimer         Kind = 64 // Handle; Skipped if it was resolved before its time, with DueUnixMs if that time was skipped
 	KindStepResult    Kind = 65 // Handle, Attempt, Data
 	KindStepFailure   Kind = 66 // Handle, Attempt, Data error JSON
 	KindSignal        Kind = 67 // Handle, Ref the accepted signal that it is bound to
 	KindSignalTimeout Kind = 68 // Handle
 	KindChildResult   Kind = 69 // Handle, Data
-	KindChildFailure  Kind = 70 // Handle, Data error JSON
+	KindChildFailure  Kind = 70 // Handle, Data error JSON, Code if it is not CHILD_FAILED
 	KindHookReady     Kind = 71 // Handle, Data token; or Code CONFLICT, Data error JSON
 	KindSignalSent    Kind = 72 // Handle; or Code CONFLICT, Data error JSON
 	KindClock         Kind = 73 // DueUnixMs: the poll's own clock came due

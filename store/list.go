@@ -70,6 +70,13 @@ type Page struct {
 	Next *Position
 }
 
+// Unreadable returns what a list shows in the place of a run whose record is damaged, with the error that says how: a run that
+// needs a person. What else the list was asked for is not compared with it.
+func Unreadable(run RunKey, at Position, err error) RunState {
+	return RunState{Run: run, Status: Stuck, Reason: "its record cannot be read: " + err.Error(), CreatedUnixMs: at.UnixMs,
+		WakeUnixMs: NoWake}
+}
+
 // PageLimit returns how many runs a page of a limit has at most.
 func PageLimit(limit int) int { return min(cmp.Or(max(limit, 0), DefaultPage), MaxPage) }
 

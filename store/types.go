@@ -138,7 +138,7 @@ type RunState struct {
 	Module      Digest
 	Status      Status
 	Reason      string // of Waiting, Stuck
-	InputDigest Digest // of the (compacted) input, to compare a second start with
+	InputDigest Digest // of the input without white space and with sorted members, to compare a second start with
 	// Times in Unix milliseconds; 0 = not yet.
 	CreatedUnixMs int64
 	StartedUnixMs int64

@@ -77,7 +77,7 @@ func (c *terminateCmd) Run(g *globals) error { return act(g, c.RunID, "terminate
 
 type wakeCmd struct {
 	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
-	Name  string `arg:"" optional:"" help:"Only the sleep of this name."`
+	Name  string `arg:"" optional:"" help:"End only the sleep of this name, and move no clock of the run."`
 }
 
 func (c *wakeCmd) Run(g *globals) error {

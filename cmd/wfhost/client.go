@@ -103,4 +103,13 @@ func problemOf(res *http.Response, b []byte) error {
 	return &exitCode{code, errors.New(p.Detail)}
 }
 
-func runPath(id, rest string) string { return "/v1/runs/" + url.PathEscape(id) + rest }
+func runPath(id, rest string) string { return "/v1/runs/" + segment(id) + rest }
+
+// segment escapes text as one segment of a path. "." and ".." are legal ids and names, but unescaped they would be taken out of
+// the path on the way.
+func segment(text string) string {
+	if text == "." || text == ".." {
+		return strings.ReplaceAll(text, ".", "%2E")
+	}
+	return url.PathEscape(text)
+}

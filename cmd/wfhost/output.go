@@ -98,6 +98,9 @@ func (g *globals) showRun(r host.Run) error {
 
 // more shows what only some runs have.
 func more(r host.Run) (text string) {
+	if r.Error != "" {
+		text += printable(fmt.Sprintf("error     %s\n", strings.ReplaceAll(r.Error, "\n", "\n          ")))
+	}
 	if r.Iteration > 0 {
 		text += fmt.Sprintf("iteration %d\n", r.Iteration)
 	}

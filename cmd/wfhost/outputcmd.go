@@ -17,7 +17,7 @@ type outputCmd struct {
 	RunID  string `arg:"" name:"run" help:"Id of the run."`
 	Follow bool   `short:"f" help:"Go on until the run ends."`
 	Topic  string `help:"Only this topic."`
-	From   int64  `help:"The first index; a negative one counts from the end."`
+	From   int64  `help:"The first index; a negative one counts from the end, within the topic if there is one."`
 }
 
 func (c *outputCmd) Run(g *globals) error {

@@ -39,7 +39,7 @@ func (c *signalCmd) Run(g *globals) error {
 	if c.Key != "" {
 		header.Set("Idempotency-Key", c.Key)
 	}
-	_, _, err = g.callHeader(g.ctx, http.MethodPost, runPath(c.RunID, "/signals/"+url.PathEscape(c.Name)), nil, header, payload, nil)
+	_, _, err = g.callHeader(g.ctx, http.MethodPost, runPath(c.RunID, "/signals/"+segment(c.Name)), nil, header, payload, nil)
 	return err
 }
 
@@ -53,7 +53,7 @@ func (c *deliverCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	_, b, err := g.call(http.MethodPost, "/v1/hooks/"+url.PathEscape(c.Token), nil, payload, nil)
+	_, b, err := g.call(http.MethodPost, "/v1/hooks/"+segment(c.Token), nil, payload, nil)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (c *queryCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	_, b, err := g.call(http.MethodPost, runPath(c.RunID, "/queries/"+url.PathEscape(c.Name)), nil, input, nil)
+	_, b, err := g.call(http.MethodPost, runPath(c.RunID, "/queries/"+segment(c.Name)), nil, input, nil)
 	if err != nil {
 		return err
 	}

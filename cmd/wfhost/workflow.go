@@ -36,7 +36,7 @@ func (c *uploadCmd) Run(g *globals) error {
 	}
 	var versions []host.Version
 	put := func(name string) error {
-		_, _, err := g.call(http.MethodPut, "/v1/workflows/"+url.PathEscape(name)+"/versions", q, wasm, &versions)
+		_, _, err := g.call(http.MethodPut, "/v1/workflows/"+segment(name)+"/versions", q, wasm, &versions)
 		return err
 	}
 	err = put(name)
@@ -95,7 +95,7 @@ type workflowCmd struct {
 }
 
 func (c *workflowCmd) Run(g *globals) error {
-	path := "/v1/workflows/" + url.PathEscape(c.Workflow)
+	path := "/v1/workflows/" + segment(c.Workflow)
 	if c.Delete != 0 {
 		_, _, err := g.call(http.MethodDelete, fmt.Sprintf("%s/versions/%d", path, c.Delete), nil, nil, nil)
 		if err != nil || g.Output == "json" {
@@ -176,7 +176,7 @@ func (c *startCmd) Run(g *globals) error {
 		return err
 	}
 	var r host.Run
-	if _, _, err := g.call(http.MethodPost, "/v1/workflows/"+url.PathEscape(c.Workflow)+"/runs", nil, body, &r); err != nil {
+	if _, _, err := g.call(http.MethodPost, "/v1/workflows/"+segment(c.Workflow)+"/runs", nil, body, &r); err != nil {
 		return err
 	}
 	if c.Wait {

@@ -120,8 +120,8 @@ func (h *Host) Kill() {
 	h.Host = nil
 }
 
-// Restart stops the host, or what is left of it, and starts it again over the same data. Time does not pass.
-func (h *Host) Restart() {
+// Reopen stops the host, or what is left of it, and starts it again over the same data. Time does not pass.
+func (h *Host) Reopen() {
 	h.t.Helper()
 	h.Stop()
 	h.start()
@@ -135,7 +135,7 @@ func (h *Host) Crash() {
 }
 
 // CrashAt kills the host at its n-th commit from now on (from 0): before it is made, so that it is lost, or after
-// it, so that its acknowledgement is lost. Revive with Restart.
+// it, so that its acknowledgement is lost. Revive with Reopen.
 func (h *Host) CrashAt(n int, after bool) { h.crash.arm(n, after) }
 
 // Crashed tells whether the crash of CrashAt has happened.

@@ -55,6 +55,8 @@ func (s *Store) List(ctx context.Context, q store.Query) (page store.Page, err e
 		st, err := s.state(store.RunKey{Namespace: q.Namespace, ID: at.ID})
 		switch {
 		case errors.Is(err, store.ErrNotFound):
+		case errors.Is(err, store.ErrCorrupt): // one damaged run does not hide the others
+			page.Runs = append(page.Runs, store.Unreadable(store.RunKey{Namespace: q.Namespace, ID: at.ID}, at, err))
 		case err != nil:
 			return page, err
 		case st.CreatedUnixMs == at.UnixMs && q.Matches(&st): // a run that replaced the one of the entry has another place

@@ -366,3 +366,58 @@ type quiet struct{}
 func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(string, ...any) {}
+
+// TestFindingListWithACorruptRun damages a run: it is in each list that meets it, with its error, and the others beside it.
+func TestFindingListWithACorruptRun(t *testing.T) {
+	s, err := Open("db", Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	parts := map[store.PartitionID]store.Partition{}
+	for i := range 5 {
+		run := store.RunKey{ID: fmt.Sprint("r", i)}
+		if parts[run.Partition()] == nil {
+			parts[run.Partition()] = acquire(t, s, run.Partition())
+		}
+		c := store.RunCommit{Run: run, Create: true, State: store.RunState{Run: run, Workflow: fmt.Sprint("w", i%2), Status: store.Sleeping,
+			CreatedUnixMs: int64(1000 + i), WakeUnixMs: int64(5000 + i)}}
+		if err := parts[run.Partition()].Commit(t.Context(), []store.RunCommit{c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad := store.RunKey{ID: "r2"}
+	if err := s.db.Set(store.RunTableKey(bad, store.TableState), []byte("damaged bytes"), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	s.cache.put(bad, nil)
+	for _, c := range []struct {
+		q    store.Query
+		want string
+	}{
+		{store.Query{}, "r4 r3 r2! r1 r0"}, {store.Query{Oldest: true, Limit: 3}, "r0 r1 r2! r3 r4"},
+		{store.Query{Workflow: "w0"}, "r4 r2! r0"}, {store.Query{Statuses: []store.Status{store.Sleeping}}, "r4 r3 r2! r1 r0"},
+		{store.Query{Statuses: []store.Status{store.Completed}}, ""},
+	} {
+		var got []string
+		for st, err := range store.Runs(t.Context(), s, c.q, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := st.Run.ID
+			if st.Run == bad {
+				if id += "!"; st.Status != store.Stuck || !strings.Contains(st.Reason, "cannot be read") || st.CreatedUnixMs != 1002 {
+					t.Errorf("%+v", st)
+				}
+			}
+			got = append(got, id)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %q, want %q", c.q, got, c.want)
+		}
+	}
+	page, err := s.Timers(t.Context(), store.TimerQuery{UntilMs: 1 << 50})
+	if err != nil || len(page.Runs) != 4 {
+		t.Errorf("%d timers, %v", len(page.Runs), err)
+	}
+}

@@ -56,7 +56,7 @@ func (s *Server) registerActions(api huma.API) {
 			})
 	}
 	huma.Register(api, huma.Operation{OperationID: "wake", Method: http.MethodPost, Path: "/v1/runs/{id}/wake",
-		Summary: "End sleeps of a run before their time; without a name, all of them"},
+		Summary: "End sleeps of a run before their time; without a name all of them, and the delay of its start"},
 		func(ctx context.Context, in *struct {
 			RunPath
 			Name string `query:"name"`

@@ -42,7 +42,7 @@ func (s *Server) registerChanges(api huma.API) {
 		Summary: "Let a failed or stuck run go on from the failure that ended it"},
 		func(ctx context.Context, in *struct {
 			RunPath
-			Version uint32 `query:"version" doc:"go on under this version of the workflow"`
+			Version uint32 `query:"version" maximum:"4294967295" doc:"go on under this version of the workflow"`
 		}) (*struct{ Body Changed }, error) {
 			if err := space(ctx).Retry(ctx, in.ID, in.Version); err != nil {
 				return nil, failed(err)

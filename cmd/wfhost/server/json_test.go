@@ -16,8 +16,8 @@ var fields = map[string]struct {
 	want string
 }{
 	"run": {host.Run{}, "namespace id workflow version module status reason created started updated ended wake entries existed iteration " +
-		"attributes parent output"},
-	"version": {host.Version{}, "workflow version module allow_step allow_http allow_secret created new queries live"},
+		"attributes parent output error"},
+	"version": {host.Version{}, "workflow version module allow_step allow_http allow_secret created new queries signals live"},
 	"timer":   {host.Timer{}, "run workflow due"},
 	"entry":   {server.Entry{}, "seq kind time handle name target input options data due attempt refused code skipped consumed"},
 	"log":     {server.Log{}, "index time level step attempt text"},

@@ -31,7 +31,7 @@ func ChunkOf(c host.Chunk) Chunk {
 type outputInput struct {
 	RunPath
 	Topic  string `query:"topic" doc:"only this topic"`
-	From   int64  `query:"from" doc:"the first index; a negative one counts from the end"`
+	From   int64  `query:"from" doc:"the first index; a negative one counts from the end, within the topic if there is one"`
 	Limit  int    `query:"limit" default:"1000"`
 	Accept string `header:"Accept"`
 	LastID string `header:"Last-Event-ID"`

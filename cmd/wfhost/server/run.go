@@ -65,7 +65,7 @@ func (r *StartRequest) options() (opts []host.StartOption, err error) {
 		if d.text == "" {
 			continue
 		}
-		if _, err := abi.ParseDuration(d.text); err != nil {
+		if _, err := abi.ParseTimeout(d.text); err != nil {
 			return nil, problem(http.StatusBadRequest, "invalid", "%s: %v", d.name, err)
 		}
 		opts = append(opts, d.option(d.text))
@@ -132,7 +132,10 @@ type RunPath struct {
 
 func (s *Server) start(ctx context.Context, workflow string, body []byte) (*runOutput, error) {
 	var req StartRequest
-	if len(bytes.TrimSpace(body)) > 0 {
+	if body = bytes.TrimSpace(body); len(body) > 0 {
+		if body[0] != '{' { // the decoder takes null for an empty request
+			return nil, problem(http.StatusBadRequest, "invalid", "the body must be a start request, a JSON object, got %.80q", body)
+		}
 		d := json.NewDecoder(bytes.NewReader(body))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&req); err != nil {
@@ -145,6 +148,12 @@ func (s *Server) start(ctx context.Context, workflow string, body []byte) (*runO
 	opts, err := req.options()
 	if err != nil {
 		return nil, err
+	}
+	if req.Signal != nil {
+		declared, _ := space(ctx).DeclaredSignals(ctx, workflow, req.Version) // the start says what is wrong with the workflow
+		if err := checkSignal(declared, req.Signal.Name, req.Signal.Payload); err != nil {
+			return nil, err
+		}
 	}
 	r, err := space(ctx).StartRaw(ctx, workflow, req.Input, opts...)
 	if err != nil {
@@ -167,27 +176,38 @@ type listInput struct {
 	Cursor   string `query:"cursor" doc:"next of the page before"`
 
 	attributes map[string]string // attr.key=value
+	err        error             // what is wrong with them
 }
 
 // Resolve reads the attributes, whose names huma does not know.
 func (in *listInput) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()
-	in.attributes = attributesOf(u.Query())
+	in.attributes, in.err = attributesOf(u.Query())
 	return nil
 }
 
-// attributesOf gives what a query says of attributes, as attr.key=value.
-func attributesOf(q url.Values) map[string]string {
+// attributesOf returns what a query says of attributes, as attr.key=value. A run has one value of a key, so a key that is given
+// twice is a mistake.
+func attributesOf(q url.Values) (map[string]string, error) {
 	attributes := map[string]string{}
 	for k, v := range q {
-		if name, ok := strings.CutPrefix(k, "attr."); ok {
-			attributes[name] = v[0]
+		name, ok := strings.CutPrefix(k, "attr.")
+		if !ok {
+			continue
 		}
+		if len(v) > 1 {
+			return nil, problem(http.StatusBadRequest, "invalid", "attribute %q is given %d times, a run has one value of it",
+				name, len(v))
+		}
+		attributes[name] = v[0]
 	}
-	return attributes
+	return attributes, nil
 }
 
 func (s *Server) list(ctx context.Context, in *listInput) (*struct{ Body host.RunPage }, error) {
+	if in.err != nil {
+		return nil, in.err
+	}
 	if in.Limit < 1 || in.Limit > maxPage {
 		return nil, problem(http.StatusBadRequest, "invalid", "limit must be 1 to %d, got %d", maxPage, in.Limit)
 	}

@@ -67,6 +67,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problem(http.StatusServiceUnavailable, "draining", "the server is about to end; try again"))
 		return
 	}
+	if s.unrouted(w, r) {
+		return
+	}
 	r, err := s.withNamespace(r)
 	if err != nil {
 		writeProblem(w, err)
@@ -105,7 +108,7 @@ type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	Code   string `json:"code"` // stable: not_found, conflict, terminal, invalid, rejected, limit, mismatch, failed, …
+	Code   string `json:"code"` // stable, always there: not_found, conflict, terminal, invalid, rejected, limit, mismatch, …
 	Run    any    `json:"run,omitempty"`
 }
 

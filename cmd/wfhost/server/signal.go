@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -29,7 +31,14 @@ func (s *Server) registerSignals(api huma.API) {
 			Key     string `header:"Idempotency-Key"`
 			RawBody []byte
 		}) (*struct{}, error) {
-			return nil, failed(space(ctx).SignalRaw(ctx, in.ID, in.Name, in.RawBody, keyOption(in.Key)...))
+			declared, err := space(ctx).SignalsOf(ctx, in.ID)
+			if err == nil {
+				if err := checkSignal(declared, in.Name, in.RawBody); err != nil {
+					return nil, err
+				}
+				err = space(ctx).SignalRaw(ctx, in.ID, in.Name, in.RawBody, keyOption(in.Key)...)
+			}
+			return nil, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "query", Method: http.MethodPost,
 		Path: "/v1/runs/{id}/queries/{name}", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true,
@@ -58,6 +67,21 @@ func (s *Server) registerSignals(api huma.API) {
 			"202": {Description: "Durable; or another status below 300, content type and body, as the workflow has said"},
 			"404": {Description: "No run holds this token"}, "429": {Description: "Too much at once"},
 		}})
+}
+
+// checkSignal refuses a signal that a workflow which declares its signals does not receive, or would not understand. One that
+// declares none takes any name and any bytes.
+func checkSignal(declared []string, name string, payload []byte) error {
+	switch {
+	case len(declared) == 0:
+		return nil
+	case !slices.Contains(declared, name):
+		return problem(http.StatusUnprocessableEntity, "invalid", "the workflow receives the signals %q, got %.200q",
+			declared, name)
+	case len(payload) > 0 && !json.Valid(payload):
+		return problem(http.StatusUnprocessableEntity, "invalid", "the payload of signal %q must be JSON, got %.80q", name, payload)
+	}
+	return nil
 }
 
 func keyOption(key string) []host.SignalOption {

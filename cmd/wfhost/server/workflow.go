@@ -73,7 +73,7 @@ func (s *Server) registerVersions(api huma.API) {
 		Summary: "Delete a version that no run has; 409 while it is in use", DefaultStatus: http.StatusNoContent},
 		func(ctx context.Context, in *struct {
 			Workflow string `path:"workflow"`
-			Version  uint32 `path:"version"`
+			Version  uint32 `path:"version" minimum:"1" maximum:"4294967295"`
 		}) (*struct{}, error) {
 			return nil, failed(space(ctx).DeleteVersion(ctx, in.Workflow, in.Version))
 		})

@@ -5,13 +5,14 @@ package workflow
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/wfhost/wfhost/abi"
 )
 
 // Env is an in-memory environment for tests of workflow functions with go test. Sleeps and delays take the time
@@ -87,8 +88,17 @@ type (
 // errNoEnv is the error of a workflow call outside of a workflow.
 var errNoEnv = errors.New("workflow: this context is not that of a workflow; tests run workflows by workflow.Run")
 
-// begin takes a name of the run.
-func begin(ctx context.Context, name string) (*Env, error) {
+// refusal returns an error of package abi as the host hands it over.
+func refusal(name string, err error) error {
+	e := &StepError{Code: abi.InvalidArgument.String(), Name: name, Message: err.Error()}
+	if a, ok := errors.AsType[*abi.Error](err); ok {
+		e.Code, e.Message = a.Code.String(), a.Message
+	}
+	return e
+}
+
+// begin takes a name of the run. what says in an error whose it is, such as "step name".
+func begin(ctx context.Context, what, name string) (*Env, error) {
 	e, _ := ctx.Value(envKey{}).(*Env)
 	switch {
 	case e == nil:
@@ -97,6 +107,9 @@ func begin(ctx context.Context, name string) (*Env, error) {
 		return nil, ErrNotHere
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	}
+	if err := abi.CheckName(what, name); err != nil {
+		return nil, refusal(name, err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,14 +122,22 @@ func begin(ctx context.Context, name string) (*Env, error) {
 }
 
 func doBody(ctx context.Context, name, opts string, body func(Step) ([]byte, error)) ([]byte, error) {
-	if _, err := begin(ctx, name); err != nil {
+	o, err := abi.ParseStepOptions([]byte(opts))
+	if err != nil {
+		return nil, refusal(name, err)
+	}
+	if _, err := begin(ctx, "step name", name); err != nil {
 		return nil, err
 	}
-	return attempts(context.WithValue(ctx, bodyKey{}, true), name, opts, body)
+	return attempts(context.WithValue(ctx, bodyKey{}, true), name, &o, body)
 }
 
 func doCall(ctx context.Context, name, handler string, input []byte, opts string) ([]byte, error) {
-	e, err := begin(ctx, name)
+	o, err := abi.ParseStepOptions([]byte(opts))
+	if err != nil {
+		return nil, refusal(name, err)
+	}
+	e, err := begin(ctx, "step name", name)
 	if err != nil {
 		return nil, err
 	}
@@ -130,66 +151,59 @@ func doCall(ctx context.Context, name, handler string, input []byte, opts string
 		return nil, &StepError{Code: "UNKNOWN_HANDLER", Name: name, Message: fmt.Sprintf("no handler %q", handler)}
 	}
 	ctx = context.WithValue(ctx, bodyKey{}, true)
-	return attempts(ctx, name, opts, func(s Step) ([]byte, error) { return fn(s, input) })
+	return attempts(ctx, name, &o, func(s Step) ([]byte, error) { return fn(s, input) })
 }
 
-// attempts tries a step as the options say. Of the options it knows attempts, delay, timeout and the growth of
-// the delay; the rest does not change what a test sees.
-func attempts(ctx context.Context, name, opts string, body func(Step) ([]byte, error)) ([]byte, error) {
-	o := struct {
-		Attempts *int    `json:"attempts"`
-		Delay    string  `json:"delay"`
-		Backoff  string  `json:"backoff"`
-		Factor   float64 `json:"factor"`
-		Timeout  string  `json:"timeout"`
-	}{Delay: "1s", Backoff: "exponential", Factor: 2, Timeout: "10m"}
-	if opts != "" {
-		if err := json.Unmarshal([]byte(opts), &o); err != nil {
-			return nil, err
-		}
-	}
-	limit := 3
-	if o.Attempts != nil {
-		limit = *o.Attempts
-	}
-	delay, _ := time.ParseDuration(o.Delay) // made by Delay
-	timeout, _ := time.ParseDuration(o.Timeout)
+// errStepTimeout ends the context of an attempt that ran over the step's timeout.
+var errStepTimeout = errors.New("the attempt ran over the step's timeout")
+
+// attempts tries a step as its options say, and as the host does, but for jitter: here chance takes nothing away. An attempt that
+// does not look at its context is waited for.
+func attempts(ctx context.Context, name string, o *abi.StepOptions, body func(Step) ([]byte, error)) ([]byte, error) {
 	sum := sha256.Sum256([]byte(name))
-	step := Step{Name: name, Attempts: limit, IdempotencyKey: fmt.Sprintf("%X", sum[:13])}
+	step := Step{Name: name, Attempts: o.Attempts, IdempotencyKey: fmt.Sprintf("%X", sum[:13])}
+	begun := time.Now()
 	for n := 1; ; n++ {
 		step.Attempt = n
-		b, err := try(ctx, timeout, step, body)
+		b, kind, err := try(ctx, abi.Duration(o.TimeoutMs), step, body)
 		if err == nil {
 			return b, nil
 		}
 		r := reportOf(err)
-		if n == limit || r.Retryable != nil && !*r.Retryable || ctx.Err() != nil {
-			return nil, &StepError{Code: "STEP_FAILED", Name: name, Kind: "error", Type: r.Type, Message: r.Message, Attempts: n}
+		final := o.Attempts > 0 && n >= o.Attempts || r.Retryable != nil && !*r.Retryable || ctx.Err() != nil ||
+			o.AtMostOnce && kind != abi.KindError
+		pause := abi.Duration(o.RetryDelayMs(n, 0))
+		if r.RetryAfterMs != nil {
+			pause = abi.Duration(*r.RetryAfterMs)
+		}
+		if over := time.Since(begun) + pause; o.MaxElapsedMs > 0 && (over < pause || over > abi.Duration(o.MaxElapsedMs)) {
+			final = true
+		}
+		if final {
+			return nil, withCause(ctx, &StepError{Code: abi.StepFailed.String(), Name: name, Kind: kind, Type: r.Type,
+				Message: r.Message, Attempts: n})
 		}
 		step.LastError = r.Message
-		pause := delay
-		if r.RetryAfterMs != nil {
-			pause = fromMillis(*r.RetryAfterMs)
-		}
 		if err := pauseFor(ctx, pause); err != nil {
 			return nil, err
-		}
-		if o.Backoff == "exponential" {
-			delay = time.Duration(min(float64(delay)*o.Factor, float64(longest/2)))
 		}
 	}
 }
 
-func try(ctx context.Context, timeout time.Duration, s Step, body func(Step) ([]byte, error)) (b []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// try makes one attempt, and returns the kind of its failure.
+func try(ctx context.Context, timeout time.Duration, s Step, body func(Step) ([]byte, error)) (b []byte, kind string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errStepTimeout)
 	defer cancel()
 	s.Context = ctx
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			b, kind, err = nil, abi.KindTrap, fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		} else if errors.Is(context.Cause(ctx), errStepTimeout) { // whatever came of it is too late
+			b, kind, err = nil, abi.KindTimeout, errStepTimeout
 		}
 	}()
-	return body(s)
+	b, err = body(s)
+	return b, abi.KindError, err
 }
 
 func pauseFor(ctx context.Context, d time.Duration) error {
@@ -204,28 +218,31 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 }
 
 func sleepMs(ctx context.Context, name string, ms int64) error {
-	if ms < 0 {
-		return &StepError{Code: "INVALID_DURATION", Name: name, Message: "duration must not be negative"}
+	if _, err := abi.AddMs(time.Now().UnixMilli(), ms); err != nil {
+		return refusal(name, err)
 	}
-	if _, err := begin(ctx, name); err != nil {
+	if _, err := begin(ctx, "sleep name", name); err != nil {
 		return err
 	}
-	return pauseFor(ctx, fromMillis(ms))
+	return pauseFor(ctx, abi.Duration(ms))
 }
 
 func sleepUntilMs(ctx context.Context, name string, unixMs int64) error {
-	return sleepMs(ctx, name, max(unixMs-time.Now().UnixMilli(), 0))
+	if err := abi.CheckUnixMs(unixMs); err != nil {
+		return refusal(name, err)
+	}
+	if _, err := begin(ctx, "sleep name", name); err != nil {
+		return err
+	}
+	return pauseFor(ctx, max(time.Until(time.UnixMilli(unixMs)), 0))
 }
 
 func sleepText(ctx context.Context, name, text string) error {
-	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return sleepUntilMs(ctx, name, t.UnixMilli())
-	}
-	ms, err := parseDuration(text)
+	due, err := abi.ParseSleepText(text, time.Now().UnixMilli())
 	if err != nil {
-		return &StepError{Code: "INVALID_DURATION", Name: name, Message: err.Error()}
+		return refusal(name, err)
 	}
-	return sleepMs(ctx, name, ms)
+	return sleepUntilMs(ctx, name, due)
 }
 
 func random(ctx context.Context, p []byte) {
@@ -253,5 +270,5 @@ func readInfo(ctx context.Context) infoJSON {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return infoJSON{RunID: "test", Workflow: "test", Version: 1, StartedAt: e.started.UnixMilli(), Iteration: e.iteration}
+	return infoJSON{RunID: envRunID, Workflow: "test", Version: 1, StartedAt: e.started.UnixMilli(), Iteration: e.iteration}
 }

@@ -4,11 +4,12 @@ package workflow
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"time"
+
+	"github.com/wfhost/wfhost/abi"
 )
 
 // run is what the environment keeps of the primitives beside steps and sleeps.
@@ -23,18 +24,35 @@ type envRun struct {
 	queries    map[string]queryFunc
 	children   map[int64]*envChild
 	policy     CancelPolicy
+	channels   *channelSet     // of the iteration
+	ids        map[string]bool // of runs that are there
 }
 
 type envChild struct {
-	done chan struct{}
-	b    []byte
-	err  error
+	done    chan struct{}
+	b       []byte
+	err     error
+	refused *StepError // it was not started
 }
+
+// envRunID is the id of the run under test.
+const envRunID = "test"
 
 func newEnvRun() envRun {
 	return envRun{signals: map[string][][]byte{}, arrived: make(chan struct{}), tokens: map[string]string{},
 		attributes: map[string]string{}, versions: map[string]int{}, queries: map[string]queryFunc{},
-		children: map[int64]*envChild{}}
+		children: map[int64]*envChild{}, channels: &channelSet{}, ids: map[string]bool{envRunID: true}}
+}
+
+// channelsOf returns the channels of the iteration that goes on; ones of nobody outside of a workflow, where none ever receives.
+func channelsOf(ctx context.Context) *channelSet {
+	e, _ := ctx.Value(envKey{}).(*Env)
+	if e == nil {
+		return &channelSet{}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.run.channels
 }
 
 // SendSignal gives a signal to the workflow under test, as Host.Signal would.
@@ -184,17 +202,16 @@ func hookStart(ctx context.Context, name, token, _ string) ([]byte, error) {
 }
 
 func childStart(ctx context.Context, name, workflow string, input []byte, opts string) (int64, string, error) {
-	e, err := begin(ctx, name)
+	o, err := abi.ParseChildOptions([]byte(opts))
+	if err != nil {
+		return 0, "", refusal(name, err)
+	}
+	e, err := begin(ctx, "child name", name)
 	if err != nil {
 		return 0, "", err
 	}
-	o := struct {
-		ID string `json:"id"`
-	}{ID: "test." + name}
-	if opts != "" {
-		if err := json.Unmarshal([]byte(opts), &o); err != nil {
-			return 0, "", err
-		}
+	if o.ID == "" {
+		o.ID = envRunID + "." + name
 	}
 	child := NewEnv()
 	e.mu.Lock()
@@ -202,7 +219,15 @@ func childStart(ctx context.Context, name, workflow string, input []byte, opts s
 	h := int64(len(e.run.children) + 1)
 	c := &envChild{done: make(chan struct{})}
 	e.run.children[h] = c
+	taken := e.run.ids[o.ID]
+	e.run.ids[o.ID] = true
 	e.mu.Unlock()
+	if taken {
+		c.refused = &StepError{Code: "CONFLICT", Name: name,
+			Message: fmt.Sprintf("child %q was not started: run %q exists", name, o.ID)}
+		close(c.done)
+		return h, o.ID, nil
+	}
 	fn := registered.workflows[workflow]
 	go func() {
 		defer close(c.done)
@@ -225,6 +250,9 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 	e.mu.Unlock()
 	select {
 	case <-c.done:
+		if c.refused != nil {
+			return nil, c.refused
+		}
 		if c.err != nil {
 			return nil, &StepError{Code: "CHILD_FAILED", Kind: "failed", Message: c.err.Error()}
 		}
@@ -234,10 +262,12 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 	}
 }
 
-// iterate runs a workflow function over all its iterations.
+// iterate runs a workflow function over all its iterations. The context of each ends with it, as its goroutines do in the host.
 func iterate(ctx context.Context, fn workflowFunc, input []byte) ([]byte, error) {
 	for {
-		b, err := fn(ctx, input)
+		own, cancel := context.WithCancel(ctx)
+		b, err := fn(own, input)
+		cancel()
 		next, again := errors.AsType[*continueError](err)
 		if !again {
 			return b, err
@@ -246,6 +276,7 @@ func iterate(ctx context.Context, fn workflowFunc, input []byte) ([]byte, error)
 		if e, ok := ctx.Value(envKey{}).(*Env); ok {
 			e.mu.Lock()
 			e.names = map[string]bool{}
+			e.run.channels = &channelSet{}
 			e.iteration++
 			e.mu.Unlock()
 		}

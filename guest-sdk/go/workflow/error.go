@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,17 +44,37 @@ type StepError struct {
 	Type     string `json:"type"`     // of the error in the code that failed
 	Attempts int    `json:"attempts"` // made
 	Details  any    `json:"details"`  // history of the attempts, stack
+	// Cause is why the context of the call had ended by the time that the step failed, such as context.DeadlineExceeded; nil
+	// if it had not. An attempt that has begun is waited for, so the step has an outcome of its own.
+	Cause error `json:"-"`
 }
 
 // Error names the step and says what happened.
 func (e *StepError) Error() string {
-	if e.Name == "" {
-		return e.Message
+	text := e.Message
+	switch {
+	case e.Name == "":
+	case e.Attempts > 0:
+		text = fmt.Sprintf("step %q failed after %d attempts: %s", e.Name, e.Attempts, e.Message)
+	default:
+		text = fmt.Sprintf("%q: %s", e.Name, e.Message)
 	}
-	if e.Attempts > 0 {
-		return fmt.Sprintf("step %q failed after %d attempts: %s", e.Name, e.Attempts, e.Message)
+	if e.Cause != nil {
+		text += fmt.Sprintf(" (the context of the call has ended: %v)", e.Cause)
 	}
-	return fmt.Sprintf("%q: %s", e.Name, e.Message)
+	return text
+}
+
+// Unwrap returns why the context of the call had ended, nil if it had not.
+func (e *StepError) Unwrap() error { return e.Cause }
+
+// withCause adds why the context has ended to the failure of a step: the caller learns that its deadline has passed, and not
+// only that the attempt was told to stop.
+func withCause(ctx context.Context, err error) error {
+	if e, ok := errors.AsType[*StepError](err); ok && sentinels[e.Code] == ErrStepFailed && ctx.Err() != nil {
+		e.Cause = context.Cause(ctx)
+	}
+	return err
 }
 
 // Is tells whether target is the sentinel of the error's code, or ErrTimeout for an attempt that timed out.
@@ -115,7 +136,7 @@ const maxStackBytes = 32 << 10
 func reportOf(err error) report {
 	r := report{Message: err.Error()}
 	if after, ok := errors.AsType[retryAfterError](err); ok {
-		ms := after.after.Milliseconds()
+		ms := max(millis(after.after), 0)
 		r.RetryAfterMs = &ms
 		err = after.error
 	}

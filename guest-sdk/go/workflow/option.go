@@ -12,8 +12,12 @@ type Option func(map[string]any)
 
 func text(d time.Duration) string { return strconv.FormatInt(millis(d), 10) + "ms" }
 
-// millis returns a duration in milliseconds, rounded up unless that leads beyond the longest time.Duration.
+// millis returns a duration in milliseconds, rounded up unless that leads beyond the longest time.Duration. A negative one
+// stays negative, so that the host refuses it.
 func millis(d time.Duration) int64 {
+	if d < 0 {
+		return min(d.Milliseconds(), -1)
+	}
 	if d > longest-time.Millisecond {
 		return longest.Milliseconds()
 	}

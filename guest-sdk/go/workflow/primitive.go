@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -31,15 +32,21 @@ func receive[T any](ctx context.Context, name string, timeoutMs int64) (v T, err
 	return v, nil
 }
 
-// channels are those of Signal, by name.
-var channels = map[string]any{}
+// channelSet is the channels of Signal of one iteration of a run. Its zero value is empty.
+type channelSet struct {
+	mu     sync.Mutex // guards byName
+	byName map[string]any
+}
 
 // Signal gives a channel for the signals of a name, for use in a select. It is the same channel for each call with
 // the name, and holds back at most one signal that nobody has received; payloads that cannot be decoded are logged
 // and dropped. It ends with the context of the first call. A workflow that continues as new loses a signal that the
 // channel holds back: receive such signals by Receive.
 func Signal[T any](ctx context.Context, name string) <-chan T {
-	if c, ok := channels[name]; ok {
+	set := channelsOf(ctx)
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	if c, ok := set.byName[name]; ok {
 		typed, ok := c.(chan T)
 		if !ok {
 			panic(fmt.Sprintf("signal %q is received as two types", name))
@@ -47,7 +54,10 @@ func Signal[T any](ctx context.Context, name string) <-chan T {
 		return typed
 	}
 	c := make(chan T)
-	channels[name] = c
+	if set.byName == nil {
+		set.byName = map[string]any{}
+	}
+	set.byName[name] = c
 	go func() {
 		for {
 			v, err := Receive[T](ctx, name)

@@ -38,6 +38,11 @@ func hostCancelPolicy(policy int32) int64
 //go:wasmimport workflow_v1 query_reply
 func hostQueryReply(ok int32, b string)
 
+// channels are those of the run of this instance.
+var channels channelSet
+
+func channelsOf(context.Context) *channelSet { return &channels }
+
 func signalWait(ctx context.Context, name string, timeoutMs int64) ([]byte, error) {
 	if err := begin(ctx); err != nil {
 		return nil, err

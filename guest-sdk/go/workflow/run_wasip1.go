@@ -46,6 +46,7 @@ var st state
 func init() {
 	st.events = os.NewFile(eventsFD, "events")
 	findCounters()
+	findGenerator()
 	go readEvents()
 	runtime.Gosched()
 	st.goroutines = runtime.NumGoroutine()
@@ -106,6 +107,7 @@ func gate() error {
 func runBody(ctx context.Context, body func(Step) ([]byte, error)) {
 	st.inBody = true
 	setLabel(unsafe.Pointer(&bodyLabel))
+	scatter()
 	var b []byte
 	err := errors.New("the body ended its goroutine")
 	defer func() {
@@ -235,6 +237,7 @@ func workflowStep() (code int32) {
 	}()
 	st.inBody = true
 	setLabel(unsafe.Pointer(&bodyLabel))
+	scatter()
 	i := readInfo(context.Background())
 	fn := registered.steps[i.Step.handler()]
 	if fn == nil {
@@ -249,6 +252,7 @@ func workflowDescribe() {
 	type named struct {
 		Name    string   `json:"name"`
 		Queries []string `json:"queries,omitempty"`
+		Signals []string `json:"signals,omitempty"`
 	}
 	d := struct {
 		Workflows []named  `json:"workflows"`
@@ -257,7 +261,7 @@ func workflowDescribe() {
 		SDK       string   `json:"sdk"`
 	}{Steps: registered.stepNames, Bodies: "event", SDK: "go/1.0"}
 	for _, name := range registered.names {
-		d.Workflows = append(d.Workflows, named{name, registered.queries[name]})
+		d.Workflows = append(d.Workflows, named{name, registered.queries[name], registered.signals[name]})
 	}
 	b, err := json.Marshal(d)
 	if err == nil {

@@ -233,5 +233,9 @@ func waitResult(ctx context.Context, h int64, body func(Step) ([]byte, error)) (
 	if err := wait(ctx, h, body); err != nil {
 		return nil, err
 	}
-	return result(h)
+	b, err := result(h)
+	if err != nil {
+		err = withCause(ctx, err)
+	}
+	return b, err
 }

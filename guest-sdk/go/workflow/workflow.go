@@ -20,12 +20,13 @@ type registry struct {
 	workflows map[string]workflowFunc
 	steps     map[string]stepFunc
 	queries   map[string][]string // by workflow
+	signals   map[string][]string // by workflow
 	names     []string
 	stepNames []string
 }
 
 var registered = registry{workflows: map[string]workflowFunc{}, steps: map[string]stepFunc{},
-	queries: map[string][]string{}}
+	queries: map[string][]string{}, signals: map[string][]string{}}
 
 // Register makes a function a workflow of this module, under a name. Call it in an init function. A name that
 // is registered twice panics, which the upload shows.
@@ -48,6 +49,13 @@ type RegisterOption func(workflow string)
 // others are refused without asking the workflow.
 func Queries(names ...string) RegisterOption {
 	return func(workflow string) { registered.queries[workflow] = append(registered.queries[workflow], names...) }
+}
+
+// Signals lists the signals that the workflow receives, for the module's description. Where it is given, signals over HTTP
+// and from the command line that have another name, or a payload that is not JSON, are refused with 422. Those of other
+// workflows and of Go programs are not looked at.
+func Signals(names ...string) RegisterOption {
+	return func(workflow string) { registered.signals[workflow] = append(registered.signals[workflow], names...) }
 }
 
 func erase[In, Out any](fn func(ctx context.Context, in In) (Out, error)) workflowFunc {
@@ -136,7 +144,7 @@ func Call[T any](ctx context.Context, name, handler string, in any, opts ...Opti
 }
 
 // Sleep sleeps durably. The name is unique in the run; it is what operators see, and wake. Fractions of a
-// millisecond are rounded up.
+// millisecond are rounded up; a negative duration is ErrInvalidDuration, however short it is.
 func Sleep(ctx context.Context, name string, d time.Duration) error {
 	return sleepMs(ctx, name, millis(d))
 }
@@ -154,7 +162,8 @@ func SleepUntil(ctx context.Context, name string, t time.Time) error {
 func SleepText(ctx context.Context, name, text string) error { return sleepText(ctx, name, text) }
 
 // Rand gives a source of random numbers of this run: the same numbers on each replay, others in other runs. The
-// global functions of math/rand/v2 are replayed as well, but give the same numbers in all runs of a module.
+// global functions of math/rand and math/rand/v2 are replayed as well, but give the same numbers in all runs of a module; in
+// bodies and step functions they differ from run to run, and from attempt to attempt.
 func Rand(ctx context.Context) *rand.Rand {
 	var seed [16]byte
 	random(ctx, seed[:])

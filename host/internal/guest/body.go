@@ -56,7 +56,7 @@ func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) step.Ou
 	ctx, cancel := r.with(ctx)
 	defer cancel()
 	x := attempt{a, r, desk}
-	mod, err := r.modules.Get(a.Run.Module)
+	mod, err := r.modules.GetPatiently(ctx, a.Run.Module)
 	if ctx.Err() != nil {
 		return step.Outcome{Abandoned: true}
 	}

@@ -162,17 +162,28 @@ func (j *Journal) WakeAfter(afterUnixMs int64) (unixMs int64, ok bool) {
 }
 
 // Skip resolves pending sleeps before their time: those of the given name, or all and the poll's clock if the
-// name is empty. It gives the number of timers that it resolved.
+// name is empty. It returns the number of timers that it resolved.
+//
+// Without a name, time is skipped: the entries hold their deadlines, and the run's monotonic clock moves by what was left. With
+// one, that sleep alone ends: its entry holds no deadline, and no other timer of the run comes nearer. A run that waits for the
+// instant of its start begins, if there is no name: its activation is recorded, and counts as one timer.
 func (j *Journal) Skip(name string, nowUnixMs int64) (int, error) {
 	if err := j.FireDue(nowUnixMs); err != nil {
 		return 0, err
 	}
 	n := 0
+	if name == "" && j.activeMs == 0 && j.started.AtUnixMs > nowUnixMs {
+		_, err := j.append(store.Entry{Kind: store.KindActivated}, nowUnixMs)
+		return 1, j.unlessEnded(err)
+	}
 	for h := range j.Handles {
 		if h.Kind != store.KindSleep || name != "" && h.Name != name {
 			continue
 		}
-		e := store.Entry{Kind: store.KindTimer, Handle: h.ID, DueUnixMs: h.DueUnixMs, HasDue: true, Skipped: true}
+		e := store.Entry{Kind: store.KindTimer, Handle: h.ID, Skipped: true}
+		if name == "" {
+			e.DueUnixMs, e.HasDue = h.DueUnixMs, true
+		}
 		if _, err := j.append(e, nowUnixMs); err != nil {
 			return n, j.unlessEnded(err)
 		}

@@ -35,7 +35,8 @@ func ChildMissing(cmd *store.Command, m *Message, deleted bool) store.Command {
 }
 
 func childFailed(cmd *store.Command, m *Message, cause error, never bool) store.Command {
-	answer := Message{Iteration: m.Iteration, Handle: m.Handle, Status: store.Failed, NeverWas: never}
+	answer := Message{Iteration: m.Iteration, Handle: m.Handle, Status: store.Failed, NeverWas: never,
+		Taken: errors.Is(cause, store.ErrExists)}
 	answer.Failure, _ = json.Marshal(refusalOf(cause)) // strings always encode
 	return store.Command{ID: answerID(cmd, store.CommandChildEnd), Kind: store.CommandChildEnd, From: cmd.To, To: cmd.From,
 		ToIncarnation: m.Sender, Data: answer.bytes()}
@@ -67,6 +68,9 @@ func (m *Message) Answer(j *journal.Journal, kind store.CommandKind) (e store.En
 		e.Kind, e.Data = store.KindChildResult, m.Payload
 		if m.Status != store.Completed {
 			e.Kind, e.Data = store.KindChildFailure, childFailure(h, m)
+		}
+		if m.Taken {
+			e.Code = int32(abi.Conflict)
 		}
 	case kind == store.CommandReply && h.Kind == store.KindSignalSend:
 		e.Kind = store.KindSignalSent
@@ -101,6 +105,9 @@ func (m *Message) awaited(j *journal.Journal) *journal.Handle {
 func childFailure(h *journal.Handle, m *Message) []byte {
 	e := abi.Error{Code: abi.ChildFailed, Name: h.Name, Kind: m.Status.String(),
 		Message: fmt.Sprintf("child %q (run %s) %s", h.Name, h.ChildID, m.Status)}
+	if m.Taken {
+		e.Code, e.Kind, e.Message = abi.Conflict, "", fmt.Sprintf("child %q was not started", h.Name)
+	}
 	var f struct {
 		Message string `json:"message"`
 		Type    string `json:"type"`

@@ -77,6 +77,27 @@ func (c *Cache) Get(d store.Digest) (*Module, error) {
 	return m, nil
 }
 
+// patience is how long GetPatiently waits before it tries again, each time: as long as a run waits after a fault of the host.
+var patience = [...]time.Duration{time.Second, 8 * time.Second}
+
+// GetPatiently is Get for an attempt of a step. That a module cannot be loaded is the machine's fault (a store that cannot be
+// read, a process that gets no memory) and no failure of the step, so it tries again a few times before it returns the error.
+func (c *Cache) GetPatiently(ctx context.Context, d store.Digest) (*Module, error) {
+	for _, pause := range patience {
+		if m, err := c.Get(d); err == nil || ctx.Err() != nil || c.ctx.Err() != nil {
+			return m, err
+		}
+		t := c.clock.NewTimer(pause)
+		select {
+		case <-t.C():
+		case <-ctx.Done():
+			t.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+	return c.Get(d)
+}
+
 // load has the engine load or compile a module.
 func (c *Cache) load(d store.Digest) (engine.Module, error) {
 	return c.engine.Compile(c.ctx, engine.Source{Digest: d, Read: func(ctx context.Context) ([]byte, error) {

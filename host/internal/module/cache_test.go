@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
@@ -216,4 +217,61 @@ func TestGrants(t *testing.T) {
 	if _, err := c.Grants(ctx, 1, "order", 1); err != nil || len(c.granted) != 1 {
 		t.Error(err, len(c.granted))
 	}
+}
+
+// TestFindingPatience has a module that cannot be loaded for a while, which is no failure of a step.
+func TestFindingPatience(t *testing.T) {
+	ctx := t.Context()
+	s := memstore.New().Open()
+	e := &fakeEngine{}
+	d, err := s.Modules().Put(ctx, []byte("wasm"), store.ModuleInfo{DescriptionJSON: []byte(description)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("there is no memory for it")
+	for _, good := range []int{0, 1, 2, 99} { // from which try on
+		fake := clock.NewFake(time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC))
+		begun := fake.Now()
+		tries := &turns{Engine: e, good: good, err: broken}
+		c := NewCache(tries, s, &impatient{fake}, Limits{Bytes: 1 << 40, Idle: time.Second / 4})
+		_, err := c.GetPatiently(ctx, d)
+		waited := []time.Duration{0, time.Second, 9 * time.Second, 9 * time.Second}[min(good, 3)]
+		if took := fake.Now().Sub(begun); took != waited || (err == nil) != (good < 99) || err != nil && !errors.Is(err, broken) {
+			t.Errorf("good at try %d: %v after %v, want %v", good, err, took, waited)
+		}
+		c.Close()
+	}
+	own, cancel := context.WithCancelCause(ctx)
+	gone := errors.New("nobody waits")
+	cancel(gone)
+	c := NewCache(&turns{Engine: e, good: 99, err: broken}, s, clock.NewFake(time.Unix(0, 0)), Limits{Bytes: 1 << 40})
+	defer c.Close()
+	if _, err := c.GetPatiently(own, d); !errors.Is(err, broken) && !errors.Is(err, gone) {
+		t.Error(err)
+	}
+}
+
+// turns is an engine that fails at first.
+type turns struct {
+	engine.Engine
+	n, good int
+	err     error
+}
+
+func (e *turns) Compile(ctx context.Context, s engine.Source) (engine.Module, error) {
+	if e.n++; e.n <= e.good {
+		return nil, e.err
+	}
+	return e.Engine.Compile(ctx, s)
+}
+
+// impatient is a clock that is set to the next deadline when somebody waits for one of a second or more.
+type impatient struct{ *clock.Fake }
+
+func (c *impatient) NewTimer(d time.Duration) clock.Timer {
+	t := c.Fake.NewTimer(d)
+	if d >= time.Second {
+		c.Set(c.Now().Add(d))
+	}
+	return t
 }

@@ -3,10 +3,6 @@
 package origin
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/json"
-
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
@@ -58,15 +54,6 @@ type Signal struct {
 	Name string
 	Data []byte
 	Key  string // idempotency key; empty = none
-}
-
-// InputDigest returns the SHA-256 of an input, compacted if it is JSON, so that white space makes no difference.
-func InputDigest(input []byte) store.Digest {
-	var b bytes.Buffer
-	if json.Compact(&b, input) == nil {
-		input = b.Bytes()
-	}
-	return sha256.Sum256(input)
 }
 
 // childSaltBytes is how much of the incarnation stands in the ids of the children of a run that replaced another one:

@@ -28,7 +28,8 @@ func (r *Record) Refuses(n *origin.NewRun, now int64) error {
 		}
 		why = " and has not ended"
 	default:
-		if r.State.Workflow == n.Workflow && r.State.InputDigest == n.InputDigest {
+		if r.State.Workflow == n.Workflow &&
+			(r.State.InputDigest == n.InputDigest || r.State.InputDigest == origin.WrittenDigest(n.Input)) {
 			return nil
 		}
 		why = " with another workflow or input"

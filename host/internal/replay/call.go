@@ -337,6 +337,9 @@ func (m *Machine) Result(id int64) ([]byte, int64) {
 		return nil, m.refuse(&abi.Error{Code: abi.Timeout, Name: h.name, Message: "no signal came in time"})
 	case store.KindChildFailure:
 		m.last = e.Data
+		if e.Code != 0 { // its id was taken; journals of older releases do not say so
+			return nil, abi.Code(e.Code).Neg()
+		}
 		return nil, abi.ChildFailed.Neg()
 	default:
 		return m.Answer(e.Data)

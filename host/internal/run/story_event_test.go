@@ -128,7 +128,7 @@ func (s *story) restart() {
 }
 
 // command takes something of another run in: command KIND [handle=1] [iteration=0] [status=failed] [failure=JSON]
-// [payload=TEXT] [name=SIGNAL] [incarnation=other] [parent=other] [end=terminate].
+// [payload=TEXT] [name=SIGNAL] [incarnation=other] [parent=other] [end=terminate] [taken].
 func (s *story) command() {
 	s.pass()
 	kinds := map[string]store.CommandKind{"child-end": store.CommandChildEnd, "cancel": store.CommandCancel,
@@ -152,6 +152,7 @@ func (s *story) command() {
 	if s.d.Input != "" {
 		m.Failure = json.RawMessage(s.d.Input)
 	}
+	m.Taken = s.d.HasArg("taken")
 	if s.d.HasArg("incarnation") {
 		cmd.ToIncarnation = store.Incarnation{0xee}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf16"
 
 	"github.com/wfhost/wfhost/abi"
@@ -16,6 +17,7 @@ const (
 	errnoAgain   = 6
 	errnoBadf    = 8
 	errnoInval   = 28
+	errnoNoent   = 44
 	errnoNosys   = 52
 )
 
@@ -74,6 +76,8 @@ func wasiFuncs() map[string]hostFunc {
 			errno := uint64(errnoBadf)
 			if name[0] == 's' {
 				errno = errnoNosys
+			} else if strings.HasPrefix(name, "path_") { // whatever directory they start from
+				errno = errnoNoent
 			}
 			m[name] = func(*frame) uint64 { return errno }
 		}

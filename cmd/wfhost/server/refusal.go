@@ -1,0 +1,77 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// codes are those of requests that are refused before any operation sees them.
+var codes = map[int]string{
+	http.StatusBadRequest: "invalid", http.StatusNotFound: "not_found", http.StatusMethodNotAllowed: "method_not_allowed",
+	http.StatusNotAcceptable: "not_acceptable", http.StatusRequestTimeout: "timeout",
+	http.StatusRequestEntityTooLarge: "limit", http.StatusUnsupportedMediaType: "unsupported_media_type",
+	http.StatusUnprocessableEntity: "invalid",
+}
+
+// newError makes problems of what huma refuses, with a code as all others have. huma knows one function for the process.
+func newError(status int, message string, details ...error) huma.StatusError {
+	p := &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: codes[status], Detail: message}
+	if p.Code == "" {
+		p.Code = "internal"
+	}
+	for _, err := range details {
+		if err == nil {
+			continue
+		}
+		text := err.Error()
+		var d huma.ErrorDetailer
+		if errors.As(err, &d) {
+			detail := d.ErrorDetail()
+			text = detail.Message
+			if detail.Location != "" {
+				text = detail.Location + ": " + text
+			}
+		}
+		p.Detail += ": " + text
+	}
+	return p
+}
+
+func init() { huma.NewError = newError }
+
+// unrouted answers a request that no operation is for, with 404, or with 405 and the methods that there are. It reports
+// whether it has.
+func (s *Server) unrouted(w http.ResponseWriter, r *http.Request) bool {
+	h, pattern := s.mux.Handler(r)
+	if pattern != "" {
+		return false
+	}
+	var seen status
+	h.ServeHTTP(&seen, r)
+	if allow := seen.Header().Get("Allow"); seen.code == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", allow)
+		writeProblem(w, problem(seen.code, codes[seen.code], "%s is not possible at %.200q, only %s", r.Method, r.URL.Path, allow))
+		return true
+	}
+	writeProblem(w, problem(http.StatusNotFound, codes[http.StatusNotFound], "there is nothing at %.200q", r.URL.Path))
+	return true
+}
+
+// status keeps of an answer what its head says.
+type status struct {
+	header http.Header
+	code   int
+}
+
+func (s *status) Header() http.Header {
+	if s.header == nil {
+		s.header = http.Header{}
+	}
+	return s.header
+}
+
+func (s *status) WriteHeader(code int) { s.code = code }
+
+func (s *status) Write(b []byte) (int, error) { return len(b), nil }

@@ -1,0 +1,131 @@
+//go:build !wasip1
+
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+)
+
+// TestFindingTwoEnvironments receives by a channel in several environments, one after the other and in an iteration after the
+// first: each has channels of its own.
+func TestFindingTwoEnvironments(t *testing.T) {
+	wait := func(ctx context.Context, left int) (string, error) {
+		select {
+		case v := <-workflow.Signal[string](ctx, "s"):
+			if left > 0 {
+				return "", workflow.ContinueAsNew(ctx, left-1)
+			}
+			return v, nil
+		case <-time.After(time.Hour):
+			return "timeout", nil
+		}
+	}
+	for i, want := range []string{"a", "b", "c"} {
+		synctest.Test(t, func(t *testing.T) {
+			e := workflow.NewEnv()
+			go func() {
+				for range i { // for the iterations before the last one
+					if err := e.SendSignal("s", "not yet"); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(time.Minute)
+				}
+				if err := e.SendSignal("s", want); err != nil {
+					t.Error(err)
+				}
+			}()
+			if got, err := workflow.Run(t.Context(), e, wait, i); got != want || err != nil {
+				t.Errorf("%q, %v, want %q", got, err, want)
+			}
+		})
+	}
+}
+
+// TestFindingEnvIsAsTheHost makes steps and sleeps in an environment as a host would.
+func TestFindingEnvIsAsTheHost(t *testing.T) {
+	call := func(handler string, opts ...workflow.Option) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := workflow.Call[string](ctx, "a", handler, 1, opts...)
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		do   func(ctx context.Context) error
+		took time.Duration
+		want error
+		kind string
+	}{
+		"linear":       {call("host/fail", workflow.Attempts(4), workflow.Delay(2*time.Second), workflow.Backoff(workflow.Linear)), 12 * time.Second, workflow.ErrStepFailed, "error"},
+		"max delay":    {call("host/fail", workflow.Attempts(12)), 511*time.Second + 2*300*time.Second, workflow.ErrStepFailed, "error"},
+		"own bound":    {call("host/fail", workflow.Attempts(5), workflow.MaxDelay(3*time.Second)), 9 * time.Second, workflow.ErrStepFailed, "error"},
+		"max elapsed":  {call("host/fail", workflow.Attempts(0), workflow.Delay(10*time.Second), workflow.Backoff(workflow.Fixed), workflow.MaxElapsed(time.Minute)), time.Minute, workflow.ErrStepFailed, "error"},
+		"retry after":  {call("host/later", workflow.Attempts(2)), time.Hour, workflow.ErrStepFailed, "error"},
+		"timeout":      {call("host/slow", workflow.Attempts(2), workflow.Timeout(time.Second)), 3 * time.Second, workflow.ErrTimeout, "timeout"},
+		"late success": {call("host/late", workflow.Attempts(1), workflow.Timeout(time.Second)), 2 * time.Second, workflow.ErrTimeout, "timeout"},
+		"at most once": {call("host/slow", workflow.AtMostOnce(), workflow.Timeout(time.Second)), time.Second, workflow.ErrTimeout, "timeout"},
+		"panic":        {call("host/panics", workflow.Attempts(1)), 0, workflow.ErrStepFailed, "trap"},
+		"bad options":  {call("host/fail", workflow.Jitter(2)), 0, workflow.ErrInvalidArgument, ""},
+		"bad timeout":  {call("host/fail", workflow.Timeout(-1)), 0, workflow.ErrInvalidArgument, ""},
+		"deadline": {func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			return call("host/slow", workflow.Attempts(1))(ctx)
+		}, time.Minute, context.DeadlineExceeded, "error"},
+		"bad date":    {func(ctx context.Context) error { return workflow.SleepText(ctx, "a", "2026-13-01T00:00:00Z") }, 0, workflow.ErrInvalidDate, ""},
+		"name":        {func(ctx context.Context) error { return workflow.Sleep(ctx, "a\nb", time.Second) }, 0, workflow.ErrInvalidArgument, ""},
+		"less than 0": {func(ctx context.Context) error { return workflow.Sleep(ctx, "a", -1) }, 0, workflow.ErrInvalidDuration, ""},
+		"year 10000": {func(ctx context.Context) error {
+			return workflow.SleepUntil(ctx, "a", time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC))
+		}, 0, workflow.ErrInvalidDate, ""},
+		"child options": {func(ctx context.Context) error {
+			_, err := workflow.Child[string](ctx, "a", "env child", 0, workflow.ChildID("a b"))
+			return err
+		}, 0, workflow.ErrInvalidArgument, ""},
+		"child id": {func(ctx context.Context) error {
+			if _, err := workflow.Child[string](ctx, "a", "env child", 0, workflow.ChildID("kid")); err != nil {
+				return err
+			}
+			_, err := workflow.Child[string](ctx, "b", "env child", 0, workflow.ChildID("kid"))
+			return err
+		}, 0, workflow.ErrConflict, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := workflow.NewEnv()
+				workflow.Handle(e, "host/fail", func(s workflow.Step, _ int) (string, error) {
+					if s.Attempt > 100 { // a bound that is ignored
+						return "", workflow.Fatal(errors.New("too many attempts"))
+					}
+					return "", errors.New("no")
+				})
+				workflow.Handle(e, "host/later", func(workflow.Step, int) (string, error) {
+					return "", workflow.RetryAfter(errors.New("no"), time.Hour)
+				})
+				workflow.Handle(e, "host/slow", func(s workflow.Step, _ int) (string, error) { <-s.Done(); return "", s.Err() })
+				workflow.Handle(e, "host/late", func(workflow.Step, int) (string, error) { <-time.After(2 * time.Second); return "late", nil })
+				workflow.Handle(e, "host/panics", func(workflow.Step, int) (string, error) { panic("no") })
+				begun := time.Now()
+				_, err := workflow.Run(t.Context(), e, func(ctx context.Context, _ int) (int, error) { return 0, c.do(ctx) }, 0)
+				step, _ := errors.AsType[*workflow.StepError](err)
+				if took := time.Since(begun); took != c.took || !errors.Is(err, c.want) || step == nil || step.Kind != c.kind {
+					t.Errorf("%v after %v, want %v %q after %v", err, took, c.want, c.kind, c.took)
+				}
+			})
+		})
+	}
+}
+
+// TestFindingChannelOutsideOfAWorkflow asks for a channel where there is no workflow: nothing comes.
+func TestFindingChannelOutsideOfAWorkflow(t *testing.T) {
+	select {
+	case v := <-workflow.Signal[string](t.Context(), "s"):
+		t.Error(v)
+	default:
+	}
+}
