@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -27,7 +28,7 @@ type holder struct {
 // TestPayloadsGoWithTheirRuns adds, replaces and deletes runs that share large payloads, several in one commit, and cuts the
 // power after each: every run has its payloads, and what nobody has is gone.
 func TestPayloadsGoWithTheirRuns(t *testing.T) {
-	const runs, kinds, commits = 5, 3, 120
+	const runs, kinds, commits = 5, 3, 60
 	fs := vfs.NewCrashableMem()
 	s, err := Open("db", Options{FS: fs})
 	if err != nil {
@@ -153,6 +154,38 @@ func keysOf(t *testing.T, s *Store, prefix []byte) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestPayloadsConcurrently has runs of several partitions take and give up the same payload at the same time: it is there for
+// whoever has it, and gone when nobody has.
+func TestPayloadsConcurrently(t *testing.T) {
+	s, err := Open("db", Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	var wg sync.WaitGroup
+	for i := range 4 {
+		run := store.RunKey{ID: fmt.Sprint("r", i)}
+		p := acquire(t, s, run.Partition())
+		wg.Go(func() {
+			for range 50 {
+				st := store.RunState{Run: run, Workflow: "w", Status: store.Completed, WakeUnixMs: store.NoWake, Length: 1}
+				err := p.Commit(t.Context(), []store.RunCommit{{Run: run, Create: true, State: st,
+					Append: []store.Entry{{Kind: store.KindSleep, Data: large(1)}}}})
+				_, entries, err2 := s.Run(t.Context(), run)
+				if err == nil && err2 == nil && len(entries) != 1 {
+					err = fmt.Errorf("%d entries", len(entries))
+				}
+				if err = errors.Join(err, err2, p.Commit(t.Context(), []store.RunCommit{{Run: run, Delete: true, State: st}})); err != nil {
+					t.Errorf("run %s: %v", run.ID, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	checkPayloads(t, s, nil)
 }
 
 // TestPayloadsOfBefore deletes a run that has the same payload as one of format 3, which did not say so: the payload stays.
