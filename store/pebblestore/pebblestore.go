@@ -17,6 +17,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -73,6 +74,7 @@ type Store struct {
 	spaces   sync.RWMutex // of the registry of namespaces
 	nowMs    func() int64
 
+	opened    atomic.Bool // errors of the log fail the store, and not Pebble
 	onFailure func(error)
 	failOnce  sync.Once
 	failed    chan struct{} // closed when the store has failed
@@ -110,6 +112,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if s.log.elapsed = opts.Elapsed; opts.Elapsed != nil {
 		opts.FS = logMeter{opts.FS, &s.log}
 	}
+	opts.FS = guard{opts.FS, &s.opened, s.fail}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -142,9 +145,13 @@ func Open(dir string, opts Options) (*Store, error) {
 		err = store.ErrLocked
 	}
 	if err != nil {
+		if s.logs != nil {
+			s.logs.Close()
+		}
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	s.db = db
+	s.opened.Store(true)
 	if s.logs != nil {
 		err = s.logs.Clean()
 	}
@@ -246,6 +253,15 @@ func (s *Store) sync(b *pebble.Batch, applied func()) error {
 	}
 }
 
+// drop gives a batch back, for the next one. That of a failed store may still be in use, by the goroutine that commits it.
+func (s *Store) drop(b *pebble.Batch) {
+	select {
+	case <-s.failed:
+	default:
+		_ = b.Close() // memory only
+	}
+}
+
 // apply writes a batch that becomes durable with the next one that is synced: it needs no fsync of its own. Like a commit, it
 // has a goroutine of its own, and ends when the store fails.
 func (s *Store) apply(b *pebble.Batch) error {
@@ -298,10 +314,12 @@ func (s *Store) closeDB() (err error) {
 			err = fmt.Errorf("close store: %v", r)
 		}
 	}()
-	if err := s.db.Close(); err != nil || s.logs == nil {
-		return err
+	s.opened.Store(false)
+	if s.logs != nil {
+		defer s.logs.Close()
+		err = s.logs.Stop()
 	}
-	return s.logs.Close()
+	return errors.Join(err, s.db.Close())
 }
 
 // logger hands Pebble's words to slog. Fatalf must not return to its caller, and must not end the process.
