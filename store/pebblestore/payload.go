@@ -40,8 +40,8 @@ func (x *payloads) add(b *pebble.Batch, payload []byte) []byte {
 	return d[:]
 }
 
-// drop takes all payloads from a run, which is deleted.
-func (s *Store) drop(x *payloads, run store.RunKey) error {
+// giveUp takes all payloads from a run, which is deleted.
+func (s *Store) giveUp(x *payloads, run store.RunKey) error {
 	prefix := store.RefersKey(run, nil)
 	return s.scan(prefix, store.PrefixEnd(prefix), func(k, _ []byte) (bool, error) {
 		x.dropped = append(x.dropped, holding{store.Digest(k[len(prefix):]), run})

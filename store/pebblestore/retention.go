@@ -44,7 +44,7 @@ func (s *Store) SetRetention(_ context.Context, r store.Retention) error {
 		return err
 	}
 	b := s.db.NewBatch()
-	defer func() { _ = b.Close() }() // memory only
+	defer s.drop(b)
 	switch {
 	case r.None():
 		_ = b.Delete(key, nil)

@@ -247,5 +247,5 @@ func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *record, large *pa
 		prefix := append(store.RunTableKey(run, table), 0)
 		_ = b.DeleteRange(prefix, store.PrefixEnd(prefix), nil)
 	}
-	return s.drop(large, run)
+	return s.giveUp(large, run)
 }

@@ -24,7 +24,8 @@ type Retention struct {
 	Keep       int    `json:"keep,omitempty" doc:"so many ended runs at most; any number without it"`
 }
 
-type retentionPath struct {
+// RetentionPath names the workflow of a request.
+type RetentionPath struct {
 	Workflow string `path:"workflow" doc:"- stands for all that have no retention of their own"`
 }
 
@@ -42,7 +43,7 @@ func (s *Server) registerRetention(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "set-retention", Method: http.MethodPut, Path: "/v1/retention/{workflow}",
 		Summary: "Set how long ended runs of a workflow are kept"},
 		func(ctx context.Context, in *struct {
-			retentionPath
+			RetentionPath
 			Body Retention
 		}) (*struct{ Body Retention }, error) {
 			r, err := in.Body.parse(in.Workflow)
@@ -56,7 +57,7 @@ func (s *Server) registerRetention(api huma.API) {
 		})
 	huma.Register(api, huma.Operation{OperationID: "delete-retention", Method: http.MethodDelete, Path: "/v1/retention/{workflow}",
 		Summary: "Remove what was set for a workflow", DefaultStatus: http.StatusNoContent},
-		func(ctx context.Context, in *retentionPath) (*struct{}, error) {
+		func(ctx context.Context, in *RetentionPath) (*struct{}, error) {
 			return nil, failed(space(ctx).DeleteRetention(ctx, unlessOthers(in.Workflow)))
 		})
 	huma.Register(api, huma.Operation{OperationID: "sweep", Method: http.MethodPost, Path: "/v1/retention:sweep",
