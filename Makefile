@@ -1,13 +1,13 @@
 # wfhost. `make` lists the targets.
 GO ?= go
 FUZZTIME ?= 30s
-COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission store
+COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission host/internal/retention store
 COVER_MIN = 90
 # The stories of package run cover what it is made of.
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
-.PHONY: help build test race lint fuzz cover determinism programs simulate faults real bench bench-all bench-peers bench-peers-install profile kill clean
+.PHONY: help build test race lint fuzz cover determinism programs simulate year faults real bench bench-all bench-peers bench-peers-install profile kill clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ programs: ## cut 2,000 random programs at random commits
 
 simulate: ## simulate N whole hosts, from the seed SEED on; without N, that one alone, with its trace
 	$(GO) test ./host/internal/sim -run TestSeeds -count=1 -timeout 60m -v $(if $(SEED),-sim.seed=$(SEED)) $(if $(N),-sim.n=$(N))
+
+year: ## start 1,000 runs a day for a year, keep them for 30 days, and look at what the store holds
+	WFHOST_YEAR_RUNS=$(or $(N),1000) $(GO) test ./host -run TestYear -count=1 -timeout 120m -v
 
 faults: ## plant faults that the random programs and the simulator have to find
 	./host/testdata/faults/run.sh

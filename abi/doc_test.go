@@ -282,6 +282,7 @@ func TestLimits(t *testing.T) {
 		"MaxFuel": MaxFuel, "MaxSegmentCPU": MaxSegmentCPU, "MaxHostCalls": MaxHostCalls, "MaxLogBytes": MaxLogBytes,
 		"MaxModuleBytes": MaxModuleBytes, "MaxUnixMs": int64(MaxUnixMs), "MaxPollTickTime": MaxPollTickTime,
 		"MaxPollSubscriptions": MaxPollSubscriptions, "MaxPendingSignalBytes": MaxPendingSignalBytes,
+		"MaxPendingSignals": MaxPendingSignals, "PendingNameShare": PendingNameShare,
 		"MaxSignalKeys": MaxSignalKeys, "MaxAttributes": MaxAttributes, "MaxAttributeBytes": MaxAttributeBytes,
 		"MaxWorkflows": MaxWorkflows, "MaxChildDepth": MaxChildDepth, "CancelGraceMs": CancelGraceMs, "RefusalReserve": RefusalReserve,
 		"MaxIOVectors": MaxIOVectors, "MaxIOBytes": MaxIOBytes, "MinUnixMs": int64(MinUnixMs),

@@ -63,6 +63,12 @@ const (
 	MaxModuleBytes = 32 << 20
 	// MaxPendingSignalBytes bounds the payloads of signals that a run has accepted and not taken.
 	MaxPendingSignalBytes = 8 << 20
+	// MaxPendingSignals bounds their number. To receive one takes two entries, beside that of its acceptance: so the workflow can
+	// receive all of them in one iteration, and still has a third of MaxEntries for other calls.
+	MaxPendingSignals = 10_000
+	// PendingNameShare is the part of both limits (one in so many) that the signals of one name may use, so that a flood of
+	// them leaves room for the others.
+	PendingNameShare = 2
 	// MaxSignalKeys is how many idempotency keys of signals a run remembers, the newest.
 	MaxSignalKeys = 10_000
 	// MaxAttributes bounds the attributes of a run, which are part of every listing.

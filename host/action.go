@@ -112,7 +112,7 @@ func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error
 func (s *scope) Delete(ctx context.Context, id string) error {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		err = s.h.rt.Runs.Delete(ctx, key)
+		err = s.h.rt.Runs.Delete(ctx, key, nil)
 	}
 	return translate(err)
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
 	"github.com/wfhost/wfhost/host/internal/folder"
 	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/pebblestore"
@@ -144,6 +145,9 @@ type Config struct {
 	// Random fills seeds, incarnations and tokens. Default: the system's secure random. It is for tests that compare
 	// runs; with anything that can be guessed, so can tokens.
 	Random func(b []byte)
+	// Retention is how long ended runs are kept of workflows for which SetRetention has set nothing. Its Workflow is empty.
+	// Default: for ever.
+	Retention Retention
 	// Events are called when something happens. Default: none of them.
 	Events Events
 }
@@ -160,6 +164,7 @@ type Host struct {
 	engine   engine.Engine
 	skip     *clock.Fake // of SkipSleeps
 	rt       *runtime.Runtime
+	sweeper  *retention.Sweeper
 	names    sync.Map // of namespaces, string by store.NamespaceID
 	closing  sync.Once
 	closed   chan struct{}
@@ -229,7 +234,13 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
-	h.rt, err = runtime.New(ctx, rc)
+	keep, err := cfg.keep()
+	if err != nil {
+		return h, err
+	}
+	if h.rt, err = runtime.New(ctx, rc); err == nil {
+		h.sweeper = h.newSweeper(keep)
+	}
 	return h, err
 }
 
@@ -304,6 +315,11 @@ func secureRandom(p []byte) {
 // Run activates runs and fires timers until ctx is done; then it waits until what is going on has come to rest,
 // and returns nil. An error means that the store has failed: the host accepts nothing any more.
 func (h *Host) Run(ctx context.Context) error {
+	var sweeps sync.WaitGroup
+	defer sweeps.Wait()
+	sweeping, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sweeps.Go(func() { h.keepSwept(sweeping) })
 	if h.skip != nil {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

@@ -201,10 +201,18 @@ func TestSignalBacklog(t *testing.T) {
 			break
 		}
 	}
-	if !errors.Is(err, host.ErrBusy) || !strings.Contains(err.Error(), "8388608") {
+	if !errors.Is(err, host.ErrBusy) || !strings.Contains(err.Error(), "4194304") {
 		t.Fatal(err)
 	}
-	if err := p.Signal(ctx, id, "go", "small"); !errors.Is(err, host.ErrBusy) {
+	for range 20 {
+		if err = p.SignalRaw(ctx, id, "nor this", make([]byte, 1<<19)); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, host.ErrBusy) {
+		t.Fatal(err)
+	}
+	if err := p.Signal(ctx, id, "third", "small"); !errors.Is(err, host.ErrBusy) || !strings.Contains(err.Error(), "8388608") {
 		t.Fatal(err)
 	}
 }

@@ -9,30 +9,34 @@ import (
 
 // Tables of the key space, as the byte after namespace and partition. See FORMAT.md.
 const (
-	TableEpoch    = 'e' // -> u64be epoch; 'i' and 'w' -> u64be of inbox and wake index
-	TableState    = 's' // run id -> state
-	TableJournal  = 'j' // run id 0x00 iteration u32be, first seq u64be -> chunk of entries
-	TableWake     = 'w' // time u64be, run id, or 0x00 kind u8 namespace u32be id -> true deadline
-	TableRuns     = 'r' // creation, run id -> nothing
-	TableStatus   = 'c' // status u8, creation, run id -> nothing: see FORMAT.md
-	TableBusy     = 'b' // namespace u32be, creation, run id -> busy record: queued and running runs, under namespace 0
-	TableOf       = 'k' // workflow 0x00, creation, run id -> nothing
-	TableWith     = 'q' // 16 bytes of an attribute's digest, creation, run id -> nothing
-	TableCount    = 'n' // namespace u32be, workflow 0x00 version u32be -> counts, under namespace 0
-	TableLive     = 'l' // of format 2: run id -> nothing
-	TableStuck    = 'a' // of format 2: run id -> nothing
-	TableEnded    = 't' // end time u64be, run id -> nothing
-	TableInbox    = 'i' // command seq u64be -> command
-	TableSeen     = 'd' // command id -> nothing
-	TableOutput   = 'o' // run id 0x00 index u64be -> chunk
-	TableHook     = 'h' // token -> holder
-	TableLog      = 'g' // run id 0x00 index u64be -> log line
-	TableSpace    = 'N' // name -> namespace; the partition is NoPartition here and below
-	TableMeta     = 'm' // name -> value
-	TableModule   = 'M' // SHA-256 -> info
-	TableWasm     = 'W' // SHA-256 -> bytes of a module
-	TableBlob     = 'B' // SHA-256 -> bytes of a large payload, or of a module stored before there was TableWasm
-	TableWorkflow = 'V' // workflow 0x00 number u32be -> version
+	TableEpoch     = 'e' // -> u64be epoch; 'i' and 'w' -> u64be of inbox and wake index
+	TableState     = 's' // run id -> state
+	TableJournal   = 'j' // run id 0x00 iteration u32be, first seq u64be -> chunk of entries
+	TableWake      = 'w' // time u64be, run id, or 0x00 kind u8 namespace u32be id -> true deadline
+	TableRuns      = 'r' // creation, run id -> nothing
+	TableStatus    = 'c' // status u8, creation, run id -> nothing: see FORMAT.md
+	TableBusy      = 'b' // namespace u32be, creation, run id -> busy record: queued and running runs, under namespace 0
+	TableOf        = 'k' // workflow 0x00, creation, run id -> nothing
+	TableWith      = 'q' // 16 bytes of an attribute's digest, creation, run id -> nothing
+	TableCount     = 'n' // namespace u32be, workflow 0x00 version u32be -> counts, under namespace 0
+	TableLive      = 'l' // of format 2: run id -> nothing
+	TableStuck     = 'a' // of format 2: run id -> nothing
+	TableEnded     = 't' // end time u64be, run id -> nothing
+	TableDeleted   = 'x' // time of deletion u64be, run id -> nothing: deleted runs whose state is left
+	TableInbox     = 'i' // command seq u64be -> command
+	TableSeen      = 'd' // command id -> nothing
+	TableOutput    = 'o' // run id 0x00 index u64be -> chunk
+	TableHook      = 'h' // token -> holder
+	TableLog       = 'g' // run id 0x00 index u64be -> log line
+	TableSpace     = 'N' // name -> namespace; the partition is NoPartition here and below
+	TableMeta      = 'm' // name -> value
+	TableModule    = 'M' // SHA-256 -> info
+	TableWasm      = 'W' // SHA-256 -> bytes of a module
+	TableBlob      = 'B' // SHA-256 -> bytes of a large payload, or of a module stored before there was TableWasm
+	TableRetention = 'R' // namespace u32be, workflow -> retention, under namespace 0
+	TableRefers    = 'p' // run id 0x00 SHA-256 -> nothing: large payloads of a run
+	TableReferred  = 'P' // SHA-256, namespace u32be, run id -> nothing: runs of a large payload; SHA-256 alone: it stays for ever
+	TableWorkflow  = 'V' // workflow 0x00 number u32be -> version
 )
 
 // NoPartition is the partition field of keys that belong to the whole store.
@@ -63,10 +67,27 @@ func IndexKey(run RunKey, table byte, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(RunTableKey(run, table), 0), index)
 }
 
+// RefersKey returns the key that says that a run has a large payload; without a digest, the beginning of all such keys of
+// the run.
+func RefersKey(run RunKey, digest []byte) []byte {
+	return append(append(RunTableKey(run, TableRefers), 0), digest...)
+}
+
+// ReferredKey returns the key that says that a large payload belongs to a run.
+func ReferredKey(digest []byte, run RunKey) []byte {
+	return append(binary.BigEndian.AppendUint32(GlobalKey(0, TableReferred, digest), uint32(run.Namespace)), run.ID...)
+}
+
 // EndedKey returns the key of a run in the table of ended runs. A negative time counts as zero.
 func EndedKey(run RunKey, endUnixMs int64) []byte {
 	k := AppendPrefix(nil, run.Namespace, run.Partition(), TableEnded)
 	return append(binary.BigEndian.AppendUint64(k, uint64(max(endUnixMs, 0))), run.ID...)
+}
+
+// DeletedKey returns the key of a deleted run in the table of those whose state is left.
+func DeletedKey(run RunKey, unixMs int64) []byte {
+	k := AppendPrefix(nil, run.Namespace, run.Partition(), TableDeleted)
+	return append(binary.BigEndian.AppendUint64(k, uint64(max(unixMs, 0))), run.ID...)
 }
 
 // StatusTable returns the beginning of the keys of runs of a namespace and partition that are in the list of a status.

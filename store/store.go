@@ -87,6 +87,14 @@ type Store interface {
 	// Counts returns how many runs a namespace has, for each version of a workflow that has any, by workflow and version. It
 	// reads no run: a store keeps the counts as it commits, and they are right after a crash.
 	Counts(ctx context.Context, ns NamespaceID) ([]Count, error)
+	// Ended returns at most q.Limit ended runs of a partition, in the order of their ends. A run may have been deleted since, or
+	// may go on: its state says so.
+	Ended(ctx context.Context, q EndedQuery) ([]Position, error)
+	// SetRetention sets the retention of a workflow, durable on return; one that bounds nothing is removed. ErrTooLarge if the
+	// store has MaxRetentions.
+	SetRetention(ctx context.Context, r Retention) error
+	// Retentions returns the retentions of all namespaces, by namespace and workflow.
+	Retentions(ctx context.Context) ([]Retention, error)
 	// State reads one run's state, as it is now or was a moment ago. ErrNotFound if there is none.
 	State(ctx context.Context, run RunKey) (RunState, error)
 	// Run reads a run's state and the whole journal of its iteration, both as of the same durable commit. The
@@ -203,8 +211,8 @@ type RunCommit struct {
 	Output []Chunk   // appended to the run's output
 	Outbox []Command // to other runs, each put into its receiver's inbox
 	Ack    []CommandSeq
-	// Delete removes the run with all its records. If State.Deleted is set, the state stays, outside of every
-	// index, so that the id stays taken.
+	// Delete removes the run with all its records, its large payloads included unless others have them. If State.Deleted is
+	// set, the state stays, outside of every index of live and ended runs, so that the id stays taken.
 	Delete bool
 	// Replace allows Create where a run is: that one is removed first, with all its records.
 	Replace bool

@@ -73,6 +73,7 @@ type cli struct {
 	Restart    restartCmd    `cmd:"" help:"Start a new run like another one, from a step on."`
 	Delete     deleteCmd     `cmd:"" help:"Delete ended runs."`
 	Bulk       bulkCmd       `cmd:"" help:"Do one thing to all runs that a filter selects."`
+	Retention  retentionCmd  `cmd:"" help:"Say how long ended runs are kept."`
 	Wake       wakeCmd       `cmd:"" help:"End sleeps of runs before their time, or begin delayed runs."`
 	Bench      benchCmd      `cmd:"" help:"Measure the host on this machine."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`

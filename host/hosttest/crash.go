@@ -246,3 +246,27 @@ func (h *Host) Commits() int {
 	defer h.crash.mu.Unlock()
 	return h.crash.commits
 }
+
+func (c *crashStore) Ended(ctx context.Context, q store.EndedQuery) ([]store.Position, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Ended(ctx, q)
+}
+
+func (c *crashStore) SetRetention(ctx context.Context, r store.Retention) error {
+	s, err := c.inner()
+	if err != nil {
+		return err
+	}
+	return c.commit(func() error { return s.SetRetention(ctx, r) })
+}
+
+func (c *crashStore) Retentions(ctx context.Context) ([]store.Retention, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Retentions(ctx)
+}

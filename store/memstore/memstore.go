@@ -33,7 +33,9 @@ type Data struct {
 	wakes    [store.Partitions]map[store.WakeKey]int64 // deadlines of those that are not of runs
 	scratch  []byte
 	spaces   []store.Namespace
-	commits  int
+	// retentions, by namespace and workflow; what was handed out stays as it is
+	retentions []store.Retention
+	commits    int
 }
 
 type run struct {

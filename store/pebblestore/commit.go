@@ -23,6 +23,7 @@ type commit struct {
 	one     [1]lowered
 	inbox   bool // its lock is held
 	counts  shifts
+	large   payloads
 }
 
 // Commit makes groups durable with one batch and one fsync.
@@ -89,7 +90,7 @@ func (c *commit) build() error {
 		g := &c.groups[i]
 		p := g.Partition.ID()
 		for j := range g.Runs {
-			r, err := c.s.add(c.b, &g.Runs[j], &c.counts)
+			r, err := c.s.add(c.b, &g.Runs[j], &c.counts, &c.large)
 			if err != nil {
 				return c.refused(i, j, err)
 			}
@@ -108,6 +109,9 @@ func (c *commit) build() error {
 		if err := c.send(); err != nil {
 			return err
 		}
+	}
+	if err := c.s.settle(c.b, &c.large); err != nil {
+		return err
 	}
 	c.s.tallies.lock(c.b, &c.counts) // the last: what it notes is as of a batch that will be applied
 	return nil

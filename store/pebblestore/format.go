@@ -123,7 +123,7 @@ func (s *Store) indexPartition(p store.PartitionID, spaces []store.NamespaceID, 
 				return false, fmt.Errorf("run %q: %w", run.ID, err)
 			}
 			if r.state.Deleted {
-				return true, nil
+				return true, b.Set(store.DeletedKey(run, r.state.UpdatedUnixMs), nil, nil)
 			}
 			runs++
 			setIndexes(b, run, nil, r)

@@ -19,6 +19,7 @@ import (
 //	parts.mu       the owner of a partition (RLock: it stays)   the batch is applied
 //	marks          the mark of a partition                      the batch is applied
 //	inbox          the newest number of every inbox             the batch is applied
+//	payloads       which runs have a large payload              the batch is applied
 //	tallies.parts  the counts of a partition that are stored    the batch is applied
 //	tallies.mu     the counts that are durable                  the function returns
 //	cache.mu       the cache                                    the function returns
@@ -28,11 +29,11 @@ import (
 // to reads. A batch that is applied later is durable later. So what is decided under parts.mu, marks or inbox need not
 // wait for the disk: a commit of an earlier owner stands before the epoch that fences it, or is refused.
 //
-// Nobody waits for an fsync while holding parts.mu, marks, inbox or tallies.parts, and nobody takes a lock of runs while
-// holding one of them. An Acquire holds parts.mu while it applies the new epoch, then waits for its fsync and for commits
+// Nobody waits for an fsync while holding parts.mu, marks, inbox, payloads or tallies.parts, and nobody takes a lock of runs
+// while holding one of them. An Acquire holds parts.mu while it applies the new epoch, then waits for its fsync and for commits
 // of the owner before, which are ahead of it in the log; a commit never waits for an Acquire longer than that takes to
 // apply. Claim and Discard take parts.mu and inbox; raise takes marks, reads and applies. The locks versions (of modules
-// and versions) and spaces (of namespaces) are taken alone, and held until what they decide is durable.
+// and versions) and spaces (of namespaces and retentions) are taken alone, and held until what they decide is durable.
 //
 // Locks that are released once a batch is applied are released by the goroutine that applies it, see sync. In a store
 // that has failed they are released without having been applied: nothing can be written there any more.
@@ -144,6 +145,7 @@ func (c *commit) lockMarks() {
 // release releases the locks that are not held until the batch is durable.
 func (c *commit) release() {
 	c.s.tallies.unlock(&c.counts)
+	c.large.unlock()
 	if c.inbox {
 		c.s.inbox.Unlock()
 	}

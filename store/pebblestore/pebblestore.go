@@ -57,6 +57,8 @@ type Store struct {
 	inbox sync.Mutex
 	cache cache
 
+	payloads sync.Mutex
+
 	tallies tallies
 	walked  walked
 

@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -43,7 +42,8 @@ func decodeStored(v []byte) (stored, error) {
 
 // add puts the change of one run into the batch, without its commands, and notes what it changes of the counts. It returns
 // what the run is afterwards, nil if it is gone. The run is locked.
-func (s *Store) add(b *pebble.Batch, c *store.RunCommit, counts *shifts) (*record, error) {
+func (s *Store) add(b *pebble.Batch, c *store.RunCommit, counts *shifts, large *payloads) (*record, error) {
+	large.run = c.Run
 	before, err := s.record(c.Run)
 	old := before
 	switch {
@@ -55,19 +55,24 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit, counts *shifts) (*recor
 		return nil, fmt.Errorf("run %q: %w", c.Run.ID, store.ErrNotFound)
 	}
 	if c.Delete {
-		s.delete(b, c.Run, old)
+		if err := s.delete(b, c.Run, old, large); err != nil {
+			return nil, err
+		}
 		counts.move(c.Run, old, nil)
 		if c.State.Deleted {
+			_ = b.Set(store.DeletedKey(c.Run, c.State.UpdatedUnixMs), nil, nil)
 			return nil, setState(b, c.Run, &stored{state: c.State})
 		}
 		return nil, nil
 	}
 	if c.Create && old != nil {
-		s.delete(b, c.Run, old)
+		if err := s.delete(b, c.Run, old, large); err != nil {
+			return nil, err
+		}
 		old = nil
 	}
 	if c.Before != nil {
-		if err := s.addBefore(b, c, old); err != nil {
+		if err := s.addBefore(b, c, old, large); err != nil {
 			return nil, err
 		}
 	}
@@ -81,7 +86,7 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit, counts *shifts) (*recor
 			length, c.Expect)
 	}
 	next.state.Length = c.Expect + store.Seq(len(c.Append))
-	if err := next.append(b, c.Run, c.State.Iteration, c.Expect, c.Append, s.chunkBytes); err != nil {
+	if err := next.append(b, c.Run, c.State.Iteration, c.Expect, c.Append, s.chunkBytes, large); err != nil {
 		return nil, err
 	}
 	next.listed = listed(old, &next.state)
@@ -131,7 +136,7 @@ func setLists(b *pebble.Batch, c *store.RunCommit) error {
 }
 
 // addBefore appends the end of the iteration before.
-func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *record) error {
+func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *record, large *payloads) error {
 	end, length := &record{}, store.Seq(0)
 	if old != nil && old.state.Iteration == c.Before.Iteration {
 		length, end.chunk, end.last = old.state.Length, old.chunk, old.last
@@ -140,13 +145,13 @@ func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *record) erro
 		return fmt.Errorf("run %q: %w: iteration %d has %d entries, the commit expects %d", c.Run.ID, store.ErrConflict,
 			c.Before.Iteration, length, c.Before.Expect)
 	}
-	return end.append(b, c.Run, c.Before.Iteration, length, c.Before.Append, s.chunkBytes)
+	return end.append(b, c.Run, c.Before.Iteration, length, c.Before.Append, s.chunkBytes, large)
 }
 
 // append appends entries to the journal of an iteration that has expect of them, the last of which stand in the
 // record's chunk. Only the new ones are written.
 func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, expect store.Seq,
-	entries []store.Entry, chunkBytes int) error {
+	entries []store.Entry, chunkBytes int, large *payloads) error {
 	stored := len(r.last) // of the chunk, what the database has
 	put := func() error {
 		key, items := store.JournalKey(run, iteration, r.chunk), r.last[stored:]
@@ -167,7 +172,7 @@ func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, exp
 			r.last, r.chunk, stored = nil, e.Seq, 0
 		}
 		var err error
-		if r.last, err = appendItem(b, r.last, e); err != nil {
+		if r.last, err = appendItem(b, r.last, e, large); err != nil {
 			return fmt.Errorf("run %q: %w", run.ID, err)
 		}
 	}
@@ -184,15 +189,15 @@ const (
 )
 
 // appendItem appends an entry to a chunk: flags u8, length uvarint, entry. Large payloads become blobs.
-func appendItem(b *pebble.Batch, chunk []byte, e *store.Entry) ([]byte, error) {
+func appendItem(b *pebble.Batch, chunk []byte, e *store.Entry, large *payloads) ([]byte, error) {
 	var flags byte
 	x := *e
 	if len(x.Input) > abi.BlobBytes {
-		x.Input = addBlob(b, x.Input)
+		x.Input = large.add(b, x.Input)
 		flags |= inputIsBlob
 	}
 	if len(x.Data) > abi.BlobBytes {
-		x.Data = addBlob(b, x.Data)
+		x.Data = large.add(b, x.Data)
 		flags |= dataIsBlob
 	}
 	at := len(chunk) + 1
@@ -203,13 +208,6 @@ func appendItem(b *pebble.Batch, chunk []byte, e *store.Entry) ([]byte, error) {
 	var length [binary.MaxVarintLen64]byte
 	n := binary.PutUvarint(length[:], uint64(len(chunk)-at))
 	return slices.Insert(chunk, at, length[:n]...), nil
-}
-
-// addBlob stores a payload under its SHA-256, which it gives.
-func addBlob(b *pebble.Batch, payload []byte) []byte {
-	d := sha256.Sum256(payload)
-	_ = b.Set(store.GlobalKey(0, store.TableBlob, d[:]), payload, nil)
-	return d[:]
 }
 
 // runWake returns the key of a run's wake.
@@ -237,13 +235,17 @@ func setWakeOf(b *pebble.Batch, run store.RunKey, old, now *record) {
 	}
 }
 
-// delete removes a run's records. Blobs stay: others may have the same content.
-func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *record) {
+// delete removes a run's records, and the large payloads that only it has.
+func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *record, large *payloads) error {
 	_ = b.Delete(store.RunTableKey(run, store.TableState), nil)
+	if old.state.Deleted {
+		_ = b.Delete(store.DeletedKey(run, old.state.UpdatedUnixMs), nil)
+	}
 	setWakeOf(b, run, old, nil)
 	setIndexes(b, run, old, nil)
 	for _, table := range []byte{store.TableJournal, store.TableLog, store.TableOutput} {
 		prefix := append(store.RunTableKey(run, table), 0)
 		_ = b.DeleteRange(prefix, store.PrefixEnd(prefix), nil)
 	}
+	return s.giveUp(large, run)
 }

@@ -49,6 +49,7 @@ func New(h *host.Host) *Server {
 	s.registerChanges(api)
 	s.registerSignals(api)
 	s.registerOutput(api)
+	s.registerRetention(api)
 	describeNamespace(api)
 	s.mux.HandleFunc("POST /v1/hooks/{token}", s.deliver)
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })

@@ -43,16 +43,16 @@ type Journal struct {
 	wait     store.Suspension
 	waiting  bool
 
-	crowded     int         // calls that changed nothing, recorded while there was no room for calls
-	signals     []store.Seq // accepted and not bound to a wait, ascending
-	signalBytes int64       // of their payloads
-	keys        keys
-	policy      int32 // of cancel: abi.CancelFinal or abi.CancelCooperative
-	cancelMs    int64 // when a cooperative cancel was accepted; 0 = not yet
-	paused      bool
-	retried     store.Seq // of the newest retry; 0 = none
-	output      uint64    // chunks of output, those of earlier iterations included
-	attributes  map[string]string
+	crowded    int         // calls that changed nothing, recorded while there was no room for calls
+	signals    []store.Seq // accepted and not bound to a wait, ascending
+	pending    pending     // how many these are
+	keys       keys
+	policy     int32 // of cancel: abi.CancelFinal or abi.CancelCooperative
+	cancelMs   int64 // when a cooperative cancel was accepted; 0 = not yet
+	paused     bool
+	retried    store.Seq // of the newest retry; 0 = none
+	output     uint64    // chunks of output, those of earlier iterations included
+	attributes map[string]string
 }
 
 // Handle is what the journal knows of one thing that the guest started.

@@ -176,6 +176,9 @@ func TestFinding03_SignalsLeaveRoom(t *testing.T) {
 		t.Error(err)
 	}
 	j = begun(t)
+	if _, err := j.Append(store.Entry{Kind: store.KindSignalWait, Name: "s", Handle: 1}, 2000); err != nil {
+		t.Fatal(err)
+	}
 	j.bytes = signalBytes - 10
 	if _, err := j.CheckSignal("s", "", make([]byte, 5)); err != nil {
 		t.Error(err)

@@ -17,7 +17,7 @@ import (
 
 func (j *Journal) accept(e *store.Entry) {
 	j.signals = append(j.signals, e.Seq)
-	j.signalBytes += int64(len(e.Data))
+	j.pending.add(e, 1)
 	if e.Target != "" {
 		j.keys.add(Key{Name: e.Name, Key: e.Target, Digest: digest(e.Data)})
 	}
@@ -58,7 +58,7 @@ func (j *Journal) foldSignal(e *store.Entry, h *Handle) {
 	h.Signal, h.Bound = e.Ref, true
 	if i, ok := slices.BinarySearch(j.signals, e.Ref); ok {
 		j.signals = slices.Delete(j.signals, i, i+1)
-		j.signalBytes -= int64(len(j.entries[e.Ref].Data))
+		j.pending.add(&j.entries[e.Ref], -1)
 	}
 }
 
@@ -70,7 +70,7 @@ func (j *Journal) unbind(h *Handle) {
 	h.Bound = false
 	i := sort.Search(len(j.signals), func(i int) bool { return j.signals[i] > h.Signal })
 	j.signals = slices.Insert(j.signals, i, h.Signal)
-	j.signalBytes += int64(len(j.entries[h.Signal].Data))
+	j.pending.add(&j.entries[h.Signal], 1)
 }
 
 // CheckSignal says whether the run takes another signal: same is true if it has taken this very one, by its name and
@@ -85,9 +85,10 @@ func (j *Journal) CheckSignal(name, key string, data []byte) (same bool, err err
 		}
 		return true, nil
 	}
-	if n := j.signalBytes + int64(len(data)); n > abi.MaxPendingSignalBytes {
-		return false, abi.Errorf(abi.Limit, "signals that nobody has taken would have %d bytes, the limit is %d", n,
-			abi.MaxPendingSignalBytes)
+	if j.waitFor(name) == nil { // else it is taken at once
+		if err := j.pending.room(j, name, int64(len(data))); err != nil {
+			return false, err
+		}
 	}
 	return false, j.signalRoom(len(data))
 }

@@ -86,8 +86,18 @@ func (r *Record) Delete(now int64) {
 	r.State, r.Exists, r.Tombstone, r.Draft.Delete = st, false, &st, true
 }
 
-// ErrDeleted says that there was a run, which was deleted. It is a store.ErrNotFound. What is left of a run stays for ever, so
-// that one that is not there and was not deleted never was.
+// Forget removes what is left of a deleted run with the next commit, if which selects it.
+func (r *Record) Forget(which func(*store.RunState) bool) error {
+	if r.Tombstone == nil || which == nil || r.Draft.any() || !which(r.Tombstone) {
+		return r.NotFound()
+	}
+	r.State, r.Tombstone, r.Draft.Delete = *r.Tombstone, nil, true
+	r.State.Deleted = false
+	return nil
+}
+
+// ErrDeleted says that there was a run, which was deleted. It is a store.ErrNotFound. What is left of a run stays for at least
+// 30 days, and for as long as there is a parent that may ask for it: a run of which nothing is left never was, for all who ask.
 var ErrDeleted = fmt.Errorf("%w: it was deleted", store.ErrNotFound)
 
 // NotFound is the error of what is asked of a run that is not there.

@@ -7,15 +7,15 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// idRetentionMs is how long the id of a deleted run stays taken: a start that is repeated by mistake comes earlier.
-const idRetentionMs = 30 * 24 * 3600 * 1000
+// IDRetentionMs is how long the id of a deleted run stays taken: a start that is repeated by mistake comes earlier.
+const IDRetentionMs = 30 * 24 * 3600 * 1000
 
 // Refuses returns why a start is refused by what is there of its id, nil if it is not.
 func (r *Record) Refuses(n *origin.NewRun, now int64) error {
 	why := ""
 	switch {
 	case r.Tombstone != nil:
-		if n.Conflict > origin.ConflictFail || now-r.Tombstone.UpdatedUnixMs >= idRetentionMs {
+		if n.Conflict > origin.ConflictFail || now-r.Tombstone.UpdatedUnixMs >= IDRetentionMs {
 			return nil
 		}
 		why = ": it was deleted, and its id is free again after 30 days"

@@ -123,8 +123,8 @@ func (e Retry) happen(t *turn) error {
 }
 
 // happen leaves a tombstone.
-func (Delete) happen(t *turn) error {
-	if !t.rec.Ended() {
+func (e Delete) happen(t *turn) error {
+	if !t.rec.Ended() || e.If != nil && !e.If(&t.rec.State) {
 		return fmt.Errorf("run %q: %w", t.rec.Key.ID, ErrLive)
 	}
 	if t.rec.Dirty() { // its end is told to others first

@@ -21,8 +21,7 @@ var (
 	ErrLive = fmt.Errorf("run has not ended: %w", ErrIllegal)
 	// ErrDeleted: there was a run, which was deleted. Without it, a store.ErrNotFound says that there never was one.
 	ErrDeleted = record.ErrDeleted
-	// ErrLeft: the command is for a failed run, which needs it if it is retried. It stays in the inbox, and is stepped again
-	// when the run is no longer Failed.
+	// ErrLeft: the command is for a failed run, which needs it if it is retried. It stays in the inbox until then.
 	ErrLeft = errors.New("run has failed, and takes the answer when it is retried")
 	// ErrStartedBefore: the child was started by this very command.
 	ErrStartedBefore = errors.New("child was started before")
@@ -56,8 +55,8 @@ type (
 	Wake struct{ Name string }
 	// Retry lets a failed or stuck run go on, under another version if one is given.
 	Retry struct{ Version *store.Version }
-	// Delete deletes an ended run.
-	Delete struct{}
+	// Delete deletes an ended run, or with If, what is left of a deleted one: if that is not nil, and says so of the state.
+	Delete struct{ If func(*store.RunState) bool }
 	// StartChild starts the run as a child. A run that the very command has started before is ErrStartedBefore.
 	StartChild struct {
 		New     origin.NewRun
@@ -80,8 +79,7 @@ type (
 	Due struct{}
 	// GuestReady says that the guest of a lease has its instance and a place.
 	GuestReady struct{ Lease *Lease }
-	// GuestYields says that the guest gives the run back for a moment. Others were stepped before; the answer is an
-	// order.
+	// GuestYields says that the guest gives the run back for a moment. The answer is an order.
 	GuestYields struct{ Lease *Lease }
 	// GuestWaits says that the guest waits for something that the journal does not hold.
 	GuestWaits struct {

@@ -58,6 +58,8 @@ func (t *turn) step(ev Event) error {
 // missing says what an event means for a run that is not there. A guest that was asked for before it was deleted waits.
 func (t *turn) missing(ev Event) error {
 	switch e := ev.(type) { // a guest and its attempts belong to a run
+	case Delete:
+		return t.rec.Forget(e.If)
 	case GuestReady:
 		t.current(e.Lease)
 	case GuestYields:

@@ -85,7 +85,19 @@ func (s *story) cancel()    { s.pass(); s.step(run.Cancel{}, true) }
 func (s *story) terminate() { s.pass(); s.step(run.Terminate{}, true) }
 func (s *story) pause()     { s.pass(); s.step(run.Pause{}, true) }
 func (s *story) unpause()   { s.pass(); s.step(run.Unpause{}, true) }
-func (s *story) delete()    { s.pass(); s.step(run.Delete{}, true) }
+
+// delete deletes the run, or what is left of it: delete [if=yes|no].
+func (s *story) delete() {
+	s.pass()
+	var which func(*store.RunState) bool
+	if yes := s.arg("if"); yes != "" {
+		which = func(st *store.RunState) bool {
+			s.say("asked about a run that was deleted: %v", st.Deleted)
+			return yes == "yes"
+		}
+	}
+	s.step(run.Delete{If: which}, true)
+}
 
 // wake ends sleeps before their time: wake [name=NAME].
 func (s *story) wake() { s.pass(); s.step(run.Wake{Name: s.arg("name")}, true) }

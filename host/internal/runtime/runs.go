@@ -138,9 +138,9 @@ func (r *Runs) Retry(ctx context.Context, key store.RunKey, version *store.Versi
 	return err
 }
 
-// Delete deletes an ended run with its journal, log and output. Its id stays taken for 30 days.
-func (r *Runs) Delete(ctx context.Context, key store.RunKey) error {
-	_, err := r.call(ctx, key, run.Delete{})
+// Delete deletes an ended run with its journal, log and output; its id stays taken for 30 days. With which, see run.Delete.
+func (r *Runs) Delete(ctx context.Context, key store.RunKey, which func(*store.RunState) bool) error {
+	_, err := r.call(ctx, key, run.Delete{If: which})
 	return err
 }
 

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+)
+
+type retentionCmd struct {
+	List   retentionListCmd   `cmd:"" default:"1" help:"List what is set."`
+	Set    retentionSetCmd    `cmd:"" help:"Set how long ended runs of a workflow are kept."`
+	Delete retentionDeleteCmd `cmd:"" help:"Remove what is set for a workflow."`
+	Sweep  retentionSweepCmd  `cmd:"" help:"Delete the runs that are kept no longer, now instead of within an hour."`
+}
+
+type retentionListCmd struct{}
+
+func (c *retentionListCmd) Run(g *globals) error {
+	var list []server.Retention
+	if _, _, err := g.call(http.MethodGet, "/v1/retention", nil, nil, &list); err != nil {
+		return err
+	}
+	return showRetentions(g, list, list)
+}
+
+// showRetentions prints retentions as a table, or all as JSON.
+func showRetentions(g *globals, list []server.Retention, all any) error {
+	if g.Output == "json" {
+		return g.json(all)
+	}
+	rows := make([][]string, len(list))
+	for i, r := range list {
+		keep := "all"
+		if r.Keep > 0 {
+			keep = strconv.Itoa(r.Keep)
+		}
+		rows[i] = []string{r.Workflow, orEver(r.Completed), orEver(r.Failed), orEver(r.Cancelled), orEver(r.Terminated), keep}
+	}
+	return g.table("workflow\tcompleted\tfailed\tcancelled\tterminated\tkeep", rows)
+}
+
+func orEver(age string) string {
+	if age == "" {
+		return "for ever"
+	}
+	return age
+}
+
+type retentionSetCmd struct {
+	Workflow   string `arg:"" help:"Name of the workflow, or - for all that have no retention of their own."`
+	Completed  string `help:"How long a completed run is kept after its end, such as 30d; default: for ever." placeholder:"DURATION"`
+	Failed     string `help:"A failed one." placeholder:"DURATION"`
+	Cancelled  string `help:"A cancelled one." placeholder:"DURATION"`
+	Terminated string `help:"A terminated one." placeholder:"DURATION"`
+	Keep       int    `help:"How many ended runs are kept, those that were created last; default: any number." placeholder:"N"`
+}
+
+func (c *retentionSetCmd) Run(g *globals) error {
+	body, err := json.Marshal(server.Retention{Completed: c.Completed, Failed: c.Failed, Cancelled: c.Cancelled,
+		Terminated: c.Terminated, Keep: c.Keep})
+	if err != nil {
+		return err
+	}
+	var set server.Retention
+	header := http.Header{"Content-Type": {"application/json"}}
+	_, _, err = g.callHeader(g.ctx, http.MethodPut, "/v1/retention/"+url.PathEscape(c.Workflow), nil, header, body, &set)
+	if err != nil {
+		return err
+	}
+	return showRetentions(g, []server.Retention{set}, set)
+}
+
+type retentionDeleteCmd struct {
+	Workflow string `arg:"" help:"Name of the workflow, or - for all that have no retention of their own."`
+}
+
+func (c *retentionDeleteCmd) Run(g *globals) error {
+	_, _, err := g.call(http.MethodDelete, "/v1/retention/"+url.PathEscape(c.Workflow), nil, nil, nil)
+	return err
+}
+
+type retentionSweepCmd struct {
+	DryRun bool `help:"Delete nothing, only say what would be deleted."`
+}
+
+func (c *retentionSweepCmd) Run(g *globals) error {
+	q := url.Values{}
+	if c.DryRun {
+		q.Set("dry_run", "true")
+	}
+	var swept host.Swept
+	if _, _, err := g.call(http.MethodPost, "/v1/retention:sweep", q, nil, &swept); err != nil {
+		return err
+	}
+	switch g.Output {
+	case "json":
+		return g.json(swept)
+	case "ids":
+		for _, r := range swept.Runs {
+			_, _ = fmt.Fprintln(g.io.out, r.ID)
+		}
+		return nil
+	}
+	rows := make([][]string, len(swept.Runs))
+	for i, r := range swept.Runs {
+		rows[i] = []string{r.ID, r.Workflow, r.Status.String(), instant(r.Ended)}
+	}
+	if err := g.table("run\tworkflow\tstatus\tended", rows); err != nil {
+		return err
+	}
+	verb := "deleted"
+	if c.DryRun {
+		verb = "to delete"
+	}
+	_, err := fmt.Fprintf(g.io.out, "%d %s, %d held by a parent that waits for them, %d failed; %d ids free again\n", swept.Deleted,
+		verb, swept.Held, swept.Failed, swept.Forgotten)
+	return err
+}

@@ -1,0 +1,313 @@
+package retention_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/record"
+	"github.com/wfhost/wfhost/host/internal/retention"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
+)
+
+var ctx = context.Background()
+
+const day = 24 * 3600 * 1000
+
+// world is a store, with a writer that deletes at once.
+type world struct {
+	t       *testing.T
+	s       *counting
+	sweeper *retention.Sweeper
+	owned   []store.PartitionID
+	now     int64
+	fails   map[string]error
+	before  func(key store.RunKey) // a deletion
+}
+
+// counting counts the states that are read.
+type counting struct {
+	*memstore.Store
+	states int
+}
+
+func (c *counting) State(ctx context.Context, key store.RunKey) (store.RunState, error) {
+	c.states++
+	return c.Store.State(ctx, key)
+}
+
+func newWorld(t *testing.T, byDefault store.Retention) *world {
+	w := &world{t: t, s: &counting{Store: memstore.New().Open()}, now: 100 * day, fails: map[string]error{}}
+	for p := range store.PartitionID(store.Partitions) {
+		w.owned = append(w.owned, p)
+	}
+	w.again(byDefault)
+	return w
+}
+
+// again makes another sweeper, as another host would.
+func (w *world) again(byDefault store.Retention) {
+	w.sweeper = retention.New(retention.Config{Store: w.s, Owned: func() []store.PartitionID { return w.owned }, Delete: w.delete,
+		Default: byDefault, TombstoneMs: record.IDRetentionMs})
+}
+
+func (w *world) ok(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) commit(c store.RunCommit) {
+	w.t.Helper()
+	c.Run = c.State.Run
+	p, err := w.s.Acquire(ctx, c.Run.Partition(), "test", 0)
+	w.ok(err)
+	w.ok(p.Commit(ctx, []store.RunCommit{c}))
+}
+
+// put creates a run; it ended so many days ago, or lives if its status is not an end.
+func (w *world) put(id, workflow string, status store.Status, days int64, opts ...func(*store.RunState)) store.RunState {
+	w.t.Helper()
+	st := store.RunState{Run: store.RunKey{ID: id}, Workflow: workflow, Version: 1, Status: status, WakeUnixMs: store.NoWake,
+		CreatedUnixMs: w.now - days*day - 1}
+	if status.Terminal() {
+		st.EndedUnixMs = w.now - days*day
+	}
+	for _, o := range opts {
+		o(&st)
+	}
+	w.commit(store.RunCommit{State: st, Create: true, Replace: true})
+	return st
+}
+
+// delete does what the writer of a partition does.
+func (w *world) delete(_ context.Context, key store.RunKey, which func(*store.RunState) bool) error {
+	if w.before != nil {
+		w.before(key)
+	}
+	if err := w.fails[key.ID]; err != nil {
+		return err
+	}
+	st, err := w.s.Store.State(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case !st.Deleted && !st.Status.Terminal() || !which(&st):
+		return run.ErrLive
+	}
+	st.Deleted, st.UpdatedUnixMs = !st.Deleted, w.now
+	w.commit(store.RunCommit{State: st, Delete: true})
+	return nil
+}
+
+// sweep sweeps, and says which runs are left.
+func (w *world) sweep(want string) retention.Report {
+	w.t.Helper()
+	return w.left(want, false)
+}
+
+func (w *world) left(want string, dry bool) retention.Report {
+	w.t.Helper()
+	report, err := w.sweeper.Sweep(ctx, w.now, nil, dry)
+	w.ok(err)
+	var ids []string
+	for st, err := range store.Runs(ctx, w.s, store.Query{}, 0) {
+		w.ok(err)
+		ids = append(ids, st.Run.ID)
+	}
+	slices.Sort(ids)
+	if got := strings.Join(ids, " "); got != want {
+		w.t.Fatalf("left are %q, want %q", got, want)
+	}
+	return report
+}
+
+func TestAgesByWorkflowAndStatus(t *testing.T) {
+	w := newWorld(t, store.Retention{TerminatedMs: 5 * day})
+	w.put("a1", "a", store.Completed, 10)
+	w.put("a2", "a", store.Failed, 10)
+	w.put("a3", "a", store.Sleeping, 10)
+	w.put("b1", "b", store.Completed, 10)
+	w.put("b2", "b", store.Terminated, 10)
+	w.put("c1", "c", store.Cancelled, 10)
+	w.sweep("a1 a2 a3 b1 c1") // b2 by the default
+	w.ok(w.s.SetRetention(ctx, store.Retention{Workflow: "a", CompletedMs: 10 * day, FailedMs: 20 * day}))
+	w.ok(w.s.SetRetention(ctx, store.Retention{CancelledMs: 11 * day}))
+	if r := w.left("a1 a2 a3 b1 c1", true); r.Deleted != 1 || len(r.First) != 1 || r.First[0].Run.ID != "a1" {
+		t.Errorf("%+v", r)
+	}
+	if r := w.sweep("a2 a3 b1 c1"); r.Deleted != 1 {
+		t.Errorf("%+v", r)
+	}
+	w.now += day
+	w.sweep("a2 a3 b1")
+	w.now += 9*day - 1
+	w.sweep("a2 a3 b1")
+	w.now++
+	w.sweep("a3 b1")
+}
+
+func TestKeepsTheNewest(t *testing.T) {
+	w := newWorld(t, store.Retention{})
+	for i := range int64(6) {
+		w.put(fmt.Sprint("a", i), "a", store.Completed, 6-i)
+		w.put(fmt.Sprint("b", i), "b", store.Failed, 6-i)
+	}
+	w.put("a9", "a", store.Running, 50) // it lives
+	w.ok(w.s.SetRetention(ctx, store.Retention{Workflow: "a", Keep: 2, CompletedMs: 5 * day}))
+	if r := w.left("a0 a1 a2 a3 a4 a5 a9 b0 b1 b2 b3 b4 b5", true); r.Deleted != 4 {
+		t.Errorf("%+v", r)
+	}
+	if r := w.sweep("a4 a5 a9 b0 b1 b2 b3 b4 b5"); r.Deleted != 4 {
+		t.Errorf("%+v", r)
+	}
+	w.ok(w.s.SetRetention(ctx, store.Retention{Keep: 3}))
+	w.sweep("a4 a5 a9 b3 b4 b5")
+	w.sweep("a4 a5 a9 b3 b4 b5")
+}
+
+// TestOthersPartitions leaves runs alone whose partition another host owns.
+func TestOthersPartitions(t *testing.T) {
+	w := newWorld(t, store.Retention{CompletedMs: day, FailedMs: 50 * day, Keep: 1})
+	w.put("r1", "w", store.Completed, 9)
+	w.put("r2", "w", store.Failed, 9)
+	w.put("r3", "w", store.Failed, 8)
+	all := w.owned
+	w.owned = nil
+	w.sweep("r1 r2 r3")
+	w.owned = []store.PartitionID{store.RunKey{ID: "r2"}.Partition()}
+	w.sweep("r1 r3")
+	w.owned = all
+	w.sweep("r3")
+}
+
+// child is the state of a child of "parent".
+func child(st *store.RunState) { st.Parent = "parent" }
+
+// parent makes a live run that waits for the first of two children.
+func (w *world) parent(status store.Status) {
+	j := &journal.Journal{}
+	add := func(e store.Entry) {
+		w.t.Helper()
+		_, err := j.Append(e, w.now)
+		w.ok(err)
+	}
+	add(journal.Started{Workflow: "p", RunID: "parent"}.Entry(nil))
+	add(store.Entry{Kind: store.KindActivated})
+	add(store.Entry{Kind: store.KindChild, Handle: 1, Name: "one", Target: "w"})
+	add(store.Entry{Kind: store.KindChild, Handle: 2, Name: "two", Target: "w"})
+	add(store.Entry{Kind: store.KindChildResult, Handle: 2, Data: []byte("1")})
+	st := store.RunState{Run: store.RunKey{ID: "parent"}, Workflow: "p", Status: status, WakeUnixMs: store.NoWake,
+		Length: store.Seq(j.Len()), EndedUnixMs: w.now}
+	w.commit(store.RunCommit{State: st, Create: true, Replace: true, Append: j.All()})
+}
+
+// TestChildrenForWhichAParentWaits are kept until it waits no more, and what is left of them while there is a parent.
+func TestChildrenForWhichAParentWaits(t *testing.T) {
+	w := newWorld(t, store.Retention{CompletedMs: day, FailedMs: 100 * day})
+	w.parent(store.Waiting)
+	w.put("parent.2", "w", store.Completed, 5, child)
+	w.put("parent.3", "w", store.Completed, 5, child)
+	if r := w.sweep("parent parent.2"); r.Held != 1 || r.Deleted != 1 {
+		t.Errorf("%+v", r)
+	}
+	w.parent(store.Failed) // it may be retried, and asks for its children then
+	w.sweep("parent parent.2")
+	w.now += day // it is looked at once a day
+	w.sweep("parent")
+	w.now += 40 * day
+	if r := w.sweep("parent"); r.Forgotten != 0 {
+		t.Errorf("%+v", r)
+	}
+	w.now += 60 * day
+	forgotten := w.sweep("").Forgotten
+	w.now += 30 * day
+	if forgotten += w.sweep("").Forgotten; forgotten != 3 { // the parent, too
+		t.Errorf("%d are forgotten", forgotten)
+	}
+	for _, id := range []string{"parent", "parent.2", "parent.3"} {
+		if _, err := w.s.State(ctx, store.RunKey{ID: id}); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+// TestWhoIsFaster leaves a run alone that was retried or replaced after it was read.
+func TestWhoIsFaster(t *testing.T) {
+	w := newWorld(t, store.Retention{FailedMs: day})
+	w.put("retried", "w", store.Failed, 5)
+	w.put("replaced", "w", store.Failed, 5)
+	w.put("deleted", "w", store.Failed, 5)
+	w.before = func(key store.RunKey) {
+		st, err := w.s.Store.State(ctx, key)
+		w.ok(err)
+		switch key.ID {
+		case "retried":
+			st.Status, st.EndedUnixMs = store.Running, 0
+			w.commit(store.RunCommit{State: st})
+		case "replaced":
+			w.put("replaced", "w", store.Failed, 4, func(st *store.RunState) { st.Incarnation[0] = 1 })
+		case "deleted":
+			w.commit(store.RunCommit{State: st, Delete: true})
+		}
+	}
+	if r := w.sweep("replaced retried"); r.Failed != 0 || r.Err != nil {
+		t.Errorf("%+v", r)
+	}
+	w.before = nil
+	w.again(store.Retention{FailedMs: day})
+	w.sweep("retried")
+}
+
+// TestSweepGoesOn after an error of one run, and after it was cut; it does not look again at what stays.
+func TestSweepGoesOn(t *testing.T) {
+	w := newWorld(t, store.Retention{CompletedMs: day})
+	for i := range 600 {
+		w.put(fmt.Sprintf("f%03d", i), "w", store.Failed, 5) // kept for ever
+	}
+	w.put("bad", "w", store.Completed, 5)
+	for i := range 9 {
+		w.put(fmt.Sprint("r", i), "w", store.Completed, 5)
+	}
+	w.fails["bad"] = errors.New("cannot be deleted")
+	report, err := w.sweeper.Sweep(ctx, w.now, nil, false)
+	w.ok(err)
+	if report.Failed != 1 || report.Err == nil || report.Deleted != 9 {
+		t.Fatalf("%+v", report)
+	}
+	delete(w.fails, "bad")
+	before := w.s.states
+	report, err = w.sweeper.Sweep(ctx, w.now, nil, false)
+	w.ok(err)
+	if n := w.s.states - before; n != 0 || report.Deleted != 0 {
+		t.Errorf("%d states were read again, %+v", n, report)
+	}
+	w.now += day
+	if report, err = w.sweeper.Sweep(ctx, w.now, nil, false); err != nil || report.Deleted != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	cut, cancel := context.WithCancel(ctx)
+	cancel()
+	w.put("r1", "w", store.Completed, 5)
+	w.again(store.Retention{CompletedMs: day})
+	if _, err := w.sweeper.Sweep(cut, w.now, nil, false); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestClockSetBack deletes runs that end before what was swept.
+func TestClockSetBack(t *testing.T) {
+	w := newWorld(t, store.Retention{CompletedMs: day})
+	w.put("a", "w", store.Completed, 1)
+	w.sweep("")
+	w.now -= 50 * day
+	w.put("a", "w", store.Completed, 1)
+	w.sweep("")
+}

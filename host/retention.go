@@ -1,0 +1,188 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/record"
+	"github.com/wfhost/wfhost/host/internal/retention"
+	"github.com/wfhost/wfhost/store"
+)
+
+const (
+	// MinRetention is the least time for which a retention keeps a run: whoever waits for its result needs a moment.
+	MinRetention = time.Minute
+	// MaxRetentionKeep is the greatest number of runs that a retention can say: more than a store holds.
+	MaxRetentionKeep = 1_000_000_000
+	// sweepEvery is how often a host looks for what is to be deleted, and firstSweep how long after its start: an hour does not
+	// matter to what was kept for days, and a start has other things to do.
+	sweepEvery = time.Hour
+	firstSweep = time.Minute
+)
+
+// Retention says how long the ended runs of a workflow are kept. Of its bounds, each one that is not zero holds: a run is deleted
+// as soon as it passes one of them. The zero value keeps all runs for ever.
+type Retention struct {
+	// Workflow is the workflow; empty = all of the namespace for which no retention is set.
+	Workflow string
+	// How long after its end a run is kept that ended with this status. 0 = for ever; at least MinRetention otherwise.
+	Completed, Failed, Cancelled, Terminated time.Duration
+	// Keep is how many ended runs of the workflow are kept, whatever their status: those that were created last. 0 = any
+	// number; at most MaxRetentionKeep.
+	Keep int
+}
+
+// of returns the retention for the store, or ErrInvalid.
+func (r *Retention) of(ns store.NamespaceID) (store.Retention, error) {
+	out := store.Retention{Namespace: ns, Workflow: r.Workflow, Keep: int64(r.Keep)}
+	if r.Keep < 0 || r.Keep > MaxRetentionKeep {
+		return out, &joined{fmt.Errorf("keep must be from 0 to %d, got %d", MaxRetentionKeep, r.Keep), ErrInvalid}
+	}
+	for _, x := range []struct {
+		status Status
+		age    time.Duration
+		ms     *int64
+	}{{Completed, r.Completed, &out.CompletedMs}, {Failed, r.Failed, &out.FailedMs}, {Cancelled, r.Cancelled, &out.CancelledMs},
+		{Terminated, r.Terminated, &out.TerminatedMs}} {
+		if x.age != 0 && x.age < MinRetention {
+			return out, &joined{fmt.Errorf("%v runs must be kept for at least %v, got %v", x.status, MinRetention, x.age), ErrInvalid}
+		}
+		*x.ms = abi.Milliseconds(x.age)
+	}
+	return out, nil
+}
+
+// keep returns Config.Retention for the store.
+func (c *Config) keep() (store.Retention, error) {
+	keep, err := c.Retention.of(0)
+	if err == nil && keep.Workflow != "" {
+		err = &joined{fmt.Errorf("its Workflow must be empty, got %q", keep.Workflow), ErrInvalid}
+	}
+	if err != nil {
+		return keep, fmt.Errorf("Config.Retention: %w", err)
+	}
+	return keep, nil
+}
+
+func (h *Host) newSweeper(keep store.Retention) *retention.Sweeper {
+	return retention.New(retention.Config{Store: h.store, Owned: h.rt.Partitions.Owned, Delete: h.rt.Runs.Delete, Default: keep,
+		TombstoneMs: record.IDRetentionMs})
+}
+
+// SetRetention sets how long ended runs of a workflow are kept, in place of what was set for it before. The workflow need not
+// exist. Runs that are too old are deleted within about an hour, by Run or by Sweep. Durable on return. SetRetention returns
+// ErrInvalid for a retention that bounds nothing, and ErrLimit if the store has too many.
+func (s *scope) SetRetention(ctx context.Context, r Retention) error {
+	if r.Workflow != "" {
+		if err := abi.CheckWorkflow(r.Workflow); err != nil {
+			return translate(err)
+		}
+	}
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return translate(err)
+	}
+	x, err := r.of(ns)
+	if err != nil {
+		return err
+	}
+	if x.None() {
+		return &joined{errors.New("the retention bounds nothing; DeleteRetention removes one"), ErrInvalid}
+	}
+	err = s.h.store.SetRetention(ctx, x)
+	if errors.Is(err, store.ErrTooLarge) {
+		return &joined{err, ErrLimit}
+	}
+	return translate(err)
+}
+
+// DeleteRetention removes the retention that was set for a workflow, or with the empty name, for all others of the namespace.
+// What holds for these holds for it then. Durable on return. ErrNotFound if there is none.
+func (s *scope) DeleteRetention(ctx context.Context, workflow string) error {
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return translate(err)
+	}
+	list, err := s.h.store.Retentions(ctx)
+	if err != nil {
+		return translate(err)
+	}
+	for _, x := range list {
+		if x.Namespace == ns && x.Workflow == workflow {
+			return translate(s.h.store.SetRetention(ctx, store.Retention{Namespace: ns, Workflow: workflow}))
+		}
+	}
+	return translate(fmt.Errorf("retention of workflow %q: %w", workflow, store.ErrNotFound))
+}
+
+// Retentions returns the retentions that were set in the namespace, by workflow: first that of all others, if there is one.
+func (s *scope) Retentions(ctx context.Context) ([]Retention, error) {
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return nil, translate(err)
+	}
+	list, err := s.h.store.Retentions(ctx)
+	var out []Retention
+	for _, x := range list {
+		if x.Namespace == ns {
+			out = append(out, Retention{Workflow: x.Workflow, Completed: abi.Duration(x.CompletedMs), Failed: abi.Duration(x.FailedMs),
+				Cancelled: abi.Duration(x.CancelledMs), Terminated: abi.Duration(x.TerminatedMs), Keep: int(x.Keep)})
+		}
+	}
+	return out, translate(err)
+}
+
+// Swept says what a sweep has deleted, or would delete.
+type Swept struct {
+	Deleted   int   `json:"deleted"`   // runs
+	Held      int   `json:"held"`      // children that are old enough, and for whose end a live run waits
+	Forgotten int   `json:"forgotten"` // runs deleted more than 30 days ago, whose ids are free now
+	Failed    int   `json:"failed"`    // runs that could not be read or deleted: tried again after a day, or by the next host
+	Runs      []Run `json:"runs"`      // the first ones that were deleted, or would be: at most MaxSweptRuns
+}
+
+// MaxSweptRuns is how many runs a Swept lists at most.
+const MaxSweptRuns = retention.MaxListed
+
+// Sweep deletes the runs of the namespace that the retentions no longer keep, as Run does once an hour; with dryRun it only says
+// which. What it has deleted is durable on return, also with an error. It deletes runs of the partitions that this host owns.
+func (s *scope) Sweep(ctx context.Context, dryRun bool) (Swept, error) {
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return Swept{}, translate(err)
+	}
+	report, err := s.h.sweeper.Sweep(ctx, s.h.cfg.Clock.Now().UnixMilli(), &ns, dryRun)
+	out := Swept{Deleted: report.Deleted, Held: report.Held, Forgotten: report.Forgotten, Failed: report.Failed, Runs: []Run{}}
+	for _, st := range report.First {
+		out.Runs = append(out.Runs, s.h.runOf(st))
+	}
+	return out, translate(err)
+}
+
+// keepSwept sweeps all namespaces until ctx is done. It waits by the machine's clock: where a clock skips over sleeps, or stands
+// still, sweeps are no reason to move it.
+func (h *Host) keepSwept(ctx context.Context) {
+	for wait := firstSweep; ; wait = sweepEvery {
+		t := clock.System().NewTimer(wait)
+		select {
+		case <-t.C():
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		report, err := h.sweeper.Sweep(ctx, h.cfg.Clock.Now().UnixMilli(), nil, false)
+		if ctx.Err() != nil {
+			return
+		}
+		if err = errors.Join(err, report.Err); err != nil {
+			h.cfg.Logger.Error("runs that are too old could not all be deleted", "failed", report.Failed, "cause", err)
+		}
+		if report.Deleted+report.Forgotten > 0 {
+			h.cfg.Logger.Info("deleted what was kept long enough", "runs", report.Deleted, "held", report.Held, "ids", report.Forgotten)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package pebblestore
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// Large payloads are kept once, whoever has them. Two keys say that a run has one, see FORMAT.md: by the first a run that is
+// deleted finds its payloads, and by the second a payload finds its runs. They are set and deleted in the batches that add
+// payloads and delete runs, so that no crash separates them. Setting one again changes nothing, which a counter could not say.
+//
+// A payload that was stored before there were such keys has none. It stays, and so does one that is found without any when a run
+// adds it again: nobody knows who else has it.
+
+// payloads is what one commit changes of who has which payload.
+type payloads struct {
+	run     store.RunKey // that is being added to the batch
+	added   []holding
+	dropped []holding
+	held    *sync.Mutex // Store.payloads, while it is locked
+}
+
+// holding is a run that has a payload.
+type holding struct {
+	digest store.Digest
+	run    store.RunKey
+}
+
+// add stores a payload under its SHA-256, which it returns.
+func (x *payloads) add(b *pebble.Batch, payload []byte) []byte {
+	d := store.Digest(sha256.Sum256(payload))
+	_ = b.Set(store.GlobalKey(0, store.TableBlob, d[:]), payload, nil)
+	x.added = append(x.added, holding{d, x.run})
+	return d[:]
+}
+
+// giveUp takes all payloads from a run, which is deleted.
+func (s *Store) giveUp(x *payloads, run store.RunKey) error {
+	prefix := store.RefersKey(run, nil)
+	return s.scan(prefix, store.PrefixEnd(prefix), func(k, _ []byte) (bool, error) {
+		x.dropped = append(x.dropped, holding{store.Digest(k[len(prefix):]), run})
+		return true, nil
+	})
+}
+
+// settle puts into the batch who has which payload after it, and deletes the payloads that nobody has any more. It is called when
+// all runs of the batch are in it. The lock stays held until the batch is applied, so that who looks next sees what it did.
+func (s *Store) settle(b *pebble.Batch, x *payloads) error {
+	if len(x.added)+len(x.dropped) == 0 {
+		return nil
+	}
+	s.payloads.Lock()
+	x.held = &s.payloads
+	for _, h := range x.dropped {
+		_ = b.Delete(store.RefersKey(h.run, h.digest[:]), nil)
+		_ = b.Delete(store.ReferredKey(h.digest[:], h.run), nil)
+		needed, err := s.needed(x, h.digest)
+		if err != nil {
+			return err
+		}
+		if !needed {
+			_ = b.Delete(store.GlobalKey(0, store.TableBlob, h.digest[:]), nil)
+		}
+	}
+	for _, h := range x.added { // behind the deletions: a run that replaces another one may have the same payload
+		if err := s.pin(b, h.digest); err != nil {
+			return err
+		}
+		_ = b.Set(store.RefersKey(h.run, h.digest[:]), nil, nil)
+		_ = b.Set(store.ReferredKey(h.digest[:], h.run), nil, nil)
+	}
+	return nil
+}
+
+// unlock is called when the batch is applied, or will not be. It may be called more than once.
+func (x *payloads) unlock() {
+	if x.held != nil {
+		x.held.Unlock()
+	}
+	x.held = nil
+}
+
+// needed reports whether anybody has a payload after the batch.
+func (s *Store) needed(x *payloads, d store.Digest) (needed bool, err error) {
+	if slices.ContainsFunc(x.added, func(h holding) bool { return h.digest == d }) {
+		return true, nil
+	}
+	var gone [][]byte
+	for _, h := range x.dropped {
+		if h.digest == d {
+			gone = append(gone, store.ReferredKey(d[:], h.run))
+		}
+	}
+	prefix := store.GlobalKey(0, store.TableReferred, d[:])
+	err = s.scan(prefix, store.PrefixEnd(prefix), func(k, _ []byte) (bool, error) {
+		needed = !slices.ContainsFunc(gone, func(g []byte) bool { return bytes.Equal(g, k) })
+		return !needed, nil
+	})
+	return needed, err
+}
+
+// pin keeps a payload for ever that is there though nobody is known to have it.
+func (s *Store) pin(b *pebble.Batch, d store.Digest) error {
+	known := false
+	prefix := store.GlobalKey(0, store.TableReferred, d[:])
+	err := s.scan(prefix, store.PrefixEnd(prefix), func(_, _ []byte) (bool, error) {
+		known = true
+		return false, nil
+	})
+	if err != nil || known {
+		return err
+	}
+	v, err := s.get(store.GlobalKey(0, store.TableBlob, d[:]))
+	if err != nil || v == nil {
+		return err
+	}
+	return b.Set(prefix, nil, nil)
+}

@@ -1,0 +1,126 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// MaxRetentions bounds the retentions of a store: all of them are read for each sweep.
+const MaxRetentions = 10_000
+
+// Retention says how long the ended runs of a workflow are kept. Of its bounds, each one that is not 0 holds: a run is deleted
+// as soon as one of them is passed.
+type Retention struct {
+	Namespace NamespaceID
+	Workflow  string // "" = all workflows of the namespace that have no retention of their own
+	// How long after its end a run is kept, in milliseconds, by the status with which it ended. 0 = for ever.
+	CompletedMs, FailedMs, CancelledMs, TerminatedMs int64
+	// Keep is how many ended runs of the workflow are kept, whatever their status: those that were created last. 0 = any number.
+	Keep int64
+}
+
+// AgeMs returns how long a run is kept that ended with a status, 0 for one that is kept for ever or has not ended.
+func (r *Retention) AgeMs(s Status) int64 {
+	switch s {
+	case Completed:
+		return r.CompletedMs
+	case Failed:
+		return r.FailedMs
+	case Cancelled:
+		return r.CancelledMs
+	case Terminated:
+		return r.TerminatedMs
+	}
+	return 0
+}
+
+// None reports whether the retention bounds nothing.
+func (r *Retention) None() bool {
+	return r.CompletedMs == 0 && r.FailedMs == 0 && r.CancelledMs == 0 && r.TerminatedMs == 0 && r.Keep == 0
+}
+
+// CheckRetentions returns an error if a store that has n retentions can take no other one.
+func CheckRetentions(n int) error {
+	if n >= MaxRetentions {
+		return fmt.Errorf("%w: the store has %d retentions, which is the limit", ErrTooLarge, n)
+	}
+	return nil
+}
+
+// EndedQuery selects ended runs of one namespace and partition by the instant of their end, the first one first.
+type EndedQuery struct {
+	Namespace NamespaceID
+	Partition PartitionID
+	// Deleted selects what is left of deleted runs, by the instant of their deletion, in place of ended runs.
+	Deleted bool
+	After   Position // behind this one; the zero Position is in front of all
+	UntilMs int64    // up to this instant, in Unix milliseconds
+	Limit   int
+}
+
+// AppendRetention encodes a retention.
+func AppendRetention(dst []byte, x *Retention) []byte {
+	e, from := newRecord(dst)
+	e.uint(1, uint64(x.Namespace))
+	e.string(2, x.Workflow)
+	e.int(3, x.CompletedMs)
+	e.int(4, x.FailedMs)
+	e.int(5, x.CancelledMs)
+	e.int(6, x.TerminatedMs)
+	e.int(7, x.Keep)
+	return e.seal(from)
+}
+
+// DecodeRetention decodes what AppendRetention made.
+func DecodeRetention(b []byte) (x Retention, err error) {
+	err = decode("retention", b, func(f field) bool {
+		switch f.tag {
+		case 1:
+			x.Namespace = NamespaceID(small(f.num))
+		case 2:
+			x.Workflow = string(f.b)
+		case 3:
+			x.CompletedMs = f.int()
+		case 4:
+			x.FailedMs = f.int()
+		case 5:
+			x.CancelledMs = f.int()
+		case 6:
+			x.TerminatedMs = f.int()
+		case 7:
+			x.Keep = f.int()
+		default:
+			return false
+		}
+		return true
+	})
+	return x, err
+}
+
+// RetentionKey returns the key of a retention. Those of all namespaces stand under namespace 0, so that one scan finds them.
+func RetentionKey(ns NamespaceID, workflow string) []byte {
+	return append(binary.BigEndian.AppendUint32(GlobalKey(0, TableRetention, nil), uint32(ns)), workflow...)
+}
+
+// Range returns the bounds of the keys of what the query selects: from the one up to the other, which is excluded.
+func (q *EndedQuery) Range() (lower, upper []byte) {
+	table := byte(TableEnded)
+	if q.Deleted {
+		table = TableDeleted
+	}
+	prefix := AppendPrefix(nil, q.Namespace, q.Partition, table)
+	lower = append(binary.BigEndian.AppendUint64(prefix, uint64(max(q.After.UnixMs, 0))), q.After.ID...)
+	if q.After.ID != "" {
+		lower = append(lower, 0)
+	}
+	upper = AppendPrefix(nil, q.Namespace, q.Partition, table)
+	return lower, binary.BigEndian.AppendUint64(upper, uint64(max(q.UntilMs, -1))+1)
+}
+
+// ParseEndedKey reads a key of the table of ended runs, or of that of deleted ones.
+func ParseEndedKey(k []byte) (Position, error) {
+	if len(k) <= prefixBytes+8 {
+		return Position{}, fmt.Errorf("%w: key of an ended run of %d bytes", ErrCorrupt, len(k))
+	}
+	return Position{int64(binary.BigEndian.Uint64(k[prefixBytes:])), string(k[prefixBytes+8:])}, nil
+}
