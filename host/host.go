@@ -36,6 +36,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/backup"
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
@@ -184,7 +185,10 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	if h.store = cfg.Store; h.store == nil {
 		h.ownStore = true
-		s, err := pebblestore.Open(filepath.Join(h.cfg.Dir, "store"), pebblestore.Options{Logger: h.cfg.Logger,
+		if err := backup.Unfinished(h.cfg.Dir); err != nil {
+			return h, err
+		}
+		s, err := pebblestore.Open(filepath.Join(h.cfg.Dir, storeName), pebblestore.Options{Logger: h.cfg.Logger,
 			NowMs: func() int64 { return h.cfg.Clock.Now().UnixMilli() }})
 		if err != nil {
 			return h, err
@@ -212,7 +216,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
 		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
 		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
-		HostCalls: abi.MaxHostCalls}
+		HostCalls: abi.MaxHostCalls, Refuse: h.refuseCopy}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
@@ -221,6 +225,9 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		if rc.Partitions, err = partitionIDs(cfg.Partitions); err != nil {
 			return h, err
 		}
+	}
+	if h.IsCopy() {
+		rc.Partitions = []store.PartitionID{}
 	}
 	h.rt, err = runtime.New(ctx, rc)
 	return h, err

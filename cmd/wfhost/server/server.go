@@ -49,8 +49,10 @@ func New(h *host.Host) *Server {
 	s.registerChanges(api)
 	s.registerSignals(api)
 	s.registerOutput(api)
+	s.registerCopy(api)
 	describeNamespace(api)
 	s.mux.HandleFunc("POST /v1/hooks/{token}", s.deliver)
+	s.mux.HandleFunc("POST /v1/backup", s.backup)
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	s.mux.HandleFunc("GET /readyz", s.ready)
 	return s
@@ -137,6 +139,7 @@ var kinds = []struct {
 	{host.ErrLimit, http.StatusRequestEntityTooLarge, "limit"},
 	{host.ErrInvalid, http.StatusBadRequest, "invalid"},
 	{host.ErrMismatch, http.StatusConflict, "mismatch"},
+	{host.ErrCopy, http.StatusConflict, "copy"},
 	{host.ErrFenced, http.StatusServiceUnavailable, "fenced"},
 	{host.ErrClosed, http.StatusServiceUnavailable, "closed"},
 	{host.ErrStoreFailed, http.StatusServiceUnavailable, "store_failed"},
