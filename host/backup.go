@@ -157,7 +157,7 @@ func (h *Host) refuseCopy() error {
 // whose deadlines have passed. It does nothing to data that is no copy. See to it that the host of the original has ended.
 func (h *Host) ReleaseCopy(ctx context.Context) error {
 	s, ok := h.store.(copied)
-	if !ok || !s.IsCopy() {
+	if !ok || !h.copied {
 		return nil
 	}
 	if err := s.ReleaseCopy(); err != nil {

@@ -157,6 +157,7 @@ type Host struct {
 	ownStore bool
 	engine   engine.Engine
 	skip     *clock.Fake // of SkipSleeps
+	copied   bool        // it was opened as a copy, and owned nothing then
 	rt       *runtime.Runtime
 	names    sync.Map // of namespaces, string by store.NamespaceID
 	closing  sync.Once
@@ -226,7 +227,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
-	if h.IsCopy() {
+	if h.copied = h.IsCopy(); h.copied {
 		rc.Partitions = []store.PartitionID{}
 	}
 	h.rt, err = runtime.New(ctx, rc)
