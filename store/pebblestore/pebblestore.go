@@ -158,6 +158,9 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if s.db, err = pebble.Open(dir, s.options(opts, version)); err != nil {
+		if s.logs != nil {
+			s.logs.Close()
+		}
 		return nil, locked(err)
 	}
 	return s, nil
@@ -360,10 +363,11 @@ func (s *Store) closeDB() (err error) {
 			err = fmt.Errorf("close store: %v", r)
 		}
 	}()
-	if err := s.db.Close(); err != nil || s.logs == nil {
-		return err
+	if s.logs != nil {
+		defer s.logs.Close()
+		err = s.logs.Stop()
 	}
-	return s.logs.Close()
+	return errors.Join(err, s.db.Close())
 }
 
 // logger hands Pebble's words to slog. Fatalf must not return to its caller, and must not end the process.

@@ -11,12 +11,14 @@ package logfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"runtime"
 	"runtime/metrics"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -34,17 +36,29 @@ const spareName = "prepared"
 // zeroBytes is how much of a file is prepared at a time.
 const zeroBytes = 1 << 20
 
+// spareFree is how many times the size of a log must be free on the disk for one to be prepared: where space is scarce, it is
+// left to what has to be written.
+const spareFree = 16
+
 // workPerProcessor is how many goroutines wait for each processor when an fsync should not keep one: a turn of a run takes
 // some ten microseconds, and an fsync some hundred. With less to do, the thread that waits for the disk itself is the
 // faster one: 16 runs on two processors made a sixth fewer steps in a second when it was 4 in place of 8, and 256 as many.
 const workPerProcessor = 8
 
+// lateSync is how long an fsync of the kernel may take until it is noticed: some times what one of a slow disk takes. Some of
+// those that come after it are then waited for by a thread, and more of them each time.
+const (
+	lateSync      = 5 * time.Millisecond
+	leastByThread = 16
+	mostByThread  = 4096
+)
+
 // FS is the file system. Its zero value is not usable.
 type FS struct {
 	vfs.FS
-	spareName string
-	bytes     int64
-	syncer    syncer
+	dir, spareName string
+	bytes          int64
+	syncer         syncer
 
 	mu        sync.Mutex
 	preparing sync.WaitGroup
@@ -52,6 +66,8 @@ type FS struct {
 	closed    bool
 	live      map[string]*logFile // by name, those that were created and not closed; guarded by mu
 }
+
+var errStopped = errors.New("the database is being closed")
 
 // spareState tells about the prepared file.
 type spareState uint8
@@ -64,7 +80,7 @@ const (
 
 // New returns a file system for a database in dir, whose logs hold about so many bytes each.
 func New(under vfs.FS, dir string, bytes int64) *FS {
-	return &FS{FS: under, spareName: under.PathJoin(dir, spareName), bytes: bytes}
+	return &FS{FS: under, dir: dir, spareName: under.PathJoin(dir, spareName), bytes: bytes}
 }
 
 // Clean removes what a process that was killed has left. The database is open, so that no other process has it.
@@ -75,19 +91,24 @@ func (f *FS) Clean() error {
 	return nil
 }
 
-// Close ends what goes on, and removes the prepared file. The database is closed before.
-func (f *FS) Close() error {
+// Stop ends what is being prepared, and removes it. It is called while the folder is the caller's still: somebody else may
+// have a file of the same name afterwards.
+func (f *FS) Stop() error {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
 	f.preparing.Wait()
-	f.syncer.close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.spare != ready {
 		return nil
 	}
 	f.spare = none
 	return f.FS.Remove(f.spareName)
 }
+
+// Close gives back what the kernel holds. It comes after Stop, when the database is closed.
+func (f *FS) Close() { f.syncer.close() }
 
 // Unwrap gives the file system below.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
@@ -201,13 +222,18 @@ func (f *FS) prepare() {
 
 // writeSpare writes the prepared file, and makes it durable. Zeros are what a log ends with.
 func (f *FS) writeSpare() error {
+	if usage, err := f.GetDiskUsage(f.dir); err == nil && usage.AvailBytes < spareFree*uint64(f.bytes) {
+		return fmt.Errorf("%d bytes are free", usage.AvailBytes)
+	}
 	file, err := f.FS.Create(f.spareName, category)
 	if err != nil {
 		return err
 	}
 	zeros := make([]byte, zeroBytes)
-	for n := int64(0); n < f.bytes && err == nil && !f.isClosed(); n += zeroBytes {
-		_, err = file.Write(zeros)
+	for n := int64(0); n < f.bytes && err == nil; n += zeroBytes {
+		if _, err = file.Write(zeros); f.isClosed() {
+			err = errStopped
+		}
 	}
 	if err == nil {
 		err = file.Sync()
@@ -234,6 +260,8 @@ type logFile struct {
 	prepared bool         // what comes after it
 
 	runnable []metrics.Sample
+	byThread int // how many of the next fsyncs a thread waits for
+	backOff  int // what that was the last time
 }
 
 // Write implements vfs.File.
@@ -260,8 +288,12 @@ func (l *logFile) SyncData() error {
 }
 
 func (l *logFile) dataSync() error {
-	if l.busy() {
+	if l.byThread > 0 {
+		l.byThread--
+	} else if l.busy() {
+		begun := Elapsed()
 		if done, err := l.fs.syncer.dataSync(l.Fd()); done {
+			l.noticed(Elapsed() - begun)
 			return err
 		}
 	}
@@ -276,6 +308,17 @@ func (l *logFile) Close() error {
 	}
 	l.fs.mu.Unlock()
 	return l.File.Close()
+}
+
+// noticed says how long it took until an fsync of the kernel was noticed. Where goroutines never stop computing, Go looks for
+// it after ten milliseconds and more, and the thread is the better choice for a while.
+func (l *logFile) noticed(took time.Duration) {
+	if took < lateSync {
+		l.backOff = 0
+		return
+	}
+	l.backOff = min(max(2*l.backOff, leastByThread), mostByThread)
+	l.byThread = l.backOff
 }
 
 // busy says whether goroutines wait for processors. Before Go 1.26, nothing tells.
