@@ -182,6 +182,37 @@ func TestCutBackup(t *testing.T) {
 	w.holds(to, 3)
 }
 
+// A stream of which a byte was changed on its way is no backup, and neither is one that lacks a file.
+func TestDamagedStream(t *testing.T) {
+	w := newWorld(t)
+	w.commit(3)
+	var whole bytes.Buffer
+	w.do(w.send(t.Context(), nil, &whole))
+	for _, part := range []string{"pebble_version", strings.Repeat("\x02", 100)} { // of the options, and of a journal in the log
+		at := bytes.Index(whole.Bytes(), []byte(part))
+		if at < 0 {
+			t.Fatalf("the stream does not hold %q", part)
+		}
+		bad := bytes.Clone(whole.Bytes())
+		bad[at] ^= 1
+		to := filepath.Join(t.TempDir(), "new")
+		if _, err := RestoreStream(t.Context(), bytes.NewReader(bad), to, false); !errors.Is(err, ErrDamaged) {
+			t.Errorf("a byte was changed: %v", err)
+		}
+	}
+	w.do(w.s.Close())
+	var err error
+	w.s, err = pebblestore.Open(filepath.Join(w.data, "store"), pebblestore.Options{})
+	w.do(err)
+	have := w.backup().Manifest.Files
+	whole.Reset()
+	w.do(w.send(t.Context(), have, &whole))
+	to := filepath.Join(t.TempDir(), "new")
+	if _, err := RestoreStream(t.Context(), &whole, to, false); !errors.Is(err, ErrNotBackup) || !strings.Contains(err.Error(), "lacks") {
+		t.Errorf("tables were left out: %v", err)
+	}
+}
+
 // Each byte of a backup is checked when it is restored, and by Check.
 func TestDamagedBackup(t *testing.T) {
 	w := newWorld(t)
