@@ -42,7 +42,7 @@ func (s *Store) setCopy(is bool, fill func(*pebble.Batch) error) error {
 	}
 	defer end()
 	b := s.db.NewBatch()
-	defer func() { _ = b.Close() }() // memory only
+	defer s.drop(b)
 	if err := fill(b); err != nil {
 		return err
 	}

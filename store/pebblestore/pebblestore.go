@@ -81,6 +81,7 @@ type Store struct {
 	spaces   sync.RWMutex // of the registry of namespaces
 	nowMs    func() int64
 
+	opened    atomic.Bool // errors of the log fail the store, and not Pebble
 	onFailure func(error)
 	failOnce  sync.Once
 	failed    chan struct{} // closed when the store has failed
@@ -154,6 +155,7 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 	if s.log.elapsed = opts.Elapsed; opts.Elapsed != nil {
 		opts.FS = logMeter{opts.FS, &s.log}
 	}
+	opts.FS = guard{opts.FS, &s.opened, s.fail}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -163,6 +165,7 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 		}
 		return nil, locked(err)
 	}
+	s.opened.Store(true)
 	return s, nil
 }
 
@@ -311,6 +314,15 @@ func (s *Store) sync(b *pebble.Batch, applied func()) error {
 	}
 }
 
+// drop gives a batch back, for the next one. That of a failed store may still be in use, by the goroutine that commits it.
+func (s *Store) drop(b *pebble.Batch) {
+	select {
+	case <-s.failed:
+	default:
+		_ = b.Close() // memory only
+	}
+}
+
 // apply writes a batch that becomes durable with the next one that is synced: it needs no fsync of its own. Like a commit, it
 // has a goroutine of its own, and ends when the store fails.
 func (s *Store) apply(b *pebble.Batch) error {
@@ -363,6 +375,7 @@ func (s *Store) closeDB() (err error) {
 			err = fmt.Errorf("close store: %v", r)
 		}
 	}()
+	s.opened.Store(false)
 	if s.logs != nil {
 		defer s.logs.Close()
 		err = s.logs.Stop()

@@ -18,7 +18,7 @@ const indexTables = "rckqt"
 // is there and not implied may be of its run, and stays.
 func (x *partitionCheck) indexes() error {
 	b := x.s.db.NewBatch()
-	defer func() { _ = b.Close() }() // memory only
+	defer x.s.drop(b)
 	compare := func(ns store.NamespaceID, table byte) error {
 		return x.each(ns, x.p, table, func(rest, v []byte) error {
 			return x.compare(b, ns, table, append(store.AppendPrefix(nil, ns, x.p, table), rest...), v)
