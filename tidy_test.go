@@ -92,7 +92,7 @@ var only = map[string][]string{
 	module + "/host/wasmgen":                  {"cmd/wfhost/bench"},
 	"github.com/danielgtaylor/huma":           {"cmd/wfhost/server"},
 	"github.com/alecthomas/kong":              {"cmd/wfhost"},
-	module + "/store/pebblestore":             {"host", "cmd/wfhost/bench"}, // its commits are what a machine can do
+	module + "/store/pebblestore":             {"host", "store/backup", "cmd/wfhost/bench"}, // its commits are what a machine can do
 	module + "/host/internal/runtime":         {"host"},
 	module + "/host/internal/engine/linear":   {"host/internal/engine/wazero"},
 	module + "/host/internal/engine/artifact": {"host/internal/engine/wazero"},

@@ -27,6 +27,7 @@ var (
 	ErrFenced      = errors.New("data is owned by another")  // another host owns the run, or has just taken it over
 	ErrLocked      = errors.New("data is locked")            // another process has the data open
 	ErrStoreFailed = errors.New("store has failed")          // a write or fsync failed; open the data again
+	ErrCopy        = errors.New("data is a copy")            // nothing happens in it until it is released
 	ErrVersion     = errors.New("written by a newer wfhost") // the data is of a newer release
 	ErrRejected    = errors.New("module rejected")           // the module cannot be a workflow
 )
@@ -90,6 +91,7 @@ func translate(err error) error {
 		{store.ErrExists, ErrConflict}, {run.ErrIllegal, ErrConflict}, {store.ErrNotFound, ErrNotFound},
 		{store.ErrFenced, ErrFenced},
 		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
+		{store.ErrCopy, ErrCopy},
 		{partition.ErrNotOwned, ErrFenced},
 		{runtime.ErrReleased, ErrFenced},
 	} {

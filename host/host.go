@@ -38,6 +38,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/backup"
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
@@ -163,6 +164,7 @@ type Host struct {
 	ownStore bool
 	engine   engine.Engine
 	skip     *clock.Fake // of SkipSleeps
+	copied   bool        // it was opened as a copy, and owned nothing then
 	rt       *runtime.Runtime
 	sweeper  *retention.Sweeper
 	names    sync.Map // of namespaces, string by store.NamespaceID
@@ -192,7 +194,10 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	if h.store = cfg.Store; h.store == nil {
 		h.ownStore = true
-		dir := filepath.Join(h.cfg.Dir, "store")
+		if err := backup.Unfinished(h.cfg.Dir); err != nil {
+			return h, err
+		}
+		dir := filepath.Join(h.cfg.Dir, storeName)
 		if err := folder.Store(dir, h.cfg.Logger); err != nil {
 			return h, err
 		}
@@ -224,7 +229,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
 		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
 		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
-		HostCalls: abi.MaxHostCalls}
+		HostCalls: abi.MaxHostCalls, Refuse: h.refuseCopy}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
@@ -237,6 +242,9 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	keep, err := cfg.keep()
 	if err != nil {
 		return h, err
+	}
+	if h.copied = h.IsCopy(); h.copied {
+		rc.Partitions = []store.PartitionID{}
 	}
 	if h.rt, err = runtime.New(ctx, rc); err == nil {
 		h.sweeper = h.newSweeper(keep)

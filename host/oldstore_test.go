@@ -58,6 +58,11 @@ type old struct {
 func newOld(t *testing.T, after time.Duration) *old {
 	dir := t.TempDir()
 	unpack(t, "testdata/store-190749f/store.tar.gz", dir)
+	return openOld(t, dir, after)
+}
+
+// openOld opens the store in a data directory some time after the epoch.
+func openOld(t *testing.T, dir string, after time.Duration) *old {
 	o := &old{t: t}
 	o.Host = hosttest.New(t, hosttest.WithStart(hosttest.Epoch.Add(after)), hosttest.WithStore(func() store.Store {
 		s, err := pebblestore.Open(filepath.Join(dir, "store"), pebblestore.Options{})

@@ -56,7 +56,7 @@ func TestRetention(t *testing.T) {
 	sweep(false, 0)
 	do(t, l.SetRetention(ctx, host.Retention{Workflow: "until", Completed: 3 * day}))
 	do(t, l.SetRetention(ctx, host.Retention{Keep: 1}))
-	l.Restart()
+	l.Reopen()
 	list, err := l.Retentions(ctx)
 	do(t, err)
 	if len(list) != 2 || list[0] != (host.Retention{Keep: 1}) || list[1] != (host.Retention{Workflow: "until", Completed: 3 * day}) {
@@ -71,7 +71,7 @@ func TestRetention(t *testing.T) {
 	if !l.Crashed() {
 		t.Fatal("it did not crash", err)
 	}
-	l.Restart()
+	l.Reopen()
 	_, err = l.Sweep(ctx, false)
 	do(t, err)
 	is("r3 r4 ended live")
@@ -207,7 +207,7 @@ func TestYear(t *testing.T) {
 			h.Stop()
 			at[d] = measure(t, dir)
 			t.Logf("day %d: %+v", d, at[d])
-			h.Restart()
+			h.Reopen()
 		}
 		h.Clock.Advance(day)
 	}

@@ -39,6 +39,10 @@ var (
 	ErrCorrupt = errors.New("corrupt record")
 	// ErrLocked: another process has the store open.
 	ErrLocked = errors.New("another process has it open")
+	// ErrReadOnly: the store was opened to be read.
+	ErrReadOnly = errors.New("store was opened to be read")
+	// ErrCopy: the store is a restored copy that must not act yet. It can be read.
+	ErrCopy = errors.New("the data is a copy, in which nothing runs or changes until `wfhost copy release`")
 	// ErrClosed: the store or partition is closed.
 	ErrClosed = errors.New("store is closed")
 )

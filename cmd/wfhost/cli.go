@@ -75,6 +75,11 @@ type cli struct {
 	Bulk       bulkCmd       `cmd:"" help:"Do one thing to all runs that a filter selects."`
 	Retention  retentionCmd  `cmd:"" help:"Say how long ended runs are kept."`
 	Wake       wakeCmd       `cmd:"" help:"End sleeps of runs before their time, or begin delayed runs."`
+	Backup     backupCmd     `cmd:"" help:"Copy the data of a server, or of a folder, to a place of backups."`
+	Restore    restoreCmd    `cmd:"" help:"Make a backup the data of a new folder."`
+	Copy       copyCmd       `cmd:"" help:"Say whether a server's data is a copy in which nothing runs, or release it."`
+	Verify     verifyCmd     `cmd:"" help:"Check a folder of data that no server has open, or a backup."`
+	Upgrade    upgradeCmd    `cmd:"" name:"upgrade-store" help:"Raise a folder's database to the newest format of this release."`
 	Bench      benchCmd      `cmd:"" help:"Measure the host on this machine."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
@@ -135,7 +140,7 @@ func codeOf(ctx context.Context, err error) int {
 		return exitRunFailed
 	case errors.Is(err, host.ErrNotFound):
 		return exitNotFound
-	case errors.Is(err, host.ErrConflict), errors.Is(err, host.ErrTerminal):
+	case errors.Is(err, host.ErrConflict), errors.Is(err, host.ErrTerminal), errors.Is(err, host.ErrCopy):
 		return exitConflict
 	case errors.Is(err, host.ErrMismatch):
 		return exitMismatch

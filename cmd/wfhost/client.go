@@ -31,22 +31,8 @@ func (g *globals) callContext(ctx context.Context, method, path string, query ur
 
 func (g *globals) callHeader(ctx context.Context, method, path string, query url.Values, header http.Header, body []byte,
 	into any) (int, []byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, g.address(path, query), bytes.NewReader(body))
+	res, err := g.send(ctx, method, path, query, header, body)
 	if err != nil {
-		return 0, nil, err
-	}
-	if method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json")
-	} else if body != nil {
-		req.Header.Set("Content-Type", "application/wasm")
-	}
-	maps.Copy(req.Header, header)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		var ue *url.Error
-		if errors.As(err, &ue) && ctx.Err() == nil {
-			return 0, nil, fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, ue.Err)
-		}
 		return 0, nil, err
 	}
 	defer func() { _ = res.Body.Close() }() // it has been read
@@ -63,6 +49,30 @@ func (g *globals) callHeader(ctx context.Context, method, path string, query url
 		}
 	}
 	return res.StatusCode, b, nil
+}
+
+// send makes a request. The caller reads and closes the body of the answer.
+func (g *globals) send(ctx context.Context, method, path string, query url.Values, header http.Header,
+	body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, g.address(path, query), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	} else if body != nil {
+		req.Header.Set("Content-Type", "application/wasm")
+	}
+	maps.Copy(req.Header, header)
+	res, err := http.DefaultClient.Do(req)
+	if err == nil {
+		return res, nil
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) && ctx.Err() == nil {
+		return nil, fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, ue.Err)
+	}
+	return nil, err
 }
 
 // address returns the URL of a request: that of the server, the path, and the query with the namespace.

@@ -29,17 +29,20 @@ func (s *Store) checkMeta(log *slog.Logger) error {
 		return err
 	}
 	current := binary.BigEndian.AppendUint16([]byte{store.FormatVersion}, store.Partitions)
-	if v == nil {
+	if v == nil && !s.readOnly {
 		return s.db.Set(formatKey, current, pebble.Sync)
 	}
 	if len(v) != 3 || v[0] == 0 {
 		return fmt.Errorf("%w: format record of %d bytes", store.ErrCorrupt, len(v))
 	}
 	if v[0] > store.FormatVersion {
-		return fmt.Errorf("%w: format %d, this release knows %d", store.ErrVersion, v[0], store.FormatVersion)
+		return newerFormat(int(v[0]))
 	}
 	if n := binary.BigEndian.Uint16(v[1:]); n != store.Partitions {
 		return fmt.Errorf("%w: %d partitions, this release has %d", store.ErrVersion, n, store.Partitions)
+	}
+	if s.readOnly {
+		return s.checkRaised(v[0])
 	}
 	if v[0] < store.FormatVersion {
 		b := s.db.NewBatch()
@@ -53,6 +56,16 @@ func (s *Store) checkMeta(log *slog.Logger) error {
 		}
 	}
 	return s.indexAll(log)
+}
+
+// checkRaised refuses to read a store that has to be raised to the format of this release first.
+func (s *Store) checkRaised(format byte) error {
+	index, err := s.get(indexKey)
+	if err == nil && (format < store.FormatVersion || index != nil) {
+		err = fmt.Errorf("%w: the store has format %d and becomes one of format %d when a host opens it, which has to be done first",
+			store.ErrVersion, format, store.FormatVersion)
+	}
+	return err
 }
 
 // indexAll puts the runs of an earlier format into the indexes, unless they are there: partition by partition, so that one that

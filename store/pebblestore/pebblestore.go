@@ -42,13 +42,22 @@ type Options struct {
 	// NoSync leaves it to the system when files are written: nothing is durable when a commit returns. It is for
 	// measurements of what durability costs.
 	NoSync bool
+	// ReadOnly opens a store that is there without changing anything of it, but for the file by which it is locked. Whatever would
+	// change it is refused with store.ErrReadOnly. A store of an earlier format is store.ErrVersion.
+	ReadOnly bool
 	// Elapsed returns the time since some instant, by a clock that only goes forward. With it, Usage says how long the log is busy.
 	Elapsed func() time.Duration
 }
 
 // Store is a store on disk.
 type Store struct {
-	db *pebble.DB
+	db       *pebble.DB
+	dir      string
+	fs       vfs.FS // without what measures and prepares
+	onDisk   bool   // that is the disk
+	readOnly bool
+	copied   atomic.Bool // see MarkCopy
+	points   atomic.Uint64
 
 	// See lock.go for the order in which these are locked.
 	runs  [runLocks]sync.Mutex
@@ -93,21 +102,57 @@ const memTableBytes = 16 << 20
 // dirMode keeps other users of the machine out: payloads are in the files.
 const dirMode = 0o700
 
-// Open opens or creates the store in a directory. Only one process may have it open.
+// Open opens or creates the store in a directory. Only one process may have it open. A store that a newer release has written
+// is store.ErrVersion, and no file of it is changed.
 func Open(dir string, opts Options) (*Store, error) {
-	s := &Store{chunkBytes: chunkBytes, nowMs: opts.NowMs, onFailure: opts.OnFailure, failed: make(chan struct{})}
+	s, err := open(dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	if !opts.ReadOnly {
+		err = s.clean()
+	}
+	if err == nil {
+		err = s.load(opts.Logger)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", dir, err), s.Close())
+	}
+	return s, nil
+}
+
+// open opens the database, unless a newer release has written it, and reads nothing of it.
+func open(dir string, opts Options) (*Store, error) {
+	files := opts.FS
+	if files == nil {
+		files = vfs.Default
+	}
+	version, err := checkFiles(files, dir)
+	if err != nil {
+		return nil, err
+	}
+	return openDB(dir, opts, version)
+}
+
+// openDB opens the database, which is or becomes of a format of Pebble.
+func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Store, err error) {
+	s = &Store{dir: dir, fs: opts.FS, readOnly: opts.ReadOnly, chunkBytes: chunkBytes, nowMs: opts.NowMs, onFailure: opts.OnFailure,
+		failed: make(chan struct{})}
 	if opts.FS == nil {
-		opts.FS = vfs.Default
-		if err := os.MkdirAll(dir, dirMode); err != nil {
-			return nil, fmt.Errorf("create store directory: %w", err)
-		}
-		if !opts.NoSync {
-			s.logs = logfs.New(opts.FS, dir, memTableBytes)
-			opts.FS = s.logs
+		s.onDisk, s.fs, opts.FS = true, vfs.Default, vfs.Default
+		if !opts.ReadOnly {
+			if err := os.MkdirAll(dir, dirMode); err != nil {
+				return nil, fmt.Errorf("create store directory: %w", err)
+			}
+			if !opts.NoSync {
+				s.logs = logfs.New(opts.FS, dir, memTableBytes)
+				opts.FS = s.logs
+			}
 		}
 	}
 	if opts.NoSync {
 		opts.FS = noSync{opts.FS}
+		s.fs = opts.FS
 	}
 	if s.log.elapsed = opts.Elapsed; opts.Elapsed != nil {
 		opts.FS = logMeter{opts.FS, &s.log}
@@ -116,6 +161,23 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	if s.db, err = pebble.Open(dir, s.options(opts, version)); err != nil {
+		if s.logs != nil {
+			s.logs.Close()
+		}
+		return nil, locked(err)
+	}
+	s.opened.Store(true)
+	return s, nil
+}
+
+// isLocked reports whether an error says that a process has the directory open.
+func isLocked(err error) bool {
+	return errors.Is(err, syscall.EAGAIN) || err != nil && strings.Contains(err.Error(), "lock held by current process")
+}
+
+// options returns those of the database, which is or becomes of a format of Pebble.
+func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble.Options {
 	logger := &logger{s: s, log: opts.Logger}
 	listener := pebble.EventListener{
 		BackgroundError:   logger.background,
@@ -127,7 +189,8 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	options := &pebble.Options{
 		FS: opts.FS, Logger: logger, EventListener: &listener,
-		FormatMajorVersion: pebble.FormatNewest,
+		ReadOnly:           opts.ReadOnly,
+		FormatMajorVersion: version,
 		Merger:             concatenate,
 		MemTableSize:       memTableBytes,
 		CacheSize:          64 << 20, // memtables count as part of it
@@ -140,30 +203,24 @@ func Open(dir string, opts Options) (*Store, error) {
 	// The usual scheduler looks ten times a second whether more compactions are allowed, which with a limit that does not
 	// change they never are: this took most of the processor time of a host whose runs all sleep.
 	options.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
-	db, err := pebble.Open(dir, options)
-	if errors.Is(err, syscall.EAGAIN) || err != nil && strings.Contains(err.Error(), "lock held by current process") {
-		err = store.ErrLocked
-	}
-	if err != nil {
-		if s.logs != nil {
-			s.logs.Close()
-		}
-		return nil, fmt.Errorf("open store %s: %w", dir, err)
-	}
-	s.db = db
-	s.opened.Store(true)
+	return options
+}
+
+// clean removes what a killed process has left, and notes the format of the store beside it.
+func (s *Store) clean() error {
+	err := errors.Join(s.raiseFiles(), s.removeCheckpoints())
 	if s.logs != nil {
-		err = s.logs.Clean()
+		err = errors.Join(err, s.logs.Clean())
 	}
-	if err := errors.Join(err, s.load(opts.Logger)); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store %s: %w", dir, err), s.Close())
-	}
-	return s, nil
+	return err
 }
 
 // load reads what is kept in memory for as long as the store is open.
 func (s *Store) load(log *slog.Logger) error {
-	if err := s.checkMeta(log); err != nil {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	if err := errors.Join(s.checkMeta(log), s.readCopy()); err != nil {
 		return err
 	}
 	for p := range store.PartitionID(store.Partitions) { // Timers reads those of partitions that nobody has acquired, too
@@ -200,8 +257,14 @@ func (s *Store) begin() (end func(), err error) {
 	return s.writers.Done, nil
 }
 
-// beginWrite is begin for what a failed store refuses.
+// beginWrite is begin for what a failed store refuses, and a copy, and one that is only read.
 func (s *Store) beginWrite() (end func(), err error) {
+	if s.readOnly {
+		return nil, store.ErrReadOnly
+	}
+	if s.copied.Load() {
+		return nil, store.ErrCopy
+	}
 	select {
 	case <-s.failed:
 		return nil, s.failure()

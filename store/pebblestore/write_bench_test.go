@@ -19,6 +19,8 @@ type stepper struct {
 	live  []*stepping
 	begun int
 	turn  int
+
+	module store.Digest // of all runs
 }
 
 type stepping struct {
@@ -34,7 +36,7 @@ const (
 
 func newStepper(tb testing.TB, s *Store) *stepper {
 	tb.Helper()
-	w := &stepper{}
+	w := &stepper{module: store.Digest{1, 2, 3}}
 	for p := range w.parts {
 		var err error
 		if w.parts[p], err = s.Acquire(context.Background(), store.PartitionID(p), "bench", 0); err != nil {
@@ -50,7 +52,7 @@ func newStepper(tb testing.TB, s *Store) *stepper {
 func (w *stepper) next() *stepping {
 	w.begun++
 	return &stepping{state: store.RunState{Run: store.RunKey{ID: fmt.Sprintf("order-%016x", uint64(w.begun)*0x9e3779b97f4a7c15)},
-		Workflow: "order", Status: store.Running, Version: 3, Module: store.Digest{1, 2, 3}, CreatedUnixMs: 1_800_000_000_000}}
+		Workflow: "order", Status: store.Running, Version: 3, Module: w.module, CreatedUnixMs: 1_800_000_000_000}}
 }
 
 // commit commits a step of each of the next runs.

@@ -49,7 +49,7 @@ const namespacesID = "namespaces"
 func describeNamespace(api huma.API) {
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
-			if op != nil && op.OperationID != namespacesID {
+			if op != nil && op.OperationID != namespacesID && op.OperationID != copyID && op.OperationID != releaseID {
 				op.Parameters = append(op.Parameters, &huma.Param{Name: "namespace", In: "query",
 					Description: "of the workflows and runs that the request is for; default without it",
 					Schema:      &huma.Schema{Type: huma.TypeString}})

@@ -50,8 +50,10 @@ func New(h *host.Host) *Server {
 	s.registerSignals(api)
 	s.registerOutput(api)
 	s.registerRetention(api)
+	s.registerCopy(api)
 	describeNamespace(api)
 	s.mux.HandleFunc("POST /v1/hooks/{token}", s.deliver)
+	s.mux.HandleFunc("POST /v1/backup", s.backup)
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	s.mux.HandleFunc("GET /readyz", s.ready)
 	return s
@@ -141,6 +143,7 @@ var kinds = []struct {
 	{host.ErrLimit, http.StatusRequestEntityTooLarge, "limit"},
 	{host.ErrInvalid, http.StatusBadRequest, "invalid"},
 	{host.ErrMismatch, http.StatusConflict, "mismatch"},
+	{host.ErrCopy, http.StatusConflict, "copy"},
 	{host.ErrFenced, http.StatusServiceUnavailable, "fenced"},
 	{host.ErrClosed, http.StatusServiceUnavailable, "closed"},
 	{host.ErrStoreFailed, http.StatusServiceUnavailable, "store_failed"},

@@ -19,6 +19,7 @@ type Config struct {
 	Logger *slog.Logger
 	Owner  string // name of this host, for people
 	Random func(p []byte)
+	Refuse func() error // why nothing may happen to runs, nil if it may
 	// Partitions are those to be acquired at the beginning; nil = all.
 	Partitions []store.PartitionID
 	// Linger is how long an instance is kept while an attempt of one of its steps runs.

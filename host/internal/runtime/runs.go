@@ -24,6 +24,7 @@ type Runs struct {
 	guests   *guest.Runner
 	versions *Versions
 	random   func(p []byte)
+	refuse   func() error // Config.Refuse
 }
 
 // call lets an event happen to a run, and returns when what came of it is durable, or with an error. If ctx ends before
@@ -36,7 +37,7 @@ func (r *Runs) call(ctx context.Context, key store.RunKey, ev run.Event) (run.An
 func (r *Runs) callHeld(ctx context.Context, key store.RunKey, ev run.Event, free func()) (run.Answer, error) {
 	c, answer := make(chan error, 1), new(run.Answer)
 	told := sync.OnceFunc(free)
-	err := r.life.usable()
+	err := errors.Join(r.life.usable(), r.refuse())
 	if err == nil && !r.writers.Of(key.Partition()).Post(func(s *partition.Shard, now int64) {
 		s.Deliver(now, key, ev, func(a run.Answer, err error) {
 			told()

@@ -79,7 +79,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	rt.Versions = &Versions{life: l, store: cfg.Store, guests: rt.guests}
 	rt.Partitions = &Partitions{life: l, store: cfg.Store, writers: rt.writers, logger: cfg.Logger, owner: cfg.Owner}
 	rt.Runs = &Runs{life: l, store: cfg.Store, writers: rt.writers, guests: rt.guests, versions: rt.Versions,
-		random: cfg.Random}
+		random: cfg.Random, refuse: cfg.Refuse}
 	rt.reporter = &reporter{life: l, logger: cfg.Logger, events: cfg.Events, watchers: rt.Watchers, partitions: rt.Partitions}
 	rt.startWriters()
 	ids := cfg.Partitions

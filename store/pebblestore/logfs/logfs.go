@@ -1,19 +1,23 @@
 // Package logfs makes the write-ahead log of a Pebble database durable sooner. It is a file system around another one, and
-// changes two things about the files of the log:
+// changes these things about the files of the log:
 //
 //   - They are written before they are used. An fsync of a file that grows has the file system's journal written, too, which
 //     is two writes of the disk, one after the other, where that of a file which keeps its blocks is one. Pebble knows this and
 //     uses its files again; but it begins with small ones, which grow again the next time.
 //   - While goroutines wait for a processor, an fsync does not keep one: see datasync_linux.go.
+//
+// A log that is read while it is written, for a backup, ends where it was durable when it was opened: see Open.
 package logfs
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"runtime"
 	"runtime/metrics"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -60,6 +64,7 @@ type FS struct {
 	preparing sync.WaitGroup
 	spare     spareState
 	closed    bool
+	live      map[string]*logFile // by name, those that were created and not closed; guarded by mu
 }
 
 var errStopped = errors.New("the database is being closed")
@@ -114,9 +119,10 @@ func (f *FS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 		return f.FS.Create(name, c)
 	}
 	if file, ok := f.take(name); ok {
-		return f.wrap(file, nil)
+		return f.wrap(name, file, nil)
 	}
-	return f.wrap(f.FS.Create(name, c))
+	file, err := f.FS.Create(name, c)
+	return f.wrap(name, file, err)
 }
 
 // ReuseForWrite implements vfs.FS: the prepared file takes the place of an old log that would grow.
@@ -127,17 +133,58 @@ func (f *FS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File,
 	if info, err := f.FS.Stat(old); err == nil && info.Size() < f.bytes {
 		if file, ok := f.take(name); ok {
 			_ = f.FS.Remove(old) // the database removes what it has no use for when it is opened
-			return f.wrap(file, nil)
+			return f.wrap(name, file, nil)
 		}
 	}
-	return f.wrap(f.FS.ReuseForWrite(old, name, c))
+	file, err := f.FS.ReuseForWrite(old, name, c)
+	return f.wrap(name, file, err)
 }
 
-func (f *FS) wrap(file vfs.File, err error) (vfs.File, error) {
+func (f *FS) wrap(name string, file vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &logFile{File: file, fs: f, runnable: []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}}, nil
+	l := &logFile{File: file, fs: f, name: name, runnable: []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.live == nil {
+		f.live = map[string]*logFile{}
+	}
+	f.live[name] = l
+	return l, nil
+}
+
+// Open implements vfs.FS. A log that is being written ends, for who reads it, where it was durable when it was opened: what
+// comes behind that may be there in part, with holes, and belongs to commits of which nobody was told.
+func (f *FS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f.mu.Lock()
+	l := f.live[name]
+	f.mu.Unlock()
+	if l == nil {
+		return f.FS.Open(name, opts...)
+	}
+	durable := l.durable.Load()
+	file, err := f.FS.Open(name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &prefix{File: file, left: durable}, nil
+}
+
+// prefix is the beginning of a file.
+type prefix struct {
+	vfs.File
+	left int64
+}
+
+// Read implements vfs.File.
+func (p *prefix) Read(b []byte) (int, error) {
+	if p.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := p.File.Read(b[:min(int64(len(b)), p.left)])
+	p.left -= int64(n)
+	return n, err
 }
 
 // take gives the prepared file that name, if there is one.
@@ -207,8 +254,10 @@ func (f *FS) isClosed() bool {
 type logFile struct {
 	vfs.File
 	fs       *FS
+	name     string
 	written  int64
-	prepared bool // what comes after it
+	durable  atomic.Int64 // so many bytes from the beginning
+	prepared bool         // what comes after it
 
 	runnable []metrics.Sample
 	byThread int // how many of the next fsyncs a thread waits for
@@ -230,6 +279,15 @@ func (l *logFile) Sync() error { return l.SyncData() }
 
 // SyncData implements vfs.File.
 func (l *logFile) SyncData() error {
+	written := l.written
+	err := l.dataSync()
+	if err == nil {
+		l.durable.Store(written)
+	}
+	return err
+}
+
+func (l *logFile) dataSync() error {
 	if l.byThread > 0 {
 		l.byThread--
 	} else if l.busy() {
@@ -240,6 +298,16 @@ func (l *logFile) SyncData() error {
 		}
 	}
 	return l.File.SyncData()
+}
+
+// Close implements vfs.File. The log is whole from then on.
+func (l *logFile) Close() error {
+	l.fs.mu.Lock()
+	if l.fs.live[l.name] == l {
+		delete(l.fs.live, l.name)
+	}
+	l.fs.mu.Unlock()
+	return l.File.Close()
 }
 
 // noticed says how long it took until an fsync of the kernel was noticed. Where goroutines never stop computing, Go looks for

@@ -2,8 +2,10 @@ package logfs
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -290,5 +292,52 @@ func TestUnusable(t *testing.T) {
 	defer func() { _, _ = r.Close(), w.Close() }()
 	if done, err := s.dataSync(w.Fd()); done || err != nil {
 		t.Errorf("a pipe was synced: %v, %v", done, err)
+	}
+}
+
+// A log that is read while it is written ends where it was durable, whether its file is new or was prepared; what is closed is read
+// as it is.
+func TestReadOfALiveLog(t *testing.T) {
+	dir := t.TempDir()
+	f := New(vfs.Default, dir, 1<<20)
+	name := filepath.Join(dir, "log")
+	log, err := f.Create(name, category)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := func() string {
+		t.Helper()
+		r, err := f.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r)
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for _, c := range []struct{ write, durable string }{{"one", ""}, {"", "one"}, {"two", "one"}, {"three", "one"}, {"", "onetwothree"}} {
+		if c.write != "" {
+			_, err = log.Write([]byte(c.write))
+		} else {
+			err = log.Sync()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := content(); got != c.durable {
+			t.Errorf("after %q: %q, want %q", c.write, got, c.durable)
+		}
+	}
+	if _, err := log.Write([]byte("four")); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(log.Close(), f.Stop()); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if got := content(); got != "onetwothreefour" {
+		t.Errorf("of a closed log: %q", got)
 	}
 }

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store/backup"
+)
+
+type backupCmd struct {
+	Place string `arg:"" help:"Folder for the backups, each in a folder of its own; - writes one to standard output."`
+	Data  string `help:"Folder with the data of a server that does not run; without it, the running server is asked." aliases:"dir"`
+	Rate  int64  `help:"Bytes that are read in a second; 0 for as fast as possible." default:"67108864"`
+}
+
+func (c *backupCmd) Run(g *globals) error {
+	if c.Rate < 0 {
+		return &exitCode{exitUsage, fmt.Errorf("--rate must not be negative, got %d", c.Rate)}
+	}
+	rate := orNone(c.Rate)
+	write := func(ctx context.Context, have []backup.File, w io.Writer) error {
+		if c.Data != "" {
+			return host.WriteBackupDir(ctx, host.Config{Dir: c.Data}, w, host.BackupOptions{BytesPerSecond: rate, Have: have})
+		}
+		return g.receiveBackup(ctx, rate, have, w)
+	}
+	if c.Place == "-" {
+		return write(g.ctx, nil, g.io.out)
+	}
+	made, err := backup.Create(g.ctx, c.Place, write)
+	if err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(made)
+	}
+	if g.Output == "ids" {
+		_, err = fmt.Fprintln(g.io.out, made.Dir)
+		return err
+	}
+	_, err = fmt.Fprintf(g.io.out, "%s: %d files, %d bytes; %d files, %d bytes are new\n", made.Dir, made.Files, made.Bytes,
+		made.NewFiles, made.NewBytes)
+	return err
+}
+
+// receiveBackup has a server write a backup.
+func (g *globals) receiveBackup(ctx context.Context, rate int64, have []backup.File, w io.Writer) error {
+	body, err := json.Marshal(server.BackupRequest{BytesPerSecond: rate, Have: have})
+	if err != nil {
+		return err
+	}
+	res, err := g.send(ctx, http.MethodPost, "/v1/backup", nil, nil, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }() // it has been read
+	if res.StatusCode >= http.StatusBadRequest {
+		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
+		return errors.Join(problemOf(res, b), err)
+	}
+	if _, err = io.Copy(w, res.Body); err != nil {
+		return fmt.Errorf("the server at %s has cut the backup, see its log: %w", g.Server, err)
+	}
+	return nil
+}
+
+type restoreCmd struct {
+	Backup string `arg:"" help:"A backup, a folder of backups (the newest), a file that backup - wrote, or - for standard input."`
+	Data   string `help:"Folder for the data, which must be empty or not be there." required:"" aliases:"dir"`
+	AsCopy bool   `help:"Nothing runs in it until: wfhost copy release."`
+}
+
+func (c *restoreCmd) Run(g *globals) error {
+	opts := host.RestoreOptions{AsCopy: c.AsCopy}
+	var err error
+	if c.Backup == "-" {
+		err = host.RestoreFrom(g.ctx, g.io.in, c.Data, opts)
+	} else {
+		err = host.Restore(g.ctx, c.Backup, c.Data, opts)
+	}
+	if err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(map[string]any{"data": c.Data, "copy": c.AsCopy})
+	}
+	note := ""
+	if c.AsCopy {
+		note = " as a copy: nothing runs in it until `wfhost copy release`"
+	}
+	_, err = fmt.Fprintf(g.io.out, "restored into %s%s\n", c.Data, note)
+	return err
+}
+
+type copyCmd struct {
+	Show    copyShowCmd    `cmd:"" default:"1" help:"Say whether the server's data is a copy."`
+	Release copyReleaseCmd `cmd:"" help:"Let the copy run. The server of the original must have ended."`
+}
+
+type copyShowCmd struct{}
+
+func (c *copyShowCmd) Run(g *globals) error { return g.copyState(http.MethodGet, "/v1/copy") }
+
+type copyReleaseCmd struct{}
+
+func (c *copyReleaseCmd) Run(g *globals) error {
+	return g.copyState(http.MethodPost, "/v1/copy:release")
+}
+
+func (g *globals) copyState(method, path string) error {
+	var state server.CopyState
+	if _, _, err := g.call(method, path, nil, nil, &state); err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(state)
+	}
+	text := "the data is no copy: runs go on"
+	if state.Copy {
+		text = "the data is a copy, in which nothing runs or changes until: wfhost copy release"
+	}
+	_, err := fmt.Fprintln(g.io.out, text)
+	return err
+}
+
+type upgradeCmd struct {
+	Data string `help:"Folder with the data of a server that does not run." default:"data" aliases:"dir"`
+}
+
+func (c *upgradeCmd) Run(g *globals) error {
+	before, after, err := host.UpgradeStore(c.Data)
+	if err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(map[string]int{"before": before, "after": after})
+	}
+	if before == after {
+		_, err = fmt.Fprintf(g.io.out, "the database of %s has format %d of Pebble, the newest of this release\n", c.Data, after)
+		return err
+	}
+	_, err = fmt.Fprintf(g.io.out, "the database of %s has format %d of Pebble, and had %d: earlier releases may not open it\n",
+		c.Data, after, before)
+	return err
+}
+
+type verifyCmd struct {
+	Path     string `arg:"" help:"Folder with the data of a server that does not run, a backup, or a folder of backups."`
+	Repair   bool   `help:"Make lists, counts and wakes anew where they are not what the runs imply. Journals are not changed."`
+	NoReplay bool   `help:"Do not run the module of each run against its journal."`
+}
+
+// errUnsound ends a verification that has found something.
+var errUnsound = errors.New("the data is not sound")
+
+func (c *verifyCmd) Run(g *globals) error {
+	report, err := host.Verify(g.ctx, c.Path, host.Config{Compiler: host.SelfCompiler()}, host.VerifyOptions{Repair: c.Repair,
+		NoReplay: c.NoReplay})
+	if errors.Is(err, host.ErrLocked) {
+		return fmt.Errorf("%w: end the server, or verify a backup: wfhost backup PLACE, wfhost verify PLACE", err)
+	}
+	if err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		err = g.json(report)
+	} else {
+		err = c.show(g, report)
+	}
+	if err == nil && !report.Sound() {
+		err = &exitCode{exitError, fmt.Errorf("%w: %d problems", errUnsound, report.Left())}
+	}
+	return err
+}
+
+func (c *verifyCmd) show(g *globals, r *host.VerifyReport) error {
+	for _, p := range r.Problems {
+		of, done := "", ""
+		if p.Partition >= 0 {
+			of = fmt.Sprintf(" of partition %d", p.Partition)
+		}
+		if p.Run != "" {
+			of = fmt.Sprintf(" of run %q", p.Run)
+			if p.Namespace != 0 {
+				of += fmt.Sprintf(" of namespace %d", p.Namespace)
+			}
+		}
+		if p.Repaired {
+			done = " (repaired)"
+		}
+		_, _ = fmt.Fprintln(g.io.out, printable(fmt.Sprintf("%s%s: %s%s", p.Kind, of, p.Text, done)))
+	}
+	if r.More > 0 {
+		_, _ = fmt.Fprintf(g.io.out, "and %d more\n", r.More)
+	}
+	what := c.Path
+	if r.Backup != "" {
+		what = r.Backup
+	}
+	_, err := fmt.Fprintf(g.io.out, "%s: %d runs with %d entries, %d of them replayed; %d modules, %d large payloads (%d "+
+		"of them of deleted runs, %d bytes), %d commands; %d problems, %d repaired\n", what, r.Runs, r.Entries, r.Replayed,
+		r.Modules, r.Blobs, r.Orphans, r.OrphanBytes, r.Commands, int64(len(r.Problems))+r.More, r.Repaired)
+	return err
+}

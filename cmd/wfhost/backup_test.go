@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCopyOfAServer serves a copy: the client is told why nothing can be changed, until the copy is released.
+func TestCopyOfAServer(t *testing.T) {
+	exe := binary(t)
+	address, data := freeAddress(t), t.TempDir()
+	place, to := filepath.Join(t.TempDir(), "backups"), filepath.Join(t.TempDir(), "copy")
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	try := func(args ...string) (code int, out string) {
+		var b bytes.Buffer
+		code = execute(ctx, append([]string{"--server", "http://" + address}, args...), stdio{in: strings.NewReader(""), out: &b, err: &b})
+		return code, b.String()
+	}
+	run := func(want int, says string, args ...string) {
+		t.Helper()
+		if code, out := try(args...); code != want || !strings.Contains(out, says) {
+			t.Fatalf("%v: exit code %d, want %d, saying %q:\n%s", args, code, want, says, out)
+		}
+	}
+	stop := startServer(t, exe, data, address)
+	defer func() { stop(false) }()
+	run(exitOK, "s01@1", "upload", "../../host/testdata/s01")
+	run(exitOK, "r1", "start", "s01", "--id", "r1", "--input", "86400000")
+	for out := ""; !strings.Contains(out, "sleeping"); { // on a slow machine, its module is compiled for a while
+		if _, out = try("show", "r1"); ctx.Err() != nil {
+			t.Fatal(out)
+		}
+	}
+	run(exitOK, "are new", "backup", place)
+	run(exitUsage, "--rate must not be negative, got -1", "backup", place, "--rate=-1")
+	stop(false)
+	run(exitError, "no server at", "backup", place)
+	run(exitOK, "as a copy", "restore", place, "--data", to, "--as-copy")
+	stop = startServer(t, exe, to, address)
+	run(exitOK, "the data is a copy", "copy")
+	run(exitOK, "sleeping", "show", "r1")
+	for _, args := range [][]string{{"start", "s01", "--input", "1"}, {"wake", "r1"}, {"cancel", "r1"}, {"upload", "../../host/testdata/v2"}} {
+		run(exitConflict, "the data is a copy, in which nothing runs or changes until `wfhost copy release`", args...)
+	}
+	run(exitOK, "are new", "backup", place+"2") // of a copy
+	run(exitOK, "the data is no copy", "copy", "release")
+	run(exitOK, "", "wake", "r1")
+	run(exitOK, `"ab"`, "result", "r1", "--wait")
+
+	files, err := filepath.Glob(filepath.Join(place, "*", "store", "wfhost-format"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	run(exitOK, "0 problems", "verify", place)
+	if err := os.WriteFile(files[0], []byte("4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(exitError, "file: backup is damaged: wfhost-format has the SHA-256", "verify", place)
+	run(exitError, "backup is damaged", "restore", place, "--data", to+"2")
+}

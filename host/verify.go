@@ -1,0 +1,133 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/backup"
+	"github.com/wfhost/wfhost/store/pebblestore"
+)
+
+// VerifyOptions says how data is verified. The zero value reads everything and changes nothing.
+type VerifyOptions struct {
+	// Repair makes lists, counts and wakes anew where they are not what the states of the runs imply. Journals, states, modules
+	// and payloads are never changed. A backup is not repaired.
+	Repair bool
+	// NoReplay leaves out that each run's module is run against its journal, which takes most of the time.
+	NoReplay bool
+}
+
+// VerifyProblem is one thing that is wrong.
+type VerifyProblem = pebblestore.Problem
+
+// VerifyReport is what was found.
+type VerifyReport struct {
+	Backup string `json:"backup,omitempty"` // the backup that was verified; empty for a data directory
+	pebblestore.Report
+	Replayed int64 `json:"replayed"` // runs whose module was run against their journal
+}
+
+// Sound reports whether nothing is wrong, or no longer.
+func (r *VerifyReport) Sound() bool { return r.Left() == 0 }
+
+// Verify reads the whole of a data directory that no host has open, or of a backup, or of the newest backup of a place: all
+// records decode, journals have no gaps, payloads and modules are what their SHA-256 says, files of a backup too, the lists,
+// counts and wakes are what the states of the runs imply, and each run's module does what its journal records. cfg says how
+// modules are compiled; its Dir and Store are not used. What is wrong is in the report; an error means that the data cannot
+// be read at all. ErrLocked if a host has it open: verify a backup of it then.
+func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (report *VerifyReport, err error) {
+	report = &VerifyReport{}
+	dir := filepath.Join(path, storeName)
+	var wrong []error
+	if of, found := backup.Find(path); found == nil {
+		if opts.Repair {
+			return nil, &joined{fmt.Errorf("%s is a backup, which is not repaired: restore it, and repair that", of), ErrInvalid}
+		}
+		report.Backup = of
+		if wrong, err = backup.Check(ctx, of); err != nil {
+			return nil, translate(err)
+		}
+		var remove func() error
+		if dir, remove, err = backup.Link(ctx, of); err != nil {
+			return nil, translate(err)
+		}
+		defer func() { err = errors.Join(err, remove()) }()
+	} else if _, err := os.Stat(dir); err != nil {
+		return nil, &joined{fmt.Errorf("%s holds neither data of wfhost nor a backup", path), ErrNotFound}
+	}
+	found, err := pebblestore.Check(ctx, dir, pebblestore.CheckOptions{Repair: opts.Repair, Logger: cfg.Logger})
+	if found != nil {
+		report.Report = *found
+	}
+	for _, w := range wrong {
+		report.Add(VerifyProblem{Kind: "file", Partition: -1, Text: w.Error()})
+	}
+	if err != nil {
+		if len(wrong) > 0 { // it is clear why
+			report.Add(VerifyProblem{Kind: "file", Partition: -1, Text: err.Error()})
+			return report, nil
+		}
+		return nil, translate(err)
+	}
+	if opts.NoReplay || report.Format != store.FormatVersion {
+		return report, nil
+	}
+	return report, translate(replayAll(ctx, dir, cfg, report))
+}
+
+// replayAll replays all runs of a store, and adds those that differ to the report.
+func replayAll(ctx context.Context, dir string, cfg Config, report *VerifyReport) (err error) {
+	s, err := pebblestore.Open(dir, pebblestore.Options{ReadOnly: true, Logger: cfg.Logger})
+	if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrVersion) {
+		report.Add(VerifyProblem{Kind: "replay", Partition: -1, Text: fmt.Sprintf("no run was replayed: %v", err)})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	cache, err := os.MkdirTemp("", "wfhost-verify-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
+	broken := map[store.RunKey]bool{} // which cannot be read
+	for _, p := range report.Problems {
+		if p.Kind == "state" || p.Kind == "journal" {
+			broken[store.RunKey{Namespace: p.Namespace, ID: p.Run}] = true
+		}
+	}
+	cfg.Dir, cfg.Store, cfg.Partitions, cfg.SkipSleeps = cache, s, []int{}, false
+	h, err := Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	for ns, err := range s.Namespaces(ctx) {
+		if err != nil {
+			return err
+		}
+		for st, err := range store.Runs(ctx, s, store.Query{Namespace: ns.ID, Limit: store.MaxPage}, 0) {
+			if err != nil {
+				return err
+			}
+			if broken[st.Run] {
+				continue
+			}
+			err := h.rt.Runs.Replay(ctx, st.Run)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			report.Replayed++
+			if err != nil {
+				report.Add(VerifyProblem{Kind: "replay", Partition: int(st.Run.Partition()), Namespace: ns.ID, Run: st.Run.ID,
+					Text: err.Error()})
+			}
+		}
+	}
+	return nil
+}

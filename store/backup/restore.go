@@ -1,0 +1,192 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/pebblestore"
+)
+
+// RestoreName is the folder of a data directory into which a backup is restored. When it is there, the restore was cut, and the
+// data must not be used.
+const RestoreName = "restore.partial"
+
+// Find returns the backup that a path names: a backup, or the newest one of a place.
+func Find(path string) (string, error) {
+	if _, err := os.Stat(filepath.Join(path, ManifestName)); err == nil {
+		return path, nil
+	}
+	return Latest(path)
+}
+
+// Restore makes a backup the store of a new data directory, durable on return; the directory must be empty or not be there.
+// from is a backup, a place whose newest one is taken, or a file with a stream. Each file is checked. A copy refuses every
+// change until it is released: see pebblestore.Store.MarkCopy.
+func Restore(ctx context.Context, from, data string, asCopy bool) (*Manifest, error) {
+	info, err := os.Stat(from)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		f, err := os.Open(from)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }() // it was read
+		return RestoreStream(ctx, f, data, asCopy)
+	}
+	dir, err := Find(from)
+	if err != nil {
+		return nil, err
+	}
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	return m, restore(data, asCopy, func(into string) error {
+		folder := filepath.Join(into, storeFolder)
+		if err := os.Mkdir(folder, dirMode); err != nil {
+			return err
+		}
+		for _, f := range m.Files {
+			if err := copyFile(ctx, filepath.Join(dir, storeFolder, f.Name), filepath.Join(folder, f.Name), f); err != nil {
+				return err
+			}
+		}
+		return syncDir(folder)
+	})
+}
+
+// RestoreStream is Restore from a stream.
+func RestoreStream(ctx context.Context, r io.Reader, data string, asCopy bool) (m *Manifest, err error) {
+	err = restore(data, asCopy, func(into string) error {
+		made, err := extract(ctx, r, into, "")
+		if err == nil {
+			m = made.Manifest
+		}
+		return err
+	})
+	return m, err
+}
+
+// restore has a folder filled with a backup, and makes that the store of a data directory in its last step.
+func restore(data string, asCopy bool, fill func(into string) error) (err error) {
+	list, err := os.ReadDir(data)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if len(list) > 0 {
+		return fmt.Errorf("%s is not empty: it has %s; a backup is restored into an empty directory, or a new one", data,
+			list[0].Name())
+	}
+	into := filepath.Join(data, RestoreName)
+	if err := os.MkdirAll(into, dirMode); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(into))
+		}
+	}()
+	if err := fill(into); err != nil {
+		return err
+	}
+	if asCopy {
+		if err := markCopy(filepath.Join(into, storeFolder)); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(filepath.Join(into, storeFolder), filepath.Join(data, storeFolder)); err != nil {
+		return err
+	}
+	if err := syncDir(data); err != nil {
+		return err
+	}
+	return errors.Join(os.RemoveAll(into), syncDir(data))
+}
+
+func markCopy(dir string) error {
+	s, err := pebblestore.Open(dir, pebblestore.Options{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.MarkCopy(), s.Close())
+}
+
+// Check compares the files of a backup with its manifest. It returns what is wrong, nothing if it is whole. Whether the store in
+// it is sound is another question: see Link.
+func Check(ctx context.Context, dir string) (wrong []error, err error) {
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range m.Files {
+		err := checkFile(ctx, filepath.Join(dir, storeFolder, f.Name), f)
+		if errors.Is(err, ErrDamaged) {
+			wrong = append(wrong, err)
+		} else if err != nil {
+			return wrong, err
+		}
+	}
+	list, err := os.ReadDir(filepath.Join(dir, storeFolder))
+	for _, e := range list {
+		if !slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == e.Name() }) {
+			wrong = append(wrong, fmt.Errorf("%w: %s is not in the manifest", ErrDamaged, e.Name()))
+		}
+	}
+	return wrong, err
+}
+
+func checkFile(ctx context.Context, path string, f File) error {
+	r, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: %s is missing", ErrDamaged, f.Name)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // it was read
+	sum := newSum()
+	n, err := copyChunks(ctx, sum, r, nil)
+	if err != nil {
+		return err
+	}
+	return f.check(n, sum.text())
+}
+
+// Unfinished returns an error if a restore into a data directory was cut.
+func Unfinished(data string) error {
+	if _, err := os.Stat(filepath.Join(data, RestoreName)); err != nil {
+		return nil //nolint:nilerr // it is not there, or nothing can be
+	}
+	if _, err := os.Stat(filepath.Join(data, storeFolder)); err == nil {
+		return nil // all was done but tidying up
+	}
+	return fmt.Errorf("%w: a restore into %s was cut; delete what is in it, and restore again", store.ErrCorrupt, data)
+}
+
+// Link makes a directory with the files of a backup's store, to be read: hard links, or copies where there are no links. remove
+// removes it.
+func Link(ctx context.Context, dir string) (path string, remove func() error, err error) {
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	path, err = os.MkdirTemp("", "wfhost-verify-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() error { return os.RemoveAll(path) }
+	for _, f := range m.Files {
+		if err := reuse(ctx, filepath.Join(dir, storeFolder, f.Name), filepath.Join(path, f.Name), f); err != nil {
+			return "", nil, errors.Join(err, remove())
+		}
+	}
+	return path, remove, nil
+}

@@ -1,0 +1,268 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// checked is a store with runs of all kinds that is checked when it is closed.
+type checked struct {
+	*testing.T
+	dir string
+	s   *Store
+	run store.RunKey // one of them, which sleeps
+}
+
+// newChecked makes a store with a few runs, of two namespaces, a large payload, a module, a command, log and output.
+func newChecked(t *testing.T) *checked {
+	t.Helper()
+	c := &checked{T: t, dir: filepath.Join(t.TempDir(), "store")}
+	var err error
+	c.s, err = Open(c.dir, Options{NoSync: true})
+	c.do(err)
+	ns, err := c.s.Namespace(t.Context(), "other", true)
+	c.do(err)
+	wasm, err := c.s.Modules().Put(t.Context(), []byte("module"), store.ModuleInfo{Size: 6})
+	c.do(err)
+	_, err = c.s.Modules().AddVersions(t.Context(), []store.VersionSpec{{Workflow: "w", Module: wasm}})
+	c.do(err)
+	for i := range 40 {
+		run := store.RunKey{ID: fmt.Sprint("r", i), Namespace: store.NamespaceID(i%2) * ns}
+		st := store.RunState{Run: run, Workflow: fmt.Sprint("w", i%3), Version: 1, Module: wasm, Status: store.Status(1 + i%10),
+			CreatedUnixMs: int64(i), WakeUnixMs: store.NoWake, LogRecords: 1, Output: 1, Attributes: []store.Attribute{{Key: "k", Value: "v"}}}
+		if st.Status == store.Sleeping {
+			c.run, st.WakeUnixMs = run, 1000
+		}
+		if st.Status.Terminal() {
+			st.EndedUnixMs = 500
+		}
+		p, err := c.s.Acquire(t.Context(), run.Partition(), "a", 0)
+		c.do(err)
+		entries := []store.Entry{{Kind: store.KindStarted, Input: bytes.Repeat([]byte("x"), abi.BlobBytes+1)}}
+		for n := range 50 {
+			entries = append(entries, store.Entry{Seq: store.Seq(n + 1), Kind: store.KindEmit, Input: bytes.Repeat([]byte("y"), 200)})
+		}
+		c.do(p.Commit(t.Context(), []store.RunCommit{{Run: run, Create: true, State: st, Append: entries,
+			Logs: []store.LogLine{{Text: "log"}}, Output: []store.Chunk{{Topic: "t"}},
+			Outbox: []store.Command{{ID: store.CommandID{Incarnation: store.Incarnation{byte(i + 1)}}, Kind: store.CommandSignal, To: run}}}}))
+	}
+	gone := store.RunKey{ID: "r9"}
+	if st, err := c.s.State(t.Context(), gone); err == nil { // it has another namespace
+		t.Fatal(st)
+	}
+	gone.Namespace = ns
+	st, err := c.s.State(t.Context(), gone)
+	c.do(err)
+	st.Deleted, st.WakeUnixMs = true, store.NoWake
+	p, err := c.s.Acquire(t.Context(), gone.Partition(), "a", 0)
+	c.do(err)
+	c.do(p.Commit(t.Context(), []store.RunCommit{{Run: gone, Expect: st.Length, State: st, Delete: true}}))
+	return c
+}
+
+func (c *checked) do(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// check closes the store and checks it.
+func (c *checked) check(repair bool) *Report {
+	c.Helper()
+	if c.s != nil {
+		c.do(c.s.Close())
+		c.s = nil
+	}
+	r, err := Check(c.Context(), c.dir, CheckOptions{Repair: repair})
+	c.do(err)
+	return r
+}
+
+func TestCheckOfASoundStore(t *testing.T) {
+	c := newChecked(t)
+	r := c.check(false)
+	if len(r.Problems) > 0 || r.Runs != 39 || r.Entries != 39*51 || r.Modules != 1 || r.Blobs != 1 || r.Commands != 40 || r.Orphans != 0 {
+		t.Errorf("%+v", r)
+	}
+	before := fileHashes(t, c.dir)
+	if r := c.check(false); len(r.Problems) > 0 || fileHashes(t, c.dir) != before {
+		t.Errorf("a check changes files, or finds %+v", r.Problems)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Check(ctx, c.dir, CheckOptions{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// firstKey returns the first key of a table, and its value.
+func (c *checked) firstKey(ns store.NamespaceID, p store.PartitionID, table byte) (key, value []byte) {
+	c.Helper()
+	prefix := store.AppendPrefix(nil, ns, p, table)
+	c.do(c.s.scan(prefix, store.PrefixEnd(prefix), func(k, v []byte) (bool, error) {
+		key, value = bytes.Clone(k), bytes.Clone(v)
+		return false, nil
+	}))
+	if key == nil {
+		c.Fatalf("there is no key in table %c of partition %d", table, p)
+	}
+	return key, value
+}
+
+// TestRepair damages each table that is implied by others: it is found, found repaired, and sound afterwards.
+func TestRepair(t *testing.T) {
+	for _, table := range []byte("rckqtwbn") {
+		for _, how := range []string{"lost", "more", "other"} {
+			c := newChecked(t)
+			run := c.run
+			ns := run.Namespace
+			var key, value []byte
+			switch table {
+			case store.TableEnded, store.TableBusy: // of another run
+				for p := range store.PartitionID(store.Partitions) {
+					prefix := store.AppendPrefix(nil, 0, p, table)
+					c.do(c.s.scan(prefix, store.PrefixEnd(prefix), func(k, v []byte) (bool, error) {
+						key, value = bytes.Clone(k), bytes.Clone(v)
+						return false, nil
+					}))
+				}
+			case store.TableWake, store.TableCount:
+				key, value = c.firstKey(0, run.Partition(), table)
+			default:
+				key, value = c.firstKey(ns, run.Partition(), table)
+			}
+			switch how {
+			case "lost":
+				c.do(c.s.db.Delete(key, pebble.Sync))
+			case "more":
+				c.do(c.s.db.Set(append(key, 'x'), value, pebble.Sync))
+			case "other":
+				c.do(c.s.db.Set(key, append(value, 'x'), pebble.Sync))
+			}
+			found := c.check(false)
+			if len(found.Problems) == 0 || found.Repaired != 0 {
+				t.Errorf("table %c, %s: %+v", table, how, found)
+			}
+			repaired := c.check(true)
+			if table == store.TableWake && how == "other" || table == store.TableCount && how == "more" {
+				continue // reported twice, or a key that cannot be read
+			}
+			if len(repaired.Problems) != len(found.Problems) || repaired.Left() != 0 {
+				t.Errorf("table %c, %s: repaired %+v", table, how, repaired)
+			}
+			if again := c.check(false); len(again.Problems) > 0 {
+				t.Errorf("table %c, %s: left %+v", table, how, again.Problems)
+			}
+		}
+	}
+}
+
+// TestRepairMarks damages what says where indexes begin, by which runs would sleep for ever.
+func TestRepairMarks(t *testing.T) {
+	c := newChecked(t)
+	p := c.run.Partition()
+	for _, key := range [][]byte{markKey(p), inboxMarkKey(p)} {
+		c.do(c.s.db.Set(key, binary.BigEndian.AppendUint64(nil, 1<<40), pebble.Sync))
+	}
+	c.do(c.s.db.Set(inboxCounter(p), binary.BigEndian.AppendUint64(nil, 0), pebble.Sync))
+	if r := c.check(false); len(r.Problems) != 3 {
+		t.Errorf("%+v", r.Problems)
+	}
+	if r := c.check(true); len(r.Problems) != 3 || r.Left() != 0 {
+		t.Errorf("%+v", r.Problems)
+	}
+	if r := c.check(false); len(r.Problems) != 0 {
+		t.Errorf("%+v", r.Problems)
+	}
+}
+
+// TestCheckFinds damages what is implied by nothing: it is found, and repairing leaves it.
+func TestCheckFinds(t *testing.T) {
+	for _, x := range []struct {
+		kind, says string
+		damage     func(c *checked) ([]byte, []byte) // a key and its value, nil for none
+	}{
+		{"state", "its state", func(c *checked) ([]byte, []byte) {
+			return store.RunTableKey(c.run, store.TableState), []byte("12345678rubbish")
+		}},
+		{"journal", "are missing", func(c *checked) ([]byte, []byte) { return store.JournalKey(c.run, 0, 0), nil }},
+		{"journal", "entry ", func(c *checked) ([]byte, []byte) {
+			_, v := c.firstKey(c.run.Namespace, c.run.Partition(), store.TableJournal)
+			v[len(v)/2] ^= 1
+			k, _ := c.firstKey(c.run.Namespace, c.run.Partition(), store.TableJournal)
+			return k, v
+		}},
+		{"journal", "which it has not", func(c *checked) ([]byte, []byte) {
+			return store.JournalKey(c.run, 7, 0), []byte{}
+		}},
+		{"journal", "its journal has", func(c *checked) ([]byte, []byte) {
+			return lastChunk(c), nil
+		}},
+		{"module", "is not there", func(c *checked) ([]byte, []byte) {
+			k, _ := c.firstKey(0, store.NoPartition, store.TableModule)
+			return k, nil
+		}},
+		{"module", "damaged", func(c *checked) ([]byte, []byte) {
+			k, _ := c.firstKey(0, store.NoPartition, store.TableWasm)
+			return k, []byte("another")
+		}},
+		{"blob", "damaged", func(c *checked) ([]byte, []byte) {
+			k, _ := c.firstKey(0, store.NoPartition, store.TableBlob)
+			return k, []byte("another")
+		}},
+		{"log", "record 0 of its log", func(c *checked) ([]byte, []byte) {
+			return store.IndexKey(c.run, store.TableLog, 0), []byte("rubbish")
+		}},
+		{"output", "which it has not", func(c *checked) ([]byte, []byte) {
+			return store.IndexKey(c.run, store.TableOutput, 9), store.AppendChunk(nil, &store.Chunk{Index: 9})
+		}},
+		{"inbox", "command", func(c *checked) ([]byte, []byte) {
+			k, _ := c.firstKey(0, c.run.Partition(), store.TableInbox)
+			return k, []byte("rubbish")
+		}},
+		{"key", "which is none", func(*checked) ([]byte, []byte) { return store.AppendPrefix(nil, 0, 3, 'Z'), []byte{1} }},
+		{"key", "nobody has created", func(*checked) ([]byte, []byte) { return store.AppendPrefix(nil, 99, 3, 's'), []byte{1} }},
+		{"key", "of partition 70", func(*checked) ([]byte, []byte) { return store.AppendPrefix(nil, 0, 70, 's'), []byte{1} }},
+		{"namespace", "other", func(c *checked) ([]byte, []byte) { return spaceKey("other"), []byte("rubbish") }},
+		{"hook", "holder", func(c *checked) ([]byte, []byte) { return hookKey(0, "token"), []byte("rubbish") }},
+	} {
+		c := newChecked(t)
+		k, v := x.damage(c)
+		if v == nil {
+			c.do(c.s.db.Delete(k, pebble.Sync))
+		} else {
+			c.do(c.s.db.Set(k, v, pebble.Sync))
+		}
+		for _, repair := range []bool{false, true, false} {
+			found := false
+			for _, p := range c.check(repair).Problems {
+				found = found || p.Kind == x.kind && strings.Contains(p.Text, x.says) && !p.Repaired
+			}
+			if !found {
+				t.Errorf("%s %q, repair %v: %+v", x.kind, x.says, repair, c.check(false).Problems)
+			}
+		}
+	}
+}
+
+// lastChunk returns the key of the last chunk of the journal of a run.
+func lastChunk(c *checked) (key []byte) {
+	lower := store.JournalKey(c.run, 0, 0)
+	c.do(c.s.scan(lower, store.JournalKey(c.run, 1, 0), func(k, _ []byte) (bool, error) {
+		key = bytes.Clone(k)
+		return true, nil
+	}))
+	return key
+}

@@ -1,0 +1,293 @@
+package pebblestore
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// partitionCheck checks one partition.
+type partitionCheck struct {
+	*checker
+	p store.PartitionID
+	// want is what the tables hold that the states imply: key to value.
+	want   map[string][]byte
+	counts shifts
+	states map[string]*stored // of one namespace, by id
+	lost   bool               // a state cannot be read, so that nobody knows what is implied
+}
+
+func digestOf(b []byte) store.Digest { return sha256.Sum256(b) }
+
+func (x *partitionCheck) problem(kind string, ns store.NamespaceID, run, format string, args ...any) {
+	x.report.Add(Problem{Kind: kind, Partition: int(x.p), Namespace: ns, Run: run, Text: fmt.Sprintf(format, args...)})
+}
+
+func (x *partitionCheck) all() error {
+	for _, ns := range x.list {
+		x.states = map[string]*stored{}
+		for _, step := range []func(store.NamespaceID) error{x.readStates, x.journals, x.logs, x.outputs, x.hooks} {
+			if err := step(ns); err != nil {
+				return err
+			}
+		}
+	}
+	x.states = nil
+	for i := range x.counts.list {
+		if of, n := x.counts.list[i].of, &x.counts.list[i].listed; *n != (store.Tally{}) {
+			x.want[string(store.CountKey(x.p, of.ns, of.workflow, of.version))] = store.AppendTally(nil, n)
+		}
+	}
+	if err := x.commands(); err != nil {
+		return err
+	}
+	return x.indexes()
+}
+
+// readStates reads the states of a namespace, and notes what they imply.
+func (x *partitionCheck) readStates(ns store.NamespaceID) error {
+	b := x.s.db.NewBatch()
+	defer func() { _ = b.Close() }() // memory only
+	return x.each(ns, x.p, store.TableState, func(rest, v []byte) error {
+		id := string(rest)
+		run := store.RunKey{Namespace: ns, ID: id}
+		st, err := decodeStored(v)
+		switch {
+		case err != nil:
+			x.lost = true
+			x.problem("state", ns, id, "its state: %v", err)
+			return nil
+		case st.state.Run != run || run.Partition() != x.p:
+			x.problem("state", ns, id, "its state is that of run %q of namespace %d, and belongs to partition %d", st.state.Run.ID,
+				st.state.Run.Namespace, run.Partition())
+		}
+		x.states[id] = &st
+		if st.state.Deleted {
+			return nil
+		}
+		x.report.Runs++
+		if st.state.Module != (store.Digest{}) && !x.modules[st.state.Module] {
+			x.problem("module", ns, id, "its module %s is not there", st.state.Module)
+		}
+		r := &record{stored: st}
+		b.Reset()
+		setIndexes(b, run, nil, r)
+		setWakeOf(b, run, nil, r)
+		x.counts.move(run, nil, r)
+		for in := b.Reader(); ; {
+			_, k, v, ok, err := in.Next()
+			if err != nil || !ok {
+				return err
+			}
+			x.want[string(k)] = bytes.Clone(v)
+		}
+	})
+}
+
+// place reads the id of a run, and what stands behind it in a key.
+func place(rest []byte, bytesBehind int) (id string, behind []byte, ok bool) {
+	at := bytes.IndexByte(rest, 0)
+	if at <= 0 || len(rest)-at-1 != bytesBehind {
+		return "", nil, false
+	}
+	return string(rest[:at]), rest[at+1:], true
+}
+
+// journalCheck is how far a journal was read.
+type journalCheck struct {
+	id        string
+	iteration uint32
+	next      store.Seq // of the next entry
+	last      store.Seq // first seq of the chunk that was read last
+	broken    bool
+}
+
+// journals checks that the journals of a namespace have no gaps, and belong to runs.
+func (x *partitionCheck) journals(ns store.NamespaceID) error {
+	var j journalCheck
+	read := map[string]bool{} // the newest iteration of a run
+	end := func() {
+		st := x.states[j.id]
+		if j.id == "" || st == nil || j.iteration != st.state.Iteration {
+			return
+		}
+		read[j.id] = true
+		if !j.broken && (j.next != st.state.Length || j.last != st.chunk) {
+			x.problem("journal", ns, j.id, "its journal has %d entries, the last chunk of which begins at %d; its state says %d and %d",
+				j.next, j.last, st.state.Length, st.chunk)
+		}
+	}
+	err := x.each(ns, x.p, store.TableJournal, func(rest, v []byte) error {
+		id, behind, ok := place(rest, 12)
+		if !ok {
+			x.problem("key", ns, "", "a key of a journal is %q", rest)
+			return nil
+		}
+		iteration, first := binary.BigEndian.Uint32(behind), store.Seq(binary.BigEndian.Uint64(behind[4:]))
+		if id != j.id || iteration != j.iteration {
+			end()
+			j = journalCheck{id: id, iteration: iteration}
+			if st := x.states[id]; !x.lost && (st == nil || st.state.Deleted || iteration > st.state.Iteration) {
+				x.problem("journal", ns, id, "there is a journal of its iteration %d, which it has not", iteration)
+			}
+		}
+		if j.broken {
+			return nil
+		}
+		if first != j.next {
+			j.broken = true
+			x.problem("journal", ns, id, "entries %d to %d of iteration %d are missing", j.next, first, iteration)
+			return nil
+		}
+		j.last = first
+		err := x.chunk(&j, v)
+		if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrVersion) {
+			j.broken = true
+			x.problem("journal", ns, id, "entry %d of iteration %d: %v", j.next, iteration, err)
+			return nil
+		}
+		return err
+	})
+	end()
+	for id, st := range x.states {
+		if !st.state.Deleted && !read[id] {
+			x.problem("journal", ns, id, "it has no journal")
+		}
+	}
+	return err
+}
+
+// chunk reads the entries of a chunk, and the blobs that they name.
+func (x *partitionCheck) chunk(j *journalCheck, chunk []byte) error {
+	for len(chunk) > 0 {
+		flags := chunk[0]
+		n, size := binary.Uvarint(chunk[1:])
+		if size <= 0 || n > uint64(len(chunk)-1-size) {
+			return fmt.Errorf("%w: chunk ends within an entry", store.ErrCorrupt)
+		}
+		body := chunk[1+size:]
+		e, err := store.DecodeEntry(body[:n])
+		switch {
+		case err != nil:
+			return err
+		case e.Seq != j.next:
+			return fmt.Errorf("%w: it is entry %d", store.ErrCorrupt, e.Seq)
+		case !e.Kind.Known():
+			return fmt.Errorf("%w: it has the unknown kind %d", store.ErrVersion, e.Kind)
+		}
+		if flags&inputIsBlob != 0 {
+			err = x.name(e.Input)
+		}
+		if flags&dataIsBlob != 0 && err == nil {
+			err = x.name(e.Data)
+		}
+		if err != nil {
+			return err
+		}
+		x.report.Entries++
+		j.next, chunk = j.next+1, body[n:]
+	}
+	return nil
+}
+
+// name checks a blob that an entry names, once.
+func (x *partitionCheck) name(digest []byte) error {
+	var d store.Digest
+	if copy(d[:], digest); len(digest) != len(d) {
+		return fmt.Errorf("%w: it names a blob by %d bytes", store.ErrCorrupt, len(digest))
+	}
+	sound, known := x.named[d]
+	if !known {
+		_, err := x.s.blob(digest)
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
+			return err
+		}
+		sound = err == nil
+		x.named[d] = sound
+	}
+	if !sound {
+		return fmt.Errorf("%w: blob %s is missing or damaged", store.ErrCorrupt, d)
+	}
+	return nil
+}
+
+func (x *partitionCheck) logs(ns store.NamespaceID) error {
+	return x.numbered(ns, store.TableLog, "log", func(st *store.RunState) uint64 { return st.LogRecords },
+		func(v []byte) (uint64, error) {
+			l, err := store.DecodeLogLine(v)
+			return l.Index, err
+		})
+}
+
+func (x *partitionCheck) outputs(ns store.NamespaceID) error {
+	return x.numbered(ns, store.TableOutput, "output", func(st *store.RunState) uint64 { return st.Output },
+		func(v []byte) (uint64, error) {
+			c, err := store.DecodeChunk(v)
+			return c.Index, err
+		})
+}
+
+// numbered checks records of runs that are kept by index.
+func (x *partitionCheck) numbered(ns store.NamespaceID, table byte, kind string, length func(*store.RunState) uint64,
+	decode func([]byte) (uint64, error)) error {
+	return x.each(ns, x.p, table, func(rest, v []byte) error {
+		id, behind, ok := place(rest, 8)
+		if !ok {
+			x.problem("key", ns, "", "a key of a %s is %q", kind, rest)
+			return nil
+		}
+		index, st := binary.BigEndian.Uint64(behind), x.states[id]
+		got, err := decode(v)
+		switch {
+		case err != nil:
+			x.problem(kind, ns, id, "record %d of its %s: %v", index, kind, err)
+		case got != index:
+			x.problem(kind, ns, id, "record %d of its %s says that it is number %d", index, kind, got)
+		case x.lost && st == nil:
+		case st == nil || st.state.Deleted || index >= length(&st.state):
+			x.problem(kind, ns, id, "there is a record %d of its %s, which it has not", index, kind)
+		}
+		return nil
+	})
+}
+
+func (x *partitionCheck) hooks(ns store.NamespaceID) error {
+	return x.each(ns, x.p, store.TableHook, func(rest, v []byte) error {
+		h, err := store.DecodeHolder(v)
+		switch {
+		case err != nil:
+			x.problem("hook", ns, "", "the holder of a token: %v", err)
+		case store.TokenPartition(ns, string(rest)) != x.p:
+			x.problem("hook", ns, h.Run.ID, "its token stands in a partition to which it does not belong")
+		}
+		return nil
+	})
+}
+
+// commands checks the inbox.
+func (x *partitionCheck) commands() error {
+	return x.each(0, x.p, store.TableInbox, func(rest, v []byte) error {
+		x.report.Commands++
+		cmd, err := store.DecodeCommand(v)
+		switch {
+		case len(rest) != 8:
+			x.problem("key", 0, "", "a key of the inbox is %x", rest)
+		case err != nil:
+			x.problem("inbox", 0, "", "command %d: %v", binary.BigEndian.Uint64(rest), err)
+		case uint64(cmd.Seq) != binary.BigEndian.Uint64(rest):
+			x.problem("inbox", 0, cmd.To.ID, "command %d says that it is number %d", binary.BigEndian.Uint64(rest), cmd.Seq)
+		case cmd.To.Partition() != x.p:
+			x.problem("inbox", cmd.To.Namespace, cmd.To.ID, "command %d is for a run of partition %d", cmd.Seq, cmd.To.Partition())
+		}
+		return nil
+	})
+}
+
+// sorted returns the keys of what is wanted that are left, in their order.
+func (x *partitionCheck) sorted() []string { return slices.Sorted(maps.Keys(x.want)) }

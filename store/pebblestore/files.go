@@ -1,0 +1,144 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// databaseVersion is the format of Pebble that new databases have. It is a number of this package and not the newest one that
+// Pebble knows, so that a new release of Pebble does not raise stores by itself: the release before could not read them any
+// more. A database of an older format stays as it is until Upgrade.
+const databaseVersion = pebble.FormatValueSeparation
+
+// formatName is the file in a store's directory that holds the number of its format, as text. It says what the format record
+// says, and can be read without opening the database, which changes files even if it is closed again at once.
+const formatName = "wfhost-format"
+
+// maxFormatFile bounds that file: more than a number and a new line.
+const maxFormatFile = 32
+
+// checkFiles refuses a store that a newer release has written, without changing a file. It returns the format of Pebble with
+// which the database is to be opened.
+func checkFiles(files vfs.FS, dir string) (pebble.FormatMajorVersion, error) {
+	if _, err := files.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return databaseVersion, nil
+	}
+	found, err := pebble.Peek(dir, files)
+	switch {
+	case err != nil && strings.Contains(err.Error(), "unknown format major version"):
+		return 0, fmt.Errorf("%w: %w", store.ErrVersion, err)
+	case err != nil:
+		return 0, err
+	case !found.Exists:
+		return databaseVersion, nil
+	}
+	format, err := readFormat(files, dir)
+	if err != nil {
+		return 0, err
+	}
+	if format == 0 { // an earlier release has written it, or one that restored it did not get as far
+		if format, err = recordedFormat(files, dir, found.FormatMajorVersion); err != nil {
+			return 0, err
+		}
+	}
+	if format > store.FormatVersion {
+		return 0, newerFormat(format)
+	}
+	return found.FormatMajorVersion, nil
+}
+
+// newerFormat says that a store has a format that this release does not know.
+func newerFormat(format int) error {
+	return fmt.Errorf("%w: the store has format %d, this release knows formats up to %d; nothing of it was changed",
+		store.ErrVersion, format, store.FormatVersion)
+}
+
+// readFormat reads the file, and returns 0 if it is not there or holds no number.
+func readFormat(files vfs.FS, dir string) (int, error) {
+	f, err := files.Open(files.PathJoin(dir, formatName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFormatFile))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return 0, fmt.Errorf("read %s: %w", formatName, err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || n < 1 {
+		return 0, nil //nolint:nilerr // it was being written: the record says what it would
+	}
+	return n, nil
+}
+
+// recordedFormat reads the format record of a database that is opened to be read, and returns 0 if there is none.
+func recordedFormat(files vfs.FS, dir string, version pebble.FormatMajorVersion) (int, error) {
+	s, err := openDB(dir, Options{FS: files, ReadOnly: true}, version)
+	if err != nil {
+		return 0, err
+	}
+	v, err := s.get(formatKey)
+	if err = errors.Join(err, s.db.Close()); err != nil || len(v) == 0 {
+		return 0, err
+	}
+	return int(v[0]), nil
+}
+
+// raiseFiles makes the file say the format of this release, before anything of it is written into the database.
+func (s *Store) raiseFiles() error {
+	if n, err := readFormat(s.fs, s.dir); err != nil || n == store.FormatVersion {
+		return err
+	}
+	name, next := s.fs.PathJoin(s.dir, formatName), s.fs.PathJoin(s.dir, formatName+".next")
+	f, err := s.fs.Create(next, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, store.FormatVersion)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := s.fs.Rename(next, name); err != nil {
+		return err
+	}
+	d, err := s.fs.OpenDir(s.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Upgrade raises the database of a closed store to the newest format of Pebble that this release writes, and returns the format
+// before and after it. Releases before this one may not be able to open the store afterwards. Nothing else raises it.
+func Upgrade(dir string, opts Options) (before, after int, err error) {
+	s, err := Open(dir, opts)
+	if err != nil {
+		return 0, 0, err
+	}
+	before = int(s.db.FormatMajorVersion())
+	if before < int(databaseVersion) {
+		err = s.db.RatchetFormatMajorVersion(databaseVersion)
+	}
+	after = int(s.db.FormatMajorVersion())
+	return before, after, errors.Join(err, s.Close())
+}
+
+// CheckFormat returns store.ErrVersion if a newer release has written the store in a directory, and changes nothing.
+func CheckFormat(dir string) error {
+	_, err := checkFiles(vfs.Default, dir)
+	return err
+}
