@@ -193,20 +193,9 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		}
 	}
 	if h.store = cfg.Store; h.store == nil {
-		h.ownStore = true
-		if err := backup.Unfinished(h.cfg.Dir); err != nil {
+		if err := h.openStore(); err != nil {
 			return h, err
 		}
-		dir := filepath.Join(h.cfg.Dir, storeName)
-		if err := folder.Store(dir, h.cfg.Logger); err != nil {
-			return h, err
-		}
-		s, err := pebblestore.Open(dir, pebblestore.Options{Logger: h.cfg.Logger,
-			NowMs: func() int64 { return h.cfg.Clock.Now().UnixMilli() }})
-		if err != nil {
-			return h, err
-		}
-		h.store = s
 	}
 	if cfg.MaxInstances < 0 || cfg.MaxFuel < 0 || cfg.MaxSegmentCPU < 0 {
 		return h, fmt.Errorf("%w: MaxInstances, MaxFuel and MaxSegmentCPU must not be negative, got %d, %d and %v", ErrInvalid,
@@ -250,6 +239,25 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		h.sweeper = h.newSweeper(keep)
 	}
 	return h, err
+}
+
+// openStore opens the store in the host's folder.
+func (h *Host) openStore() error {
+	h.ownStore = true
+	if err := backup.Unfinished(h.cfg.Dir); err != nil {
+		return err
+	}
+	dir := filepath.Join(h.cfg.Dir, storeName)
+	if err := folder.Store(dir, h.cfg.Logger); err != nil {
+		return err
+	}
+	s, err := pebblestore.Open(dir, pebblestore.Options{Logger: h.cfg.Logger,
+		NowMs: func() int64 { return h.cfg.Clock.Now().UnixMilli() }})
+	if err != nil {
+		return err
+	}
+	h.store = s
+	return nil
 }
 
 func (c Config) withDefaults() Config {
