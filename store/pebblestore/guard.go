@@ -56,7 +56,7 @@ func (g guard) OpenDir(name string) (vfs.File, error) {
 	return guardedFile{f, g}, nil
 }
 
-// Unwrap gives the file system below.
+// Unwrap returns the wrapped file system.
 func (g guard) Unwrap() vfs.FS { return g.FS }
 
 // guardedFile is a file of the log, or a directory.

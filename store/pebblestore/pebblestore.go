@@ -377,7 +377,9 @@ func (s *Store) closeDB() (err error) {
 			err = fmt.Errorf("close store: %v", r)
 		}
 	}()
-	s.opened.Store(false)
+	if s.failure() == nil { // else whoever meets an error of the log is to stay where it is, as Pebble may panic still
+		s.opened.Store(false)
+	}
 	if s.logs != nil {
 		defer s.logs.Close()
 		err = s.logs.Stop()

@@ -439,6 +439,8 @@ func (a *Admission) grantLocked() {
 		for a.waiters[c].Len() > 0 {
 			if !a.grantFirstLocked(c) {
 				a.makeRoomLocked()
+				for a.grantFirstLocked(Computing) { // these have their memory, for which the others may wait
+				}
 				return
 			}
 		}

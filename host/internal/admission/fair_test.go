@@ -163,3 +163,22 @@ func TestSliceIsNotStarved(t *testing.T) {
 		}
 	})
 }
+
+// Those that have computed for a slice have their memory. They do not wait behind those that wait for it.
+func TestSliceIsNotForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(1, 1, 0)
+		var begun []string
+		long := asks(a, Woken, "long", &begun)
+		large := asks(a, Starting, "large", &begun)
+		for range 3 {
+			if err := long.Slice(t.Context()); err != nil || long.at != inside || large.at != outside {
+				t.Fatalf("%v: the one stands at %d, the other at %d", err, long.at, large.at)
+			}
+		}
+		long.Leave()
+		if large.at != inside {
+			t.Error("there is room for the other, which has not come in")
+		}
+	})
+}

@@ -1,14 +1,9 @@
 // Package busy counts runs that were woken and have not come to rest, and says when the next one may be woken.
 package busy
 
-import "math"
-
 // ForMs is how long a run that was woken keeps others from being woken. One that computes for long, or whose disk is slow,
 // does not hold them up: they are woken as if it had come to rest.
 const ForMs = 20
-
-// Never is an instant that does not come.
-const Never = math.MaxInt64
 
 // Set is the runs that were woken and have not come to rest. Its zero value has none.
 type Set struct {
@@ -91,10 +86,10 @@ func (s *Set) Full(nowMs int64) bool {
 	return s.fresh >= s.Limit
 }
 
-// Next returns the instant at which another run may be woken though none comes to rest, Never if one may be now.
-func (s *Set) Next() int64 {
+// Next returns the instant at which another run may be woken though none comes to rest, false if one may be now.
+func (s *Set) Next() (ms int64, full bool) {
 	if s.fresh < s.Limit {
-		return Never
+		return 0, false
 	}
-	return s.since[0].ms + ForMs // at the latest, and then the one behind it is looked at
+	return s.since[0].ms + ForMs, true // at the latest, and then the one behind it is looked at
 }

@@ -1,6 +1,7 @@
 package busy
 
 import (
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -29,7 +30,7 @@ func TestSet(t *testing.T) {
 			case 2:
 				now += rapid.Int64Range(0, ForMs).Draw(t, "ms")
 			}
-			count, fresh, first := 0, 0, int64(Never)
+			count, fresh, first := 0, 0, int64(math.MaxInt64)
 			for i := range marks {
 				if in[i] {
 					if count++; now < since[i]+ForMs {
@@ -41,7 +42,7 @@ func TestSet(t *testing.T) {
 			if got, want := s.Full(now), fresh >= s.Limit; got != want || s.Len() != count {
 				t.Fatalf("full: %v, want %v; %d in it, want %d", got, want, s.Len(), count)
 			}
-			if next := s.Next(); fresh >= s.Limit && next != first || fresh < s.Limit && next != Never {
+			if next, full := s.Next(); full != (fresh >= s.Limit) || full && next != first {
 				t.Fatalf("next %d, want %d of %d", next, first, fresh)
 			}
 			if len(s.since) > 2*len(marks)*(ForMs+1) {

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"github.com/wfhost/wfhost/host/internal/actor"
-	"github.com/wfhost/wfhost/host/internal/busy"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -98,7 +97,7 @@ func (w *waker) load(now int64) {
 
 // next returns the instant at which there is something to do, wake.Never if only an event can bring that.
 func (w *waker) next() int64 {
-	if next := w.mem.busy.Next(); next != busy.Never {
+	if next, full := w.mem.busy.Next(); full {
 		return next // unless somebody comes to rest before
 	}
 	next := int64(wake.Never)

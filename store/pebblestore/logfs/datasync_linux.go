@@ -100,6 +100,11 @@ func (s *syncer) wait() error {
 	if err != nil {
 		s.state = unusable
 	}
+	return c.err()
+}
+
+// err returns how the operation ended.
+func (c *completion) err() error {
 	if c.result < 0 {
 		return &os.SyscallError{Syscall: "fdatasync", Err: syscall.Errno(-c.result)}
 	}
@@ -131,7 +136,7 @@ func (s *syncer) destroy() {
 	s.context = 0
 }
 
-// close gives back what the kernel holds.
+// close releases the kernel's resources.
 func (s *syncer) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -107,10 +107,10 @@ func (f *FS) Stop() error {
 	return f.FS.Remove(f.spareName)
 }
 
-// Close gives back what the kernel holds. It comes after Stop, when the database is closed.
+// Close releases the kernel's resources. It comes after Stop, when the database is closed.
 func (f *FS) Close() { f.syncer.close() }
 
-// Unwrap gives the file system below.
+// Unwrap returns the wrapped file system.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
 
 // Create implements vfs.FS: a log is the prepared file, if there is one.
@@ -187,7 +187,7 @@ func (p *prefix) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// take gives the prepared file that name, if there is one.
+// take renames the prepared file to name, if there is one, and returns it.
 func (f *FS) take(name string) (vfs.File, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

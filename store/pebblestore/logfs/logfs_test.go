@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -180,59 +178,6 @@ func TestScarce(t *testing.T) {
 		if _, err := under.Stat("db/prepared"); (err == nil) != want {
 			t.Errorf("with %d bytes free: prepared is %v", free, err == nil)
 		}
-	}
-}
-
-// While goroutines wait for processors, the kernel syncs by itself.
-func TestBusy(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("asynchronous fsyncs are Linux's")
-	}
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	fs := New(vfs.Default, t.TempDir(), size)
-	f, err := fs.Create(fs.PathJoin(t.TempDir(), "1.log"), category)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := f.(*logFile)
-	if err := f.SyncData(); err != nil || log.busy() {
-		t.Error("nothing else is to be done, but it is busy: ", err)
-	}
-	if got := fs.syncer.state; got != unopened {
-		t.Errorf("state %d of the asynchronous fsyncs, which nobody needed", got)
-	}
-	stop := make(chan struct{})
-	var working sync.WaitGroup
-	for range 10 * workPerProcessor {
-		working.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					runtime.Gosched()
-				}
-			}
-		})
-	}
-	for range 100 {
-		if _, err := f.Write([]byte("x")); err != nil {
-			t.Error(err)
-		}
-		if err := f.SyncData(); err != nil {
-			t.Error(err)
-		}
-	}
-	if got := fs.syncer.state; got != open {
-		t.Errorf("state %d of the asynchronous fsyncs", got)
-	}
-	close(stop)
-	working.Wait()
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := fs.Stop(); err != nil {
-		t.Error(err)
 	}
 }
 
