@@ -33,6 +33,7 @@ type Data struct {
 	wakes    [store.Partitions]map[store.WakeKey]int64 // deadlines of those that are not of runs
 	scratch  []byte
 	spaces   []store.Namespace
+	tokens   map[store.Digest]store.Token
 	commits  int
 }
 
@@ -51,7 +52,7 @@ type module struct {
 // New gives empty data.
 func New() *Data {
 	return &Data{runs: map[store.RunKey]*run{}, seen: map[store.CommandID]bool{}, modules: map[store.Digest]module{},
-		hooks: map[store.RunKey]store.HookHolder{}}
+		hooks: map[store.RunKey]store.HookHolder{}, tokens: map[store.Digest]store.Token{}}
 }
 
 // Open gives a store over the data. Several may be open at a time.

@@ -69,6 +69,7 @@ type Store struct {
 	log      meter        // of the write-ahead log
 	logs     *logfs.FS    // that of the write-ahead log, on a disk
 	spaces   sync.RWMutex // of the registry of namespaces
+	tokens   sync.RWMutex // of the tokens of callers
 	nowMs    func() int64
 
 	onFailure func(error)
@@ -257,6 +258,16 @@ func (s *Store) apply(b *pebble.Batch) error {
 		return err
 	case <-s.failed:
 		return s.failure()
+	}
+}
+
+// closeBatch gives the memory of a batch back, unless the store has failed: the goroutine that sync or apply started may still
+// use the batch then, which a later caller would get while it does.
+func (s *Store) closeBatch(b *pebble.Batch) {
+	select {
+	case <-s.failed:
+	default:
+		_ = b.Close() // memory only
 	}
 }
 

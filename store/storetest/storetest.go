@@ -27,6 +27,7 @@ func Run(t *testing.T, data func(t *testing.T) Open) {
 		"run while it grows": testRunGrows, "groups": testGroups, "calls": testCalls, "sizes": testSizes,
 		"namespaced runs": testNamespacedRuns, "wake kinds": testWakeKinds, "owners": testOwners,
 		"upload races delete": testUploadRacesDelete, "shared module": testSharedModule, "namespaces": testNamespaces,
+		"tokens":                testTokens,
 		"inbox concurrently":    testInboxConcurrently,
 		"payload shares module": testPayloadSharesModule,
 	} {
