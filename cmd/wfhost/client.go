@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,13 +42,9 @@ func (g *globals) callHeader(ctx context.Context, method, path string, query url
 		req.Header.Set("Content-Type", "application/wasm")
 	}
 	maps.Copy(req.Header, header)
-	res, err := http.DefaultClient.Do(req)
+	res, err := g.do(req)
 	if err != nil {
-		var ue *url.Error
-		if errors.As(err, &ue) && ctx.Err() == nil {
-			return 0, nil, fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, ue.Err)
-		}
-		return 0, nil, err
+		return 0, nil, g.unreachable(ctx, err)
 	}
 	defer func() { _ = res.Body.Close() }() // it has been read
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
@@ -63,6 +60,58 @@ func (g *globals) callHeader(ctx context.Context, method, path string, query url
 		}
 	}
 	return res.StatusCode, b, nil
+}
+
+// unreachable says what to do about a request that was not answered.
+func (g *globals) unreachable(ctx context.Context, err error) error {
+	ue, ok := errors.AsType[*url.Error](err)
+	if !ok || ctx.Err() != nil {
+		return err
+	}
+	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("the certificate of %s is not one that is trusted (%w); give --ca FILE if it is your own", g.Server, bad.Err)
+	}
+	return fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, ue.Err)
+}
+
+// do sends a request with the caller's token.
+func (g *globals) do(req *http.Request) (*http.Response, error) {
+	token, err := g.tokenOf()
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if g.client == nil {
+		if g.client, err = g.newClient(); err != nil {
+			return nil, err
+		}
+	}
+	return g.client.Do(req)
+}
+
+// newClient returns a client with the certificates that were given.
+func (g *globals) newClient() (*http.Client, error) {
+	if g.CA == "" && g.ClientCert == "" && g.ClientKey == "" {
+		return http.DefaultClient, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if g.CA != "" {
+		pool, err := readPool(g.CA)
+		if err != nil {
+			return nil, fmt.Errorf("--ca: %w", err)
+		}
+		config.RootCAs = pool
+	}
+	if g.ClientCert != "" || g.ClientKey != "" {
+		pair, err := tls.LoadX509KeyPair(g.ClientCert, g.ClientKey)
+		if err != nil {
+			return nil, fmt.Errorf("--client-cert and --client-key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}}, nil
 }
 
 // address returns the URL of a request: that of the server, the path, and the query with the namespace.
