@@ -156,6 +156,30 @@ func TestCannotPrepare(t *testing.T) {
 	}
 }
 
+// scarce is a file system with so many bytes left.
+type scarce struct {
+	vfs.FS
+	free uint64
+}
+
+func (s scarce) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: s.free, TotalBytes: 1 << 40, UsedBytes: 1<<40 - s.free}, nil
+}
+
+// A disk that is nearly full is left to what has to be written.
+func TestScarce(t *testing.T) {
+	for free, want := range map[uint64]bool{spareFree*size - 1: false, spareFree * size: true} {
+		under := vfs.NewMem()
+		fs := newFS(t, scarce{under, free})
+		f, err := fs.Create("db/1.log", category)
+		write(t, f, err, prepareAfterBytes)
+		fs.preparing.Wait()
+		if _, err := under.Stat("db/prepared"); (err == nil) != want {
+			t.Errorf("with %d bytes free: prepared is %v", free, err == nil)
+		}
+	}
+}
+
 // While goroutines wait for processors, the kernel syncs by itself.
 func TestBusy(t *testing.T) {
 	if runtime.GOOS != "linux" {
