@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -18,6 +19,12 @@ import (
 // fails. A store of a million runs has some fifty tables and logs open at a time.
 const reservedFiles = 256
 
+// Limits of connections that are refused: how long and how many of them are kept so that their clients read why.
+const (
+	lingerTime   = time.Second
+	maxLingering = 16
+)
+
 // fewestConnections are accepted even where there are hardly any descriptors.
 const fewestConnections = 8
 
@@ -28,7 +35,10 @@ type bounded struct {
 	limit int64
 	open  atomic.Int64
 	log   *slog.Logger
-	last  atomic.Int64 // Unix time in seconds of the last log line about that
+
+	lingering atomic.Int64 // refused connections that are not closed yet
+
+	last atomic.Int64 // Unix time in seconds of the last log line about that
 }
 
 // tooMany is what a client is told that is not served. One of TLS does not understand it.
@@ -52,10 +62,29 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if now := time.Now().Unix(); b.last.Swap(now) != now {
 			b.log.Warn("too many connections", "limit", limit, "refused", c.RemoteAddr())
 		}
-		_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // it fits into the socket's buffer
-		_, _ = c.Write([]byte(tooMany))
-		_ = c.Close() // nothing was read of it
+		b.refuse(c)
 	}
+}
+
+// refuse tells a client that there are too many connections, and closes. A connection that is closed before its request was
+// read is reset, and the client does not see the answer: so the request is read, if there are not too many of these, too.
+func (b *bounded) refuse(c net.Conn) {
+	_ = c.SetDeadline(time.Now().Add(lingerTime))
+	_, _ = c.Write([]byte(tooMany)) // it fits into the socket's buffer
+	tcp, ok := c.(*net.TCPConn)
+	if !ok || b.lingering.Add(1) > maxLingering {
+		if ok {
+			b.lingering.Add(-1)
+		}
+		_ = c.Close() // it was not served
+		return
+	}
+	go func() {
+		defer b.lingering.Add(-1)
+		_ = tcp.CloseWrite()
+		_, _ = io.CopyN(io.Discard, tcp, maxHeaderBytes) // until the client closes, or the time is over
+		_ = tcp.Close()                                  // likewise
+	}()
 }
 
 // counted is a connection that counts until it is closed.

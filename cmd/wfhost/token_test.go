@@ -167,7 +167,11 @@ func TestBoundOfConnections(t *testing.T) {
 	}
 	dial()
 	served := <-accepted
-	if b, err := io.ReadAll(dial()); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 503 ") || !strings.Contains(string(b), `"code":"busy"`) {
+	over := dial()
+	if _, err := io.WriteString(over, "GET /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(over); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 503 ") || !strings.Contains(string(b), `"code":"busy"`) {
 		t.Errorf("%q %v", b, err)
 	}
 	_ = served.Close()
