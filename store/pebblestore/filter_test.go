@@ -3,9 +3,12 @@ package pebblestore
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+
+	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
 // The filter is that of Pebble, byte by byte and by its name: tables of older releases are read with it, and its tables by
@@ -37,5 +40,19 @@ func TestFilter(t *testing.T) {
 	}
 	if wrong > keys*3/100 {
 		t.Errorf("%d of %d keys that are not there may be", wrong, keys)
+	}
+}
+
+// A table does not yield for ever: it computes a part of the time, however long others take.
+func TestFilterYields(t *testing.T) {
+	w := &filterWriter{since: logfs.Elapsed(), yielded: time.Hour}
+	before := w.yielded
+	w.yield()
+	if w.computed <= 0 || w.yielded != before {
+		t.Error("it yields though others had more than their share")
+	}
+	w.computed = 2 * time.Hour
+	if w.yield(); w.yielded == before {
+		t.Error("it does not yield though it has computed for an hour")
 	}
 }

@@ -141,6 +141,9 @@ func Open(dir string, opts Options) (*Store, error) {
 		err = store.ErrLocked
 	}
 	if err != nil {
+		if s.logs != nil {
+			s.logs.Close()
+		}
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	s.db = db
@@ -307,10 +310,11 @@ func (s *Store) closeDB() (err error) {
 			err = fmt.Errorf("close store: %v", r)
 		}
 	}()
-	if err := s.db.Close(); err != nil || s.logs == nil {
-		return err
+	if s.logs != nil {
+		defer s.logs.Close()
+		err = s.logs.Stop()
 	}
-	return s.logs.Close()
+	return errors.Join(err, s.db.Close())
 }
 
 // logger hands Pebble's words to slog. Fatalf must not return to its caller, and must not end the process.

@@ -155,7 +155,7 @@ func TestPowerLossOfPreparedLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(s.Close(), fs.Close()); err != nil {
+	if err := errors.Join(s.Close(), fs.Stop()); err != nil {
 		t.Fatal(err)
 	}
 	if prepared < 2 {

@@ -72,7 +72,9 @@ func (s *syncer) dataSync(fd uintptr) (done bool, err error) {
 	block := &controlBlock{command: commandDataSync, fd: uint32(fd), flags: flagEventFd, eventFd: s.eventFd}
 	blocks := [1]*controlBlock{block}
 	if n, _, e := syscall.RawSyscall(unix.SYS_IO_SUBMIT, s.context, 1, uintptr(unsafe.Pointer(&blocks))); e != 0 || n != 1 {
-		s.state = unusable // the file system cannot, or somebody forbids it
+		if e != syscall.EAGAIN && e != syscall.ENOMEM { // the file system cannot, or somebody forbids it
+			s.state = unusable
+		}
 		return false, nil
 	}
 	return true, s.wait()
@@ -111,6 +113,13 @@ func (s *syncer) open() {
 	}
 	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
+		s.destroy()
+		return
+	}
+	var none completion
+	if _, _, e := syscall.Syscall6(unix.SYS_IO_GETEVENTS, s.context, 0, 0, uintptr(unsafe.Pointer(&none)), 0, 0); e != 0 {
+		// What is submitted could not be asked for, and its error would be lost.
+		_ = unix.Close(fd)
 		s.destroy()
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -40,6 +41,14 @@ const spareFree = 16
 // faster one: 16 runs on two processors made a sixth fewer steps in a second when it was 4 in place of 8, and 256 as many.
 const workPerProcessor = 8
 
+// lateSync is how long an fsync of the kernel may take until it is noticed: some times what one of a slow disk takes. Some of
+// those that come after it are then waited for by a thread, and more of them each time.
+const (
+	lateSync      = 5 * time.Millisecond
+	leastByThread = 16
+	mostByThread  = 4096
+)
+
 // FS is the file system. Its zero value is not usable.
 type FS struct {
 	vfs.FS
@@ -52,6 +61,8 @@ type FS struct {
 	spare     spareState
 	closed    bool
 }
+
+var errStopped = errors.New("the database is being closed")
 
 // spareState tells about the prepared file.
 type spareState uint8
@@ -75,19 +86,24 @@ func (f *FS) Clean() error {
 	return nil
 }
 
-// Close ends what goes on, and removes the prepared file. The database is closed before.
-func (f *FS) Close() error {
+// Stop ends what is being prepared, and removes it. It is called while the folder is the caller's still: somebody else may
+// have a file of the same name afterwards.
+func (f *FS) Stop() error {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
 	f.preparing.Wait()
-	f.syncer.close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.spare != ready {
 		return nil
 	}
 	f.spare = none
 	return f.FS.Remove(f.spareName)
 }
+
+// Close gives back what the kernel holds. It comes after Stop, when the database is closed.
+func (f *FS) Close() { f.syncer.close() }
 
 // Unwrap gives the file system below.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
@@ -167,8 +183,10 @@ func (f *FS) writeSpare() error {
 		return err
 	}
 	zeros := make([]byte, zeroBytes)
-	for n := int64(0); n < f.bytes && err == nil && !f.isClosed(); n += zeroBytes {
-		_, err = file.Write(zeros)
+	for n := int64(0); n < f.bytes && err == nil; n += zeroBytes {
+		if _, err = file.Write(zeros); f.isClosed() {
+			err = errStopped
+		}
 	}
 	if err == nil {
 		err = file.Sync()
@@ -193,6 +211,8 @@ type logFile struct {
 	prepared bool // what comes after it
 
 	runnable []metrics.Sample
+	byThread int // how many of the next fsyncs a thread waits for
+	backOff  int // what that was the last time
 }
 
 // Write implements vfs.File.
@@ -210,12 +230,27 @@ func (l *logFile) Sync() error { return l.SyncData() }
 
 // SyncData implements vfs.File.
 func (l *logFile) SyncData() error {
-	if l.busy() {
+	if l.byThread > 0 {
+		l.byThread--
+	} else if l.busy() {
+		begun := Elapsed()
 		if done, err := l.fs.syncer.dataSync(l.Fd()); done {
+			l.noticed(Elapsed() - begun)
 			return err
 		}
 	}
 	return l.File.SyncData()
+}
+
+// noticed says how long it took until an fsync of the kernel was noticed. Where goroutines never stop computing, Go looks for
+// it after ten milliseconds and more, and the thread is the better choice for a while.
+func (l *logFile) noticed(took time.Duration) {
+	if took < lateSync {
+		l.backOff = 0
+		return
+	}
+	l.backOff = min(max(2*l.backOff, leastByThread), mostByThread)
+	l.byThread = l.backOff
 }
 
 // busy says whether goroutines wait for processors. Before Go 1.26, nothing tells.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -93,7 +94,7 @@ func TestPrepared(t *testing.T) {
 	if _, err := under.Stat("db/prepared"); err != nil {
 		t.Error("nobody wanted it, and it is gone: ", err)
 	}
-	if err := fs.Close(); err != nil {
+	if err := fs.Stop(); err != nil {
 		t.Error(err)
 	}
 	if _, err := under.Stat("db/prepared"); err == nil {
@@ -228,8 +229,53 @@ func TestBusy(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := fs.Close(); err != nil {
+	if err := fs.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Where the end of what the kernel syncs is noticed late, a thread waits for the next ones, for more of them each time.
+func TestNoticedLate(t *testing.T) {
+	l := &logFile{}
+	for _, c := range []struct {
+		took time.Duration
+		want int
+	}{{lateSync - 1, 0}, {lateSync, leastByThread}, {lateSync, 2 * leastByThread}, {time.Hour, 4 * leastByThread}} {
+		if l.noticed(c.took); l.byThread != c.want {
+			t.Errorf("after %v, %d by a thread, want %d", c.took, l.byThread, c.want)
+		}
+	}
+	for range 20 {
+		l.noticed(lateSync)
+	}
+	if l.byThread != mostByThread {
+		t.Errorf("%d by a thread, want %d at most", l.byThread, mostByThread)
+	}
+	l.byThread = 0
+	if l.noticed(0); l.backOff != 0 {
+		t.Error("one that was noticed in time changes nothing")
+	}
+}
+
+// What is being prepared when the database is closed is not left behind.
+func TestStopped(t *testing.T) {
+	under := vfs.NewMem()
+	var fs *FS
+	fs = newFS(t, errorfs.Wrap(under, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Path == "db/prepared" && op.Kind == errorfs.OpFileWrite {
+			fs.mu.Lock()
+			fs.closed = true
+			fs.mu.Unlock()
+		}
+		return nil
+	})))
+	f, err := fs.Create("db/1.log", category)
+	write(t, f, err, prepareAfterBytes)
+	if err := fs.Stop(); err != nil || fs.spare != none {
+		t.Errorf("stopped: %v, the prepared file is at %d", err, fs.spare)
+	}
+	if _, err := under.Stat("db/prepared"); err == nil {
+		t.Error("half of a file is left")
 	}
 }
 

@@ -1,0 +1,9 @@
+package logfs
+
+import "time"
+
+var begun = time.Now()
+
+// Elapsed returns the time since the process began, by the machine's clock that only goes forward. It is for what adapts to
+// the machine, and for nothing that a guest or a journal could show.
+func Elapsed() time.Duration { return time.Since(begun) }
