@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -135,32 +136,39 @@ func (p *paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 func (p *paced) more() { _ = p.control.SetWriteDeadline(time.Now().Add(writeTime)) } // a recorder of a test has none
 
-// pace returns a writer for the answer, and bounds the time for the body. The returned function is called at the end.
-func pace(rw http.ResponseWriter, r *http.Request) (w http.ResponseWriter, end func()) {
+// pace returns a writer for the answer, and the request with a body that must come in time. The returned function is called at
+// the end.
+func pace(rw http.ResponseWriter, r *http.Request) (w http.ResponseWriter, out *http.Request, end func()) {
 	p := &paced{rw, http.NewResponseController(rw)}
 	_ = p.control.SetWriteDeadline(time.Time{}) // that of the request before
 	if r.ContentLength != 0 && r.Body != nil {
 		_ = p.control.SetReadDeadline(time.Now().Add(bodyTime))
-		r.Body = &timed{r.Body, p.control, time.Time{}}
+		r = r.WithContext(r.Context()) // net/http looks at the body of its own
+		r.Body = &timed{r.Body, p.control, rw.Header(), time.Time{}}
 	}
-	return p, p.more // what is buffered is written after the end
+	return p, r, p.more // what is buffered is written after the end
 }
 
 // timed is a body that must come in time.
 type timed struct {
 	io.ReadCloser
 	control *http.ResponseController
-	until   time.Time // the zero time: as pace has it
+	header  http.Header // of the answer
+	until   time.Time   // the zero time: as pace has it
 }
 
-// Read reads from the body. At its end, the time does not count any more: the client now waits for the answer.
+// Read reads from the body. At its end, the time does not count any more: the client now waits for the answer. After
+// another error it goes on to count, and the connection is closed: nobody knows what of the body is still to come.
 func (t *timed) Read(b []byte) (int, error) {
 	if !t.until.IsZero() {
 		_ = t.control.SetReadDeadline(t.until)
 	}
 	n, err := t.ReadCloser.Read(b)
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF):
 		_ = t.control.SetReadDeadline(time.Time{})
+	case err != nil:
+		t.header.Set("Connection", "close")
 	}
 	return n, err
 }

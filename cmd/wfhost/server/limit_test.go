@@ -7,9 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -89,7 +91,7 @@ func TestDeadlines(t *testing.T) {
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPut, "/", io.MultiReader(strings.NewReader("a"), strings.NewReader("b")))
 	r.ContentLength = 10 * slowestUpload
 	before := time.Now()
-	w, end := pace(rec, r)
+	w, r, end := pace(rec, r)
 	if len(rec.read) != 1 || rec.read[0].Before(before.Add(bodyTime)) || len(rec.write) != 1 || !rec.write[0].IsZero() {
 		t.Fatalf("at the beginning: %v %v", rec.read, rec.write)
 	}
@@ -99,6 +101,13 @@ func TestDeadlines(t *testing.T) {
 	}
 	if n := len(rec.read); n < 3 || rec.read[1].Before(before.Add(bodyTime+10*time.Second)) || !rec.read[1].Equal(rec.read[2]) || !rec.read[n-1].IsZero() {
 		t.Errorf("the body: %v", rec.read)
+	}
+	late := &recorder{ResponseRecorder: httptest.NewRecorder()}
+	failing := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", iotest.ErrReader(os.ErrDeadlineExceeded))
+	_, failing, _ = pace(late, failing)
+	if _, err := io.ReadAll(failing.Body); !errors.Is(err, os.ErrDeadlineExceeded) || late.read[len(late.read)-1].IsZero() ||
+		late.Header().Get("Connection") != "close" {
+		t.Errorf("a body that does not come may be waited for for ever: %v %v", late.read, err)
 	}
 	big := bytes.Repeat([]byte("x"), 3*writePiece+1)
 	if n, err := w.Write(big); n != len(big) || err != nil || len(rec.write) != 5 || rec.Body.Len() != len(big) {

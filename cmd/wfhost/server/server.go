@@ -75,7 +75,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w, end := pace(rw, r)
+	w, r, end := pace(rw, r)
 	defer end()
 	harden(w.Header())
 	if done := s.checkOrigin(w, r); done {
