@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"bytes"
 	"context"
+	"math"
 	"runtime"
 	"testing"
 
@@ -35,14 +36,18 @@ func TestFinding_BlobsAreReadOneByOne(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int(m.TotalAlloc)
 	}
-	before := allocated()
-	for e, err := range s.Load(ctx, run, 0, 1) {
-		if err != nil || e.Seq != 1 || !bytes.Equal(e.Data, entries[1].Data) {
-			t.Fatalf("entry %d of %d bytes: %v", e.Seq, len(e.Data), err)
+	least := math.MaxInt
+	for range 20 { // of which some are not beside a compaction
+		before := allocated()
+		for e, err := range s.Load(ctx, run, 0, 1) {
+			if err != nil || e.Seq != 1 || !bytes.Equal(e.Data, entries[1].Data) {
+				t.Fatalf("entry %d of %d bytes: %v", e.Seq, len(e.Data), err)
+			}
+			break
 		}
-		break
+		least = min(least, allocated()-before)
 	}
-	if got := allocated() - before; got > n*abi.BlobBytes/4 {
-		t.Errorf("one of %d payloads took %d bytes", n, got)
+	if least > n*abi.BlobBytes/4 {
+		t.Errorf("one of %d payloads took %d bytes", n, least)
 	}
 }

@@ -30,7 +30,7 @@ func (s *Store) Submit(_ context.Context, p store.PartitionID, cmd store.Command
 	}
 	defer end()
 	b := s.db.NewBatch()
-	defer s.closeBatch(b)
+	defer s.drop(b)
 	s.inbox.Lock()
 	if err := s.addCommand(b, p, cmd); err != nil {
 		s.inbox.Unlock()
@@ -117,7 +117,7 @@ func (s *Store) raiseInbox(p store.PartitionID, to store.CommandSeq) error {
 		return nil
 	}
 	b := s.db.NewBatch()
-	defer s.closeBatch(b)
+	defer s.drop(b)
 	_ = b.Set(inboxMarkKey(p), binary.BigEndian.AppendUint64(nil, uint64(m.at)), nil)
 	m.stored = m.at
 	return s.apply(b)
@@ -191,7 +191,7 @@ func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq) error {
 		return err
 	}
 	b := p.s.db.NewBatch()
-	defer p.s.closeBatch(b)
+	defer p.s.drop(b)
 	for _, seq := range seqs {
 		_ = b.Delete(inboxKey(p.id, seq), nil)
 	}

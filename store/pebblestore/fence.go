@@ -59,7 +59,7 @@ func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time
 	f.acquire.Lock()
 	defer f.acquire.Unlock()
 	b := s.db.NewBatch()
-	defer s.closeBatch(b)
+	defer s.drop(b)
 	f.mu.Lock()
 	key := store.AppendPrefix(nil, 0, p, store.TableEpoch)
 	v, err := s.get(key)

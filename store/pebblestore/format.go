@@ -43,7 +43,7 @@ func (s *Store) checkMeta(log *slog.Logger) error {
 	}
 	if v[0] < store.FormatVersion {
 		b := s.db.NewBatch()
-		defer s.closeBatch(b)
+		defer s.drop(b)
 		_ = b.Set(formatKey, current, nil)
 		if v[0] < firstIndexed {
 			_ = b.Set(indexKey, []byte{0, 0}, nil)
@@ -83,7 +83,7 @@ func (s *Store) indexAll(log *slog.Logger) error {
 		runs += n
 	}
 	b := s.db.NewBatch()
-	defer s.closeBatch(b)
+	defer s.drop(b)
 	_ = b.Delete(indexKey, nil)
 	if err := s.sync(b, nil); err != nil {
 		return err
@@ -101,7 +101,7 @@ const indexBatch = 1 << 20
 func (s *Store) indexPartition(p store.PartitionID, spaces []store.NamespaceID, log *slog.Logger) (runs int, err error) {
 	counts := shifts{}
 	b := s.db.NewBatch()
-	defer s.closeBatch(b)
+	defer s.drop(b)
 	for _, ns := range spaces {
 		for _, table := range []byte{store.TableLive, store.TableStuck} {
 			prefix := store.AppendPrefix(nil, ns, p, table)

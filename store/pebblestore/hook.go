@@ -48,7 +48,7 @@ func (p *partition) Claim(_ context.Context, c store.HookClaim) (h store.HookHol
 		p.release()
 	}
 	b := p.s.db.NewBatch()
-	defer p.s.closeBatch(b)
+	defer p.s.drop(b)
 	if h, err = p.claim(b, &c); err != nil {
 		release()
 		return h, err

@@ -113,7 +113,7 @@ func (s *Store) raise(p store.PartitionID, after int64) error {
 		return err
 	}
 	b := s.db.NewBatch()
-	defer s.closeBatch(b)
+	defer s.drop(b)
 	_ = b.Set(markKey(p), markValue(to), nil)
 	if err := s.apply(b); err != nil {
 		return err

@@ -30,7 +30,7 @@ func (m modules) Put(_ context.Context, wasm []byte, info store.ModuleInfo) (sto
 	}
 	defer end()
 	b := m.s.db.NewBatch()
-	defer m.s.closeBatch(b)
+	defer m.s.drop(b)
 	_ = b.Set(wasmKey(d), wasm, nil)
 	_ = b.Set(store.GlobalKey(0, store.TableModule, d[:]), store.AppendModuleInfo(nil, &info), nil)
 	return d, m.s.sync(b, nil)
@@ -90,7 +90,7 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 	m.s.versions.Lock()
 	defer m.s.versions.Unlock()
 	b := m.s.db.NewBatch()
-	defer m.s.closeBatch(b)
+	defer m.s.drop(b)
 	var out []store.Version
 	for _, spec := range specs {
 		if _, err := m.info(spec.Module); err != nil {
@@ -229,7 +229,7 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 		return err
 	}
 	b := m.s.db.NewBatch()
-	defer m.s.closeBatch(b)
+	defer m.s.drop(b)
 	v.Deleted = true
 	_ = b.Set(store.VersionKey(ns, workflow, number), store.AppendVersion(nil, &v), nil)
 	if !needed {

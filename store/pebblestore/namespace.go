@@ -77,7 +77,7 @@ func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
 		ns.CreatedUnixMs = s.nowMs()
 	}
 	b := s.db.NewBatch()
-	defer s.closeBatch(b)
+	defer s.drop(b)
 	_ = b.Set(spaceCounter, binary.BigEndian.AppendUint32(nil, uint32(ns.ID)), nil)
 	_ = b.Set(spaceKey(name), store.AppendNamespace(nil, &ns), nil)
 	return ns.ID, s.sync(b, nil)

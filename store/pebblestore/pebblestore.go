@@ -17,6 +17,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -72,6 +73,7 @@ type Store struct {
 	tokens   sync.RWMutex // of the tokens of callers
 	nowMs    func() int64
 
+	opened    atomic.Bool // errors of the log fail the store, and not Pebble
 	onFailure func(error)
 	failOnce  sync.Once
 	failed    chan struct{} // closed when the store has failed
@@ -109,6 +111,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if s.log.elapsed = opts.Elapsed; opts.Elapsed != nil {
 		opts.FS = logMeter{opts.FS, &s.log}
 	}
+	opts.FS = guard{opts.FS, &s.opened, s.fail}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -147,6 +150,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	s.db = db
+	s.opened.Store(true)
 	if s.logs != nil {
 		err = s.logs.Clean()
 	}
@@ -248,6 +252,15 @@ func (s *Store) sync(b *pebble.Batch, applied func()) error {
 	}
 }
 
+// drop gives a batch back, for the next one. That of a failed store may still be in use, by the goroutine that commits it.
+func (s *Store) drop(b *pebble.Batch) {
+	select {
+	case <-s.failed:
+	default:
+		_ = b.Close() // memory only
+	}
+}
+
 // apply writes a batch that becomes durable with the next one that is synced: it needs no fsync of its own. Like a commit, it
 // has a goroutine of its own, and ends when the store fails.
 func (s *Store) apply(b *pebble.Batch) error {
@@ -261,16 +274,6 @@ func (s *Store) apply(b *pebble.Batch) error {
 		return err
 	case <-s.failed:
 		return s.failure()
-	}
-}
-
-// closeBatch gives the memory of a batch back, unless the store has failed: the goroutine that sync or apply started may still
-// use the batch then, which a later caller would get while it does.
-func (s *Store) closeBatch(b *pebble.Batch) {
-	select {
-	case <-s.failed:
-	default:
-		_ = b.Close() // memory only
 	}
 }
 
@@ -310,6 +313,7 @@ func (s *Store) closeDB() (err error) {
 			err = fmt.Errorf("close store: %v", r)
 		}
 	}()
+	s.opened.Store(false)
 	if s.logs != nil {
 		defer s.logs.Close()
 		err = s.logs.Stop()

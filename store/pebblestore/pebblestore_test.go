@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -214,6 +215,68 @@ func TestFailingDisk(t *testing.T) {
 				t.Fatalf("the embedder was told %v", err)
 			}
 		})
+	}
+}
+
+// TestFailingDiskBusy does so where several commit, and the log goes from one file to the next: Pebble would end the process
+// with some of these errors.
+func TestFailingDiskBusy(t *testing.T) {
+	for n := range 60 {
+		mem := vfs.NewCrashableMem()
+		var failing atomic.Bool
+		var left atomic.Int64
+		left.Store(int64(n))
+		told := make(chan error, 1)
+		s, err := pebblestore.Open("db", pebblestore.Options{OnFailure: func(err error) { told <- err },
+			FS: errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if failing.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && left.Add(-1) < 0 {
+					return errorfs.ErrInjected
+				}
+				return nil
+			}))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		failing.Store(true)
+		const runs = 8
+		acknowledged := make([]int, runs)
+		var committing sync.WaitGroup
+		for i := range runs {
+			id := "r" + strconv.Itoa(i)
+			p, err := s.Acquire(t.Context(), store.RunKey{ID: id}.Partition(), "test", 0)
+			if err != nil {
+				continue // it has failed already
+			}
+			committing.Go(func() {
+				for n := 0; n < 1000; n++ {
+					st := store.RunState{Run: store.RunKey{ID: id}, Workflow: "w", Status: store.Running, WakeUnixMs: store.NoWake, Length: store.Seq(n + 1)}
+					err := p.Commit(t.Context(), []store.RunCommit{{Run: st.Run, Create: n == 0, Expect: store.Seq(n), State: st,
+						Append: []store.Entry{{Seq: store.Seq(n), Kind: store.KindSleep, Name: strings.Repeat("x", 30_000)}}}})
+					if err != nil {
+						if !errors.Is(err, store.ErrFailed) {
+							t.Errorf("a commit: %v", err)
+						}
+						return
+					}
+					acknowledged[i]++
+				}
+				t.Error("the disk never failed")
+			})
+		}
+		committing.Wait()
+		if err := <-told; !errors.Is(err, store.ErrFailed) {
+			t.Fatalf("the embedder was told %v", err)
+		}
+		failing.Store(false)
+		again := open(t, mem.CrashClone(vfs.CrashCloneCfg{}))
+		for i := range runs {
+			if got := count(t, again, "r"+strconv.Itoa(i)); got < acknowledged[i] {
+				t.Fatalf("%d entries after the failure, %d were acknowledged", got, acknowledged[i])
+			}
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -21,12 +21,12 @@ func TestFinding_BatchOfAFailedStore(t *testing.T) {
 	_ = b.Set([]byte("k"), []byte("v"), nil)
 	c := s.db.NewBatch()
 	_ = c.Set([]byte("k"), []byte("v"), nil)
-	s.closeBatch(c)
+	s.drop(c)
 	if c.Count() != 0 {
 		t.Error("the memory of a batch is not given back")
 	}
 	s.fail(errors.New("disk"))
-	s.closeBatch(b)
+	s.drop(b)
 	if b.Count() != 1 {
 		t.Error("the batch of a failed store was given away")
 	}
