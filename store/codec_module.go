@@ -104,6 +104,42 @@ func DecodeNamespace(b []byte) (x Namespace, err error) {
 	return x, err
 }
 
+// AppendToken encodes a token. Scopes are joined by NUL, which no name holds.
+func AppendToken(dst []byte, x *Token) []byte {
+	e, from := newRecord(dst)
+	e.bytes(1, x.Hash[:])
+	e.string(2, x.Name)
+	e.string(3, x.Namespace)
+	e.string(4, joinList(x.Scopes))
+	e.int(5, x.CreatedUnixMs)
+	e.int(6, x.ExpiresUnixMs)
+	return e.seal(from)
+}
+
+// DecodeToken decodes what AppendToken made.
+func DecodeToken(b []byte) (x Token, err error) {
+	err = decode("token", b, func(f field) bool {
+		switch f.tag {
+		case 1:
+			copy(x.Hash[:], f.b)
+		case 2:
+			x.Name = string(f.b)
+		case 3:
+			x.Namespace = string(f.b)
+		case 4:
+			x.Scopes = splitList(f.b)
+		case 5:
+			x.CreatedUnixMs = f.int()
+		case 6:
+			x.ExpiresUnixMs = f.int()
+		default:
+			return false
+		}
+		return true
+	})
+	return x, err
+}
+
 func joinList(list []string) string {
 	if len(list) == 0 {
 		return ""

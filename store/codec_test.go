@@ -123,6 +123,7 @@ func TestDamagedRecords(t *testing.T) {
 		"version": func() error { _, err := DecodeVersion(unknown); return err },
 		"module":  func() error { _, err := DecodeModuleInfo(unknown); return err },
 		"space":   func() error { _, err := DecodeNamespace(unknown); return err },
+		"token":   func() error { _, err := DecodeToken(unknown); return err },
 	} {
 		if err := decode(); !errors.Is(err, ErrVersion) {
 			t.Errorf("%s: %v", name, err)
@@ -240,6 +241,10 @@ func TestNames(t *testing.T) {
 	c := Chunk{Index: 3, UnixMs: 4, Topic: "t", Data: []byte("x")}
 	if got, err := DecodeChunk(AppendChunk(nil, &c)); err != nil || !reflect.DeepEqual(got, c) {
 		t.Error("chunk", got, err)
+	}
+	tok := Token{Hash: Digest{1, 2}, Name: "ci", Namespace: "a", Scopes: []string{"read", "run"}, CreatedUnixMs: 7, ExpiresUnixMs: 8}
+	if got, err := DecodeToken(AppendToken(nil, &tok)); err != nil || !reflect.DeepEqual(got, tok) {
+		t.Error("token", got, err)
 	}
 	ns := Namespace{ID: math.MaxUint32, Name: "n", CreatedUnixMs: 5}
 	if got, err := DecodeNamespace(AppendNamespace(nil, &ns)); err != nil || got != ns {

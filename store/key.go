@@ -29,6 +29,7 @@ const (
 	TableHook      = 'h' // token -> holder
 	TableLog       = 'g' // run id 0x00 index u64be -> log line
 	TableSpace     = 'N' // name -> namespace; the partition is NoPartition here and below
+	TableToken     = 'A' // SHA-256 -> token of a caller
 	TableMeta      = 'm' // name -> value
 	TableModule    = 'M' // SHA-256 -> info
 	TableWasm      = 'W' // SHA-256 -> bytes of a module

@@ -76,6 +76,8 @@ type Store interface {
 	Submit(ctx context.Context, p PartitionID, cmd Command) error
 	// Modules gives the content-addressed modules and the versions of workflows.
 	Modules() ModuleStore
+	// Tokens returns the tokens of callers.
+	Tokens() TokenStore
 	// Namespace returns the id of the namespace of a name. If there is none, it creates one, durable on return, or
 	// returns ErrNotFound unless create is set. Ids are never used again. Creating checks the name with
 	// abi.CheckNamespace.
@@ -165,6 +167,18 @@ type ModuleStore interface {
 	// Version and Versions do not give it any more, and its number is never given again. The caller has made
 	// sure that no run needs it. ErrNotFound if there is none.
 	DeleteVersion(ctx context.Context, ns NamespaceID, workflow string, number uint32) error
+}
+
+// A TokenStore keeps the tokens of callers by the SHA-256 of their texts.
+type TokenStore interface {
+	// Add stores a token, durable on return. ErrExists if there is one with the hash.
+	Add(ctx context.Context, t Token) error
+	// Token reads the token with a hash, whether it has expired or not. ErrNotFound if there is none.
+	Token(ctx context.Context, hash Digest) (Token, error)
+	// Delete removes the token with a hash, durable on return: no later call of Token returns it. ErrNotFound if there is none.
+	Delete(ctx context.Context, hash Digest) error
+	// All lists the tokens by their hashes.
+	All(ctx context.Context) iter.Seq2[Token, error]
 }
 
 // Group is the change of one partition within a Commit.

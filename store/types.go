@@ -20,6 +20,18 @@ type Namespace struct {
 	CreatedUnixMs int64 // 0 if it is not known, as of the default namespace
 }
 
+// Token is what is kept of a token with which callers of an API are known: never its text.
+type Token struct {
+	Hash      Digest   // the SHA-256 of its text
+	Name      string   // for people
+	Namespace string   // the name of the only namespace that it is for, which need not exist; empty for all of them
+	Scopes    []string // what it allows; sorted
+	// CreatedUnixMs and ExpiresUnixMs are Unix times in milliseconds; a token whose ExpiresUnixMs is 0 does not expire. The
+	// store keeps expired tokens until they are deleted.
+	CreatedUnixMs int64
+	ExpiresUnixMs int64
+}
+
 // PartitionID is the number of a partition, below Partitions.
 type PartitionID uint16
 

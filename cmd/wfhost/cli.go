@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/alecthomas/kong"
 
@@ -37,10 +38,17 @@ type globals struct {
 	Server    string `help:"Address of the server." env:"WFHOST_SERVER" default:"http://127.0.0.1:7777"`
 	Namespace string `help:"Namespace of the workflows and runs." env:"WFHOST_NAMESPACE" default:"default"`
 
+	Token      string `help:"Token; without it, that of the server on this machine." env:"WFHOST_TOKEN" placeholder:"TOKEN"`
+	TokenFile  string `help:"File with a token." env:"WFHOST_TOKEN_FILE" type:"path" placeholder:"FILE"`
+	CA         string `name:"ca" help:"File with the authority of its certificate." env:"WFHOST_CA"  type:"path"`
+	ClientCert string `help:"File with the client's certificate." env:"WFHOST_CLIENT_CERT" type:"path" placeholder:"FILE"`
+	ClientKey  string `help:"File with its key." env:"WFHOST_CLIENT_KEY" type:"path" placeholder:"FILE"`
+
 	Output string `short:"o" enum:"table,json,ids" default:"table" help:"Form of the output: table, json or ids."`
 
-	ctx context.Context
-	io  stdio
+	ctx    context.Context
+	io     stdio
+	client *http.Client // made with the first request
 }
 
 type cli struct {
@@ -50,6 +58,8 @@ type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Run the server."`
 	Build      buildCmd      `cmd:"" help:"Compile a Go workflow to .wasm and check it."`
 	Namespaces namespacesCmd `cmd:"" help:"List the namespaces."`
+	Token      tokenCmd      `cmd:"" help:"Print the token of the server, for curl."`
+	Tokens     tokensCmd     `cmd:"" help:"Create, list and revoke tokens."`
 	Upload     uploadCmd     `cmd:"" help:"Upload a workflow to the server."`
 	Workflows  workflowsCmd  `cmd:"" help:"List the versions of all workflows."`
 	Workflow   workflowCmd   `cmd:"" help:"List a workflow's versions and their live runs, or delete one."`

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,15 +65,63 @@ func (g *globals) send(ctx context.Context, method, path string, query url.Value
 		req.Header.Set("Content-Type", "application/wasm")
 	}
 	maps.Copy(req.Header, header)
-	res, err := http.DefaultClient.Do(req)
-	if err == nil {
-		return res, nil
+	res, err := g.do(req)
+	if err != nil {
+		return nil, g.unreachable(ctx, err)
 	}
-	var ue *url.Error
-	if errors.As(err, &ue) && ctx.Err() == nil {
-		return nil, fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, ue.Err)
+	return res, nil
+}
+
+// unreachable says what to do about a request that was not answered.
+func (g *globals) unreachable(ctx context.Context, err error) error {
+	ue, ok := errors.AsType[*url.Error](err)
+	if !ok || ctx.Err() != nil {
+		return err
 	}
-	return nil, err
+	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("the certificate of %s is not one that is trusted (%w); give --ca FILE if it is your own", g.Server, bad.Err)
+	}
+	return fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, ue.Err)
+}
+
+// do sends a request with the caller's token.
+func (g *globals) do(req *http.Request) (*http.Response, error) {
+	token, err := g.tokenOf()
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if g.client == nil {
+		if g.client, err = g.newClient(); err != nil {
+			return nil, err
+		}
+	}
+	return g.client.Do(req)
+}
+
+// newClient returns a client with the certificates that were given.
+func (g *globals) newClient() (*http.Client, error) {
+	if g.CA == "" && g.ClientCert == "" && g.ClientKey == "" {
+		return http.DefaultClient, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if g.CA != "" {
+		pool, err := readPool(g.CA)
+		if err != nil {
+			return nil, fmt.Errorf("--ca: %w", err)
+		}
+		config.RootCAs = pool
+	}
+	if g.ClientCert != "" || g.ClientKey != "" {
+		pair, err := tls.LoadX509KeyPair(g.ClientCert, g.ClientKey)
+		if err != nil {
+			return nil, fmt.Errorf("--client-cert and --client-key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}}, nil
 }
 
 // address returns the URL of a request: that of the server, the path, and the query with the namespace.

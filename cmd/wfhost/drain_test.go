@@ -94,6 +94,7 @@ func status(t *testing.T, method, url string) (code int, retryAfter string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	authorize(t, req)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

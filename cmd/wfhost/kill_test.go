@@ -68,6 +68,7 @@ func poster(t *testing.T, address string) func(method, path string, body []byte,
 		if err != nil {
 			t.Fatal(err)
 		}
+		authorize(t, req)
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return 0 // the server is down

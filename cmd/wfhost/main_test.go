@@ -21,6 +21,13 @@ import (
 
 func TestMain(m *testing.M) {
 	host.CompilerMain()
+	if filepath.Base(os.Args[0]) != "wfhost" { // not a command of a script
+		dir, err := os.MkdirTemp("", "wfhost-config-")
+		if err != nil {
+			panic(err)
+		}
+		_ = os.Setenv("XDG_CONFIG_HOME", dir) // where servers say where their tokens are
+	}
 	testscript.Main(m, map[string]func(){"wfhost": main})
 }
 
@@ -49,6 +56,20 @@ func startServer(t testing.TB, exe, data, listen string) (stop func(kill bool)) 
 			_ = cmd.Process.Signal(os.Interrupt)
 		}
 		_ = cmd.Wait() // it was told to end
+	}
+}
+
+// authorize makes a request one that a server lets in: with its token, and the type of its body.
+func authorize(t testing.TB, req *http.Request) {
+	t.Helper()
+	token, err := (&globals{Server: "http://" + req.URL.Host}).tokenOf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	if req.Method == http.MethodPut {
+		req.Header.Set("Content-Type", "application/wasm")
 	}
 }
 
@@ -119,6 +140,7 @@ func TestS87_Scripts(t *testing.T) {
 			e.Setenv("ROOT", root)
 			e.Setenv("EXE", exe)
 			e.Setenv("HOME", home)
+			e.Setenv("XDG_CONFIG_HOME", os.Getenv("XDG_CONFIG_HOME"))
 			e.Setenv("GOCACHE", strings.TrimSpace(string(cache)))
 			e.Setenv("GOMODCACHE", strings.TrimSpace(string(path)))
 			return nil
@@ -196,6 +218,9 @@ func TestHTTPErrors(t *testing.T) {
 		{"GET", "/v1/runs?status=nope", "", 400, "invalid"},
 		{"GET", "/v1/runs?limit=0", "", 400, "invalid"},
 		{"GET", "/v1/timers?within=5", "", 400, "invalid"},
+		{"GET", "/v1/runs/x/journal?from=x", "", 422, `"code":"invalid"`},
+		{"GET", "/v1/nothing", "", 404, `there is no \"/v1/nothing\"`},
+		{"PUT", "/v1/runs", "", 405, `takes GET, got \"PUT\"`},
 		{"GET", "/healthz", "", 200, "ok"},
 		{"GET", "/readyz", "", 200, "ok"},
 		{"GET", "/openapi.json", "", 200, `"/v1/runs/{id}/wake"`},
@@ -204,6 +229,7 @@ func TestHTTPErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		authorize(t, req)
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)

@@ -67,9 +67,9 @@ func (c *outputCmd) follow(g *globals, q url.Values) error {
 		return err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	res, err := http.DefaultClient.Do(req)
+	res, err := g.do(req)
 	if err != nil {
-		return fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, err)
+		return g.unreachable(g.ctx, err)
 	}
 	defer func() { _ = res.Body.Close() }() // it has been read
 	if res.StatusCode != http.StatusOK {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
@@ -18,10 +19,22 @@ import (
 
 type serveCmd struct {
 	Data     string        `help:"Folder for the data." default:"data"`
-	Listen   string        `help:"Loopback address to listen on." env:"WFHOST_LISTEN" default:"127.0.0.1:7777"`
+	Listen   string        `help:"Address to listen on; others than loopback need TLS." env:"WFHOST_LISTEN" default:"127.0.0.1:7777"`
 	Secrets  string        `help:"File with secrets as a JSON object of strings; it is read again for each use." type:"path"`
 	Drain    time.Duration `help:"How long SIGTERM waits for steps that are going on; 0 does not wait." default:"10s"`
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
+
+	NoToken     bool     `help:"Let every program on this machine do everything, without a token."`
+	Hosts       []string `name:"host" help:"Name under which the server is called, beside localhost; repeatable." placeholder:"NAME"`
+	AllowOrigin []string `help:"Origin of web pages that may call it; repeatable." placeholder:"https://HOST"`
+	BehindProxy bool     `help:"A proxy in front of it has TLS and sets X-Forwarded-For."`
+	TLSCert     string   `name:"tls-cert" help:"File with the certificate; read again when it changes." type:"path"`
+	TLSKey      string   `name:"tls-key" help:"File with its key." type:"path"`
+	ClientCA    string   `name:"client-ca" help:"File with authorities of clients' certificates: clients need one then." type:"path"`
+
+	Rate           float64 `help:"Requests a second of one caller, twice as many at once; 0: any number." default:"1000"`
+	MaxStreams     int     `help:"Clients that follow output at a time." default:"1000"`
+	MaxConnections int     `help:"Connections at a time." default:"4096"`
 
 	MaxInstances  int           `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
 	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"67108864"`
@@ -35,8 +48,12 @@ type serveCmd struct {
 	InstanceReset string        `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
 }
 
-// headerTimeout bounds the time in which a client sends the head of a request.
-const headerTimeout = 10 * time.Second
+// Limits of a connection. Those of bodies and answers are in package server.
+const (
+	headerTimeout  = 10 * time.Second // in which a client sends the head of a request
+	idleTimeout    = 2 * time.Minute  // between two requests
+	maxHeaderBytes = 64 << 10         // of the head of a request; a path has an id or token of 128 bytes
+)
 
 // The least limits of a compiler: less than a program of this size takes to start would refuse all modules.
 const (
@@ -62,6 +79,9 @@ func (c *serveCmd) checkMemory() error {
 			c.CompileTime)
 	case c.CompileMemory < leastCompileBytes:
 		return fmt.Errorf("--compile-memory must be at least %d, got %d", leastCompileBytes, c.CompileMemory)
+	case c.Rate < 0 || c.MaxStreams < 1 || c.MaxConnections < 1:
+		return fmt.Errorf("--rate must not be negative, --max-streams and --max-connections must be at least 1, got %g, %d and %d",
+			c.Rate, c.MaxStreams, c.MaxConnections)
 	case c.WarmBytes < 0:
 		return fmt.Errorf("--warm-bytes must not be negative, got %d", c.WarmBytes)
 	}
@@ -85,7 +105,7 @@ func orNone[T int64 | time.Duration](limit T) T {
 }
 
 func (c *serveCmd) Run(g *globals) error {
-	if err := errors.Join(loopback(c.Listen), checkSecrets(c.Secrets), c.checkMemory()); err != nil {
+	if err := errors.Join(c.checkListen(), checkSecrets(c.Secrets), c.checkMemory()); err != nil {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
@@ -98,12 +118,42 @@ func (c *serveCmd) Run(g *globals) error {
 		return err
 	}
 	httpstep.Register(h)
-	l, err := net.Listen("tcp", c.Listen)
+	return errors.Join(c.open(g, h, logger), h.Close())
+}
+
+// open listens for those who may call, and serves until the command is told to end.
+func (c *serveCmd) open(g *globals, h *host.Host, logger *slog.Logger) (err error) {
+	audit, err := openAudit(filepath.Join(c.Data, "audit.jsonl"), logger)
 	if err != nil {
-		return errors.Join(err, h.Close())
+		return err
 	}
-	_, _ = fmt.Fprintf(g.io.out, "wfhost serves http://%s from %s\n", l.Addr(), c.Data)
-	return errors.Join(c.serve(g.ctx, h, l, logger), h.Close())
+	defer func() { err = errors.Join(err, audit.Close()) }()
+	access := server.Access{Open: c.NoToken, Hosts: c.Hosts, AnyHost: c.TLSCert != "", Origins: c.AllowOrigin, Proxy: c.BehindProxy,
+		Rate: c.Rate, Streams: c.MaxStreams, Audit: audit.record}
+	l, err := c.listen(g.ctx, logger)
+	if err != nil {
+		return err
+	}
+	if c.NoToken {
+		logger.Warn("--no-token: every program and every user of this machine may upload code, read all runs and end them")
+	} else {
+		access.Local = h.NewTokenText()
+		local, err := writeLocalToken(c.Data, access.Local)
+		if err != nil {
+			return errors.Join(err, l.Close())
+		}
+		defer local.remove()
+		if err := local.point(l.Addr().String()); err != nil {
+			logger.Warn("commands on this machine do not find the token by themselves: give them --token-file", "file", local.token,
+				"cause", err)
+		}
+	}
+	scheme := "http"
+	if c.TLSCert != "" {
+		scheme = "https"
+	}
+	_, _ = fmt.Fprintf(g.io.out, "wfhost serves %s://%s from %s\n", scheme, l.Addr(), c.Data)
+	return c.serve(g.ctx, server.New(h, access), h, l, logger)
 }
 
 // shutdownTime bounds how long answers take that are being written when the host has stopped.
@@ -111,12 +161,11 @@ const shutdownTime = time.Second
 
 // serve answers requests and runs the host until ctx is done. Then it answers what only reads, lets the attempts of steps
 // that are going on finish within the time of --drain, and returns when what came of them is durable.
-func (c *serveCmd) serve(ctx context.Context, h *host.Host, l net.Listener, logger *slog.Logger) (err error) {
-	api := server.New(h)
+func (c *serveCmd) serve(ctx context.Context, api *server.Server, h *host.Host, l net.Listener, logger *slog.Logger) (err error) {
 	held, release := context.WithCancel(context.Background()) // of requests that wait for something
 	defer release()
-	srv := &http.Server{Handler: api, ReadHeaderTimeout: headerTimeout,
-		BaseContext: func(net.Listener) context.Context { return held }}
+	srv := &http.Server{Handler: api, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), BaseContext: func(net.Listener) context.Context { return held }}
 	running, stop := context.WithCancel(context.Background())
 	defer stop()
 	ran, served := make(chan error, 1), make(chan error, 1)
@@ -161,19 +210,6 @@ func openPatiently(ctx context.Context, cfg host.Config) (*host.Host, error) {
 			return nil, err
 		}
 	}
-}
-
-// loopback refuses addresses that others can reach: the API has no authentication yet.
-func loopback(address string) error {
-	hostname, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return &exitCode{exitUsage, fmt.Errorf("--listen must be an address and a port, got %q", address)}
-	}
-	if ip := net.ParseIP(hostname); hostname != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return &exitCode{exitUsage, fmt.Errorf(
-			"--listen must be a loopback address, since this release has no tokens; got %q", address)}
-	}
-	return nil
 }
 
 // secretsFrom reads secrets from a file, each time one is needed, so that they can be changed.

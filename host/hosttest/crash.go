@@ -125,6 +125,12 @@ func (c *crashStore) Modules() store.ModuleStore {
 	return c.s.Modules()
 }
 
+func (c *crashStore) Tokens() store.TokenStore {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.s.Tokens()
+}
+
 func (c *crashStore) State(ctx context.Context, run store.RunKey) (store.RunState, error) {
 	s, err := c.inner()
 	if err != nil {

@@ -35,6 +35,7 @@ type Data struct {
 	spaces   []store.Namespace
 	// retentions, by namespace and workflow; what was handed out stays as it is
 	retentions []store.Retention
+	tokens     map[store.Digest]store.Token
 	commits    int
 }
 
@@ -53,7 +54,7 @@ type module struct {
 // New gives empty data.
 func New() *Data {
 	return &Data{runs: map[store.RunKey]*run{}, seen: map[store.CommandID]bool{}, modules: map[store.Digest]module{},
-		hooks: map[store.RunKey]store.HookHolder{}}
+		hooks: map[store.RunKey]store.HookHolder{}, tokens: map[store.Digest]store.Token{}}
 }
 
 // Open gives a store over the data. Several may be open at a time.

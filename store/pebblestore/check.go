@@ -20,7 +20,7 @@ const MaxProblems = 1000
 // Problem is one thing that Check has found.
 type Problem struct {
 	// Kind is what is wrong: format, key, namespace, module, blob, state, journal, log, output, inbox, hook, or one of those that
-	// repairing makes right: index, count, wake, mark.
+	// repairing makes right: index, count, wake, mark, payload.
 	Kind      string            `json:"kind"`
 	Partition int               `json:"partition"` // -1: of the whole store
 	Namespace store.NamespaceID `json:"namespace"`
@@ -37,7 +37,7 @@ type Report struct {
 	Modules  int64 `json:"modules"`
 	Blobs    int64 `json:"blobs"`
 	Commands int64 `json:"commands"`
-	// Orphans are blobs that no journal names, which is no problem: they are those of deleted runs.
+	// Orphans are blobs that no journal names, which is no problem: they are of deleted runs, from before format 4.
 	Orphans     int64     `json:"orphan_blobs"`
 	OrphanBytes int64     `json:"orphan_bytes"`
 	Problems    []Problem `json:"problems"`      // at most MaxProblems
@@ -119,6 +119,9 @@ func (c *checker) all() error {
 			return fmt.Errorf("partition %d: %w", p, err)
 		}
 	}
+	if err := c.holders(); err != nil {
+		return err
+	}
 	return c.blobs()
 }
 
@@ -192,9 +195,9 @@ func (c *checker) namespaces() error {
 
 // Tables of a partition and of the whole store, in this format. Those in shared stand under namespace 0 alone.
 const (
-	partitionTables = "sjwrcbkqntidoghe"
+	partitionTables = "sjwrcbkqntxidoghpe"
 	sharedTables    = "wbnide"
-	wholeTables     = "NmMWBV"
+	wholeTables     = "NAmMWBRPV"
 )
 
 // tables looks which tables there are, without reading them.

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -123,16 +124,20 @@ func (c *checked) firstKey(ns store.NamespaceID, p store.PartitionID, table byte
 
 // TestRepair damages each table that is implied by others: it is found, found repaired, and sound afterwards.
 func TestRepair(t *testing.T) {
-	for _, table := range []byte("rckqtwbn") {
+	for _, table := range []byte("rckqtxwbn") {
 		for _, how := range []string{"lost", "more", "other"} {
 			c := newChecked(t)
 			run := c.run
 			ns := run.Namespace
 			var key, value []byte
 			switch table {
-			case store.TableEnded, store.TableBusy: // of another run
+			case store.TableEnded, store.TableDeleted, store.TableBusy: // of another run
+				in := store.NamespaceID(0)
+				if table == store.TableDeleted {
+					in = 1
+				}
 				for p := range store.PartitionID(store.Partitions) {
-					prefix := store.AppendPrefix(nil, 0, p, table)
+					prefix := store.AppendPrefix(nil, in, p, table)
 					c.do(c.s.scan(prefix, store.PrefixEnd(prefix), func(k, v []byte) (bool, error) {
 						key, value = bytes.Clone(k), bytes.Clone(v)
 						return false, nil
@@ -166,6 +171,47 @@ func TestRepair(t *testing.T) {
 				t.Errorf("table %c, %s: left %+v", table, how, again.Problems)
 			}
 		}
+	}
+}
+
+// TestRepairPayloads damages what says which run has a large payload.
+func TestRepairPayloads(t *testing.T) {
+	d := store.Digest(sha256.Sum256(bytes.Repeat([]byte("x"), abi.BlobBytes+1)))
+	nobody := store.RunKey{ID: "nobody"}
+	for i, damage := range []func(c *checked){
+		func(c *checked) { c.do(c.s.db.Delete(store.RefersKey(c.run, d[:]), pebble.Sync)) }, // not the run's, and names it
+		func(c *checked) { c.do(c.s.db.Delete(store.ReferredKey(d[:], c.run), pebble.Sync)) },
+		func(c *checked) {
+			c.do(c.s.db.Delete(store.RefersKey(c.run, d[:]), pebble.Sync))
+			c.do(c.s.db.Delete(store.ReferredKey(d[:], c.run), pebble.Sync))
+		},
+		func(c *checked) { c.do(c.s.db.Set(store.RefersKey(nobody, d[:]), nil, pebble.Sync)) },
+		func(c *checked) { c.do(c.s.db.Set(store.ReferredKey(d[:], nobody), nil, pebble.Sync)) },
+	} {
+		c := newChecked(t)
+		damage(c)
+		for _, repair := range []bool{false, true} {
+			r := c.check(repair)
+			if len(r.Problems) == 0 || r.Problems[0].Kind != "payload" || r.Problems[0].Repaired != repair {
+				t.Errorf("damage %d, repair %v: %+v", i, repair, r)
+			}
+		}
+		if r := c.check(false); len(r.Problems) > 0 {
+			t.Errorf("damage %d: left %+v", i, r.Problems)
+		}
+	}
+	// One that was stored before there were such keys.
+	c := newChecked(t)
+	prefix := store.GlobalKey(0, store.TableReferred, d[:])
+	c.do(c.s.db.DeleteRange(prefix, store.PrefixEnd(prefix), pebble.Sync))
+	for p := range store.PartitionID(store.Partitions) {
+		for ns := range store.NamespaceID(2) {
+			prefix := store.AppendPrefix(nil, ns, p, store.TableRefers)
+			c.do(c.s.db.DeleteRange(prefix, store.PrefixEnd(prefix), pebble.Sync))
+		}
+	}
+	if r := c.check(false); len(r.Problems) > 0 {
+		t.Errorf("a payload of an earlier release: %+v", r.Problems)
 	}
 }
 

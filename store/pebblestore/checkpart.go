@@ -19,8 +19,9 @@ type partitionCheck struct {
 	// want is what the tables hold that the states imply: key to value.
 	want   map[string][]byte
 	counts shifts
-	states map[string]*stored // of one namespace, by id
-	lost   bool               // a state cannot be read, so that nobody knows what is implied
+	states map[string]*stored               // of one namespace, by id
+	large  map[string]map[store.Digest]bool // payloads that the journals of one namespace name, by id
+	lost   bool                             // a state cannot be read, so that nobody knows what is implied
 }
 
 func digestOf(b []byte) store.Digest { return sha256.Sum256(b) }
@@ -31,14 +32,14 @@ func (x *partitionCheck) problem(kind string, ns store.NamespaceID, run, format 
 
 func (x *partitionCheck) all() error {
 	for _, ns := range x.list {
-		x.states = map[string]*stored{}
-		for _, step := range []func(store.NamespaceID) error{x.readStates, x.journals, x.logs, x.outputs, x.hooks} {
+		x.states, x.large = map[string]*stored{}, map[string]map[store.Digest]bool{}
+		for _, step := range []func(store.NamespaceID) error{x.readStates, x.journals, x.payloads, x.logs, x.outputs, x.hooks} {
 			if err := step(ns); err != nil {
 				return err
 			}
 		}
 	}
-	x.states = nil
+	x.states, x.large = nil, nil
 	for i := range x.counts.list {
 		if of, n := x.counts.list[i].of, &x.counts.list[i].listed; *n != (store.Tally{}) {
 			x.want[string(store.CountKey(x.p, of.ns, of.workflow, of.version))] = store.AppendTally(nil, n)
@@ -69,6 +70,7 @@ func (x *partitionCheck) readStates(ns store.NamespaceID) error {
 		}
 		x.states[id] = &st
 		if st.state.Deleted {
+			x.want[string(store.DeletedKey(run, st.state.UpdatedUnixMs))] = nil
 			return nil
 		}
 		x.report.Runs++
@@ -182,10 +184,10 @@ func (x *partitionCheck) chunk(j *journalCheck, chunk []byte) error {
 			return fmt.Errorf("%w: it has the unknown kind %d", store.ErrVersion, e.Kind)
 		}
 		if flags&inputIsBlob != 0 {
-			err = x.name(e.Input)
+			err = x.name(j.id, e.Input)
 		}
 		if flags&dataIsBlob != 0 && err == nil {
-			err = x.name(e.Data)
+			err = x.name(j.id, e.Data)
 		}
 		if err != nil {
 			return err
@@ -197,11 +199,15 @@ func (x *partitionCheck) chunk(j *journalCheck, chunk []byte) error {
 }
 
 // name checks a blob that an entry names, once.
-func (x *partitionCheck) name(digest []byte) error {
+func (x *partitionCheck) name(id string, digest []byte) error {
 	var d store.Digest
 	if copy(d[:], digest); len(digest) != len(d) {
 		return fmt.Errorf("%w: it names a blob by %d bytes", store.ErrCorrupt, len(digest))
 	}
+	if x.large[id] == nil {
+		x.large[id] = map[store.Digest]bool{}
+	}
+	x.large[id][d] = true
 	sound, known := x.named[d]
 	if !known {
 		_, err := x.s.blob(digest)

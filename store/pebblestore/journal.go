@@ -112,12 +112,24 @@ type loader struct {
 
 // take reads a chunk, which stays as it is: the entries share its memory.
 func (l *loader) take(first store.Seq, chunk []byte) (bool, error) {
+	return l.each(first, chunk, func(e store.Entry) bool {
+		l.entries = append(l.entries, e)
+		return true
+	})
+}
+
+// each visits the entries of a chunk from l.from on until visit returns false, and reports whether it never did. The blobs of
+// an entry are read when it is visited: a chunk of 4 KiB may have forty, of 1 MiB each.
+func (l *loader) each(first store.Seq, chunk []byte, visit func(store.Entry) bool) (bool, error) {
 	if l.next != 0 && first != l.next {
 		return false, fmt.Errorf("%w: entries %d to %d are missing", store.ErrCorrupt, l.next, first)
 	}
 	l.next = first
 	for len(chunk) > 0 {
-		e, rest, err := l.s.takeItem(chunk)
+		e, flags, rest, err := takeItem(chunk)
+		if err == nil && e.Seq >= l.from {
+			err = l.s.fill(&e, flags)
+		}
 		if err != nil {
 			return false, fmt.Errorf("entry %d: %w", l.next, err)
 		}
@@ -125,8 +137,8 @@ func (l *loader) take(first store.Seq, chunk []byte) (bool, error) {
 			return false, fmt.Errorf("%w: entry %d where %d belongs", store.ErrCorrupt, e.Seq, l.next)
 		}
 		l.next, chunk = l.next+1, rest
-		if e.Seq >= l.from {
-			l.entries = append(l.entries, e)
+		if e.Seq >= l.from && !visit(e) {
+			return false, nil
 		}
 	}
 	return true, nil
@@ -147,17 +159,13 @@ func (s *Store) Load(_ context.Context, run store.RunKey, iteration uint32, from
 		l := loader{s: s, from: from}
 		stopped := false
 		visit := func(first store.Seq, chunk []byte, durable store.Seq) (bool, error) {
-			l.entries = l.entries[:0]
-			_, err := l.take(first, chunk)
-			for i := range l.entries {
-				if l.entries[i].Seq >= durable {
-					return false, nil
+			return l.each(first, chunk, func(e store.Entry) bool {
+				if e.Seq >= durable {
+					return false
 				}
-				if stopped = !yield(l.entries[i], nil); stopped {
-					return false, nil
-				}
-			}
-			return true, err
+				stopped = !yield(e, nil)
+				return !stopped
+			})
 		}
 		err = s.loadChunks(run, iteration, from, visit)
 		if err != nil && !stopped {
@@ -220,28 +228,29 @@ func eachChunk(it *pebble.Iterator, run store.RunKey, iteration uint32, from sto
 	})
 }
 
-// takeItem takes an entry from the front of a chunk, with its blobs.
-func (s *Store) takeItem(chunk []byte) (e store.Entry, rest []byte, err error) {
-	flags := chunk[0]
+// takeItem takes an entry from the front of a chunk. Its flags say which of its payloads are blobs, see fill.
+func takeItem(chunk []byte) (e store.Entry, flags byte, rest []byte, err error) {
+	flags = chunk[0]
 	n, size := binary.Uvarint(chunk[1:])
 	if size <= 0 || n > uint64(len(chunk)-1-size) {
-		return e, nil, fmt.Errorf("%w: chunk ends within an entry", store.ErrCorrupt)
+		return e, flags, nil, fmt.Errorf("%w: chunk ends within an entry", store.ErrCorrupt)
 	}
 	body := chunk[1+size:]
-	if e, err = store.DecodeEntry(body[:n]); err != nil {
-		return e, nil, err
-	}
+	e, err = store.DecodeEntry(body[:n])
+	return e, flags, body[n:], err
+}
+
+// fill reads the blobs of an entry.
+func (s *Store) fill(e *store.Entry, flags byte) (err error) {
 	if flags&inputIsBlob != 0 {
 		if e.Input, err = s.blob(e.Input); err != nil {
-			return e, nil, err
+			return err
 		}
 	}
 	if flags&dataIsBlob != 0 {
-		if e.Data, err = s.blob(e.Data); err != nil {
-			return e, nil, err
-		}
+		e.Data, err = s.blob(e.Data)
 	}
-	return e, body[n:], nil
+	return err
 }
 
 func (s *Store) blob(digest []byte) ([]byte, error) {

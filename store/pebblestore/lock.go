@@ -33,7 +33,8 @@ import (
 // while holding one of them. An Acquire holds parts.mu while it applies the new epoch, then waits for its fsync and for commits
 // of the owner before, which are ahead of it in the log; a commit never waits for an Acquire longer than that takes to
 // apply. Claim and Discard take parts.mu and inbox; raise takes marks, reads and applies. The locks versions (of modules
-// and versions) and spaces (of namespaces and retentions) are taken alone, and held until what they decide is durable.
+// and versions), spaces (of namespaces and retentions) and tokens are taken alone, and held until what they decide is
+// durable.
 //
 // Locks that are released once a batch is applied are released by the goroutine that applies it, see sync. In a store
 // that has failed they are released without having been applied: nothing can be written there any more.

@@ -81,6 +81,7 @@ type Store struct {
 	log      meter        // of the write-ahead log
 	logs     *logfs.FS    // that of the write-ahead log, on a disk
 	spaces   sync.RWMutex // of the registry of namespaces
+	tokens   sync.RWMutex // of the tokens of callers
 	nowMs    func() int64
 
 	opened    atomic.Bool // errors of the log fail the store, and not Pebble

@@ -12,7 +12,7 @@ import (
 )
 
 // indexTables are the tables of a partition that are implied by states. Of the wakes, those of runs are.
-const indexTables = "rckqt"
+const indexTables = "rckqtx"
 
 // indexes compares the tables with what the states imply, and makes them that if it is to repair. If a state cannot be read, what
 // is there and not implied may be of its run, and stays.
@@ -93,11 +93,11 @@ func (x *partitionCheck) set(b *pebble.Batch, k, v []byte) error {
 }
 
 // flush writes what repairs in portions: each of them is right by itself.
-func (x *partitionCheck) flush(b *pebble.Batch) error {
+func (c *checker) flush(b *pebble.Batch) error {
 	if b.Len() < indexBatch {
 		return nil
 	}
-	err := x.apply(b)
+	err := c.apply(b)
 	b.Reset()
 	return err
 }
@@ -120,7 +120,8 @@ func describe(k []byte) string {
 	of := map[byte]string{store.TableWake: "wake", store.TableRuns: "entry of the list of all runs",
 		store.TableStatus: "entry of the list of a status", store.TableBusy: "entry of the list of busy runs",
 		store.TableOf: "entry of the list of a workflow", store.TableWith: "entry of the list of an attribute",
-		store.TableCount: "count", store.TableEnded: "entry of the list of ended runs"}
+		store.TableCount: "count", store.TableEnded: "entry of the list of ended runs",
+		store.TableDeleted: "entry of the list of deleted runs"}
 	return fmt.Sprintf("the %s %q", of[k[6]], k[7:])
 }
 

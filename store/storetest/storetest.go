@@ -28,6 +28,7 @@ func Run(t *testing.T, data func(t *testing.T) Open) {
 		"namespaced runs": testNamespacedRuns, "wake kinds": testWakeKinds, "owners": testOwners,
 		"ended": testEnded, "retentions": testRetentions,
 		"upload races delete": testUploadRacesDelete, "shared module": testSharedModule, "namespaces": testNamespaces,
+		"tokens":                testTokens,
 		"inbox concurrently":    testInboxConcurrently,
 		"payload shares module": testPayloadSharesModule,
 	} {

@@ -19,7 +19,7 @@ func FuzzRequests(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = h.Close() })
-	handler := New(h)
+	handler := New(h, Access{Open: true})
 	f.Add("POST", "/v1/workflows/w/runs", `{"id":"a","input":{"x":[1,2]},"version":1}`)
 	f.Add("POST", "/v1/workflows/w/runs", `{"id":"a"} trailing`)
 	f.Add("PUT", "/v1/workflows/w/versions", "\x00asm\x01\x00\x00\x00")

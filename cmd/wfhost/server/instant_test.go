@@ -26,7 +26,7 @@ func serving(t *testing.T, m *wasmgen.Module) (h *hosttest.Host, call func(metho
 	if _, err := h.Upload(context.Background(), "w", m.Export(abi.ExportRun).Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(server.New(h.Host))
+	s := httptest.NewServer(server.New(h.Host, server.Access{Open: true}))
 	t.Cleanup(s.Close)
 	return h, func(method, path, body string) (int, string) {
 		t.Helper()
@@ -34,6 +34,7 @@ func serving(t *testing.T, m *wasmgen.Module) (h *hosttest.Host, call func(metho
 		if err != nil {
 			t.Fatal(err)
 		}
+		req.Header.Set("Content-Type", "application/json")
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(method, path, err)

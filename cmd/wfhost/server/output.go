@@ -39,26 +39,30 @@ type outputInput struct {
 
 func (s *Server) registerOutput(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "output", Method: http.MethodGet, Path: "/v1/runs/{id}/output",
-		Summary: "Read a run's output; with Accept: text/event-stream, follow it until the run ends"},
+		Summary:   "Read a run's output; with Accept: text/event-stream, follow it until the run ends",
+		Responses: arrayOf[Chunk](api)},
 		func(ctx context.Context, in *outputInput) (*huma.StreamResponse, error) {
 			if _, err := space(ctx).Get(ctx, in.ID); err != nil {
 				return nil, failed(err)
 			}
 			if strings.Contains(in.Accept, "text/event-stream") {
-				return &huma.StreamResponse{Body: func(c huma.Context) { s.streamOutput(c, in) }}, nil
-			}
-			chunks := []Chunk{}
-			for c, err := range space(ctx).Output(ctx, in.ID, in.Topic, in.From) {
+				leave, err := s.streams.enter(callerOf(ctx))
 				if err != nil {
-					return nil, failed(err)
+					return nil, err
 				}
-				if chunks = append(chunks, ChunkOf(c)); len(chunks) >= min(max(in.Limit, 1), maxPage) {
-					break
-				}
+				return &huma.StreamResponse{Body: func(c huma.Context) {
+					defer leave()
+					s.streamOutput(c, in)
+				}}, nil
 			}
 			return &huma.StreamResponse{Body: func(c huma.Context) {
-				c.SetHeader("Content-Type", "application/json")
-				_ = json.NewEncoder(c.BodyWriter()).Encode(chunks) // the client is gone
+				out := array{c: c, limit: min(max(in.Limit, 1), maxPage)}
+				for chunk, err := range space(ctx).Output(ctx, in.ID, in.Topic, in.From) {
+					if !out.add(ChunkOf(chunk), err) {
+						return
+					}
+				}
+				out.end()
 			}}, nil
 		})
 }
@@ -112,6 +116,9 @@ func writeProblem(w http.ResponseWriter, err error) {
 	p, ok := errors.AsType[*Problem](err)
 	if !ok {
 		p = &Problem{Status: http.StatusInternalServerError, Detail: err.Error(), Code: "internal"}
+	}
+	if p.Title == "" {
+		p.Type, p.Title = "about:blank", http.StatusText(p.Status)
 	}
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)

@@ -46,7 +46,7 @@ func TestFindingRefusals(t *testing.T) {
 		}
 	}
 	h.Settle()
-	s := httptest.NewServer(server.New(h.Host))
+	s := httptest.NewServer(server.New(h.Host, server.Access{Open: true}))
 	defer s.Close()
 	for _, c := range []struct {
 		method, path, body string

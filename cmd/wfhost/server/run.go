@@ -118,7 +118,8 @@ func (s *Server) registerRuns(api huma.API) {
 			return &runOutput{http.StatusOK, r}, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "journal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal",
-		Summary: "Show a run's journal from an entry on; wait holds the answer until there is one"}, s.journal)
+		Summary:   "Show a run's journal from an entry on; wait holds the answer until there is one",
+		Responses: arrayOf[Entry](api)}, s.journal)
 	huma.Register(api, huma.Operation{OperationID: "result", Method: http.MethodGet, Path: "/v1/runs/{id}/result",
 		Summary: "Give a run's result; 202 while it lives, 422 if it ended otherwise than completed"}, s.result)
 	huma.Register(api, huma.Operation{OperationID: "logs", Method: http.MethodGet, Path: "/v1/runs/{id}/logs",
@@ -292,33 +293,35 @@ func (s *Server) entries(ctx context.Context, in *journalInput) iter.Seq2[host.E
 	return space(ctx).JournalOf(ctx, in.ID, uint32(min(in.Iteration, math.MaxUint32)), store.Seq(in.From))
 }
 
-func (s *Server) journal(ctx context.Context, in *journalInput) (*struct{ Body []Entry }, error) {
+// journal streams entries as they are read, so that a long journal is never in memory as a whole, however slowly a client
+// reads it.
+func (s *Server) journal(ctx context.Context, in *journalInput) (*huma.StreamResponse, error) {
 	hold, cancel, err := held(ctx, in.Wait)
 	if err != nil {
 		return nil, err
 	}
-	defer cancel()
-	changed, stop := space(ctx).Watch(in.ID)
-	defer stop()
-	for {
-		entries := []Entry{}
-		for e, err := range s.entries(ctx, in) {
-			if err != nil {
-				return nil, failed(err)
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer cancel()
+		changed, stop := space(ctx).Watch(in.ID)
+		defer stop()
+		out := array{c: c, limit: min(in.Limit, maxPage)}
+		for {
+			for e, err := range s.entries(ctx, in) {
+				if !out.add(EntryOf(e), err) {
+					return
+				}
 			}
-			if entries = append(entries, EntryOf(e)); len(entries) >= min(in.Limit, maxPage) {
-				break
+			if out.n == 0 && in.Wait != "" {
+				select {
+				case <-changed:
+					continue
+				case <-hold.Done():
+				}
 			}
+			out.end()
+			return
 		}
-		if len(entries) > 0 || in.Wait == "" {
-			return &struct{ Body []Entry }{entries}, nil
-		}
-		select {
-		case <-changed:
-		case <-hold.Done():
-			return &struct{ Body []Entry }{entries}, nil
-		}
-	}
+	}}, nil
 }
 
 type resultOutput struct {

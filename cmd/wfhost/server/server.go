@@ -3,6 +3,9 @@
 // code.
 //
 // Every request for workflows and runs takes the parameter namespace; without it, it is for the default namespace.
+//
+// Every request but those to hooks needs a token whose scopes allow it; the table scopes says which. A request that a foreign
+// web page makes, or that comes under a name that is not the server's, is refused.
 package server
 
 import (
@@ -30,17 +33,24 @@ const maxBodyBytes = 2 * abi.MaxPayloadBytes
 // Server is the API of a host. It is an http.Handler.
 type Server struct {
 	h        *host.Host
+	access   Access
 	mux      *http.ServeMux
 	misses   *rate.Limiter // of deliveries to tokens that nobody holds
+	rates    *rates        // of requests, by caller
+	denials  *rates        // of requests without a token that is accepted, by address
+	streams  streams
 	draining atomic.Bool
 }
 
-// New returns the API of a host.
-func New(h *host.Host) *Server {
-	s := &Server{h: h, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce)}
+// New returns the API of a host for those whom access lets in.
+func New(h *host.Host, access Access) *Server {
+	access = access.withDefaults()
+	s := &Server{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
+		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
+		streams: streams{limit: access.Streams, by: map[string]int{}}}
 	config := huma.DefaultConfig("wfhost", apiVersion)
 	config.DocsPath = ""
-	api := humago.New(s.mux, config)
+	api := humago.New(guarded{s}, config)
 	s.registerNamespaces(api)
 	s.registerWorkflows(api)
 	s.registerVersions(api)
@@ -51,11 +61,14 @@ func New(h *host.Host) *Server {
 	s.registerOutput(api)
 	s.registerRetention(api)
 	s.registerCopy(api)
+	s.registerTokens(api)
 	describeNamespace(api)
-	s.mux.HandleFunc("POST /v1/hooks/{token}", s.deliver)
-	s.mux.HandleFunc("POST /v1/backup", s.backup)
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	s.mux.HandleFunc("GET /readyz", s.ready)
+	describeTokens(api)
+	mux := guarded{s}
+	mux.HandleFunc(deliverPattern, s.deliver)
+	mux.HandleFunc(backupPattern, s.backup)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", s.ready)
 	return s
 }
 
@@ -64,18 +77,19 @@ func New(h *host.Host) *Server {
 func (s *Server) Drain() { s.draining.Store(true) }
 
 // ServeHTTP answers a request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w, r, end := pace(rw, r)
+	defer end()
+	harden(w.Header())
+	if done := s.checkOrigin(w, r); done {
+		return
+	}
 	if s.draining.Load() && changes(r) {
 		w.Header().Set("Retry-After", "1")
 		writeProblem(w, problem(http.StatusServiceUnavailable, "draining", "the server is about to end; try again"))
 		return
 	}
 	if s.unrouted(w, r) {
-		return
-	}
-	r, err := s.withNamespace(r)
-	if err != nil {
-		writeProblem(w, err)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
@@ -127,6 +141,36 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 func problem(status int, code, format string, args ...any) error {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code,
 		Detail: fmt.Sprintf(format, args...)}
+}
+
+func init() {
+	// What huma itself refuses, such as a parameter that is no number, has a code and one sentence as well.
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		for _, err := range errs {
+			if err != nil {
+				message += ": " + err.Error()
+			}
+		}
+		return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: codeOf(status), Detail: message}
+	}
+}
+
+// codeOf returns the code of an error that says no more than its status.
+func codeOf(status int) string {
+	switch status {
+	case http.StatusNotFound:
+		return "not_found"
+	case http.StatusRequestTimeout:
+		return "timeout"
+	case http.StatusRequestEntityTooLarge:
+		return "limit"
+	case http.StatusUnsupportedMediaType:
+		return "content_type"
+	}
+	if status >= http.StatusInternalServerError {
+		return "internal"
+	}
+	return "invalid"
 }
 
 // kinds maps the host's errors.

@@ -122,9 +122,13 @@ func (s *Server) query(ctx context.Context, id, name string, input []byte) (*res
 // deliver takes what is posted to a hook. All tokens that deliver to nobody get the same answer.
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, abi.MaxPayloadBytes))
-	if err != nil {
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		writeProblem(w, problem(http.StatusRequestEntityTooLarge, "limit", "the body is over the limit of %d bytes",
 			abi.MaxPayloadBytes))
+		return
+	}
+	if err != nil {
+		writeProblem(w, problem(http.StatusRequestTimeout, "timeout", "the body did not come within %v: %v", bodyTime, err))
 		return
 	}
 	reply, err := space(r.Context()).DeliverHook(r.Context(), r.PathValue("token"), body,
@@ -138,10 +142,9 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, failed(err))
 		return
 	}
-	if reply.ContentType != "" {
-		w.Header().Set("Content-Type", reply.ContentType)
+	if reply.ContentType != "" || reply.Body != "" {
+		w.Header().Set("Content-Type", replyType(reply.ContentType)) // a workflow wrote the body
 	}
-	w.Header().Set("X-Content-Type-Options", "nosniff") // a workflow wrote the body
 	w.WriteHeader(reply.Status)
 	_, _ = io.WriteString(w, reply.Body) // the client is gone
 }

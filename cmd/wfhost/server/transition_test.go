@@ -39,7 +39,7 @@ func TestS68_IllegalTransitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := httptest.NewServer(server.New(h.Host))
+	s := httptest.NewServer(server.New(h.Host, server.Access{Open: true}))
 	defer s.Close()
 	call := func(method, path string) (int, string) {
 		t.Helper()

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// reservedFiles is how many file descriptors stay for the store, modules and requests of workflows: a store that gets none
+// fails. A store of a million runs has some fifty tables and logs open at a time.
+const reservedFiles = 256
+
+// Limits of connections that are refused: how long and how many of them are kept so that their clients read why.
+const (
+	lingerTime   = time.Second
+	maxLingering = 16
+)
+
+// fewestConnections are accepted even where there are hardly any descriptors.
+const fewestConnections = 8
+
+// bounded is a listener with a bound on its connections: where there are too many, another one is closed, so that neither
+// it nor the store waits.
+type bounded struct {
+	net.Listener
+	limit int64
+	open  atomic.Int64
+	log   *slog.Logger
+
+	lingering atomic.Int64 // refused connections that are not closed yet
+
+	last atomic.Int64 // Unix time in seconds of the last log line about that
+}
+
+// tooMany is what a client is told that is not served. One of TLS does not understand it.
+const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\n" +
+	"Connection: close\r\n\r\n" +
+	`{"type":"about:blank","title":"Service Unavailable","status":503,"code":"busy",` +
+	`"detail":"the server has too many connections; try again later"}` + "\n"
+
+// Accept returns the next connection within the bound.
+func (b *bounded) Accept() (net.Conn, error) {
+	for {
+		c, err := b.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		limit := min(b.limit, int64(max(maxFiles()-reservedFiles, fewestConnections)))
+		if b.open.Add(1) <= limit {
+			return &counted{Conn: c, done: sync.OnceFunc(func() { b.open.Add(-1) })}, nil
+		}
+		b.open.Add(-1)
+		if now := time.Now().Unix(); b.last.Swap(now) != now {
+			b.log.Warn("too many connections", "limit", limit, "refused", c.RemoteAddr())
+		}
+		b.refuse(c)
+	}
+}
+
+// refuse tells a client that there are too many connections, and closes. A connection that is closed before its request was
+// read is reset, and the client does not see the answer: so the request is read, if there are not too many of these, too.
+func (b *bounded) refuse(c net.Conn) {
+	_ = c.SetDeadline(time.Now().Add(lingerTime))
+	_, _ = c.Write([]byte(tooMany)) // it fits into the socket's buffer
+	tcp, ok := c.(*net.TCPConn)
+	if !ok || b.lingering.Add(1) > maxLingering {
+		if ok {
+			b.lingering.Add(-1)
+		}
+		_ = c.Close() // it was not served
+		return
+	}
+	go func() {
+		defer b.lingering.Add(-1)
+		_ = tcp.CloseWrite()
+		_, _ = io.CopyN(io.Discard, tcp, maxHeaderBytes) // until the client closes, or the time is over
+		_ = tcp.Close()                                  // likewise
+	}()
+}
+
+// counted is a connection that counts until it is closed.
+type counted struct {
+	net.Conn
+	done func()
+}
+
+// Close closes the connection.
+func (c *counted) Close() error {
+	defer c.done()
+	return c.Conn.Close()
+}
+
+// certificates are the files of a server with TLS, which are read again when they have changed.
+type certificates struct {
+	cert, key, clients string // clients: certificates of those that sign clients'; empty: clients need none
+	log                *slog.Logger
+
+	mu      sync.Mutex
+	looked  time.Time
+	changed [3]time.Time
+	config  *tls.Config
+}
+
+// lookAgain is how often at most the files are looked at.
+const lookAgain = time.Second
+
+// newCertificates reads the files.
+func newCertificates(cert, key, clients string, log *slog.Logger) (*certificates, error) {
+	c := &certificates{cert: cert, key: key, clients: clients, log: log}
+	return c, c.read(time.Now())
+}
+
+// server returns the configuration of a server with these certificates.
+func (c *certificates) server() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current(time.Now()), nil }}
+}
+
+// current returns the configuration, of the files if they have changed. If they cannot be used, the one before stays.
+func (c *certificates) current(now time.Time) *tls.Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.looked) < lookAgain {
+		return c.config
+	}
+	c.looked = now
+	if c.times() != c.changed {
+		if err := c.read(now); err != nil {
+			c.log.Error("certificates cannot be used, those before stay", "cause", err)
+		} else {
+			c.log.Info("certificates read again", "file", c.cert)
+		}
+	}
+	return c.config
+}
+
+// times returns when the files changed.
+func (c *certificates) times() (t [3]time.Time) {
+	for i, path := range []string{c.cert, c.key, c.clients} {
+		if info, err := os.Stat(path); err == nil {
+			t[i] = info.ModTime()
+		}
+	}
+	return t
+}
+
+// read reads the files.
+func (c *certificates) read(now time.Time) error {
+	c.looked, c.changed = now, c.times()
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err != nil {
+		return fmt.Errorf("--tls-cert %s and --tls-key %s: %w", c.cert, c.key, err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}}
+	if c.clients != "" {
+		if config.ClientCAs, err = readPool(c.clients); err != nil {
+			return fmt.Errorf("--client-ca: %w", err)
+		}
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	c.config = config
+	return nil
+}
+
+// readPool reads certificates in PEM.
+func readPool(path string) (*x509.CertPool, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", path)
+	}
+	return pool, nil
+}
+
+// checkListen refuses addresses that others can reach, unless tokens are needed and come by TLS: the server's own, or that of a
+// proxy.
+func (c *serveCmd) checkListen() error {
+	hostname, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return &exitCode{exitUsage, fmt.Errorf("--listen must be an address and a port, got %q", c.Listen)}
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return &exitCode{exitUsage, errors.New("--tls-cert and --tls-key belong together")}
+	}
+	if c.ClientCA != "" && c.TLSCert == "" {
+		return &exitCode{exitUsage, errors.New("--client-ca needs --tls-cert and --tls-key")}
+	}
+	if ip := net.ParseIP(hostname); hostname == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	switch {
+	case c.NoToken:
+		return &exitCode{exitUsage, fmt.Errorf("--no-token is for loopback addresses only: others can reach %q", c.Listen)}
+	case c.TLSCert == "" && !c.BehindProxy:
+		return &exitCode{exitUsage, fmt.Errorf("others can reach %q, where tokens must not be sent in the clear: give --tls-cert "+
+			"and --tls-key, or --behind-proxy if a proxy in front of it has TLS, or listen on a loopback address", c.Listen)}
+	}
+	return nil
+}
+
+// listen opens the listener.
+func (c *serveCmd) listen(ctx context.Context, log *slog.Logger) (net.Listener, error) {
+	var config *tls.Config
+	if c.TLSCert != "" {
+		certs, err := newCertificates(c.TLSCert, c.TLSKey, c.ClientCA, log)
+		if err != nil {
+			return nil, err
+		}
+		config = certs.server()
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	l = &bounded{Listener: l, limit: int64(c.MaxConnections), log: log}
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	return l, nil
+}

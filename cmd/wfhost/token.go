@@ -1,0 +1,130 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
+)
+
+// tokenCmd prints the token that the other commands use, for curl and for pages.
+type tokenCmd struct{}
+
+func (c *tokenCmd) Run(g *globals) error {
+	t, err := g.tokenOf()
+	if err != nil {
+		return err
+	}
+	if t == "" {
+		return &exitCode{exitNotFound, fmt.Errorf("there is no token for %s: no server of yours listens there with one; "+
+			"for a server elsewhere, set WFHOST_TOKEN", g.Server)}
+	}
+	if g.Output == "json" {
+		return g.json(map[string]string{"token": t})
+	}
+	_, err = fmt.Fprintln(g.io.out, t)
+	return err
+}
+
+type tokensCmd struct {
+	Create tokensCreateCmd `cmd:"" help:"Create a token and print it; it is shown once."`
+	List   tokensListCmd   `cmd:"" help:"List the tokens, without their texts."`
+	Revoke tokensRevokeCmd `cmd:"" help:"Revoke a token by its id."`
+}
+
+type tokensCreateCmd struct {
+	Scope   []string `help:"What it allows: read, run, operate, upload, admin; several separated by commas." required:""`
+	Name    string   `help:"Name for people."`
+	Expires string   `help:"How long it lasts, such as 30d; default: until it is revoked." placeholder:"DURATION"`
+	All     bool     `name:"all-namespaces" help:"For all namespaces, and not only for that of --namespace."`
+}
+
+func (c *tokensCreateCmd) Run(g *globals) error {
+	req := server.TokenRequest{Name: c.Name, Namespace: g.Namespace, Expires: c.Expires}
+	if req.Namespace == "" {
+		req.Namespace = store.DefaultNamespace
+	}
+	if c.All {
+		req.Namespace = ""
+	}
+	for _, s := range c.Scope {
+		req.Scopes = append(req.Scopes, host.Scope(s))
+	}
+	body, err := json.Marshal(req)
+	if err != nil {
+		return err
+	}
+	var t server.NewToken
+	_, b, err := g.call(http.MethodPost, "/v1/tokens", nil, body, &t)
+	if err != nil {
+		return err
+	}
+	switch g.Output {
+	case "json":
+		return g.json(json.RawMessage(b))
+	case "ids":
+		_, err = fmt.Fprintln(g.io.out, t.ID)
+		return err
+	}
+	_, err = fmt.Fprintln(g.io.out, t.Text)
+	_, _ = fmt.Fprintf(g.io.err, "token %s: keep its text, which is stored nowhere; wfhost tokens revoke %s ends it\n", t.ID, t.ID)
+	return err
+}
+
+type tokensListCmd struct{}
+
+func (c *tokensListCmd) Run(g *globals) error {
+	var list []host.Token
+	if _, _, err := g.call(http.MethodGet, "/v1/tokens", nil, nil, &list); err != nil {
+		return err
+	}
+	switch g.Output {
+	case "json":
+		return g.json(list)
+	case "ids":
+		for _, t := range list {
+			_, _ = fmt.Fprintln(g.io.out, t.ID)
+		}
+		return nil
+	}
+	rows := make([][]string, len(list))
+	for i, t := range list {
+		namespace, expires := t.Namespace, "never"
+		if namespace == "" {
+			namespace = "all"
+		}
+		if !t.Expires.IsZero() {
+			expires = instant(t.Expires)
+			if t.Expires.Before(time.Now()) {
+				expires += " (has expired)"
+			}
+		}
+		var scopes []string
+		for _, s := range t.Scopes {
+			scopes = append(scopes, string(s))
+		}
+		rows[i] = []string{t.ID, printable(t.Name), namespace, strings.Join(scopes, ","), instant(t.Created), expires}
+	}
+	return g.table("token\tname\tnamespace\tscopes\tcreated\texpires", rows)
+}
+
+type tokensRevokeCmd struct {
+	ID string `arg:"" name:"token" help:"Id of the token, as tokens list shows it."`
+}
+
+func (c *tokensRevokeCmd) Run(g *globals) error {
+	if _, _, err := g.call(http.MethodDelete, "/v1/tokens/"+url.PathEscape(c.ID), nil, nil, nil); err != nil {
+		return err
+	}
+	if g.Output == "json" {
+		return g.json(map[string]string{"revoked": c.ID})
+	}
+	_, err := fmt.Fprintf(g.io.out, "%s revoked\n", c.ID)
+	return err
+}

@@ -1,0 +1,210 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Scope is a kind of calls that a token allows. A server maps each of its endpoints to one scope.
+type Scope string
+
+// The scopes.
+const (
+	ScopeRead    Scope = "read"    // look at workflows, runs, journals, results, output; queries
+	ScopeRun     Scope = "run"     // start runs and send signals
+	ScopeOperate Scope = "operate" // cancel, terminate, pause, wake, retry, restart and delete runs
+	ScopeUpload  Scope = "upload"  // upload and delete versions, with what they may reach
+	ScopeAdmin   Scope = "admin"   // create, list and revoke tokens; it includes the other scopes
+)
+
+// Scopes are all scopes, from that which allows least.
+var Scopes = []Scope{ScopeRead, ScopeRun, ScopeOperate, ScopeUpload, ScopeAdmin}
+
+// ErrUnauthorized: a token is unknown, revoked or has expired.
+var ErrUnauthorized = errors.New("token is not accepted")
+
+// Limits of tokens.
+const (
+	// MaxTokens is how many tokens a store holds: they are listed as a whole, and who needs more needs another way to know
+	// callers.
+	MaxTokens = 10_000
+	// MaxTokenNameBytes bounds the name of a token, which has one line in a list.
+	MaxTokenNameBytes = 128
+	// tokenBytes is how many random bytes a token has: 256 bits, which nobody guesses, so that a plain hash of it is enough.
+	tokenBytes = 32
+	// tokenIDBytes is how much of a token's hash is its id: enough that MaxTokens of them hardly ever share one.
+	tokenIDBytes = 6
+)
+
+// tokenPrefix begins the text of each token, by which scanners for secrets find it.
+const tokenPrefix = "wfh_"
+
+// TokenSpec is what a token is to allow. Scopes must not be empty.
+type TokenSpec struct {
+	Name      string        // for people, at most MaxTokenNameBytes; may be empty
+	Namespace string        // the only namespace that the token is for, which need not exist; empty for all
+	Scopes    []Scope       // what it allows
+	TTL       time.Duration // how long; 0 for ever
+}
+
+// Token is what is known of a token. Its text is known to its holder alone.
+type Token struct {
+	ID        string    `json:"id"` // names it in lists and to RevokeToken; it is no secret
+	Name      string    `json:"name,omitempty"`
+	Namespace string    `json:"namespace,omitempty"` // empty: all of them
+	Scopes    []Scope   `json:"scopes"`
+	Created   time.Time `json:"created"`
+	Expires   time.Time `json:"expires,omitzero"` // zero: never
+}
+
+// Allows reports whether the token allows calls of a scope in a namespace. The empty namespace is the default one.
+func (t *Token) Allows(s Scope, namespace string) bool {
+	if namespace == "" {
+		namespace = store.DefaultNamespace
+	}
+	return (t.Namespace == "" || t.Namespace == namespace) &&
+		(slices.Contains(t.Scopes, s) || slices.Contains(t.Scopes, ScopeAdmin))
+}
+
+// NewTokenText returns the text of a new token with 256 bits from the host's random, without storing anything.
+func (h *Host) NewTokenText() string {
+	var b [tokenBytes]byte
+	h.cfg.Random(b[:])
+	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// CreateToken makes a token and returns its text, which is stored nowhere: only its SHA-256 is. When CreateToken returns, the
+// token is durable. ErrInvalid for scopes, names and times that cannot be, ErrLimit if there are MaxTokens.
+func (h *Host) CreateToken(ctx context.Context, spec TokenSpec) (text string, t Token, err error) {
+	st, err := h.tokenOf(spec)
+	if err != nil {
+		return "", Token{}, err
+	}
+	n := 0
+	for _, err := range h.store.Tokens().All(ctx) {
+		if err != nil {
+			return "", Token{}, translate(err)
+		}
+		n++
+	}
+	if n >= MaxTokens {
+		return "", Token{}, fmt.Errorf("%w: there are %d tokens, the limit is %d: revoke some", ErrLimit, n, MaxTokens)
+	}
+	text = h.NewTokenText()
+	st.Hash = sha256.Sum256([]byte(text))
+	if err := h.store.Tokens().Add(ctx, st); err != nil {
+		return "", Token{}, translate(err)
+	}
+	return text, tokenInfo(&st), nil
+}
+
+// tokenOf checks a specification and makes the record of a token without its hash.
+func (h *Host) tokenOf(spec TokenSpec) (store.Token, error) {
+	switch {
+	case len(spec.Name) > MaxTokenNameBytes:
+		return store.Token{}, fmt.Errorf("%w: the name of a token has at most %d bytes, got %d", ErrInvalid, MaxTokenNameBytes,
+			len(spec.Name))
+	case strings.ContainsFunc(spec.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return store.Token{}, fmt.Errorf("%w: the name of a token has no control characters, got %q", ErrInvalid, spec.Name)
+	case len(spec.Scopes) == 0:
+		return store.Token{}, fmt.Errorf("%w: a token needs at least one scope of %s", ErrInvalid, scopeNames())
+	case spec.TTL < 0:
+		return store.Token{}, fmt.Errorf("%w: a token lasts for a positive time, got %v", ErrInvalid, spec.TTL)
+	}
+	if spec.Namespace != "" {
+		if err := abi.CheckNamespace(spec.Namespace); err != nil {
+			return store.Token{}, translate(err)
+		}
+	}
+	now := h.cfg.Clock.Now()
+	t := store.Token{Name: spec.Name, Namespace: spec.Namespace, CreatedUnixMs: now.UnixMilli()}
+	if spec.TTL > 0 {
+		t.ExpiresUnixMs = now.Add(spec.TTL).UnixMilli()
+	}
+	for _, s := range spec.Scopes {
+		if !slices.Contains(Scopes, s) {
+			return store.Token{}, fmt.Errorf("%w: a scope is one of %s, got %q", ErrInvalid, scopeNames(), s)
+		}
+		t.Scopes = append(t.Scopes, string(s))
+	}
+	slices.Sort(t.Scopes)
+	t.Scopes = slices.Compact(t.Scopes)
+	return t, nil
+}
+
+func scopeNames() string {
+	var names []string
+	for _, s := range Scopes {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
+}
+
+// Tokens lists the tokens that were created and not revoked, those that have expired included, by their creation.
+func (h *Host) Tokens(ctx context.Context) ([]Token, error) {
+	list := []Token{}
+	for t, err := range h.store.Tokens().All(ctx) {
+		if err != nil {
+			return nil, translate(err)
+		}
+		list = append(list, tokenInfo(&t))
+	}
+	slices.SortStableFunc(list, func(a, b Token) int { return a.Created.Compare(b.Created) })
+	return list, nil
+}
+
+// RevokeToken deletes the token with an id: when it returns, no call of Authenticate accepts the token any more. ErrNotFound
+// if there is none.
+func (h *Host) RevokeToken(ctx context.Context, id string) error {
+	for t, err := range h.store.Tokens().All(ctx) {
+		if err != nil {
+			return translate(err)
+		}
+		if tokenID(t.Hash) == id {
+			return translate(h.store.Tokens().Delete(ctx, t.Hash))
+		}
+	}
+	return fmt.Errorf("token %q: %w", id, ErrNotFound)
+}
+
+// Authenticate returns the token of a text. ErrUnauthorized if there is none, or if it has expired.
+func (h *Host) Authenticate(ctx context.Context, text string) (Token, error) {
+	hash := store.Digest(sha256.Sum256([]byte(text)))
+	t, err := h.store.Tokens().Token(ctx, hash)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return Token{}, fmt.Errorf("%w: nobody has this token, or it was revoked", ErrUnauthorized)
+	case err != nil:
+		return Token{}, translate(err)
+	case subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1: // a record under a key that is not its own
+		return Token{}, fmt.Errorf("%w: the token's record is of another token", ErrUnauthorized)
+	case t.ExpiresUnixMs != 0 && h.cfg.Clock.Now().UnixMilli() >= t.ExpiresUnixMs:
+		return Token{}, fmt.Errorf("%w: the token %s has expired at %s", ErrUnauthorized, tokenID(hash),
+			abi.TimeOf(t.ExpiresUnixMs).UTC().Format(time.RFC3339))
+	}
+	return tokenInfo(&t), nil
+}
+
+func tokenID(hash store.Digest) string { return hex.EncodeToString(hash[:tokenIDBytes]) }
+
+func tokenInfo(t *store.Token) Token {
+	out := Token{ID: tokenID(t.Hash), Name: t.Name, Namespace: t.Namespace, Created: abi.TimeOf(t.CreatedUnixMs)}
+	for _, s := range t.Scopes {
+		out.Scopes = append(out.Scopes, Scope(s))
+	}
+	if t.ExpiresUnixMs != 0 {
+		out.Expires = abi.TimeOf(t.ExpiresUnixMs)
+	}
+	return out
+}

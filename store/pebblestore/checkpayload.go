@@ -1,0 +1,125 @@
+package pebblestore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// compareDigests orders digests, so that a report is the same each time.
+func compareDigests(a, b store.Digest) int { return bytes.Compare(a[:], b[:]) }
+
+// payloads checks that the keys of large payloads say who has which. One that is missing would let a payload go that a run needs;
+// one too many keeps it for ever.
+func (x *partitionCheck) payloads(ns store.NamespaceID) error {
+	b := x.s.db.NewBatch()
+	defer x.s.drop(b)
+	err := x.each(ns, x.p, store.TableRefers, func(rest, _ []byte) error {
+		id, digest, ok := place(rest, len(store.Digest{}))
+		if !ok {
+			x.problem("key", ns, "", "a key of a large payload is %q", rest)
+			return nil
+		}
+		h := holding{store.Digest(digest), store.RunKey{Namespace: ns, ID: id}}
+		if st := x.states[id]; !x.lost && (st == nil || st.state.Deleted) {
+			return x.holds(b, h, false, "is said to be that of a run that is not there")
+		}
+		delete(x.large[id], h.digest)
+		both, err := x.has(store.ReferredKey(h.digest[:], h.run))
+		if err != nil || both {
+			return err
+		}
+		return x.holds(b, h, true, "does not know that it is the run's")
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.large)) {
+		for _, d := range slices.SortedFunc(maps.Keys(x.large[id]), compareDigests) {
+			goes, err := x.goes(d)
+			if err == nil && goes {
+				err = x.holds(b, holding{d, store.RunKey{Namespace: ns, ID: id}}, true, "is not said to be the run's")
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return x.apply(b)
+}
+
+// holds notes that a key which says who has a payload is wrong, and makes both keys of the payload and its run right.
+func (x *partitionCheck) holds(b *pebble.Batch, h holding, has bool, what string) error {
+	x.report.Add(Problem{Kind: "payload", Partition: int(x.p), Namespace: h.run.Namespace, Run: h.run.ID,
+		Text: fmt.Sprintf("the large payload %s %s", h.digest, what), Repaired: x.repair})
+	if !x.repair {
+		return nil
+	}
+	for _, k := range [][]byte{store.RefersKey(h.run, h.digest[:]), store.ReferredKey(h.digest[:], h.run)} {
+		if has {
+			_ = b.Set(k, nil, nil)
+		} else {
+			_ = b.Delete(k, nil)
+		}
+	}
+	return x.flush(b)
+}
+
+// goes reports whether a payload is deleted with the last run that is known to have it. Those of earlier releases stay.
+func (c *checker) goes(d store.Digest) (goes bool, err error) {
+	prefix := store.GlobalKey(0, store.TableReferred, d[:])
+	err = c.s.scan(prefix, store.PrefixEnd(prefix), func(k, _ []byte) (bool, error) {
+		goes = len(k) > len(prefix) // the key without a run is the first one
+		return false, nil
+	})
+	return goes, err
+}
+
+// has reports whether there is a key.
+func (c *checker) has(key []byte) (has bool, err error) {
+	err = c.s.scan(key, append(slices.Clone(key), 0), func(_, _ []byte) (bool, error) {
+		has = true
+		return false, nil
+	})
+	return has, err
+}
+
+// holders checks that each run that a payload names has the key for the payload, too: without it, the payload would stay when the
+// run is deleted.
+func (c *checker) holders() error {
+	b := c.s.db.NewBatch()
+	defer c.s.drop(b)
+	const digestBytes, spaceBytes = len(store.Digest{}), 4
+	err := c.each(0, store.NoPartition, store.TableReferred, func(rest, _ []byte) error {
+		if len(rest) == digestBytes {
+			return nil
+		}
+		if len(rest) <= digestBytes+spaceBytes {
+			c.whole("key", "a key of a run that has a large payload is %x", rest)
+			return nil
+		}
+		d, run := store.Digest(rest[:digestBytes]), store.RunKey{Namespace: store.NamespaceID(binary.BigEndian.Uint32(rest[digestBytes:])),
+			ID: string(rest[digestBytes+spaceBytes:])}
+		has, err := c.has(store.RefersKey(run, d[:]))
+		if err != nil || has {
+			return err
+		}
+		c.report.Add(Problem{Kind: "payload", Partition: -1, Namespace: run.Namespace, Run: run.ID, Repaired: c.repair,
+			Text: fmt.Sprintf("the large payload %s names a run which has it not", d)})
+		if !c.repair {
+			return nil
+		}
+		_ = b.Delete(store.ReferredKey(d[:], run), nil)
+		return c.flush(b)
+	})
+	if err != nil {
+		return err
+	}
+	return c.apply(b)
+}
