@@ -58,7 +58,7 @@ func TestCopyOfAServer(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	run(exitOK, "0 problems", "verify", place)
-	if err := os.WriteFile(files[0], []byte("4\n"), 0o600); err != nil {
+	if err := os.WriteFile(files[0], []byte("9\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run(exitError, "file: backup is damaged: wfhost-format has the SHA-256", "verify", place)

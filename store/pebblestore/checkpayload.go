@@ -104,8 +104,8 @@ func (c *checker) holders() error {
 			c.whole("key", "a key of a run that has a large payload is %x", rest)
 			return nil
 		}
-		d, run := store.Digest(rest[:digestBytes]), store.RunKey{Namespace: store.NamespaceID(binary.BigEndian.Uint32(rest[digestBytes:])),
-			ID: string(rest[digestBytes+spaceBytes:])}
+		d, ns := store.Digest(rest[:digestBytes]), store.NamespaceID(binary.BigEndian.Uint32(rest[digestBytes:]))
+		run := store.RunKey{Namespace: ns, ID: string(rest[digestBytes+spaceBytes:])}
 		has, err := c.has(store.RefersKey(run, d[:]))
 		if err != nil || has {
 			return err

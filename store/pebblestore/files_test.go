@@ -38,7 +38,7 @@ func fileHashes(t *testing.T, dir string) string {
 // TestNewerStoreIsLeftAlone opens stores of a newer release, with what that has noted beside it and without: each is refused with
 // a sentence, and no byte of its files changes.
 func TestNewerStoreIsLeftAlone(t *testing.T) {
-	for _, noted := range []string{"4\n", "", "rubbish"} {
+	for _, noted := range []string{fmt.Sprintln(store.FormatVersion + 1), "", "rubbish"} {
 		dir := filepath.Join(t.TempDir(), "store")
 		s, err := Open(dir, Options{})
 		if err != nil {
@@ -58,7 +58,8 @@ func TestNewerStoreIsLeftAlone(t *testing.T) {
 		before := fileHashes(t, dir)
 		for range 2 {
 			_, err = Open(dir, Options{})
-			if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), "the store has format 4, this release knows formats up to 3") {
+			want := fmt.Sprintf("the store has format %d, this release knows formats up to %d", store.FormatVersion+1, store.FormatVersion)
+			if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), want) {
 				t.Errorf("noted %q: %v", noted, err)
 			}
 		}

@@ -149,7 +149,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, pattern string, s
 		return c, r, err
 	}
 	if whole[pattern] && c.Namespace != "" {
-		return c, r, problem(http.StatusForbidden, "scope", "this is for the whole server, the token %s for the namespace %q", c.ID, c.Namespace)
+		return c, r, problem(http.StatusForbidden, "scope", "this is for the whole server, the token %s is for the namespace %q", c.ID,
+			c.Namespace)
 	}
 	if scope != public && !allowed(c, scope, name, everywhere[pattern] || whole[pattern]) {
 		return c, r, problem(http.StatusForbidden, "scope", "%s", refusal(c, scope, name))

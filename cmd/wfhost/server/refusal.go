@@ -11,7 +11,7 @@ import (
 var codes = map[int]string{
 	http.StatusBadRequest: "invalid", http.StatusNotFound: "not_found", http.StatusMethodNotAllowed: "method_not_allowed",
 	http.StatusNotAcceptable: "not_acceptable", http.StatusRequestTimeout: "timeout",
-	http.StatusRequestEntityTooLarge: "limit", http.StatusUnsupportedMediaType: "unsupported_media_type",
+	http.StatusRequestEntityTooLarge: "limit", http.StatusUnsupportedMediaType: "content_type",
 	http.StatusUnprocessableEntity: "invalid",
 }
 

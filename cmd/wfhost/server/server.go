@@ -143,36 +143,6 @@ func problem(status int, code, format string, args ...any) error {
 		Detail: fmt.Sprintf(format, args...)}
 }
 
-func init() {
-	// What huma itself refuses, such as a parameter that is no number, has a code and one sentence as well.
-	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
-		for _, err := range errs {
-			if err != nil {
-				message += ": " + err.Error()
-			}
-		}
-		return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: codeOf(status), Detail: message}
-	}
-}
-
-// codeOf returns the code of an error that says no more than its status.
-func codeOf(status int) string {
-	switch status {
-	case http.StatusNotFound:
-		return "not_found"
-	case http.StatusRequestTimeout:
-		return "timeout"
-	case http.StatusRequestEntityTooLarge:
-		return "limit"
-	case http.StatusUnsupportedMediaType:
-		return "content_type"
-	}
-	if status >= http.StatusInternalServerError {
-		return "internal"
-	}
-	return "invalid"
-}
-
 // kinds maps the host's errors.
 var kinds = []struct {
 	err    error

@@ -14,6 +14,7 @@ import (
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
 	"github.com/wfhost/wfhost/host/wasmgen"
+	"github.com/wfhost/wfhost/store"
 )
 
 // workflows give runs that come to a status by themselves, and stay there.
@@ -24,9 +25,38 @@ var workflows = map[string]func(m *wasmgen.Module) *wasmgen.Module{
 	"waiting": func(m *wasmgen.Module) *wasmgen.Module {
 		return m.Text("go").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().I32(0)
 	},
-	"stuck":     func(m *wasmgen.Module) *wasmgen.Module { return m.I32(0).I32(0).I32(0).Call(abi.FnStepEnd).I32(0) },
 	"completed": func(m *wasmgen.Module) *wasmgen.Module { return m.I32(0) },
 	"failed":    func(m *wasmgen.Module) *wasmgen.Module { return m.I32(1) },
+}
+
+// makeStuck starts runs, and leaves them in the store as ones that need a person.
+func makeStuck(t *testing.T, h *hosttest.Host, ids []string) {
+	t.Helper()
+	ctx := t.Context()
+	for _, id := range ids {
+		if _, err := h.Start(ctx, "sleeping", nil, host.WithRunID(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Settle()
+	h.Kill()
+	s := h.Data.Open()
+	for _, id := range ids {
+		st, err := s.State(ctx, store.RunKey{ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Acquire(ctx, st.Run.Partition(), "test", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Status, st.Reason, st.WakeUnixMs = store.Stuck, "a reason", store.NoWake
+		if err := p.Commit(ctx, []store.RunCommit{{Run: st.Run, Expect: st.Length, State: st}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Reopen()
+	h.Settle()
 }
 
 // TestS68_IllegalTransitions asks for every action in every status. What does not fit is refused with 409 and a
@@ -39,6 +69,12 @@ func TestS68_IllegalTransitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	const actions = 8
+	var stuck []string
+	for n := range actions {
+		stuck = append(stuck, fmt.Sprintf("stuck%d", n))
+	}
+	makeStuck(t, h, stuck)
 	s := httptest.NewServer(server.New(h.Host, server.Access{Open: true}))
 	defer s.Close()
 	call := func(method, path string) (int, string) {
@@ -66,6 +102,11 @@ func TestS68_IllegalTransitions(t *testing.T) {
 	n := 0
 	in := func(status string) string { // a new run in that status
 		t.Helper()
+		if status == "stuck" {
+			id := stuck[0]
+			stuck = stuck[1:]
+			return id
+		}
 		n++
 		id := fmt.Sprintf("r%d", n)
 		workflow := status
