@@ -137,6 +137,9 @@ func fillGolden(t *testing.T, dir string) {
 	_, err = o.StartRaw(ctx, "listen", []byte(strings.Repeat("x", 300_000)), host.WithRunID("asked"))
 	do(t, err)
 	do(t, o.Signal(ctx, "asked", "other", "kept"))
+	do(t, ns.SetRetention(ctx, host.Retention{Workflow: "nobody", Completed: host.MinRetention}))
+	_, _, err = o.CreateToken(ctx, host.TokenSpec{Name: "golden", Scopes: []host.Scope{host.ScopeRead}})
+	do(t, err)
 	do(t, o.Delete(ctx, "cancelled"))
 	o.Settle()
 	o.Stop()
@@ -187,6 +190,13 @@ func TestGoldenStores(t *testing.T) {
 		do(t, err)
 		if run, err := ns.Get(ctx, "asleep"); err != nil || run.Status != host.Completed || run.Ended.Sub(hosttest.Epoch) != goldenAge+90*time.Hour {
 			t.Errorf("the run of the other namespace: %+v, %v", run, err)
+		}
+		kept, err := ns.Retentions(ctx)
+		do(t, err)
+		tokens, err := o.Tokens(ctx)
+		do(t, err)
+		if format >= 4 && (len(kept) != 1 || kept[0].Workflow != "nobody" || len(tokens) != 1 || tokens[0].Name != "golden") {
+			t.Errorf("format %d: retentions %+v, tokens %+v", format, kept, tokens)
 		}
 		o.Stop()
 		if r := sound(t, dir); r.Replayed != r.Runs {

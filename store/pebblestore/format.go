@@ -18,8 +18,8 @@ var (
 	indexKey = store.GlobalKey(0, store.TableMeta, []byte("index"))
 )
 
-// firstIndexed is the format from which on commits keep the indexes of runs.
-const firstIndexed = 3
+// firstIndexed is the format from which on commits keep all indexes of runs; that of deleted ones came last.
+const firstIndexed = 4
 
 // checkMeta reads the format record: version u8, partitions u16be. It writes it into a new store, and into one of an
 // earlier version, before anything of this version is.
