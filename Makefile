@@ -7,7 +7,7 @@ COVER_MIN = 90
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
-.PHONY: help build test race lint fuzz cover determinism programs simulate year faults real bench bench-all bench-peers bench-peers-install profile kill crash hostile clean
+.PHONY: help build test race lint fuzz cover determinism programs simulate year faults real bench bench-all bench-peers bench-peers-install profile kill histories crash hostile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ profile: build ## profile steps, wakes and a storm of Go guests, and draw the pi
 
 kill: build ## kill -9 a real server 50 times under 50 runs
 	$(GO) test -tags kill -count=1 -timeout 30m -v -run TestKill ./cmd/wfhost
+
+histories: ## check N histories of calls, 1000, by clients of a host that crashes
+	$(GO) test ./host -run TestHistories -count=1 -timeout 120m -v -linear.rounds=$(or $(N),1000) -linear.seed=$(or $(SEED),1)
 
 crash: ## cut the power of a store N times, 50000, at operations of its file system
 	$(GO) test ./store/pebblestore -run TestCrashImages -count=1 -timeout 120m -v -crash.images=$(or $(N),50000) -crash.seed=$(or $(SEED),1)
