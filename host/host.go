@@ -97,6 +97,10 @@ type Config struct {
 	Drain time.Duration
 	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 16.
 	MaxInstances int
+	// MaxChildren is how many children of one run may live at a time: have been started, and not ended as far as the run has been
+	// told. Of a run that was started by another one, it is half as many, and so on with each level, at least 1. The start of
+	// another one is refused with LIMIT, which the workflow can handle. Default 1,000.
+	MaxChildren int
 	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
 	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 128 MiB; negative keeps none.
 	ParkBytes int64
@@ -197,9 +201,9 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
-	if cfg.MaxInstances < 0 || cfg.MaxFuel < 0 || cfg.MaxSegmentCPU < 0 {
-		return h, fmt.Errorf("%w: MaxInstances, MaxFuel and MaxSegmentCPU must not be negative, got %d, %d and %v", ErrInvalid,
-			cfg.MaxInstances, cfg.MaxFuel, cfg.MaxSegmentCPU)
+	if cfg.MaxInstances < 0 || cfg.MaxFuel < 0 || cfg.MaxSegmentCPU < 0 || cfg.MaxChildren < 0 {
+		return h, fmt.Errorf("%w: MaxInstances, MaxFuel, MaxSegmentCPU and MaxChildren must not be negative, got %d, %d, %v and %d",
+			ErrInvalid, cfg.MaxInstances, cfg.MaxFuel, cfg.MaxSegmentCPU, cfg.MaxChildren)
 	}
 	reset, err := wazero.ParseReset(h.cfg.InstanceReset)
 	if err != nil {
@@ -218,7 +222,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
 		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
 		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
-		HostCalls: abi.MaxHostCalls, Refuse: h.refuseCopy}
+		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
@@ -284,6 +288,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxInstances == 0 {
 		c.MaxInstances = runtime.DefaultInstances
+	}
+	if c.MaxChildren == 0 {
+		c.MaxChildren = abi.MaxLiveChildren
 	}
 	if c.ParkBytes == 0 {
 		c.ParkBytes = runtime.DefaultParkBytes

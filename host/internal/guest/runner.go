@@ -45,8 +45,8 @@ type Config struct {
 	Fuel int64
 	// CPU bounds the time that they take. A machine that needs longer is at fault, not the workflow.
 	CPU time.Duration
-	// HostCalls bounds the calls between two waits.
-	HostCalls int
+	// HostCalls bounds the calls between two waits, Children the live children of a first run: see abi.LiveChildren.
+	HostCalls, Children int
 	// Handled reports whether a handler is registered.
 	Handled func(name string) bool
 	// Fetch performs a request of a body or step function under the grants of its version; nil means that none is

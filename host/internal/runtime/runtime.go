@@ -70,7 +70,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
 		Modules: cfg.Modules,
 		Random:  cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
-		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
+		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls, Children: cfg.Children,
 		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})
 	for range min(goruntime.GOMAXPROCS(0), maxShards) {
 		rt.writers = append(rt.writers, writer.New(writer.Config{Clock: cfg.Clock, Activity: &l.activity, Commits: maxCommits,
