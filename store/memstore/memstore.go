@@ -35,6 +35,7 @@ type Data struct {
 	spaces   []store.Namespace
 	// retentions, by namespace and workflow; what was handed out stays as it is
 	retentions []store.Retention
+	quotas     []store.Quota
 	tokens     map[store.Digest]store.Token
 	commits    int
 }
