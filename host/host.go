@@ -35,6 +35,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
 	"github.com/wfhost/wfhost/host/internal/folder"
 	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
@@ -153,6 +154,9 @@ type Config struct {
 	// Retention is how long ended runs are kept of workflows for which SetRetention has set nothing. Its Workflow is empty.
 	// Default: for ever.
 	Retention Retention
+	// Quota is what each namespace may use for which SetQuota has set nothing. Default: DefaultMaxRuns live runs, and nothing else
+	// is limited.
+	Quota *Quota
 	// Events are called when something happens. Default: none of them.
 	Events Events
 }
@@ -171,7 +175,9 @@ type Host struct {
 	copied   bool        // it was opened as a copy, and owned nothing then
 	rt       *runtime.Runtime
 	sweeper  *retention.Sweeper
-	names    sync.Map // of namespaces, string by store.NamespaceID
+	quotas   *quota.Quotas
+	setting  sync.Mutex // held by SetQuota, so that what holds is what is stored
+	names    sync.Map   // of namespaces, string by store.NamespaceID
 	closing  sync.Once
 	closed   chan struct{}
 }
@@ -201,9 +207,11 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
-	if cfg.MaxInstances < 0 || cfg.MaxFuel < 0 || cfg.MaxSegmentCPU < 0 || cfg.MaxChildren < 0 {
-		return h, fmt.Errorf("%w: MaxInstances, MaxFuel, MaxSegmentCPU and MaxChildren must not be negative, got %d, %d, %v and %d",
-			ErrInvalid, cfg.MaxInstances, cfg.MaxFuel, cfg.MaxSegmentCPU, cfg.MaxChildren)
+	if err := cfg.check(); err != nil {
+		return h, err
+	}
+	if err := h.openQuotas(ctx); err != nil {
+		return h, err
 	}
 	reset, err := wazero.ParseReset(h.cfg.InstanceReset)
 	if err != nil {
@@ -222,7 +230,8 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
 		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
 		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
-		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy}
+		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy,
+		Admit: h.admit, Spaces: h.quotas}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
@@ -243,6 +252,15 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		h.sweeper = h.newSweeper(keep)
 	}
 	return h, err
+}
+
+// check returns ErrInvalid for limits that cannot be.
+func (c *Config) check() error {
+	if c.MaxInstances < 0 || c.MaxFuel < 0 || c.MaxSegmentCPU < 0 || c.MaxChildren < 0 {
+		return fmt.Errorf("%w: MaxInstances, MaxFuel, MaxSegmentCPU and MaxChildren must not be negative, got %d, %d, %v and %d",
+			ErrInvalid, c.MaxInstances, c.MaxFuel, c.MaxSegmentCPU, c.MaxChildren)
+	}
+	return nil
 }
 
 // openStore opens the store in the host's folder.
