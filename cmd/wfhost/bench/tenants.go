@@ -35,7 +35,8 @@ func (b *Tenants) check() error {
 	if b.Guest != Small || b.Module != "" {
 		return usagef("bench tenants has workflows of its own: leave --guest and --module out")
 	}
-	return errors.Join(b.Common.check(tenantsFor, 0), between("rate", b.Rate, 1, maxRate), span("lead", b.Lead, time.Second, maxLead))
+	return errors.Join(b.Common.check(tenantsFor, 0), between("rate", b.Rate, 1, maxRate),
+		span("lead", b.Lead, time.Second, maxLead))
 }
 
 // Run measures.
@@ -48,8 +49,8 @@ func (b *Tenants) Run(env *Env) error {
 		return err
 	}
 	defer s.end()
-	s.notef("%d wakes in a second of one namespace: alone, and while another namespace floods the host with %s. Lateness is from the "+
-		"instant until what the run did is durable.", b.Rate, strings.Join(b.Beside, ", "))
+	s.notef("%d wakes in a second of one namespace: alone, and while another namespace floods the host with %s. Lateness is "+
+		"from the instant until what the run did is durable.", b.Rate, strings.Join(b.Beside, ", "))
 	alone, err := b.sleepers(s, "alone")
 	if err != nil {
 		return err
