@@ -44,14 +44,18 @@ func (s *Store) Used(_ context.Context, ns store.NamespaceID) (u store.Usage, er
 		return u, err
 	}
 	defer s.d.mu.Unlock()
-	for key, r := range s.d.runs {
-		if key.Namespace != ns || r.state.Deleted {
-			continue
-		}
-		u.Bytes += r.state.Held()
-		if !r.state.Status.Terminal() {
-			u.Runs++
-		}
+	return s.d.used[ns], nil
+}
+
+// count adds what a run uses n times, if it is there.
+func (d *Data) count(key store.RunKey, n int64) {
+	r := d.runs[key]
+	if r == nil || r.state.Deleted {
+		return
 	}
-	return u, nil
+	u := d.used[key.Namespace]
+	if u.Bytes += n * r.state.Held(); !r.state.Status.Terminal() {
+		u.Runs += n
+	}
+	d.used[key.Namespace] = u
 }

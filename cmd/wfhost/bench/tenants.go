@@ -16,7 +16,7 @@ type Tenants struct {
 
 	Rate         int           `help:"Wakes in a second." default:"100"`
 	Lead         time.Duration `help:"How long before the first wake the starts begin." default:"5s"`
-	Beside       []string      `help:"What the other tenant does: starts, compute, logs, handles, children." default:"starts,compute,logs,handles"`
+	Beside       []string      `help:"Of starts, compute, logs, handles, children; default: the first four."`
 	MaxInstances int64         `help:"Quota of the other tenant: guests that compute; 0: none."`
 	MaxRuns      int64         `help:"Quota of the other tenant: runs that have not ended; 0: that of all."`
 	Starts       int64         `help:"Quota of the other tenant: starts a second; 0: none."`
@@ -27,6 +27,9 @@ const tenantsFor = 20 * time.Second
 
 // check looks at the flags.
 func (b *Tenants) check() error {
+	if len(b.Beside) == 0 {
+		b.Beside = []string{"starts", "compute", "logs", "handles"}
+	}
 	for _, kind := range b.Beside {
 		if !slices.Contains(floodKinds(), kind) {
 			return usagef("--beside must be of %s, got %q", strings.Join(floodKinds(), ", "), kind)
