@@ -114,6 +114,8 @@ var leaves = map[string][]string{
 	"host/internal/warm": {"store", "host/internal/timers", "host/internal/engine", "host/internal/journal", "host/internal/output",
 		"host/internal/replay"},
 	"host/internal/retention": {"store", "host/internal/journal", "host/internal/run"},
+	"host/internal/quota":     {"abi", "store"},
+	"host/internal/child":     {"abi", "store", "host/internal/journal", "host/internal/message", "host/internal/origin"},
 	"host/internal/inbox":     {"abi", "store", "host/internal/message", "host/internal/run"},
 	"host/internal/actor":     {"store", "host/internal/origin", "host/internal/run"},
 	"host/internal/partition": {"store", "host/internal/message", "host/internal/origin", "host/internal/run", "host/internal/actor",

@@ -284,7 +284,8 @@ func TestLimits(t *testing.T) {
 		"MaxPollSubscriptions": MaxPollSubscriptions, "MaxPendingSignalBytes": MaxPendingSignalBytes,
 		"MaxPendingSignals": MaxPendingSignals, "PendingNameShare": PendingNameShare,
 		"MaxSignalKeys": MaxSignalKeys, "MaxAttributes": MaxAttributes, "MaxAttributeBytes": MaxAttributeBytes,
-		"MaxWorkflows": MaxWorkflows, "MaxChildDepth": MaxChildDepth, "CancelGraceMs": CancelGraceMs, "RefusalReserve": RefusalReserve,
+		"MaxWorkflows": MaxWorkflows, "MaxChildDepth": MaxChildDepth,
+		"MaxLiveChildren": MaxLiveChildren, "CancelGraceMs": CancelGraceMs, "RefusalReserve": RefusalReserve,
 		"MaxIOVectors": MaxIOVectors, "MaxIOBytes": MaxIOBytes, "MinUnixMs": int64(MinUnixMs),
 	}
 	sameNames(t, "limit", rows, limits)
@@ -451,4 +452,12 @@ func constants(t *testing.T, path string, want func(name string) bool) map[strin
 		}
 	}
 	return found
+}
+
+func TestLiveChildren(t *testing.T) {
+	for _, c := range [][3]int{{1000, 0, 1000}, {1000, 1, 500}, {1000, 9, 1}, {1000, 16, 1}, {1000, 1 << 30, 1}, {1, 0, 1}} {
+		if got := LiveChildren(c[0], c[1]); got != c[2] {
+			t.Errorf("LiveChildren(%d, %d) = %d, want %d", c[0], c[1], got, c[2])
+		}
+	}
 }

@@ -80,6 +80,10 @@ const (
 	MaxWorkflows = 256
 	// MaxChildDepth bounds how deep runs may start runs, so that a mistake does not fill the store.
 	MaxChildDepth = 16
+	// MaxLiveChildren bounds the children of one run that have not ended, as far as the workflow has been told. Fan-outs have
+	// some hundreds; more wait until some of them have ended. It halves with each level below the first run, down to one, so
+	// that runs that start runs come to a standstill: see LiveChildren.
+	MaxLiveChildren = 1000
 	// CancelGraceMs is what a run that takes a cancel gets to clean up after its deadline.
 	CancelGraceMs = 60_000
 	// MaxUnixMs is the last millisecond of year 9999 (UTC): times beyond it have no RFC 3339 text.
@@ -99,3 +103,8 @@ const (
 	// are shown as this one.
 	MinUnixMs = -62167219200000
 )
+
+// LiveChildren returns how many live children a run may have that stands depth runs below the first one, where the first one may
+// have most: half as many with each level, and at least one, so that runs which start two children each come to a standstill
+// after some thousands instead of 2 to the power of MaxChildDepth.
+func LiveChildren(most, depth int) int { return max(most>>min(depth, MaxChildDepth), 1) }

@@ -103,6 +103,11 @@ func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error
 	if err != nil {
 		return Run{}, translate(err)
 	}
+	leave, err := s.h.admit(key.Namespace)
+	if err != nil {
+		return Run{}, translate(busy(err))
+	}
+	defer leave()
 	st, err := s.h.rt.Runs.Restart(ctx, key, store.RunKey{Namespace: key.Namespace, ID: newID}, from)
 	return s.h.runOf(st), translate(err)
 }

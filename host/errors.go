@@ -21,7 +21,7 @@ var (
 	ErrTerminal    = errors.New("run has ended")             // and an end is final
 	ErrMismatch    = errors.New("replay differs")            // the run is stuck
 	ErrLimit       = errors.New("limit exceeded")            // something is larger than allowed
-	ErrBusy        = errors.New("busy")                      // too much waits for a run, or to be uploaded; try later
+	ErrBusy        = errors.New("busy")                      // a quota, or too much waits for a run, or to be uploaded; try later
 	ErrInvalid     = errors.New("invalid argument")          // a name, id or input that cannot be
 	ErrClosed      = errors.New("host is closed")            // Close was called
 	ErrFenced      = errors.New("data is owned by another")  // another host owns the run, or has just taken it over

@@ -116,8 +116,9 @@ type FaultInfo struct {
 // runtimeEvents returns what the runtime is to call.
 func (h *Host) runtimeEvents() (r runtime.Events) {
 	e := &h.cfg.Events
+	r.Committed = h.continued
 	if e.RunStarted != nil || e.RunEnded != nil || e.RunCommitted != nil {
-		r.Committed = h.committed
+		r.Committed = func(c *store.RunCommit) { h.continued(c); h.committed(c) }
 	}
 	if f := e.RunStuck; f != nil {
 		r.Stuck = func(st *store.RunState) { f(h.runOf(*st)) }

@@ -35,6 +35,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
 	"github.com/wfhost/wfhost/host/internal/folder"
 	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
@@ -97,6 +98,10 @@ type Config struct {
 	Drain time.Duration
 	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 16.
 	MaxInstances int
+	// MaxChildren is how many children of one run may live at a time: have been started, and not ended as far as the run has been
+	// told. Of a run that was started by another one, it is half as many, and so on with each level, at least 1. The start of
+	// another one is refused with LIMIT, which the workflow can handle. Default 1,000.
+	MaxChildren int
 	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
 	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 128 MiB; negative keeps none.
 	ParkBytes int64
@@ -149,6 +154,9 @@ type Config struct {
 	// Retention is how long ended runs are kept of workflows for which SetRetention has set nothing. Its Workflow is empty.
 	// Default: for ever.
 	Retention Retention
+	// Quota is what each namespace may use for which SetQuota has set nothing. Default: DefaultMaxRuns live runs, and nothing else
+	// is limited.
+	Quota *Quota
 	// Events are called when something happens. Default: none of them.
 	Events Events
 }
@@ -167,7 +175,9 @@ type Host struct {
 	copied   bool        // it was opened as a copy, and owned nothing then
 	rt       *runtime.Runtime
 	sweeper  *retention.Sweeper
-	names    sync.Map // of namespaces, string by store.NamespaceID
+	quotas   *quota.Quotas
+	setting  sync.Mutex // held by SetQuota, so that what holds is what is stored
+	names    sync.Map   // of namespaces, string by store.NamespaceID
 	closing  sync.Once
 	closed   chan struct{}
 }
@@ -197,9 +207,11 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
-	if cfg.MaxInstances < 0 || cfg.MaxFuel < 0 || cfg.MaxSegmentCPU < 0 {
-		return h, fmt.Errorf("%w: MaxInstances, MaxFuel and MaxSegmentCPU must not be negative, got %d, %d and %v", ErrInvalid,
-			cfg.MaxInstances, cfg.MaxFuel, cfg.MaxSegmentCPU)
+	if err := cfg.check(); err != nil {
+		return h, err
+	}
+	if err := h.openQuotas(ctx); err != nil {
+		return h, err
 	}
 	reset, err := wazero.ParseReset(h.cfg.InstanceReset)
 	if err != nil {
@@ -218,7 +230,8 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
 		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
 		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
-		HostCalls: abi.MaxHostCalls, Refuse: h.refuseCopy}
+		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy,
+		Admit: h.admit, Spaces: h.quotas}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
@@ -239,6 +252,15 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		h.sweeper = h.newSweeper(keep)
 	}
 	return h, err
+}
+
+// check returns ErrInvalid for limits that cannot be.
+func (c *Config) check() error {
+	if c.MaxInstances < 0 || c.MaxFuel < 0 || c.MaxSegmentCPU < 0 || c.MaxChildren < 0 {
+		return fmt.Errorf("%w: MaxInstances, MaxFuel, MaxSegmentCPU and MaxChildren must not be negative, got %d, %d, %v and %d",
+			ErrInvalid, c.MaxInstances, c.MaxFuel, c.MaxSegmentCPU, c.MaxChildren)
+	}
+	return nil
 }
 
 // openStore opens the store in the host's folder.
@@ -284,6 +306,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxInstances == 0 {
 		c.MaxInstances = runtime.DefaultInstances
+	}
+	if c.MaxChildren == 0 {
+		c.MaxChildren = abi.MaxLiveChildren
 	}
 	if c.ParkBytes == 0 {
 		c.ParkBytes = runtime.DefaultParkBytes

@@ -16,14 +16,16 @@ import (
 // without knowing of each other. A child belongs to the namespace of its parent. Handlers of steps, limits and the store
 // are the host's, and shared.
 //
-// A namespace begins to exist with the first upload to it. Until then its other methods return ErrNotFound. It is safe for
-// concurrent use, and needs not be closed.
+// A namespace begins to exist with the first upload to it, or with Host.SetQuota. Until then its other methods return
+// ErrNotFound. It is safe for concurrent use, and needs not be closed.
 type Namespace struct{ scope }
 
 // NamespaceInfo is what is known of a namespace.
 type NamespaceInfo struct {
 	Name    string    `json:"name"`
 	Created time.Time `json:"created,omitzero"` // zero for the default namespace
+	Quota   Quota     `json:"quota"`            // as Namespace.Quota returns it
+	Usage   Usage     `json:"usage"`
 }
 
 // scope is one namespace of a host: what Host and Namespace have in common.
@@ -68,7 +70,10 @@ func (h *Host) Namespaces(ctx context.Context) ([]NamespaceInfo, error) {
 		if err != nil {
 			return nil, translate(err)
 		}
-		info := NamespaceInfo{Name: ns.Name}
+		info := NamespaceInfo{Name: ns.Name, Quota: quotaOf(h.quotas.Of(ns.ID))}
+		if info.Usage, err = h.usageOf(ctx, ns.ID); err != nil {
+			return nil, err
+		}
 		if ns.CreatedUnixMs != 0 {
 			info.Created = abi.TimeOf(ns.CreatedUnixMs)
 		}

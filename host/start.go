@@ -187,7 +187,12 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	n := origin.NewRun{Key: key, Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
 		InputDigest: origin.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
 		AtUnixMs: at, TimeoutMs: o.timeoutMs}
-	st, created, err := s.h.rt.Runs.Start(ctx, n, free)
+	leave, err := s.h.admitStart(ctx, key, o.conflict)
+	if err != nil {
+		free()
+		return Run{}, err
+	}
+	st, created, err := s.h.rt.Runs.Start(ctx, n, func() { free(); leave() })
 	if err != nil {
 		return Run{}, translate(err)
 	}

@@ -39,24 +39,3 @@ func DecodeBusy(b []byte) (x BusyRun, err error) {
 	})
 	return x, err
 }
-
-// AppendTally encodes counts: the number of a field is that of the status.
-func AppendTally(dst []byte, x *Tally) []byte {
-	e, from := newRecord(dst)
-	for s, n := range x {
-		e.int(byte(s), n)
-	}
-	return e.seal(from)
-}
-
-// DecodeTally decodes what AppendTally made.
-func DecodeTally(b []byte) (x Tally, err error) {
-	err = decode("counts", b, func(f field) bool {
-		if int(f.tag) >= len(x) {
-			return false
-		}
-		x[f.tag] = f.int()
-		return true
-	})
-	return x, err
-}

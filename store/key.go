@@ -35,6 +35,7 @@ const (
 	TableWasm      = 'W' // SHA-256 -> bytes of a module
 	TableBlob      = 'B' // SHA-256 -> bytes of a large payload, or of a module stored before there was TableWasm
 	TableRetention = 'R' // namespace u32be, workflow -> retention, under namespace 0
+	TableQuota     = 'Q' // namespace u32be -> quota, under namespace 0
 	TableRefers    = 'p' // run id 0x00 SHA-256 -> nothing: large payloads of a run
 	TableReferred  = 'P' // SHA-256, namespace u32be, run id -> nothing: runs of a large payload; SHA-256 alone: it stays for ever
 	TableWorkflow  = 'V' // workflow 0x00 number u32be -> version

@@ -42,7 +42,8 @@ func TestPositions(t *testing.T) {
 		var n, twice Tally
 		n.Add(Sleeping, a.UnixMs)
 		n.Add(Failed, 7)
-		if got, err := DecodeTally(AppendTally(nil, &n)); err != nil || got != n {
+		counted := Counted{n, a.UnixMs}
+		if got, err := DecodeCounted(AppendCounted(nil, &counted)); err != nil || got != counted {
 			t.Fatal(got, err)
 		}
 		twice.Sum(&n)
@@ -67,7 +68,7 @@ func TestPositions(t *testing.T) {
 	_, err := ParseListKey(make([]byte, 8))
 	_, _, _, err2 := ParseCountKey(make([]byte, 15))
 	_, err3 := ParseBusyKey(make([]byte, 19))
-	_, err4 := DecodeTally(AppendCommand(nil, &Command{Data: []byte("x")}))
+	_, err4 := DecodeCounted(AppendCommand(nil, &Command{Data: []byte("x")}))
 	for _, err := range []error{err, err2, err3} {
 		if !errors.Is(err, ErrCorrupt) {
 			t.Error(err)

@@ -101,6 +101,13 @@ type Store interface {
 	SetRetention(ctx context.Context, r Retention) error
 	// Retentions returns the retentions of all namespaces, by namespace and workflow.
 	Retentions(ctx context.Context) ([]Retention, error)
+	// SetQuota sets the quota of a namespace, durable on return; one that limits nothing is removed. ErrTooLarge if the store has
+	// MaxQuotas.
+	SetQuota(ctx context.Context, q Quota) error
+	// Quotas returns the quotas of all namespaces, by the number of the namespace.
+	Quotas(ctx context.Context) ([]Quota, error)
+	// Used returns what a namespace uses. It reads no run, as Counts.
+	Used(ctx context.Context, ns NamespaceID) (Usage, error)
 	// State reads one run's state, as it is now or was a moment ago. ErrNotFound if there is none.
 	State(ctx context.Context, run RunKey) (RunState, error)
 	// Run reads a run's state and the whole journal of its iteration, both as of the same durable commit. The

@@ -159,6 +159,7 @@ type RunState struct {
 	WakeUnixMs    int64  // the run's key in the wake index; NoWake = none
 	Length        Seq    // entries of this iteration
 	JournalBytes  int64  // their encoded size
+	StoredBytes   int64  // what all commits of the run have stored: see Held
 	LogLines      uint64 // lines that workflow code has logged: those below this number are silent on replay
 	LogRecords    uint64 // stored log lines, those of bodies and step instances included
 	Suspension    Suspension

@@ -18,6 +18,7 @@ type benchCmd struct {
 	Replay   bench.Replay   `cmd:"" help:"What a wake costs after a long history."`
 	Start    bench.Start    `cmd:"" help:"How long a run that does nothing takes from start to result."`
 	Mixed    bench.Mixed    `cmd:"" help:"Everything at once for an hour: whether memory and disk stay what they are."`
+	Tenants  bench.Tenants  `cmd:"" help:"How late runs wake while another namespace floods the host."`
 	List     bench.List     `cmd:"" help:"How long pages of lists of runs take, and counts."`
 	Signal   bench.Signal   `cmd:"" help:"How long a waiting run takes to go on after its signal."`
 }

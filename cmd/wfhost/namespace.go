@@ -1,22 +1,35 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 
 	"github.com/wfhost/wfhost/host"
 )
 
-type namespacesCmd struct{}
+type namespacesCmd struct {
+	List namespacesListCmd `cmd:"" default:"1" help:"List the namespaces, with what they use and may use."`
+	Set  namespacesSetCmd  `cmd:"" help:"Set what a namespace may use, in place of what was set before; nothing removes that."`
+}
 
-func (c *namespacesCmd) Run(g *globals) error {
+type namespacesListCmd struct{}
+
+func (c *namespacesListCmd) Run(g *globals) error {
 	var list []host.NamespaceInfo
 	if _, _, err := g.call(http.MethodGet, "/v1/namespaces", nil, nil, &list); err != nil {
 		return err
 	}
+	return showNamespaces(g, list, list)
+}
+
+// showNamespaces prints namespaces as a table, or all as JSON.
+func showNamespaces(g *globals, list []host.NamespaceInfo, all any) error {
 	switch g.Output {
 	case "json":
-		return g.json(list)
+		return g.json(all)
 	case "ids":
 		for _, n := range list {
 			_, _ = fmt.Fprintln(g.io.out, n.Name)
@@ -25,7 +38,48 @@ func (c *namespacesCmd) Run(g *globals) error {
 	}
 	rows := make([][]string, len(list))
 	for i, n := range list {
-		rows[i] = []string{n.Name, instant(n.Created)}
+		rows[i] = []string{n.Name, instant(n.Created), of(n.Usage.Runs, n.Quota.MaxRuns), of(n.Usage.Bytes, n.Quota.MaxBytes),
+			of(int64(n.Usage.Instances), n.Quota.MaxInstances), limit(n.Quota.StartsPerSecond), limit(n.Quota.RequestsPerSecond)}
 	}
-	return g.table("namespace\tcreated", rows)
+	return g.table("namespace\tcreated\tlive runs\tbytes\tinstances\tstarts/s\trequests/s", rows)
+}
+
+// of shows a use, and the limit if there is one.
+func of(used, most int64) string {
+	text := strconv.FormatInt(used, 10)
+	if most > 0 {
+		text += " of " + limit(most)
+	}
+	return text
+}
+
+func limit(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+type namespacesSetCmd struct {
+	Name              string `arg:"" help:"Name of the namespace, which is created if it does not exist."`
+	MaxRuns           int64  `help:"Runs that have not ended; 0: any number." placeholder:"N"`
+	MaxBytes          int64  `help:"Bytes of journals, output and logs of its runs; 0: any number." placeholder:"N"`
+	MaxInstances      int64  `help:"Guests that compute at a time; 0: any number." placeholder:"N"`
+	StartsPerSecond   int64  `help:"Starts a second, children and continue-as-new included; 0: any number." placeholder:"N"`
+	RequestsPerSecond int64  `help:"Requests of HTTP a second; 0: any number." placeholder:"N"`
+}
+
+func (c *namespacesSetCmd) Run(g *globals) error {
+	body, err := json.Marshal(host.Quota{MaxRuns: c.MaxRuns, MaxBytes: c.MaxBytes, MaxInstances: c.MaxInstances,
+		StartsPerSecond: c.StartsPerSecond, RequestsPerSecond: c.RequestsPerSecond})
+	if err != nil {
+		return err
+	}
+	var set host.NamespaceInfo
+	header := http.Header{"Content-Type": {"application/json"}}
+	_, _, err = g.callHeader(g.ctx, http.MethodPut, "/v1/namespaces/"+url.PathEscape(c.Name), nil, header, body, &set)
+	if err != nil {
+		return err
+	}
+	return showNamespaces(g, []host.NamespaceInfo{set}, set)
 }

@@ -37,6 +37,8 @@ type serveCmd struct {
 	MaxConnections int     `help:"Connections at a time." default:"4096"`
 
 	MaxInstances  int           `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
+	MaxRuns       int64         `help:"Live runs of a namespace that has no quota; 0: any number." default:"1000000"`
+	MaxChildren   int           `help:"Live children of one run; half as many with each level below." default:"1000"`
 	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"67108864"`
 	ParkBytes     int64         `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"134217728"`
 	WarmBytes     int64         `help:"Memory of guests that sleep, for wakes without a replay; 0 keeps none." default:"67108864"`
@@ -66,6 +68,10 @@ func (c *serveCmd) checkMemory() error {
 	switch {
 	case c.MaxInstances < 1:
 		return fmt.Errorf("--max-instances must be at least 1, got %d", c.MaxInstances)
+	case c.MaxRuns < 0 || c.MaxRuns > host.MaxQuota:
+		return fmt.Errorf("--max-runs must be from 0 to %d, got %d", int64(host.MaxQuota), c.MaxRuns)
+	case c.MaxChildren < 1:
+		return fmt.Errorf("--max-children must be at least 1, got %d", c.MaxChildren)
 	case c.PoolBytes < 0:
 		return fmt.Errorf("--pool-bytes must not be negative, got %d", c.PoolBytes)
 	case c.ParkBytes < 0:
@@ -110,7 +116,8 @@ func (c *serveCmd) Run(g *globals) error {
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
 	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secretsFrom(c.Secrets),
-		Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, PoolBytes: orNone(c.PoolBytes),
+		Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
+		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
 		ModuleIdle: orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), Compiler: host.SelfCompiler(),
 		CompileLimits: host.CompileLimits{CPU: c.CompileCPU, Wall: c.CompileTime, Memory: c.CompileMemory}})

@@ -63,7 +63,8 @@ WF_IMPORT("step_end") _Noreturn void wf_step_end(int32_t failed, const void *p, 
 
 /* Signals, hooks, children. A negative time-out is none. Options are JSON objects, or nothing. A child starts on the version
    that came with the same module as its parent's; {"version":"latest"} or a number starts another one. A child whose id is
-   taken by another run resolves with -WF_CONFLICT, one that did not complete with -WF_CHILD_FAILED. */
+   taken by another run resolves with -WF_CONFLICT, one whose start a quota refuses with -WF_LIMIT, one that did not complete
+   with -WF_CHILD_FAILED. */
 WF_IMPORT("signal_wait") int64_t wf_signal_wait(const char *name, uint32_t n, int64_t timeout_ms, void *out, uint32_t cap);
 WF_IMPORT("signal_start") wf_handle wf_signal_start(const char *name, uint32_t n, int64_t timeout_ms);
 WF_IMPORT("signal_send") wf_handle wf_signal_send(const char *name, uint32_t n, const char *run, uint32_t run_n,

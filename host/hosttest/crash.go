@@ -276,3 +276,27 @@ func (c *crashStore) Retentions(ctx context.Context) ([]store.Retention, error) 
 	}
 	return s.Retentions(ctx)
 }
+
+func (c *crashStore) SetQuota(ctx context.Context, q store.Quota) error {
+	s, err := c.inner()
+	if err != nil {
+		return err
+	}
+	return c.commit(func() error { return s.SetQuota(ctx, q) })
+}
+
+func (c *crashStore) Quotas(ctx context.Context) ([]store.Quota, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Quotas(ctx)
+}
+
+func (c *crashStore) Used(ctx context.Context, ns store.NamespaceID) (store.Usage, error) {
+	s, err := c.inner()
+	if err != nil {
+		return store.Usage{}, err
+	}
+	return s.Used(ctx, ns)
+}

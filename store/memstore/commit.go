@@ -141,6 +141,8 @@ func (d *Data) apply(p store.PartitionID, c *store.RunCommit) {
 	for _, ack := range c.Ack {
 		d.inbox[p] = slices.DeleteFunc(d.inbox[p], func(cmd store.Command) bool { return cmd.Seq == ack })
 	}
+	d.count(c.Run, -1)
+	defer d.count(c.Run, 1)
 	if c.Delete {
 		delete(d.runs, c.Run)
 		if c.State.Deleted {

@@ -24,6 +24,7 @@ type Data struct {
 	mu       sync.Mutex
 	epochs   [store.Partitions]store.Epoch
 	runs     map[store.RunKey]*run
+	used     map[store.NamespaceID]store.Usage // by runs
 	inbox    [store.Partitions][]store.Command
 	inboxSeq [store.Partitions]store.CommandSeq
 	seen     map[store.CommandID]bool
@@ -35,6 +36,7 @@ type Data struct {
 	spaces   []store.Namespace
 	// retentions, by namespace and workflow; what was handed out stays as it is
 	retentions []store.Retention
+	quotas     []store.Quota
 	tokens     map[store.Digest]store.Token
 	commits    int
 }
@@ -53,7 +55,8 @@ type module struct {
 
 // New gives empty data.
 func New() *Data {
-	return &Data{runs: map[store.RunKey]*run{}, seen: map[store.CommandID]bool{}, modules: map[store.Digest]module{},
+	return &Data{runs: map[store.RunKey]*run{}, used: map[store.NamespaceID]store.Usage{},
+		seen: map[store.CommandID]bool{}, modules: map[store.Digest]module{},
 		hooks: map[store.RunKey]store.HookHolder{}, tokens: map[store.Digest]store.Token{}}
 }
 

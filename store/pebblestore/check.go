@@ -109,7 +109,7 @@ func (c *checker) all() error {
 	if err != nil || !sound {
 		return err
 	}
-	for _, step := range []func() error{c.namespaces, c.tables, c.moduleInfos, c.wasm, c.versions} {
+	for _, step := range []func() error{c.namespaces, c.quotaRecords, c.tables, c.moduleInfos, c.wasm, c.versions} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (c *checker) namespaces() error {
 const (
 	partitionTables = "sjwrcbkqntxidoghpe"
 	sharedTables    = "wbnide"
-	wholeTables     = "NAmMWBRPV"
+	wholeTables     = "NAmMWBRQPV"
 )
 
 // tables looks which tables there are, without reading them.
@@ -240,6 +240,22 @@ func (c *checker) tables() (err error) {
 		ok = it.SeekGE(store.PrefixEnd(bytes.Clone(k[:prefix])))
 	}
 	return firstError(it.Error(), it.Close())
+}
+
+// quotaRecords checks that quotas are those of namespaces.
+func (c *checker) quotaRecords() error {
+	return c.each(0, store.NoPartition, store.TableQuota, func(rest, v []byte) error {
+		q, err := store.DecodeQuota(v)
+		switch {
+		case err != nil:
+			c.whole("quota", "the quota of key %x: %v", rest, err)
+		case !bytes.Equal(store.QuotaKey(q.Namespace)[len(store.GlobalKey(0, store.TableQuota, nil)):], rest):
+			c.whole("quota", "the quota of key %x is that of namespace %d", rest, q.Namespace)
+		case !c.spaces[q.Namespace]:
+			c.whole("quota", "there is a quota of namespace %d, which nobody has created", q.Namespace)
+		}
+		return nil
+	})
 }
 
 // digest reads a key that is one.

@@ -58,6 +58,7 @@ func newChecked(t *testing.T) *checked {
 			Logs: []store.LogLine{{Text: "log"}}, Output: []store.Chunk{{Topic: "t"}},
 			Outbox: []store.Command{{ID: store.CommandID{Incarnation: store.Incarnation{byte(i + 1)}}, Kind: store.CommandSignal, To: run}}}}))
 	}
+	c.do(c.s.SetQuota(t.Context(), store.Quota{Namespace: ns, Runs: 1}))
 	gone := store.RunKey{ID: "r9"}
 	if st, err := c.s.State(t.Context(), gone); err == nil { // it has another namespace
 		t.Fatal(st)
@@ -282,6 +283,13 @@ func TestCheckFinds(t *testing.T) {
 		{"key", "nobody has created", func(*checked) ([]byte, []byte) { return store.AppendPrefix(nil, 99, 3, 's'), []byte{1} }},
 		{"key", "of partition 70", func(*checked) ([]byte, []byte) { return store.AppendPrefix(nil, 0, 70, 's'), []byte{1} }},
 		{"namespace", "other", func(c *checked) ([]byte, []byte) { return spaceKey("other"), []byte("rubbish") }},
+		{"quota", "the quota of key", func(*checked) ([]byte, []byte) { return store.QuotaKey(0), []byte("rubbish") }},
+		{"quota", "is that of namespace 1", func(*checked) ([]byte, []byte) {
+			return store.QuotaKey(0), store.AppendQuota(nil, &store.Quota{Namespace: 1, Runs: 1})
+		}},
+		{"quota", "of namespace 99, which nobody", func(*checked) ([]byte, []byte) {
+			return store.QuotaKey(99), store.AppendQuota(nil, &store.Quota{Namespace: 99, Runs: 1})
+		}},
 		{"hook", "holder", func(c *checked) ([]byte, []byte) { return hookKey(0, "token"), []byte("rubbish") }},
 	} {
 		c := newChecked(t)

@@ -41,8 +41,8 @@ func (x *partitionCheck) all() error {
 	}
 	x.states, x.large = nil, nil
 	for i := range x.counts.list {
-		if of, n := x.counts.list[i].of, &x.counts.list[i].listed; *n != (store.Tally{}) {
-			x.want[string(store.CountKey(x.p, of.ns, of.workflow, of.version))] = store.AppendTally(nil, n)
+		if of, n := x.counts.list[i].of, &x.counts.list[i].listed; *n != (store.Counted{}) {
+			x.want[string(store.CountKey(x.p, of.ns, of.workflow, of.version))] = store.AppendCounted(nil, n)
 		}
 	}
 	if err := x.commands(); err != nil {

@@ -153,8 +153,8 @@ func (s *Store) indexPartition(p store.PartitionID, spaces []store.NamespaceID, 
 		}
 	}
 	for i := range counts.list {
-		if of, n := counts.list[i].of, &counts.list[i].listed; *n != (store.Tally{}) {
-			_ = b.Set(store.CountKey(p, of.ns, of.workflow, of.version), store.AppendTally(nil, n), nil)
+		if of, n := counts.list[i].of, &counts.list[i].listed; *n != (store.Counted{}) {
+			_ = b.Set(store.CountKey(p, of.ns, of.workflow, of.version), store.AppendCounted(nil, n), nil)
 		}
 	}
 	_ = b.Set(indexKey, binary.BigEndian.AppendUint16(nil, uint16(p)+1), nil)

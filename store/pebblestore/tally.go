@@ -24,10 +24,11 @@ type kind struct {
 type tallies struct {
 	parts [store.Partitions]struct {
 		mu     sync.Mutex // held by a commit until its batch is applied, so that the newest counts are the newest on disk
-		listed map[kind]*store.Tally
+		listed map[kind]*store.Counted
 	}
 	mu   sync.Mutex
-	runs map[kind]*store.Tally // by the true status, durable
+	runs map[kind]*store.Counted            // by the true status, durable
+	used map[store.NamespaceID]*store.Usage // what runs adds up to
 }
 
 // shifts is what one commit changes of the counts.
@@ -39,8 +40,8 @@ type shifts struct {
 type shift struct {
 	p      store.PartitionID
 	of     kind
-	listed store.Tally
-	runs   store.Tally
+	listed store.Counted
+	runs   store.Counted
 }
 
 // move notes that a run that was one thing is another; nil where there is no run.
@@ -49,7 +50,7 @@ func (c *shifts) move(run store.RunKey, old, now *record) {
 		old = nil
 	}
 	if old != nil && now != nil && old.state.Status == now.state.Status && old.listed == now.listed &&
-		old.state.Version == now.state.Version && old.state.Workflow == now.state.Workflow {
+		old.state.Version == now.state.Version && old.state.Workflow == now.state.Workflow && old.state.Held() == now.state.Held() {
 		return
 	}
 	if old != nil {
@@ -71,11 +72,13 @@ func (c *shifts) add(run store.RunKey, r *record, n int64) {
 		c.list[i].listed.Add(r.listed, n)
 	}
 	c.list[i].runs.Add(r.state.Status, n)
+	c.list[i].listed.Bytes += n * r.state.Held()
+	c.list[i].runs.Bytes += n * r.state.Held()
 }
 
 // lock puts the counts that change into the batch, and keeps their partitions locked until unlock.
 func (t *tallies) lock(b *pebble.Batch, c *shifts) {
-	c.list = slices.DeleteFunc(c.list, func(s shift) bool { return s.runs == store.Tally{} && s.listed == store.Tally{} })
+	c.list = slices.DeleteFunc(c.list, func(s shift) bool { return s.runs == store.Counted{} && s.listed == store.Counted{} })
 	slices.SortFunc(c.list, func(x, y shift) int { return int(x.p) - int(y.p) })
 	for i := range c.list {
 		s := &c.list[i]
@@ -84,25 +87,25 @@ func (t *tallies) lock(b *pebble.Batch, c *shifts) {
 			part.mu.Lock()
 		}
 		c.locked++
-		if s.listed == (store.Tally{}) {
+		if s.listed == (store.Counted{}) {
 			continue
 		}
 		if part.listed == nil {
-			part.listed = map[kind]*store.Tally{}
+			part.listed = map[kind]*store.Counted{}
 		}
 		now := part.listed[s.of]
 		if now == nil {
-			now = &store.Tally{}
+			now = &store.Counted{}
 			part.listed[s.of] = now
 		}
 		now.Sum(&s.listed)
 		key := store.CountKey(s.p, s.of.ns, s.of.workflow, s.of.version)
-		if *now == (store.Tally{}) {
+		if *now == (store.Counted{}) {
 			delete(part.listed, s.of)
 			_ = b.Delete(key, nil)
 			continue
 		}
-		_ = b.Set(key, store.AppendTally(nil, now), nil)
+		_ = b.Set(key, store.AppendCounted(nil, now), nil)
 	}
 }
 
@@ -129,30 +132,37 @@ func (t *tallies) durable(c *shifts) {
 }
 
 // add adds to the durable counts. t.mu is held.
-func (t *tallies) add(of kind, n *store.Tally) {
+func (t *tallies) add(of kind, n *store.Counted) {
+	used := t.used[of.ns]
+	if used == nil {
+		used = &store.Usage{}
+		t.used[of.ns] = used
+	}
+	used.Runs += n.Live()
+	used.Bytes += n.Bytes
 	now := t.runs[of]
 	if now == nil {
-		now = &store.Tally{}
+		now = &store.Counted{}
 		t.runs[of] = now
 	}
-	if now.Sum(n); *now == (store.Tally{}) {
+	if now.Sum(n); *now == (store.Counted{}) {
 		delete(t.runs, of)
 	}
 }
 
 // read takes what is stored, when the store is opened.
 func (t *tallies) read(s *Store) error {
-	t.runs = map[kind]*store.Tally{}
+	t.runs, t.used = map[kind]*store.Counted{}, map[store.NamespaceID]*store.Usage{}
 	for p := range store.PartitionID(store.Partitions) {
 		part := &t.parts[p]
-		part.listed = map[kind]*store.Tally{}
+		part.listed = map[kind]*store.Counted{}
 		prefix := store.AppendPrefix(nil, 0, p, store.TableCount)
 		err := s.scan(prefix, store.PrefixEnd(prefix), func(k, v []byte) (bool, error) {
 			ns, workflow, version, err := store.ParseCountKey(k)
 			if err != nil {
 				return false, err
 			}
-			n, err := store.DecodeTally(v)
+			n, err := store.DecodeCounted(v)
 			if err != nil {
 				return false, fmt.Errorf("counts of partition %d: %w", p, err)
 			}
@@ -174,7 +184,7 @@ func (t *tallies) read(s *Store) error {
 			if err != nil {
 				return false, fmt.Errorf("busy run of partition %d: %w", p, err)
 			}
-			var n store.Tally
+			var n store.Counted
 			if r.Listed != 0 {
 				n.Add(r.Listed, -1)
 			}
@@ -201,10 +211,26 @@ func (s *Store) Counts(_ context.Context, ns store.NamespaceID) ([]store.Count, 
 	t.mu.Lock()
 	for of, n := range t.runs {
 		if of.ns == ns {
-			list = append(list, store.Count{Workflow: of.workflow, Version: of.version, Runs: *n})
+			list = append(list, store.Count{Workflow: of.workflow, Version: of.version, Runs: n.Tally})
 		}
 	}
 	t.mu.Unlock()
 	slices.SortFunc(list, store.CompareCounts)
 	return list, nil
+}
+
+// Used returns what a namespace uses.
+func (s *Store) Used(_ context.Context, ns store.NamespaceID) (u store.Usage, err error) {
+	end, err := s.begin()
+	if err != nil {
+		return u, err
+	}
+	defer end()
+	t := &s.tallies
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if used := t.used[ns]; used != nil {
+		u = *used
+	}
+	return u, nil
 }

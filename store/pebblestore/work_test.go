@@ -161,9 +161,11 @@ func TestKeysOfACommit(t *testing.T) {
 		c.release()
 		for i := range c.counts.list { // the batch is thrown away
 			x := &c.counts.list[i]
-			for k := range x.listed {
-				s.tallies.parts[x.p].listed[x.of][k] -= x.listed[k]
+			listed := s.tallies.parts[x.p].listed[x.of]
+			for k := range x.listed.Tally {
+				listed.Tally[k] -= x.listed.Tally[k]
 			}
+			listed.Bytes -= x.listed.Bytes
 		}
 		if err := part.Commit(t.Context(), c.groups[0].Runs); err != nil {
 			t.Fatal(err)
@@ -179,6 +181,16 @@ func TestKeysOfACommit(t *testing.T) {
 		{store.Waiting, 4}, {store.Running, 1}, {store.Waiting, 1}} {
 		if got := keys(c.to) - same; got != c.more {
 			t.Errorf("to %s: %d keys more than without a change, want %d", c.to, got, c.more)
+		}
+	}
+	same = keys(store.Waiting)
+	for _, c := range []struct {
+		bytes int64
+		more  int
+	}{{1, 1}, {4096, 0}, {4097, 1}, {8192, 0}} { // the bytes of runs are counted in units
+		st.StoredBytes = c.bytes
+		if got := keys(store.Waiting) - same; got != c.more {
+			t.Errorf("with %d bytes: %d keys more, want %d", c.bytes, got, c.more)
 		}
 	}
 }

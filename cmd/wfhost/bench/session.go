@@ -148,7 +148,7 @@ func (s *session) up() error {
 
 // committed takes a run whose commit is durable.
 func (s *session) committed(r host.Run) {
-	if r.Status == host.Failed || r.Status == host.Stuck {
+	if (r.Status == host.Failed || r.Status == host.Stuck) && r.Namespace == "" {
 		go s.broken(r.ID)
 	}
 	if f := s.commit.Load(); f != nil {
@@ -316,6 +316,11 @@ func (u usage) cpuPer(ops int) float64 {
 	return float64(u.cpu) / float64(time.Microsecond) / float64(ops)
 }
 
+// busyShare returns which share of all processors was busy.
+func busyShare(u usage) float64 {
+	return u.cpu.Seconds() / u.elapsed.Seconds() / float64(runtime.NumCPU())
+}
+
 // tell reports what operations cost.
 func (s *session) tell(u usage, op string, ops int) {
 	upper := strings.ToUpper(op[:1]) + op[1:]
@@ -329,7 +334,7 @@ func (s *session) tell(u usage, op string, ops int) {
 	s.number("logBytesPer"+upper, "written to the log per "+op, size, float64(u.store.LogBytes)/n)
 	s.number("writtenToLog", "written in all, to what the log has", ratio,
 		float64(u.store.LogBytes+u.store.TableBytes)/float64(u.store.LogBytes))
-	s.number("processorsBusy", "processors busy", ratio, u.cpu.Seconds()/u.elapsed.Seconds()/float64(runtime.NumCPU()))
+	s.number("processorsBusy", "processors busy", ratio, busyShare(u))
 	s.number("logBusy", "log busy", ratio, u.store.LogBusy.Seconds()/u.elapsed.Seconds())
 	s.tellMemory(u)
 }

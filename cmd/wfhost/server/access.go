@@ -70,7 +70,8 @@ var scopes = map[string]host.Scope{
 	"GET /openapi.json": public, "GET /openapi.yaml": public, "GET /openapi-3.0.json": public, "GET /openapi-3.0.yaml": public,
 	"GET /schemas/{schema}": public,
 
-	"GET /v1/namespaces": host.ScopeRead, "GET /v1/workflows": host.ScopeRead, "GET /v1/workflows/{workflow}": host.ScopeRead,
+	"GET /v1/namespaces": host.ScopeRead, quotaPattern: host.ScopeAdmin,
+	"GET /v1/workflows": host.ScopeRead, "GET /v1/workflows/{workflow}": host.ScopeRead,
 	"GET /v1/runs": host.ScopeRead, "GET /v1/runs:count": host.ScopeRead, "GET /v1/runs/{id}": host.ScopeRead,
 	"GET /v1/runs/{id}/journal": host.ScopeRead, "GET /v1/runs/{id}/result": host.ScopeRead,
 	"GET /v1/runs/{id}/logs": host.ScopeRead, "GET /v1/runs/{id}/output": host.ScopeRead, "GET /v1/timers": host.ScopeRead,
@@ -98,6 +99,7 @@ const (
 	uploadPattern = "PUT /v1/workflows/{workflow}/versions"
 	backupPattern = "POST /v1/backup"
 	listPattern   = "GET /v1/runs"
+	quotaPattern  = "PUT /v1/namespaces/{name}"
 )
 
 // everywhere are the endpoints that are for no namespace: what they show or change depends on the caller's token.
@@ -105,7 +107,7 @@ var everywhere = map[string]bool{"GET /v1/namespaces": true, "GET /v1/tokens": t
 	"DELETE /v1/tokens/{token}": true, "GET /v1/copy": true}
 
 // whole are the endpoints that are for all namespaces at once: a token of one of them does not do.
-var whole = map[string]bool{backupPattern: true, "POST /v1/copy:release": true}
+var whole = map[string]bool{backupPattern: true, quotaPattern: true, "POST /v1/copy:release": true}
 
 // guarded is the mux as huma sees it: each handler is called for those whom the scope of its pattern lets in.
 type guarded struct{ *Server }
@@ -170,7 +172,10 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, pattern string, s
 	if err != nil {
 		return c, r, err
 	}
-	return c, out, nil
+	if !c.exempt && !everywhere[pattern] && !whole[pattern] {
+		err = s.spaces.check(w, out)
+	}
+	return c, out, err
 }
 
 // allowed reports whether a caller may make calls of a scope in a namespace. For endpoints that are everywhere it is enough

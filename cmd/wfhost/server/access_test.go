@@ -226,10 +226,14 @@ func TestFinding_HookReplies(t *testing.T) {
 	}
 }
 
+// nap is a workflow that sleeps for a second.
+func nap() *wasmgen.Module {
+	return wasmgen.New(0).Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0)
+}
+
 // TestTokenOfANamespace uses tokens for one namespace in another one.
 func TestTokenOfANamespace(t *testing.T) {
 	a := newAPI(t, Access{})
-	nap := func() *wasmgen.Module { return wasmgen.New(0).Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0) }
 	a.upload("", "w", nap())
 	a.upload("team-a", "w", nap())
 	all := a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}})

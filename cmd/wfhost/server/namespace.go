@@ -6,8 +6,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/wfhost/wfhost/host"
 )
@@ -88,6 +90,54 @@ func (s *Server) registerNamespaces(api huma.API) {
 			list = slices.DeleteFunc(list, func(n host.NamespaceInfo) bool { return !callerOf(ctx).Allows(host.ScopeRead, n.Name) })
 			return &struct{ Body []host.NamespaceInfo }{list}, failed(err)
 		})
+	huma.Register(api, huma.Operation{OperationID: "set-quota", Method: http.MethodPut, Path: "/v1/namespaces/{name}",
+		Summary: "Set what a namespace may use, in place of what was set before; no limit at all removes it"},
+		func(ctx context.Context, in *struct {
+			Name string `path:"name"`
+			Body host.Quota
+		}) (*struct{ Body host.NamespaceInfo }, error) {
+			if err := s.h.SetQuota(ctx, in.Name, in.Body); err != nil {
+				return nil, failed(err)
+			}
+			list, err := s.h.Namespaces(ctx)
+			i := slices.IndexFunc(list, func(n host.NamespaceInfo) bool { return n.Name == in.Name })
+			if err != nil || i < 0 {
+				return nil, failed(err)
+			}
+			return &struct{ Body host.NamespaceInfo }{list[i]}, nil
+		})
+}
+
+// spaces are the rates at which requests for namespaces come that have a quota of them.
+type spaces struct {
+	mu sync.Mutex
+	by map[string]*rate.Limiter
+}
+
+// check returns a problem if more requests come for the namespace of a request than its quota allows.
+func (s *spaces) check(w http.ResponseWriter, r *http.Request) error {
+	ns := space(r.Context())
+	q, err := ns.Quota(r.Context())
+	if err != nil || q.RequestsPerSecond == 0 { // one that does not exist has none
+		return nil //nolint:nilerr // the endpoint says so
+	}
+	limit := rate.Limit(q.RequestsPerSecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by == nil {
+		s.by = map[string]*rate.Limiter{}
+	}
+	l := s.by[ns.Name()]
+	if l == nil || l.Limit() != limit {
+		l = rate.NewLimiter(limit, int(q.RequestsPerSecond))
+		s.by[ns.Name()] = l
+	}
+	if l.Allow() {
+		return nil
+	}
+	w.Header().Set("Retry-After", "1")
+	return problem(http.StatusTooManyRequests, "busy", "more than %d requests a second for the namespace, its quota; try again",
+		q.RequestsPerSecond)
 }
 
 const namespacesID = "namespaces"

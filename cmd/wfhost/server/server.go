@@ -37,6 +37,7 @@ type Server struct {
 	mux      *http.ServeMux
 	misses   *rate.Limiter // of deliveries to tokens that nobody holds
 	rates    *rates        // of requests, by caller
+	spaces   spaces        // of requests, by namespace
 	denials  *rates        // of requests without a token that is accepted, by address
 	streams  streams
 	draining atomic.Bool

@@ -156,7 +156,8 @@ type ChildRun[T any] struct {
 	handle int64
 }
 
-// StartChild starts a run of a workflow. The name is unique in this run.
+// StartChild starts a run of a workflow. The name is unique in this run. It returns ErrLimit if the run has too many live
+// children; Wait returns ErrLimit if a quota of the namespace has refused the start. Both may pass, as other runs end.
 func StartChild[T any](ctx context.Context, name, workflow string, in any, opts ...ChildOption) (*ChildRun[T], error) {
 	o := map[string]any{}
 	for _, f := range opts {

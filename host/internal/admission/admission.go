@@ -53,6 +53,7 @@ type Admission struct {
 	resting   int   // guests that rest
 	instances int   // guests that are neither outside nor evicted
 	waiters   [classes]queue
+	spaces    Spaces
 	long      int // guests inside that have computed for a slice
 	longLimit int // of long
 	overtaken int // how many have entered since one of the class Computing did, while one waited
@@ -118,6 +119,8 @@ type waiter struct {
 	granted chan struct{}
 	request *Request
 	turn    uint64 // in which it enters: see queue
+	e       *list.Element
+	aside   bool // it is in queue.aside, else in queue.waiting
 }
 
 // Enter waits until the guest may come in, until ctx is done or quit, which may be nil, is closed: the error is the cause
@@ -133,7 +136,7 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 		return nil
 	}
 	w := &waiter{place: p, granted: make(chan struct{})}
-	e := a.waiters[c].push(w)
+	a.waiters[c].push(w)
 	a.grantLocked()
 	a.mu.Unlock()
 	select {
@@ -148,7 +151,7 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 	case <-w.granted: // at the same time
 		a.leaveLocked(p)
 	default:
-		a.waiters[c].remove(e)
+		a.waiters[c].remove(w)
 		a.goLocked(p)
 		a.grantLocked() // it may have stood before others, for which there is room
 	}
@@ -164,12 +167,13 @@ func (p *Place) TryEnter() bool {
 	a := p.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if p.at != parked || a.free <= 0 || a.waiters[Resuming].Len() > 0 {
+	if p.at != parked || a.free <= 0 || a.firstLocked(Resuming) != nil || a.fullLocked(p) {
 		return false
 	}
 	a.unparkLocked(p) // its bytes count already
 	p.at = inside
 	a.free--
+	a.countLocked(p, 1)
 	return true
 }
 
@@ -232,6 +236,7 @@ func (p *Place) Park(bytes int64) {
 	default:
 		return
 	}
+	a.countLocked(p, -1)
 	a.held += bytes - p.bytes
 	p.at, p.bytes = parked, bytes
 	p.e = a.parked.PushBack(p)
@@ -260,8 +265,8 @@ func (a *Admission) Instances() int {
 
 // mayEnterLocked reports whether a guest may come in now: nobody waits who comes before it, and there is room.
 func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
-	for i := range a.waiters[:c+1] {
-		if a.waiters[i].Len() > 0 {
+	for i := range c + 1 {
+		if a.firstLocked(i) != nil {
 			return false
 		}
 	}
@@ -271,7 +276,7 @@ func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
 // roomLocked reports whether there is room for a guest. There is for any that would be the only one inside, so that a
 // guest that is larger than the limit waits, and not for ever. One that has its instance needs a place alone.
 func (a *Admission) roomLocked(p *Place, c Class) bool {
-	return a.free > 0 && (c != Computing || a.long < a.longLimit) &&
+	return a.free > 0 && (c != Computing || a.long < a.longLimit) && !a.fullLocked(p) &&
 		(p.at == returning || a.held+p.bytes <= a.limit || a.held == a.parkedBytes+a.leaving)
 }
 
@@ -283,6 +288,7 @@ func (a *Admission) enterLocked(p *Place, c Class) {
 	}
 	p.at = inside
 	a.free--
+	a.countLocked(p, 1)
 	switch {
 	case c == Computing:
 		a.longLocked(p)
@@ -324,8 +330,8 @@ func (p *Place) Slice(ctx context.Context) error {
 	}
 	a.longLocked(p)
 	stays := a.long <= a.longLimit
-	for i := range a.waiters {
-		stays = stays && a.waiters[i].Len() == 0
+	for i := range Class(classes) {
+		stays = stays && a.firstLocked(i) == nil
 	}
 	a.mu.Unlock()
 	if stays {
@@ -366,8 +372,10 @@ func (a *Admission) upLocked(p *Place) {
 	case inside:
 		a.free++
 		a.shortLocked(p)
+		a.countLocked(p, -1)
 	case rested:
 		a.resting--
+		a.countLocked(p, -1)
 	case parked:
 		a.unparkLocked(p)
 	case evicted:
@@ -415,7 +423,11 @@ func (a *Admission) makeRoomLocked() {
 	free, over := a.free, a.held-a.limit
 	for c := range a.waiters {
 		for e := a.waiters[c].Front(); e != nil && free > 0; e = e.Next() {
-			if p := e.Value.(*waiter).place; p.at != returning { //nolint:forcetypeassert // it holds nothing else
+			p := waiterOf(e).place
+			if a.fullLocked(p) {
+				continue
+			}
+			if p.at != returning {
 				over += p.bytes
 			}
 			free--
@@ -436,7 +448,7 @@ func (a *Admission) grantLocked() {
 		a.grantFirstLocked(Computing)
 	}
 	for c := range Class(classes) {
-		for a.waiters[c].Len() > 0 {
+		for a.firstLocked(c) != nil {
 			if !a.grantFirstLocked(c) {
 				a.makeRoomLocked()
 				for a.grantFirstLocked(Computing) { // these have their memory, for which the others may wait
@@ -449,14 +461,14 @@ func (a *Admission) grantLocked() {
 
 // grantFirstLocked lets in who is first in a class, if there is one and room.
 func (a *Admission) grantFirstLocked(c Class) bool {
-	w, ok := a.waiters[c].first()
-	if !ok || !a.roomLocked(w.place, c) {
+	w := a.firstLocked(c)
+	if w == nil || !a.roomLocked(w.place, c) {
 		return false
 	}
-	a.waiters[c].enter()
+	a.waiters[c].enter(w)
 	a.enterLocked(w.place, c)
 	if w.request != nil {
-		w.request.e = nil
+		w.request.waits = nil
 		w.request.Begin() // which only starts a goroutine
 		return true
 	}

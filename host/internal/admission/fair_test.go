@@ -72,7 +72,7 @@ func TestQueueIsSorted(t *testing.T) {
 		came := map[*waiter]int{}
 		for n := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if rapid.IntRange(0, 3).Draw(t, "what") == 0 && q.Len() > 0 {
-				q.enter()
+				q.enter(waiterOf(q.Front()))
 				continue
 			}
 			w := &waiter{place: &Place{group: group{workflow: fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "group"))}}}

@@ -1,15 +1,22 @@
 package admission
 
-import "container/list"
+import (
+	"container/list"
+	"maps"
+	"slices"
+)
 
 // queue is who waits in a class. Each has a turn: the next of its group, or that of whoever entered last, if its group has
 // fallen behind. Who has the lowest turn enters first, and of those that have the same one, who came first. So a group that
 // has many waiting has as many turns, and one that comes with the first of its own enters after one of each other group
 // at most. (Start-time fair queueing, P. Goyal and others, 1996, where all guests are of one size.)
+//
+// Those whose namespaces have enough inside are set aside, so that nobody goes over them again and again to find the next.
 type queue struct {
 	waiting list.List // of *waiter, by turn
 	now     uint64    // the turn of who entered last
 	groups  map[group]*turns
+	aside   map[uint32]*list.List // of *waiter, by turn, of a namespace
 }
 
 // turns is of a group that has somebody waiting.
@@ -18,14 +25,28 @@ type turns struct {
 	waiting int
 }
 
-// Len returns how many wait.
+// Len returns how many wait who are not set aside.
 func (q *queue) Len() int { return q.waiting.Len() }
 
-// Front returns who is first.
+// Front returns who is first of those who are not set aside.
 func (q *queue) Front() *list.Element { return q.waiting.Front() }
 
+// all returns everybody who waits, those first who are not set aside.
+func (q *queue) all() (all []*waiter) {
+	lists := []*list.List{&q.waiting}
+	for _, ns := range slices.Sorted(maps.Keys(q.aside)) {
+		lists = append(lists, q.aside[ns])
+	}
+	for _, l := range lists {
+		for e := l.Front(); e != nil; e = e.Next() {
+			all = append(all, waiterOf(e))
+		}
+	}
+	return all
+}
+
 // push has somebody wait.
-func (q *queue) push(w *waiter) *list.Element {
+func (q *queue) push(w *waiter) {
 	if q.groups == nil {
 		q.groups = map[group]*turns{}
 	}
@@ -37,55 +58,81 @@ func (q *queue) push(w *waiter) *list.Element {
 	g.waiting++
 	w.turn = max(g.last, q.now) + 1
 	g.last = w.turn
-	return q.insert(w)
+	w.e = insert(&q.waiting, w)
 }
 
-// insert puts somebody behind all whose turn is not later, from the end that is nearer by turns.
-func (q *queue) insert(w *waiter) *list.Element {
-	front, back := q.waiting.Front(), q.waiting.Back()
-	if back == nil || turnOf(back) <= w.turn {
-		return q.waiting.PushBack(w)
+// asideOf reports whether anybody of a namespace is set aside.
+func (q *queue) asideOf(namespace uint32) bool { return q.aside[namespace] != nil }
+
+// setAside sets somebody aside who waits.
+func (q *queue) setAside(w *waiter) {
+	ns := w.place.group.namespace
+	q.waiting.Remove(w.e)
+	if q.aside == nil {
+		q.aside = map[uint32]*list.List{}
 	}
-	if w.turn < turnOf(front) {
-		return q.waiting.PushFront(w)
+	if q.aside[ns] == nil {
+		q.aside[ns] = list.New()
 	}
-	if w.turn-turnOf(front) < turnOf(back)-w.turn {
+	w.e, w.aside = insert(q.aside[ns], w), true
+}
+
+// bring has the first one of a namespace who is set aside wait among the others again.
+func (q *queue) bring(namespace uint32) {
+	w := waiterOf(q.aside[namespace].Front())
+	q.take(w)
+	w.e = insert(&q.waiting, w)
+}
+
+// take takes somebody out of the list in which it is.
+func (q *queue) take(w *waiter) {
+	if !w.aside {
+		q.waiting.Remove(w.e)
+		return
+	}
+	w.aside = false
+	ns := w.place.group.namespace
+	if l := q.aside[ns]; l.Remove(w.e) != nil && l.Len() == 0 {
+		delete(q.aside, ns)
+	}
+}
+
+// insert puts somebody behind all in a list whose turn is not later, from the end that is nearer by turns.
+func insert(l *list.List, w *waiter) *list.Element {
+	front, back := l.Front(), l.Back()
+	if back == nil || waiterOf(back).turn <= w.turn {
+		return l.PushBack(w)
+	}
+	if w.turn < waiterOf(front).turn {
+		return l.PushFront(w)
+	}
+	if w.turn-waiterOf(front).turn < waiterOf(back).turn-w.turn {
 		for e := front; ; e = e.Next() {
-			if turnOf(e) > w.turn {
-				return q.waiting.InsertBefore(w, e)
+			if waiterOf(e).turn > w.turn {
+				return l.InsertBefore(w, e)
 			}
 		}
 	}
 	for e := back; ; e = e.Prev() {
-		if turnOf(e) <= w.turn {
-			return q.waiting.InsertAfter(w, e)
+		if waiterOf(e).turn <= w.turn {
+			return l.InsertAfter(w, e)
 		}
 	}
 }
 
-func turnOf(e *list.Element) uint64 {
-	return e.Value.(*waiter).turn //nolint:forcetypeassert // it holds nothing else
+func waiterOf(e *list.Element) *waiter {
+	return e.Value.(*waiter) //nolint:forcetypeassert // it holds nothing else
 }
 
-// first returns who enters next.
-func (q *queue) first() (*waiter, bool) {
-	e := q.waiting.Front()
-	if e == nil {
-		return nil, false
-	}
-	return e.Value.(*waiter), true //nolint:forcetypeassert // it holds nothing else
-}
-
-// enter has the first one no longer wait.
-func (q *queue) enter() {
-	e := q.waiting.Front()
-	q.now = turnOf(e)
-	q.remove(e)
+// enter has somebody no longer wait who enters.
+func (q *queue) enter(w *waiter) {
+	q.now = max(q.now, w.turn)
+	q.remove(w)
 }
 
 // remove has somebody no longer wait.
-func (q *queue) remove(e *list.Element) {
-	w := q.waiting.Remove(e).(*waiter) //nolint:forcetypeassert // it holds nothing else
+func (q *queue) remove(w *waiter) {
+	q.take(w)
 	g := q.groups[w.place.group]
 	if g.waiting--; g.waiting == 0 {
 		delete(q.groups, w.place.group)

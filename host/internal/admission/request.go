@@ -1,7 +1,5 @@
 package admission
 
-import "container/list"
-
 // Request is a guest that gets a goroutine when it is let in, so that thousands can wait at the cost of a few words each.
 type Request struct {
 	Place  *Place
@@ -9,7 +7,7 @@ type Request struct {
 	Begin  func() // called once when the guest is inside; it starts a goroutine, and does not block
 	Refuse func() // called once instead, when it never will be
 
-	e *list.Element // among those that wait; nil if it does not
+	waits *waiter // nil if it does not wait
 }
 
 // Ask has a guest begin when there is room for it.
@@ -22,7 +20,8 @@ func (a *Admission) Ask(q *Request) {
 		q.Begin()
 		return
 	}
-	q.e = a.waiters[q.Class].push(&waiter{place: q.Place, request: q})
+	q.waits = &waiter{place: q.Place, request: q}
+	a.waiters[q.Class].push(q.waits)
 	a.makeRoomLocked()
 	a.mu.Unlock()
 }
@@ -31,10 +30,10 @@ func (a *Admission) Ask(q *Request) {
 func (q *Request) Withdraw() {
 	a := q.Place.a
 	a.mu.Lock()
-	waits := q.e != nil
+	waits := q.waits != nil
 	if waits {
-		a.waiters[q.Class].remove(q.e)
-		q.e = nil
+		a.waiters[q.Class].remove(q.waits)
+		q.waits = nil
 		a.grantLocked() // it may have stood before others, for which there is room
 	}
 	a.mu.Unlock()
@@ -48,14 +47,12 @@ func (a *Admission) RefuseAll() {
 	a.mu.Lock()
 	var refused []*Request
 	for c := range a.waiters {
-		for e := a.waiters[c].Front(); e != nil; {
-			next := e.Next()
-			if q := e.Value.(*waiter).request; q != nil { //nolint:forcetypeassert // it holds nothing else
-				a.waiters[c].remove(e)
-				q.e = nil
+		for _, w := range a.waiters[c].all() {
+			if q := w.request; q != nil {
+				a.waiters[c].remove(w)
+				q.waits = nil
 				refused = append(refused, q)
 			}
-			e = next
 		}
 	}
 	a.grantLocked() // to those that block

@@ -38,6 +38,7 @@ type Config struct {
 	Instances   int
 	MemoryBytes int64
 	ParkBytes   int64
+	Spaces      admission.Spaces
 	Modules     module.Limits // their idle time is real time
 	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing; 0 keeps nothing.
 	WarmBytes int64
@@ -45,8 +46,8 @@ type Config struct {
 	Fuel int64
 	// CPU bounds the time that they take. A machine that needs longer is at fault, not the workflow.
 	CPU time.Duration
-	// HostCalls bounds the calls between two waits.
-	HostCalls int
+	// HostCalls bounds the calls between two waits, Children the live children of a first run: see abi.LiveChildren.
+	HostCalls, Children int
 	// Handled reports whether a handler is registered.
 	Handled func(name string) bool
 	// Fetch performs a request of a body or step function under the grants of its version; nil means that none is
@@ -91,7 +92,7 @@ type Runner struct {
 // NewRunner returns a Runner. The caller closes it.
 func NewRunner(cfg Config) *Runner {
 	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store, budget.Clock, cfg.Modules), drained: make(chan struct{}),
-		room: admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes), uploads: admission.Uploads(),
+		room: admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Spaces), uploads: admission.Uploads(),
 		warm: warm.New[*warm.Guest](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r

@@ -15,6 +15,14 @@ func size(e *store.Entry) int64 {
 	return int64(entryBytes + len(e.Name) + len(e.Target) + len(e.Input) + len(e.Options) + len(e.Data))
 }
 
+// Size returns how many bytes entries count.
+func Size(entries []store.Entry) (n int64) {
+	for i := range entries {
+		n += size(&entries[i])
+	}
+	return n
+}
+
 // What calls, and signals from outside, may use of a journal. The rest is for what was started: deliveries to handles,
 // clocks of polls, and attempts of steps.
 const (

@@ -35,8 +35,9 @@ func ChildMissing(cmd *store.Command, m *Message, deleted bool) store.Command {
 }
 
 func childFailed(cmd *store.Command, m *Message, cause error, never bool) store.Command {
+	refused, _ := errors.AsType[*abi.Error](cause)
 	answer := Message{Iteration: m.Iteration, Handle: m.Handle, Status: store.Failed, NeverWas: never,
-		Taken: errors.Is(cause, store.ErrExists)}
+		Taken: errors.Is(cause, store.ErrExists), Limited: refused != nil && refused.Code == abi.Limit}
 	answer.Failure, _ = json.Marshal(refusalOf(cause)) // strings always encode
 	return store.Command{ID: answerID(cmd, store.CommandChildEnd), Kind: store.CommandChildEnd, From: cmd.To, To: cmd.From,
 		ToIncarnation: m.Sender, Data: answer.bytes()}
@@ -69,9 +70,7 @@ func (m *Message) Answer(j *journal.Journal, kind store.CommandKind) (e store.En
 		if m.Status != store.Completed {
 			e.Kind, e.Data = store.KindChildFailure, childFailure(h, m)
 		}
-		if m.Taken {
-			e.Code = int32(abi.Conflict)
-		}
+		e.Code = int32(m.code())
 	case kind == store.CommandReply && h.Kind == store.KindSignalSend:
 		e.Kind = store.KindSignalSent
 	case kind == store.CommandReply && h.Kind == store.KindHook:
@@ -83,6 +82,17 @@ func (m *Message) Answer(j *journal.Journal, kind store.CommandKind) (e store.En
 		e.Code, e.Data = int32(abi.Conflict), m.Failure
 	}
 	return e, true
+}
+
+// code returns with which code a child's handle resolves that was not started, 0 for others.
+func (m *Message) code() abi.Code {
+	switch {
+	case m.Taken:
+		return abi.Conflict
+	case m.Limited:
+		return abi.Limit
+	}
+	return 0
 }
 
 // Needed reports whether an answer is one that a failed run has to know if it is retried, and would never get again: a
@@ -105,8 +115,8 @@ func (m *Message) awaited(j *journal.Journal) *journal.Handle {
 func childFailure(h *journal.Handle, m *Message) []byte {
 	e := abi.Error{Code: abi.ChildFailed, Name: h.Name, Kind: m.Status.String(),
 		Message: fmt.Sprintf("child %q (run %s) %s", h.Name, h.ChildID, m.Status)}
-	if m.Taken {
-		e.Code, e.Kind, e.Message = abi.Conflict, "", fmt.Sprintf("child %q was not started", h.Name)
+	if code := m.code(); code != 0 {
+		e.Code, e.Kind, e.Message = code, "", fmt.Sprintf("child %q was not started", h.Name)
 	}
 	var f struct {
 		Message string `json:"message"`

@@ -26,6 +26,7 @@ type Message struct {
 	Failure     json.RawMessage   `json:"failure,omitempty"`
 	NeverWas    bool              `json:"never_was,omitempty"` // of the end of a child: there never was a run of it
 	Taken       bool              `json:"taken,omitempty"`     // of the end of a child: another run has its id
+	Limited     bool              `json:"limited,omitempty"`   // of the end of a child: a quota has refused its start
 	Signal      string            `json:"signal,omitempty"`
 	Token       string            `json:"token,omitempty"`
 	HookOptions json.RawMessage   `json:"hook_options,omitempty"`

@@ -47,7 +47,7 @@ func (d *Draft) next(before *journal.Journal, by message.Sender) {
 
 // Commit returns the commit after which the run has the state st, and begins another draft.
 func (r *Record) Commit(st store.RunState) *store.RunCommit {
-	d := &r.Draft
+	d, before := &r.Draft, max(r.State.StoredBytes, r.State.JournalBytes)
 	c := &store.RunCommit{Run: r.Key, Create: d.Create, Replace: d.Replace && d.Create, Expect: store.Seq(d.prepared),
 		Append: r.Journal.All()[d.prepared:], State: st, Logs: r.Log.fresh, Ack: d.acks, Outbox: slices.Clip(d.outbox)}
 	if old := d.before; old != nil {
@@ -57,6 +57,8 @@ func (r *Record) Commit(st store.RunState) *store.RunCommit {
 	}
 	outward(c, r.Sender(), r.Journal, c.Append)
 	r.State, r.Draft, r.Log.fresh = st, Draft{prepared: r.Journal.Len()}, nil
+	r.State.StoredBytes = before + stored(c)
+	c.State = r.State
 	return c
 }
 
@@ -78,4 +80,25 @@ func outward(c *store.RunCommit, by message.Sender, j *journal.Journal, entries 
 		}
 		c.Outbox = append(c.Outbox, by.Commands(j, e)...)
 	}
+}
+
+// What a chunk of output and a line of a log count beside their texts, about: keys and numbers.
+const (
+	chunkBytes = 48
+	lineBytes  = 48
+)
+
+// stored returns how many bytes a commit stores, about: entries, output and lines.
+func stored(c *store.RunCommit) (n int64) {
+	n = journal.Size(c.Append)
+	if c.Before != nil {
+		n += journal.Size(c.Before.Append)
+	}
+	for i := range c.Output {
+		n += int64(chunkBytes + len(c.Output[i].Topic) + len(c.Output[i].Data))
+	}
+	for i := range c.Logs {
+		n += int64(lineBytes + len(c.Logs[i].Text))
+	}
+	return n
 }

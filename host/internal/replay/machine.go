@@ -84,6 +84,8 @@ type Config struct {
 	// of deliveries that it has taken. Live and replay wait at the same points with the same memory.
 	OnWait func(consumed uint64)
 	Strict bool // a changed input or instant of a sleep is a mismatch even where the outcome is known
+	// Children is how many live children a first run may have: see abi.LiveChildren. Live.
+	Children int
 }
 
 // Machine answers the calls of one activation. It is used by one goroutine at a time.

@@ -72,13 +72,32 @@ func (m *Machine) Child(name, workflow string, input, options []byte) (int64, er
 		if len(o.Attributes) > abi.MaxAttributes {
 			return abi.Errorf(abi.Limit, "child %q has %d attributes, the limit is %d", name, len(o.Attributes), abi.MaxAttributes)
 		}
-		if p := m.cfg.Started.Parent; p != nil && p.Depth >= abi.MaxChildDepth {
-			return abi.Errorf(abi.Limit, "this run stands %d runs below the first one, the limit is %d", p.Depth,
-				abi.MaxChildDepth)
-		}
 		e.Data = []byte(o.ID)
-		return nil
+		return childRoom(m)
 	})
+}
+
+// childRoom returns an error if the run may not start another child: it stands too deep, or has too many that live. What is told
+// to the guest of their ends decides, so that the answer depends on nothing but the journal.
+func childRoom(m *Machine) error {
+	depth := 0
+	if p := m.cfg.Started.Parent; p != nil {
+		depth = p.Depth
+	}
+	if depth >= abi.MaxChildDepth {
+		return abi.Errorf(abi.Limit, "this run stands %d runs below the first one, the limit is %d", depth, abi.MaxChildDepth)
+	}
+	limit, live := abi.LiveChildren(m.cfg.Children, depth), 0
+	for i := range m.handles {
+		if h := &m.handles[i]; h.kind == store.KindChild && !h.seen && !h.withdrawn {
+			live++
+		}
+	}
+	if live >= limit {
+		return abi.Errorf(abi.Limit, "the run has %d children that have not ended, the limit for one that stands %d runs below the "+
+			"first one is %d", live, depth, limit)
+	}
+	return nil
 }
 
 // ChildID gives the run id of a child.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -235,4 +236,44 @@ func TestPrimitiveRefusals(t *testing.T) {
 	if deep.Parent != nil {
 		t.Fatal("a parent")
 	}
+}
+
+// TestChildRoom starts children up to the limit, is refused, and has room again when the guest has been told that one has ended or
+// has let go of one. A replay under another limit is answered by the journal.
+func TestChildRoom(t *testing.T) {
+	x := newTail(t)
+	limit := 2
+	var parent *journal.Parent
+	machine := func() *Machine {
+		return x.machine(func(c *Config) { c.Children, c.Started.Parent = limit, parent })
+	}
+	refused := abi.Limit.Neg()
+	first := func(m *Machine) {
+		must(t, 1)(m.Child("a", "w", nil, nil))
+		must(t, 2)(m.Child("b", "w", nil, nil))
+		must(t, refused)(m.Child("c", "w", nil, nil))
+	}
+	m := machine()
+	first(m)
+	if !strings.Contains(string(m.Last()), "the run has 2 children that have not ended") {
+		t.Errorf("%s", m.Last())
+	}
+	x.add(t, store.Entry{Kind: store.KindChildResult, Handle: 1})
+	rest := func(m *Machine) {
+		must(t, 1)(m.Await([]int64{1}))
+		must(t, 3)(m.Child("d", "w", nil, nil))
+		must(t, refused)(m.Child("e", "w", nil, nil))
+		must(t, 0)(m.Cancel(2))
+		must(t, 4)(m.Child("f", "w", nil, nil))
+	}
+	rest(m)
+	limit = 100
+	m = machine()
+	first(m)
+	rest(m)
+	limit, parent = 4, &journal.Parent{Depth: 1} // so that it is 2
+	m = machine()
+	first(m)
+	rest(m)
+	must(t, refused)(m.Child("g", "w", nil, nil))
 }

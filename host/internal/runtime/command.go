@@ -2,11 +2,10 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/child"
 	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/writer"
@@ -19,6 +18,7 @@ type courier struct {
 	writers  writer.Set
 	versions *Versions
 	random   func(p []byte)
+	admit    func(store.NamespaceID) (leave func(), err error) // Config.Admit
 }
 
 // carry carries a command out that needs more than its receiver. For the start of a child it returns the run to be
@@ -29,43 +29,25 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 		return nil, nil, c.claim(ctx, owned, cmd, m)
 	}
 	free = c.versions.Hold()
-	v, err := c.versionOfChild(ctx, cmd.To.Namespace, &m)
-	if errors.Is(err, store.ErrNotFound) {
-		free()
-		answer := message.ChildFailed(&cmd, &m, err)
-		return nil, nil, c.answerAndDiscard(ctx, owned, cmd, &answer)
+	v, err := child.Version(ctx, c.store.Modules(), cmd.To.Namespace, &m)
+	if err == nil {
+		var leave func()
+		if leave, err = c.admit(cmd.To.Namespace); err == nil {
+			release := free
+			free = func() { release(); leave() }
+		}
 	}
-	if err != nil { // it is tried again
+	if err != nil {
 		free()
-		return nil, nil, err
+		if child.Refused(err) {
+			answer := message.ChildFailed(&cmd, &m, err)
+			err = c.answerAndDiscard(ctx, owned, cmd, &answer)
+		}
+		return nil, nil, err // with an error, it is tried again
 	}
-	n := &origin.NewRun{Key: cmd.To, Workflow: m.Workflow, Version: v.Number, Module: v.Module, Input: m.Payload,
-		InputDigest: origin.InputDigest(m.Payload), Attributes: m.Attributes, TimeoutMs: m.TimeoutMs, Conflict: origin.ConflictFail,
-		Parent: &journal.Parent{Namespace: uint32(cmd.From.Namespace), RunID: cmd.From.ID, Incarnation: m.Sender[:],
-			Iteration: m.Iteration, Handle: m.Handle, Depth: m.Depth}}
+	n := child.New(&cmd, &m, &v)
 	n.Draw(c.random)
 	return n, free, nil
-}
-
-// versionOfChild returns the version with which a child starts: the one that was asked for; else the newest one that has
-// the module of the parent, so that both come of the same upload and understand each other; else the latest.
-func (c *courier) versionOfChild(ctx context.Context, ns store.NamespaceID, m *message.Message) (v store.Version, err error) {
-	modules := c.store.Modules()
-	if m.Version == 0 && !m.Latest && m.Module != "" {
-		found := false
-		for x, err := range modules.Versions(ctx, ns, m.Workflow) {
-			if err != nil {
-				return v, err
-			}
-			if x.Module.String() == m.Module {
-				v, found = x, true
-			}
-		}
-		if found {
-			return v, nil
-		}
-	}
-	return modules.Version(ctx, ns, m.Workflow, m.Version)
 }
 
 // claim gives a token to a run, or takes it back.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
@@ -20,6 +21,10 @@ type Config struct {
 	Owner  string // name of this host, for people
 	Random func(p []byte)
 	Refuse func() error // why nothing may happen to runs, nil if it may
+	// Admit lets a run of a namespace begin that another run starts, or returns an error for that one; see quota.Quotas.Start.
+	Admit func(ns store.NamespaceID) (leave func(), err error)
+	// Spaces limits the guests of each namespace that compute.
+	Spaces admission.Spaces
 	// Partitions are those to be acquired at the beginning; nil = all.
 	Partitions []store.PartitionID
 	// Linger is how long an instance is kept while an attempt of one of its steps runs.
@@ -40,8 +45,8 @@ type Config struct {
 	Fuel int64
 	// CPU bounds the time that they take. A machine that needs longer is at fault, not the workflow.
 	CPU time.Duration
-	// HostCalls bounds the calls between two waits.
-	HostCalls int
+	// HostCalls bounds the calls between two waits, Children the live children of a first run: see abi.LiveChildren.
+	HostCalls, Children int
 	// Fetch performs a request of a body or step function under the grants of its version.
 	Fetch func(ctx context.Context, grants store.Grants, run store.RunKey, request []byte) ([]byte, error)
 	// Events are told what happens.

@@ -68,8 +68,8 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	l, handlers := newLife(ctx), handler.NewRegistry()
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
-		Modules: cfg.Modules,
-		Random:  cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
+		Modules: cfg.Modules, Spaces: cfg.Spaces, Children: cfg.Children,
+		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
 		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})
 	for range min(goruntime.GOMAXPROCS(0), maxShards) {
@@ -101,7 +101,8 @@ func (rt *Runtime) startWriters() {
 	n := len(rt.writers)
 	limits := partition.Limits{Busy: busyRuns, Starts: max(maxStarts/n, 1), KeptBytes: keptBytes / int64(n),
 		Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits, StartLinger: rt.cfg.StartLinger}
-	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random}
+	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random,
+		admit: rt.cfg.Admit}
 	handled := rt.handlers.Handled
 	for _, w := range rt.writers {
 		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock,

@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/wasmgen"
+)
+
+// floodSpace is the namespace of the tenant that floods.
+const floodSpace = "flood"
+
+// floodGuest is a workflow that takes as much as it can get, and how many runs of it there are.
+type floodGuest struct {
+	runs  int
+	write func(s small)
+}
+
+// floodGuests are those workflows, beside "starts", which callers start without end. Each goes on until the host stops.
+var floodGuests = map[string]floodGuest{
+	"compute": {100, func(s small) { // a third of a second or more, again and again
+		s.rounds(50, func() {
+			s.repeat(300_000_000, func() {})
+			s.nap()
+		})
+	}},
+	"logs": {100, func(s small) { // more than what is kept of an activation
+		line := strings.Repeat("x", 1024)
+		s.rounds(200, func() {
+			s.repeat(100, func() { s.I32(abi.LogInfo).Text(line).Call(abi.FnLog).Drop() })
+			s.nap()
+		})
+	}},
+	"handles": {20, func(s small) {
+		s.rounds(1, func() {
+			s.repeat(abi.MaxUnresolvedHandles/2, func() {
+				s.name()
+				s.I64(86_400_000).Call(abi.FnSleepStart).Drop()
+			})
+			s.nap()
+		})
+	}},
+	"children": {1, func(s small) { // each of which is like it
+		s.repeat(abi.MaxLiveChildren, func() {
+			s.name()
+			s.Text("children").I32(0).I32(0).Text(`{"on_end":"abandon"}`).Call(abi.FnChildStart).Drop()
+		})
+		s.name()
+		s.I64(86_400_000).Call(abi.FnSleep).Drop()
+	}},
+	"starts": {0, func(small) {}},
+}
+
+// floodKinds are the names of the floods.
+func floodKinds() []string { return []string{"starts", "compute", "logs", "handles", "children"} }
+
+// repeat repeats what body writes a number of times.
+func (s small) repeat(n int64, body func()) {
+	s.I64(n).Set(first)
+	s.times(first, body)
+}
+
+// rounds repeats what body writes, and continues as new after each n times: the journal stays short.
+func (s small) rounds(n int64, body func()) {
+	s.I64(n).Set(second)
+	s.times(second, body)
+	s.I32(0).I32(0).I32(0).I32(0).Call(abi.FnContinueAsNew)
+}
+
+// nap has the run sleep for as short as it can.
+func (s small) nap() {
+	s.name()
+	s.I64(1).Call(abi.FnSleep).Drop()
+}
+
+// floodStarters is how many callers start runs without end.
+const floodStarters = 32
+
+// flood is a tenant that takes what it can get.
+type flood struct {
+	started, refused atomic.Int64
+	stop             context.CancelFunc
+	callers          sync.WaitGroup
+}
+
+// flood begins the floods of some kinds.
+func (s *session) flood(kinds []string, quota host.Quota) (*flood, error) {
+	ctx, stop := context.WithCancel(s.ctx)
+	f := &flood{stop: stop}
+	ns, err := s.h.Namespace(ctx, floodSpace)
+	if err != nil {
+		return f, err
+	}
+	if err := s.h.SetQuota(ctx, floodSpace, quota); quota != (host.Quota{}) && err != nil {
+		return f, err
+	}
+	for _, kind := range kinds {
+		g := floodGuests[kind]
+		m := small{wasmgen.New(int(locals))}
+		g.write(m)
+		if _, err := ns.Upload(ctx, kind, m.I32(0).Export(abi.ExportRun).Bytes()); err != nil {
+			return f, fmt.Errorf("flood of %s: %w", kind, err)
+		}
+		for i := range g.runs {
+			if _, err := ns.StartRaw(ctx, kind, nil, host.WithRunID(runID(kind, i))); err != nil {
+				return f, fmt.Errorf("flood of %s: %w", kind, err)
+			}
+		}
+	}
+	if slices.Contains(kinds, "starts") {
+		for range floodStarters {
+			f.callers.Go(func() { f.start(ctx, ns) })
+		}
+	}
+	return f, nil
+}
+
+// start starts runs until ctx is done.
+func (f *flood) start(ctx context.Context, ns *host.Namespace) {
+	for ctx.Err() == nil {
+		switch _, err := ns.StartRaw(ctx, "starts", nil); {
+		case err == nil:
+			f.started.Add(1)
+		case ctx.Err() == nil:
+			f.refused.Add(1)
+		}
+	}
+}
+
+// end ends the callers. Runs go on until the host stops.
+func (f *flood) end() {
+	f.stop()
+	f.callers.Wait()
+}

@@ -1,0 +1,47 @@
+package admission
+
+// Spaces counts the guests of each namespace that are inside or rest, and limits them. It is called while the admission is
+// locked, and must not call it. A namespace whose limit was raised has more guests inside when the next one leaves.
+type Spaces interface {
+	// Full reports whether no more guests of a namespace may come in.
+	Full(namespace uint32) bool
+	// Add counts n more guests of a namespace, which may be negative.
+	Add(namespace uint32, n int)
+}
+
+// By has the guests of each namespace limited. It is called before anything else, and returns the admission.
+func (a *Admission) By(s Spaces) *Admission {
+	a.spaces = s
+	return a
+}
+
+// countLocked counts a guest that begins, or ceases, to be inside or to rest. If more of its namespace may come in, those that
+// were set aside wait among the others again, one at a time of each class: each that enters brings the next.
+func (a *Admission) countLocked(p *Place, n int) {
+	if a.spaces == nil {
+		return
+	}
+	a.spaces.Add(p.group.namespace, n)
+	for c := range a.waiters {
+		if q := &a.waiters[c]; q.asideOf(p.group.namespace) && !a.fullLocked(p) {
+			q.bring(p.group.namespace)
+		}
+	}
+}
+
+// fullLocked reports whether a guest may not come in because of others of its namespace.
+func (a *Admission) fullLocked(p *Place) bool {
+	return a.spaces != nil && a.spaces.Full(p.group.namespace)
+}
+
+// firstLocked returns who is next in a class, nil if there is nobody. It sets those aside whose namespaces have enough inside.
+func (a *Admission) firstLocked(c Class) *waiter {
+	for e := a.waiters[c].Front(); e != nil; e = a.waiters[c].Front() {
+		w := waiterOf(e)
+		if !a.fullLocked(w.place) {
+			return w
+		}
+		a.waiters[c].setAside(w)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package admission
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// limits are the limits of namespaces, and how many guests of each are inside or rest.
+type limits struct{ most, now map[uint32]int }
+
+func (l limits) Full(ns uint32) bool  { return l.most[ns] > 0 && l.now[ns] >= l.most[ns] }
+func (l limits) Add(ns uint32, n int) { l.now[ns] += n }
+
+// TestLimitOfNamespace has many guests of a namespace wait that may have two inside: others come in beside them.
+func TestLimitOfNamespace(t *testing.T) {
+	l := limits{map[uint32]int{1: 2}, map[uint32]int{}}
+	a := New(5, 1000, 1000).By(l)
+	inside := map[uint32][]*Place{}
+	ask := func(ns uint32) {
+		p := a.NewPlace(1).Of(ns, "w")
+		a.Ask(&Request{Place: p, Class: Starting, Begin: func() { inside[ns] = append(inside[ns], p) }})
+	}
+	for range 10 {
+		ask(1)
+	}
+	for range 3 {
+		ask(2)
+	}
+	ask(3) // the places are taken
+	if len(inside[1]) != 2 || len(inside[2]) != 3 || len(inside[3]) != 0 {
+		t.Fatalf("%d, %d and %d are inside", len(inside[1]), len(inside[2]), len(inside[3]))
+	}
+	inside[2][0].Leave()
+	if len(inside[1]) != 2 || len(inside[3]) != 1 {
+		t.Fatalf("%d and %d are inside", len(inside[1]), len(inside[3]))
+	}
+	parked := inside[1][0]
+	parked.Park(1)
+	if len(inside[1]) != 3 || l.now[1] != 2 {
+		t.Fatalf("%d have come in, %d are counted", len(inside[1]), l.now[1])
+	}
+	inside[3][0].Leave()
+	if parked.TryEnter() {
+		t.Error("three are inside, by number two may be")
+	}
+	l.most[1] = 0 // no limit any more: as many as there are places
+	inside[1][1].Leave()
+	if l.now[1] != 3 || a.free != 0 {
+		t.Errorf("%d are inside, %d places are free", l.now[1], a.free)
+	}
+}
+
+// TestLimitsOfNamespaces has guests come and go by chance: no namespace has more inside than it may, and a place stays free only
+// where nobody may take it.
+func TestLimitsOfNamespaces(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := limits{map[uint32]int{1: 1, 2: 3}, map[uint32]int{}}
+		a := New(4, 1000, 1000).By(l)
+		var all []*Place
+		waits := map[*Place]*Request{}
+		ask := func(p *Place, c Class) {
+			q := &Request{Place: p, Class: c, Begin: func() { delete(waits, p) }, Refuse: func() { delete(waits, p) }}
+			waits[p] = q
+			a.Ask(q)
+		}
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			var p *Place
+			if len(all) > 0 {
+				p = rapid.SampledFrom(all).Draw(t, "guest")
+			}
+			switch what := rapid.IntRange(0, 9).Draw(t, "what"); {
+			case p == nil || what < 4:
+				p = a.NewPlace(1).Of(uint32(rapid.IntRange(0, 2).Draw(t, "namespace")), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "w"))
+				all = append(all, p)
+				ask(p, rapid.SampledFrom([]Class{Woken, Starting}).Draw(t, "class"))
+			case waits[p] != nil && what < 6:
+				waits[p].Withdraw()
+			case waits[p] != nil:
+			case what == 4:
+				p.Park(1)
+			case what == 5:
+				p.TryEnter()
+			case what == 6:
+				p.Rest()
+			case what == 7:
+				p.Wake()
+			case what == 8 && p.at == outside:
+				ask(p, Woken)
+			default:
+				p.Leave()
+			}
+			counted := map[uint32]int{}
+			for _, p := range all {
+				if p.at == inside || p.at == rested {
+					counted[p.group.namespace]++
+				}
+			}
+			for ns := range uint32(3) {
+				if counted[ns] != l.now[ns] || l.most[ns] > 0 && counted[ns] > l.most[ns] {
+					t.Fatalf("namespace %d has %d inside, %d are counted, the limit is %d", ns, counted[ns], l.now[ns], l.most[ns])
+				}
+			}
+			for p := range waits {
+				if a.free > 0 && !l.Full(p.group.namespace) {
+					t.Fatalf("a guest of namespace %d waits, %d places are free", p.group.namespace, a.free)
+				}
+			}
+		}
+		for p := range waits {
+			waits[p].Withdraw()
+		}
+		for _, p := range all {
+			p.Leave()
+		}
+		for c := range a.waiters {
+			if q := &a.waiters[c]; q.Len() != 0 || len(q.aside) != 0 || len(q.groups) != 0 || a.free != 4 {
+				t.Fatalf("something is left: %+v", q)
+			}
+		}
+	})
+}

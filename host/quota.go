@@ -1,0 +1,174 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/wfhost/wfhost/host/internal/quota"
+	"github.com/wfhost/wfhost/store"
+)
+
+const (
+	// DefaultMaxRuns is how many live runs a namespace may have for which nothing else is set: runs that start runs end there, at
+	// some kilobytes of disk each.
+	DefaultMaxRuns = 1_000_000
+	// MaxQuota is the greatest limit that a quota can say: no host comes near it.
+	MaxQuota = 1_000_000_000_000_000
+)
+
+// Quota is what a namespace may use. 0 is no limit; at most MaxQuota. What would begin is refused beyond it, with a sentence that
+// says limit and use; what is in progress goes on.
+type Quota struct {
+	// MaxRuns limits the runs that have not ended. A start beyond it is ErrBusy; the start of a child is a failure of the child
+	// that its workflow gets as LIMIT. A retry makes a run live again, and is not refused.
+	MaxRuns int64 `json:"max_runs,omitempty"`
+	// MaxBytes limits what the runs hold, ended ones included: entries of their journals, output and lines of their logs, before
+	// compression, each run rounded up to 4 KiB. Modules and indexes do not count. Beyond it starts are refused as for MaxRuns,
+	// until runs are deleted; runs that are there may go on to write.
+	MaxBytes int64 `json:"max_bytes,omitempty"`
+	// MaxInstances limits the guests that compute at a time. Others wait, and guests of other namespaces go before them.
+	MaxInstances int64 `json:"max_instances,omitempty"`
+	// StartsPerSecond limits starts, as many of which may come at once. Beyond it they are refused as for MaxRuns. A run that
+	// continues as new counts as a start, and is never refused.
+	StartsPerSecond int64 `json:"starts_per_second,omitempty"`
+	// RequestsPerSecond limits the requests that the HTTP API answers for the namespace, as many of which may come at once, but for
+	// those with the local token. Methods of this package do not count.
+	RequestsPerSecond int64 `json:"requests_per_second,omitempty"`
+}
+
+// Usage is what a namespace uses.
+type Usage struct {
+	Runs      int64 `json:"runs"`      // that have not ended
+	Bytes     int64 `json:"bytes"`     // as Quota.MaxBytes counts them
+	Instances int   `json:"instances"` // guests that compute on this host
+}
+
+// of returns the quota for the store, or ErrInvalid.
+func (q *Quota) of(ns store.NamespaceID) (store.Quota, error) {
+	for _, x := range []struct {
+		what  string
+		limit int64
+	}{{"runs", q.MaxRuns}, {"bytes", q.MaxBytes}, {"instances", q.MaxInstances}, {"starts a second", q.StartsPerSecond},
+		{"requests a second", q.RequestsPerSecond}} {
+		if x.limit < 0 || x.limit > MaxQuota {
+			return store.Quota{}, &joined{fmt.Errorf("a quota of %s must be from 0 to %d, got %d", x.what, int64(MaxQuota), x.limit),
+				ErrInvalid}
+		}
+	}
+	return store.Quota{Namespace: ns, Runs: q.MaxRuns, Bytes: q.MaxBytes, Instances: q.MaxInstances, Starts: q.StartsPerSecond,
+		Requests: q.RequestsPerSecond}, nil
+}
+
+func quotaOf(q store.Quota) Quota {
+	return Quota{MaxRuns: q.Runs, MaxBytes: q.Bytes, MaxInstances: q.Instances, StartsPerSecond: q.Starts,
+		RequestsPerSecond: q.Requests}
+}
+
+// openQuotas reads the quotas from the store.
+func (h *Host) openQuotas(ctx context.Context) error {
+	otherwise := Quota{MaxRuns: DefaultMaxRuns}
+	if h.cfg.Quota != nil {
+		otherwise = *h.cfg.Quota
+	}
+	all, err := otherwise.of(0)
+	if err != nil {
+		return fmt.Errorf("Config.Quota: %w", err)
+	}
+	set, err := h.store.Quotas(ctx)
+	if err != nil {
+		return err
+	}
+	h.quotas = quota.New(all, set, func(ns store.NamespaceID) (store.Usage, error) { return h.store.Used(context.Background(), ns) })
+	return nil
+}
+
+// SetQuota sets what a namespace may use, in place of what was set before, and creates the namespace if it does not exist. The
+// zero Quota removes what was set: then Config.Quota holds again. Durable on return, and holds at once on this host; others that
+// share its store see it when they are opened. It returns ErrInvalid for a limit that cannot be, and ErrLimit if the store has
+// quotas for too many namespaces.
+func (h *Host) SetQuota(ctx context.Context, namespace string, q Quota) error {
+	if _, err := q.of(0); err != nil {
+		return err
+	}
+	n, err := h.Namespace(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	ns, err := n.id(ctx, q != Quota{})
+	if err != nil {
+		return translate(err)
+	}
+	x, err := q.of(ns)
+	if err != nil {
+		return err
+	}
+	h.setting.Lock()
+	defer h.setting.Unlock()
+	if err := h.store.SetQuota(ctx, x); err != nil {
+		if errors.Is(err, store.ErrTooLarge) {
+			return &joined{err, ErrLimit}
+		}
+		return translate(err)
+	}
+	h.quotas.Set(x)
+	return nil
+}
+
+// Quota returns what the namespace may use: what SetQuota has set, or else Config.Quota.
+func (s *scope) Quota(ctx context.Context) (Quota, error) {
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return Quota{}, translate(err)
+	}
+	return quotaOf(s.h.quotas.Of(ns)), nil
+}
+
+// Name returns the name of the namespace, "default" for that on which the methods of a Host act.
+func (s *scope) Name() string {
+	if s.name == "" {
+		return store.DefaultNamespace
+	}
+	return s.name
+}
+
+// Usage returns what the namespace uses. It is kept as runs change, so it takes the same time for any number of them.
+func (s *scope) Usage(ctx context.Context) (Usage, error) {
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return Usage{}, translate(err)
+	}
+	return s.h.usageOf(ctx, ns)
+}
+
+func (h *Host) usageOf(ctx context.Context, ns store.NamespaceID) (Usage, error) {
+	u, err := h.store.Used(ctx, ns)
+	return Usage{Runs: u.Runs, Bytes: u.Bytes, Instances: h.quotas.Computing(ns)}, translate(err)
+}
+
+// admit lets a run begin, or returns an *abi.Error that says which quota is in the way.
+func (h *Host) admit(ns store.NamespaceID) (leave func(), err error) {
+	return h.quotas.Start(ns, h.cfg.Clock.Now())
+}
+
+// admitStart is admit for a start from outside. One that only returns the run that is there, or that replaces one that lives, is
+// let in.
+func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict ConflictPolicy) (leave func(), err error) {
+	leave, err = h.admit(key.Namespace)
+	if err == nil {
+		return leave, nil
+	}
+	st, missing := h.rt.Runs.State(ctx, key)
+	there := missing == nil && !st.Deleted
+	if there && (conflict == ConflictExisting || conflict == ConflictTerminate && !st.Status.Terminal()) {
+		return func() {}, nil
+	}
+	return nil, translate(busy(err))
+}
+
+// continued counts a run that continues as new.
+func (h *Host) continued(c *store.RunCommit) {
+	if c.Before != nil {
+		h.quotas.Continued(c.Run.Namespace, h.cfg.Clock.Now())
+	}
+}

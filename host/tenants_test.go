@@ -1,0 +1,229 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/wasmgen"
+)
+
+// What one tenant has, in each of its records: a workflow, a run, a token of a hook, an attribute, a topic, a retention. The
+// names have the same length, so that nothing but the name may differ in what is said of them.
+const (
+	theirs = "its-own-thing"
+	nobody = "no-such-thing"
+	marker = "MARKER" // in payloads
+)
+
+// tenantModule is a workflow that leaves the names and the marker wherever it can.
+func tenantModule() []byte {
+	m := wasmgen.New(0).Text(theirs).Text(marker).Call(abi.FnEmit).Drop()
+	m.Text(theirs).Text(marker).Call(abi.FnSetAttribute).Drop()
+	m.I32(1).Text(marker).Call(abi.FnLog).Drop()
+	m.Text(theirs).Text(theirs).I32(0).I32(0).Call(abi.FnHookStart).Drop()
+	m.Text(theirs).I64(86_400_000).Call(abi.FnSleep).Drop()
+	return m.I32(0).Export(abi.ExportRun).Bytes()
+}
+
+// tenants are two namespaces of a host: the first one has everything, the other one asks.
+type tenants struct {
+	*hosttest.Host
+	t           *testing.T
+	owner, asks *host.Namespace
+}
+
+func newTenants(t *testing.T, owner, asks string) *tenants {
+	x := &tenants{Host: hosttest.New(t), t: t}
+	var err error
+	x.owner, err = x.Namespace(ctx, owner)
+	do(t, err)
+	x.asks, err = x.Namespace(ctx, asks)
+	do(t, err)
+	_, err = x.owner.Upload(ctx, theirs, tenantModule())
+	do(t, err)
+	_, err = x.owner.StartRaw(ctx, theirs, []byte(`"`+marker+`"`), host.WithRunID(theirs), host.WithSignal(theirs, marker),
+		host.WithAttributes(map[string]string{"a": marker}))
+	do(t, err)
+	_, err = x.owner.StartRaw(ctx, theirs, nil, host.WithRunID(theirs+"2"))
+	do(t, err)
+	do(t, x.owner.Terminate(ctx, theirs+"2"))
+	do(t, x.owner.SetRetention(ctx, host.Retention{Workflow: theirs, Keep: 5}))
+	do(t, x.SetQuota(ctx, owner, host.Quota{MaxRuns: 77_777}))
+	_, err = x.asks.Upload(ctx, "other", napModule())
+	do(t, err)
+	_, err = x.asks.StartRaw(ctx, "other", []byte("2d"), host.WithRunID("other"))
+	do(t, err)
+	x.Settle()
+	return x
+}
+
+// argument returns what a method is called with.
+func (x *tenants) argument(method string, in reflect.Type, name string, n int) reflect.Value {
+	v := reflect.New(in).Elem()
+	switch a := v.Addr().Interface().(type) {
+	case *context.Context:
+		*a = ctx
+	case *string:
+		*a = name
+	case *[]byte:
+		if *a = []byte(`"x"`); strings.HasPrefix(method, "Upload") {
+			*a = napModule()
+		}
+	case *any:
+		*a = "x"
+	case *time.Time:
+		*a = x.Clock.Now().AddDate(1, 0, 0)
+	case *host.Query:
+		*a = host.Query{Workflow: name}
+		if n > 0 && name != "" {
+			*a = host.Query{Attributes: map[string]string{name: marker}}
+		}
+	case *host.TimerQuery:
+		a.Until = x.Clock.Now().AddDate(1, 0, 0)
+	case *host.Retention:
+		*a = host.Retention{Workflow: name, Keep: 1 + n}
+	default:
+		switch {
+		case v.CanInt():
+			v.SetInt(int64(n))
+		case v.CanUint():
+			v.SetUint(uint64(n))
+		case v.Kind() == reflect.Bool:
+			v.SetBool(n > 0)
+		default:
+			x.t.Fatalf("%s takes a %v: say in this test what it is to be called with", method, in)
+		}
+	}
+	return v
+}
+
+// random is what differs between two calls of one kind: the ids of runs.
+var random = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// call calls a method of the tenant that asks, and returns all that it answers as text.
+func (x *tenants) call(method string, name string, n int) string {
+	x.t.Helper()
+	f := reflect.ValueOf(x.asks).MethodByName(method)
+	var args []reflect.Value
+	for i := range f.Type().NumIn() {
+		if !f.Type().IsVariadic() || i < f.Type().NumIn()-1 {
+			args = append(args, x.argument(method, f.Type().In(i), name, n))
+		}
+	}
+	var b strings.Builder
+	for _, out := range f.Call(args) {
+		x.show(&b, out)
+	}
+	x.Settle()
+	return random.ReplaceAllString(b.String(), "ID")
+}
+
+// show writes an answer as text, with what an error is.
+func (x *tenants) show(b *strings.Builder, v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Func && v.Type().NumIn() == 0: // the end of a watch
+		v.Call(nil)
+	case v.Kind() == reflect.Func: // an iterator
+		yield := v.Type().In(0)
+		v.Call([]reflect.Value{reflect.MakeFunc(yield, func(args []reflect.Value) []reflect.Value {
+			for _, a := range args {
+				x.show(b, a)
+			}
+			return []reflect.Value{reflect.ValueOf(true)}
+		})})
+	case v.Kind() == reflect.Chan:
+		_, open := v.TryRecv()
+		fmt.Fprintln(b, "channel", open)
+	default:
+		if err, ok := v.Interface().(error); ok {
+			fmt.Fprintf(b, "error %v", err)
+			for _, is := range []error{host.ErrNotFound, host.ErrConflict, host.ErrTerminal, host.ErrInvalid, host.ErrBusy, host.ErrLimit,
+				host.ErrRejected, host.ErrMismatch} {
+				fmt.Fprint(b, " ", errors.Is(err, is))
+			}
+			fmt.Fprintln(b)
+			return
+		}
+		text, err := json.Marshal(v.Interface())
+		fmt.Fprintf(b, "%s %v %+v\n", text, err, v.Interface())
+	}
+}
+
+// owned is all that the owner has.
+func (x *tenants) owned() string {
+	before := x.asks
+	defer func() { x.asks = before }()
+	x.asks = x.owner
+	var b strings.Builder
+	for _, method := range []string{"Runs", "Get", "Journal", "Logs", "Output", "Versions", "Counts", "Timers", "Retentions", "Quota", "Usage",
+		"SignalsOf", "Workflow"} {
+		name := theirs
+		if method == "Output" {
+			chunks, err := collect(x.owner.Output(ctx, theirs, "", 0))
+			fmt.Fprint(&b, chunks, err)
+			continue
+		}
+		fmt.Fprintf(&b, "%s %s", method, x.call(method, name, 0))
+	}
+	return b.String()
+}
+
+// TestTenants calls every method of a namespace with what another one has, and with what nobody has: there is no difference but
+// the name, nothing of the other one is said, and nothing of it changes. A new method is called, too.
+func TestTenants(t *testing.T) {
+	methods := reflect.TypeFor[*host.Namespace]()
+	for _, names := range [][2]string{{"a", "b"}, {"default", "b"}, {"a", "default"}} {
+		for i := range methods.NumMethod() {
+			method := methods.Method(i).Name
+			x := newTenants(t, names[0], names[1])
+			before := x.owned()
+			if !strings.Contains(before, marker) || !strings.Contains(before, "77777") {
+				t.Fatalf("the owner has nothing: %s", before)
+			}
+			for n := range 2 {
+				without, with := x.call(method, nobody, n), x.call(method, theirs, n)
+				if same := strings.ReplaceAll(with, theirs, nobody); same != without {
+					t.Errorf("%s(%d) of %v: what another tenant has:\n%s\nwhat nobody has:\n%s", method, n, names, with, without)
+				}
+				all := x.call(method, "", n)
+				for _, text := range []string{with, strings.ReplaceAll(without, nobody, ""), all} {
+					if strings.Contains(text, marker) || strings.Contains(text, "77777") {
+						t.Errorf("%s(%d) of %v says what another tenant has: %s", method, n, names, text)
+					}
+				}
+				if after := x.owned(); after != before {
+					t.Fatalf("%s(%d) of %v has changed what another tenant has:\n%s\n%s", method, n, names, before, after)
+				}
+			}
+		}
+	}
+}
+
+// TestUsageOfTenants compares what each namespace uses and may use, as it is listed.
+func TestUsageOfTenants(t *testing.T) {
+	x := newTenants(t, "a", "b")
+	list, err := x.Namespaces(ctx)
+	do(t, err)
+	of := map[string]host.NamespaceInfo{}
+	for _, n := range list {
+		of[n.Name] = n
+	}
+	if got := slices.Sorted(maps.Keys(of)); !slices.Equal(got, []string{"a", "b", "default"}) {
+		t.Error(got)
+	}
+	if of["a"].Usage.Runs != 1 || of["b"].Usage.Runs != 1 || of["default"].Usage != (host.Usage{}) || of["b"].Quota.MaxRuns == 77_777 {
+		t.Errorf("%+v", of)
+	}
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// MaxQuotas bounds the quotas of a store: a host has all of them in memory, at some hundred bytes each.
+const MaxQuotas = 100_000
+
+// storedUnit is the unit in which stored bytes are counted, as file systems do. It is what a commit of a run may add without that
+// the counts on disk change: with exact numbers, each commit would write one more key.
+const storedUnit = 4096
+
+// Quota is what a namespace may use. 0 stands for no limit.
+type Quota struct {
+	Namespace NamespaceID
+	Runs      int64 // that have not ended
+	Bytes     int64 // of runs, as RunState.Held counts them
+	Instances int64 // guests that compute at a time
+	Starts    int64 // a second
+	Requests  int64 // a second
+}
+
+// None reports whether the quota limits nothing.
+func (q *Quota) None() bool { return *q == Quota{Namespace: q.Namespace} }
+
+// CheckQuotas returns an error if a store that has n quotas can take no other one.
+func CheckQuotas(n int) error {
+	if n >= MaxQuotas {
+		return fmt.Errorf("%w: the store has %d quotas, which is the limit", ErrTooLarge, n)
+	}
+	return nil
+}
+
+// Usage is what a namespace uses.
+type Usage struct {
+	Runs  int64 // that have not ended
+	Bytes int64 // of all runs: the sum of RunState.Held
+}
+
+// Held returns how many bytes a run counts for: its entries of all iterations, output and lines of logs, before compression,
+// rounded up to 4 KiB. What is left of a deleted run counts for nothing.
+func (s *RunState) Held() int64 {
+	if s.Deleted {
+		return 0
+	}
+	n := max(s.StoredBytes, s.JournalBytes) // releases that wrote format 3 or before had only the latter
+	return (n + storedUnit - 1) / storedUnit * storedUnit
+}
+
+// Counted is what is counted of the runs of a version.
+type Counted struct {
+	Tally
+	Bytes int64 // the sum of RunState.Held
+}
+
+// Sum adds other counts.
+func (c *Counted) Sum(o *Counted) {
+	c.Tally.Sum(&o.Tally)
+	c.Bytes += o.Bytes
+}
+
+// tagCountedBytes is the field of Counted.Bytes: those below it are of statuses.
+const tagCountedBytes = 32
+
+// AppendCounted encodes counts: the number of a field is that of the status.
+func AppendCounted(dst []byte, x *Counted) []byte {
+	e, from := newRecord(dst)
+	for s, n := range x.Tally {
+		e.int(byte(s), n)
+	}
+	e.int(tagCountedBytes, x.Bytes)
+	return e.seal(from)
+}
+
+// DecodeCounted decodes what AppendCounted made.
+func DecodeCounted(b []byte) (x Counted, err error) {
+	err = decode("counts", b, func(f field) bool {
+		switch {
+		case f.tag == tagCountedBytes:
+			x.Bytes = f.int()
+		case int(f.tag) < len(x.Tally):
+			x.Tally[f.tag] = f.int()
+		default:
+			return false
+		}
+		return true
+	})
+	return x, err
+}
+
+// AppendQuota encodes a quota.
+func AppendQuota(dst []byte, x *Quota) []byte {
+	e, from := newRecord(dst)
+	e.uint(1, uint64(x.Namespace))
+	e.int(2, x.Runs)
+	e.int(3, x.Bytes)
+	e.int(4, x.Instances)
+	e.int(5, x.Starts)
+	e.int(6, x.Requests)
+	return e.seal(from)
+}
+
+// DecodeQuota decodes what AppendQuota made.
+func DecodeQuota(b []byte) (x Quota, err error) {
+	err = decode("quota", b, func(f field) bool {
+		switch f.tag {
+		case 1:
+			x.Namespace = NamespaceID(small(f.num))
+		case 2:
+			x.Runs = f.int()
+		case 3:
+			x.Bytes = f.int()
+		case 4:
+			x.Instances = f.int()
+		case 5:
+			x.Starts = f.int()
+		case 6:
+			x.Requests = f.int()
+		default:
+			return false
+		}
+		return true
+	})
+	return x, err
+}
+
+// QuotaKey returns the key of a quota. Those of all namespaces stand under namespace 0, so that one scan finds them.
+func QuotaKey(ns NamespaceID) []byte {
+	return binary.BigEndian.AppendUint32(GlobalKey(0, TableQuota, nil), uint32(ns))
+}
