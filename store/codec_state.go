@@ -38,6 +38,7 @@ func AppendState(dst []byte, x *RunState) []byte {
 	e.string(28, joinAttributes(x.Attributes))
 	e.string(29, x.Parent)
 	e.bool(30, x.Deleted)
+	e.bool(31, x.Sealed)
 	return e.seal(from)
 }
 
@@ -133,6 +134,8 @@ func decodeStateRest(x *RunState, f field) bool {
 		x.Parent = string(f.b)
 	case 30:
 		x.Deleted = f.num != 0
+	case 31:
+		x.Sealed = f.num != 0
 	default:
 		return false
 	}

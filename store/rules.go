@@ -27,6 +27,14 @@ func (k WakeKey) class() int {
 	return 2
 }
 
+// CheckKey returns why a key cannot be stored.
+func CheckKey(k *Key) error {
+	if len(k.ID) == 0 || len(k.ID) > MaxKeyID {
+		return fmt.Errorf("id of a key has %d bytes, it must have from 1 to %d", len(k.ID), MaxKeyID)
+	}
+	return CheckRecord("key", AppendKey(nil, k))
+}
+
 // VersionNotFound says that a workflow has no version of a number, or if it is 0, no version at all. It is ErrNotFound.
 func VersionNotFound(workflow string, number uint32) error {
 	if number == 0 {

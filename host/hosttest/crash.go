@@ -276,3 +276,19 @@ func (c *crashStore) Retentions(ctx context.Context) ([]store.Retention, error) 
 	}
 	return s.Retentions(ctx)
 }
+
+func (c *crashStore) Keys(ctx context.Context) ([]store.Key, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Keys(ctx)
+}
+
+func (c *crashStore) AddKey(ctx context.Context, k store.Key) error {
+	s, err := c.inner()
+	if err != nil {
+		return err
+	}
+	return s.AddKey(ctx, k)
+}

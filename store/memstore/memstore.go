@@ -36,6 +36,7 @@ type Data struct {
 	// retentions, by namespace and workflow; what was handed out stays as it is
 	retentions []store.Retention
 	tokens     map[store.Digest]store.Token
+	keys       []store.Key // by id
 	commits    int
 }
 

@@ -197,7 +197,7 @@ func (c *checker) namespaces() error {
 const (
 	partitionTables = "sjwrcbkqntxidoghpe"
 	sharedTables    = "wbnide"
-	wholeTables     = "NAmMWBRPV"
+	wholeTables     = "NAmMWBRPVK"
 )
 
 // tables looks which tables there are, without reading them.
