@@ -35,6 +35,15 @@ func CheckKey(k *Key) error {
 	return CheckRecord("key", AppendKey(nil, k))
 }
 
+// SealedKey takes the id of the key from a sealed record: its length u8, the id, and what was encoded with the key.
+func SealedKey(sealed []byte) (id string, encoded []byte, err error) {
+	if len(sealed) == 0 || sealed[0] == 0 || sealed[0] > MaxKeyID || len(sealed) <= int(sealed[0]) {
+		return "", nil, fmt.Errorf("%w: a sealed record of %d bytes has no id of a key", ErrCorrupt, len(sealed))
+	}
+	n := 1 + int(sealed[0])
+	return string(sealed[1:n]), sealed[n:], nil
+}
+
 // VersionNotFound says that a workflow has no version of a number, or if it is 0, no version at all. It is ErrNotFound.
 func VersionNotFound(workflow string, number uint32) error {
 	if number == 0 {

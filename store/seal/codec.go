@@ -46,7 +46,7 @@ func (s *sealer) seal(place, payload []byte) ([]byte, error) {
 }
 
 func (s *sealer) open(place, sealed []byte) ([]byte, error) {
-	key, b, err := split(sealed)
+	key, b, err := store.SealedKey(sealed)
 	if err != nil {
 		return nil, err
 	}
@@ -55,19 +55,4 @@ func (s *sealer) open(place, sealed []byte) ([]byte, error) {
 		return nil, fmt.Errorf("decode with the key %q: %w", key, err)
 	}
 	return payload, nil
-}
-
-// split takes the id of the key from a sealed record.
-func split(sealed []byte) (key string, rest []byte, err error) {
-	if len(sealed) == 0 || sealed[0] == 0 || sealed[0] > store.MaxKeyID || len(sealed) <= int(sealed[0]) {
-		return "", nil, fmt.Errorf("%w: a sealed record of %d bytes has no id of a key", store.ErrCorrupt, len(sealed))
-	}
-	n := 1 + int(sealed[0])
-	return string(sealed[1:n]), sealed[n:], nil
-}
-
-// KeyOf returns the id of the key with which a record was sealed.
-func KeyOf(sealed []byte) (string, error) {
-	key, _, err := split(sealed)
-	return key, err
 }
