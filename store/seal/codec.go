@@ -21,9 +21,9 @@ type Codec interface {
 	// Key returns the id of the key with which Encode encodes, from 1 to store.MaxKeyID bytes. It is asked for once, when a
 	// Store is made, and is stored in the clear with each record.
 	Key() string
-	// Encode encodes a payload. place says where it will stand; a codec that authenticates makes it part of what it
-	// authenticates. Neither may be changed or kept.
-	Encode(place, payload []byte) ([]byte, error)
+	// Encode encodes a payload, appends it to dst and returns the result. place says where it will stand; a codec that
+	// authenticates makes it part of what it authenticates. place and payload must not be changed or kept.
+	Encode(dst, place, payload []byte) ([]byte, error)
 	// Decode decodes what Encode has returned for the same place when Key returned key. An error that is store.ErrCorrupt says
 	// that the bytes are not what Encode has returned for that place: the run becomes stuck if it is in its journal. An error
 	// that is not says that Decode failed this time: the record is read again later.
@@ -36,13 +36,16 @@ type sealer struct {
 	key   string
 }
 
+// overheadBytes is by how much a codec makes a payload longer, about: a Keyring by 40 bytes.
+const overheadBytes = 48
+
 func (s *sealer) seal(place, payload []byte) ([]byte, error) {
-	b, err := s.codec.Encode(place, payload)
+	head := make([]byte, 0, 1+len(s.key)+len(payload)+overheadBytes)
+	b, err := s.codec.Encode(append(append(head, byte(len(s.key))), s.key...), place, payload)
 	if err != nil {
 		return nil, fmt.Errorf("encode with the key %q: %w", s.key, err)
 	}
-	sealed := make([]byte, 0, 1+len(s.key)+len(b))
-	return append(append(append(sealed, byte(len(s.key))), s.key...), b...), nil
+	return b, nil
 }
 
 func (s *sealer) open(place, sealed []byte) ([]byte, error) {

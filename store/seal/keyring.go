@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wfhost/wfhost/store"
@@ -142,14 +143,15 @@ func (k *aesKey) gcm(half []byte) (cipher.AEAD, error) {
 func (r *Keyring) Key() string { return r.newest.id }
 
 // Encode encrypts: nonce 24 B, what AES-256-GCM makes.
-func (r *Keyring) Encode(place, payload []byte) ([]byte, error) {
-	b := make([]byte, nonceBytes, nonceBytes+len(payload)+aes.BlockSize)
-	fill(b)
-	gcm, err := r.newest.gcm(b[:halfNonce])
+func (r *Keyring) Encode(dst, place, payload []byte) ([]byte, error) {
+	dst = slices.Grow(dst, nonceBytes+len(payload)+aes.BlockSize)
+	nonce := dst[len(dst) : len(dst)+nonceBytes]
+	fill(nonce)
+	gcm, err := r.newest.gcm(nonce[:halfNonce])
 	if err != nil {
 		return nil, err
 	}
-	return gcm.Seal(b, b[halfNonce:nonceBytes], payload, place), nil
+	return gcm.Seal(dst[:len(dst)+nonceBytes], nonce[halfNonce:], payload, place), nil
 }
 
 // Decode decrypts. It returns store.ErrKey if it has no key of the id, and store.ErrCorrupt if these bytes were not encrypted

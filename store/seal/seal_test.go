@@ -96,14 +96,14 @@ func TestKeyring(t *testing.T) {
 	if both.Key() != "b" {
 		t.Fatalf("the newest key is %q", both.Key())
 	}
-	b, err := old.Encode([]byte("here"), []byte("text"))
+	b, err := old.Encode(nil, []byte("here"), []byte("text"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := both.Decode("a", []byte("here"), b); err != nil || string(got) != "text" {
 		t.Fatalf("%q, %v", got, err)
 	}
-	again, err := old.Encode([]byte("here"), []byte("text"))
+	again, err := old.Encode(nil, []byte("here"), []byte("text"))
 	if err != nil || bytes.Equal(b, again) {
 		t.Fatalf("the same payload is encrypted in the same way: %x, %v", again, err)
 	}

@@ -101,7 +101,7 @@ func (s *Store) note(ctx context.Context) error {
 		k.CreatedUnixMs = s.nowMs()
 	}
 	var err error
-	if k.Check, err = s.codec.Encode(keyPlace(s.key), []byte(checked)); err != nil {
+	if k.Check, err = s.codec.Encode(nil, keyPlace(s.key), []byte(checked)); err != nil {
 		return err
 	}
 	if err := s.Store.AddKey(ctx, k); err != nil {

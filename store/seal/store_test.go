@@ -276,11 +276,11 @@ type flaky struct {
 	encode, decode error
 }
 
-func (f *flaky) Encode(place, payload []byte) ([]byte, error) {
+func (f *flaky) Encode(dst, place, payload []byte) ([]byte, error) {
 	if f.encode != nil {
 		return nil, f.encode
 	}
-	return f.Keyring.Encode(place, payload)
+	return f.Keyring.Encode(dst, place, payload)
 }
 
 func (f *flaky) Decode(key string, place, b []byte) ([]byte, error) {
@@ -358,7 +358,7 @@ func BenchmarkEncode(b *testing.B) {
 	place, payload := make([]byte, 50), make([]byte, 200)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := r.Encode(place, payload); err != nil {
+		if _, err := r.Encode(nil, place, payload); err != nil {
 			b.Fatal(err)
 		}
 	}
