@@ -136,6 +136,7 @@ type Outcome struct {
 	Body      []byte
 	BodyEnded bool
 	Cancelled bool // a cooperative cancel was handed over
+	Asked     bool // the question of a query was handed over
 	Reply     []byte
 	ReplyOK   bool
 	Replied   bool
@@ -199,7 +200,7 @@ func (m *Machine) InBody() bool { return m.inBody }
 // Outcome gives what the guest handed over so far.
 func (m *Machine) Outcome() Outcome {
 	out := m.outcome
-	out.Cancelled = m.cancelled
+	out.Cancelled, out.Asked = m.cancelled, m.query
 	return out
 }
 
