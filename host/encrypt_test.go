@@ -117,8 +117,8 @@ func waitsFor(t *testing.T, h *host.Host, id, name string) {
 	}
 }
 
-// outcome is what a host says of the workload.
-func outcome(t *testing.T, h *host.Host) string {
+// workloadText is what a host says of the workload.
+func workloadText(t *testing.T, h *host.Host) string {
 	t.Helper()
 	var b strings.Builder
 	for _, id := range []string{"v", "listener"} {
@@ -196,11 +196,11 @@ func TestNothingInTheClear(t *testing.T) {
 		do(t, err)
 		var stream bytes.Buffer
 		do(t, h.WriteBackup(ctx, &stream, host.BackupOptions{}))
-		outcomes[encrypted] = outcome(t, h)
+		outcomes[encrypted] = workloadText(t, h)
 		stop()
 		do(t, host.Restore(ctx, place, to, host.RestoreOptions{}))
 		again, stop := vaultHost(t, to, codec)
-		if got := outcome(t, again); got != outcomes[encrypted] {
+		if got := workloadText(t, again); got != outcomes[encrypted] {
 			t.Errorf("encrypted %v: what was restored says\n%s, want\n%s", encrypted, got, outcomes[encrypted])
 		}
 		stop()
