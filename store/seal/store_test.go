@@ -206,6 +206,52 @@ func TestSwapped(t *testing.T) {
 	}
 }
 
+// TestIterations seals the end of an iteration, too, and binds entries to theirs.
+func TestIterations(t *testing.T) {
+	w := newWorld(t, keyring(t, line("a", 1)))
+	c := full("r")
+	p := w.partition(w.s, c.Run.Partition())
+	w.ok(p.Commit(ctx, []store.RunCommit{c}))
+	st := c.State
+	st.Iteration, st.Length = 1, 1
+	end := store.Entry{Seq: 2, Kind: store.KindContinue, Input: []byte("secret end")}
+	first := store.Entry{Seq: 0, Kind: store.KindStarted, Data: []byte("secret begin")}
+	next := store.RunCommit{Run: c.Run, State: st, Append: []store.Entry{first},
+		Before: &store.IterationEnd{Iteration: 0, Expect: 2, Append: []store.Entry{end}}}
+	w.ok(p.Commit(ctx, []store.RunCommit{next}))
+	if string(next.Before.Append[0].Input) != "secret end" {
+		t.Error("the commit of the caller was changed")
+	}
+	all := func(s store.Store, iteration uint32) (list []store.Entry) {
+		t.Helper()
+		for e, err := range s.Load(ctx, c.Run, iteration, 0) {
+			w.ok(err)
+			list = append(list, e)
+		}
+		return list
+	}
+	if got := all(w.s, 0); !reflect.DeepEqual(got, append(c.Append, end)) {
+		t.Errorf("the first iteration: %+v", got)
+	}
+	if got := all(w.s, 1); !reflect.DeepEqual(got, next.Append) {
+		t.Errorf("the second iteration: %+v", got)
+	}
+	old := all(w.below, 0)
+	for _, e := range append(old, all(w.below, 1)...) {
+		if !e.Sealed || e.Input != nil || e.Name != "" {
+			t.Errorf("below: %+v", e)
+		}
+	}
+	// The first entry of the second iteration becomes that of the first one, of the same number and kind.
+	below, _, err := w.below.Run(ctx, c.Run)
+	w.ok(err)
+	moved := store.RunCommit{Run: c.Run, Create: true, Replace: true, State: below, Append: old[:1]}
+	w.ok(w.partition(w.below, c.Run.Partition()).Commit(ctx, []store.RunCommit{moved}))
+	if _, _, err := w.s.Run(ctx, c.Run); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("an entry of another iteration: %v", err)
+	}
+}
+
 // TestInTheClear reads what was written before there was a key, beside what comes after.
 func TestInTheClear(t *testing.T) {
 	data := memstore.New()
@@ -361,5 +407,32 @@ func BenchmarkEncode(b *testing.B) {
 		if _, err := r.Encode(nil, place, payload); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// plain encodes nothing.
+type plain struct{}
+
+func (plain) Key() string { return "plain" }
+
+func (plain) Encode(dst, _, payload []byte) ([]byte, error) { return append(dst, payload...), nil }
+
+func (plain) Decode(_ string, _, encoded []byte) ([]byte, error) { return encoded, nil }
+
+// TestCodecThatDoesNotAuthenticate finds entries in a wrong place by what they say of themselves.
+func TestCodecThatDoesNotAuthenticate(t *testing.T) {
+	w := newWorld(t, plain{})
+	c := full("r")
+	w.ok(w.partition(w.s, c.Run.Partition()).Commit(ctx, []store.RunCommit{c}))
+	if got := w.read(w.s, c.Run); !reflect.DeepEqual(got.Run, c.Append) || got.State.Reason != c.State.Reason {
+		t.Errorf("%+v", got)
+	}
+	st, entries, err := w.below.Run(ctx, c.Run)
+	w.ok(err)
+	bad := store.RunCommit{Run: c.Run, Create: true, Replace: true, State: st, Append: []store.Entry{entries[0], entries[1]}}
+	bad.Append[0].Data, bad.Append[1].Data = bad.Append[1].Data, bad.Append[0].Data
+	w.ok(w.partition(w.below, c.Run.Partition()).Commit(ctx, []store.RunCommit{bad}))
+	if _, _, err := w.s.Run(ctx, c.Run); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("two entries that were swapped: %v", err)
 	}
 }
