@@ -259,7 +259,7 @@ func TestKeysOfData(t *testing.T) {
 	}{
 		"none":    {nil, `the data is encrypted: it needs the keys ["k1"], and none was given`},
 		"missing": {keyring(t, keyLine("k2", 2)), `the data is encrypted: it needs the key "k1", which was not given`},
-		"wrong":   {keyring(t, keyLine("k1", 9)), `the key "k1" that was given is not the one of that id`},
+		"wrong":   {keyring(t, keyLine("k1", 9)), `the data is encrypted: with another key "k1" than the one that was given`},
 	} {
 		if err := opens(t, data, c.codec); !errors.Is(err, host.ErrKey) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

@@ -145,7 +145,8 @@ type Config struct {
 	Secrets func(name string) (value string, ok bool)
 	// Codec encodes what reaches the store and decodes it, to encrypt it: a Keyring, or one of your own. Data that was written
 	// without it stays as it is, and can be read. Open returns ErrKey, and changes nothing, if data needs a key that the codec
-	// has not, or the codec fails, or there is none. Default: payloads are stored in the clear.
+	// has not, or the codec fails, or there is none. Hosts that share a Store need the same keys. Default: payloads are stored
+	// in the clear.
 	Codec Codec
 	// Random fills seeds, incarnations and tokens. Default: the system's secure random. It is for tests that compare
 	// runs; with anything that can be guessed, so can tokens.

@@ -37,7 +37,7 @@ var _ store.Store = (*Store)(nil)
 func New(ctx context.Context, s store.Store, codec Codec, opts Options) (*Store, error) {
 	sealed := &Store{Store: s, sealer: sealer{codec: codec, key: codec.Key()}, nowMs: opts.NowMs}
 	if err := store.CheckKey(&store.Key{ID: sealed.key}); err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrKey, err)
+		return nil, fmt.Errorf("the newest key of the codec: %w", err)
 	}
 	known, err := s.Keys(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) check(k *store.Key) error {
 	case errors.Is(err, store.ErrKey):
 		return err
 	case errors.Is(err, store.ErrCorrupt), err == nil && string(b) != checked:
-		return fmt.Errorf("%w: the key %q that was given is not the one of that id with which it was", store.ErrKey, k.ID)
+		return fmt.Errorf("%w: with another key %q than the one that was given", store.ErrKey, k.ID)
 	case err != nil:
 		return fmt.Errorf("%w: the key %q: %w", store.ErrKey, k.ID, err)
 	}

@@ -286,14 +286,17 @@ func TestKeys(t *testing.T) {
 		want  string
 	}{
 		"another id":  {keyring(t, line("b", 1)), `it needs the key "a", which was not given`},
-		"another key": {keyring(t, line("a", 2), line("b", 1)), `the key "a" that was given is not the one of that id`},
+		"another key": {keyring(t, line("a", 2), line("b", 1)), `with another key "a" than the one that was given`},
 		"outage":      {&flaky{Keyring: keyring(t, line("a", 1)), decode: errors.New("no route")}, "no route"},
-		"no id":       {nameless{keyring(t, line("a", 1))}, "0 bytes"},
 	} {
 		_, err := seal.New(ctx, w.below, x.codec, seal.Options{})
 		if !errors.Is(err, store.ErrKey) || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %v, want %q", name, err, x.want)
 		}
+	}
+	if _, err := seal.New(ctx, w.below, nameless{keyring(t, line("a", 1))}, seal.Options{}); err == nil || errors.Is(err, store.ErrKey) ||
+		!strings.Contains(err.Error(), "0 bytes, it must have from 1 to 32") {
+		t.Errorf("a codec whose key has no id: %v", err)
 	}
 	rotated := sealed(t, w.below, keyring(t, line("a", 1), line("b", 2)))
 	w.ok(rotated.Submit(ctx, 3, c.Outbox[0]))
