@@ -50,9 +50,10 @@ simulate: ## simulate N whole hosts, from the seed SEED on; without N, that one 
 year: ## start 1,000 runs a day for a year, keep them for 30 days, and look at what the store holds
 	WFHOST_YEAR_RUNS=$(or $(N),1000) $(GO) test ./host -run TestYear -count=1 -timeout 120m -v
 
-faults: ## plant faults that the random programs and the simulator have to find
+faults: ## plant faults that the random programs, the simulator and other tests have to find
 	./host/testdata/faults/run.sh
 	./host/internal/sim/testdata/faults/run.sh
+	./store/testdata/faults/run.sh
 
 real: ## sleep 10,000 times by the machine's clock, and watch 10,000 sleepers use nothing
 	$(GO) test -tags real ./host -run 'TestS02|TestTenThousandSleepersIdle' -count=1 -v

@@ -151,10 +151,9 @@ func (r *Runner) Replay(ctx context.Context, key store.RunKey) error {
 	}
 	g.Machine = replay.New(cfg)
 	err = g.play(ctx)
-	if errors.Is(err, replay.ErrSuspend) {
-		return nil
-	}
-	if err != nil && ctx.Err() == nil && g.run.Journal().Ended() == store.KindFailed {
+	var differs *replay.Mismatch
+	if errors.Is(err, replay.ErrSuspend) ||
+		err != nil && ctx.Err() == nil && g.run.Journal().Ended() == store.KindFailed && !errors.As(err, &differs) {
 		return nil // it breaks down as it did
 	}
 	return errors.Join(err, g.LeftOver())

@@ -83,7 +83,7 @@ type Config struct {
 	// OnWait, if set, is called whenever the guest waits for a delivery, before it is given one: with the number
 	// of deliveries that it has taken. Live and replay wait at the same points with the same memory.
 	OnWait func(consumed uint64)
-	Strict bool // a changed input is a mismatch even where the outcome is known
+	Strict bool // a changed input or instant of a sleep is a mismatch even where the outcome is known
 }
 
 // Machine answers the calls of one activation. It is used by one goroutine at a time.
