@@ -122,6 +122,7 @@ var leaves = map[string][]string{
 		"host/internal/inbox", "host/internal/lru", "host/internal/busy", "host/internal/wake"},
 	"host/internal/engine": {}, "host/internal/engine/idle": {}, "host/internal/engine/linear": {"abi", "golang.org/x/sys/unix"},
 	"host/internal/rewrite": {"host/internal/wasmfmt"}, "host/internal/wasmfmt": {}, "store/memstore": {"abi", "store"},
+	"store/seal": {"store"},
 }
 
 func TestDirections(t *testing.T) {

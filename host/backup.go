@@ -53,7 +53,7 @@ func (h *Host) Backup(ctx context.Context, place string, opts BackupOptions) (*B
 // Restore reads it, unless files were left out of it. Tables that the store writes anew meanwhile need room on the disk
 // until WriteBackup returns.
 func (h *Host) WriteBackup(ctx context.Context, w io.Writer, opts BackupOptions) error {
-	s, ok := h.store.(checkpointer)
+	s, ok := h.below.(checkpointer)
 	if !ok {
 		return &joined{errors.New("the store of this host is not on disk, and has no backups"), ErrInvalid}
 	}
@@ -141,7 +141,7 @@ type copied interface {
 
 // IsCopy reports whether the data is a copy in which nothing happens yet.
 func (h *Host) IsCopy() bool {
-	s, ok := h.store.(copied)
+	s, ok := h.below.(copied)
 	return ok && s.IsCopy()
 }
 
@@ -156,7 +156,7 @@ func (h *Host) refuseCopy() error {
 // ReleaseCopy lets a copy act: from then on it is data like any other, durable on return. If Run is going on, runs wake at once
 // whose deadlines have passed. It does nothing to data that is no copy. See to it that the host of the original has ended.
 func (h *Host) ReleaseCopy(ctx context.Context) error {
-	s, ok := h.store.(copied)
+	s, ok := h.below.(copied)
 	if !ok || !h.copied {
 		return nil
 	}

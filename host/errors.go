@@ -28,6 +28,7 @@ var (
 	ErrLocked      = errors.New("data is locked")            // another process has the data open
 	ErrStoreFailed = errors.New("store has failed")          // a write or fsync failed; open the data again
 	ErrCopy        = errors.New("data is a copy")            // nothing happens in it until it is released
+	ErrKey         = errors.New("the data is encrypted")     // and the key was not given, or is another one
 	ErrVersion     = errors.New("written by a newer wfhost") // the data is of a newer release
 	ErrRejected    = errors.New("module rejected")           // the module cannot be a workflow
 )
@@ -91,7 +92,7 @@ func translate(err error) error {
 		{store.ErrExists, ErrConflict}, {run.ErrIllegal, ErrConflict}, {store.ErrNotFound, ErrNotFound},
 		{store.ErrFenced, ErrFenced},
 		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
-		{store.ErrCopy, ErrCopy},
+		{store.ErrCopy, ErrCopy}, {store.ErrKey, ErrKey},
 		{partition.ErrNotOwned, ErrFenced},
 		{runtime.ErrReleased, ErrFenced},
 	} {

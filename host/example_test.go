@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -244,4 +245,52 @@ func ExampleHost_Namespace() {
 	// true
 	// team-a ada <nil>
 	// true
+}
+
+// padded makes payloads as long as multiples of 256 bytes before they are encrypted, so that the disk does not say how long they are.
+type padded struct{ *host.Keyring }
+
+func (p padded) Encode(dst, place, payload []byte) ([]byte, error) {
+	long := append(bytes.Clone(payload), 0x80) // where the payload ends
+	long = append(long, make([]byte, -len(long)&255)...)
+	return p.Keyring.Encode(dst, place, long)
+}
+
+func (p padded) Decode(key string, place, encoded []byte) ([]byte, error) {
+	long, err := p.Keyring.Decode(key, place, encoded)
+	if err != nil {
+		return nil, err
+	}
+	return long[:bytes.LastIndexByte(long, 0x80)], nil
+}
+
+func ExampleCodec() {
+	line, err := host.NewKeyLine("2026-11") // keep it in a key service
+	if err != nil {
+		log.Fatal(err)
+	}
+	keys, err := host.ParseKeyring([]byte(line))
+	if err != nil {
+		log.Fatal(err)
+	}
+	data := memstore.New()
+	h, err := host.Open(context.Background(), host.Config{Store: data.Open(), Codec: padded{keys}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { _ = h.Run(context.Background()) }()
+	if _, err := h.Upload(context.Background(), "nap", napModule()); err != nil {
+		log.Fatal(err)
+	}
+	r, err := h.StartRaw(context.Background(), "nap", []byte("1ms"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := host.Result[string](context.Background(), h, r.ID)
+	fmt.Printf("%q %v\n", text, errors.Join(err, h.Close()))
+	_, err = host.Open(context.Background(), host.Config{Store: data.Open()})
+	fmt.Println(errors.Is(err, host.ErrKey), err)
+	// Output:
+	// "" <nil>
+	// true the data is encrypted: it needs the keys ["2026-11"], and none was given
 }

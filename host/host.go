@@ -148,6 +148,11 @@ type Config struct {
 	// Secrets gives the value of a secret that AllowSecret names, false if there is none. Default: there are none.
 	// It is asked for each request that needs one.
 	Secrets func(name string) (value string, ok bool)
+	// Codec encodes what reaches the store and decodes it, to encrypt it: a Keyring, or one of your own. Data that was written
+	// without it stays as it is, and can be read. Open returns ErrKey, and changes nothing, if data needs a key that the codec
+	// has not, or the codec fails, or there is none. Hosts that share a Store need the same keys. Default: payloads are stored
+	// in the clear.
+	Codec Codec
 	// Random fills seeds, incarnations and tokens. Default: the system's secure random. It is for tests that compare
 	// runs; with anything that can be guessed, so can tokens.
 	Random func(b []byte)
@@ -169,6 +174,7 @@ type Host struct {
 	scope
 	cfg      Config
 	store    store.Store
+	below    store.Store // what it was before Config.Codec was put before it
 	ownStore bool
 	engine   engine.Engine
 	skip     *clock.Fake // of SkipSleeps
@@ -208,6 +214,9 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		}
 	}
 	if err := cfg.check(); err != nil {
+		return h, err
+	}
+	if err := h.sealStore(ctx); err != nil {
 		return h, err
 	}
 	if err := h.openQuotas(ctx); err != nil {

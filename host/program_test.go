@@ -164,6 +164,9 @@ func newLane(t *testing.T, linger bool, cuts []cut) *lane {
 		if !linger {
 			c.Linger = -1
 		}
+		if len(cuts) > 0 { // encrypted, it does the same
+			c.Codec = keyring(t, keyLine("k1", 1))
+		}
 		c.Random = func(b []byte) { // the same seeds and tokens in all lanes; incarnations differ, as they must
 			if len(b) == len(store.Incarnation{}) {
 				_, _ = rand.Read(b) // never fails

@@ -12,14 +12,26 @@ import (
 
 // BenchmarkSteps has 64 runs that make one step of a handler after the other. An operation is a step, which is a synced
 // commit.
-func BenchmarkSteps(b *testing.B) {
+func BenchmarkSteps(b *testing.B) { benchmarkSteps(b, host.Config{}) }
+
+// BenchmarkStepsEncrypted is BenchmarkSteps with payloads that are encrypted.
+func BenchmarkStepsEncrypted(b *testing.B) {
+	codec, err := host.ParseKeyring([]byte(keyLine("k1", 1)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchmarkSteps(b, host.Config{Codec: codec})
+}
+
+func benchmarkSteps(b *testing.B, cfg host.Config) {
+	b.Helper()
 	const runs, steps = 64, 100
 	m := wasmgen.New(0)
 	for i := range steps {
 		m.Text(fmt.Sprint("step", i)).Text("host/noop").Text("1").Text("").I32(512).I32(512).Call(abi.FnStepDo).Drop()
 	}
 	m.Text("1").Text("").Call(abi.FnContinueAsNew)
-	h := openReal(b, host.Config{}, withNoop)
+	h := openReal(b, cfg, withNoop)
 	if _, err := h.Upload(ctx, "steps", m.I32(0).Export(abi.ExportRun).Bytes(), host.AllowStep("*")); err != nil {
 		b.Fatal(err)
 	}

@@ -24,14 +24,14 @@ import (
 const (
 	theirs = "its-own-thing"
 	nobody = "no-such-thing"
-	marker = "MARKER" // in payloads
+	secretOf = "MARKER" // in payloads
 )
 
-// tenantModule is a workflow that leaves the names and the marker wherever it can.
+// tenantModule is a workflow that leaves the names and the secretOf wherever it can.
 func tenantModule() []byte {
-	m := wasmgen.New(0).Text(theirs).Text(marker).Call(abi.FnEmit).Drop()
-	m.Text(theirs).Text(marker).Call(abi.FnSetAttribute).Drop()
-	m.I32(1).Text(marker).Call(abi.FnLog).Drop()
+	m := wasmgen.New(0).Text(theirs).Text(secretOf).Call(abi.FnEmit).Drop()
+	m.Text(theirs).Text(secretOf).Call(abi.FnSetAttribute).Drop()
+	m.I32(1).Text(secretOf).Call(abi.FnLog).Drop()
 	m.Text(theirs).Text(theirs).I32(0).I32(0).Call(abi.FnHookStart).Drop()
 	m.Text(theirs).I64(86_400_000).Call(abi.FnSleep).Drop()
 	return m.I32(0).Export(abi.ExportRun).Bytes()
@@ -53,8 +53,8 @@ func newTenants(t *testing.T, owner, asks string) *tenants {
 	do(t, err)
 	_, err = x.owner.Upload(ctx, theirs, tenantModule())
 	do(t, err)
-	_, err = x.owner.StartRaw(ctx, theirs, []byte(`"`+marker+`"`), host.WithRunID(theirs), host.WithSignal(theirs, marker),
-		host.WithAttributes(map[string]string{"a": marker}))
+	_, err = x.owner.StartRaw(ctx, theirs, []byte(`"`+secretOf+`"`), host.WithRunID(theirs), host.WithSignal(theirs, secretOf),
+		host.WithAttributes(map[string]string{"a": secretOf}))
 	do(t, err)
 	_, err = x.owner.StartRaw(ctx, theirs, nil, host.WithRunID(theirs+"2"))
 	do(t, err)
@@ -88,7 +88,7 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 	case *host.Query:
 		*a = host.Query{Workflow: name}
 		if n > 0 && name != "" {
-			*a = host.Query{Attributes: map[string]string{name: marker}}
+			*a = host.Query{Attributes: map[string]string{name: secretOf}}
 		}
 	case *host.TimerQuery:
 		a.Until = x.Clock.Now().AddDate(1, 0, 0)
@@ -189,7 +189,7 @@ func TestTenants(t *testing.T) {
 			method := methods.Method(i).Name
 			x := newTenants(t, names[0], names[1])
 			before := x.owned()
-			if !strings.Contains(before, marker) || !strings.Contains(before, "77777") {
+			if !strings.Contains(before, secretOf) || !strings.Contains(before, "77777") {
 				t.Fatalf("the owner has nothing: %s", before)
 			}
 			for n := range 2 {
@@ -199,7 +199,7 @@ func TestTenants(t *testing.T) {
 				}
 				all := x.call(method, "", n)
 				for _, text := range []string{with, strings.ReplaceAll(without, nobody, ""), all} {
-					if strings.Contains(text, marker) || strings.Contains(text, "77777") {
+					if strings.Contains(text, secretOf) || strings.Contains(text, "77777") {
 						t.Errorf("%s(%d) of %v says what another tenant has: %s", method, n, names, text)
 					}
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/backup"
 	"github.com/wfhost/wfhost/store/pebblestore"
+	"github.com/wfhost/wfhost/store/seal"
 )
 
 // VerifyOptions says how data is verified. The zero value reads everything and changes nothing.
@@ -29,6 +30,9 @@ type VerifyReport struct {
 	Backup string `json:"backup,omitempty"` // the backup that was verified; empty for a data directory
 	pebblestore.Report
 	Replayed int64 `json:"replayed"` // runs whose module was run against their journal
+	// Encrypted says why payloads were not read and no run was replayed: they are encrypted, and there was no Codec. It is empty
+	// otherwise.
+	Encrypted string `json:"encrypted,omitempty"`
 }
 
 // Sound reports whether nothing is wrong, or no longer.
@@ -38,28 +42,25 @@ func (r *VerifyReport) Sound() bool { return r.Left() == 0 }
 // records decode, journals have no gaps, payloads and modules are what their SHA-256 says, files of a backup too, the lists,
 // counts and wakes are what the states of the runs imply, and each run's module does what its journal records. cfg says how
 // modules are compiled; its Dir and Store are not used. What is wrong is in the report; an error means that the data cannot
-// be read at all. ErrLocked if a host has it open: verify a backup of it then.
+// be read at all. ErrLocked if a host has it open: verify a backup of it then. Of encrypted data, cfg.Codec decodes all but the
+// commands in inboxes; without it, payloads are not read, and the report says so. ErrKey if the codec has not the key.
 func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (report *VerifyReport, err error) {
 	report = &VerifyReport{}
-	dir := filepath.Join(path, storeName)
-	var wrong []error
-	if of, found := backup.Find(path); found == nil {
-		if opts.Repair {
-			return nil, &joined{fmt.Errorf("%s is a backup, which is not repaired: restore it, and repair that", of), ErrInvalid}
-		}
-		report.Backup = of
-		if wrong, err = backup.Check(ctx, of); err != nil {
-			return nil, translate(err)
-		}
-		var remove func() error
-		if dir, remove, err = backup.Link(ctx, of); err != nil {
-			return nil, translate(err)
-		}
-		defer func() { err = errors.Join(err, remove()) }()
-	} else if _, err := os.Stat(dir); err != nil {
-		return nil, &joined{fmt.Errorf("%s holds neither data of wfhost nor a backup", path), ErrNotFound}
+	at, err := locate(ctx, path)
+	if err != nil {
+		return nil, err
 	}
-	found, err := pebblestore.Check(ctx, dir, pebblestore.CheckOptions{Repair: opts.Repair, Logger: cfg.Logger})
+	defer func() { err = errors.Join(err, at.close()) }()
+	var wrong []error
+	if report.Backup = at.backup; at.backup != "" {
+		if opts.Repair {
+			return nil, &joined{fmt.Errorf("%s is a backup, which is not repaired: restore it, and repair that", at.backup), ErrInvalid}
+		}
+		if wrong, err = backup.Check(ctx, at.backup); err != nil {
+			return nil, translate(err)
+		}
+	}
+	found, err := pebblestore.Check(ctx, at.dir, pebblestore.CheckOptions{Repair: opts.Repair, Logger: cfg.Logger})
 	if found != nil {
 		report.Report = *found
 	}
@@ -73,14 +74,38 @@ func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (r
 		}
 		return nil, translate(err)
 	}
-	if opts.NoReplay || report.Format != store.FormatVersion {
+	if report.Format != store.FormatVersion {
 		return report, nil
 	}
-	return report, translate(replayAll(ctx, dir, cfg, report))
+	return report, translate(readAll(ctx, at.dir, cfg, opts, report))
 }
 
-// replayAll replays all runs of a store, and adds those that differ to the report.
-func replayAll(ctx context.Context, dir string, cfg Config, report *VerifyReport) (err error) {
+// located is a store to be read.
+type located struct {
+	dir    string
+	backup string // that the store is of; empty for a data directory
+	close  func() error
+}
+
+// locate finds the store of a data directory, of a backup, or of the newest backup of a place.
+func locate(ctx context.Context, path string) (*located, error) {
+	of, err := backup.Find(path)
+	if err == nil {
+		dir, remove, err := backup.Link(ctx, of)
+		if err != nil {
+			return nil, translate(err)
+		}
+		return &located{dir, of, remove}, nil
+	}
+	dir := filepath.Join(path, storeName)
+	if _, err := os.Stat(dir); err != nil {
+		return nil, &joined{fmt.Errorf("%s holds neither data of wfhost nor a backup", path), ErrNotFound}
+	}
+	return &located{dir, "", func() error { return nil }}, nil
+}
+
+// readAll decodes all runs of a store that is encrypted, and replays them. It adds what is wrong to the report.
+func readAll(ctx context.Context, dir string, cfg Config, opts VerifyOptions, report *VerifyReport) (err error) {
 	s, err := pebblestore.Open(dir, pebblestore.Options{ReadOnly: true, Logger: cfg.Logger})
 	if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrVersion) {
 		report.Add(VerifyProblem{Kind: "replay", Partition: -1, Text: fmt.Sprintf("no run was replayed: %v", err)})
@@ -90,23 +115,33 @@ func replayAll(ctx context.Context, dir string, cfg Config, report *VerifyReport
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if cfg.Codec == nil {
+		err := seal.InTheClear(ctx, s)
+		if errors.Is(err, store.ErrKey) {
+			report.Encrypted = err.Error()
+			return nil
+		}
+		if err != nil || opts.NoReplay {
+			return err
+		}
+	}
 	cache, err := os.MkdirTemp("", "wfhost-verify-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	broken := map[store.RunKey]bool{} // which cannot be read
-	for _, p := range report.Problems {
-		if p.Kind == "state" || p.Kind == "journal" {
-			broken[store.RunKey{Namespace: p.Namespace, ID: p.Run}] = true
-		}
-	}
 	cfg.Dir, cfg.Store, cfg.Partitions, cfg.SkipSleeps = cache, s, []int{}, false
 	h, err := Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
+	broken := map[store.RunKey]bool{} // which cannot be read
+	for _, p := range report.Problems {
+		if p.Kind == "state" || p.Kind == "journal" {
+			broken[store.RunKey{Namespace: p.Namespace, ID: p.Run}] = true
+		}
+	}
 	for ns, err := range s.Namespaces(ctx) {
 		if err != nil {
 			return err
@@ -118,16 +153,32 @@ func replayAll(ctx context.Context, dir string, cfg Config, report *VerifyReport
 			if broken[st.Run] {
 				continue
 			}
-			err := h.rt.Runs.Replay(ctx, st.Run)
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			report.Replayed++
-			if err != nil {
-				report.Add(VerifyProblem{Kind: "replay", Partition: int(st.Run.Partition()), Namespace: ns.ID, Run: st.Run.ID,
-					Text: err.Error()})
+			if err := h.verifyRun(ctx, st.Run, opts, report); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// verifyRun decodes one run if it may be encrypted, and replays it.
+func (h *Host) verifyRun(ctx context.Context, run store.RunKey, opts VerifyOptions, report *VerifyReport) error {
+	if h.cfg.Codec != nil {
+		if sound, err := h.checkSealed(ctx, run, report); err != nil || !sound {
+			return err
+		}
+	}
+	if opts.NoReplay {
+		return nil
+	}
+	err := h.rt.Runs.Replay(ctx, run)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	report.Replayed++
+	if err != nil {
+		report.Add(VerifyProblem{Kind: "replay", Partition: int(run.Partition()), Namespace: run.Namespace, Run: run.ID,
+			Text: err.Error()})
 	}
 	return nil
 }

@@ -153,6 +153,7 @@ func AppendEntry(dst []byte, x *Entry) []byte {
 	e.int(16, x.StartUnixMs)
 	e.bool(17, x.Skipped)
 	e.uint(18, uint64(x.Ref))
+	e.bool(19, x.Sealed)
 	return e.seal(from)
 }
 
@@ -196,6 +197,8 @@ func DecodeEntry(b []byte) (x Entry, err error) {
 			x.Skipped = f.num != 0
 		case 18:
 			x.Ref = Seq(f.num)
+		case 19:
+			x.Sealed = f.num != 0
 		default:
 			return false
 		}

@@ -140,6 +140,33 @@ func DecodeToken(b []byte) (x Token, err error) {
 	return x, err
 }
 
+// AppendKey encodes a key.
+func AppendKey(dst []byte, x *Key) []byte {
+	e, from := newRecord(dst)
+	e.string(1, x.ID)
+	e.bytes(2, x.Check)
+	e.int(3, x.CreatedUnixMs)
+	return e.seal(from)
+}
+
+// DecodeKey decodes what AppendKey made.
+func DecodeKey(b []byte) (x Key, err error) {
+	err = decode("key", b, func(f field) bool {
+		switch f.tag {
+		case 1:
+			x.ID = string(f.b)
+		case 2:
+			x.Check = clone(f.b)
+		case 3:
+			x.CreatedUnixMs = f.int()
+		default:
+			return false
+		}
+		return true
+	})
+	return x, err
+}
+
 func joinList(list []string) string {
 	if len(list) == 0 {
 		return ""

@@ -11,6 +11,7 @@ func AppendLogLine(dst []byte, x *LogLine) []byte {
 	e.string(4, x.Step)
 	e.uint(5, uint64(x.Attempt))
 	e.string(6, x.Text)
+	e.bool(7, x.Sealed)
 	return e.seal(from)
 }
 
@@ -30,6 +31,8 @@ func DecodeLogLine(b []byte) (x LogLine, err error) {
 			x.Attempt = small(f.num)
 		case 6:
 			x.Text = string(f.b)
+		case 7:
+			x.Sealed = f.num != 0
 		default:
 			return false
 		}
@@ -45,6 +48,7 @@ func AppendChunk(dst []byte, x *Chunk) []byte {
 	e.int(2, x.UnixMs)
 	e.string(3, x.Topic)
 	e.bytes(4, x.Data)
+	e.bool(5, x.Sealed)
 	return e.seal(from)
 }
 
@@ -60,6 +64,8 @@ func DecodeChunk(b []byte) (x Chunk, err error) {
 			x.Topic = string(f.b)
 		case 4:
 			x.Data = clone(f.b)
+		case 5:
+			x.Sealed = f.num != 0
 		default:
 			return false
 		}
@@ -116,6 +122,7 @@ func AppendCommand(dst []byte, x *Command) []byte {
 	e.string(10, x.From.ID)
 	e.string(11, x.Name)
 	e.bytes(12, x.Data)
+	e.bool(13, x.Sealed)
 	return e.seal(from)
 }
 
@@ -147,6 +154,8 @@ func DecodeCommand(b []byte) (x Command, err error) {
 			x.Name = string(f.b)
 		case 12:
 			x.Data = clone(f.b)
+		case 13:
+			x.Sealed = f.num != 0
 		default:
 			return false
 		}

@@ -39,6 +39,7 @@ func AppendState(dst []byte, x *RunState) []byte {
 	e.string(29, x.Parent)
 	e.bool(30, x.Deleted)
 	e.int(31, x.StoredBytes)
+	e.bool(32, x.Sealed)
 	return e.seal(from)
 }
 
@@ -136,6 +137,8 @@ func decodeStateRest(x *RunState, f field) bool {
 		x.Deleted = f.num != 0
 	case 31:
 		x.StoredBytes = f.int()
+	case 32:
+		x.Sealed = f.num != 0
 	default:
 		return false
 	}

@@ -33,7 +33,7 @@ func drawEntry(t *rapid.T) Entry {
 		Target: rapid.String().Draw(t, "target"), Input: bytesOrNil(t, "input"), Options: bytesOrNil(t, "options"),
 		Refused: rapid.Int32().Draw(t, "refused"), Code: rapid.Int32().Draw(t, "code"), Data: bytesOrNil(t, "data"),
 		DueUnixMs: rapid.Int64().Draw(t, "due"), HasDue: rapid.Bool().Draw(t, "has"), Attempt: rapid.Uint32().Draw(t, "attempt"),
-		StartUnixMs: rapid.Int64().Draw(t, "start"), Skipped: rapid.Bool().Draw(t, "skipped")}
+		StartUnixMs: rapid.Int64().Draw(t, "start"), Skipped: rapid.Bool().Draw(t, "skipped"), Sealed: rapid.Bool().Draw(t, "sealed")}
 }
 
 func TestEntryRoundTrip(t *testing.T) {
@@ -62,17 +62,17 @@ func TestOtherRoundTrips(t *testing.T) {
 		st := RunState{Run: run, Incarnation: inc, Iteration: n, Workflow: "w", Version: n, Module: d, Status: Waiting,
 			Reason: "r", InputDigest: d, CreatedUnixMs: int64(n), StartedUnixMs: -int64(n), UpdatedUnixMs: 3, EndedUnixMs: 4,
 			WakeUnixMs: NoWake, Length: Seq(n), JournalBytes: 7, LogLines: uint64(n), LogRecords: 8, Faults: n, Output: uint64(n),
-			Attributes: []Attribute{{"a", "1"}, {"b", ""}}, Parent: "p", Deleted: n%2 == 1,
+			Attributes: []Attribute{{"a", "1"}, {"b", ""}}, Parent: "p", Deleted: n%2 == 1, Sealed: n%4 == 1,
 			Suspension: Suspension{Seq: Seq(n), Poll: true, Events: true, Awaited: []int64{1, int64(n)}, PollDue: true, PollDueUnixMs: -5}}
 		if got, err := DecodeState(AppendState(nil, &st)); err != nil || !reflect.DeepEqual(got, st) {
 			t.Fatalf("state %+v %v", got, err)
 		}
-		l := LogLine{Index: uint64(n), UnixMs: 5, Level: 3, Step: "s", Attempt: n, Text: rapid.String().Draw(t, "text")}
+		l := LogLine{Index: uint64(n), UnixMs: 5, Level: 3, Step: "s", Attempt: n, Text: rapid.String().Draw(t, "text"), Sealed: n%4 == 1}
 		if got, err := DecodeLogLine(AppendLogLine(nil, &l)); err != nil || got != l {
 			t.Fatalf("log line %+v %v", got, err)
 		}
 		c := Command{Seq: 1, ID: CommandID{inc, n, Seq(n)}, Kind: CommandCancel, To: run, ToIncarnation: inc, From: run, Name: "n",
-			Data: bytesOrNil(t, "data")}
+			Data: bytesOrNil(t, "data"), Sealed: n%4 == 1}
 		if got, err := DecodeCommand(AppendCommand(nil, &c)); err != nil || !reflect.DeepEqual(got, c) {
 			t.Fatalf("command %+v %v", got, err)
 		}
@@ -80,6 +80,18 @@ func TestOtherRoundTrips(t *testing.T) {
 			Grants: Grants{Steps: []string{"a", "b"}, HTTPHosts: []string{"x"}, Secrets: []string{"s"}, Trusted: true}}
 		if got, err := DecodeVersion(AppendVersion(nil, &v)); err != nil || !reflect.DeepEqual(got, v) {
 			t.Fatalf("version %+v %v", got, err)
+		}
+		o := Chunk{Index: uint64(n), UnixMs: 5, Topic: "t", Data: bytesOrNil(t, "output"), Sealed: n%4 == 1}
+		if got, err := DecodeChunk(AppendChunk(nil, &o)); err != nil || !reflect.DeepEqual(got, o) {
+			t.Fatalf("output %+v %v", got, err)
+		}
+		k := Key{ID: "2026-11", Check: bytesOrNil(t, "check"), CreatedUnixMs: int64(n)}
+		if got, err := DecodeKey(AppendKey(nil, &k)); err != nil || !reflect.DeepEqual(got, k) {
+			t.Fatalf("key %+v %v", got, err)
+		}
+		tok := Token{Hash: d, Name: "n", Namespace: "s", Scopes: []string{"read"}, CreatedUnixMs: 1, ExpiresUnixMs: int64(n)}
+		if got, err := DecodeToken(AppendToken(nil, &tok)); err != nil || !reflect.DeepEqual(got, tok) {
+			t.Fatalf("token %+v %v", got, err)
 		}
 		m := ModuleInfo{Size: int64(n), StoredUnixMs: 9, DescriptionJSON: bytesOrNil(t, "description")}
 		if got, err := DecodeModuleInfo(AppendModuleInfo(nil, &m)); err != nil || !reflect.DeepEqual(got, m) {

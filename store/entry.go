@@ -124,4 +124,6 @@ type Entry struct {
 	StartUnixMs int64 // when the attempt began
 	Skipped     bool
 	Ref         Seq // an earlier entry that this one is about
+	// Sealed says that Data is the whole entry, encoded by package seal, and that of the other fields Seq, Kind and UnixMs are set.
+	Sealed bool
 }

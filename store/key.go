@@ -39,6 +39,7 @@ const (
 	TableRefers    = 'p' // run id 0x00 SHA-256 -> nothing: large payloads of a run
 	TableReferred  = 'P' // SHA-256, namespace u32be, run id -> nothing: runs of a large payload; SHA-256 alone: it stays for ever
 	TableWorkflow  = 'V' // workflow 0x00 number u32be -> version
+	TableKey       = 'K' // id -> key with which payloads are encoded
 )
 
 // NoPartition is the partition field of keys that belong to the whole store.

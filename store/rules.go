@@ -27,6 +27,23 @@ func (k WakeKey) class() int {
 	return 2
 }
 
+// CheckKey returns why a key cannot be stored.
+func CheckKey(k *Key) error {
+	if len(k.ID) == 0 || len(k.ID) > MaxKeyID {
+		return fmt.Errorf("id of a key has %d bytes, it must have from 1 to %d", len(k.ID), MaxKeyID)
+	}
+	return CheckRecord("key", AppendKey(nil, k))
+}
+
+// SealedKey takes the id of the key from a sealed record: its length u8, the id, and what was encoded with the key.
+func SealedKey(sealed []byte) (id string, encoded []byte, err error) {
+	if len(sealed) == 0 || sealed[0] == 0 || sealed[0] > MaxKeyID || len(sealed) <= int(sealed[0]) {
+		return "", nil, fmt.Errorf("%w: a sealed record of %d bytes has no id of a key", ErrCorrupt, len(sealed))
+	}
+	n := 1 + int(sealed[0])
+	return string(sealed[1:n]), sealed[n:], nil
+}
+
 // VersionNotFound says that a workflow has no version of a number, or if it is 0, no version at all. It is ErrNotFound.
 func VersionNotFound(workflow string, number uint32) error {
 	if number == 0 {

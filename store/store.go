@@ -43,6 +43,8 @@ var (
 	ErrReadOnly = errors.New("store was opened to be read")
 	// ErrCopy: the store is a restored copy that must not act yet. It can be read.
 	ErrCopy = errors.New("the data is a copy, in which nothing runs or changes until `wfhost copy release`")
+	// ErrKey: payloads are encoded with a key that was not given, or a key is not the one of its id.
+	ErrKey = errors.New("the data is encrypted")
 	// ErrClosed: the store or partition is closed.
 	ErrClosed = errors.New("store is closed")
 )
@@ -108,6 +110,10 @@ type Store interface {
 	Quotas(ctx context.Context) ([]Quota, error)
 	// Used returns what a namespace uses. It reads no run, as Counts.
 	Used(ctx context.Context, ns NamespaceID) (Usage, error)
+	// Keys returns the keys with which payloads were encoded, by id. Without any, all of them are in the clear.
+	Keys(ctx context.Context) ([]Key, error)
+	// AddKey stores a key, durable on return. One whose id is there stays as it is. The id has from 1 to MaxKeyID bytes.
+	AddKey(ctx context.Context, k Key) error
 	// State reads one run's state, as it is now or was a moment ago. ErrNotFound if there is none.
 	State(ctx context.Context, run RunKey) (RunState, error)
 	// Run reads a run's state and the whole journal of its iteration, both as of the same durable commit. The
@@ -265,8 +271,8 @@ type HookClaim struct {
 	Holder    HookHolder
 	Release   bool // the holder gives the token up; that of another one stays
 	Ack       CommandSeq
-	// Reply makes the answer for the holder that the claim leaves, nil for none.
-	Reply func(HookHolder) *Command
+	// Reply makes the answer for the holder that the claim leaves, nil for none. Its error refuses the claim.
+	Reply func(HookHolder) (*Command, error)
 }
 
 // TokenPartition gives the partition that a token belongs to.

@@ -32,6 +32,16 @@ type Token struct {
 	ExpiresUnixMs int64
 }
 
+// Key is what is kept of a key with which payloads are encoded: never the key.
+type Key struct {
+	ID            string // up to MaxKeyID bytes
+	Check         []byte // a text that was encoded with the key, by which another key of the same id is known
+	CreatedUnixMs int64
+}
+
+// MaxKeyID bounds the id of a key, which stands in each record that was encoded with it.
+const MaxKeyID = 32
+
 // PartitionID is the number of a partition, below Partitions.
 type PartitionID uint16
 
@@ -168,6 +178,7 @@ type RunState struct {
 	Attributes    []Attribute
 	Parent        string // id of the run that started this one; empty if none did
 	Deleted       bool   // only this record is left, so that the id is not taken again too soon
+	Sealed        bool   // Reason is Reason and InputDigest, encoded by package seal; InputDigest is zero
 }
 
 // Attribute is a searchable key and value of a run. A run's attributes are sorted by key.
@@ -258,6 +269,7 @@ type LogLine struct {
 	Step    string // "" = workflow code, else the step whose body or instance logged
 	Attempt uint32
 	Text    string
+	Sealed  bool // Text is the whole line, encoded by package seal; of the other fields, Index and UnixMs are set
 }
 
 // Chunk is a piece of a run's output.
@@ -266,6 +278,7 @@ type Chunk struct {
 	UnixMs int64
 	Topic  string
 	Data   []byte
+	Sealed bool // Data is the whole chunk, encoded by package seal; of the other fields, Index and UnixMs are set
 }
 
 // CommandID makes a repeated command recognizable: the sender's incarnation, iteration and seq.
@@ -285,6 +298,8 @@ type Command struct {
 	From          RunKey
 	Name          string
 	Data          []byte
+	// Sealed says that Data is the whole command, encoded by package seal; From and Name are not set then.
+	Sealed bool
 }
 
 // CommandKind says what a command asks of its receiver.

@@ -154,14 +154,20 @@ type verifyCmd struct {
 	Path     string `arg:"" help:"Folder with the data of a server that does not run, a backup, or a folder of backups."`
 	Repair   bool   `help:"Make lists, counts and wakes anew where they are not what the runs imply. Journals are not changed."`
 	NoReplay bool   `help:"Do not run the module of each run against its journal."`
+
+	EncryptionKeys source `help:"Keys of encrypted data, as for serve." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
 }
 
 // errUnsound ends a verification that has found something.
 var errUnsound = errors.New("the data is not sound")
 
 func (c *verifyCmd) Run(g *globals) error {
-	report, err := host.Verify(g.ctx, c.Path, host.Config{Compiler: host.SelfCompiler()}, host.VerifyOptions{Repair: c.Repair,
-		NoReplay: c.NoReplay})
+	codec, err := c.EncryptionKeys.keyring(g)
+	if err != nil {
+		return err
+	}
+	report, err := host.Verify(g.ctx, c.Path, host.Config{Compiler: host.SelfCompiler(), Codec: codec},
+		host.VerifyOptions{Repair: c.Repair, NoReplay: c.NoReplay})
 	if errors.Is(err, host.ErrLocked) {
 		return fmt.Errorf("%w: end the server, or verify a backup: wfhost backup PLACE, wfhost verify PLACE", err)
 	}
@@ -198,6 +204,10 @@ func (c *verifyCmd) show(g *globals, r *host.VerifyReport) error {
 	}
 	if r.More > 0 {
 		_, _ = fmt.Fprintf(g.io.out, "and %d more\n", r.More)
+	}
+	if r.Encrypted != "" {
+		_, _ = fmt.Fprintf(g.io.out, "payloads were not read, and no run was replayed: %s; give them with --encryption-keys\n",
+			r.Encrypted)
 	}
 	what := c.Path
 	if r.Backup != "" {

@@ -89,6 +89,7 @@ type cli struct {
 	Restore    restoreCmd    `cmd:"" help:"Make a backup the data of a new folder."`
 	Copy       copyCmd       `cmd:"" help:"Say whether a server's data is a copy in which nothing runs, or release it."`
 	Verify     verifyCmd     `cmd:"" help:"Check a folder of data that no server has open, or a backup."`
+	Keys       keysCmd       `cmd:"" help:"Make a key that encrypts payloads, and say which keys data needs."`
 	Upgrade    upgradeCmd    `cmd:"" name:"upgrade-store" help:"Raise a folder's database to the newest format of this release."`
 	Bench      benchCmd      `cmd:"" help:"Measure the host on this machine."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`

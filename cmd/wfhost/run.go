@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -24,7 +25,9 @@ type runCmd struct {
 	SkipSleep bool     `help:"Jump over sleeps: the clock goes to the next deadline at once."`
 	Data      string   `help:"Folder for the data; without it, nothing is kept."`
 	AllowHTTP []string `name:"allow-http" help:"Host that the workflow may make requests to; repeatable." placeholder:"HOST"`
-	Secrets   string   `help:"File with secrets as a JSON object of strings." type:"path"`
+	Secrets   source   `help:"Secrets as a JSON object of strings: file:PATH, env:NAME or command:PROGRAM." placeholder:"SOURCE"`
+
+	EncryptionKeys source `help:"Keys that encrypt --data, as for serve." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
 
 	AllowSecret []string `sep:"none" help:"Secret that the workflow may send there; repeatable." placeholder:"NAME=HOST,HEADER"`
 
@@ -48,11 +51,16 @@ func (c *runCmd) Run(g *globals) (err error) {
 		}
 		defer func() { _ = os.RemoveAll(dir) }() // a leftover in a temporary folder
 	}
-	if err := checkSecrets(c.Secrets); err != nil {
+	secret, err := openSecrets(g, c.Secrets, slog.New(slog.NewTextHandler(g.io.err, nil)))
+	if err != nil {
+		return err
+	}
+	codec, err := c.EncryptionKeys.keyring(g)
+	if err != nil {
 		return err
 	}
 	h, err := host.Open(g.ctx, host.Config{Dir: dir, Drain: drainOf(c.Drain), SkipSleeps: c.SkipSleep, Compiler: host.SelfCompiler(),
-		Secrets: secretsFrom(c.Secrets)})
+		Secrets: secret, Codec: codec})
 	if err != nil {
 		return err
 	}

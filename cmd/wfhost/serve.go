@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -20,9 +18,11 @@ import (
 type serveCmd struct {
 	Data     string        `help:"Folder for the data." default:"data"`
 	Listen   string        `help:"Address to listen on; others than loopback need TLS." env:"WFHOST_LISTEN" default:"127.0.0.1:7777"`
-	Secrets  string        `help:"File with secrets as a JSON object of strings; it is read again for each use." type:"path"`
+	Secrets  source        `help:"Secrets as a JSON object: file:PATH, env:NAME or command:PROGRAM." placeholder:"SOURCE"`
 	Drain    time.Duration `help:"How long SIGTERM waits for steps that are going on; 0 does not wait." default:"10s"`
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
+
+	EncryptionKeys source `help:"Keys that encrypt payloads, a source too." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
 
 	NoToken     bool     `help:"Let every program on this machine do everything, without a token."`
 	Hosts       []string `name:"host" help:"Name under which the server is called, beside localhost; repeatable." placeholder:"NAME"`
@@ -111,11 +111,19 @@ func orNone[T int64 | time.Duration](limit T) T {
 }
 
 func (c *serveCmd) Run(g *globals) error {
-	if err := errors.Join(c.checkListen(), checkSecrets(c.Secrets), c.checkMemory()); err != nil {
+	if err := errors.Join(c.checkListen(), c.checkMemory()); err != nil {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
-	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secretsFrom(c.Secrets),
+	secret, err := openSecrets(g, c.Secrets, logger)
+	if err != nil {
+		return err
+	}
+	codec, err := c.EncryptionKeys.keyring(g)
+	if err != nil {
+		return err
+	}
+	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secret, Codec: codec,
 		Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
@@ -217,39 +225,4 @@ func openPatiently(ctx context.Context, cfg host.Config) (*host.Host, error) {
 			return nil, err
 		}
 	}
-}
-
-// secretsFrom reads secrets from a file, each time one is needed, so that they can be changed.
-func secretsFrom(path string) func(string) (string, bool) {
-	if path == "" {
-		return nil
-	}
-	return func(name string) (string, bool) {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return "", false
-		}
-		var secrets map[string]string
-		if err := json.Unmarshal(b, &secrets); err != nil {
-			return "", false
-		}
-		v, ok := secrets[name]
-		return v, ok
-	}
-}
-
-// checkSecrets says what is wrong with a file of secrets, without saying what is in it.
-func checkSecrets(path string) error {
-	if path == "" {
-		return nil
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("secrets: %w", err)
-	}
-	var secrets map[string]string
-	if json.Unmarshal(b, &secrets) != nil {
-		return fmt.Errorf("secrets: %s is no JSON object of strings", path)
-	}
-	return nil
 }

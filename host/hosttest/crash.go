@@ -300,3 +300,19 @@ func (c *crashStore) Used(ctx context.Context, ns store.NamespaceID) (store.Usag
 	}
 	return s.Used(ctx, ns)
 }
+
+func (c *crashStore) Keys(ctx context.Context) ([]store.Key, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Keys(ctx)
+}
+
+func (c *crashStore) AddKey(ctx context.Context, k store.Key) error {
+	s, err := c.inner()
+	if err != nil {
+		return err
+	}
+	return s.AddKey(ctx, k)
+}

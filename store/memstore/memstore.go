@@ -38,6 +38,7 @@ type Data struct {
 	retentions []store.Retention
 	quotas     []store.Quota
 	tokens     map[store.Digest]store.Token
+	keys       []store.Key // by id
 	commits    int
 }
 

@@ -83,19 +83,26 @@ func (p *partition) Claim(_ context.Context, c store.HookClaim) (store.HookHolde
 	defer p.s.d.mu.Unlock()
 	d, key := p.s.d, store.RunKey{Namespace: c.Namespace, ID: c.Token}
 	h, held := d.hooks[key]
-	switch {
-	case c.Release && h == c.Holder:
-		delete(d.hooks, key)
-	case !c.Release && !held:
+	released, taken := c.Release && h == c.Holder, !c.Release && !held
+	if taken {
 		h = c.Holder
-		d.hooks[key] = h
 	}
-	d.inbox[p.id] = slices.DeleteFunc(d.inbox[p.id], func(cmd store.Command) bool { return cmd.Seq == c.Ack })
 	if c.Reply != nil {
-		if cmd := c.Reply(h); cmd != nil {
+		cmd, err := c.Reply(h)
+		if err != nil {
+			return h, err
+		}
+		if cmd != nil {
 			d.submit(cmd.To.Partition(), *cmd)
 		}
 	}
+	switch {
+	case released:
+		delete(d.hooks, key)
+	case taken:
+		d.hooks[key] = h
+	}
+	d.inbox[p.id] = slices.DeleteFunc(d.inbox[p.id], func(cmd store.Command) bool { return cmd.Seq == c.Ack })
 	return h, nil
 }
 

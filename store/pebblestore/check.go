@@ -19,8 +19,8 @@ const MaxProblems = 1000
 
 // Problem is one thing that Check has found.
 type Problem struct {
-	// Kind is what is wrong: format, key, namespace, module, blob, state, journal, log, output, inbox, hook, or one of those that
-	// repairing makes right: index, count, wake, mark, payload.
+	// Kind is what is wrong: format, key, namespace, module, blob, state, journal, log, output, inbox, hook, seal, or one of those
+	// that repairing makes right: index, count, wake, mark, payload.
 	Kind      string            `json:"kind"`
 	Partition int               `json:"partition"` // -1: of the whole store
 	Namespace store.NamespaceID `json:"namespace"`
@@ -84,7 +84,7 @@ func Check(ctx context.Context, dir string, opts CheckOptions) (r *Report, err e
 
 func newChecker(ctx context.Context, s *Store, repair bool) *checker {
 	return &checker{ctx: ctx, s: s, repair: repair, report: &Report{Problems: []Problem{}}, modules: map[store.Digest]bool{},
-		named: map[store.Digest]bool{}, spaces: map[store.NamespaceID]bool{0: true}}
+		named: map[store.Digest]bool{}, keys: map[string]bool{}, spaces: map[store.NamespaceID]bool{0: true}}
 }
 
 // checker walks over a store.
@@ -97,6 +97,7 @@ type checker struct {
 	named   map[store.Digest]bool // blobs that journals name: whether they are sound
 	spaces  map[store.NamespaceID]bool
 	list    []store.NamespaceID // that have keys, ascending
+	keys    map[string]bool     // ids with which records may be sealed
 }
 
 // whole notes a problem of the whole store.
@@ -109,7 +110,7 @@ func (c *checker) all() error {
 	if err != nil || !sound {
 		return err
 	}
-	for _, step := range []func() error{c.namespaces, c.quotaRecords, c.tables, c.moduleInfos, c.wasm, c.versions} {
+	for _, step := range []func() error{c.namespaces, c.quotaRecords, c.tables, c.sealKeys, c.moduleInfos, c.wasm, c.versions} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -201,7 +202,7 @@ func (c *checker) namespaces() error {
 const (
 	partitionTables = "sjwrcbkqntxidoghpe"
 	sharedTables    = "wbnide"
-	wholeTables     = "NAmMWBRQPV"
+	wholeTables     = "NAmMWBRQPVK"
 )
 
 // tables looks which tables there are, without reading them.

@@ -68,6 +68,7 @@ func (x *partitionCheck) readStates(ns store.NamespaceID) error {
 			x.problem("state", ns, id, "its state is that of run %q of namespace %d, and belongs to partition %d", st.state.Run.ID,
 				st.state.Run.Namespace, run.Partition())
 		}
+		x.sealed(ns, id, "its state", st.state.Sealed, []byte(st.state.Reason))
 		x.states[id] = &st
 		if st.state.Deleted {
 			x.want[string(store.DeletedKey(run, st.state.UpdatedUnixMs))] = nil
@@ -148,7 +149,7 @@ func (x *partitionCheck) journals(ns store.NamespaceID) error {
 			return nil
 		}
 		j.last = first
-		err := x.chunk(&j, v)
+		err := x.chunk(ns, &j, v)
 		if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrVersion) {
 			j.broken = true
 			x.problem("journal", ns, id, "entry %d of iteration %d: %v", j.next, iteration, err)
@@ -166,7 +167,7 @@ func (x *partitionCheck) journals(ns store.NamespaceID) error {
 }
 
 // chunk reads the entries of a chunk, and the blobs that they name.
-func (x *partitionCheck) chunk(j *journalCheck, chunk []byte) error {
+func (x *partitionCheck) chunk(ns store.NamespaceID, j *journalCheck, chunk []byte) error {
 	for len(chunk) > 0 {
 		flags := chunk[0]
 		n, size := binary.Uvarint(chunk[1:])
@@ -191,6 +192,9 @@ func (x *partitionCheck) chunk(j *journalCheck, chunk []byte) error {
 		}
 		if err != nil {
 			return err
+		}
+		if flags&dataIsBlob == 0 {
+			x.sealed(ns, j.id, "its journal", e.Sealed, e.Data)
 		}
 		x.report.Entries++
 		j.next, chunk = j.next+1, body[n:]
@@ -225,23 +229,25 @@ func (x *partitionCheck) name(id string, digest []byte) error {
 
 func (x *partitionCheck) logs(ns store.NamespaceID) error {
 	return x.numbered(ns, store.TableLog, "log", func(st *store.RunState) uint64 { return st.LogRecords },
-		func(v []byte) (uint64, error) {
+		func(id string, v []byte) (uint64, error) {
 			l, err := store.DecodeLogLine(v)
+			x.sealed(ns, id, "its log", l.Sealed, []byte(l.Text))
 			return l.Index, err
 		})
 }
 
 func (x *partitionCheck) outputs(ns store.NamespaceID) error {
 	return x.numbered(ns, store.TableOutput, "output", func(st *store.RunState) uint64 { return st.Output },
-		func(v []byte) (uint64, error) {
+		func(id string, v []byte) (uint64, error) {
 			c, err := store.DecodeChunk(v)
+			x.sealed(ns, id, "its output", c.Sealed, c.Data)
 			return c.Index, err
 		})
 }
 
 // numbered checks records of runs that are kept by index.
 func (x *partitionCheck) numbered(ns store.NamespaceID, table byte, kind string, length func(*store.RunState) uint64,
-	decode func([]byte) (uint64, error)) error {
+	decode func(id string, record []byte) (uint64, error)) error {
 	return x.each(ns, x.p, table, func(rest, v []byte) error {
 		id, behind, ok := place(rest, 8)
 		if !ok {
@@ -249,7 +255,7 @@ func (x *partitionCheck) numbered(ns store.NamespaceID, table byte, kind string,
 			return nil
 		}
 		index, st := binary.BigEndian.Uint64(behind), x.states[id]
-		got, err := decode(v)
+		got, err := decode(id, v)
 		switch {
 		case err != nil:
 			x.problem(kind, ns, id, "record %d of its %s: %v", index, kind, err)
@@ -281,6 +287,7 @@ func (x *partitionCheck) commands() error {
 	return x.each(0, x.p, store.TableInbox, func(rest, v []byte) error {
 		x.report.Commands++
 		cmd, err := store.DecodeCommand(v)
+		x.sealed(cmd.To.Namespace, cmd.To.ID, "a command for it", cmd.Sealed, cmd.Data)
 		switch {
 		case len(rest) != 8:
 			x.problem("key", 0, "", "a key of the inbox is %x", rest)

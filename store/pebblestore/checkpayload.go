@@ -123,3 +123,32 @@ func (c *checker) holders() error {
 	}
 	return c.apply(b)
 }
+
+// sealKeys reads the keys with which records may be sealed.
+func (c *checker) sealKeys() error {
+	return c.each(0, store.NoPartition, store.TableKey, func(rest, v []byte) error {
+		k, err := store.DecodeKey(v)
+		switch {
+		case err != nil:
+			c.whole("seal", "the key %q: %v", rest, err)
+		case k.ID != string(rest):
+			c.whole("seal", "the key %q is called %q in its record", rest, k.ID)
+		}
+		c.keys[string(rest)] = true
+		return nil
+	})
+}
+
+// sealed notes a sealed record of which nobody could know the key. Whether it decodes is not looked at: that needs the key.
+func (x *partitionCheck) sealed(ns store.NamespaceID, run, what string, is bool, record []byte) {
+	if !is {
+		return
+	}
+	id, _, err := store.SealedKey(record)
+	switch {
+	case err != nil:
+		x.problem("seal", ns, run, "%s: %v", what, err)
+	case !x.keys[id]:
+		x.problem("seal", ns, run, "%s has a record that is encrypted with the key %q, which is not among those of the data", what, id)
+	}
+}

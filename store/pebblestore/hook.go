@@ -71,7 +71,11 @@ func (p *partition) claim(b *pebble.Batch, c *store.HookClaim) (store.HookHolder
 	}
 	_ = b.Delete(inboxKey(p.id, c.Ack), nil)
 	if c.Reply != nil {
-		if cmd := c.Reply(h); cmd != nil {
+		cmd, err := c.Reply(h)
+		if err != nil {
+			return h, err
+		}
+		if cmd != nil {
 			if err := p.s.addCommand(b, cmd.To.Partition(), *cmd); err != nil {
 				return h, err
 			}

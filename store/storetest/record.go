@@ -162,9 +162,9 @@ func testHooks(t *testing.T, e *env) {
 	claim := func(id string, ack store.CommandSeq, release bool) store.HookHolder {
 		t.Helper()
 		h, err := p.Claim(ctx, store.HookClaim{Token: "token", Holder: holder(id), Ack: ack, Release: release,
-			Reply: func(h store.HookHolder) *store.Command {
+			Reply: func(h store.HookHolder) (*store.Command, error) {
 				return &store.Command{ID: store.CommandID{Seq: store.Seq(100 + ack)}, Kind: store.CommandReply, To: key(id),
-					Name: h.Run.ID}
+					Name: h.Run.ID}, nil
 			}})
 		e.ok(err)
 		return h

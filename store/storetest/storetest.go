@@ -16,8 +16,8 @@ import (
 // Open opens a store; called again after a Close, it opens the same data.
 type Open func(t *testing.T) store.Store
 
-// Run runs the suite. data gives an opener of new, empty data.
-func Run(t *testing.T, data func(t *testing.T) Open) {
+// Run runs the suite. data gives an opener of new, empty data. without are names of tests that are left out.
+func Run(t *testing.T, data func(t *testing.T) Open, without ...string) {
 	for name, f := range map[string]func(*testing.T, *env){
 		"append": testAppend, "conflicts": testConflicts, "fencing": testFencing, "atomic": testAtomic,
 		"payloads": testPayloads, "due": testDue, "wakes": testWakes, "list": testList, "pages": testPages,
@@ -29,9 +29,13 @@ func Run(t *testing.T, data func(t *testing.T) Open) {
 		"ended": testEnded, "retentions": testRetentions, "quotas": testQuotas, "used": testUsed,
 		"upload races delete": testUploadRacesDelete, "shared module": testSharedModule, "namespaces": testNamespaces,
 		"tokens":                testTokens,
+		"keys":                  testKeys,
 		"inbox concurrently":    testInboxConcurrently,
 		"payload shares module": testPayloadSharesModule,
 	} {
+		if slices.Contains(without, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			e := &env{t: t, open: data(t)}
 			e.s = e.open(t)

@@ -56,14 +56,14 @@ func (c *courier) claim(ctx context.Context, owned store.Partition, cmd store.Co
 		Release: cmd.Kind == store.CommandHookRelease,
 		Holder:  store.HookHolder{Run: cmd.From, Incarnation: m.Sender, Iteration: m.Iteration, Handle: m.Handle}}
 	if !claim.Release {
-		claim.Reply = func(h store.HookHolder) *store.Command {
+		claim.Reply = func(h store.HookHolder) (*store.Command, error) {
 			var refusal error
 			if h != claim.Holder {
 				refusal = &abi.Error{Code: abi.Conflict, Message: fmt.Sprintf("token %q is held by run %q", m.Token, h.Run.ID),
 					Details: map[string]string{"holder": h.Run.ID}}
 			}
 			answer := message.Reply(&cmd, &m, refusal)
-			return &answer
+			return &answer, nil
 		}
 	}
 	_, err := owned.Claim(ctx, claim)

@@ -397,13 +397,13 @@ func (x *writer) claim(owned store.Partition, cmd store.Command, m message.Messa
 		Release: cmd.Kind == store.CommandHookRelease,
 		Holder:  store.HookHolder{Run: cmd.From, Incarnation: m.Sender, Iteration: m.Iteration, Handle: m.Handle}}
 	if !c.Release {
-		c.Reply = func(h store.HookHolder) *store.Command {
+		c.Reply = func(h store.HookHolder) (*store.Command, error) {
 			var refusal error
 			if h != c.Holder {
 				refusal = abi.Errorf(abi.Conflict, "token %q is held by run %q", m.Token, h.Run.ID)
 			}
 			answer := message.Reply(&cmd, &m, refusal)
-			return &answer
+			return &answer, nil
 		}
 	}
 	holder, err := owned.Claim(ctx, c)

@@ -1,0 +1,127 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/pebblestore"
+	"github.com/wfhost/wfhost/store/seal"
+)
+
+// Codec encodes what callers and workflows supply before it reaches the store, and decodes it again: journals with all inputs,
+// results, errors and signals, large payloads, log lines, output, what runs send to each other, and reasons of statuses. It is
+// for encryption, with a Keyring or with keys of your own. What stays in the clear is said in docs/encryption.md.
+type Codec = seal.Codec
+
+// Keyring is a Codec that encrypts with AES-256-GCM (XAES-256-GCM), with the newest of its keys. It may be used by several hosts.
+type Keyring = seal.Keyring
+
+// ParseKeyring reads keys as text, one a line: an id, white space, 32 bytes in base64. The last one encrypts; the others decrypt
+// what they have encrypted. Empty lines, and lines that begin with #, are left out. Ids have from 1 to 32 letters, digits, dots,
+// dashes and underscores. Errors never name what is in the text but ids.
+func ParseKeyring(text []byte) (*Keyring, error) {
+	r, err := seal.ParseKeyring(text)
+	if err != nil {
+		return nil, &joined{err, ErrInvalid}
+	}
+	return r, nil
+}
+
+// NewKeyLine returns a line of ParseKeyring with a new random key.
+func NewKeyLine(id string) (string, error) {
+	line, err := seal.NewKeyLine(id)
+	if err != nil {
+		return "", &joined{err, ErrInvalid}
+	}
+	return line, nil
+}
+
+// sealStore puts the codec before the store. Without one it refuses a store that needs one.
+func (h *Host) sealStore(ctx context.Context) error {
+	h.below = h.store
+	if h.cfg.Codec == nil {
+		return seal.InTheClear(ctx, h.below)
+	}
+	s, err := seal.New(ctx, h.below, h.cfg.Codec, seal.Options{NowMs: func() int64 { return h.cfg.Clock.Now().UnixMilli() }})
+	if err == nil {
+		h.store = s
+	}
+	return err
+}
+
+// KeyUse says how many records a key encrypts.
+type KeyUse = pebblestore.KeyUse
+
+// KeysInUse counts the records that each key encrypts in a data directory that no host has open, in a backup, or in the newest
+// backup of a place; it needs no key. The first of the list has no id: records that are in the clear. A key that is known and
+// encrypts nothing has 0 records. It reads the whole of the data, and changes nothing.
+func KeysInUse(ctx context.Context, path string) (list []KeyUse, err error) {
+	at, err := locate(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, at.close()) }()
+	list, err = pebblestore.CountKeys(ctx, at.dir)
+	return list, translate(err)
+}
+
+// ForgetKey makes a data directory that no host has open forget a key that encrypts nothing any more, so that a host opens it
+// without that key; durable on return. ErrConflict if it encrypts records; ErrNotFound if the key is not known.
+func ForgetKey(ctx context.Context, dir, id string) error {
+	used, err := pebblestore.ForgetKey(ctx, filepath.Join(dir, storeName), id)
+	if err != nil {
+		return translate(err)
+	}
+	if used > 0 {
+		return &joined{fmt.Errorf("the key %q encrypts %d records: it is needed until they are deleted", id, used), ErrConflict}
+	}
+	return nil
+}
+
+// checkSealed decodes a run: its state, the journals of all iterations, its log and its output. It adds what does not decode to a
+// report, and reports whether the run can be replayed.
+func (h *Host) checkSealed(ctx context.Context, run store.RunKey, report *VerifyReport) (sound bool, err error) {
+	bad := func(kind string, err error) bool {
+		if !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrVersion) {
+			return false
+		}
+		report.Add(VerifyProblem{Kind: kind, Partition: int(run.Partition()), Namespace: run.Namespace, Run: run.ID, Text: err.Error()})
+		return true
+	}
+	st, err := h.store.State(ctx, run)
+	if err != nil {
+		if bad("state", err) {
+			err = nil
+		}
+		return false, err
+	}
+	sound = true
+	for i := range st.Iteration + 1 {
+		for _, err := range h.store.Load(ctx, run, i, 0) {
+			if err == nil {
+				continue
+			}
+			if !bad("journal", err) {
+				return false, err
+			}
+			sound = sound && i != st.Iteration
+		}
+	}
+	for at := uint64(0); at < st.LogRecords; at += store.MaxPage {
+		if _, err := h.store.Logs(ctx, run, at, store.MaxPage); err != nil && !bad("log", err) {
+			return false, err
+		}
+	}
+	for at := uint64(0); at < st.Output; at += sealedPage {
+		if _, err := h.store.Output(ctx, run, at, sealedPage); err != nil && !bad("output", err) {
+			return false, err
+		}
+	}
+	return sound, nil
+}
+
+// sealedPage is how many chunks of output are in memory at a time, each of up to 1 MiB.
+const sealedPage = 16

@@ -1,0 +1,211 @@
+package seal
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// The kinds of places, as their first byte. Numbers are never reused.
+const (
+	placeKey     = 1 // that a key is the one of its id: the id
+	placeEntry   = 2 // run, iteration u32be, seq u64be, kind u8
+	placeLog     = 3 // run, index u64be
+	placeOutput  = 4 // run, index u64be
+	placeCommand = 5 // receiver, sender's incarnation 16 B, iteration u32be, seq u64be
+	placeState   = 6 // the record of the state as it is stored, without the reason
+)
+
+// placeBytes is more than most places take.
+const placeBytes = 96
+
+// place begins the place of a record of a run: kind u8, namespace u32be, length of the id u8, id.
+func place(kind byte, run store.RunKey) []byte {
+	b := append(make([]byte, 0, placeBytes), kind)
+	b = binary.BigEndian.AppendUint32(b, uint32(run.Namespace))
+	return append(binary.AppendUvarint(b, uint64(len(run.ID))), run.ID...)
+}
+
+func entryPlace(run store.RunKey, iteration uint32, e *store.Entry) []byte {
+	b := binary.BigEndian.AppendUint32(place(placeEntry, run), iteration)
+	return append(binary.BigEndian.AppendUint64(b, uint64(e.Seq)), byte(e.Kind))
+}
+
+func indexPlace(kind byte, run store.RunKey, index uint64) []byte {
+	return binary.BigEndian.AppendUint64(place(kind, run), index)
+}
+
+func commandPlace(c *store.Command) []byte {
+	b := append(place(placeCommand, c.To), c.ID.Incarnation[:]...)
+	b = binary.BigEndian.AppendUint32(b, c.ID.Iteration)
+	return binary.BigEndian.AppendUint64(b, uint64(c.ID.Seq))
+}
+
+// record refuses what could not be decoded again.
+func (s *sealer) record(what string, place, b []byte) ([]byte, error) {
+	if err := store.CheckRecord(what, b); err != nil {
+		return nil, err
+	}
+	return s.seal(place, b)
+}
+
+// sealEntries returns entries of an iteration as they are stored.
+func (s *sealer) sealEntries(run store.RunKey, iteration uint32, entries []store.Entry) ([]store.Entry, error) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	sealed := make([]store.Entry, len(entries))
+	var scratch []byte
+	for i := range entries {
+		e := &entries[i]
+		scratch = store.AppendEntry(scratch[:0], e)
+		data, err := s.record("entry", entryPlace(run, iteration, e), scratch)
+		if err != nil {
+			return nil, err
+		}
+		sealed[i] = store.Entry{Seq: e.Seq, Kind: e.Kind, UnixMs: e.UnixMs, Data: data, Sealed: true}
+	}
+	return sealed, nil
+}
+
+// openEntry decodes an entry that was read.
+func (s *sealer) openEntry(run store.RunKey, iteration uint32, e *store.Entry) error {
+	if !e.Sealed {
+		return nil
+	}
+	b, err := s.open(entryPlace(run, iteration, e), e.Data)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", e.Seq, err)
+	}
+	seq, kind := e.Seq, e.Kind
+	if *e, err = store.DecodeEntry(b); err == nil && (e.Seq != seq || e.Kind != kind || e.Sealed) {
+		err = fmt.Errorf("%w: it says that it is entry %d of kind %v, want %d of kind %v", store.ErrCorrupt, e.Seq, e.Kind, seq, kind)
+	}
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", seq, err)
+	}
+	return nil
+}
+
+func (s *sealer) sealLogs(run store.RunKey, lines []store.LogLine) ([]store.LogLine, error) {
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	sealed := make([]store.LogLine, len(lines))
+	for i := range lines {
+		l := &lines[i]
+		text, err := s.record("log line", indexPlace(placeLog, run, l.Index), store.AppendLogLine(nil, l))
+		if err != nil {
+			return nil, err
+		}
+		sealed[i] = store.LogLine{Index: l.Index, UnixMs: l.UnixMs, Text: string(text), Sealed: true}
+	}
+	return sealed, nil
+}
+
+func (s *sealer) openLog(run store.RunKey, l *store.LogLine) error {
+	if !l.Sealed {
+		return nil
+	}
+	b, err := s.open(indexPlace(placeLog, run, l.Index), []byte(l.Text))
+	if err == nil {
+		*l, err = store.DecodeLogLine(b)
+	}
+	return err
+}
+
+func (s *sealer) sealOutput(run store.RunKey, chunks []store.Chunk) ([]store.Chunk, error) {
+	if len(chunks) == 0 {
+		return nil, nil
+	}
+	sealed := make([]store.Chunk, len(chunks))
+	for i := range chunks {
+		c := &chunks[i]
+		data, err := s.record("output", indexPlace(placeOutput, run, c.Index), store.AppendChunk(nil, c))
+		if err != nil {
+			return nil, err
+		}
+		sealed[i] = store.Chunk{Index: c.Index, UnixMs: c.UnixMs, Data: data, Sealed: true}
+	}
+	return sealed, nil
+}
+
+func (s *sealer) openChunk(run store.RunKey, c *store.Chunk) error {
+	if !c.Sealed {
+		return nil
+	}
+	b, err := s.open(indexPlace(placeOutput, run, c.Index), c.Data)
+	if err == nil {
+		*c, err = store.DecodeChunk(b)
+	}
+	return err
+}
+
+// sealCommand returns a command as it is stored. Its number is given by the inbox, so it is not sealed.
+func (s *sealer) sealCommand(c *store.Command) (store.Command, error) {
+	whole := *c
+	whole.Seq = 0
+	data, err := s.record("command", commandPlace(c), store.AppendCommand(nil, &whole))
+	return store.Command{Seq: c.Seq, ID: c.ID, Kind: c.Kind, To: c.To, ToIncarnation: c.ToIncarnation, Data: data, Sealed: true}, err
+}
+
+func (s *sealer) sealCommands(commands []store.Command) (sealed []store.Command, err error) {
+	for i := range commands {
+		c, err := s.sealCommand(&commands[i])
+		if err != nil {
+			return nil, err
+		}
+		sealed = append(sealed, c)
+	}
+	return sealed, nil
+}
+
+func (s *sealer) openCommand(c *store.Command) error {
+	if !c.Sealed {
+		return nil
+	}
+	b, err := s.open(commandPlace(c), c.Data)
+	if err != nil {
+		return err
+	}
+	seq := c.Seq
+	*c, err = store.DecodeCommand(b)
+	c.Seq = seq
+	return err
+}
+
+// sealState returns a state as it is stored: the digest of the input and the reason in the place of the reason. All else of it
+// is the place: a state that was changed does not decode.
+func (s *sealer) sealState(st *store.RunState) (store.RunState, error) {
+	sealed := *st
+	sealed.Reason, sealed.InputDigest, sealed.Sealed = "", store.Digest{}, true
+	b, err := s.seal(statePlace(&sealed), append(st.InputDigest[:], st.Reason...))
+	sealed.Reason = string(b)
+	return sealed, err
+}
+
+func (s *sealer) openState(st *store.RunState) error {
+	if !st.Sealed {
+		return nil
+	}
+	bare := *st
+	bare.Reason = ""
+	b, err := s.open(statePlace(&bare), []byte(st.Reason))
+	if err == nil && len(b) < len(st.InputDigest) {
+		err = fmt.Errorf("%w: %d bytes are sealed, at least %d expected", store.ErrCorrupt, len(b), len(st.InputDigest))
+	}
+	if err != nil {
+		return fmt.Errorf("run %q: its state: %w", st.Run.ID, err)
+	}
+	st.Sealed = false
+	st.Reason = string(b[copy(st.InputDigest[:], b):])
+	return nil
+}
+
+// stateBytes is more than most encoded states take.
+const stateBytes = 384
+
+func statePlace(bare *store.RunState) []byte {
+	return store.AppendState(append(make([]byte, 0, stateBytes), placeState), bare)
+}

@@ -1,0 +1,317 @@
+package seal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// Options says how a Store is made. The zero value is usable.
+type Options struct {
+	// NowMs returns the Unix time in milliseconds at which a key is used first; nil leaves it unknown.
+	NowMs func() int64
+}
+
+// Store is a store whose payloads are sealed in the one below. What it does not name here is done by that one.
+type Store struct {
+	store.Store
+	sealer
+	nowMs func() int64
+
+	noted  atomic.Bool // the key is stored
+	noting sync.Mutex
+}
+
+var _ store.Store = (*Store)(nil)
+
+// New returns a store that seals payloads with a codec. It writes nothing: the id of the key is stored before the first record
+// that is sealed with it. It returns store.ErrKey if the codec does not decode what was encoded with each key that the store has
+// used.
+func New(ctx context.Context, s store.Store, codec Codec, opts Options) (*Store, error) {
+	sealed := &Store{Store: s, sealer: sealer{codec: codec, key: codec.Key()}, nowMs: opts.NowMs}
+	if err := store.CheckKey(&store.Key{ID: sealed.key}); err != nil {
+		return nil, fmt.Errorf("the newest key of the codec: %w", err)
+	}
+	known, err := s.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range known {
+		if err := sealed.check(&known[i]); err != nil {
+			return nil, err
+		}
+	}
+	return sealed, nil
+}
+
+// checked is what is encoded to know a key again.
+const checked = "wfhost"
+
+func keyPlace(id string) []byte { return append([]byte{placeKey}, id...) }
+
+// check returns store.ErrKey if a key that the store has used is not there, or is another one.
+func (s *Store) check(k *store.Key) error {
+	b, err := s.codec.Decode(k.ID, keyPlace(k.ID), k.Check)
+	switch {
+	case errors.Is(err, store.ErrKey):
+		return err
+	case errors.Is(err, store.ErrCorrupt), err == nil && string(b) != checked:
+		return fmt.Errorf("%w: with another key %q than the one that was given", store.ErrKey, k.ID)
+	case err != nil:
+		return fmt.Errorf("%w: the key %q: %w", store.ErrKey, k.ID, err)
+	}
+	if k.ID == s.key {
+		s.noted.Store(true)
+	}
+	return nil
+}
+
+// InTheClear returns store.ErrKey if a store has sealed records, which nobody can read without a codec.
+func InTheClear(ctx context.Context, s store.Store) error {
+	known, err := s.Keys(ctx)
+	if err != nil || len(known) == 0 {
+		return err
+	}
+	var ids []string
+	for _, k := range known {
+		ids = append(ids, fmt.Sprintf("%q", k.ID))
+	}
+	return fmt.Errorf("%w: it needs the keys %s, and none was given", store.ErrKey, ids)
+}
+
+// note stores the id of the key, once.
+func (s *Store) note(ctx context.Context) error {
+	if s.noted.Load() {
+		return nil
+	}
+	s.noting.Lock()
+	defer s.noting.Unlock()
+	if s.noted.Load() {
+		return nil
+	}
+	k := store.Key{ID: s.key}
+	if s.nowMs != nil {
+		k.CreatedUnixMs = s.nowMs()
+	}
+	var err error
+	if k.Check, err = s.codec.Encode(nil, keyPlace(s.key), []byte(checked)); err != nil {
+		return err
+	}
+	if err := s.Store.AddKey(ctx, k); err != nil {
+		return err
+	}
+	s.noted.Store(true)
+	return nil
+}
+
+// Acquire makes the caller the owner of a partition.
+func (s *Store) Acquire(ctx context.Context, p store.PartitionID, owner string, ttl time.Duration) (store.Partition, error) {
+	below, err := s.Store.Acquire(ctx, p, owner, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return &partition{below, s}, nil
+}
+
+// Commit seals what the groups append, and commits them.
+func (s *Store) Commit(ctx context.Context, groups []store.Group) error {
+	if err := s.note(ctx); err != nil {
+		return err
+	}
+	groups = slices.Clone(groups)
+	for i := range groups {
+		g := &groups[i]
+		if p, ok := g.Partition.(*partition); ok && p.s == s {
+			g.Partition = p.Partition
+		}
+		g.Runs = slices.Clone(g.Runs)
+		for j := range g.Runs {
+			if err := s.commit(&g.Runs[j]); err != nil {
+				return &store.RefusedError{Group: i, Run: j, Err: fmt.Errorf("run %q: %w", g.Runs[j].Run.ID, err)}
+			}
+		}
+	}
+	return s.Store.Commit(ctx, groups)
+}
+
+// commit seals what the commit of one run appends.
+func (s *Store) commit(c *store.RunCommit) (err error) {
+	if !c.Delete {
+		c.State.Length = c.Expect + store.Seq(len(c.Append)) // as it will be stored
+	}
+	if c.Append, err = s.sealEntries(c.Run, c.State.Iteration, c.Append); err != nil {
+		return err
+	}
+	if c.Before != nil {
+		before := *c.Before
+		if before.Append, err = s.sealEntries(c.Run, before.Iteration, before.Append); err != nil {
+			return err
+		}
+		c.Before = &before
+	}
+	if c.State, err = s.sealState(&c.State); err != nil {
+		return err
+	}
+	if c.Logs, err = s.sealLogs(c.Run, c.Logs); err != nil {
+		return err
+	}
+	if c.Output, err = s.sealOutput(c.Run, c.Output); err != nil {
+		return err
+	}
+	c.Outbox, err = s.sealCommands(c.Outbox)
+	return err
+}
+
+// Submit seals a command, and puts it into an inbox.
+func (s *Store) Submit(ctx context.Context, p store.PartitionID, cmd store.Command) error {
+	if err := s.note(ctx); err != nil {
+		return err
+	}
+	sealed, err := s.sealCommand(&cmd)
+	if err != nil {
+		return err
+	}
+	return s.Store.Submit(ctx, p, sealed)
+}
+
+// State reads one run's state.
+func (s *Store) State(ctx context.Context, run store.RunKey) (store.RunState, error) {
+	st, err := s.Store.State(ctx, run)
+	if err == nil {
+		err = s.openState(&st)
+	}
+	if err != nil {
+		return store.RunState{}, err
+	}
+	return st, nil
+}
+
+// Run reads a run's state and journal.
+func (s *Store) Run(ctx context.Context, run store.RunKey) (store.RunState, []store.Entry, error) {
+	st, entries, err := s.Store.Run(ctx, run)
+	if err == nil {
+		err = s.openState(&st)
+	}
+	if err != nil {
+		return store.RunState{}, nil, err
+	}
+	entries = slices.Clone(entries) // the array is the reader's own, or that of the store below
+	for i := range entries {
+		if err := s.openEntry(run, st.Iteration, &entries[i]); err != nil {
+			return st, nil, fmt.Errorf("journal of run %q: %w", run.ID, err)
+		}
+	}
+	return st, entries, nil
+}
+
+// Load reads entries.
+func (s *Store) Load(ctx context.Context, run store.RunKey, iteration uint32, from store.Seq) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		for e, err := range s.Store.Load(ctx, run, iteration, from) {
+			if err == nil {
+				if err = s.openEntry(run, iteration, &e); err != nil {
+					e, err = store.Entry{}, fmt.Errorf("journal of run %q: %w", run.ID, err)
+				}
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Logs reads log lines.
+func (s *Store) Logs(ctx context.Context, run store.RunKey, from uint64, limit int) ([]store.LogLine, error) {
+	lines, err := s.Store.Logs(ctx, run, from, limit)
+	for i := range lines {
+		if err := s.openLog(run, &lines[i]); err != nil {
+			return lines[:i], fmt.Errorf("log of run %q: %w", run.ID, err)
+		}
+	}
+	return lines, err
+}
+
+// Output reads chunks of output.
+func (s *Store) Output(ctx context.Context, run store.RunKey, from uint64, limit int) ([]store.Chunk, error) {
+	chunks, err := s.Store.Output(ctx, run, from, limit)
+	for i := range chunks {
+		if err := s.openChunk(run, &chunks[i]); err != nil {
+			return chunks[:i], fmt.Errorf("output of run %q: %w", run.ID, err)
+		}
+	}
+	return chunks, err
+}
+
+// List returns a page of runs.
+func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	page, err := s.Store.List(ctx, q)
+	return s.page(page), err
+}
+
+// Timers returns a page of runs that wait for a deadline.
+func (s *Store) Timers(ctx context.Context, q store.TimerQuery) (store.Page, error) {
+	page, err := s.Store.Timers(ctx, q)
+	return s.page(page), err
+}
+
+// page decodes the states of a page. One that does not decode is shown as one that cannot be read.
+func (s *Store) page(page store.Page) store.Page {
+	for i := range page.Runs {
+		st := &page.Runs[i]
+		if err := s.openState(st); err != nil {
+			*st = store.Unreadable(st.Run, store.Position{UnixMs: st.CreatedUnixMs, ID: st.Run.ID}, err)
+		}
+	}
+	return page
+}
+
+// partition is a partition of a Store.
+type partition struct {
+	store.Partition
+	s *Store
+}
+
+// Commit is Store.Commit with one group.
+func (p *partition) Commit(ctx context.Context, commits []store.RunCommit) error {
+	return p.s.Commit(ctx, []store.Group{{Partition: p, Runs: commits}})
+}
+
+// Commands lists the inbox. A command that does not decode has Kind 0, like one whose record is damaged.
+func (p *partition) Commands(ctx context.Context, after store.CommandSeq, limit int) ([]store.Command, error) {
+	commands, err := p.Partition.Commands(ctx, after, limit)
+	for i := range commands {
+		c := &commands[i]
+		seq := c.Seq
+		if bad := p.s.openCommand(c); errors.Is(bad, store.ErrCorrupt) || errors.Is(bad, store.ErrVersion) {
+			*c = store.Command{Seq: seq}
+		} else if bad != nil {
+			return commands[:i], fmt.Errorf("command %d: %w", seq, bad)
+		}
+	}
+	return commands, err
+}
+
+// Claim makes a run the holder of a token. The reply is sealed.
+func (p *partition) Claim(ctx context.Context, c store.HookClaim) (store.HookHolder, error) {
+	if err := p.s.note(ctx); err != nil {
+		return store.HookHolder{}, err
+	}
+	if reply := c.Reply; reply != nil {
+		c.Reply = func(h store.HookHolder) (*store.Command, error) {
+			cmd, err := reply(h)
+			if err != nil || cmd == nil {
+				return cmd, err
+			}
+			sealed, err := p.s.sealCommand(cmd)
+			return &sealed, err
+		}
+	}
+	return p.Partition.Claim(ctx, c)
+}
