@@ -116,6 +116,7 @@ type FaultInfo struct {
 // runtimeEvents returns what the runtime is to call.
 func (h *Host) runtimeEvents() (r runtime.Events) {
 	e := &h.cfg.Events
+	r.Committed = func(c *store.RunCommit) { h.suspects.Committed(c) }
 	if e.RunStarted != nil || e.RunEnded != nil || e.RunCommitted != nil {
 		r.Committed = h.committed
 	}
@@ -163,6 +164,7 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 
 // committed reports a commit of a run, and what it was the commit of.
 func (h *Host) committed(c *store.RunCommit) {
+	h.suspects.Committed(c)
 	e := &h.cfg.Events
 	r := h.runOf(c.State)
 	if f := e.RunStarted; f != nil && c.Create {

@@ -37,6 +37,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/host/internal/runtime"
+	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/backup"
 	"github.com/wfhost/wfhost/store/pebblestore"
@@ -167,7 +168,8 @@ type Host struct {
 	copied   bool        // it was opened as a copy, and owned nothing then
 	rt       *runtime.Runtime
 	sweeper  *retention.Sweeper
-	names    sync.Map // of namespaces, string by store.NamespaceID
+	suspects *suspect.Watch // nil watches nothing
+	names    sync.Map       // of namespaces, string by store.NamespaceID
 	closing  sync.Once
 	closed   chan struct{}
 }
@@ -234,6 +236,9 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	if h.copied = h.IsCopy(); h.copied {
 		rc.Partitions = []store.PartitionID{}
+	}
+	if rc.Suspects, err = h.openWatch(ctx); err != nil {
+		return h, err
 	}
 	if h.rt, err = runtime.New(ctx, rc); err == nil {
 		h.sweeper = h.newSweeper(keep)
@@ -384,6 +389,7 @@ func (h *Host) release(ctx context.Context) (err error) {
 	if h.engine != nil {
 		err = h.engine.Close(context.WithoutCancel(ctx))
 	}
+	err = errors.Join(err, h.suspects.Close())
 	if h.ownStore && h.store != nil {
 		err = errors.Join(err, h.store.Close())
 	}

@@ -10,5 +10,6 @@ import (
 
 func TestMain(m *testing.M) {
 	host.CompilerMain()
+	poisonHost()
 	goleak.VerifyTestMain(m)
 }

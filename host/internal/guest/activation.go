@@ -75,7 +75,8 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 		refuse()
 		return
 	}
-	a.placed = r.room.NewPlace(r.modules.Resident(l.State.Module)).Of(uint32(l.State.Run.Namespace), l.State.Workflow)
+	a.placed = r.room.NewPlace(r.modules.Resident(l.State.Module)).Of(uint32(l.State.Run.Namespace), l.State.Workflow,
+		l.State.Run.ID)
 	a.request = &admission.Request{Place: a.placed, Class: c, Begin: func() {
 		r.workers.Go(func() {
 			defer done()

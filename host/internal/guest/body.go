@@ -63,7 +63,7 @@ func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) step.Ou
 	if err != nil {
 		return step.Failure(abi.KindError, err.Error(), true)
 	}
-	p := r.room.NewPlace(mod.Resident()).Of(uint32(a.Run.Run.Namespace), a.Run.Workflow)
+	p := r.room.NewPlace(mod.Resident()).Of(uint32(a.Run.Run.Namespace), a.Run.Workflow, a.Run.Run.ID)
 	if err := p.Enter(ctx, admission.Woken, nil); err != nil {
 		return step.Outcome{Abandoned: true}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/host/internal/warm"
 	"github.com/wfhost/wfhost/host/internal/worker"
 	"github.com/wfhost/wfhost/store"
@@ -47,6 +48,7 @@ type Config struct {
 	CPU time.Duration
 	// HostCalls bounds the calls between two waits.
 	HostCalls int
+	Suspects  *suspect.Watch // nil watches nothing
 	// Handled reports whether a handler is registered.
 	Handled func(name string) bool
 	// Fetch performs a request of a body or step function under the grants of its version; nil means that none is
@@ -91,7 +93,7 @@ type Runner struct {
 // NewRunner returns a Runner. The caller closes it.
 func NewRunner(cfg Config) *Runner {
 	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store, budget.Clock, cfg.Modules), drained: make(chan struct{}),
-		room: admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes), uploads: admission.Uploads(),
+		room: admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).Watched(cfg.Suspects), uploads: admission.Uploads(),
 		warm: warm.New[*warm.Guest](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r

@@ -8,18 +8,20 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/store"
 )
 
 // Config is what a Runtime is made from. All fields but the limits are required.
 type Config struct {
-	Store  store.Store
-	Engine engine.Engine
-	Clock  clock.Clock
-	Logger *slog.Logger
-	Owner  string // name of this host, for people
-	Random func(p []byte)
-	Refuse func() error // why nothing may happen to runs, nil if it may
+	Store    store.Store
+	Engine   engine.Engine
+	Clock    clock.Clock
+	Logger   *slog.Logger
+	Owner    string         // name of this host, for people
+	Suspects *suspect.Watch // nil watches nothing
+	Random   func(p []byte)
+	Refuse   func() error // why nothing may happen to runs, nil if it may
 	// Partitions are those to be acquired at the beginning; nil = all.
 	Partitions []store.PartitionID
 	// Linger is how long an instance is kept while an attempt of one of its steps runs.

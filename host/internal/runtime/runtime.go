@@ -65,11 +65,11 @@ type Runtime struct {
 
 // New acquires partitions and recovers. It starts nothing before Run.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
-	l, handlers := newLife(ctx), handler.NewRegistry()
+	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects)
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
-		Modules: cfg.Modules,
-		Random:  cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
+		Modules: cfg.Modules, Suspects: cfg.Suspects,
+		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
 		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})
 	for range min(goruntime.GOMAXPROCS(0), maxShards) {
