@@ -11,5 +11,6 @@ import (
 func TestMain(m *testing.M) {
 	host.CompilerMain()
 	poisonHost()
+	mutantsHost()
 	goleak.VerifyTestMain(m)
 }
