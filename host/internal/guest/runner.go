@@ -16,6 +16,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/report"
+	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/host/internal/warm"
@@ -40,6 +41,7 @@ type Config struct {
 	MemoryBytes int64
 	ParkBytes   int64
 	Modules     module.Limits // their idle time is real time
+	Journals    *room.Budget  // bounds the journals in memory; nil does not
 	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing; 0 keeps nothing.
 	WarmBytes int64
 	// Fuel bounds the instructions, about, that a workflow executes between two waits.
