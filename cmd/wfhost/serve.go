@@ -118,7 +118,8 @@ func (c *serveCmd) Run(g *globals) error {
 	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secretsFrom(c.Secrets),
 		Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
-		JournalBytes: c.JournalBytes, ModuleIdle: orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), Compiler: host.SelfCompiler(),
+		JournalBytes: c.JournalBytes,
+		ModuleIdle:   orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), Compiler: host.SelfCompiler(),
 		CompileLimits: host.CompileLimits{CPU: c.CompileCPU, Wall: c.CompileTime, Memory: c.CompileMemory}})
 	if err != nil {
 		return err
