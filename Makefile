@@ -7,7 +7,7 @@ COVER_MIN = 90
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
-.PHONY: help build test race lint fuzz fuzz-modules differential cover determinism programs simulate year faults real bench bench-all bench-peers bench-peers-install profile kill clean
+.PHONY: help build test race lint fuzz fuzz-modules differential cover determinism programs simulate year faults real bench bench-all bench-peers bench-peers-install profile kill histories crash hostile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,9 +56,10 @@ simulate: ## simulate N whole hosts, from the seed SEED on; without N, that one 
 year: ## start 1,000 runs a day for a year, keep them for 30 days, and look at what the store holds
 	WFHOST_YEAR_RUNS=$(or $(N),1000) $(GO) test ./host -run TestYear -count=1 -timeout 120m -v
 
-faults: ## plant faults that the random programs and the simulator have to find
+faults: ## plant faults that the random programs, the simulator and other tests have to find
 	./host/testdata/faults/run.sh
 	./host/internal/sim/testdata/faults/run.sh
+	./store/testdata/faults/run.sh
 
 real: ## sleep 10,000 times by the machine's clock, and watch 10,000 sleepers use nothing
 	$(GO) test -tags real ./host -run 'TestS02|TestTenThousandSleepersIdle' -count=1 -v
@@ -108,6 +109,15 @@ profile: build ## profile steps, wakes and a storm of Go guests, and draw the pi
 
 kill: build ## kill -9 a real server 50 times under 50 runs
 	$(GO) test -tags kill -count=1 -timeout 30m -v -run TestKill ./cmd/wfhost
+
+histories: ## check N histories of calls, 1000, by clients of a host that crashes
+	$(GO) test ./host -run TestHistories -count=1 -timeout 120m -v -linear.rounds=$(or $(N),1000) -linear.seed=$(or $(SEED),1)
+
+crash: ## cut the power of a store N times, 50000, at operations of its file system
+	$(GO) test ./store/pebblestore -run TestCrashImages -count=1 -timeout 120m -v -crash.images=$(or $(N),50000) -crash.seed=$(or $(SEED),1)
+
+hostile: build ## attack a real server for HOSTILE, 1h, while 1,000 honest runs go on
+	$(GO) test -tags hostile -count=1 -timeout 3h -v -run TestHostileHour ./cmd/wfhost -hostile.for $(or $(HOSTILE),1h) -hostile.seed $(or $(SEED),1)
 
 clean: ## remove what was built
 	rm -rf bin

@@ -8,10 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -164,20 +160,4 @@ func check(t *testing.T, post func(method, path string, body []byte, into any) i
 			t.Errorf("run %s: step %d has %d results", id, h, n)
 		}
 	}
-}
-
-func buildGuest(t *testing.T, dir string) []byte {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "m.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, ".")
-	cmd.Dir = dir
-	cmd.Env = append(cmd.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, strings.TrimSpace(string(b)))
-	}
-	b, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }

@@ -1,6 +1,8 @@
 package pebblestore
 
 import (
+	"errors"
+	"strings"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -35,10 +37,28 @@ func (g guard) wrap(f vfs.File, category vfs.DiskWriteCategory, err error) (vfs.
 	return guardedFile{f, g}, nil
 }
 
-// Create implements vfs.FS.
+// markers is what the names of files begin with by which Pebble says which of its files count.
+const markers = "marker."
+
+// Create implements vfs.FS. Pebble makes a marker right after the file that it names: where a power cut may leave the one in the
+// directory without the other, which POSIX allows, the database would not open. Usual file systems keep the order.
 func (g guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if strings.HasPrefix(g.PathBase(name), markers) {
+		if err := g.syncDir(g.PathDir(name)); err != nil {
+			return nil, err
+		}
+	}
 	f, err := g.FS.Create(name, category)
 	return g.wrap(f, category, err)
+}
+
+// syncDir makes durable which files a directory has.
+func (g guard) syncDir(dir string) error {
+	d, err := g.FS.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // ReuseForWrite implements vfs.FS.
