@@ -1,13 +1,13 @@
 # wfhost. `make` lists the targets.
 GO ?= go
 FUZZTIME ?= 30s
-COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission host/internal/quota host/internal/child host/internal/retention store store/seal
+COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission host/internal/quota host/internal/child host/internal/retention host/internal/suspect host/internal/room store store/seal
 COVER_MIN = 90
 # The stories of package run cover what it is made of.
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
-.PHONY: help build test race lint fuzz cover determinism programs simulate year faults real bench bench-all bench-peers bench-peers-install profile kill histories crash hostile clean
+.PHONY: help build test race lint fuzz fuzz-modules differential cover determinism programs simulate year faults real bench bench-all bench-peers bench-peers-install profile kill histories crash hostile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,12 @@ fuzz: ## run each fuzz target for FUZZTIME, 30s or 50000x
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	    echo "fuzz $$p $$f"; $(GO) test $$p -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x; \
 	  done; done
+
+fuzz-modules: ## take N mutated modules (100000) through the host, each with a seed of its own, from SEED on
+	$(GO) test ./host -run 'TestMutants$$' -count=1 -timeout 24h -v -mutants.n=$(or $(N),100000) -mutants.seed=$(or $(SEED),1)
+
+differential: ## compare what modules do with what they do rewritten: all examples, all that come with wazero, those in the folder MODULES
+	$(GO) test ./host -run 'TestDifferential$$' -count=1 -timeout 60m -v -differential.all $(if $(MODULES),-differential.modules=$(abspath $(MODULES)))
 
 cover: ## check the coverage of the pure core
 	@set -e; parts=$$(echo $(RUN_PARTS:%=./host/internal/%) | tr ' ' ,); for p in $(COVERED); do \

@@ -120,7 +120,9 @@ var leaves = map[string][]string{
 	"host/internal/actor":     {"store", "host/internal/origin", "host/internal/run"},
 	"host/internal/partition": {"store", "host/internal/message", "host/internal/origin", "host/internal/run", "host/internal/actor",
 		"host/internal/inbox", "host/internal/lru", "host/internal/busy", "host/internal/wake"},
-	"host/internal/engine": {}, "host/internal/engine/idle": {}, "host/internal/engine/linear": {"abi", "golang.org/x/sys/unix"},
+	"host/internal/room":    {"store", "host/internal/clock"},
+	"host/internal/suspect": {"abi", "store", "host/internal/clock", "host/internal/journal", "golang.org/x/sys/unix"},
+	"host/internal/engine":  {}, "host/internal/engine/idle": {}, "host/internal/engine/linear": {"abi", "golang.org/x/sys/unix"},
 	"host/internal/rewrite": {"host/internal/wasmfmt"}, "host/internal/wasmfmt": {}, "store/memstore": {"abi", "store"},
 	"store/seal": {"store"},
 }

@@ -116,9 +116,9 @@ type FaultInfo struct {
 // runtimeEvents returns what the runtime is to call.
 func (h *Host) runtimeEvents() (r runtime.Events) {
 	e := &h.cfg.Events
-	r.Committed = h.continued
+	r.Committed = func(c *store.RunCommit) { h.suspects.Committed(c); h.continued(c) }
 	if e.RunStarted != nil || e.RunEnded != nil || e.RunCommitted != nil {
-		r.Committed = func(c *store.RunCommit) { h.continued(c); h.committed(c) }
+		r.Committed = func(c *store.RunCommit) { h.suspects.Committed(c); h.continued(c); h.committed(c) }
 	}
 	if f := e.RunStuck; f != nil {
 		r.Stuck = func(st *store.RunState) { f(h.runOf(*st)) }
@@ -164,6 +164,7 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 
 // committed reports a commit of a run, and what it was the commit of.
 func (h *Host) committed(c *store.RunCommit) {
+	h.suspects.Committed(c)
 	e := &h.cfg.Events
 	r := h.runOf(c.State)
 	if f := e.RunStarted; f != nil && c.Create {

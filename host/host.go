@@ -37,7 +37,9 @@ import (
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/host/internal/retention"
+	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/runtime"
+	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/backup"
 	"github.com/wfhost/wfhost/store/pebblestore"
@@ -109,6 +111,10 @@ type Config struct {
 	// journal, about: a few thousand bytes of each Go guest, those first that wake soonest. Default 64 MiB; negative keeps
 	// none.
 	WarmBytes int64
+	// JournalBytes bounds the journals in memory of runs with which something goes on, about; those of less than 64 KiB are not
+	// counted. Over it, runs are not read, and guests that make their journals longer wait, one after the other; nobody fails.
+	// Default 512 MiB, which is eight of the largest journals; negative does not bound them.
+	JournalBytes int64
 	// ModuleIdle is how long after its last use a module leaves memory, with its code and its image, by the machine's clock.
 	// The next run of it loads it from Dir/cache in some 50 ms, or compiles it again if there is no Dir. Default 30 s; negative
 	// keeps all modules, within ModuleBytes.
@@ -182,8 +188,10 @@ type Host struct {
 	rt       *runtime.Runtime
 	sweeper  *retention.Sweeper
 	quotas   *quota.Quotas
-	setting  sync.Mutex // held by SetQuota, so that what holds is what is stored
-	names    sync.Map   // of namespaces, string by store.NamespaceID
+	setting  sync.Mutex     // held by SetQuota, so that what holds is what is stored
+	suspects *suspect.Watch // nil watches nothing
+	journals *room.Budget
+	names    sync.Map // of namespaces, string by store.NamespaceID
 	closing  sync.Once
 	closed   chan struct{}
 }
@@ -240,7 +248,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
 		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
 		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy,
-		Admit: h.admit, Spaces: h.quotas}
+		Admit: h.admit, Spaces: h.quotas, Journals: h.roomForJournals()}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
 	}
@@ -256,6 +264,9 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	if h.copied = h.IsCopy(); h.copied {
 		rc.Partitions = []store.PartitionID{}
+	}
+	if rc.Suspects, err = h.openWatch(ctx); err != nil {
+		return h, err
 	}
 	if h.rt, err = runtime.New(ctx, rc); err == nil {
 		h.sweeper = h.newSweeper(keep)
@@ -305,31 +316,34 @@ func (c Config) withDefaults() Config {
 		c.Random = secureRandom
 	}
 	if c.Linger == 0 {
-		c.Linger = runtime.DefaultLinger
+		c.Linger = defaultLinger
 	}
 	if c.StartLinger <= 0 {
-		c.StartLinger = runtime.DefaultStartLinger
+		c.StartLinger = defaultStartLinger
 	}
 	if c.Drain == 0 {
-		c.Drain = runtime.DefaultDrain
+		c.Drain = defaultDrain
 	}
 	if c.MaxInstances == 0 {
-		c.MaxInstances = runtime.DefaultInstances
+		c.MaxInstances = defaultInstances
 	}
 	if c.MaxChildren == 0 {
 		c.MaxChildren = abi.MaxLiveChildren
 	}
 	if c.ParkBytes == 0 {
-		c.ParkBytes = runtime.DefaultParkBytes
+		c.ParkBytes = defaultParkBytes
 	}
 	if c.WarmBytes == 0 {
-		c.WarmBytes = runtime.DefaultWarmBytes
+		c.WarmBytes = defaultWarmBytes
+	}
+	if c.JournalBytes == 0 {
+		c.JournalBytes = defaultJournalBytes
 	}
 	if c.ModuleIdle == 0 {
-		c.ModuleIdle = runtime.DefaultModuleIdle
+		c.ModuleIdle = defaultModuleIdle
 	}
 	if c.ModuleBytes == 0 {
-		c.ModuleBytes = runtime.DefaultModuleBytes
+		c.ModuleBytes = defaultModuleBytes
 	}
 	if c.MaxFuel == 0 {
 		c.MaxFuel = abi.MaxFuel
@@ -345,6 +359,14 @@ func (c *Config) moduleLimits() module.Limits {
 	return module.Limits{Idle: c.ModuleIdle, Bytes: max(c.ModuleBytes, 0), Left: func(d store.Digest, bytes int64) {
 		c.Logger.Debug("module has left memory", "module", d, "bytes", bytes)
 	}}
+}
+
+// roomForJournals makes the room for journals, nil if they are not bounded.
+func (h *Host) roomForJournals() *room.Budget {
+	if h.cfg.JournalBytes >= 0 {
+		h.journals = room.New(h.cfg.JournalBytes)
+	}
+	return h.journals
 }
 
 // owner names this host to people who look at a store.
@@ -418,6 +440,7 @@ func (h *Host) release(ctx context.Context) (err error) {
 	if h.engine != nil {
 		err = h.engine.Close(context.WithoutCancel(ctx))
 	}
+	err = errors.Join(err, h.suspects.Close())
 	if h.ownStore && h.store != nil {
 		err = errors.Join(err, h.store.Close())
 	}
@@ -431,12 +454,15 @@ type Stats struct {
 	Timers    int    // wakes of the next minute
 	Queued    int    // runs that wait for an instance
 	Commits   uint64 // of runs, each durable, since Open
+	// JournalBytes is what is counted for Config.JournalBytes.
+	JournalBytes int64
 }
 
 // Stats gives the numbers.
 func (h *Host) Stats() Stats {
 	s := h.rt.Stats()
-	return Stats{Runs: s.Runs, Instances: s.Instances, Timers: s.Timers, Queued: s.Queued, Commits: s.Commits}
+	return Stats{Runs: s.Runs, Instances: s.Instances, Timers: s.Timers, Queued: s.Queued, Commits: s.Commits,
+		JournalBytes: h.journals.Held()}
 }
 
 // WaitIdle waits until nothing happens any more unless time passes: no run is queued or active, and no attempt

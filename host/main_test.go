@@ -10,5 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	host.CompilerMain()
+	poisonHost()
+	mutantsHost()
 	goleak.VerifyTestMain(m)
 }

@@ -27,7 +27,7 @@ const (
 	secretOf = "MARKER" // in payloads
 )
 
-// tenantModule is a workflow that leaves the names and the secretOf wherever it can.
+// tenantModule is a workflow that leaves the names and the marker wherever it can.
 func tenantModule() []byte {
 	m := wasmgen.New(0).Text(theirs).Text(secretOf).Call(abi.FnEmit).Drop()
 	m.Text(theirs).Text(secretOf).Call(abi.FnSetAttribute).Drop()

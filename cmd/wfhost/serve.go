@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/steps/httpstep"
@@ -42,6 +43,7 @@ type serveCmd struct {
 	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"67108864"`
 	ParkBytes     int64         `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"134217728"`
 	WarmBytes     int64         `help:"Memory of guests that sleep, for wakes without a replay; 0 keeps none." default:"67108864"`
+	JournalBytes  int64         `help:"Memory of journals of runs that go on; those beyond it wait." default:"536870912"`
 	ModuleIdle    time.Duration `help:"How long after its last use a module leaves memory; 0: never." default:"30s"`
 	ModuleBytes   int64         `help:"Memory of modules that are not in use." default:"268435456"`
 	CompileCPU    time.Duration `name:"compile-cpu" help:"CPU time that compiling a module may take." default:"1m"`
@@ -61,6 +63,8 @@ const (
 const (
 	leastCompileTime  = time.Second
 	leastCompileBytes = 64 << 20
+	// leastJournalBytes is the largest journal: with less, it would always be over the limit.
+	leastJournalBytes = abi.MaxJournalBytes
 )
 
 // checkMemory refuses limits that cannot be.
@@ -76,6 +80,8 @@ func (c *serveCmd) checkMemory() error {
 		return fmt.Errorf("--pool-bytes must not be negative, got %d", c.PoolBytes)
 	case c.ParkBytes < 0:
 		return fmt.Errorf("--park-bytes must not be negative, got %d", c.ParkBytes)
+	case c.JournalBytes < leastJournalBytes:
+		return fmt.Errorf("--journal-bytes must be at least %d, the largest journal, got %d", leastJournalBytes, c.JournalBytes)
 	case c.ModuleIdle < 0:
 		return fmt.Errorf("--module-idle must not be negative, got %v", c.ModuleIdle)
 	case c.ModuleBytes < 0:
@@ -127,7 +133,8 @@ func (c *serveCmd) Run(g *globals) error {
 		Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
-		ModuleIdle: orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), Compiler: host.SelfCompiler(),
+		JournalBytes: c.JournalBytes,
+		ModuleIdle:   orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), Compiler: host.SelfCompiler(),
 		CompileLimits: host.CompileLimits{CPU: c.CompileCPU, Wall: c.CompileTime, Memory: c.CompileMemory}})
 	if err != nil {
 		return err

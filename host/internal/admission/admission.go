@@ -17,6 +17,8 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+
+	"github.com/wfhost/wfhost/host/internal/suspect"
 )
 
 // Class is the order in which guests enter.
@@ -43,9 +45,10 @@ var ErrStopped = errors.New("the host stops")
 // Admission lets guests in. Its methods, and those of its places, may be called concurrently.
 type Admission struct {
 	// mu guards all fields, those of places and requests, and their elements in lists. While it is held nothing is called
-	// but Request.Begin, which starts a goroutine.
+	// but Request.Begin, which starts a goroutine, and the watch.
 	mu        sync.Mutex
-	free      int // how many more may be inside; negative where guests were woken that rested
+	watch     *suspect.Watch // not changed
+	free      int            // how many more may be inside; negative where guests were woken that rested
 	total     int
 	held      int64 // bytes of the guests that are not outside
 	leaving   int64 // of them, bytes of those that were evicted and have not left yet
@@ -69,6 +72,12 @@ func New(places int, limit, parkLimit int64) *Admission {
 	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: runtime.GOMAXPROCS(0)}
 }
 
+// Watched has a watch note who computes, and hold suspects, and returns the admission. It is called before anything else.
+func (a *Admission) Watched(w *suspect.Watch) *Admission {
+	a.watch = w
+	return a
+}
+
 // standing is where a guest stands.
 type standing uint8
 
@@ -90,11 +99,17 @@ type Place struct {
 	e     *list.Element // among the parked
 	group group
 	long  bool // it is inside, and has computed for a slice
+	// subject is the guest for the watch, nil if it is not watched.
+	subject *suspect.Subject
 }
 
-// Of says whose guest it is, and returns the place. It is called before anything else.
-func (p *Place) Of(namespace uint32, workflow string) *Place {
+// Of says whose guest it is, and returns the place. It is called before anything else. A guest without
+// a run is not watched.
+func (p *Place) Of(namespace uint32, workflow, run string) *Place {
 	p.group = group{namespace, workflow}
+	if run != "" {
+		p.subject = p.a.watch.Subject(namespace, run)
+	}
 	return p
 }
 
@@ -127,6 +142,9 @@ type waiter struct {
 // of ctx, or ErrStopped, and the guest is outside. One that has an instance keeps it meanwhile, and is not evicted.
 func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error {
 	a := p.a
+	if err := p.admitted(ctx); err != nil {
+		return err
+	}
 	a.mu.Lock()
 	a.returnLocked(p)
 	if a.mayEnterLocked(p, c) { // before those of later classes that wait for what it held
@@ -161,6 +179,20 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 	return ErrStopped
 }
 
+// admitted waits until a guest that is outside is not held.
+func (p *Place) admitted(ctx context.Context) error {
+	if p.subject == nil {
+		return nil
+	}
+	p.a.mu.Lock()
+	out := p.at == outside
+	p.a.mu.Unlock()
+	if !out {
+		return nil
+	}
+	return p.subject.Wait(ctx)
+}
+
 // TryEnter lets a guest in that is parked, if there is room now and nobody waits who can go on, too. It reports false if
 // there is not, or if the guest was evicted or has left.
 func (p *Place) TryEnter() bool {
@@ -171,8 +203,7 @@ func (p *Place) TryEnter() bool {
 		return false
 	}
 	a.unparkLocked(p) // its bytes count already
-	p.at = inside
-	a.free--
+	a.insideLocked(p)
 	a.countLocked(p, 1)
 	return true
 }
@@ -193,8 +224,7 @@ func (p *Place) Rest() {
 	if p.at == inside && a.resting < a.total {
 		p.at = rested
 		a.resting++
-		a.free++
-		a.shortLocked(p)
+		a.stopLocked(p)
 		a.grantLocked()
 	}
 }
@@ -206,9 +236,8 @@ func (p *Place) Wake() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if p.at == rested {
-		p.at = inside
 		a.resting--
-		a.free--
+		a.insideLocked(p)
 	}
 }
 
@@ -229,8 +258,7 @@ func (p *Place) Park(bytes int64) {
 	defer a.mu.Unlock()
 	switch p.at {
 	case inside:
-		a.free++
-		a.shortLocked(p)
+		a.stopLocked(p)
 	case rested:
 		a.resting--
 	default:
@@ -286,8 +314,7 @@ func (a *Admission) enterLocked(p *Place, c Class) {
 		a.held += p.bytes
 		a.evictOverLocked(a.held - a.limit) // it is the only one inside
 	}
-	p.at = inside
-	a.free--
+	a.insideLocked(p)
 	a.countLocked(p, 1)
 	switch {
 	case c == Computing:
@@ -306,12 +333,21 @@ func (a *Admission) longLocked(p *Place) {
 	}
 }
 
-// shortLocked no longer counts a guest that goes from inside to somewhere else.
-func (a *Admission) shortLocked(p *Place) {
+// insideLocked has a guest compute.
+func (a *Admission) insideLocked(p *Place) {
+	p.at = inside
+	a.free--
+	p.subject.Begin()
+}
+
+// stopLocked has a guest that is inside compute no longer.
+func (a *Admission) stopLocked(p *Place) {
+	a.free++
 	if p.long {
 		p.long = false
 		a.long--
 	}
+	p.subject.End()
 }
 
 // Slice is called by the goroutine of a guest that has computed for a slice since it last waited. It lets those go first that
@@ -370,8 +406,7 @@ func (a *Admission) goLocked(p *Place) {
 func (a *Admission) upLocked(p *Place) {
 	switch p.at {
 	case inside:
-		a.free++
-		a.shortLocked(p)
+		a.stopLocked(p)
 		a.countLocked(p, -1)
 	case rested:
 		a.resting--

@@ -16,7 +16,7 @@ func asks(a *Admission, c Class, group string, begun *[]string) *Place {
 	if name, workflow, ok := strings.Cut(group, "/"); ok {
 		namespace, group = uint32(len(name)), workflow
 	}
-	p := a.NewPlace(1).Of(namespace, group)
+	p := a.NewPlace(1).Of(namespace, group, "")
 	a.Ask(&Request{Place: p, Class: c, Begin: func() { *begun = append(*begun, group) }, Refuse: func() {}})
 	return p
 }

@@ -10,8 +10,12 @@ type Request struct {
 	waits *waiter // nil if it does not wait
 }
 
-// Ask has a guest begin when there is room for it.
+// Ask has a guest begin when there is room for it, and it is not held.
 func (a *Admission) Ask(q *Request) {
+	q.Place.subject.Ask(func() { a.ask(q) }, q.Refuse)
+}
+
+func (a *Admission) ask(q *Request) {
 	a.mu.Lock()
 	if a.mayEnterLocked(q.Place, q.Class) {
 		a.enterLocked(q.Place, q.Class)
@@ -26,7 +30,7 @@ func (a *Admission) Ask(q *Request) {
 	a.mu.Unlock()
 }
 
-// Withdraw refuses a request that still waits. It does nothing if the guest was let in, or refused.
+// Withdraw refuses a request that still waits for a place. It does nothing if the guest was let in, refused, or is held.
 func (q *Request) Withdraw() {
 	a := q.Place.a
 	a.mu.Lock()
@@ -42,8 +46,9 @@ func (q *Request) Withdraw() {
 	}
 }
 
-// RefuseAll refuses all requests that wait.
+// RefuseAll refuses all requests that wait, and all guests that are held.
 func (a *Admission) RefuseAll() {
+	a.watch.Release()
 	a.mu.Lock()
 	var refused []*Request
 	for c := range a.waiters {

@@ -18,7 +18,7 @@ func TestLimitOfNamespace(t *testing.T) {
 	a := New(5, 1000, 1000).By(l)
 	inside := map[uint32][]*Place{}
 	ask := func(ns uint32) {
-		p := a.NewPlace(1).Of(ns, "w")
+		p := a.NewPlace(1).Of(ns, "w", "")
 		a.Ask(&Request{Place: p, Class: Starting, Begin: func() { inside[ns] = append(inside[ns], p) }})
 	}
 	for range 10 {
@@ -71,7 +71,8 @@ func TestLimitsOfNamespaces(t *testing.T) {
 			}
 			switch what := rapid.IntRange(0, 9).Draw(t, "what"); {
 			case p == nil || what < 4:
-				p = a.NewPlace(1).Of(uint32(rapid.IntRange(0, 2).Draw(t, "namespace")), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "w"))
+				p = a.NewPlace(1).Of(uint32(rapid.IntRange(0, 2).Draw(t, "namespace")), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "w"),
+					"")
 				all = append(all, p)
 				ask(p, rapid.SampledFrom([]Class{Woken, Starting}).Draw(t, "class"))
 			case waits[p] != nil && what < 6:

@@ -13,6 +13,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/report"
+	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/token"
 	"github.com/wfhost/wfhost/host/internal/warm"
@@ -40,7 +41,8 @@ type Activation struct {
 	body     *forkedBody        // the body that its instance executes; nil if none does
 	span     report.Span
 	passed   warm.Passed
-	left     bool // it was told to freeze: the run is another one's
+	share    room.Share // of the memory for journals
+	left     bool       // it was told to freeze: the run is another one's
 }
 
 // told is an order, or a body to be executed where the guest waits.
@@ -62,6 +64,7 @@ const (
 // there is a place for it. done is called when it has ended, after its last event.
 func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func()) {
 	a := &Activation{workflow: workflow{lease: l}, desk: desk, orders: make(chan told, ordersAhead)}
+	a.share = r.cfg.Journals.Share(l.State.Run)
 	l.Guest = a
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	a.halts = cancel
@@ -75,7 +78,8 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 		refuse()
 		return
 	}
-	a.placed = r.room.NewPlace(r.modules.Resident(l.State.Module)).Of(uint32(l.State.Run.Namespace), l.State.Workflow)
+	a.placed = r.room.NewPlace(r.modules.Resident(l.State.Module)).Of(uint32(l.State.Run.Namespace), l.State.Workflow,
+		l.State.Run.ID)
 	a.request = &admission.Request{Place: a.placed, Class: c, Begin: func() {
 		r.workers.Go(func() {
 			defer done()
@@ -241,6 +245,15 @@ func (a *Activation) looks() error {
 	if a.span.Passed.IsZero() && a.r.cfg.OnEnd != nil && !a.Passed() {
 		a.span.Passed = budget.Clock.Now()
 	}
+	if bytes := a.lease.Run().Journal().Bytes(); a.share.Grown(bytes) {
+		wait := func() error { return a.share.Wait(a.ctx, bytes, a.yields) }
+		return a.Untimed(func() error { return a.without(wait) })
+	}
+	return a.yields()
+}
+
+// yields gives the run back for a moment if the writer has something for it.
+func (a *Activation) yields() error {
 	if !a.yield.Load() {
 		return nil
 	}

@@ -34,7 +34,7 @@ func (r *Runner) newStepGuest(m *module.Module, started journal.Started, key sto
 	g.init(r, m, key)
 	g.wait = func() error { return errBodyDeadlock }
 	g.Machine = replay.New(replay.Config{Mode: replay.StepFn, Started: started, Input: input, Step: info,
-		RealTime: r.realTime(), RealRandom: realRandom})
+		RealTime: budget.RealTime(r.cfg.Clock), RealRandom: budget.RealRandom})
 	return g
 }
 
@@ -63,7 +63,7 @@ func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) step.Ou
 	if err != nil {
 		return step.Failure(abi.KindError, err.Error(), true)
 	}
-	p := r.room.NewPlace(mod.Resident()).Of(uint32(a.Run.Run.Namespace), a.Run.Workflow)
+	p := r.room.NewPlace(mod.Resident()).Of(uint32(a.Run.Run.Namespace), a.Run.Workflow, a.Run.Run.ID)
 	if err := p.Enter(ctx, admission.Woken, nil); err != nil {
 		return step.Outcome{Abandoned: true}
 	}
@@ -124,10 +124,10 @@ func (a attempt) asBody(g *guest, mod *module.Module, info *replay.StepInfo) rep
 	var began atomic.Pointer[func() (int64, int64)]
 	return replay.Config{Mode: replay.Body, Started: a.Started, Input: a.Entries[0].Input,
 		StartedUnixMs: a.StartedMs, Tail: recorded{a.Entries}, Until: a.Until.Seq, Rested: a.Until.Seq, Handle: a.Handle,
-		BodiesEvent: mod.BodiesEvent, OnWait: g.observer(), Step: info, RealRandom: realRandom,
+		BodiesEvent: mod.BodiesEvent, OnWait: g.observer(), Step: info, RealRandom: budget.RealRandom,
 		RealTime: func() (int64, int64) {
 			if began.Load() == nil { // the clock starts with the body, not with the replay before it
-				f := a.r.realTime()
+				f := budget.RealTime(a.r.cfg.Clock)
 				began.Store(&f)
 			}
 			return (*began.Load())()

@@ -16,7 +16,9 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/report"
+	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/host/internal/warm"
 	"github.com/wfhost/wfhost/host/internal/worker"
 	"github.com/wfhost/wfhost/store"
@@ -40,6 +42,7 @@ type Config struct {
 	ParkBytes   int64
 	Spaces      admission.Spaces
 	Modules     module.Limits // their idle time is real time
+	Journals    *room.Budget  // bounds the journals in memory; nil does not
 	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing; 0 keeps nothing.
 	WarmBytes int64
 	// Fuel bounds the instructions, about, that a workflow executes between two waits.
@@ -48,6 +51,7 @@ type Config struct {
 	CPU time.Duration
 	// HostCalls bounds the calls between two waits, Children the live children of a first run: see abi.LiveChildren.
 	HostCalls, Children int
+	Suspects            *suspect.Watch // nil watches nothing
 	// Handled reports whether a handler is registered.
 	Handled func(name string) bool
 	// Fetch performs a request of a body or step function under the grants of its version; nil means that none is
@@ -92,7 +96,7 @@ type Runner struct {
 // NewRunner returns a Runner. The caller closes it.
 func NewRunner(cfg Config) *Runner {
 	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store, budget.Clock, cfg.Modules), drained: make(chan struct{}),
-		room: admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Spaces), uploads: admission.Uploads(),
+		room: admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Spaces).Watched(cfg.Suspects), uploads: admission.Uploads(),
 		warm: warm.New[*warm.Guest](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r

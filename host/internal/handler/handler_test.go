@@ -10,6 +10,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/store"
 )
 
 // TestCall compares the outcomes of what a handler may come to.
@@ -55,12 +56,12 @@ func TestCall(t *testing.T) {
 // TestAdmit fills the room of one handler, which leaves room for others.
 func TestAdmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := handler.NewRegistry()
+		r := handler.NewRegistry(nil)
 		var leaves []func()
 		admit := func(name string) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			leave, err := r.Admit(ctx, name)
+			leave, err := r.Admit(ctx, name, store.RunKey{})
 			if err == nil {
 				leaves = append(leaves, leave)
 			}
@@ -92,7 +93,7 @@ func TestAdmit(t *testing.T) {
 }
 
 func TestRegistry(t *testing.T) {
-	r := handler.NewRegistry()
+	r := handler.NewRegistry(nil)
 	if r.Handled("charge") {
 		t.Error("a handler is there that nobody has registered")
 	}

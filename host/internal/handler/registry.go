@@ -3,6 +3,9 @@ package handler
 import (
 	"context"
 	"sync"
+
+	"github.com/wfhost/wfhost/host/internal/suspect"
+	"github.com/wfhost/wfhost/store"
 )
 
 // maxPerHandler and maxHandlers bound the calls of handlers that go on at a time: of one handler, so that a slow
@@ -14,16 +17,17 @@ const (
 
 // Registry is the handlers by name. It is safe for concurrent use.
 type Registry struct {
-	all chan struct{} // room for calls of all handlers together
+	all   chan struct{} // room for calls of all handlers together
+	watch *suspect.Watch
 
 	mu       sync.Mutex // guards what follows; nothing is called, and nothing else is locked, while it is held
 	handlers map[string]Func
 	rooms    map[string]chan struct{} // for calls of each handler
 }
 
-// NewRegistry returns a Registry without handlers.
-func NewRegistry() *Registry {
-	return &Registry{all: make(chan struct{}, maxHandlers), handlers: map[string]Func{}, rooms: map[string]chan struct{}{}}
+// NewRegistry returns a Registry without handlers, whose calls are watched. A nil watch watches nothing.
+func NewRegistry(w *suspect.Watch) *Registry {
+	return &Registry{watch: w, all: make(chan struct{}, maxHandlers), handlers: map[string]Func{}, rooms: map[string]chan struct{}{}}
 }
 
 // Handle registers a handler, in place of one that has the name.
@@ -43,8 +47,13 @@ func (r *Registry) Handler(name string) Func {
 // Handled reports whether a handler has a name.
 func (r *Registry) Handled(name string) bool { return r.Handler(name) != nil }
 
-// Admit waits for room for a call of a handler. The room is the caller's until leave is called.
-func (r *Registry) Admit(ctx context.Context, name string) (leave func(), err error) {
+// Admit waits for room for a call of a handler by a run, and until the run is not held. The room is the caller's until leave is
+// called.
+func (r *Registry) Admit(ctx context.Context, name string, run store.RunKey) (leave func(), err error) {
+	subject := r.watch.Subject(uint32(run.Namespace), run.ID)
+	if err := subject.Wait(ctx); err != nil {
+		return nil, err
+	}
 	own := r.room(name)
 	for _, room := range []chan struct{}{own, r.all} {
 		select {
@@ -56,7 +65,8 @@ func (r *Registry) Admit(ctx context.Context, name string) (leave func(), err er
 			return nil, ctx.Err()
 		}
 	}
-	return func() { <-r.all; <-own }, nil
+	subject.Begin()
+	return func() { subject.End(); <-r.all; <-own }, nil
 }
 
 func (r *Registry) room(name string) chan struct{} {

@@ -30,8 +30,9 @@ type memory struct {
 }
 
 func newMemory(port Port, limits Limits) *memory {
-	return &memory{port: port, limits: limits, parts: map[store.PartitionID]*Partition{}, starts: starts{limit: limits.Starts},
-		kept: lru.List[*slot]{Limit: limits.KeptBytes}, commits: commits{limit: max(limits.Commits, 1)},
+	return &memory{port: port, limits: limits, parts: map[store.PartitionID]*Partition{},
+		starts: starts{limit: limits.Starts, most: limits.StartBytes},
+		kept:   lru.List[*slot]{Limit: limits.KeptBytes}, commits: commits{limit: max(limits.Commits, 1)},
 		busy: busy.Set{Limit: limits.Busy}}
 }
 

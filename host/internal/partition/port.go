@@ -41,6 +41,8 @@ const (
 type Port interface {
 	// Load reads a run, and calls Shard.Loaded.
 	Load(p *Partition, key store.RunKey)
+	// Forgot says that a run is no longer in memory.
+	Forgot(key store.RunKey)
 	// Due reads wakes after a key and up to an instant, and the first one beyond these, and calls Shard.DueRead.
 	Due(p *Partition, after store.WakeKey, untilUnixMs int64, limit int)
 	// Inbox reads at most limit commands after a number, and calls Shard.InboxRead.

@@ -20,6 +20,8 @@ type Limits struct {
 	Busy int
 	// Starts bounds the new runs that wait for a place with all of their state; those beyond it wait as keys.
 	Starts int
+	// StartBytes bounds the journals of these, about: each has the run's input.
+	StartBytes int64
 	// KeptBytes bounds the runs that are kept in memory though nothing happens to them.
 	KeptBytes int64
 	// Timers bounds the timers that are loaded ahead, about: from there on it is what comes due within a second, and
@@ -85,6 +87,9 @@ func (s *Shard) Config() run.Config { return run.Config{Handled: s.handled, Acti
 func (s *Shard) Loaded(now int64, p *Partition, key store.RunKey, r *run.Run, state *store.RunState, err error) {
 	sl := p.slots[key]
 	if p.lost || sl == nil || sl.Run != nil {
+		if s.mem.find(key) == nil { // it was lost while it was read
+			s.port.Forgot(key)
+		}
 		return
 	}
 	s.mem.starts.arrived(sl)

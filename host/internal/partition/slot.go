@@ -35,6 +35,7 @@ type slot struct {
 	queued  bool      // in commits.ready
 	busy    busy.Mark // in memory.busy: it was woken, and has not come to rest
 	asked   bool      // it has not begun, and waits for its first place: it counts in starts.asked
+	bytes   int64     // of its journal then, in starts.bytes
 	invited bool      // it waited as a key, and is read: it counts in starts.invited
 
 	place *lru.Place[*slot] // in memory.kept, nil if it is not there
@@ -56,6 +57,7 @@ func newSlot(m *memory, p *Partition, key store.RunKey) *slot {
 func (sl *slot) forget() {
 	delete(sl.p.slots, sl.Key)
 	sl.gone = true
+	sl.mem.port.Forgot(sl.Key)
 }
 
 // working reports whether something goes on with the run that comes to an end by itself.
@@ -106,7 +108,7 @@ func (sl *slot) Activate(now int64, l *run.Lease) {
 	switch {
 	case sl.Run.Begun():
 		sl.mem.port.Activate(l, ClassWake)
-	case sl.mem.starts.ask(sl):
+	case sl.mem.starts.ask(sl, sl.Run.Journal().Bytes()):
 		sl.mem.port.Activate(l, ClassStart)
 	default:
 		sl.Step(now, actor.Mail{Event: run.Refused{Lease: l, Later: true}})

@@ -6,19 +6,24 @@ import "github.com/wfhost/wfhost/store"
 // beyond that wait as keys, and are invited to ask when there is room.
 type starts struct {
 	limit   int                       // of those that have asked
+	most    int64                     // bytes of their journals, about
 	asked   int                       // those that have asked, by slot.asked
+	bytes   int64                     // of their journals, by slot.bytes
 	invited int                       // those that are read, to ask then, by slot.invited
 	later   []store.RunKey            // those that wait as keys
 	waits   map[store.RunKey]struct{} // the same, to be found
 }
 
-// ask counts a run that asks for its first place, unless it has asked before. It reports false if there is no room: then it
-// waits as a key.
-func (s *starts) ask(sl *slot) bool {
+// full reports whether no other run may ask.
+func (s *starts) full() bool { return s.asked+s.invited >= s.limit || s.bytes >= s.most }
+
+// ask counts a run that asks for its first place, with the bytes of its journal, unless it has asked before. It reports false if
+// there is no room: then it waits as a key.
+func (s *starts) ask(sl *slot, bytes int64) bool {
 	if sl.asked {
 		return true
 	}
-	if s.asked >= s.limit {
+	if s.asked >= s.limit || s.bytes >= s.most {
 		if _, waits := s.waits[sl.Key]; !waits {
 			if s.waits == nil {
 				s.waits = map[store.RunKey]struct{}{}
@@ -28,8 +33,9 @@ func (s *starts) ask(sl *slot) bool {
 		}
 		return false
 	}
-	sl.asked = true
+	sl.asked, sl.bytes = true, bytes
 	s.asked++
+	s.bytes += bytes
 	return true
 }
 
@@ -38,12 +44,13 @@ func (s *starts) leave(sl *slot) {
 	if sl.asked {
 		sl.asked = false
 		s.asked--
+		s.bytes -= sl.bytes
 	}
 }
 
 // next returns the first of those that wait as keys, and takes it out, false if there is none or no room for it.
 func (s *starts) next() (key store.RunKey, ok bool) {
-	if s.asked+s.invited >= s.limit || len(s.later) == 0 {
+	if s.full() || len(s.later) == 0 {
 		return key, false
 	}
 	key = s.later[0]

@@ -91,7 +91,7 @@ type reply struct {
 
 const epoch = 1_800_000_000_000
 
-var limits = Limits{Busy: 100, Starts: 100, KeptBytes: 1 << 20, Timers: 1000, Portion: 10, StartLinger: 50 * time.Millisecond}
+var limits = Limits{Busy: 100, Starts: 100, StartBytes: 1 << 20, KeptBytes: 1 << 20, Timers: 1000, Portion: 10, StartLinger: 50 * time.Millisecond}
 
 func newWorld(t *testing.T, limits Limits, ids ...store.PartitionID) *world {
 	t.Helper()
@@ -159,6 +159,7 @@ func (w *world) Tell(a *run.Attempt)                      { w.tells = append(w.t
 func (w *world) Drop(a *run.Attempt)                      { w.drops = append(w.drops, a) }
 func (w *world) After(_ time.Duration, f func(now int64)) { w.afters = append(w.afters, f) }
 func (w *world) Kick(p store.PartitionID)                 { w.kicks = append(w.kicks, p) }
+func (w *world) Forgot(store.RunKey)                      {}
 func (w *world) Note(n Note)                              { w.notes = append(w.notes, n) }
 
 // Start checks that what led to the attempt is durable.

@@ -9,18 +9,21 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/room"
+	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/store"
 )
 
 // Config is what a Runtime is made from. All fields but the limits are required.
 type Config struct {
-	Store  store.Store
-	Engine engine.Engine
-	Clock  clock.Clock
-	Logger *slog.Logger
-	Owner  string // name of this host, for people
-	Random func(p []byte)
-	Refuse func() error // why nothing may happen to runs, nil if it may
+	Store    store.Store
+	Engine   engine.Engine
+	Clock    clock.Clock
+	Logger   *slog.Logger
+	Owner    string         // name of this host, for people
+	Suspects *suspect.Watch // nil watches nothing
+	Random   func(p []byte)
+	Refuse   func() error // why nothing may happen to runs, nil if it may
 	// Admit lets a run of a namespace begin that another run starts, or returns an error for that one; see quota.Quotas.Start.
 	Admit func(ns store.NamespaceID) (leave func(), err error)
 	// Spaces limits the guests of each namespace that compute.
@@ -39,6 +42,8 @@ type Config struct {
 	ParkBytes int64
 	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing.
 	WarmBytes int64
+	// Journals bounds the journals in memory; nil does not.
+	Journals *room.Budget
 	// Modules says when modules leave memory.
 	Modules module.Limits
 	// Fuel bounds the instructions, about, that a workflow executes between two waits.
@@ -52,26 +57,3 @@ type Config struct {
 	// Events are told what happens.
 	Events Events
 }
-
-// Defaults of Config.
-const (
-	// DefaultLinger: most steps end within it, and keeping the instance saves a replay.
-	DefaultLinger = time.Second
-	// DefaultInstances: more guests than processors, since guests wait for each other and for writers while they compute.
-	// With 8, a step of a small guest took a tenth more processor time, and with 32 no less than with 16.
-	DefaultInstances = 16
-	// DefaultParkBytes keeps some 250 Go guests that have written a few dozen pages each. Those beyond it are frozen, and thawed
-	// when they go on: with half as much, a sixth of the time of 256 runs that make steps. With twice as much, 2,000 runs that
-	// wake at once and make a step took 100 MB more memory, and no less time.
-	DefaultParkBytes = 128 << 20
-	// DefaultWarmBytes keeps some thousand Go guests: twice as much is on the heap between two garbage collections.
-	DefaultWarmBytes = 64 << 20
-	// DefaultModuleIdle: a Go module comes back in some 50 ms of processor time, of which that is a few hundred times as much.
-	DefaultModuleIdle = 30 * time.Second
-	// DefaultModuleBytes keeps a dozen Go modules, whose code takes some 15 MiB each.
-	DefaultModuleBytes = 256 << 20
-	// DefaultStartLinger: a Go guest comes to its first step within it; one that computes longer costs a commit more.
-	DefaultStartLinger = 50 * time.Millisecond
-	// DefaultDrain: most steps end within it, and supervisors of processes wait longer before they kill.
-	DefaultDrain = 10 * time.Second
-)

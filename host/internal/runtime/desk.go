@@ -177,7 +177,7 @@ func (p *performance) info() handler.Attempt {
 // handle calls a handler in Go. A handler that ignores its context does not hold up the run: the attempt is over at its
 // timeout, or when nobody waits for it any more, and the goroutine keeps its room until it returns.
 func (p *performance) handle(name string) {
-	leave, err := p.desk.handlers.Admit(p.ctx, name)
+	leave, err := p.desk.handlers.Admit(p.ctx, name, p.a.Run.Run)
 	if err != nil {
 		out := step.Outcome{Abandoned: true}
 		if p.told.Load() {

@@ -8,6 +8,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/host/internal/writer"
@@ -26,12 +27,20 @@ type port struct {
 	courier    *courier
 	writer     *writer.Writer         // of the shard
 	handled    func(name string) bool // whether a handler is registered
+	journals   *room.Budget
 }
 
 // Load reads a run.
 func (p *port) Load(of *partition.Partition, key store.RunKey) {
 	p.life.background(func() {
-		state, entries, err := p.store.Run(p.life.ctx, key)
+		state, err := p.store.State(p.life.ctx, key)
+		var entries []store.Entry
+		if err == nil {
+			err = p.journals.Load(p.life.ctx, key, state.JournalBytes)
+		}
+		if err == nil {
+			state, entries, err = p.store.Run(p.life.ctx, key)
+		}
 		var r *run.Run
 		if err == nil {
 			r, err = run.Load(state, entries, run.Config{Handled: p.handled}) // the shard says whether it is active
@@ -45,6 +54,9 @@ func (p *port) Load(of *partition.Partition, key store.RunKey) {
 		p.writer.Post(func(s *partition.Shard, now int64) { s.Loaded(now, of, key, r, known, err) })
 	})
 }
+
+// Forgot says that a run is no longer in memory.
+func (p *port) Forgot(key store.RunKey) { p.journals.Forget(key) }
 
 // Due reads wakes.
 func (p *port) Due(of *partition.Partition, after store.WakeKey, until int64, limit int) {

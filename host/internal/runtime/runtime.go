@@ -37,6 +37,8 @@ const (
 	busyRuns = 32
 	// maxStarts is how many new runs wait for a place with all of their state.
 	maxStarts = 4096
+	// startBytes bounds the journals of these: some dozens of the largest inputs.
+	startBytes = 64 << 20
 	// keptBytes bounds the runs that are kept though nothing happens to them: some ten thousand short journals, which
 	// need not be read again when their runs wake.
 	keptBytes = 32 << 20
@@ -65,10 +67,10 @@ type Runtime struct {
 
 // New acquires partitions and recovers. It starts nothing before Run.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
-	l, handlers := newLife(ctx), handler.NewRegistry()
+	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects)
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
-		Modules: cfg.Modules, Spaces: cfg.Spaces, Children: cfg.Children,
+		Modules: cfg.Modules, Spaces: cfg.Spaces, Children: cfg.Children, Suspects: cfg.Suspects, Journals: cfg.Journals,
 		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
 		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})
@@ -99,8 +101,9 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 // startWriters gives each writer a shard, and the shard a port.
 func (rt *Runtime) startWriters() {
 	n := len(rt.writers)
-	limits := partition.Limits{Busy: busyRuns, Starts: max(maxStarts/n, 1), KeptBytes: keptBytes / int64(n),
-		Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits, StartLinger: rt.cfg.StartLinger}
+	limits := partition.Limits{Busy: busyRuns, Starts: max(maxStarts/n, 1), StartBytes: startBytes / int64(n),
+		KeptBytes: keptBytes / int64(n), Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits,
+		StartLinger: rt.cfg.StartLinger}
 	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random,
 		admit: rt.cfg.Admit}
 	handled := rt.handlers.Handled
@@ -108,7 +111,7 @@ func (rt *Runtime) startWriters() {
 		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock,
 			ended: rt.cfg.Events.Attempt}
 		p := &port{desk: d, reporter: rt.reporter, life: rt.life, store: rt.cfg.Store, writers: rt.writers,
-			partitions: rt.Partitions, courier: c, writer: w, handled: handled}
+			partitions: rt.Partitions, courier: c, writer: w, handled: handled, journals: rt.cfg.Journals}
 		w.Start(partition.NewShard(p, limits, handled))
 	}
 }

@@ -51,7 +51,7 @@ func (h *host) start() {
 	for i := range handlerNames {
 		h.handlers[handlerNames[i]] = w.calm || w.odds(2, 3)
 	}
-	limits := partition.Limits{Busy: w.p.busy, Starts: w.p.starts, KeptBytes: w.p.kept, Timers: w.p.timers,
+	limits := partition.Limits{Busy: w.p.busy, Starts: w.p.starts, StartBytes: 1 << 20, KeptBytes: w.p.kept, Timers: w.p.timers,
 		Portion: w.p.portion, Commits: w.p.commits, StartLinger: 50 * time.Millisecond}
 	for range w.p.writers {
 		x := &writer{w: w, h: h, works: map[*run.Attempt]*work{}, loads: map[store.RunKey]int{}}
@@ -458,6 +458,9 @@ func (x *writer) After(d time.Duration, f func(now int64)) {
 
 // Durable reports a commit.
 func (x *writer) Durable(c *store.RunCommit) { x.w.seen.reported(x.w, c) }
+
+// Forgot says that a run is no longer in memory.
+func (x *writer) Forgot(store.RunKey) {}
 
 // Kick has the inbox of a partition read, by whichever host has it.
 func (x *writer) Kick(id store.PartitionID) {

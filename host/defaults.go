@@ -1,0 +1,28 @@
+package host
+
+import "time"
+
+// Defaults of Config that have reasons.
+const (
+	// defaultLinger: most steps end within it, and keeping the instance saves a replay.
+	defaultLinger = time.Second
+	// defaultInstances: more guests than processors, since guests wait for each other and for writers while they compute.
+	// With 8, a step of a small guest took a tenth more processor time, and with 32 no less than with 16.
+	defaultInstances = 16
+	// defaultParkBytes keeps some 250 Go guests that have written a few dozen pages each. Those beyond it are frozen, and thawed
+	// when they go on: with half as much, a sixth of the time of 256 runs that make steps. With twice as much, 2,000 runs that
+	// wake at once and make a step took 100 MB more memory, and no less time.
+	defaultParkBytes = 128 << 20
+	// defaultWarmBytes keeps some thousand Go guests: twice as much is on the heap between two garbage collections.
+	defaultWarmBytes = 64 << 20
+	// defaultModuleIdle: a Go module comes back in some 50 ms of processor time, of which that is a few hundred times as much.
+	defaultModuleIdle = 30 * time.Second
+	// defaultModuleBytes keeps a dozen Go modules, whose code takes some 15 MiB each.
+	defaultModuleBytes = 256 << 20
+	// defaultStartLinger: a Go guest comes to its first step within it; one that computes longer costs a commit more.
+	defaultStartLinger = 50 * time.Millisecond
+	// defaultDrain: most steps end within it, and supervisors of processes wait longer before they kill.
+	defaultDrain = 10 * time.Second
+	// defaultJournalBytes is as much as the instances that compute may have.
+	defaultJournalBytes = 512 << 20
+)

@@ -1,0 +1,70 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/wfhost/wfhost/host/internal/suspect"
+	"github.com/wfhost/wfhost/store"
+)
+
+// suspectTimes say when runs are tried that bring the host down.
+var suspectTimes = suspect.DefaultTimes()
+
+// openWatch looks at how the process before has ended, sets aside runs that brought it down again and again, and begins to watch
+// for others. A host whose store is not in its folder watches nothing: it does not know who else has the store open. Nor does one
+// that has opened a copy, in which nothing runs.
+func (h *Host) openWatch(ctx context.Context) (*suspect.Watch, error) {
+	if !h.ownStore || h.copied {
+		return nil, nil //nolint:nilnil // a nil watch watches nothing
+	}
+	watch, convicted, err := suspect.Open(h.cfg.Dir, suspectTimes, h.cfg.Logger, func(run store.RunKey) (suspect.Progress, error) {
+		return h.progress(ctx, run)
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.suspects = watch
+	for i := range convicted {
+		if err := h.setAside(ctx, &convicted[i]); err != nil {
+			return nil, err
+		}
+	}
+	return watch, nil
+}
+
+// progress returns how far a run has come. One that cannot be read does not run.
+func (h *Host) progress(ctx context.Context, run store.RunKey) (suspect.Progress, error) {
+	st, entries, err := h.store.Run(ctx, run)
+	switch {
+	case err == nil:
+		return suspect.Look(&st, entries), nil
+	case errors.Is(err, store.ErrNotFound):
+		return suspect.Progress{}, err
+	}
+	h.cfg.Logger.Error("run cannot be read", "run", run.ID, "cause", err)
+	return suspect.Progress{Over: true}, nil
+}
+
+// setAside leaves a run to a person, durable on return. No other partition or run is touched, and nothing runs yet.
+func (h *Host) setAside(ctx context.Context, r *suspect.Record) error {
+	run := store.RunKey{Namespace: r.Namespace, ID: r.ID}
+	p, err := h.store.Acquire(ctx, run.Partition(), owner(), 0)
+	if err != nil {
+		return fmt.Errorf("set aside run %q, which %s: %w", r.ID, r.Reason(), err)
+	}
+	st, err := h.store.State(ctx, run)
+	if err == nil {
+		st.Status, st.Reason, st.WakeUnixMs, st.UpdatedUnixMs = store.Stuck, r.Reason(), store.NoWake, h.cfg.Clock.Now().UnixMilli()
+		err = p.Commit(ctx, []store.RunCommit{{Run: run, Expect: st.Length, State: st}})
+	}
+	if err = errors.Join(err, p.Release(ctx)); err != nil {
+		return fmt.Errorf("set aside run %q, which %s: %w", r.ID, r.Reason(), err)
+	}
+	h.cfg.Logger.Error("run is stuck", "run", r.ID, "workflow", st.Workflow, "reason", st.Reason)
+	if f := h.cfg.Events.RunStuck; f != nil {
+		f(h.runOf(st))
+	}
+	return nil
+}
