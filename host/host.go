@@ -221,14 +221,10 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
-	if err := cfg.check(); err != nil {
-		return h, err
-	}
-	if err := h.sealStore(ctx); err != nil {
-		return h, err
-	}
-	if err := h.openQuotas(ctx); err != nil {
-		return h, err
+	for _, step := range []func(context.Context) error{cfg.check, h.sealStore, h.openQuotas} {
+		if err := step(ctx); err != nil {
+			return h, err
+		}
 	}
 	reset, err := wazero.ParseReset(h.cfg.InstanceReset)
 	if err != nil {
@@ -243,16 +239,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	if err != nil {
 		return h, err
 	}
-	rc := runtime.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
-		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
-		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
-		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
-		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy,
-		Admit: h.admit, Spaces: h.quotas, Journals: h.roomForJournals()}
-	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
-		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, cfg.Secrets), request)
-	}
-	rc.Events = h.runtimeEvents()
+	rc := h.runtimeConfig()
 	if cfg.Partitions != nil {
 		if rc.Partitions, err = partitionIDs(cfg.Partitions); err != nil {
 			return h, err
@@ -274,8 +261,23 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	return h, err
 }
 
+// runtimeConfig returns what the runtime is made from, but for what is read from the store.
+func (h *Host) runtimeConfig() runtime.Config {
+	rc := runtime.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
+		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
+		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
+		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
+		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy,
+		Admit: h.admit, Spaces: h.quotas, Journals: h.roomForJournals()}
+	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
+		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, h.cfg.Secrets), request)
+	}
+	rc.Events = h.runtimeEvents()
+	return rc
+}
+
 // check returns ErrInvalid for limits that cannot be.
-func (c *Config) check() error {
+func (c *Config) check(context.Context) error {
 	if c.MaxInstances < 0 || c.MaxFuel < 0 || c.MaxSegmentCPU < 0 || c.MaxChildren < 0 {
 		return fmt.Errorf("%w: MaxInstances, MaxFuel, MaxSegmentCPU and MaxChildren must not be negative, got %d, %d, %v and %d",
 			ErrInvalid, c.MaxInstances, c.MaxFuel, c.MaxSegmentCPU, c.MaxChildren)

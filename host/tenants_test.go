@@ -22,8 +22,8 @@ import (
 // What one tenant has, in each of its records: a workflow, a run, a token of a hook, an attribute, a topic, a retention. The
 // names have the same length, so that nothing but the name may differ in what is said of them.
 const (
-	theirs = "its-own-thing"
-	nobody = "no-such-thing"
+	theirs   = "its-own-thing"
+	nobody   = "no-such-thing"
 	secretOf = "MARKER" // in payloads
 )
 

@@ -203,8 +203,8 @@ func (p *Place) TryEnter() bool {
 		return false
 	}
 	a.unparkLocked(p) // its bytes count already
-	a.insideLocked(p)
-	a.countLocked(p, 1)
+	p.insideLocked()
+	p.countLocked(1)
 	return true
 }
 
@@ -213,66 +213,6 @@ func (p *Place) Leave() {
 	p.a.mu.Lock()
 	defer p.a.mu.Unlock()
 	p.a.leaveLocked(p)
-}
-
-// Rest has a guest that is inside wait to be told what to do: somebody else may compute until it is woken. As many rest at a
-// time as there are places; others stay inside, so that no more and more guests come in while nobody is told.
-func (p *Place) Rest() {
-	a := p.a
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if p.at == inside && a.resting < a.total {
-		p.at = rested
-		a.resting++
-		a.stopLocked(p)
-		a.grantLocked()
-	}
-}
-
-// Wake has a guest compute again that rests, though all places may be taken by now: what is to go on at once has no queue
-// before it. Wherever else the guest stands, it stays.
-func (p *Place) Wake() {
-	a := p.a
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if p.at == rested {
-		a.resting--
-		a.insideLocked(p)
-	}
-}
-
-// Aside has a guest that is inside keep its instance, which it is not asked for, without a place until it enters again.
-func (p *Place) Aside() {
-	a := p.a
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.returnLocked(p)
-	a.grantLocked()
-}
-
-// Park has a guest that is inside or rests keep its instance, of so many bytes, while somebody else computes. One that has
-// left meanwhile stays outside.
-func (p *Place) Park(bytes int64) {
-	a := p.a
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch p.at {
-	case inside:
-		a.stopLocked(p)
-	case rested:
-		a.resting--
-	default:
-		return
-	}
-	a.countLocked(p, -1)
-	a.held += bytes - p.bytes
-	p.at, p.bytes = parked, bytes
-	p.e = a.parked.PushBack(p)
-	a.parkedBytes += bytes
-	for a.parkedBytes > a.parkLimit && a.parked.Len() > 0 {
-		a.evictLocked()
-	}
-	a.grantLocked()
 }
 
 // EvictAll evicts every guest that is parked.
@@ -314,8 +254,8 @@ func (a *Admission) enterLocked(p *Place, c Class) {
 		a.held += p.bytes
 		a.evictOverLocked(a.held - a.limit) // it is the only one inside
 	}
-	a.insideLocked(p)
-	a.countLocked(p, 1)
+	p.insideLocked()
+	p.countLocked(1)
 	switch {
 	case c == Computing:
 		a.longLocked(p)
@@ -334,14 +274,15 @@ func (a *Admission) longLocked(p *Place) {
 }
 
 // insideLocked has a guest compute.
-func (a *Admission) insideLocked(p *Place) {
+func (p *Place) insideLocked() {
 	p.at = inside
-	a.free--
+	p.a.free--
 	p.subject.Begin()
 }
 
 // stopLocked has a guest that is inside compute no longer.
-func (a *Admission) stopLocked(p *Place) {
+func (p *Place) stopLocked() {
+	a := p.a
 	a.free++
 	if p.long {
 		p.long = false
@@ -406,11 +347,11 @@ func (a *Admission) goLocked(p *Place) {
 func (a *Admission) upLocked(p *Place) {
 	switch p.at {
 	case inside:
-		a.stopLocked(p)
-		a.countLocked(p, -1)
+		p.stopLocked()
+		p.countLocked(-1)
 	case rested:
 		a.resting--
-		a.countLocked(p, -1)
+		p.countLocked(-1)
 	case parked:
 		a.unparkLocked(p)
 	case evicted:

@@ -17,7 +17,8 @@ func (a *Admission) By(s Spaces) *Admission {
 
 // countLocked counts a guest that begins, or ceases, to be inside or to rest. If more of its namespace may come in, those that
 // were set aside wait among the others again, one at a time of each class: each that enters brings the next.
-func (a *Admission) countLocked(p *Place, n int) {
+func (p *Place) countLocked(n int) {
+	a := p.a
 	if a.spaces == nil {
 		return
 	}

@@ -96,8 +96,9 @@ type Runner struct {
 // NewRunner returns a Runner. The caller closes it.
 func NewRunner(cfg Config) *Runner {
 	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store, budget.Clock, cfg.Modules), drained: make(chan struct{}),
-		room: admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Spaces).Watched(cfg.Suspects), uploads: admission.Uploads(),
-		warm: warm.New[*warm.Guest](cfg.WarmBytes)}
+		room:    admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Spaces).Watched(cfg.Suspects),
+		uploads: admission.Uploads(),
+		warm:    warm.New[*warm.Guest](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r
 }

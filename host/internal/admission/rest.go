@@ -1,0 +1,61 @@
+package admission
+
+// Rest has a guest that is inside wait to be told what to do: somebody else may compute until it is woken. As many rest at a
+// time as there are places; others stay inside, so that no more and more guests come in while nobody is told.
+func (p *Place) Rest() {
+	a := p.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.at == inside && a.resting < a.total {
+		p.at = rested
+		a.resting++
+		p.stopLocked()
+		a.grantLocked()
+	}
+}
+
+// Wake has a guest compute again that rests, though all places may be taken by now: what is to go on at once has no queue
+// before it. Wherever else the guest stands, it stays.
+func (p *Place) Wake() {
+	a := p.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.at == rested {
+		a.resting--
+		p.insideLocked()
+	}
+}
+
+// Aside has a guest that is inside keep its instance, which it is not asked for, without a place until it enters again.
+func (p *Place) Aside() {
+	a := p.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.returnLocked(p)
+	a.grantLocked()
+}
+
+// Park has a guest that is inside or rests keep its instance, of so many bytes, while somebody else computes. One that has
+// left meanwhile stays outside.
+func (p *Place) Park(bytes int64) {
+	a := p.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch p.at {
+	case inside:
+		p.stopLocked()
+	case rested:
+		a.resting--
+	default:
+		return
+	}
+	p.countLocked(-1)
+	a.held += bytes - p.bytes
+	p.at, p.bytes = parked, bytes
+	p.e = a.parked.PushBack(p)
+	a.parkedBytes += bytes
+	for a.parkedBytes > a.parkLimit && a.parked.Len() > 0 {
+		a.evictLocked()
+	}
+	a.grantLocked()
+}
