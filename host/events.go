@@ -43,6 +43,9 @@ type Events struct {
 	Commit func(CommitInfo)
 	// UploadRefused is called when a module is refused, with the name that Upload was given. The upload waits for it.
 	UploadRefused func(workflow string, err error)
+	// DiskChanged is called when the disk has become nearly full, so that new work is refused, and when there is room again. The
+	// request that has noticed it waits for it, and others with it.
+	DiskChanged func(DiskState)
 	// StoreFailed is called once, when a write or fsync has failed. The host accepts nothing any more. A commit waits for
 	// it.
 	StoreFailed func(err error)

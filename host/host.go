@@ -30,6 +30,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/diskspace"
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
@@ -149,6 +150,11 @@ type Config struct {
 	// Retention is how long ended runs are kept of workflows for which SetRetention has set nothing. Its Workflow is empty.
 	// Default: for ever.
 	Retention Retention
+	// DiskReserve is how many bytes of the disk are kept for what is there: with less than that free, starts, signals, deliveries
+	// to hooks and uploads are refused with ErrDiskFull, while runs go on: they wake, step and end. It is looked at for each of
+	// these calls; they are accepted again when a sixteenth more than it is free. Default: 256 MiB, or a tenth of a smaller
+	// disk; negative = none.
+	DiskReserve int64
 	// Events are called when something happens. Default: none of them.
 	Events Events
 }
@@ -167,6 +173,7 @@ type Host struct {
 	copied   bool        // it was opened as a copy, and owned nothing then
 	rt       *runtime.Runtime
 	sweeper  *retention.Sweeper
+	disk     *diskspace.Gauge
 	names    sync.Map // of namespaces, string by store.NamespaceID
 	closing  sync.Once
 	closed   chan struct{}
@@ -197,6 +204,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
+	h.disk = h.newGauge()
 	if cfg.MaxInstances < 0 || cfg.MaxFuel < 0 || cfg.MaxSegmentCPU < 0 {
 		return h, fmt.Errorf("%w: MaxInstances, MaxFuel and MaxSegmentCPU must not be negative, got %d, %d and %v", ErrInvalid,
 			cfg.MaxInstances, cfg.MaxFuel, cfg.MaxSegmentCPU)
@@ -336,6 +344,7 @@ func (h *Host) Run(ctx context.Context) error {
 	sweeping, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sweeps.Go(func() { h.keepSwept(sweeping) })
+	sweeps.Go(func() { h.watchDisk(sweeping) })
 	if h.skip != nil {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

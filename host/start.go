@@ -123,7 +123,7 @@ const (
 func OnConflict(p ConflictPolicy) StartOption { return func(s *start) { s.conflict = p } }
 
 // Start starts a run of a workflow with an input, which is encoded as JSON; a json.RawMessage or nil is taken as
-// it is. The run is durable on return.
+// it is. The run is durable on return. ErrDiskFull if the disk has no room for new work.
 func (s *scope) Start(ctx context.Context, workflow string, input any, opts ...StartOption) (Run, error) {
 	if input == nil {
 		return s.StartRaw(ctx, workflow, nil, opts...)
@@ -162,6 +162,13 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	}
 	if err := abi.CheckWorkflow(workflow); err != nil {
 		return Run{}, translate(err)
+	}
+	brought := len(input)
+	if o.signal != nil {
+		brought += len(o.signal.Data)
+	}
+	if err := s.h.admit(brought); err != nil {
+		return Run{}, err
 	}
 	if o.id == "" {
 		o.id = newRunID(s.h.cfg.Clock.Now())

@@ -24,6 +24,9 @@ type serveCmd struct {
 	Drain    time.Duration `help:"How long SIGTERM waits for steps that are going on; 0 does not wait." default:"10s"`
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
 
+	// A pointer, because 0 keeps none and the default depends on the disk.
+	DiskReserve *int64 `help:"Bytes of disk kept for runs that are there; 0: none. Default: 256 MiB, or a tenth of a small disk."`
+
 	NoToken     bool     `help:"Let every program on this machine do everything, without a token."`
 	Hosts       []string `name:"host" help:"Name under which the server is called, beside localhost; repeatable." placeholder:"NAME"`
 	AllowOrigin []string `help:"Origin of web pages that may call it; repeatable." placeholder:"https://HOST"`
@@ -82,6 +85,8 @@ func (c *serveCmd) checkMemory() error {
 	case c.Rate < 0 || c.MaxStreams < 1 || c.MaxConnections < 1:
 		return fmt.Errorf("--rate must not be negative, --max-streams and --max-connections must be at least 1, got %g, %d and %d",
 			c.Rate, c.MaxStreams, c.MaxConnections)
+	case c.DiskReserve != nil && *c.DiskReserve < 0:
+		return fmt.Errorf("--disk-reserve must not be negative, got %d", *c.DiskReserve)
 	case c.WarmBytes < 0:
 		return fmt.Errorf("--warm-bytes must not be negative, got %d", c.WarmBytes)
 	}
@@ -104,13 +109,21 @@ func orNone[T int64 | time.Duration](limit T) T {
 	return limit
 }
 
+// reserve returns the host's Config.DiskReserve.
+func (c *serveCmd) reserve() int64 {
+	if c.DiskReserve == nil {
+		return 0
+	}
+	return orNone(*c.DiskReserve)
+}
+
 func (c *serveCmd) Run(g *globals) error {
 	if err := errors.Join(c.checkListen(), checkSecrets(c.Secrets), c.checkMemory()); err != nil {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
 	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secretsFrom(c.Secrets),
-		Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, PoolBytes: orNone(c.PoolBytes),
+		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
 		ModuleIdle: orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), Compiler: host.SelfCompiler(),
 		CompileLimits: host.CompileLimits{CPU: c.CompileCPU, Wall: c.CompileTime, Memory: c.CompileMemory}})

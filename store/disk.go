@@ -1,0 +1,14 @@
+package store
+
+// Disk describes the disk that holds a store.
+type Disk struct {
+	Path  string // the directory of the store
+	Free  uint64 // bytes that the store may still take
+	Total uint64 // bytes of the whole file system
+}
+
+// OnDisk is implemented by stores that can tell how much room is left for them.
+type OnDisk interface {
+	// Disk asks the file system. It takes about a microsecond. It returns errors.ErrUnsupported if there is no disk.
+	Disk() (Disk, error)
+}
