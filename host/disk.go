@@ -24,10 +24,11 @@ type DiskState struct {
 	Total   uint64 `json:"total"`   // bytes of the file system
 	Reserve uint64 `json:"reserve"` // bytes of Free that are kept for the runs that are there: see Config.DiskReserve
 	Full    bool   `json:"full"`    // starts, signals and uploads are refused with ErrDiskFull
+	Stalls  uint64 `json:"stalls"`  // operations of the disk that took longer than two seconds, since Open
 }
 
 func diskState(s diskspace.State) DiskState {
-	return DiskState{Path: s.Path, Free: s.Free, Total: s.Total, Reserve: s.Reserve, Full: s.Full}
+	return DiskState{Path: s.Path, Free: s.Free, Total: s.Total, Reserve: s.Reserve, Full: s.Full, Stalls: s.Stalls}
 }
 
 // Disk looks at the disk that holds the store. ErrNotFound if the store of Config.Store does not say.

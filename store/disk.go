@@ -5,6 +5,9 @@ type Disk struct {
 	Path  string // the directory of the store
 	Free  uint64 // bytes that the store may still take
 	Total uint64 // bytes of the whole file system
+	// Stalls counts the operations of the disk since the store was opened that took longer than two seconds, those that go on
+	// included.
+	Stalls uint64
 }
 
 // OnDisk is implemented by stores that can tell how much room is left for them.

@@ -20,5 +20,5 @@ func (s *Store) Disk() (store.Disk, error) {
 	if err != nil {
 		return store.Disk{}, fmt.Errorf("free space of %s: %w", s.dir, err)
 	}
-	return store.Disk{Path: s.dir, Free: usage.AvailBytes, Total: usage.TotalBytes}, nil
+	return store.Disk{Path: s.dir, Free: usage.AvailBytes, Total: usage.TotalBytes, Stalls: s.stalls.count.Load()}, nil
 }

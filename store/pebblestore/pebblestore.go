@@ -33,7 +33,10 @@ import (
 type Options struct {
 	// FS is the file system; nil is the disk, on which the files of the log are written before they are used: see package logfs.
 	FS vfs.FS
-	// Logger takes what Pebble has to say; nil discards it.
+	// Around, if it is set, returns a file system around the one that the store uses, logs that are written before they are used
+	// included. It is for tests in which a disk fails, or stalls.
+	Around func(vfs.FS) vfs.FS
+	// Logger takes what Pebble has to say, and which operations of the disk take long; nil discards it.
 	Logger *slog.Logger
 	// OnFailure is called once, from any goroutine, when the store fails; nil is legal.
 	OnFailure func(error)
@@ -78,6 +81,7 @@ type Store struct {
 
 	versions sync.Mutex // under which versions are numbered, and modules deleted
 	latest   latest
+	stalls   stallWatch
 	log      meter        // of the write-ahead log
 	logs     *logfs.FS    // that of the write-ahead log, on a disk
 	spaces   sync.RWMutex // of the registry of namespaces
@@ -155,6 +159,11 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 		opts.FS = noSync{opts.FS}
 		s.fs = opts.FS
 	}
+	if opts.Around != nil {
+		opts.FS = opts.Around(opts.FS)
+	}
+	s.stalls.report = opts.reportStall
+	opts.FS = stallFS{opts.FS, &s.stalls}
 	if s.log.elapsed = opts.Elapsed; opts.Elapsed != nil {
 		opts.FS = logMeter{opts.FS, &s.log}
 	}
@@ -163,6 +172,7 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if s.db, err = pebble.Open(dir, s.options(opts, version)); err != nil {
+		s.stalls.close()
 		if s.logs != nil {
 			s.logs.Close()
 		}
@@ -183,7 +193,6 @@ func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble
 	listener := pebble.EventListener{
 		BackgroundError:   logger.background,
 		DataCorruption:    func(info pebble.DataCorruptionInfo) { opts.Logger.Error("store is corrupt", "detail", info) },
-		DiskSlow:          func(info pebble.DiskSlowInfo) { opts.Logger.Warn("disk is slow", "detail", info.String()) },
 		WriteStallBegin:   func(info pebble.WriteStallBeginInfo) { opts.Logger.Warn("writes stall", "reason", info.Reason) },
 		PossibleAPIMisuse: func(info pebble.PossibleAPIMisuseInfo) { opts.Logger.Error("store misused", "detail", info) },
 		LowDiskSpace:      func(info pebble.LowDiskSpaceInfo) { opts.Logger.Warn("disk is nearly full", "detail", info) },
@@ -381,6 +390,7 @@ func (s *Store) closeDB() (err error) {
 	if s.failure() == nil { // else whoever meets an error of the log is to stay where it is, as Pebble may panic still
 		s.opened.Store(false)
 	}
+	defer s.stalls.close()
 	if s.logs != nil {
 		defer s.logs.Close()
 		err = s.logs.Stop()
