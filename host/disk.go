@@ -66,8 +66,23 @@ func (h *Host) admit(bytes int) error { return translate(h.disk.Admit(bytes)) }
 // minutes.
 const lookAtDisk = 10 * time.Second
 
-// compiledTimes is how many times as large as a module its compiled code is, about, which is kept beside the store.
-const compiledTimes = 4
+// watchStore stops the host when the store fails by itself, until ctx is done. A failed commit says so as well, but a host whose
+// runs all sleep may make none for a year.
+func (h *Host) watchStore(ctx context.Context) {
+	s, ok := h.store.(store.Failing)
+	if !ok {
+		return
+	}
+	select {
+	case <-s.Failed():
+		h.rt.Fail(s.Failure())
+	case <-ctx.Done():
+	}
+}
+
+// moduleTimes is by how much the size of a module is multiplied: it is written twice, as all that is admitted, and its compiled
+// code is four times as large, about, which is kept beside the store.
+const moduleTimes = 3
 
 // watchDisk looks at the disk every now and then until ctx is done, so that its state is logged though nobody asks for anything.
 // It waits by the machine's clock, as keepSwept does.

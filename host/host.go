@@ -345,6 +345,7 @@ func (h *Host) Run(ctx context.Context) error {
 	defer cancel()
 	sweeps.Go(func() { h.keepSwept(sweeping) })
 	sweeps.Go(func() { h.watchDisk(sweeping) })
+	sweeps.Go(func() { h.watchStore(sweeping) })
 	if h.skip != nil {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

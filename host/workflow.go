@@ -160,7 +160,7 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	if _, err := inspect.Scan(wasm); err != nil {
 		return nil, translate(err)
 	}
-	if err := s.h.admit(compiledTimes * len(wasm)); err != nil {
+	if err := s.h.admit(moduleTimes * len(wasm)); err != nil {
 		return nil, err
 	}
 	if len(wasm) >= largeModule { // its upload leaves several times the module and its code behind

@@ -15,3 +15,11 @@ type OnDisk interface {
 	// Disk asks the file system. It takes about a microsecond. It returns errors.ErrUnsupported if there is no disk.
 	Disk() (Disk, error)
 }
+
+// Failing is implemented by stores that fail by themselves: a table that cannot be written fails a store in which nobody writes.
+type Failing interface {
+	// Failed returns a channel that is closed when the store has failed.
+	Failed() <-chan struct{}
+	// Failure returns why, as an ErrFailed. It is called after Failed is closed.
+	Failure() error
+}

@@ -9,7 +9,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-var _ store.OnDisk = (*Store)(nil)
+var (
+	_ store.OnDisk  = (*Store)(nil)
+	_ store.Failing = (*Store)(nil)
+)
 
 // Disk asks the file system how much room is left. It also answers for a store that has failed or is closed.
 func (s *Store) Disk() (store.Disk, error) {
@@ -22,3 +25,9 @@ func (s *Store) Disk() (store.Disk, error) {
 	}
 	return store.Disk{Path: s.dir, Free: usage.AvailBytes, Total: usage.TotalBytes, Stalls: s.stalls.count.Load()}, nil
 }
+
+// Failed implements store.Failing.
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Failure implements store.Failing.
+func (s *Store) Failure() error { return s.failure() }

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"io"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -14,6 +15,14 @@ type guard struct {
 	vfs.FS
 	opened *atomic.Bool
 	fail   func(error)
+	lock   *io.Closer // set to the lock of the directory
+}
+
+// Lock implements vfs.FS.
+func (g guard) Lock(name string) (io.Closer, error) {
+	c, err := g.FS.Lock(name)
+	*g.lock = c
+	return c, err
 }
 
 // check does not return with an error of an open store.

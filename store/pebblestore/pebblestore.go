@@ -13,8 +13,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,6 +90,8 @@ type Store struct {
 	tokens   sync.RWMutex // of the tokens of callers
 	nowMs    func() int64
 
+	lock      io.Closer   // of the directory
+	gaveUp    atomic.Bool // a goroutine of Pebble has met an error, and is gone
 	opened    atomic.Bool // errors of the log fail the store, and not Pebble
 	onFailure func(error)
 	failOnce  sync.Once
@@ -167,11 +171,11 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 	if s.log.elapsed = opts.Elapsed; opts.Elapsed != nil {
 		opts.FS = logMeter{opts.FS, &s.log}
 	}
-	opts.FS = guard{opts.FS, &s.opened, s.fail}
+	opts.FS = guard{opts.FS, &s.opened, s.fail, &s.lock}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if s.db, err = pebble.Open(dir, s.options(opts, version)); err != nil {
+	if err := s.openPebble(dir, s.options(opts, version)); err != nil {
 		s.stalls.close()
 		if s.logs != nil {
 			s.logs.Close()
@@ -180,6 +184,31 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 	}
 	s.opened.Store(true)
 	return s, nil
+}
+
+// openPebble opens the database. Pebble waits there until the log has become tables. Where these cannot be written, it would
+// write them again and again for ever: see background.
+func (s *Store) openPebble(dir string, options *pebble.Options) error {
+	type opened struct {
+		db  *pebble.DB
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		db, err := pebble.Open(dir, options)
+		done <- opened{db, err}
+	}()
+	select {
+	case o := <-done:
+		s.db = o.db
+		return o.err
+	case <-s.failed:
+		// What is left of the database waits for ever, and touches nothing any more: the directory can be opened again.
+		if s.gaveUp.Load() && s.lock != nil {
+			return errors.Join(s.cause, s.lock.Close())
+		}
+		return s.cause
+	}
 }
 
 // isLocked reports whether an error says that a process has the directory open.
@@ -404,13 +433,17 @@ type logger struct {
 	log *slog.Logger
 }
 
-// background takes errors of flushes and compactions. One that cannot read a table leaves the log as it is.
+// background takes errors of flushes and compactions. One that cannot read a table leaves the log as it is. Of any other one, the
+// goroutine of Pebble that has met it does not go on: it would try again at once, and for ever. Its locks are unlocked, so that
+// reads go on.
 func (l *logger) background(err error) {
 	if pebble.IsCorruptionError(err) {
 		l.log.Error("store is corrupt", "cause", err)
 		return
 	}
+	l.s.gaveUp.Store(true)
 	l.s.fail(err)
+	runtime.Goexit()
 }
 
 func (l *logger) Infof(format string, args ...any) { l.log.Debug(fmt.Sprintf(format, args...)) }
