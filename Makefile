@@ -7,7 +7,7 @@ COVER_MIN = 90
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
-.PHONY: help build test race lint fuzz cover determinism programs simulate year faults real bench bench-all bench-peers bench-peers-install profile kill clean
+.PHONY: help build test race lint fuzz cover determinism programs simulate year disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ simulate: ## simulate N whole hosts, from the seed SEED on; without N, that one 
 
 year: ## start 1,000 runs a day for a year, keep them for 30 days, and look at what the store holds
 	WFHOST_YEAR_RUNS=$(or $(N),1000) $(GO) test ./host -run TestYear -count=1 -timeout 120m -v
+
+disk-faults: ## let each operation of the disk fail under a whole host, once and for good
+	$(GO) test ./host/internal/baddisk -run 'TestEvery|TestBackup' -every=1 -count=1 -timeout 60m -v
 
 faults: ## plant faults that the random programs and the simulator have to find
 	./host/testdata/faults/run.sh
@@ -100,8 +103,8 @@ profile: build ## profile steps, wakes and a storm of Go guests, and draw the pi
 	draw wake "Wakes of a Go guest, with a step each" wake --due 256 --step --for 10s; \
 	draw storm "20,000 Go guests that wake at once, and make a step" storm --n 20000 --step
 
-kill: build ## kill -9 a real server 50 times under 50 runs
-	$(GO) test -tags kill -count=1 -timeout 30m -v -run TestKill ./cmd/wfhost
+kill: build ## kill -9 a real server 50 times under 50 runs, and 20 times in each kind of maintenance
+	WFHOST_KILL_ROUNDS=20 $(GO) test -tags kill -count=1 -timeout 60m -v -run TestKill ./cmd/wfhost
 
 clean: ## remove what was built
 	rm -rf bin

@@ -3,15 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -58,29 +52,6 @@ func TestKill(t *testing.T) {
 		for i := range killRuns {
 			check(t, post, fmt.Sprintf("r%d-%d", round, i))
 		}
-	}
-}
-
-// poster gives a function that makes a request, and answers 0 while the server is down.
-func poster(t *testing.T, address string) func(method, path string, body []byte, into any) int {
-	return func(method, path string, body []byte, into any) int {
-		req, err := http.NewRequest(method, "http://"+address+path, bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		authorize(t, req)
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return 0 // the server is down
-		}
-		defer func() { _ = res.Body.Close() }()
-		b, _ := io.ReadAll(res.Body)
-		if into != nil && res.StatusCode < 300 {
-			if err := json.Unmarshal(b, into); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return res.StatusCode
 	}
 }
 
@@ -164,20 +135,4 @@ func check(t *testing.T, post func(method, path string, body []byte, into any) i
 			t.Errorf("run %s: step %d has %d results", id, h, n)
 		}
 	}
-}
-
-func buildGuest(t *testing.T, dir string) []byte {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "m.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", out, ".")
-	cmd.Dir = dir
-	cmd.Env = append(cmd.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, strings.TrimSpace(string(b)))
-	}
-	b, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }

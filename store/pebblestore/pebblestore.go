@@ -91,7 +91,6 @@ type Store struct {
 	nowMs    func() int64
 
 	lock      io.Closer   // of the directory
-	gaveUp    atomic.Bool // a goroutine of Pebble has met an error, and is gone
 	opened    atomic.Bool // errors of the log fail the store, and not Pebble
 	onFailure func(error)
 	failOnce  sync.Once
@@ -171,7 +170,7 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 	if s.log.elapsed = opts.Elapsed; opts.Elapsed != nil {
 		opts.FS = logMeter{opts.FS, &s.log}
 	}
-	opts.FS = guard{opts.FS, &s.opened, s.fail, &s.lock}
+	opts.FS = guard{opts.FS, s}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -203,8 +202,8 @@ func (s *Store) openPebble(dir string, options *pebble.Options) error {
 		s.db = o.db
 		return o.err
 	case <-s.failed:
-		// What is left of the database waits for ever, and touches nothing any more: the directory can be opened again.
-		if s.gaveUp.Load() && s.lock != nil {
+		// What is left of the database touches nothing any more (see guard): the directory can be opened again.
+		if s.lock != nil {
 			return errors.Join(s.cause, s.lock.Close())
 		}
 		return s.cause
@@ -393,19 +392,24 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.writers.Wait()
+	done := make(chan error, 1)
+	go func() { done <- s.closeDB() }()
 	select {
+	case err := <-done:
+		select {
+		case <-s.failed:
+			return s.failure()
+		default:
+			return err
+		}
 	case <-s.failed:
-		done := make(chan error, 1)
-		go func() { done <- s.closeDB() }()
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		select {
-		case <-done: //nolint:errcheck // its errors follow from the failure
+		case <-done: // its errors follow from the failure
 		case <-ctx.Done():
 		}
 		return s.failure()
-	default:
-		return s.closeDB()
 	}
 }
 
@@ -416,9 +420,6 @@ func (s *Store) closeDB() (err error) {
 			err = fmt.Errorf("close store: %v", r)
 		}
 	}()
-	if s.failure() == nil { // else whoever meets an error of the log is to stay where it is, as Pebble may panic still
-		s.opened.Store(false)
-	}
 	defer s.stalls.close()
 	if s.logs != nil {
 		defer s.logs.Close()
@@ -441,7 +442,6 @@ func (l *logger) background(err error) {
 		l.log.Error("store is corrupt", "cause", err)
 		return
 	}
-	l.s.gaveUp.Store(true)
 	l.s.fail(err)
 	runtime.Goexit()
 }

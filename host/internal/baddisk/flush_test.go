@@ -18,12 +18,13 @@ import (
 // TestTableFailsWhileAllSleep has the disk refuse a table, which is written behind the back of everybody, in a host whose runs all
 // sleep: the host says so at once, though it commits nothing.
 func TestTableFailsWhileAllSleep(t *testing.T) {
-	refused := make(chan struct{})
-	once := sync.OnceFunc(func() { close(refused) })
+	asked, refuse := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(asked) })
 	m := newMachine(t, t.TempDir())
 	err := m.open("db", pebblestore.Options{FS: errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
 			once()
+			<-refuse
 			return errorfs.ErrInjected
 		}
 		return nil
@@ -35,15 +36,15 @@ func TestTableFailsWhileAllSleep(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill := func() bool {
-		for i := range 100 {
-			_, err := m.Start(t.Context(), "count", strings.Repeat(fmt.Sprint(i%10), 1<<19), host.WithStartIn(time.Hour))
-			select {
-			case <-refused:
-				return true
-			default:
-			}
+		for i := range 1000 {
+			_, err := m.Start(t.Context(), "count", strings.Repeat(fmt.Sprint(i%10), 200_000), host.WithStartIn(time.Hour))
 			if err != nil {
 				t.Fatal(err)
+			}
+			select {
+			case <-asked:
+				return true
+			default:
 			}
 		}
 		return false
@@ -51,7 +52,8 @@ func TestTableFailsWhileAllSleep(t *testing.T) {
 	if !fill() {
 		t.Fatal("no table was written")
 	}
-	within(t, "the host does not say that the store has failed", func() { <-m.failed })
+	close(refuse)
+	within(t, "what says that the store has failed", nil, func() { <-m.failed })
 	if err := m.close(); !errors.Is(err, host.ErrStoreFailed) {
 		t.Error(err)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds everything that is waited for: what takes longer hangs.
-const patience = time.Minute
+const patience = 15 * time.Second
 
 // machine is a host on a disk. Its clock stands still until somebody moves it.
 type machine struct {
@@ -29,6 +29,7 @@ type machine struct {
 
 	store   *pebblestore.Store
 	failed  chan struct{} // closed when the host says that the store has failed
+	faults  fmt.Stringer  // what failed, for people
 	stop    context.CancelFunc
 	ran     chan error
 	mu      sync.Mutex
@@ -77,27 +78,27 @@ func (m *machine) close() error {
 	}
 	m.stop()
 	var err error
-	within(m.t, "Run returns", func() { err = <-m.ran })
-	within(m.t, "the host closes", func() { err = errors.Join(err, m.Host.Close()) })
-	within(m.t, "the store closes", func() { err = errors.Join(err, m.store.Close()) })
+	within(m.t, "Run", m.faults, func() { err = <-m.ran })
+	within(m.t, "closing the host", m.faults, func() { err = errors.Join(err, m.Host.Close()) })
+	within(m.t, "closing the store", m.faults, func() { err = errors.Join(err, m.store.Close()) })
 	m.Host = nil
 	return err
 }
 
 // within calls f, and fails the test if it does not return.
-func within(t *testing.T, what string, f func()) {
+func within(t *testing.T, what string, f fmt.Stringer, do func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		f()
+		do()
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	select {
 	case <-done:
 	case <-ctx.Done():
-		t.Fatalf("it hangs: %s", what)
+		t.Fatalf("%s hangs; failed: %v", what, f)
 	}
 }
 
