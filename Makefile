@@ -7,7 +7,7 @@ COVER_MIN = 90
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
-.PHONY: help build test race lint fuzz cover determinism programs simulate year disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill clean
+.PHONY: help build test race lint fuzz cover determinism programs simulate year disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill histories crash hostile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,9 +53,10 @@ year: ## start 1,000 runs a day for a year, keep them for 30 days, and look at w
 disk-faults: ## let each operation of the disk fail under a whole host, once and for good
 	$(GO) test ./host/internal/baddisk -run 'TestEvery|TestBackup' -every=1 -count=1 -timeout 60m -v
 
-faults: ## plant faults that the random programs and the simulator have to find
+faults: ## plant faults that the random programs, the simulator and other tests have to find
 	./host/testdata/faults/run.sh
 	./host/internal/sim/testdata/faults/run.sh
+	./store/testdata/faults/run.sh
 
 real: ## sleep 10,000 times by the machine's clock, and watch 10,000 sleepers use nothing
 	$(GO) test -tags real ./host -run 'TestS02|TestTenThousandSleepersIdle' -count=1 -v
@@ -103,8 +104,17 @@ profile: build ## profile steps, wakes and a storm of Go guests, and draw the pi
 	draw wake "Wakes of a Go guest, with a step each" wake --due 256 --step --for 10s; \
 	draw storm "20,000 Go guests that wake at once, and make a step" storm --n 20000 --step
 
-kill: build ## kill -9 a real server 50 times under 50 runs, and 20 times in each kind of maintenance
-	WFHOST_KILL_ROUNDS=20 $(GO) test -tags kill -count=1 -timeout 60m -v -run TestKill ./cmd/wfhost
+kill: build ## kill -9 a real server N times, 100, under 50 runs, 30 times under families, 20 times in maintenance
+	WFHOST_KILL_ROUNDS=20 $(GO) test -tags kill -count=1 -timeout 90m -v -run TestKill ./cmd/wfhost -kill.rounds=$$(($(or $(N),100) / 2))
+
+histories: ## check N histories of calls, 1000, by clients of a host that crashes
+	$(GO) test ./host -run TestHistories -count=1 -timeout 120m -v -linear.rounds=$(or $(N),1000) -linear.seed=$(or $(SEED),1)
+
+crash: ## cut the power of a store N times, 50000, at operations of its file system
+	$(GO) test ./store/pebblestore -run TestCrashImages -count=1 -timeout 120m -v -crash.images=$(or $(N),50000) -crash.seed=$(or $(SEED),1)
+
+hostile: build ## attack a real server for HOSTILE, 1h, while 1,000 honest runs go on
+	$(GO) test -tags hostile -count=1 -timeout 3h -v -run TestHostileHour ./cmd/wfhost -hostile.for $(or $(HOSTILE),1h) -hostile.seed $(or $(SEED),1)
 
 clean: ## remove what was built
 	rm -rf bin

@@ -323,8 +323,9 @@ func TestNoBinariesAndNoForeignPlaces(t *testing.T) {
 func TestFaultsApply(t *testing.T) {
 	patches, err := filepath.Glob("host/testdata/faults/*.patch")
 	more, err2 := filepath.Glob("host/internal/sim/testdata/faults/*.patch")
-	if patches = append(patches, more...); err != nil || err2 != nil || len(patches) < 10 {
-		t.Fatal(len(patches), err, err2)
+	rest, err3 := filepath.Glob("store/testdata/faults/*.patch")
+	if patches = slices.Concat(patches, more, rest); err != nil || err2 != nil || err3 != nil || len(patches) < 20 {
+		t.Fatal(len(patches), err, err2, err3)
 	}
 	for _, p := range patches {
 		if out, err := exec.Command("git", "apply", "--check", p).CombinedOutput(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/guest"
@@ -111,12 +112,43 @@ func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length
 	return 0, nil
 }
 
+// queryPatience is how long a query waits for a workflow that is at work to come to a wait, where it can be asked: some times
+// what it computes between two of them.
+const queryPatience = 10 * time.Second
+
+// ask asks a run, again and again while what is durable of it ends where it cannot be asked and more is on its way.
+func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []byte) ([]byte, error) {
+	changed, stop := s.h.rt.Watchers.Watch(key)
+	defer stop()
+	patience := s.h.cfg.Clock.NewTimer(queryPatience)
+	defer patience.Stop()
+	for {
+		answer, err := s.h.rt.Runs.Query(ctx, key, name, input)
+		if !errors.Is(err, guest.ErrOnItsWay) {
+			return answer, err
+		}
+		if st, e := s.h.rt.Runs.Durable(ctx, key); e != nil || st.Status.Attention() {
+			return answer, errors.Join(err, e)
+		}
+		select {
+		case <-changed:
+		case <-patience.C():
+			return answer, err
+		case <-s.h.closed:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
 // QueryError says that a workflow refused a query, or could not be asked.
 type QueryError = guest.QueryError
 
 // Query asks a live run a question that its workflow offers, with an input that is encoded as JSON, and gives the
 // answer. The workflow is replayed for it from what is durable; nothing is changed. ErrNotFound if there is no such
-// run or query, ErrTerminal if the run has ended, *QueryError if the workflow refused or does not answer.
+// run or query, ErrTerminal if the run has ended, *QueryError if the workflow refused or does not answer. A workflow that is
+// at work is asked when it comes to a wait, within ten seconds.
 func (s *scope) Query(ctx context.Context, id, name string, input any) (json.RawMessage, error) {
 	var b []byte
 	if input != nil {
@@ -133,7 +165,7 @@ func (s *scope) Query(ctx context.Context, id, name string, input any) (json.Raw
 	if err != nil {
 		return nil, translate(err)
 	}
-	answer, err := s.h.rt.Runs.Query(ctx, key, name, b)
+	answer, err := s.ask(ctx, key, name, b)
 	var q *QueryError
 	if errors.As(err, &q) && !errors.Is(err, store.ErrNotFound) {
 		return nil, err

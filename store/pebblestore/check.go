@@ -78,9 +78,13 @@ func Check(ctx context.Context, dir string, opts CheckOptions) (r *Report, err e
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	c := &checker{ctx: ctx, s: s, repair: opts.Repair, report: &Report{Problems: []Problem{}}, modules: map[store.Digest]bool{},
-		named: map[store.Digest]bool{}, spaces: map[store.NamespaceID]bool{0: true}}
+	c := newChecker(ctx, s, opts.Repair)
 	return c.report, c.all()
+}
+
+func newChecker(ctx context.Context, s *Store, repair bool) *checker {
+	return &checker{ctx: ctx, s: s, repair: repair, report: &Report{Problems: []Problem{}}, modules: map[store.Digest]bool{},
+		named: map[store.Digest]bool{}, spaces: map[store.NamespaceID]bool{0: true}}
 }
 
 // checker walks over a store.

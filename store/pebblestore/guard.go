@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -57,14 +58,35 @@ func (g guard) wrap(f vfs.File, category vfs.DiskWriteCategory, err error) (vfs.
 	return guardedFile{f, g, isLog}, nil
 }
 
-// Create implements vfs.FS.
+// markers is what the names of files begin with by which Pebble says which of its files count.
+const markers = "marker."
+
+// Create implements vfs.FS. Pebble makes a marker right after the file that it names: where a power cut may leave the one in the
+// directory without the other, which POSIX allows, the database would not open. Usual file systems keep the order.
 func (g guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	g.usable()
+	if strings.HasPrefix(g.PathBase(name), markers) {
+		if err := g.syncDir(g.PathDir(name)); err != nil {
+			if g.s.inCheckpoint(name) {
+				return nil, err
+			}
+			return nil, g.check(err, false)
+		}
+	}
 	f, err := g.FS.Create(name, category)
 	if g.s.inCheckpoint(name) {
 		return f, err
 	}
 	return g.wrap(f, category, err)
+}
+
+// syncDir makes durable which files a directory has.
+func (g guard) syncDir(dir string) error {
+	d, err := g.FS.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // ReuseForWrite implements vfs.FS.

@@ -291,8 +291,8 @@ func TestRefuse(t *testing.T) {
 	w.a.Lose(errDisk)
 	w.heard("free pause", "pause: a sector cannot be read")
 	w.load()
-	w.deliver("wake", run.Wake{}) // there is no run
-	if len(w.said) != 2 || w.said[0] != "free wake" {
+	w.deliver("wake", run.Wake{}) // there is no run, which is known when nothing of it is on its way
+	if w.a.Fly(w.now) != nil || len(w.said) != 2 || w.said[0] != "free wake" {
 		t.Errorf("asked: %v", w.said)
 	}
 }
@@ -319,4 +319,25 @@ func TestContinue(t *testing.T) {
 	w.said = nil
 	w.fly()
 	w.heard("prepared", "activate")
+}
+
+// A start is told that the id is taken when it is durable that it is: the run may never have been there, else.
+func TestRefusalIsDurable(t *testing.T) {
+	w := newWorld(t)
+	w.load()
+	w.deliver("start", run.Start{New: newRun(1)})
+	w.said = nil
+	second := newRun(2)
+	second.Conflict = origin.ConflictFail
+	w.deliver("second", run.Start{New: second})
+	w.heard("free second")
+	st := w.fly()
+	if len(w.said) > 0 && strings.Contains(strings.Join(w.said, ""), "second") {
+		t.Errorf("asked before the commit: %v", w.said)
+	}
+	w.said = nil
+	w.a.Durable(w.now, st)
+	if said := strings.Join(w.said, ", "); !strings.Contains(said, "second: ") {
+		t.Errorf("asked: %s", said)
+	}
 }

@@ -1,8 +1,6 @@
 package actor
 
 import (
-	"errors"
-
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -61,8 +59,7 @@ func (d done) answerWith(state *store.RunState, running bool) {
 	d.reply(d.answer, nil)
 }
 
-// keep keeps what waits for the commit of a step. An early reply is given at once, and so is an error, for there may be no
-// commit to wait for.
+// keep keeps what waits for the commit of a step, and refusals for that of the steps before. An early reply is given at once.
 func (a *Actor) keep(fx *run.Effects, m Mail) {
 	if m.Free != nil && fx.Err != nil {
 		m.Free()
@@ -71,9 +68,9 @@ func (a *Actor) keep(fx *run.Effects, m Mail) {
 	d := done{reply: m.Reply, answer: fx.Answer, start: fx.Start, free: m.Free, stuck: fx.Stuck != ""}
 	switch {
 	case m.Reply == nil:
-	case !m.Early && errors.Is(fx.Err, run.ErrTerminal): // an end that somebody is told of is durable
+	case !m.Early && fx.Err != nil: // what a refusal says of the run is durable: that it is there, has ended, or is not there
 		d.err, a.urgent = fx.Err, true
-	case m.Early || fx.Err != nil:
+	case m.Early:
 		m.Reply(fx.Answer, fx.Err)
 		m.Reply, d.reply = nil, nil
 	}

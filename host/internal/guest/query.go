@@ -31,8 +31,11 @@ func (e *QueryError) Error() string {
 // Unwrap returns the cause.
 func (e *QueryError) Unwrap() error { return e.Cause }
 
-// errNoAnswer says that a workflow does not answer queries.
-var errNoAnswer = errors.New("the workflow does not answer queries, or waited while it did")
+// Why a workflow did not answer. ErrOnItsWay: it goes on beyond what is durable, and can be asked when more is.
+var (
+	ErrOnItsWay = errors.New("the workflow has not come to a wait yet")
+	errNoAnswer = errors.New("the workflow does not answer queries, or waited while it did")
+)
 
 // reader is a replay of a run from what is durable of it. Nothing is appended, and the instance is thrown away.
 type reader struct {
@@ -64,8 +67,7 @@ func (r *Runner) read(ctx context.Context, key store.RunKey) (g *reader, begun b
 
 // config returns what the machine of a reader is made from.
 func (g *reader) config(mode replay.Mode) replay.Config {
-	j := g.run.Journal()
-	entries := j.Entries()
+	j, entries := g.run.Journal(), g.run.Journal().Entries()
 	startedMs, _ := j.StartedUnixMs()
 	return replay.Config{Mode: mode, Started: j.Started(), Input: entries[0].Input, StartedUnixMs: startedMs,
 		Tail: recorded{entries}, BodiesEvent: g.mod.BodiesEvent, Rested: j.Rested()}
@@ -73,12 +75,11 @@ func (g *reader) config(mode replay.Mode) replay.Config {
 
 // play replays the workflow.
 func (g *reader) play(ctx context.Context) error {
-	p := g.r.room.NewPlace(g.mod.Resident()).Of(uint32(g.key.Namespace), g.run.State().Workflow)
-	if err := p.Enter(ctx, admission.Woken, nil); err != nil {
+	g.place = g.r.room.NewPlace(g.mod.Resident()).Of(uint32(g.key.Namespace), g.run.State().Workflow)
+	if err := g.place.Enter(ctx, admission.Woken, nil); err != nil {
 		return context.Cause(ctx)
 	}
-	defer p.Leave()
-	g.place = p
+	defer g.place.Leave()
 	_, err := g.call(ctx, g.mod.Entry)
 	return err
 }
@@ -120,8 +121,10 @@ func (r *Runner) Query(ctx context.Context, key store.RunKey, name string, input
 		return out.Reply, nil
 	case errors.Is(err, replay.ErrQueryEnd):
 		return nil, &QueryError{Run: key.ID, Name: name, JSON: append([]byte{}, out.Reply...)}
-	case err == nil:
+	case err == nil, errors.Is(err, replay.ErrSuspend) && out.Asked:
 		err = errNoAnswer
+	case errors.Is(err, replay.ErrSuspend) && !out.Asked:
+		err = ErrOnItsWay
 	}
 	return refused(err)
 }
@@ -148,10 +151,9 @@ func (r *Runner) Replay(ctx context.Context, key store.RunKey) error {
 	}
 	g.Machine = replay.New(cfg)
 	err = g.play(ctx)
-	if errors.Is(err, replay.ErrSuspend) {
-		return nil
-	}
-	if err != nil && ctx.Err() == nil && g.run.Journal().Ended() == store.KindFailed {
+	var differs *replay.Mismatch
+	if errors.Is(err, replay.ErrSuspend) ||
+		err != nil && ctx.Err() == nil && g.run.Journal().Ended() == store.KindFailed && !errors.As(err, &differs) {
 		return nil // it breaks down as it did
 	}
 	return errors.Join(err, g.LeftOver())

@@ -180,7 +180,11 @@ func (m *Machine) SleepText(name, text string) (int64, error) {
 }
 
 func (m *Machine) sleep(name string, due func() (int64, error)) (int64, error) {
-	return m.call(store.Entry{Kind: store.KindSleep, Name: name}, func(e *store.Entry) (err error) {
+	e := store.Entry{Kind: store.KindSleep, Name: name}
+	if m.cfg.Strict {
+		e.DueUnixMs, _ = due() // of one that was refused, nothing is compared
+	}
+	return m.call(e, func(e *store.Entry) (err error) {
 		if err = abi.CheckName("sleep name", name); err != nil {
 			return err
 		}

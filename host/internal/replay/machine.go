@@ -83,7 +83,7 @@ type Config struct {
 	// OnWait, if set, is called whenever the guest waits for a delivery, before it is given one: with the number
 	// of deliveries that it has taken. Live and replay wait at the same points with the same memory.
 	OnWait func(consumed uint64)
-	Strict bool // a changed input is a mismatch even where the outcome is known
+	Strict bool // a changed input or instant of a sleep is a mismatch even where the outcome is known
 }
 
 // Machine answers the calls of one activation. It is used by one goroutine at a time.
@@ -136,6 +136,7 @@ type Outcome struct {
 	Body      []byte
 	BodyEnded bool
 	Cancelled bool // a cooperative cancel was handed over
+	Asked     bool // the question of a query was handed over
 	Reply     []byte
 	ReplyOK   bool
 	Replied   bool
@@ -199,7 +200,7 @@ func (m *Machine) InBody() bool { return m.inBody }
 // Outcome gives what the guest handed over so far.
 func (m *Machine) Outcome() Outcome {
 	out := m.outcome
-	out.Cancelled = m.cancelled
+	out.Cancelled, out.Asked = m.cancelled, m.query
 	return out
 }
 

@@ -45,6 +45,8 @@ func (m *Machine) compare(want, got *store.Entry) error {
 		return differ(describe(want), describe(got))
 	case want.Kind == store.KindCancelPolicy && want.Refused == 0 && want.Code != got.Code:
 		return differ(fmt.Sprintf("cancel_policy(%d)", want.Code), fmt.Sprintf("cancel_policy(%d)", got.Code))
+	case want.Kind == store.KindSleep && want.Refused == 0 && m.cfg.Strict && want.DueUnixMs != got.DueUnixMs:
+		return differ(fmt.Sprintf("%s until %d", describe(want), want.DueUnixMs), fmt.Sprintf("it until %d", got.DueUnixMs))
 	case want.Consumed != got.Consumed:
 		return differ(fmt.Sprintf("%s after %d deliveries", describe(want), want.Consumed),
 			fmt.Sprintf("it after %d", got.Consumed))

@@ -1,0 +1,296 @@
+//go:build hostile
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+)
+
+var (
+	hostileFor  = flag.Duration("hostile.for", 2*time.Minute, "how long the server is attacked")
+	hostileSeed = flag.Uint64("hostile.seed", 1, "of what the attackers do")
+	hostileOnly = flag.String("hostile.only", "", "the attackers that attack, separated by commas; all without it, none for none")
+)
+
+// What has to hold meanwhile.
+const (
+	honestRuns     = 1000
+	honestLongest  = 30 * time.Second // of their sleeps: some 65 wakes a second
+	honestLate     = 100 * time.Millisecond
+	hostileMemory  = 1 << 30
+	honestPatience = 2 * time.Minute // after the end, for those that are behind
+)
+
+// hour is a server that is attacked.
+type hour struct {
+	*testing.T
+	address string
+	cmd     *exec.Cmd
+	ended   chan struct{} // the process has
+	client  *http.Client
+	token   string
+
+	mu      sync.Mutex
+	counts  map[string]int // of what each attacker did, by the answer
+	peak    int64          // most memory of the server, in bytes
+	started int
+}
+
+// TestHostileHour attacks one server by uploads, guests, requests and signals while 1,000 honest runs sleep and step. The server
+// lives on, in less than 1 GiB; no honest run is lost, and of their wakes one in a hundred at most is later than 100 ms.
+func TestHostileHour(t *testing.T) {
+	h := newHour(t)
+	until := time.Now().Add(*hostileFor)
+	h.must("PUT", "/v1/workflows/honest/versions", buildGuest(t, "testdata/honest"), http.StatusCreated)
+	h.must("PUT", "/v1/workflows/hostile/versions", buildGuest(t, "testdata/hostile"), http.StatusCreated)
+	for i := range honestRuns {
+		body, _ := json.Marshal(server.StartRequest{ID: fmt.Sprint("honest", i),
+			Input: json.RawMessage(fmt.Sprintf(`{"untilUnixMs":%d,"longestMs":%d}`, until.UnixMilli(), honestLongest.Milliseconds()))})
+		h.must("POST", "/v1/workflows/honest/runs", body, http.StatusCreated)
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), until)
+	defer cancel()
+	var all sync.WaitGroup
+	for name, attack := range attackers {
+		if *hostileOnly == "" || slices.Contains(strings.Split(*hostileOnly, ","), name) {
+			all.Go(func() { h.attack(ctx, name, attack) })
+		}
+	}
+	all.Go(func() { h.watch(ctx) })
+	all.Wait()
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for k := range h.counts {
+			if !yield(k) {
+				return
+			}
+		}
+	}) {
+		t.Logf("%7d %s", h.counts[name], name)
+	}
+	h.judge()
+	if peak := h.peak; peak > hostileMemory {
+		t.Errorf("the server took %d MiB, the limit is %d", peak>>20, hostileMemory>>20)
+	} else {
+		t.Logf("the server took %d MiB at most", peak>>20)
+	}
+}
+
+func newHour(t *testing.T) *hour {
+	h := &hour{T: t, address: freeAddress(t), ended: make(chan struct{}), counts: map[string]int{},
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	h.cmd = exec.Command(binary(t), "serve", "--data", t.TempDir(), "--listen", h.address, "--drain", "2s")
+	h.cmd.Env = append(os.Environ(), "TESTSCRIPT_COMMAND=")
+	var said bytes.Buffer
+	h.cmd.Stderr = &tail{to: &said}
+	out, err := h.cmd.StdoutPipe()
+	if err == nil {
+		err = h.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "wfhost serves") {
+		t.Fatalf("the server does not start: %q %v", line, err)
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, out)
+		_ = h.cmd.Wait() // the state tells
+		close(h.ended)
+	}()
+	t.Cleanup(func() {
+		_ = h.cmd.Process.Signal(os.Interrupt)
+		<-h.ended
+		if t.Failed() {
+			t.Logf("the last words of the server:\n%s", said.Bytes())
+		}
+	})
+	if h.token, err = (&globals{Server: "http://" + h.address}).tokenOf(); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// tail keeps the last words.
+type tail struct {
+	mu sync.Mutex
+	to *bytes.Buffer
+}
+
+const tailBytes = 64 << 10
+
+func (w *tail) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.to.Write(b)
+	if w.to.Len() > 2*tailBytes {
+		kept := bytes.Clone(w.to.Bytes()[w.to.Len()-tailBytes:])
+		w.to.Reset()
+		w.to.Write(kept)
+	}
+	return len(b), nil
+}
+
+// call makes a request, and answers 0 if there is no answer.
+func (h *hour) call(ctx context.Context, method, path string, body []byte, into any) int {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+h.address+path, bytes.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	req.Header.Set("Authorization", "Bearer "+h.token)
+	req.Header.Set("Content-Type", map[bool]string{true: "application/wasm", false: "application/json"}[method == http.MethodPut])
+	res, err := h.client.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	if err == nil && into != nil && res.StatusCode < 300 {
+		if err := json.Unmarshal(b, into); err != nil {
+			h.Errorf("%s %s: %v", method, path, err)
+		}
+	}
+	return res.StatusCode
+}
+
+func (h *hour) must(method, path string, body []byte, want int) {
+	h.Helper()
+	if got := h.call(h.Context(), method, path, body, nil); got != want {
+		h.Fatalf("%s %s: %d, want %d", method, path, got, want)
+	}
+}
+
+// attack does what an attacker does, again and again, until the end.
+func (h *hour) attack(ctx context.Context, name string, a attacker) {
+	random := rand.New(rand.NewPCG(*hostileSeed, uint64(len(name))<<32|uint64(name[0])<<8|uint64(name[len(name)-1])))
+	every := time.NewTicker(a.every)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.ended:
+			return
+		case <-every.C:
+		}
+		what := a.do(ctx, h, random)
+		h.mu.Lock()
+		h.counts[name+": "+what]++
+		h.mu.Unlock()
+	}
+}
+
+// watch looks at the memory of the server once a second, and whether it lives.
+func (h *hour) watch(ctx context.Context) {
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.ended:
+			h.Errorf("the server has died: %v", h.cmd.ProcessState)
+			return
+		case <-every.C:
+		}
+		rss := memoryOf(h.cmd.Process.Pid)
+		h.peak = max(h.peak, rss)
+		if n%30 == 0 {
+			h.Logf("%v: %d MiB, %d MiB at most", time.Duration(n)*time.Second, rss>>20, h.peak>>20)
+		}
+	}
+}
+
+// memoryOf returns the resident memory of a process in bytes, 0 where nothing tells.
+func memoryOf(pid int) int64 {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// judge waits for the honest runs, and reads in their journals how late they were.
+func (h *hour) judge() {
+	ctx, cancel := context.WithTimeout(h.Context(), honestLongest+honestPatience)
+	defer cancel()
+	var late []time.Duration
+	for i := range honestRuns {
+		id := fmt.Sprint("honest", i)
+		var steps int
+		for code := http.StatusAccepted; code == http.StatusAccepted; {
+			code = h.call(ctx, "GET", "/v1/runs/"+id+"/result?wait=30s", nil, &steps)
+		}
+		var run host.Run
+		if h.call(ctx, "GET", "/v1/runs/"+id, nil, &run); run.Status != host.Completed {
+			h.Errorf("run %s is %q: %s%s", id, run.Status, run.Reason, run.Error)
+			continue
+		}
+		lateness, wakes := h.lateness(ctx, id)
+		if wakes != steps {
+			h.Errorf("run %s has %d steps and %d wakes", id, steps, wakes)
+		}
+		late = append(late, lateness...)
+	}
+	if len(late) == 0 {
+		return
+	}
+	slices.Sort(late)
+	at := func(share float64) time.Duration { return late[int(float64(len(late)-1)*share)] }
+	h.Logf("%d honest wakes, late p50 %v, p90 %v, p99 %v, at most %v", len(late), at(0.5), at(0.9), at(0.99), at(1))
+	if at(0.99) > honestLate {
+		h.Errorf("late p99 %v, the limit is %v", at(0.99), honestLate)
+	}
+}
+
+// lateness returns how much later than due what came after each sleep of a run was recorded.
+func (h *hour) lateness(ctx context.Context, id string) (late []time.Duration, wakes int) {
+	var due time.Time
+	slept := false
+	for from := uint64(0); ; {
+		var entries []server.Entry
+		if code := h.call(ctx, "GET", fmt.Sprintf("/v1/runs/%s/journal?from=%d", id, from), nil, &entries); code != http.StatusOK {
+			h.Errorf("journal of %s from %d: %d", id, from, code)
+			return late, wakes
+		}
+		for _, e := range entries {
+			from = e.Seq + 1
+			switch {
+			case e.Kind == "sleep":
+				due = *e.Due
+			case e.Kind == "timer":
+				slept = true
+				if wakes++; e.Time.Before(due) {
+					h.Errorf("run %s: the timer fired at %v, before %v", id, e.Time, due)
+				}
+			case e.Kind == "step_result" && slept:
+				slept = false
+				late = append(late, e.Time.Sub(due))
+			}
+		}
+		if len(entries) == 0 {
+			return late, wakes
+		}
+	}
+}
