@@ -1,13 +1,13 @@
 # wfhost. `make` lists the targets.
 GO ?= go
 FUZZTIME ?= 30s
-COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission host/internal/quota host/internal/child host/internal/retention host/internal/suspect host/internal/room store store/seal
+COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission host/internal/quota host/internal/child host/internal/retention host/internal/suspect host/internal/room host/internal/diskspace store store/seal
 COVER_MIN = 90
 # The stories of package run cover what it is made of.
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
-.PHONY: help build test race lint fuzz fuzz-modules differential cover determinism programs simulate year faults real bench bench-all bench-peers bench-peers-install profile kill histories crash hostile clean
+.PHONY: help build test race lint fuzz fuzz-modules differential cover determinism programs simulate year disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill histories crash hostile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ simulate: ## simulate N whole hosts, from the seed SEED on; without N, that one 
 
 year: ## start 1,000 runs a day for a year, keep them for 30 days, and look at what the store holds
 	WFHOST_YEAR_RUNS=$(or $(N),1000) $(GO) test ./host -run TestYear -count=1 -timeout 120m -v
+
+disk-faults: ## let each operation of the disk fail under a whole host, once and for good
+	$(GO) test ./host/internal/baddisk -run 'TestEvery|TestBackup' -every=1 -count=1 -timeout 60m -v
 
 faults: ## plant faults that the random programs, the simulator and other tests have to find
 	./host/testdata/faults/run.sh
@@ -107,8 +110,8 @@ profile: build ## profile steps, wakes and a storm of Go guests, and draw the pi
 	draw wake "Wakes of a Go guest, with a step each" wake --due 256 --step --for 10s; \
 	draw storm "20,000 Go guests that wake at once, and make a step" storm --n 20000 --step
 
-kill: build ## kill -9 a real server N times, 100, under 50 runs, then 30 times under families of runs
-	$(GO) test -tags kill -count=1 -timeout 60m -v -run TestKill ./cmd/wfhost -kill.rounds=$$(($(or $(N),100) / 2))
+kill: build ## kill -9 a real server N times, 100, under 50 runs, 30 times under families, 20 times in maintenance
+	WFHOST_KILL_ROUNDS=20 $(GO) test -tags kill -count=1 -timeout 90m -v -run TestKill ./cmd/wfhost -kill.rounds=$$(($(or $(N),100) / 2))
 
 histories: ## check N histories of calls, 1000, by clients of a host that crashes
 	$(GO) test ./host -run TestHistories -count=1 -timeout 120m -v -linear.rounds=$(or $(N),1000) -linear.seed=$(or $(SEED),1)

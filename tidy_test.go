@@ -113,6 +113,7 @@ var leaves = map[string][]string{
 	"host/internal/wake": {"store", "host/internal/timers"}, "host/internal/lru": {}, "host/internal/busy": {}, "host/internal/token": {"store"},
 	"host/internal/warm": {"store", "host/internal/timers", "host/internal/engine", "host/internal/journal", "host/internal/output",
 		"host/internal/replay"},
+	"host/internal/diskspace": {"store"},
 	"host/internal/retention": {"store", "host/internal/journal", "host/internal/run"},
 	"host/internal/quota":     {"abi", "store"},
 	"host/internal/child":     {"abi", "store", "host/internal/journal", "host/internal/message", "host/internal/origin"},

@@ -92,11 +92,14 @@ func (s *scope) Retry(ctx context.Context, id string, version uint32) error {
 
 // Restart starts a new run like another one: the same workflow, version, input and random numbers. With from, it
 // begins with what the other one did before its step, sleep or child of that name, and does the rest again. The new
-// run's id is newID; by default it is made as that of any run. Durable on return.
+// run's id is newID; by default it is made as that of any run. Durable on return. ErrDiskFull as of Start.
 func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error) {
 	if newID == "" {
 		newID = newRunID(s.h.cfg.Clock.Now())
 	} else if err := checkRunID(newID); err != nil {
+		return Run{}, err
+	}
+	if err := s.h.roomOnDisk(0); err != nil {
 		return Run{}, err
 	}
 	key, err := s.key(ctx, id)

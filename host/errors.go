@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/diskspace"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/inspect"
 	"github.com/wfhost/wfhost/host/internal/partition"
@@ -27,6 +28,7 @@ var (
 	ErrFenced      = errors.New("data is owned by another")  // another host owns the run, or has just taken it over
 	ErrLocked      = errors.New("data is locked")            // another process has the data open
 	ErrStoreFailed = errors.New("store has failed")          // a write or fsync failed; open the data again
+	ErrDiskFull    = errors.New("disk is nearly full")       // nothing new is accepted until there is room; it is ErrBusy, too
 	ErrCopy        = errors.New("data is a copy")            // nothing happens in it until it is released
 	ErrKey         = errors.New("the data is encrypted")     // and the key was not given, or is another one
 	ErrVersion     = errors.New("written by a newer wfhost") // the data is of a newer release
@@ -74,6 +76,9 @@ func translate(err error) error {
 	}
 	if _, ok := errors.AsType[*inspect.RejectError](err); ok {
 		return &joined{err, ErrRejected}
+	}
+	if _, ok := errors.AsType[*diskspace.FullError](err); ok {
+		return &joined{&joined{err, ErrDiskFull}, ErrBusy}
 	}
 	if a, ok := errors.AsType[*abi.Error](err); ok {
 		switch a.Code {

@@ -43,8 +43,11 @@ type Events struct {
 	Commit func(CommitInfo)
 	// UploadRefused is called when a module is refused, with the name that Upload was given. The upload waits for it.
 	UploadRefused func(workflow string, err error)
-	// StoreFailed is called once, when a write or fsync has failed. The host accepts nothing any more. A commit waits for
-	// it.
+	// DiskChanged is called when the disk has become nearly full, so that new work is refused, and when there is room again. The
+	// request that has noticed it waits for it, and others with it.
+	DiskChanged func(DiskState)
+	// StoreFailed is called once, when a write or fsync has failed. The host accepts nothing any more. A commit, or Run,
+	// waits for it.
 	StoreFailed func(err error)
 	// PartitionAcquired is called when the host owns a partition: 64 times by Open, unless Config.Partitions says
 	// otherwise, and for those of AcquirePartitions. The runs of some partitions wait for it.

@@ -30,6 +30,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/diskspace"
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
@@ -168,6 +169,11 @@ type Config struct {
 	// Quota is what each namespace may use for which SetQuota has set nothing. Default: DefaultMaxRuns live runs, and nothing else
 	// is limited.
 	Quota *Quota
+	// DiskReserve is how many bytes of the disk are kept for what is there: with less than that free, starts, signals, deliveries
+	// to hooks and uploads are refused with ErrDiskFull, while runs go on: they wake, step and end. It is looked at for each of
+	// these calls; they are accepted again when a sixteenth more than it is free. Default: 256 MiB, or a tenth of a smaller
+	// disk; negative = none.
+	DiskReserve int64
 	// Events are called when something happens. Default: none of them.
 	Events Events
 }
@@ -191,6 +197,7 @@ type Host struct {
 	setting  sync.Mutex     // held by SetQuota, so that what holds is what is stored
 	suspects *suspect.Watch // nil watches nothing
 	journals *room.Budget
+	disk     *diskspace.Gauge
 	names    sync.Map // of namespaces, string by store.NamespaceID
 	closing  sync.Once
 	closed   chan struct{}
@@ -226,6 +233,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
+	h.disk = h.newGauge()
 	reset, err := wazero.ParseReset(h.cfg.InstanceReset)
 	if err != nil {
 		return h, fmt.Errorf("%w: InstanceReset: %w", ErrInvalid, err)
@@ -394,6 +402,8 @@ func (h *Host) Run(ctx context.Context) error {
 	sweeping, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sweeps.Go(func() { h.keepSwept(sweeping) })
+	sweeps.Go(func() { h.watchDisk(sweeping) })
+	sweeps.Go(func() { h.watchStore(sweeping) })
 	if h.skip != nil {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

@@ -53,7 +53,7 @@ func newRawSignal(name string, data []byte, opts []SignalOption) (run.Signal, er
 
 // Signal gives a signal to a run, with a payload that is encoded as JSON (json.RawMessage and nil are taken as they
 // are). It is durable on return, and kept until the workflow takes it: first in, first out for each name. ErrTerminal
-// if the run has ended, ErrBusy if it has too much that it has not taken.
+// if the run has ended, ErrBusy if it has too much that it has not taken, ErrDiskFull if the disk has no room for it.
 func (s *scope) Signal(ctx context.Context, id, name string, payload any, opts ...SignalOption) error {
 	n, err := newSignal(name, payload, opts)
 	if err != nil {
@@ -72,6 +72,9 @@ func (s *scope) SignalRaw(ctx context.Context, id, name string, payload []byte, 
 }
 
 func (s *scope) signal(ctx context.Context, id string, n run.Signal) error {
+	if err := s.h.roomOnDisk(len(n.Data)); err != nil {
+		return err
+	}
 	key, err := s.key(ctx, id)
 	if err == nil {
 		_, err = s.h.rt.Runs.Signal(ctx, key, n)
@@ -87,7 +90,7 @@ type HookReply struct {
 }
 
 // DeliverHook delivers a payload to the run that holds a token, as a signal of the hook's name; durable on return.
-// ErrNotFound if no live run holds the token, for whatever reason.
+// ErrNotFound if no live run holds the token, for whatever reason. ErrBusy and ErrDiskFull as of Signal.
 func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, opts ...SignalOption) (HookReply, error) {
 	unknown := &joined{errors.New("no run holds this token"), ErrNotFound}
 	ns, err := s.id(ctx, false)
@@ -103,6 +106,9 @@ func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, o
 	}
 	n, err := newRawSignal(hook.Name, payload, opts)
 	if err != nil {
+		return HookReply{}, err
+	}
+	if err := s.h.roomOnDisk(len(payload)); err != nil {
 		return HookReply{}, err
 	}
 	if _, err := s.h.rt.Runs.Signal(ctx, hook.Run, n); err != nil {

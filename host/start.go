@@ -122,8 +122,21 @@ const (
 // OnConflict says what the start does when there is a run of its id.
 func OnConflict(p ConflictPolicy) StartOption { return func(s *start) { s.conflict = p } }
 
+// checkAttributes returns what is wrong with the attributes.
+func (o *start) checkAttributes() error {
+	if len(o.attributes) > abi.MaxAttributes {
+		return abi.Errorf(abi.Limit, "%d attributes, the limit is %d", len(o.attributes), abi.MaxAttributes)
+	}
+	for k, v := range o.attributes {
+		if err := abi.CheckAttribute(k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Start starts a run of a workflow with an input, which is encoded as JSON; a json.RawMessage or nil is taken as
-// it is. The run is durable on return.
+// it is. The run is durable on return. ErrDiskFull if the disk has no room for new work.
 func (s *scope) Start(ctx context.Context, workflow string, input any, opts ...StartOption) (Run, error) {
 	if input == nil {
 		return s.StartRaw(ctx, workflow, nil, opts...)
@@ -144,13 +157,8 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	if o.err != nil {
 		return Run{}, o.err
 	}
-	if len(o.attributes) > abi.MaxAttributes {
-		return Run{}, translate(abi.Errorf(abi.Limit, "%d attributes, the limit is %d", len(o.attributes), abi.MaxAttributes))
-	}
-	for k, v := range o.attributes {
-		if err := abi.CheckAttribute(k, v); err != nil {
-			return Run{}, translate(err)
-		}
+	if err := o.checkAttributes(); err != nil {
+		return Run{}, translate(err)
 	}
 	at, err := o.atUnixMs(s.h.cfg.Clock.Now())
 	if err != nil {
@@ -162,6 +170,13 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	}
 	if err := abi.CheckWorkflow(workflow); err != nil {
 		return Run{}, translate(err)
+	}
+	brought := len(input)
+	if o.signal != nil {
+		brought += len(o.signal.Data)
+	}
+	if err := s.h.roomOnDisk(brought); err != nil {
+		return Run{}, err
 	}
 	if o.id == "" {
 		o.id = newRunID(s.h.cfg.Clock.Now())

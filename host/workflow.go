@@ -117,7 +117,8 @@ func (u *upload) over(before store.Grants) store.Grants {
 // abi.MaxWorkflows, it makes a version of each, or of those of OnlyWorkflows, and returns that of the one named (any of them
 // if name is empty). The same bytes with the same grants again are the same version. A module that cannot be a workflow is
 // refused with a *RejectError. The module is inspected, compiled, and its start-up run once; that of two modules goes on at a
-// time, and ErrBusy says that too many wait. It ends with ctx. A namespace that does not exist is created. Durable on return.
+// time, and ErrBusy says that too many wait. ErrDiskFull says that the disk has no room for it. It ends with ctx. A namespace
+// that does not exist is created. Durable on return.
 //
 // A workflow that exists gets a version of another module only if the caller names it, by name or OnlyWorkflows, or names another
 // one whose latest version came in the same module; or names none, and the new module lists the same workflows as the one
@@ -158,6 +159,9 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	u.grants.Secrets = sorted(u.grants.Secrets)
 	if _, err := inspect.Scan(wasm); err != nil {
 		return nil, translate(err)
+	}
+	if err := s.h.roomOnDisk(moduleTimes * len(wasm)); err != nil {
+		return nil, err
 	}
 	if len(wasm) >= largeModule { // its upload leaves several times the module and its code behind
 		defer debug.FreeOSMemory()

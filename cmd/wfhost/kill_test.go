@@ -3,11 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -54,29 +52,6 @@ func TestKill(t *testing.T) {
 		for i := range killRuns {
 			check(t, post, fmt.Sprintf("r%d-%d", round, i))
 		}
-	}
-}
-
-// poster gives a function that makes a request, and answers 0 while the server is down.
-func poster(t *testing.T, address string) func(method, path string, body []byte, into any) int {
-	return func(method, path string, body []byte, into any) int {
-		req, err := http.NewRequest(method, "http://"+address+path, bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		authorize(t, req)
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return 0 // the server is down
-		}
-		defer func() { _ = res.Body.Close() }()
-		b, _ := io.ReadAll(res.Body)
-		if into != nil && res.StatusCode < 300 {
-			if err := json.Unmarshal(b, into); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return res.StatusCode
 	}
 }
 

@@ -32,9 +32,9 @@ func TestMain(m *testing.M) {
 }
 
 // server starts `wfhost serve` as a process of its own. It is killed at the end.
-func startServer(t testing.TB, exe, data, listen string) (stop func(kill bool)) {
+func startServer(t testing.TB, exe, data, listen string, flags ...string) (stop func(kill bool)) {
 	t.Helper()
-	cmd := exec.Command(exe, "serve", "--data", data, "--listen", listen, "--drain", "2s")
+	cmd := exec.Command(exe, append([]string{"serve", "--data", data, "--listen", listen, "--drain", "2s"}, flags...)...)
 	cmd.Env = append(os.Environ(), "TESTSCRIPT_COMMAND=")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

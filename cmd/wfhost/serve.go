@@ -24,6 +24,8 @@ type serveCmd struct {
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
 
 	EncryptionKeys source `help:"Keys that encrypt payloads, a source too." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
+	// A pointer, because 0 keeps none and the default depends on the disk.
+	DiskReserve *int64 `help:"Bytes of disk kept for runs that are there; 0: none. Default: 256 MiB, or a tenth of a small disk."`
 
 	NoToken     bool     `help:"Let every program on this machine do everything, without a token."`
 	Hosts       []string `name:"host" help:"Name under which the server is called, beside localhost; repeatable." placeholder:"NAME"`
@@ -94,6 +96,8 @@ func (c *serveCmd) checkMemory() error {
 	case c.Rate < 0 || c.MaxStreams < 1 || c.MaxConnections < 1:
 		return fmt.Errorf("--rate must not be negative, --max-streams and --max-connections must be at least 1, got %g, %d and %d",
 			c.Rate, c.MaxStreams, c.MaxConnections)
+	case c.DiskReserve != nil && *c.DiskReserve < 0:
+		return fmt.Errorf("--disk-reserve must not be negative, got %d", *c.DiskReserve)
 	case c.WarmBytes < 0:
 		return fmt.Errorf("--warm-bytes must not be negative, got %d", c.WarmBytes)
 	}
@@ -116,6 +120,14 @@ func orNone[T int64 | time.Duration](limit T) T {
 	return limit
 }
 
+// reserve returns the host's Config.DiskReserve.
+func (c *serveCmd) reserve() int64 {
+	if c.DiskReserve == nil {
+		return 0
+	}
+	return orNone(*c.DiskReserve)
+}
+
 func (c *serveCmd) Run(g *globals) error {
 	if err := errors.Join(c.checkListen(), c.checkMemory()); err != nil {
 		return err
@@ -130,7 +142,7 @@ func (c *serveCmd) Run(g *globals) error {
 		return err
 	}
 	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secret, Codec: codec,
-		Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
+		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
 		JournalBytes: c.JournalBytes,

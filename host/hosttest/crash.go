@@ -219,6 +219,17 @@ func (c *crashStore) Counts(ctx context.Context, ns store.NamespaceID) ([]store.
 	return s.Counts(ctx, ns)
 }
 
+// Disk implements store.OnDisk, for stores on disk.
+func (c *crashStore) Disk() (store.Disk, error) {
+	c.mu.Lock()
+	s, ok := c.s.(store.OnDisk)
+	c.mu.Unlock()
+	if !ok {
+		return store.Disk{}, errors.ErrUnsupported
+	}
+	return s.Disk()
+}
+
 func (c *crashStore) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

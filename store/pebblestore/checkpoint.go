@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -30,10 +31,33 @@ func (s *Store) Checkpoint() (dir string, remove func() error, err error) {
 	defer end()
 	dir = filepath.Join(s.dir, checkpoints, fmt.Sprint(s.points.Add(1)))
 	remove = func() error { return os.RemoveAll(dir) }
-	if err := s.db.Checkpoint(dir); err != nil {
+	done := make(chan error, 1)
+	go func() { done <- s.checkpoint(dir) }()
+	select {
+	case err = <-done:
+	case <-s.failed: // it may wait for ever for those who have met the failure
+		err = s.failure()
+	}
+	if err != nil {
 		return "", nil, errors.Join(fmt.Errorf("checkpoint: %w", err), remove())
 	}
 	return dir, remove, nil
+}
+
+// checkpoint has Pebble make a checkpoint. Pebble panics when it cannot sync a directory of it; what is left of it is removed,
+// and nothing else has happened.
+func (s *Store) checkpoint(dir string) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	return s.db.Checkpoint(dir)
+}
+
+// inCheckpoint reports whether a path is that of a checkpoint, or in one. The store does not fail with the copy.
+func (s *Store) inCheckpoint(path string) bool {
+	return s.onDisk && strings.HasPrefix(path, filepath.Join(s.dir, checkpoints)+string(filepath.Separator))
 }
 
 // beginRead is begin for what a failed store refuses, and a copy does not.

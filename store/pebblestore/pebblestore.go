@@ -13,8 +13,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,7 +35,10 @@ import (
 type Options struct {
 	// FS is the file system; nil is the disk, on which the files of the log are written before they are used: see package logfs.
 	FS vfs.FS
-	// Logger takes what Pebble has to say; nil discards it.
+	// Around, if it is set, returns a file system around the one that the store uses, logs that are written before they are used
+	// included. It is for tests in which a disk fails, or stalls.
+	Around func(vfs.FS) vfs.FS
+	// Logger takes what Pebble has to say, and which operations of the disk take long; nil discards it.
 	Logger *slog.Logger
 	// OnFailure is called once, from any goroutine, when the store fails; nil is legal.
 	OnFailure func(error)
@@ -78,12 +83,14 @@ type Store struct {
 
 	versions sync.Mutex // under which versions are numbered, and modules deleted
 	latest   latest
+	stalls   stallWatch
 	log      meter        // of the write-ahead log
 	logs     *logfs.FS    // that of the write-ahead log, on a disk
 	spaces   sync.RWMutex // of the registry of namespaces
 	tokens   sync.RWMutex // of the tokens of callers
 	nowMs    func() int64
 
+	lock      io.Closer   // of the directory
 	opened    atomic.Bool // errors of the log fail the store, and not Pebble
 	onFailure func(error)
 	failOnce  sync.Once
@@ -155,14 +162,20 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 		opts.FS = noSync{opts.FS}
 		s.fs = opts.FS
 	}
+	if opts.Around != nil {
+		opts.FS = opts.Around(opts.FS)
+	}
+	s.stalls.report = opts.reportStall
+	opts.FS = stallFS{opts.FS, &s.stalls}
 	if s.log.elapsed = opts.Elapsed; opts.Elapsed != nil {
 		opts.FS = logMeter{opts.FS, &s.log}
 	}
-	opts.FS = guard{opts.FS, &s.opened, s.fail}
+	opts.FS = guard{opts.FS, s}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if s.db, err = pebble.Open(dir, s.options(opts, version)); err != nil {
+	if err := s.openPebble(dir, s.options(opts, version)); err != nil {
+		s.stalls.close()
 		if s.logs != nil {
 			s.logs.Close()
 		}
@@ -170,6 +183,31 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 	}
 	s.opened.Store(true)
 	return s, nil
+}
+
+// openPebble opens the database. Pebble waits there until the log has become tables. Where these cannot be written, it would
+// write them again and again for ever: see background.
+func (s *Store) openPebble(dir string, options *pebble.Options) error {
+	type opened struct {
+		db  *pebble.DB
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		db, err := pebble.Open(dir, options)
+		done <- opened{db, err}
+	}()
+	select {
+	case o := <-done:
+		s.db = o.db
+		return o.err
+	case <-s.failed:
+		// What is left of the database touches nothing any more (see guard): the directory can be opened again.
+		if s.lock != nil {
+			return errors.Join(s.cause, s.lock.Close())
+		}
+		return s.cause
+	}
 }
 
 // isLocked reports whether an error says that a process has the directory open.
@@ -183,7 +221,6 @@ func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble
 	listener := pebble.EventListener{
 		BackgroundError:   logger.background,
 		DataCorruption:    func(info pebble.DataCorruptionInfo) { opts.Logger.Error("store is corrupt", "detail", info) },
-		DiskSlow:          func(info pebble.DiskSlowInfo) { opts.Logger.Warn("disk is slow", "detail", info.String()) },
 		WriteStallBegin:   func(info pebble.WriteStallBeginInfo) { opts.Logger.Warn("writes stall", "reason", info.Reason) },
 		PossibleAPIMisuse: func(info pebble.PossibleAPIMisuseInfo) { opts.Logger.Error("store misused", "detail", info) },
 		LowDiskSpace:      func(info pebble.LowDiskSpaceInfo) { opts.Logger.Warn("disk is nearly full", "detail", info) },
@@ -355,19 +392,24 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.writers.Wait()
+	done := make(chan error, 1)
+	go func() { done <- s.closeDB() }()
 	select {
+	case err := <-done:
+		select {
+		case <-s.failed:
+			return s.failure()
+		default:
+			return err
+		}
 	case <-s.failed:
-		done := make(chan error, 1)
-		go func() { done <- s.closeDB() }()
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		select {
-		case <-done: //nolint:errcheck // its errors follow from the failure
+		case <-done: // its errors follow from the failure
 		case <-ctx.Done():
 		}
 		return s.failure()
-	default:
-		return s.closeDB()
 	}
 }
 
@@ -378,11 +420,7 @@ func (s *Store) closeDB() (err error) {
 			err = fmt.Errorf("close store: %v", r)
 		}
 	}()
-	select {
-	case <-s.failed: // whoever meets an error of the log is to stay where it is, as Pebble may panic still
-	default: // whoever closes gets it
-		s.opened.Store(false)
-	}
+	defer s.stalls.close()
 	if s.logs != nil {
 		defer s.logs.Close()
 		err = s.logs.Stop()
@@ -396,13 +434,16 @@ type logger struct {
 	log *slog.Logger
 }
 
-// background takes errors of flushes and compactions. One that cannot read a table leaves the log as it is.
+// background takes errors of flushes and compactions. One that cannot read a table leaves the log as it is. Of any other one, the
+// goroutine of Pebble that has met it does not go on: it would try again at once, and for ever. Its locks are unlocked, so that
+// reads go on.
 func (l *logger) background(err error) {
 	if pebble.IsCorruptionError(err) {
 		l.log.Error("store is corrupt", "cause", err)
 		return
 	}
 	l.s.fail(err)
+	runtime.Goexit()
 }
 
 func (l *logger) Infof(format string, args ...any) { l.log.Debug(fmt.Sprintf(format, args...)) }

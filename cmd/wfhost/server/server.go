@@ -108,7 +108,8 @@ func changes(r *http.Request) bool {
 	return len(parts) != 6 || parts[2] != "runs" || parts[4] != "queries"
 }
 
-// ready answers whether the server takes requests: it reads the store, and it is not about to end.
+// ready answers whether the server takes requests: it reads the store, and it is not about to end. It is ready with a disk that
+// is nearly full, and says so.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	if s.draining.Load() {
 		http.Error(w, "draining", http.StatusServiceUnavailable)
@@ -119,6 +120,10 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
+	}
+	if disk, err := s.h.Disk(); err == nil && disk.Full { // runs go on, and so does what reads, ends and deletes them
+		_, _ = fmt.Fprintf(w, "ok\ndisk_full: %d bytes free, %d reserved; nothing new is accepted\n", disk.Free, disk.Reserve)
+		return
 	}
 	_, _ = w.Write([]byte("ok\n"))
 }
@@ -157,6 +162,7 @@ var kinds = []struct {
 	{host.ErrConflict, http.StatusConflict, "conflict"},
 	{host.ErrNotFound, http.StatusNotFound, "not_found"},
 	{host.ErrRejected, http.StatusBadRequest, "rejected"},
+	{host.ErrDiskFull, http.StatusInsufficientStorage, "disk_full"}, // which is ErrBusy, too
 	{host.ErrBusy, http.StatusTooManyRequests, "busy"},
 	{host.ErrLimit, http.StatusRequestEntityTooLarge, "limit"},
 	{host.ErrInvalid, http.StatusBadRequest, "invalid"},

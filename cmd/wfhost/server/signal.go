@@ -66,6 +66,7 @@ func (s *Server) registerSignals(api huma.API) {
 		Responses: map[string]*huma.Response{
 			"202": {Description: "Durable; or another status below 300, content type and body, as the workflow has said"},
 			"404": {Description: "No run holds this token"}, "429": {Description: "Too much at once"},
+			"507": {Description: "The disk is nearly full"},
 		}})
 }
 
@@ -136,6 +137,10 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request) {
 	if errors.Is(err, host.ErrNotFound) && !s.misses.Allow() {
 		w.Header().Set("Retry-After", "1")
 		writeProblem(w, problem(http.StatusTooManyRequests, "busy", "too many deliveries to tokens that nobody holds"))
+		return
+	}
+	if errors.Is(err, host.ErrDiskFull) { // whose sentence names a folder, which is nothing for strangers
+		writeProblem(w, problem(http.StatusInsufficientStorage, "disk_full", "the server has no room for this; try again later"))
 		return
 	}
 	if err != nil {

@@ -191,13 +191,13 @@ func (rt *Runtime) commit(b *partition.Batch) error {
 	err := rt.cfg.Store.Commit(context.WithoutCancel(rt.life.ctx), b.Groups)
 	rt.reporter.batch(b, budgetClock.Now().Sub(began), err)
 	if err != nil && errors.Is(err, store.ErrFailed) {
-		rt.fail(err)
+		rt.Fail(err)
 	}
 	return err
 }
 
-// fail stops everything after the store has failed.
-func (rt *Runtime) fail(err error) {
+// Fail stops everything after the store has failed.
+func (rt *Runtime) Fail(err error) {
 	if !rt.life.fail(err) {
 		return
 	}

@@ -1,0 +1,155 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+)
+
+const year = 365 * 24 * time.Hour
+
+// appointments starts runs that wait for an hour in all the ways there are, and returns their ids: a sleep, a step that is tried
+// again, a delayed start, and a deadline.
+func appointments(l *lab) []string {
+	l.t.Helper()
+	var ids []string
+	begin := func(id, workflow string, input any, opts ...host.StartOption) {
+		ids = append(ids, l.begin(workflow, input, append(opts, host.WithRunID(id))...))
+	}
+	begin("sleeps", "until", 3_600_000)
+	begin("tries", "call", map[string]any{"Handler": "host/later"})
+	begin("begins", "until", 0, host.WithStartIn(time.Hour))
+	begin("expires", "until", 7_200_000, host.WithTimeout(time.Hour))
+	l.Settle()
+	return ids
+}
+
+// kept checks that the runs have ended as they should, and that no instant in their journals is before the deadline that it is of.
+func kept(l *lab, ids []string, due time.Time) {
+	l.t.Helper()
+	for _, id := range ids {
+		r, err := l.Get(ctx, id)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if end := host.Completed; id != "expires" && r.Status != end || id == "expires" && r.Status != host.Failed {
+			l.t.Errorf("run %s is %s (%s)", id, r.Status, r.Reason)
+		}
+		var last time.Time
+		for e, err := range l.Journal(ctx, id, 0) {
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			last = time.UnixMilli(e.UnixMs).UTC()
+		}
+		if last.Before(due) {
+			l.t.Errorf("run %s ended at %v, which is before %v", id, last, due)
+		}
+	}
+}
+
+// TestClockJumpsOverAppointments sets the clock by a year, forward and back, with and without a restart, while runs wait for what
+// comes in an hour: nothing is early by the clock that is shown, and nothing is lost.
+func TestClockJumpsOverAppointments(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		for _, by := range []time.Duration{year, -year} {
+			t.Run(fmt.Sprint(by, restart), func(t *testing.T) {
+				l := newLab(t)
+				due := l.Clock.Now().Add(time.Hour)
+				ids := appointments(l)
+				l.Clock.Step(by)
+				if restart {
+					l.Reopen()
+				}
+				l.Settle()
+				if by < 0 { // the clock shows the deadline in a year and an hour
+					for _, left := range []time.Duration{time.Minute, time.Second, 0} {
+						l.Advance(due.Add(-left - time.Millisecond).Sub(l.Clock.Now()))
+						for _, id := range ids {
+							if r, err := l.Get(ctx, id); err != nil || r.Status.Terminal() {
+								t.Fatalf("run %s is %s %v before its time: %v", id, r.Status, left, err)
+							}
+						}
+					}
+					l.Advance(time.Millisecond)
+				}
+				kept(l, ids, due)
+			})
+		}
+	}
+}
+
+// TestClockGlitch has the clock show the next year for a moment in which nothing happens but a restart, and the year before for
+// another one: what waits for longer than that comes at its time.
+func TestClockGlitch(t *testing.T) {
+	l := newLab(t)
+	due := l.Clock.Now().Add(2 * year)
+	id := l.begin("until", (2 * year).Milliseconds())
+	later := l.begin("until", 0, host.WithStartIn(2*year))
+	l.Settle()
+	for _, by := range []time.Duration{year, -year, -year, year} {
+		l.Clock.Step(by)
+		l.Settle()
+		l.Reopen()
+		for _, id := range []string{id, later} {
+			if r, err := l.Get(ctx, id); err != nil || r.Status.Terminal() || !r.Wake.Equal(due) {
+				t.Fatalf("%s waits until %v, want %v; it is %s: %v", id, r.Wake, due, r.Status, err)
+			}
+		}
+	}
+	l.Advance(2 * year)
+	kept(l, []string{id, later}, due)
+}
+
+// TestClockJumpsAndKeeping sets the clock by a year, back and forward, between the end of a run and the time until which it is
+// kept, and does the same with a token: they go by the clock that is shown, neither before nor never.
+func TestClockJumpsAndKeeping(t *testing.T) {
+	l := newLab(t)
+	if err := l.SetRetention(ctx, host.Retention{Workflow: "until", Completed: 24 * time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	sweep := func(what string, want int) {
+		t.Helper()
+		s, err := l.Sweep(ctx, false)
+		if err != nil || s.Deleted != want || s.Failed != 0 {
+			t.Fatalf("%s: %+v, want %d deleted: %v", what, s, want, err)
+		}
+	}
+	text, _, err := l.CreateToken(ctx, host.TokenSpec{Scopes: []host.Scope{host.ScopeRead}, TTL: 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := func(what string, want error) {
+		t.Helper()
+		if _, err := l.Authenticate(ctx, text); !errors.Is(err, want) {
+			t.Fatalf("%s, the token: %v, want %v", what, err, want)
+		}
+	}
+	l.Finish(l.begin("until", 0))
+	l.Clock.Step(-year)
+	l.Reopen()
+	sweep("a year back", 0)
+	token("a year back", nil)
+	l.Advance(year + 23*time.Hour)
+	sweep("before its time", 0)
+	token("before its time", nil)
+	l.Advance(time.Hour + time.Millisecond)
+	sweep("at its time", 1)
+	token("at its time", host.ErrUnauthorized)
+
+	l.Clock.Step(year)
+	sweep("a year ahead, with nothing there", 0)
+	l.Clock.Step(-year)
+	l.Finish(l.begin("until", 0)) // behind what has been swept by then
+	l.Advance(24 * time.Hour)
+	sweep("a day later", 1)
+	l.Clock.Step(-year)
+	token("a year back", nil) // by the clock that is shown, it has not expired
+	if l.Clock.Now().After(hosttest.Epoch) {
+		t.Fatal("the clock was not set back")
+	}
+}

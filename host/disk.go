@@ -1,0 +1,100 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/diskspace"
+	"github.com/wfhost/wfhost/store"
+)
+
+// DefaultDiskReserve is the default of Config.DiskReserve on disks that are larger than ten times that.
+const DefaultDiskReserve = diskspace.DefaultReserve
+
+// DiskFullError says why something new was refused: how many bytes are free, how many are kept, and how many the request takes if
+// that is what is too much. errors.Is(err, ErrDiskFull) is true.
+type DiskFullError = diskspace.FullError
+
+// DiskState is what a host knows of the disk that holds its store.
+type DiskState struct {
+	Path    string `json:"path"`    // the directory of the store
+	Free    uint64 `json:"free"`    // bytes that the host may still write
+	Total   uint64 `json:"total"`   // bytes of the file system
+	Reserve uint64 `json:"reserve"` // bytes of Free that are kept for the runs that are there: see Config.DiskReserve
+	Full    bool   `json:"full"`    // starts, signals and uploads are refused with ErrDiskFull
+	Stalls  uint64 `json:"stalls"`  // operations of the disk that took longer than two seconds, since Open
+}
+
+func diskState(s diskspace.State) DiskState {
+	return DiskState{Path: s.Path, Free: s.Free, Total: s.Total, Reserve: s.Reserve, Full: s.Full, Stalls: s.Stalls}
+}
+
+// Disk looks at the disk that holds the store. ErrNotFound if the store of Config.Store does not say.
+func (h *Host) Disk() (DiskState, error) {
+	s, err := h.disk.Look()
+	if errors.Is(err, errors.ErrUnsupported) {
+		return DiskState{}, &joined{err, ErrNotFound}
+	}
+	return diskState(s), err
+}
+
+// newGauge returns what looks at the disk of the host's store.
+func (h *Host) newGauge() *diskspace.Gauge {
+	cfg := diskspace.Config{Reserve: h.cfg.DiskReserve, Changed: func(s diskspace.State) {
+		text, level := "the disk has room again; new work is accepted", h.cfg.Logger.Info
+		if s.Full {
+			text, level = "the disk is nearly full; new work is refused", h.cfg.Logger.Warn
+		}
+		level(text, "path", s.Path, "free", s.Free, "reserve", s.Reserve, "total", s.Total)
+		if f := h.cfg.Events.DiskChanged; f != nil {
+			f(diskState(s))
+		}
+	}}
+	if s, ok := h.below.(store.OnDisk); ok {
+		cfg.Disk = s.Disk
+	}
+	return diskspace.New(cfg)
+}
+
+// roomOnDisk refuses something new that brings so many bytes, if the disk has no room for it. What lets runs end, or deletes
+// them, is not asked about.
+func (h *Host) roomOnDisk(bytes int) error { return translate(h.disk.Admit(bytes)) }
+
+// lookAtDisk is how often Run looks at the disk, beside each request. A look costs a microsecond, and a disk is filled in
+// minutes.
+const lookAtDisk = 10 * time.Second
+
+// watchStore stops the host when the store fails by itself, until ctx is done. A failed commit says so as well, but a host whose
+// runs all sleep may make none for a year.
+func (h *Host) watchStore(ctx context.Context) {
+	s, ok := h.below.(store.Failing)
+	if !ok {
+		return
+	}
+	select {
+	case <-s.Failed():
+		h.rt.Fail(s.Failure())
+	case <-ctx.Done():
+	}
+}
+
+// moduleTimes is by how much the size of a module is multiplied: it is written twice, as all that is admitted, and its compiled
+// code is four times as large, about, which is kept beside the store.
+const moduleTimes = 3
+
+// watchDisk looks at the disk every now and then until ctx is done, so that its state is logged though nobody asks for anything.
+// It waits by the machine's clock, as keepSwept does.
+func (h *Host) watchDisk(ctx context.Context) {
+	for {
+		_, _ = h.disk.Look() // what cannot be known is not logged each time: the store finds out what it means
+		t := clock.System().NewTimer(lookAtDisk)
+		select {
+		case <-t.C():
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}
