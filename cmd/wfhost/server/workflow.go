@@ -2,7 +2,10 @@ package server
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,6 +22,48 @@ type uploadInput struct {
 	RawBody   []byte   `contentType:"application/wasm"`
 }
 
+// checkGrants refuses what a caller may not grant. Whoever may upload may run code; what that code reaches outside is for those to
+// say who administer the namespace. Secrets, and addresses that only the server reaches, are not of one namespace.
+func (in *uploadInput) checkGrants(c *caller) error {
+	if len(in.AllowStep)+len(in.AllowHTTP)+len(in.Secret) == 0 {
+		return nil
+	}
+	if !c.Allows(host.ScopeAdmin, c.in) {
+		return problem(http.StatusForbidden, "scope", "allow_step, allow_http, allow_secret: %s", refusal(c, host.ScopeAdmin, c.in))
+	}
+	if c.Namespace == "" {
+		return nil
+	}
+	if len(in.Secret) > 0 {
+		return problem(http.StatusForbidden, "scope",
+			"secrets are the server's: allow_secret needs a token for all namespaces, the token %s is for %q", c.ID, c.Namespace)
+	}
+	for _, text := range in.AllowHTTP {
+		if ownAddress(text) {
+			return problem(http.StatusForbidden, "scope",
+				"allow_http %.100q names an address, which may be the server's own: it needs a token for all namespaces, the token %s is for %q",
+				text, c.ID, c.Namespace)
+		}
+	}
+	return nil
+}
+
+// ownAddress reports whether a grant names an address in place of a public name. The addresses of names are checked when they are
+// dialled; those that a grant names are allowed, whatever they are.
+func ownAddress(grant string) bool {
+	if _, rest, ok := strings.Cut(grant, "://"); ok {
+		grant = rest
+	}
+	name := grant
+	if h, _, err := net.SplitHostPort(grant); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.Trim(name, "[]"), ".")
+	last := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
+	_, err := strconv.ParseUint(last, 0, 64) // 127.1, 0x7f000001: no domain ends with a number
+	return err == nil || net.ParseIP(name) != nil || last == "localhost"
+}
+
 type versionsOutput struct {
 	Status int
 	Body   []host.Version
@@ -29,6 +74,9 @@ func (s *Server) registerWorkflows(api huma.API) {
 		Path: "/v1/workflows/{workflow}/versions", MaxBodyBytes: abi.MaxModuleBytes + 1,
 		Summary: "Upload a module as the next version of its workflows; the name - names none of them"},
 		func(ctx context.Context, in *uploadInput) (*versionsOutput, error) {
+			if err := in.checkGrants(callerOf(ctx)); err != nil {
+				return nil, err
+			}
 			opts := []host.UploadOption{host.OnlyWorkflows(in.Only...)}
 			if len(in.AllowStep) > 0 {
 				opts = append(opts, host.AllowStep(in.AllowStep...))
