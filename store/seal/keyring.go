@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -17,19 +18,33 @@ import (
 const (
 	// KeyBytes is the length of a key.
 	KeyBytes = 32
-	// nonceBytes is the length of a nonce, all of which is random. The first half makes a key of each payload's own, the other
-	// half is its nonce for AES-256-GCM.
+	// nonceBytes is the length of a nonce, all of which is random. The first half makes a key, and the other half is the nonce for
+	// AES-256-GCM with that key.
 	//
 	// With a random nonce of 96 bits alone, two of 2^32 payloads have the same one with a probability of 2^-32, and then GCM
-	// protects neither: five days of 10,000 payloads a second. With 192 bits, that takes 2^80 payloads.
+	// protects neither: five days of 10,000 payloads a second. With a key for each derivedUses payloads, that takes 2^55 of them.
 	nonceBytes = 24
 	halfNonce  = nonceBytes / 2
+	// derivedUses is how many payloads have the first half of their nonces in common: deriving a key takes as long as
+	// encrypting a small payload.
+	derivedUses = 1024
 )
 
 // Keyring is a Codec that encrypts with AES-256-GCM: XAES-256-GCM of C2SP. The place is its additional data.
 type Keyring struct {
 	newest *aesKey
 	keys   map[string]*aesKey
+
+	encodes atomic.Pointer[derived] // nil at first
+	decodes atomic.Pointer[derived] // that was used last
+}
+
+// derived is a key that was derived from another one. It may be used concurrently.
+type derived struct {
+	of   *aesKey
+	half [halfNonce]byte
+	gcm  cipher.AEAD
+	uses atomic.Int32 // for encoding
 }
 
 // aesKey derives keys from one key.
@@ -122,21 +137,39 @@ func (r *Keyring) add(id string, secret []byte) error {
 	return nil
 }
 
-// gcm returns the cipher of one payload.
-func (k *aesKey) gcm(half []byte) (cipher.AEAD, error) {
-	var derived [KeyBytes]byte
+// derive derives the key of the first half of a nonce.
+func (k *aesKey) derive(half []byte) (*derived, error) {
+	var key [KeyBytes]byte
 	for i := range byte(2) {
-		part := derived[i*aes.BlockSize:][:aes.BlockSize]
+		part := key[i*aes.BlockSize:][:aes.BlockSize]
 		part[1], part[2] = i+1, 'X'
 		copy(part[aes.BlockSize-halfNonce:], half)
 		subtle.XORBytes(part, part, k.k1[:])
 		k.block.Encrypt(part, part)
 	}
-	block, err := aes.NewCipher(derived[:])
+	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		return nil, err
 	}
-	return cipher.NewGCM(block)
+	d := &derived{of: k, half: [halfNonce]byte(half)}
+	d.gcm, err = cipher.NewGCM(block)
+	return d, err
+}
+
+// encoder returns a key that has not been used for too many payloads.
+func (r *Keyring) encoder() (*derived, error) {
+	if d := r.encodes.Load(); d != nil && d.uses.Add(1) <= derivedUses {
+		return d, nil
+	}
+	var half [halfNonce]byte
+	fill(half[:])
+	d, err := r.newest.derive(half[:])
+	if err != nil {
+		return nil, err
+	}
+	d.uses.Store(1)
+	r.encodes.Store(d) // if others do so, too, each of them has derived one of its own
+	return d, nil
 }
 
 // Key returns the id of the newest key.
@@ -144,14 +177,14 @@ func (r *Keyring) Key() string { return r.newest.id }
 
 // Encode encrypts: nonce 24 B, what AES-256-GCM makes.
 func (r *Keyring) Encode(dst, place, payload []byte) ([]byte, error) {
-	dst = slices.Grow(dst, nonceBytes+len(payload)+aes.BlockSize)
-	nonce := dst[len(dst) : len(dst)+nonceBytes]
-	fill(nonce)
-	gcm, err := r.newest.gcm(nonce[:halfNonce])
+	d, err := r.encoder()
 	if err != nil {
 		return nil, err
 	}
-	return gcm.Seal(dst[:len(dst)+nonceBytes], nonce[halfNonce:], payload, place), nil
+	dst = append(slices.Grow(dst, nonceBytes+len(payload)+aes.BlockSize), d.half[:]...)
+	rest := dst[len(dst) : len(dst)+halfNonce]
+	fill(rest)
+	return d.gcm.Seal(dst[:len(dst)+halfNonce], rest, payload, place), nil
 }
 
 // Decode decrypts. It returns store.ErrKey if it has no key of the id, and store.ErrCorrupt if these bytes were not encrypted
@@ -164,11 +197,15 @@ func (r *Keyring) Decode(key string, place, encoded []byte) ([]byte, error) {
 	if len(encoded) < nonceBytes {
 		return nil, fmt.Errorf("%w: %d bytes are encrypted, at least %d expected", store.ErrCorrupt, len(encoded), nonceBytes)
 	}
-	gcm, err := k.gcm(encoded[:halfNonce])
-	if err != nil {
-		return nil, err
+	d := r.decodes.Load()
+	if d == nil || d.of != k || string(d.half[:]) != string(encoded[:halfNonce]) {
+		var err error
+		if d, err = k.derive(encoded[:halfNonce]); err != nil {
+			return nil, err
+		}
+		r.decodes.Store(d)
 	}
-	payload, err := gcm.Open(nil, encoded[halfNonce:nonceBytes], encoded[nonceBytes:], place)
+	payload, err := d.gcm.Open(nil, encoded[halfNonce:nonceBytes], encoded[nonceBytes:], place)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it was changed, or belongs to another place, or was encrypted with another key of that id",
 			store.ErrCorrupt)

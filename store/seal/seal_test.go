@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -121,6 +122,49 @@ func TestKeyring(t *testing.T) {
 	}
 	if _, err := old.Decode("b", nil, b); !errors.Is(err, store.ErrKey) || !strings.Contains(err.Error(), `"b"`) {
 		t.Errorf("a key that is not there: %v", err)
+	}
+}
+
+// TestNonces encrypts many payloads at once: no two have the same nonce, and at most 1,024 the first half of it. They are
+// decrypted in any order.
+func TestNonces(t *testing.T) {
+	const workers, each = 4, 1500
+	r := keyring(t, line("a", 1))
+	made := make([][][]byte, workers)
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			for i := range each {
+				b, err := r.Encode(nil, []byte{byte(w)}, []byte(fmt.Sprint(i)))
+				if err != nil {
+					t.Error(err)
+				}
+				made[w] = append(made[w], b)
+			}
+		})
+	}
+	group.Wait()
+	seen, halves := map[string]bool{}, map[string]int{}
+	for i := range each {
+		for w := range workers {
+			b := made[w][i]
+			if seen[string(b[:24])] {
+				t.Fatalf("the nonce %x occurs twice", b[:24])
+			}
+			seen[string(b[:24])] = true
+			halves[string(b[:12])]++
+			if got, err := r.Decode("a", []byte{byte(w)}, b); err != nil || string(got) != fmt.Sprint(i) {
+				t.Fatalf("payload %d of %d: %q, %v", i, w, got, err)
+			}
+		}
+	}
+	for half, n := range halves {
+		if n > 1024 {
+			t.Errorf("%d nonces begin with %x", n, half)
+		}
+	}
+	if len(halves) < workers*each/1024 || len(halves) > 2*workers*each/1024+workers {
+		t.Errorf("%d keys were derived for %d payloads", len(halves), workers*each)
 	}
 }
 
