@@ -40,6 +40,8 @@ type Server struct {
 	denials  *rates        // of requests without a token that is accepted, by address
 	streams  streams
 	draining atomic.Bool
+
+	parameters map[string][]string // of the query, by pattern; none for patterns that take any
 }
 
 // New returns the API of a host for those whom access lets in.
@@ -64,6 +66,7 @@ func New(h *host.Host, access Access) *Server {
 	s.registerTokens(api)
 	describeNamespace(api)
 	describeTokens(api)
+	s.parameters = parametersOf(api)
 	mux := guarded{s}
 	mux.HandleFunc(deliverPattern, s.deliver)
 	mux.HandleFunc(backupPattern, s.backup)
