@@ -64,7 +64,7 @@ const (
 // there is a place for it. done is called when it has ended, after its last event.
 func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func()) {
 	a := &Activation{workflow: workflow{lease: l}, desk: desk, orders: make(chan told, ordersAhead)}
-	a.share = r.cfg.Journals.Share(l.State.Run)
+	a.share = r.cfg.Journals.Share(l.State.Run, l.State.JournalBytes)
 	l.Guest = a
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	a.halts = cancel

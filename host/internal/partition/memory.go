@@ -140,6 +140,7 @@ func (m *memory) rest(now int64, sl *slot) {
 	}
 	sl.Run.Rest()
 	sl.place = m.kept.Add(sl, sl.Size())
+	m.port.Forgot(sl.Key) // what is kept is bounded by itself
 	for last, excess := m.kept.Excess(); excess; last, excess = m.kept.Excess() {
 		m.unkeep(last)
 		m.drop(last)

@@ -41,7 +41,7 @@ const (
 type Port interface {
 	// Load reads a run, and calls Shard.Loaded.
 	Load(p *Partition, key store.RunKey)
-	// Forgot says that a run is no longer in memory.
+	// Forgot says that a run is no longer in memory, or at rest.
 	Forgot(key store.RunKey)
 	// Due reads wakes after a key and up to an instant, and the first one beyond these, and calls Shard.DueRead.
 	Due(p *Partition, after store.WakeKey, untilUnixMs int64, limit int)

@@ -89,7 +89,7 @@ func (b *Budget) Load(ctx context.Context, run store.RunKey, bytes int64) error 
 	return b.wait(ctx, w, nil)
 }
 
-// Forget says that a journal is no longer in memory.
+// Forget says that a journal is no longer in memory, or not more than for a while.
 func (b *Budget) Forget(run store.RunKey) {
 	if b == nil {
 		return
@@ -111,8 +111,15 @@ type Share struct {
 	next int64 // bytes at which it is counted again
 }
 
-// Share returns the share of a guest.
-func (b *Budget) Share(run store.RunKey) Share { return Share{b: b, run: run, next: growBytes} }
+// Share returns the share of a guest, of whose run the journal is in memory, and counts it.
+func (b *Budget) Share(run store.RunKey, bytes int64) Share {
+	if b != nil && bytes >= smallBytes {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.countLocked(run, bytes)
+	}
+	return Share{b: b, run: run, next: bytes + growBytes}
+}
 
 // Grown reports whether the journal has become so much longer that Wait is to be called.
 func (s *Share) Grown(bytes int64) bool { return s.b != nil && bytes >= s.next }
@@ -123,6 +130,10 @@ func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error 
 	s.next = bytes + growBytes
 	b := s.b
 	b.mu.Lock()
+	if ctx.Err() != nil { // the run may be lost, and forgotten already
+		b.mu.Unlock()
+		return context.Cause(ctx)
+	}
 	b.countLocked(s.run, bytes)
 	if _, passes := b.passes[s.run]; passes || b.held <= b.limit {
 		b.mu.Unlock()

@@ -64,7 +64,7 @@ func TestGrow(t *testing.T) {
 		began := time.Now()
 		for _, id := range []string{"a", "b", "c", "d"} {
 			go func() {
-				s := b.Share(key(id))
+				s := b.Share(key(id), 0)
 				if s.Grown(growBytes-1) || !s.Grown(growBytes) {
 					t.Error("grown", growBytes)
 				}
@@ -102,7 +102,7 @@ func TestGrow(t *testing.T) {
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(mb)
-		first, second := b.Share(key("first")), b.Share(key("second"))
+		first, second := b.Share(key("first"), 0), b.Share(key("second"), 0)
 		if err := first.Wait(t.Context(), 2*mb, nothing); err != nil { // nobody else goes on
 			t.Fatal(err)
 		}
@@ -118,6 +118,13 @@ func TestLeave(t *testing.T) {
 		if len(b.growing)+len(b.loading) > 0 || b.Held() != 4*mb {
 			t.Error(len(b.growing), len(b.loading), b.Held())
 		}
+		if err := second.Wait(ctx, 9*mb, nothing); !errors.Is(err, context.DeadlineExceeded) || b.Held() != 4*mb {
+			t.Error("counted for a run that is lost:", err, b.Held())
+		}
+		if s := b.Share(key("read"), 2*mb); s.Grown(2*mb) || b.Held() != 6*mb {
+			t.Error("a journal that was read is counted without waiting:", b.Held())
+		}
+		b.Forget(key("read"))
 		w := &waiter{run: key("fourth"), bytes: mb, goes: make(chan struct{})}
 		close(w.goes)
 		b.countLocked(w.run, mb)
@@ -129,8 +136,8 @@ func TestLeave(t *testing.T) {
 
 func TestNil(t *testing.T) {
 	var b *Budget
-	s := b.Share(key("a"))
-	if b.Load(t.Context(), key("a"), 1<<40) != nil || s.Grown(1<<40) || b.Held() != 0 {
+	s := b.Share(key("a"), 1<<40)
+	if b.Load(t.Context(), key("a"), 1<<40) != nil || s.Grown(1<<50) || b.Held() != 0 {
 		t.Error("a nil budget has no room")
 	}
 	b.Forget(key("a"))

@@ -38,7 +38,7 @@ func (p *port) Load(of *partition.Partition, key store.RunKey) {
 		if err == nil {
 			err = p.journals.Load(p.life.ctx, key, state.JournalBytes)
 		}
-		if err == nil {
+		if err == nil || errors.Is(err, store.ErrNotFound) {
 			state, entries, err = p.store.Run(p.life.ctx, key)
 		}
 		var r *run.Run
