@@ -99,7 +99,8 @@ func TestBackupOfARunningHost(t *testing.T) {
 		t.Errorf("of the newest: %+v", r)
 	}
 	to := filepath.Join(t.TempDir(), "new")
-	do(t, host.Restore(ctx, place, to, host.RestoreOptions{}))
+	_, err = host.Restore(ctx, place, to, host.RestoreOptions{})
+	do(t, err)
 	sound(t, to)
 	again, _ := onDisk(t, to, time.Hour)
 	_, err = again.Wake(ctx, "r7", "")
@@ -112,7 +113,8 @@ func TestBackupOfARunningHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	do(t, host.RestoreFrom(ctx, &stream, other, host.RestoreOptions{}))
+	_, err = host.RestoreFrom(ctx, &stream, other, host.RestoreOptions{})
+	do(t, err)
 	sound(t, other)
 }
 
@@ -133,7 +135,8 @@ func TestCopyDoesNotAct(t *testing.T) {
 	do(t, err)
 	stop()
 	to := filepath.Join(t.TempDir(), "copy")
-	do(t, host.Restore(ctx, place, to, host.RestoreOptions{AsCopy: true}))
+	_, err = host.Restore(ctx, place, to, host.RestoreOptions{AsCopy: true})
+	do(t, err)
 	for range 2 {
 		c, stop := onDisk(t, to, 2*time.Hour)
 		if !c.IsCopy() {

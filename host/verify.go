@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/backup"
@@ -26,7 +27,8 @@ type VerifyProblem = pebblestore.Problem
 
 // VerifyReport is what was found.
 type VerifyReport struct {
-	Backup string `json:"backup,omitempty"` // the backup that was verified; empty for a data directory
+	Backup     string    `json:"backup,omitempty"`     // the backup that was verified; empty for a data directory
+	BackupTime time.Time `json:"backup_time,omitzero"` // of its data
 	pebblestore.Report
 	Replayed int64 `json:"replayed"` // runs whose module was run against their journal
 }
@@ -47,7 +49,11 @@ func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (r
 		if opts.Repair {
 			return nil, &joined{fmt.Errorf("%s is a backup, which is not repaired: restore it, and repair that", of), ErrInvalid}
 		}
-		report.Backup = of
+		m, err := backup.ReadManifest(of)
+		if err != nil {
+			return nil, translate(err)
+		}
+		report.Backup, report.BackupTime = of, m.Time
 		if wrong, err = backup.Check(ctx, of); err != nil {
 			return nil, translate(err)
 		}

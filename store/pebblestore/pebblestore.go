@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +25,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/dirs"
 	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
@@ -142,7 +142,7 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 	if opts.FS == nil {
 		s.onDisk, s.fs, opts.FS = true, vfs.Default, vfs.Default
 		if !opts.ReadOnly {
-			if err := os.MkdirAll(dir, dirMode); err != nil {
+			if err := dirs.Make(dir, dirMode); err != nil {
 				return nil, fmt.Errorf("create store directory: %w", err)
 			}
 			if !opts.NoSync {
