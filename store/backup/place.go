@@ -52,6 +52,9 @@ type CreateOptions struct {
 // with it, and Made.Notes says why.
 func Create(ctx context.Context, place string, opts CreateOptions,
 	send func(ctx context.Context, have []File, w io.Writer) error) (*Made, error) {
+	if err := checkPlace(place); err != nil {
+		return nil, err
+	}
 	if err := dirs.Make(place, dirMode); err != nil {
 		return nil, err
 	}
@@ -89,6 +92,31 @@ func Create(ctx context.Context, place string, opts CreateOptions,
 	return made, dirs.Sync(place)
 }
 
+// ErrPlace says that a folder is no place for backups.
+var ErrPlace = errors.New("no place for backups")
+
+// checkPlace refuses folders that are something else: a backup has no business among the files of a store.
+func checkPlace(place string) error {
+	what := ""
+	switch _, err := os.Stat(filepath.Join(place, ManifestName)); {
+	case err == nil:
+		what = "a backup itself"
+	case isStore(place):
+		what = "the folder of a store"
+	case isStore(filepath.Join(place, storeFolder)):
+		what = "the folder of the data"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %s is %s; give a folder for backups only, which need not be there yet", ErrPlace, place, what)
+}
+
+// isStore reports whether a folder holds a store: each one has a manifest of the database.
+func isStore(dir string) bool {
+	list, _ := os.ReadDir(dir) // what cannot be read is none
+	return slices.ContainsFunc(list, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), "MANIFEST-") })
+}
+
 // nameAfter names a backup after its time, or, should the clock have been set back, after the backup before: the newest one is
 // that with the last name.
 func nameAfter(at time.Time, before string) string {
@@ -113,7 +141,7 @@ func receive(ctx context.Context, dir, before string, have []File,
 	made, err := extract(ctx, r, dir, before)
 	cancel(err)
 	_ = r.CloseWithError(err) // always nil
-	if cause := <-sent; cause != nil && (err == nil || errors.Is(err, cause)) {
+	if cause := <-sent; cause != nil && (err == nil || errors.Is(err, cause) || errors.Is(err, errCut)) {
 		return nil, cause
 	}
 	return made, err

@@ -184,16 +184,17 @@ func (u *unfinished) Error() string {
 // Unwrap returns store.ErrCorrupt.
 func (u *unfinished) Unwrap() error { return store.ErrCorrupt }
 
-// Link makes a directory with the files of a backup's store, to be read: hard links, or copies where there are no links. remove
-// removes it.
+// Link makes a directory with the files of a backup's store, to be read: hard links, or copies where there are no links. It is
+// made beside the backup, where there are links, and among the temporary files if nothing can be made there. remove removes it.
 func Link(ctx context.Context, dir string) (path string, remove func() error, err error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
 		return "", nil, err
 	}
-	path, err = os.MkdirTemp("", "wfhost-verify-")
-	if err != nil {
-		return "", nil, err
+	if path, err = os.MkdirTemp(filepath.Dir(dir), ".verify-"); err != nil {
+		if path, err = os.MkdirTemp("", "wfhost-verify-"); err != nil {
+			return "", nil, err
+		}
 	}
 	remove = func() error { return os.RemoveAll(path) }
 	for _, f := range m.Files {

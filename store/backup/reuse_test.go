@@ -1,7 +1,10 @@
 package backup
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -193,5 +196,56 @@ func TestUnfinishedSentence(t *testing.T) {
 	if want := "a restore into " + cut + " was cut: delete what is in it, and restore again"; !errors.Is(err, store.ErrCorrupt) ||
 		err.Error() != want {
 		t.Errorf("%v", err)
+	}
+}
+
+// A stream that its sender has cut ends with the sender's reason.
+func TestReasonOfCut(t *testing.T) {
+	w := newWorld(t)
+	cut := fmt.Errorf("the server has cut it: %w", io.ErrUnexpectedEOF)
+	_, err := Create(t.Context(), w.place, CreateOptions{}, func(_ context.Context, _ []File, to io.Writer) error {
+		_, err := to.Write(make([]byte, 100))
+		return errors.Join(err, cut)
+	})
+	if !errors.Is(err, cut) {
+		t.Errorf("the reason is lost: %v", err)
+	}
+}
+
+// A store, the data of a host and a backup are no places for backups.
+func TestNoPlace(t *testing.T) {
+	w := newWorld(t)
+	first := w.backup()
+	for _, place := range []string{w.data, filepath.Join(w.data, storeFolder), first.Dir, filepath.Join(first.Dir, storeFolder)} {
+		before, err := os.ReadDir(place)
+		w.do(err)
+		if _, err := Create(t.Context(), place, CreateOptions{}, w.send); !errors.Is(err, ErrPlace) || !strings.Contains(err.Error(), place) {
+			t.Errorf("%s: %v", place, err)
+		}
+		if after, err := os.ReadDir(place); err != nil || len(after) != len(before) {
+			t.Errorf("%s has %d entries, and had %d", place, len(after), len(before))
+		}
+	}
+}
+
+// What is verified is linked beside the backup, whatever file system the temporary files are on; nothing is left of it.
+func TestLinksBesideBackup(t *testing.T) {
+	w := newWorld(t)
+	first := w.backup()
+	path, remove, err := Link(t.Context(), first.Dir)
+	w.do(err)
+	a, err := os.Stat(filepath.Join(path, formatName))
+	w.do(err)
+	b, err := os.Stat(filepath.Join(first.Dir, storeFolder, formatName))
+	w.do(err)
+	if filepath.Dir(path) != w.place || !os.SameFile(a, b) {
+		t.Errorf("it is in %s, the same file: %v", path, os.SameFile(a, b))
+	}
+	if newest, err := Latest(w.place); err != nil || newest != first.Dir {
+		t.Error(newest, err)
+	}
+	w.do(remove())
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
 	}
 }
