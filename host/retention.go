@@ -91,7 +91,7 @@ func (s *scope) SetRetention(ctx context.Context, r Retention) error {
 		return err
 	}
 	if x.None() {
-		return &joined{errors.New("the retention bounds nothing; DeleteRetention removes one"), ErrInvalid}
+		return &joined{errors.New("the retention bounds nothing: give an age or a number of runs to keep; to remove one, delete it"), ErrInvalid}
 	}
 	err = s.h.store.SetRetention(ctx, x)
 	if errors.Is(err, store.ErrTooLarge) {

@@ -23,9 +23,9 @@ type Scope string
 const (
 	ScopeRead    Scope = "read"    // look at workflows, runs, journals, results, output; queries
 	ScopeRun     Scope = "run"     // start runs and send signals
-	ScopeOperate Scope = "operate" // cancel, terminate, pause, wake, retry, restart and delete runs
+	ScopeOperate Scope = "operate" // cancel, terminate, pause, wake, retry, restart and delete runs, many at once too; sweep
 	ScopeUpload  Scope = "upload"  // upload and delete versions, with what they may reach
-	ScopeAdmin   Scope = "admin"   // create, list and revoke tokens; it includes the other scopes
+	ScopeAdmin   Scope = "admin"   // tokens, retentions, backups, releasing a copy; it includes the other scopes
 )
 
 // Scopes are all scopes, from that which allows least.
@@ -47,8 +47,8 @@ const (
 	tokenIDBytes = 6
 )
 
-// tokenPrefix begins the text of each token, by which scanners for secrets find it.
-const tokenPrefix = "wfh_"
+// TokenPrefix begins the text of each token, by which scanners for secrets find it.
+const TokenPrefix = "wfh_"
 
 // TokenSpec is what a token is to allow. Scopes must not be empty.
 type TokenSpec struct {
@@ -81,7 +81,7 @@ func (t *Token) Allows(s Scope, namespace string) bool {
 func (h *Host) NewTokenText() string {
 	var b [tokenBytes]byte
 	h.cfg.Random(b[:])
-	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+	return TokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
 // CreateToken makes a token and returns its text, which is stored nowhere: only its SHA-256 is. When CreateToken returns, the

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
@@ -61,6 +60,9 @@ const (
 	leastCompileBytes = 64 << 20
 )
 
+// maxRate is the greatest --rate: more than any machine answers, and its double is a number of requests.
+const maxRate = 1e9
+
 // checkMemory refuses limits that cannot be.
 func (c *serveCmd) checkMemory() error {
 	switch {
@@ -79,9 +81,9 @@ func (c *serveCmd) checkMemory() error {
 			c.CompileTime)
 	case c.CompileMemory < leastCompileBytes:
 		return fmt.Errorf("--compile-memory must be at least %d, got %d", leastCompileBytes, c.CompileMemory)
-	case c.Rate < 0 || c.MaxStreams < 1 || c.MaxConnections < 1:
-		return fmt.Errorf("--rate must not be negative, --max-streams and --max-connections must be at least 1, got %g, %d and %d",
-			c.Rate, c.MaxStreams, c.MaxConnections)
+	case !(c.Rate >= 0 && c.Rate <= maxRate) || c.MaxStreams < 1 || c.MaxConnections < 1:
+		return fmt.Errorf("--rate must be from 0 to %g, --max-streams and --max-connections must be at least 1, got %g, %d and %d",
+			maxRate, c.Rate, c.MaxStreams, c.MaxConnections)
 	case c.WarmBytes < 0:
 		return fmt.Errorf("--warm-bytes must not be negative, got %d", c.WarmBytes)
 	}
@@ -123,7 +125,7 @@ func (c *serveCmd) Run(g *globals) error {
 
 // open listens for those who may call, and serves until the command is told to end.
 func (c *serveCmd) open(g *globals, h *host.Host, logger *slog.Logger) (err error) {
-	audit, err := openAudit(filepath.Join(c.Data, "audit.jsonl"), logger)
+	audit, err := openAudit(c.Data, logger)
 	if err != nil {
 		return err
 	}

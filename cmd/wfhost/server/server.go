@@ -39,6 +39,8 @@ type Server struct {
 	rates    *rates        // of requests, by caller
 	denials  *rates        // of requests without a token that is accepted, by address
 	streams  streams
+	refusals *refusals // in the audit log
+	schemas  map[string]bool
 	draining atomic.Bool
 }
 
@@ -47,7 +49,7 @@ func New(h *host.Host, access Access) *Server {
 	access = access.withDefaults()
 	s := &Server{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
 		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
-		streams: streams{limit: access.Streams, by: map[string]int{}}}
+		streams: streams{limit: access.Streams, by: map[string]int{}}, refusals: newRefusals()}
 	config := huma.DefaultConfig("wfhost", apiVersion)
 	config.DocsPath = ""
 	api := humago.New(guarded{s}, config)
@@ -64,6 +66,10 @@ func New(h *host.Host, access Access) *Server {
 	s.registerTokens(api)
 	describeNamespace(api)
 	describeTokens(api)
+	s.schemas = map[string]bool{}
+	for name := range api.OpenAPI().Components.Schemas.Map() {
+		s.schemas[name] = true
+	}
 	mux := guarded{s}
 	mux.HandleFunc(deliverPattern, s.deliver)
 	mux.HandleFunc(backupPattern, s.backup)
