@@ -39,6 +39,9 @@ const (
 	// MaxTokens is how many tokens a store holds: they are listed as a whole, and who needs more needs another way to know
 	// callers.
 	MaxTokens = 10_000
+	// MaxTokensOfOne is how many tokens there may be for one namespace, so that the callers of one cannot take the place of all
+	// others: a token with the scope admin makes more of them.
+	MaxTokensOfOne = 1_000
 	// MaxTokenNameBytes bounds the name of a token, which has one line in a list.
 	MaxTokenNameBytes = 128
 	// tokenBytes is how many random bytes a token has: 256 bits, which nobody guesses, so that a plain hash of it is enough.
@@ -85,21 +88,28 @@ func (h *Host) NewTokenText() string {
 }
 
 // CreateToken makes a token and returns its text, which is stored nowhere: only its SHA-256 is. When CreateToken returns, the
-// token is durable. ErrInvalid for scopes, names and times that cannot be, ErrLimit if there are MaxTokens.
+// token is durable. ErrInvalid for scopes, names and times that cannot be, ErrLimit if there are MaxTokens, or
+// MaxTokensOfOne of the namespace.
 func (h *Host) CreateToken(ctx context.Context, spec TokenSpec) (text string, t Token, err error) {
 	st, err := h.tokenOf(spec)
 	if err != nil {
 		return "", Token{}, err
 	}
-	n := 0
-	for _, err := range h.store.Tokens().All(ctx) {
+	n, own := 0, 0
+	for x, err := range h.store.Tokens().All(ctx) {
 		if err != nil {
 			return "", Token{}, translate(err)
 		}
-		n++
+		if n++; spec.Namespace != "" && tokenInfo(&x).Namespace == spec.Namespace {
+			own++
+		}
 	}
 	if n >= MaxTokens {
 		return "", Token{}, fmt.Errorf("%w: there are %d tokens, the limit is %d: revoke some", ErrLimit, n, MaxTokens)
+	}
+	if own >= MaxTokensOfOne {
+		return "", Token{}, fmt.Errorf("%w: the namespace %q has %d tokens, the limit is %d: revoke some", ErrLimit, spec.Namespace, own,
+			MaxTokensOfOne)
 	}
 	text = h.NewTokenText()
 	st.Hash = sha256.Sum256([]byte(text))

@@ -63,7 +63,8 @@ func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (r
 		}
 		defer func() { err = errors.Join(err, remove()) }()
 	} else if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return nil, &joined{fmt.Errorf("%s is a file: restore it (wfhost restore %s --data NEW), and verify the data", path, path), ErrInvalid}
+		return nil, &joined{fmt.Errorf("%s is a file: restore it (wfhost restore %s --data NEW), and verify the data", path, path),
+			ErrInvalid}
 	} else if _, err := os.Stat(dir); err != nil {
 		return nil, &joined{fmt.Errorf("%s holds neither data of wfhost nor a backup", path), ErrNotFound}
 	}

@@ -110,8 +110,8 @@ func (a *auditFile) record(r server.Record) {
 	}
 }
 
-// rotate begins another file: audit.jsonl becomes audit.jsonl.1, that audit.jsonl.2 and so on; the oldest one goes. The new file is
-// there before anything is renamed, and nothing is renamed onto a file that is not renamed itself: if rotate fails, no file is
+// rotate begins another file: audit.jsonl becomes audit.jsonl.1, that audit.jsonl.2 and so on; the oldest one goes. The new file
+// is there before anything is renamed, and nothing is renamed onto a file that is not renamed itself: if rotate fails, no file is
 // lost however often it is called, and what is open stays in use.
 func (a *auditFile) rotate() error {
 	name := func(i int) string { return fmt.Sprintf("%s.%d", a.path, i) }

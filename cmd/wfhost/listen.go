@@ -224,10 +224,11 @@ func (c *serveCmd) checkNames() error {
 	}
 	for _, origin := range c.AllowOrigin {
 		u, err := url.Parse(origin)
-		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || origin != strings.ToLower(u.Scheme+"://"+u.Host) ||
-			strings.Contains(origin, "*") || u.Port() == map[string]string{"http": "80", "https": "443"}[u.Scheme] {
-			return fmt.Errorf("--allow-origin must be what a browser sends, such as https://app.example.com: in small letters, without "+
-				"path and default port, got %q", origin)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" ||
+			origin != strings.ToLower(u.Scheme+"://"+u.Host) || strings.Contains(origin, "*") ||
+			u.Port() == map[string]string{"http": "80", "https": "443"}[u.Scheme] {
+			return fmt.Errorf("--allow-origin must be what a browser sends, such as https://app.example.com: in small letters, "+
+				"without path and default port, got %q", origin)
 		}
 	}
 	return nil

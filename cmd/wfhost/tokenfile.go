@@ -115,8 +115,8 @@ func pointerFile(address string) (string, error) {
 	return filepath.Join(dir, "wfhost", "servers", strings.ReplaceAll(ip.String(), ":", "_")+"_"+port), nil
 }
 
-// givenToken returns the token that the caller gave, empty if there is none: on the command line, else in the environment, where a
-// file is before a text.
+// givenToken returns the token that the caller gave, empty if there is none: on the command line, else in the environment, where
+// a file is before a text.
 func (g *globals) givenToken() (string, error) {
 	file, name := g.TokenFile, "--token-file"
 	switch {

@@ -64,9 +64,8 @@ type File struct {
 	SHA256 string `json:"sha256"`
 	// ModifiedNs is when the store has written it, in Unix nanoseconds. A table of that name, size and time is that table.
 	ModifiedNs int64 `json:"modified_ns"`
-	// CheckedNs is when a backup has last compared its bytes with SHA256, in Unix nanoseconds. The receiver
-	// sets it.
-	CheckedNs int64 `json:"checked_ns,omitempty"`
+	// Unread is how many backups have shared the file since its bytes were last compared with SHA256. The receiver sets it.
+	Unread int `json:"unread,omitempty"`
 }
 
 // Bytes returns the size of all files.

@@ -220,9 +220,6 @@ func complete(ctx context.Context, folder, before string, m *Manifest, got map[s
 		f := &m.Files[i]
 		g, ok := got[f.Name]
 		delete(got, f.Name)
-		if ok {
-			f.CheckedNs = m.Time.UnixNano()
-		}
 		switch {
 		case ok && (g.Size != f.Size || g.SHA256 != f.SHA256):
 			return fmt.Errorf("%w: %s has %d bytes with SHA-256 %s, the manifest says %d and %s", ErrDamaged, f.Name, g.Size,
@@ -287,8 +284,8 @@ func Latest(place string) (string, error) {
 	return list[len(list)-1], nil
 }
 
-// List returns the backups of a place, the oldest first: the folders that have the name that Create gave them, and a manifest.
-// One that was renamed is no backup of the place any more, and can still be restored and verified by its own path.
+// List returns the backups of a place, the oldest first: the folders that have the name that Create gave them, and a
+// manifest. One that was renamed is no backup of the place any more, and can still be restored and verified by its own path.
 func List(place string) (dirs []string, err error) {
 	list, err := os.ReadDir(place)
 	if err != nil {

@@ -8,13 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"golang.org/x/time/rate"
 )
 
-// checkedInTurn is in how many backups each table that they share is read once and compared with its SHA-256. Reading all of them
-// each time would make a backup of what is new as long as one of everything: 16,000 s for a terabyte at 64 MiB a second.
+// checkedInTurn is in how many backups each table that they share is read once and compared with its SHA-256. Reading all
+// of them each time would make a backup of what is new as long as one of everything: 16,000 s for a terabyte at 64 MiB a second.
 const checkedInTurn = 8
 
 // reusable returns the tables of a backup that the next one may share, and what was wrong with others. Each has the size it should
@@ -30,13 +29,14 @@ func reusable(ctx context.Context, dir string, bytesPerSecond int64) (have []Fil
 		limit = rate.NewLimiter(rate.Limit(bytesPerSecond), chunkBytes)
 	}
 	have = there(dir, m)
-	slices.SortStableFunc(have, func(a, b File) int { return cmp.Compare(a.CheckedNs, b.CheckedNs) })
+	slices.SortStableFunc(have, func(a, b File) int { return cmp.Compare(b.Unread, a.Unread) })
 	var all, read int64
 	for i := range have {
 		all += have[i].Size
 	}
 	sound := have[:0]
 	for _, f := range have {
+		f.Unread++
 		if len(notes) > 0 || read*checkedInTurn < all {
 			err := checkFile(ctx, filepath.Join(dir, storeFolder, f.Name), f, limit)
 			if ctx.Err() != nil {
@@ -46,7 +46,7 @@ func reusable(ctx context.Context, dir string, bytesPerSecond int64) (have []Fil
 				notes = append(notes, fmt.Sprintf("the backup in %s is damaged, and %s is not taken from it: %v", dir, f.Name, err))
 				continue
 			}
-			read, f.CheckedNs = read+f.Size, time.Now().UnixNano()
+			read, f.Unread = read+f.Size, 0
 		}
 		sound = append(sound, f)
 	}

@@ -92,7 +92,8 @@ func (s *Server) act(ctx context.Context, action, id string) (bool, error) {
 func (s *Server) bulk(ctx context.Context, req BulkRequest) (*struct{ Body BulkAnswer }, error) {
 	if req.Workflow == "" && req.Status == "" && len(req.Attributes) == 0 && !req.All && !req.DryRun {
 		return nil, problem(http.StatusBadRequest, "invalid",
-			"%s of all runs there are: say which by workflow, status or attributes, or that it is all of them by \"all\": true", req.Action)
+			"%s of all runs there are: say which by workflow, status or attributes, or by \"all\": true that it is all of them",
+			req.Action)
 	}
 	statuses, err := parseStatuses(req.Status)
 	if err != nil {
