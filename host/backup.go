@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"time"
 
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/backup"
@@ -24,6 +25,9 @@ type BackupInfo = backup.Made
 type BackupOptions struct {
 	// BytesPerSecond bounds how fast files are read. 0 = DefaultBackupRate; negative = not at all.
 	BytesPerSecond int64
+	// Full has Backup and BackupDir share nothing with the newest backup of the place. Otherwise the tables that are shared are
+	// compared with their SHA-256 in turn, an eighth of them each time; one that is damaged is not shared.
+	Full bool
 	// Have are files of an earlier backup that WriteBackup leaves out of the stream, if the store still has them.
 	Have []BackupFile
 }
@@ -42,7 +46,7 @@ type checkpointer interface {
 // durable when it returns; after an error there is none. The host goes on meanwhile. ErrLocked if another backup is being made
 // in the place.
 func (h *Host) Backup(ctx context.Context, place string, opts BackupOptions) (*BackupInfo, error) {
-	made, err := backup.Create(ctx, place, func(ctx context.Context, have []backup.File, w io.Writer) error {
+	made, err := backup.Create(ctx, place, opts.create(), func(ctx context.Context, have []backup.File, w io.Writer) error {
 		opts.Have = have
 		return h.WriteBackup(ctx, w, opts)
 	})
@@ -76,9 +80,13 @@ func (o *BackupOptions) rate() int64 {
 	return o.BytesPerSecond
 }
 
+func (o *BackupOptions) create() backup.CreateOptions {
+	return backup.CreateOptions{Full: o.Full, BytesPerSecond: o.rate()}
+}
+
 // BackupDir is Host.Backup of a data directory that no host has open, of which it changes nothing. cfg gives Dir and Clock.
 func BackupDir(ctx context.Context, cfg Config, place string, opts BackupOptions) (*BackupInfo, error) {
-	made, err := backup.Create(ctx, place, func(ctx context.Context, have []backup.File, w io.Writer) error {
+	made, err := backup.Create(ctx, place, opts.create(), func(ctx context.Context, have []backup.File, w io.Writer) error {
 		opts.Have = have
 		return WriteBackupDir(ctx, cfg, w, opts)
 	})
@@ -119,18 +127,31 @@ type RestoreOptions struct {
 	AsCopy bool
 }
 
+// RestoreInfo says what was restored.
+type RestoreInfo struct {
+	Backup  string    `json:"backup,omitempty"` // its path; empty for a stream
+	Time    time.Time `json:"time"`             // of the data
+	Release string    `json:"release"`          // of wfhost that made the backup
+}
+
 // Restore makes a backup the data of a directory, which must be empty or not be there; durable on return. from is a backup, a
 // place whose newest backup is taken, or a file that WriteBackup has written. The SHA-256 of each file is checked. If it is cut,
-// a host refuses the directory.
-func Restore(ctx context.Context, from, dir string, opts RestoreOptions) error {
-	_, err := backup.Restore(ctx, from, dir, opts.AsCopy)
-	return translate(err)
+// a host refuses the directory. The answer says which backup it was: the newest one of a place is that with the last name.
+func Restore(ctx context.Context, from, dir string, opts RestoreOptions) (*RestoreInfo, error) {
+	of, m, err := backup.Restore(ctx, from, dir, opts.AsCopy)
+	if err != nil {
+		return nil, translate(err)
+	}
+	return &RestoreInfo{Backup: of, Time: m.Time, Release: m.Release}, nil
 }
 
 // RestoreFrom is Restore from a stream of WriteBackup.
-func RestoreFrom(ctx context.Context, r io.Reader, dir string, opts RestoreOptions) error {
-	_, err := backup.RestoreStream(ctx, r, dir, opts.AsCopy)
-	return translate(err)
+func RestoreFrom(ctx context.Context, r io.Reader, dir string, opts RestoreOptions) (*RestoreInfo, error) {
+	m, err := backup.RestoreStream(ctx, r, dir, opts.AsCopy)
+	if err != nil {
+		return nil, translate(err)
+	}
+	return &RestoreInfo{Time: m.Time, Release: m.Release}, nil
 }
 
 // copied is a store that may be a copy.

@@ -99,7 +99,8 @@ func TestBackupOfARunningHost(t *testing.T) {
 		t.Errorf("of the newest: %+v", r)
 	}
 	to := filepath.Join(t.TempDir(), "new")
-	do(t, host.Restore(ctx, place, to, host.RestoreOptions{}))
+	_, err = host.Restore(ctx, place, to, host.RestoreOptions{})
+	do(t, err)
 	sound(t, to)
 	again, _ := onDisk(t, to, time.Hour)
 	_, err = again.Wake(ctx, "r7", "")
@@ -112,7 +113,8 @@ func TestBackupOfARunningHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	do(t, host.RestoreFrom(ctx, &stream, other, host.RestoreOptions{}))
+	_, err = host.RestoreFrom(ctx, &stream, other, host.RestoreOptions{})
+	do(t, err)
 	sound(t, other)
 }
 
@@ -129,11 +131,16 @@ func TestCopyDoesNotAct(t *testing.T) {
 	do(t, err)
 	_, err = h.StartRaw(ctx, "nap", []byte("240h"), host.WithRunID("late"))
 	do(t, err)
+	_, err = h.StartRaw(ctx, "nap", []byte("1h"), host.WithRunID("ended"))
+	do(t, err)
+	do(t, h.Terminate(ctx, "ended"))
+	do(t, h.SetRetention(ctx, host.Retention{Terminated: host.MinRetention}))
 	_, err = h.Backup(ctx, place, host.BackupOptions{})
 	do(t, err)
 	stop()
 	to := filepath.Join(t.TempDir(), "copy")
-	do(t, host.Restore(ctx, place, to, host.RestoreOptions{AsCopy: true}))
+	_, err = host.Restore(ctx, place, to, host.RestoreOptions{AsCopy: true})
+	do(t, err)
 	for range 2 {
 		c, stop := onDisk(t, to, 2*time.Hour)
 		if !c.IsCopy() {
@@ -146,11 +153,15 @@ func TestCopyDoesNotAct(t *testing.T) {
 			"wake":             func() error { _, err := c.Wake(ctx, "late", ""); return err },
 			"signal":           func() error { return c.Signal(ctx, "late", "go", 1) },
 			"delete":           func() error { return c.Delete(ctx, "late") },
+			"sweep":            func() error { _, err := c.Sweep(ctx, false); return err },
 			"delete a version": func() error { return c.DeleteVersion(ctx, "spare", 1) },
 		} {
 			if err := f(); !errors.Is(err, host.ErrCopy) || !strings.Contains(err.Error(), "wfhost copy release") {
 				t.Errorf("%s: %v", what, err)
 			}
+		}
+		if swept, err := c.Sweep(ctx, true); err != nil || swept.Deleted != 1 || swept.Runs[0].ID != "ended" {
+			t.Errorf("what a sweep would delete: %+v, %v", swept, err)
 		}
 		if _, _, err := c.WaitIdle(ctx); err != nil {
 			t.Error(err)

@@ -198,7 +198,8 @@ func TestNothingInTheClear(t *testing.T) {
 		do(t, h.WriteBackup(ctx, &stream, host.BackupOptions{}))
 		outcomes[encrypted] = workloadText(t, h)
 		stop()
-		do(t, host.Restore(ctx, place, to, host.RestoreOptions{}))
+		_, err = host.Restore(ctx, place, to, host.RestoreOptions{})
+	do(t, err)
 		again, stop := vaultHost(t, to, codec)
 		if got := workloadText(t, again); got != outcomes[encrypted] {
 			t.Errorf("encrypted %v: what was restored says\n%s, want\n%s", encrypted, got, outcomes[encrypted])

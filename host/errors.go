@@ -13,6 +13,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/backup"
 )
 
 // Errors to be tested with errors.Is.
@@ -97,7 +98,7 @@ func translate(err error) error {
 		{store.ErrExists, ErrConflict}, {run.ErrIllegal, ErrConflict}, {store.ErrNotFound, ErrNotFound},
 		{store.ErrFenced, ErrFenced},
 		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
-		{store.ErrCopy, ErrCopy}, {store.ErrKey, ErrKey},
+		{store.ErrCopy, ErrCopy}, {store.ErrKey, ErrKey}, {backup.ErrPlace, ErrInvalid},
 		{partition.ErrNotOwned, ErrFenced},
 		{runtime.ErrReleased, ErrFenced},
 	} {

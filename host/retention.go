@@ -69,8 +69,21 @@ func (c *Config) keep() (store.Retention, error) {
 }
 
 func (h *Host) newSweeper(keep store.Retention) *retention.Sweeper {
-	return retention.New(retention.Config{Store: h.store, Owned: h.rt.Partitions.Owned, Delete: h.rt.Runs.Delete, Default: keep,
+	return retention.New(retention.Config{Store: h.store, Owned: h.swept, Delete: h.rt.Runs.Delete, Default: keep,
 		TombstoneMs: record.IDRetentionMs})
+}
+
+// swept returns the partitions that sweeps look at: those that the host owns. It owns none of a copy, of which all are looked
+// at to say what would be deleted.
+func (h *Host) swept() []store.PartitionID {
+	if !h.IsCopy() {
+		return h.rt.Partitions.Owned()
+	}
+	all := make([]store.PartitionID, NumPartitions)
+	for i := range all {
+		all[i] = store.PartitionID(i)
+	}
+	return all
 }
 
 // SetRetention sets how long ended runs of a workflow are kept, in place of what was set for it before. The workflow need not
@@ -91,7 +104,8 @@ func (s *scope) SetRetention(ctx context.Context, r Retention) error {
 		return err
 	}
 	if x.None() {
-		return &joined{errors.New("the retention bounds nothing; DeleteRetention removes one"), ErrInvalid}
+		return &joined{errors.New("the retention bounds nothing: give an age or a number of runs to keep; to remove one, delete it"),
+			ErrInvalid}
 	}
 	err = s.h.store.SetRetention(ctx, x)
 	if errors.Is(err, store.ErrTooLarge) {
@@ -149,11 +163,17 @@ type Swept struct {
 const MaxSweptRuns = retention.MaxListed
 
 // Sweep deletes the runs of the namespace that the retentions no longer keep, as Run does once an hour; with dryRun it only says
-// which. What it has deleted is durable on return, also with an error. It deletes runs of the partitions that this host owns.
+// which. What it has deleted is durable on return, also with an error. It deletes runs of the partitions that this host owns. In
+// a copy it returns ErrCopy unless dryRun is set.
 func (s *scope) Sweep(ctx context.Context, dryRun bool) (Swept, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
 		return Swept{}, translate(err)
+	}
+	if !dryRun {
+		if err := s.h.refuseCopy(); err != nil {
+			return Swept{}, translate(err)
+		}
 	}
 	report, err := s.h.sweeper.Sweep(ctx, s.h.cfg.Clock.Now().UnixMilli(), &ns, dryRun)
 	out := Swept{Deleted: report.Deleted, Held: report.Held, Forgotten: report.Forgotten, Failed: report.Failed, Runs: []Run{}}
@@ -173,6 +193,9 @@ func (h *Host) keepSwept(ctx context.Context) {
 		case <-ctx.Done():
 			t.Stop()
 			return
+		}
+		if h.IsCopy() {
+			continue
 		}
 		report, err := h.sweeper.Sweep(ctx, h.cfg.Clock.Now().UnixMilli(), nil, false)
 		if ctx.Err() != nil {

@@ -23,9 +23,9 @@ type Scope string
 const (
 	ScopeRead    Scope = "read"    // look at workflows, runs, journals, results, output; queries
 	ScopeRun     Scope = "run"     // start runs and send signals
-	ScopeOperate Scope = "operate" // cancel, terminate, pause, wake, retry, restart and delete runs
+	ScopeOperate Scope = "operate" // cancel, terminate, pause, wake, retry, restart and delete runs, many at once too; sweep
 	ScopeUpload  Scope = "upload"  // upload and delete versions, with what they may reach
-	ScopeAdmin   Scope = "admin"   // create, list and revoke tokens; it includes the other scopes
+	ScopeAdmin   Scope = "admin"   // tokens, retentions, backups, releasing a copy; it includes the other scopes
 )
 
 // Scopes are all scopes, from that which allows least.
@@ -39,6 +39,9 @@ const (
 	// MaxTokens is how many tokens a store holds: they are listed as a whole, and who needs more needs another way to know
 	// callers.
 	MaxTokens = 10_000
+	// MaxTokensOfOne is how many tokens there may be for one namespace, so that the callers of one cannot take the place of all
+	// others: a token with the scope admin makes more of them.
+	MaxTokensOfOne = 1_000
 	// MaxTokenNameBytes bounds the name of a token, which has one line in a list.
 	MaxTokenNameBytes = 128
 	// tokenBytes is how many random bytes a token has: 256 bits, which nobody guesses, so that a plain hash of it is enough.
@@ -47,8 +50,8 @@ const (
 	tokenIDBytes = 6
 )
 
-// tokenPrefix begins the text of each token, by which scanners for secrets find it.
-const tokenPrefix = "wfh_"
+// TokenPrefix begins the text of each token, by which scanners for secrets find it.
+const TokenPrefix = "wfh_"
 
 // TokenSpec is what a token is to allow. Scopes must not be empty.
 type TokenSpec struct {
@@ -81,25 +84,32 @@ func (t *Token) Allows(s Scope, namespace string) bool {
 func (h *Host) NewTokenText() string {
 	var b [tokenBytes]byte
 	h.cfg.Random(b[:])
-	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
+	return TokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
 // CreateToken makes a token and returns its text, which is stored nowhere: only its SHA-256 is. When CreateToken returns, the
-// token is durable. ErrInvalid for scopes, names and times that cannot be, ErrLimit if there are MaxTokens.
+// token is durable. ErrInvalid for scopes, names and times that cannot be, ErrLimit if there are MaxTokens, or
+// MaxTokensOfOne of the namespace.
 func (h *Host) CreateToken(ctx context.Context, spec TokenSpec) (text string, t Token, err error) {
 	st, err := h.tokenOf(spec)
 	if err != nil {
 		return "", Token{}, err
 	}
-	n := 0
-	for _, err := range h.store.Tokens().All(ctx) {
+	n, own := 0, 0
+	for x, err := range h.store.Tokens().All(ctx) {
 		if err != nil {
 			return "", Token{}, translate(err)
 		}
-		n++
+		if n++; spec.Namespace != "" && tokenInfo(&x).Namespace == spec.Namespace {
+			own++
+		}
 	}
 	if n >= MaxTokens {
 		return "", Token{}, fmt.Errorf("%w: there are %d tokens, the limit is %d: revoke some", ErrLimit, n, MaxTokens)
+	}
+	if own >= MaxTokensOfOne {
+		return "", Token{}, fmt.Errorf("%w: the namespace %q has %d tokens, the limit is %d: revoke some", ErrLimit, spec.Namespace,
+			own, MaxTokensOfOne)
 	}
 	text = h.NewTokenText()
 	st.Hash = sha256.Sum256([]byte(text))

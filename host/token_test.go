@@ -81,3 +81,26 @@ func TestTokensThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// TestTokensOfOneNamespace are bounded apart from those of all, so that one namespace leaves a place for others.
+func TestTokensOfOneNamespace(t *testing.T) {
+	ctx := context.Background()
+	h := hosttest.New(t)
+	spec := host.TokenSpec{Namespace: "team-a", Scopes: []host.Scope{host.ScopeRead}}
+	for range host.MaxTokensOfOne {
+		if _, _, err := h.CreateToken(ctx, spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := h.CreateToken(ctx, spec); !errors.Is(err, host.ErrLimit) || !strings.Contains(err.Error(), `"team-a" has 1000`) {
+		t.Errorf("%v", err)
+	}
+	spec.Namespace = "team-b"
+	if _, _, err := h.CreateToken(ctx, spec); err != nil {
+		t.Error(err)
+	}
+	spec.Namespace = ""
+	if _, _, err := h.CreateToken(ctx, spec); err != nil {
+		t.Error(err)
+	}
+}

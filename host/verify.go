@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/backup"
@@ -27,7 +28,8 @@ type VerifyProblem = pebblestore.Problem
 
 // VerifyReport is what was found.
 type VerifyReport struct {
-	Backup string `json:"backup,omitempty"` // the backup that was verified; empty for a data directory
+	Backup     string    `json:"backup,omitempty"`     // the backup that was verified; empty for a data directory
+	BackupTime time.Time `json:"backup_time,omitzero"` // of its data
 	pebblestore.Report
 	Replayed int64 `json:"replayed"` // runs whose module was run against their journal
 	// Encrypted says why payloads were not read and no run was replayed: they are encrypted, and there was no Codec. It is empty
@@ -56,6 +58,11 @@ func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (r
 		if opts.Repair {
 			return nil, &joined{fmt.Errorf("%s is a backup, which is not repaired: restore it, and repair that", at.backup), ErrInvalid}
 		}
+		m, err := backup.ReadManifest(at.backup)
+		if err != nil {
+			return nil, translate(err)
+		}
+		report.BackupTime = m.Time
 		if wrong, err = backup.Check(ctx, at.backup); err != nil {
 			return nil, translate(err)
 		}
@@ -96,6 +103,10 @@ func locate(ctx context.Context, path string) (*located, error) {
 			return nil, translate(err)
 		}
 		return &located{dir, of, remove}, nil
+	}
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return nil, &joined{fmt.Errorf("%s is a file: restore it (wfhost restore %s --data NEW), and verify the data", path, path),
+			ErrInvalid}
 	}
 	dir := filepath.Join(path, storeName)
 	if _, err := os.Stat(dir); err != nil {

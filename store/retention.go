@@ -5,8 +5,15 @@ import (
 	"fmt"
 )
 
-// MaxRetentions bounds the retentions of a store: all of them are read for each sweep.
-const MaxRetentions = 10_000
+// Limits of retentions.
+const (
+	// MaxRetentions bounds the retentions of a store: all of them are read for each sweep.
+	MaxRetentions = 10_000
+	// MaxRetentionsOfOne bounds those of one namespace, so that one cannot take the place of all others.
+	MaxRetentionsOfOne = 500
+	// MaxRetentionAges bounds the different ages of one namespace: a sweep goes through the ended runs once for each of them.
+	MaxRetentionAges = 32
+)
 
 // Retention says how long the ended runs of a workflow are kept. Of its bounds, each one that is not 0 holds: a run is deleted
 // as soon as one of them is passed.
@@ -39,10 +46,38 @@ func (r *Retention) None() bool {
 	return r.CompletedMs == 0 && r.FailedMs == 0 && r.CancelledMs == 0 && r.TerminatedMs == 0 && r.Keep == 0
 }
 
-// CheckRetentions returns an error if a store that has n retentions can take no other one.
-func CheckRetentions(n int) error {
-	if n >= MaxRetentions {
-		return fmt.Errorf("%w: the store has %d retentions, which is the limit", ErrTooLarge, n)
+// CheckRetentions returns ErrTooLarge if a store that has a list of retentions cannot take another one, or one in place of
+// that of its workflow.
+func CheckRetentions(list []Retention, set *Retention) error {
+	all, own, ages := 1, 1, map[int64]bool{}
+	count := func(x *Retention) {
+		for _, age := range []int64{x.CompletedMs, x.FailedMs, x.CancelledMs, x.TerminatedMs} {
+			if age > 0 {
+				ages[age] = true
+			}
+		}
+	}
+	count(set)
+	for i := range list {
+		x := &list[i]
+		if x.Namespace == set.Namespace && x.Workflow == set.Workflow {
+			continue
+		}
+		all++
+		if x.Namespace == set.Namespace {
+			own++
+			count(x)
+		}
+	}
+	switch {
+	case own > MaxRetentionsOfOne:
+		return fmt.Errorf("%w: the namespace has %d retentions, the limit; one without a workflow is for all that have none",
+			ErrTooLarge, own-1)
+	case all > MaxRetentions:
+		return fmt.Errorf("%w: the store has %d retentions, the limit", ErrTooLarge, all-1)
+	case len(ages) > MaxRetentionAges:
+		return fmt.Errorf("%w: the retentions of the namespace would have %d different ages, the limit is %d: use one that is there",
+			ErrTooLarge, len(ages), MaxRetentionAges)
 	}
 	return nil
 }

@@ -119,7 +119,8 @@ type Store interface {
 	// Run reads a run's state and the whole journal of its iteration, both as of the same durable commit. The
 	// entries are shared: their bytes stay as they are. A deleted run has no entries. ErrNotFound if there is none.
 	Run(ctx context.Context, run RunKey) (RunState, []Entry, error)
-	// Load reads entries of the run's given iteration, from a seq on, in order, without gaps.
+	// Load reads entries of the run's given iteration, from a seq on, in order, without gaps. ErrNotFound if the run is deleted
+	// meanwhile and the rest cannot be read.
 	Load(ctx context.Context, run RunKey, iteration uint32, from Seq) iter.Seq2[Entry, error]
 	// Logs reads at most limit stored log lines of a run, from an index on.
 	Logs(ctx context.Context, run RunKey, from uint64, limit int) ([]LogLine, error)

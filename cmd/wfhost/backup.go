@@ -17,6 +17,7 @@ type backupCmd struct {
 	Place string `arg:"" help:"Folder for the backups, each in a folder of its own; - writes one to standard output."`
 	Data  string `help:"Folder with the data of a server that does not run; without it, the running server is asked." aliases:"dir"`
 	Rate  int64  `help:"Bytes that are read in a second; 0 for as fast as possible." default:"67108864"`
+	Full  bool   `help:"Share nothing with the backup before: all tables are read and sent again."`
 }
 
 func (c *backupCmd) Run(g *globals) error {
@@ -33,9 +34,15 @@ func (c *backupCmd) Run(g *globals) error {
 	if c.Place == "-" {
 		return write(g.ctx, nil, g.io.out)
 	}
-	made, err := backup.Create(g.ctx, c.Place, write)
+	made, err := backup.Create(g.ctx, c.Place, backup.CreateOptions{Full: c.Full, BytesPerSecond: c.Rate}, write)
+	if errors.Is(err, backup.ErrPlace) {
+		return &exitCode{exitUsage, err}
+	}
 	if err != nil {
 		return err
+	}
+	for _, note := range made.Notes {
+		_, _ = fmt.Fprintln(g.io.err, printable(note))
 	}
 	if g.Output == "json" {
 		return g.json(made)
@@ -64,10 +71,23 @@ func (g *globals) receiveBackup(ctx context.Context, rate int64, have []backup.F
 		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
 		return errors.Join(problemOf(res, b), err)
 	}
-	if _, err = io.Copy(w, res.Body); err != nil {
-		return fmt.Errorf("the server at %s has cut the backup, see its log: %w", g.Server, err)
+	_, err = io.Copy(w, &fromServer{res.Body, g.Server})
+	return err
+}
+
+// fromServer is a stream that a server sends.
+type fromServer struct {
+	io.Reader
+	server string
+}
+
+// Read reads from the stream.
+func (f *fromServer) Read(b []byte) (int, error) {
+	n, err := f.Reader.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("the server at %s has cut the backup, see its log: %w", f.server, err)
 	}
-	return nil
+	return n, err
 }
 
 type restoreCmd struct {
@@ -78,23 +98,29 @@ type restoreCmd struct {
 
 func (c *restoreCmd) Run(g *globals) error {
 	opts := host.RestoreOptions{AsCopy: c.AsCopy}
+	var info *host.RestoreInfo
 	var err error
 	if c.Backup == "-" {
-		err = host.RestoreFrom(g.ctx, g.io.in, c.Data, opts)
+		info, err = host.RestoreFrom(g.ctx, g.io.in, c.Data, opts)
 	} else {
-		err = host.Restore(g.ctx, c.Backup, c.Data, opts)
+		info, err = host.Restore(g.ctx, c.Backup, c.Data, opts)
 	}
 	if err != nil {
 		return err
 	}
 	if g.Output == "json" {
-		return g.json(map[string]any{"data": c.Data, "copy": c.AsCopy})
+		return g.json(map[string]any{"data": c.Data, "copy": c.AsCopy, "backup": info.Backup, "time": info.Time,
+			"release": info.Release})
 	}
 	note := ""
 	if c.AsCopy {
 		note = " as a copy: nothing runs in it until `wfhost copy release`"
 	}
-	_, err = fmt.Fprintf(g.io.out, "restored into %s%s\n", c.Data, note)
+	from := info.Backup
+	if from == "" {
+		from = "a backup"
+	}
+	_, err = fmt.Fprintf(g.io.out, "restored %s of %s into %s%s\n", from, instant(info.Time), c.Data, note)
 	return err
 }
 
@@ -211,7 +237,7 @@ func (c *verifyCmd) show(g *globals, r *host.VerifyReport) error {
 	}
 	what := c.Path
 	if r.Backup != "" {
-		what = r.Backup
+		what = fmt.Sprintf("%s of %s", r.Backup, instant(r.BackupTime))
 	}
 	_, err := fmt.Fprintf(g.io.out, "%s: %d runs with %d entries, %d of them replayed; %d modules, %d large payloads (%d "+
 		"of them of deleted runs, %d bytes), %d commands; %d problems, %d repaired\n", what, r.Runs, r.Entries, r.Replayed,

@@ -38,9 +38,12 @@ func TestCopyOfAServer(t *testing.T) {
 		}
 	}
 	run(exitOK, "are new", "backup", place)
+	run(exitUsage, "is the folder of the data", "backup", data)
+	run(exitOK, "are new", "backup", place, "--full")
 	run(exitUsage, "--rate must not be negative, got -1", "backup", place, "--rate=-1")
 	stop(false)
 	run(exitError, "no server at", "backup", place)
+	run(exitOK, "restored "+place+"/20", "restore", place, "--data", to+"0")
 	run(exitOK, "as a copy", "restore", place, "--data", to, "--as-copy")
 	stop = startServer(t, exe, to, address)
 	run(exitOK, "the data is a copy", "copy")
@@ -54,11 +57,12 @@ func TestCopyOfAServer(t *testing.T) {
 	run(exitOK, `"ab"`, "result", "r1", "--wait")
 
 	files, err := filepath.Glob(filepath.Join(place, "*", "store", "wfhost-format"))
-	if err != nil || len(files) != 1 {
+	if err != nil || len(files) != 2 {
 		t.Fatal(files, err)
 	}
 	run(exitOK, "0 problems", "verify", place)
-	if err := os.WriteFile(files[0], []byte("9\n"), 0o600); err != nil {
+	run(exitError, "is a file: restore it", "verify", files[1])
+	if err := os.WriteFile(files[1], []byte("9\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run(exitError, "file: backup is damaged: wfhost-format has the SHA-256", "verify", place)

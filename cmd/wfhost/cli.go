@@ -38,8 +38,8 @@ type globals struct {
 	Server    string `help:"Address of the server." env:"WFHOST_SERVER" default:"http://127.0.0.1:7777"`
 	Namespace string `help:"Namespace of the workflows and runs." env:"WFHOST_NAMESPACE" default:"default"`
 
-	Token      string `help:"Token; without it, that of the server on this machine." env:"WFHOST_TOKEN" placeholder:"TOKEN"`
-	TokenFile  string `help:"File with a token." env:"WFHOST_TOKEN_FILE" type:"path" placeholder:"FILE"`
+	Token      string `help:"Token; without it, WFHOST_TOKEN, or that of the server on this machine." placeholder:"TOKEN"`
+	TokenFile  string `help:"File with a token; without it, WFHOST_TOKEN_FILE." type:"path" placeholder:"FILE"`
 	CA         string `name:"ca" help:"File with the authority of its certificate." env:"WFHOST_CA"  type:"path"`
 	ClientCert string `help:"File with the client's certificate." env:"WFHOST_CLIENT_CERT" type:"path" placeholder:"FILE"`
 	ClientKey  string `help:"File with its key." env:"WFHOST_CLIENT_KEY" type:"path" placeholder:"FILE"`
@@ -129,6 +129,10 @@ func execute(ctx context.Context, args []string, std stdio) int {
 		return exitUsage
 	}
 	c.ctx, c.io = ctx, std
+	if c.Server, err = withScheme(c.Server); err != nil {
+		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
+		return exitUsage
+	}
 	if err := k.Run(&c.globals, c.bench()); err != nil {
 		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
 		return codeOf(ctx, err)

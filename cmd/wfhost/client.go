@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -122,6 +123,19 @@ func (g *globals) newClient() (*http.Client, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}}, nil
+}
+
+// withScheme returns the address of a server with http:// before it if it has no scheme and is on this machine. Elsewhere a token
+// must not be sent in the clear because somebody has left out the s.
+func withScheme(server string) (string, error) {
+	if strings.Contains(server, "://") {
+		return server, nil
+	}
+	u, err := url.Parse("http://" + server)
+	if err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()) {
+		return u.String(), nil
+	}
+	return "", fmt.Errorf("--server must begin with https:// or http://, got %q", server)
 }
 
 // address returns the URL of a request: that of the server, the path, and the query with the namespace.

@@ -9,7 +9,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -194,6 +196,9 @@ func (c *serveCmd) checkListen() error {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		return &exitCode{exitUsage, errors.New("--tls-cert and --tls-key belong together")}
 	}
+	if err := c.checkNames(); err != nil {
+		return &exitCode{exitUsage, err}
+	}
 	if c.ClientCA != "" && c.TLSCert == "" {
 		return &exitCode{exitUsage, errors.New("--client-ca needs --tls-cert and --tls-key")}
 	}
@@ -206,6 +211,25 @@ func (c *serveCmd) checkListen() error {
 	case c.TLSCert == "" && !c.BehindProxy:
 		return &exitCode{exitUsage, fmt.Errorf("others can reach %q, where tokens must not be sent in the clear: give --tls-cert "+
 			"and --tls-key, or --behind-proxy if a proxy in front of it has TLS, or listen on a loopback address", c.Listen)}
+	}
+	return nil
+}
+
+// checkNames refuses names and origins that no request could have.
+func (c *serveCmd) checkNames() error {
+	for _, name := range c.Hosts {
+		if name == "" || strings.ContainsAny(name, ":/@*?# ") {
+			return fmt.Errorf("--host must be a name such as api.example.com, without scheme, port and path, got %q", name)
+		}
+	}
+	for _, origin := range c.AllowOrigin {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" ||
+			origin != strings.ToLower(u.Scheme+"://"+u.Host) || strings.Contains(origin, "*") ||
+			u.Port() == map[string]string{"http": "80", "https": "443"}[u.Scheme] {
+			return fmt.Errorf("--allow-origin must be what a browser sends, such as https://app.example.com: in small letters, "+
+				"without path and default port, got %q", origin)
+		}
 	}
 	return nil
 }

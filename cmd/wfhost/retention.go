@@ -68,7 +68,7 @@ func (c *retentionSetCmd) Run(g *globals) error {
 	}
 	var set server.Retention
 	header := http.Header{"Content-Type": {"application/json"}}
-	_, _, err = g.callHeader(g.ctx, http.MethodPut, "/v1/retention/"+url.PathEscape(c.Workflow), nil, header, body, &set)
+	_, _, err = g.callHeader(g.ctx, http.MethodPut, "/v1/retention/"+segment(c.Workflow), nil, header, body, &set)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ type retentionDeleteCmd struct {
 }
 
 func (c *retentionDeleteCmd) Run(g *globals) error {
-	_, _, err := g.call(http.MethodDelete, "/v1/retention/"+url.PathEscape(c.Workflow), nil, nil, nil)
+	_, _, err := g.call(http.MethodDelete, "/v1/retention/"+segment(c.Workflow), nil, nil, nil)
 	return err
 }
 

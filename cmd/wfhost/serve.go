@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -69,6 +68,9 @@ const (
 	leastJournalBytes = abi.MaxJournalBytes
 )
 
+// maxRate is the greatest --rate: more than any machine answers, and its double is a number of requests.
+const maxRate = 1e9
+
 // checkMemory refuses limits that cannot be.
 func (c *serveCmd) checkMemory() error {
 	switch {
@@ -93,9 +95,9 @@ func (c *serveCmd) checkMemory() error {
 			c.CompileTime)
 	case c.CompileMemory < leastCompileBytes:
 		return fmt.Errorf("--compile-memory must be at least %d, got %d", leastCompileBytes, c.CompileMemory)
-	case c.Rate < 0 || c.MaxStreams < 1 || c.MaxConnections < 1:
-		return fmt.Errorf("--rate must not be negative, --max-streams and --max-connections must be at least 1, got %g, %d and %d",
-			c.Rate, c.MaxStreams, c.MaxConnections)
+	case !(c.Rate >= 0 && c.Rate <= maxRate) || c.MaxStreams < 1 || c.MaxConnections < 1:
+		return fmt.Errorf("--rate must be from 0 to %g, --max-streams and --max-connections must be at least 1, got %g, %d and %d",
+			maxRate, c.Rate, c.MaxStreams, c.MaxConnections)
 	case c.DiskReserve != nil && *c.DiskReserve < 0:
 		return fmt.Errorf("--disk-reserve must not be negative, got %d", *c.DiskReserve)
 	case c.WarmBytes < 0:
@@ -157,7 +159,7 @@ func (c *serveCmd) Run(g *globals) error {
 
 // open listens for those who may call, and serves until the command is told to end.
 func (c *serveCmd) open(g *globals, h *host.Host, logger *slog.Logger) (err error) {
-	audit, err := openAudit(filepath.Join(c.Data, "audit.jsonl"), logger)
+	audit, err := openAudit(c.Data, logger)
 	if err != nil {
 		return err
 	}

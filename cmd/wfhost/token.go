@@ -2,9 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -45,6 +45,9 @@ type tokensCreateCmd struct {
 }
 
 func (c *tokensCreateCmd) Run(g *globals) error {
+	if g.Output == "ids" {
+		return &exitCode{exitUsage, errors.New("-o ids would lose the text of the token, which is shown once: use -o json or table")}
+	}
 	req := server.TokenRequest{Name: c.Name, All: c.All, Expires: c.Expires}
 	if c.All {
 		g.Namespace = "" // the request is for none
@@ -61,12 +64,8 @@ func (c *tokensCreateCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	switch g.Output {
-	case "json":
+	if g.Output == "json" {
 		return g.json(json.RawMessage(b))
-	case "ids":
-		_, err = fmt.Fprintln(g.io.out, t.ID)
-		return err
 	}
 	_, err = fmt.Fprintln(g.io.out, t.Text)
 	_, _ = fmt.Fprintf(g.io.err, "token %s: keep its text, which is stored nowhere; wfhost tokens revoke %s ends it\n", t.ID, t.ID)
@@ -115,7 +114,10 @@ type tokensRevokeCmd struct {
 }
 
 func (c *tokensRevokeCmd) Run(g *globals) error {
-	if _, _, err := g.call(http.MethodDelete, "/v1/tokens/"+url.PathEscape(c.ID), nil, nil, nil); err != nil {
+	if strings.HasPrefix(c.ID, host.TokenPrefix) {
+		return &exitCode{exitUsage, errors.New("this is the text of a token, which is not sent: revoke it by its id, see tokens list")}
+	}
+	if _, _, err := g.call(http.MethodDelete, "/v1/tokens/"+segment(c.ID), nil, nil, nil); err != nil {
 		return err
 	}
 	if g.Output == "json" {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 )
 
 // command runs a command in this process and returns its exit code and what it printed.
@@ -180,37 +177,5 @@ func TestBoundOfConnections(t *testing.T) {
 	<-accepted
 	if n := l.open.Load(); n != 1 {
 		t.Errorf("%d connections are counted", n)
-	}
-}
-
-// TestAuditFiles fills an audit log: there is a bound on its files, and the newest lines are there.
-func TestAuditFiles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	const lines = 100
-	for part := range 2 { // it goes on after a restart
-		a, err := openAudit(path, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.limit = 300 // two lines
-		for i := range lines / 2 {
-			a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: part*lines/2 + i})
-		}
-		if err := a.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	files, err := filepath.Glob(path + "*")
-	if err != nil || len(files) != 1+oldAuditFiles {
-		t.Fatal(files, err)
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := strings.Split(strings.TrimSpace(string(b)), "\n")
-	var last server.Record
-	if err := json.Unmarshal([]byte(all[len(all)-1]), &last); err != nil || last.Status != lines-1 || last.Caller != "local" {
-		t.Errorf("%s %v", b, err)
 	}
 }

@@ -115,18 +115,33 @@ func pointerFile(address string) (string, error) {
 	return filepath.Join(dir, "wfhost", "servers", strings.ReplaceAll(ip.String(), ":", "_")+"_"+port), nil
 }
 
-// tokenOf returns the token for a server: that of --token-file or WFHOST_TOKEN, else that of the server at the address, if that
-// is on this machine and belongs to the user; empty if there is none.
-func (g *globals) tokenOf() (string, error) {
-	if g.TokenFile != "" {
-		t, err := readSmall(g.TokenFile)
-		if err != nil {
-			return "", &exitCode{exitDenied, fmt.Errorf("read --token-file: %w", err)}
-		}
-		return t, nil
-	}
-	if g.Token != "" {
+// givenToken returns the token that the caller gave, empty if there is none: on the command line, else in the environment, where
+// a file is before a text.
+func (g *globals) givenToken() (string, error) {
+	file, name := g.TokenFile, "--token-file"
+	switch {
+	case g.Token != "" && file != "":
+		return "", &exitCode{exitUsage, errors.New("--token and --token-file cannot both be given")}
+	case g.Token != "":
 		return g.Token, nil
+	case file == "":
+		file, name = os.Getenv("WFHOST_TOKEN_FILE"), "WFHOST_TOKEN_FILE"
+	}
+	if file == "" {
+		return os.Getenv("WFHOST_TOKEN"), nil
+	}
+	t, err := readSmall(file)
+	if err != nil {
+		return "", &exitCode{exitDenied, fmt.Errorf("read %s: %w", name, err)}
+	}
+	return t, nil
+}
+
+// tokenOf returns the token for a server: one that was given, else that of the server at the address, if that is on this machine
+// and belongs to the user; empty if there is none.
+func (g *globals) tokenOf() (string, error) {
+	if t, err := g.givenToken(); t != "" || err != nil {
+		return t, err
 	}
 	u, err := url.Parse(g.Server)
 	if err != nil {

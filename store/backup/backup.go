@@ -64,6 +64,8 @@ type File struct {
 	SHA256 string `json:"sha256"`
 	// ModifiedNs is when the store has written it, in Unix nanoseconds. A table of that name, size and time is that table.
 	ModifiedNs int64 `json:"modified_ns"`
+	// Unread is how many backups have shared the file since its bytes were last compared with SHA256. The receiver sets it.
+	Unread int `json:"unread,omitempty"`
 }
 
 // Bytes returns the size of all files.
@@ -116,8 +118,12 @@ func Write(ctx context.Context, w io.Writer, dir string, opts Options) (*Manifes
 		out.limit = rate.NewLimiter(rate.Limit(opts.BytesPerSecond), chunkBytes)
 	}
 	for _, e := range list {
-		if leftOut(e.Name()) || !e.Type().IsRegular() {
+		if leftOut(e.Name()) || e.IsDir() { // a store has files only; lost+found may be there
 			continue
+		}
+		if !e.Type().IsRegular() { // its bytes may be elsewhere, and may go on to change
+			return nil, fmt.Errorf("back up %s: it must be a regular file, and is %s; put the file itself in its place", e.Name(),
+				kindOf(e.Type()))
 		}
 		f, err := out.file(filepath.Join(dir, e.Name()), opts.Have)
 		if err != nil {
@@ -145,6 +151,13 @@ func Write(ctx context.Context, w io.Writer, dir string, opts Options) (*Manifes
 		err = out.tar.Close()
 	}
 	return m, err
+}
+
+func kindOf(mode os.FileMode) string {
+	if mode&os.ModeSymlink != 0 {
+		return "a symbolic link"
+	}
+	return "none: its mode is " + mode.String()
 }
 
 // stream is a tar stream that is being written.
@@ -267,7 +280,11 @@ func ReadManifest(dir string) (*Manifest, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was read
-	return decodeManifest(f)
+	m, err := decodeManifest(f)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", dir, err)
+	}
+	return m, err
 }
 
 func decodeManifest(r io.Reader) (*Manifest, error) {

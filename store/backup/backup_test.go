@@ -72,7 +72,7 @@ func (w *world) send(ctx context.Context, have []File, to io.Writer) error {
 
 func (w *world) backup() *Made {
 	w.Helper()
-	made, err := Create(w.Context(), w.place, w.send)
+	made, err := Create(w.Context(), w.place, CreateOptions{}, w.send)
 	w.do(err)
 	return made
 }
@@ -139,7 +139,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	w.do(os.RemoveAll(first.Dir))
 	to := filepath.Join(t.TempDir(), "new")
-	_, err = Restore(t.Context(), w.place, to, false)
+	_, _, err = Restore(t.Context(), w.place, to, false)
 	w.do(err)
 	w.holds(to, 25)
 }
@@ -152,7 +152,7 @@ func TestCutBackup(t *testing.T) {
 	w.do(w.send(t.Context(), nil, &whole))
 	manifest := bytes.LastIndex(whole.Bytes(), []byte("}"))
 	for _, at := range []int{0, 1, 511, 512, 1000, 1024, whole.Len() / 2, manifest - 100, manifest} {
-		_, err := Create(t.Context(), w.place, func(_ context.Context, _ []File, to io.Writer) error {
+		_, err := Create(t.Context(), w.place, CreateOptions{}, func(_ context.Context, _ []File, to io.Writer) error {
 			_, err := to.Write(whole.Bytes()[:at])
 			return err
 		})
@@ -171,7 +171,7 @@ func TestCutBackup(t *testing.T) {
 		}
 	}
 	broken := errors.New("the cable was pulled")
-	if _, err := Create(t.Context(), w.place, func(context.Context, []File, io.Writer) error { return broken }); !errors.Is(err, broken) {
+	if _, err := Create(t.Context(), w.place, CreateOptions{}, func(context.Context, []File, io.Writer) error { return broken }); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	w.do(os.MkdirAll(filepath.Join(w.place, partialName, "store"), 0o700)) // a process was killed
@@ -228,7 +228,7 @@ func TestDamagedBackup(t *testing.T) {
 		for _, bad := range [][]byte{append([]byte{whole[0] ^ 1}, whole[1:]...), whole[:len(whole)-1], append(whole[:len(whole):len(whole)], 0)} {
 			w.do(os.WriteFile(path, bad, 0o600))
 			to := filepath.Join(t.TempDir(), "new")
-			if _, err := Restore(t.Context(), b.Dir, to, false); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), f.Name) {
+			if _, _, err := Restore(t.Context(), b.Dir, to, false); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), f.Name) {
 				t.Errorf("%s was damaged: %v", f.Name, err)
 			}
 			if wrong, err := Check(t.Context(), b.Dir); err != nil || len(wrong) != 1 {
@@ -273,10 +273,10 @@ func TestRestoreRefuses(t *testing.T) {
 	w.backup()
 	full := t.TempDir()
 	w.do(os.WriteFile(filepath.Join(full, "mine"), nil, 0o600))
-	if _, err := Restore(t.Context(), w.place, full, false); err == nil || !strings.Contains(err.Error(), "not empty: it has mine") {
+	if _, _, err := Restore(t.Context(), w.place, full, false); err == nil || !strings.Contains(err.Error(), "not empty: it has mine") {
 		t.Error(err)
 	}
-	if _, err := Restore(t.Context(), full, t.TempDir(), false); !errors.Is(err, ErrNotBackup) {
+	if _, _, err := Restore(t.Context(), full, t.TempDir(), false); !errors.Is(err, ErrNotBackup) {
 		t.Error(err)
 	}
 	cut := t.TempDir()
@@ -294,7 +294,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	lock, err := pebblestore.LockDir(w.place)
 	w.do(err)
-	if _, err := Create(t.Context(), w.place, w.send); !errors.Is(err, store.ErrLocked) {
+	if _, err := Create(t.Context(), w.place, CreateOptions{}, w.send); !errors.Is(err, store.ErrLocked) {
 		t.Error(err)
 	}
 	w.do(lock.Close())
@@ -306,7 +306,7 @@ func TestCopy(t *testing.T) {
 	w.commit(2)
 	w.backup()
 	to := filepath.Join(t.TempDir(), "new")
-	_, err := Restore(t.Context(), w.place, to, true)
+	_, _, err := Restore(t.Context(), w.place, to, true)
 	w.do(err)
 	s := w.holds(to, 2)
 	if _, err := s.Acquire(t.Context(), 0, "test", 0); !errors.Is(err, store.ErrCopy) {

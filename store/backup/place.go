@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/dirs"
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
@@ -30,16 +31,31 @@ type Made struct {
 	Manifest *Manifest `json:"-"`
 	Files    int       `json:"files"`
 	Bytes    int64     `json:"bytes"` // of all files
-	// NewFiles and NewBytes are what the backup before did not have.
+	// NewFiles and NewBytes are what was not taken from the backup before.
 	NewFiles int   `json:"new_files"`
 	NewBytes int64 `json:"new_bytes"`
+	// Notes say what was wrong with the backup before, and was not taken from it for that reason.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// CreateOptions says how Create makes a backup. The zero value is usable.
+type CreateOptions struct {
+	// Full has all files sent again, and shares none with the backup before.
+	Full bool
+	// BytesPerSecond bounds how fast files of the backup before are read to be checked; 0 = not at all.
+	BytesPerSecond int64
 }
 
 // Create makes a backup in a place, which it creates if need be. send is given the files that the place has already, and writes
 // the stream of Write. The backup is durable when Create returns; after an error, there is none. Only one backup at a time is
-// made in a place: another one is store.ErrLocked.
-func Create(ctx context.Context, place string, send func(ctx context.Context, have []File, w io.Writer) error) (*Made, error) {
-	if err := os.MkdirAll(place, dirMode); err != nil {
+// made in a place: another one is store.ErrLocked. If the newest backup of the place cannot be used, the new one shares nothing
+// with it, and Made.Notes says why.
+func Create(ctx context.Context, place string, opts CreateOptions,
+	send func(ctx context.Context, have []File, w io.Writer) error) (*Made, error) {
+	if err := checkPlace(place); err != nil {
+		return nil, err
+	}
+	if err := dirs.Make(place, dirMode); err != nil {
 		return nil, err
 	}
 	lock, err := pebblestore.LockDir(place)
@@ -55,28 +71,50 @@ func Create(ctx context.Context, place string, send func(ctx context.Context, ha
 		return nil, err
 	}
 	before, err := Latest(place)
-	if errors.Is(err, ErrNotBackup) {
-		before, err = "", nil // the first one, or one of another release
+	if err != nil && !errors.Is(err, ErrNotBackup) {
+		return nil, err
 	}
 	var have []File
-	if err == nil && before != "" {
-		var m *Manifest
-		if m, err = ReadManifest(before); err == nil {
-			have = there(before, m)
+	var notes []string
+	if before != "" && !opts.Full {
+		if have, notes, err = reusable(ctx, before, opts.BytesPerSecond); err != nil {
+			return nil, err
 		}
-	}
-	if err != nil {
-		return nil, err
 	}
 	made, err := receive(ctx, partial, before, have, send)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(partial))
 	}
-	made.Dir = filepath.Join(place, nameAfter(made.Manifest.Time, filepath.Base(before)))
+	made.Notes, made.Dir = notes, filepath.Join(place, nameAfter(made.Manifest.Time, filepath.Base(before)))
 	if err := os.Rename(partial, made.Dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(partial))
 	}
-	return made, syncDir(place)
+	return made, dirs.Sync(place)
+}
+
+// ErrPlace says that a folder is no place for backups.
+var ErrPlace = errors.New("no place for backups")
+
+// checkPlace refuses folders that are something else: a backup has no business among the files of a store.
+func checkPlace(place string) error {
+	what := ""
+	switch _, err := os.Stat(filepath.Join(place, ManifestName)); {
+	case err == nil:
+		what = "a backup itself"
+	case isStore(place):
+		what = "the folder of a store"
+	case isStore(filepath.Join(place, storeFolder)):
+		what = "the folder of the data"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %s is %s; give a folder for backups only, which need not be there yet", ErrPlace, place, what)
+}
+
+// isStore reports whether a folder holds a store: each one has a manifest of the database.
+func isStore(dir string) bool {
+	list, _ := os.ReadDir(dir) // what cannot be read is none
+	return slices.ContainsFunc(list, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), "MANIFEST-") })
 }
 
 // nameAfter names a backup after its time, or, should the clock have been set back, after the backup before: the newest one is
@@ -86,16 +124,6 @@ func nameAfter(at time.Time, before string) string {
 		at = last.Add(time.Millisecond)
 	}
 	return at.Format(nameLayout)
-}
-
-// there returns the files of a backup that have the size they should have.
-func there(dir string, m *Manifest) (have []File) {
-	for _, f := range m.Files {
-		if info, err := os.Stat(filepath.Join(dir, storeFolder, f.Name)); err == nil && info.Size() == f.Size && isTable(f.Name) {
-			have = append(have, f)
-		}
-	}
-	return have
 }
 
 // receive writes the files of a stream into a directory, with those of the backup before that it leaves out.
@@ -113,7 +141,7 @@ func receive(ctx context.Context, dir, before string, have []File,
 	made, err := extract(ctx, r, dir, before)
 	cancel(err)
 	_ = r.CloseWithError(err) // always nil
-	if cause := <-sent; cause != nil && (err == nil || errors.Is(err, cause)) {
+	if cause := <-sent; cause != nil && (err == nil || errors.Is(err, cause) || errors.Is(err, errCut)) {
 		return nil, cause
 	}
 	return made, err
@@ -169,7 +197,7 @@ func extract(ctx context.Context, r io.Reader, dir, before string) (*Made, error
 		return nil, err
 	}
 	made.Files, made.Bytes = len(made.Manifest.Files), made.Manifest.Bytes()
-	if err := syncDir(folder); err != nil {
+	if err := dirs.Sync(folder); err != nil {
 		return nil, err
 	}
 	return made, writeManifest(dir, made.Manifest)
@@ -188,7 +216,8 @@ func write(ctx context.Context, path string, r io.Reader) (n int64, sum string, 
 
 // complete compares what was received with the manifest, and takes from the backup before what was left out.
 func complete(ctx context.Context, folder, before string, m *Manifest, got map[string]File) error {
-	for _, f := range m.Files {
+	for i := range m.Files {
+		f := &m.Files[i]
 		g, ok := got[f.Name]
 		delete(got, f.Name)
 		switch {
@@ -200,7 +229,7 @@ func complete(ctx context.Context, folder, before string, m *Manifest, got map[s
 		case before == "":
 			return fmt.Errorf("%w: the stream lacks %s; it was made for a place that has it", ErrNotBackup, f.Name)
 		}
-		if err := reuse(ctx, filepath.Join(before, storeFolder, f.Name), filepath.Join(folder, f.Name), f); err != nil {
+		if err := reuse(ctx, filepath.Join(before, storeFolder, f.Name), filepath.Join(folder, f.Name), *f); err != nil {
 			return err
 		}
 	}
@@ -208,31 +237,6 @@ func complete(ctx context.Context, folder, before string, m *Manifest, got map[s
 		return fmt.Errorf("%w: it has a file %s that the manifest does not name", ErrNotBackup, name)
 	}
 	return nil
-}
-
-// reuse makes a file of the backup before one of this backup: a hard link, or a copy where there are no links.
-func reuse(ctx context.Context, from, to string, f File) error {
-	if os.Link(from, to) == nil {
-		return nil
-	}
-	return copyFile(ctx, from, to, f)
-}
-
-// copyFile copies a file of a backup durably, and checks it.
-func copyFile(ctx context.Context, from, to string, f File) error {
-	r, err := os.Open(from)
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: %s is missing", ErrDamaged, f.Name)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = r.Close() }() // it was read
-	n, sum, err := write(ctx, to, r)
-	if err != nil {
-		return err
-	}
-	return f.check(n, sum)
 }
 
 // check compares a file with what the manifest says of it.
@@ -264,15 +268,7 @@ func writeManifest(dir string, m *Manifest) error {
 	if err := os.Rename(next, filepath.Join(dir, ManifestName)); err != nil {
 		return err
 	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return dirs.Sync(dir)
 }
 
 // Latest returns the newest backup of a place, ErrNotBackup if it has none.
@@ -282,20 +278,25 @@ func Latest(place string) (string, error) {
 		return "", err
 	}
 	if len(list) == 0 {
-		return "", fmt.Errorf("%w: %s holds none", ErrNotBackup, place)
+		return "", fmt.Errorf("%w: %s holds none with a name such as %s; name one that was renamed by its own path", ErrNotBackup,
+			place, nameLayout)
 	}
 	return list[len(list)-1], nil
 }
 
-// List returns the backups of a place, the oldest first.
+// List returns the backups of a place, the oldest first: the folders that have the name that Create gave them, and a
+// manifest. One that was renamed is no backup of the place any more, and can still be restored and verified by its own path.
 func List(place string) (dirs []string, err error) {
 	list, err := os.ReadDir(place)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range list {
+		if _, err := time.Parse(nameLayout, e.Name()); err != nil || !e.IsDir() {
+			continue
+		}
 		dir := filepath.Join(place, e.Name())
-		if _, err := os.Stat(filepath.Join(dir, ManifestName)); err == nil && e.IsDir() && e.Name() != partialName {
+		if _, err := os.Stat(filepath.Join(dir, ManifestName)); err == nil {
 			dirs = append(dirs, dir)
 		}
 	}

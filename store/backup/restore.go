@@ -9,7 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/time/rate"
+
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/dirs"
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
@@ -27,29 +30,28 @@ func Find(path string) (string, error) {
 
 // Restore makes a backup the store of a new data directory, durable on return; the directory must be empty or not be there.
 // from is a backup, a place whose newest one is taken, or a file with a stream. Each file is checked. A copy refuses every
-// change until it is released: see pebblestore.Store.MarkCopy.
-func Restore(ctx context.Context, from, data string, asCopy bool) (*Manifest, error) {
+// change until it is released: see pebblestore.Store.MarkCopy. It returns which backup it was.
+func Restore(ctx context.Context, from, data string, asCopy bool) (dir string, m *Manifest, err error) {
 	info, err := os.Stat(from)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if !info.IsDir() {
 		f, err := os.Open(from)
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		defer func() { _ = f.Close() }() // it was read
-		return RestoreStream(ctx, f, data, asCopy)
+		m, err := RestoreStream(ctx, f, data, asCopy)
+		return from, m, err
 	}
-	dir, err := Find(from)
-	if err != nil {
-		return nil, err
+	if dir, err = Find(from); err != nil {
+		return "", nil, err
 	}
-	m, err := ReadManifest(dir)
-	if err != nil {
-		return nil, err
+	if m, err = ReadManifest(dir); err != nil {
+		return "", nil, err
 	}
-	return m, restore(data, asCopy, func(into string) error {
+	return dir, m, restore(data, asCopy, func(into string) error {
 		folder := filepath.Join(into, storeFolder)
 		if err := os.Mkdir(folder, dirMode); err != nil {
 			return err
@@ -59,7 +61,7 @@ func Restore(ctx context.Context, from, data string, asCopy bool) (*Manifest, er
 				return err
 			}
 		}
-		return syncDir(folder)
+		return dirs.Sync(folder)
 	})
 }
 
@@ -86,7 +88,7 @@ func restore(data string, asCopy bool, fill func(into string) error) (err error)
 			list[0].Name())
 	}
 	into := filepath.Join(data, RestoreName)
-	if err := os.MkdirAll(into, dirMode); err != nil {
+	if err := dirs.Make(into, dirMode); err != nil {
 		return err
 	}
 	defer func() {
@@ -105,10 +107,10 @@ func restore(data string, asCopy bool, fill func(into string) error) (err error)
 	if err := os.Rename(filepath.Join(into, storeFolder), filepath.Join(data, storeFolder)); err != nil {
 		return err
 	}
-	if err := syncDir(data); err != nil {
+	if err := dirs.Sync(data); err != nil {
 		return err
 	}
-	return errors.Join(os.RemoveAll(into), syncDir(data))
+	return errors.Join(os.RemoveAll(into), dirs.Sync(data))
 }
 
 func markCopy(dir string) error {
@@ -127,7 +129,7 @@ func Check(ctx context.Context, dir string) (wrong []error, err error) {
 		return nil, err
 	}
 	for _, f := range m.Files {
-		err := checkFile(ctx, filepath.Join(dir, storeFolder, f.Name), f)
+		err := checkFile(ctx, filepath.Join(dir, storeFolder, f.Name), f, nil)
 		if errors.Is(err, ErrDamaged) {
 			wrong = append(wrong, err)
 		} else if err != nil {
@@ -143,7 +145,7 @@ func Check(ctx context.Context, dir string) (wrong []error, err error) {
 	return wrong, err
 }
 
-func checkFile(ctx context.Context, path string, f File) error {
+func checkFile(ctx context.Context, path string, f File, limit *rate.Limiter) error {
 	r, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: %s is missing", ErrDamaged, f.Name)
@@ -153,7 +155,7 @@ func checkFile(ctx context.Context, path string, f File) error {
 	}
 	defer func() { _ = r.Close() }() // it was read
 	sum := newSum()
-	n, err := copyChunks(ctx, sum, r, nil)
+	n, err := copyChunks(ctx, sum, r, limit)
 	if err != nil {
 		return err
 	}
@@ -168,19 +170,31 @@ func Unfinished(data string) error {
 	if _, err := os.Stat(filepath.Join(data, storeFolder)); err == nil {
 		return nil // all was done but tidying up
 	}
-	return fmt.Errorf("%w: a restore into %s was cut; delete what is in it, and restore again", store.ErrCorrupt, data)
+	return &unfinished{data}
 }
 
-// Link makes a directory with the files of a backup's store, to be read: hard links, or copies where there are no links. remove
-// removes it.
+// unfinished is store.ErrCorrupt of a restore that was cut.
+type unfinished struct{ data string }
+
+// Error says what to do.
+func (u *unfinished) Error() string {
+	return fmt.Sprintf("a restore into %s was cut: delete what is in it, and restore again", u.data)
+}
+
+// Unwrap returns store.ErrCorrupt.
+func (u *unfinished) Unwrap() error { return store.ErrCorrupt }
+
+// Link makes a directory with the files of a backup's store, to be read: hard links, or copies where there are no links. It is
+// made beside the backup, where there are links, and among the temporary files if nothing can be made there. remove removes it.
 func Link(ctx context.Context, dir string) (path string, remove func() error, err error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
 		return "", nil, err
 	}
-	path, err = os.MkdirTemp("", "wfhost-verify-")
-	if err != nil {
-		return "", nil, err
+	if path, err = os.MkdirTemp(filepath.Dir(dir), ".verify-"); err != nil {
+		if path, err = os.MkdirTemp("", "wfhost-verify-"); err != nil {
+			return "", nil, err
+		}
 	}
 	remove = func() error { return os.RemoveAll(path) }
 	for _, f := range m.Files {

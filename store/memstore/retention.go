@@ -43,7 +43,7 @@ func (s *Store) SetRetention(_ context.Context, r store.Retention) error {
 		list = slices.Delete(list, i, i+1)
 	}
 	if !r.None() {
-		if err := store.CheckRetentions(len(list)); err != nil {
+		if err := store.CheckRetentions(list, &r); err != nil {
 			return err
 		}
 		list = slices.Insert(list, i, r)

@@ -3,6 +3,8 @@ package pebblestore
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"errors"
 	"math"
 	"runtime"
 	"testing"
@@ -49,5 +51,49 @@ func TestFinding_BlobsAreReadOneByOne(t *testing.T) {
 	}
 	if least > n*abi.BlobBytes/4 {
 		t.Errorf("one of %d payloads took %d bytes", n, least)
+	}
+}
+
+// TestBlobsOfARunThatIsDeleted reads a journal while its run is deleted: its blobs are gone then, and nothing is corrupt. A blob
+// that is missing otherwise is.
+func TestBlobsOfARunThatIsDeleted(t *testing.T) {
+	for _, deleted := range []bool{true, false} {
+		s, _ := openGate(t)
+		ctx := context.Background()
+		run := store.RunKey{ID: "r"}
+		p, err := s.Acquire(ctx, run.Partition(), "test", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var entries []store.Entry
+		for i := range 3 {
+			entries = append(entries, store.Entry{Seq: store.Seq(i), Kind: store.KindStarted, Name: "w",
+				Data: bytes.Repeat([]byte{byte(i)}, abi.BlobBytes+1)})
+		}
+		st := store.RunState{Run: run, Workflow: "w", Version: 1, Status: store.Completed, WakeUnixMs: store.NoWake, Length: 3}
+		if err := p.Commit(ctx, []store.RunCommit{{Run: run, Create: true, Append: entries, State: st}}); err != nil {
+			t.Fatal(err)
+		}
+		n, want := 0, store.ErrNotFound
+		for _, err = range s.Load(ctx, run, 0, 0) {
+			if n++; n > 1 {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if deleted {
+				err = p.Commit(ctx, []store.RunCommit{{Run: run, Expect: 3, State: st, Delete: true}})
+			} else {
+				digest := sha256.Sum256(entries[1].Data)
+				want, err = store.ErrCorrupt, s.db.Delete(store.GlobalKey(0, store.TableBlob, digest[:]), nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n != 2 || !errors.Is(err, want) || errors.Is(err, store.ErrCorrupt) == deleted {
+			t.Errorf("deleted %v: %d entries, %v", deleted, n, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -159,19 +160,36 @@ func (s *Store) Load(_ context.Context, run store.RunKey, iteration uint32, from
 		l := loader{s: s, from: from}
 		stopped := false
 		visit := func(first store.Seq, chunk []byte, durable store.Seq) (bool, error) {
-			return l.each(first, chunk, func(e store.Entry) bool {
+			more, err := l.each(first, chunk, func(e store.Entry) bool {
 				if e.Seq >= durable {
 					return false
 				}
 				stopped = !yield(e, nil)
 				return !stopped
 			})
+			if errors.Is(err, store.ErrCorrupt) {
+				err = s.unlessGone(err, store.JournalKey(run, iteration, first), chunk)
+			}
+			return more, err
 		}
 		err = s.loadChunks(run, iteration, from, visit)
 		if err != nil && !stopped {
 			yield(store.Entry{}, fmt.Errorf("journal of run %q: %w", run.ID, err))
 		}
 	}
+}
+
+// unlessGone returns the error with which a chunk could not be read, or ErrNotFound if the run was deleted meanwhile: a deletion
+// takes the chunks and their blobs away at once, and a reader sees the chunks as they were when it began, but not the blobs.
+func (s *Store) unlessGone(cause error, key, chunk []byte) error {
+	now, err := s.get(key)
+	switch {
+	case err != nil:
+		return err
+	case !bytes.HasPrefix(now, chunk): // it may have grown
+		return fmt.Errorf("%w: it was deleted while it was read", store.ErrNotFound)
+	}
+	return cause
 }
 
 // loadChunks visits the chunks that hold the durable entries of an iteration from a seq on. Entries from the seq durable

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -28,6 +27,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/dirs"
 	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
@@ -149,7 +149,7 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 	if opts.FS == nil {
 		s.onDisk, s.fs, opts.FS = true, vfs.Default, vfs.Default
 		if !opts.ReadOnly {
-			if err := os.MkdirAll(dir, dirMode); err != nil {
+			if err := dirs.Make(dir, dirMode); err != nil {
 				return nil, fmt.Errorf("create store directory: %w", err)
 			}
 			if !opts.NoSync {

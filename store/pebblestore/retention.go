@@ -45,21 +45,18 @@ func (s *Store) SetRetention(_ context.Context, r store.Retention) error {
 	}
 	b := s.db.NewBatch()
 	defer s.drop(b)
-	switch {
-	case r.None():
+	if r.None() {
 		_ = b.Delete(key, nil)
-	case old == nil:
-		list, err := s.retentions()
-		if err != nil {
-			return err
-		}
-		if err := store.CheckRetentions(len(list)); err != nil {
-			return err
-		}
-		fallthrough
-	default:
-		_ = b.Set(key, store.AppendRetention(nil, &r), nil)
+		return s.sync(b, nil)
 	}
+	list, err := s.retentions()
+	if err == nil {
+		err = store.CheckRetentions(list, &r)
+	}
+	if err != nil {
+		return err
+	}
+	_ = b.Set(key, store.AppendRetention(nil, &r), nil)
 	return s.sync(b, nil)
 }
 

@@ -121,12 +121,14 @@ func (g guarded) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 	g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		at := &answered{ResponseWriter: w}
 		c, r, err := g.admit(w, r, pattern, scope)
+		cut := true
+		defer func() { g.audit(at, r, pattern, scope, c, cut) }() // also if the handler panics, which cuts the answer
 		if err != nil {
 			writeProblem(at, err)
 		} else {
 			handler(at, r)
 		}
-		g.audit(at, r, pattern, scope, c)
+		cut = false
 	})
 }
 
@@ -256,7 +258,7 @@ func (s *Server) isLocal(text string) bool {
 // addressOf returns the address of a caller without the port.
 func (s *Server) addressOf(r *http.Request) string {
 	if s.access.Proxy { // the proxy appends what it sees; what stands before it is what the caller claims
-		list := strings.Split(r.Header.Get("X-Forwarded-For"), ",")
+		list := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 		if ip := net.ParseIP(strings.TrimSpace(list[len(list)-1])); ip != nil {
 			return ip.String()
 		}

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -24,7 +26,12 @@ type BackupRequest struct {
 // backup answers with a backup as a tar stream, the manifest last. If something goes wrong in the middle, the connection is cut.
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 	var in BackupRequest
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBackupRequest))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBackupRequest))
+	if err != nil {
+		writeProblem(w, badBody(err, maxBackupRequest))
+		return
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
 		writeProblem(w, problem(http.StatusBadRequest, "invalid",
@@ -32,7 +39,7 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := &late{w: w}
-	err := s.h.WriteBackup(r.Context(), out, host.BackupOptions{BytesPerSecond: in.BytesPerSecond, Have: in.Have})
+	err = s.h.WriteBackup(r.Context(), out, host.BackupOptions{BytesPerSecond: in.BytesPerSecond, Have: in.Have})
 	switch {
 	case err != nil && !out.begun:
 		writeProblem(w, failed(err))

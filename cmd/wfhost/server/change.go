@@ -18,6 +18,7 @@ type BulkRequest struct {
 	Workflow   string            `json:"workflow,omitempty"`
 	Status     string            `json:"status,omitempty" doc:"one or more statuses, separated by commas"`
 	Attributes map[string]string `json:"attributes,omitempty"`
+	All        bool              `json:"all,omitempty" doc:"needed to change runs without workflow, status or attributes"`
 	DryRun     bool              `json:"dry_run,omitempty" doc:"only say which runs it would be"`
 	Limit      int               `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"10000"`
 }
@@ -89,6 +90,11 @@ func (s *Server) act(ctx context.Context, action, id string) (bool, error) {
 }
 
 func (s *Server) bulk(ctx context.Context, req BulkRequest) (*struct{ Body BulkAnswer }, error) {
+	if req.Workflow == "" && req.Status == "" && len(req.Attributes) == 0 && !req.All && !req.DryRun {
+		return nil, problem(http.StatusBadRequest, "invalid",
+			"%s of all runs there are: say which by workflow, status or attributes, or by \"all\": true that it is all of them",
+			req.Action)
+	}
 	statuses, err := parseStatuses(req.Status)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -45,8 +46,12 @@ func (s *Server) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool)
 		}
 		return false
 	case origin != "" && !sameOrigin(r, origin), r.Header.Get("Sec-Fetch-Site") == "cross-site":
+		page := "another site"
+		if origin != "" {
+			page = strconv.Quote(origin)
+		}
 		writeProblem(w, problem(http.StatusForbidden, "origin",
-			"a web page of %q may not call this server; if it should, start the server with: wfhost serve --allow-origin ORIGIN", origin))
+			"a web page of %s may not call this server; if it should, start the server with: wfhost serve --allow-origin ORIGIN", page))
 		return true
 	}
 	return false

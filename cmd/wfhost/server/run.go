@@ -309,6 +309,9 @@ func (s *Server) entries(ctx context.Context, in *journalInput) iter.Seq2[host.E
 // journal streams entries as they are read, so that a long journal is never in memory as a whole, however slowly a client
 // reads it.
 func (s *Server) journal(ctx context.Context, in *journalInput) (*huma.StreamResponse, error) {
+	if in.Limit < 1 {
+		return nil, problem(http.StatusBadRequest, "invalid", "limit must be at least 1, got %d", in.Limit)
+	}
 	hold, cancel, err := held(ctx, in.Wait)
 	if err != nil {
 		return nil, err
@@ -395,7 +398,10 @@ func (s *Server) logs(ctx context.Context, in *struct {
 	From  uint64 `query:"from"`
 	Limit int    `query:"limit" default:"1000"`
 }) (*struct{ Body []Log }, error) {
-	lines, err := space(ctx).Logs(ctx, in.ID, in.From, min(max(in.Limit, 1), maxPage))
+	if in.Limit < 1 {
+		return nil, problem(http.StatusBadRequest, "invalid", "limit must be at least 1, got %d", in.Limit)
+	}
+	lines, err := space(ctx).Logs(ctx, in.ID, in.From, min(in.Limit, maxPage))
 	if err != nil {
 		return nil, failed(err)
 	}

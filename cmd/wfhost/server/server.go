@@ -40,6 +40,8 @@ type Server struct {
 	spaces   spaces        // of requests, by namespace
 	denials  *rates        // of requests without a token that is accepted, by address
 	streams  streams
+	refusals *refusals // in the audit log
+	schemas  map[string]bool
 	draining atomic.Bool
 
 	parameters map[string][]string // of the query, by pattern; none for patterns that take any
@@ -50,7 +52,7 @@ func New(h *host.Host, access Access) *Server {
 	access = access.withDefaults()
 	s := &Server{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
 		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
-		streams: streams{limit: access.Streams, by: map[string]int{}}}
+		streams: streams{limit: access.Streams, by: map[string]int{}}, refusals: newRefusals()}
 	config := huma.DefaultConfig("wfhost", apiVersion)
 	config.DocsPath = ""
 	api := humago.New(guarded{s}, config)
@@ -67,7 +69,7 @@ func New(h *host.Host, access Access) *Server {
 	s.registerTokens(api)
 	describeNamespace(api)
 	describeTokens(api)
-	s.parameters = parametersOf(api)
+	s.parameters, s.schemas = parametersOf(api), schemasOf(api)
 	mux := guarded{s}
 	mux.HandleFunc(deliverPattern, s.deliver)
 	mux.HandleFunc(backupPattern, s.backup)

@@ -123,13 +123,8 @@ func (s *Server) query(ctx context.Context, id, name string, input []byte) (*res
 // deliver takes what is posted to a hook. All tokens that deliver to nobody get the same answer.
 func (s *Server) deliver(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, abi.MaxPayloadBytes))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		writeProblem(w, problem(http.StatusRequestEntityTooLarge, "limit", "the body is over the limit of %d bytes",
-			abi.MaxPayloadBytes))
-		return
-	}
 	if err != nil {
-		writeProblem(w, problem(http.StatusRequestTimeout, "timeout", "the body did not come within %v: %v", bodyTime, err))
+		writeProblem(w, badBody(err, abi.MaxPayloadBytes))
 		return
 	}
 	reply, err := space(r.Context()).DeliverHook(r.Context(), r.PathValue("token"), body,
@@ -146,6 +141,9 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		writeProblem(w, failed(err))
 		return
+	}
+	if a, ok := w.(*answered); ok {
+		a.changed = true
 	}
 	if reply.ContentType != "" || reply.Body != "" {
 		w.Header().Set("Content-Type", replyType(reply.ContentType)) // a workflow wrote the body

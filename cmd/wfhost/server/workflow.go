@@ -22,8 +22,8 @@ type uploadInput struct {
 	RawBody   []byte   `contentType:"application/wasm"`
 }
 
-// checkGrants refuses what a caller may not grant. Whoever may upload may run code; what that code reaches outside is for those to
-// say who administer the namespace. Secrets, and addresses that only the server reaches, are not of one namespace.
+// checkGrants refuses what a caller may not grant. Whoever may upload may run code; what that code reaches outside is for those
+// to say who administer the namespace. Secrets, and addresses that only the server reaches, are not of one namespace.
 func (in *uploadInput) checkGrants(c *caller) error {
 	if len(in.AllowStep)+len(in.AllowHTTP)+len(in.Secret) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func (in *uploadInput) checkGrants(c *caller) error {
 	for _, text := range in.AllowHTTP {
 		if ownAddress(text) {
 			return problem(http.StatusForbidden, "scope",
-				"allow_http %.100q names an address, which may be the server's own: it needs a token for all namespaces, the token %s is for %q",
+				"allow_http %.100q names an address, maybe the server's own: it needs a token for all namespaces, the token %s is for %q",
 				text, c.ID, c.Namespace)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+
+	"github.com/wfhost/wfhost/store/dirs"
 )
 
 // Modes of folders.
@@ -21,7 +23,7 @@ const (
 // one into which its group can write, the group's permission is taken away, and log says so. Others may list it: what it holds
 // is private itself.
 func Data(dir string, log *slog.Logger) error {
-	if err := os.MkdirAll(dir, mode); err != nil {
+	if err := dirs.Make(dir, mode); err != nil {
 		return fmt.Errorf("create data directory: %w", err)
 	}
 	info, err := os.Stat(dir)
@@ -71,7 +73,7 @@ func own(what, dir string, self int) (os.FileInfo, error) {
 				uid, self)
 		}
 	}
-	if err := os.MkdirAll(dir, mode); err != nil {
+	if err := dirs.Make(dir, mode); err != nil {
 		return nil, fmt.Errorf("create %s: %w", what, err)
 	}
 	if info, err = os.Stat(dir); err != nil {

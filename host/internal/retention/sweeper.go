@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -52,9 +51,9 @@ type Report struct {
 type Sweeper struct {
 	cfg Config
 
-	mu      sync.Mutex
+	turn    chan struct{}     // holds one element while a sweep is made, which guards the rest
 	seen    []store.Retention // those of the newest sweep
-	cursors map[place]*cursor // guarded by mu, which a sweep holds
+	cursors map[place]*cursor
 }
 
 // place is a table that is swept with an age: that of what is left of deleted runs, if it is 0.
@@ -72,7 +71,9 @@ type cursor struct {
 }
 
 // New returns a Sweeper.
-func New(cfg Config) *Sweeper { return &Sweeper{cfg: cfg, cursors: map[place]*cursor{}} }
+func New(cfg Config) *Sweeper {
+	return &Sweeper{cfg: cfg, turn: make(chan struct{}, 1), cursors: map[place]*cursor{}}
+}
 
 // sweep is one sweep.
 type sweep struct {
@@ -86,18 +87,19 @@ type sweep struct {
 }
 
 // Sweep deletes what is due at an instant; dry only reports it. It covers the namespace only, or all if that is nil. An error
-// means that something could not be read; what was done by then is in the report.
+// means that something could not be read, or that ctx was done; what was done by then is in the report.
 func (s *Sweeper) Sweep(ctx context.Context, now int64, only *store.NamespaceID, dry bool) (Report, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return Report{}, context.Cause(ctx)
+	}
+	defer func() { <-s.turn }()
 	list, err := s.cfg.Store.Retentions(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	if !slices.Equal(list, s.seen) { // what has stayed may be due now
-		s.seen = list
-		clear(s.cursors)
-	}
+	s.changed(list)
 	w := &sweep{Sweeper: s, ctx: ctx, now: now, dry: dry, only: only, rules: rulesOf(list, s.cfg.Default)}
 	for ns, err := range s.cfg.Store.Namespaces(ctx) {
 		if err != nil {
@@ -111,6 +113,27 @@ func (s *Sweeper) Sweep(ctx context.Context, now int64, only *store.NamespaceID,
 		}
 	}
 	return w.report, nil
+}
+
+// changed begins at the beginning again in each namespace whose retentions have changed: what has stayed may be due now.
+func (s *Sweeper) changed(list []store.Retention) {
+	if slices.Equal(list, s.seen) {
+		return
+	}
+	of := func(list []store.Retention) map[store.NamespaceID][]store.Retention {
+		m := map[store.NamespaceID][]store.Retention{}
+		for _, x := range list {
+			m[x.Namespace] = append(m[x.Namespace], x)
+		}
+		return m
+	}
+	before, now := of(s.seen), of(list)
+	s.seen = list
+	for at := range s.cursors {
+		if !slices.Equal(before[at.ns], now[at.ns]) {
+			delete(s.cursors, at)
+		}
+	}
 }
 
 func (w *sweep) namespace(ns store.NamespaceID) error {

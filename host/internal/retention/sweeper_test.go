@@ -311,3 +311,46 @@ func TestClockSetBack(t *testing.T) {
 	w.put("a", "w", store.Completed, 1)
 	w.sweep("")
 }
+
+// TestSweepThatWaits is given up with its context while another sweep is made.
+func TestSweepThatWaits(t *testing.T) {
+	w := newWorld(t, store.Retention{CompletedMs: day})
+	w.put("a", "w", store.Completed, 5)
+	tried := 0
+	w.before = func(store.RunKey) {
+		short, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err := w.sweeper.Sweep(short, w.now, nil, true)
+		if tried++; !errors.Is(err, context.Canceled) {
+			t.Errorf("a sweep that waits for another one: %v", err)
+		}
+	}
+	if report, err := w.sweeper.Sweep(ctx, w.now, nil, false); err != nil || report.Deleted != 1 || tried != 1 {
+		t.Errorf("%+v, %v, %d", report, err, tried)
+	}
+}
+
+// TestRetentionsOfOthers: a namespace whose retentions change costs the others nothing.
+func TestRetentionsOfOthers(t *testing.T) {
+	w := newWorld(t, store.Retention{CompletedMs: day})
+	sweep := func() (states int) {
+		before := w.s.states
+		_, err := w.sweeper.Sweep(ctx, w.now, nil, false)
+		w.ok(err)
+		return w.s.states - before
+	}
+	for i := range 50 {
+		w.put(fmt.Sprint("f", i), "w", store.Failed, 5) // kept for ever
+	}
+	sweep()
+	for i := range 5 {
+		w.ok(w.s.SetRetention(ctx, store.Retention{Namespace: 1, Workflow: "w", FailedMs: int64(i+1) * day}))
+		if n := sweep(); n != 0 {
+			t.Errorf("%d states were read again", n)
+		}
+	}
+	w.ok(w.s.SetRetention(ctx, store.Retention{Workflow: "x", FailedMs: day}))
+	if n := sweep(); n < 50 {
+		t.Errorf("what has stayed was not looked at again: %d states were read", n)
+	}
+}

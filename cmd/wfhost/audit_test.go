@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+)
+
+// statuses returns the statuses of the records of a log's files, the oldest first.
+func statuses(t *testing.T, path string, old int) (list []int) {
+	t.Helper()
+	for i := old; i >= 0; i-- {
+		name := path
+		if i > 0 {
+			name = fmt.Sprintf("%s.%d", path, i)
+		}
+		b, _ := os.ReadFile(name) // not all are there
+		for line := range strings.Lines(string(b)) {
+			var r server.Record
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, r.Status)
+		}
+	}
+	return list
+}
+
+// TestAuditFiles fills an audit log: there is a bound on its files, and the newest lines are there, of both kinds: a flood of
+// one pushes nothing of the other out.
+func TestAuditFiles(t *testing.T) {
+	dir := t.TempDir()
+	const lines = 100
+	for part := range 2 { // it goes on after a restart
+		a, err := openAudit(dir, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.changed.limit, a.refused.limit = 300, 300 // two lines
+		for i := range lines / 2 {
+			a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: part*lines/2 + i})
+		}
+		for range 10 * lines {
+			a.record(server.Record{Caller: "192.0.2.1", Status: http.StatusForbidden, Refused: true})
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, old := range map[string]int{"audit.jsonl": oldAuditFiles, "audit-refused.jsonl": oldRefusedFiles} {
+		files, err := filepath.Glob(filepath.Join(dir, name+"*"))
+		if err != nil || len(files) != 1+old {
+			t.Errorf("%s: %v %v", name, files, err)
+		}
+	}
+	if list := statuses(t, filepath.Join(dir, "audit.jsonl"), oldAuditFiles); len(list) < 10 || list[len(list)-1] != lines-1 {
+		t.Errorf("records of changes: %v", list)
+	}
+}
+
+// A new file of the log that cannot be begun costs no record of those before, however often it is tried, and it is begun
+// when it can be.
+func TestAuditRotateFails(t *testing.T) {
+	for what, broken := range map[string]string{"it cannot be opened": "audit.jsonl.next", "one cannot be renamed": "audit.jsonl.2"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "audit.jsonl")
+		a, err := openAuditFile(path, 300, 3, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		write := func(times int) {
+			for range times {
+				a.again = 0 // as if so much was written meanwhile
+				a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: n})
+				n++
+			}
+		}
+		write(4)
+		obstacle := filepath.Join(dir, broken)
+		if err := os.MkdirAll(filepath.Join(obstacle, "full"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if broken == "audit.jsonl.2" { // the first free number: the folder that is there now was a file of the log
+			if err := os.MkdirAll(filepath.Join(dir, "audit.jsonl.3", "full"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(20)
+		if err := os.RemoveAll(obstacle); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "audit.jsonl.3")); err != nil {
+			t.Fatal(err)
+		}
+		write(1)
+		list := statuses(t, path, 3)
+		for i, status := range list {
+			if status != i {
+				t.Fatalf("%s: records are lost: %v", what, list)
+			}
+		}
+		if info, err := os.Stat(path); len(list) != n || err != nil || info.Size() > 300 {
+			t.Errorf("%s: %d records of %d, and the file does not begin again: %v", what, len(list), n, err)
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A file of the log that somebody has taken away is begun again, and none before it is deleted.
+func TestAuditFileTakenAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	a, err := openAuditFile(path, 300, 3, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 { // two files
+		a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: i})
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: 10 + i})
+	}
+	if list := statuses(t, path, 3); len(list) < 4 || list[0] != 0 || list[1] != 1 || list[len(list)-1] != 12 {
+		t.Errorf("records %v", list)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
