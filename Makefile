@@ -101,8 +101,8 @@ profile: build ## profile steps, wakes and a storm of Go guests, and draw the pi
 	draw wake "Wakes of a Go guest, with a step each" wake --due 256 --step --for 10s; \
 	draw storm "20,000 Go guests that wake at once, and make a step" storm --n 20000 --step
 
-kill: build ## kill -9 a real server 50 times under 50 runs
-	$(GO) test -tags kill -count=1 -timeout 30m -v -run TestKill ./cmd/wfhost
+kill: build ## kill -9 a real server N times, 100, under 50 runs, then 30 times under families of runs
+	$(GO) test -tags kill -count=1 -timeout 60m -v -run TestKill ./cmd/wfhost -kill.rounds=$$(($(or $(N),100) / 2))
 
 histories: ## check N histories of calls, 1000, by clients of a host that crashes
 	$(GO) test ./host -run TestHistories -count=1 -timeout 120m -v -linear.rounds=$(or $(N),1000) -linear.seed=$(or $(SEED),1)

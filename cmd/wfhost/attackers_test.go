@@ -39,12 +39,12 @@ var modules = map[string]func() []byte{
 	},
 	"random": func() []byte {
 		m := wasmgen.New(0)
-		m.Pages = 1100
+		m.Pages = 1000
 		return m.While().I32(0).I32(64<<20).Call("wasi:random_get").Op(0x0d, 1).EndWhile().I32(0).Export(abi.ExportRun).Bytes()
 	},
 	"vectors": func() []byte {
 		m := wasmgen.New(0)
-		m.Pages = 1100
+		m.Pages = 1000
 		return m.While().I32(1).I32(0).I32(8_000_000).I32(8).Call("wasi:fd_write").Op(0x0d, 1).EndWhile().I32(0).
 			Export(abi.ExportRun).Bytes()
 	},

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,13 +16,12 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Rounds and runs of TestKill.
-const (
-	killRounds = 50
-	killRuns   = 50
-)
+var killRounds = flag.Int("kill.rounds", 50, "how often TestKill kills a server, times two")
 
-// TestKill kills a real server, as kill -9 does, while 50 runs sleep and step, and starts it again, 50 times over:
+// killRuns is how many runs each round of TestKill starts.
+const killRuns = 50
+
+// TestKill kills a real server, as kill -9 does, while 50 runs sleep and step, and starts it again, round by round:
 // once in the middle of the starts and once in the middle of the sleeps. Every run that was acknowledged finishes,
 // no step's result is missing or recorded twice, and no timer is earlier than its deadline.
 func TestKill(t *testing.T) {
@@ -34,7 +34,7 @@ func TestKill(t *testing.T) {
 	if code := post("PUT", "/v1/workflows/killed/versions", wasm, nil); code != http.StatusCreated {
 		t.Fatal("upload", code)
 	}
-	for round := range killRounds {
+	for round := range *killRounds {
 		for i := range killRuns {
 			body, _ := json.Marshal(server.StartRequest{ID: fmt.Sprintf("r%d-%d", round, i), Input: json.RawMessage(fmt.Sprint(200 + 37*i%700))})
 			for post("POST", "/v1/workflows/killed/runs", body, nil) == 0 {
@@ -50,7 +50,7 @@ func TestKill(t *testing.T) {
 		stop = startServer(t, exe, data, address)
 	}
 	defer func() { stop(false) }()
-	for round := range killRounds {
+	for round := range *killRounds {
 		for i := range killRuns {
 			check(t, post, fmt.Sprintf("r%d-%d", round, i))
 		}

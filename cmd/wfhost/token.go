@@ -10,7 +10,6 @@ import (
 
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
-	"github.com/wfhost/wfhost/store"
 )
 
 // tokenCmd prints the token that the other commands use, for curl and for pages.
@@ -49,12 +48,9 @@ func (c *tokensCreateCmd) Run(g *globals) error {
 	if g.Output == "ids" {
 		return &exitCode{exitUsage, errors.New("-o ids would lose the text of the token, which is shown once: use -o json or table")}
 	}
-	req := server.TokenRequest{Name: c.Name, Namespace: g.Namespace, Expires: c.Expires}
-	if req.Namespace == "" {
-		req.Namespace = store.DefaultNamespace
-	}
+	req := server.TokenRequest{Name: c.Name, All: c.All, Expires: c.Expires}
 	if c.All {
-		req.Namespace = ""
+		g.Namespace = "" // the request is for none
 	}
 	for _, s := range c.Scope {
 		req.Scopes = append(req.Scopes, host.Scope(s))

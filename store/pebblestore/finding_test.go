@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -270,5 +273,39 @@ func TestFormatIsRaised(t *testing.T) {
 	}
 	if _, err := Open("db", Options{FS: fs}); !errors.Is(err, store.ErrVersion) {
 		t.Fatal(err)
+	}
+}
+
+// TestFailingClose closes a store whose disk fails from then on: the caller is told.
+func TestFailingClose(t *testing.T) {
+	var failing atomic.Bool
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if failing.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	s, err := Open("db", Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Acquire(t.Context(), store.RunKey{ID: "r"}.Partition(), "a", 0)
+	if err == nil {
+		st := store.RunState{Run: store.RunKey{ID: "r"}, Workflow: "w", Status: store.Running, WakeUnixMs: store.NoWake}
+		err = p.Commit(t.Context(), []store.RunCommit{{Run: st.Run, Create: true, State: st}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing.Store(true)
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	select {
+	case err := <-closed:
+		if err == nil {
+			t.Error("nobody was told")
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it is not closed")
 	}
 }

@@ -110,6 +110,8 @@ func TestMark(t *testing.T) {
 				at = rng.Int64N(now) // long over
 			case 1:
 				at = -5
+			case 4:
+				at = before - rng.Int64N(3) // at the mark, or right below it
 			case 2, 3:
 				at = store.NoWake
 			}

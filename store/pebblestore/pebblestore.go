@@ -378,7 +378,9 @@ func (s *Store) closeDB() (err error) {
 			err = fmt.Errorf("close store: %v", r)
 		}
 	}()
-	if s.failure() == nil { // else whoever meets an error of the log is to stay where it is, as Pebble may panic still
+	select {
+	case <-s.failed: // whoever meets an error of the log is to stay where it is, as Pebble may panic still
+	default: // whoever closes gets it
 		s.opened.Store(false)
 	}
 	if s.logs != nil {

@@ -55,6 +55,7 @@ func (a Access) withDefaults() Access {
 type caller struct {
 	host.Token
 	name   string // for the audit log and the limits
+	in     string // the namespace that the request names, empty for the default one
 	exempt bool   // from limits of rate and streams: the local token
 }
 
@@ -96,6 +97,7 @@ var scopes = map[string]host.Scope{
 const (
 	uploadPattern = "PUT /v1/workflows/{workflow}/versions"
 	backupPattern = "POST /v1/backup"
+	listPattern   = "GET /v1/runs"
 )
 
 // everywhere are the endpoints that are for no namespace: what they show or change depends on the caller's token.
@@ -154,8 +156,12 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, pattern string, s
 		return c, r, problem(http.StatusForbidden, "scope", "this is for the whole server, the token %s is for the namespace %q", c.ID,
 			c.Namespace)
 	}
+	c.in = name
 	if scope != public && !allowed(c, scope, name, everywhere[pattern] || whole[pattern]) {
 		return c, r, problem(http.StatusForbidden, "scope", "%s", refusal(c, scope, name))
+	}
+	if err := s.checkParameters(r, pattern); err != nil {
+		return c, r, err
 	}
 	if err := checkContentType(r, pattern); err != nil {
 		return c, r, err

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -21,15 +22,53 @@ func space(ctx context.Context) *host.Namespace {
 
 // namespaceOf returns the namespace that a request names, empty for the default one.
 func namespaceOf(r *http.Request) (string, error) {
-	if !strings.Contains(r.URL.RawQuery, "namespace") {
-		return "", nil
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // whatever is behind it would be left out
+		return "", problem(http.StatusBadRequest, "invalid", "the query cannot be read: %v", err)
 	}
-	q := r.URL.Query()
 	name := q.Get("namespace")
 	if name == "" && q.Has("namespace") {
 		return "", problem(http.StatusBadRequest, "invalid", "the parameter namespace is empty")
 	}
 	return name, nil
+}
+
+// attributePrefix begins the parameters of lists that are attributes of runs.
+const attributePrefix = "attr."
+
+// parametersOf returns the parameters of the query that each operation takes, by its pattern.
+func parametersOf(api huma.API) map[string][]string {
+	all := map[string][]string{}
+	for path, item := range api.OpenAPI().Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
+			if op == nil {
+				continue
+			}
+			names := []string{"namespace"} // the command sends it with every request
+			for _, p := range op.Parameters {
+				if p.In == "query" && p.Name != "namespace" {
+					names = append(names, p.Name)
+				}
+			}
+			slices.Sort(names)
+			all[op.Method+" "+path] = names
+		}
+	}
+	return all
+}
+
+// checkParameters refuses parameters that nobody would read: one that is misspelt may be that which bounds what is done.
+func (s *Server) checkParameters(r *http.Request, pattern string) error {
+	known, ok := s.parameters[pattern]
+	if !ok {
+		return nil
+	}
+	for name := range r.URL.Query() { // it was parsed before
+		if !slices.Contains(known, name) && (pattern != listPattern || !strings.HasPrefix(name, attributePrefix)) {
+			return problem(http.StatusBadRequest, "invalid", "there is no parameter %.80q; there are %q", name, known)
+		}
+	}
+	return nil
 }
 
 // withNamespace returns the request with the namespace of a name in its context.

@@ -82,6 +82,15 @@ func (s *Server) unrouted(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// schemasOf returns the names of the schemas that are described.
+func schemasOf(api huma.API) map[string]bool {
+	names := map[string]bool{}
+	for name := range api.OpenAPI().Components.Schemas.Map() {
+		names[name] = true
+	}
+	return names
+}
+
 // isClean reports whether an escaped path has no empty segments and none that are dots.
 func isClean(escaped string) bool {
 	return escaped == "/" || path.Clean("/"+escaped) == strings.TrimSuffix(escaped, "/")

@@ -40,6 +40,12 @@ type StartSignal struct {
 	IdempotencyKey string          `json:"idempotency_key,omitempty"`
 }
 
+// ends reports whether the start may end a run, or take the records of one.
+func (r *StartRequest) ends() bool {
+	p := conflicts[r.OnConflict]
+	return p == host.ConflictTerminate || p == host.ConflictReplace
+}
+
 // conflicts are the names of the policies.
 var conflicts = map[string]host.ConflictPolicy{"": host.ConflictExisting, "existing": host.ConflictExisting,
 	"fail": host.ConflictFail, "terminate": host.ConflictTerminate, "replace": host.ConflictReplace}
@@ -156,9 +162,16 @@ func (s *Server) start(ctx context.Context, workflow string, body []byte) (*runO
 			return nil, err
 		}
 	}
+	if c := callerOf(ctx); req.ends() && !c.Allows(host.ScopeOperate, c.in) {
+		return nil, problem(http.StatusForbidden, "scope", "on_conflict %q ends runs or takes their records: %s", req.OnConflict,
+			refusal(c, host.ScopeOperate, c.in))
+	}
 	r, err := space(ctx).StartRaw(ctx, workflow, req.Input, opts...)
 	if err != nil {
 		return nil, failed(err)
+	}
+	if c := callerOf(ctx); !c.Allows(host.ScopeRead, c.in) { // of a run that was there, it may not know more
+		r = host.Run{ID: r.ID, Workflow: r.Workflow, Version: r.Version, Existed: r.Existed}
 	}
 	status := http.StatusCreated
 	if r.Existed {

@@ -42,6 +42,8 @@ type Server struct {
 	refusals *refusals // in the audit log
 	schemas  map[string]bool
 	draining atomic.Bool
+
+	parameters map[string][]string // of the query, by pattern; none for patterns that take any
 }
 
 // New returns the API of a host for those whom access lets in.
@@ -66,10 +68,7 @@ func New(h *host.Host, access Access) *Server {
 	s.registerTokens(api)
 	describeNamespace(api)
 	describeTokens(api)
-	s.schemas = map[string]bool{}
-	for name := range api.OpenAPI().Components.Schemas.Map() {
-		s.schemas[name] = true
-	}
+	s.parameters, s.schemas = parametersOf(api), schemasOf(api)
 	mux := guarded{s}
 	mux.HandleFunc(deliverPattern, s.deliver)
 	mux.HandleFunc(backupPattern, s.backup)

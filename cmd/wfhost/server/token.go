@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -15,7 +16,8 @@ import (
 // TokenRequest asks for a token.
 type TokenRequest struct {
 	Name      string       `json:"name,omitempty" doc:"for people"`
-	Namespace string       `json:"namespace,omitempty" doc:"the only namespace that the token is for; all without it"`
+	Namespace string       `json:"namespace,omitempty" doc:"that which the token is for; without it, that of the request"`
+	All       bool         `json:"all_namespaces,omitempty" doc:"the token is for all namespaces"`
 	Scopes    []host.Scope `json:"scopes" doc:"read, run, operate, upload, admin"`
 	Expires   string       `json:"expires,omitempty" doc:"duration text: how long the token lasts; for ever without it"`
 }
@@ -35,8 +37,11 @@ func (s *Server) registerTokens(api huma.API) {
 		})
 	huma.Register(api, huma.Operation{OperationID: "token-create", Method: http.MethodPost, Path: "/v1/tokens",
 		Summary: "Create a token; its text is in the answer and nowhere else", DefaultStatus: http.StatusCreated},
-		func(ctx context.Context, in *struct{ Body TokenRequest }) (*struct{ Body NewToken }, error) {
-			return s.createToken(ctx, in.Body)
+		func(ctx context.Context, in *struct {
+			Namespace string `query:"namespace"`
+			Body      TokenRequest
+		}) (*struct{ Body NewToken }, error) {
+			return s.createToken(ctx, in.Namespace, in.Body)
 		})
 	huma.Register(api, huma.Operation{OperationID: "token-revoke", Method: http.MethodDelete, Path: "/v1/tokens/{token}",
 		Summary: "Revoke a token by its id: no request is accepted with it any more", DefaultStatus: http.StatusNoContent},
@@ -63,7 +68,17 @@ func (s *Server) tokens(ctx context.Context) ([]host.Token, error) {
 	return list, err
 }
 
-func (s *Server) createToken(ctx context.Context, req TokenRequest) (*struct{ Body NewToken }, error) {
+func (s *Server) createToken(ctx context.Context, namespace string, req TokenRequest) (*struct{ Body NewToken }, error) {
+	switch {
+	case req.All && req.Namespace+namespace != "":
+		return nil, problem(http.StatusBadRequest, "invalid", "a token is for all namespaces or for %q, not both",
+			cmp.Or(req.Namespace, namespace))
+	case req.Namespace != "" && namespace != "" && req.Namespace != namespace:
+		return nil, problem(http.StatusBadRequest, "invalid", "the request is for the namespace %q, and the token for %q", namespace,
+			req.Namespace)
+	case !req.All:
+		req.Namespace = cmp.Or(req.Namespace, namespace, "default")
+	}
 	if own := callerOf(ctx).Namespace; own != "" && req.Namespace != own {
 		return nil, problem(http.StatusForbidden, "scope", "a token for the namespace %q makes tokens for that alone, not for %q", own,
 			req.Namespace)
