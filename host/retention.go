@@ -163,8 +163,8 @@ type Swept struct {
 const MaxSweptRuns = retention.MaxListed
 
 // Sweep deletes the runs of the namespace that the retentions no longer keep, as Run does once an hour; with dryRun it only says
-// which. What it has deleted is durable on return, also with an error. It deletes runs of the partitions that this host owns. In a
-// copy it returns ErrCopy unless dryRun is set.
+// which. What it has deleted is durable on return, also with an error. It deletes runs of the partitions that this host owns. In
+// a copy it returns ErrCopy unless dryRun is set.
 func (s *scope) Sweep(ctx context.Context, dryRun bool) (Swept, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {

@@ -108,8 +108,8 @@ func (h *Host) CreateToken(ctx context.Context, spec TokenSpec) (text string, t 
 		return "", Token{}, fmt.Errorf("%w: there are %d tokens, the limit is %d: revoke some", ErrLimit, n, MaxTokens)
 	}
 	if own >= MaxTokensOfOne {
-		return "", Token{}, fmt.Errorf("%w: the namespace %q has %d tokens, the limit is %d: revoke some", ErrLimit, spec.Namespace, own,
-			MaxTokensOfOne)
+		return "", Token{}, fmt.Errorf("%w: the namespace %q has %d tokens, the limit is %d: revoke some", ErrLimit, spec.Namespace,
+			own, MaxTokensOfOne)
 	}
 	text = h.NewTokenText()
 	st.Hash = sha256.Sum256([]byte(text))

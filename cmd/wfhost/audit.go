@@ -15,7 +15,7 @@ import (
 
 // Limits of the audit log.
 const (
-	// maxAuditFileBytes is how long the file becomes until a new one begins: some 200,000 lines, at the least 40,000.
+	// maxAuditFileBytes is how long the file becomes until a new one begins: some 200,000 lines, at the least 20,000.
 	maxAuditFileBytes = 64 << 20
 	// oldAuditFiles is how many files before it are kept, so that the log does not fill the disk.
 	oldAuditFiles = 9

@@ -278,8 +278,8 @@ func Latest(place string) (string, error) {
 		return "", err
 	}
 	if len(list) == 0 {
-		return "", fmt.Errorf("%w: %s holds none with a name such as %s; name one that was renamed by its own path", ErrNotBackup, place,
-			nameLayout)
+		return "", fmt.Errorf("%w: %s holds none with a name such as %s; name one that was renamed by its own path", ErrNotBackup,
+			place, nameLayout)
 	}
 	return list[len(list)-1], nil
 }

@@ -16,9 +16,9 @@ import (
 // of them each time would make a backup of what is new as long as one of everything: 16,000 s for a terabyte at 64 MiB a second.
 const checkedInTurn = 8
 
-// reusable returns the tables of a backup that the next one may share, and what was wrong with others. Each has the size it should
-// have, and those that were not read for the longest time are read: an eighth of the bytes, at least one table. If one of them
-// is damaged, all are read. A backup that cannot be read has none.
+// reusable returns the tables of a backup that the next one may share, and what was wrong with others. Each has the size it
+// should have. Those that were not read for the longest time are read: an eighth of the bytes, at least one table. If one of
+// them is damaged, all are read. A backup that cannot be read has none.
 func reusable(ctx context.Context, dir string, bytesPerSecond int64) (have []File, notes []string, err error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
