@@ -94,6 +94,9 @@ func TestAuditRotateFails(t *testing.T) {
 			}
 		}
 		write(20)
+		if info, err := os.Stat(path); err != nil || info.Size() < 20*100 {
+			t.Errorf("%s: the file is not used on: %v", what, err)
+		}
 		if err := os.RemoveAll(obstacle); err != nil {
 			t.Fatal(err)
 		}

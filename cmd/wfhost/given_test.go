@@ -99,7 +99,7 @@ func TestServeRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	rated := serveCmd{MaxInstances: 1, CompileCPU: leastCompileTime, CompileTime: leastCompileTime, CompileMemory: leastCompileBytes,
-		MaxStreams: 1, MaxConnections: 1}
+		MaxStreams: 1, MaxConnections: 1, MaxChildren: 1, MaxRuns: 1, JournalBytes: leastJournalBytes}
 	for rate, ok := range map[float64]bool{0: true, 1000: true, -1: false, math.Inf(1): false, math.NaN(): false} {
 		rated.Rate = rate
 		if err := rated.checkMemory(); (err == nil) != ok {
