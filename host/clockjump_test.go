@@ -56,6 +56,9 @@ func kept(l *lab, ids []string, due time.Time) {
 // TestClockJumpsOverAppointments sets the clock by a year, forward and back, with and without a restart, while runs wait for what
 // comes in an hour: nothing is early by the clock that is shown, and nothing is lost.
 func TestClockJumpsOverAppointments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	for _, restart := range []bool{false, true} {
 		for _, by := range []time.Duration{year, -year} {
 			t.Run(fmt.Sprint(by, restart), func(t *testing.T) {

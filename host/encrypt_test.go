@@ -183,6 +183,9 @@ func database(t *testing.T, dir string) (text []byte) {
 // TestNothingInTheClear runs one workload with a key and one without, and looks for what it contained in all files that come of it:
 // the store with its log, the cache, a backup, a stream, and what is restored of it.
 func TestNothingInTheClear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	outcomes := map[bool]string{}
 	for _, encrypted := range []bool{false, true} {
 		var codec host.Codec
@@ -240,6 +243,9 @@ func opens(t *testing.T, dir string, codec host.Codec) error {
 // TestKeysOfData opens data with keys that are wrong, missing or new. What is refused has a sentence and changes nothing: the run
 // goes on afterwards.
 func TestKeysOfData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	data := t.TempDir()
 	start := func(id string, codec host.Codec) {
 		t.Helper()
@@ -305,6 +311,9 @@ func TestKeysOfData(t *testing.T) {
 
 // TestVerifyEncrypted verifies encrypted data with its key, without it, and with records that were swapped.
 func TestVerifyEncrypted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	data, codec := t.TempDir(), keyring(t, keyLine("k1", 1))
 	h, stop := vaultHost(t, data, codec)
 	workload(t, h)

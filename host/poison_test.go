@@ -124,6 +124,9 @@ func lives(t *testing.T, by, dir string, until func(map[string]host.Run) bool) (
 // A run that brings the host down each time, by its step or while its guest computes, is set aside after five times. A step that
 // goes on beside it all the time is not, and everything else ends. A retry lets the run go on.
 func TestPoison(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	for _, by := range []string{"step", "guest"} {
 		t.Run(by, func(t *testing.T) {
 			dir := poisoned(t, map[string]string{"poison": "one", "slow": "one", "good-0": "one", "good-1": "many", "good-2": "one"})
@@ -176,6 +179,9 @@ func afterPoison(t *testing.T, dir string) {
 // A host that is killed again and again, as an operator kills it, sets nobody aside: not those that come further in between, and
 // not those that never do.
 func TestKillsArePardoned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	runs := map[string]string{}
 	for i := range 20 {
 		runs[fmt.Sprint("good-", i)] = "many"
