@@ -19,6 +19,9 @@ import (
 // TestBackupOfAFailingDisk has operations of a real disk fail while a backup is made of it, with a log that is written before it
 // is used: the backup is whole or is none, and the runs are there in what the disk has.
 func TestBackupOfAFailingDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	cache := t.TempDir()
 	total := backupAt(t, cache, &faults{at: -1, healed: true})
 	t.Logf("%d operations", total)

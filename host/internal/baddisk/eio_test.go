@@ -127,6 +127,9 @@ func image(t *testing.T, cache string) *vfs.MemFS {
 // TestEveryOperationFails has each operation of the disk fail once, from the opening of a store to its end, and then all from each
 // one on: whatever was acknowledged is there after a restart, every run goes on to its end, and nothing panics or hangs.
 func TestEveryOperationFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	cache := t.TempDir()
 	base := image(t, cache)
 	total := faultAt(t, base, cache, &faults{at: -1})

@@ -28,6 +28,9 @@ func TestFullTmpfs(t *testing.T) {
 		phase(t, os.Getenv(baseEnv))
 		return
 	}
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	if err := exec.Command("unshare", "-rm", "true").Run(); err != nil {
 		t.Skip("this system lets nobody mount a file system in a namespace of their own: ", err)
 	}
