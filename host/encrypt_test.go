@@ -202,7 +202,7 @@ func TestNothingInTheClear(t *testing.T) {
 		outcomes[encrypted] = workloadText(t, h)
 		stop()
 		_, err = host.Restore(ctx, place, to, host.RestoreOptions{})
-	do(t, err)
+		do(t, err)
 		again, stop := vaultHost(t, to, codec)
 		if got := workloadText(t, again); got != outcomes[encrypted] {
 			t.Errorf("encrypted %v: what was restored says\n%s, want\n%s", encrypted, got, outcomes[encrypted])
