@@ -3,6 +3,7 @@ package room
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,12 +21,15 @@ func nothing() error { return nil }
 func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(10 * mb)
+		var mu sync.Mutex // of order: two may be let in at a time
 		var order []string
 		load := func(id string, bytes int64) {
 			go func() {
 				if err := b.Load(t.Context(), key(id), bytes); err != nil {
 					t.Error(err)
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				order = append(order, id)
 			}()
 			synctest.Wait()
@@ -60,7 +64,14 @@ func TestLoad(t *testing.T) {
 func TestGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(10 * mb)
+		var mu sync.Mutex // of goes
 		goes := map[string]time.Duration{}
+		gone := func() int {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return len(goes)
+		}
 		began := time.Now()
 		for _, id := range []string{"a", "b", "c", "d"} {
 			go func() {
@@ -73,26 +84,28 @@ func TestGrow(t *testing.T) {
 						t.Error(err)
 					}
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				goes[id] = time.Since(began)
 			}()
 			synctest.Wait()
 		}
-		if len(goes) != 2 { // a had room, and b waits for nobody
+		if gone() != 2 { // a had room, and b waits for nobody
 			t.Fatal(goes)
 		}
 		<-time.After(patience - lookEvery)
-		if len(goes) != 2 {
+		if gone() != 2 {
 			t.Fatal(goes)
 		}
 		<-time.After(3 * lookEvery)
-		if len(goes) != 3 {
+		if gone() != 3 {
 			t.Fatal(goes)
 		}
 		for _, id := range []string{"a", "b", "c"} {
 			b.Forget(key(id))
 		}
 		synctest.Wait()
-		if len(goes) != 4 || b.Held() != 9*mb {
+		if gone() != 4 || b.Held() != 9*mb {
 			t.Fatal(goes, b.Held())
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,18 +181,28 @@ func TestAcquitted(t *testing.T) {
 		}
 		watch, _ := w.open()
 		began := time.Now()
+		var mu sync.Mutex // of at
 		at := map[string]time.Duration{}
 		for _, id := range []string{"c", "b", "a"} {
 			s := watch.Subject(0, id)
-			s.Ask(func() { s.Begin(); at[id] = time.Since(began) }, func() { t.Error("refused") })
+			s.Ask(func() {
+				s.Begin()
+				mu.Lock()
+				defer mu.Unlock()
+				at[id] = time.Since(began)
+			}, func() { t.Error("refused") })
 		}
+		mu.Lock()
 		if len(at) > 0 {
 			t.Fatal("held runs compute:", at)
 		}
+		mu.Unlock()
 		<-time.After(5 * time.Second)
 		watch.Committed(&store.RunCommit{Run: store.RunKey{ID: "a"}, Append: []store.Entry{{Kind: store.KindAttemptStarted, Code: 1}}})
 		watch.Committed(&store.RunCommit{Run: store.RunKey{ID: "a"}, Append: []store.Entry{{Kind: store.KindTimer}}})
 		<-time.After(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		if at["a"] != 2*time.Second || at["b"] != 5*time.Second || at["c"] != 25*time.Second {
 			t.Error("tried at", at)
 		}
