@@ -70,6 +70,9 @@ type crashes struct {
 // on the disk, and in the middle of the recovery of such images. Each of them opens, has every change that was acknowledged and of
 // the others whole ones only, and its indexes are what its runs imply.
 func TestCrashImages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow; and an image that is cut while it is opened is looked at by whatever goroutine of Pebble comes by")
+	}
 	looked := 0
 	for seed := *crashSeed; looked < *crashImages; seed++ {
 		c := &crashes{t: t, seed: seed, wanted: *crashImages - looked, every: 1}

@@ -60,7 +60,11 @@ func TestStalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(time.Hour)
-		if w.armed {
+		synctest.Wait()
+		w.mu.Lock()
+		armed := w.armed
+		w.mu.Unlock()
+		if armed {
 			t.Error("nothing goes on, and the timer is set")
 		}
 		expect("")
