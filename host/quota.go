@@ -11,8 +11,8 @@ import (
 
 const (
 	// DefaultMaxRuns is how many live runs a namespace may have for which nothing else is set: runs that start runs end there, at
-	// some kilobytes of disk each.
-	DefaultMaxRuns = 1_000_000
+	// some kilobytes of disk each; a million sleepers are ordinary use.
+	DefaultMaxRuns = 10_000_000
 	// MaxQuota is the greatest limit that a quota can say: no host comes near it.
 	MaxQuota = 1_000_000_000_000_000
 )

@@ -39,7 +39,7 @@ type serveCmd struct {
 	MaxConnections int     `help:"Connections at a time." default:"4096"`
 
 	MaxInstances  int           `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
-	MaxRuns       int64         `help:"Live runs of a namespace that has no quota; 0: any number." default:"1000000"`
+	MaxRuns       int64         `help:"Live runs of a namespace that has no quota; 0: any number." default:"10000000"`
 	MaxChildren   int           `help:"Live children of one run; half as many with each level below." default:"1000"`
 	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"67108864"`
 	ParkBytes     int64         `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"134217728"`
