@@ -87,9 +87,11 @@ var only = map[string][]string{
 	"github.com/cockroachdb/pebble":           {"store/pebblestore", "store/pebblestore/logfs"},
 	module + "/host/hosttest":                 {},
 	module + "/store/storetest":               {},
+	module + "/host/internal/engine/conform":  {},
+	module + "/host/internal/nan":             {"host/internal/rewrite"},
 	module + "/cmd/wfhost/server":             {"cmd/wfhost"},
 	module + "/cmd/wfhost/bench":              {"cmd/wfhost"},
-	module + "/host/wasmgen":                  {"cmd/wfhost/bench"},
+	module + "/host/wasmgen":                  {"cmd/wfhost/bench", "host/internal/engine/conform"},
 	"github.com/danielgtaylor/huma":           {"cmd/wfhost/server"},
 	"github.com/alecthomas/kong":              {"cmd/wfhost"},
 	module + "/store/pebblestore":             {"host", "store/backup", "cmd/wfhost/bench"}, // its commits are what a machine can do
@@ -124,7 +126,8 @@ var leaves = map[string][]string{
 	"host/internal/room":    {"store", "host/internal/clock"},
 	"host/internal/suspect": {"abi", "store", "host/internal/clock", "host/internal/journal", "golang.org/x/sys/unix"},
 	"host/internal/engine":  {}, "host/internal/engine/idle": {}, "host/internal/engine/linear": {"abi", "golang.org/x/sys/unix"},
-	"host/internal/rewrite": {"host/internal/wasmfmt"}, "host/internal/wasmfmt": {}, "store/memstore": {"abi", "store"},
+	"host/internal/rewrite": {"host/internal/nan", "host/internal/wasmfmt"}, "host/internal/wasmfmt": {}, "host/internal/nan": {},
+	"host/internal/engine/calls": {"abi", "host/internal/engine"}, "store/memstore": {"abi", "store"},
 	"store/seal": {"store"},
 }
 

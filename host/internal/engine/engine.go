@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -78,6 +79,14 @@ type Instance interface {
 	Size() int64
 	// Release gives the instance back and returns the bytes that it held, as Resident would. It is not used afterwards.
 	Release(ctx context.Context) (held int64)
+}
+
+// Hash returns what Instance.Hash is of: a memory, and the mutable globals in the order of the module, each in the lower bits.
+func Hash(memory []byte, globals []uint64) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	h.Write(memory)
+	_ = binary.Write(h, binary.LittleEndian, globals) // a hash takes everything
+	return [sha256.Size]byte(h.Sum(sum[:0]))
 }
 
 // ErrUnavailable is wrapped by errors of Compile that say nothing of the module.

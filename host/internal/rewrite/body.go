@@ -1,17 +1,21 @@
 package rewrite
 
-import "github.com/wfhost/wfhost/host/internal/wasmfmt"
+import (
+	"github.com/wfhost/wfhost/host/internal/nan"
+	"github.com/wfhost/wfhost/host/internal/wasmfmt"
+)
 
 // body is the function that is being read. Its slices are used again for the next one.
 type body struct {
 	edits   []edit
-	blocks  []block // that are open
-	region  int     // the edit that pays for what is being read
-	called  int     // how many edits there were when something was read that changes the counter
-	scratch int     // locals of type i32 that are needed beside those of the function
-	cached  bool    // a local of type i64 is needed after them
-	locals  int     // of the function, with its parameters
-	dear    int     // wrapped loops times locals
+	blocks  []block   // that are open
+	region  int       // the edit that pays for what is being read
+	called  int       // how many edits there were when something was read that changes the counter
+	scratch int       // locals of type i32 that are needed beside those of the function
+	cached  bool      // a local of type i64 is needed after those of nans
+	nans    nan.Kinds // for which a local is needed after those of scratch
+	locals  int       // of the function, with its parameters
+	dear    int       // wrapped loops times locals
 
 	wrapped []int // while it is written: the blocks that are open and are wrapped loops
 	until   int   // while it is written: up to this edit, the local has the counter
@@ -35,13 +39,14 @@ type edit struct {
 type editKind byte
 
 const (
-	putNothing editKind = iota
-	putIndex            // n in place of what stands there
-	putLabel            // n, and as much as the wrapped loops between it and its target make it deeper
-	putCharge           // pay n
-	putMove             // pay for as many things as are on the stack
-	putTee              // keep how many things are on the stack
-	putGrown            // pay for them, if the number on the stack is not -1
+	putNothing   editKind = iota
+	putIndex              // n in place of what stands there
+	putLabel              // n, and as much as the wrapped loops between it and its target make it deeper
+	putCharge             // pay n
+	putMove               // pay for as many things as are on the stack
+	putTee                // keep how many things are on the stack
+	putCanonical          // make the NaN on the stack canonical, of the kind n
+	putGrown              // pay for them, if the number on the stack is not -1
 
 	// A loop where nothing else changes the counter is wrapped (see wrap).
 	putWrapper // before it

@@ -1,5 +1,7 @@
 package rewrite
 
+import "github.com/wfhost/wfhost/host/internal/nan"
+
 // Opcodes with a meaning here (5.4).
 const (
 	opUnreachable  = 0x00
@@ -114,6 +116,7 @@ func (r *rewriter) instruction(op byte, at int) {
 	case op == opGlobalGet, op == opGlobalSet:
 		r.Index("global", r.globals)
 	case op >= opI32Eqz && op <= opI64Extend32S, op <= 0x01, op == opReturn, op == opDrop, op == opSelect, op == opRefIsNull:
+		computes(r, nan.Of(op))
 	case op == opBr, op == opBrIf:
 		r.label()
 	case op == opTableGet:
@@ -194,6 +197,14 @@ func (r *rewriter) prefixFC(at int) {
 	}
 }
 
+// computes notes an instruction that has left a number or a vector of them.
+func computes(r *rewriter, k nan.Kind) {
+	if r.nan && k != nan.None && !k.Vanishes(r.Module[r.At:r.End]) {
+		r.note(edit{kind: putCanonical, at: r.At, to: r.At, n: int64(k)})
+		r.code.nans.Add(k)
+	}
+}
+
 func (r *rewriter) prefixFD() {
 	op := r.U32(inInstruction)
 	switch {
@@ -210,6 +221,8 @@ func (r *rewriter) prefixFD() {
 		r.Skip(1, inInstruction)
 	case op > fdLast:
 		r.Failf("the unknown instruction 0xfd %d ends", op)
+	default:
+		computes(r, nan.OfVector(op))
 	}
 }
 

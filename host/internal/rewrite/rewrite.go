@@ -42,6 +42,8 @@ type Options struct {
 	// A reference to a function that is made while the guest runs costs 64 units: engines keep it as long as the instance.
 	// What is paid depends on nothing else.
 	Fuel bool
+	// NaN makes each NaN that an instruction computes the canonical one (package nan), at no cost in fuel. It needs Fuel.
+	NaN bool
 	// TableElements is the largest maximum of a table; one that has more in the beginning cannot grow. 0 changes no table.
 	TableElements uint32
 }
@@ -117,6 +119,7 @@ type rewriter struct {
 	wasmfmt.Reader
 	m        Module
 	fuel     bool
+	nan      bool
 	elements uint32 // Options.TableElements
 	sections [sectionKinds]span
 	names    span // subsections of the name section
@@ -148,7 +151,7 @@ type mutable struct {
 // Rewrite rewrites a module. The input is not changed, and Data of the result refers to it. A module that is not
 // well formed is an error or is rewritten into one that no engine accepts; types are left to the engine.
 func Rewrite(wasm []byte, o Options) (*Module, error) {
-	r := &rewriter{Reader: wasmfmt.Reader{Module: wasm, End: len(wasm)}, fuel: o.Fuel, elements: o.TableElements,
+	r := &rewriter{Reader: wasmfmt.Reader{Module: wasm, End: len(wasm)}, fuel: o.Fuel, nan: o.NaN, elements: o.TableElements,
 		exports: map[string]bool{}}
 	r.split()
 	r.survey()

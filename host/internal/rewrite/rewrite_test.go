@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/wfhost/wfhost/host/internal/nan"
 )
 
 // module is a small module, section by section. What is nil is left out.
@@ -180,6 +182,35 @@ func TestBulk(t *testing.T) {
 		pay(10, opI64Shl), []byte{opElse, opCall, 0, opEnd, opLocalGet, 1, opDrop})...)
 	want.imports, want.globals, want.exports = list{refuelImport}, list{fuelGlobal}, list{fuelExport("wfhost:fuel", 0)}
 	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel"})
+}
+
+// TestNaN makes NaNs canonical where somebody sees them, in locals between those for bulk instructions and that for the counter.
+func TestNaN(t *testing.T) {
+	build := func(locals []byte, body ...byte) module {
+		return module{types: list{{formFunction, 1, typeF64, 0}}, functions: list{{0}}, memories: onePage, bodies: list{sized(locals, body, []byte{opEnd})}}
+	}
+	grow := []byte{opI32Const, 1, opMemoryGrow, 0, opDrop}
+	sum := func(canonical ...byte) []byte { // of the parameter with itself, twice, and with its sign
+		return cat([]byte{opLocalGet, 0, opLocalGet, 0, 0xa0, opLocalGet, 0, 0xa0}, canonical, []byte{opLocalGet, 0, 0xa6, opDrop})
+	}
+	m := build([]byte{0}, cat(sum(), []byte{opLoop, blockEmpty, opEnd}, grow)...)
+	got, err := Rewrite(m.bytes(), Options{Fuel: true, NaN: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	locals := []byte{3, 2, typeI32, 1, typeF64, 1, typeI64}
+	canonical := nan.F64.Append(nil, []byte{3})
+	if !bytes.Contains(got.Wasm, locals) || !bytes.Contains(got.Wasm, sum(canonical...)) || bytes.Count(got.Wasm, canonical) != 1 {
+		t.Errorf("%x", got.Wasm)
+	}
+	if without, err := Rewrite(m.bytes(), Options{NaN: true}); err != nil || !bytes.Contains(without.Wasm, sum()) {
+		t.Errorf("without fuel: %v", err)
+	}
+	rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
+	defer rt.Close(ctx)
+	if _, err := rt.CompileModule(ctx, got.Wasm); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestWrapped writes the form of loops that wrap documents, around branches to all places.

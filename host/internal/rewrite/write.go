@@ -1,6 +1,9 @@
 package rewrite
 
-import "github.com/wfhost/wfhost/host/internal/wasmfmt"
+import (
+	"github.com/wfhost/wfhost/host/internal/nan"
+	"github.com/wfhost/wfhost/host/internal/wasmfmt"
+)
 
 // flush copies what has been read and not been written, up to a byte of the module.
 func (r *rewriter) flush(to int) {
@@ -56,6 +59,9 @@ func (r *rewriter) put(i int) {
 		r.counter(opGlobalGet)
 		r.constant(e.cost())
 		r.pay()
+	case putCanonical:
+		k := nan.Kind(e.n)
+		r.out = k.Append(r.out, wasmfmt.AppendU32(nil, uint32(r.code.locals+r.code.scratch+r.code.nans.Before(k))))
 	case putMove:
 		r.scratch(opLocalTee, 0)
 		r.payScratch(e.n)
@@ -192,7 +198,7 @@ func (r *rewriter) scratch(op byte, i int) {
 }
 
 // cache writes an instruction about the local that has the counter in some loops.
-func (r *rewriter) cache(op byte) { r.scratch(op, r.code.scratch) }
+func (r *rewriter) cache(op byte) { r.scratch(op, r.code.scratch+r.code.nans.Len()) }
 
 // putLocals writes the locals of a function and ours.
 func (r *rewriter) putLocals(groups int, declared []byte) {
@@ -203,10 +209,12 @@ func (r *rewriter) putLocals(groups int, declared []byte) {
 	if c.cached {
 		groups++
 	}
+	groups += c.nans.Len()
 	r.out = append(wasmfmt.AppendU32(r.out, uint32(groups)), declared...)
 	if c.scratch > 0 {
 		r.out = append(r.out, byte(c.scratch), typeI32)
 	}
+	r.out = c.nans.Append(r.out)
 	if c.cached {
 		r.out = append(r.out, 1, typeI64)
 	}

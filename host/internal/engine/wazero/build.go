@@ -56,7 +56,7 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 }
 
 // rewriting is what is done to each module. It belongs to artifact.Format.
-var rewriting = rewrite.Options{Fuel: true, TableElements: abi.MaxTableElements}
+var rewriting = rewrite.Options{Fuel: true, NaN: true, TableElements: abi.MaxTableElements}
 
 // compileInMemory compiles where there is no cache.
 func (m *machine) compileInMemory(ctx context.Context, s engine.Source) (engine.Module, error) {

@@ -21,6 +21,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/artifact"
+	"github.com/wfhost/wfhost/host/internal/engine/calls"
 	"github.com/wfhost/wfhost/host/internal/engine/idle"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
 	"github.com/wfhost/wfhost/host/internal/folder"
@@ -133,7 +134,7 @@ type activation struct {
 	late   bool // it has used its fuel up since
 	denied bool // memory or a table could not grow
 
-	frame frame // of the call of the host that goes on; there is one at a time
+	frame calls.Frame // of the call of the host that goes on; there is one at a time
 
 	// Of the newest host call, where forks are allowed.
 	ctx  context.Context //nolint:containedctx // the call's own, which knows the stack
@@ -165,8 +166,8 @@ var errStopped = sys.NewExitError(0xf0000001)
 // errCannotUndo ends an activation whose memory cannot be cut to what it was.
 var errCannotUndo = errors.New("the memory cannot be made what it was before the body")
 
-// halt stops the guest for a reason.
-func (a *activation) halt(reason error) {
+// Halt stops the guest for a reason.
+func (a *activation) Halt(reason error) {
 	if a.fork != nil && errors.Is(reason, engine.ErrUndo) {
 		a.undo() // which does not come back
 	}

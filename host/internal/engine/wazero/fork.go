@@ -7,6 +7,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/calls"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
 )
 
@@ -25,13 +26,16 @@ type fork struct {
 
 // call is a call of a host function that goes on.
 type call struct {
-	fn  hostFunc
+	fn  calls.Func
 	mod api.Module
 	st  []uint64 // arguments
 }
 
-// AllowFork makes the next Call one within which Fork may be called.
-func (in *instance) AllowFork() { in.forkable = in.memory != nil && in.memory.CanSave() }
+// AllowFork makes the next Call one within which Fork may be called. wazero's interpreter calls itself for each call of the
+// guest: it cannot go back to functions that have returned since, and with a snapshot it goes on at the wrong instruction.
+func (in *instance) AllowFork() {
+	in.forkable = !in.m.machine.cfg.Interpreter && in.memory != nil && in.memory.CanSave()
+}
 
 func (in *instance) Fork(h engine.Host) bool {
 	a := &in.act
@@ -57,14 +61,14 @@ func (a *activation) undo() {
 	f, in := a.fork, a.in
 	in.memory.Load(f.memory)
 	if !in.resize(int(f.size), false) {
-		a.halt(errCannotUndo)
+		a.Halt(errCannotUndo)
 	}
 	for i, g := range in.globals {
 		g.Set(f.globals[i])
 	}
 	a.host, a.call, a.denied = f.host, f.call, f.denied
 	a.call.st = slices.Clone(f.args)
-	v := f.call.fn(&frame{a: a, h: f.host, mem: f.call.mod.Memory(), st: a.call.st})
+	v := f.call.fn(&calls.Frame{Guest: a, Host: f.host, Memory: f.call.mod.Memory(), Stack: a.call.st})
 	a.fork = nil
 	f.stack.Restore([]uint64{v})
 }

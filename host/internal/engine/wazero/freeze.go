@@ -2,9 +2,7 @@ package wazero
 
 import (
 	"crypto/sha256"
-	"errors"
 
-	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
 )
@@ -27,14 +25,10 @@ func (f *frozen) Bytes() int64 { return frozenBytes + f.memory.Bytes() + 8*int64
 var errNotFrozen error = &engine.Trap{Kind: engine.TrapGuest,
 	Message: "the workflow was frozen by wait_event, and called the host before it returned from its entry point"}
 
-// waitEvent takes an event.
-func (f *frame) waitEvent() uint64 {
-	e, err := f.h.WaitEvent(f.i64(0))
-	if f.a.in == nil || !errors.Is(err, engine.ErrFreeze) {
-		return f.done(e, err)
-	}
-	f.a.frozen = true
-	return uint64(abi.Freeze.Neg())
+// Freezes notes that the guest is to return.
+func (a *activation) Freezes() bool {
+	a.frozen = a.in != nil
+	return a.frozen
 }
 
 // Freeze compares the pages that were written with the image, and makes them the image's again on the way.

@@ -2,8 +2,6 @@ package wazero
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -143,15 +141,14 @@ func (in *instance) Memory() []byte {
 	return b
 }
 
-func (in *instance) Hash() (sum [32]byte) {
-	h := sha256.New()
-	h.Write(in.Memory())
+func (in *instance) Hash() [32]byte {
+	globals := make([]uint64, 0, len(in.globals))
 	for _, g := range in.globals {
 		if g != in.fuel { // a guest that was thawed has taken some dozens of instructions more
-			_ = binary.Write(h, binary.LittleEndian, g.Get()) // a hash takes everything
+			globals = append(globals, g.Get())
 		}
 	}
-	return [32]byte(h.Sum(sum[:0]))
+	return engine.Hash(in.Memory(), globals)
 }
 
 func (in *instance) function(export string) (function, error) {

@@ -2,7 +2,6 @@ package wazero
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"math"
 	"strings"
@@ -73,7 +72,7 @@ func TestFinding02_BoundedIO(t *testing.T) {
 		if int64(n) != c.want || err != nil {
 			t.Errorf("%s of %d buffers of %d: %d %v, want %d", c.fn, c.n, c.size, n, err, c.want)
 		}
-		if w.worked < c.want || w.worked > c.want+abi.MaxIOVectors*vectorBytes+portion {
+		if w.worked < c.want || w.worked > c.want+abi.MaxIOVectors*8+64<<10 {
 			t.Errorf("%s of %d buffers of %d is charged %d bytes", c.fn, c.n, c.size, w.worked)
 		}
 	}
@@ -137,23 +136,5 @@ func TestFinding02_StartUpIsMetered(t *testing.T) {
 	_, m := compile(t, Config{}, random)
 	if _, err := m.Instantiate(gone); !errors.Is(err, context.Canceled) {
 		t.Error(err)
-	}
-}
-
-// TestFinding03_LongTimeouts gives time-outs that do not fit, of which none is in the past.
-func TestFinding03_LongTimeouts(t *testing.T) {
-	f := &frame{h: &worker{}}
-	for _, c := range []struct {
-		clock, flags byte
-		ns           uint64
-		want         int64
-	}{{1, 0, 7, 7}, {1, 0, math.MaxUint64, math.MaxInt64}, {0, clockAbsolute, math.MaxUint64, math.MaxInt64},
-		{1, clockAbsolute, math.MaxInt64, math.MaxInt64 - 5}, {1, clockAbsolute, 1, -4}, {0, clockAbsolute, 5, 0}} {
-		sub := make([]byte, subscriptionBytes)
-		sub[16], sub[40] = c.clock, c.flags
-		binary.LittleEndian.PutUint64(sub[24:], c.ns)
-		if got := f.timeout(sub); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package wazero
+package calls
 
 import (
 	"encoding/binary"
@@ -42,32 +42,32 @@ const (
 	clockAbsolute     = 1
 )
 
-func (f *frame) put32(ptr, v uint32) { binary.LittleEndian.PutUint32(f.view(ptr, 4), v) }
-func (f *frame) put64(ptr uint32, v uint64) {
+func (f *Frame) put32(ptr, v uint32) { binary.LittleEndian.PutUint32(f.view(ptr, 4), v) }
+func (f *Frame) put64(ptr uint32, v uint64) {
 	binary.LittleEndian.PutUint64(f.view(ptr, 8), v)
 }
 
-func wasiFuncs() map[string]hostFunc {
-	none := func(f *frame) uint64 { // no arguments, no environment
+func wasiFuncs() map[string]Func {
+	none := func(f *Frame) uint64 { // no arguments, no environment
 		f.put32(f.u32(0), 0)
 		f.put32(f.u32(1), 0)
 		return errnoSuccess
 	}
-	ok := func(*frame) uint64 { return errnoSuccess }
-	m := map[string]hostFunc{
+	ok := func(*Frame) uint64 { return errnoSuccess }
+	m := map[string]Func{
 		"args_get": ok, "args_sizes_get": none, "environ_get": ok, "environ_sizes_get": none, "sched_yield": ok,
-		"clock_res_get":  func(f *frame) uint64 { f.put64(f.u32(1), 1e6); return errnoSuccess },
+		"clock_res_get":  func(f *Frame) uint64 { f.put64(f.u32(1), 1e6); return errnoSuccess },
 		"clock_time_get": clockTimeGet,
-		"random_get":     func(f *frame) uint64 { f.random(); return errnoSuccess },
+		"random_get":     func(f *Frame) uint64 { f.random(); return errnoSuccess },
 		"fd_fdstat_get":  fdStatGet, "fd_fdstat_set_flags": ok,
 		"fd_read": fdRead, "fd_write": fdWrite, "poll_oneoff": pollOneoff,
-		"fd_close": func(f *frame) uint64 { return standard(f.u32(0)) },
-		"proc_exit": func(f *frame) uint64 {
-			f.a.halt(&engine.Exit{Code: f.u32(0)})
+		"fd_close": func(f *Frame) uint64 { return standard(f.u32(0)) },
+		"proc_exit": func(f *Frame) uint64 {
+			f.Guest.Halt(&engine.Exit{Code: f.u32(0)})
 			return 0
 		},
-		"proc_raise": func(f *frame) uint64 {
-			f.a.halt(&engine.Trap{Kind: engine.TrapGuest, Message: fmt.Sprintf("the workflow raised signal %d", f.u32(0))})
+		"proc_raise": func(f *Frame) uint64 {
+			f.Guest.Halt(&engine.Trap{Kind: engine.TrapGuest, Message: fmt.Sprintf("the workflow raised signal %d", f.u32(0))})
 			return 0
 		},
 	}
@@ -79,7 +79,7 @@ func wasiFuncs() map[string]hostFunc {
 			} else if strings.HasPrefix(name, "path_") { // whatever directory they start from
 				errno = errnoNoent
 			}
-			m[name] = func(*frame) uint64 { return errno }
+			m[name] = func(*Frame) uint64 { return errno }
 		}
 	}
 	return m
@@ -92,16 +92,16 @@ func standard(fd uint32) uint64 {
 	return errnoBadf
 }
 
-func clockTimeGet(f *frame) uint64 {
-	ns := f.h.MonoNs()
+func clockTimeGet(f *Frame) uint64 {
+	ns := f.Host.MonoNs()
 	if f.u32(0) == clockRealtime {
-		ns = f.h.WallNs()
+		ns = f.Host.WallNs()
 	}
 	f.put64(f.u32(2), uint64(ns))
 	return errnoSuccess
 }
 
-func fdStatGet(f *frame) uint64 {
+func fdStatGet(f *Frame) uint64 {
 	var b [24]byte
 	switch fd := f.u32(0); {
 	case fd < abi.EventsFD:
@@ -119,7 +119,7 @@ func fdStatGet(f *frame) uint64 {
 }
 
 // vectors visits the first abi.MaxIOVectors buffers of an iovec list, in portions, until visit returns false.
-func (f *frame) vectors(ptr, n uint32, visit func(b []byte) bool) {
+func (f *Frame) vectors(ptr, n uint32, visit func(b []byte) bool) {
 	for i := range min(n, abi.MaxIOVectors) {
 		f.work(vectorBytes)
 		v := f.view(ptr+vectorBytes*i, vectorBytes)
@@ -129,7 +129,7 @@ func (f *frame) vectors(ptr, n uint32, visit func(b []byte) bool) {
 	}
 }
 
-func fdRead(f *frame) uint64 {
+func fdRead(f *Frame) uint64 {
 	switch f.u32(0) {
 	case 0:
 	case abi.EventsFD:
@@ -139,7 +139,7 @@ func fdRead(f *frame) uint64 {
 	}
 	total := 0
 	f.vectors(f.u32(1), f.u32(2), func(b []byte) bool {
-		n := f.h.Stdin(b)
+		n := f.Host.Stdin(b)
 		total += n
 		return n == len(b)
 	})
@@ -147,7 +147,7 @@ func fdRead(f *frame) uint64 {
 	return errnoSuccess
 }
 
-func fdWrite(f *frame) uint64 {
+func fdWrite(f *Frame) uint64 {
 	fd := f.u32(0)
 	if fd != 1 && fd != 2 {
 		return errnoBadf
@@ -155,7 +155,7 @@ func fdWrite(f *frame) uint64 {
 	total := uint32(0)
 	f.vectors(f.u32(1), f.u32(2), func(b []byte) bool {
 		b = b[:min(len(b), abi.MaxIOBytes-int(total))]
-		f.h.Output(fd, b)
+		f.Host.Output(fd, b)
 		total += uint32(len(b))
 		return total < abi.MaxIOBytes
 	})
@@ -165,7 +165,7 @@ func fdWrite(f *frame) uint64 {
 
 // pollOneoff is where a guest waits. The answer holds one event: for the clock that comes due first, or for the
 // events descriptor.
-func pollOneoff(f *frame) uint64 {
+func pollOneoff(f *Frame) uint64 {
 	in, out, n, count := f.u32(0), f.u32(1), f.u32(2), f.u32(3)
 	if n == 0 || n > abi.MaxPollSubscriptions {
 		return errnoInval
@@ -189,9 +189,9 @@ func pollOneoff(f *frame) uint64 {
 	if !p.HasClock && !p.Events {
 		return errnoInval
 	}
-	ready, err := f.h.Poll(p)
+	ready, err := f.Host.Poll(p)
 	if err != nil {
-		f.a.halt(err)
+		f.Guest.Halt(err)
 	}
 	var ev [eventBytes]byte
 	if ready == engine.ReadyEvents {
@@ -207,15 +207,15 @@ func pollOneoff(f *frame) uint64 {
 }
 
 // timeout gives the time from now until a clock subscription is due.
-func (f *frame) timeout(sub []byte) int64 {
+func (f *Frame) timeout(sub []byte) int64 {
 	ns := binary.LittleEndian.Uint64(sub[24:])
 	if binary.LittleEndian.Uint16(sub[40:])&clockAbsolute == 0 {
 		return difference(ns, 0)
 	}
 	if binary.LittleEndian.Uint32(sub[16:]) == clockRealtime {
-		return difference(ns, uint64(f.h.WallNs()))
+		return difference(ns, uint64(f.Host.WallNs()))
 	}
-	return difference(ns, uint64(f.h.MonoNs()))
+	return difference(ns, uint64(f.Host.MonoNs()))
 }
 
 // difference returns a - b, or the nearest number that there is: a time-out that is too long is the longest, and never
@@ -228,9 +228,9 @@ func difference(a, b uint64) int64 {
 }
 
 // envFuncs supplies AssemblyScript's abort.
-func envFuncs() map[string]hostFunc {
-	return map[string]hostFunc{"abort": func(f *frame) uint64 {
-		f.a.halt(&engine.Trap{Kind: engine.TrapGuest, Message: fmt.Sprintf("abort: %s (%s:%d:%d)",
+func envFuncs() map[string]Func {
+	return map[string]Func{"abort": func(f *Frame) uint64 {
+		f.Guest.Halt(&engine.Trap{Kind: engine.TrapGuest, Message: fmt.Sprintf("abort: %s (%s:%d:%d)",
 			f.utf16(f.u32(0)), f.utf16(f.u32(1)), f.u32(2), f.u32(3))})
 		return 0
 	}}
@@ -240,7 +240,7 @@ func envFuncs() map[string]hostFunc {
 const maxAbortBytes = 4096
 
 // utf16 reads an AssemblyScript string: its length in bytes stands 4 bytes before it.
-func (f *frame) utf16(ptr uint32) string {
+func (f *Frame) utf16(ptr uint32) string {
 	if ptr < 4 {
 		return ""
 	}

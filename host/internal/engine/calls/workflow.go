@@ -1,0 +1,293 @@
+// Package calls answers the calls of guests, whatever engine runs them: it reads arguments out of the memory of the guest, asks
+// the host, and writes what it answers into that memory. It knows the shapes of the ABI (pointers, lengths, WASI structures).
+package calls
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/engine"
+)
+
+// Memory is the linear memory of a guest.
+type Memory interface {
+	// Read returns n bytes of the memory itself, valid until the guest goes on; false if they are not all within.
+	Read(offset, n uint32) ([]byte, bool)
+	Size() uint32 // in bytes
+}
+
+// Guest is what a call does to the guest beside answering.
+type Guest interface {
+	// Halt stops the guest for a reason. It does not return.
+	Halt(reason error)
+	// Freezes notes that the guest is to return from its entry point. It reports false where no guest can be frozen.
+	Freezes() bool
+}
+
+// Frame is one call: its arguments, one in each slot of the stack.
+type Frame struct {
+	Guest  Guest
+	Host   engine.Host
+	Memory Memory
+	Stack  []uint64
+}
+
+// Func answers a call. What it returns is the result, if the function has one.
+type Func func(f *Frame) uint64
+
+// Functions returns what answers each call, by the import's module and name: all functions of the ABI, of WASI and of
+// AssemblyScript's env.
+func Functions() (map[string]map[string]Func, error) {
+	all := map[string]map[string]Func{
+		abi.ImportModule: workflowFuncs(), abi.WASIModule: wasiFuncs(), abi.EnvModule: envFuncs(),
+	}
+	for module, table := range Signatures() {
+		for name := range table {
+			if all[module][name] == nil {
+				return nil, fmt.Errorf("%s.%s has no implementation", module, name)
+			}
+		}
+	}
+	return all, nil
+}
+
+// Signatures returns the types of these functions.
+func Signatures() map[string]map[string]abi.Signature {
+	return map[string]map[string]abi.Signature{
+		abi.ImportModule: abi.Functions, abi.WASIModule: abi.WASIFunctions, abi.EnvModule: abi.EnvFunctions,
+	}
+}
+
+// u32 gives an i32 argument; the upper half of its slot is not defined.
+func (f *Frame) u32(i int) uint32 { return uint32(f.Stack[i]) }
+
+func (f *Frame) i64(i int) int64 { return int64(f.Stack[i]) }
+
+// outOfBounds stops the guest as a trap: it handed over an address outside of its memory.
+func (f *Frame) outOfBounds(ptr, n uint32) {
+	f.Guest.Halt(&engine.Trap{Kind: engine.TrapGuest, Message: fmt.Sprintf(
+		"a call was given %d bytes at address %d, outside of the memory of %d bytes", n, ptr, f.Memory.Size())})
+}
+
+// view gives the guest's memory itself; it is not kept beyond the call.
+func (f *Frame) view(ptr, n uint32) []byte {
+	b, ok := f.Memory.Read(ptr, n)
+	if !ok {
+		f.outOfBounds(ptr, n)
+	}
+	return b
+}
+
+// portion is how many bytes a call works on at a time: some microseconds, after which it looks whether the guest is to
+// go on.
+const portion = 64 << 10
+
+// work charges the guest for bytes that the call is about to work on, or stops it.
+func (f *Frame) work(n int) {
+	if err := f.Host.Work(int64(n)); err != nil {
+		f.Guest.Halt(err)
+	}
+}
+
+// portions visits b in portions, for which it charges the guest, until visit returns false. It reports whether all of b
+// was visited.
+func (f *Frame) portions(b []byte, visit func(b []byte) bool) bool {
+	for p := range slices.Chunk(b, portion) {
+		f.work(len(p))
+		if !visit(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// random fills the buffer that is named by the first two arguments.
+func (f *Frame) random() {
+	f.portions(f.view(f.u32(0), f.u32(1)), func(b []byte) bool {
+		f.Host.Random(b)
+		return true
+	})
+}
+
+// maxCopyBytes bounds what is copied out of a guest for one argument: a little over every limit, so that the
+// check behind it still sees that the limit is passed.
+const maxCopyBytes = abi.MaxPayloadBytes + 1
+
+// bytes copies an argument out of the guest's memory.
+func (f *Frame) bytes(i int) []byte {
+	ptr, n := f.u32(i), f.u32(i+1)
+	b := f.view(ptr, n)
+	if len(b) > maxCopyBytes {
+		b = b[:maxCopyBytes]
+	}
+	f.work(len(b))
+	return append([]byte(nil), b...)
+}
+
+// maxTextBytes bounds names and other short text in the same way.
+const maxTextBytes = abi.MaxNameBytes + 1
+
+func (f *Frame) text(i int) string {
+	b := f.view(f.u32(i), f.u32(i+1))
+	return string(b[:min(len(b), maxTextBytes)])
+}
+
+// out writes an answer into the guest's buffer and gives its whole length.
+func (f *Frame) out(i int, b []byte) uint64 {
+	ptr, n := f.u32(i), f.u32(i+1)
+	f.work(min(int(n), len(b)))
+	copy(f.view(ptr, n), b)
+	return uint64(len(b))
+}
+
+// done gives the answer of a call, or stops the guest.
+func (f *Frame) done(v int64, err error) uint64 {
+	if err != nil {
+		f.Guest.Halt(err)
+	}
+	return uint64(v)
+}
+
+// block makes the blocking form of a call: wait for the handle, then give its result.
+func (f *Frame) block(handle int64, err error, out int) uint64 {
+	if err != nil || handle < 0 {
+		return f.done(handle, err)
+	}
+	got, err := f.Host.Await([]int64{handle})
+	if err != nil || got < 0 {
+		return f.done(got, err)
+	}
+	b, n := f.Host.Result(handle)
+	switch {
+	case n < 0:
+		return uint64(n)
+	case out < 0:
+		return 0
+	}
+	return f.out(out, b)
+}
+
+func (f *Frame) await() uint64 {
+	ptr, n := f.u32(0), f.u32(1)
+	if n > abi.MaxAwaitHandles+1 {
+		n = abi.MaxAwaitHandles + 1 // refused all the same
+	}
+	b := f.view(ptr, n*8)
+	f.work(len(b))
+	var handles []int64
+	for ; len(b) > 0; b = b[8:] {
+		handles = append(handles, int64(binary.LittleEndian.Uint64(b)))
+	}
+	return f.done(f.Host.Await(handles))
+}
+
+func workflowFuncs() map[string]Func {
+	m := map[string]Func{
+		abi.FnInput: func(f *Frame) uint64 { return f.out(0, f.Host.Input()) },
+		abi.FnInfo: func(f *Frame) uint64 {
+			b := f.Host.Info()
+			f.work(len(b)) // it is made for each call
+			return f.out(0, b)
+		},
+		abi.FnLast:            func(f *Frame) uint64 { return f.out(0, f.Host.Last()) },
+		abi.FnNow:             func(f *Frame) uint64 { return uint64(f.Host.Now()) },
+		abi.FnRandom:          func(f *Frame) uint64 { f.random(); return 0 },
+		abi.FnSleepStart:      func(f *Frame) uint64 { return f.done(f.Host.Sleep(f.text(0), f.i64(2))) },
+		abi.FnSleepUntilStart: func(f *Frame) uint64 { return f.done(f.Host.SleepUntil(f.text(0), f.i64(2))) },
+		abi.FnSleepTextStart:  func(f *Frame) uint64 { return f.done(f.Host.SleepText(f.text(0), f.text(2))) },
+		abi.FnSleep: func(f *Frame) uint64 {
+			h, err := f.Host.Sleep(f.text(0), f.i64(2))
+			return f.block(h, err, -1)
+		},
+		abi.FnSleepUntil: func(f *Frame) uint64 {
+			h, err := f.Host.SleepUntil(f.text(0), f.i64(2))
+			return f.block(h, err, -1)
+		},
+		abi.FnSleepText: func(f *Frame) uint64 {
+			h, err := f.Host.SleepText(f.text(0), f.text(2))
+			return f.block(h, err, -1)
+		},
+		abi.FnStepStart: func(f *Frame) uint64 {
+			return f.done(f.Host.Step(f.text(0), f.text(2), f.bytes(4), f.bytes(6)))
+		},
+		abi.FnStepDo: func(f *Frame) uint64 {
+			h, err := f.Host.Step(f.text(0), f.text(2), f.bytes(4), f.bytes(6))
+			return f.block(h, err, 8)
+		},
+		abi.FnStepBegin: func(f *Frame) uint64 { return f.done(f.Host.StepBegin(f.text(0), f.bytes(2))) },
+		abi.FnStepEnd: func(f *Frame) uint64 {
+			err := f.Host.StepEnd(int32(f.u32(0)), f.bytes(1))
+			if err == nil {
+				err = errors.New("step_end came back")
+			}
+			return f.done(0, err)
+		},
+		abi.FnAwait:     (*Frame).await,
+		abi.FnResult:    func(f *Frame) uint64 { return f.answer(f.Host.Result(f.i64(0))) },
+		abi.FnCancel:    func(f *Frame) uint64 { return f.done(f.Host.Cancel(f.i64(0))) },
+		abi.FnComplete:  func(f *Frame) uint64 { return uint64(f.Host.Complete(f.bytes(0))) },
+		abi.FnFail:      func(f *Frame) uint64 { return uint64(f.Host.Fail(f.bytes(0))) },
+		abi.FnLog:       func(f *Frame) uint64 { return uint64(f.Host.Log(int32(f.u32(0)), f.bytes(1))) },
+		abi.FnNextEvent: func(f *Frame) uint64 { return uint64(f.Host.NextEvent()) },
+		abi.FnWaitEvent: (*Frame).waitEvent,
+	}
+	maps.Copy(m, primitiveFuncs())
+	return m
+}
+
+// primitiveFuncs are the functions beyond time and steps.
+func primitiveFuncs() map[string]Func {
+	return map[string]Func{
+		abi.FnSignalStart: func(f *Frame) uint64 { return f.done(f.Host.Signal(f.text(0), f.i64(2))) },
+		abi.FnSignalWait: func(f *Frame) uint64 {
+			h, err := f.Host.Signal(f.text(0), f.i64(2))
+			return f.block(h, err, 3)
+		},
+		abi.FnSignalSend: func(f *Frame) uint64 {
+			return f.done(f.Host.SignalSend(f.text(0), f.text(2), f.text(4), f.bytes(6)))
+		},
+		abi.FnChildStart: func(f *Frame) uint64 {
+			return f.done(f.Host.Child(f.text(0), f.text(2), f.bytes(4), f.bytes(6)))
+		},
+		abi.FnChildRun: func(f *Frame) uint64 {
+			h, err := f.Host.Child(f.text(0), f.text(2), f.bytes(4), f.bytes(6))
+			return f.block(h, err, 8)
+		},
+		abi.FnChildID:       func(f *Frame) uint64 { return f.answer(f.Host.ChildID(f.i64(0))) },
+		abi.FnHookStart:     func(f *Frame) uint64 { return f.done(f.Host.Hook(f.text(0), f.text(2), f.bytes(4))) },
+		abi.FnEmit:          func(f *Frame) uint64 { return f.done(f.Host.Emit(f.text(0), f.bytes(2))) },
+		abi.FnSetAttribute:  func(f *Frame) uint64 { return f.done(f.Host.SetAttribute(f.text(0), f.bytes(2))) },
+		abi.FnCancelPolicy:  func(f *Frame) uint64 { return f.done(f.Host.CancelPolicy(int32(f.u32(0)))) },
+		abi.FnVersion:       func(f *Frame) uint64 { return f.done(f.Host.Version(f.text(0), f.i64(2))) },
+		abi.FnContinueAsNew: func(f *Frame) uint64 { return f.done(0, f.Host.ContinueAsNew(f.bytes(0), f.bytes(2))) },
+		abi.FnQueryReply:    func(f *Frame) uint64 { return f.done(0, f.Host.QueryReply(int32(f.u32(0)), f.bytes(1))) },
+		abi.FnFetch: func(f *Frame) uint64 {
+			b, n := f.Host.Fetch(f.bytes(0))
+			if n < 0 {
+				return uint64(n)
+			}
+			return f.out(2, b)
+		},
+	}
+}
+
+// answer writes an answer into the buffer that follows the first argument, or gives the code.
+func (f *Frame) answer(b []byte, n int64) uint64 {
+	if n < 0 {
+		return uint64(n)
+	}
+	return f.out(1, b)
+}
+
+// waitEvent takes an event.
+func (f *Frame) waitEvent() uint64 {
+	e, err := f.Host.WaitEvent(f.i64(0))
+	if errors.Is(err, engine.ErrFreeze) && f.Guest.Freezes() {
+		return uint64(abi.Freeze.Neg())
+	}
+	return f.done(e, err)
+}
