@@ -143,3 +143,15 @@ func TestEndOfAForkedBody(t *testing.T) {
 		t.Fatal(got, err)
 	}
 }
+
+// TestInterpreterBodies executes bodies of a Go guest without the compiler: the interpreter cannot take a workflow back to where it
+// was before a body, so that they are executed in copies.
+func TestInterpreterBodies(t *testing.T) {
+	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) { c.Interpreter = true }))
+	if _, err := h.Upload(ctx, "", hosttest.Build(t, "testdata/s01")); err != nil {
+		t.Fatal(err)
+	}
+	if got := finished[string](t, h, "s01", "r", 1000); got != "ab" {
+		t.Errorf("%q", got)
+	}
+}
