@@ -7,13 +7,24 @@ COVER_MIN = 90
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
-.PHONY: help build test race lint fuzz fuzz-modules differential cover determinism programs simulate year disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill histories crash hostile clean
+.PHONY: help build build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill histories crash hostile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/wfhost
 	$(GO) build -o bin/wfhost ./cmd/wfhost
+
+build-wasmtime: ## build bin/wfhost-wasmtime, which has the engine wasmtime, too; needs cgo and a C compiler
+	@set -e; d=$$(mktemp -d); trap 'rm -rf $$d' EXIT; \
+	printf 'go 1.26.0\nuse %s\nuse %s/host/wasmtime\n' "$(CURDIR)" "$(CURDIR)" >$$d/go.work; \
+	printf 'package main\n\nimport _ "github.com/wfhost/wfhost/host/wasmtime"\n' >$$d/link.go; \
+	printf '{"Replace": {"%s/cmd/wfhost/link.go": "%s/link.go"}}' "$(CURDIR)" $$d >$$d/overlay.json; \
+	GOWORK=$$d/go.work CGO_ENABLED=1 $(GO) build -overlay $$d/overlay.json -o bin/wfhost-wasmtime ./cmd/wfhost
+
+engines: ## pass the conformance suite with the three engines, and replay N random workflows (20) on all of them; needs cgo
+	$(GO) test ./host/internal/engine/wazero -run TestConformance -count=1 -timeout 10m
+	cd host/wasmtime && CGO_ENABLED=1 $(GO) vet . && CGO_ENABLED=1 $(GO) test . -count=1 -timeout 60m -v -engines.n=$(or $(N),20)
 
 test: ## vet and run all tests, those of the structure included
 	$(GO) vet ./...

@@ -33,10 +33,10 @@ import (
 	"github.com/wfhost/wfhost/host/internal/diskspace"
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/engine"
-	"github.com/wfhost/wfhost/host/internal/engine/wazero"
 	"github.com/wfhost/wfhost/host/internal/folder"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/quota"
+	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/runtime"
@@ -176,6 +176,10 @@ type Config struct {
 	DiskReserve int64
 	// Events are called when something happens. Default: none of them.
 	Events Events
+
+	// Of Verify.
+	engine   string                // the name of the engine; empty: as Interpreter says
+	replayed func() *report.Replay // where a replay is to say what it comes to; nil: nobody looks
 }
 
 // Host runs workflows. It is safe for concurrent use.
@@ -234,17 +238,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		}
 	}
 	h.disk = h.newGauge()
-	reset, err := wazero.ParseReset(h.cfg.InstanceReset)
-	if err != nil {
-		return h, fmt.Errorf("%w: InstanceReset: %w", ErrInvalid, err)
-	}
-	build, err := cfg.build()
-	if err != nil {
-		return h, err
-	}
-	h.engine, err = wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: cfg.Interpreter, Reset: reset,
-		PoolBytes: cfg.PoolBytes, Build: build})
-	if err != nil {
+	if h.engine, err = h.newEngine(ctx, cache); err != nil {
 		return h, err
 	}
 	rc := h.runtimeConfig()
@@ -281,6 +275,7 @@ func (h *Host) runtimeConfig() runtime.Config {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, h.cfg.Secrets), request)
 	}
 	rc.Events = h.runtimeEvents()
+	rc.Events.Replay = h.cfg.replayed
 	return rc
 }
 

@@ -21,6 +21,10 @@ type VerifyOptions struct {
 	Repair bool
 	// NoReplay leaves out that each run's module is run against its journal, which takes most of the time.
 	NoReplay bool
+	// Engines names the engines on which each run is replayed; Engines returns which there are. If there are several, each is
+	// compared with the first: a run for which they differ in what the workflow does, hands over, or has in its memory at the end
+	// is a problem of the kind "engine", which names the first entry where they do. Default: the one of Config alone.
+	Engines []string
 }
 
 // VerifyProblem is one thing that is wrong.
@@ -32,6 +36,8 @@ type VerifyReport struct {
 	BackupTime time.Time `json:"backup_time,omitzero"` // of its data
 	pebblestore.Report
 	Replayed int64 `json:"replayed"` // runs whose module was run against their journal
+	// Engines are those of VerifyOptions on which runs were replayed.
+	Engines []string `json:"engines,omitempty"`
 	// Encrypted says why payloads were not read and no run was replayed: they are encrypted, and there was no Codec. It is empty
 	// otherwise.
 	Encrypted string `json:"encrypted,omitempty"`
@@ -48,6 +54,9 @@ func (r *VerifyReport) Sound() bool { return r.Left() == 0 }
 // commands in inboxes; without it, payloads are not read, and the report says so. ErrKey if the codec has not the key.
 func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (report *VerifyReport, err error) {
 	report = &VerifyReport{}
+	if err := checkEngines(opts.Engines); err != nil {
+		return nil, err
+	}
 	at, err := locate(ctx, path)
 	if err != nil {
 		return nil, err
@@ -141,12 +150,12 @@ func readAll(ctx context.Context, dir string, cfg Config, opts VerifyOptions, re
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	cfg.Dir, cfg.Store, cfg.Partitions, cfg.SkipSleeps = cache, s, []int{}, false
-	h, err := Open(ctx, cfg)
+	cfg.Store, cfg.Partitions, cfg.SkipSleeps = s, []int{}, false
+	v, err := newVerifier(ctx, cache, cfg, opts, report)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.Close()) }()
+	defer func() { err = errors.Join(err, v.close()) }()
 	broken := map[store.RunKey]bool{} // which cannot be read
 	for _, p := range report.Problems {
 		if p.Kind == "state" || p.Kind == "journal" {
@@ -164,32 +173,10 @@ func readAll(ctx context.Context, dir string, cfg Config, opts VerifyOptions, re
 			if broken[st.Run] {
 				continue
 			}
-			if err := h.verifyRun(ctx, st.Run, opts, report); err != nil {
+			if err := v.run(ctx, st.Run); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-// verifyRun decodes one run if it may be encrypted, and replays it.
-func (h *Host) verifyRun(ctx context.Context, run store.RunKey, opts VerifyOptions, report *VerifyReport) error {
-	if h.cfg.Codec != nil {
-		if sound, err := h.checkSealed(ctx, run, report); err != nil || !sound {
-			return err
-		}
-	}
-	if opts.NoReplay {
-		return nil
-	}
-	err := h.rt.Runs.Replay(ctx, run)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	report.Replayed++
-	if err != nil {
-		report.Add(VerifyProblem{Kind: "replay", Partition: int(run.Partition()), Namespace: run.Namespace, Run: run.ID,
-			Text: err.Error()})
 	}
 	return nil
 }

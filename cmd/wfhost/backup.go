@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
@@ -177,9 +178,10 @@ func (c *upgradeCmd) Run(g *globals) error {
 }
 
 type verifyCmd struct {
-	Path     string `arg:"" help:"Folder with the data of a server that does not run, a backup, or a folder of backups."`
-	Repair   bool   `help:"Make lists, counts and wakes anew where they are not what the runs imply. Journals are not changed."`
-	NoReplay bool   `help:"Do not run the module of each run against its journal."`
+	Path     string   `arg:"" help:"Folder with the data of a server that does not run, a backup, or a folder of backups."`
+	Repair   bool     `help:"Make lists, counts and wakes anew where they are not what the runs imply. Journals are not changed."`
+	NoReplay bool     `help:"Do not run the module of each run against its journal."`
+	Engines  []string `help:"Replay each run on all of these, and compare them: compiler, interpreter." placeholder:"NAME"`
 
 	EncryptionKeys source `help:"Keys of encrypted data, as for serve." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
 }
@@ -193,7 +195,7 @@ func (c *verifyCmd) Run(g *globals) error {
 		return err
 	}
 	report, err := host.Verify(g.ctx, c.Path, host.Config{Compiler: host.SelfCompiler(), Codec: codec},
-		host.VerifyOptions{Repair: c.Repair, NoReplay: c.NoReplay})
+		host.VerifyOptions{Repair: c.Repair, NoReplay: c.NoReplay, Engines: c.Engines})
 	if errors.Is(err, host.ErrLocked) {
 		return fmt.Errorf("%w: end the server, or verify a backup: wfhost backup PLACE, wfhost verify PLACE", err)
 	}
@@ -239,8 +241,12 @@ func (c *verifyCmd) show(g *globals, r *host.VerifyReport) error {
 	if r.Backup != "" {
 		what = fmt.Sprintf("%s of %s", r.Backup, instant(r.BackupTime))
 	}
-	_, err := fmt.Fprintf(g.io.out, "%s: %d runs with %d entries, %d of them replayed; %d modules, %d large payloads (%d "+
-		"of them of deleted runs, %d bytes), %d commands; %d problems, %d repaired\n", what, r.Runs, r.Entries, r.Replayed,
+	on := ""
+	if len(r.Engines) > 0 {
+		on = " on " + strings.Join(r.Engines, ", ")
+	}
+	_, err := fmt.Fprintf(g.io.out, "%s: %d runs with %d entries, %d of them replayed%s; %d modules, %d large payloads (%d "+
+		"of them of deleted runs, %d bytes), %d commands; %d problems, %d repaired\n", what, r.Runs, r.Entries, r.Replayed, on,
 		r.Modules, r.Blobs, r.Orphans, r.OrphanBytes, r.Commands, int64(len(r.Problems))+r.More, r.Repaired)
 	return err
 }

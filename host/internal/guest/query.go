@@ -9,6 +9,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -70,7 +71,7 @@ func (g *reader) config(mode replay.Mode) replay.Config {
 	j, entries := g.run.Journal(), g.run.Journal().Entries()
 	startedMs, _ := j.StartedUnixMs()
 	return replay.Config{Mode: mode, Started: j.Started(), Input: entries[0].Input, StartedUnixMs: startedMs,
-		Tail: recorded{entries}, BodiesEvent: g.mod.BodiesEvent, Rested: j.Rested()}
+		Tail: replay.Recorded(entries), BodiesEvent: g.mod.BodiesEvent, Rested: j.Rested()}
 }
 
 // play replays the workflow.
@@ -149,8 +150,18 @@ func (r *Runner) Replay(ctx context.Context, key store.RunKey) error {
 	if end := g.run.Journal().Ended(); end != store.KindInvalid && end != store.KindFailed { // which may have been a limit
 		cfg.Rested = store.Seq(g.run.Journal().Len()) // it has passed everything
 	}
+	rep := &report.Replay{}
+	if f := r.cfg.OnReplay; f != nil {
+		rep = f()
+		g.last = func() { rep.Memory = g.inst.Hash() }
+		if rep.Trace {
+			cfg.OnWait = func(uint64) { rep.Wait(replay.At(g.Machine), g.inst.Hash()) }
+		}
+	}
 	g.Machine = replay.New(cfg)
 	err = g.play(ctx)
+	out := g.Outcome()
+	rep.At, rep.Err, rep.Result = replay.At(g.Machine), err, slices.Concat(out.Result, out.Failure, g.Printed())
 	var differs *replay.Mismatch
 	if errors.Is(err, replay.ErrSuspend) ||
 		err != nil && ctx.Err() == nil && g.run.Journal().Ended() == store.KindFailed && !errors.As(err, &differs) {

@@ -1,10 +1,6 @@
 package guest
 
-import (
-	"errors"
-
-	"github.com/wfhost/wfhost/store"
-)
+import "github.com/wfhost/wfhost/store"
 
 // tail is the journal of a run that is lent, for the machine.
 type tail struct{ w *workflow }
@@ -19,17 +15,4 @@ func (t tail) Append(e store.Entry) (store.Entry, error) {
 		return e, err
 	}
 	return t.w.lease.Append(t.w.r.cfg.Clock.Now().UnixMilli(), e)
-}
-
-// recorded is the journal of a replay, which is only read.
-type recorded struct{ entries []store.Entry }
-
-func (t recorded) Entries() []store.Entry { return t.entries }
-func (t recorded) CallRoom() error        { return nil }
-
-// CheckAttribute is not asked: a replay makes no calls of its own.
-func (t recorded) CheckAttribute(string) error { return nil }
-
-func (t recorded) Append(e store.Entry) (store.Entry, error) {
-	return e, errors.New("a body's copy of the workflow cannot append")
 }

@@ -8,6 +8,25 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
+// Replay is what the replay of a run has come to, for those who compare engines.
+type Replay struct {
+	Trace  bool // what the caller wants: the memory at each wait
+	Waits  []Wait
+	At     store.Seq // the newest entry that the workflow has come to
+	Memory [32]byte  // at the end; zero if no instance could be made
+	Result []byte    // what the workflow handed over and printed
+	Err    error     // how it ended, whatever the journal says of that; nil if it returned
+}
+
+// Wait is where a workflow waited: the newest entry that it had come to, and what its memory was.
+type Wait struct {
+	At     store.Seq
+	Memory [32]byte
+}
+
+// Wait notes a wait.
+func (r *Replay) Wait(at store.Seq, memory [32]byte) { r.Waits = append(r.Waits, Wait{at, memory}) }
+
 // Activation is what there is to say of an activation that has ended.
 type Activation struct {
 	Run      store.RunKey

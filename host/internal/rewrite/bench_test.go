@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -50,6 +51,46 @@ func BenchmarkForms(b *testing.B) {
 					}
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/c.unit, "ns/unit")
+			})
+		}
+	}
+}
+
+// floats gives a module whose function "f" of type (i32) -> () counts down to zero, and makes another number
+// of the last one in each turn by these instructions.
+func floats(instructions ...byte) []byte {
+	return module{types: list{{formFunction, 1, typeI32, 0}}, functions: list{{0}}, memories: onePage, exports: list{cat(str("f"), []byte{kindFunction, 0})},
+		bodies: list{sized([]byte{1, 1, typeF64}, cat([]byte{opLoop, blockEmpty}, instructions, []byte{opLocalSet, 1,
+			opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd, opEnd}))}}.bytes()
+}
+
+// BenchmarkNaN runs loops that compute nothing but numbers, whose NaNs are made canonical or not.
+func BenchmarkNaN(b *testing.B) {
+	const n = 1_000_000
+	one := []byte{opF64Const, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f}
+	for name, c := range map[string][]byte{
+		"add":      floats(cat([]byte{opLocalGet, 1}, one, []byte{0xa0})...),
+		"mul, add": floats(cat([]byte{opLocalGet, 1, opLocalGet, 1, 0xa2}, one, []byte{0xa0})...),
+		"div":      floats(cat(one, []byte{opLocalGet, 1, 0xa3})...),
+	} {
+		for _, o := range []Options{{Fuel: true}, {Fuel: true, NaN: true}} {
+			b.Run(fmt.Sprint(name, "/", o.NaN), func(b *testing.B) {
+				m, err := Rewrite(c, o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				l, err := load(wazero.NewRuntimeConfigCompiler(), c, m, unlimited())
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer l.close()
+				f := l.ExportedFunction("f")
+				for b.Loop() {
+					if _, err := f.Call(ctx, n); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/turn")
 			})
 		}
 	}

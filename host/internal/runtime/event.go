@@ -22,6 +22,8 @@ type Events struct {
 	Batch func(runs int, took time.Duration, err error)
 	// Waits sees the memory of every instance whose workflow waits. Tests compare hashes with it.
 	Waits func(run store.RunKey, consumed uint64, hash func() [32]byte)
+	// Replay returns where each replay that begins is to say what it comes to.
+	Replay func() *report.Replay
 	// Wake is called with each run that is woken by its timer, and by how much that is late.
 	Wake func(run store.RunKey, lateMs int64)
 	// Activation is called with each activation that has ended.

@@ -73,7 +73,8 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		Modules: cfg.Modules, Spaces: cfg.Spaces, Children: cfg.Children, Suspects: cfg.Suspects, Journals: cfg.Journals,
 		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
-		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})
+		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnReplay: cfg.Events.Replay,
+		OnEnd: cfg.Events.Activation})
 	for range min(goruntime.GOMAXPROCS(0), maxShards) {
 		rt.writers = append(rt.writers, writer.New(writer.Config{Clock: cfg.Clock, Activity: &l.activity, Commits: maxCommits,
 			Commit: rt.commit}))
