@@ -143,12 +143,13 @@ type compared struct{ modules, functions, calls, traps, fuel, left int }
 // returns numbers, called with arguments at random: results, traps and memory.
 func (n *compared) differ(t *testing.T, name string, wasm []byte) {
 	began := time.Now()
-	rewritten, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true, TableElements: 1 << 20})
+	canonical := !strings.Contains(name, "float_exprs") // which look at the bits of NaNs: as it is, a module has the engine's
+	rewritten, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true, NaN: canonical, TableElements: 1 << 20})
 	if err != nil {
 		n.left++
 		return
 	}
-	unbounded, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true})
+	unbounded, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true, NaN: canonical})
 	bounded := err != nil || !bytes.Equal(unbounded.Wasm, rewritten.Wasm)
 	plain, err := newSide(wasm, nil)
 	defer func() { _ = plain.rt.Close(ctx) }()

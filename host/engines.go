@@ -20,7 +20,7 @@ import (
 // The engines that every program has: both are wazero.
 const (
 	EngineCompiler    = "compiler"    // compiles modules to machine code; the default, see also Config.Interpreter
-	EngineInterpreter = "interpreter" // ten to a hundred times slower
+	EngineInterpreter = "interpreter" // a hundred times slower where a workflow computes
 )
 
 // Engines returns the names of the engines that VerifyOptions.Engines may name: EngineCompiler, EngineInterpreter, and those that

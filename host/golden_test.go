@@ -159,7 +159,8 @@ func TestGoldenStores(t *testing.T) {
 		}
 		dir := t.TempDir()
 		load(t, text, filepath.Join(dir, "store"))
-		r, err := host.Verify(ctx, dir, host.Config{Interpreter: true}, host.VerifyOptions{NoReplay: format < store.FormatVersion})
+		r, err := host.Verify(ctx, dir, host.Config{Interpreter: true}, host.VerifyOptions{NoReplay: format < store.FormatVersion,
+			Engines: bothEngines})
 		do(t, err)
 		if format == store.FormatVersion && (!r.Sound() || r.Runs != 17 || r.Replayed != 17 || r.Blobs == 0) {
 			t.Errorf("format %d: %+v", format, r)

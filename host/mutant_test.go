@@ -164,7 +164,7 @@ func (m *mutants) try(name string, wasm []byte) (verdict string, err error) {
 	if refused != nil {
 		return "refused by inspection", nil
 	}
-	rewritten, refused := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true, TableElements: 1 << 20})
+	rewritten, refused := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true, NaN: true, TableElements: 1 << 20})
 	_, before := m.plain.CompileModule(ctx, wasm)
 	var after error
 	if refused == nil {
