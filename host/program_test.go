@@ -152,14 +152,15 @@ func (p program) wasm() []byte {
 // lane runs programs in one host.
 type lane struct {
 	*hosttest.Host
-	t    *testing.T
-	cuts []cut
+	t     *testing.T
+	cuts  []cut
+	plain bool // it is never cut, and not encrypted
 }
 
 var programSeed sync.Mutex
 
 func newLane(t *testing.T, linger bool, cuts []cut) *lane {
-	l := &lane{t: t, cuts: cuts}
+	l := &lane{t: t, cuts: cuts, plain: len(cuts) == 0}
 	l.Host = hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
 		if !linger {
 			c.Linger = -1
@@ -337,7 +338,30 @@ func (l *lane) tell(p program) string {
 	if err := l.Replay(ctx, "run"); err != nil {
 		_, _ = fmt.Fprintf(&b, "replay: %v\n", err)
 	}
+	if l.plain { // nor does the engine matter
+		_, _ = b.WriteString(l.onBothEngines("run"))
+	}
 	return b.String()
+}
+
+// onBothEngines replays a run by the compiler and by the interpreter, and says what is wrong: a replay, or the memory at a wait.
+func (l *lane) onBothEngines(id string) string {
+	m := &memories{hashes: map[point][32]byte{}}
+	for _, interpreter := range []bool{false, true} {
+		h, err := host.Open(ctx, host.Config{Store: l.Data.Open(), Dir: l.Dir(), Clock: l.Clock, Interpreter: interpreter,
+			Partitions: []int{}, Events: host.Events{GuestWaits: m.see}})
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		err = h.Replay(ctx, id)
+		if err := errors.Join(err, h.Close()); err != nil {
+			return fmt.Sprintf("replay, interpreted %v: %v\n", interpreter, err)
+		}
+	}
+	if len(m.diffs) > 0 {
+		return fmt.Sprintf("the memory of the engines differs at %d of %d waits: %v\n", len(m.diffs), m.points, m.diffs)
+	}
+	return ""
 }
 
 // timersFirst says what is wrong if an entry stands before a timer that was due by its time.
