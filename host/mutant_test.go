@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -181,8 +182,8 @@ func (m *mutants) try(name string, wasm []byte) (verdict string, err error) {
 	return m.run(name, wasm, after != nil)
 }
 
-// withoutNames returns a module without its custom sections, which no workflow needs: wazero allocates as much for a name as the
-// name says it is long, up to 4 GiB.
+// withoutNames returns a module without its names, as the rewrite leaves it: wazero allocates as much for a name as that says it is
+// long, up to 4 GiB.
 func withoutNames(wasm []byte) []byte {
 	b := slices.Clone(wasm[:8])
 	for _, at := range sections(wasm) {
@@ -190,7 +191,7 @@ func withoutNames(wasm []byte) []byte {
 		for wasm[start]&0x80 != 0 { // the bytes of a size but the last one
 			start--
 		}
-		if wasm[start] != 0 {
+		if wasm[start] != 0 || !bytes.HasPrefix(wasm[at[0]:at[1]], []byte("\x04name")) {
 			b = append(b, wasm[start:at[1]]...)
 		}
 	}

@@ -200,7 +200,8 @@ func (r *rewriter) nameSection() {
 		content := r.Bytes("names")
 		switch {
 		case r.Err != nil:
-		case id == namesModule, id == namesFunctions && !r.fuel:
+		case id == namesModule:
+			r.moduleName(span{r.At - len(content), r.At})
 			r.out = append(append(r.out, id), r.Module[from:r.At]...)
 		case id == namesFunctions:
 			r.out = append(r.out, id)
@@ -212,6 +213,14 @@ func (r *rewriter) nameSection() {
 		return
 	}
 	r.size(start)
+}
+
+// moduleName checks the name of the module, which is left as it is: wazero allocates what a name claims to be long.
+func (r *rewriter) moduleName(s span) {
+	c := wasmfmt.Reader{Module: r.Module, At: s.from, End: s.to}
+	if c.Bytes("a name"); c.Err != nil || c.More() {
+		r.Failf("the name of the module ends")
+	}
 }
 
 func (r *rewriter) functionNames(s span) {
