@@ -201,7 +201,9 @@ func (r *rewriter) nameSection() {
 		switch {
 		case r.Err != nil:
 		case id == namesModule:
-			r.moduleName(span{r.At - len(content), r.At})
+			if !isName(content) {
+				r.Failf("the name of the module ends")
+			}
 			r.out = append(append(r.out, id), r.Module[from:r.At]...)
 		case id == namesFunctions:
 			r.out = append(r.out, id)
@@ -215,12 +217,12 @@ func (r *rewriter) nameSection() {
 	r.size(start)
 }
 
-// moduleName checks the name of the module, which is left as it is: wazero allocates what a name claims to be long.
-func (r *rewriter) moduleName(s span) {
-	c := wasmfmt.Reader{Module: r.Module, At: s.from, End: s.to}
-	if c.Bytes("a name"); c.Err != nil || c.More() {
-		r.Failf("the name of the module ends")
-	}
+// isName reports whether bytes are a name. That of the module is left as it is, and wazero allocates what a name claims to be
+// long.
+func isName(content []byte) bool {
+	c := wasmfmt.Reader{Module: content, End: len(content)}
+	c.Bytes("a name")
+	return c.Err == nil && !c.More()
 }
 
 func (r *rewriter) functionNames(s span) {
