@@ -27,9 +27,6 @@ func (s *Kinds) Add(k Kind) { s[k] = true }
 // Len returns how many there are.
 func (s *Kinds) Len() int { return s.count(len(s)) }
 
-// Before returns how many there are before one.
-func (s *Kinds) Before(k Kind) int { return s.count(int(k)) }
-
 func (s *Kinds) count(to int) (n int) {
 	for _, in := range s[:to] {
 		if in {
@@ -153,6 +150,11 @@ func second(next []byte) byte {
 		return 0
 	}
 	return next[n]
+}
+
+// Canonical appends instructions that make the NaN on the stack the canonical one. The locals of the set begin at an index.
+func (s *Kinds) Canonical(out []byte, k Kind, first int) []byte {
+	return k.Append(out, binary.AppendUvarint(nil, uint64(first+s.count(int(k)))))
 }
 
 // Append appends instructions that make the NaN on the stack the canonical one, and leave anything else as it is. They need a

@@ -34,6 +34,7 @@ type edit struct {
 	n      int64 // cost, index, scale, label, or the edit after a loop
 	target int   // of a label: which of the open blocks, -1 for the function
 	ways   int   // of a loop: how many its largest br_table has
+	nan    nan.Kind
 }
 
 type editKind byte
@@ -45,7 +46,7 @@ const (
 	putCharge             // pay n
 	putMove               // pay for as many things as are on the stack
 	putTee                // keep how many things are on the stack
-	putCanonical          // make the NaN on the stack canonical, of the kind n
+	putCanonical          // make the NaN on the stack canonical
 	putGrown              // pay for them, if the number on the stack is not -1
 
 	// A loop where nothing else changes the counter is wrapped (see wrap).

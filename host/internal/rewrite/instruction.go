@@ -200,7 +200,7 @@ func (r *rewriter) prefixFC(at int) {
 // computes notes an instruction that has left a number or a vector of them.
 func computes(r *rewriter, k nan.Kind) {
 	if r.nan && k != nan.None && !k.Vanishes(r.Module[r.At:r.End]) {
-		r.note(edit{kind: putCanonical, at: r.At, to: r.At, n: int64(k)})
+		r.note(edit{kind: putCanonical, at: r.At, to: r.At, nan: k})
 		r.code.nans.Add(k)
 	}
 }

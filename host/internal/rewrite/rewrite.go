@@ -117,12 +117,11 @@ type span struct{ from, to int }
 
 type rewriter struct {
 	wasmfmt.Reader
-	m        Module
-	fuel     bool
-	nan      bool
-	elements uint32 // Options.TableElements
-	sections [sectionKinds]span
-	names    span // subsections of the name section
+	m         Module
+	fuel, nan bool
+	elements  uint32 // Options.TableElements
+	sections  [sectionKinds]span
+	names     span // subsections of the name section
 
 	types    []signature
 	nullary  int      // the first type () -> (), len(types) if the module has none

@@ -1,9 +1,6 @@
 package rewrite
 
-import (
-	"github.com/wfhost/wfhost/host/internal/nan"
-	"github.com/wfhost/wfhost/host/internal/wasmfmt"
-)
+import "github.com/wfhost/wfhost/host/internal/wasmfmt"
 
 // flush copies what has been read and not been written, up to a byte of the module.
 func (r *rewriter) flush(to int) {
@@ -60,8 +57,7 @@ func (r *rewriter) put(i int) {
 		r.constant(e.cost())
 		r.pay()
 	case putCanonical:
-		k := nan.Kind(e.n)
-		r.out = k.Append(r.out, wasmfmt.AppendU32(nil, uint32(r.code.locals+r.code.scratch+r.code.nans.Before(k))))
+		r.out = r.code.nans.Canonical(r.out, e.nan, r.code.locals+r.code.scratch)
 	case putMove:
 		r.scratch(opLocalTee, 0)
 		r.payScratch(e.n)
