@@ -64,6 +64,10 @@ func FuzzRewrite(f *testing.F) {
 	f.Fuzz(func(t *testing.T, wasm []byte) {
 		fuel, err := Rewrite(wasm, Options{Fuel: true})
 		plain, err2 := Rewrite(wasm, Options{})
+		numbers, err3 := Rewrite(wasm, Options{Fuel: true, NaN: true})
+		if (err == nil) != (err3 == nil) {
+			t.Errorf("%v, with NaNs that are made canonical: %v", err, err3)
+		}
 		if err != nil || err2 != nil || !modest(wasm) || bytes.Contains(wasm, names) {
 			return
 		}
@@ -73,7 +77,7 @@ func FuzzRewrite(f *testing.F) {
 		if before != nil && strings.Contains(before.Error(), "custom") { // which is dropped
 			return
 		}
-		for name, m := range map[string]*Module{"fuel": fuel, "plain": plain} {
+		for name, m := range map[string]*Module{"fuel": fuel, "plain": plain, "numbers": numbers} {
 			if _, after := rt.CompileModule(ctx, m.Wasm); (after == nil) != (before == nil) {
 				t.Errorf("%s: %v, before: %v\n%x\n%x", name, after, before, wasm, m.Wasm)
 			}
