@@ -206,6 +206,7 @@ func nans(t *testing.T, e engine.Engine) {
 			}
 		}
 	}
+	t.Logf("%d results of %d instructions", seen, len(instructions()))
 	if seen < 10_000 {
 		t.Errorf("%d results were looked at", seen)
 	}
