@@ -141,6 +141,25 @@ func TestEnginesDiffer(t *testing.T) {
 	}
 }
 
+// TestEnginesUncompared replays a workflow that breaks down where the engine's stack ends.
+func TestEnginesUncompared(t *testing.T) {
+	dir := t.TempDir()
+	h, stop := skipping(t, dir)
+	_, err := h.Upload(ctx, "deep", wasmgen.New(4).Op(0x10, 0).Drop().I32(0).Export(abi.ExportRun).Bytes()) // it calls itself
+	do(t, err)
+	r, err := h.StartRaw(ctx, "deep", nil)
+	do(t, err)
+	if _, err = h.ResultRaw(ctx, r.ID); err == nil || !strings.Contains(err.Error(), "stack overflow") {
+		t.Error(err)
+	}
+	stop()
+	got, err := host.Verify(ctx, dir, host.Config{}, host.VerifyOptions{Engines: bothEngines})
+	do(t, err)
+	if !got.Sound() || got.Replayed != 1 || got.Uncompared != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestEnginesRefused names engines that are not there.
 func TestEnginesRefused(t *testing.T) {
 	if got := host.Engines(); !slices.Equal(got[:2], bothEngines) {

@@ -23,7 +23,7 @@ type VerifyOptions struct {
 	NoReplay bool
 	// Engines names the engines on which each run is replayed; Engines returns which there are. If there are several, each is
 	// compared with the first: a run for which they differ in what the workflow does, hands over, or has in its memory at the end
-	// is a problem of the kind "engine", which names the first entry where they do. Default: the one of Config alone.
+	// is a problem of the kind "engine", which names the first entry where they do. NoReplay ignores them. Default: the one of Config alone.
 	Engines []string
 }
 
@@ -38,6 +38,9 @@ type VerifyReport struct {
 	Replayed int64 `json:"replayed"` // runs whose module was run against their journal
 	// Engines are those of VerifyOptions on which runs were replayed.
 	Engines []string `json:"engines,omitempty"`
+	// Uncompared counts the runs for which an engine was not compared with the first, since one of them ended the replay for a
+	// reason that is not the workflow's: calls were nested too deeply for it, or the machine was too slow.
+	Uncompared int64 `json:"uncompared,omitempty"`
 	// Encrypted says why payloads were not read and no run was replayed: they are encrypted, and there was no Codec. It is empty
 	// otherwise.
 	Encrypted string `json:"encrypted,omitempty"`

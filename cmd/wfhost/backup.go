@@ -243,7 +243,7 @@ func (c *verifyCmd) show(g *globals, r *host.VerifyReport) error {
 	}
 	on := ""
 	if len(r.Engines) > 0 {
-		on = " on " + strings.Join(r.Engines, ", ")
+		on = fmt.Sprintf(" on %s (%d of them not compared)", strings.Join(r.Engines, ", "), r.Uncompared)
 	}
 	_, err := fmt.Fprintf(g.io.out, "%s: %d runs with %d entries, %d of them replayed%s; %d modules, %d large payloads (%d "+
 		"of them of deleted runs, %d bytes), %d commands; %d problems, %d repaired\n", what, r.Runs, r.Entries, r.Replayed, on,
