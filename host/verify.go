@@ -23,7 +23,8 @@ type VerifyOptions struct {
 	NoReplay bool
 	// Engines names the engines on which each run is replayed; Engines returns which there are. If there are several, each is
 	// compared with the first: a run for which they differ in what the workflow does, hands over, or has in its memory at the end
-	// is a problem of the kind "engine", which names the first entry where they do. NoReplay ignores them. Default: the one of Config alone.
+	// is a problem of the kind "engine", which names the first entry where they do. NoReplay ignores them. Default: the one of
+	// Config alone.
 	Engines []string
 }
 
