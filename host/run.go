@@ -44,6 +44,7 @@ type Run struct {
 	Module   string    `json:"module"` // SHA-256 in hexadecimal
 	Status   Status    `json:"status"`
 	Reason   string    `json:"reason,omitempty"` // of waiting and stuck
+	Help     string    `json:"help,omitempty"`   // what helps a run that is stuck because its workflow differs from its journal
 	Created  time.Time `json:"created"`
 	Started  time.Time `json:"started,omitzero"` // when the first activation began
 	Updated  time.Time `json:"updated"`
@@ -78,6 +79,10 @@ func (h *Host) runOf(s store.RunState) Run {
 			r.Attributes = map[string]string{}
 		}
 		r.Attributes[a.Key] = a.Value
+	}
+	if s.Status == Stuck && strings.HasPrefix(s.Reason, replay.Differs) {
+		r.Help = fmt.Sprintf("check a mended module with `wfhost check FOLDER --workflow %s`, then let the run go on under it with "+
+			"`wfhost upload FOLDER --workflow %s --migrate`", s.Workflow, s.Workflow)
 	}
 	if s.WakeUnixMs != store.NoWake && (s.Status == Sleeping || s.Status == Waiting || s.Status == Queued && s.Faults > 0) {
 		r.Wake = abi.TimeOf(s.WakeUnixMs)
@@ -272,7 +277,7 @@ func Result[T any](ctx context.Context, in Results, id string) (v T, err error) 
 func (s *scope) Replay(ctx context.Context, id string) error {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		err = s.h.rt.Runs.Replay(ctx, key)
+		err = s.h.rt.Checks.Verify(ctx, key)
 	}
 	if _, ok := errors.AsType[*replay.Mismatch](err); ok {
 		return &joined{err, ErrMismatch}

@@ -136,17 +136,12 @@ func readAll(ctx context.Context, dir string, cfg Config, opts VerifyOptions, re
 			return err
 		}
 	}
-	cache, err := os.MkdirTemp("", "wfhost-verify-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	cfg.Dir, cfg.Store, cfg.Partitions, cfg.SkipSleeps = cache, s, []int{}, false
-	h, err := Open(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, h.Close()) }()
+	return withReader(ctx, s, cfg, func(h *Host) error { return h.verifyRuns(ctx, opts, report) })
+}
+
+// verifyRuns looks at all runs that can be read.
+func (h *Host) verifyRuns(ctx context.Context, opts VerifyOptions, report *VerifyReport) error {
+	s := h.below
 	broken := map[store.RunKey]bool{} // which cannot be read
 	for _, p := range report.Problems {
 		if p.Kind == "state" || p.Kind == "journal" {
@@ -182,7 +177,7 @@ func (h *Host) verifyRun(ctx context.Context, run store.RunKey, opts VerifyOptio
 	if opts.NoReplay {
 		return nil
 	}
-	err := h.rt.Runs.Replay(ctx, run)
+	err := h.rt.Checks.Verify(ctx, run)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
