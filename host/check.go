@@ -38,8 +38,8 @@ const (
 // RunCheck is the report of one run.
 type RunCheck struct {
 	RunID     string       `json:"run"`
-	Version   uint32       `json:"version"` // that the run had
-	Status    Status       `json:"status"`
+	Version   uint32       `json:"version,omitempty"` // that the run had
+	Status    Status       `json:"status,omitempty"`
 	Iteration uint32       `json:"iteration,omitempty"`
 	Entries   uint64       `json:"entries"` // of the journal, when it was read: the run may have gone on since
 	Outcome   CheckOutcome `json:"outcome"`
@@ -91,6 +91,10 @@ const (
 	MaxCheckCPU = 10 * time.Minute
 	// fuelPerSecond is how many instructions count as a second of CheckOptions.CPU, about what a processor executes.
 	fuelPerSecond = 1_000_000_000
+	// maxChecks and maxOwnChecks bound the checks and migrations that go on at a time, of all namespaces and of one: each has a
+	// module and some journals in memory, and takes as long as it has runs.
+	maxChecks    = 8
+	maxOwnChecks = 2
 	// MaxCheckParallel bounds CheckOptions.Parallel: each replay has a journal in memory, and an instance.
 	MaxCheckParallel = 16
 )
@@ -145,6 +149,11 @@ func (s *scope) Check(ctx context.Context, workflow string, wasm []byte, opts Ch
 	if err != nil {
 		return sum, translate(err)
 	}
+	end, err := s.h.checks.begin(ns)
+	if err != nil {
+		return sum, err
+	}
+	defer end()
 	mod, err := s.candidate(ctx, &workflow, wasm)
 	if err != nil {
 		return sum, err
@@ -211,6 +220,36 @@ type pass struct {
 	mu    sync.Mutex // guards what follows
 	sum   *CheckSummary
 	about int64
+}
+
+// checking counts the checks and migrations that go on.
+type checking struct {
+	mu  sync.Mutex // guards what follows
+	all int
+	by  map[store.NamespaceID]int
+}
+
+// begin counts one more until end is called, or returns ErrBusy.
+func (c *checking) begin(ns store.NamespaceID) (end func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all >= maxChecks || c.by[ns] >= maxOwnChecks {
+		return nil, &joined{fmt.Errorf("%d checks and migrations go on, %d of them of this namespace; the limits are %d and %d: try "+
+			"again later", c.all, c.by[ns], maxChecks, maxOwnChecks), ErrBusy}
+	}
+	if c.by == nil {
+		c.by = map[store.NamespaceID]int{}
+	}
+	c.all++
+	c.by[ns]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.all--
+		if c.by[ns]--; c.by[ns] == 0 {
+			delete(c.by, ns)
+		}
+	}, nil
 }
 
 // all does it for each run. An error ends the walk.

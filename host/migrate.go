@@ -59,6 +59,11 @@ func (s *scope) Migrate(ctx context.Context, workflow string, opts MigrateOption
 	if err != nil {
 		return sum, translate(err)
 	}
+	end, err := s.h.checks.begin(ns)
+	if err != nil {
+		return sum, err
+	}
+	defer end()
 	sum.Module = to.Module.String()
 	if err := s.h.refuseCopy(); err != nil {
 		return sum, translate(err)

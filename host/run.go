@@ -44,7 +44,6 @@ type Run struct {
 	Module   string    `json:"module"` // SHA-256 in hexadecimal
 	Status   Status    `json:"status"`
 	Reason   string    `json:"reason,omitempty"` // of waiting and stuck
-	Help     string    `json:"help,omitempty"`   // what helps a run that is stuck because its workflow differs from its journal
 	Created  time.Time `json:"created"`
 	Started  time.Time `json:"started,omitzero"` // when the first activation began
 	Updated  time.Time `json:"updated"`
@@ -60,6 +59,8 @@ type Run struct {
 	Output     uint64            `json:"output,omitempty"` // chunks of output
 	// Error is the message with which a failed run has failed. Only Get returns it; ResultRaw returns all that was recorded.
 	Error string `json:"error,omitempty"`
+	// Help is a sentence that says what helps a run that is stuck because its workflow differs from its journal.
+	Help string `json:"help,omitempty"`
 }
 
 func (h *Host) runOf(s store.RunState) Run {

@@ -78,7 +78,7 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 	case *string:
 		*a = name
 	case *[]byte:
-		if *a = []byte(`"x"`); strings.HasPrefix(method, "Upload") {
+		if *a = []byte(`"x"`); strings.HasPrefix(method, "Upload") || method == "Check" {
 			*a = napModule()
 		}
 	case *any:
