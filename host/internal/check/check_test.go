@@ -256,6 +256,11 @@ func TestRunOfWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// retried is a retry that voids nothing, under another version if there is a module.
+func retried(module string) store.Entry {
+	return store.Entry{Kind: store.KindRetried, Ref: 3, Target: module, Options: []byte(`{"void":[]}`)}
+}
+
 // TestVerify is strict behind the entry with which a run last went on under another version.
 func TestVerify(t *testing.T) {
 	migrated := store.Entry{Kind: store.KindMigrated, Target: "m", Options: []byte(`{"from":1,"to":2}`)}
@@ -271,6 +276,8 @@ func TestVerify(t *testing.T) {
 		{naps("1", returns), []store.Entry{activated, later}, "until"},
 		{naps("1", returns), []store.Entry{activated, later, migrated}, ""},
 		{naps("1", returns), []store.Entry{activated, migrated, later}, "until"},
+		{naps("1", returns), []store.Entry{activated, later, retried("m")}, ""},
+		{naps("1", returns), []store.Entry{activated, later, retried("")}, "until"},
 		{naps("2", stays), []store.Entry{activated, nap, woken, step, paid}, "another input"},
 		{naps("2", stays), []store.Entry{activated, nap, woken, step, paid, migrated}, ""},
 		{naps("2", stays), []store.Entry{activated, nap, woken, migrated, step, paid}, "another input"},

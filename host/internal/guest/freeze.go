@@ -21,9 +21,9 @@ func (a *Activation) thaw(inst engine.Instance, cfg replay.Config) bool {
 	if !a.mod.CanThaw {
 		return false
 	}
-	a.passed = warm.NewPassed(&cfg.Started, a.lease.State.Module)
+	a.passed = warm.NewPassed(&cfg.Started)
 	g, ok := a.r.warm.Take(a.key)
-	if !ok || !g.Passed.Begins(&cfg.Started, a.lease.State.Module, a.lease.Entries()) || !inst.Thaw(g.Frozen) {
+	if !ok || !g.Passed.Begins(&cfg.Started, a.lease.Entries()) || !inst.Thaw(g.Frozen) {
 		return false
 	}
 	a.Machine, a.Lines, a.stdin, a.read, a.passed = g.Machine.Thaw(cfg), g.Lines, g.Stdin, g.Read, g.Passed

@@ -55,11 +55,9 @@ func (p *Passed) text(texts ...string) {
 	}
 }
 
-// NewPassed is what a guest of a module has seen that begins, of an iteration and attempt of a run. The module is not always
-// the one with which the run began.
-func NewPassed(s *journal.Started, module store.Digest) Passed {
+// NewPassed is what a guest has seen that begins, of an iteration and attempt of a run.
+func NewPassed(s *journal.Started) Passed {
 	p := Passed{digest: digestBasis}
-	p.text(string(module[:]))
 	p.text(s.RunID, s.Incarnation, s.Module, string(s.Seed))
 	p.add(uint64(s.Iteration), uint64(s.RunAttempt), uint64(s.Version))
 	return p
@@ -78,12 +76,12 @@ func (p *Passed) See(entries []store.Entry) {
 	p.entries = len(entries)
 }
 
-// Begins reports whether a journal begins so: with the same module, iteration and attempt of the run, and the same entries.
-func (p *Passed) Begins(started *journal.Started, module store.Digest, entries []store.Entry) bool {
+// Begins reports whether a journal begins so: with the same iteration and attempt of the run, and the same entries.
+func (p *Passed) Begins(started *journal.Started, entries []store.Entry) bool {
 	if len(entries) < p.entries {
 		return false
 	}
-	now := NewPassed(started, module)
+	now := NewPassed(started)
 	now.See(entries[:p.entries])
 	return now == *p
 }
