@@ -1,17 +1,22 @@
 package host_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/wasmgen"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -190,7 +195,7 @@ func TestCheckOfHostileModules(t *testing.T) {
 		{"order", []byte("no module"), host.CheckOptions{}, host.ErrRejected},
 		{"order", listing("text", "other"), host.CheckOptions{}, host.ErrInvalid},
 		{"other", listing("text", "other"), host.CheckOptions{}, host.ErrNotFound},
-		{"", code(t, "v1"), host.CheckOptions{}, host.ErrInvalid}, // it lists three
+		{"", code(t, "v1"), host.CheckOptions{}, host.ErrInvalid}, // it lists four
 		{"order", code(t, "v1"), host.CheckOptions{CPU: -1}, host.ErrInvalid},
 		{"order", code(t, "v1"), host.CheckOptions{CPU: time.Hour}, host.ErrInvalid},
 		{"order", code(t, "v1"), host.CheckOptions{Parallel: 17}, host.ErrInvalid},
@@ -456,5 +461,161 @@ func TestMigrateCrashes(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestMigrateGoesOn continues as new under the version to which a run was migrated, and so do the children that it starts then.
+func TestMigrateGoesOn(t *testing.T) {
+	u := upgradesOf(t, "v1", "tuned")
+	_, err := u.Start(ctx, "ticks", 2, host.WithRunID("a"), host.WithVersion(1))
+	do(t, err)
+	u.Advance(36 * time.Hour)
+	of, _ := u.migrate("ticks", "tuned", host.MigrateOptions{})
+	if u.outcome(of["a"], host.CheckMigrated, ""); of["a"].Iteration != 1 {
+		t.Errorf("%+v", of["a"])
+	}
+	u.ended("a", `"tuned tuned"`, 43*day) // the child sleeps for 40 days, as the new version has it
+	if r := u.version("a", "tuned"); r.Iteration != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// paying is a module that pays by a handler, and completes with a text.
+func paying(text string) []byte {
+	m := wasmgen.New(0)
+	m.Text("pay").Text("host/pay").I32(0).I32(0).I32(0).I32(0).Call(abi.FnStepStart).Drop().I32(0).I32(0).Call(abi.FnAwait).Drop()
+	return m.Text(text).Call(abi.FnComplete).Drop().I32(0).Export(abi.ExportRun).Bytes()
+}
+
+// TestMigrateBesideAnAttempt migrates a run while an attempt of its step goes on: it is made once, and its outcome is recorded.
+func TestMigrateBesideAnAttempt(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	var made atomic.Int32
+	h := hosttest.New(t, hosttest.WithHandlers(func(h *host.Host) {
+		host.HandleStep(h, "pay", func(context.Context, string) (string, error) {
+			made.Add(1)
+			close(begun)
+			<-release
+			return "paid", nil
+		})
+	}))
+	for _, text := range []string{`"one"`, `"two"`} {
+		_, err := h.Upload(ctx, "w", paying(text), host.AllowStep("pay"))
+		do(t, err)
+	}
+	_, err := h.StartRaw(ctx, "w", nil, host.WithRunID("a"), host.WithVersion(1))
+	do(t, err)
+	select {
+	case <-begun:
+	case <-time.After(time.Minute):
+		t.Fatal("no attempt begins")
+	}
+	sum, err := h.Migrate(ctx, "w", host.MigrateOptions{To: 2})
+	if err != nil || sum.Migrated != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	close(release)
+	h.Finish("a")
+	if got, err := h.ResultRaw(ctx, "a"); err != nil || string(got) != `"two"` || made.Load() != 1 {
+		t.Errorf("%s, %v, %d attempts", got, err, made.Load())
+	}
+	do(t, h.Replay(ctx, "a"))
+}
+
+// TestChecksAtATime refuses a third check of one namespace, and a ninth of all.
+func TestChecksAtATime(t *testing.T) {
+	h := hosttest.New(t)
+	var wg sync.WaitGroup
+	release := make(chan struct{})
+	var releaseOnce sync.Once
+	defer func() { releaseOnce.Do(func() { close(release) }); wg.Wait() }()
+	names := []string{"a", "b", "c", "d", "e"}
+	for i, name := range names {
+		ns, err := h.Namespace(ctx, name)
+		do(t, err)
+		_, err = ns.Upload(ctx, "nap", napModule())
+		do(t, err)
+		_, err = ns.StartRaw(ctx, "nap", []byte("1h"), host.WithRunID("r"))
+		do(t, err)
+		h.Settle()
+		if i == len(names)-1 {
+			break
+		}
+		for range 2 {
+			began := make(chan struct{})
+			wg.Go(func() {
+				_, err := ns.Check(ctx, "nap", napModule(), host.CheckOptions{Each: func(host.RunCheck) error {
+					close(began)
+					<-release
+					return nil
+				}})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			<-began
+		}
+		if _, err := ns.Migrate(ctx, "nap", host.MigrateOptions{To: 1}); !errors.Is(err, host.ErrBusy) {
+			t.Errorf("a third one of %s: %v", name, err)
+		}
+	}
+	last, err := h.Namespace(ctx, "e")
+	do(t, err)
+	if _, err := last.Check(ctx, "nap", napModule(), host.CheckOptions{}); !errors.Is(err, host.ErrBusy) {
+		t.Errorf("a ninth one: %v", err)
+	}
+	releaseOnce.Do(func() { close(release) })
+	wg.Wait()
+	if sum, err := last.Check(ctx, "nap", napModule(), host.CheckOptions{}); err != nil || sum.Compatible != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+// TestCheckData checks the runs of data that nobody has open, encrypted data, too.
+func TestCheckData(t *testing.T) {
+	ring := func(secret byte) host.Codec {
+		r, err := host.ParseKeyring([]byte("k1 " + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{secret}, 32))))
+		do(t, err)
+		return r
+	}
+	for _, codec := range []host.Codec{nil, ring(1)} {
+		dir := t.TempDir()
+		cfg := host.Config{Dir: dir, Codec: codec, Interpreter: true}
+		h, err := host.Open(ctx, cfg)
+		do(t, err)
+		_, err = h.Upload(ctx, "nap", napModule())
+		do(t, err)
+		_, err = h.StartRaw(ctx, "nap", []byte("1h"), host.WithRunID("r"))
+		do(t, err)
+		running, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- h.Run(running) }()
+		_, _, err = h.WaitIdle(ctx)
+		do(t, err)
+		check := func(codec host.Codec, namespace string) (host.CheckSummary, error) {
+			return host.CheckData(ctx, dir, host.Config{Codec: codec, Interpreter: true}, namespace, "nap", napModule(), host.CheckOptions{})
+		}
+		if _, err := check(codec, ""); !errors.Is(err, host.ErrLocked) {
+			t.Errorf("while a host has it: %v", err)
+		}
+		stop()
+		do(t, <-done)
+		do(t, h.Close())
+		if sum, err := check(codec, ""); err != nil || sum.Compatible != 1 || !sum.Fits() {
+			t.Errorf("%+v, %v", sum, err)
+		}
+		if codec != nil {
+			for _, wrong := range []host.Codec{nil, ring(2)} {
+				if _, err := check(wrong, ""); !errors.Is(err, host.ErrKey) {
+					t.Errorf("with another key: %v", err)
+				}
+			}
+		}
+		if _, err := check(codec, "other"); !errors.Is(err, host.ErrNotFound) {
+			t.Errorf("of a namespace that is not there: %v", err)
+		}
+	}
+	if _, err := host.CheckData(ctx, t.TempDir(), host.Config{}, "", "nap", napModule(), host.CheckOptions{}); !errors.Is(err, host.ErrNotFound) {
+		t.Errorf("of no data: %v", err)
 	}
 }

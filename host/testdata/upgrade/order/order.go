@@ -29,6 +29,7 @@ func (c Code) Register() {
 	workflow.Register("order", c.order)
 	workflow.Register("desk", c.desk)
 	workflow.Register("nap", c.nap)
+	workflow.Register("ticks", c.ticks)
 }
 
 func (c Code) step(ctx context.Context, name string) (string, error) {
@@ -96,4 +97,16 @@ func (c Code) nap(ctx context.Context, _ string) (string, error) {
 	}
 	time.Sleep(c.Packing)
 	return c.Name, nil
+}
+
+// ticks continues as new until nothing is left, and then asks a child under which code it runs.
+func (c Code) ticks(ctx context.Context, left int) (string, error) {
+	if err := workflow.Sleep(ctx, "tick", 24*time.Hour); err != nil {
+		return "", err
+	}
+	if left > 0 {
+		return "", workflow.ContinueAsNew(ctx, left-1)
+	}
+	kid, err := workflow.Child[string](ctx, "kid", "nap", "")
+	return c.Name + " " + kid, err
 }
