@@ -234,8 +234,8 @@ func (c *checking) begin(ns store.NamespaceID) (end func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all >= maxChecks || c.by[ns] >= maxOwnChecks {
-		return nil, &joined{fmt.Errorf("%d checks and migrations go on, %d of them of this namespace; the limits are %d and %d: try "+
-			"again later", c.all, c.by[ns], maxChecks, maxOwnChecks), ErrBusy}
+		return nil, &joined{fmt.Errorf("too many checks and migrations go on, %d of them of this namespace; the limits are %d, and %d of "+
+			"one namespace: try again later", c.by[ns], maxChecks, maxOwnChecks), ErrBusy}
 	}
 	if c.by == nil {
 		c.by = map[store.NamespaceID]int{}
@@ -252,7 +252,7 @@ func (c *checking) begin(ns store.NamespaceID) (end func(), err error) {
 	}, nil
 }
 
-// all does it for each run. An error ends the walk.
+// all does what the pass is for with each run. An error ends the walk.
 func (p *pass) all(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -290,7 +290,7 @@ func (p *pass) all(ctx context.Context) error {
 	return translate(context.Cause(ctx))
 }
 
-// one does it for one run, and reports what came of it.
+// one does it with one run, and reports what came of that.
 func (p *pass) one(ctx context.Context, key store.RunKey) error {
 	if ctx.Err() != nil {
 		return nil

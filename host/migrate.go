@@ -90,6 +90,8 @@ func (s *scope) migrate(ctx context.Context, key store.RunKey, opts *MigrateOpti
 	for range migrateTries {
 		st, err := s.h.rt.Runs.Durable(ctx, key)
 		if err != nil {
+			c = RunCheck{RunID: key.ID}
+			err = asReason(&c, err)
 			return c, err
 		}
 		c = RunCheck{RunID: key.ID, Version: st.Version, Status: st.Status, Iteration: st.Iteration, Entries: uint64(st.Length)}
@@ -144,6 +146,9 @@ func (s *scope) goOn(ctx context.Context, key store.RunKey, r *check.Result, to 
 	v, err := s.h.store.Modules().Version(ctx, key.Namespace, r.State.Workflow, to)
 	if err != nil {
 		free()
+		if errors.Is(err, store.ErrNotFound) { // which is not the run's
+			err = &joined{fmt.Errorf("%s@%d was deleted meanwhile", r.State.Workflow, to), ErrNotFound}
+		}
 		return err
 	}
 	m := run.Migrate{Version: v, Checked: record.Checked{Incarnation: r.State.Incarnation, Iteration: r.State.Iteration,
@@ -153,11 +158,12 @@ func (s *scope) goOn(ctx context.Context, key store.RunKey, r *check.Result, to 
 
 // asReason makes an error that concerns one run alone its reason.
 func asReason(c *RunCheck, err error) error {
-	_, limit := errors.AsType[*abi.Error](err)
-	for _, own := range []error{run.ErrTerminal, run.ErrIllegal, store.ErrNotFound, store.ErrFenced, partition.ErrNotOwned} {
-		limit = limit || errors.Is(err, own)
+	_, own := errors.AsType[*abi.Error](err) // its journal has no room
+	for _, e := range []error{run.ErrTerminal, run.ErrIllegal, store.ErrFenced, store.ErrCorrupt, store.ErrVersion,
+		partition.ErrNotOwned} {
+		own = own || errors.Is(err, e)
 	}
-	if !limit {
+	if !own {
 		return err
 	}
 	c.Outcome, c.Reason = CheckNotChecked, err.Error()

@@ -30,7 +30,7 @@ type Guests interface {
 	Module(d store.Digest) (*module.Module, error)
 }
 
-// Journals is where the journals of runs are read from. A store.Store is one.
+// Journals is where the journals of runs are read from. A store.Store is one. What is read is a snapshot: the runs may go on.
 type Journals interface {
 	State(ctx context.Context, run store.RunKey) (store.RunState, error)
 	Run(ctx context.Context, run store.RunKey) (store.RunState, []store.Entry, error)
