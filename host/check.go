@@ -234,8 +234,8 @@ func (c *checking) begin(ns store.NamespaceID) (end func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all >= maxChecks || c.by[ns] >= maxOwnChecks {
-		return nil, &joined{fmt.Errorf("too many checks and migrations go on, %d of them of this namespace; the limits are %d, and %d of "+
-			"one namespace: try again later", c.by[ns], maxChecks, maxOwnChecks), ErrBusy}
+		return nil, &joined{fmt.Errorf("too many checks and migrations go on, %d of them of this namespace; the limits are %d, and "+
+			"%d of one namespace: try again later", c.by[ns], maxChecks, maxOwnChecks), ErrBusy}
 	}
 	if c.by == nil {
 		c.by = map[store.NamespaceID]int{}
