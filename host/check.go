@@ -168,7 +168,8 @@ func (s *scope) Check(ctx context.Context, workflow string, wasm []byte, opts Ch
 		r, err := s.h.rt.Checks.Run(ctx, key, mod, opts.fuel())
 		return reportOf(key, &r), err
 	}
-	return sum, p.all(ctx)
+	err = p.all(ctx)
+	return sum, err
 }
 
 // candidate compiles a module that is not stored, and completes the name of the workflow.

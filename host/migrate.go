@@ -72,7 +72,8 @@ func (s *scope) Migrate(ctx context.Context, workflow string, opts MigrateOption
 	p.do = func(ctx context.Context, key store.RunKey) (RunCheck, error) {
 		return s.migrate(ctx, key, &opts, &to, o.fuel())
 	}
-	return sum, p.all(ctx)
+	err = p.all(ctx)
+	return sum, err
 }
 
 // How often a run is replayed again that has moved since, and how long is waited before that, at first and at most. A run that
