@@ -29,7 +29,7 @@ var fields = map[string]struct {
 	"counts":  {server.Counts{}, "total statuses"},
 	"changed": {server.Changed{}, "run count"},
 	"bulk":    {server.BulkAnswer{}, "matched changed runs errors more"},
-	"problem": {server.Problem{}, "type title status detail code run"},
+	"problem": {server.Problem{}, "type title status detail code run faults"},
 	"start":   {server.StartRequest{}, "id input version at in timeout attributes signal on_conflict"},
 }
 
