@@ -197,8 +197,31 @@ func TestCleanup(t *testing.T) {
 }
 
 func TestUpgrade(t *testing.T) {
-	e := newExample(t, "upgrade")
+	ctx := context.Background()
+	e := &example{hosttest.New(t), t, "upgrade"}
+	if _, err := e.Upload(ctx, e.name, build(t, "upgrade/before")); err != nil {
+		t.Fatal(err)
+	}
+	e.begin("old", "Paris")
+	sum, err := e.Check(ctx, "upgrade", build(t, "upgrade/wrong"), host.CheckOptions{})
+	if err != nil || sum.Diverging != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	after := build(t, "upgrade")
+	sum, err = e.Check(ctx, "upgrade", after, host.CheckOptions{})
+	if err != nil || !sum.Fits() || sum.Runs != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	v, err := e.Upload(ctx, "upgrade", after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err = e.Migrate(ctx, "upgrade", host.MigrateOptions{To: v.Number})
+	if err != nil || sum.Migrated != 1 {
+		t.Errorf("%+v, %v", sum, err)
+	}
 	e.begin("new", "Paris")
+	e.is(e.ends("old"), "shipped to Paris")
 	e.is(e.ends("new"), "checked, shipped to Paris")
 }
 

@@ -141,6 +141,15 @@ func fillGolden(t *testing.T, dir string) {
 	_, _, err = o.CreateToken(ctx, host.TokenSpec{Name: "golden", Scopes: []host.Scope{host.ScopeRead}})
 	do(t, err)
 	do(t, o.Delete(ctx, "cancelled"))
+	_, err = ns.StartRaw(ctx, "nap", []byte("92h"), host.WithRunID("moved"))
+	do(t, err)
+	o.Settle()
+	v, err := ns.Upload(ctx, "nap", napModule(), host.AllowStep("charge"))
+	do(t, err)
+	sum, err := ns.Migrate(ctx, "nap", host.MigrateOptions{To: v.Number, Runs: []string{"moved"}})
+	if err != nil || sum.Migrated != 1 {
+		t.Fatalf("%+v, %v", sum, err)
+	}
 	o.Settle()
 	o.Stop()
 }
@@ -162,7 +171,7 @@ func TestGoldenStores(t *testing.T) {
 		r, err := host.Verify(ctx, dir, host.Config{Interpreter: true}, host.VerifyOptions{NoReplay: format < store.FormatVersion,
 			Engines: bothEngines})
 		do(t, err)
-		if format == store.FormatVersion && (!r.Sound() || r.Runs != 17 || r.Replayed != 17 || r.Blobs == 0) {
+		if format == store.FormatVersion && (!r.Sound() || r.Runs != 18 || r.Replayed != 18 || r.Blobs == 0) {
 			t.Errorf("format %d: %+v", format, r)
 		}
 		o := openOld(t, dir, goldenAge+time.Minute)
@@ -198,6 +207,12 @@ func TestGoldenStores(t *testing.T) {
 		do(t, err)
 		if format >= 4 && (len(kept) != 1 || kept[0].Workflow != "nobody" || len(tokens) != 1 || tokens[0].Name != "golden") {
 			t.Errorf("format %d: retentions %+v, tokens %+v", format, kept, tokens)
+		}
+		if format >= 4 {
+			run, err := ns.Get(ctx, "moved")
+			if err != nil || run.Version != 2 || run.Status != host.Completed || run.Ended.Sub(hosttest.Epoch) != goldenAge+92*time.Hour {
+				t.Errorf("the run that was migrated: %+v, %v", run, err)
+			}
 		}
 		o.Stop()
 		if r := sound(t, dir); r.Replayed != r.Runs {

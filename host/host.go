@@ -199,6 +199,7 @@ type Host struct {
 	rt       *runtime.Runtime
 	sweeper  *retention.Sweeper
 	quotas   *quota.Quotas
+	checks   checking
 	setting  sync.Mutex     // held by SetQuota, so that what holds is what is stored
 	suspects *suspect.Watch // nil watches nothing
 	journals *room.Budget

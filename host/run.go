@@ -59,6 +59,8 @@ type Run struct {
 	Output     uint64            `json:"output,omitempty"` // chunks of output
 	// Error is the message with which a failed run has failed. Only Get returns it; ResultRaw returns all that was recorded.
 	Error string `json:"error,omitempty"`
+	// Help is a sentence that says what helps a run that is stuck because its workflow differs from its journal.
+	Help string `json:"help,omitempty"`
 }
 
 func (h *Host) runOf(s store.RunState) Run {
@@ -78,6 +80,10 @@ func (h *Host) runOf(s store.RunState) Run {
 			r.Attributes = map[string]string{}
 		}
 		r.Attributes[a.Key] = a.Value
+	}
+	if s.Status == Stuck && strings.HasPrefix(s.Reason, replay.Differs) {
+		r.Help = fmt.Sprintf("check a mended module with `wfhost check FOLDER --workflow %s`, then let the run go on under it with "+
+			"`wfhost upload FOLDER --workflow %s --migrate`", s.Workflow, s.Workflow)
 	}
 	if s.WakeUnixMs != store.NoWake && (s.Status == Sleeping || s.Status == Waiting || s.Status == Queued && s.Faults > 0) {
 		r.Wake = abi.TimeOf(s.WakeUnixMs)
@@ -272,7 +278,7 @@ func Result[T any](ctx context.Context, in Results, id string) (v T, err error) 
 func (s *scope) Replay(ctx context.Context, id string) error {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		err = s.h.rt.Runs.Replay(ctx, key)
+		err = s.h.rt.Checks.Verify(ctx, key)
 	}
 	if _, ok := errors.AsType[*replay.Mismatch](err); ok {
 		return &joined{err, ErrMismatch}

@@ -78,7 +78,7 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 	case *string:
 		*a = name
 	case *[]byte:
-		if *a = []byte(`"x"`); strings.HasPrefix(method, "Upload") {
+		if *a = []byte(`"x"`); strings.HasPrefix(method, "Upload") || method == "Check" {
 			*a = napModule()
 		}
 	case *any:
@@ -92,6 +92,10 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 		}
 	case *host.TimerQuery:
 		a.Until = x.Clock.Now().AddDate(1, 0, 0)
+	case *host.CheckOptions:
+		*a = host.CheckOptions{Ended: 1000 * time.Hour}
+	case *host.MigrateOptions:
+		*a = host.MigrateOptions{To: 1, Runs: []string{name}}
 	case *host.Retention:
 		*a = host.Retention{Workflow: name, Keep: 1 + n}
 	default:

@@ -23,8 +23,8 @@ type Scope string
 const (
 	ScopeRead    Scope = "read"    // look at workflows, runs, journals, results, output; queries
 	ScopeRun     Scope = "run"     // start runs and send signals
-	ScopeOperate Scope = "operate" // cancel, terminate, pause, wake, retry, restart and delete runs, many at once too; sweep
-	ScopeUpload  Scope = "upload"  // upload and delete versions, with what they may reach
+	ScopeOperate Scope = "operate" // cancel, terminate, pause, wake, retry, restart, migrate and delete runs; sweep
+	ScopeUpload  Scope = "upload"  // upload and delete versions; with ScopeRead, check runs against a module
 	ScopeAdmin   Scope = "admin"   // tokens, retentions, backups, releasing a copy; it includes the other scopes
 )
 

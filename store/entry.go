@@ -17,7 +17,7 @@ const (
 	KindAttemptStarted Kind = 3 // Handle, Attempt: recorded before an attempt that must not be forgotten
 	KindAttemptFailed  Kind = 4 // Handle, Attempt, Data error JSON, StartUnixMs, DueUnixMs of the next attempt
 	KindRetried        Kind = 5 // Ref: entries from there to here are void
-	KindMigrated       Kind = 6 // Target: the new module's digest
+	KindMigrated       Kind = 6 // Target: the new module's digest, Options JSON {"from":1,"to":2}: versions
 	KindSignalAccepted Kind = 7 // Name, Data, Target idempotency key: kept until a wait takes it
 	KindCancelAsked    Kind = 8 // reserved
 	KindPaused         Kind = 9

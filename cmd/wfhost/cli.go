@@ -61,6 +61,8 @@ type cli struct {
 	Token      tokenCmd      `cmd:"" help:"Print the token of the server, for curl."`
 	Tokens     tokensCmd     `cmd:"" help:"Create, list and revoke tokens."`
 	Upload     uploadCmd     `cmd:"" help:"Upload a workflow to the server."`
+	Check      checkCmd      `cmd:"" help:"Replay live runs against a module that is not uploaded, and say which it fits."`
+	Migrate    migrateCmd    `cmd:"" help:"Have live runs go on under another version that fits them."`
 	Workflows  workflowsCmd  `cmd:"" help:"List the versions of all workflows."`
 	Workflow   workflowCmd   `cmd:"" help:"List a workflow's versions and their live runs, or delete one."`
 	Start      startCmd      `cmd:"" help:"Start a run."`

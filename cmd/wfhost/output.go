@@ -13,6 +13,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
 )
 
 // json prints a value as indented JSON.
@@ -78,7 +79,13 @@ func (g *globals) showRuns(runs []host.Run) error {
 		rows[i] = []string{r.ID, fmt.Sprintf("%s@%d", r.Workflow, r.Version), r.Status.String(), instant(r.Created),
 			instant(r.Wake), r.Reason}
 	}
-	return g.table("run\tworkflow\tstatus\tcreated\twakes\treason", rows)
+	if err := g.table("run\tworkflow\tstatus\tcreated\twakes\treason", rows); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(runs, func(r host.Run) bool { return r.Help != "" }); i >= 0 {
+		_, _ = fmt.Fprintf(g.io.err, "of %s: %s\n", oneLine(runs[i].ID), printable(runs[i].Help))
+	}
+	return nil
 }
 
 func (g *globals) showRun(r host.Run) error {
@@ -110,6 +117,9 @@ func more(r host.Run) (text string) {
 	if r.Output > 0 {
 		text += fmt.Sprintf("output    %d\n", r.Output)
 	}
+	if r.Help != "" {
+		text += printable(fmt.Sprintf("help      %s\n", r.Help))
+	}
 	lines := []string{text}
 	for _, k := range slices.Sorted(maps.Keys(r.Attributes)) {
 		lines = append(lines, oneLine(fmt.Sprintf("attribute %s=%s", k, r.Attributes[k]))+"\n")
@@ -137,6 +147,9 @@ func details(e server.Entry) string {
 	add(e.Attempt > 0, "attempt %d", e.Attempt)
 	if e.Due != nil {
 		add(true, "until %s", instant(*e.Due))
+	}
+	if o, ok := e.Options.(map[string]any); ok && e.Kind == store.KindMigrated.String() {
+		add(true, "from %s", fmt.Sprintf("%v to %v", o["from"], o["to"]))
 	}
 	add(e.Refused != "", "refused %s", e.Refused)
 	add(e.Skipped, "%s", "skipped")

@@ -274,7 +274,8 @@ var verbs = map[store.Kind]string{store.KindTimer: "woke", store.KindStepResult:
 	store.KindSignal: "taken", store.KindSignalTimeout: "time-out", store.KindSignalSend: "send", store.KindSignalSent: "sent",
 	store.KindHook: "hook", store.KindHookReady: "token", store.KindEmit: "output", store.KindAttribute: "attribute",
 	store.KindCancelPolicy: "policy", store.KindMarker: "version", store.KindContinue: "continue", store.KindCancel: "cancel",
-	store.KindContinued: "continued", store.KindPaused: "paused", store.KindUnpaused: "unpaused", store.KindRetried: "retried"}
+	store.KindContinued: "continued", store.KindPaused: "paused", store.KindUnpaused: "unpaused", store.KindRetried: "retried",
+	store.KindMigrated: "migrated"}
 
 // countdown shows on a terminal how long the run still sleeps.
 func (f *follower) countdown(r host.Run) {

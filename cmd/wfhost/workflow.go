@@ -21,6 +21,7 @@ type uploadCmd struct {
 	AllowStep []string `help:"Handler of the host that the workflow may call; repeatable, * for all."`
 	AllowHTTP []string `name:"allow-http" help:"Host that it may request, as [scheme://]host[:port]; repeatable." placeholder:"HOST"`
 
+	Migrate     bool     `help:"Then have the live runs that fit the new version go on under it, and list the others."`
 	AllowSecret []string `sep:"none" help:"Secret that the workflow may send there; repeatable." placeholder:"NAME=HOST,HEADER"`
 }
 
@@ -51,16 +52,23 @@ func (c *uploadCmd) Run(g *globals) error {
 		return err
 	}
 	if g.Output == "json" {
-		return g.json(versions)
-	}
-	for _, v := range versions {
-		note := ""
-		if !v.New {
-			note = " (the same as before)"
+		err = g.json(versions)
+	} else {
+		for _, v := range versions {
+			note := ""
+			if !v.New {
+				note = " (the same as before)"
+			}
+			_, _ = fmt.Fprintf(g.io.out, "%s@%d %s%s\n", v.Workflow, v.Number, v.Digest, note)
 		}
-		_, _ = fmt.Fprintf(g.io.out, "%s@%d %s%s\n", v.Workflow, v.Number, v.Digest, note)
 	}
-	return nil
+	if err != nil || !c.Migrate {
+		return err
+	}
+	for _, v := range versions { // all of them, whatever becomes of one
+		err = errors.Join(err, migrateRuns(g, v.Workflow, server.MigrateRequest{To: v.Number}))
+	}
+	return err
 }
 
 // isUnnamed tells whether an upload failed because the module names no workflow.

@@ -320,3 +320,41 @@ func lastChunk(c *checked) (key []byte) {
 	}))
 	return key
 }
+
+// TestCheckOfMigrations compares the module of a state with the one with which the journal goes on.
+func TestCheckOfMigrations(t *testing.T) {
+	module := store.Digest(sha256.Sum256([]byte("module")))
+	other := store.Digest(sha256.Sum256([]byte("other")))
+	to := func(k store.Kind, d store.Digest) store.Entry { return store.Entry{Kind: k, Target: d.String()} }
+	for i, of := range []struct {
+		entries []store.Entry
+		sound   bool
+	}{
+		{[]store.Entry{to(store.KindMigrated, module)}, true},
+		{[]store.Entry{to(store.KindMigrated, other), to(store.KindMigrated, module)}, true},
+		{[]store.Entry{to(store.KindMigrated, other), to(store.KindRetried, module), {Kind: store.KindRetried}}, true},
+		{[]store.Entry{to(store.KindMigrated, other), {Kind: store.KindMigrated, Sealed: true, Data: []byte{1, 'k', 'x'}}}, true}, // nobody knows
+		{[]store.Entry{to(store.KindMigrated, other)}, false},
+		{[]store.Entry{to(store.KindMigrated, module), to(store.KindRetried, other)}, false},
+	} {
+		c := newChecked(t)
+		st, err := c.s.State(t.Context(), c.run)
+		c.do(err)
+		p, err := c.s.Acquire(t.Context(), c.run.Partition(), "a", 0)
+		c.do(err)
+		expect := st.Length
+		for n := range of.entries {
+			of.entries[n].Seq = expect + store.Seq(n)
+		}
+		st.Length += store.Seq(len(of.entries))
+		c.do(p.Commit(t.Context(), []store.RunCommit{{Run: c.run, Expect: expect, State: st, Append: of.entries}}))
+		r := c.check(false)
+		found := false
+		for _, p := range r.Problems {
+			found = found || p.Kind == "state" && strings.Contains(p.Text, "its journal goes on under") && p.Run == c.run.ID
+		}
+		if found == of.sound {
+			t.Errorf("%d: %+v", i, r.Problems)
+		}
+	}
+}

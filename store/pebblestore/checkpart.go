@@ -108,6 +108,7 @@ type journalCheck struct {
 	iteration uint32
 	next      store.Seq // of the next entry
 	last      store.Seq // first seq of the chunk that was read last
+	module    string    // with which the run last went on, by an entry; empty if there is none, or it is sealed
 	broken    bool
 }
 
@@ -124,6 +125,9 @@ func (x *partitionCheck) journals(ns store.NamespaceID) error {
 		if !j.broken && (j.next != st.state.Length || j.last != st.chunk) {
 			x.problem("journal", ns, j.id, "its journal has %d entries, the last chunk of which begins at %d; its state says %d and %d",
 				j.next, j.last, st.state.Length, st.chunk)
+		}
+		if !j.broken && j.module != "" && j.module != st.state.Module.String() {
+			x.problem("state", ns, j.id, "its state has the module %s, and its journal goes on under %q", st.state.Module, j.module)
 		}
 	}
 	err := x.each(ns, x.p, store.TableJournal, func(rest, v []byte) error {
@@ -195,6 +199,9 @@ func (x *partitionCheck) chunk(ns store.NamespaceID, j *journalCheck, chunk []by
 		}
 		if flags&dataIsBlob == 0 {
 			x.sealed(ns, j.id, "its journal", e.Sealed, e.Data)
+		}
+		if e.Kind == store.KindMigrated || e.Kind == store.KindRetried && (e.Target != "" || e.Sealed) {
+			j.module = e.Target
 		}
 		x.report.Entries++
 		j.next, chunk = j.next+1, body[n:]

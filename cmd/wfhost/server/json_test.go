@@ -16,12 +16,14 @@ var fields = map[string]struct {
 	want string
 }{
 	"run": {host.Run{}, "namespace id workflow version module status reason created started updated ended wake entries existed iteration " +
-		"attributes parent output error"},
+		"attributes parent output error help"},
 	"version": {host.Version{}, "workflow version module allow_step allow_http allow_secret created new queries signals live"},
 	"timer":   {host.Timer{}, "run workflow due"},
 	"entry":   {server.Entry{}, "seq kind time handle name target input options data due attempt refused code skipped consumed"},
 	"log":     {server.Log{}, "index time level step attempt text"},
 	"chunk":   {server.Chunk{}, "index time topic data"},
+	"check":   {host.RunCheck{}, "run version status iteration entries outcome entry journal workflow reason notes"},
+	"summary": {host.CheckSummary{}, "workflow version module runs compatible diverging not_checked migrated unchanged"},
 	"page":    {host.RunPage{}, "runs next"},
 	"timers":  {host.TimerPage{}, "timers next"},
 	"counts":  {server.Counts{}, "total statuses"},

@@ -180,7 +180,7 @@ func allowBody(r *http.Request, pattern string) {
 		return
 	}
 	limit := bodyTime
-	if pattern == uploadPattern {
+	if pattern == uploadPattern || pattern == checkPattern {
 		limit += time.Duration(min(max(r.ContentLength, 0), abi.MaxModuleBytes)/slowestUpload) * time.Second
 		if r.ContentLength < 0 {
 			limit += abi.MaxModuleBytes / slowestUpload * time.Second

@@ -83,7 +83,7 @@ func checkContentType(r *http.Request, pattern string) error {
 	text := r.Header.Get("Content-Type")
 	kind, _, err := mime.ParseMediaType(text)
 	wanted := "application/json"
-	if pattern == uploadPattern {
+	if pattern == uploadPattern || pattern == checkPattern {
 		wanted = "application/wasm"
 	}
 	if err != nil || kind != wanted {

@@ -59,6 +59,7 @@ func New(h *host.Host, access Access) *Server {
 	s.registerNamespaces(api)
 	s.registerWorkflows(api)
 	s.registerVersions(api)
+	s.registerUpgrades(api)
 	s.registerSchemas(api)
 	s.registerRuns(api)
 	s.registerActions(api)

@@ -45,7 +45,7 @@ func newTenants(t *testing.T) *api {
 // body returns what is sent to an endpoint, with its type.
 func bodyFor(pattern, name string) (body, kind string) {
 	switch pattern {
-	case uploadPattern:
+	case uploadPattern, checkPattern:
 		return string(nap().Export(abi.ExportRun).Bytes()), "application/wasm"
 	case "POST /v1/tokens":
 		return `{"scopes":["read"],"namespace":"b"}`, "application/json"
@@ -53,6 +53,8 @@ func bodyFor(pattern, name string) (body, kind string) {
 		return `{"keep":3}`, "application/json"
 	case "POST /v1/runs:bulk":
 		return fmt.Sprintf(`{"action":"terminate","ids":[%q]}`, name), "application/json"
+	case "POST /v1/workflows/{workflow}/migrate":
+		return `{"to":1}`, "application/json"
 	case quotaPattern:
 		return `{"max_runs":3}`, "application/json"
 	}

@@ -48,13 +48,11 @@ type attempt struct {
 // Perform executes the body of a step on a copy of the workflow, or a step function in an instance of its own, and returns
 // the outcome. ctx ends when nobody waits for the attempt any more; a workflow's cancel does not reach a guest.
 func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) step.Outcome {
-	end, err := r.begin()
+	ctx, end, err := r.Begin(ctx)
 	if err != nil {
 		return step.Outcome{Abandoned: true}
 	}
 	defer end()
-	ctx, cancel := r.with(ctx)
-	defer cancel()
 	x := attempt{a, r, desk}
 	mod, err := r.modules.GetPatiently(ctx, a.Run.Module)
 	if ctx.Err() != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -12,26 +13,36 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Describe compiles a module, runs its start-up once, and asks for its description; nil if it has none. ctx ends the
-// start-up, too. ErrFull of admission says that too many uploads wait.
-func (r *Runner) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
-	end, err := r.begin()
+// Prepare compiles a module, runs its start-up once, and asks for its description; nil if it has none. ctx ends the
+// start-up, too. ErrFull of admission says that too many uploads wait. The module is in no cache of the runner; the caller
+// closes it.
+func (r *Runner) Prepare(ctx context.Context, wasm []byte) (*module.Module, []byte, error) {
+	ctx, end, err := r.Begin(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer end()
-	ctx, cancel := r.with(ctx)
-	defer cancel()
 	leave, err := r.uploads.Take(ctx, int64(len(wasm)))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer leave()
 	m, err := module.Compile(ctx, r.cfg.Engine, engine.Bytes(wasm))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer m.Close()
+	description, err := r.describe(ctx, m)
+	if err == nil {
+		err = m.Describe(description)
+	}
+	if err != nil {
+		m.Close()
+		return nil, nil, err
+	}
+	return m, description, nil
+}
+
+func (r *Runner) describe(ctx context.Context, m *module.Module) ([]byte, error) {
 	g := r.newStepGuest(m, journal.Started{}, store.RunKey{}, nil, nil)
 	g.Limits.Slices = budget.Slices(r.cfg.Fuel / 10) // as the start-up has
 	if !m.Describes {
@@ -46,3 +57,24 @@ func (r *Runner) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
 	}
 	return g.Outcome().Result, nil
 }
+
+// Begin counts something that runs a guest until end is called. The context ends with ctx, or when the runner is closed.
+func (r *Runner) Begin(ctx context.Context) (of context.Context, end func(), err error) {
+	done, err := r.begin()
+	if err != nil {
+		return ctx, nil, err
+	}
+	of, cancel := r.with(ctx)
+	return of, func() {
+		cancel()
+		done()
+	}, nil
+}
+
+// Place returns a place among the guests that compute, for an instance of a module that replays a run of a workflow.
+func (r *Runner) Place(m *module.Module, ns store.NamespaceID, workflow string) *admission.Place {
+	return r.room.NewPlace(m.Resident()).Of(uint32(ns), workflow, "")
+}
+
+// Module returns a module of the store.
+func (r *Runner) Module(d store.Digest) (*module.Module, error) { return r.modules.Get(d) }

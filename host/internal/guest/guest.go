@@ -37,8 +37,6 @@ type guest struct {
 	forked *guest
 	// freezable tells that the guest waits where it can be frozen.
 	freezable bool
-	// last, if set, is called when the guest has ended, and its instance is still there.
-	last func()
 	// mayFork tells that the guest's instance may execute the bodies of its steps.
 	mayFork bool
 
@@ -65,9 +63,6 @@ func (g *guest) call(ctx context.Context, export string) (int32, error) {
 		return 0, err
 	}
 	defer g.mod.Release(inst)
-	if g.last != nil {
-		defer g.last() // before the release
-	}
 	return g.callIn(ctx, inst, export)
 }
 

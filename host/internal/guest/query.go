@@ -9,7 +9,6 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/replay"
-	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -88,13 +87,11 @@ func (g *reader) play(ctx context.Context) error {
 // Query asks a live run a question: its workflow is replayed from the durable journal in an instance of its own, is
 // handed the question where it waits, and answers. It ends with ctx, or when the runner is closed.
 func (r *Runner) Query(ctx context.Context, key store.RunKey, name string, input []byte) ([]byte, error) {
-	end, err := r.begin()
+	ctx, end, err := r.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	ctx, cancel := r.with(ctx)
-	defer cancel()
 	g, begun, err := r.read(ctx, key)
 	if err != nil {
 		return nil, err
@@ -128,44 +125,4 @@ func (r *Runner) Query(ctx context.Context, key store.RunKey, name string, input
 		err = ErrOnItsWay
 	}
 	return refused(err)
-}
-
-// Replay runs a workflow against the journal of a run, in memory: nothing is appended, no step is attempted. It
-// returns nil if the workflow does what the journal records, else a *replay.Mismatch or what stopped it.
-func (r *Runner) Replay(ctx context.Context, key store.RunKey) error {
-	end, err := r.begin()
-	if err != nil {
-		return err
-	}
-	defer end()
-	ctx, cancel := r.with(ctx)
-	defer cancel()
-	g, begun, err := r.read(ctx, key)
-	if err != nil || !begun {
-		return err
-	}
-	g.wait = func() error { return replay.ErrSuspend }
-	cfg := g.config(replay.Check)
-	cfg.OnWait, cfg.Strict = g.observer(), true
-	if end := g.run.Journal().Ended(); end != store.KindInvalid && end != store.KindFailed { // which may have been a limit
-		cfg.Rested = store.Seq(g.run.Journal().Len()) // it has passed everything
-	}
-	rep := &report.Replay{}
-	if f := r.cfg.OnReplay; f != nil {
-		rep = f()
-		g.last = func() { rep.Memory = g.inst.Hash() }
-		if rep.Trace {
-			cfg.OnWait = func(uint64) { rep.Wait(replay.At(g.Machine), g.inst.Hash()) }
-		}
-	}
-	g.Machine = replay.New(cfg)
-	err = g.play(ctx)
-	out := g.Outcome()
-	rep.At, rep.Err, rep.Result = replay.At(g.Machine), err, slices.Concat(out.Result, out.Failure, g.Printed())
-	var differs *replay.Mismatch
-	if errors.Is(err, replay.ErrSuspend) ||
-		err != nil && ctx.Err() == nil && g.run.Journal().Ended() == store.KindFailed && !errors.As(err, &differs) {
-		return nil // it breaks down as it did
-	}
-	return errors.Join(err, g.LeftOver())
 }

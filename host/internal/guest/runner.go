@@ -59,8 +59,6 @@ type Config struct {
 	Fetch func(ctx context.Context, grants store.Grants, run store.RunKey, request []byte) ([]byte, error)
 	// OnWait, if set, sees the memory of every instance whose workflow waits. Tests compare hashes with it.
 	OnWait func(run store.RunKey, consumed uint64, hash func() [32]byte)
-	// OnReplay, if set, returns where each Replay that begins is to say what it comes to.
-	OnReplay func() *report.Replay
 	// OnEnd, if set, is called with each activation that has ended, by its goroutine.
 	OnEnd func(report.Activation)
 }

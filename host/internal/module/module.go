@@ -166,6 +166,13 @@ func (m *Module) Close() {
 	_, _ = m.unloadLocked()
 }
 
+// Describe takes the description of a module that no cache keeps.
+func (m *Module) Describe(text []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.describe(text)
+}
+
 // describe reads the description, if the module has one.
 func (m *Module) describe(text []byte) error {
 	if len(text) == 0 {

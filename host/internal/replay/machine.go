@@ -84,6 +84,9 @@ type Config struct {
 	// of deliveries that it has taken. Live and replay wait at the same points with the same memory.
 	OnWait func(consumed uint64)
 	Strict bool // a changed input or instant of a sleep is a mismatch even where the outcome is known
+	// Tuned is the seq of the entry with which the run last went on under another version, 0 if it never did. What calls before it
+	// asked for may have been another version's, so that nothing is strict there.
+	Tuned store.Seq
 	// Children is how many live children a first run may have: see abi.LiveChildren. Live.
 	Children int
 }

@@ -15,10 +15,12 @@ type Mismatch struct {
 	Got  string    // what the guest did
 }
 
+// Differs is how the text of a Mismatch begins, which is the reason of a run that is stuck because of it.
+const Differs = "replay differs from the journal"
+
 // Error names both sides.
 func (e *Mismatch) Error() string {
-	return fmt.Sprintf("replay differs from the journal at entry %d: the journal has %s, the workflow did %s",
-		e.Seq, e.Want, e.Got)
+	return fmt.Sprintf(Differs+" at entry %d: the journal has %s, the workflow did %s", e.Seq, e.Want, e.Got)
 }
 
 func describe(e *store.Entry) string {
@@ -38,6 +40,7 @@ func describe(e *store.Entry) string {
 // compare says whether the guest's call is the one that the journal records.
 func (m *Machine) compare(want, got *store.Entry) error {
 	differ := func(w, g string) error { return &Mismatch{Seq: want.Seq, Want: w, Got: g} }
+	strict := m.cfg.Strict && want.Seq >= m.cfg.Tuned
 	switch {
 	case want.Kind != got.Kind || want.Name != got.Name || want.Target != got.Target:
 		return differ(describe(want), describe(got))
@@ -45,7 +48,7 @@ func (m *Machine) compare(want, got *store.Entry) error {
 		return differ(describe(want), describe(got))
 	case want.Kind == store.KindCancelPolicy && want.Refused == 0 && want.Code != got.Code:
 		return differ(fmt.Sprintf("cancel_policy(%d)", want.Code), fmt.Sprintf("cancel_policy(%d)", got.Code))
-	case want.Kind == store.KindSleep && want.Refused == 0 && m.cfg.Strict && want.DueUnixMs != got.DueUnixMs:
+	case want.Kind == store.KindSleep && want.Refused == 0 && strict && want.DueUnixMs != got.DueUnixMs:
 		return differ(fmt.Sprintf("%s until %d", describe(want), want.DueUnixMs), fmt.Sprintf("it until %d", got.DueUnixMs))
 	case want.Consumed != got.Consumed:
 		return differ(fmt.Sprintf("%s after %d deliveries", describe(want), want.Consumed),
@@ -56,7 +59,7 @@ func (m *Machine) compare(want, got *store.Entry) error {
 			fmt.Sprintf("it as handle %d", len(m.handles)+1))
 	}
 	if want.Refused == 0 && string(want.Input) != string(got.Input) {
-		if m.cfg.Strict || want.Handle != 0 && !m.resolved(want.Handle) {
+		if strict || want.Handle != 0 && !m.resolved(want.Handle) {
 			return differ(fmt.Sprintf("%s with an input of %d bytes", describe(want), len(want.Input)),
 				fmt.Sprintf("it with another input of %d bytes", len(got.Input)))
 		}

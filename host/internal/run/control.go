@@ -90,34 +90,36 @@ func (e Wake) happen(t *turn) error {
 
 // happen lets a failed or stuck run go on from the step that failed. What was acknowledged stays.
 func (e Retry) happen(t *turn) error {
-	version := e.Version
-	switch {
-	case t.rec.Ended() && t.rec.Journal.Ended() != store.KindFailed:
-		return journal.ErrEnded
-	case !t.rec.Ended() && t.rec.Status != store.Stuck:
-		return fmt.Errorf("run %q is neither failed nor stuck: %w", t.rec.Key.ID, ErrIllegal)
-	case version != nil && version.Workflow != t.rec.State.Workflow:
-		return fmt.Errorf("run %q is one of workflow %q, not of %q: %w", t.rec.Key.ID, t.rec.State.Workflow, version.Workflow,
-			ErrIllegal)
-	}
-	entry, err := t.rec.Journal.Retry()
+	entry, err := record.Retrial(&t.rec, e.Version)
 	if err != nil {
-		return fmt.Errorf("run %q: %w: %w", t.rec.Key.ID, err, ErrIllegal)
+		return err
 	}
-	if version != nil {
-		entry.Target = version.Module.String()
+	return t.change(entry, e.Version)
+}
+
+// happen lets a live run go on under another version. Attempts of its steps that go on are finished by the version that began
+// them.
+func (e Migrate) happen(t *turn) error {
+	entry, err := record.Migration(&t.rec, &e.Version, e.Checked)
+	if err != nil {
+		return err
 	}
+	return t.change(entry, &e.Version)
+}
+
+// change appends an entry with which the run goes on, under another version if one is given.
+func (t *turn) change(entry store.Entry, version *store.Version) error {
 	if err := t.append(entry); err != nil {
 		return err
 	}
-	if version != nil {
-		t.rec.Version, t.rec.Module = version.Number, version.Module
-	}
-	t.rec.Free()
+	t.rec.GoOn(version)
 	t.faults = record.Faults{}
-	t.rec.Log.Recount()
 	t.pending = true
-	t.leave() // one that waits for a place has seen what is void now, or is of another version
+	if t.stands == guestParked {
+		t.suspend()
+	} else {
+		t.leave() // one that waits for a place, or goes on, is sent away: it has seen what is void now, or is of another version
+	}
 	t.fx.Answer.Changed = true
 	return nil
 }

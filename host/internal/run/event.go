@@ -16,7 +16,9 @@ var (
 	// ErrTerminal: the run has ended, and an end is final.
 	ErrTerminal = errors.New("run has ended")
 	// ErrIllegal: the event is not possible in the run's status.
-	ErrIllegal = errors.New("not possible in the run's status")
+	ErrIllegal = record.ErrIllegal
+	// ErrMoved: the run is not as it was when it was checked. It is an ErrIllegal, too.
+	ErrMoved = record.ErrMoved
 	// ErrLive: a live run is not deleted.
 	ErrLive = fmt.Errorf("run has not ended: %w", ErrIllegal)
 	// ErrDeleted: there was a run, which was deleted. Without it, a store.ErrNotFound says that there never was one.
@@ -55,6 +57,11 @@ type (
 	Wake struct{ Name string }
 	// Retry lets a failed or stuck run go on, under another version if one is given.
 	Retry struct{ Version *store.Version }
+	// Migrate lets a live run go on under another version, against which it was replayed as it is.
+	Migrate struct {
+		Version store.Version
+		Checked record.Checked
+	}
 	// Delete deletes an ended run, or with If, what is left of a deleted one: if that is not nil, and says so of the state.
 	Delete struct{ If func(*store.RunState) bool }
 	// StartChild starts the run as a child. A run that the very command has started before is ErrStartedBefore.

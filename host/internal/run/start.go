@@ -102,16 +102,5 @@ func (r *Run) Successor() *Run {
 	return next
 }
 
-// Copy returns what a restart of the run begins with: the same workflow, version, input and random numbers; with a name, also
-// what the run did before the call of that name. The caller fills in what is the new run's own, id and incarnation first.
-func (r *Run) Copy(name string) (n origin.NewRun, err error) {
-	if !r.rec.Exists {
-		return n, r.rec.NotFound()
-	}
-	j := r.rec.Journal
-	n = origin.NewRun{Workflow: r.rec.State.Workflow, Version: r.rec.Version, Module: r.rec.Module,
-		Input: j.Entries()[0].Input, InputDigest: r.rec.State.InputDigest, Attributes: j.Started().Attributes,
-		Conflict: origin.ConflictFail}
-	n.Copy, err = origin.NewCopy(j, name)
-	return n, err
-}
+// Copy returns what a restart of the run begins with: see record.Copy.
+func (r *Run) Copy(name string) (origin.NewRun, error) { return record.Copy(&r.rec, name) }

@@ -9,6 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
@@ -108,14 +109,36 @@ func (s *story) due() { s.pass(); s.step(run.Due{}, false) }
 // retry lets the run go on: retry [version=2] [workflow=NAME].
 func (s *story) retry() {
 	s.pass()
-	var v *store.Version
-	if n := s.int("version", 0); n > 0 {
-		v = &store.Version{Workflow: "order", Number: uint32(n), Module: sha256.Sum256(fmt.Append(nil, "v", n))}
-		if w := s.arg("workflow"); w != "" {
-			v.Workflow = w
-		}
+	s.step(run.Retry{Version: s.version()}, true)
+}
+
+// version returns the version of the arguments, nil if there is none.
+func (s *story) version() *store.Version {
+	n := s.int("version", 0)
+	if n <= 0 {
+		return nil
 	}
-	s.step(run.Retry{Version: v}, true)
+	v := &store.Version{Workflow: "order", Number: uint32(n), Module: sha256.Sum256(fmt.Append(nil, "v", n))}
+	if w := s.arg("workflow"); w != "" {
+		v.Workflow = w
+	}
+	return v
+}
+
+// migrate lets the run go on under another version. What was checked is the run as it is now, unless it is said otherwise:
+// migrate version=2 [workflow=NAME] [length=N] [iteration=N] [from=VERSION] [incarnation=other].
+func (s *story) migrate() {
+	s.pass()
+	st := s.run.State()
+	of := record.Checked{Incarnation: st.Incarnation, Iteration: uint32(s.int("iteration", int64(st.Iteration))),
+		Version: uint32(s.int("from", int64(st.Version)))}
+	if j := s.run.Journal(); j != nil {
+		of.Length = store.Seq(s.int("length", int64(j.Len())))
+	}
+	if s.d.HasArg("incarnation") {
+		of.Incarnation = store.Incarnation{0xee}
+	}
+	s.step(run.Migrate{Version: *s.version(), Checked: of}, true)
 }
 
 // restart ends the story of this run, and begins that of a run that repeats it: restart [from=NAME].

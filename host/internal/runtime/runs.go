@@ -139,6 +139,12 @@ func (r *Runs) Retry(ctx context.Context, key store.RunKey, version *store.Versi
 	return err
 }
 
+// Migrate lets a live run go on under another version. free is as of Start.
+func (r *Runs) Migrate(ctx context.Context, key store.RunKey, m run.Migrate, free func()) error {
+	_, err := r.callHeld(ctx, key, m, free)
+	return err
+}
+
 // Delete deletes an ended run with its journal, log and output; its id stays taken for 30 days. With which, see run.Delete.
 func (r *Runs) Delete(ctx context.Context, key store.RunKey, which func(*store.RunState) bool) error {
 	_, err := r.call(ctx, key, run.Delete{If: which})
@@ -174,14 +180,6 @@ func (r *Runs) Query(ctx context.Context, key store.RunKey, name string, input [
 		return nil, err
 	}
 	return r.guests.Query(ctx, key, name, input)
-}
-
-// Replay runs a workflow against the journal of a run.
-func (r *Runs) Replay(ctx context.Context, key store.RunKey) error {
-	if err := r.life.usable(); err != nil {
-		return err
-	}
-	return r.guests.Replay(ctx, key)
 }
 
 // Hook is where a token delivers to.

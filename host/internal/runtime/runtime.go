@@ -20,6 +20,7 @@ import (
 	goruntime "runtime"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/check"
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/partition"
@@ -56,6 +57,7 @@ type Runtime struct {
 	Versions   *Versions
 	Partitions *Partitions
 	Watchers   *watch.Watchers
+	Checks     *check.Checker
 
 	cfg      Config
 	life     *life
@@ -73,8 +75,9 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		Modules: cfg.Modules, Spaces: cfg.Spaces, Children: cfg.Children, Suspects: cfg.Suspects, Journals: cfg.Journals,
 		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
-		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnReplay: cfg.Events.Replay,
-		OnEnd: cfg.Events.Activation})
+		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})
+	rt.Checks = check.New(check.Config{Guests: rt.guests, Store: cfg.Store, Journals: cfg.Journals, Fuel: cfg.Fuel, CPU: cfg.CPU,
+		HostCalls: cfg.HostCalls, OnWait: cfg.Events.Waits, OnVerify: cfg.Events.Replay})
 	for range min(goruntime.GOMAXPROCS(0), maxShards) {
 		rt.writers = append(rt.writers, writer.New(writer.Config{Clock: cfg.Clock, Activity: &l.activity, Commits: maxCommits,
 			Commit: rt.commit}))

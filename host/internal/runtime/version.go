@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/wfhost/wfhost/host/internal/guest"
+	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -29,7 +30,16 @@ func (v *Versions) Hold() (release func()) {
 
 // Describe compiles a module, runs its start-up once, and asks for its description.
 func (v *Versions) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
-	return v.guests.Describe(ctx, wasm)
+	m, description, err := v.guests.Prepare(ctx, wasm)
+	if err == nil {
+		m.Close()
+	}
+	return description, err
+}
+
+// Prepare is Describe, and returns the module, which the caller closes.
+func (v *Versions) Prepare(ctx context.Context, wasm []byte) (*module.Module, []byte, error) {
+	return v.guests.Prepare(ctx, wasm)
 }
 
 // InUseError says that a version is not deleted because runs need it.

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+)
+
+type checkCmd struct {
+	Path     string `arg:"" help:"A .wasm file, or a folder with a Go main package."`
+	Workflow string `help:"Workflow whose runs are replayed; default: the only one in the module, else the name of the path."`
+	Ended    string `help:"Also runs that have ended within this time, such as 30d." placeholder:"DURATION"`
+	CPU      string `name:"cpu" help:"What the replay of one run may compute, in seconds of a billion instructions." default:"10s"`
+	Parallel int    `help:"Runs that are replayed at a time; default: half of the processors."`
+	Data     string `help:"Folder of a server that does not run, or a backup; else the server is asked." aliases:"dir"`
+
+	EncryptionKeys source `help:"Keys of encrypted data, with --data." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
+}
+
+func (c *checkCmd) Run(g *globals) error {
+	wasm, fileName, err := module(g.ctx, c.Path)
+	if err != nil {
+		return err
+	}
+	once := c.remote
+	if c.Data != "" {
+		once = c.local
+	}
+	name := c.Workflow
+	out := &checkPrinter{g: g}
+	err = once(g, name, wasm, out)
+	if err != nil && c.Workflow == "" && !out.begun { // then the path names the workflow, if it can
+		again := once(g, fileName, wasm, out)
+		if again == nil || out.begun || strings.Contains(err.Error(), unnamed) {
+			err = again
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return out.end()
+}
+
+// remote has the server check.
+func (c *checkCmd) remote(g *globals, workflow string, wasm []byte, out *checkPrinter) error {
+	if workflow == "" {
+		workflow = "-"
+	}
+	q := url.Values{"cpu": {c.CPU}}
+	if c.Ended != "" {
+		q.Set("ended", c.Ended)
+	}
+	if c.Parallel != 0 {
+		q.Set("parallel", strconv.Itoa(c.Parallel))
+	}
+	return out.receive("/v1/workflows/"+segment(workflow)+"/check", q, http.Header{"Content-Type": {"application/wasm"}}, wasm)
+}
+
+// local checks the runs of data that no server has open.
+func (c *checkCmd) local(g *globals, workflow string, wasm []byte, out *checkPrinter) error {
+	codec, err := c.EncryptionKeys.keyring(g)
+	if err != nil {
+		return err
+	}
+	opts := host.CheckOptions{Parallel: c.Parallel, Each: out.report, Progress: func(_, total int64) { out.total = total }}
+	if opts.CPU, err = period("--cpu", c.CPU); err != nil {
+		return err
+	}
+	if opts.Ended, err = period("--ended", c.Ended); err != nil {
+		return err
+	}
+	cfg := host.Config{Compiler: host.SelfCompiler(), Codec: codec}
+	sum, err := host.CheckData(g.ctx, c.Data, cfg, g.Namespace, workflow, wasm, opts)
+	if errors.Is(err, host.ErrLocked) {
+		return fmt.Errorf("%w: leave --data out to ask the server, or check a backup: wfhost backup PLACE, wfhost check --data PLACE",
+			err)
+	}
+	out.summary = &sum
+	return err
+}
+
+// period reads duration text of a flag; nothing is zero.
+func period(flag, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	ms, err := abi.ParseDuration(text)
+	const longest = int64(1<<63-1) / int64(time.Millisecond)
+	if err == nil && ms > longest {
+		err = fmt.Errorf("must be less than 292 years, got %s", text)
+	}
+	if err != nil {
+		return 0, &exitCode{exitUsage, fmt.Errorf("%s: %w", flag, err)}
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+type migrateCmd struct {
+	Workflow string   `arg:"" help:"Name of the workflow."`
+	To       uint32   `help:"Version under which the runs go on." required:"" placeholder:"N"`
+	From     uint32   `help:"Only runs of this version." placeholder:"N"`
+	RunID    []string `name:"run" help:"Only this run; repeatable." placeholder:"ID"`
+	CPU      string   `name:"cpu" help:"What the replay of one run may compute, in seconds of a billion instructions." default:"10s"`
+	Parallel int      `help:"Runs that are replayed at a time; default: half of the processors."`
+}
+
+func (c *migrateCmd) Run(g *globals) error {
+	return migrateRuns(g, c.Workflow, server.MigrateRequest{To: c.To, From: c.From, Runs: c.RunID, CPU: c.CPU, Parallel: c.Parallel})
+}
+
+// migrateRuns has the server migrate the runs of a workflow.
+func migrateRuns(g *globals, workflow string, r server.MigrateRequest) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	out := &checkPrinter{g: g}
+	if err := out.receive("/v1/workflows/"+segment(workflow)+"/migrate", nil, nil, body); err != nil {
+		return err
+	}
+	return out.end()
+}
+
+// checkPrinter prints the reports of a check or a migration as they come, with progress on a terminal.
+type checkPrinter struct {
+	g       *globals
+	begun   bool // something was printed
+	done    int64
+	total   int64
+	summary *host.CheckSummary
+	shown   time.Time // when progress was shown
+}
+
+// receive reads the lines of the server.
+func (p *checkPrinter) receive(path string, q url.Values, header http.Header, body []byte) error {
+	g := p.g
+	res, err := g.send(g.ctx, http.MethodPost, path, q, header, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }() // it has been read
+	if res.StatusCode >= http.StatusBadRequest {
+		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
+		return errors.Join(problemOf(res, b), err)
+	}
+	lines := bufio.NewReader(res.Body)
+	for {
+		text, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(text) == 0 && p.summary != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the server at %s has cut its answer, see its log: %w", g.Server, errors.Join(err, context.Cause(g.ctx)))
+		}
+		var line server.CheckLine
+		if err := json.Unmarshal(text, &line); err != nil {
+			return fmt.Errorf("answer of %s: %w", g.Server, err)
+		}
+		switch {
+		case line.Total != nil:
+			p.total = *line.Total
+		case line.Run != nil:
+			err = p.report(*line.Run)
+		case line.Summary != nil:
+			p.summary = line.Summary
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// report prints one report.
+func (p *checkPrinter) report(r host.RunCheck) error {
+	p.begun = true
+	p.done++
+	p.clear()
+	var err error
+	switch p.g.Output {
+	case "json":
+		err = p.jsonLine(r)
+	case "ids":
+		if r.Outcome == host.CheckDiverges || r.Outcome == host.CheckNotChecked {
+			_, err = fmt.Fprintln(p.g.io.out, oneLine(r.RunID))
+		}
+	default:
+		_, err = fmt.Fprintln(p.g.io.out, oneLine(checkText(&r)))
+	}
+	p.progress()
+	return err
+}
+
+// checkText is a report as one line.
+func checkText(r *host.RunCheck) string {
+	what := string(r.Outcome)
+	switch {
+	case r.Outcome == host.CheckDiverges:
+		what = r.Reason
+	case r.Outcome == host.CheckNotChecked:
+		what = "not checked: " + r.Reason
+	case len(r.Notes) > 0:
+		what += " (" + strings.Join(r.Notes, "; ") + ")"
+	}
+	return fmt.Sprintf("%s  version %d, %s, %d entries: %s", r.RunID, r.Version, r.Status, r.Entries, what)
+}
+
+// jsonLine prints a value as one line of JSON.
+func (p *checkPrinter) jsonLine(v any) error {
+	b, err := json.Marshal(v)
+	if err == nil {
+		_, err = p.g.io.out.Write(append(printableJSON(b), '\n'))
+	}
+	return err
+}
+
+// progressEvery is how often progress is shown.
+const progressEvery = 100 * time.Millisecond
+
+// progress shows on a terminal how far it is.
+func (p *checkPrinter) progress() {
+	if !terminal(p.g.io.err) || time.Since(p.shown) < progressEvery {
+		return
+	}
+	p.shown = time.Now()
+	_, _ = fmt.Fprintf(p.g.io.err, "\r\x1b[K%d of about %d runs", p.done, max(p.total, p.done))
+}
+
+// clear removes what progress has shown.
+func (p *checkPrinter) clear() {
+	if !p.shown.IsZero() {
+		_, _ = fmt.Fprint(p.g.io.err, "\r\x1b[K")
+	}
+}
+
+// end prints the summary. An error says that not all runs fit.
+func (p *checkPrinter) end() error {
+	p.clear()
+	s := p.summary
+	var err error
+	switch p.g.Output {
+	case "json":
+		err = p.jsonLine(map[string]any{"summary": s})
+	case "ids":
+	default:
+		_, err = fmt.Fprintln(p.g.io.out, oneLine(summaryText(s)))
+	}
+	if err == nil && !s.Fits() {
+		err = &exitCode{exitError, fmt.Errorf("%d of %d runs of %s diverge, and %d could not be checked", s.Diverging, s.Runs,
+			s.Workflow, s.NotChecked)}
+	}
+	return err
+}
+
+func summaryText(s *host.CheckSummary) string {
+	parts := []string{fmt.Sprintf("%s: %d runs", s.Workflow, s.Runs)}
+	if s.Version != 0 {
+		parts[0] = fmt.Sprintf("%s@%d: %d runs", s.Workflow, s.Version, s.Runs)
+	}
+	for _, n := range []struct {
+		count int64
+		what  string
+	}{{s.Migrated, "migrated"}, {s.Unchanged, "have the version already"}, {s.Compatible, "compatible"}, {s.Diverging, "diverge"},
+		{s.NotChecked, "not checked"}} {
+		if n.count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n.count, n.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

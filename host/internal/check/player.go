@@ -1,0 +1,187 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/admission"
+	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/output"
+	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/host/internal/report"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/store"
+)
+
+// player is a guest that is answered from a journal. It is the engine.Host of its instance.
+type player struct {
+	budget.Metered
+	output.Lines
+
+	c      *Checker
+	mod    *module.Module
+	of     *run.Run
+	inst   engine.Instance
+	slices int64 // of fuel for the whole replay; 0 = no limit
+	used   int64
+	waits  bool // it was stopped where it waits
+	stdin  []byte
+	read   bool
+	report *report.Replay // nil if nobody wants one
+}
+
+var _ engine.Host = (*player)(nil)
+
+func newPlayer(c *Checker, mod *module.Module, of *run.Run) *player {
+	p := &player{c: c, mod: mod, of: of}
+	p.Command = mod.Command
+	p.Limits = budget.Limits{CPU: c.cfg.CPU, Calls: c.cfg.HostCalls}
+	p.Keep = func(uint64, int32, string) {}
+	return p
+}
+
+// errNotBegun says that there is nothing to be replayed.
+var errNotBegun = errors.New("the run has not begun")
+
+// perform replays the run. cfg says how strictly.
+func (p *player) perform(ctx context.Context, cfg replay.Config) error {
+	j := p.of.Journal()
+	startedMs, begun := j.StartedUnixMs()
+	if !begun {
+		return errNotBegun
+	}
+	entries := j.Entries()
+	cfg.Mode, cfg.Started, cfg.Input, cfg.StartedUnixMs = replay.Check, j.Started(), entries[0].Input, startedMs
+	cfg.Tail, cfg.BodiesEvent = replay.Recorded(entries), p.mod.BodiesEvent
+	if !cfg.Strict { // what a live guest would pass on its way to the journal's end counts for the whole replay only
+		cfg.Rested = store.Seq(j.Len()) + 1
+	}
+	if see := p.c.cfg.OnWait; see != nil && cfg.Strict { // of the module that the run has
+		cfg.OnWait = func(consumed uint64) { see(p.of.Key(), consumed, p.inst.Hash) }
+	}
+	if rep := p.report; rep != nil && rep.Trace {
+		cfg.OnWait = func(uint64) { rep.Wait(replay.At(p.Machine), p.inst.Hash()) }
+	}
+	p.Machine = replay.New(cfg)
+	st := p.of.State()
+	place := p.c.cfg.Guests.Place(p.mod, st.Run.Namespace, st.Workflow)
+	if err := place.Enter(ctx, admission.Woken, nil); err != nil {
+		return err
+	}
+	defer place.Leave()
+	p.Slice = func() error {
+		if p.used++; p.slices > 0 && p.used > p.slices {
+			return ErrTooLong
+		}
+		return place.Slice(ctx)
+	}
+	defer context.AfterFunc(ctx, func() { p.Stop(context.Cause(ctx)) })()
+	inst, err := p.mod.Instantiate(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.mod.Release(inst)
+	p.inst = inst
+	if p.report != nil {
+		defer func() { p.report.Memory = inst.Hash() }() // before the release
+	}
+	code, err := inst.Call(ctx, p.mod.Entry, p)
+	if code != 0 && p.Outcome().Failed { // the guest has said itself why it exits
+		err = nil
+	}
+	if err == nil && code != 0 && !p.Outcome().Failed {
+		p.Fail([]byte(fmt.Sprintf("it returned %d", code)))
+	}
+	return err
+}
+
+// tell says what the replay has come to.
+func (p *player) tell(err error) {
+	if p.report == nil {
+		return
+	}
+	if p.report.Err = err; p.Machine != nil {
+		out := p.Outcome()
+		p.report.At, p.report.Result = replay.At(p.Machine), slices.Concat(out.Result, out.Failure, p.Printed())
+	}
+}
+
+// failed reports whether the workflow has returned a failure, and not since it was asked to cancel.
+func (p *player) failed() bool {
+	out := p.Outcome()
+	return out.Failed && !out.Cancelled
+}
+
+// maxFailure bounds what a report shows of a workflow's failure.
+const maxFailure = 500
+
+func (p *player) failure() string {
+	text := p.Outcome().Failure
+	return string(text[:min(len(text), maxFailure)])
+}
+
+// maxNotes bounds the changed inputs that a report names: a run may have thousands.
+const maxNotes = 10
+
+// notes returns what differs without being a divergence.
+func (p *player) notes() []string {
+	if p.Machine == nil || len(p.Warnings) <= maxNotes {
+		if p.Machine == nil {
+			return nil
+		}
+		return p.Warnings
+	}
+	return append(p.Warnings[:maxNotes:maxNotes], fmt.Sprintf("and %d more", len(p.Warnings)-maxNotes))
+}
+
+// Await takes a delivery that the journal has, or ends the replay.
+func (p *player) Await(handles []int64) (int64, error) {
+	h, err := p.Machine.Await(handles)
+	p.came(err)
+	return h, err
+}
+
+// Poll is Await of a guest that polls.
+func (p *player) Poll(q engine.Poll) (engine.Ready, error) {
+	r, err := p.Machine.Poll(replay.PollRequest{Events: q.Events, HasClock: q.HasClock, TimeoutNs: q.TimeoutNs})
+	p.came(err)
+	return engine.Ready(r), err
+}
+
+// came notes where the guest waits for something that the journal does not have, and begins to count anew otherwise.
+func (p *player) came(err error) {
+	if errors.Is(err, replay.ErrSuspend) {
+		p.waits = true
+		return
+	}
+	p.Rested()
+}
+
+// WaitEvent waits for an event, and takes it, or for a time.
+func (p *player) WaitEvent(timeoutNs int64) (int64, error) {
+	ready, err := p.Poll(engine.Poll{Events: true, HasClock: timeoutNs >= 0, TimeoutNs: timeoutNs})
+	if err != nil || ready != engine.ReadyEvents {
+		return 0, err
+	}
+	return p.NextEvent(), nil
+}
+
+// Stdin reads the input.
+func (p *player) Stdin(b []byte) int {
+	if !p.read {
+		p.stdin, p.read = p.Input(), true
+	}
+	n := copy(b, p.stdin)
+	p.stdin = p.stdin[n:]
+	return n
+}
+
+// Fetch is refused: no body is executed.
+func (p *player) Fetch([]byte) ([]byte, int64) {
+	return nil, p.RefuseWithoutEntry(abi.Errorf(abi.NotHere, "fetch is for bodies and step functions"))
+}

@@ -1,0 +1,186 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/check"
+	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/record"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/store"
+)
+
+// MigrateOptions says which runs go on under which version. To is required.
+type MigrateOptions struct {
+	To   uint32   // version under which they go on
+	From uint32   // only runs of this version; 0 = of any other
+	Runs []string // only these runs; nil = all live ones
+	// CPU, Parallel, Each and Progress are as of CheckOptions.
+	CPU      time.Duration
+	Parallel int
+	Each     func(RunCheck) error
+	Progress func(done, total int64)
+}
+
+// Migrate has the live runs of a workflow go on under another version of it, those that are compatible with it: each is
+// replayed as Check does, and if it is still as it was replayed, goes on by an entry in its journal, atomically. What is reported
+// as migrated is durable. The others stay as they are. A run that moved meanwhile is replayed again.
+//
+// Runs that sleep, wait or are paused go on to do so; stuck ones go on. Attempts of steps that are under way are finished by the
+// version that began them. A version that no run has any more can be deleted. To go back is to migrate to the version before:
+// runs that have done what only the newer version does stay where they are.
+//
+// ErrInvalid if To is 0, ErrNotFound if the workflow has no such version.
+func (s *scope) Migrate(ctx context.Context, workflow string, opts MigrateOptions) (CheckSummary, error) {
+	sum := CheckSummary{Workflow: workflow, Version: opts.To}
+	o := CheckOptions{CPU: opts.CPU, Parallel: opts.Parallel, Each: opts.Each, Progress: opts.Progress}
+	if err := o.check(); err != nil {
+		return sum, err
+	}
+	if opts.To == 0 {
+		return sum, &joined{errors.New("to which version runs are migrated must be said: numbers begin at 1"), ErrInvalid}
+	}
+	for _, id := range opts.Runs {
+		if err := checkRunID(id); err != nil {
+			return sum, err
+		}
+	}
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return sum, translate(err)
+	}
+	to, err := s.h.store.Modules().Version(ctx, ns, workflow, opts.To)
+	if err != nil {
+		return sum, translate(err)
+	}
+	end, err := s.h.checks.begin(ns)
+	if err != nil {
+		return sum, err
+	}
+	defer end()
+	sum.Module = to.Module.String()
+	if err := s.h.refuseCopy(); err != nil {
+		return sum, translate(err)
+	}
+	p := pass{s: s, ns: ns, workflow: workflow, runs: opts.Runs, from: opts.From, opts: o, sum: &sum}
+	p.do = func(ctx context.Context, key store.RunKey) (RunCheck, error) {
+		return s.migrate(ctx, key, &opts, &to, o.fuel())
+	}
+	err = p.all(ctx)
+	return sum, err
+}
+
+// How often a run is replayed again that has moved since, and how long is waited before that, at first and at most. A run that
+// moves all the time for a second is busy: it is better migrated later.
+const (
+	migrateTries    = 20
+	migratePause    = time.Millisecond
+	migrateMaxPause = 100 * time.Millisecond
+)
+
+// migrate replays one run and has it go on under another version.
+func (s *scope) migrate(ctx context.Context, key store.RunKey, opts *MigrateOptions, to *store.Version,
+	fuel int64) (c RunCheck, err error) {
+	pause := migratePause
+	for range migrateTries {
+		st, err := s.h.rt.Runs.Durable(ctx, key)
+		if err != nil {
+			c = RunCheck{RunID: key.ID}
+			err = asReason(&c, err)
+			return c, err
+		}
+		c = RunCheck{RunID: key.ID, Version: st.Version, Status: st.Status, Iteration: st.Iteration, Entries: uint64(st.Length)}
+		if c.Outcome, c.Reason = unfit(&st, opts, to); c.Outcome != "" {
+			return c, nil
+		}
+		mod, err := s.h.rt.Checks.Module(to.Module)
+		if err != nil {
+			return c, err
+		}
+		r, err := s.h.rt.Checks.Run(ctx, key, mod, fuel)
+		if c = reportOf(key, &r); err != nil || r.Outcome != check.Compatible {
+			return c, err
+		}
+		err = s.goOn(ctx, key, &r, opts.To)
+		if err == nil {
+			c.Outcome = CheckMigrated
+			return c, nil
+		}
+		if !errors.Is(err, run.ErrMoved) {
+			err = asReason(&c, err)
+			return c, err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return c, err
+		}
+		pause = min(2*pause, migrateMaxPause)
+	}
+	c.Outcome, c.Reason = CheckNotChecked, fmt.Sprintf("it has moved %d times while it was checked: try again when it is less busy",
+		migrateTries)
+	return c, nil
+}
+
+// unfit returns why a run is not migrated, whatever its journal has; an empty outcome if it may be.
+func unfit(st *store.RunState, opts *MigrateOptions, to *store.Version) (CheckOutcome, string) {
+	switch {
+	case st.Workflow != to.Workflow:
+		return CheckNotChecked, fmt.Sprintf("it is a run of workflow %q", st.Workflow)
+	case st.Version == to.Number:
+		return CheckUnchanged, ""
+	case st.Status.Terminal():
+		return CheckNotChecked, fmt.Sprintf("it has ended: %s", st.Status)
+	case opts.From != 0 && st.Version != opts.From:
+		return CheckNotChecked, fmt.Sprintf("it has version %d, not %d", st.Version, opts.From)
+	}
+	return "", ""
+}
+
+// goOn has a run that was replayed go on under another version, which is looked up again: it may have been deleted.
+func (s *scope) goOn(ctx context.Context, key store.RunKey, r *check.Result, to uint32) error {
+	free := s.h.rt.Versions.Hold()
+	v, err := s.h.store.Modules().Version(ctx, key.Namespace, r.State.Workflow, to)
+	if err != nil {
+		free()
+		if errors.Is(err, store.ErrNotFound) { // which is not the run's
+			err = &joined{fmt.Errorf("%s@%d was deleted meanwhile", r.State.Workflow, to), ErrNotFound}
+		}
+		return err
+	}
+	m := run.Migrate{Version: v, Checked: record.Checked{Incarnation: r.State.Incarnation, Iteration: r.State.Iteration,
+		Length: r.State.Length, Version: r.State.Version}}
+	return s.h.rt.Runs.Migrate(ctx, key, m, free)
+}
+
+// asReason makes an error that concerns one run alone its reason.
+func asReason(c *RunCheck, err error) error {
+	_, own := errors.AsType[*abi.Error](err) // its journal has no room
+	for _, e := range []error{run.ErrTerminal, run.ErrIllegal, store.ErrFenced, store.ErrCorrupt, store.ErrVersion,
+		partition.ErrNotOwned} {
+		own = own || errors.Is(err, e)
+	}
+	if !own {
+		return err
+	}
+	c.Outcome, c.Reason = CheckNotChecked, err.Error()
+	return nil
+}
+
+// sleep waits by the machine's clock: what a run does takes real time, also where sleeps take none.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := budget.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func digestOf(wasm []byte) store.Digest { return sha256.Sum256(wasm) }
