@@ -102,7 +102,7 @@ var only = map[string][]string{
 
 // leaves lists what packages of the pure core may import besides the standard library.
 var leaves = map[string][]string{
-	"abi": {}, "host/internal/clock": {"golang.org/x/sys/unix"}, "host/internal/compiler": {"golang.org/x/sys/unix", "host/internal/clock"}, "host/internal/timers": {},
+	"abi": {}, "cron": {"abi"}, "host/internal/clock": {"golang.org/x/sys/unix"}, "host/internal/compiler": {"golang.org/x/sys/unix", "host/internal/clock"}, "host/internal/timers": {},
 	"host/internal/inspect": {"abi"}, "store": {"abi"},
 	"host/internal/journal": {"abi", "store"}, "host/internal/replay": {"abi", "store", "host/internal/journal"},
 	"host/internal/message": {"abi", "store", "host/internal/journal"}, "host/internal/origin": {"abi", "store", "host/internal/journal"},
