@@ -142,6 +142,6 @@ func parseLocal(text string, loc *time.Location) (time.Time, error) {
 			return resolve(t, loc), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is neither an instant such as 2026-12-24T18:00:00Z nor a local time such as 2026-12-24T18:00; "+
-		"a cron expression has 5 or 6 fields", text)
+	return time.Time{}, fmt.Errorf("%q is neither an instant such as 2026-12-24T18:00:00Z nor a local time such as "+
+		"2026-12-24T18:00; a cron expression has 5 or 6 fields", text)
 }

@@ -20,8 +20,8 @@ var (
 	minutes = field{name: "minute", hi: 59}
 	hours   = field{name: "hour", hi: 23}
 	days    = field{name: "day of the month", lo: 1, hi: 31}
-	months  = field{name: "month", lo: 1, hi: 12, names: []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
-		"nov", "dec"}}
+	months  = field{name: "month", lo: 1, hi: 12, names: []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep",
+		"oct", "nov", "dec"}}
 	weekdays = field{name: "day of the week", hi: 7, names: []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}} // 7 is Sunday
 )
 

@@ -19,8 +19,8 @@ const MaxProblems = 1000
 
 // Problem is one thing that Check has found.
 type Problem struct {
-	// Kind is what is wrong: format, key, namespace, module, blob, state, journal, log, output, inbox, hook, schedule, seal, or one of those
-	// that repairing makes right: index, count, wake, mark, payload.
+	// Kind is what is wrong: format, key, namespace, module, blob, state, journal, log, output, inbox, hook, schedule, seal,
+	// or one of those that repairing makes right: index, count, wake, mark, payload.
 	Kind      string            `json:"kind"`
 	Partition int               `json:"partition"` // -1: of the whole store
 	Namespace store.NamespaceID `json:"namespace"`

@@ -35,7 +35,8 @@ func (x *partitionCheck) problem(kind string, ns store.NamespaceID, run, format 
 func (x *partitionCheck) all() error {
 	for _, ns := range x.list {
 		x.states, x.large = map[string]*stored{}, map[string]map[store.Digest]bool{}
-		for _, step := range []func(store.NamespaceID) error{x.readStates, x.schedules, x.journals, x.payloads, x.logs, x.outputs, x.hooks} {
+		for _, step := range []func(store.NamespaceID) error{x.readStates, x.schedules, x.journals, x.payloads, x.logs, x.outputs,
+			x.hooks} {
 			if err := step(ns); err != nil {
 				return err
 			}

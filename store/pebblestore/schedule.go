@@ -128,8 +128,8 @@ func (x *partitionCheck) schedules(ns store.NamespaceID) error {
 			x.problem("schedule", ns, key.ID, "its record: %v", err)
 			return nil
 		case sch.Key != key || key.Partition() != x.p || sch.Revision == 0:
-			x.problem("schedule", ns, key.ID, "its record is that of revision %d of schedule %q of namespace %d, and belongs to partition %d",
-				sch.Revision, sch.Key.ID, sch.Key.Namespace, key.Partition())
+			x.problem("schedule", ns, key.ID, "its record is that of revision %d of schedule %q of namespace %d, and belongs to "+
+				"partition %d", sch.Revision, sch.Key.ID, sch.Key.Namespace, key.Partition())
 		}
 		x.report.Schedules++
 		x.sealed(ns, key.ID, "its schedule", sch.Sealed, sch.Data)

@@ -274,7 +274,8 @@ func testNamespacedRuns(t *testing.T, e *env) {
 	}
 }
 
-// testWakeKinds sets, moves and removes wakes of all kinds that have no record, and of all namespaces: one scan lists them in order.
+// testWakeKinds sets, moves and removes wakes of all kinds that have no record, and of all namespaces: one scan lists them in
+// order.
 func testWakeKinds(t *testing.T, e *env) {
 	ctx := context.Background()
 	const p = 3
