@@ -19,7 +19,7 @@ func TestLinks(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
-	link := regexp.MustCompile(`\[([^\]]*)\]\(([^)#:, ]+)(?:#[^)]*)?\)`)
+	link := regexp.MustCompile(`\[([^\]]*)\]\(([^)#:," ]+)(?:#[^)]*)?\)`)
 	n := 0
 	for _, f := range files {
 		b, err := os.ReadFile(f)

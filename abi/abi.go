@@ -8,6 +8,8 @@
 // or a number never changes its meaning.
 package abi
 
+import "encoding/json"
+
 // ImportModule is the Wasm module name from which a guest imports the workflow functions.
 const ImportModule = "workflow_v1"
 
@@ -65,11 +67,13 @@ type Description struct {
 
 // WorkflowDescription is one workflow of a module.
 type WorkflowDescription struct {
-	Name         string   `json:"name"`
-	InputSchema  any      `json:"input_schema,omitempty"`
-	OutputSchema any      `json:"output_schema,omitempty"`
-	Queries      []string `json:"queries,omitempty"`
-	Signals      []string `json:"signals,omitempty"` // names of those that it receives, if it says so
+	Name         string          `json:"name"`
+	InputSchema  json.RawMessage `json:"input_schema,omitempty"`  // JSON Schema, draft 2020-12
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"` // the same of its result
+	Queries      []string        `json:"queries,omitempty"`
+	Signals      []string        `json:"signals,omitempty"` // names of those that it receives, if it says so
+	// SignalSchemas are those of signals' payloads, by name.
+	SignalSchemas map[string]json.RawMessage `json:"signal_schemas,omitempty"`
 }
 
 // Log levels of the log function.

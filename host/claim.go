@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/schema"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -32,6 +33,9 @@ type claim struct {
 // names one of them or none; those of OnlyWorkflows, if there are any.
 func claimOf(name string, only []string, description []byte) (c claim, err error) {
 	if c.listed, err = listedBy(description); err != nil {
+		return c, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
+	}
+	if _, err := schema.OfModule(description); err != nil {
 		return c, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
 	}
 	c.named = slices.Clone(only)

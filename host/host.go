@@ -41,6 +41,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/host/internal/schedule"
+	"github.com/wfhost/wfhost/host/internal/schema"
 	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/backup"
@@ -200,6 +201,7 @@ type Host struct {
 	suspects *suspect.Watch // nil watches nothing
 	journals *room.Budget
 	disk     *diskspace.Gauge
+	schemas  schema.Cache
 	names    sync.Map // of namespaces, string by store.NamespaceID
 	closing  sync.Once
 	closed   chan struct{}

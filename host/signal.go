@@ -77,6 +77,9 @@ func (s *scope) signal(ctx context.Context, id string, n run.Signal) error {
 	}
 	key, err := s.key(ctx, id)
 	if err == nil {
+		err = s.fittingTo(ctx, key, n.Name, n.Data)
+	}
+	if err == nil {
 		_, err = s.h.rt.Runs.Signal(ctx, key, n)
 	}
 	return busy(translate(err))
@@ -109,6 +112,9 @@ func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, o
 		return HookReply{}, err
 	}
 	if err := s.h.roomOnDisk(len(payload)); err != nil {
+		return HookReply{}, err
+	}
+	if err := s.fittingTo(ctx, hook.Run, hook.Name, payload); err != nil {
 		return HookReply{}, err
 	}
 	if _, err := s.h.rt.Runs.Signal(ctx, hook.Run, n); err != nil {

@@ -201,6 +201,10 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 		free()
 		return Run{}, translate(err)
 	}
+	if err := s.fitting(ctx, workflow, v.Module, input, &o); err != nil {
+		free()
+		return Run{}, err
+	}
 	n := origin.NewRun{Key: key, Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
 		InputDigest: origin.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
 		AtUnixMs: at, TimeoutMs: o.timeoutMs, Schedule: o.schedule, NominalMs: o.nominalMs}

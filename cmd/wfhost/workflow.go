@@ -91,7 +91,23 @@ func (c *workflowsCmd) Run(g *globals) error {
 
 type workflowCmd struct {
 	Workflow string `arg:"" help:"Name of the workflow."`
-	Delete   uint32 `help:"Delete this version; refused while any run has it." placeholder:"N"`
+	Delete   uint32 `help:"Delete this version; refused while any run has it." placeholder:"N" xor:"what"`
+	Schema   bool   `help:"Show the JSON Schemas of its input, result and signals." xor:"what"`
+	OpenAPI  bool   `name:"openapi" help:"Give an OpenAPI document with these, for typed clients." xor:"what"`
+	Version  uint32 `help:"With --schema and --openapi: of this version; default: the latest." placeholder:"N"`
+}
+
+// schemas prints what the server says of a version's schemas, as it is: it is JSON in every form of output.
+func (c *workflowCmd) schemas(g *globals, path string) error {
+	q := url.Values{}
+	if c.Version != 0 {
+		q.Set("version", fmt.Sprint(c.Version))
+	}
+	var doc any
+	if _, _, err := g.call(http.MethodGet, path, q, nil, &doc); err != nil {
+		return err
+	}
+	return g.json(doc)
 }
 
 func (c *workflowCmd) Run(g *globals) error {
@@ -103,6 +119,14 @@ func (c *workflowCmd) Run(g *globals) error {
 		}
 		_, err = fmt.Fprintf(g.io.out, "%s@%d deleted\n", c.Workflow, c.Delete)
 		return err
+	}
+	switch {
+	case c.Schema:
+		return c.schemas(g, path+"/schemas")
+	case c.OpenAPI:
+		return c.schemas(g, path+"/openapi.json")
+	case c.Version != 0:
+		return &exitCode{exitUsage, errors.New("--version says of which version --schema or --openapi is meant")}
 	}
 	var versions []host.Version
 	if _, _, err := g.call(http.MethodGet, path, nil, nil, &versions); err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
-func init() { workflow.Register("approval", Approve) }
+func init() { workflow.Register("approval", Approve, workflow.SignalOf[Decision]("decision")) }
 
 func main() {}
 
 // Invoice is the input.
 type Invoice struct {
-	Number   string
+	Number   string `jsonschema:"required,minLength=1"`
 	Approver string
-	Cents    int
+	Cents    int `jsonschema:"minimum=0"`
 }
 
 // Decision is what the link delivers.

@@ -72,6 +72,7 @@ var scopes = map[string]host.Scope{
 
 	"GET /v1/namespaces": host.ScopeRead, quotaPattern: host.ScopeAdmin,
 	"GET /v1/workflows": host.ScopeRead, "GET /v1/workflows/{workflow}": host.ScopeRead,
+	"GET /v1/workflows/{workflow}/schemas": host.ScopeRead, "GET /v1/workflows/{workflow}/openapi.json": host.ScopeRead,
 	"GET /v1/runs": host.ScopeRead, "GET /v1/runs:count": host.ScopeRead, "GET /v1/runs/{id}": host.ScopeRead,
 	"GET /v1/runs/{id}/journal": host.ScopeRead, "GET /v1/runs/{id}/result": host.ScopeRead,
 	"GET /v1/runs/{id}/logs": host.ScopeRead, "GET /v1/runs/{id}/output": host.ScopeRead, "GET /v1/timers": host.ScopeRead,

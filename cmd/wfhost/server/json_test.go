@@ -27,7 +27,7 @@ var fields = map[string]struct {
 	"counts":       {server.Counts{}, "total statuses"},
 	"changed":      {server.Changed{}, "run count"},
 	"bulk":         {server.BulkAnswer{}, "matched changed runs errors more"},
-	"problem":      {server.Problem{}, "type title status detail code run"},
+	"problem":      {server.Problem{}, "type title status detail code run faults"},
 	"new schedule": {server.ScheduleSpec{}, "workflow version input attributes timeout when zone jitter overlap catch_up from until runs"},
 	"schedule": {server.Schedule{}, "id namespace created updated paused note ended next wake started skipped missed running waiting recent " +
 		"not_started backfills error"},

@@ -36,6 +36,13 @@ func TestFindingRefusals(t *testing.T) {
 	if _, err = h.Upload(ctx, "takes", listens("")); err != nil {
 		t.Fatal(err)
 	}
+	if _, err = h.Upload(ctx, "typed", listens(`{"workflows":[{"name":"typed","input_schema":{"properties":{"n":{"type":"integer"}}},`+
+		`"output_schema":{"$ref":"#/$defs/r","$defs":{"r":{"type":"string"}}},"signals":["go"],"signal_schemas":{"go":{"type":"string"}}}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Start(ctx, "typed", nil, host.WithRunID("typed")); err != nil {
+		t.Fatal(err)
+	}
 	for _, id := range []string{"declared", "open", ".."} {
 		workflow := map[string]string{"declared": "listens"}[id]
 		if workflow == "" {
@@ -79,6 +86,15 @@ func TestFindingRefusals(t *testing.T) {
 		{"POST", "/v1/runs/declared/signals/stop", ``, 202, "", ""},
 		{"POST", "/v1/runs/declared/signals/go", `{"a":1}`, 202, "", ""},
 		{"POST", "/v1/runs/open/signals/whatever", `{"a":`, 202, "", ""},
+		{"POST", "/v1/workflows/typed/runs", `{"input":{"n":"x"}}`, 422, "schema", `input of workflow "typed": /n: must be integer, got string`},
+		{"POST", "/v1/workflows/typed/runs", `{"signal":{"name":"go","payload":1}}`, 422, "schema", `payload of signal "go": must be string`},
+		{"POST", "/v1/workflows/typed/runs", `{"input":{"n":1}}`, 201, "", ""},
+		{"POST", "/v1/runs/typed/signals/go", `1`, 422, "schema", `payload of signal "go": must be string, got number`},
+		{"GET", "/v1/workflows/typed/schemas", "", 200, "", ""},
+		{"GET", "/v1/workflows/typed/schemas?version=2", "", 404, "not_found", ""},
+		{"GET", "/v1/workflows/nobody/schemas", "", 404, "not_found", ""},
+		{"GET", "/v1/workflows/typed/openapi.json", "", 200, "", ""},
+		{"GET", "/v1/workflows/nobody/openapi.json", "", 404, "not_found", ""},
 		{"POST", "/v1/runs/nobody/signals/go", `1`, 404, "not_found", ""},
 		{"POST", "/v1/workflows/nobody/runs", `{"signal":{"name":"go"}}`, 404, "not_found", ""},
 	} {

@@ -59,6 +59,7 @@ func New(h *host.Host, access Access) *Server {
 	s.registerNamespaces(api)
 	s.registerWorkflows(api)
 	s.registerVersions(api)
+	s.registerSchemas(api)
 	s.registerRuns(api)
 	s.registerActions(api)
 	s.registerChanges(api)
@@ -139,6 +140,8 @@ type Problem struct {
 	Detail string `json:"detail"`
 	Code   string `json:"code"` // stable, always there: not_found, conflict, terminal, invalid, rejected, limit, mismatch, …
 	Run    any    `json:"run,omitempty"`
+	// Faults are what does not fit to the workflow's schema, with the code schema.
+	Faults []host.SchemaFault `json:"faults,omitempty"`
 }
 
 // Error gives the detail.
@@ -180,6 +183,10 @@ var kinds = []struct {
 func failed(err error) error {
 	if err == nil {
 		return nil
+	}
+	if e, ok := errors.AsType[*host.SchemaError](err); ok {
+		return &Problem{Type: "about:blank", Title: http.StatusText(http.StatusUnprocessableEntity),
+			Status: http.StatusUnprocessableEntity, Code: "schema", Detail: e.Error(), Faults: e.Faults}
 	}
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {

@@ -115,6 +115,27 @@ func (s *Server) registerWorkflows(api huma.API) {
 		})
 }
 
+type schemasInput struct {
+	Workflow string `path:"workflow"`
+	Version  uint32 `query:"version" maximum:"4294967295" doc:"default: the latest"`
+}
+
+func (s *Server) registerSchemas(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "schemas", Method: http.MethodGet, Path: "/v1/workflows/{workflow}/schemas",
+		Summary: "Show the JSON Schemas of a workflow's input, result and signals"},
+		func(ctx context.Context, in *schemasInput) (*struct{ Body any }, error) {
+			x, err := space(ctx).Schemas(ctx, in.Workflow, in.Version)
+			return &struct{ Body any }{x}, failed(err)
+		})
+	huma.Register(api, huma.Operation{OperationID: "workflow-openapi", Method: http.MethodGet,
+		Path:    "/v1/workflows/{workflow}/openapi.json",
+		Summary: "Give an OpenAPI document of one workflow, with its schemas, for typed clients"},
+		func(ctx context.Context, in *schemasInput) (*struct{ Body any }, error) {
+			x, err := space(ctx).Schemas(ctx, in.Workflow, in.Version)
+			return &struct{ Body any }{openAPIOf(in.Workflow, x)}, failed(err)
+		})
+}
+
 func (s *Server) registerVersions(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "delete-version", Method: http.MethodDelete,
 		Path:    "/v1/workflows/{workflow}/versions/{version}",

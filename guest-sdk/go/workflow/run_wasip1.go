@@ -249,20 +249,7 @@ func workflowStep() (code int32) {
 
 //go:wasmexport workflow_describe
 func workflowDescribe() {
-	type named struct {
-		Name    string   `json:"name"`
-		Queries []string `json:"queries,omitempty"`
-		Signals []string `json:"signals,omitempty"`
-	}
-	d := struct {
-		Workflows []named  `json:"workflows"`
-		Steps     []string `json:"steps,omitempty"`
-		Bodies    string   `json:"bodies"`
-		SDK       string   `json:"sdk"`
-	}{Steps: registered.stepNames, Bodies: "event", SDK: "go/1.0"}
-	for _, name := range registered.names {
-		d.Workflows = append(d.Workflows, named{name, registered.queries[name], registered.signals[name]})
-	}
+	d := describe()
 	b, err := json.Marshal(d)
 	if err == nil {
 		hostComplete(viewed(b))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"time"
 )
 
@@ -23,19 +24,37 @@ type registry struct {
 	signals   map[string][]string // by workflow
 	names     []string
 	stepNames []string
+	schemas   map[string]*schemas // by workflow
+}
+
+// schemas are what the schemas of a workflow are made of when it is described.
+type schemas struct {
+	in, out     reflect.Type
+	input       string // in place of that of in
+	result      string
+	signals     map[string]reflect.Type
+	signalTexts map[string]string // in place of these
 }
 
 var registered = registry{workflows: map[string]workflowFunc{}, steps: map[string]stepFunc{},
-	queries: map[string][]string{}, signals: map[string][]string{}}
+	queries: map[string][]string{}, signals: map[string][]string{}, schemas: map[string]*schemas{}}
 
 // Register makes a function a workflow of this module, under a name. Call it in an init function. A name that
 // is registered twice panics, which the upload shows.
+//
+// The module's description has JSON Schemas of In and Out, as encoding/json reads and writes them, and as the tags jsonschema and
+// jsonschema_description of their fields say: required, title, description, format, pattern, minimum, maximum, exclusiveMinimum,
+// exclusiveMaximum, multipleOf, minLength, maxLength, minItems, maxItems, uniqueItems, minProperties, maxProperties, enum,
+// example and default, separated by commas (`jsonschema:"required,minimum=1"`). A start whose input does not fit is refused.
+// InputSchema and ResultSchema give others.
 func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out, error), opts ...RegisterOption) {
 	if registered.workflows[name] != nil {
 		panic(fmt.Sprintf("workflow %q is registered twice", name))
 	}
 	registered.names = append(registered.names, name)
 	registered.workflows[name] = erase(fn)
+	registered.schemas[name] = &schemas{in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), signals: map[string]reflect.Type{},
+		signalTexts: map[string]string{}}
 	warm[In, Out]()
 	for _, o := range opts {
 		o(name)
@@ -56,6 +75,34 @@ func Queries(names ...string) RegisterOption {
 // workflows and of Go programs are not looked at.
 func Signals(names ...string) RegisterOption {
 	return func(workflow string) { registered.signals[workflow] = append(registered.signals[workflow], names...) }
+}
+
+// SignalOf is Signals of one name, and gives the schema of its payload: that of T, as Register makes it. A signal by people or
+// other programs with a payload that does not fit is refused; those of other workflows are not looked at.
+func SignalOf[T any](name string) RegisterOption {
+	return func(workflow string) {
+		Signals(name)(workflow)
+		registered.schemas[workflow].signals[name] = reflect.TypeFor[T]()
+	}
+}
+
+// SignalSchema is SignalOf with the text of a schema, JSON Schema of draft 2020-12.
+func SignalSchema(name, text string) RegisterOption {
+	return func(workflow string) {
+		Signals(name)(workflow)
+		registered.schemas[workflow].signalTexts[name] = text
+	}
+}
+
+// InputSchema gives the text of the schema of the input, JSON Schema of draft 2020-12, in place of that of its type. "true" is
+// one that takes anything. A text that is no schema has the upload refused.
+func InputSchema(text string) RegisterOption {
+	return func(workflow string) { registered.schemas[workflow].input = text }
+}
+
+// ResultSchema gives that of the result. It is for readers: results are not checked.
+func ResultSchema(text string) RegisterOption {
+	return func(workflow string) { registered.schemas[workflow].result = text }
 }
 
 func erase[In, Out any](fn func(ctx context.Context, in In) (Out, error)) workflowFunc {

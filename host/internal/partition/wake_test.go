@@ -246,3 +246,20 @@ func TestBusyIsNotForLong(t *testing.T) {
 		t.Errorf("stats %+v", w.s.Stats())
 	}
 }
+
+// A shard that has been told to stop while it had no room for more runs does not come again and again: nothing is fired, and nobody
+// comes to rest for it.
+func TestBusyIsForgottenWhileNothingIsFired(t *testing.T) {
+	few := limits
+	few.Busy, few.KeptBytes = 3, 0
+	w := newWorld(t, few, 1)
+	for i := range 10 {
+		w.sleeper(keyIn(1, i), 20*time.Second)
+	}
+	w.later(time.Minute)
+	w.s.SetActive(w.now, false)
+	w.later(busy.ForMs * time.Millisecond)
+	if at, ok := w.s.Next(); ok && at <= w.now {
+		t.Errorf("the shard wants to come again at %d; it is %d", at, w.now)
+	}
+}

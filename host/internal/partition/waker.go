@@ -22,6 +22,7 @@ type waker struct {
 func (w *waker) look(now int64) {
 	back := now < w.last
 	w.last = now
+	w.mem.busy.Full(now) // forgets who has been woken for long, which next would name for ever while nothing is fired
 	for i := 0; back && i < len(w.mem.order); i++ {
 		p := w.mem.order[i]
 		p.wakes.SetBack(now)

@@ -200,7 +200,10 @@ func (r *rewriter) nameSection() {
 		content := r.Bytes("names")
 		switch {
 		case r.Err != nil:
-		case id == namesModule, id == namesFunctions && !r.fuel:
+		case id == namesModule:
+			if !isName(content) {
+				r.Failf("the name of the module ends")
+			}
 			r.out = append(append(r.out, id), r.Module[from:r.At]...)
 		case id == namesFunctions:
 			r.out = append(r.out, id)
@@ -212,6 +215,14 @@ func (r *rewriter) nameSection() {
 		return
 	}
 	r.size(start)
+}
+
+// isName reports whether bytes are a name. That of the module is left as it is, and wazero allocates what a name claims to be
+// long.
+func isName(content []byte) bool {
+	c := wasmfmt.Reader{Module: content, End: len(content)}
+	c.Bytes("a name")
+	return c.Err == nil && !c.More()
 }
 
 func (r *rewriter) functionNames(s span) {

@@ -1,0 +1,295 @@
+// Package schema checks JSON against JSON Schema, draft 2020-12, with bounds on what that may take: schemas are of people who
+// upload, and values of people who start runs.
+//
+// The package is pure: it starts no goroutine and reads no clock, file or network. Formats are asserted; references lead only
+// within the schema.
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const (
+	// MaxBytes is how long the text of a schema may be: those of people's inputs have some hundreds, generated ones some thousands.
+	MaxBytes = 64 << 10
+	// MaxEnum is how many values all enums of a schema may have together: each of them is compared with each value of an input.
+	MaxEnum = 1000
+	// MaxPattern is how long a pattern may be.
+	MaxPattern = 1000
+	// MaxValues is how many values an input may have that is checked, objects and arrays included: each of them may be a fault of
+	// its own, which takes some hundred bytes until all are known.
+	MaxValues = 100_000
+	// MaxDepth is how deep values may be nested.
+	MaxDepth = 500
+	// MaxDigits is how long a number may be: they are compared as fractions, which takes the square of their length.
+	MaxDigits = 400
+	// maxExponent bounds the exponents of numbers for the same reason. Those of float64 end at 308.
+	maxExponent = 400
+	// maxWork is how often parts of a schema may be applied to a value. Branches of branches multiply.
+	maxWork = 1_000_000
+	// workOfMatch is for how many bytes times characters of its pattern a match counts as one more.
+	workOfMatch = 4096
+	// MaxFaults is how many faults of a value are told.
+	MaxFaults = 20
+)
+
+// Schema is a compiled schema. It may be used concurrently.
+type Schema struct {
+	mu       sync.Mutex // held while a value is checked, which takes microseconds: the work is counted in left
+	compiled *jsonschema.Schema
+	left     int
+	plain    *plain
+}
+
+// Fault is one thing that is wrong with a value.
+type Fault struct {
+	Pointer string `json:"pointer"` // of the value, by RFC 6901; "" is the whole
+	Message string `json:"message"`
+}
+
+// Error says what is wrong with a value.
+type Error struct {
+	Faults []Fault // at least one, at most MaxFaults, by pointer
+	More   int     // how many more there are
+}
+
+// Error tells the faults in one sentence.
+func (e *Error) Error() string {
+	var b strings.Builder
+	for i, f := range e.Faults {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		if f.Pointer != "" {
+			fmt.Fprintf(&b, "%s: ", f.Pointer)
+		}
+		b.WriteString(f.Message)
+	}
+	if e.More > 0 {
+		fmt.Fprintf(&b, "; and %d more", e.More)
+	}
+	return b.String()
+}
+
+func fault(pointer, format string, args ...any) *Error {
+	return &Error{Faults: []Fault{{pointer, fmt.Sprintf(format, args...)}}}
+}
+
+// location names the schema to the library. Nothing is loaded from there.
+const location = "https://schema.invalid/schema.json"
+
+// draft is the one dialect that is known.
+const draft = "https://json-schema.org/draft/2020-12/schema"
+
+// noLoader refuses references that lead out of the schema.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("%q is outside of the schema", url)
+}
+
+// Compile compiles the text of a schema. What is wrong with it is said in one sentence.
+func Compile(text []byte) (s *Schema, err error) {
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("the schema has %d bytes, the limit is %d", len(text), MaxBytes)
+	}
+	doc, fail := decode(text)
+	if fail != nil {
+		return nil, fmt.Errorf("the schema cannot be read: %w", fail)
+	}
+	if err := bounded(doc); err != nil {
+		return nil, err
+	}
+	s = &Schema{}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(s.pattern)
+	if err := c.AddResource(location, doc); err != nil {
+		return nil, refused(err)
+	}
+	if s.compiled, err = c.Compile(location); err != nil {
+		return nil, refused(err)
+	}
+	s.plain = plainOf(s.compiled, map[*jsonschema.Schema]*plain{})
+	s.count(s.compiled, map[*jsonschema.Schema]bool{})
+	return s, nil
+}
+
+// refused puts what the library says of a schema in one line.
+func refused(err error) error {
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		if v, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
+			return fmt.Errorf("the schema is none: %w", faults(v))
+		}
+	}
+	return fmt.Errorf("the schema is none: %s", strings.ReplaceAll(strings.ReplaceAll(err.Error(), "\n", " "), location, ""))
+}
+
+// bounded returns what is too much of a schema.
+func bounded(doc any) error {
+	enums := 0
+	var walk func(v any) error
+	walk = func(v any) error {
+		switch v := v.(type) {
+		case []any:
+			for _, x := range v {
+				if err := walk(x); err != nil {
+					return err
+				}
+			}
+		case map[string]any:
+			if dialect, ok := v["$schema"].(string); ok && strings.TrimSuffix(dialect, "#") != draft {
+				return fmt.Errorf("the schema is of %q, only draft 2020-12 is known", dialect)
+			}
+			if e, ok := v["enum"].([]any); ok {
+				enums += len(e)
+			}
+			if p, ok := v["pattern"].(string); ok && len(p) > MaxPattern {
+				return fmt.Errorf("a pattern of the schema has %d bytes, the limit is %d", len(p), MaxPattern)
+			}
+			patterns, _ := v["patternProperties"].(map[string]any)
+			for p := range patterns {
+				if len(p) > MaxPattern {
+					return fmt.Errorf("a pattern of the schema has %d bytes, the limit is %d", len(p), MaxPattern)
+				}
+			}
+			for _, x := range v {
+				if err := walk(x); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if err := walk(doc); err != nil {
+		return err
+	}
+	if enums > MaxEnum {
+		return fmt.Errorf("the enums of the schema have %d values, the limit is %d", enums, MaxEnum)
+	}
+	return nil
+}
+
+// Check reports what is wrong with a value, nil if nothing is. No bytes are no value, which fits where the schema has a default,
+// and where {} or null does.
+func (s *Schema) Check(text []byte) *Error {
+	if len(text) == 0 {
+		if s.compiled.Default != nil || s.check(map[string]any{}) == nil || s.check(nil) == nil {
+			return nil
+		}
+		return fault("", "there is none, and one is required")
+	}
+	v, err := decode(text)
+	if err != nil {
+		return err
+	}
+	return s.check(v)
+}
+
+func (s *Schema) check(v any) (fail *Error) {
+	if work := maxPlainWork; s.plain.fits(v, &work) {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() {
+		if r := recover(); r == overworked {
+			fail = fault("", "the schema takes more than %d comparisons for it", maxWork)
+		} else if r != nil {
+			panic(r)
+		}
+	}()
+	s.left = maxWork
+	if err := s.compiled.Validate(v); err != nil {
+		if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+			return faults(invalid)
+		}
+		return fault("", "%v", err)
+	}
+	return nil
+}
+
+// decode reads one JSON value within the bounds.
+func decode(text []byte) (v any, fail *Error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if fail := counted(text); fail != nil {
+		return nil, fail
+	}
+	if err := d.Decode(&v); err != nil {
+		return nil, fault("", "it is not JSON: %v", err)
+	}
+	if _, err := d.Token(); err == nil || d.InputOffset() < int64(len(bytes.TrimRight(text, " \t\r\n"))) {
+		return nil, fault("", "something follows the JSON value")
+	}
+	return v, nil
+}
+
+// counted returns what is too much of a JSON text. Whether it is JSON is not its matter.
+func counted(text []byte) *Error {
+	values, depth := 1, 0
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case c == ',':
+			values++
+		case c == '{' || c == '[':
+			values++
+			if depth++; depth > MaxDepth {
+				return fault("", "it is nested more than %d deep", MaxDepth)
+			}
+		case c == '}' || c == ']':
+			depth--
+		case c == '-' || c >= '0' && c <= '9':
+			start := i
+			for i+1 < len(text) && strings.IndexByte("0123456789.eE+-", text[i+1]) >= 0 {
+				i++
+			}
+			if fail := number(string(text[start : i+1])); fail != nil {
+				return fail
+			}
+		}
+		if values > MaxValues {
+			return fault("", "it has more than %d values", MaxValues)
+		}
+	}
+	return nil
+}
+
+func number(text string) *Error {
+	if len(text) > MaxDigits {
+		return fault("", "a number has %d characters, the limit is %d", len(text), MaxDigits)
+	}
+	if at := strings.IndexAny(text, "eE"); at >= 0 {
+		exponent := 0
+		for _, c := range strings.TrimLeft(text[at+1:], "+-") {
+			if exponent = exponent*10 + int(c-'0'); exponent > maxExponent {
+				return fault("", "the number %s has an exponent over %d", text, maxExponent)
+			}
+		}
+	}
+	return nil
+}
+
+// sorted puts faults in the order of their pointers: the library walks through maps.
+func sorted(f []Fault) []Fault {
+	slices.SortFunc(f, func(a, b Fault) int {
+		return strings.Compare(a.Pointer+"\x00"+a.Message, b.Pointer+"\x00"+b.Message)
+	})
+	return slices.Compact(f)
+}
