@@ -140,6 +140,9 @@ func fillGolden(t *testing.T, dir string) {
 	do(t, ns.SetRetention(ctx, host.Retention{Workflow: "nobody", Completed: host.MinRetention}))
 	_, _, err = o.CreateToken(ctx, host.TokenSpec{Name: "golden", Scopes: []host.Scope{host.ScopeRead}})
 	do(t, err)
+	_, err = ns.CreateSchedule(ctx, "once", host.ScheduleSpec{Workflow: "nap", Input: []byte("1m"),
+		When: hosttest.Epoch.Add(goldenAge + 50*time.Hour).Format(time.RFC3339)})
+	do(t, err)
 	do(t, o.Delete(ctx, "cancelled"))
 	o.Settle()
 	o.Stop()
@@ -197,6 +200,9 @@ func TestGoldenStores(t *testing.T) {
 		do(t, err)
 		if format >= 4 && (len(kept) != 1 || kept[0].Workflow != "nobody" || len(tokens) != 1 || tokens[0].Name != "golden") {
 			t.Errorf("format %d: retentions %+v, tokens %+v", format, kept, tokens)
+		}
+		if s, err := ns.GetSchedule(ctx, "once"); format >= 4 && (err != nil || s.Started != 1 || !s.Ended) {
+			t.Errorf("format %d: schedule %+v, %v", format, s, err)
 		}
 		o.Stop()
 		if r := sound(t, dir); r.Replayed != r.Runs {
