@@ -104,7 +104,7 @@ var only = map[string][]string{
 
 // leaves lists what packages of the pure core may import besides the standard library.
 var leaves = map[string][]string{
-	"abi": {}, "host/internal/clock": {"golang.org/x/sys/unix"}, "host/internal/compiler": {"golang.org/x/sys/unix", "host/internal/clock"}, "host/internal/timers": {},
+	"abi": {}, "cron": {"abi"}, "host/internal/clock": {"golang.org/x/sys/unix"}, "host/internal/compiler": {"golang.org/x/sys/unix", "host/internal/clock"}, "host/internal/timers": {},
 	"host/internal/inspect": {"abi"}, "store": {"abi"},
 	"host/internal/journal": {"abi", "store"}, "host/internal/replay": {"abi", "store", "host/internal/journal"},
 	"host/internal/message": {"abi", "store", "host/internal/journal"}, "host/internal/origin": {"abi", "store", "host/internal/journal"},
@@ -123,7 +123,8 @@ var leaves = map[string][]string{
 	"host/internal/child": {"abi", "store", "host/internal/journal", "host/internal/message", "host/internal/origin"},
 	"host/internal/inbox": {"abi", "store", "host/internal/message", "host/internal/run"},
 	"host/internal/actor": {"store", "host/internal/origin", "host/internal/run"},
-	"host/internal/partition": {"store", "host/internal/message", "host/internal/origin", "host/internal/run", "host/internal/actor",
+	"host/internal/note":  {"store"}, "host/internal/schedule": {"abi", "store", "cron"},
+	"host/internal/partition": {"store", "host/internal/note", "host/internal/message", "host/internal/origin", "host/internal/run", "host/internal/actor",
 		"host/internal/inbox", "host/internal/lru", "host/internal/busy", "host/internal/wake"},
 	"host/internal/room":    {"store", "host/internal/clock"},
 	"host/internal/suspect": {"abi", "store", "host/internal/clock", "host/internal/journal", "golang.org/x/sys/unix"},

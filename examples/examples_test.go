@@ -26,6 +26,7 @@ var results = map[string]struct {
 	"poll":      {4, "4", 15 * time.Second},
 	"backoff":   {4, `["1s","2s","4s"]`, 7 * time.Second},
 	"daily":     {3, `["2026-01-05T09:00:00Z","2026-01-06T09:00:00Z","2026-01-07T09:00:00Z"]`, 49 * time.Hour},
+	"nightly":   {map[string]string{"of": "sales"}, `"sales of Monday 2026-01-05"`, 0},
 	"parallel":  {[]string{"a", "b"}, `["A","B"]`, 0},
 	"plain":     {"Ada", "hello \"Ada\" after 73 hours\n", 73 * time.Hour},
 	"hello-c":   {"Ada", `"hello Ada"`, 3 * 24 * time.Hour},

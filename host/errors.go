@@ -9,6 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/diskspace"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/inspect"
+	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/runtime"
@@ -90,7 +91,7 @@ func translate(err error) error {
 		}
 		return &joined{err, ErrInvalid}
 	}
-	if _, ok := errors.AsType[*runtime.InUseError](err); ok {
+	if _, ok := errors.AsType[*module.InUseError](err); ok {
 		return &joined{err, ErrConflict}
 	}
 	for _, pair := range []struct{ inner, outer error }{

@@ -140,6 +140,9 @@ func fillGolden(t *testing.T, dir string) {
 	do(t, ns.SetRetention(ctx, host.Retention{Workflow: "nobody", Completed: host.MinRetention}))
 	_, _, err = o.CreateToken(ctx, host.TokenSpec{Name: "golden", Scopes: []host.Scope{host.ScopeRead}})
 	do(t, err)
+	_, err = ns.CreateSchedule(ctx, "once", host.ScheduleSpec{Workflow: "nap", Input: []byte("1m"),
+		When: hosttest.Epoch.Add(goldenAge + 50*time.Hour).Format(time.RFC3339)})
+	do(t, err)
 	do(t, o.Delete(ctx, "cancelled"))
 	_, err = ns.StartRaw(ctx, "nap", []byte("92h"), host.WithRunID("moved"))
 	do(t, err)
@@ -213,6 +216,9 @@ func TestGoldenStores(t *testing.T) {
 			if err != nil || run.Version != 2 || run.Status != host.Completed || run.Ended.Sub(hosttest.Epoch) != goldenAge+92*time.Hour {
 				t.Errorf("the run that was migrated: %+v, %v", run, err)
 			}
+		}
+		if s, err := ns.GetSchedule(ctx, "once"); format >= 4 && (err != nil || s.Started != 1 || !s.Ended) {
+			t.Errorf("format %d: schedule %+v, %v", format, s, err)
 		}
 		o.Stop()
 		if r := sound(t, dir); r.Replayed != r.Runs {

@@ -40,6 +40,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/runtime"
+	"github.com/wfhost/wfhost/host/internal/schedule"
 	"github.com/wfhost/wfhost/host/internal/schema"
 	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/store"
@@ -198,6 +199,7 @@ type Host struct {
 	copied   bool        // it was opened as a copy, and owned nothing then
 	rt       *runtime.Runtime
 	sweeper  *retention.Sweeper
+	keeper   *schedule.Keeper
 	quotas   *quota.Quotas
 	checks   checking
 	setting  sync.Mutex     // held by SetQuota, so that what holds is what is stored
@@ -262,18 +264,21 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	if h.rt, err = runtime.New(ctx, rc); err == nil {
 		h.sweeper = h.newSweeper(keep)
+		h.keeper.Begin((*scheduler)(h))
 	}
 	return h, err
 }
 
 // runtimeConfig returns what the runtime is made from, but for what is read from the store.
 func (h *Host) runtimeConfig() runtime.Config {
+	h.keeper = schedule.New(schedule.Config{Store: h.store, Logger: h.cfg.Logger,
+		Now: func() int64 { return h.cfg.Clock.Now().UnixMilli() }})
 	rc := runtime.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
 		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
 		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
 		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy,
-		Admit: h.admit, Spaces: h.quotas, Journals: h.roomForJournals()}
+		Admit: h.admit, Schedules: h.keeper, Spaces: h.quotas, Journals: h.roomForJournals()}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, h.cfg.Secrets), request)
 	}
@@ -444,6 +449,9 @@ func (h *Host) Close() error {
 }
 
 func (h *Host) release(ctx context.Context) (err error) {
+	if h.keeper != nil {
+		h.keeper.Close() // it asks the runtime for what it starts
+	}
 	if h.rt != nil {
 		h.rt.Close()
 	}

@@ -57,6 +57,9 @@ type Run struct {
 	Attributes map[string]string `json:"attributes,omitempty"`
 	Parent     string            `json:"parent,omitempty"` // id of the run that started it
 	Output     uint64            `json:"output,omitempty"` // chunks of output
+	// Schedule is the id of the schedule that started the run, and Nominal the instant for which it did.
+	Schedule string    `json:"schedule,omitempty"`
+	Nominal  time.Time `json:"nominal,omitzero"`
 	// Error is the message with which a failed run has failed. Only Get returns it; ResultRaw returns all that was recorded.
 	Error string `json:"error,omitempty"`
 	// Help is a sentence that says what helps a run that is stuck because its workflow differs from its journal.
@@ -74,7 +77,10 @@ func (h *Host) runOf(s store.RunState) Run {
 		Module: s.Module.String(), Status: s.Status,
 		Reason: s.Reason, Created: at(s.CreatedUnixMs), Started: at(s.StartedUnixMs), Updated: at(s.UpdatedUnixMs),
 		Ended: at(s.EndedUnixMs), Entries: uint64(s.Length),
-		Iteration: s.Iteration, Parent: s.Parent, Output: s.Output}
+		Iteration: s.Iteration, Parent: s.Parent, Output: s.Output, Schedule: s.Schedule}
+	if r.Schedule != "" {
+		r.Nominal = abi.TimeOf(s.NominalUnixMs)
+	}
 	for _, a := range s.Attributes {
 		if r.Attributes == nil {
 			r.Attributes = map[string]string{}

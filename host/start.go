@@ -24,6 +24,8 @@ type start struct {
 	attributes map[string]string
 	signal     *origin.Signal
 	conflict   ConflictPolicy
+	schedule   string // id of the schedule that starts the run
+	nominalMs  int64  // the instant for which it does
 	err        error
 }
 
@@ -205,7 +207,7 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	}
 	n := origin.NewRun{Key: key, Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
 		InputDigest: origin.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
-		AtUnixMs: at, TimeoutMs: o.timeoutMs}
+		AtUnixMs: at, TimeoutMs: o.timeoutMs, Schedule: o.schedule, NominalMs: o.nominalMs}
 	leave, err := s.h.admitStart(ctx, key, o.conflict)
 	if err != nil {
 		free()

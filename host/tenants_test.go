@@ -61,6 +61,8 @@ func newTenants(t *testing.T, owner, asks string) *tenants {
 	do(t, x.owner.Terminate(ctx, theirs+"2"))
 	do(t, x.owner.SetRetention(ctx, host.Retention{Workflow: theirs, Keep: 5}))
 	do(t, x.SetQuota(ctx, owner, host.Quota{MaxRuns: 77_777}))
+	_, err = x.owner.CreateSchedule(ctx, theirs, host.ScheduleSpec{Workflow: theirs, When: "@monthly", Input: []byte(`"` + secretOf + `"`)})
+	do(t, err)
 	_, err = x.asks.Upload(ctx, "other", napModule())
 	do(t, err)
 	_, err = x.asks.StartRaw(ctx, "other", []byte("2d"), host.WithRunID("other"))
@@ -96,6 +98,13 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 		*a = host.CheckOptions{Ended: 1000 * time.Hour}
 	case *host.MigrateOptions:
 		*a = host.MigrateOptions{To: 1, Runs: []string{name}}
+	case *host.ScheduleSpec:
+		*a = host.ScheduleSpec{Workflow: name, When: "@daily"}
+		if name == "" { // a schedule of a workflow that nobody has
+			a.Workflow = nobody
+		}
+	case *host.Overlap:
+		*a = host.OverlapAllow
 	case *host.Retention:
 		*a = host.Retention{Workflow: name, Keep: 1 + n}
 	default:
@@ -172,7 +181,7 @@ func (x *tenants) owned() string {
 	x.asks = x.owner
 	var b strings.Builder
 	for _, method := range []string{"Runs", "Get", "Journal", "Logs", "Output", "Versions", "Counts", "Timers", "Retentions", "Quota", "Usage",
-		"SignalsOf", "Workflow"} {
+		"GetSchedule", "Schedules", "SignalsOf", "Workflow"} {
 		name := theirs
 		if method == "Output" {
 			chunks, err := collect(x.owner.Output(ctx, theirs, "", 0))

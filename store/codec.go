@@ -17,7 +17,8 @@ const CodecVersion = 1
 //	1  the first
 //	2  modules have a table of their own; wakes of other kinds and namespaces; a registry of namespaces
 //	3  indexes of runs by creation, status, workflow and attribute; counts of runs
-//	4  which runs have a large payload, which is deleted with the last of them; deleted runs by time; retentions
+//	4  which runs have a large payload, which is deleted with the last of them; deleted runs by time; retentions;
+//	   schedules
 const FormatVersion = 4
 
 // MaxRecordBytes bounds every record: a commit refuses a larger one, and decoding does, before it allocates

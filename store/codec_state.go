@@ -40,6 +40,8 @@ func AppendState(dst []byte, x *RunState) []byte {
 	e.bool(30, x.Deleted)
 	e.int(31, x.StoredBytes)
 	e.bool(32, x.Sealed)
+	e.string(33, x.Schedule)
+	e.int(34, x.NominalUnixMs)
 	return e.seal(from)
 }
 
@@ -139,6 +141,10 @@ func decodeStateRest(x *RunState, f field) bool {
 		x.StoredBytes = f.int()
 	case 32:
 		x.Sealed = f.num != 0
+	case 33:
+		x.Schedule = string(f.b)
+	case 34:
+		x.NominalUnixMs = f.int()
 	default:
 		return false
 	}

@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-var errRunWake = errors.New("the wake of a run is set by its state")
+var errOwnWake = errors.New("the wake of a run or schedule is set by its record")
 
 // CheckGroups returns the error with which every Commit refuses groups, whatever the store holds: too many records,
-// a partition or a run that occurs twice, a run of another partition, a wake of a kind that WakeSet does not set.
+// a partition, a run or a schedule that occurs twice, one of another partition, a wake of a kind that WakeSet does not set.
 func CheckGroups(groups []Group) error {
 	records := 0
 	for i := range groups {
-		records += len(groups[i].Runs) + len(groups[i].Wakes)
+		records += len(groups[i].Runs) + len(groups[i].Wakes) + len(groups[i].Schedules)
 	}
 	if records > MaxCommitRecords {
-		return fmt.Errorf("commit of %d runs and wakes, the limit is %d", records, MaxCommitRecords)
+		return fmt.Errorf("commit of %d runs, schedules and wakes, the limit is %d", records, MaxCommitRecords)
 	}
 	var seen uint64 // a bit for each partition
 	for i := range groups {
@@ -28,10 +28,13 @@ func CheckGroups(groups []Group) error {
 		if err := checkRuns(i, p, g.Runs); err != nil {
 			return err
 		}
+		if err := checkSchedules(i, p, g.Schedules); err != nil {
+			return err
+		}
 		for j := range g.Wakes {
 			switch w := &g.Wakes[j]; {
-			case w.Kind == WakeRun:
-				return &RefusedError{i, -1, fmt.Errorf("wake of %q: %w", w.Key.ID, errRunWake)}
+			case w.Kind == WakeRun || w.Kind == WakeSchedule:
+				return &RefusedError{i, -1, fmt.Errorf("wake of %q: %w", w.Key.ID, errOwnWake)}
 			case !w.Kind.Known():
 				return &RefusedError{i, -1, fmt.Errorf("wake of %q has the unknown kind %d", w.Key.ID, w.Kind)}
 			}

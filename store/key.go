@@ -26,6 +26,7 @@ const (
 	TableInbox     = 'i' // command seq u64be -> command
 	TableSeen      = 'd' // command id -> nothing
 	TableOutput    = 'o' // run id 0x00 index u64be -> chunk
+	TableSchedule  = 'u' // id of a schedule -> schedule
 	TableHook      = 'h' // token -> holder
 	TableLog       = 'g' // run id 0x00 index u64be -> log line
 	TableSpace     = 'N' // name -> namespace; the partition is NoPartition here and below

@@ -142,7 +142,7 @@ func TestCheckGroups(t *testing.T) {
 		{[]store.Group{{Partition: p}, {Partition: p}}, "occurs twice in one commit"},
 		{[]store.Group{{Partition: p, Runs: []store.RunCommit{one, one}}}, `run "r" occurs twice`},
 		{[]store.Group{{Partition: part{id: (p.id + 1) % store.Partitions}, Runs: []store.RunCommit{one}}}, "is of partition"},
-		{[]store.Group{{Partition: p, Wakes: []store.WakeSet{{Kind: store.WakeRun, Key: run}}}}, "is set by its state"},
+		{[]store.Group{{Partition: p, Wakes: []store.WakeSet{{Kind: store.WakeRun, Key: run}}}}, "is set by its record"},
 		{[]store.Group{{Partition: p, Wakes: []store.WakeSet{{Kind: 200, Key: run}}}}, "unknown kind 200"},
 	} {
 		err := store.CheckGroups(c.groups)

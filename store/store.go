@@ -110,6 +110,7 @@ type Store interface {
 	Quotas(ctx context.Context) ([]Quota, error)
 	// Used returns what a namespace uses. It reads no run, as Counts.
 	Used(ctx context.Context, ns NamespaceID) (Usage, error)
+	ScheduleStore
 	// Keys returns the keys with which payloads were encoded, by id. Without any, all of them are in the clear.
 	Keys(ctx context.Context) ([]Key, error)
 	// AddKey stores a key, durable on return. One whose id is there stays as it is. The id has from 1 to MaxKeyID bytes.
@@ -199,13 +200,14 @@ type TokenStore interface {
 type Group struct {
 	Partition Partition   // from Acquire of the same store
 	Runs      []RunCommit // of different runs of the partition
+	Schedules []ScheduleSet
 	Wakes     []WakeSet
 }
 
 // WakeSet sets, moves or removes the wake of something else than a run. The key may be any: the wake belongs to the
 // partition of its group. Wakes that are set in one group for one key take effect in their order.
 type WakeSet struct {
-	Kind WakeKind // not WakeRun: the wake of a run is in its state
+	Kind WakeKind // not WakeRun or WakeSchedule: the wakes of these are in their records
 	Key  RunKey
 	// OldUnixMs is the wake to remove, NoWake for none. The store does not check it: a wrong one leaves the former
 	// wake in the index.

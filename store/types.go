@@ -178,6 +178,8 @@ type RunState struct {
 	Attributes    []Attribute
 	Parent        string // id of the run that started this one; empty if none did
 	Deleted       bool   // only this record is left, so that the id is not taken again too soon
+	Schedule      string // id of the schedule that started the run; empty if none did
+	NominalUnixMs int64  // of such a run: the instant for which it was started
 	Sealed        bool   // Reason is Reason and InputDigest, encoded by package seal; InputDigest is zero
 }
 

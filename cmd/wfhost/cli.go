@@ -86,6 +86,7 @@ type cli struct {
 	Delete     deleteCmd     `cmd:"" help:"Delete ended runs."`
 	Bulk       bulkCmd       `cmd:"" help:"Do one thing to all runs that a filter selects."`
 	Retention  retentionCmd  `cmd:"" help:"Say how long ended runs are kept."`
+	Schedule   scheduleCmd   `cmd:"" help:"Start runs by a calendar or at intervals."`
 	Wake       wakeCmd       `cmd:"" help:"End sleeps of runs before their time, or begin delayed runs."`
 	Backup     backupCmd     `cmd:"" help:"Copy the data of a server, or of a folder, to a place of backups."`
 	Restore    restoreCmd    `cmd:"" help:"Make a backup the data of a new folder."`
@@ -112,7 +113,8 @@ func execute(ctx context.Context, args []string, std stdio) int {
 	var c cli
 	code := -1
 	p, err := kong.New(&c, kong.Name("wfhost"), kong.UsageOnError(),
-		kong.Vars{"actions": "cancel,terminate,pause,unpause,retry,delete"}, kong.Writers(std.out, std.err),
+		kong.Vars{"actions": "cancel,terminate,pause,unpause,retry,delete",
+			"overlaps": "skip (default), buffer-one, buffer-all, allow, cancel-other, terminate-other"}, kong.Writers(std.out, std.err),
 		kong.Description("Durable workflows as WebAssembly: they sleep, die and come back."),
 		kong.Exit(func(n int) { code = n }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {

@@ -114,6 +114,9 @@ func more(r host.Run) (text string) {
 	if r.Parent != "" {
 		text += fmt.Sprintf("parent    %s\n", r.Parent)
 	}
+	if r.Schedule != "" {
+		text += fmt.Sprintf("schedule  %s for %s\n", r.Schedule, instant(r.Nominal))
+	}
 	if r.Output > 0 {
 		text += fmt.Sprintf("output    %d\n", r.Output)
 	}

@@ -16,16 +16,11 @@ func main() {}
 func Daily(ctx context.Context, days int) ([]string, error) {
 	var reports []string
 	for range days {
-		now := time.Now().UTC()
-		next := time.Date(now.Year(), now.Month(), now.Day(), 9, 0, 0, 0, time.UTC)
-		if !next.After(now) {
-			next = next.AddDate(0, 0, 1)
-		}
-		day := next.Format(time.DateOnly)
-		if err := workflow.SleepUntil(ctx, "until "+day, next); err != nil {
+		next, err := workflow.SleepUntilNext(ctx, "0 9 * * *", "UTC")
+		if err != nil {
 			return reports, err
 		}
-		report, err := workflow.Do(ctx, "report "+day, func(workflow.Step) (string, error) {
+		report, err := workflow.Do(ctx, "report "+next.Format(time.DateOnly), func(workflow.Step) (string, error) {
 			return next.Format(time.RFC3339), nil
 		})
 		if err != nil {

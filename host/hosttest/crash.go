@@ -327,3 +327,19 @@ func (c *crashStore) AddKey(ctx context.Context, k store.Key) error {
 	}
 	return s.AddKey(ctx, k)
 }
+
+func (c *crashStore) Schedule(ctx context.Context, key store.RunKey) (store.Schedule, error) {
+	s, err := c.inner()
+	if err != nil {
+		return store.Schedule{}, err
+	}
+	return s.Schedule(ctx, key)
+}
+
+func (c *crashStore) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.Schedule, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Schedules(ctx, q)
+}

@@ -32,11 +32,21 @@ func (s *Store) Commit(_ context.Context, groups []store.Group) error {
 			}
 		}
 	}
+	for i := range groups {
+		for j := range groups[i].Schedules {
+			if err := groups[i].Schedules[j].Check(s.d.schedules[groups[i].Schedules[j].Schedule.Key]); err != nil {
+				return &store.RefusedError{Group: i, Run: -1, Err: err}
+			}
+		}
+	}
 	s.d.commits++
 	for i := range groups {
 		p := groups[i].Partition.ID()
 		for j := range groups[i].Runs {
 			s.d.apply(p, &groups[i].Runs[j])
+		}
+		for j := range groups[i].Schedules {
+			s.d.setSchedule(p, &groups[i].Schedules[j])
 		}
 		for j := range groups[i].Wakes {
 			s.d.setWake(p, &groups[i].Wakes[j])

@@ -39,6 +39,7 @@ type Data struct {
 	quotas     []store.Quota
 	tokens     map[store.Digest]store.Token
 	keys       []store.Key // by id
+	schedules  map[store.RunKey]*store.Schedule
 	commits    int
 }
 
@@ -58,7 +59,8 @@ type module struct {
 func New() *Data {
 	return &Data{runs: map[store.RunKey]*run{}, used: map[store.NamespaceID]store.Usage{},
 		seen: map[store.CommandID]bool{}, modules: map[store.Digest]module{},
-		hooks: map[store.RunKey]store.HookHolder{}, tokens: map[store.Digest]store.Token{}}
+		hooks: map[store.RunKey]store.HookHolder{}, tokens: map[store.Digest]store.Token{},
+		schedules: map[store.RunKey]*store.Schedule{}}
 }
 
 // Open gives a store over the data. Several may be open at a time.

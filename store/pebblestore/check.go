@@ -19,8 +19,8 @@ const MaxProblems = 1000
 
 // Problem is one thing that Check has found.
 type Problem struct {
-	// Kind is what is wrong: format, key, namespace, module, blob, state, journal, log, output, inbox, hook, seal, or one of those
-	// that repairing makes right: index, count, wake, mark, payload.
+	// Kind is what is wrong: format, key, namespace, module, blob, state, journal, log, output, inbox, hook, schedule, seal,
+	// or one of those that repairing makes right: index, count, wake, mark, payload.
 	Kind      string            `json:"kind"`
 	Partition int               `json:"partition"` // -1: of the whole store
 	Namespace store.NamespaceID `json:"namespace"`
@@ -37,6 +37,8 @@ type Report struct {
 	Modules  int64 `json:"modules"`
 	Blobs    int64 `json:"blobs"`
 	Commands int64 `json:"commands"`
+	// Schedules is how many records of schedules were read.
+	Schedules int64 `json:"schedules"`
 	// Orphans are blobs that no journal names, which is no problem: they are of deleted runs, from before format 4.
 	Orphans     int64     `json:"orphan_blobs"`
 	OrphanBytes int64     `json:"orphan_bytes"`
@@ -200,7 +202,7 @@ func (c *checker) namespaces() error {
 
 // Tables of a partition and of the whole store, in this format. Those in shared stand under namespace 0 alone.
 const (
-	partitionTables = "sjwrcbkqntxidoghpe"
+	partitionTables = "sjwrcbkqntxidoghpeu"
 	sharedTables    = "wbnide"
 	wholeTables     = "NAmMWBRQPVK"
 )

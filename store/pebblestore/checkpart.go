@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -33,7 +35,8 @@ func (x *partitionCheck) problem(kind string, ns store.NamespaceID, run, format 
 func (x *partitionCheck) all() error {
 	for _, ns := range x.list {
 		x.states, x.large = map[string]*stored{}, map[string]map[store.Digest]bool{}
-		for _, step := range []func(store.NamespaceID) error{x.readStates, x.journals, x.payloads, x.logs, x.outputs, x.hooks} {
+		for _, step := range []func(store.NamespaceID) error{x.readStates, x.schedules, x.journals, x.payloads, x.logs, x.outputs,
+			x.hooks} {
 			if err := step(ns); err != nil {
 				return err
 			}
@@ -83,14 +86,19 @@ func (x *partitionCheck) readStates(ns store.NamespaceID) error {
 		setIndexes(b, run, nil, r)
 		setWakeOf(b, run, nil, r)
 		x.counts.move(run, nil, r)
-		for in := b.Reader(); ; {
-			_, k, v, ok, err := in.Next()
-			if err != nil || !ok {
-				return err
-			}
-			x.want[string(k)] = bytes.Clone(v)
-		}
+		return x.wants(b)
 	})
+}
+
+// wants notes that the keys which a batch sets are implied.
+func (x *partitionCheck) wants(b *pebble.Batch) error {
+	for in := b.Reader(); ; {
+		_, k, v, ok, err := in.Next()
+		if err != nil || !ok {
+			return err
+		}
+		x.want[string(k)] = bytes.Clone(v)
+	}
 }
 
 // place reads the id of a run, and what stands behind it in a key.

@@ -100,6 +100,11 @@ func (c *commit) build() error {
 			}
 			outgoing = outgoing || len(g.Runs[j].Outbox) > 0
 		}
+		for j := range g.Schedules {
+			if err := c.s.setSchedule(c.b, p, &g.Schedules[j]); err != nil {
+				return c.refused(i, -1, err)
+			}
+		}
 		for j := range g.Wakes {
 			setWake(c.b, p, &g.Wakes[j])
 		}
@@ -169,6 +174,11 @@ func firstWake(g *store.Group) int64 {
 	for i := range g.Runs {
 		if c := &g.Runs[i]; !c.Delete && c.State.WakeUnixMs != store.NoWake {
 			first = min(first, max(c.State.WakeUnixMs, 0))
+		}
+	}
+	for i := range g.Schedules {
+		if x := &g.Schedules[i]; !x.Delete && x.Schedule.WakeUnixMs != store.NoWake {
+			first = min(first, max(x.Schedule.WakeUnixMs, 0))
 		}
 	}
 	for i := range g.Wakes {

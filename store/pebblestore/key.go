@@ -58,7 +58,7 @@ func (s *Store) AddKey(_ context.Context, k store.Key) error {
 // KeyUse says how many records a key encrypts.
 type KeyUse struct {
 	Key           string `json:"key"`             // its id; empty: records in the clear
-	Records       int64  `json:"records"`         // states, entries of journals, log lines, chunks of output and commands
+	Records       int64  `json:"records"`         // states, entries of journals, log lines, chunks of output, commands and schedules
 	CreatedUnixMs int64  `json:"created_unix_ms"` // 0 if it is not known
 }
 
@@ -129,7 +129,8 @@ func (s *Store) countKeys(ctx context.Context) ([]KeyUse, error) {
 	}
 	for p := range store.PartitionID(store.Partitions) {
 		for _, ns := range spaces {
-			for _, table := range []byte{store.TableState, store.TableJournal, store.TableLog, store.TableOutput, store.TableInbox} {
+			for _, table := range []byte{store.TableState, store.TableJournal, store.TableLog, store.TableOutput, store.TableInbox,
+				store.TableSchedule} {
 				if err := k.table(ctx, ns, p, table); err != nil {
 					return nil, err
 				}
@@ -190,6 +191,12 @@ func (k *keyCount) record(table byte, v []byte) error {
 			return err
 		}
 		return k.count(c.Sealed, c.Data)
+	case store.TableSchedule:
+		x, err := store.DecodeSchedule(v)
+		if err != nil {
+			return err
+		}
+		return k.count(x.Sealed, x.Data)
 	case store.TableInbox:
 		c, err := store.DecodeCommand(v)
 		if err != nil {

@@ -15,7 +15,8 @@ import (
 //	lock           guards                                       held by a commit until
 //	parts.acquire  one Acquire of a partition at a time         not at all
 //	runs           the records of the runs of a stripe,         the batch is durable, or the store has failed
-//	               in the database and in the cache
+//	               in the database and in the cache, and
+//	               those of its schedules
 //	parts.mu       the owner of a partition (RLock: it stays)   the batch is applied
 //	marks          the mark of a partition                      the batch is applied
 //	inbox          the newest number of every inbox             the batch is applied
@@ -62,15 +63,18 @@ func (s *Store) lockRun(run store.RunKey) (unlock func()) {
 	return l.Unlock
 }
 
-// lockRuns locks the runs of all groups.
+// lockRuns locks the runs and schedules of all groups.
 func (s *Store) lockRuns(groups []store.Group) (unlock func()) {
-	if len(groups) == 1 && len(groups[0].Runs) == 1 {
+	if len(groups) == 1 && len(groups[0].Runs) == 1 && len(groups[0].Schedules) == 0 {
 		return s.lockRun(groups[0].Runs[0].Run)
 	}
 	var stripes []int
 	for i := range groups {
 		for j := range groups[i].Runs {
 			stripes = append(stripes, stripe(groups[i].Runs[j].Run))
+		}
+		for j := range groups[i].Schedules {
+			stripes = append(stripes, stripe(groups[i].Schedules[j].Schedule.Key))
 		}
 	}
 	slices.Sort(stripes)

@@ -11,7 +11,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// indexTables are the tables of a partition that are implied by states. Of the wakes, those of runs are.
+// indexTables are the tables of a partition that are implied by states. Of the wakes, those of runs and schedules are, by their
+// records.
 const indexTables = "rckqtx"
 
 // indexes compares the tables with what the states imply, and makes them that if it is to repair. If a state cannot be read, what
@@ -59,7 +60,7 @@ func (x *partitionCheck) compare(b *pebble.Batch, ns store.NamespaceID, table by
 		if len(v) != 8 {
 			x.problem("key", w.Key.Namespace, w.Key.ID, "a wake has a deadline of %d bytes, want 8", len(v))
 		}
-		if w.Kind != store.WakeRun {
+		if w.Kind != store.WakeRun && w.Kind != store.WakeSchedule {
 			return nil // nothing else says that it should be there
 		}
 	}

@@ -9,12 +9,13 @@ import (
 
 // The kinds of places, as their first byte. Numbers are never reused.
 const (
-	placeKey     = 1 // that a key is the one of its id: the id
-	placeEntry   = 2 // run, iteration u32be, seq u64be, kind u8
-	placeLog     = 3 // run, index u64be
-	placeOutput  = 4 // run, index u64be
-	placeCommand = 5 // receiver, sender's incarnation 16 B, iteration u32be, seq u64be
-	placeState   = 6 // the record of the state as it is stored, without the reason
+	placeKey      = 1 // that a key is the one of its id: the id
+	placeEntry    = 2 // run, iteration u32be, seq u64be, kind u8
+	placeLog      = 3 // run, index u64be
+	placeOutput   = 4 // run, index u64be
+	placeCommand  = 5 // receiver, sender's incarnation 16 B, iteration u32be, seq u64be
+	placeState    = 6 // the record of the state as it is stored, without the reason
+	placeSchedule = 7 // the record of the schedule as it is stored, without the data
 )
 
 // placeBytes is more than most places take.
@@ -208,4 +209,32 @@ const stateBytes = 384
 
 func statePlace(bare *store.RunState) []byte {
 	return store.AppendState(append(make([]byte, 0, stateBytes), placeState), bare)
+}
+
+// sealSchedule returns a schedule as it is stored. All but its data is the place: data that stood in another schedule or revision
+// does not decode.
+func (s *sealer) sealSchedule(x *store.Schedule) (store.Schedule, error) {
+	sealed := *x
+	sealed.Data, sealed.Sealed = nil, true
+	data, err := s.seal(schedulePlace(&sealed), x.Data)
+	sealed.Data = data
+	return sealed, err
+}
+
+func (s *sealer) openSchedule(x *store.Schedule) error {
+	if !x.Sealed {
+		return nil
+	}
+	bare := *x
+	bare.Data = nil
+	data, err := s.open(schedulePlace(&bare), x.Data)
+	if err != nil {
+		return fmt.Errorf("schedule %q: %w", x.Key.ID, err)
+	}
+	x.Data, x.Sealed = data, false
+	return nil
+}
+
+func schedulePlace(bare *store.Schedule) []byte {
+	return store.AppendSchedule(append(make([]byte, 0, placeBytes), placeSchedule), bare)
 }

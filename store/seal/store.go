@@ -137,6 +137,14 @@ func (s *Store) Commit(ctx context.Context, groups []store.Group) error {
 				return &store.RefusedError{Group: i, Run: j, Err: fmt.Errorf("run %q: %w", g.Runs[j].Run.ID, err)}
 			}
 		}
+		g.Schedules = slices.Clone(g.Schedules)
+		for j := range g.Schedules {
+			x := &g.Schedules[j].Schedule
+			var err error
+			if *x, err = s.sealSchedule(x); err != nil {
+				return &store.RefusedError{Group: i, Run: -1, Err: fmt.Errorf("schedule %q: %w", x.Key.ID, err)}
+			}
+		}
 	}
 	return s.Store.Commit(ctx, groups)
 }
@@ -179,6 +187,32 @@ func (s *Store) Submit(ctx context.Context, p store.PartitionID, cmd store.Comma
 		return err
 	}
 	return s.Store.Submit(ctx, p, sealed)
+}
+
+// Schedule reads a schedule.
+func (s *Store) Schedule(ctx context.Context, key store.RunKey) (store.Schedule, error) {
+	x, err := s.Store.Schedule(ctx, key)
+	if err == nil {
+		err = s.openSchedule(&x)
+	}
+	if err != nil {
+		return store.Schedule{}, err
+	}
+	return x, nil
+}
+
+// Schedules returns a page of schedules.
+func (s *Store) Schedules(ctx context.Context, q store.ScheduleQuery) ([]store.Schedule, error) {
+	list, err := s.Store.Schedules(ctx, q)
+	for i := range list {
+		if err == nil {
+			err = s.openSchedule(&list[i])
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
 // State reads one run's state.

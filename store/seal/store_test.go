@@ -439,3 +439,38 @@ func TestCodecThatDoesNotAuthenticate(t *testing.T) {
 		t.Errorf("two entries that were swapped: %v", err)
 	}
 }
+
+// TestSchedule seals what a schedule has, which stands in no other revision, wake or id.
+func TestSchedule(t *testing.T) {
+	w := newWorld(t, keyring(t, line("a", 1)))
+	key := store.RunKey{Namespace: 2, ID: "nightly"}
+	x := store.Schedule{Key: key, Revision: 1, WakeUnixMs: 7, Data: []byte("secret")}
+	set := func(s store.Store, x store.Schedule) {
+		t.Helper()
+		w.ok(s.Commit(ctx, []store.Group{{Partition: w.partition(s, key.Partition()), Schedules: []store.ScheduleSet{{Schedule: x}}}}))
+	}
+	set(w.s, x)
+	if string(x.Data) != "secret" {
+		t.Error("the data of the caller was changed")
+	}
+	got, err := w.s.Schedule(ctx, key)
+	w.ok(err)
+	list, err := w.s.Schedules(ctx, store.ScheduleQuery{Namespace: 2, Limit: 10})
+	w.ok(err)
+	if !reflect.DeepEqual(got, x) || len(list) != 1 || !reflect.DeepEqual(list[0], x) {
+		t.Errorf("%+v, list %+v", got, list)
+	}
+	below, err := w.below.Schedule(ctx, key)
+	w.ok(err)
+	if !below.Sealed || strings.Contains(string(below.Data), "secret") {
+		t.Errorf("it can be read below: %q", below.Data)
+	}
+	below.Revision++ // what was read, under another revision
+	set(w.below, below)
+	if _, err := w.s.Schedule(ctx, key); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("a schedule that was changed: %v", err)
+	}
+	if _, err := w.s.Schedules(ctx, store.ScheduleQuery{Namespace: 2, Limit: 10}); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("a list with a schedule that was changed: %v", err)
+	}
+}

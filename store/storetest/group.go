@@ -274,7 +274,8 @@ func testNamespacedRuns(t *testing.T, e *env) {
 	}
 }
 
-// testWakeKinds sets, moves and removes wakes of all kinds and namespaces: one scan lists them in order.
+// testWakeKinds sets, moves and removes wakes of all kinds that have no record, and of all namespaces: one scan lists them in
+// order.
 func testWakeKinds(t *testing.T, e *env) {
 	ctx := context.Background()
 	const p = 3
@@ -282,7 +283,7 @@ func testWakeKinds(t *testing.T, e *env) {
 	var g store.Group
 	for _, ms := range []int64{70, 0, 50} {
 		for ns := range store.NamespaceID(3) {
-			for kind := store.WakeSchedule; kind <= store.WakeLease; kind++ {
+			for kind := store.WakeRetention; kind <= store.WakeLease; kind++ {
 				k := store.WakeKey{UnixMs: ms, Kind: kind, Key: store.RunKey{Namespace: ns, ID: fmt.Sprint("s", ms)}}
 				want = append(want, k)
 				g.Wakes = append(g.Wakes, store.WakeSet{Kind: kind, Key: k.Key, OldUnixMs: store.NoWake, UnixMs: ms})

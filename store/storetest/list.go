@@ -271,7 +271,7 @@ func testTimers(t *testing.T, e *env) {
 			}
 			e.ok(e.commit(st, true, 0, 1))
 		}
-		for _, kind := range []store.WakeKind{store.WakeSchedule, store.WakeRetention} {
+		for _, kind := range []store.WakeKind{store.WakeRetention, store.WakeLease} {
 			e.ok(e.s.Commit(ctx, []store.Group{{Partition: e.partition(3), Wakes: []store.WakeSet{
 				{Kind: kind, Key: store.RunKey{Namespace: ns, ID: "x"}, OldUnixMs: store.NoWake, UnixMs: 20}}}}))
 		}

@@ -26,7 +26,7 @@ func Run(t *testing.T, data func(t *testing.T) Open, without ...string) {
 		"tombstones": testTombstones, "hooks": testHooks, "output": testOutput, "run": testRun,
 		"run while it grows": testRunGrows, "groups": testGroups, "calls": testCalls, "sizes": testSizes,
 		"namespaced runs": testNamespacedRuns, "wake kinds": testWakeKinds, "owners": testOwners,
-		"ended": testEnded, "retentions": testRetentions, "quotas": testQuotas, "used": testUsed,
+		"ended": testEnded, "retentions": testRetentions, "quotas": testQuotas, "schedules": testSchedules, "used": testUsed,
 		"upload races delete": testUploadRacesDelete, "shared module": testSharedModule, "namespaces": testNamespaces,
 		"tokens":                testTokens,
 		"keys":                  testKeys,

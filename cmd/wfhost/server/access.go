@@ -92,6 +92,13 @@ var scopes = map[string]host.Scope{
 	"GET /v1/retention": host.ScopeRead, "POST /v1/retention:sweep": host.ScopeOperate,
 	"PUT /v1/retention/{workflow}": host.ScopeAdmin, "DELETE /v1/retention/{workflow}": host.ScopeAdmin,
 
+	"GET /v1/schedules": host.ScopeRead, "GET /v1/schedules/{schedule}": host.ScopeRead,
+	"GET /v1/schedules/{schedule}/next": host.ScopeRead, "POST /v1/schedules/{schedule}/trigger": host.ScopeRun,
+	"POST /v1/schedules": host.ScopeOperate, "PUT /v1/schedules/{schedule}": host.ScopeOperate, // and run
+	"POST /v1/schedules/{schedule}/backfill": host.ScopeOperate, // and run
+	"POST /v1/schedules/{schedule}/pause":    host.ScopeOperate, "POST /v1/schedules/{schedule}/resume": host.ScopeOperate,
+	"DELETE /v1/schedules/{schedule}": host.ScopeOperate,
+
 	backupPattern: host.ScopeAdmin, "GET /v1/copy": host.ScopeRead, "POST /v1/copy:release": host.ScopeAdmin,
 
 	"GET /v1/tokens": host.ScopeAdmin, "POST /v1/tokens": host.ScopeAdmin, "DELETE /v1/tokens/{token}": host.ScopeAdmin,

@@ -67,6 +67,7 @@ func New(h *host.Host, access Access) *Server {
 	s.registerSignals(api)
 	s.registerOutput(api)
 	s.registerRetention(api)
+	s.registerSchedules(api)
 	s.registerCopy(api)
 	s.registerTokens(api)
 	describeNamespace(api)

@@ -32,6 +32,7 @@ func newTenants(t *testing.T) *api {
 	a.upload("b", "other", nap())
 	for _, c := range [][3]string{
 		{http.MethodPost, "/v1/workflows/" + theirs + "/runs", `{"id":"` + theirs + `","input":"` + marker + `","attributes":{"k":"` + marker + `"}}`},
+		{http.MethodPost, "/v1/schedules", `{"id":"` + theirs + `","workflow":"` + theirs + `","when":"@monthly","input":"` + marker + `"}`},
 		{http.MethodPut, "/v1/retention/" + theirs, `{"keep":77777}`}, {http.MethodPut, "/v1/namespaces/a", `{"max_runs":77777}`},
 	} {
 		w := a.call(local, c[0], c[1]+"?namespace=a", c[2], "Content-Type", "application/json")
@@ -51,6 +52,12 @@ func bodyFor(pattern, name string) (body, kind string) {
 		return `{"scopes":["read"],"namespace":"b"}`, "application/json"
 	case "PUT /v1/retention/{workflow}":
 		return `{"keep":3}`, "application/json"
+	case "POST /v1/schedules":
+		return fmt.Sprintf(`{"id":%q,"workflow":"other","when":"@daily"}`, name), "application/json"
+	case "PUT /v1/schedules/{schedule}":
+		return `{"workflow":"other","when":"@daily"}`, "application/json"
+	case "POST /v1/schedules/{schedule}/backfill":
+		return `{"from":"2025-01-01T00:00:00Z","to":"2025-01-02T00:00:00Z"}`, "application/json"
 	case "POST /v1/runs:bulk":
 		return fmt.Sprintf(`{"action":"terminate","ids":[%q]}`, name), "application/json"
 	case "POST /v1/workflows/{workflow}/migrate":
@@ -73,7 +80,8 @@ func TestTenantsOverHTTP(t *testing.T) {
 		token := a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}, Namespace: "b"})
 		owned := func() (all string) {
 			for _, path := range []string{"/v1/runs", "/v1/runs/" + theirs, "/v1/runs/" + theirs + "/journal", "/v1/runs/" + theirs + "/logs",
-				"/v1/runs/" + theirs + "/output", "/v1/workflows", "/v1/timers", "/v1/retention", "/v1/runs:count"} {
+				"/v1/runs/" + theirs + "/output", "/v1/workflows", "/v1/timers", "/v1/retention", "/v1/schedules",
+				"/v1/runs:count"} {
 				all += a.call(local, http.MethodGet, path+"?namespace=a", "").Body.String()
 			}
 			return all
@@ -84,7 +92,7 @@ func TestTenantsOverHTTP(t *testing.T) {
 		}
 		ask := func(name, query string) string {
 			method, path, _ := strings.Cut(pattern, " ")
-			path = strings.NewReplacer("{workflow}", name, "{id}", name, "{name}", name, "{version}", "1", "{token}", name,
+			path = strings.NewReplacer("{workflow}", name, "{id}", name, "{schedule}", name, "{name}", name, "{version}", "1", "{token}", name,
 				"{schema}", "Run.json").Replace(path)
 			body, kind := bodyFor(pattern, name)
 			w := a.call(token, method, path+query, body, "Content-Type", kind)

@@ -16,6 +16,8 @@ type infoJSON struct {
 	Iteration uint32 `json:"iteration"`
 	Position  uint64 `json:"position"`
 	Query     string `json:"query"`
+	Schedule  string `json:"schedule"`
+	Nominal   int64  `json:"nominal"`
 
 	SuggestContinue bool `json:"suggest_continue"`
 
@@ -162,6 +164,10 @@ func (i *infoJSON) set(depth int, key, value string) (ok bool) {
 		i.Position = uint64(number())
 	case "query":
 		i.Query = value
+	case "schedule":
+		i.Schedule = value
+	case "nominal":
+		i.Nominal = number()
 	case "suggest_continue":
 		i.SuggestContinue = value == "true"
 	}

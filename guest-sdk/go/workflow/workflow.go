@@ -228,14 +228,21 @@ type RunInfo struct {
 	Position  uint64 // of the workflow in its journal
 	// SuggestContinue says that the journal has become long: a good time for ContinueAsNew.
 	SuggestContinue bool
+	// Schedule is the id of the schedule that started the run, and Nominal the instant for which it did; empty and zero if none did.
+	Schedule string
+	Nominal  time.Time
 }
 
 // Info gives what a workflow may know of its run.
 func Info(ctx context.Context) RunInfo {
 	i := readInfo(ctx)
-	return RunInfo{RunID: i.RunID, Workflow: i.Workflow, Version: i.Version, Module: i.Module,
+	info := RunInfo{RunID: i.RunID, Workflow: i.Workflow, Version: i.Version, Module: i.Module,
 		StartedAt: time.UnixMilli(i.StartedAt), Iteration: i.Iteration, Position: i.Position,
-		SuggestContinue: i.SuggestContinue}
+		SuggestContinue: i.SuggestContinue, Schedule: i.Schedule}
+	if i.Schedule != "" {
+		info.Nominal = time.UnixMilli(i.Nominal)
+	}
+	return info
 }
 
 // Log gives a logger whose lines are kept with the run. A line that was stored is not stored again on a replay.

@@ -33,7 +33,7 @@ type Task uint8
 // The tasks.
 const (
 	Deliver Task = iota // its run takes it
-	Carry               // it needs more than its run: the start of a child, a claim of a token
+	Carry               // it needs more than its run: the start of a child, a claim of a token, the end of a run of a schedule
 	Refuse              // nobody takes it
 )
 
@@ -42,7 +42,7 @@ func (c *Command) Task() Task {
 	switch c.Kind {
 	case 0:
 		return Refuse
-	case store.CommandChildStart, store.CommandHookClaim, store.CommandHookRelease:
+	case store.CommandChildStart, store.CommandHookClaim, store.CommandHookRelease, store.CommandSchedule:
 		return Carry
 	}
 	return Deliver

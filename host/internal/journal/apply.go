@@ -23,6 +23,9 @@ type Started struct {
 	// DeadlineUnixMs is the instant at which the run has to have ended; 0 = none.
 	DeadlineUnixMs int64   `json:"deadline,omitempty"`
 	Parent         *Parent `json:"parent,omitempty"`
+	// Schedule is the id of the schedule that started the run, and NominalMs the instant for which it did.
+	Schedule  string `json:"schedule,omitempty"`
+	NominalMs int64  `json:"nominal,omitempty"`
 	// ChildSalt stands in the ids of children that the workflow does not name, where a run of this id was there before.
 	ChildSalt string `json:"child_salt,omitempty"`
 	// Output is how many chunks of output earlier iterations have made.

@@ -72,7 +72,7 @@ func (s Sender) endChild(j *journal.Journal, h *journal.Handle) []store.Command 
 	return cmds
 }
 
-// endCommands ends open children, gives chosen tokens up, and tells the parent.
+// endCommands ends open children, gives chosen tokens up, and tells the schedule and the parent.
 func (s Sender) endCommands(j *journal.Journal, e *store.Entry) (cmds []store.Command) {
 	for _, h := range j.OpenChildren() {
 		cmds = append(cmds, s.endChild(j, &h)...)
@@ -82,11 +82,14 @@ func (s Sender) endCommands(j *journal.Journal, e *store.Entry) (cmds []store.Co
 		seq += retriedBefore(j, e.Seq) << retryShift // it was given up and claimed again then
 		cmds = append(cmds, s.send(j, seq, store.CommandHookRelease, h.Token, Message{Handle: h.ID, Token: h.Token})...)
 	}
-	p := j.Started().Parent
+	p, end := j.Started().Parent, endCommand+retriedBefore(j, e.Seq)
+	if by := j.Started().Schedule; by != "" && e.Kind != store.KindContinued {
+		cmds = append(cmds, s.send(j, end, store.CommandSchedule, by, Message{})...)
+	}
 	if p == nil || e.Kind == store.KindContinued {
 		return cmds
 	}
-	id := commandID(s.Incarnation, j.Started().Iteration, endCommand+retriedBefore(j, e.Seq), store.CommandChildEnd)
+	id := commandID(s.Incarnation, j.Started().Iteration, end, store.CommandChildEnd)
 	return append(cmds, s.tellParent(p, e, id))
 }
 

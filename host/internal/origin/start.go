@@ -35,6 +35,8 @@ type NewRun struct {
 	Signal      *Signal // accepted in the same commit, by the run that is there too
 	Conflict    ConflictPolicy
 	Parent      *journal.Parent
+	Schedule    string           // id of the schedule that starts the run
+	NominalMs   int64            // the instant for which it does
 	Copy        *Copy            // of a restarted run
 	Ack         store.CommandSeq // the command that asked for it; 0 = none
 }
@@ -63,7 +65,8 @@ const childSaltBytes = 8
 // Journal returns the journal of the run as it begins. replaces says that there was a run of this id before.
 func (n *NewRun) Journal(now int64, replaces bool) (*journal.Journal, error) {
 	started := journal.Started{RunID: n.Key.ID, Workflow: n.Workflow, Version: n.Version, Module: n.Module.String(),
-		Incarnation: n.Incarnation.String(), RunAttempt: 1, Seed: n.Seed, Attributes: n.Attributes, Parent: n.Parent}
+		Incarnation: n.Incarnation.String(), RunAttempt: 1, Seed: n.Seed, Attributes: n.Attributes, Parent: n.Parent,
+		Schedule: n.Schedule, NominalMs: n.NominalMs}
 	if replaces { // so that its children do not meet those of the run before
 		started.ChildSalt = n.Incarnation.String()[:childSaltBytes]
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -78,7 +79,7 @@ func TestRefusedRunIsLeftOut(t *testing.T) {
 	if _, halted := w.halts[w.lastLease(a)]; !halted {
 		t.Error("the guest that was asked for is not halted")
 	}
-	if len(w.noted(NoteRefused)) != 1 {
+	if len(w.noted(note.Refused)) != 1 {
 		t.Errorf("notes %v", w.notes)
 	}
 	w.pump()
@@ -158,7 +159,7 @@ func TestUnknownOutcome(t *testing.T) {
 	if n := w.state(a).Length; n != 5 {
 		t.Errorf("%d entries, want 5: the signal before was durable", n)
 	}
-	if len(w.noted(NoteAcquired)) != 5 || len(w.noted(NoteLost)) != 2 {
+	if len(w.noted(note.Acquired)) != 5 || len(w.noted(note.Lost)) != 2 {
 		t.Errorf("notes %v", w.notes)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/actor"
 	"github.com/wfhost/wfhost/host/internal/inbox"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
@@ -37,19 +38,19 @@ func (c *commands) portion(now int64, p *Partition, cmds []store.Command, err er
 	}
 	if err != nil {
 		p.inbox.ReadFailed()
-		c.port.Note(Note{Kind: NoteInbox, Partition: p.ID, Cause: err})
+		c.port.Note(note.Note{Kind: note.Inbox, Partition: p.ID, Cause: err})
 		p.wakes.Again(now, wake.InboxKey)
 		return
 	}
 	for _, raw := range cmds {
 		if raw.Kind == 0 {
-			c.port.Note(Note{Kind: NoteDamaged, Partition: p.ID, Cause: fmt.Errorf("command %d: %w", raw.Seq, store.ErrCorrupt)})
+			c.port.Note(note.Note{Kind: note.Damaged, Partition: p.ID, Cause: fmt.Errorf("command %d: %w", raw.Seq, store.ErrCorrupt)})
 			p.inbox.Skip(raw.Seq)
 			continue
 		}
 		cmd, err := inbox.Parse(raw)
 		if err != nil {
-			c.port.Note(Note{Kind: NoteCommand, Run: cmd.To, Partition: p.ID, Cause: err})
+			c.port.Note(note.Note{Kind: note.Command, Run: cmd.To, Partition: p.ID, Cause: err})
 		}
 		if p.inbox.Add(cmd) {
 			c.take(now, p, cmd.To)
@@ -112,7 +113,7 @@ func (c *commands) carried(now int64, p *Partition, to store.RunKey, start *orig
 	switch {
 	case err != nil:
 		p.inbox.Postpone(to)
-		c.port.Note(Note{Kind: NoteCommand, Run: to, Partition: p.ID, Cause: err})
+		c.port.Note(note.Note{Kind: note.Command, Run: to, Partition: p.ID, Cause: err})
 		p.wakes.Again(now, wake.CommandKey(to))
 	case start != nil:
 		start.Ack = cmd.Seq

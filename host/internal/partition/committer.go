@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/wfhost/wfhost/host/internal/inbox"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
@@ -131,7 +132,7 @@ func (c *committer) refused(now int64, b *Batch, refused *store.RefusedError) {
 		b.remove(p)
 	} else {
 		if sl := b.leaveOut(refused.Group, refused.Run); !sl.gone {
-			c.port.Note(Note{Kind: NoteRefused, Run: sl.Key, Partition: p.ID, Cause: refused.Err})
+			c.port.Note(note.Note{Kind: note.Refused, Run: sl.Key, Partition: p.ID, Cause: refused.Err})
 			c.mem.evict(sl, refused.Err)
 			if p.inbox.Return(sl.Key, sl.cmds) {
 				p.wakes.Again(now, wake.CommandKey(sl.Key))

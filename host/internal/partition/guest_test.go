@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/step"
@@ -81,7 +82,7 @@ func TestNotes(t *testing.T) {
 	w.call(l, stepCall(1))
 	w.waits(l, 1)
 	w.pump()
-	if len(w.noted(NoteFault)) != 1 || len(w.noted(NoteStuck)) != 1 || len(w.noted(NoteLong)) != 1 {
+	if len(w.noted(note.Fault)) != 1 || len(w.noted(note.Stuck)) != 1 || len(w.noted(note.Long)) != 1 {
 		t.Errorf("notes %v", w.notes)
 	}
 	w.deliver(b, run.Signal{Name: "x"})
@@ -301,7 +302,7 @@ func TestDrain(t *testing.T) {
 	if n := w.state(a).Length; n != 4 {
 		t.Errorf("%d entries of a, want 4: the outcome is recorded", n)
 	}
-	if len(w.asked) != asked || len(w.starts) != 1 || len(w.noted(NoteWake)) != 0 {
+	if len(w.asked) != asked || len(w.starts) != 1 || len(w.noted(note.Wake)) != 0 {
 		t.Errorf("%d guests, %d attempts, notes %v", len(w.asked)-asked, len(w.starts), w.notes)
 	}
 	w.s.SetActive(w.now, true)

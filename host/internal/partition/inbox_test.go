@@ -10,6 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/inbox"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -147,7 +148,7 @@ func TestFailingCommandBlocksItsRunAlone(t *testing.T) {
 		t.Errorf("b has %s", got)
 	}
 	w.later(time.Second)
-	if n := len(w.noted(NoteCommand)); n != 2 {
+	if n := len(w.noted(note.Command)); n != 2 {
 		t.Errorf("the command was tried %d times", n)
 	}
 	delete(w.unread, a)
@@ -165,7 +166,7 @@ func TestInboxCannotBeRead(t *testing.T) {
 	w.signalCommand(1, a)
 	w.inboxes = nil
 	w.s.InboxRead(w.now, w.s.Partition(1), nil, errDisk)
-	if len(w.noted(NoteInbox)) != 1 || len(w.inboxes) != 0 {
+	if len(w.noted(note.Inbox)) != 1 || len(w.inboxes) != 0 {
 		t.Errorf("notes %v", w.notes)
 	}
 	w.later(time.Second)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -111,8 +112,8 @@ func TestFinding21_DamagedCommandIsPassedOver(t *testing.T) {
 	w.submit(1, 0, a, message.Message{})
 	w.signalCommand(2, a)
 	w.pump()
-	if got := fmt.Sprint(w.names(a)); got != "[s2]" || len(w.noted(NoteDamaged)) != 1 {
-		t.Errorf("a has %s, %d notes", got, len(w.noted(NoteDamaged)))
+	if got := fmt.Sprint(w.names(a)); got != "[s2]" || len(w.noted(note.Damaged)) != 1 {
+		t.Errorf("a has %s, %d notes", got, len(w.noted(note.Damaged)))
 	}
 	if n := w.inboxOf(1); n != 1 {
 		t.Errorf("%d commands are in the inbox, the damaged one is to stay", n)

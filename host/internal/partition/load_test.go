@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
@@ -21,11 +22,11 @@ func TestLoadFailureKeepsTheWake(t *testing.T) {
 	w.sleeper(a, time.Hour)
 	w.unread[a] = errDisk
 	w.later(time.Hour)
-	if len(w.noted(NoteUnreadable)) != 1 {
+	if len(w.noted(note.Unreadable)) != 1 {
 		t.Fatalf("notes %v", w.notes)
 	}
 	w.later(time.Second)
-	if len(w.noted(NoteUnreadable)) != 2 {
+	if len(w.noted(note.Unreadable)) != 2 {
 		t.Fatalf("notes %v", w.notes)
 	}
 	delete(w.unread, a)
@@ -82,7 +83,7 @@ func TestNewerRunIsNotTouched(t *testing.T) {
 	w.pump()
 	w.want(r, store.ErrVersion)
 	w.later(2 * time.Hour)
-	if n := len(w.noted(NoteUnreadable)); n != 2 {
+	if n := len(w.noted(note.Unreadable)); n != 2 {
 		t.Errorf("runs are read %d times", n)
 	}
 	if n := w.data.Commits() - before; n != 0 {
@@ -99,7 +100,7 @@ func TestClosedStoreIsNotNoted(t *testing.T) {
 	r := w.deliver(a, run.Signal{Name: "x"})
 	w.pump()
 	w.want(r, store.ErrClosed)
-	if len(w.noted(NoteUnreadable)) != 0 {
+	if len(w.noted(note.Unreadable)) != 0 {
 		t.Errorf("notes %v", w.notes)
 	}
 }
@@ -129,7 +130,7 @@ func TestLoseAnswersEverybodyOnce(t *testing.T) {
 	w.s.Lose(p, errDisk) // it is lost already
 	w.end(batch, nil)
 	w.serveLoads()
-	if w.halts[lc] == nil || len(w.noted(NoteLost)) != 1 {
+	if w.halts[lc] == nil || len(w.noted(note.Lost)) != 1 {
 		t.Errorf("halts %v, notes %v", w.halts, w.notes)
 	}
 	w.guest(lc, run.GuestWaits{Lease: lc}) // it has not noticed yet
@@ -241,7 +242,7 @@ func TestCorruptRunIsStuck(t *testing.T) {
 		t.Errorf("state %+v", st)
 	}
 	w.later(2 * time.Hour)
-	if n := len(w.noted(NoteUnreadable)); n != 2 {
+	if n := len(w.noted(note.Unreadable)); n != 2 {
 		t.Errorf("it is read %d times", n)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/actor"
 	"github.com/wfhost/wfhost/host/internal/busy"
 	"github.com/wfhost/wfhost/host/internal/lru"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
@@ -66,7 +67,7 @@ func (m *memory) lose(p *Partition, cause error) {
 	for _, key := range p.keys() {
 		m.evict(p.slots[key], cause)
 	}
-	m.port.Note(Note{Kind: NoteLost, Partition: p.ID, Cause: cause})
+	m.port.Note(note.Note{Kind: note.Lost, Partition: p.ID, Cause: cause})
 }
 
 // fenced drops a partition if an error of the store says that it is another host's.
@@ -187,7 +188,7 @@ func (m *memory) unreadable(now int64, sl *slot, state *store.RunState, err erro
 	p := sl.p
 	hopeless := errors.Is(err, store.ErrVersion) || errors.Is(err, store.ErrCorrupt)
 	if !errors.Is(err, store.ErrClosed) {
-		m.port.Note(Note{Kind: NoteUnreadable, Run: sl.Key, Partition: p.ID, Cause: err})
+		m.port.Note(note.Note{Kind: note.Unreadable, Run: sl.Key, Partition: p.ID, Cause: err})
 	}
 	sl.forget()
 	m.busy.Remove(&sl.busy)

@@ -46,6 +46,16 @@ func (p *Partition) inMemory(key store.RunKey) bool {
 	return sl != nil && sl.Run != nil
 }
 
+// Arm says when a schedule is due next, as is durable, store.NoWake for never. With an error it is looked at again after a while.
+func (p *Partition) Arm(now int64, schedule store.RunKey, wakeMs int64, err error) {
+	k := wake.Key{Kind: store.WakeSchedule, Run: schedule}
+	if err != nil {
+		p.wakes.Again(now, k)
+	} else {
+		p.wakes.Set(k, wakeMs)
+	}
+}
+
 // miss remembers that a run waits for a handler.
 func (p *Partition) miss(name string, key store.RunKey) {
 	if p.missing[name] == nil {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/actor"
 	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -47,12 +48,15 @@ type Port interface {
 	Due(p *Partition, after store.WakeKey, untilUnixMs int64, limit int)
 	// Inbox reads at most limit commands after a number, and calls Shard.InboxRead.
 	Inbox(p *Partition, after store.CommandSeq, limit int)
-	// Carry carries a command out that needs more than its receiver: the start of a child, a claim of a token. It calls
+	// Carry carries a command out that needs more than its receiver: the start of a child, a claim of a token, the end of a run of
+	// a schedule. It calls
 	// Shard.Carried.
 	Carry(p *Partition, cmd store.Command, m message.Message)
 	// Refuse submits the answer to a command that no run takes, if it has one, takes the command out of the inbox, and
 	// calls Shard.Carried.
 	Refuse(p *Partition, cmd store.Command, answer *store.Command)
+	// Schedule has a schedule looked at whose timer has rung. The partition is told by Arm.
+	Schedule(key store.RunKey)
 	// Acquire acquires a partition that was lost by a commit whose outcome is unknown, and calls Shard.Acquired.
 	Acquire(p *Partition)
 
@@ -68,37 +72,5 @@ type Port interface {
 	// Kick says that a command for a partition has become durable in its inbox.
 	Kick(p store.PartitionID)
 	// Note reports what happened to a run, for logs and events.
-	Note(n Note)
+	Note(n note.Note)
 }
-
-// Note is something of a run, or of a partition, that people may want to know.
-type Note struct {
-	Kind      NoteKind
-	Run       store.RunKey
-	Partition store.PartitionID
-	Workflow  string
-	Cause     error
-	Count     int
-	LateMs    int64           // of a wake: by how much it was late
-	State     *store.RunState // of a run that is stuck
-}
-
-// NoteKind says what a note is about.
-type NoteKind uint8
-
-// The kinds of notes.
-const (
-	NoteStuck      NoteKind = iota // it is durable that a run was left to a person: State
-	NoteLong                       // a journal has become long: Count entries
-	NoteFault                      // an activation failed in the host: Cause
-	NoteUnrecorded                 // the outcome of a step could not be recorded: Cause
-	NoteUnreadable                 // a run cannot be read: Cause
-	NoteRefused                    // the store refused the commit of a run: Cause
-	NoteCommand                    // a command could not be taken in, and is tried again unless it says nothing: Cause
-	NoteDamaged                    // a command in the inbox is damaged, and is passed over: Cause
-	NoteLost                       // a partition was lost: Cause
-	NoteAcquired                   // a partition was acquired
-	NoteWake                       // a run was woken: LateMs
-	NoteInbox                      // the inbox could not be read: Cause
-	NoteIndex                      // the wake index could not be read: Cause
-)

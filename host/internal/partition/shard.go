@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/actor"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
@@ -66,7 +67,7 @@ func (s *Shard) Add(id store.PartitionID, owned store.Partition) *Partition {
 // Acquired takes a partition that was acquired again after it was lost.
 func (s *Shard) Acquired(id store.PartitionID, owned store.Partition) {
 	s.Add(id, owned)
-	s.port.Note(Note{Kind: NoteAcquired, Partition: id})
+	s.port.Note(note.Note{Kind: note.Acquired, Partition: id})
 }
 
 // Lose drops a partition: nothing of it that is not durable becomes so. Those who wait for a commit are told why; what

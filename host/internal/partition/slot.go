@@ -8,6 +8,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/busy"
 	"github.com/wfhost/wfhost/host/internal/inbox"
 	"github.com/wfhost/wfhost/host/internal/lru"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -136,22 +137,22 @@ func (sl *slot) Replaced() { sl.mem.starts.leave(sl) }
 // Happened reports what people may want to know of a step.
 func (sl *slot) Happened(fx *run.Effects) {
 	if fx.Fault != nil {
-		sl.note(Note{Kind: NoteFault, Cause: fx.Fault})
+		sl.note(note.Note{Kind: note.Fault, Cause: fx.Fault})
 	}
 	if fx.LongJournal > 0 {
-		sl.note(Note{Kind: NoteLong, Count: fx.LongJournal})
+		sl.note(note.Note{Kind: note.Long, Count: fx.LongJournal})
 	}
 	if fx.Unrecorded != nil {
-		sl.note(Note{Kind: NoteUnrecorded, Cause: fx.Unrecorded})
+		sl.note(note.Note{Kind: note.Unrecorded, Cause: fx.Unrecorded})
 	}
 }
 
 // Stuck reports that the run was left to a person.
 func (sl *slot) Stuck(st *store.RunState) {
-	sl.mem.port.Note(Note{Kind: NoteStuck, Run: sl.Key, Partition: sl.p.ID, Workflow: st.Workflow, State: st})
+	sl.mem.port.Note(note.Note{Kind: note.Stuck, Run: sl.Key, Partition: sl.p.ID, Workflow: st.Workflow, State: st})
 }
 
-func (sl *slot) note(n Note) {
+func (sl *slot) note(n note.Note) {
 	n.Run, n.Partition, n.Workflow = sl.Key, sl.p.ID, sl.Run.State().Workflow
 	sl.mem.port.Note(n)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/busy"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -25,7 +26,7 @@ func TestOneTimerAfterManySignals(t *testing.T) {
 		t.Errorf("the next wake is %v %d", ok, at)
 	}
 	w.later(20 * time.Second)
-	if n := len(w.noted(NoteWake)); n != 1 {
+	if n := len(w.noted(note.Wake)); n != 1 {
 		t.Errorf("the run is woken %d times", n)
 	}
 }
@@ -48,7 +49,7 @@ func TestPortionsOfTheIndex(t *testing.T) {
 		t.Errorf("%d timers a second before, want %d", s.Timers, runs)
 	}
 	w.later(2 * time.Second)
-	if n := len(w.noted(NoteWake)); n != runs {
+	if n := len(w.noted(note.Wake)); n != runs {
 		t.Errorf("%d runs wake, want %d", n, runs)
 	}
 }
@@ -68,7 +69,7 @@ func TestManyTimersAreLoadedLate(t *testing.T) {
 	for range 30 {
 		w.later(time.Second)
 	}
-	if n := len(w.noted(NoteWake)); n != 30 {
+	if n := len(w.noted(note.Wake)); n != 30 {
 		t.Errorf("%d runs wake, want 30", n)
 	}
 }
@@ -89,7 +90,7 @@ func TestOtherWakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.later(time.Hour)
-	if n := w.noted(NoteWake); len(n) != 1 || n[0].Run != other {
+	if n := w.noted(note.Wake); len(n) != 1 || n[0].Run != other {
 		t.Errorf("wakes %v", n)
 	}
 	w.complete(w.ready(other))
@@ -107,7 +108,7 @@ func TestClockIsSet(t *testing.T) {
 	w.sleeper(far, time.Hour)
 	w.now -= 2 * time.Hour.Milliseconds()
 	w.pump()
-	if len(w.noted(NoteWake)) != 0 {
+	if len(w.noted(note.Wake)) != 0 {
 		t.Error("something wakes at the wrong time")
 	}
 	w.now = epoch + 9_000
@@ -141,7 +142,7 @@ func TestClockIsSetBackBehindTheIndex(t *testing.T) {
 	w.sleeper(b, 10*time.Second)
 	w.forget(b)
 	w.later(10 * time.Second)
-	if n := w.noted(NoteWake); len(n) != 1 || n[0].Run != b {
+	if n := w.noted(note.Wake); len(n) != 1 || n[0].Run != b {
 		t.Errorf("wakes %v", n)
 	}
 }
@@ -155,7 +156,7 @@ func TestIndexCannotBeRead(t *testing.T) {
 	w.s.Tick(w.now)
 	w.dues = nil
 	w.s.DueRead(w.now, w.s.Partition(1), nil, false, 0, errDisk)
-	if len(w.noted(NoteIndex)) != 1 {
+	if len(w.noted(note.Index)) != 1 {
 		t.Errorf("notes %v", w.notes)
 	}
 	w.s.Tick(w.now)
@@ -166,7 +167,7 @@ func TestIndexCannotBeRead(t *testing.T) {
 		t.Errorf("the shard comes again at %v %d", ok, at)
 	}
 	w.later(time.Second)
-	if n := len(w.noted(NoteWake)); n != 1 {
+	if n := len(w.noted(note.Wake)); n != 1 {
 		t.Errorf("%d wakes", n)
 	}
 }
@@ -187,7 +188,7 @@ func TestKeptRunsAreBounded(t *testing.T) {
 		t.Errorf("%d timers", timers)
 	}
 	w.later(time.Minute)
-	if got := len(w.noted(NoteWake)); got != 40 {
+	if got := len(w.noted(note.Wake)); got != 40 {
 		t.Errorf("%d runs wake", got)
 	}
 	w.later(time.Second)

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/wfhost/wfhost/host/internal/actor"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -51,6 +52,8 @@ func (w *waker) fire(now int64) {
 			if p.inbox.Idle(k.Run) {
 				w.cmds.take(now, p, k.Run)
 			}
+		case store.WakeSchedule:
+			w.port.Schedule(k.Run)
 		case store.WakeRun:
 			if p.unreadable[k.Run] == nil {
 				w.wake(now, p, k.Run, due)
@@ -64,7 +67,7 @@ func (w *waker) wake(now int64, p *Partition, key store.RunKey, due int64) {
 	if sl := p.slots[key]; sl != nil {
 		sl.armed = false
 	}
-	w.port.Note(Note{Kind: NoteWake, Run: key, Partition: p.ID, LateMs: now - due})
+	w.port.Note(note.Note{Kind: note.Wake, Run: key, Partition: p.ID, LateMs: now - due})
 	w.mem.deliver(now, p, key, actor.Mail{Event: run.Due{}})
 	if sl := p.slots[key]; sl != nil && sl.working() {
 		w.mem.busy.Add(now, &sl.busy)
@@ -128,7 +131,7 @@ func (w *waker) loaded(now int64, p *Partition, wakes []store.Wake, more bool, f
 	switch {
 	case p.lost || w.mem.fenced(p, err):
 	case err != nil:
-		w.port.Note(Note{Kind: NoteIndex, Partition: p.ID, Cause: err})
+		w.port.Note(note.Note{Kind: note.Index, Partition: p.ID, Cause: err})
 		p.wakes.Failed(now)
 	default:
 		p.wakes.Loaded(wakes, more, first, p.inMemory)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -37,6 +38,7 @@ type world struct {
 	carried   []store.Command
 	refusals  []refusal
 	acquires  []*Partition
+	schedules []store.RunKey
 	asked     []asked
 	orders    map[*run.Lease][]run.Order
 	yields    []*run.Lease
@@ -47,7 +49,7 @@ type world struct {
 	afters    []func(now int64)
 	durables  []*store.RunCommit
 	kicks     []store.PartitionID
-	notes     []Note
+	notes     []note.Note
 	replies   []*reply
 	committed map[store.RunKey]store.Seq
 }
@@ -150,6 +152,8 @@ func (w *world) Refuse(p *Partition, cmd store.Command, answer *store.Command) {
 	w.refusals = append(w.refusals, refusal{p, cmd, answer})
 }
 
+func (w *world) Schedule(key store.RunKey) { w.schedules = append(w.schedules, key) }
+
 func (w *world) Acquire(p *Partition)                     { w.acquires = append(w.acquires, p) }
 func (w *world) Activate(l *run.Lease, c Class)           { w.asked = append(w.asked, asked{l, c}) }
 func (w *world) Order(l *run.Lease, o run.Order)          { w.orders[l] = append(w.orders[l], o) }
@@ -160,7 +164,7 @@ func (w *world) Drop(a *run.Attempt)                      { w.drops = append(w.d
 func (w *world) After(_ time.Duration, f func(now int64)) { w.afters = append(w.afters, f) }
 func (w *world) Kick(p store.PartitionID)                 { w.kicks = append(w.kicks, p) }
 func (w *world) Forgot(store.RunKey)                      {}
-func (w *world) Note(n Note)                              { w.notes = append(w.notes, n) }
+func (w *world) Note(n note.Note)                         { w.notes = append(w.notes, n) }
 
 // Start checks that what led to the attempt is durable.
 func (w *world) Start(a *run.Attempt) {
@@ -478,7 +482,7 @@ func (w *world) forget(key store.RunKey) {
 }
 
 // noted returns the notes of a kind.
-func (w *world) noted(kind NoteKind) (list []Note) {
+func (w *world) noted(kind note.Kind) (list []note.Note) {
 	for _, n := range w.notes {
 		if n.Kind == kind {
 			list = append(list, n)

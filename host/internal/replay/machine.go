@@ -300,6 +300,8 @@ type journalInfo struct {
 	RunAttempt      int    `json:"run_attempt"`
 	Position        uint64 `json:"position"`
 	SuggestContinue bool   `json:"suggest_continue"`
+	Schedule        string `json:"schedule,omitempty"` // that started the run
+	Nominal         int64  `json:"nominal,omitempty"`  // the instant for which it did
 }
 
 // Info gives the JSON of info. Nothing in it comes from outside the journal.
@@ -307,7 +309,8 @@ func (m *Machine) Info() []byte {
 	s := m.cfg.Started
 	i := info{journalInfo: journalInfo{RunID: s.RunID, Workflow: s.Workflow, Version: s.Version, Module: s.Module,
 		StartedAt: m.cfg.StartedUnixMs, Iteration: s.Iteration, RunAttempt: s.RunAttempt,
-		Position: uint64(m.position) + 1, SuggestContinue: m.position >= abi.SuggestContinueEntries}}
+		Position: uint64(m.position) + 1, SuggestContinue: m.position >= abi.SuggestContinueEntries,
+		Schedule: s.Schedule, Nominal: s.NominalMs}}
 	if m.inBody {
 		i.Step = m.cfg.Step
 	}

@@ -14,17 +14,24 @@ import (
 
 // courier carries out the commands of runs that need more than their receiver.
 type courier struct {
-	store    store.Store
-	writers  writer.Set
-	versions *Versions
-	random   func(p []byte)
-	admit    func(store.NamespaceID) (leave func(), err error) // Config.Admit
+	store     store.Store
+	writers   writer.Set
+	versions  *Versions
+	random    func(p []byte)
+	schedules Schedules
+	admit     func(store.NamespaceID) (leave func(), err error) // Config.Admit
 }
 
 // carry carries a command out that needs more than its receiver. For the start of a child it returns the run to be
 // started; free is called when that is durable, or was not started.
 func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Command, m message.Message) (start *origin.NewRun,
 	free func(), err error) {
+	if cmd.Kind == store.CommandSchedule {
+		if err := c.schedules.Ended(ctx, cmd.To, cmd.From.ID); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, c.answerAndDiscard(ctx, owned, cmd, nil)
+	}
 	if cmd.Kind != store.CommandChildStart {
 		return nil, nil, c.claim(ctx, owned, cmd, m)
 	}

@@ -14,6 +14,12 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
+// Schedules is what the runtime tells schedules: see schedule.Keeper. It is answered by Partitions.Arm.
+type Schedules interface {
+	Due(schedule store.RunKey, done func())
+	Ended(ctx context.Context, schedule store.RunKey, run string) error
+}
+
 // Config is what a Runtime is made from. All fields but the limits are required.
 type Config struct {
 	Store    store.Store
@@ -26,6 +32,8 @@ type Config struct {
 	Refuse   func() error // why nothing may happen to runs, nil if it may
 	// Admit lets a run of a namespace begin that another run starts, or returns an error for that one; see quota.Quotas.Start.
 	Admit func(ns store.NamespaceID) (leave func(), err error)
+	// Schedules starts runs by time.
+	Schedules Schedules
 	// Spaces limits the guests of each namespace that compute.
 	Spaces admission.Spaces
 	// Partitions are those to be acquired at the beginning; nil = all.

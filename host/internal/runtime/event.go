@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/watch"
@@ -78,51 +79,51 @@ func (r *reporter) Durable(c *store.RunCommit) {
 }
 
 // Note logs what happened to a run, and reports it.
-func (r *reporter) Note(n partition.Note) {
+func (r *reporter) Note(n note.Note) {
 	log, e := r.logger, &r.events
 	switch n.Kind {
-	case partition.NoteWake:
+	case note.Wake:
 		if e.Wake != nil {
 			e.Wake(n.Run, n.LateMs)
 		}
-	case partition.NoteStuck:
+	case note.Stuck:
 		log.Error("run is stuck", "run", n.Run.ID, "workflow", n.State.Workflow, "reason", n.State.Reason)
 		if e.Stuck != nil {
 			e.Stuck(n.State)
 		}
-	case partition.NoteFault:
+	case note.Fault:
 		log.Error("activation failed in the host", "run", n.Run.ID, "workflow", n.Workflow, "cause", n.Cause)
 		if e.Fault != nil {
 			e.Fault(n.Run, n.Workflow, n.Cause)
 		}
-	case partition.NoteLong:
+	case note.Long:
 		log.Warn("journal has become long, the workflow should continue as new", "run", n.Run.ID, "workflow", n.Workflow,
 			"entries", n.Count)
-	case partition.NoteUnrecorded:
+	case note.Unrecorded:
 		log.Error("outcome of a step cannot be recorded", "run", n.Run.ID, "workflow", n.Workflow, "cause", n.Cause)
-	case partition.NoteUnreadable:
+	case note.Unreadable:
 		if r.life.usable() == nil {
 			log.Error("run cannot be read", "run", n.Run.ID, "cause", n.Cause)
 		}
-	case partition.NoteRefused:
+	case note.Refused:
 		log.Error("the store has refused what happened to a run", "run", n.Run.ID, "cause", n.Cause)
-	case partition.NoteCommand:
+	case note.Command:
 		if r.life.usable() == nil {
 			log.Error("command cannot be taken in, it is tried again", "run", n.Run.ID, "partition", n.Partition, "cause", n.Cause)
 		}
-	case partition.NoteDamaged:
+	case note.Damaged:
 		log.Error("a command is damaged, and stays in the inbox", "partition", n.Partition, "cause", n.Cause)
-	case partition.NoteInbox:
+	case note.Inbox:
 		if r.life.usable() == nil {
 			log.Error("inbox cannot be read, it is tried again", "partition", n.Partition, "cause", n.Cause)
 		}
-	case partition.NoteIndex:
+	case note.Index:
 		if r.life.usable() == nil {
 			log.Error("wake index cannot be read, it is tried again", "partition", n.Partition, "cause", n.Cause)
 		}
-	case partition.NoteLost:
+	case note.Lost:
 		r.lost(n)
-	case partition.NoteAcquired:
+	case note.Acquired:
 		r.partitions.count.Add(1)
 		if e.Acquired != nil {
 			e.Acquired(n.Partition)
@@ -130,7 +131,7 @@ func (r *reporter) Note(n partition.Note) {
 	}
 }
 
-func (r *reporter) lost(n partition.Note) {
+func (r *reporter) lost(n note.Note) {
 	r.partitions.count.Add(-1)
 	if errors.Is(n.Cause, ErrClosed) {
 		return

@@ -54,7 +54,7 @@ func (ps *Partitions) acquire(ctx context.Context, id store.PartitionID, again b
 		return nil
 	}
 	ps.released[id] = false
-	if p := ps.owned(id); p != nil && p.Renew(ctx) == nil {
+	if p := ps.Get(id); p != nil && p.Renew(ctx) == nil {
 		return nil
 	}
 	owned, err := ps.store.Acquire(ctx, id, ps.owner, 0)
@@ -121,8 +121,20 @@ func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) err
 // ErrReleased is what callers are told whose event was not durable when its partition was released.
 var ErrReleased = errors.New("this host has released the partition")
 
-// owned returns a partition as the store has given it, nil if this host does not own it.
-func (ps *Partitions) owned(id store.PartitionID) (owned store.Partition) {
+// Arm has a schedule looked at when it is due: see partition.Partition.Arm. With store.ErrFenced its partition is lost.
+func (ps *Partitions) Arm(schedule store.RunKey, wakeMs int64, err error) {
+	id := schedule.Partition()
+	ps.writers.Of(id).Post(func(s *partition.Shard, now int64) {
+		if p := s.Partition(id); p != nil && errors.Is(err, store.ErrFenced) {
+			s.Lose(p, err)
+		} else if p != nil {
+			p.Arm(now, schedule, wakeMs, err)
+		}
+	})
+}
+
+// Get returns a partition as the store has given it, nil if this host does not own it.
+func (ps *Partitions) Get(id store.PartitionID) (owned store.Partition) {
 	ps.writers.Of(id).Do(func(s *partition.Shard, _ int64) { // a closed one owns none
 		if p := s.Partition(id); p != nil {
 			owned = p.Owned
@@ -136,7 +148,7 @@ func (ps *Partitions) CheckOwned(key store.RunKey) error {
 	if err := ps.life.usable(); err != nil {
 		return err
 	}
-	if ps.owned(key.Partition()) == nil {
+	if ps.Get(key.Partition()) == nil {
 		return fmt.Errorf("run %q: %w", key.ID, partition.ErrNotOwned)
 	}
 	return nil

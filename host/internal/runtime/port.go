@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"errors"
-
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/clock"
@@ -91,6 +90,12 @@ func (p *port) Refuse(of *partition.Partition, cmd store.Command, answer *store.
 		err := p.courier.answerAndDiscard(p.life.ctx, of.Owned, cmd, answer)
 		p.writer.Post(func(s *partition.Shard, now int64) { s.Carried(now, of, cmd.To, nil, nil, err) })
 	})
+}
+
+// Schedule has a schedule looked at.
+func (p *port) Schedule(key store.RunKey) {
+	p.life.activity.Begin()
+	p.courier.schedules.Due(key, p.life.activity.Done)
 }
 
 // Acquire acquires a partition again, until it succeeds or the host stops.

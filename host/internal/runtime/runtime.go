@@ -109,7 +109,7 @@ func (rt *Runtime) startWriters() {
 		KeptBytes: keptBytes / int64(n), Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits,
 		StartLinger: rt.cfg.StartLinger}
 	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random,
-		admit: rt.cfg.Admit}
+		admit: rt.cfg.Admit, schedules: rt.cfg.Schedules}
 	handled := rt.handlers.Handled
 	for _, w := range rt.writers {
 		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock,

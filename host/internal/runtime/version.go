@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/wfhost/wfhost/host/internal/guest"
@@ -42,23 +41,6 @@ func (v *Versions) Prepare(ctx context.Context, wasm []byte) (*module.Module, []
 	return v.guests.Prepare(ctx, wasm)
 }
 
-// InUseError says that a version is not deleted because runs need it.
-type InUseError struct {
-	Workflow string
-	Version  uint32
-	Runs     int64  // how many, ended ones that are not deleted included
-	Example  string // id of one; empty if none was found among the oldest runs of the workflow
-}
-
-// Error names the version and one of the runs.
-func (e *InUseError) Error() string {
-	example := ""
-	if e.Example != "" {
-		example = fmt.Sprintf(", one of which is %q", e.Example)
-	}
-	return fmt.Sprintf("%s@%d is in use by %d runs%s; delete them first", e.Workflow, e.Version, e.Runs, example)
-}
-
 // Delete deletes a version that no run has, with its module if no other version has it. Ended runs count
 // too until they are deleted, since they may be retried and replayed.
 func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow string, number uint32) error {
@@ -88,7 +70,7 @@ func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow st
 // exampleOf bounds the runs of a workflow among which one of a version is looked for, to be named.
 const exampleOf = store.MaxLooks
 
-// unused returns an *InUseError if a version has runs. The versions are locked, so that no run gets it meanwhile.
+// unused returns a *module.InUseError if a version has runs. The versions are locked, so that no run gets it meanwhile.
 func (v *Versions) unused(ctx context.Context, ns store.NamespaceID, workflow string, number uint32) error {
 	counts, err := v.store.Counts(ctx, ns)
 	if err != nil {
@@ -99,7 +81,7 @@ func (v *Versions) unused(ctx context.Context, ns store.NamespaceID, workflow st
 		if c.Workflow != workflow || c.Version != number {
 			continue
 		}
-		used := &InUseError{Workflow: workflow, Version: number, Runs: c.Runs.Total()}
+		used := &module.InUseError{Workflow: workflow, Version: number, Runs: c.Runs.Total()}
 		q := store.Query{Namespace: ns, Workflow: workflow, Oldest: true} // what is to be deleted is old
 		for st, err := range store.Runs(ctx, v.store, q, exampleOf) {
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -438,6 +439,9 @@ func (x *writer) Refuse(p *partition.Partition, cmd store.Command, answer *store
 	})
 }
 
+// Schedule is not called: there are no schedules here.
+func (x *writer) Schedule(store.RunKey) {}
+
 // Acquire acquires a partition again.
 func (x *writer) Acquire(p *partition.Partition) {
 	x.calls++
@@ -473,17 +477,17 @@ func (x *writer) Kick(id store.PartitionID) {
 }
 
 // Note looks at what should not happen.
-func (x *writer) Note(n partition.Note) {
+func (x *writer) Note(n note.Note) {
 	switch n.Kind {
-	case partition.NoteStuck:
+	case note.Stuck:
 		x.w.note("%s is stuck: %s", n.Run.ID, n.State.Reason)
 		x.w.seen.stuck(x.w, n)
-	case partition.NoteUnrecorded:
+	case note.Unrecorded:
 		if errors.Is(n.Cause, journal.ErrEnded) { // by its deadline
 			return
 		}
 		x.w.broken("outcomes are recorded", "%s: %v", n.Run.ID, n.Cause)
-	case partition.NoteFault, partition.NoteLost, partition.NoteRefused, partition.NoteCommand:
+	case note.Fault, note.Lost, note.Refused, note.Command:
 		x.w.note("%s note %d, partition %d %s: %v", x.name(), n.Kind, n.Partition, n.Run.ID, n.Cause)
 	}
 }

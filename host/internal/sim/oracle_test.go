@@ -8,6 +8,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -252,7 +253,7 @@ func (s *shadow) started(w *world, a *run.Attempt) {
 }
 
 // stuck checks why a run was left to a person.
-func (s *shadow) stuck(w *world, n partition.Note) {
+func (s *shadow) stuck(w *world, n note.Note) {
 	if !strings.HasPrefix(n.State.Reason, "poison") && !strings.HasPrefix(n.State.Reason, "the host failed") {
 		w.broken("no run gets stuck", "%s: %s", n.Run.ID, n.State.Reason)
 	}

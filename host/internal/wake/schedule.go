@@ -83,6 +83,20 @@ func (s *Schedule) Reads(now, ahead int64) bool {
 	return !s.reading && s.far != Never && s.far-min(ahead, s.margin) <= now && s.notMs <= now
 }
 
+// Set sets the durable wake of something that is not in memory: its timer, if the index was read so far, and else it is left
+// to the index.
+func (s *Schedule) Set(k Key, wakeUnixMs int64) {
+	s.Remove(k)
+	key := store.WakeKey{UnixMs: max(wakeUnixMs, 0), Kind: k.Kind, Key: k.Run}
+	switch {
+	case wakeUnixMs == store.NoWake:
+	case key.Compare(s.pos) <= 0:
+		s.Put(k, wakeUnixMs)
+	default:
+		s.far = min(s.far, key.UnixMs)
+	}
+}
+
 // Read begins to read a portion: the wakes after a key and up to an instant. Loaded or Failed ends it.
 func (s *Schedule) Read(now, ahead int64) (after store.WakeKey, untilUnixMs int64) {
 	after, untilUnixMs = s.pos, now+ahead

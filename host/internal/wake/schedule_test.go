@@ -123,3 +123,29 @@ func TestAhead(t *testing.T) {
 		}
 	}
 }
+
+// A wake that is set has its timer if the index was read so far, and else is left to the index; the one before is gone.
+func TestSet(t *testing.T) {
+	s := New(1)
+	k := Key{store.WakeSchedule, store.RunKey{ID: "s"}}
+	s.Read(0, Window)
+	s.Set(k, 50) // while the index is read
+	s.Loaded([]store.Wake{{Key: store.WakeKey{UnixMs: 40, Kind: k.Kind, Key: k.Run}, DueUnixMs: 40}}, false, Never, nothing)
+	if at, _ := s.Due(k); at != 50 || s.Len() != 1 {
+		t.Errorf("it wakes at %d, %d timers", at, s.Len())
+	}
+	s.Set(k, Window+1)
+	if at, ok := s.NextRead(Window); s.Len() != 0 || !ok || at != Window+1-margin(1) || s.First() != Window+1 {
+		t.Errorf("%d timers, the index is read at %d %v", s.Len(), at, ok)
+	}
+	s.Again(0, k)
+	s.Set(k, -5)
+	if got, at, ok := s.Pop(0); !ok || got != k || at != -5 {
+		t.Errorf("%v is due at %d %v", got, at, ok)
+	}
+	s.Set(k, 60)
+	s.Set(k, store.NoWake)
+	if s.Len() != 0 {
+		t.Errorf("%d timers", s.Len())
+	}
+}

@@ -14,7 +14,7 @@ import (
 func main() {}
 
 func init() {
-	workflow.Register("nap", nap)
+	workflow.Register("nap", nap, workflow.InputSchema("true"))
 	workflow.Register("gentle", gentle)
 	workflow.Register("patient", patient)
 	workflow.Register("told", told)

@@ -1,0 +1,147 @@
+// Package cron computes when something is due: by a cron expression, at intervals, or at one instant.
+//
+//	t, err := cron.Parse("30 9 * * MON-FRI", "Europe/Berlin")
+//	next, ok := t.Next(time.Now())
+//
+// The package is pure: it reads no clock, and a Times never changes. The rules of time zones are those of package time. Guests
+// and hosts use the same code, so that a workflow that computes an instant computes the same one on each replay.
+//
+// # Daylight saving time
+//
+// A cron expression speaks of local time. Where clocks are set forward, a local time may not exist: it is due at the next local
+// time that does, which is the instant of the change. Several that fall into the gap are due once, at that instant. Where clocks
+// are set back, a local time may exist twice: it is due the first time, and not again. So "30 2 * * *" is due once on each day
+// of the year, and "0 * * * *" once for each number that the hour hand shows: 24 times on a day of 25 hours. Intervals such as
+// "@every 1h" do not care about local time.
+package cron
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+)
+
+const (
+	// MaxBytes bounds the text of an expression: all seconds, minutes, hours, days and months written out need fewer.
+	MaxBytes = 1000
+	// MinInterval is the shortest interval. What is due more often belongs into one run that sleeps.
+	MinInterval = time.Second
+	// maxYear is the last year in which something is due: RFC 3339 cannot write a later one.
+	maxYear = 9999
+)
+
+// Times is when something is due. It is safe for concurrent use.
+type Times struct {
+	text string
+	zone *time.Location
+	rule rule
+}
+
+// rule is one of the forms.
+type rule interface {
+	// next returns the first instant after another one, false if there is none.
+	next(after time.Time) (time.Time, bool)
+}
+
+// Parse reads when something is due. The text is one of
+//
+//	minute hour day-of-month month day-of-week          "30 9 * * MON-FRI"
+//	second minute hour day-of-month month day-of-week   "15 30 9 1,15 * *"
+//	@yearly @annually @monthly @weekly @daily @midnight @hourly
+//	@every D [offset D]                                 "@every 90s", "@every 1h offset 10m"
+//	an instant of RFC 3339, or a local time             "2026-12-24T18:00:00Z", "2026-12-24T18:00"
+//	an ISO 8601 duration                                "PT15M", "P1M"
+//	an ISO 8601 repeating interval                      "R/2026-01-31T09:00/P1M", "R5/2026-01-01T00:00:00Z/PT6H"
+//
+// zone is the name of a time zone, such as "Europe/Berlin"; empty means UTC. "Local" is refused, since it depends on the machine.
+//
+// The error says which part is wrong, what is allowed, and what was found. An expression that is never due, such as "0 0 30 2 *",
+// is an error.
+func Parse(text, zone string) (*Times, error) {
+	loc, err := location(zone)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("the expression has %d bytes, the limit is %d", len(text), MaxBytes)
+	}
+	t := &Times{text: strings.Join(strings.Fields(text), " "), zone: loc}
+	if t.rule, err = parse(t.text, loc); err != nil {
+		return nil, fmt.Errorf("expression %q: %w", text, err)
+	}
+	return t, nil
+}
+
+// location returns a zone by its name.
+func location(name string) (*time.Location, error) {
+	if name == "Local" {
+		return nil, fmt.Errorf("time zone %q depends on the machine: give a name such as Europe/Berlin", name)
+	}
+	loc, err := time.LoadLocation(name) // "" is UTC
+	if err != nil {
+		return nil, fmt.Errorf("time zone %q is unknown: give a name of the IANA database, such as Europe/Berlin", name)
+	}
+	return loc, nil
+}
+
+func parse(text string, loc *time.Location) (rule, error) {
+	switch {
+	case text == "":
+		return nil, fmt.Errorf("it is empty; it should look like %q, %q or %q", "0 9 * * MON-FRI", "@every 90s",
+			"2026-12-24T18:00:00Z")
+	case strings.HasPrefix(text, "@every "):
+		return parseEvery(strings.Fields(text)[1:])
+	case text[0] == '@':
+		fields, ok := names[strings.ToLower(text)]
+		if !ok {
+			return nil, fmt.Errorf("there are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly and @every")
+		}
+		return parseFields(strings.Fields(fields), loc)
+	case text[0] == 'P' || text[0] == 'R':
+		return parseISO(text, loc)
+	case !strings.Contains(text, " "):
+		at, err := parseLocal(text, loc)
+		return single{at}, err
+	}
+	return parseFields(strings.Fields(text), loc)
+}
+
+// names are expressions that have a name.
+var names = map[string]string{
+	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}
+
+// Next returns the first instant after another one at which something is due, in the zone of the Times. It reports false if
+// there is none.
+func (t *Times) Next(after time.Time) (time.Time, bool) {
+	next, ok := t.rule.next(after)
+	if !ok || next.Year() > maxYear {
+		return time.Time{}, false
+	}
+	return next.In(t.zone), true
+}
+
+// String returns the text from which the Times was made, with single spaces.
+func (t *Times) String() string { return t.text }
+
+// single is one instant.
+type single struct{ at time.Time }
+
+func (s single) next(after time.Time) (time.Time, bool) { return s.at, s.at.After(after) }
+
+// parseLocal reads an instant, or a local time.
+func parseLocal(text string, loc *time.Location) (time.Time, error) {
+	if ms, err := abi.ParseInstant(text); err == nil {
+		return time.UnixMilli(ms), nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return resolve(t, loc), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is neither an instant such as 2026-12-24T18:00:00Z nor a local time such as "+
+		"2026-12-24T18:00; a cron expression has 5 or 6 fields", text)
+}

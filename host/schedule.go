@@ -1,0 +1,416 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	_ "time/tzdata" // zones are there also where the system has none
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/cron"
+	"github.com/wfhost/wfhost/host/internal/schedule"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Limits of schedules.
+const (
+	// MaxScheduleID bounds the id of a schedule, in bytes. The ids of its runs are made of it.
+	MaxScheduleID = schedule.MaxIDBytes
+	// MaxScheduleInput bounds the input that a schedule gives to its runs, in bytes.
+	MaxScheduleInput = schedule.MaxInputBytes
+	// DefaultCatchUp is how long after its time an instant is made up for, unless a schedule says otherwise.
+	DefaultCatchUp = schedule.DefaultCatchUp
+	// MaxScheduleNext bounds what ScheduleNext and ScheduleSpec.Next return.
+	MaxScheduleNext = 1000
+	// MaxSchedules bounds a page of Schedules.
+	MaxSchedules = store.MaxPage
+)
+
+// Overlap says what becomes of an instant of a schedule when a run of it has not ended.
+type Overlap = schedule.Overlap
+
+// The policies.
+const (
+	OverlapSkip           = schedule.Skip           // nothing is started; the default
+	OverlapBufferOne      = schedule.BufferOne      // one start waits for the end of the run, others are skipped
+	OverlapBufferAll      = schedule.BufferAll      // all starts wait, up to 1,000, one after the other
+	OverlapAllow          = schedule.AllowAll       // it is started beside the others
+	OverlapCancelOther    = schedule.CancelOther    // the run is cancelled, and the start waits for its end
+	OverlapTerminateOther = schedule.TerminateOther // the run is terminated
+)
+
+// ScheduleSpec says what a schedule starts when.
+type ScheduleSpec struct {
+	// Workflow is started, in its latest version at each start, or in Version. It need not exist yet.
+	Workflow string
+	Version  uint32
+	// Input is that of each run, as StartRaw takes it; at most MaxScheduleInput bytes.
+	Input []byte
+	// Attributes are those of each run.
+	Attributes map[string]string
+	// Timeout bounds each run: see WithTimeout. 0 = none.
+	Timeout time.Duration
+	// When is a cron expression, an interval, an instant, or an ISO 8601 duration or repeating interval: see cron.Parse.
+	When string
+	// Zone is the time zone of When, such as "Europe/Berlin"; empty = UTC.
+	Zone string
+	// Jitter delays each start by up to this long, and less than until the next instant. It is the same for the same schedule and
+	// instant. At most 24 h; 0 = none.
+	Jitter time.Duration
+	// Overlap is the policy for instants that come before a run has ended. Default OverlapSkip.
+	Overlap Overlap
+	// CatchUp is how long after its time an instant is still started, if the host was down or the start was refused. Later than
+	// that it is missed, which the schedule lists. At least 10 s; 0 = DefaultCatchUp.
+	CatchUp time.Duration
+	// From and Until bound the instants, both included; zero = from now, and for ever.
+	From, Until time.Time
+	// Runs is how many instants are started, those of triggers and backfills not counted; 0 = any number.
+	Runs int64
+}
+
+// Schedule is a schedule as it stands. Instants are zero where there is none.
+type Schedule struct {
+	Namespace string // empty in the default namespace
+	ID        string
+	Spec      ScheduleSpec
+	Created   time.Time
+	Updated   time.Time // the spec
+	Paused    bool
+	Note      string // of the newest Pause or Resume
+	Ended     bool   // it starts nothing any more by itself
+	// Next is the next instant, and Wake when something is done next: the jitter later, or when a refused start is tried again.
+	Next, Wake time.Time
+	// Started is how many runs it has started, Skipped how many instants its overlap policy has left out, and Missed how many others
+	// were not started.
+	Started, Skipped, Missed int64
+	Running                  []string           // runs that have not ended, the newest 100
+	Waiting                  []time.Time        // instants that wait for the end of a run
+	Recent                   []ScheduledRun     // the newest 10 runs
+	NotStarted               []ScheduleMiss     // the newest 20 that were skipped or missed
+	Backfills                []ScheduleBackfill // ranges that are being filled
+	Error                    string             // of the newest start, if it was refused
+}
+
+// ScheduledRun is a run that a schedule has started.
+type ScheduledRun struct {
+	Nominal time.Time `json:"nominal"`        // the instant for which it was started
+	Kind    string    `json:"kind,omitempty"` // trigger or backfill; empty for the others
+	Run     string    `json:"run"`
+	Started time.Time `json:"started"`
+}
+
+// ScheduleMiss is one or more instants in a row that were not started for the same reason.
+type ScheduleMiss struct {
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	Count  int64     `json:"count"`
+	More   bool      `json:"more,omitempty"` // there were more than were counted
+	Reason string    `json:"reason"`
+	Policy bool      `json:"policy,omitempty"` // they were skipped by the overlap policy
+}
+
+// ScheduleBackfill is a range that is being filled: the instants after one, up to another one.
+type ScheduleBackfill struct {
+	After time.Time `json:"after"`
+	To    time.Time `json:"to"`
+	All   bool      `json:"all,omitempty"` // beside each other
+}
+
+// ScheduleInstant is one at which a schedule is due.
+type ScheduleInstant struct {
+	Nominal time.Time `json:"nominal"`
+	Start   time.Time `json:"start"` // later by the jitter
+}
+
+// definition returns what the inside takes.
+func (s *ScheduleSpec) definition() schedule.Definition {
+	ms := func(t time.Time) int64 {
+		if t.IsZero() {
+			return 0
+		}
+		return t.UnixMilli()
+	}
+	return schedule.Definition{Workflow: s.Workflow, Version: s.Version, Input: s.Input, Attributes: s.Attributes,
+		TimeoutMs: abi.Milliseconds(s.Timeout), When: s.When, Zone: s.Zone, JitterMs: abi.Milliseconds(s.Jitter), Overlap: s.Overlap,
+		CatchUpMs: abi.Milliseconds(s.CatchUp), FromMs: ms(s.From), UntilMs: ms(s.Until), Runs: s.Runs}
+}
+
+// Next returns at most n instants after one at which a schedule with this spec is due, without jitter. ErrInvalid if the spec is
+// wrong. n is at most MaxScheduleNext.
+func (s ScheduleSpec) Next(after time.Time, n int) ([]time.Time, error) {
+	times, err := cron.Parse(s.When, s.Zone)
+	if err != nil {
+		return nil, &joined{err, ErrInvalid}
+	}
+	var list []time.Time
+	if before := s.From.Add(-1); !s.From.IsZero() && before.After(after) {
+		after = before
+	}
+	for len(list) < min(n, MaxScheduleNext) {
+		at, ok := times.Next(after)
+		if !ok || !s.Until.IsZero() && at.After(s.Until) || s.Runs > 0 && int64(len(list)) == s.Runs {
+			break
+		}
+		list, after = append(list, at), at
+	}
+	return list, nil
+}
+
+func instantOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return abi.TimeOf(ms)
+}
+
+// scheduleOf shows a schedule.
+func (h *Host) scheduleOf(x *schedule.Stored) Schedule {
+	d := &x.Definition
+	out := Schedule{Namespace: h.nameOf(x.Key.Namespace), ID: x.Key.ID, Created: abi.TimeOf(x.CreatedMs),
+		Updated: abi.TimeOf(x.UpdatedMs), Paused: x.Paused, Note: x.Note, Ended: x.Ended(),
+		Started: x.Started, Skipped: x.Skipped, Missed: x.Lost, Running: x.Running, Error: x.Error}
+	out.Spec = ScheduleSpec{Workflow: d.Workflow, Version: d.Version, Input: d.Input, Attributes: d.Attributes,
+		Timeout: abi.Duration(d.TimeoutMs), When: d.When, Zone: d.Zone, Jitter: abi.Duration(d.JitterMs), Overlap: d.Overlap,
+		CatchUp: abi.Duration(d.CatchUpMs), From: instantOf(d.FromMs), Until: instantOf(d.UntilMs), Runs: d.Runs}
+	if next := x.Upcoming(x.Key.ID, x.CursorMs, 1); len(next) > 0 && !x.Paused {
+		out.Next = abi.TimeOf(next[0][0])
+	}
+	if wake := x.Wake(x.Key.ID, h.cfg.Clock.Now().UnixMilli()); wake != store.NoWake {
+		out.Wake = abi.TimeOf(wake)
+	}
+	for _, in := range x.Buffer {
+		out.Waiting = append(out.Waiting, abi.TimeOf(in.AtMs))
+	}
+	for _, f := range x.Recent {
+		out.Recent = append(out.Recent, ScheduledRun{abi.TimeOf(f.AtMs), string(f.Kind), f.Run, abi.TimeOf(f.StartedMs)})
+	}
+	for _, m := range x.State.Missed {
+		out.NotStarted = append(out.NotStarted, ScheduleMiss{abi.TimeOf(m.AtMs), abi.TimeOf(m.LastMs), m.Count, m.More, m.Reason,
+			m.Skip})
+	}
+	for _, b := range x.State.Backfills {
+		out.Backfills = append(out.Backfills, ScheduleBackfill{abi.TimeOf(b.AfterMs), abi.TimeOf(b.ToMs), b.All})
+	}
+	return out
+}
+
+// scheduleKey returns the key of a schedule, if its id can be one and the host may act.
+func (s *scope) scheduleKey(ctx context.Context, id string, acts bool) (store.RunKey, error) {
+	if err := schedule.CheckID(id); err != nil {
+		return store.RunKey{}, err
+	}
+	if acts {
+		if err := s.h.refuseCopy(); err != nil {
+			return store.RunKey{}, err
+		}
+	}
+	return s.key(ctx, id)
+}
+
+// shown shows what a call has returned.
+func (s *scope) shown(x *schedule.Stored, err error) (Schedule, error) {
+	if err != nil {
+		return Schedule{}, translate(err)
+	}
+	return s.h.scheduleOf(x), nil
+}
+
+// CreateSchedule makes a schedule under an id of at most MaxScheduleID of A-Z a-z 0-9 . _ : ~ -. It starts what is due from
+// now on. Durable on return. ErrInvalid if the spec is wrong or never due, ErrConflict if there is a schedule of the id,
+// ErrDiskFull if the disk has no room for new work.
+func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
+	if err := s.h.roomOnDisk(len(spec.Input)); err != nil {
+		return Schedule{}, err
+	}
+	key, err := s.scheduleKey(ctx, id, true)
+	if err != nil {
+		return Schedule{}, translate(err)
+	}
+	return s.shown(s.h.keeper.Create(ctx, key, spec.definition(), "", false))
+}
+
+// UpdateSchedule gives a schedule another spec, in place of the whole of the former one. If When, Zone or From are others,
+// only instants from now on are started by the new spec; otherwise nothing is left out. What waits, counts and pauses stays.
+// Durable on return. ErrNotFound if there is no such schedule.
+func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
+	key, err := s.scheduleKey(ctx, id, true)
+	if err != nil {
+		return Schedule{}, translate(err)
+	}
+	return s.shown(s.h.keeper.Update(ctx, key, func(d *schedule.Definition) error {
+		*d = spec.definition()
+		return nil
+	}))
+}
+
+// PauseSchedule stops a schedule until ResumeSchedule, with a note of at most 1,024 bytes that says why. Instants that come
+// meanwhile are left out, and are not listed as missed. Its runs go on. Triggers and backfills are started. Durable on return.
+func (s *scope) PauseSchedule(ctx context.Context, id, note string) (Schedule, error) {
+	key, err := s.scheduleKey(ctx, id, true)
+	if err != nil {
+		return Schedule{}, translate(err)
+	}
+	return s.shown(s.h.keeper.Pause(ctx, key, note))
+}
+
+// ResumeSchedule lets a paused schedule go on with what is due from now on. Durable on return.
+func (s *scope) ResumeSchedule(ctx context.Context, id, note string) (Schedule, error) {
+	key, err := s.scheduleKey(ctx, id, true)
+	if err != nil {
+		return Schedule{}, translate(err)
+	}
+	return s.shown(s.h.keeper.Resume(ctx, key, note))
+}
+
+// TriggerSchedule starts a run of a schedule now, whether it is paused or not. Its nominal instant is now. policy is used in
+// place of that of the schedule, unless it is empty. The run is durable on return. The zero Run says that the start waits for
+// the end of another one. ErrConflict if the policy skips it.
+func (s *scope) TriggerSchedule(ctx context.Context, id string, policy Overlap) (Run, error) {
+	key, err := s.scheduleKey(ctx, id, true)
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	run, err := s.h.keeper.Trigger(ctx, key, policy)
+	if err != nil || run == "" {
+		return Run{}, translate(err)
+	}
+	return s.Get(ctx, run)
+}
+
+// BackfillSchedule has the instants of a range started that has passed, the first of them at from or later, the last at to or
+// earlier: one after the other, or all beside each other. An instant that has a run already is not started again. The range
+// is durable on return, and is filled whether the schedule is paused or not.
+func (s *scope) BackfillSchedule(ctx context.Context, id string, from, to time.Time, all bool) (Schedule, error) {
+	key, err := s.scheduleKey(ctx, id, true)
+	if err != nil {
+		return Schedule{}, translate(err)
+	}
+	return s.shown(s.h.keeper.Backfill(ctx, key, from.UnixMilli()-1, to.UnixMilli(), all))
+}
+
+// DeleteSchedule removes a schedule. Its runs go on. Durable on return. ErrNotFound if there is none.
+func (s *scope) DeleteSchedule(ctx context.Context, id string) error {
+	key, err := s.scheduleKey(ctx, id, true)
+	if err == nil {
+		err = s.h.keeper.Delete(ctx, key)
+	}
+	return translate(err)
+}
+
+// GetSchedule returns a schedule as it stands. ErrNotFound if there is none.
+func (s *scope) GetSchedule(ctx context.Context, id string) (Schedule, error) {
+	key, err := s.scheduleKey(ctx, id, false)
+	if err != nil {
+		return Schedule{}, translate(err)
+	}
+	return s.shown(s.h.keeper.Get(ctx, key))
+}
+
+// ScheduleNext returns the next instants of a schedule, at most n, or MaxScheduleNext.
+func (s *scope) ScheduleNext(ctx context.Context, id string, n int) ([]ScheduleInstant, error) {
+	key, err := s.scheduleKey(ctx, id, false)
+	if err != nil {
+		return nil, translate(err)
+	}
+	x, err := s.h.keeper.Get(ctx, key)
+	if err != nil {
+		return nil, translate(err)
+	}
+	list := []ScheduleInstant{}
+	for _, at := range x.Upcoming(id, x.CursorMs, min(n, MaxScheduleNext)) {
+		list = append(list, ScheduleInstant{abi.TimeOf(at[0]), abi.TimeOf(at[1])})
+	}
+	return list, nil
+}
+
+// Schedules returns at most limit schedules of the namespace in the order of their ids, behind that with the id after; limit
+// is 1 to MaxSchedules. The next page begins behind the last one.
+func (s *scope) Schedules(ctx context.Context, after string, limit int) ([]Schedule, error) {
+	if limit < 1 || limit > MaxSchedules {
+		return nil, &joined{fmt.Errorf("limit must be from 1 to %d, got %d", MaxSchedules, limit), ErrInvalid}
+	}
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return nil, translate(err)
+	}
+	page, err := s.h.keeper.List(ctx, ns, after, limit)
+	list := []Schedule{}
+	for _, x := range page {
+		list = append(list, s.h.scheduleOf(x))
+	}
+	return list, translate(err)
+}
+
+// scheduler is the host as its schedules see it.
+type scheduler Host
+
+// StartRun starts a run of a schedule.
+func (h *scheduler) StartRun(ctx context.Context, key store.RunKey, d *schedule.Definition, run string,
+	in schedule.Instant) (live bool, err error) {
+	runKey := store.RunKey{Namespace: key.Namespace, ID: run}
+	r, err := (*Host)(h).scopeOf(key.Namespace).StartRaw(ctx, d.Workflow, d.Input, func(o *start) {
+		*o = start{id: run, version: d.Version, timeoutMs: d.TimeoutMs, attributes: d.Attributes, schedule: key.ID,
+			nominalMs: in.AtMs}
+	})
+	switch {
+	case err == nil && !r.Existed:
+		return !r.Status.Terminal(), nil
+	case err == nil || errors.Is(err, ErrConflict): // there is a run of the id: perhaps this start was made before
+		st, missing := h.store.State(ctx, runKey)
+		if missing == nil && st.Schedule == key.ID && st.NominalUnixMs == in.AtMs {
+			return !st.Deleted && !st.Status.Terminal(), nil
+		}
+		return false, &joined{fmt.Errorf("the id %s is taken by another run", run), schedule.ErrNever}
+	case errors.Is(err, ErrBusy): // a quota, or the disk is full
+		return false, &joined{err, schedule.ErrLater}
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrInvalid), errors.Is(err, ErrLimit):
+		return false, &joined{err, schedule.ErrNever}
+	}
+	return false, err
+}
+
+// scopeOf returns a namespace by its number.
+func (h *Host) scopeOf(ns store.NamespaceID) *scope {
+	s := &scope{h: h, name: h.nameOf(ns)}
+	s.number.Store(uint64(ns) + 1)
+	return s
+}
+
+// Live reports whether a run has not ended.
+func (h *scheduler) Live(ctx context.Context, run store.RunKey) (bool, error) {
+	st, err := h.store.State(ctx, run)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && !st.Deleted && !st.Status.Terminal(), err
+}
+
+// CancelRun cancels a run that has not ended.
+func (h *scheduler) CancelRun(ctx context.Context, run store.RunKey) error {
+	_, err := h.rt.Runs.Cancel(ctx, run)
+	return unlessEnded(err)
+}
+
+// TerminateRun terminates a run that has not ended.
+func (h *scheduler) TerminateRun(ctx context.Context, run store.RunKey) error {
+	return unlessEnded(h.rt.Runs.Terminate(ctx, run))
+}
+
+func unlessEnded(err error) error {
+	if isEnded(translate(err)) {
+		return nil
+	}
+	return err
+}
+
+// Owned returns a partition.
+func (h *scheduler) Owned(p store.PartitionID) store.Partition { return h.rt.Partitions.Get(p) }
+
+// Arm has a schedule looked at when it is due.
+func (h *scheduler) Arm(key store.RunKey, wakeMs int64, err error) {
+	h.rt.Partitions.Arm(key, wakeMs, err)
+}
+
+// StoreFailed stops the host.
+func (h *scheduler) StoreFailed(err error) { h.rt.Fail(err) }
