@@ -166,7 +166,10 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	if len(wasm) >= largeModule { // its upload leaves several times the module and its code behind
 		defer debug.FreeOSMemory()
 	}
-	description, err := s.h.rt.Versions.Describe(ctx, wasm)
+	mod, description, err := s.h.rt.Versions.Prepare(ctx, wasm)
+	if err == nil {
+		mod.Close()
+	}
 	if ctx.Err() != nil { // whatever the module would have become
 		return nil, context.Cause(ctx)
 	}

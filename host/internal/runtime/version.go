@@ -27,16 +27,7 @@ func (v *Versions) Hold() (release func()) {
 	return v.mu.RUnlock
 }
 
-// Describe compiles a module, runs its start-up once, and asks for its description.
-func (v *Versions) Describe(ctx context.Context, wasm []byte) ([]byte, error) {
-	m, description, err := v.guests.Prepare(ctx, wasm)
-	if err == nil {
-		m.Close()
-	}
-	return description, err
-}
-
-// Prepare is Describe, and returns the module, which the caller closes.
+// Prepare compiles a module, runs its start-up once, and asks for its description. The caller closes the module.
 func (v *Versions) Prepare(ctx context.Context, wasm []byte) (*module.Module, []byte, error) {
 	return v.guests.Prepare(ctx, wasm)
 }
