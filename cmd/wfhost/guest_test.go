@@ -1,5 +1,3 @@
-//go:build kill || hostile
-
 package main
 
 import (

@@ -28,9 +28,7 @@ func (v *Versions) Hold() (release func()) {
 }
 
 // Prepare compiles a module, runs its start-up once, and asks for its description. The caller closes the module.
-func (v *Versions) Prepare(ctx context.Context, wasm []byte) (*module.Module, []byte, error) {
-	return v.guests.Prepare(ctx, wasm)
-}
+func (v *Versions) Prepare(ctx context.Context, wasm []byte) (*module.Module, []byte, error) { return v.guests.Prepare(ctx, wasm) }
 
 // Delete deletes a version that no run has, with its module if no other version has it. Ended runs count
 // too until they are deleted, since they may be retried and replayed.
@@ -51,10 +49,9 @@ func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow st
 	if err := modules.DeleteVersion(ctx, ns, workflow, number); err != nil {
 		return err
 	}
-	if _, err := modules.Info(ctx, version.Module); err == nil {
-		return nil // another version has it
+	if _, err := modules.Info(ctx, version.Module); err != nil { // no other version has it
+		v.guests.Forget(version.Module)
 	}
-	v.guests.Forget(version.Module)
 	return nil
 }
 
