@@ -291,6 +291,28 @@ func TestQueries(t *testing.T) {
 	}
 }
 
+// TestQueryOnTheWayToTheEnd asks a run that has what it waited for, and that has not ended yet.
+func TestQueryOnTheWayToTheEnd(t *testing.T) {
+	h := hosttest.New(t)
+	_, err := h.Upload(ctx, "collector", hosttest.Build(t, "testdata/collector"))
+	do(t, err)
+	_, err = h.Start(ctx, "collector", nil, host.WithRunID("r"))
+	do(t, err)
+	h.Settle()
+	_, err = h.Pause(ctx, "r")
+	do(t, err)
+	do(t, h.Signal(ctx, "r", "s", -1))
+	if _, err := h.Query(ctx, "r", "n", nil); err == nil || !strings.Contains(err.Error(), "has not come to a wait yet") {
+		t.Error(err)
+	}
+	_, err = h.Unpause(ctx, "r")
+	do(t, err)
+	h.Settle()
+	if _, err := h.Query(ctx, "r", "n", nil); !errors.Is(err, host.ErrTerminal) {
+		t.Error(err)
+	}
+}
+
 // TestContinueDropsWhatIsOpen continues as new with a child, a chosen token and a sleep open: the child is cancelled,
 // and the token is free for the next iteration.
 func TestContinueDropsWhatIsOpen(t *testing.T) {

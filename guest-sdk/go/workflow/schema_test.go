@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-type address struct {
+type place struct {
 	Street string `json:"street"`
-	Next   *address
+	Next   *place
 }
 
 type inner struct {
@@ -37,7 +37,7 @@ type sample struct {
 	Raw     json.RawMessage    `json:"raw"`
 	Bytes   []byte             `json:"bytes"`
 	Grid    [2][]float64       `json:"grid"`
-	By      map[string]address `json:"by" jsonschema:"minProperties=1"`
+	By      map[string]place `json:"by" jsonschema:"minProperties=1"`
 	Any     any                `json:"any"`
 	Big     *big.Int           `json:"big"`
 	Host    netip.Addr         `json:"host"`
@@ -45,7 +45,7 @@ type sample struct {
 	Number  json.Number        `json:"number"`
 	Hidden  string             `json:"-"`
 	Dash    string             `json:"-,"`
-	List    []address          `json:"list" jsonschema:"uniqueItems,minItems=1"`
+	List    []place          `json:"list" jsonschema:"uniqueItems,minItems=1"`
 	Shadow  bool
 	private int //nolint:unused // package json does not see it
 }
@@ -72,9 +72,9 @@ func TestDerivedSchema(t *testing.T) {
 		"level": `{"enum":[1,2],"type":["integer","null"]}`, "at": `{"format":"date-time","type":"string"}`,
 		"for": `{"description":"nanoseconds","type":"integer"}`, "raw": `{}`, "bytes": `{"contentEncoding":"base64","type":["string","null"]}`,
 		"grid": `{"items":{"items":{"type":"number"},"type":["array","null"]},"type":"array"}`,
-		"by":   `{"additionalProperties":{"$ref":"#/$defs/address"},"minProperties":1,"type":["object","null"]}`,
+		"by":   `{"additionalProperties":{"$ref":"#/$defs/place"},"minProperties":1,"type":["object","null"]}`,
 		"any":  `{}`, "big": `{}`, "host": `{"type":"string"}`, "quoted": `{"type":"string"}`, "number": `{}`, "-": `{"type":"string"}`,
-		"list": `{"items":{"$ref":"#/$defs/address"},"minItems":1,"type":["array","null"],"uniqueItems":true}`,
+		"list": `{"items":{"$ref":"#/$defs/place"},"minItems":1,"type":["array","null"],"uniqueItems":true}`,
 	}
 	for name, w := range want {
 		if g := compacted(t, got.Properties[name]); g != w {
@@ -85,7 +85,7 @@ func TestDerivedSchema(t *testing.T) {
 	if len(got.Properties) > 0 || got.Type != "object" || strings.Join(got.Required, " ") != "name" {
 		t.Errorf("%+v", got)
 	}
-	if g := compacted(t, got.Defs["address"]); g != `{"properties":{"Next":{"anyOf":[{"$ref":"#/$defs/address"},{"type":"null"}]},"street":{"type":"string"}},"type":"object"}` {
+	if g := compacted(t, got.Defs["place"]); g != `{"properties":{"Next":{"anyOf":[{"$ref":"#/$defs/place"},{"type":"null"}]},"street":{"type":"string"}},"type":"object"}` {
 		t.Error(g)
 	}
 }
@@ -113,7 +113,7 @@ func TestDerivedSchemaOfOtherTypes(t *testing.T) {
 		`{"type":["string","null"]}`:  derived(reflect.TypeFor[string](), false),
 		`{"type":["object","null"]}`:  derived(reflect.TypeFor[struct{}](), false),
 		`{}`:                          derived(reflect.TypeFor[any](), false),
-		`{"properties":{"Next":{"anyOf":[{"$ref":"#"},{"type":"null"}]},"street":{"type":"string"}},"type":["object","null"]}`: derived(reflect.TypeFor[address](), false),
+		`{"properties":{"Next":{"anyOf":[{"$ref":"#"},{"type":"null"}]},"street":{"type":"string"}},"type":["object","null"]}`: derived(reflect.TypeFor[place](), false),
 	} {
 		b, err := json.Marshal(s)
 		if err != nil || string(b) != want {

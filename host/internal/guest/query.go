@@ -119,10 +119,10 @@ func (r *Runner) Query(ctx context.Context, key store.RunKey, name string, input
 		return out.Reply, nil
 	case errors.Is(err, replay.ErrQueryEnd):
 		return nil, &QueryError{Run: key.ID, Name: name, JSON: append([]byte{}, out.Reply...)}
-	case err == nil, errors.Is(err, replay.ErrSuspend) && out.Asked:
-		err = errNoAnswer
-	case errors.Is(err, replay.ErrSuspend) && !out.Asked:
+	case (err == nil || errors.Is(err, replay.ErrSuspend)) && !out.Asked: // its next wait, or its end, is not durable yet
 		err = ErrOnItsWay
+	case err == nil, errors.Is(err, replay.ErrSuspend):
+		err = errNoAnswer
 	}
 	return refused(err)
 }

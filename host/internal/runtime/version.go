@@ -28,7 +28,9 @@ func (v *Versions) Hold() (release func()) {
 }
 
 // Prepare compiles a module, runs its start-up once, and asks for its description. The caller closes the module.
-func (v *Versions) Prepare(ctx context.Context, b []byte) (*module.Module, []byte, error) { return v.guests.Prepare(ctx, b) }
+func (v *Versions) Prepare(ctx context.Context, b []byte) (*module.Module, []byte, error) {
+	return v.guests.Prepare(ctx, b)
+}
 
 // Delete deletes a version that no run has, with its module if no other version has it. Ended runs count
 // too until they are deleted, since they may be retried and replayed.
