@@ -154,7 +154,8 @@ func (s *scope) goOn(ctx context.Context, key store.RunKey, r *check.Result, to 
 	}
 	m := run.Migrate{Version: v, Checked: record.Checked{Incarnation: r.State.Incarnation, Iteration: r.State.Iteration,
 		Length: r.State.Length, Version: r.State.Version}}
-	return s.h.rt.Runs.Migrate(ctx, key, m, free)
+	_, err = s.h.rt.Runs.Migrate(ctx, key, m, free)
+	return err
 }
 
 // asReason makes an error that concerns one run alone its reason.

@@ -140,9 +140,8 @@ func (r *Runs) Retry(ctx context.Context, key store.RunKey, version *store.Versi
 }
 
 // Migrate lets a live run go on under another version. free is as of Start.
-func (r *Runs) Migrate(ctx context.Context, key store.RunKey, m run.Migrate, free func()) error {
-	_, err := r.callHeld(ctx, key, m, free)
-	return err
+func (r *Runs) Migrate(ctx context.Context, key store.RunKey, m run.Migrate, free func()) (run.Answer, error) {
+	return r.callHeld(ctx, key, m, free)
 }
 
 // Delete deletes an ended run with its journal, log and output; its id stays taken for 30 days. With which, see run.Delete.

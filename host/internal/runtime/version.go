@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/wfhost/wfhost/host/internal/guest"
@@ -66,23 +67,20 @@ func (v *Versions) unused(ctx context.Context, ns store.NamespaceID, workflow st
 	if err != nil {
 		return err
 	}
-	for i := range counts {
-		c := &counts[i]
-		if c.Workflow != workflow || c.Version != number {
-			continue
-		}
-		used := &module.InUseError{Workflow: workflow, Version: number, Runs: c.Runs.Total()}
-		q := store.Query{Namespace: ns, Workflow: workflow, Oldest: true} // what is to be deleted is old
-		for st, err := range store.Runs(ctx, v.store, q, exampleOf) {
-			if err != nil {
-				return err
-			}
-			if st.Version == number {
-				used.Example = st.Run.ID
-				break
-			}
-		}
-		return used
+	i := slices.IndexFunc(counts, func(c store.Count) bool { return c.Workflow == workflow && c.Version == number })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	used := &module.InUseError{Workflow: workflow, Version: number, Runs: counts[i].Runs.Total()}
+	q := store.Query{Namespace: ns, Workflow: workflow, Oldest: true} // what is to be deleted is old
+	for st, err := range store.Runs(ctx, v.store, q, exampleOf) {
+		if err != nil {
+			return err
+		}
+		if st.Version == number {
+			used.Example = st.Run.ID
+			break
+		}
+	}
+	return used
 }
