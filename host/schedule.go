@@ -217,8 +217,8 @@ func (s *scope) shown(x *schedule.Stored, err error) (Schedule, error) {
 }
 
 // CreateSchedule makes a schedule under an id of at most MaxScheduleID of A-Z a-z 0-9 . _ : ~ -. It starts what is due from
-// now on. Durable on return. ErrInvalid if the spec is wrong or never due, ErrConflict if there is a schedule of the id,
-// ErrDiskFull if the disk has no room for new work.
+// now on. Durable on return. ErrInvalid if the spec is wrong or never due, also a *SchemaError if the input does not fit to the
+// workflow as it is, ErrConflict if there is a schedule of the id, ErrDiskFull if the disk has no room for new work.
 func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
 	if err := s.h.roomOnDisk(len(spec.Input)); err != nil {
 		return Schedule{}, err
@@ -226,6 +226,9 @@ func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
 		return Schedule{}, translate(err)
+	}
+	if err := s.startable(ctx, &spec); err != nil {
+		return Schedule{}, err
 	}
 	return s.shown(s.h.keeper.Create(ctx, key, spec.definition(), "", false))
 }
@@ -238,10 +241,23 @@ func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec
 	if err != nil {
 		return Schedule{}, translate(err)
 	}
+	if err := s.startable(ctx, &spec); err != nil {
+		return Schedule{}, err
+	}
 	return s.shown(s.h.keeper.Update(ctx, key, func(d *schedule.Definition) error {
 		*d = spec.definition()
 		return nil
 	}))
+}
+
+// startable reports that a schedule could not start runs as things are, since the input does not fit to the workflow's schema.
+// Both may change before it is due, so its starts are checked again. A workflow may be uploaded later than its schedule is made.
+func (s *scope) startable(ctx context.Context, spec *ScheduleSpec) error {
+	v, err := s.Workflow(ctx, spec.Workflow, spec.Version)
+	if err != nil {
+		return nil //nolint:nilerr // the definition, or the start, says what is wrong with the workflow
+	}
+	return s.fitting(ctx, spec.Workflow, v.Module, spec.Input, &start{})
 }
 
 // PauseSchedule stops a schedule until ResumeSchedule, with a note of at most 1,024 bytes that says why. Instants that come

@@ -82,6 +82,15 @@ func TestSchemas(t *testing.T) {
 	if r, err := h.Get(ctx, "r"); err != nil || r.Status != host.Completed {
 		t.Fatal(r.Status, err)
 	}
+	spec := host.ScheduleSpec{Workflow: "approval", When: "@daily", Input: []byte(`{"Number":7}`)}
+	_, err = h.CreateSchedule(ctx, "s", spec)
+	refusedBySchema(t, err, input, host.SchemaFault{Pointer: "/Number", Message: "must be string, got number"})
+	spec.Input = []byte(`{"Number":"7"}`)
+	_, err = h.CreateSchedule(ctx, "s", spec)
+	do(t, err)
+	spec.Input = nil
+	_, err = h.UpdateSchedule(ctx, "s", spec)
+	refusedBySchema(t, err, input, host.SchemaFault{Message: "there is none, and one is required"})
 	x, err := h.Schemas(ctx, "approval", 0)
 	if err != nil || !strings.Contains(string(x.Input), `"required":["Number"]`) || !strings.Contains(string(x.Signals["decision"]), `"Approved":{"type":"boolean"}`) ||
 		string(x.Result) != `{"type":"string"}` {
