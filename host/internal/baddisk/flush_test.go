@@ -37,7 +37,7 @@ func TestTableFailsWhileAllSleep(t *testing.T) {
 	}
 	fill := func() bool {
 		for i := range 1000 {
-			_, err := m.Start(t.Context(), "count", strings.Repeat(fmt.Sprint(i%10), 200_000), host.WithStartIn(time.Hour))
+			_, err := m.Start(t.Context(), "hang", strings.Repeat(fmt.Sprint(i%10), 200_000), host.WithStartIn(time.Hour))
 			if err != nil {
 				t.Fatal(err)
 			}

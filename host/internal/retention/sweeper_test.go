@@ -31,10 +31,25 @@ type world struct {
 	before  func(key store.RunKey) // a deletion
 }
 
-// counting counts the states that are read.
+// counting counts the states that are read. Methods that are named in fails fail.
 type counting struct {
 	*memstore.Store
 	states int
+	fails  map[string]error
+}
+
+func (c *counting) Retentions(ctx context.Context) ([]store.Retention, error) {
+	if err := c.fails["Retentions"]; err != nil {
+		return nil, err
+	}
+	return c.Store.Retentions(ctx)
+}
+
+func (c *counting) Counts(ctx context.Context, ns store.NamespaceID) ([]store.Count, error) {
+	if err := c.fails["Counts"]; err != nil {
+		return nil, err
+	}
+	return c.Store.Counts(ctx, ns)
 }
 
 func (c *counting) State(ctx context.Context, key store.RunKey) (store.RunState, error) {
@@ -353,4 +368,19 @@ func TestRetentionsOfOthers(t *testing.T) {
 	if n := sweep(); n < 50 {
 		t.Errorf("what has stayed was not looked at again: %d states were read", n)
 	}
+}
+
+// TestStoreThatFails ends a sweep with what the store said.
+func TestStoreThatFails(t *testing.T) {
+	w := newWorld(t, store.Retention{Keep: 1})
+	w.put("a", "w", store.Completed, 1)
+	w.put("b", "w", store.Completed, 2)
+	for _, method := range []string{"Retentions", "Counts"} {
+		w.s.fails = map[string]error{method: errors.New(method + " cannot be read")}
+		if _, err := w.sweeper.Sweep(ctx, w.now, nil, false); !errors.Is(err, w.s.fails[method]) {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	w.s.fails = nil
+	w.sweep("a")
 }
