@@ -27,24 +27,24 @@ type sampleBase struct {
 
 type sample struct {
 	sampleBase
-	Name    string             `json:"name" jsonschema:"required,minLength=1,maxLength=20,pattern=^[a-z\\,]+$,description=who\\, exactly"`
-	Small   int8               `json:"small,omitempty"`
-	Size    uint16             `json:"size" jsonschema:"minimum=1,exclusiveMaximum=10"`
-	Kind    string             `json:"kind" jsonschema:"enum=a,enum=b,default=a,title=Kind"`
-	Level   *int               `json:"level" jsonschema:"enum=1,enum=2"`
-	At      time.Time          `json:"at"`
-	For     time.Duration      `json:"for" jsonschema_description:"nanoseconds"`
-	Raw     json.RawMessage    `json:"raw"`
-	Bytes   []byte             `json:"bytes"`
-	Grid    [2][]float64       `json:"grid"`
+	Name    string           `json:"name" jsonschema:"required,minLength=1,maxLength=20,pattern=^[a-z\\,]+$,description=who\\, exactly"`
+	Small   int8             `json:"small,omitempty"`
+	Size    uint16           `json:"size" jsonschema:"minimum=1,exclusiveMaximum=10"`
+	Kind    string           `json:"kind" jsonschema:"enum=a,enum=b,default=a,title=Kind"`
+	Level   *int             `json:"level" jsonschema:"enum=1,enum=2"`
+	At      time.Time        `json:"at"`
+	For     time.Duration    `json:"for" jsonschema_description:"nanoseconds"`
+	Raw     json.RawMessage  `json:"raw"`
+	Bytes   []byte           `json:"bytes"`
+	Grid    [2][]float64     `json:"grid"`
 	By      map[string]place `json:"by" jsonschema:"minProperties=1"`
-	Any     any                `json:"any"`
-	Big     *big.Int           `json:"big"`
-	Host    netip.Addr         `json:"host"`
-	Quoted  int                `json:"quoted,string"`
-	Number  json.Number        `json:"number"`
-	Hidden  string             `json:"-"`
-	Dash    string             `json:"-,"`
+	Any     any              `json:"any"`
+	Big     *big.Int         `json:"big"`
+	Host    netip.Addr       `json:"host"`
+	Quoted  int              `json:"quoted,string"`
+	Number  json.Number      `json:"number"`
+	Hidden  string           `json:"-"`
+	Dash    string           `json:"-,"`
 	List    []place          `json:"list" jsonschema:"uniqueItems,minItems=1"`
 	Shadow  bool
 	private int //nolint:unused // package json does not see it

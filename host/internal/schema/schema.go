@@ -24,6 +24,8 @@ const (
 	MaxEnum = 1000
 	// MaxPattern is how long a pattern may be.
 	MaxPattern = 1000
+	// MaxProgram is how many instructions all patterns of a schema may have together. x{1000} has a thousand, in forty bytes each.
+	MaxProgram = 20_000
 	// MaxValues is how many values an input may have that is checked, objects and arrays included: each of them may be a fault of
 	// its own, which takes some hundred bytes until all are known.
 	MaxValues = 100_000
@@ -35,8 +37,9 @@ const (
 	maxExponent = 400
 	// maxWork is how often parts of a schema may be applied to a value. Branches of branches multiply.
 	maxWork = 1_000_000
-	// workOfMatch is for how many bytes times characters of its pattern a match counts as one more.
-	workOfMatch = 4096
+	// workOfMatch is for how many bytes times instructions of its pattern a match counts as one more. These take some nanoseconds
+	// each at worst.
+	workOfMatch = 256
 	// MaxFaults is how many faults of a value are told.
 	MaxFaults = 20
 )
@@ -47,6 +50,8 @@ type Schema struct {
 	compiled *jsonschema.Schema
 	left     int
 	plain    *plain
+	patterns map[string]*pattern
+	programs int // instructions of these
 }
 
 // Fault is one thing that is wrong with a value.
@@ -108,7 +113,7 @@ func Compile(text []byte) (s *Schema, err error) {
 	if err := bounded(doc); err != nil {
 		return nil, err
 	}
-	s = &Schema{}
+	s = &Schema{patterns: map[string]*pattern{}}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 func compile(t testing.TB, text string) *Schema {
@@ -72,6 +71,7 @@ func TestCompileRefuses(t *testing.T) {
 		`{"patternProperties":{"` + strings.Repeat("a", MaxPattern+1) + `":{}}}`: "a pattern of the schema has 1001 bytes, the limit is 1000",
 		`{"enum":[0` + strings.Repeat(",1", MaxEnum) + `]}`:                      "the enums of the schema have 1001 values, the limit is 1000",
 		`{"title":"` + strings.Repeat("a", MaxBytes) + `"}`:                      "the schema has 65548 bytes, the limit is 65536",
+		`{"pattern":"` + strings.Repeat("a{1000}", 22) + `"}`:                    "the patterns have more than 20000 instructions together",
 		`{"minimum":1e999999999}`:                                                "has an exponent over 400",
 	} {
 		if _, err := Compile([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -100,7 +100,7 @@ func TestBounds(t *testing.T) {
 		"branches":      {twice.String(), `1`, "the schema takes more than"},
 		"deep branches": {tree, nested, "the schema takes more than"},
 		"required":      {`{"items":{"required":[` + strings.Join(names, ",") + `]}}`, "[{}" + strings.Repeat(",{}", 40_000) + "]", "the schema takes more than"},
-		"pattern":       {`{"items":{"pattern":"^(a{1,30}){1,30}$"}}`, `["` + strings.Repeat("a", 1<<20) + `"` + strings.Repeat(`,"`+strings.Repeat("a", 100_000)+`"`, 70) + `]`, ""},
+		"pattern":       {`{"pattern":"^(a{1,30}){1,30}$"}`, `"` + strings.Repeat("a", 1<<20) + `"`, "the schema takes more than"},
 		"faults":        {`{"items":{"type":"string"}}`, many, "; and 99979 more"},
 		"values":        {`true`, "[" + many + "," + many + "]", "it has more than 100000 values"},
 		"depth":         {`true`, strings.Repeat("[", MaxDepth+1), "it is nested more than 500 deep"},
@@ -109,13 +109,9 @@ func TestBounds(t *testing.T) {
 		"large number":  {`{"type":"integer"}`, "1e400", ""},
 	} {
 		s := compile(t, c.schema)
-		began := time.Now()
 		err := s.Check([]byte(c.in))
 		if c.want == "" && name == "large number" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %.300v, want %q", name, err, c.want)
-		}
-		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("%s: %v", name, took)
 		}
 		if err != nil && (len(err.Faults) == 0 || len(err.Faults) > MaxFaults) {
 			t.Errorf("%s: %d faults", name, len(err.Faults))

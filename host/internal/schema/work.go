@@ -2,7 +2,9 @@ package schema
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"regexp/syntax"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -16,25 +18,43 @@ func (s *Schema) work(n int) {
 	}
 }
 
-// pattern is a regular expression whose matches count as work. It is RE2: its time is linear in the text.
+// pattern is a regular expression whose matches count as work. It is RE2: its time is at most the length of the text times the
+// number of its instructions, of which x{1000} has a thousand.
 type pattern struct {
 	*regexp.Regexp
-	s *Schema
+	s    *Schema
+	size int // instructions
 }
 
 // MatchString reports whether the text has a match.
 func (p *pattern) MatchString(text string) bool {
-	p.s.work(1 + len(text)*len(p.String())/workOfMatch)
+	p.s.work(1 + len(text)*p.size/workOfMatch)
 	return p.Regexp.MatchString(text)
 }
 
 func (s *Schema) pattern(text string) (jsonschema.Regexp, error) {
+	if p := s.patterns[text]; p != nil { // it was checked before, as part of the schema
+		return p, nil
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if s.programs += len(program.Inst); s.programs > MaxProgram {
+		return nil, fmt.Errorf("the patterns have more than %d instructions together", MaxProgram)
+	}
 	re, err := regexp.Compile(text)
 	if err != nil {
 		return nil, err
 	}
 	s.left = maxWork // schemas are themselves checked with patterns
-	return &pattern{re, s}, nil
+	p := &pattern{re, s, len(program.Inst)}
+	s.patterns[text] = p
+	return p, nil
 }
 
 // count has each part of a schema count as work when it is applied to a value, by way of its format, which the library looks at
