@@ -160,6 +160,9 @@ func TestFinding03_PollForEver(t *testing.T) {
 // TestFinding03_EndlessAttempts tries a step for ever, in a journal that is nearly full: within an activation, and by
 // timers. The record that is one too many is that of a beginning, or of a failure.
 func TestFinding03_EndlessAttempts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
 	for i, linger := range []time.Duration{0, 0, -1, -1} {
 		calls := int64(abi.MaxEntries - abi.MaxEntries/abi.DeliveryReserveShare - 10 + i%2)
 		var tries atomic.Int64
