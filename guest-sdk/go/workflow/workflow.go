@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -74,11 +75,18 @@ func Queries(names ...string) RegisterOption {
 // and from the command line that have another name, or a payload that is not JSON, are refused with 422. Those of other
 // workflows and of Go programs are not looked at.
 func Signals(names ...string) RegisterOption {
-	return func(workflow string) { registered.signals[workflow] = append(registered.signals[workflow], names...) }
+	return func(workflow string) {
+		for _, name := range names {
+			if !slices.Contains(registered.signals[workflow], name) { // SignalOf may list it, too
+				registered.signals[workflow] = append(registered.signals[workflow], name)
+			}
+		}
+	}
 }
 
-// SignalOf is Signals of one name, and gives the schema of its payload: that of T, as Register makes it. A signal by people or
-// other programs with a payload that does not fit is refused; those of other workflows are not looked at.
+// SignalOf lists a signal, as Signals does, whose payload is a T. The module's description has a JSON Schema of T, made as
+// Register makes that of the input. A signal from outside whose payload does not fit is refused; signals of other workflows
+// are not checked.
 func SignalOf[T any](name string) RegisterOption {
 	return func(workflow string) {
 		Signals(name)(workflow)
@@ -86,7 +94,7 @@ func SignalOf[T any](name string) RegisterOption {
 	}
 }
 
-// SignalSchema is SignalOf with the text of a schema, JSON Schema of draft 2020-12.
+// SignalSchema lists a signal with the JSON Schema (draft 2020-12) of its payload, as text, in place of a type.
 func SignalSchema(name, text string) RegisterOption {
 	return func(workflow string) {
 		Signals(name)(workflow)
@@ -94,13 +102,13 @@ func SignalSchema(name, text string) RegisterOption {
 	}
 }
 
-// InputSchema gives the text of the schema of the input, JSON Schema of draft 2020-12, in place of that of its type. "true" is
-// one that takes anything. A text that is no schema has the upload refused.
+// InputSchema sets the JSON Schema (draft 2020-12) of the input, as text, in place of the one that Register makes of its type.
+// The schema "true" takes anything. If the text is not a schema, the upload is refused.
 func InputSchema(text string) RegisterOption {
 	return func(workflow string) { registered.schemas[workflow].input = text }
 }
 
-// ResultSchema gives that of the result. It is for readers: results are not checked.
+// ResultSchema sets the JSON Schema of the result, as InputSchema sets that of the input. It documents: results are not checked.
 func ResultSchema(text string) RegisterOption {
 	return func(workflow string) { registered.schemas[workflow].result = text }
 }

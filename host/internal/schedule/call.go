@@ -29,7 +29,7 @@ func (k *Keeper) Create(ctx context.Context, key store.RunKey, d Definition, not
 	return &Stored{key, *s}, k.commit(ctx, rec, s)
 }
 
-// define gives a state its definition.
+// define sets the definition of a state.
 func (s *State) define(d Definition, now int64) error {
 	if err := d.Check(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *State) define(d Definition, now int64) error {
 	return nil
 }
 
-// Update gives a schedule another definition, durable on return. Nothing that was due by then, and is not by the former
+// Update replaces the definition of a schedule, durable on return. Nothing that was due by then, and is not by the former
 // definition, is started.
 func (k *Keeper) Update(ctx context.Context, key store.RunKey, f func(d *Definition) error) (*Stored, error) {
 	return k.call(ctx, key, func(_ context.Context, s *State) error {

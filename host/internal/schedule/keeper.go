@@ -94,7 +94,7 @@ func New(cfg Config) *Keeper {
 	return k
 }
 
-// Begin gives the Keeper its host. It is called once.
+// Begin tells the Keeper its host. It is called once.
 func (k *Keeper) Begin(h Host) {
 	k.host = h
 	close(k.ready)

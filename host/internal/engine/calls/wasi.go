@@ -206,7 +206,7 @@ func pollOneoff(f *Frame) uint64 {
 	return errnoSuccess
 }
 
-// timeout gives the time from now until a clock subscription is due.
+// timeout returns the time from now until a clock subscription is due.
 func (f *Frame) timeout(sub []byte) int64 {
 	ns := binary.LittleEndian.Uint64(sub[24:])
 	if binary.LittleEndian.Uint16(sub[40:])&clockAbsolute == 0 {

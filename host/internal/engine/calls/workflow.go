@@ -62,7 +62,7 @@ func Signatures() map[string]map[string]abi.Signature {
 	}
 }
 
-// u32 gives an i32 argument; the upper half of its slot is not defined.
+// u32 returns an i32 argument; the upper half of its slot is not defined.
 func (f *Frame) u32(i int) uint32 { return uint32(f.Stack[i]) }
 
 func (f *Frame) i64(i int) int64 { return int64(f.Stack[i]) }
@@ -73,7 +73,7 @@ func (f *Frame) outOfBounds(ptr, n uint32) {
 		"a call was given %d bytes at address %d, outside of the memory of %d bytes", n, ptr, f.Memory.Size())})
 }
 
-// view gives the guest's memory itself; it is not kept beyond the call.
+// view returns a part of the guest's memory, not a copy. It must not be kept beyond the call.
 func (f *Frame) view(ptr, n uint32) []byte {
 	b, ok := f.Memory.Read(ptr, n)
 	if !ok {
@@ -136,7 +136,7 @@ func (f *Frame) text(i int) string {
 	return string(b[:min(len(b), maxTextBytes)])
 }
 
-// out writes an answer into the guest's buffer and gives its whole length.
+// out writes an answer into the guest's buffer and returns its whole length.
 func (f *Frame) out(i int, b []byte) uint64 {
 	ptr, n := f.u32(i), f.u32(i+1)
 	f.work(min(int(n), len(b)))
@@ -144,7 +144,7 @@ func (f *Frame) out(i int, b []byte) uint64 {
 	return uint64(len(b))
 }
 
-// done gives the answer of a call, or stops the guest.
+// done returns the answer of a call, or stops the guest.
 func (f *Frame) done(v int64, err error) uint64 {
 	if err != nil {
 		f.Guest.Halt(err)
@@ -152,7 +152,7 @@ func (f *Frame) done(v int64, err error) uint64 {
 	return uint64(v)
 }
 
-// block makes the blocking form of a call: wait for the handle, then give its result.
+// block makes the blocking form of a call: wait for the handle, then write its result.
 func (f *Frame) block(handle int64, err error, out int) uint64 {
 	if err != nil || handle < 0 {
 		return f.done(handle, err)
@@ -275,7 +275,7 @@ func primitiveFuncs() map[string]Func {
 	}
 }
 
-// answer writes an answer into the buffer that follows the first argument, or gives the code.
+// answer writes an answer into the buffer that follows the first argument; of an error, it returns the code.
 func (f *Frame) answer(b []byte, n int64) uint64 {
 	if n < 0 {
 		return uint64(n)
