@@ -90,6 +90,9 @@ func TestPlain(t *testing.T) {
 		}
 		for _, v := range values {
 			a, b := fast.Check([]byte(v)), slow.Check([]byte(v))
+			if c := fast.streamed(strings.NewReader(v)); c && a != nil || c && fast.plain == nil {
+				t.Errorf("%s for %s: %v, as it is read %v", schema, v, a, c)
+			}
 			if (a == nil) != (b == nil) {
 				t.Errorf("%s for %s: %v, by the library %v", schema, v, a, b)
 			}
@@ -110,5 +113,38 @@ func TestWords(t *testing.T) {
 	}
 	if err := compile(t, `{"enum":["`+strings.Repeat("a", 1000)+`"]}`).Check([]byte("1")); err == nil || len(err.Error()) > 400 {
 		t.Error(err)
+	}
+}
+
+// TestLarge takes values that are too large for the library, of schemas that are plain, and what is wrong with them is found.
+func TestLarge(t *testing.T) {
+	many := strings.Repeat("1,", MaxValues)
+	list := compile(t, `{"type":["object","null"],"properties":{"n":{"type":["array","null"],"items":{"type":"integer","minimum":0}},
+"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]},"cents":{"type":"integer","minimum":0}},"required":["cents"]}`)
+	for in, want := range map[string]bool{
+		`{"cents":1,"n":[` + many + `1]}`:                                       true,
+		`{"next":{"cents":1,"n":[` + many + `1],"next":null},"cents":2,"x":{}}`: true,
+		`{"cents":-1,"n":[` + many + `1]}`:                                      false,
+		`{"n":[` + many + `1]}`:                                                 false,
+		`{"cents":1,"n":[` + many + `-1]}`:                                      false,
+		`{"cents":1,"n":[` + many + `"1"]}`:                                     false,
+		`{"cents":1,"next":{"n":[` + many + `1]}}`:                              false,
+		`{"cents":1,"n":[` + many + `1]} 1`:                                     false,
+		`{"cents":1,"n":[` + many + `1]`:                                        false,
+		`[` + many + `1]`:                                                       false,
+	} {
+		if err := list.Check([]byte(in)); (err == nil) != want {
+			t.Errorf("%.30s … %s: %v", in, in[max(0, len(in)-30):], err)
+		}
+	}
+	for schema, want := range map[string]bool{`true`: true, `{"items":{"enum":["a"]}}`: false, `{"items":{"minimum":0,"maximum":1}}`: true,
+		`{"maxItems":5}`: false, `{"multipleOf":2}`: false, `{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}`: false,
+		`{"enum":["a"]}`: false, `{"anyOf":[{"type":"array"},{"items":{"type":"string"}}]}`: false} {
+		if err := compile(t, schema).Check([]byte(`[` + many + `1]`)); (err == nil) != want {
+			t.Errorf("%s: %v", schema, err)
+		}
+	}
+	if err := compile(t, `true`).Check([]byte(strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1))); err == nil {
+		t.Error("it is too deep, and fits")
 	}
 }
