@@ -42,6 +42,7 @@ func AppendVersion(dst []byte, x *Version) []byte {
 	e.int(8, x.CreatedUnixMs)
 	e.bool(9, x.Deleted)
 	e.string(10, joinList(x.Grants.Secrets))
+	e.bool(11, x.Imported)
 	return e.seal(from)
 }
 
@@ -69,6 +70,8 @@ func DecodeVersion(b []byte) (x Version, err error) {
 			x.Deleted = f.num != 0
 		case 10:
 			x.Grants.Secrets = splitList(f.b)
+		case 11:
+			x.Imported = f.num != 0
 		default:
 			return false
 		}

@@ -42,6 +42,11 @@ func AppendState(dst []byte, x *RunState) []byte {
 	e.bool(32, x.Sealed)
 	e.string(33, x.Schedule)
 	e.int(34, x.NominalUnixMs)
+	e.uint(35, uint64(x.Aside))
+	e.string(36, x.Import)
+	e.int(37, x.ImportUnixMs)
+	e.uint(38, uint64(x.Slot))
+	e.string(39, x.Memo)
 	return e.seal(from)
 }
 
@@ -145,6 +150,16 @@ func decodeStateRest(x *RunState, f field) bool {
 		x.Schedule = string(f.b)
 	case 34:
 		x.NominalUnixMs = f.int()
+	case 35:
+		x.Aside = Aside(min(f.num, math.MaxUint8))
+	case 36:
+		x.Import = string(f.b)
+	case 37:
+		x.ImportUnixMs = f.int()
+	case 38:
+		x.Slot = Slot(min(f.num, math.MaxUint8))
+	case 39:
+		x.Memo = string(f.b)
 	default:
 		return false
 	}

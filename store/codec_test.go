@@ -62,7 +62,7 @@ func TestOtherRoundTrips(t *testing.T) {
 		st := RunState{Run: run, Incarnation: inc, Iteration: n, Workflow: "w", Version: n, Module: d, Status: Waiting,
 			Reason: "r", InputDigest: d, CreatedUnixMs: int64(n), StartedUnixMs: -int64(n), UpdatedUnixMs: 3, EndedUnixMs: 4,
 			WakeUnixMs: NoWake, Length: Seq(n), JournalBytes: 7, LogLines: uint64(n), LogRecords: 8, Faults: n, Output: uint64(n),
-			Attributes: []Attribute{{"a", "1"}, {"b", ""}}, Parent: "p", Deleted: n%2 == 1, Sealed: n%4 == 1,
+			Attributes: []Attribute{{"a", "1"}, {"b", ""}}, Parent: "p", Memo: `{"a":1}`, Deleted: n%2 == 1, Sealed: n%4 == 1,
 			Suspension: Suspension{Seq: Seq(n), Poll: true, Events: true, Awaited: []int64{1, int64(n)}, PollDue: true, PollDueUnixMs: -5}}
 		if got, err := DecodeState(AppendState(nil, &st)); err != nil || !reflect.DeepEqual(got, st) {
 			t.Fatalf("state %+v %v", got, err)
@@ -76,7 +76,7 @@ func TestOtherRoundTrips(t *testing.T) {
 		if got, err := DecodeCommand(AppendCommand(nil, &c)); err != nil || !reflect.DeepEqual(got, c) {
 			t.Fatalf("command %+v %v", got, err)
 		}
-		v := Version{Namespace: run.Namespace, Workflow: "w", Number: n, Module: d, CreatedUnixMs: 6, Deleted: n%2 == 0,
+		v := Version{Namespace: run.Namespace, Workflow: "w", Number: n, Module: d, CreatedUnixMs: 6, Deleted: n%2 == 0, Imported: n%3 == 0,
 			Grants: Grants{Steps: []string{"a", "b"}, HTTPHosts: []string{"x"}, Secrets: []string{"s"}, Trusted: true}}
 		if got, err := DecodeVersion(AppendVersion(nil, &v)); err != nil || !reflect.DeepEqual(got, v) {
 			t.Fatalf("version %+v %v", got, err)
@@ -198,7 +198,7 @@ func TestWakeKeys(t *testing.T) {
 	}
 	for rest, want := range map[string]error{
 		"": ErrCorrupt, "\x00": ErrCorrupt, "\x00\x01\x00\x00\x00": ErrCorrupt, "\x00\x00\x00\x00\x00\x00r": ErrCorrupt,
-		"\x00\x04\x00\x00\x00\x00r": ErrVersion,
+		"\x00\x05\x00\x00\x00\x00r": ErrVersion,
 	} {
 		if w, err := ParseWakeIndexKey(append(old[:len(old)-1:len(old)-1], rest...)); !errors.Is(err, want) {
 			t.Errorf("%x is read as %+v: %v", rest, w, err)

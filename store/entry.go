@@ -22,6 +22,9 @@ const (
 	KindCancelAsked    Kind = 8 // reserved
 	KindPaused         Kind = 9
 	KindUnpaused       Kind = 10
+	KindMoved          Kind = 11 // Target the id of the move: the run was set aside here, to go on in another installation
+	KindProgress       Kind = 13 // Handle, Attempt, Data what a handler has recorded of its attempt, for the next one
+	KindAdopted        Kind = 12 // Target the id of the move, or nothing: the run goes on here
 )
 
 // Calls.
@@ -39,6 +42,7 @@ const (
 	KindCancelPolicy Kind = 42 // Code the policy
 	KindMarker       Kind = 43 // Name, Code the recorded version
 	KindContinue     Kind = 44 // Input, Options
+	KindUpdateReply  Kind = 45 // Handle of the wait that took the update, Code 1 if it failed, Input answer or error JSON
 )
 
 // Deliveries.
@@ -69,12 +73,12 @@ var kindNames = map[Kind]string{
 	KindStarted: "started", KindActivated: "activated", KindAttemptStarted: "attempt_started",
 	KindAttemptFailed: "attempt_failed", KindRetried: "retried", KindMigrated: "migrated",
 	KindSignalAccepted: "signal_accepted", KindCancelAsked: "cancel_asked", KindPaused: "paused",
-	KindUnpaused: "unpaused",
-	KindSleep:    "sleep", KindStep: "step", KindBody: "body", KindSignalWait: "signal_wait", KindChild: "child",
+	KindUnpaused: "unpaused", KindMoved: "moved", KindAdopted: "adopted", KindProgress: "progress",
+	KindSleep: "sleep", KindStep: "step", KindBody: "body", KindSignalWait: "signal_wait", KindChild: "child",
 	KindHook: "hook", KindSignalSend: "signal_send", KindWithdraw: "withdraw", KindEmit: "emit",
 	KindAttribute: "set_attribute", KindCancelPolicy: "cancel_policy", KindMarker: "version",
-	KindContinue: "continue_as_new",
-	KindTimer:    "timer", KindStepResult: "step_result", KindStepFailure: "step_failure", KindSignal: "signal",
+	KindContinue: "continue_as_new", KindUpdateReply: "update_reply",
+	KindTimer: "timer", KindStepResult: "step_result", KindStepFailure: "step_failure", KindSignal: "signal",
 	KindSignalTimeout: "signal_timeout", KindChildResult: "child_result", KindChildFailure: "child_failure",
 	KindHookReady: "hook_ready", KindSignalSent: "signal_sent", KindClock: "clock", KindCancel: "cancel",
 	KindCompleted: "completed", KindFailed: "failed", KindCancelled: "cancelled", KindTerminated: "terminated",

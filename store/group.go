@@ -12,10 +12,10 @@ var errOwnWake = errors.New("the wake of a run or schedule is set by its record"
 func CheckGroups(groups []Group) error {
 	records := 0
 	for i := range groups {
-		records += len(groups[i].Runs) + len(groups[i].Wakes) + len(groups[i].Schedules)
+		records += len(groups[i].Runs) + len(groups[i].Wakes) + len(groups[i].Schedules) + len(groups[i].Queues)
 	}
 	if records > MaxCommitRecords {
-		return fmt.Errorf("commit of %d runs, schedules and wakes, the limit is %d", records, MaxCommitRecords)
+		return fmt.Errorf("commit of %d runs, schedules, queues and wakes, the limit is %d", records, MaxCommitRecords)
 	}
 	var seen uint64 // a bit for each partition
 	for i := range groups {
@@ -29,6 +29,9 @@ func CheckGroups(groups []Group) error {
 			return err
 		}
 		if err := checkSchedules(i, p, g.Schedules); err != nil {
+			return err
+		}
+		if err := checkQueues(i, p, g.Queues); err != nil {
 			return err
 		}
 		for j := range g.Wakes {
@@ -51,6 +54,9 @@ func checkRuns(group int, p PartitionID, runs []RunCommit) error {
 	}
 	for i := range runs {
 		run := runs[i].Run
+		if len(runs[i].Earlier) > 0 && !runs[i].Create {
+			return &RefusedError{group, i, fmt.Errorf("run %q: earlier iterations come with its creation alone", run.ID)}
+		}
 		if of := run.Partition(); of != p {
 			return &RefusedError{group, i, fmt.Errorf("run %q is of partition %d, not of %d", run.ID, of, p)}
 		}

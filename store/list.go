@@ -54,6 +54,9 @@ type Query struct {
 	Statuses  []Status // empty = any
 	// Attributes that a run must have, all of them.
 	Attributes []Attribute
+	// Ranges in which a run's attributes must be, all of them. No index has them: each run that the other filters select is looked
+	// at.
+	Ranges []Range
 	// CreatedFrom and CreatedBefore bound the creation in Unix milliseconds: at or after the one, before the other. nil = no
 	// bound.
 	CreatedFrom, CreatedBefore *int64
@@ -86,7 +89,8 @@ func (q *Query) Matches(s *RunState) bool {
 		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) &&
 		(q.CreatedFrom == nil || s.CreatedUnixMs >= *q.CreatedFrom) &&
 		(q.CreatedBefore == nil || s.CreatedUnixMs < *q.CreatedBefore) &&
-		!slices.ContainsFunc(q.Attributes, func(a Attribute) bool { return !slices.Contains(s.Attributes, a) })
+		!slices.ContainsFunc(q.Attributes, func(a Attribute) bool { return !slices.Contains(s.Attributes, a) }) &&
+		!slices.ContainsFunc(q.Ranges, func(r Range) bool { return !r.Matches(s.Attributes) })
 }
 
 // Distinct returns the statuses of a list once each. A user may name them as often as a request is long, and what a list costs

@@ -97,6 +97,8 @@ func TestQueryMatches(t *testing.T) {
 		{Query{Workflow: "v"}, false}, {Query{Statuses: []Status{Stuck}}, false}, {Query{CreatedFrom: at(5)}, true},
 		{Query{CreatedFrom: at(6)}, false}, {Query{CreatedBefore: at(6)}, true}, {Query{CreatedBefore: at(5)}, false},
 		{Query{Attributes: []Attribute{{"b", "2"}}}, true}, {Query{Attributes: []Attribute{{"b", "2"}, {"a", "2"}}}, false},
+		{Query{Ranges: []Range{{"b", TypeInt, 2, 2}, {"a", TypeInt, 0, 5}}}, true}, {Query{Ranges: []Range{{"b", TypeInt, 3, 9}}}, false},
+		{Query{Ranges: []Range{{"b", TypeTime, 0, 9}}}, false}, {Query{Ranges: []Range{{"c", TypeInt, 0, 9}}}, false},
 	} {
 		if c.q.Matches(&st) != c.want {
 			t.Error(i, c.q)

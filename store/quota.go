@@ -20,6 +20,9 @@ type Quota struct {
 	Instances int64 // guests that compute at a time
 	Starts    int64 // a second
 	Requests  int64 // a second
+	Schedules int64
+	Wakes     int64 // a second
+	Versions  int64
 }
 
 // None reports whether the quota limits nothing.
@@ -99,6 +102,9 @@ func AppendQuota(dst []byte, x *Quota) []byte {
 	e.int(4, x.Instances)
 	e.int(5, x.Starts)
 	e.int(6, x.Requests)
+	e.int(7, x.Schedules)
+	e.int(8, x.Wakes)
+	e.int(9, x.Versions)
 	return e.seal(from)
 }
 
@@ -118,6 +124,12 @@ func DecodeQuota(b []byte) (x Quota, err error) {
 			x.Starts = f.int()
 		case 6:
 			x.Requests = f.int()
+		case 7:
+			x.Schedules = f.int()
+		case 8:
+			x.Wakes = f.int()
+		case 9:
+			x.Versions = f.int()
 		default:
 			return false
 		}

@@ -55,9 +55,10 @@ func VersionNotFound(workflow string, number uint32) error {
 // Next gives the version that the spec makes after the latest one (zero if there is none), and whether it is
 // a new one: the same module with the same grants again is the same version.
 func (s VersionSpec) Next(latest Version) (Version, bool) {
-	if latest.Number != 0 && !latest.Deleted && latest.Module == s.Module && latest.Grants.Equal(s.Grants) {
+	if latest.Number != 0 && !latest.Deleted && latest.Module == s.Module && latest.Grants.Equal(s.Grants) &&
+		latest.Imported == s.Imported {
 		return latest, false
 	}
 	return Version{Namespace: s.Namespace, Workflow: s.Workflow, Number: latest.Number + 1, Module: s.Module,
-		Grants: s.Grants, CreatedUnixMs: s.CreatedUnixMs}, true
+		Grants: s.Grants, CreatedUnixMs: s.CreatedUnixMs, Imported: s.Imported}, true
 }

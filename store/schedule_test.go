@@ -23,7 +23,9 @@ func TestScheduleRoundTrip(t *testing.T) {
 		if _, err := store.DecodeSchedule(b); err == nil {
 			t.Fatal("a flipped bit was not noticed")
 		}
-		st := store.RunState{Schedule: rapid.String().Draw(t, "schedule"), NominalUnixMs: rapid.Int64().Draw(t, "nominal")}
+		st := store.RunState{Schedule: rapid.String().Draw(t, "schedule"), NominalUnixMs: rapid.Int64().Draw(t, "nominal"),
+			Aside: store.Aside(rapid.IntRange(0, 3).Draw(t, "aside")), Import: rapid.String().Draw(t, "import"),
+			ImportUnixMs: rapid.Int64().Draw(t, "imported")}
 		if got, err := store.DecodeState(store.AppendState(nil, &st)); err != nil || !reflect.DeepEqual(got, st) {
 			t.Fatalf("%+v, want %+v, %v", got, st, err)
 		}

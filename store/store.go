@@ -73,9 +73,6 @@ type Store interface {
 	// the groups may be durable. A partition and a run may occur once over all groups. Commit may be called
 	// concurrently; it does not wait for the fsync of an Acquire.
 	Commit(ctx context.Context, groups []Group) error
-	// Submit puts a command into the inbox of a partition, from any host, durable on return. A command whose
-	// ID was submitted before changes nothing.
-	Submit(ctx context.Context, p PartitionID, cmd Command) error
 	// Modules gives the content-addressed modules and the versions of workflows.
 	Modules() ModuleStore
 	// Tokens returns the tokens of callers.
@@ -95,6 +92,8 @@ type Store interface {
 	// Counts returns how many runs a namespace has, for each version of a workflow that has any, by workflow and version. It
 	// reads no run: a store keeps the counts as it commits, and they are right after a crash.
 	Counts(ctx context.Context, ns NamespaceID) ([]Count, error)
+	// CountOf returns how many runs a version of a workflow has, as Counts does, in a time that depends on nothing.
+	CountOf(ctx context.Context, ns NamespaceID, workflow string, version uint32) (Tally, error)
 	// Ended returns at most q.Limit ended runs of a partition, in the order of their ends. A run may have been deleted since, or
 	// may go on: its state says so.
 	Ended(ctx context.Context, q EndedQuery) ([]Position, error)
@@ -111,6 +110,7 @@ type Store interface {
 	// Used returns what a namespace uses. It reads no run, as Counts.
 	Used(ctx context.Context, ns NamespaceID) (Usage, error)
 	ScheduleStore
+	LimitStore
 	// Keys returns the keys with which payloads were encoded, by id. Without any, all of them are in the clear.
 	Keys(ctx context.Context) ([]Key, error)
 	// AddKey stores a key, durable on return. One whose id is there stays as it is. The id has from 1 to MaxKeyID bytes.
@@ -148,8 +148,9 @@ type Partition interface {
 	// Commands lists at most limit commands of the inbox after a sequence number, in order. Of one that cannot be decoded it
 	// gives the number alone, with Kind 0, so that it does not stand in the way of those behind it.
 	Commands(ctx context.Context, after CommandSeq, limit int) ([]Command, error)
-	// Discard takes commands out of the inbox that no run has anything to do with, durable on return.
-	Discard(ctx context.Context, seqs []CommandSeq) error
+	// Discard takes commands out of the inbox that no run takes, and puts the answers to them into the inboxes of those that
+	// the answers are for: in one atomic commit, durable on return, so that no crash has a command answered twice.
+	Discard(ctx context.Context, seqs []CommandSeq, answers []Command) error
 	// Claim makes a run the holder of a token of this partition, unless another one holds it, and gives the holder
 	// as it is afterwards. In the same commit the command that asked for it leaves the inbox, and its reply goes
 	// out.
@@ -170,10 +171,10 @@ type ModuleStore interface {
 	Info(ctx context.Context, d Digest) (ModuleInfo, error)
 	// AddVersions makes the next version of each named workflow, all of them or none. Where a workflow's
 	// latest version has the same module and grants, it returns that version and adds nothing. ErrNotFound if a
-	// module is not there: it may have been deleted since Put with the last version that had it, so the caller
-	// repeats both.
+	// module is not there: it may have been deleted since Put, by DeleteUnused or with the last version that had it, so the
+	// caller repeats both.
 	AddVersions(ctx context.Context, specs []VersionSpec) ([]Version, error)
-	// Version reads one version of a workflow; number 0 is the latest.
+	// Version reads one version of a workflow; number 0 is the latest that is not Imported.
 	Version(ctx context.Context, ns NamespaceID, workflow string, number uint32) (Version, error)
 	// Versions lists the versions of one workflow, oldest first; the empty name lists those of all
 	// workflows, by name.
@@ -182,6 +183,13 @@ type ModuleStore interface {
 	// Version and Versions do not give it any more, and its number is never given again. The caller has made
 	// sure that no run needs it. ErrNotFound if there is none.
 	DeleteVersion(ctx context.Context, ns NamespaceID, workflow string, number uint32) error
+	// Unused returns at most limit modules that were put and have got no version since: those whose upload is under way, or did
+	// not come to its end. It reads no other modules. Some of them may have a version that is older than Put.
+	Unused(ctx context.Context, limit int) ([]Digest, error)
+	// DeleteUnused deletes those of the modules that no version of any namespace has, durable on return, and returns them.
+	// Unused does not return any of the modules again before they are put again. If an upload is between Put and AddVersions,
+	// the latter returns ErrNotFound.
+	DeleteUnused(ctx context.Context, of []Digest) ([]Digest, error)
 }
 
 // A TokenStore keeps the tokens of callers by the SHA-256 of their texts.
@@ -201,6 +209,7 @@ type Group struct {
 	Partition Partition   // from Acquire of the same store
 	Runs      []RunCommit // of different runs of the partition
 	Schedules []ScheduleSet
+	Queues    []QueueSet
 	Wakes     []WakeSet
 }
 
@@ -238,6 +247,8 @@ type RunCommit struct {
 	Append []Entry // their seqs begin at Expect, without gaps
 	// Before ends the iteration before State.Iteration in the same commit; Expect is 0 then.
 	Before *IterationEnd
+	// Earlier holds, with Create, the whole journals of earlier iterations, of a run that was imported. Their Expect is 0.
+	Earlier []IterationEnd
 	// State replaces the run's state. Its Wake is the run's one key in the wake index; the other indexes have it by its
 	// workflow, status, attributes and creation. Required.
 	State  RunState

@@ -159,29 +159,74 @@ type RunState struct {
 	Version     uint32
 	Module      Digest
 	Status      Status
-	Reason      string // of Waiting, Stuck
-	InputDigest Digest // of the input without white space and with sorted members, to compare a second start with
+	Reason      string // of Waiting, Stuck; of Failed the message, or a part of it
+	InputDigest Digest // of the input, however its JSON is written, to compare a second start with
 	// Times in Unix milliseconds; 0 = not yet.
 	CreatedUnixMs int64
-	StartedUnixMs int64
+	StartedUnixMs int64 // the first activation of the first iteration
 	UpdatedUnixMs int64
 	EndedUnixMs   int64
 	WakeUnixMs    int64  // the run's key in the wake index; NoWake = none
 	Length        Seq    // entries of this iteration
 	JournalBytes  int64  // their encoded size
 	StoredBytes   int64  // what all commits of the run have stored: see Held
-	LogLines      uint64 // lines that workflow code has logged: those below this number are silent on replay
+	LogLines      uint64 // lines that workflow code has logged, dropped ones included: those below this number are silent on replay
 	LogRecords    uint64 // stored log lines, those of bodies and step instances included
 	Suspension    Suspension
 	Faults        uint32 // host faults in a row
 	Output        uint64 // chunks of output, those of earlier iterations included
 	Attributes    []Attribute
+	Memo          string // JSON that the run was started with, for people; empty if there is none
 	Parent        string // id of the run that started this one; empty if none did
 	Deleted       bool   // only this record is left, so that the id is not taken again too soon
 	Schedule      string // id of the schedule that started the run; empty if none did
 	NominalUnixMs int64  // of such a run: the instant for which it was started
-	Sealed        bool   // Reason is Reason and InputDigest, encoded by package seal; InputDigest is zero
+	Slot          Slot   // where the run stands with the limits of its workflow
+	Aside         Aside  // why nothing happens to the run here
+	Import        string // of a run that another installation has exported: what came here, by which the same is known again
+	ImportUnixMs  int64  // when it came
+	Sealed        bool   // Reason is Reason and InputDigest, and Memo is Memo, encoded by package seal; InputDigest is zero
 }
+
+// RetainedUnixMs returns the instant from which an ended run is kept: its end, or that of its import if that was later.
+func (x *RunState) RetainedUnixMs() int64 { return max(x.EndedUnixMs, x.ImportUnixMs) }
+
+// Aside says why nothing happens to a run, whatever it waits for.
+type Aside uint8
+
+// The reasons. Numbers are never reused.
+const (
+	NotAside   Aside = 0 // it is as any run
+	AsideCopy  Aside = 1 // it is a copy, to be looked at
+	AsideMoved Aside = 2 // it goes on in another installation
+)
+
+// String returns the reason's name, nothing for NotAside.
+func (a Aside) String() string {
+	switch a {
+	case NotAside:
+		return ""
+	case AsideCopy:
+		return "copy"
+	case AsideMoved:
+		return "moved"
+	}
+	return fmt.Sprintf("aside(%d)", uint8(a))
+}
+
+// Slot is where a run stands with the limits of its workflow.
+type Slot uint8
+
+// The values of Slot.
+const (
+	SlotNone   Slot = 0 // it has not asked for a slot: no limit holds it back, or it has not come to its start, or has ended
+	SlotAsked  Slot = 1 // it waits for a slot
+	SlotHolds  Slot = 2 // it has one, until it ends
+	slotValues      = 3
+)
+
+// Known reports whether this release knows the value.
+func (s Slot) Known() bool { return s < slotValues }
 
 // Attribute is a searchable key and value of a run. A run's attributes are sorted by key.
 type Attribute struct{ Key, Value string }
@@ -213,6 +258,7 @@ type VersionSpec struct {
 	Module        Digest
 	Grants        Grants
 	CreatedUnixMs int64
+	Imported      bool // see Version
 }
 
 // Grants is what a version may do beyond computing and sleeping.
@@ -231,6 +277,8 @@ type Version struct {
 	Module        Digest
 	Grants        Grants
 	CreatedUnixMs int64
+	// Imported marks a version that came with an imported run, for that run: it is never the latest one.
+	Imported bool
 	// Deleted marks a version that is gone: its record stays, so that its number is never given again.
 	Deleted bool
 }
@@ -244,10 +292,11 @@ const (
 	WakeSchedule  WakeKind = 1 // of a schedule
 	WakeRetention WakeKind = 2 // of the deletion of an ended run
 	WakeLease     WakeKind = 3 // of a lease that runs out
+	WakeLimit     WakeKind = 4 // of a queue of runs, whose rate allows another one
 )
 
 // Known reports whether this release knows the kind.
-func (k WakeKind) Known() bool { return k <= WakeLease }
+func (k WakeKind) Known() bool { return k <= WakeLimit }
 
 // Wake is one key of the wake index.
 type Wake struct {
@@ -283,7 +332,8 @@ type Chunk struct {
 	Sealed bool // Data is the whole chunk, encoded by package seal; of the other fields, Index and UnixMs are set
 }
 
-// CommandID makes a repeated command recognizable: the sender's incarnation, iteration and seq.
+// CommandID says which command it is: the sender's incarnation, iteration and seq. An answer has that of what it answers, with
+// another kind.
 type CommandID struct {
 	Incarnation Incarnation
 	Iteration   uint32
@@ -319,4 +369,8 @@ const (
 	CommandReply       CommandKind = 8 // to the run that sent a signal or claimed a token: Name handle, Data error JSON or nothing
 	CommandHookRelease CommandKind = 9
 	CommandChildAsk    CommandKind = 10 // a parent that was retried asks how its child has ended
+	CommandSlotAsk     CommandKind = 11 // a run asks the queue of its workflow for a slot
+	CommandSlotGive    CommandKind = 12 // the queue gives it one
+	CommandSlotReturn  CommandKind = 13 // the run has ended, and needs its slot, or its place, no longer
+	CommandLimits      CommandKind = 14 // the limits of a workflow were changed
 )

@@ -39,6 +39,14 @@ func (s *Store) Commit(_ context.Context, groups []store.Group) error {
 			}
 		}
 	}
+	for i := range groups {
+		for j := range groups[i].Queues {
+			x := &groups[i].Queues[j]
+			if err := x.Check(s.d.queues[x.Queue][string(x.Before.Key)]); err != nil {
+				return &store.RefusedError{Group: i, Run: -1, Err: err}
+			}
+		}
+	}
 	s.d.commits++
 	for i := range groups {
 		p := groups[i].Partition.ID()
@@ -47,6 +55,9 @@ func (s *Store) Commit(_ context.Context, groups []store.Group) error {
 		}
 		for j := range groups[i].Schedules {
 			s.d.setSchedule(p, &groups[i].Schedules[j])
+		}
+		for j := range groups[i].Queues {
+			s.d.setQueue(p, &groups[i].Queues[j])
 		}
 		for j := range groups[i].Wakes {
 			s.d.setWake(p, &groups[i].Wakes[j])
@@ -89,6 +100,11 @@ func (d *Data) check(c *store.RunCommit) error {
 			before = len(r.entries[c.Before.Iteration])
 		}
 	}
+	for i := range c.Earlier {
+		if err := checkEntries(0, 0, c.Earlier[i].Append); err != nil {
+			return fmt.Errorf("iteration %d: %w", c.Earlier[i].Iteration, err)
+		}
+	}
 	if c.Before != nil {
 		if err := checkEntries(before, c.Before.Expect, c.Before.Append); err != nil {
 			return fmt.Errorf("iteration %d: %w", c.Before.Iteration, err)
@@ -127,6 +143,9 @@ func (d *Data) checkSizes(c *store.RunCommit) error {
 			check("entry", store.AppendEntry(d.scratch, &e))
 		}
 	}
+	for i := range c.Earlier {
+		entries(c.Earlier[i].Append)
+	}
 	if c.Before != nil {
 		entries(c.Before.Append)
 	}
@@ -146,7 +165,7 @@ func (d *Data) checkSizes(c *store.RunCommit) error {
 
 func (d *Data) apply(p store.PartitionID, c *store.RunCommit) {
 	for _, cmd := range c.Outbox {
-		d.submit(cmd.To.Partition(), cmd)
+		d.submit(cmd)
 	}
 	for _, ack := range c.Ack {
 		d.inbox[p] = slices.DeleteFunc(d.inbox[p], func(cmd store.Command) bool { return cmd.Seq == ack })
@@ -167,6 +186,9 @@ func (d *Data) apply(p store.PartitionID, c *store.RunCommit) {
 	if r == nil {
 		r = &run{entries: map[uint32][]store.Entry{}}
 		d.runs[c.Run] = r
+	}
+	for i := range c.Earlier {
+		r.entries[c.Earlier[i].Iteration] = slices.Clone(c.Earlier[i].Append)
 	}
 	if b := c.Before; b != nil {
 		r.entries[b.Iteration] = append(r.entries[b.Iteration], b.Append...)

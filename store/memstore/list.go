@@ -79,3 +79,17 @@ func (s *Store) Counts(_ context.Context, ns store.NamespaceID) ([]store.Count, 
 	}
 	return slices.SortedFunc(maps.Values(counts), store.CompareCounts), nil
 }
+
+// CountOf returns how many runs a version of a workflow has.
+func (s *Store) CountOf(_ context.Context, ns store.NamespaceID, workflow string, version uint32) (n store.Tally, err error) {
+	if err := s.lock(); err != nil {
+		return n, err
+	}
+	defer s.d.mu.Unlock()
+	for _, r := range s.d.runs {
+		if st := &r.state; st.Run.Namespace == ns && !st.Deleted && st.Workflow == workflow && st.Version == version {
+			n.Add(st.Status, 1)
+		}
+	}
+	return n, nil
+}

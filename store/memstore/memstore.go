@@ -27,7 +27,6 @@ type Data struct {
 	used     map[store.NamespaceID]store.Usage // by runs
 	inbox    [store.Partitions][]store.Command
 	inboxSeq [store.Partitions]store.CommandSeq
-	seen     map[store.CommandID]bool
 	modules  map[store.Digest]module
 	versions []store.Version
 	hooks    map[store.RunKey]store.HookHolder         // by token
@@ -40,6 +39,8 @@ type Data struct {
 	tokens     map[store.Digest]store.Token
 	keys       []store.Key // by id
 	schedules  map[store.RunKey]*store.Schedule
+	limits     []store.Limits                     // by namespace and workflow
+	queues     map[store.RunKey]map[string][]byte // cells by their keys
 	commits    int
 }
 
@@ -58,9 +59,9 @@ type module struct {
 // New gives empty data.
 func New() *Data {
 	return &Data{runs: map[store.RunKey]*run{}, used: map[store.NamespaceID]store.Usage{},
-		seen: map[store.CommandID]bool{}, modules: map[store.Digest]module{},
-		hooks: map[store.RunKey]store.HookHolder{}, tokens: map[store.Digest]store.Token{},
-		schedules: map[store.RunKey]*store.Schedule{}}
+		modules: map[store.Digest]module{},
+		hooks:   map[store.RunKey]store.HookHolder{}, tokens: map[store.Digest]store.Token{},
+		schedules: map[store.RunKey]*store.Schedule{}, queues: map[store.RunKey]map[string][]byte{}}
 }
 
 // Open gives a store over the data. Several may be open at a time.
@@ -109,24 +110,9 @@ func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time
 	return &partition{s: s, id: p, epoch: s.d.epochs[p]}, nil
 }
 
-// Submit puts a command into an inbox.
-func (s *Store) Submit(_ context.Context, p store.PartitionID, cmd store.Command) error {
-	if err := s.lock(); err != nil {
-		return err
-	}
-	defer s.d.mu.Unlock()
-	if err := store.CheckRecord("command", store.AppendCommand(nil, &cmd)); err != nil {
-		return err
-	}
-	s.d.submit(p, cmd)
-	return nil
-}
-
-func (d *Data) submit(p store.PartitionID, cmd store.Command) {
-	if d.seen[cmd.ID] {
-		return
-	}
-	d.seen[cmd.ID] = true
+// submit puts a command into the inbox of its receiver.
+func (d *Data) submit(cmd store.Command) {
+	p := cmd.To.Partition()
 	d.inboxSeq[p]++
 	cmd.Seq = d.inboxSeq[p]
 	d.inbox[p] = append(d.inbox[p], cmd)

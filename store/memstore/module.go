@@ -80,7 +80,7 @@ func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow strin
 	defer m.s.d.mu.Unlock()
 	var found store.Version
 	for _, v := range m.s.d.versions {
-		if v.Namespace == ns && v.Workflow == workflow && (number == 0 || v.Number == number) && !v.Deleted {
+		if v.Namespace == ns && v.Workflow == workflow && (number == 0 && !v.Imported || v.Number == number) && !v.Deleted {
 			found = v
 		}
 	}
@@ -121,9 +121,40 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 		return store.VersionNotFound(workflow, number)
 	}
 	m.s.d.versions[i].Deleted = true
-	d := m.s.d.versions[i].Module
-	if !slices.ContainsFunc(m.s.d.versions, func(v store.Version) bool { return !v.Deleted && v.Module == d }) {
+	if d := m.s.d.versions[i].Module; !m.used(d) {
 		delete(m.s.d.modules, d)
 	}
 	return nil
+}
+
+// used reports whether a version has a module. The data is locked.
+func (m modules) used(d store.Digest) bool {
+	return slices.ContainsFunc(m.s.d.versions, func(v store.Version) bool { return !v.Deleted && v.Module == d })
+}
+
+func (m modules) Unused(_ context.Context, limit int) (list []store.Digest, err error) {
+	if err := m.s.lock(); err != nil {
+		return nil, err
+	}
+	defer m.s.d.mu.Unlock()
+	for d := range m.s.d.modules {
+		if !m.used(d) && len(list) < limit {
+			list = append(list, d)
+		}
+	}
+	return list, nil
+}
+
+func (m modules) DeleteUnused(_ context.Context, of []store.Digest) (deleted []store.Digest, err error) {
+	if err := m.s.lock(); err != nil {
+		return nil, err
+	}
+	defer m.s.d.mu.Unlock()
+	for _, d := range of {
+		if _, ok := m.s.d.modules[d]; ok && !m.used(d) {
+			delete(m.s.d.modules, d)
+			deleted = append(deleted, d)
+		}
+	}
+	return deleted, nil
 }

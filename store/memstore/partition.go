@@ -65,11 +65,19 @@ func (p *partition) Commands(_ context.Context, after store.CommandSeq, limit in
 	return cmds, nil
 }
 
-func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq) error {
+func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq, answers []store.Command) error {
 	if err := p.lock(); err != nil {
 		return err
 	}
 	defer p.s.d.mu.Unlock()
+	for i := range answers {
+		if err := store.CheckRecord("command", store.AppendCommand(nil, &answers[i])); err != nil {
+			return err
+		}
+	}
+	for _, cmd := range answers {
+		p.s.d.submit(cmd)
+	}
 	p.s.d.inbox[p.id] = slices.DeleteFunc(p.s.d.inbox[p.id], func(cmd store.Command) bool {
 		return slices.Contains(seqs, cmd.Seq)
 	})
@@ -93,7 +101,7 @@ func (p *partition) Claim(_ context.Context, c store.HookClaim) (store.HookHolde
 			return h, err
 		}
 		if cmd != nil {
-			d.submit(cmd.To.Partition(), *cmd)
+			d.submit(*cmd)
 		}
 	}
 	switch {

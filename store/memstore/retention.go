@@ -15,7 +15,7 @@ func (s *Store) Ended(_ context.Context, q store.EndedQuery) (list []store.Posit
 	}
 	defer s.d.mu.Unlock()
 	for key, r := range s.d.runs {
-		at := store.Position{UnixMs: max(r.state.EndedUnixMs, 0), ID: key.ID}
+		at := store.Position{UnixMs: max(r.state.RetainedUnixMs(), 0), ID: key.ID}
 		if q.Deleted {
 			at.UnixMs = max(r.state.UpdatedUnixMs, 0)
 		}

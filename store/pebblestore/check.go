@@ -68,6 +68,9 @@ type CheckOptions struct {
 	// modules and blobs are never changed.
 	Repair bool
 	Logger *slog.Logger
+	// Queue returns what is wrong with the cells of the queue of a name, in the order of their keys; nil finds nothing. All
+	// cells of a queue are in memory then.
+	Queue func(name string, cells []store.Cell) []string
 }
 
 // Check reads the whole of a closed store: every record decodes, journals have no gaps, blobs and modules are what their keys
@@ -81,6 +84,7 @@ func Check(ctx context.Context, dir string, opts CheckOptions) (r *Report, err e
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	c := newChecker(ctx, s, opts.Repair)
+	c.queue = opts.Queue
 	return c.report, c.all()
 }
 
@@ -94,6 +98,7 @@ type checker struct {
 	ctx     context.Context //nolint:containedctx // for as long as Check takes
 	s       *Store
 	repair  bool
+	queue   func(string, []store.Cell) []string // CheckOptions.Queue
 	report  *Report
 	modules map[store.Digest]bool // that are there
 	named   map[store.Digest]bool // blobs that journals name: whether they are sound
@@ -112,7 +117,8 @@ func (c *checker) all() error {
 	if err != nil || !sound {
 		return err
 	}
-	for _, step := range []func() error{c.namespaces, c.quotaRecords, c.tables, c.sealKeys, c.moduleInfos, c.wasm, c.versions} {
+	for _, step := range []func() error{c.namespaces, c.quotaRecords, c.limitRecords, c.tables, c.sealKeys, c.moduleInfos, c.wasm,
+		c.versions, c.uses} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -202,9 +208,9 @@ func (c *checker) namespaces() error {
 
 // Tables of a partition and of the whole store, in this format. Those in shared stand under namespace 0 alone.
 const (
-	partitionTables = "sjwrcbkqntxidoghpeu"
+	partitionTables = "sjwrcbkqntxidoghpeuy"
 	sharedTables    = "wbnide"
-	wholeTables     = "NAmMWBRQPVK"
+	wholeTables     = "NAmMWBRQLPVKUO"
 )
 
 // tables looks which tables there are, without reading them.

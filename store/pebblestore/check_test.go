@@ -87,7 +87,12 @@ func (c *checked) check(repair bool) *Report {
 		c.do(c.s.Close())
 		c.s = nil
 	}
-	r, err := Check(c.Context(), c.dir, CheckOptions{Repair: repair})
+	r, err := Check(c.Context(), c.dir, CheckOptions{Repair: repair, Queue: func(_ string, cells []store.Cell) (problems []string) {
+		if last := cells[len(cells)-1]; string(last.Key) == "z" {
+			problems = append(problems, fmt.Sprintf("%d cells, of which one is z", len(cells)))
+		}
+		return problems
+	}})
 	c.do(err)
 	return r
 }
@@ -125,8 +130,11 @@ func (c *checked) firstKey(ns store.NamespaceID, p store.PartitionID, table byte
 
 // TestRepair damages each table that is implied by others: it is found, found repaired, and sound afterwards.
 func TestRepair(t *testing.T) {
-	for _, table := range []byte("rckqtxwbn") {
-		for _, how := range []string{"lost", "more", "other"} {
+	for i, table := range []byte("rckqtxwbn") {
+		for j, how := range []string{"lost", "more", "other"} {
+			if testing.Short() && (i+i/3+j)%3 > 0 { // one of each table, and three of each damage
+				continue
+			}
 			c := newChecked(t)
 			run := c.run
 			ns := run.Namespace
@@ -237,7 +245,7 @@ func TestRepairMarks(t *testing.T) {
 
 // TestCheckFinds damages what is implied by nothing: it is found, and repairing leaves it.
 func TestCheckFinds(t *testing.T) {
-	for _, x := range []struct {
+	for i, x := range []struct {
 		kind, says string
 		damage     func(c *checked) ([]byte, []byte) // a key and its value, nil for none
 	}{
@@ -290,8 +298,30 @@ func TestCheckFinds(t *testing.T) {
 		{"quota", "of namespace 99, which nobody", func(*checked) ([]byte, []byte) {
 			return store.QuotaKey(99), store.AppendQuota(nil, &store.Quota{Namespace: 99, Runs: 1})
 		}},
+		{"limits", "the limits of key", func(*checked) ([]byte, []byte) { return store.LimitsKey(0, "w"), []byte("rubbish") }},
+		{"limits", "are those of workflow \"v\"", func(*checked) ([]byte, []byte) {
+			return store.LimitsKey(0, "w"), store.AppendLimits(nil, &store.Limits{Workflow: "v"})
+		}},
+		{"limits", "of namespace 99, which nobody", func(*checked) ([]byte, []byte) {
+			return store.LimitsKey(99, "w"), store.AppendLimits(nil, &store.Limits{Namespace: 99, Workflow: "w"})
+		}},
+		{"key", "of a queue", func(*checked) ([]byte, []byte) {
+			return append(store.AppendPrefix(nil, 0, 3, store.TableQueue), "w"...), []byte{1}
+		}},
+		{"key", "the queue of workflow \"w\" belongs to partition", func(*checked) ([]byte, []byte) {
+			p := (store.RunKey{ID: "w"}).Partition() ^ 1
+			return append(store.AppendPrefix(nil, 0, p, store.TableQueue), "w\x00q"...), []byte{1}
+		}},
+		{"queue", "2 cells, of which one is z", func(c *checked) ([]byte, []byte) {
+			queue := store.RunKey{ID: "w"}
+			c.do(c.s.db.Set(store.QueueKey(queue, []byte("a")), nil, pebble.Sync))
+			return store.QueueKey(queue, []byte("z")), []byte{1}
+		}},
 		{"hook", "holder", func(c *checked) ([]byte, []byte) { return hookKey(0, "token"), []byte("rubbish") }},
 	} {
+		if testing.Short() && i%3 > 0 { // the others go the same way
+			continue
+		}
 		c := newChecked(t)
 		k, v := x.damage(c)
 		if v == nil {
@@ -355,6 +385,43 @@ func TestCheckOfMigrations(t *testing.T) {
 		}
 		if found == of.sound {
 			t.Errorf("%d: %+v", i, r.Problems)
+		}
+	}
+}
+
+// TestCheckOfMoves compares what states say of runs that were moved with their journals, which say it in the clear also where
+// they are sealed.
+func TestCheckOfMoves(t *testing.T) {
+	moved, adopted := store.Entry{Kind: store.KindMoved, Target: "m"}, store.Entry{Kind: store.KindAdopted, Target: "m"}
+	for i, of := range []struct {
+		entries []store.Entry
+		aside   store.Aside
+		sound   bool
+	}{
+		{[]store.Entry{moved}, store.AsideMoved, true}, {[]store.Entry{moved, adopted}, store.NotAside, true},
+		{[]store.Entry{moved, {Kind: store.KindTerminated}}, store.AsideMoved, true}, {[]store.Entry{moved}, store.AsideCopy, true},
+		{[]store.Entry{{Kind: store.KindMoved, Sealed: true, Data: []byte{1, 'k', 'x'}}}, store.AsideMoved, true},
+		{[]store.Entry{moved}, store.NotAside, false}, {[]store.Entry{moved, adopted}, store.AsideMoved, false},
+		{[]store.Entry{adopted}, store.AsideMoved, false},
+	} {
+		c := newChecked(t)
+		st, err := c.s.State(t.Context(), c.run)
+		c.do(err)
+		p, err := c.s.Acquire(t.Context(), c.run.Partition(), "a", 0)
+		c.do(err)
+		expect := st.Length
+		for n := range of.entries {
+			of.entries[n].Seq = expect + store.Seq(n)
+		}
+		st.Length += store.Seq(len(of.entries))
+		st.Aside = of.aside
+		c.do(p.Commit(t.Context(), []store.RunCommit{{Run: c.run, Expect: expect, State: st, Append: of.entries}}))
+		found := false
+		for _, p := range c.check(false).Problems {
+			found = found || p.Kind == "state" && strings.Contains(p.Text, "whether it is here") && p.Run == c.run.ID
+		}
+		if found == of.sound {
+			t.Errorf("%d: a problem is found: %v", i, found)
 		}
 	}
 }

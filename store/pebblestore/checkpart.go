@@ -36,7 +36,7 @@ func (x *partitionCheck) all() error {
 	for _, ns := range x.list {
 		x.states, x.large = map[string]*stored{}, map[string]map[store.Digest]bool{}
 		for _, step := range []func(store.NamespaceID) error{x.readStates, x.schedules, x.journals, x.payloads, x.logs, x.outputs,
-			x.hooks} {
+			x.hooks, x.queues} {
 			if err := step(ns); err != nil {
 				return err
 			}
@@ -117,6 +117,7 @@ type journalCheck struct {
 	next      store.Seq // of the next entry
 	last      store.Seq // first seq of the chunk that was read last
 	module    string    // with which the run last went on, by an entry; empty if there is none, or it is sealed
+	moved     bool      // the run was set aside by an entry, and has not come back
 	broken    bool
 }
 
@@ -136,6 +137,10 @@ func (x *partitionCheck) journals(ns store.NamespaceID) error {
 		}
 		if !j.broken && j.module != "" && j.module != st.state.Module.String() {
 			x.problem("state", ns, j.id, "its state has the module %s, and its journal goes on under %q", st.state.Module, j.module)
+		}
+		if is := st.state.Aside; !j.broken && is != store.AsideCopy && (is == store.AsideMoved) != j.moved {
+			x.problem("state", ns, j.id, "its state says %q of whether it is here, and its journal that it has moved: %v",
+				is, j.moved)
 		}
 	}
 	err := x.each(ns, x.p, store.TableJournal, func(rest, v []byte) error {
@@ -210,6 +215,9 @@ func (x *partitionCheck) chunk(ns store.NamespaceID, j *journalCheck, chunk []by
 		}
 		if e.Kind == store.KindMigrated || e.Kind == store.KindRetried && (e.Target != "" || e.Sealed) {
 			j.module = e.Target
+		}
+		if e.Kind == store.KindMoved || e.Kind == store.KindAdopted {
+			j.moved = e.Kind == store.KindMoved
 		}
 		x.report.Entries++
 		j.next, chunk = j.next+1, body[n:]

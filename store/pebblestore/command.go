@@ -22,31 +22,9 @@ func inboxCounter(p store.PartitionID) []byte {
 	return append(store.AppendPrefix(nil, 0, p, store.TableEpoch), 'i')
 }
 
-// Submit puts a command into an inbox, once.
-func (s *Store) Submit(_ context.Context, p store.PartitionID, cmd store.Command) error {
-	end, err := s.beginWrite()
-	if err != nil {
-		return err
-	}
-	defer end()
-	b := s.db.NewBatch()
-	defer s.drop(b)
-	s.inbox.Lock()
-	if err := s.addCommand(b, p, cmd); err != nil {
-		s.inbox.Unlock()
-		return err
-	}
-	return s.sync(b, s.inbox.Unlock)
-}
-
-// addCommand puts a command into an inbox, unless it was there before. The inbox lock is held.
-func (s *Store) addCommand(b *pebble.Batch, p store.PartitionID, cmd store.Command) error {
-	seen := append(store.AppendPrefix(nil, 0, p, store.TableSeen), cmd.ID.Incarnation[:]...)
-	seen = binary.BigEndian.AppendUint32(seen, cmd.ID.Iteration)
-	seen = binary.BigEndian.AppendUint64(seen, uint64(cmd.ID.Seq))
-	if v, err := s.get(seen); err != nil || v != nil {
-		return err
-	}
+// addCommand puts a command into the inbox of its receiver. The inbox lock is held.
+func (s *Store) addCommand(b *pebble.Batch, cmd store.Command) error {
+	p := cmd.To.Partition()
 	if s.inboxSeq[p] == 0 {
 		newest, err := s.newestCommand(p)
 		if err != nil {
@@ -60,7 +38,6 @@ func (s *Store) addCommand(b *pebble.Batch, p store.PartitionID, cmd store.Comma
 		return err
 	}
 	s.inboxSeq[p] = cmd.Seq
-	_ = b.Set(seen, []byte{1}, nil)
 	_ = b.Set(inboxCounter(p), binary.BigEndian.AppendUint64(nil, uint64(cmd.Seq)), nil)
 	return b.Set(inboxKey(p, cmd.Seq), record, nil)
 }
@@ -180,8 +157,8 @@ func (s *Store) newestCommand(p store.PartitionID) (store.CommandSeq, error) {
 	return store.CommandSeq(binary.BigEndian.Uint64(v)), nil
 }
 
-// Discard takes commands out of the inbox.
-func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq) error {
+// Discard takes commands out of the inbox, and sends answers to them.
+func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq, answers []store.Command) error {
 	end, err := p.s.beginWrite()
 	if err != nil {
 		return err
@@ -195,5 +172,19 @@ func (p *partition) Discard(_ context.Context, seqs []store.CommandSeq) error {
 	for _, seq := range seqs {
 		_ = b.Delete(inboxKey(p.id, seq), nil)
 	}
-	return p.s.sync(b, p.release)
+	if len(answers) == 0 {
+		return p.s.sync(b, p.release)
+	}
+	p.s.inbox.Lock()
+	free := func() {
+		p.s.inbox.Unlock()
+		p.release()
+	}
+	for _, cmd := range answers {
+		if err := p.s.addCommand(b, cmd); err != nil {
+			free()
+			return err
+		}
+	}
+	return p.s.sync(b, free)
 }

@@ -105,6 +105,12 @@ func (c *commit) build() error {
 				return c.refused(i, -1, err)
 			}
 		}
+		for j := range g.Queues {
+			if err := c.setQueue(p, &g.Queues[j]); err != nil {
+				return c.refused(i, -1, err)
+			}
+			outgoing = outgoing || len(g.Queues[j].Outbox) > 0
+		}
 		for j := range g.Wakes {
 			setWake(c.b, p, &g.Wakes[j])
 		}
@@ -140,8 +146,15 @@ func (c *commit) send() error {
 	for i := range c.groups {
 		for j := range c.groups[i].Runs {
 			for _, cmd := range c.groups[i].Runs[j].Outbox {
-				if err := c.s.addCommand(c.b, cmd.To.Partition(), cmd); err != nil {
+				if err := c.s.addCommand(c.b, cmd); err != nil {
 					return c.refused(i, j, err)
+				}
+			}
+		}
+		for j := range c.groups[i].Queues {
+			for _, cmd := range c.groups[i].Queues[j].Outbox {
+				if err := c.s.addCommand(c.b, cmd); err != nil {
+					return c.refused(i, -1, err)
 				}
 			}
 		}

@@ -61,7 +61,7 @@ func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time
 	b := s.db.NewBatch()
 	defer s.drop(b)
 	f.mu.Lock()
-	key := store.AppendPrefix(nil, 0, p, store.TableEpoch)
+	key := epochKey(p)
 	v, err := s.get(key)
 	if err != nil {
 		f.mu.Unlock()
@@ -72,6 +72,7 @@ func (s *Store) Acquire(_ context.Context, p store.PartitionID, _ string, _ time
 		epoch += store.Epoch(binary.BigEndian.Uint64(v))
 	}
 	_ = b.Set(key, binary.BigEndian.AppendUint64(nil, uint64(epoch)), nil)
+	_ = b.Set(epochCopyKey(p), binary.BigEndian.AppendUint64(nil, uint64(epoch)), nil) // see readUses
 	before, now := f.owner, &partition{s: s, id: p, epoch: epoch}
 	f.owner = now
 	if err := s.sync(b, f.mu.Unlock); err != nil {

@@ -116,7 +116,7 @@ func (s *Store) indexPartition(p store.PartitionID, spaces []store.NamespaceID, 
 	b := s.db.NewBatch()
 	defer s.drop(b)
 	for _, ns := range spaces {
-		for _, table := range []byte{store.TableLive, store.TableStuck} {
+		for _, table := range []byte{store.TableLive, store.TableStuck, store.TableSeen} {
 			prefix := store.AppendPrefix(nil, ns, p, table)
 			_ = b.DeleteRange(prefix, store.PrefixEnd(prefix), nil)
 		}

@@ -76,7 +76,7 @@ func (p *partition) claim(b *pebble.Batch, c *store.HookClaim) (store.HookHolder
 			return h, err
 		}
 		if cmd != nil {
-			if err := p.s.addCommand(b, cmd.To.Partition(), *cmd); err != nil {
+			if err := p.s.addCommand(b, *cmd); err != nil {
 				return h, err
 			}
 		}

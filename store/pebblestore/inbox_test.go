@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -30,6 +31,15 @@ func steps(t *testing.T, s *Store, p store.PartitionID) int {
 	return n
 }
 
+// submit puts a command into an inbox.
+func submit(t *testing.T, s *Store, p store.PartitionID, cmd store.Command) error {
+	t.Helper()
+	for i := 0; cmd.To.ID == "" || cmd.To.Partition() != p; i++ {
+		cmd.To.ID = fmt.Sprint("r", i)
+	}
+	return acquire(t, s, store.Partitions-1).Discard(t.Context(), nil, []store.Command{cmd})
+}
+
 // TestFinding21_InboxTombstones consumes commands: a look at the inbox does not walk over those that are gone, after a
 // restart over at most as many as the mark lags behind.
 func TestFinding21_InboxTombstones(t *testing.T) {
@@ -46,12 +56,12 @@ func TestFinding21_InboxTombstones(t *testing.T) {
 		for range batch {
 			n++
 			cmd := store.Command{ID: store.CommandID{Seq: store.Seq(n)}, Kind: store.CommandSignal}
-			if err := s.Submit(t.Context(), p, cmd); err != nil {
+			if err := submit(t, s, p, cmd); err != nil {
 				t.Fatal(err)
 			}
 			seqs = append(seqs, n)
 		}
-		if err := part.Discard(t.Context(), seqs); err != nil {
+		if err := part.Discard(t.Context(), seqs, nil); err != nil {
 			t.Fatal(err)
 		}
 		if cmds, err := part.Commands(t.Context(), 0, 10); err != nil || len(cmds) != 0 {
@@ -88,7 +98,7 @@ func TestInboxMark(t *testing.T) {
 	for range rounds {
 		for range rng.IntN(60) {
 			n++
-			if err := s.Submit(t.Context(), p, store.Command{ID: store.CommandID{Seq: store.Seq(n)}}); err != nil {
+			if err := submit(t, s, p, store.Command{ID: store.CommandID{Seq: store.Seq(n)}}); err != nil {
 				t.Fatal(err)
 			}
 			left[store.CommandSeq(n)] = true
@@ -100,7 +110,7 @@ func TestInboxMark(t *testing.T) {
 				delete(left, seq)
 			}
 		}
-		if err := part.Discard(t.Context(), gone); err != nil {
+		if err := part.Discard(t.Context(), gone, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.inboxes[p].stored = min(s.inboxes[p].stored, s.inboxes[p].at-min(s.inboxes[p].at, inboxMarkEvery)) // store it often
@@ -158,8 +168,8 @@ func TestFinding21_DamagedCommand(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	part := acquire(t, s, p)
 	for n := range 3 {
-		cmd := store.Command{ID: store.CommandID{Seq: store.Seq(n)}, Kind: store.CommandSignal, To: store.RunKey{ID: "r"}}
-		if err := s.Submit(t.Context(), p, cmd); err != nil {
+		cmd := store.Command{ID: store.CommandID{Seq: store.Seq(n)}, Kind: store.CommandSignal}
+		if err := submit(t, s, p, cmd); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -171,7 +181,7 @@ func TestFinding21_DamagedCommand(t *testing.T) {
 		t.Fatalf("%d commands: %v", len(cmds), err)
 	}
 	for i, c := range cmds {
-		if whole := c.Kind == store.CommandSignal && c.To.ID == "r"; c.Seq != store.CommandSeq(i+1) || whole == (c.Seq == damaged) {
+		if whole := c.Kind == store.CommandSignal && len(c.To.ID) > 0; c.Seq != store.CommandSeq(i+1) || whole == (c.Seq == damaged) {
 			t.Errorf("command %d: %+v", i, c)
 		}
 	}

@@ -64,10 +64,10 @@ func (i *index) status(old, now *record) {
 	var was, is store.Status
 	var wasEnded, isEnded int64
 	if old != nil {
-		was, wasEnded = old.listed, old.state.EndedUnixMs
+		was, wasEnded = old.listed, old.state.RetainedUnixMs()
 	}
 	if now != nil {
-		is, isEnded = now.listed, now.state.EndedUnixMs
+		is, isEnded = now.listed, now.state.RetainedUnixMs()
 	}
 	if was != is {
 		if was != 0 {

@@ -16,7 +16,7 @@ import (
 //	parts.acquire  one Acquire of a partition at a time         not at all
 //	runs           the records of the runs of a stripe,         the batch is durable, or the store has failed
 //	               in the database and in the cache, and
-//	               those of its schedules
+//	               those of its schedules and queues
 //	parts.mu       the owner of a partition (RLock: it stays)   the batch is applied
 //	marks          the mark of a partition                      the batch is applied
 //	inbox          the newest number of every inbox             the batch is applied
@@ -34,8 +34,8 @@ import (
 // while holding one of them. An Acquire holds parts.mu while it applies the new epoch, then waits for its fsync and for commits
 // of the owner before, which are ahead of it in the log; a commit never waits for an Acquire longer than that takes to
 // apply. Claim and Discard take parts.mu and inbox; raise takes marks, reads and applies. The locks versions (of modules
-// and versions), spaces (of namespaces and retentions) and tokens are taken alone, and held until what they decide is
-// durable.
+// and versions), spaces (of namespaces and retentions) and tokens are taken alone, limits (of workflows) before inbox, and held
+// until what they decide is durable.
 //
 // Locks that are released once a batch is applied are released by the goroutine that applies it, see sync. In a store
 // that has failed they are released without having been applied: nothing can be written there any more.
@@ -63,9 +63,9 @@ func (s *Store) lockRun(run store.RunKey) (unlock func()) {
 	return l.Unlock
 }
 
-// lockRuns locks the runs and schedules of all groups.
+// lockRuns locks the runs, schedules and queues of all groups.
 func (s *Store) lockRuns(groups []store.Group) (unlock func()) {
-	if len(groups) == 1 && len(groups[0].Runs) == 1 && len(groups[0].Schedules) == 0 {
+	if len(groups) == 1 && len(groups[0].Runs) == 1 && len(groups[0].Schedules)+len(groups[0].Queues) == 0 {
 		return s.lockRun(groups[0].Runs[0].Run)
 	}
 	var stripes []int
@@ -75,6 +75,9 @@ func (s *Store) lockRuns(groups []store.Group) (unlock func()) {
 		}
 		for j := range groups[i].Schedules {
 			stripes = append(stripes, stripe(groups[i].Schedules[j].Schedule.Key))
+		}
+		for j := range groups[i].Queues {
+			stripes = append(stripes, stripe(groups[i].Queues[j].Queue))
 		}
 	}
 	slices.Sort(stripes)

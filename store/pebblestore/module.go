@@ -3,7 +3,6 @@ package pebblestore
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"iter"
 
@@ -21,7 +20,7 @@ type modules struct{ s *Store }
 // after the module is deleted.
 func wasmKey(d store.Digest) []byte { return store.GlobalKey(0, store.TableWasm, d[:]) }
 
-// Put stores a module: its bytes, and what is known of it.
+// Put stores a module: its bytes, and what is known of it. Until it has a version, it is listed as unused.
 func (m modules) Put(_ context.Context, wasm []byte, info store.ModuleInfo) (store.Digest, error) {
 	d := store.Digest(sha256.Sum256(wasm))
 	end, err := m.s.beginWrite()
@@ -33,6 +32,7 @@ func (m modules) Put(_ context.Context, wasm []byte, info store.ModuleInfo) (sto
 	defer m.s.drop(b)
 	_ = b.Set(wasmKey(d), wasm, nil)
 	_ = b.Set(store.GlobalKey(0, store.TableModule, d[:]), store.AppendModuleInfo(nil, &info), nil)
+	_ = b.Set(store.GlobalKey(0, store.TableUnused, d[:]), nil, nil)
 	return d, m.s.sync(b, nil)
 }
 
@@ -92,6 +92,7 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 	b := m.s.db.NewBatch()
 	defer m.s.drop(b)
 	var out []store.Version
+	more, changes := map[store.Digest]uint64{}, false
 	for _, spec := range specs {
 		if _, err := m.info(spec.Module); err != nil {
 			return nil, err
@@ -101,14 +102,20 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 			return nil, err
 		}
 		next, added := spec.Next(latest)
+		more[spec.Module] += 0
 		if added {
+			changes = true
+			more[spec.Module]++
 			key := store.VersionKey(spec.Namespace, spec.Workflow, next.Number)
 			_ = b.Set(key, store.AppendVersion(nil, &next), nil)
 		}
 		out = append(out, next)
 	}
-	if b.Empty() {
-		return out, nil
+	if err := m.use(b, more); err != nil {
+		return nil, err
+	}
+	if !changes { // but for the list of unused modules, which need not be durable
+		return out, m.s.apply(b)
 	}
 	defer m.s.latest.changed()
 	return out, m.s.sync(b, nil)
@@ -148,13 +155,13 @@ func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow strin
 	return v, err
 }
 
-// latest returns the version with the highest number that is not deleted; zero if there is none.
+// latest returns the version with the highest number that is neither deleted nor imported; zero if there is none.
 func (m modules) latest(ns store.NamespaceID, workflow string) (store.Version, error) {
 	v, ok, changes := m.s.latest.get(ns, workflow)
 	if ok {
 		return v, nil
 	}
-	v, err := m.newest(ns, workflow, func(v *store.Version) bool { return !v.Deleted })
+	v, err := m.newest(ns, workflow, func(v *store.Version) bool { return !v.Deleted && !v.Imported })
 	if err == nil && v.Number != 0 {
 		m.s.latest.put(v, changes)
 	}
@@ -224,37 +231,13 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 	if v.Number == 0 {
 		return store.VersionNotFound(workflow, number)
 	}
-	needed, err := m.needed(v)
-	if err != nil {
-		return err
-	}
 	b := m.s.db.NewBatch()
 	defer m.s.drop(b)
 	v.Deleted = true
 	_ = b.Set(store.VersionKey(ns, workflow, number), store.AppendVersion(nil, &v), nil)
-	if !needed {
-		_ = b.Delete(wasmKey(v.Module), nil) // a blob stays: it may be a payload as well
-		_ = b.Delete(store.GlobalKey(0, store.TableModule, v.Module[:]), nil)
+	if err := m.disuse(b, v.Module); err != nil {
+		return err
 	}
 	defer m.s.latest.changed()
 	return m.s.sync(b, nil)
-}
-
-// needed reports whether another version, of any namespace, has the module of a version.
-func (m modules) needed(v store.Version) (needed bool, err error) {
-	it, err := m.s.db.NewIter(nil)
-	if err != nil {
-		return false, err
-	}
-	for ok := it.First(); ok && err == nil && !needed; { // of a namespace, the first key that it has
-		ns := store.NamespaceID(binary.BigEndian.Uint32(it.Key()))
-		err = m.scanVersions(ns, "", func(x store.Version) bool {
-			same := x.Namespace == v.Namespace && x.Workflow == v.Workflow && x.Number == v.Number
-			needed = x.Module == v.Module && !same
-			return !needed
-		})
-		next := store.AppendPrefix(nil, ns+1, 0, 0)
-		ok = ns+1 != 0 && it.SeekGE(next)
-	}
-	return needed, firstError(firstError(err, it.Error()), it.Close())
 }

@@ -79,14 +79,21 @@ type Store struct {
 	inboxes  [store.Partitions]inboxMark        // their locks are taken alone
 	inboxSeq [store.Partitions]store.CommandSeq // the newest, 0 if it is to be read; guarded by inbox
 
+	flushes  atomic.Int32 // that are going on
+	sorted   atomic.Bool  // unsorted is up to date, or about to be
+	unsorted atomic.Int32 // layers of tables
+	counting sync.Mutex   // held while they are counted
+
 	chunkBytes int // the constant, except where others are measured
 
 	versions sync.Mutex // under which versions are numbered, and modules deleted
+	counted  bool       // set while the store is opened: see readUses
 	latest   latest
 	stalls   stallWatch
 	log      meter        // of the write-ahead log
 	logs     *logfs.FS    // that of the write-ahead log, on a disk
 	spaces   sync.RWMutex // of the registry of namespaces
+	limits   sync.RWMutex // of the limits of workflows
 	tokens   sync.RWMutex // of the tokens of callers
 	nowMs    func() int64
 
@@ -106,6 +113,17 @@ var _ store.Store = (*Store)(nil)
 
 // memTableBytes is how much is written until a table is made of it, and about how long a file of the log is.
 const memTableBytes = 16 << 20
+
+// memTables is how many there may be before commits wait for a table to be made. Two are filled and written in turns; the rest is
+// for what comes before those who write much know that the store is behind.
+const memTables = 4
+
+// mostUnsorted is how many layers of tables there may be that were not sorted into the others before commits wait for that. From
+// manyUnsorted on, which is where they usually wait, whoever has much to write does.
+const (
+	mostUnsorted = 48
+	manyUnsorted = 12
+)
 
 // dirMode keeps other users of the machine out: payloads are in the files.
 const dirMode = 0o700
@@ -215,6 +233,11 @@ func isLocked(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || err != nil && strings.Contains(err.Error(), "lock held by current process")
 }
 
+// largeBlockAlone ends a block, in hundredths of its usual size, before a value that would make it too large. A module
+// would else stand in one block with the small keys before it, and a block of megabytes is larger than what a shard of the
+// cache takes: in a small store, each look for wakes read and decompressed the module.
+const largeBlockAlone = 1
+
 // options returns those of the database, which is or becomes of a format of Pebble.
 func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble.Options {
 	logger := &logger{s: s, log: opts.Logger}
@@ -224,6 +247,12 @@ func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble
 		WriteStallBegin:   func(info pebble.WriteStallBeginInfo) { opts.Logger.Warn("writes stall", "reason", info.Reason) },
 		PossibleAPIMisuse: func(info pebble.PossibleAPIMisuseInfo) { opts.Logger.Error("store misused", "detail", info) },
 		LowDiskSpace:      func(info pebble.LowDiskSpaceInfo) { opts.Logger.Warn("disk is nearly full", "detail", info) },
+		FlushBegin:        func(pebble.FlushInfo) { s.flushes.Add(1) },
+		FlushEnd: func(pebble.FlushInfo) {
+			s.flushes.Add(-1)
+			s.sorted.Store(false)
+		},
+		CompactionEnd: func(pebble.CompactionInfo) { s.sorted.Store(false) },
 	}
 	options := &pebble.Options{
 		FS: opts.FS, Logger: logger, EventListener: &listener,
@@ -231,12 +260,16 @@ func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble
 		FormatMajorVersion: version,
 		Merger:             concatenate,
 		MemTableSize:       memTableBytes,
-		CacheSize:          64 << 20, // memtables count as part of it
+
+		MemTableStopWritesThreshold: memTables,
+		L0StopWritesThreshold:       mostUnsorted,
+		CacheSize:                   64 << 20, // memtables count as part of it
 		// One compaction at a time, the next one of which is granted at its end.
 		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
 	}
 	for i := range options.Levels { // a new run is looked for in every table: nothing else is there of most
 		options.Levels[i].FilterPolicy = newFilter()
+		options.Levels[i].BlockSizeThreshold = largeBlockAlone
 	}
 	// The usual scheduler looks ten times a second whether more compactions are allowed, which with a limit that does not
 	// change they never are: this took most of the processor time of a host whose runs all sleep.
@@ -259,6 +292,9 @@ func (s *Store) load(log *slog.Logger) error {
 		log = slog.New(slog.DiscardHandler)
 	}
 	if err := errors.Join(s.checkMeta(log), s.readCopy()); err != nil {
+		return err
+	}
+	if err := s.readUses(log); err != nil {
 		return err
 	}
 	for p := range store.PartitionID(store.Partitions) { // Timers reads those of partitions that nobody has acquired, too
@@ -284,7 +320,7 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	return out, closer.Close()
 }
 
-// begin says whether the store may be used, and keeps it open until the answer is called.
+// begin reports whether the store may be used, and keeps it open until the returned function is called.
 func (s *Store) begin() (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -382,7 +418,8 @@ func (s *Store) apply(b *pebble.Batch) error {
 // closeTimeout bounds how long Close waits for a store that has failed, whose locks may be held for ever.
 const closeTimeout = time.Second
 
-// Close closes the store. A store that has failed is left as it is: its files are released with the process.
+// Close closes the store, when the calls that are under way have returned. A store that has failed is left as it is: its files
+// are released with the process.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -391,9 +428,11 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.mu.Unlock()
-	s.writers.Wait()
 	done := make(chan error, 1)
-	go func() { done <- s.closeDB() }()
+	go func() {
+		s.writers.Wait()
+		done <- s.closeDB()
+	}()
 	select {
 	case err := <-done:
 		select {

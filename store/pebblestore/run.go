@@ -71,6 +71,12 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit, counts *shifts, large *
 		}
 		old = nil
 	}
+	for i := range c.Earlier {
+		it := &c.Earlier[i]
+		if err := (&record{}).append(b, c.Run, it.Iteration, 0, it.Append, s.chunkBytes, large); err != nil {
+			return nil, err
+		}
+	}
 	if c.Before != nil {
 		if err := s.addBefore(b, c, old, large); err != nil {
 			return nil, err

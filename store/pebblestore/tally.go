@@ -219,6 +219,22 @@ func (s *Store) Counts(_ context.Context, ns store.NamespaceID) ([]store.Count, 
 	return list, nil
 }
 
+// CountOf returns how many runs a version of a workflow has.
+func (s *Store) CountOf(_ context.Context, ns store.NamespaceID, workflow string, version uint32) (n store.Tally, err error) {
+	end, err := s.begin()
+	if err != nil {
+		return n, err
+	}
+	defer end()
+	t := &s.tallies
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if runs := t.runs[kind{ns, workflow, version}]; runs != nil {
+		n = runs.Tally
+	}
+	return n, nil
+}
+
 // Used returns what a namespace uses.
 func (s *Store) Used(_ context.Context, ns store.NamespaceID) (u store.Usage, err error) {
 	end, err := s.begin()

@@ -18,8 +18,14 @@ type Usage struct {
 	LogBusy time.Duration
 }
 
-// Usage returns what the store has written, and nothing of one that is closed. It takes some microseconds.
+// Usage returns what the store has written, and nothing of one that is closed or has failed. It takes some microseconds, or as
+// long as a MANIFEST is being written.
 func (s *Store) Usage() Usage {
+	select {
+	case <-s.failed: // Pebble may keep its lock for ever
+		return Usage{}
+	default:
+	}
 	end, err := s.begin()
 	if err != nil {
 		return Usage{}
@@ -29,6 +35,41 @@ func (s *Store) Usage() Usage {
 	total := m.Total()
 	return Usage{LogBytes: m.WAL.BytesWritten, TableBytes: total.TableBytesFlushed - total.TableBytesIn + total.TableBytesCompacted,
 		Syncs: s.log.syncs.Load(), LogBusy: time.Duration(s.log.busyNs.Load())}
+}
+
+// Behind reports whether the store is writing a table of what was committed before, or has many to sort. Guests that have much to
+// write should wait until it is done: if they are faster than the disk, all commits wait in the end. A store that has failed is
+// not behind: it never catches up, and refuses what is written.
+//
+// Behind takes no time. The layers are counted in the background, and until that is done the former number counts.
+func (s *Store) Behind() bool {
+	select {
+	case <-s.failed:
+		return false
+	default:
+	}
+	if s.flushes.Load() > 0 {
+		return true
+	}
+	if !s.sorted.Swap(true) {
+		s.countLayers()
+	}
+	return s.unsorted.Load() >= manyUnsorted
+}
+
+// countLayers counts the layers in the background: Pebble has the caller wait while it writes a MANIFEST, and for ever if that
+// has failed.
+func (s *Store) countLayers() {
+	end, err := s.begin()
+	if err != nil {
+		return
+	}
+	go func() {
+		defer end()
+		s.counting.Lock() // so that the newest number is stored last
+		defer s.counting.Unlock()
+		s.unsorted.Store(s.db.Metrics().Levels[0].Sublevels)
+	}()
 }
 
 // logMeter is a file system that measures the write-ahead log.

@@ -2,8 +2,9 @@
 // reaches another store, and decodes it when it is read. Whoever uses the Store sees no difference.
 //
 // Sealed are whole entries of journals, with the large payloads in them, whole lines of logs, chunks of output and commands, and
-// of a run's state the reason and the digest of the input. What a store needs to find and order its records stays in the clear:
-// ids and numbers, times, statuses, names of workflows and versions, attributes, hook tokens, modules. See FORMAT.md, Sealed.
+// of a run's state the reason, the memo and the digest of the input. What a store needs to find and order its records stays in
+// the clear: ids and numbers, times, statuses, names of workflows and versions, attributes, hook tokens, modules. See FORMAT.md,
+// Sealed.
 //
 // Each record is bound to its place. One that was put into another place, or changed, does not decode: store.ErrCorrupt. Records
 // that were written before there was a codec are in the clear, and are read as they are.

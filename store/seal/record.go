@@ -16,6 +16,7 @@ const (
 	placeCommand  = 5 // receiver, sender's incarnation 16 B, iteration u32be, seq u64be
 	placeState    = 6 // the record of the state as it is stored, without the reason
 	placeSchedule = 7 // the record of the schedule as it is stored, without the data
+	placeMemo     = 8 // run, its incarnation 16 B
 )
 
 // placeBytes is more than most places take.
@@ -176,10 +177,17 @@ func (s *sealer) openCommand(c *store.Command) error {
 	return err
 }
 
-// sealState returns a state as it is stored: the digest of the input and the reason in the place of the reason. All else of it
-// is the place: a state that was changed does not decode.
+// sealState returns a state as it is stored: the digest of the input and the reason in the place of the reason, and the memo
+// sealed by itself. All else of it is the place: a state that was changed does not decode.
 func (s *sealer) sealState(st *store.RunState) (store.RunState, error) {
 	sealed := *st
+	if st.Memo != "" {
+		b, err := s.seal(memoPlace(st), []byte(st.Memo))
+		if err != nil {
+			return sealed, err
+		}
+		sealed.Memo = string(b)
+	}
 	sealed.Reason, sealed.InputDigest, sealed.Sealed = "", store.Digest{}, true
 	b, err := s.seal(statePlace(&sealed), append(st.InputDigest[:], st.Reason...))
 	sealed.Reason = string(b)
@@ -196,12 +204,20 @@ func (s *sealer) openState(st *store.RunState) error {
 	if err == nil && len(b) < len(st.InputDigest) {
 		err = fmt.Errorf("%w: %d bytes are sealed, at least %d expected", store.ErrCorrupt, len(b), len(st.InputDigest))
 	}
+	var memo []byte
+	if err == nil && st.Memo != "" {
+		memo, err = s.open(memoPlace(st), []byte(st.Memo))
+	}
 	if err != nil {
 		return fmt.Errorf("run %q: its state: %w", st.Run.ID, err)
 	}
-	st.Sealed = false
+	st.Sealed, st.Memo = false, string(memo)
 	st.Reason = string(b[copy(st.InputDigest[:], b):])
 	return nil
+}
+
+func memoPlace(st *store.RunState) []byte {
+	return append(place(placeMemo, st.Run), st.Incarnation[:]...)
 }
 
 // stateBytes is more than most encoded states take.

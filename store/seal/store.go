@@ -137,6 +137,13 @@ func (s *Store) Commit(ctx context.Context, groups []store.Group) error {
 				return &store.RefusedError{Group: i, Run: j, Err: fmt.Errorf("run %q: %w", g.Runs[j].Run.ID, err)}
 			}
 		}
+		g.Queues = slices.Clone(g.Queues)
+		for j := range g.Queues {
+			var err error
+			if g.Queues[j].Outbox, err = s.sealCommands(g.Queues[j].Outbox); err != nil {
+				return &store.RefusedError{Group: i, Run: -1, Err: fmt.Errorf("queue of workflow %q: %w", g.Queues[j].Queue.ID, err)}
+			}
+		}
 		g.Schedules = slices.Clone(g.Schedules)
 		for j := range g.Schedules {
 			x := &g.Schedules[j].Schedule
@@ -156,6 +163,13 @@ func (s *Store) commit(c *store.RunCommit) (err error) {
 	}
 	if c.Append, err = s.sealEntries(c.Run, c.State.Iteration, c.Append); err != nil {
 		return err
+	}
+	c.Earlier = slices.Clone(c.Earlier)
+	for i := range c.Earlier {
+		it := &c.Earlier[i]
+		if it.Append, err = s.sealEntries(c.Run, it.Iteration, it.Append); err != nil {
+			return err
+		}
 	}
 	if c.Before != nil {
 		before := *c.Before
@@ -177,16 +191,16 @@ func (s *Store) commit(c *store.RunCommit) (err error) {
 	return err
 }
 
-// Submit seals a command, and puts it into an inbox.
-func (s *Store) Submit(ctx context.Context, p store.PartitionID, cmd store.Command) error {
+// SetLimits seals a command, and sets limits.
+func (s *Store) SetLimits(ctx context.Context, l store.Limits, tell store.Command) error {
 	if err := s.note(ctx); err != nil {
 		return err
 	}
-	sealed, err := s.sealCommand(&cmd)
+	sealed, err := s.sealCommand(&tell)
 	if err != nil {
 		return err
 	}
-	return s.Store.Submit(ctx, p, sealed)
+	return s.Store.SetLimits(ctx, l, sealed)
 }
 
 // Schedule reads a schedule.
@@ -330,6 +344,20 @@ func (p *partition) Commands(ctx context.Context, after store.CommandSeq, limit 
 		}
 	}
 	return commands, err
+}
+
+// Discard takes commands out of the inbox. The answers are sealed.
+func (p *partition) Discard(ctx context.Context, seqs []store.CommandSeq, answers []store.Command) error {
+	if len(answers) > 0 {
+		if err := p.s.note(ctx); err != nil {
+			return err
+		}
+	}
+	sealed, err := p.s.sealCommands(answers)
+	if err != nil {
+		return err
+	}
+	return p.Partition.Discard(ctx, seqs, sealed)
 }
 
 // Claim makes a run the holder of a token. The reply is sealed.

@@ -35,6 +35,9 @@ func (w *world) ok(err error) {
 	}
 }
 
+// post is a partition that nothing but commands is sent from.
+const post store.PartitionID = 0
+
 func (w *world) partition(s store.Store, p store.PartitionID) store.Partition {
 	w.t.Helper()
 	part, err := s.Acquire(ctx, p, "test", 0)
@@ -49,7 +52,7 @@ func full(id string) store.RunCommit {
 	return store.RunCommit{Run: run, Create: true,
 		State: store.RunState{Run: run, Workflow: "w", Status: store.Waiting, Reason: "secret reason", InputDigest: store.Digest{1, 2},
 			WakeUnixMs: store.NoWake, LogRecords: 1, Output: 1, Length: 2, Incarnation: store.Incarnation{7},
-			Attributes: []store.Attribute{{Key: "k", Value: "v"}}},
+			Attributes: []store.Attribute{{Key: "k", Value: "v"}}, Memo: `"secret memo"`},
 		Append: []store.Entry{
 			{Seq: 0, Kind: store.KindStarted, UnixMs: 4, Name: "secret name", Data: []byte("secret data"), Options: []byte("secret options")},
 			{Seq: 1, Kind: store.KindStep, UnixMs: 5, Handle: 3, Name: "secret step", Target: "secret target", Input: []byte("secret input"),
@@ -198,7 +201,7 @@ func TestSwapped(t *testing.T) {
 	// A command of which the receiver was changed is passed over.
 	cmd := x.Inbox[0]
 	cmd.To, cmd.ID.Seq = b.Outbox[0].To, 77
-	w.ok(w.below.Submit(ctx, cmd.To.Partition(), cmd))
+	w.ok(w.partition(w.below, post).Discard(ctx, nil, []store.Command{cmd}))
 	list, err := w.partition(w.s, cmd.To.Partition()).Commands(ctx, 0, 10)
 	w.ok(err)
 	if last := list[len(list)-1]; last.Kind != 0 || last.Seq == 0 || last.Data != nil {
@@ -267,7 +270,7 @@ func TestInTheClear(t *testing.T) {
 	next := store.RunCommit{Run: c.Run, Expect: 2, State: st, Append: []store.Entry{{Seq: 2, Kind: store.KindTimer, Data: []byte("x")}}}
 	w.ok(w.partition(w.s, c.Run.Partition()).Commit(ctx, []store.RunCommit{next}))
 	got := w.read(w.s, c.Run)
-	if !reflect.DeepEqual(got.Run, append(c.Append, next.Append...)) || got.State.Reason != st.Reason || got.Logs[0].Text != "secret line" {
+	if !reflect.DeepEqual(got.Run, append(c.Append, next.Append...)) || got.State.Reason != st.Reason || got.State.Memo != st.Memo || got.Logs[0].Text != "secret line" {
 		t.Errorf("%+v", got)
 	}
 	if err := seal.InTheClear(ctx, below); !errors.Is(err, store.ErrKey) || !strings.Contains(err.Error(), `"a"`) {
@@ -299,7 +302,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("a codec whose key has no id: %v", err)
 	}
 	rotated := sealed(t, w.below, keyring(t, line("a", 1), line("b", 2)))
-	w.ok(rotated.Submit(ctx, 3, c.Outbox[0]))
+	w.ok(w.partition(rotated, post).Discard(ctx, nil, c.Outbox))
 	known, err := w.below.Keys(ctx)
 	w.ok(err)
 	if len(known) != 2 || known[0].ID != "a" || known[1].ID != "b" || known[1].CreatedUnixMs != 7 {
@@ -351,14 +354,15 @@ func TestOutage(t *testing.T) {
 		t.Fatalf("a commit: %v", err)
 	}
 	f.encode = nil
-	w.ok(w.s.Submit(ctx, 3, store.Command{Kind: store.CommandCancel, To: c.Run})) // the key is noted
+	mail := w.partition(w.s, post)
+	w.ok(mail.Discard(ctx, nil, []store.Command{{Kind: store.CommandCancel, To: c.Run}})) // the key is noted
 	f.encode = outage
 	err := p.Commit(ctx, []store.RunCommit{c})
 	var refused *store.RefusedError
 	if !errors.As(err, &refused) || refused.Run != 0 || !errors.Is(err, outage) {
 		t.Fatalf("a commit: %v", err)
 	}
-	if err := w.s.Submit(ctx, 3, full("s").Outbox[0]); !errors.Is(err, outage) {
+	if err := mail.Discard(ctx, nil, full("s").Outbox); !errors.Is(err, outage) {
 		t.Fatalf("a command: %v", err)
 	}
 	tokens := w.partition(w.s, store.TokenPartition(0, "token"))

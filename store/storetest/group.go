@@ -120,7 +120,7 @@ func testCalls(t *testing.T, e *env) {
 	e.refused(e.s.Commit(ctx, []store.Group{e.group(3, a, b, a)}), 0, 2, nil)
 	e.refused(e.s.Commit(ctx, []store.Group{e.group(3, a), e.group(3, b)}), 1, -1, nil)
 	e.refused(e.s.Commit(ctx, []store.Group{e.group(3, a), e.group(4, b)}), 1, 0, nil)
-	for _, kind := range []store.WakeKind{store.WakeRun, store.WakeLease + 1} {
+	for _, kind := range []store.WakeKind{store.WakeRun, store.WakeLimit + 1} {
 		bad := lease
 		bad.Kind = kind
 		e.refused(e.s.Commit(ctx, []store.Group{{Partition: e.partition(3), Wakes: []store.WakeSet{lease, bad}}}), 0, -1, nil)
@@ -200,7 +200,7 @@ func testSizes(t *testing.T, e *env) {
 		}
 	}
 	cmd := store.Command{ID: store.CommandID{Seq: 2}, To: in(0, 5, 0), Data: make([]byte, store.MaxRecordBytes)}
-	e.is(e.s.Submit(ctx, 5, cmd), store.ErrTooLarge)
+	e.is(e.partition(post).Discard(ctx, nil, []store.Command{cmd}), store.ErrTooLarge)
 }
 
 // testNamespacedRuns keeps runs of one id in two namespaces apart in every table; one scan of a partition finds
@@ -283,7 +283,7 @@ func testWakeKinds(t *testing.T, e *env) {
 	var g store.Group
 	for _, ms := range []int64{70, 0, 50} {
 		for ns := range store.NamespaceID(3) {
-			for kind := store.WakeRetention; kind <= store.WakeLease; kind++ {
+			for kind := store.WakeRetention; kind <= store.WakeLimit; kind++ {
 				k := store.WakeKey{UnixMs: ms, Kind: kind, Key: store.RunKey{Namespace: ns, ID: fmt.Sprint("s", ms)}}
 				want = append(want, k)
 				g.Wakes = append(g.Wakes, store.WakeSet{Kind: kind, Key: k.Key, OldUnixMs: store.NoWake, UnixMs: ms})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/wfhost/wfhost/store"
@@ -14,23 +15,33 @@ import (
 func testInboxConcurrently(t *testing.T, e *env) {
 	ctx := context.Background()
 	const p, senders, each = 3, 4, 200
-	part := e.partition(p)
+	part, from := e.partition(p), e.partition(post)
 	var wg sync.WaitGroup
 	for sender := range senders {
 		wg.Go(func() {
 			for i := range each {
-				cmd := store.Command{ID: store.CommandID{Iteration: uint32(sender), Seq: store.Seq(i)}, Kind: store.CommandSignal}
-				if err := e.s.Submit(ctx, p, cmd); err != nil {
+				cmd := store.Command{ID: store.CommandID{Iteration: uint32(sender), Seq: store.Seq(i)}, Kind: store.CommandSignal,
+					To: in(0, p, 0)}
+				if err := from.Discard(ctx, nil, []store.Command{cmd}); err != nil {
 					t.Error(err)
 					return
 				}
 			}
 		})
 	}
+	var sent atomic.Bool
+	go func() {
+		wg.Wait()
+		sent.Store(true)
+	}()
 	var next [senders]store.Seq
 	for taken := 0; taken < senders*each && !t.Failed(); {
+		all := sent.Load()
 		cmds, err := part.Commands(ctx, 0, 5)
 		e.ok(err)
+		if all && len(cmds) == 0 {
+			t.Fatalf("%d of %d commands have come", taken, senders*each)
+		}
 		var seqs []store.CommandSeq
 		for _, c := range cmds {
 			if c.ID.Seq != next[c.ID.Iteration] {
@@ -44,7 +55,7 @@ func testInboxConcurrently(t *testing.T, e *env) {
 		}
 		taken += len(seqs)
 		if len(seqs) > 0 {
-			e.ok(part.Discard(ctx, seqs))
+			e.ok(part.Discard(ctx, seqs, nil))
 		}
 	}
 	wg.Wait()

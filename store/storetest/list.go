@@ -81,6 +81,8 @@ func testList(_ *testing.T, e *env) {
 				{"attribute", store.Query{Attributes: []store.Attribute{{Key: "a", Value: "1"}}}, "r81 r84 r87 r90 r93 r96 r99"},
 				{"attributes", store.Query{Attributes: []store.Attribute{{Key: "a", Value: "1"}, {Key: "b", Value: "0"}}},
 					"r81 r87 r93 r99"},
+				{"range", store.Query{Ranges: []store.Range{{Key: "b", Type: store.TypeInt, From: -1, To: 0}},
+					Attributes: []store.Attribute{{Key: "a", Value: "1"}}}, "r81 r87 r93 r99"},
 				{"no attribute", store.Query{Attributes: []store.Attribute{{Key: "a", Value: ""}}}, ""},
 				{"from", store.Query{CreatedFrom: ms(108)}, "r81 r80 r83 r82"},
 				{"before", store.Query{CreatedBefore: ms(101)}, "r99 r98"},
@@ -247,6 +249,13 @@ func testCounts(t *testing.T, e *env) {
 			if !slices.Equal(got, want[ns]) {
 				t.Fatalf("namespace %d:\n%+v, want\n%+v", ns, got, want[ns])
 			}
+			for _, c := range append(got, store.Count{Workflow: "none", Version: 1}, store.Count{Workflow: "w0", Version: 99}) {
+				n, err := e.s.CountOf(context.Background(), ns, c.Workflow, c.Version)
+				e.ok(err)
+				if n != c.Runs {
+					t.Errorf("namespace %d: %s@%d has %v, want %v", ns, c.Workflow, c.Version, n, c.Runs)
+				}
+			}
 		}
 		e.reopen()
 	}
@@ -271,7 +280,7 @@ func testTimers(t *testing.T, e *env) {
 			}
 			e.ok(e.commit(st, true, 0, 1))
 		}
-		for _, kind := range []store.WakeKind{store.WakeRetention, store.WakeLease} {
+		for _, kind := range []store.WakeKind{store.WakeRetention, store.WakeLease, store.WakeLimit} {
 			e.ok(e.s.Commit(ctx, []store.Group{{Partition: e.partition(3), Wakes: []store.WakeSet{
 				{Kind: kind, Key: store.RunKey{Namespace: ns, ID: "x"}, OldUnixMs: store.NoWake, UnixMs: 20}}}}))
 		}

@@ -54,7 +54,26 @@ func testUploadRacesDelete(t *testing.T, e *env) {
 			}
 		})
 	}
+	wg.Go(func() { // somebody collects meanwhile
+		for n := 0; n < 50 && !t.Failed(); n++ {
+			list, err := m.Unused(ctx, 10)
+			if err == nil {
+				_, err = m.DeleteUnused(ctx, list)
+			}
+			if err != nil {
+				t.Errorf("after %d collections: %v", n, err)
+				return
+			}
+		}
+	})
 	wg.Wait()
+	list, err := m.Unused(ctx, 10)
+	e.ok(err)
+	deleted, err := m.DeleteUnused(ctx, list)
+	e.ok(err)
+	if _, err := m.Info(ctx, spec[0].Module); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the module stays without any version: %v, %d were deleted", err, len(deleted))
+	}
 }
 
 // testSharedModule keeps a module while a version of any namespace has it.

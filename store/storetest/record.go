@@ -158,7 +158,7 @@ func testHooks(t *testing.T, e *env) {
 	p := e.partition(store.TokenPartition(0, "token"))
 	holder := func(id string) store.HookHolder { return store.HookHolder{Run: key(id), Iteration: 1, Handle: 2} }
 	cmd := store.Command{ID: store.CommandID{Seq: 7}, Kind: store.CommandHookClaim, To: key("token")}
-	e.ok(e.s.Submit(ctx, store.TokenPartition(0, "token"), cmd))
+	e.submit(cmd)
 	claim := func(id string, ack store.CommandSeq, release bool) store.HookHolder {
 		t.Helper()
 		h, err := p.Claim(ctx, store.HookClaim{Token: "token", Holder: holder(id), Ack: ack, Release: release,
@@ -194,15 +194,14 @@ func testHooks(t *testing.T, e *env) {
 		t.Fatal("it is still held", err)
 	}
 	p = e.partition(store.TokenPartition(0, "token"))
-	e.ok(e.s.Submit(ctx, store.TokenPartition(0, "token"),
-		store.Command{ID: store.CommandID{Seq: 8}, Kind: store.CommandCancel, To: key("token")}))
+	e.submit(store.Command{ID: store.CommandID{Seq: 8}, Kind: store.CommandCancel, To: key("token")})
 	left, err := p.Commands(ctx, 0, 100)
 	e.ok(err)
 	var seqs []store.CommandSeq
 	for _, c := range left {
 		seqs = append(seqs, c.Seq)
 	}
-	e.ok(p.Discard(ctx, seqs))
+	e.ok(p.Discard(ctx, seqs, nil))
 	if left, err = p.Commands(ctx, 0, 100); err != nil || len(left) != 0 {
 		t.Fatal(left, err)
 	}

@@ -22,12 +22,16 @@ func Run(t *testing.T, data func(t *testing.T) Open, without ...string) {
 		"append": testAppend, "conflicts": testConflicts, "fencing": testFencing, "atomic": testAtomic,
 		"payloads": testPayloads, "due": testDue, "wakes": testWakes, "list": testList, "pages": testPages,
 		"counts": testCounts, "timers": testTimers, "list by change": testListChanges, "logs": testLogs, "inbox": testInbox,
-		"delete": testDelete, "modules": testModules, "closed": testClosed, "iterations": testIterations,
+		"answers": testAnswers,
+		"delete":  testDelete, "modules": testModules, "closed": testClosed, "iterations": testIterations,
+		"imported":   testImported,
 		"tombstones": testTombstones, "hooks": testHooks, "output": testOutput, "run": testRun,
 		"run while it grows": testRunGrows, "groups": testGroups, "calls": testCalls, "sizes": testSizes,
 		"namespaced runs": testNamespacedRuns, "wake kinds": testWakeKinds, "owners": testOwners,
 		"ended": testEnded, "retentions": testRetentions, "quotas": testQuotas, "schedules": testSchedules, "used": testUsed,
+		"limits": testLimits, "queues": testQueues, "cells": testCells,
 		"upload races delete": testUploadRacesDelete, "shared module": testSharedModule, "namespaces": testNamespaces,
+		"unused modules":        testUnusedModules,
 		"tokens":                testTokens,
 		"keys":                  testKeys,
 		"inbox concurrently":    testInboxConcurrently,
@@ -77,6 +81,15 @@ func (e *env) partition(p store.PartitionID) store.Partition {
 		e.part[p] = part
 	}
 	return e.part[p]
+}
+
+// post is a partition that nothing but commands is sent from.
+const post store.PartitionID = 63
+
+// submit puts a command into the inbox of its receiver.
+func (e *env) submit(cmd store.Command) {
+	e.t.Helper()
+	e.ok(e.partition(post).Discard(context.Background(), nil, []store.Command{cmd}))
 }
 
 func (e *env) reopen() {
@@ -286,8 +299,7 @@ func testInbox(t *testing.T, e *env) {
 	to := key("receiver")
 	p := to.Partition()
 	cmd := store.Command{ID: store.CommandID{Seq: 1}, Kind: store.CommandSignal, To: to, Name: "n", Data: []byte("x")}
-	e.ok(e.s.Submit(ctx, p, cmd))
-	e.ok(e.s.Submit(ctx, p, cmd)) // a repeat is the same command
+	e.submit(cmd)
 	st := state("sender")
 	st.Length = 1
 	second := cmd
@@ -308,10 +320,43 @@ func testInbox(t *testing.T, e *env) {
 	rec.Length = 1
 	e.ok(e.partition(p).Commit(ctx, []store.RunCommit{{Run: to, Create: true, Append: entries(0, 1), State: rec,
 		Ack: []store.CommandSeq{got[0].Seq}}}))
-	e.ok(e.s.Submit(ctx, p, cmd)) // known though it is gone
 	if left := list(0); len(left) != 1 || left[0].ID.Seq != 2 {
 		t.Fatalf("inbox after acknowledgement %+v", left)
 	}
+}
+
+// testAnswers discards commands and answers one of them in a commit: it is made whole, or not at all.
+func testAnswers(t *testing.T, e *env) {
+	ctx := context.Background()
+	const p, q store.PartitionID = 3, 4
+	part := e.partition(p)
+	e.submit(store.Command{Kind: store.CommandChildStart, To: in(0, p, 0)})
+	e.submit(store.Command{Kind: store.CommandCancel, To: in(0, p, 0)})
+	answer := store.Command{Kind: store.CommandChildEnd, To: in(0, q, 0), From: in(0, p, 0), Data: []byte("refused")}
+	large := answer
+	large.Data = make([]byte, store.MaxRecordBytes)
+	check := func(left, answered int) {
+		t.Helper()
+		cmds, err := e.partition(p).Commands(ctx, 0, 10)
+		e.ok(err)
+		answers, err := e.partition(q).Commands(ctx, 0, 10)
+		e.ok(err)
+		if len(cmds) != left || len(answers) != answered || answered > 0 && string(answers[0].Data) != "refused" {
+			t.Fatalf("commands %+v, answers %+v", cmds, answers)
+		}
+	}
+	e.is(part.Discard(ctx, []store.CommandSeq{1, 2}, []store.Command{answer, large}), store.ErrTooLarge)
+	check(2, 0)
+	delete(e.part, p)
+	later := e.partition(p)
+	e.is(part.Discard(ctx, []store.CommandSeq{1}, []store.Command{answer}), store.ErrFenced)
+	check(2, 0)
+	e.ok(later.Discard(ctx, []store.CommandSeq{1}, []store.Command{answer}))
+	check(1, 1)
+	e.reopen()
+	check(1, 1)
+	e.ok(e.partition(p).Discard(ctx, []store.CommandSeq{2}, nil))
+	check(0, 1)
 }
 
 func testDelete(t *testing.T, e *env) {
@@ -343,12 +388,18 @@ func testClosed(_ *testing.T, e *env) {
 	e.is(err, store.ErrClosed)
 	_, err = e.s.Modules().Put(ctx, nil, store.ModuleInfo{})
 	e.is(err, store.ErrClosed)
-	e.is(e.s.Submit(ctx, 0, store.Command{}), store.ErrClosed)
+	e.is(p.Discard(ctx, nil, []store.Command{{}}), store.ErrClosed)
 	_, err = e.s.List(ctx, store.Query{})
 	e.is(err, store.ErrClosed)
 	_, err = e.s.Timers(ctx, store.TimerQuery{})
 	e.is(err, store.ErrClosed)
 	_, err = e.s.Counts(ctx, 0)
+	e.is(err, store.ErrClosed)
+	_, err = e.s.CountOf(ctx, 0, "w", 1)
+	e.is(err, store.ErrClosed)
+	_, err = e.s.Modules().Unused(ctx, 1)
+	e.is(err, store.ErrClosed)
+	_, err = e.s.Modules().DeleteUnused(ctx, nil)
 	e.is(err, store.ErrClosed)
 	for _, err := range e.s.Load(ctx, key("r"), 0, 0) {
 		e.is(err, store.ErrClosed)

@@ -1,0 +1,192 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+)
+
+// Limits of what a store has of the limits of workflows.
+const (
+	// MaxLimits bounds the workflows of a store that have limits, and MaxLimitsOfOne those of one namespace, so that one cannot
+	// take the place of all others.
+	MaxLimits      = 10_000
+	MaxLimitsOfOne = 1_000
+	// MaxLimitBytes bounds the rules of one workflow: they are read with each start.
+	MaxLimitBytes = 16 << 10
+	// MaxCells bounds the cells of one QueueSet, so that a batch stays below a few MiB.
+	MaxCells = 16_384
+	// MaxCellKey bounds the key of a cell, which may hold a run id and a few numbers.
+	MaxCellKey = 256
+)
+
+// Limits is the record of what limits the runs of a workflow.
+type Limits struct {
+	Namespace NamespaceID
+	Workflow  string
+	Data      []byte // the rules, which a store does not look at; empty = none
+}
+
+// Queue returns the key of the queue of the runs that the limits hold back. Its partition is that of a run with this key.
+func (l *Limits) Queue() RunKey { return RunKey{l.Namespace, l.Workflow} }
+
+// Cell is one key and value of a queue. A store does not look at them.
+type Cell struct {
+	Key   []byte // 1 to MaxCellKey bytes
+	Value []byte // nil in a QueueSet removes the cell; an empty one is kept
+}
+
+// QueueSet changes the queue of a workflow within a Group, and what its change means for others.
+type QueueSet struct {
+	Queue RunKey // the namespace, and the workflow as the id
+	// Before is a cell as it was when the change was made, without a Value if there was none: ErrConflict if it is not so any
+	// more. Each change changes this cell, so that none is made of a queue that another one has changed.
+	Before Cell
+	Cells  []Cell // with different keys
+	// Expired are cells that are removed if they still have these values: another change may have given one of them a new value
+	// since it was read. None of their keys is in Cells.
+	Expired []Cell
+	Ack     []CommandSeq
+	Outbox  []Command
+}
+
+// Check returns why the change cannot follow the cell that is there, nil if it can; now is that cell's value, nil if there is
+// none.
+func (x *QueueSet) Check(now []byte) error {
+	if (now == nil) != (x.Before.Value == nil) || !bytes.Equal(now, x.Before.Value) {
+		return fmt.Errorf("queue of workflow %q: %w", x.Queue.ID, ErrConflict)
+	}
+	return nil
+}
+
+// CellQuery selects cells of a queue in the order of their keys.
+type CellQuery struct {
+	Queue RunKey
+	From  []byte // the first key
+	To    []byte // behind the last key; nil = to the end of the queue
+	Limit int
+}
+
+// LimitStore is what a store has of limits.
+type LimitStore interface {
+	// SetLimits sets the limits of a workflow, durable on return; without Data they are removed. In the same commit, tell is put
+	// into the inbox of its receiver. Nobody has to own a partition. ErrTooLarge if the store has MaxLimits, or the namespace
+	// MaxLimitsOfOne.
+	SetLimits(ctx context.Context, l Limits, tell Command) error
+	// LimitsOf reads the limits of a workflow. Data is empty if it has none.
+	LimitsOf(ctx context.Context, ns NamespaceID, workflow string) (Limits, error)
+	// Limits returns the limits of a namespace, by workflow.
+	Limits(ctx context.Context, ns NamespaceID) ([]Limits, error)
+	// Cells reads cells of a queue, as they are durable. Nobody has to own its partition.
+	Cells(ctx context.Context, q CellQuery) ([]Cell, error)
+	// SetCells changes the cells of a queue that belongs to no partition's owner, durable on return. Its name is none that a
+	// workflow may have, and x has neither Ack nor Outbox. Any host may do so at any time: ErrConflict if another one has
+	// changed x.Before. A change that Commit would refuse is refused.
+	SetCells(ctx context.Context, x QueueSet) error
+}
+
+// CheckCells returns why SetCells cannot make a change.
+func CheckCells(x *QueueSet) error {
+	if len(x.Ack)+len(x.Outbox) > 0 {
+		return fmt.Errorf("the queue %q has no owner, and takes and sends no commands", x.Queue.ID)
+	}
+	return checkQueues(0, x.Queue.Partition(), []QueueSet{*x})
+}
+
+// CheckLimits returns ErrTooLarge if a store with so many limits, so many of them of the namespace, cannot take others.
+func CheckLimits(all, own int, l *Limits) error {
+	switch {
+	case len(l.Data) > MaxLimitBytes:
+		return fmt.Errorf("%w: the limits of workflow %q have %d bytes, at most %d are allowed", ErrTooLarge, l.Workflow, len(l.Data),
+			MaxLimitBytes)
+	case own >= MaxLimitsOfOne:
+		return fmt.Errorf("%w: %d workflows of the namespace have limits, the limit", ErrTooLarge, own)
+	case all >= MaxLimits:
+		return fmt.Errorf("%w: %d workflows of the store have limits, the limit", ErrTooLarge, all)
+	}
+	return nil
+}
+
+// checkQueues checks the queues of one group as checkRuns does its runs.
+func checkQueues(group int, p PartitionID, list []QueueSet) error {
+	for i := range list {
+		x := &list[i]
+		if of := x.Queue.Partition(); of != p {
+			return &RefusedError{group, -1, fmt.Errorf("the queue of workflow %q is of partition %d, not of %d", x.Queue.ID, of, p)}
+		}
+		for j := range list[:i] {
+			if list[j].Queue == x.Queue {
+				return &RefusedError{group, -1, fmt.Errorf("the queue of workflow %q occurs twice in one commit", x.Queue.ID)}
+			}
+		}
+		if n := len(x.Cells) + len(x.Expired); n > MaxCells {
+			return &RefusedError{group, -1, fmt.Errorf("%d cells of the queue of workflow %q, the limit is %d", n, x.Queue.ID, MaxCells)}
+		}
+		if err := checkCell(x, &x.Before); err != nil {
+			return &RefusedError{group, -1, err}
+		}
+		for _, list := range [][]Cell{x.Cells, x.Expired} {
+			for j := range list {
+				if err := checkCell(x, &list[j]); err != nil {
+					return &RefusedError{group, -1, err}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func checkCell(x *QueueSet, c *Cell) error {
+	if n := len(c.Key); n == 0 || n > MaxCellKey {
+		return fmt.Errorf("a cell of the queue of workflow %q has a key of %d bytes, want 1 to %d", x.Queue.ID, n, MaxCellKey)
+	}
+	return nil
+}
+
+// AppendLimits encodes limits.
+func AppendLimits(dst []byte, x *Limits) []byte {
+	e, from := newRecord(dst)
+	e.uint(1, uint64(x.Namespace))
+	e.string(2, x.Workflow)
+	e.bytes(3, x.Data)
+	return e.seal(from)
+}
+
+// DecodeLimits decodes what AppendLimits made.
+func DecodeLimits(b []byte) (x Limits, err error) {
+	err = decode("limits", b, func(f field) bool {
+		switch f.tag {
+		case 1:
+			x.Namespace = NamespaceID(small(f.num))
+		case 2:
+			x.Workflow = string(f.b)
+		case 3:
+			x.Data = clone(f.b)
+		default:
+			return false
+		}
+		return true
+	})
+	return x, err
+}
+
+// LimitsKey returns the key of the limits of a workflow. Those of all namespaces stand under namespace 0.
+func LimitsKey(ns NamespaceID, workflow string) []byte {
+	return append(binary.BigEndian.AppendUint32(GlobalKey(0, TableLimits, nil), uint32(ns)), workflow...)
+}
+
+// QueueKey returns the key of a cell of a queue; without a cell, the beginning of all of them.
+func QueueKey(queue RunKey, cell []byte) []byte {
+	k := append(AppendPrefix(nil, queue.Namespace, queue.Partition(), TableQueue), queue.ID...)
+	return append(append(k, 0), cell...)
+}
+
+// ParseQueueKey reads the workflow and the cell of a key of table TableQueue, without what AppendPrefix writes.
+func ParseQueueKey(rest []byte) (workflow string, cell []byte, err error) {
+	i := bytes.IndexByte(rest, 0)
+	if i <= 0 || i == len(rest)-1 {
+		return "", nil, fmt.Errorf("%w: key %q of a queue", ErrCorrupt, rest)
+	}
+	return string(rest[:i]), rest[i+1:], nil
+}

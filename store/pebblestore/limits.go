@@ -1,0 +1,187 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// SetLimits sets or removes the limits of a workflow, and sends a command.
+func (s *Store) SetLimits(_ context.Context, l store.Limits, tell store.Command) error {
+	end, err := s.beginWrite()
+	if err != nil {
+		return err
+	}
+	defer end()
+	s.limits.Lock()
+	defer s.limits.Unlock()
+	b := s.db.NewBatch()
+	defer s.drop(b)
+	key := store.LimitsKey(l.Namespace, l.Workflow)
+	if len(l.Data) == 0 {
+		_ = b.Delete(key, nil)
+	} else {
+		if err := s.roomForLimits(&l, key); err != nil {
+			return err
+		}
+		_ = b.Set(key, store.AppendLimits(nil, &l), nil)
+	}
+	s.inbox.Lock()
+	if err := s.addCommand(b, tell); err != nil {
+		s.inbox.Unlock()
+		return err
+	}
+	return s.sync(b, s.inbox.Unlock)
+}
+
+// roomForLimits returns store.ErrTooLarge if there is no room for limits under a key.
+func (s *Store) roomForLimits(l *store.Limits, key []byte) error {
+	all, own := 0, 0
+	prefix := store.GlobalKey(0, store.TableLimits, nil)
+	mine := store.LimitsKey(l.Namespace, "")
+	err := s.scan(prefix, store.PrefixEnd(prefix), func(k, _ []byte) (bool, error) {
+		if bytes.Equal(k, key) { // it is replaced
+			return true, nil
+		}
+		all++
+		if bytes.HasPrefix(k, mine) {
+			own++
+		}
+		return true, nil
+	})
+	if err != nil {
+		return err
+	}
+	return store.CheckLimits(all, own, l)
+}
+
+// LimitsOf reads the limits of a workflow.
+func (s *Store) LimitsOf(_ context.Context, ns store.NamespaceID, workflow string) (store.Limits, error) {
+	l := store.Limits{Namespace: ns, Workflow: workflow}
+	end, err := s.begin()
+	if err != nil {
+		return l, err
+	}
+	defer end()
+	s.limits.RLock()
+	defer s.limits.RUnlock()
+	v, err := s.get(store.LimitsKey(ns, workflow))
+	if err != nil || v == nil {
+		return l, err
+	}
+	return store.DecodeLimits(v)
+}
+
+// Limits returns the limits of a namespace that are durable.
+func (s *Store) Limits(_ context.Context, ns store.NamespaceID) (list []store.Limits, err error) {
+	end, err := s.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	s.limits.RLock()
+	defer s.limits.RUnlock()
+	prefix := store.LimitsKey(ns, "")
+	err = s.scan(prefix, store.PrefixEnd(prefix), func(_, v []byte) (bool, error) {
+		l, err := store.DecodeLimits(v)
+		list = append(list, l)
+		return true, err
+	})
+	return list, err
+}
+
+// Cells reads cells of a queue, and waits for a commit of it that is not durable yet.
+func (s *Store) Cells(_ context.Context, q store.CellQuery) (list []store.Cell, err error) {
+	end, err := s.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	defer s.lockRun(q.Queue)()
+	prefix := store.QueueKey(q.Queue, nil)
+	lower, upper := store.QueueKey(q.Queue, q.From), store.PrefixEnd(prefix)
+	if q.To != nil {
+		upper = store.QueueKey(q.Queue, q.To)
+	}
+	if len(q.From) > 0 && bytes.Equal(upper, append(bytes.Clone(lower), 0)) { // one key needs no iterator
+		v, err := s.get(lower)
+		if err != nil || v == nil || q.Limit < 1 {
+			return nil, err
+		}
+		return []store.Cell{{Key: bytes.Clone(q.From), Value: bytes.Clone(v)}}, nil
+	}
+	if bytes.Compare(lower, upper) >= 0 {
+		return nil, nil
+	}
+	err = s.scan(lower, upper, func(k, v []byte) (bool, error) {
+		if len(list) >= q.Limit {
+			return false, nil
+		}
+		list = append(list, store.Cell{Key: bytes.Clone(k[len(prefix):]), Value: append([]byte{}, v...)})
+		return true, nil
+	})
+	return list, err
+}
+
+// SetCells changes cells of a queue without an owner.
+func (s *Store) SetCells(_ context.Context, x store.QueueSet) error {
+	if err := store.CheckCells(&x); err != nil {
+		return err
+	}
+	end, err := s.beginWrite()
+	if err != nil {
+		return err
+	}
+	defer end()
+	defer s.lockRun(x.Queue)()
+	b := s.db.NewBatch()
+	defer s.drop(b)
+	if err := s.addCells(b, &x); err != nil {
+		return err
+	}
+	return s.sync(b, nil)
+}
+
+// addCells adds the cells of a queue to a batch, whose lock is held.
+func (s *Store) addCells(b *pebble.Batch, x *store.QueueSet) error {
+	now, err := s.get(store.QueueKey(x.Queue, x.Before.Key))
+	if err == nil {
+		err = x.Check(now)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range x.Cells {
+		key := store.QueueKey(x.Queue, x.Cells[i].Key)
+		if x.Cells[i].Value == nil {
+			_ = b.Delete(key, nil)
+		} else {
+			_ = b.Set(key, x.Cells[i].Value, nil)
+		}
+	}
+	for i := range x.Expired {
+		key := store.QueueKey(x.Queue, x.Expired[i].Key)
+		now, err := s.get(key)
+		if err != nil {
+			return err
+		}
+		if now != nil && bytes.Equal(now, x.Expired[i].Value) {
+			_ = b.Delete(key, nil)
+		}
+	}
+	return nil
+}
+
+// setQueue adds the change of a queue to the batch.
+func (c *commit) setQueue(p store.PartitionID, x *store.QueueSet) error {
+	if err := c.s.addCells(c.b, x); err != nil {
+		return err
+	}
+	for _, ack := range x.Ack {
+		_ = c.b.Delete(inboxKey(p, ack), nil)
+	}
+	return nil
+}
