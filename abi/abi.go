@@ -37,6 +37,10 @@ const EventsFD = 3
 // HandlerPrefix begins the name of every handler that is Go code of the embedding program or of the host.
 const HandlerPrefix = "host/"
 
+// UpdatePrefix begins the name of the signal as which a workflow takes an update, and of the query by which it is asked whether
+// it accepts one. The update's own name follows.
+const UpdatePrefix = HandlerPrefix + "update/"
+
 // EventKind is the lower three bits of what next_event answers; the handle is above them.
 type EventKind uint8
 
@@ -74,6 +78,9 @@ type WorkflowDescription struct {
 	Signals      []string        `json:"signals,omitempty"` // names of those that it receives, if it says so
 	// SignalSchemas are those of signals' payloads, by name.
 	SignalSchemas map[string]json.RawMessage `json:"signal_schemas,omitempty"`
+	Updates       []string                   `json:"updates,omitempty"` // names of those that it takes, if it says so
+	// UpdateSchemas are those of updates' inputs, by name.
+	UpdateSchemas map[string]json.RawMessage `json:"update_schemas,omitempty"`
 }
 
 // Log levels of the log function.

@@ -278,13 +278,14 @@ func TestLimits(t *testing.T) {
 		"MaxDurationBytes": MaxDurationBytes, "MaxStepTimeoutMs": MaxStepTimeoutMs, "MaxAwaitHandles": MaxAwaitHandles,
 		"MaxEntries": MaxEntries, "SuggestContinueEntries": SuggestContinueEntries, "MaxJournalBytes": MaxJournalBytes,
 		"DeliveryReserveShare": DeliveryReserveShare, "MaxUnresolvedHandles": MaxUnresolvedHandles,
-		"MaxMemoryBytes": MaxMemoryBytes, "MaxTableElements": MaxTableElements, "MaxActivationMemoryBytes": MaxActivationMemoryBytes,
+		"MaxMemoryBytes": MaxMemoryBytes, "MaxTableElements": MaxTableElements,
 		"MaxFuel": MaxFuel, "MaxSegmentCPU": MaxSegmentCPU, "MaxHostCalls": MaxHostCalls, "MaxLogBytes": MaxLogBytes,
 		"MaxModuleBytes": MaxModuleBytes, "MaxUnixMs": int64(MaxUnixMs), "MaxPollTickTime": MaxPollTickTime,
 		"MaxPollSubscriptions": MaxPollSubscriptions, "MaxPendingSignalBytes": MaxPendingSignalBytes,
 		"MaxPendingSignals": MaxPendingSignals, "PendingNameShare": PendingNameShare,
+		"MaxUpdateNameBytes": MaxUpdateNameBytes, "MaxPendingUpdates": MaxPendingUpdates,
 		"MaxSignalKeys": MaxSignalKeys, "MaxAttributes": MaxAttributes, "MaxAttributeBytes": MaxAttributeBytes,
-		"MaxWorkflows": MaxWorkflows, "MaxChildDepth": MaxChildDepth,
+		"MaxMemoBytes": MaxMemoBytes, "MaxWorkflows": MaxWorkflows, "MaxChildDepth": MaxChildDepth,
 		"MaxLiveChildren": MaxLiveChildren, "CancelGraceMs": CancelGraceMs, "RefusalReserve": RefusalReserve,
 		"MaxIOVectors": MaxIOVectors, "MaxIOBytes": MaxIOBytes, "MinUnixMs": int64(MinUnixMs),
 	}
@@ -329,7 +330,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 	}
 	parsers := []optionParser{
 		{9, func(b []byte) error { _, err := ParseStepOptions(b); return err }},
-		{5, func(b []byte) error { _, err := ParseChildOptions(b); return err }},
+		{6, func(b []byte) error { _, err := ParseChildOptions(b); return err }},
 		{1, func(b []byte) error { _, err := ParseContinueOptions(b); return err }},
 	}
 	parsers = append(parsers[:0:0], hookParser, parsers[0], parsers[1], parsers[2])
@@ -343,7 +344,7 @@ func TestOptionsAreDocumented(t *testing.T) {
 		for _, row := range sets[i].rows {
 			field, value := strings.Trim(row[0], "`"), strings.Trim(row[1], "`")
 			if value == "" { // no default that can be written
-				value = map[string]string{"id": `"x"`, "version": `"latest"`, "attributes": "{}"}[field]
+				value = map[string]string{"id": `"x"`, "version": `"latest"`, "attributes": "{}", "memo": "{}"}[field]
 			}
 			if err := p.parse([]byte(`{"` + field + `":` + value + `}`)); err != nil {
 				t.Errorf("the documented default of %s: %v", field, err)

@@ -116,6 +116,7 @@ const (
 	FnSetAttribute    = "set_attribute"
 	FnCancelPolicy    = "cancel_policy"
 	FnQueryReply      = "query_reply"
+	FnUpdateReply     = "update_reply"
 	FnNextEvent       = "next_event"
 	FnWaitEvent       = "wait_event"
 )
@@ -158,6 +159,7 @@ var Functions = map[string]Signature{
 	FnSetAttribute:    sig("iiii:I"),       // key, value
 	FnCancelPolicy:    sig("i:I"),          // 0 final, 1 cooperative
 	FnQueryReply:      sig("iii:"),         // ok, ptr, len; never returns
+	FnUpdateReply:     sig("Iiii:I"),       // handle, ok, ptr, len
 	FnNextEvent:       sig(":I"),           //
 	FnWaitEvent:       sig("I:I"),          // timeout_ns
 }

@@ -18,7 +18,7 @@ const (
 	// BlobBytes is the size above which a payload is kept outside the journal, addressed by its content, so
 	// that reading a journal stays cheap.
 	BlobBytes = 256 << 10
-	// MaxOptionBytes bounds an option object; the largest legal one is a tenth of this.
+	// MaxOptionBytes bounds an option object. That of a child, with its attributes and memo, is the only one that comes near it.
 	MaxOptionBytes = 16 << 10
 	// MaxDurationBytes bounds the text of a duration or instant: the longest canonical one has half of it.
 	MaxDurationBytes = 64
@@ -41,13 +41,11 @@ const (
 	RefusalReserve = 1000
 	// MaxUnresolvedHandles bounds what one run waits for at a time: each costs memory while the run is active.
 	MaxUnresolvedHandles = 10_000
-	// MaxMemoryBytes bounds one instance's linear memory; admission of activations counts with it.
+	// MaxMemoryBytes bounds one instance's linear memory.
 	MaxMemoryBytes = 64 << 20
 	// MaxTableElements bounds each table of an instance, and what all tables of a module have in the beginning. An element
 	// takes 8 bytes of the host's memory; the largest programs have some 100,000.
 	MaxTableElements = 1 << 20
-	// MaxActivationMemoryBytes bounds the memory of all instances that live at the same time.
-	MaxActivationMemoryBytes = 512 << 20
 	// MaxFuel bounds what a workflow computes between two waits, in instructions, about: some ten seconds. It is
 	// counted in the module itself, so that a replay and every other host come to the same end. A byte that a call
 	// copies, scans or fills counts as one instruction, which takes about as long.
@@ -57,7 +55,7 @@ const (
 	MaxSegmentCPU = 60 * time.Second
 	// MaxHostCalls bounds the calls between two waits: far more than any guest needs, and less than a second.
 	MaxHostCalls = 1_000_000
-	// MaxLogBytes bounds the log of one activation; what is over is counted and dropped, never an error.
+	// MaxLogBytes bounds the log of one activation; what is over is dropped for good, never an error.
 	MaxLogBytes = 64 << 10
 	// MaxModuleBytes bounds an uploaded module.
 	MaxModuleBytes = 32 << 20
@@ -71,10 +69,18 @@ const (
 	PendingNameShare = 2
 	// MaxSignalKeys is how many idempotency keys of signals a run remembers, the newest.
 	MaxSignalKeys = 10_000
+	// MaxUpdateNameBytes bounds the name of an update, which is a part of the name of a signal.
+	MaxUpdateNameBytes = MaxNameBytes - len(UpdatePrefix)
+	// MaxPendingUpdates bounds the updates that an iteration of a run has accepted and not answered. Somebody waits for each of
+	// them, and a workflow in Go has a goroutine for each that it has taken.
+	MaxPendingUpdates = 1000
 	// MaxAttributes bounds the attributes of a run, which are part of every listing.
 	MaxAttributes = 64
 	// MaxAttributeBytes bounds the value of an attribute.
 	MaxAttributeBytes = 1024
+	// MaxMemoBytes bounds the memo of a run, as JSON without white space. It is part of the run's state, which each commit of
+	// the run writes, and of each list that has the run.
+	MaxMemoBytes = 2 << 10
 	// MaxWorkflows bounds the workflows that one module lists, each of which gets a record with each upload and a line in each
 	// listing. Programs have some dozens at most.
 	MaxWorkflows = 256

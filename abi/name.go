@@ -1,6 +1,8 @@
 package abi
 
 import (
+	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode"
@@ -18,6 +20,23 @@ func CheckName(what, name string) error {
 		return err
 	}
 	return checkPrefix(what, name, HandlerPrefix)
+}
+
+// CheckUpdate says whether text may name an update: as CheckName, but of at most MaxUpdateNameBytes.
+func CheckUpdate(name string) error {
+	if len(name) > MaxUpdateNameBytes {
+		return Errorf(InvalidArgument, "update name must have 1 to %d bytes, got %d", MaxUpdateNameBytes, len(name))
+	}
+	return CheckName("update name", name)
+}
+
+// CheckReceived says whether text may name a signal for which a workflow waits: as CheckName, but it may be UpdatePrefix with the
+// name of an update, which nobody can send as a signal.
+func CheckReceived(name string) error {
+	if update, ok := strings.CutPrefix(name, UpdatePrefix); ok {
+		return CheckUpdate(update)
+	}
+	return CheckName("signal name", name)
 }
 
 // CheckHandler says whether text may name a handler: as CheckName, but it may begin with HandlerPrefix. Whether
@@ -78,6 +97,23 @@ func CheckAttribute(key, value string) error {
 		return Errorf(InvalidArgument, "attribute %q must be UTF-8 without control characters, got %s", key, quoted(value))
 	}
 	return nil
+}
+
+// shown writes in JSON as it is what package json escapes for pages: people see it, and its bytes count.
+var shown = strings.NewReplacer(`\\`, `\\`, `\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
+
+// CheckMemo returns a memo without white space, and with <, > and & as they are. The error is an *Error of code
+// InvalidArgument if it is no JSON in UTF-8, or TooLarge.
+func CheckMemo(memo []byte) ([]byte, error) {
+	var b bytes.Buffer
+	if err := json.Compact(&b, memo); err != nil || !utf8.Valid(memo) {
+		return nil, Errorf(InvalidArgument, "the memo must be JSON in UTF-8, got %s", quoted(string(memo)))
+	}
+	text := shown.Replace(b.String())
+	if len(text) > MaxMemoBytes {
+		return nil, Errorf(TooLarge, "the memo has %d bytes as JSON without white space, the limit is %d", len(text), MaxMemoBytes)
+	}
+	return []byte(text), nil
 }
 
 // CheckWorkflow says whether text may be the name of a workflow: 1 to MaxWorkflowBytes of A-Z a-z 0-9 . _ -

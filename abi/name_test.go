@@ -95,3 +95,20 @@ func TestQuotedIsBoundedAndValid(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckMemo keeps memos as they are but for white space, and for what package json escapes for pages.
+func TestCheckMemo(t *testing.T) {
+	for memo, want := range map[string]string{
+		` { "a" : 1e400 , "b" : "x  y" } `: `{"a":1e400,"b":"x  y"}`, `"\u003ca\u003e \u0026 \\u0026 \\\u0026 \" \u00e4"`: `"<a> & \\u0026 \\& \" \u00e4"`,
+		`"` + strings.Repeat(`\u0026`, MaxMemoBytes-2) + `"`: `"` + strings.Repeat(`&`, MaxMemoBytes-2) + `"`,
+	} {
+		if got, err := CheckMemo([]byte(memo)); err != nil || string(got) != want {
+			t.Errorf("%.40s: %.40s, %v, want %.40s", memo, got, err, want)
+		}
+	}
+	for _, memo := range []string{"", " ", `"a`, `1 2`, "\"\xff\"", `"` + strings.Repeat("x", MaxMemoBytes-1) + `"`} {
+		if got, err := CheckMemo([]byte(memo)); err == nil {
+			t.Errorf("%.40q: %.40q", memo, got)
+		}
+	}
+}

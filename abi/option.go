@@ -140,11 +140,12 @@ type ChildOptions struct {
 	OnEnd      string            // one of the OnEnd constants
 	TimeoutMs  int64             // of the whole child run; 0 = none
 	Attributes map[string]string // searchable, by name; nil if none are given
+	Memo       []byte            // JSON without white space that people see with the run; nil if none is given
 }
 
 // ParseChildOptions reads the options object of child_run and child_start, with the rules of ParseStepOptions.
-// The fields are id, version (a number, or "latest"), on_end, timeout (duration text, "" = none) and attributes (an object of
-// strings, whose names follow CheckName).
+// The fields are id, version (a number, or "latest"), on_end, timeout (duration text, "" = none), attributes (an object of
+// strings, whose names follow CheckName) and memo (any JSON but null).
 func ParseChildOptions(text []byte) (ChildOptions, error) {
 	o := ChildOptions{OnEnd: OnEndCancel}
 	if err := parseObject("child option", text, o.set); err != nil {
@@ -177,6 +178,13 @@ func (o *ChildOptions) set(field string, value []byte) error {
 		}
 		o.Attributes = map[string]string{}
 		return refusal(parseObject("attribute", value, o.setAttribute))
+	case "memo":
+		if string(value) == "null" {
+			return mustBe("JSON that says something", value)
+		}
+		memo, err := CheckMemo(value)
+		o.Memo = memo
+		return refusal(err)
 	}
 	return errUnknownField
 }

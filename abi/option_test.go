@@ -258,6 +258,8 @@ func TestChildOptions(t *testing.T) {
 		`{"version":4294967296}`: "got 4294967296",
 		`{"on_end":"kill"}`:      `child option "on_end" must be cancel, terminate or abandon, got "kill"`,
 		`{"timeout":"1y"}`:       `child option "timeout" is an invalid duration "1y"`, `{"timeout":60}`: "got 60",
+		`{"memo":"` + strings.Repeat("x", MaxMemoBytes) + `"}`: `child option "memo" is refused: the memo has 2050 bytes`,
+		`{"memo":null}`:                    `child option "memo" must be JSON that says something, got null`,
 		`{"attributes":[]}`:                `child option "attributes" must be an object of strings, got an array`,
 		`{"attributes":null}`:              "got null",
 		`{"attributes":{"k":1}}`:           `child option "attributes" is refused: attribute "k" must be a string, got 1`,
@@ -332,4 +334,14 @@ func FuzzParseStepOptions(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestChildMemo reads memos: as people are to see them.
+func TestChildMemo(t *testing.T) {
+	for text, want := range map[string]string{`{}`: "", `{"memo": {"a" : "\u003cb> & c"}}`: `{"a":"<b> & c"}`, `{"memo":7}`: "7"} {
+		o, err := ParseChildOptions([]byte(text))
+		if err != nil || string(o.Memo) != want {
+			t.Errorf("%s: %s, %v", text, o.Memo, err)
+		}
+	}
 }

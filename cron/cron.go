@@ -102,7 +102,7 @@ func parse(text string, loc *time.Location) (rule, error) {
 	case text[0] == 'P' || text[0] == 'R':
 		return parseISO(text, loc)
 	case !strings.Contains(text, " "):
-		at, err := parseLocal(text, loc)
+		at, _, err := parseLocal(text, loc)
 		return single{at}, err
 	}
 	return parseFields(strings.Fields(text), loc)
@@ -132,16 +132,19 @@ type single struct{ at time.Time }
 
 func (s single) next(after time.Time) (time.Time, bool) { return s.at, s.at.After(after) }
 
-// parseLocal reads an instant, or a local time.
-func parseLocal(text string, loc *time.Location) (time.Time, error) {
+// parseLocal reads an instant, or a local time, which it resolves. wall is what clocks in the zone show: as it is written, where
+// the text is a local time. A fraction of a millisecond is rounded up, as abi.ParseInstant does: hosts keep milliseconds.
+func parseLocal(text string, loc *time.Location) (at, wall time.Time, err error) {
 	if ms, err := abi.ParseInstant(text); err == nil {
-		return time.UnixMilli(ms), nil
+		at = time.UnixMilli(ms)
+		return at, local(at, loc), nil
 	}
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return resolve(t, loc), nil
+			wall = t.Add(time.Millisecond - 1).Truncate(time.Millisecond)
+			return resolve(wall, loc), wall, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is neither an instant such as 2026-12-24T18:00:00Z nor a local time such as "+
+	return at, wall, fmt.Errorf("%q is neither an instant such as 2026-12-24T18:00:00Z nor a local time such as "+
 		"2026-12-24T18:00; a cron expression has 5 or 6 fields", text)
 }

@@ -10,52 +10,71 @@ import (
 )
 
 // interval is a start and what is added to it again and again. The n-th instant is the start, by local time, plus n times the
-// months and days, plus n times the rest: nothing adds up, so that the last day of each month stays the last one.
+// months and days, plus n times the rest: nothing adds up, so that the last day of each month stays the last one. Numbers are
+// milliseconds: a time.Duration ends after 292 years.
 type interval struct {
-	start  time.Time // a local time if there are months or days, otherwise an instant
+	start  time.Time // the first instant
+	wall   time.Time // the local time from which months and days are counted
 	months int
 	days   int
-	rest   time.Duration
-	times  int // how many instants there are
+	restMs int64
+	times  int64 // how many instants there are
 	loc    *time.Location
 }
 
-// forever is the number of instants of an interval without an end.
-const forever = math.MaxInt
+const (
+	// forever is the number of instants of an interval without an end.
+	forever = math.MaxInt64
+	dayMs   = 24 * 60 * 60 * 1000
+	// maxMonths and maxDays are 100 years, counted with February 29 in each. They bound intervals, so that they can be counted.
+	maxMonths = 100 * 12
+	maxDays   = 100 * 366
+	// monthMs is a twelfth of a year of 366 days.
+	monthMs = maxDays * dayMs / maxMonths
+)
 
-// at returns the n-th instant.
-func (v *interval) at(n int) time.Time {
-	rest := time.Duration(n) * v.rest
-	if v.months == 0 && v.days == 0 {
-		return v.start.Add(rest)
+// lastMs is the beginning of the year behind the last one in which something is due.
+var lastMs = time.Date(maxYear+1, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+
+// calendar reports whether months or days of local time are counted.
+func (v *interval) calendar() bool { return v.months != 0 || v.days != 0 }
+
+// at returns the n-th instant. n is at most what count returns for year 10000, so that nothing overflows.
+func (v *interval) at(n int64) time.Time {
+	if n == 0 {
+		return v.start // also where its local time does not exist, or came before
 	}
-	first := time.Date(v.start.Year(), v.start.Month()+time.Month(n*v.months), 1, 0, 0, 0, 0, time.UTC)
+	if !v.calendar() {
+		return time.UnixMilli(v.start.UnixMilli() + n*v.restMs)
+	}
+	first := time.Date(v.wall.Year(), v.wall.Month()+time.Month(n*int64(v.months)), 1, 0, 0, 0, 0, time.UTC)
 	last := first.AddDate(0, 1, -1).Day()
-	h, m, s := v.start.Clock()
-	day := min(v.start.Day(), last) + n*v.days
-	return resolve(time.Date(first.Year(), first.Month(), day, h, m, s, v.start.Nanosecond(), time.UTC), v.loc).Add(rest)
+	h, m, s := v.wall.Clock()
+	day := min(v.wall.Day(), last) + int(n)*v.days
+	at := resolve(time.Date(first.Year(), first.Month(), day, h, m, s, v.wall.Nanosecond(), time.UTC), v.loc)
+	return time.UnixMilli(at.UnixMilli() + n*v.restMs)
 }
 
-// shortest returns less than the time between two instants.
-func (v *interval) shortest() time.Duration {
-	const day = 24 * time.Hour
-	calendar := time.Duration(v.months)*27*day + time.Duration(v.days)*day
-	if calendar == 0 {
-		return v.rest
+// shortest returns less than the time between two instants, in milliseconds.
+func (v *interval) shortest() int64 {
+	if !v.calendar() {
+		return v.restMs
 	}
-	return calendar/2 + v.rest // a zone may have left out a day
+	return (int64(v.months)*27+int64(v.days))*dayMs/2 + v.restMs // a zone may have left out a day
+}
+
+// count returns a number of instants that is at least that of those up to an instant.
+func (v *interval) count(ms int64) int64 {
+	const zones = 2 * dayMs // what local time is ahead or behind at most, and more
+	return max(ms-v.start.UnixMilli()+zones, 0)/v.shortest() + 2
 }
 
 // next returns the first instant after another one.
 func (v *interval) next(after time.Time) (time.Time, bool) {
-	lo, hi := 0, 1
-	if d := after.Sub(v.start); d > 0 { // at most 292 years
-		hi = int(d/v.shortest()) + 3
+	if after.UnixMilli() >= lastMs {
+		return time.Time{}, false
 	}
-	if !v.at(min(hi, v.most())).After(after) { // more than 292 years after the start
-		hi = v.most()
-	}
-	hi = min(hi, v.times)
+	lo, hi := int64(0), min(v.count(after.UnixMilli()), v.times)
 	for lo < hi { // the first n whose instant is after
 		if n := lo + (hi-lo)/2; v.at(n).After(after) {
 			hi = n
@@ -63,15 +82,10 @@ func (v *interval) next(after time.Time) (time.Time, bool) {
 			lo = n + 1
 		}
 	}
-	if lo >= v.times || lo >= v.most() {
+	if lo >= v.times {
 		return time.Time{}, false
 	}
 	return v.at(lo), true
-}
-
-// most is a number of repetitions within the range of a time.Duration, and of years.
-func (v *interval) most() int {
-	return int(math.MaxInt64/int64(v.shortest())) - 1
 }
 
 // parseEvery reads what follows @every: a duration, and the offset from the beginning of 1970.
@@ -83,8 +97,8 @@ func parseEvery(texts []string) (rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &interval{start: time.Unix(0, 0), rest: abi.Duration(ms), times: forever}
-	if err := v.check(); err != nil {
+	v := &interval{start: time.Unix(0, 0), restMs: ms, times: forever}
+	if err := v.check(texts[0]); err != nil {
 		return nil, err
 	}
 	if len(texts) == 3 {
@@ -100,13 +114,15 @@ func parseEvery(texts []string) (rule, error) {
 	return v, nil
 }
 
-// maxInterval bounds intervals, so that they can be counted.
-const maxInterval = 100 * 365 * 24 * time.Hour
-
-func (v *interval) check() error {
-	whole := time.Duration(v.months)*31*24*time.Hour + time.Duration(v.days)*24*time.Hour + v.rest
-	if whole < MinInterval || whole > maxInterval {
-		return fmt.Errorf("the interval must be from 1s to 100 years, got %v", whole)
+// check returns what is wrong with the length of the interval, as it is written.
+func (v *interval) check(text string) error {
+	ok := v.months <= maxMonths && v.days <= maxDays && v.restMs <= maxDays*dayMs // and so the sum does not overflow
+	if ok {
+		whole := int64(v.months)*monthMs + int64(v.days)*dayMs + v.restMs
+		ok = whole >= MinInterval.Milliseconds() && whole <= maxDays*dayMs
+	}
+	if !ok {
+		return fmt.Errorf("the interval must be from 1s to 100 years, got %s", text)
 	}
 	return nil
 }
@@ -125,27 +141,24 @@ func parseISO(text string, loc *time.Location) (rule, error) {
 			if err != nil || n == 0 {
 				return nil, fmt.Errorf("behind R there must be a number from 1 to 65535, or nothing, got %q", parts[0][1:])
 			}
-			v.times = n
+			v.times = int64(n)
 		}
 		start, period = parts[1], parts[2]
 	}
 	if err := v.parsePeriod(period); err != nil {
 		return nil, err
 	}
-	if err := v.check(); err != nil {
+	if err := v.check(period); err != nil {
 		return nil, err
 	}
-	calendar := v.months != 0 || v.days != 0
-	v.start = time.Unix(0, 0).UTC() // also as a local time
-	if start == "" {
-		return v, nil
+	if start != "" {
+		var err error
+		v.start, v.wall, err = parseLocal(start, loc)
+		return v, err
 	}
-	at, err := parseLocal(start, loc)
-	if err != nil {
-		return nil, err
-	}
-	if v.start = at; calendar {
-		v.start = local(at, loc)
+	v.start, v.wall = time.Unix(0, 0), time.Unix(0, 0).UTC()
+	if v.calendar() {
+		v.start = resolve(v.wall, loc)
 	}
 	return v, nil
 }
@@ -184,7 +197,7 @@ func (v *interval) parsePeriod(text string) error {
 		if err != nil {
 			return err
 		}
-		v.rest = abi.Duration(ms)
+		v.restMs = ms
 	}
 	return nil
 }
