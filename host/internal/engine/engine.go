@@ -14,8 +14,11 @@ import (
 // An Engine compiles modules. It is safe for concurrent use.
 type Engine interface {
 	// Compile prepares a module that has passed inspection. The result is kept in the engine's cache, if it
-	// has one, so that neither the next call nor the next process compiles or reads the module again.
+	// has one, so that neither the next call nor the next process compiles or reads the module again. An engine
+	// with a cache may give it the code of a module that differs in nothing but active segments of data.
 	Compile(ctx context.Context, s Source) (Module, error)
+	// Forget has the engine's cache drop a module that is not needed any more. One that is needed after all is compiled again.
+	Forget(ctx context.Context, digest [sha256.Size]byte) error
 	// Trim closes instances that have been idle since before the last call. It returns how many, and how many idle ones are left.
 	Trim(ctx context.Context) (closed, left int)
 	Close(ctx context.Context) error
@@ -193,7 +196,8 @@ type Host interface {
 	CancelPolicy(policy int32) (int64, error)
 	Version(id string, maximum int64) (int64, error)
 	ContinueAsNew(input, options []byte) error
-	QueryReply(ok int32, b []byte) error
+	// Reply answers the update of a handle, or for handle 0 the query.
+	Reply(handle int64, ok int32, b []byte) (int64, error)
 	// Fetch performs a request of a body or step function: the framed response, or a negated code.
 	Fetch(request []byte) ([]byte, int64)
 

@@ -42,6 +42,7 @@ type Activation struct {
 	span     report.Span
 	passed   warm.Passed
 	share    room.Share // of the memory for journals
+	flushAt  int64      // bytes of the journal at which the guest yields for a commit
 	left     bool       // it was told to freeze: the run is another one's
 }
 
@@ -64,7 +65,7 @@ const (
 // there is a place for it. done is called when it has ended, after its last event.
 func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func()) {
 	a := &Activation{workflow: workflow{lease: l}, desk: desk, orders: make(chan told, ordersAhead)}
-	a.share = r.cfg.Journals.Share(l.State.Run, l.State.JournalBytes)
+	a.share = r.cfg.Journals.Share(l.State.Run, room.Size(l.State.JournalBytes, int(l.State.Length)))
 	l.Guest = a
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	a.halts = cancel
@@ -78,7 +79,7 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 		refuse()
 		return
 	}
-	a.placed = r.room.NewPlace(r.modules.Resident(l.State.Module)).Of(uint32(l.State.Run.Namespace), l.State.Workflow,
+	a.placed = r.room.NewPlace(max(r.modules.Resident(l.State.Module), l.Needs)).Of(uint32(l.State.Run.Namespace), l.State.Workflow,
 		l.State.Run.ID)
 	a.request = &admission.Request{Place: a.placed, Class: c, Begin: func() {
 		r.workers.Go(func() {
@@ -141,6 +142,11 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 		a.desk.Inside(st.Run, run.Refused{Lease: a.lease})
 		return
 	}
+	if errors.Is(err, admission.ErrCrowded) {
+		end = report.EndCrowded
+		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true, Needs: abi.MaxMemoryBytes}})
+		return
+	}
 	if errors.Is(err, errSuspended) || context.Cause(ctx) != nil && errors.Is(err, context.Cause(ctx)) {
 		if ctx.Err() != nil { // the host stops, or has lost the run: what waits for this is answered elsewhere
 			end = report.EndHalted
@@ -197,8 +203,9 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 		a.Machine = replay.New(cfg)
 	}
 	a.size = inst.Size()
-	a.Keep, a.Kept = a.logLine, func(n uint64) bool { return a.lease.Logged(n, a.Passed()) }
+	a.Keep, a.Drop, a.Kept = a.logLine, a.lease.Log().Drop, func(n uint64) bool { return a.lease.Log().Has(n, a.Passed()) }
 	a.wait, a.Look, a.place = a.waits, a.looks, a.placed
+	a.Slice = func() error { return a.placed.Slice(ctx, a.weight(), a.body == nil) }
 	a.mayFork = mod.BodiesEvent && r.cfg.Linger > 0
 	code, err := a.callIn(ctx, inst, export)
 	if a.left { // whatever the guest has done about it
@@ -213,7 +220,8 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	if cause := a.Stopped(); cause != nil {
 		return cause
 	}
-	if errors.Is(err, errSuspended) || errors.Is(err, admission.ErrStopped) || ctx.Err() != nil {
+	if errors.Is(err, errSuspended) || errors.Is(err, admission.ErrStopped) || errors.Is(err, admission.ErrCrowded) ||
+		ctx.Err() != nil {
 		return err // the run is not lent to it
 	}
 	a.Flush()
@@ -237,7 +245,11 @@ func (a *Activation) ask(ctx context.Context, ev run.Event) error {
 	}
 }
 
-// looks yields if the writer has something for the run.
+// flushBytes is how much a guest appends before it is committed, though the guest goes on: a commit of 64 MiB, which a journal
+// can have, would hold up all others.
+const flushBytes = 1 << 20
+
+// looks yields if the writer has something for the run, or the guest has appended much.
 func (a *Activation) looks() error {
 	if a.body != nil {
 		return nil
@@ -245,7 +257,16 @@ func (a *Activation) looks() error {
 	if a.span.Passed.IsZero() && a.r.cfg.OnEnd != nil && !a.Passed() {
 		a.span.Passed = budget.Clock.Now()
 	}
-	if bytes := a.lease.Run().Journal().Bytes(); a.share.Grown(bytes) {
+	j := a.lease.Run().Journal()
+	if n := j.Bytes(); n >= a.flushAt {
+		first := a.flushAt == 0
+		if a.flushAt = n + flushBytes; !first {
+			if err := a.ask(a.ctx, run.GuestYields{Lease: a.lease}); err != nil {
+				return err
+			}
+		}
+	}
+	if bytes := room.Size(j.Bytes(), j.Len()); a.share.Grown(bytes) {
 		wait := func() error { return a.share.Wait(a.ctx, bytes, a.yields) }
 		return a.Untimed(func() error { return a.without(wait) })
 	}

@@ -237,9 +237,10 @@ func testFetchingBodiesCount(t *testing.T) {
 		})
 	}
 	synctest.Wait()
+	counted, _ := r.Held()
 	if live := e.live.Load(); int64(live)<<20 > 4<<20 {
 		t.Errorf("%d instances live and take %d MiB, %d of them fetch; the limit is 4 MiB, admission counts %d instances",
-			live, live, fetching.Load(), r.Instances())
+			live, live, fetching.Load(), counted)
 	}
 	close(release)
 	wg.Wait()

@@ -21,12 +21,6 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// ErrStepTimeout is the cause of a context whose attempt ran over the step's timeout.
-var ErrStepTimeout = errors.New("the attempt ran over the step's timeout")
-
-// Timeout returns the outcome of an attempt that ran over the step's timeout.
-func Timeout() step.Outcome { return step.Failure(abi.KindTimeout, ErrStepTimeout.Error(), true) }
-
 // newStepGuest makes a guest for a step function, or for a question to a module outside of any run.
 func (r *Runner) newStepGuest(m *module.Module, started journal.Started, key store.RunKey, input []byte,
 	info *replay.StepInfo) *guest {
@@ -91,7 +85,7 @@ func (a attempt) limit(ctx context.Context) (context.Context, func()) {
 	go func() {
 		select {
 		case <-timeout.C():
-			cancel(ErrStepTimeout)
+			cancel(step.ErrTimeout)
 		case <-ctx.Done():
 		}
 	}()
@@ -141,8 +135,8 @@ func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) s
 		return step.Outcome{Data: out.Body}
 	case errors.Is(err, replay.ErrBodyEnd):
 		return reported(out.Body)
-	case errors.Is(context.Cause(ctx), ErrStepTimeout) || errors.Is(err, budget.ErrSlow):
-		return Timeout()
+	case errors.Is(context.Cause(ctx), step.ErrTimeout) || errors.Is(err, budget.ErrSlow):
+		return step.Timeout()
 	case ctx.Err() != nil:
 		return step.Outcome{Abandoned: true}
 	case errors.As(err, &trap):

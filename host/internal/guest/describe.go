@@ -13,9 +13,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Prepare compiles a module, runs its start-up once, and asks for its description; nil if it has none. ctx ends the
-// start-up, too. ErrFull of admission says that too many uploads wait. The module is in no cache of the runner; the caller
-// closes it.
+// Prepare compiles a module, runs its start-up once, and asks for its description; nil if it has none. ctx ends the start-up,
+// too. ErrFull of admission says that too many uploads wait. The module is in no cache of the runner; the caller closes it.
 func (r *Runner) Prepare(ctx context.Context, wasm []byte) (*module.Module, []byte, error) {
 	ctx, end, err := r.Begin(ctx)
 	if err != nil {

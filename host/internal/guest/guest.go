@@ -52,7 +52,15 @@ func (g *guest) init(r *Runner, mod *module.Module, run store.RunKey) {
 	g.r, g.mod, g.key, g.Command = r, mod, run, mod.Command
 	g.Limits = budget.Limits{Slices: budget.Slices(r.cfg.Fuel), CPU: r.cfg.CPU, Calls: r.cfg.HostCalls}
 	g.Keep = func(uint64, int32, string) {}
-	g.Slice = func() error { return g.place.Slice(g.ctx) }
+	g.Slice = func() error { return g.place.Slice(g.ctx, g.weight(), false) }
+}
+
+// weight returns what the instance holds, 0 if that cannot be much: to ask costs more than a small one is worth.
+func (g *guest) weight() int64 {
+	if g.inst == nil || g.inst.Size() < admission.LargeBytes {
+		return 0
+	}
+	return g.inst.Resident()
 }
 
 // call calls an export of an instance that is made for it. The guest is stopped when ctx is done.
@@ -142,8 +150,7 @@ func (g *guest) WaitEvent(timeoutNs int64) (int64, error) {
 	return g.NextEvent(), nil
 }
 
-// longWait is how long a body waits at least to give its place up: a shorter wait is over before somebody else has the
-// place.
+// longWait is how long a body waits at least to give its place up: a shorter wait is over before somebody else has the place.
 const longWait = time.Millisecond
 
 // bodyWait really waits. A body that waits computes nothing, so it has no place meanwhile.

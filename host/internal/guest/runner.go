@@ -173,8 +173,11 @@ func (r *Runner) Close() {
 	r.modules.Close()
 }
 
-// Instances returns the number of instances that compute or are parked, and of uploads that go on.
-func (r *Runner) Instances() int { return r.room.Instances() + r.uploads.Taken() }
+// Held returns the number of instances that compute or are parked, and of uploads that go on, and the bytes of the former.
+func (r *Runner) Held() (instances int, bytes int64) {
+	n, bytes := r.room.Held()
+	return n + r.uploads.Taken(), bytes
+}
 
 // Forget closes a module that is not needed any more. What is kept of guests that sleep would keep it in memory.
 func (r *Runner) Forget(d store.Digest) {

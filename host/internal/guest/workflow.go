@@ -26,7 +26,7 @@ type workflow struct {
 
 // logLine stores a line of workflow code, unless it was stored before.
 func (w *workflow) logLine(n uint64, level int32, text string) {
-	w.lease.Log(n, w.Passed(), store.LogLine{UnixMs: w.Now(), Level: int8(level), Text: text})
+	w.lease.Log().Write(n, w.Passed(), store.LogLine{UnixMs: w.Now(), Level: int8(level), Text: text})
 }
 
 // handlerError returns an *abi.Error if a step may not name a handler. One that is granted and not registered here is

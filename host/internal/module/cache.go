@@ -115,7 +115,8 @@ func (c *Cache) Resident(d store.Digest) int64 {
 	return usualBytes
 }
 
-// Forget closes a module that is not needed any more, when its last instance is released.
+// Forget closes a module that is not needed any more, when its last instance is released, and has the engine's cache drop it.
+// What cannot be dropped stays there until the cache is full.
 func (c *Cache) Forget(d store.Digest) {
 	c.mu.Lock()
 	m := c.modules[d]
@@ -124,6 +125,7 @@ func (c *Cache) Forget(d store.Digest) {
 	if m != nil {
 		m.Close()
 	}
+	_ = c.engine.Forget(c.ctx, d)
 }
 
 // Cancel ends compilations, and lets none begin.

@@ -22,6 +22,7 @@ type fakeEngine struct {
 	overhead      int64
 	opened, close int
 	trimmed       int
+	forgot        int
 	gave, idle    int // instances that Trim closes and leaves
 
 	mu sync.Mutex // guards what may be counted by many
@@ -44,6 +45,13 @@ func (e *fakeEngine) Compile(ctx context.Context, s engine.Source) (engine.Modul
 	defer e.mu.Unlock()
 	e.opened++
 	return &fakeModule{e: e}, nil
+}
+
+func (e *fakeEngine) Forget(context.Context, [32]byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.forgot++
+	return nil
 }
 
 func (e *fakeEngine) Trim(context.Context) (closed, left int) {
@@ -121,8 +129,8 @@ func TestCache(t *testing.T) {
 	}
 	c.Forget(d)
 	c.Forget(d)
-	if e.close != 1 {
-		t.Error("closed", e.close, "times")
+	if e.close != 1 || e.forgot != 2 {
+		t.Error("closed", e.close, "times, forgotten", e.forgot)
 	}
 	if _, err := c.Get(d); err != nil || e.opened != 2 {
 		t.Error(err)

@@ -77,33 +77,57 @@ func (a *Artifact) path(dir string) string {
 // Take takes what was written into a folder by Write over into the cache, under a name: the code first, since the artifact says
 // that it is there. The compiler looks for code in one folder, and would not find that of another version of it: it would compile
 // the skeleton, whose functions trap.
-func (f Folder) Take(dir, name, folder string) error {
+func (f Folder) Take(dir, name, folder string) (*Artifact, error) {
 	b, err := os.ReadFile(filepath.Join(dir, index))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a, err := Decode(b)
 	if err != nil {
-		return fmt.Errorf("what the compiler wrote is %w", err)
+		return nil, fmt.Errorf("what the compiler wrote is %w", err)
 	}
 	if a.Code.Folder != folder {
-		return fmt.Errorf("the process that compiles has the compiler %s, and this one has %s: they must be the same program",
+		return nil, fmt.Errorf("the process that compiles has the compiler %s, and this one has %s: they must be the same program",
 			a.Code.Folder, folder)
 	}
-	code, to := a.path(string(f)), filepath.Join(string(f), modules, name)
-	for _, folder := range []string{filepath.Dir(code), filepath.Dir(to)} {
-		if err := os.MkdirAll(folder, dirMode); err != nil {
-			return err
-		}
+	code := a.path(string(f))
+	if err := os.MkdirAll(filepath.Dir(code), dirMode); err != nil {
+		return nil, err
 	}
 	if err := os.Rename(a.path(dir), code); err != nil {
+		return nil, err
+	}
+	return a, f.move(dir, name)
+}
+
+// move moves the artifact in a folder into the cache, under a name.
+func (f Folder) move(dir, name string) error {
+	to := filepath.Join(string(f), modules, name)
+	if err := os.MkdirAll(filepath.Dir(to), dirMode); err != nil {
 		return err
 	}
 	return os.Rename(filepath.Join(dir, index), to)
 }
 
+// Put writes an artifact into the cache, under a name. Its code is there already.
+func (f Folder) Put(name string, a *Artifact) error {
+	b, err := a.Encode()
+	if err != nil {
+		return err
+	}
+	dir, remove, err := f.Scratch()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if err := os.WriteFile(filepath.Join(dir, index), b, fileMode); err != nil {
+		return err
+	}
+	return f.move(dir, name)
+}
+
 // Open reads and checks an artifact and its code. The error is os.ErrNotExist or ErrDamaged if the module has to be compiled.
-// When the code was loaded, replaced returns ErrDamaged if that was not the one which was checked.
+// Both count as used now. When the code was loaded, replaced returns ErrDamaged if that was not the one which was checked.
 func (f Folder) Open(name string) (a *Artifact, replaced func() error, err error) {
 	b, err := os.ReadFile(filepath.Join(string(f), modules, name))
 	if err != nil {
@@ -116,6 +140,8 @@ func (f Folder) Open(name string) (a *Artifact, replaced func() error, err error
 	if err != nil {
 		return nil, nil, err
 	}
+	used(filepath.Join(string(f), modules, name))
+	used(a.path(string(f))) // after the artifact: code is not removed before all that need it
 	return a, func() error {
 		is, err := os.Stat(a.path(string(f)))
 		if err == nil && os.SameFile(was, is) {

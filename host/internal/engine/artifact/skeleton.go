@@ -11,6 +11,8 @@ import (
 const (
 	secCustom   = 0
 	secCode     = 10
+	secData     = 11
+	secCounts   = 12 // the segments of data
 	headerBytes = 8
 )
 
@@ -21,6 +23,18 @@ var trapping = []byte{3, 0, 0, 0x0b}
 // the machine code of the one can be told that it is the code of the other. It names the module that it was made from: no
 // two modules have the same skeleton.
 func Skeleton(wasm []byte) ([]byte, error) {
+	out, err := withoutCode(wasm, func(byte, []byte) {})
+	if err != nil {
+		return nil, fmt.Errorf("skeleton: %w", err)
+	}
+	of := sha256.Sum256(wasm)
+	own := append(wasmfmt.AppendText(nil, "wfhost"), of[:]...)
+	return append(wasmfmt.AppendU32(append(out, secCustom), uint32(len(own))), own...), nil
+}
+
+// withoutCode returns a module whose functions trap, without custom sections other than names, and calls visit with the id and
+// the content of each section that remains, as it was.
+func withoutCode(wasm []byte, visit func(id byte, content []byte)) ([]byte, error) {
 	r := wasmfmt.Reader{Module: wasm, End: len(wasm)}
 	r.Skip(headerBytes, "the header")
 	out := append(make([]byte, 0, len(wasm)/4), wasm[:r.At]...)
@@ -30,6 +44,7 @@ func Skeleton(wasm []byte) ([]byte, error) {
 		content := r.Bytes("a section")
 		switch {
 		case id == secCustom && !isNames(content):
+			continue
 		case id == secCode:
 			in := wasmfmt.Reader{Module: content, End: len(content)}
 			n := in.Count("functions")
@@ -45,13 +60,9 @@ func Skeleton(wasm []byte) ([]byte, error) {
 		default:
 			out = append(out, wasm[from:r.At]...)
 		}
+		visit(id, content)
 	}
-	if r.Err != nil {
-		return nil, fmt.Errorf("skeleton: %w", r.Err)
-	}
-	of := sha256.Sum256(wasm)
-	own := append(wasmfmt.AppendText(nil, "wfhost"), of[:]...)
-	return append(wasmfmt.AppendU32(append(out, secCustom), uint32(len(own))), own...), nil
+	return out, r.Err
 }
 
 // isNames reports whether a custom section has the names of functions, which stacks show.

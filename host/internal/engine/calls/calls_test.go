@@ -3,8 +3,11 @@ package calls
 import (
 	"encoding/binary"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
 )
 
@@ -28,6 +31,28 @@ func TestFinding03_LongTimeouts(t *testing.T) {
 		binary.LittleEndian.PutUint64(sub[24:], c.ns)
 		if got := f.timeout(sub); got != c.want {
 			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// TestNoFilesAndSockets calls what would open, read or change files and sockets, were there any.
+func TestNoFilesAndSockets(t *testing.T) {
+	standardStreams := []string{"fd_close", "fd_fdstat_get", "fd_fdstat_set_flags", "fd_read", "fd_write"}
+	funcs, refused := wasiFuncs(), 0
+	for name := range abi.WASIFunctions {
+		if kind, _, _ := strings.Cut(name, "_"); !slices.Contains([]string{"fd", "path", "sock"}, kind) || slices.Contains(standardStreams, name) {
+			continue
+		}
+		if refused++; funcs[name](nil) == errnoSuccess {
+			t.Errorf("%s succeeds", name)
+		}
+	}
+	if refused < 25 {
+		t.Errorf("only %d functions were called", refused)
+	}
+	for fd := range uint32(100) {
+		if got := standard(fd); (got == errnoSuccess) != (fd <= abi.EventsFD) {
+			t.Errorf("descriptor %d: %d", fd, got)
 		}
 	}
 }

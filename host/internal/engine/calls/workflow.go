@@ -264,7 +264,8 @@ func primitiveFuncs() map[string]Func {
 		abi.FnCancelPolicy:  func(f *Frame) uint64 { return f.done(f.Host.CancelPolicy(int32(f.u32(0)))) },
 		abi.FnVersion:       func(f *Frame) uint64 { return f.done(f.Host.Version(f.text(0), f.i64(2))) },
 		abi.FnContinueAsNew: func(f *Frame) uint64 { return f.done(0, f.Host.ContinueAsNew(f.bytes(0), f.bytes(2))) },
-		abi.FnQueryReply:    func(f *Frame) uint64 { return f.done(0, f.Host.QueryReply(int32(f.u32(0)), f.bytes(1))) },
+		abi.FnQueryReply:    func(f *Frame) uint64 { return f.done(f.Host.Reply(0, int32(f.u32(0)), f.bytes(1))) },
+		abi.FnUpdateReply:   (*Frame).updateReply,
 		abi.FnFetch: func(f *Frame) uint64 {
 			b, n := f.Host.Fetch(f.bytes(0))
 			if n < 0 {
@@ -290,4 +291,13 @@ func (f *Frame) waitEvent() uint64 {
 		return uint64(abi.Freeze.Neg())
 	}
 	return f.done(e, err)
+}
+
+// updateReply answers an update. Handle 0 is a query's, which another function answers.
+func (f *Frame) updateReply() uint64 {
+	handle := f.i64(0)
+	if handle == 0 {
+		handle = -1
+	}
+	return f.done(f.Host.Reply(handle, int32(f.u32(1)), f.bytes(2)))
 }

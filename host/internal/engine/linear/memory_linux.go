@@ -83,26 +83,40 @@ func (im *Image) mapped() []byte {
 	if im.file == nil {
 		return nil
 	}
-	const private = unix.MAP_PRIVATE | unix.MAP_NORESERVE
-	base, err := unix.MmapPtr(-1, 0, nil, abi.MaxMemoryBytes, unix.PROT_READ|unix.PROT_WRITE, private|unix.MAP_ANONYMOUS)
+	b := reserve()
+	if b == nil {
+		return nil
+	}
+	start := unsafe.Pointer(&b[0]) //nolint:gosec // b has been mapped with a larger size
+	if _, err := unix.MmapPtr(int(im.file.Fd()), 0, start, uintptr(len(im.bytes)), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_NORESERVE|unix.MAP_FIXED); err != nil {
+		release(b)
+		return nil
+	}
+	return b
+}
+
+// reserve maps the address space of the largest memory. It takes a page of memory where one is touched.
+func reserve() []byte {
+	base, err := unix.MmapPtr(-1, 0, nil, abi.MaxMemoryBytes, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_NORESERVE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil
 	}
 	b := unsafe.Slice((*byte)(base), abi.MaxMemoryBytes) //nolint:gosec // it has been mapped with this size
-	_, err = unix.MmapPtr(int(im.file.Fd()), 0, base, uintptr(len(im.bytes)), unix.PROT_READ|unix.PROT_WRITE,
-		private|unix.MAP_FIXED)
-	if err != nil {
-		_ = unix.MunmapPtr(base, abi.MaxMemoryBytes) // nothing uses it
-		return nil
-	}
 	// A huge page would count, and be cleared, as a whole.
 	_ = unix.Madvise(b, unix.MADV_NOHUGEPAGE) // only a hint
 	return b
 }
 
+// release unmaps what reserve has mapped.
+func release(b []byte) {
+	_ = unix.MunmapPtr(unsafe.Pointer(&b[0]), abi.MaxMemoryBytes) //nolint:gosec // it is what was mapped
+}
+
 func (m *Memory) unmap() {
 	if m.base != nil {
-		_ = unix.MunmapPtr(unsafe.Pointer(&m.base[0]), abi.MaxMemoryBytes) //nolint:gosec // it is what was mapped
+		release(m.base)
 	}
 }
 

@@ -8,6 +8,9 @@ type region struct{ start, end uint64 }
 // mapping is nothing on this system: every instance has a copy of the image.
 type mapping struct{}
 
+func reserve() []byte { return nil }
+func release([]byte)  {}
+
 func (m *mapping) close()                            {}
 func (im *Image) share([]byte, Reset) bool           { return false }
 func (im *Image) mapped() []byte                     { return nil }

@@ -111,7 +111,7 @@ func (h *Host) SetAttribute(string, []byte) (int64, error)         { return 0, e
 func (h *Host) CancelPolicy(int32) (int64, error)                  { return 0, errInit }
 func (h *Host) Version(string, int64) (int64, error)               { return 0, errInit }
 func (h *Host) ContinueAsNew(_, _ []byte) error                    { return errInit }
-func (h *Host) QueryReply(int32, []byte) error                     { return errInit }
+func (h *Host) Reply(int64, int32, []byte) (int64, error)          { return 0, errInit }
 func (h *Host) Fetch([]byte) ([]byte, int64)                       { return nil, abi.NotHere.Neg() }
 func (h *Host) WallNs() int64                                      { return initWallNs }
 func (h *Host) MonoNs() int64                                      { return initMonoNs }

@@ -20,7 +20,8 @@ import (
 	"github.com/wfhost/wfhost/host/internal/rewrite"
 )
 
-// Compile loads a module from the cache. If it is not there, or is damaged, it is compiled first.
+// Compile loads a module from the cache. If it is not there, or is damaged, it is put there first: it is compiled, or given the
+// code of a module that was.
 //
 // wazero keeps machine code in a folder for its version, each file named by a hash of the module and of what the processor can
 // do. Here that is the hash of the skeleton: wazero finds the code of a module of which it has read no more than that.
@@ -32,8 +33,7 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 	if err != nil {
 		return nil, err
 	}
-	of := sha256.Sum256(fmt.Appendf(nil, "%x %d %s", s.Digest, artifact.Format, print))
-	name := hex.EncodeToString(of[:16])
+	name := fileName(ofModule, s.Digest, print)
 	defer m.turns.Take(name)() // others wait, and find it compiled
 	mod, err := m.load(ctx, s.Digest, name)
 	if err == nil || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, artifact.ErrDamaged) {
@@ -43,7 +43,7 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 	if err != nil {
 		return nil, err
 	}
-	if err := m.build(ctx, wasm, name, filepath.Base(filepath.Dir(print))); err != nil {
+	if err := m.store(ctx, wasm, name, print); err != nil {
 		return nil, err
 	}
 	if mod, err = m.load(ctx, s.Digest, name); errors.Is(err, artifact.ErrDamaged) { // another host took its own over meanwhile
@@ -53,6 +53,76 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 		return nil, fmt.Errorf("the module was compiled, and cannot be loaded: %w", err)
 	}
 	return mod, nil
+}
+
+// What an artifact is of, in the name of its file.
+const (
+	ofModule = ""      // a module, by its digest
+	ofCode   = "code " // all modules of the same code, by the sum that artifact.Cut returns; it has no data
+)
+
+// fileName returns the name of an artifact: a hash of all that it depends on.
+func fileName(kind string, sum [sha256.Size]byte, print string) string {
+	of := sha256.Sum256(fmt.Appendf(nil, "%s%x %d %s", kind, sum, artifact.Format, print))
+	return hex.EncodeToString(of[:16])
+}
+
+// store puts a module into the cache, under a name. It is not compiled if another module of the same code was, which differs in
+// its data: the artifact of that code and the data of this module are its artifact.
+func (m *machine) store(ctx context.Context, wasm []byte, name, print string) error {
+	if err := m.makeRoom(); err != nil {
+		return unavailable(err)
+	}
+	folder := filepath.Base(filepath.Dir(print))
+	code, data, ok := artifact.Cut(wasm)
+	if !ok {
+		_, err := m.build(ctx, wasm, name, folder)
+		return err
+	}
+	shared := fileName(ofCode, code, print)
+	defer m.turns.Take(shared)() // after the turn of the module, always: nobody waits for the other order
+	a, _, err := m.files.Open(shared)
+	switch {
+	case err == nil:
+		a.Module.Data = data
+		return unavailable(m.files.Put(name, a))
+	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, artifact.ErrDamaged):
+		return err
+	}
+	if a, err = m.build(ctx, wasm, name, folder); err != nil || a.Module.Refusal != "" { // then its data was compiled with it
+		return err
+	}
+	a.Module.Data = nil
+	return unavailable(m.files.Put(shared, a))
+}
+
+// makeRoom keeps the cache within its bound.
+func (m *machine) makeRoom() error {
+	if m.cfg.CacheBytes <= 0 {
+		return nil
+	}
+	return m.files.Bound(m.cfg.CacheBytes)
+}
+
+// Forget removes what the cache has of a module. It waits for nobody: whoever loads or compiles the module meanwhile compiles it
+// again, or leaves it in the cache.
+func (m *machine) Forget(ctx context.Context, digest [sha256.Size]byte) error {
+	if m.files == "" || m.cfg.Interpreter {
+		return nil
+	}
+	print, err := m.compilerPrint(ctx)
+	if err != nil {
+		return err
+	}
+	return m.files.Forget(fileName(ofModule, digest, print))
+}
+
+// unavailable makes an error of a file one that says nothing of the module.
+func unavailable(err error) error {
+	if err != nil {
+		err = fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
+	}
+	return err
 }
 
 // rewriting is what is done to each module. It belongs to artifact.Format.
@@ -73,7 +143,8 @@ func (m *machine) compileInMemory(ctx context.Context, s engine.Source) (engine.
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	// The code of a function takes some four times as much as what it was compiled from.
-	mod := &module{machine: m, digest: s.Digest, compiled: c, rewritten: *r, bytes: 5 * int64(len(r.Wasm))}
+	mod := &module{machine: m, digest: s.Digest, compiled: c, rewritten: *r, bytes: 5 * int64(len(r.Wasm)),
+		code: m.codeOf(artifact.File{})}
 	mod.rewritten.Wasm = nil
 	return mod, nil
 }
@@ -131,10 +202,10 @@ func compileTo(ctx context.Context, dir string, wasm []byte) (path string, err e
 const largeModule = 1 << 20
 
 // build has a module compiled into the cache, by a compiler that keeps code in a folder of this name.
-func (m *machine) build(ctx context.Context, wasm []byte, name, folder string) error {
+func (m *machine) build(ctx context.Context, wasm []byte, name, folder string) (*artifact.Artifact, error) {
 	dir, remove, err := m.files.Scratch()
 	if err != nil {
-		return fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
+		return nil, unavailable(err)
 	}
 	defer remove()
 	if m.cfg.Build != nil {
@@ -146,12 +217,10 @@ func (m *machine) build(ctx context.Context, wasm []byte, name, folder string) e
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err = m.files.Take(dir, name, folder); err != nil {
-		return fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
-	}
-	return nil
+	a, err := m.files.Take(dir, name, folder)
+	return a, unavailable(err)
 }
 
 // load loads a module from the cache. Its error is os.ErrNotExist or artifact.ErrDamaged if the module is to be compiled.
@@ -160,7 +229,11 @@ func (m *machine) load(ctx context.Context, digest [sha256.Size]byte, name strin
 	if err != nil {
 		return nil, err
 	}
+	// wazero keeps what it has loaded before it is ready, and a second module of that code would be given it as it is, without
+	// the entry points of its functions: calling it is a panic.
+	end := m.turns.Take(a.Code.Name) // after the turn of the artifact
 	c, err := m.rt.CompileModule(ctx, a.Module.Wasm)
+	end()
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
@@ -168,7 +241,8 @@ func (m *machine) load(ctx context.Context, digest [sha256.Size]byte, name strin
 	if err := replaced(); err != nil {
 		return nil, errors.Join(err, c.Close(ctx))
 	}
-	mod := &module{machine: m, digest: digest, compiled: c, rewritten: a.Module, bytes: a.Code.Bytes + int64(len(a.Module.Wasm))}
+	mod := &module{machine: m, digest: digest, compiled: c, rewritten: a.Module, bytes: int64(len(a.Module.Wasm)),
+		code: m.codeOf(a.Code)}
 	mod.rewritten.Wasm = nil
 	return mod, nil
 }

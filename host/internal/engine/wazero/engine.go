@@ -39,6 +39,9 @@ type Config struct {
 	// Build compiles a module into an empty folder as the function Build does, in another process for example. Default: Build.
 	// It is used where there is a CacheDir, and no Interpreter.
 	Build func(ctx context.Context, wasm []byte, dir string) error
+	// CacheBytes bounds the files in CacheDir, but for the module that was compiled last: those that were used longest ago are
+	// removed, and compiled again when they are needed. Default: no bound.
+	CacheBytes int64
 	// PoolBytes bounds the memory of idle instances, about. Default 64 MiB; negative keeps none.
 	PoolBytes int64
 }
@@ -57,10 +60,11 @@ type machine struct {
 
 	models linear.Models[[sha256.Size]byte] // by image.id
 
-	files       artifact.Folder // of Config.CacheDir
-	turns       artifact.Turns  // by the names of artifacts: held while one is loaded or compiled
-	mu          sync.Mutex
-	fingerprint string // of the compiler and this processor; empty until it is needed
+	files       artifact.Folder        // of Config.CacheDir
+	turns       artifact.Turns         // by the names of artifacts, while one is loaded or compiled, and of code, while it is loaded
+	mu          sync.Mutex             // guards what follows
+	fingerprint string                 // of the compiler and this processor; empty until it is needed
+	codes       map[string]*sharedCode // by the name of the file; there while a module has it
 }
 
 // defaultPoolBytes keeps more instances than there are activations at a time, and is little beside their limit, and beside those
@@ -81,7 +85,8 @@ func runtimeConfig(interpreter bool) wazero.RuntimeConfig {
 
 // New makes an engine.
 func New(ctx context.Context, cfg Config) (engine.Engine, error) {
-	m := &machine{cfg: cfg, pool: idle.New[*module, *instance](cmp.Or(cfg.PoolBytes, defaultPoolBytes))}
+	m := &machine{cfg: cfg, codes: map[string]*sharedCode{},
+		pool: idle.New[*module, *instance](cmp.Or(cfg.PoolBytes, defaultPoolBytes))}
 	if cfg.CacheDir == "" {
 		m.cache = wazero.NewCompilationCache()
 	} else {
@@ -89,7 +94,7 @@ func New(ctx context.Context, cfg Config) (engine.Engine, error) {
 			return nil, err
 		}
 		m.files = artifact.Folder(cfg.CacheDir)
-		err := m.files.Clean()
+		err := errors.Join(m.files.Clean(), m.makeRoom())
 		if err != nil {
 			return nil, err
 		}

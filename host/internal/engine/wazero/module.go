@@ -11,6 +11,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/artifact"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
 	"github.com/wfhost/wfhost/host/internal/engine/startup"
 	"github.com/wfhost/wfhost/host/internal/rewrite"
@@ -21,7 +22,8 @@ type module struct {
 	digest    [sha256.Size]byte // of the module as it was given
 	compiled  wazero.CompiledModule
 	rewritten rewrite.Module // Wasm is nil
-	bytes     int64          // without the image
+	bytes     int64          // without the image and the code
+	code      *sharedCode
 
 	closed atomic.Bool
 	mu     sync.Mutex // guards image and rewritten.Data
@@ -33,8 +35,38 @@ func (m *module) HasExport(name string) bool {
 	return ok
 }
 
+// sharedCode is the machine code of modules that differ in nothing but their data. The engine has it in memory once.
+type sharedCode struct {
+	name  string
+	bytes int64
+	users atomic.Int64 // modules that are not closed; changed under machine.mu
+}
+
+// codeOf returns the code in a file. The caller has it until it calls leaveCode.
+func (m *machine) codeOf(f artifact.File) *sharedCode {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.codes[f.Name]
+	if c == nil {
+		c = &sharedCode{name: f.Name, bytes: f.Bytes}
+		m.codes[f.Name] = c
+	}
+	c.users.Add(1)
+	return c
+}
+
+func (m *machine) leaveCode(c *sharedCode) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.users.Add(-1) == 0 {
+		delete(m.codes, c.name)
+	}
+}
+
 func (m *module) Close(ctx context.Context) error {
-	m.closed.Store(true)
+	if !m.closed.Swap(true) {
+		m.machine.leaveCode(m.code)
+	}
 	m.machine.closeAll(ctx, m.machine.pool.Drop(m))
 	m.mu.Lock()
 	im := m.image
@@ -46,14 +78,15 @@ func (m *module) Close(ctx context.Context) error {
 	return m.compiled.Close(ctx)
 }
 
-// Bytes returns what the module takes, about.
+// Bytes returns what the module takes, about: of code that others have, too, its share.
 func (m *module) Bytes() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.image == nil {
-		return m.bytes
+	bytes := m.bytes + m.code.bytes/max(m.code.users.Load(), 1)
+	if m.image != nil {
+		bytes += int64(m.image.memory.Size())
 	}
-	return m.bytes + int64(m.image.memory.Size())
+	return bytes
 }
 
 // anonymous instances may live side by side, and their start functions are called by hand.
@@ -108,7 +141,7 @@ func (m *module) fresh(ctx context.Context) (*instance, error) {
 	in := &instance{m: m, functions: map[string]function{}}
 	a := &activation{Context: ctx, in: in, host: startup.New(ctx)}
 	var err error
-	if in.mod, err = m.machine.rt.InstantiateModule(a, m.compiled, anonymous); err != nil {
+	if in.mod, err = m.machine.rt.InstantiateModule(withFirst(a), m.compiled, anonymous); err != nil {
 		return nil, a.explain(ctx, err, engine.TrapInit)
 	}
 	in.findGlobals()

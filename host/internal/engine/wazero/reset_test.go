@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/wfhost/wfhost/abi"
@@ -235,5 +236,29 @@ func TestRecycleAllocates(t *testing.T) {
 	})
 	if n > 1 {
 		t.Fatalf("%v allocations, want at most 1", n)
+	}
+}
+
+// TestFirstMemory makes an instance whose memory is as large as it may be: it is not on the heap, where it would put off the next
+// collection.
+func TestFirstMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("this system has it on the heap")
+	}
+	for _, cfg := range []Config{{}, {Reset: linear.ResetNone}} {
+		w := wasmgen.New(1)
+		w.Pages = abi.MaxMemoryBytes / pageBytes
+		_, m := compile(t, cfg, w.I32(0).Export(abi.ExportRun).Bytes())
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		in := take(t, m)
+		runtime.ReadMemStats(&after)
+		if len(in.Memory()) != abi.MaxMemoryBytes {
+			t.Errorf("the memory has %d bytes", len(in.Memory()))
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > abi.MaxMemoryBytes/8 {
+			t.Errorf("%d bytes were allocated for a memory of %d", got, abi.MaxMemoryBytes)
+		}
+		in.Release(ctx)
 	}
 }
