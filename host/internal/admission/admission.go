@@ -7,7 +7,9 @@
 //
 // Of those that wait, a guest that has an instance and can go on enters before a run that wakes, and that before a new
 // run; so a storm makes no more instances than steady work. A guest that has computed for a slice lets all of them go first,
-// and no more of such guests compute at a time than there are processors. Within a class, groups enter in turns, and of
+// and while any of them come, one processor is left to those and to the host: a guest that computes is not interrupted, as other
+// goroutines are.
+// Large guests wait apart, see LargeBytes. Within a class, groups enter in turns, and of
 // a group the one that has waited longest: whoever has a thousand guests waiting keeps nobody else from having one.
 package admission
 
@@ -15,7 +17,6 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 
 	"github.com/wfhost/wfhost/host/internal/suspect"
@@ -30,7 +31,8 @@ const (
 	Woken                  // its run has waited, and is replayed
 	Starting               // its run is new
 	Computing              // it has computed for a slice
-	classes   = 4
+	Large                  // it has no instance, and will hold LargeBytes or more
+	classes   = 5
 )
 
 // group is whose guest it is, among those that are to have as much as others.
@@ -52,14 +54,17 @@ type Admission struct {
 	total     int
 	held      int64 // bytes of the guests that are not outside
 	leaving   int64 // of them, bytes of those that were evicted and have not left yet
+	large     int64 // of held, bytes of large guests
 	limit     int64 // of held
 	resting   int   // guests that rest
 	instances int   // guests that are neither outside nor evicted
 	waiters   [classes]queue
 	spaces    Spaces
 	long      int // guests inside that have computed for a slice
-	longLimit int // of long
+	longLimit int // of long, while no others come
+	quiet     int // slices since somebody came in who had not computed for one
 	overtaken int // how many have entered since one of the class Computing did, while one waited
+	outrun    int // the same of the class Large
 
 	parked      list.List // of *Place, the one that was parked first at the front
 	parkedBytes int64
@@ -69,7 +74,7 @@ type Admission struct {
 // New returns an admission that lets in as many guests as there are places, while all of them, with those that are parked,
 // hold no more than limit bytes. Those that are parked hold at most parkLimit bytes.
 func New(places int, limit, parkLimit int64) *Admission {
-	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: runtime.GOMAXPROCS(0)}
+	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: processors()}
 }
 
 // Watched has a watch note who computes, and hold suspects, and returns the admission. It is called before anything else.
@@ -95,6 +100,7 @@ type Place struct {
 	a     *Admission
 	at    standing
 	bytes int64         // that count for it unless it is outside
+	asked int64         // bytes when it came in
 	evict chan struct{} // buffered 1: it was evicted
 	e     *list.Element // among the parked
 	group group
@@ -147,6 +153,7 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 	}
 	a.mu.Lock()
 	a.returnLocked(p)
+	c = p.classOf(c)
 	if a.mayEnterLocked(p, c) { // before those of later classes that wait for what it held
 		a.enterLocked(p, c)
 		a.grantLocked()
@@ -224,11 +231,11 @@ func (a *Admission) EvictAll() {
 	}
 }
 
-// Instances returns how many guests are not outside, beside those that were evicted.
-func (a *Admission) Instances() int {
+// Held returns how many guests are not outside, beside those that were evicted, and the bytes that count for them and those.
+func (a *Admission) Held() (instances int, bytes int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.instances
+	return a.instances, a.held
 }
 
 // mayEnterLocked reports whether a guest may come in now: nobody waits who comes before it, and there is room.
@@ -244,24 +251,34 @@ func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
 // roomLocked reports whether there is room for a guest. There is for any that would be the only one inside, so that a
 // guest that is larger than the limit waits, and not for ever. One that has its instance needs a place alone.
 func (a *Admission) roomLocked(p *Place, c Class) bool {
-	return a.free > 0 && (c != Computing || a.long < a.longLimit) && !a.fullLocked(p) &&
-		(p.at == returning || a.held+p.bytes <= a.limit || a.held == a.parkedBytes+a.leaving)
+	return a.free > 0 && (c != Computing || a.long == 0 || a.long < p.longMost() && !p.crowdedLocked()) && !a.fullLocked(p) &&
+		(p.at == returning || p.fitsLocked(c))
 }
 
 func (a *Admission) enterLocked(p *Place, c Class) {
 	if p.at != returning {
 		a.instances++
+		p.asked = p.bytes
 		a.held += p.bytes
+		a.large += large(p.bytes)
 		a.evictOverLocked(a.held - a.limit) // it is the only one inside
 	}
 	p.insideLocked()
 	p.countLocked(1)
+	if c != Computing {
+		a.quiet = 0
+	}
 	switch {
 	case c == Computing:
 		a.longLocked(p)
 		a.overtaken = 0
 	case a.waiters[Computing].Len() > 0:
 		a.overtaken++
+	}
+	if c == Large {
+		a.outrun = 0
+	} else if a.waiters[Large].Len() > 0 {
+		a.outrun++
 	}
 }
 
@@ -291,32 +308,6 @@ func (p *Place) stopLocked() {
 	p.subject.End()
 }
 
-// Slice is called by the goroutine of a guest that has computed for a slice since it last waited. It lets those go first that
-// wait, goroutines and guests, and comes back when the guest may compute again, or as Enter does when ctx is done. For one
-// that is not inside, or has no place, it does little.
-func (p *Place) Slice(ctx context.Context) error {
-	runtime.Gosched()
-	if p == nil {
-		return nil
-	}
-	a := p.a
-	a.mu.Lock()
-	if p.at != inside {
-		a.mu.Unlock()
-		return nil
-	}
-	a.longLocked(p)
-	stays := a.long <= a.longLimit
-	for i := range Class(classes) {
-		stays = stays && a.firstLocked(i) == nil
-	}
-	a.mu.Unlock()
-	if stays {
-		return nil
-	}
-	return p.Enter(ctx, Computing, nil)
-}
-
 // returnLocked has a guest that has an instance wait with it.
 func (a *Admission) returnLocked(p *Place) {
 	if p.at != outside {
@@ -340,6 +331,7 @@ func (a *Admission) goLocked(p *Place) {
 		p.at = outside
 		a.instances--
 		a.held -= p.bytes
+		a.large -= large(p.bytes)
 	}
 }
 
@@ -378,7 +370,11 @@ func (a *Admission) unparkLocked(p *Place) {
 
 // evictLocked has the guest that was parked first give its instance up. Its bytes count until it has.
 func (a *Admission) evictLocked() {
-	p := a.parked.Front().Value.(*Place) //nolint:forcetypeassert // it holds nothing else
+	a.parked.Front().Value.(*Place).evictLocked() //nolint:forcetypeassert // it holds nothing else
+}
+
+func (p *Place) evictLocked() {
+	a := p.a
 	a.unparkLocked(p)
 	p.at = evicted
 	a.instances--
@@ -414,8 +410,8 @@ func (a *Admission) makeRoomLocked() {
 	}
 }
 
-// maxOvertaken is how many guests enter before one that has computed for a slice, so that it goes on however much others have
-// to do.
+// maxOvertaken is how many guests enter before one that has computed for a slice, or is large, so that it goes on however much
+// others have to do.
 const maxOvertaken = 64
 
 // grantLocked lets in those that wait and for which there is room now.
@@ -423,7 +419,11 @@ func (a *Admission) grantLocked() {
 	if a.long == 0 && a.overtaken >= maxOvertaken {
 		a.grantFirstLocked(Computing)
 	}
-	for c := range Class(classes) {
+	if a.large == 0 && a.outrun >= maxOvertaken {
+		a.grantFirstLocked(Large)
+	}
+	defer grantLargeLocked(a)
+	for c := range Class(Large) {
 		for a.firstLocked(c) != nil {
 			if !a.grantFirstLocked(c) {
 				a.makeRoomLocked()

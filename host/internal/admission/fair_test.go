@@ -100,7 +100,7 @@ func TestSlice(t *testing.T) {
 		first, second := asks(a, Woken, "first", &begun), asks(a, Woken, "second", &begun)
 		slice := func(p *Place) (done chan error) {
 			done = make(chan error, 1)
-			go func() { done <- p.Slice(t.Context()) }()
+			go func() { done <- p.Slice(t.Context(), 0, true) }()
 			synctest.Wait()
 			return done
 		}
@@ -125,7 +125,7 @@ func TestSlice(t *testing.T) {
 			t.Fatalf("%v, %d compute for long", err, a.long)
 		}
 		first.Leave()
-		if a.long != 0 || first.Slice(t.Context()) != nil || first.at != outside {
+		if a.long != 0 || first.Slice(t.Context(), 0, true) != nil || first.at != outside {
 			t.Error("a guest that is outside has a slice")
 		}
 		second.Leave()
@@ -146,7 +146,7 @@ func TestSliceIsNotStarved(t *testing.T) {
 			flood = append(flood, asks(a, Woken, "flood", &begun))
 		}
 		done := make(chan error, 1)
-		go func() { done <- long.Slice(t.Context()) }()
+		go func() { done <- long.Slice(t.Context(), 0, true) }()
 		synctest.Wait()
 		for i := 0; long.at != inside; i++ {
 			flood[i].Leave()
@@ -155,7 +155,7 @@ func TestSliceIsNotStarved(t *testing.T) {
 			t.Errorf("%v; %d of the others went before it, want %d", err, len(begun)-1, maxOvertaken)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { done <- long.Slice(ctx) }()
+		go func() { done <- long.Slice(ctx, 0, true) }()
 		synctest.Wait()
 		cancel()
 		if err := <-done; err == nil || long.at != outside {
@@ -172,7 +172,7 @@ func TestSliceIsNotForMemory(t *testing.T) {
 		long := asks(a, Woken, "long", &begun)
 		large := asks(a, Starting, "large", &begun)
 		for range 3 {
-			if err := long.Slice(t.Context()); err != nil || long.at != inside || large.at != outside {
+			if err := long.Slice(t.Context(), 0, true); err != nil || long.at != inside || large.at != outside {
 				t.Fatalf("%v: the one stands at %d, the other at %d", err, long.at, large.at)
 			}
 		}

@@ -143,7 +143,7 @@ func (m *model) check(t *rapid.T, a *Admission) {
 		t.Fatalf("%d of %d places are free, %d rest, %d bytes held, %d leaving, %d parked; want %d, %d, %d, %d and %d",
 			a.free, a.total, a.resting, a.held, a.leaving, a.parkedBytes, m.places-n, resting, m.held(), leaving, kept)
 	}
-	if got, want := a.Instances(), n+resting+len(m.parked); got != want {
+	if got, want := instancesOf(a), n+resting+len(m.parked); got != want {
 		t.Fatalf("%d instances, want %d", got, want)
 	}
 	for i, g := range m.guests {

@@ -17,6 +17,7 @@ func (a *Admission) Ask(q *Request) {
 
 func (a *Admission) ask(q *Request) {
 	a.mu.Lock()
+	q.Class = q.Place.classOf(q.Class)
 	if a.mayEnterLocked(q.Place, q.Class) {
 		a.enterLocked(q.Place, q.Class)
 		a.makeRoomLocked() // those of later classes, which wait for memory, need more of it now
@@ -27,6 +28,9 @@ func (a *Admission) ask(q *Request) {
 	q.waits = &waiter{place: q.Place, request: q}
 	a.waiters[q.Class].push(q.waits)
 	a.makeRoomLocked()
+	if q.Class == Large {
+		grantLargeLocked(a)
+	}
 	a.mu.Unlock()
 }
 

@@ -50,8 +50,8 @@ func (p *Place) Park(bytes int64) {
 		return
 	}
 	p.countLocked(-1)
-	a.held += bytes - p.bytes
-	p.at, p.bytes = parked, bytes
+	p.weighLocked(bytes)
+	p.at = parked
 	p.e = a.parked.PushBack(p)
 	a.parkedBytes += bytes
 	for a.parkedBytes > a.parkLimit && a.parked.Len() > 0 {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"pgregory.net/rapid"
 )
@@ -118,6 +119,33 @@ func TestLimitsOfNamespaces(t *testing.T) {
 			if q := &a.waiters[c]; q.Len() != 0 || len(q.aside) != 0 || len(q.groups) != 0 || a.free != 4 {
 				t.Fatalf("something is left: %+v", q)
 			}
+		}
+	})
+}
+
+// A guest that has computed for a slice gives way to others of its namespace, also where that may have no more than one inside.
+func TestSliceWithinASpace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(4, 1000, 0).By(limits{map[uint32]int{1: 1}, map[uint32]int{}})
+		var begun []string
+		first, second := asks(a, Woken, "a/x", &begun), asks(a, Starting, "a/y", &begun)
+		if first.at != inside || second.at != outside {
+			t.Fatal(first.at, second.at)
+		}
+		done := make(chan error, 1)
+		go func() { done <- first.Slice(t.Context(), 0, true) }()
+		synctest.Wait()
+		if first.at != returning || second.at != inside {
+			t.Fatalf("it stands at %d, the other at %d", first.at, second.at)
+		}
+		go func() { done <- second.Slice(t.Context(), 0, true) }()
+		synctest.Wait()
+		if err := <-done; err != nil || first.at != inside || second.at != returning {
+			t.Fatalf("it stands at %d, the other at %d: %v", first.at, second.at, err)
+		}
+		first.Leave()
+		if err := <-done; err != nil || second.at != inside {
+			t.Fatal(err, second.at)
 		}
 	})
 }

@@ -1,5 +1,6 @@
-// Package handler has the handlers of a host: the functions in Go that perform steps. It knows them by name, bounds how many
-// calls of them go on, and makes an outcome of whatever a call comes to.
+// Package handler has the handlers of a host: the functions in Go that perform steps, and those whose attempts are performed by
+// other processes. It knows them by name, bounds how many calls of functions go on, and makes an outcome of whatever a call
+// comes to.
 package handler
 
 import (
@@ -28,6 +29,10 @@ type Attempt struct {
 	Number         uint32    // from 1
 	Attempts       int       // at most; 0 = no limit
 	IdempotencyKey string
+	Incarnation    store.Incarnation
+	AtMostOnce     bool          // one whose outcome is unknown is not made again
+	Timeout        time.Duration // of this attempt, from when it begins
+	Details        []byte        // JSON that a handler has recorded last, in this attempt or one before; empty = nothing
 }
 
 // FatalError wraps the error of a handler that must not be tried again.

@@ -17,35 +17,54 @@ const (
 
 // Registry is the handlers by name. It is safe for concurrent use.
 type Registry struct {
-	all   chan struct{} // room for calls of all handlers together
-	watch *suspect.Watch
+	all     chan struct{} // room for calls of all handlers together
+	watch   *suspect.Watch
+	limiter Limiter
 
-	mu       sync.Mutex // guards what follows; nothing is called, and nothing else is locked, while it is held
-	handlers map[string]Func
-	rooms    map[string]chan struct{} // for calls of each handler
+	mu         sync.Mutex // guards what follows; nothing is called, and nothing else is locked, while it is held
+	performers map[string]performer
+	rooms      map[string]chan struct{} // for calls of each handler
 }
 
-// NewRegistry returns a Registry without handlers, whose calls are watched. A nil watch watches nothing.
-func NewRegistry(w *suspect.Watch) *Registry {
-	return &Registry{watch: w, all: make(chan struct{}, maxHandlers), handlers: map[string]Func{}, rooms: map[string]chan struct{}{}}
+// performer performs the attempts of a handler: one of both is set.
+type performer struct {
+	local  Func
+	remote Remote
+}
+
+// NewRegistry returns a Registry without handlers, whose calls are watched, and limited. A nil watch watches nothing, and a nil
+// limiter limits nothing.
+func NewRegistry(w *suspect.Watch, l Limiter) *Registry {
+	return &Registry{watch: w, limiter: l, all: make(chan struct{}, maxHandlers), performers: map[string]performer{},
+		rooms: map[string]chan struct{}{}}
 }
 
 // Handle registers a handler, in place of one that has the name.
-func (r *Registry) Handle(name string, f Func) {
+func (r *Registry) Handle(name string, f Func) { r.handle(name, performer{local: f}) }
+
+// HandleRemote registers a handler whose attempts are performed elsewhere, in place of one that has the name.
+func (r *Registry) HandleRemote(name string, m Remote) { r.handle(name, performer{remote: m}) }
+
+func (r *Registry) handle(name string, p performer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.handlers[name] = f
+	r.performers[name] = p
 }
 
-// Handler returns the handler that has a name, nil if none has it.
-func (r *Registry) Handler(name string) Func {
+func (r *Registry) performer(name string) performer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.handlers[name]
+	return r.performers[name]
 }
+
+// Handler returns the function that has a name, nil if none has it.
+func (r *Registry) Handler(name string) Func { return r.performer(name).local }
 
 // Handled reports whether a handler has a name.
-func (r *Registry) Handled(name string) bool { return r.Handler(name) != nil }
+func (r *Registry) Handled(name string) bool {
+	p := r.performer(name)
+	return p.local != nil || p.remote != nil
+}
 
 // Admit waits for room for a call of a handler by a run, and until the run is not held. The room is the caller's until leave is
 // called.

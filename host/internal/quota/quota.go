@@ -1,5 +1,5 @@
-// Package quota says whether a namespace may use more: runs, starts a second, and guests that compute. What is refused is what
-// would begin; what is in progress goes on.
+// Package quota says whether a namespace may use more: runs, starts and wakes a second, and guests that
+// compute. What is refused is what would begin; what is in progress goes on.
 //
 // The package is pure: it starts no goroutine and reads no clock.
 package quota
@@ -18,6 +18,7 @@ const Kind = "quota"
 // Quotas are those of all namespaces. Its methods may be called concurrently.
 type Quotas struct {
 	Instances // guests that compute
+	Wakes     // a second
 	used      func(store.NamespaceID) (store.Usage, error)
 
 	mu        sync.Mutex // guards the fields below; used is called while it is held
@@ -31,7 +32,7 @@ type Quotas struct {
 func New(otherwise store.Quota, set []store.Quota, used func(store.NamespaceID) (store.Usage, error)) *Quotas {
 	q := &Quotas{used: used, otherwise: otherwise, set: map[store.NamespaceID]store.Quota{},
 		starting: map[store.NamespaceID]int64{}, rates: map[store.NamespaceID]*bucket{}}
-	q.Instances.otherwise = otherwise.Instances
+	q.Instances.otherwise, q.Wakes.otherwise = otherwise.Instances, otherwise.Wakes
 	for _, x := range set {
 		q.Set(x)
 	}
@@ -63,6 +64,7 @@ func (q *Quotas) Set(x store.Quota) {
 	}
 	delete(q.rates, x.Namespace)
 	q.Instances.set(&x)
+	q.Wakes.set(&x)
 }
 
 // Start lets a run of a namespace begin, or returns an *abi.Error of code LIMIT that says which limit is in the way, or that of

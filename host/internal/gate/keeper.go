@@ -1,0 +1,298 @@
+// Package gate lets the runs of workflows with limits begin. Each such workflow has a queue, which belongs to the partition of
+// the workflow's name: the host that owns the partition changes it. A run asks for a slot by a command, is given one by a
+// command, and returns it by a command at its end. So a limit holds over all partitions and all hosts of a store, and each step
+// is durable before the next one: whatever crashes between, no slot is given twice or lost.
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/keeper"
+	"github.com/wfhost/wfhost/host/internal/limit"
+	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/store"
+)
+
+const (
+	// maxCommands bounds the commands that one commit of a queue takes: as many share an fsync.
+	maxCommands = 256
+	// maxGrants bounds the runs that one commit of a queue admits.
+	maxGrants = 256
+)
+
+// Config is what a Keeper is made from. All fields are required.
+type Config struct {
+	Store  store.Store
+	Logger *slog.Logger
+	Now    func() int64 // Unix milliseconds
+}
+
+// Host is what a Keeper needs of the host. Its methods may be called concurrently.
+type Host interface {
+	// Owned returns a partition, nil if this host does not own it.
+	Owned(p store.PartitionID) store.Partition
+	// Arm has Due called at an instant, store.NoWake for never. With an error it is called again after a while.
+	Arm(queue store.RunKey, wakeMs int64, err error)
+	// Kick says that there are commands in the inbox of a partition.
+	Kick(p store.PartitionID)
+	// StoreFailed says that the store has failed.
+	StoreFailed(err error)
+}
+
+// Keeper keeps the queues of a host. Its methods may be called concurrently.
+type Keeper struct {
+	cfg  Config
+	host Host // set by Begin
+	life *keeper.Life
+
+	mu     sync.Mutex // guards queues; nothing is called while it is held
+	queues map[store.RunKey]*queue
+}
+
+// queue is what is in memory of a queue, as long as its partition is this host's.
+type queue struct {
+	mu    sync.Mutex // held while the queue is changed; the disk is waited for meanwhile
+	owned store.Partition
+	taken store.CommandSeq // commands up to this one were taken
+	marks limit.Marks
+}
+
+// New returns a Keeper that waits for Begin.
+func New(cfg Config) *Keeper {
+	return &Keeper{cfg: cfg, life: keeper.NewLife(), queues: map[store.RunKey]*queue{}}
+}
+
+// Begin tells the Keeper its host. It is called once.
+func (k *Keeper) Begin(h Host) {
+	k.host = h
+	k.life.Begin()
+}
+
+// Close waits until no queue is being changed, and changes none any more.
+func (k *Keeper) Close() { k.life.Close() }
+
+// Limit fills in what holds a new run back, by the limits of its workflow as they are now.
+func (k *Keeper) Limit(ctx context.Context, n *origin.NewRun) error {
+	rules, err := k.Rules(ctx, n.Key.Namespace, n.Workflow)
+	n.Limit = rules.Of(n.Input, n.Priority)
+	return err
+}
+
+// Rules returns the limits of a workflow.
+func (k *Keeper) Rules(ctx context.Context, ns store.NamespaceID, workflow string) (limit.Rules, error) {
+	l, err := k.cfg.Store.LimitsOf(ctx, ns, workflow)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := limit.Decode(l.Data)
+	if err != nil {
+		return nil, fmt.Errorf("workflow %q: %w: %w", workflow, store.ErrCorrupt, err)
+	}
+	return rules, nil
+}
+
+// Set sets the limits of a workflow, durable on return, and has its queue looked at. id is random: that of the command which
+// asks for that.
+func (k *Keeper) Set(ctx context.Context, l store.Limits, id store.Incarnation) error {
+	if err := k.life.Wait(ctx); err != nil {
+		return err
+	}
+	err := k.cfg.Store.SetLimits(ctx, l, message.Changed(l.Queue(), id))
+	if errors.Is(err, store.ErrFailed) {
+		k.host.StoreFailed(err)
+	}
+	if err == nil {
+		k.host.Kick(l.Queue().Partition())
+	}
+	return err
+}
+
+// Take takes a command for a queue, and those behind it, and returns when what follows from them is durable.
+func (k *Keeper) Take(ctx context.Context, owned store.Partition, cmd store.Command) error {
+	if err := k.life.Wait(ctx); err != nil {
+		return err
+	}
+	q := k.queue(cmd.To)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.owned != owned {
+		q.owned, q.taken, q.marks = owned, 0, limit.Marks{}
+	}
+	if cmd.Seq <= q.taken { // with one before
+		return nil
+	}
+	return k.change(ctx, q, cmd.To, max(cmd.Seq, 1)-1)
+}
+
+func (k *Keeper) queue(key store.RunKey) *queue {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	q := k.queues[key]
+	if q == nil {
+		q = &queue{}
+		k.queues[key] = q
+	}
+	return q
+}
+
+// Due has a queue looked at whose timer has rung, and returns at once. done is called when that is over.
+func (k *Keeper) Due(key store.RunKey, done func()) {
+	begun := k.life.Go(func(ctx context.Context) {
+		defer done()
+		if k.life.Wait(ctx) != nil {
+			return
+		}
+		if err := k.look(ctx, key); err != nil && ctx.Err() == nil {
+			k.cfg.Logger.Error("the runs that wait for a slot could not be looked at", "workflow", key.ID, "cause", err)
+			k.host.Arm(key, 0, err)
+		}
+	})
+	if !begun {
+		go done() // it may take locks
+	}
+}
+
+// look looks at a queue by time.
+func (k *Keeper) look(ctx context.Context, key store.RunKey) error {
+	owned := k.host.Owned(key.Partition())
+	if owned == nil {
+		return nil
+	}
+	q := k.queue(key)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.owned != owned {
+		q.owned, q.taken, q.marks = owned, 0, limit.Marks{}
+	}
+	return k.change(ctx, q, key, noCommands)
+}
+
+// noCommands is behind all commands.
+const noCommands = ^store.CommandSeq(0)
+
+// change lets a queue take the commands for it behind a number, and admits the runs that may begin.
+func (k *Keeper) change(ctx context.Context, q *queue, key store.RunKey, after store.CommandSeq) error {
+	for more := true; more; after = noCommands {
+		var cmds []store.Command
+		if after != noCommands {
+			all, err := q.owned.Commands(ctx, after, maxCommands)
+			if err != nil {
+				return err
+			}
+			cmds = slices.DeleteFunc(all, func(c store.Command) bool { return c.To != key || !takes(c.Kind) })
+		}
+		var err error
+		if more, err = k.commit(ctx, q, key, cmds); err != nil {
+			q.marks = limit.Marks{}
+			return err
+		}
+		if n := len(cmds); n > 0 {
+			q.taken = cmds[n-1].Seq
+		}
+	}
+	return nil
+}
+
+// takes reports whether a command is for a queue.
+func takes(kind store.CommandKind) bool {
+	return kind == store.CommandSlotAsk || kind == store.CommandSlotReturn || kind == store.CommandLimits
+}
+
+// commit makes one change of a queue durable, and reports whether there is more to do at once.
+func (k *Keeper) commit(ctx context.Context, q *queue, key store.RunKey, cmds []store.Command) (more bool, err error) {
+	rules, err := k.Rules(ctx, key.Namespace, key.ID)
+	if err != nil {
+		return false, err
+	}
+	b, err := limit.Open(k.reader(ctx, key), q.marks, rules, k.cfg.Now())
+	if err != nil {
+		return false, err
+	}
+	set := store.QueueSet{Queue: key}
+	for i := range cmds {
+		apply(b, &cmds[i])
+		set.Ack = append(set.Ack, cmds[i].Seq)
+	}
+	for _, g := range b.Admit(maxGrants) {
+		set.Outbox = append(set.Outbox, message.GiveSlot(key, g.Run, g.Ask))
+	}
+	c, err := b.Close()
+	if err != nil {
+		return false, err
+	}
+	set.Before, set.Cells = c.Before, c.Cells
+	group := store.Group{Partition: q.owned, Queues: []store.QueueSet{set}}
+	if c.WakeMs != c.OldWakeMs {
+		group.Wakes = []store.WakeSet{{Kind: store.WakeLimit, Key: key, OldUnixMs: c.OldWakeMs, UnixMs: c.WakeMs}}
+	}
+	err = k.cfg.Store.Commit(context.WithoutCancel(ctx), []store.Group{group})
+	if errors.Is(err, store.ErrFailed) {
+		k.host.StoreFailed(err)
+	}
+	if refused, ok := errors.AsType[*store.RefusedError](err); ok {
+		err = refused.Err
+	}
+	if err != nil {
+		return false, err
+	}
+	k.host.Arm(key, c.WakeMs, nil)
+	for _, p := range receivers(set.Outbox) {
+		k.host.Kick(p)
+	}
+	return c.More, nil
+}
+
+// apply lets a queue take a command. One that says nothing that can be read changes nothing.
+func apply(b *limit.Book, cmd *store.Command) {
+	var m message.Message
+	if json.Unmarshal(cmd.Data, &m) != nil {
+		return
+	}
+	switch cmd.Kind {
+	case store.CommandSlotAsk:
+		if m.Limit == nil {
+			m.Limit = &journal.Limit{}
+		}
+		b.Ask(cmd.From.ID, cmd.ID, m.Limit)
+	case store.CommandSlotReturn:
+		b.Return(cmd.From.ID, m.Sender)
+	}
+}
+
+// receivers returns the partitions of the receivers of commands.
+func receivers(cmds []store.Command) (list []store.PartitionID) {
+	for i := range cmds {
+		list = append(list, cmds[i].To.Partition())
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Place returns where a run stands in the queue of its workflow, false if it does not wait.
+func (k *Keeper) Place(ctx context.Context, st *store.RunState) (p limit.Place, ok bool, err error) {
+	key := store.RunKey{Namespace: st.Run.Namespace, ID: st.Workflow}
+	rules, err := k.Rules(ctx, key.Namespace, key.ID)
+	if err != nil {
+		return p, false, err
+	}
+	return limit.Find(k.reader(ctx, key), rules, k.cfg.Now(), st.Run.ID, st.Incarnation)
+}
+
+// Count returns how many runs of a workflow wait, and how many hold a slot.
+func (k *Keeper) Count(ctx context.Context, ns store.NamespaceID, workflow string) (limit.Stats, error) {
+	return limit.Count(k.reader(ctx, store.RunKey{Namespace: ns, ID: workflow}))
+}
+
+func (k *Keeper) reader(ctx context.Context, key store.RunKey) limit.Reader {
+	return func(from, to []byte, n int) ([]store.Cell, error) {
+		return k.cfg.Store.Cells(ctx, store.CellQuery{Queue: key, From: from, To: to, Limit: n})
+	}
+}

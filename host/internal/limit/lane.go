@@ -1,0 +1,262 @@
+package limit
+
+import (
+	"encoding/binary"
+)
+
+// lane returns a lane by its name, nil if there is none.
+func (b *Book) lane(name string) *lane {
+	l, ok := b.lanes[name]
+	if ok {
+		return l
+	}
+	if v := b.c.get(partLane + name); v != nil {
+		l = &lane{}
+		if err := decodeInto("a lane", v, l); err != nil {
+			b.fail(err)
+			return nil
+		}
+	}
+	b.lanes[name] = l
+	return l
+}
+
+// counter returns a counter by its name. If there is none it makes one for a rule, and returns nil without a rule.
+func (b *Book) counter(name, rule string) *counter {
+	c := b.counters[name]
+	if c == nil {
+		if v := b.c.get(partCounter + name); v != nil {
+			c = &counter{}
+			if err := decodeInto("a counter", v, c); err != nil {
+				b.fail(err)
+			}
+		} else if rule != "" {
+			c = &counter{Rule: rule}
+		}
+		if c != nil {
+			b.counters[name] = c
+		}
+	}
+	return c
+}
+
+// line has a lane wait for its turn behind all others.
+func (b *Book) line(name string, l *lane) {
+	l.Seq = b.q.Next
+	b.q.Next++
+	b.ready(name, l)
+}
+
+// ready says that a run of a lane may be admitted, as far as is known.
+func (b *Book) ready(name string, l *lane) {
+	l.Blocked = nil
+	b.c.set(readyKey(name, l), []byte{})
+	b.c.set(turnKey(name, l), []byte{})
+	b.q.Ready[int(l.priority())]++
+}
+
+func (b *Book) unready(name string, l *lane) {
+	b.c.set(readyKey(name, l), nil)
+	b.c.set(turnKey(name, l), nil)
+	p := int(l.priority())
+	if b.q.Ready[p]--; b.q.Ready[p] <= 0 {
+		delete(b.q.Ready, p)
+	}
+}
+
+// full reports whether a rule for all runs admits none.
+func (b *Book) full() bool {
+	for i := range b.rules {
+		r := &b.rules[i]
+		switch {
+		case r.Per != "":
+		case r.WindowMs == 0:
+			if b.q.Held >= int64(r.Max) {
+				return true
+			}
+		default:
+			id := counterOf(r, nil)
+			if c := b.counter(id, r.name()); r.room(c, b.now) <= 0 {
+				b.expires(id, c, r.freeMs(c, b.now))
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// blocking returns the counter that admits no run of a lane, empty if there is none.
+func (b *Book) blocking(l *lane) string {
+	for i := range b.rules {
+		r := &b.rules[i]
+		if r.Per == "" {
+			continue
+		}
+		id := counterOf(r, l)
+		if c := b.counter(id, r.name()); r.room(c, b.now) <= 0 {
+			if r.WindowMs > 0 {
+				b.expires(id, c, r.freeMs(c, b.now))
+			}
+			return id
+		}
+	}
+	return ""
+}
+
+// room returns how many runs a counter admits now.
+func (r *Rule) room(c *counter, now int64) int64 {
+	if r.WindowMs == 0 {
+		return int64(r.Max) - c.Held
+	}
+	return int64(r.Max - len(c.times(now, r.WindowMs)))
+}
+
+// freeMs returns when a rate that admits none admits another run.
+func (r *Rule) freeMs(c *counter, now int64) int64 {
+	times := c.times(now, r.WindowMs)
+	return times[len(times)-r.Max] + r.WindowMs
+}
+
+// block has a lane wait for a counter.
+func (b *Book) block(name string, l *lane, by string) {
+	b.unready(name, l)
+	l.Blocked = []byte(by)
+	b.c.set(partBlocked+by+name, []byte{})
+	b.counters[by].Blocked++
+	b.pass(l, by)
+}
+
+// pass is called when a lane does not use its turn: it has no run left, or is blocked by the counter but. Each other counter of
+// its rules that has room has its first blocked lane looked at again, since nothing else would.
+func (b *Book) pass(l *lane, but string) {
+	for i := range b.rules {
+		r := &b.rules[i]
+		if r.Per == "" {
+			continue
+		}
+		if id := counterOf(r, l); id != but {
+			if c := b.counter(id, r.name()); r.room(c, b.now) > 0 {
+				b.unblockOne(id, c)
+			}
+		}
+	}
+}
+
+// unblock has a lane looked at again that waits for a counter.
+func (b *Book) unblock(name string, l *lane) {
+	by := string(l.Blocked)
+	b.c.set(partBlocked+by+name, nil)
+	if c := b.counter(by, ""); c != nil {
+		c.Blocked--
+	}
+	b.ready(name, l)
+}
+
+// unblockOne has the first lane looked at again that waits for a counter. It reports false if there is none.
+func (b *Book) unblockOne(id string, c *counter) bool {
+	if c.Blocked <= 0 {
+		return false
+	}
+	key := b.c.first(partBlocked+id, partBlocked+id)
+	if key == "" {
+		return false
+	}
+	name := key[len(partBlocked)+nameBytes:]
+	l := b.lane(name)
+	if l == nil {
+		return false
+	}
+	b.unblock(name, l)
+	return true
+}
+
+// release has as many lanes looked at again as a counter has room for.
+func (b *Book) release(id string, c *counter) {
+	n := c.Blocked
+	if r := b.rules.find(c.Rule); r != nil {
+		n = min(n, r.room(c, b.now))
+	}
+	for ; n > 0 && mayLook(b); n-- {
+		if !b.unblockOne(id, c) {
+			return
+		}
+		b.budget--
+	}
+	if n > 0 { // the next Book goes on
+		b.expires(id, c, max(b.now, 1))
+		b.more = true
+	}
+}
+
+// expires has a counter looked at at an instant.
+func (b *Book) expires(id string, c *counter, ms int64) {
+	if c.DueMs == ms {
+		return
+	}
+	if c.DueMs != 0 {
+		b.c.set(expiryKey(id, c.DueMs), nil)
+	}
+	c.DueMs = ms
+	if ms != 0 {
+		b.c.set(expiryKey(id, ms), []byte{})
+	}
+}
+
+func expiryOf(key string) int64 {
+	return int64(binary.BigEndian.Uint64([]byte(key[len(partExpiry):])))
+}
+
+// expire looks at the counters whose instant has come: they admit runs again, or are empty.
+func (b *Book) expire() {
+	for range maxMoves {
+		key := b.c.front(partExpiry)
+		if key == "" || expiryOf(key) > b.now {
+			return
+		}
+		if !mayLook(b) {
+			break
+		}
+		id := key[len(partExpiry)+8:]
+		c := b.counter(id, "")
+		if c == nil || c.DueMs != expiryOf(key) {
+			b.c.set(key, nil)
+			continue
+		}
+		b.expires(id, c, 0)
+		r := b.rules.find(c.Rule)
+		if r == nil || r.WindowMs == 0 { // its rule may have been removed
+			c.read, c.at = true, nil
+			b.release(id, c)
+			continue
+		}
+		times := c.times(b.now, r.WindowMs)
+		b.release(id, c)
+		if n := len(times); n > 0 && c.DueMs == 0 {
+			last := times[n-1]
+			if c.Blocked > 0 {
+				last = times[0]
+			}
+			b.expires(id, c, last+r.WindowMs)
+		}
+	}
+	b.more = true
+}
+
+// reconsider has lanes looked at again that wait for counters, since the rules were changed.
+func (b *Book) reconsider() {
+	for ; b.q.Free != nil && mayLook(b); b.budget-- {
+		key := b.c.first(partBlocked, string(b.q.Free))
+		if key == "" {
+			b.q.Free = nil
+			return
+		}
+		b.q.Free = []byte(key + "\x00")
+		name := key[len(partBlocked)+nameBytes:]
+		l := b.lane(name)
+		if l == nil {
+			b.c.set(key, nil)
+			continue
+		}
+		b.unblock(name, l)
+	}
+}

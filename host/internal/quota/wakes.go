@@ -1,0 +1,85 @@
+package quota
+
+import (
+	"sync"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// Wakes bounds how many runs of each namespace are woken in a second. Writers call it with each timer that is due, so it has a
+// lock of its own, which is held for no more than that.
+type Wakes struct {
+	mu        sync.Mutex
+	otherwise int64             // limit where none is set; 0: none
+	limits    map[uint32]int64  // that were set
+	rates     map[uint32]ration // of those that have a limit
+}
+
+// set sets the limit of a namespace, or removes it. What was used of the one before is forgotten.
+func (w *Wakes) set(x *store.Quota) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.limits == nil {
+		w.limits = map[uint32]int64{}
+	}
+	if w.limits[uint32(x.Namespace)] = x.Wakes; x.None() {
+		delete(w.limits, uint32(x.Namespace))
+	}
+	delete(w.rates, uint32(x.Namespace))
+}
+
+// Wake lets a run of a namespace be woken now, and counts it, or reports false.
+func (w *Wakes) Wake(namespace uint32, nowMs int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	limit, ok := w.limits[namespace]
+	if !ok {
+		limit = w.otherwise
+	}
+	if limit <= 0 {
+		return true
+	}
+	r, ok := w.rates[namespace]
+	if !ok {
+		r = ration{perSecond: limit, left: 1000 * limit}
+	}
+	took := r.take(nowMs)
+	if w.rates == nil {
+		w.rates = map[uint32]ration{}
+	}
+	w.rates[namespace] = r
+	return took
+}
+
+// NextWake returns the instant in milliseconds from which on Wake lets another run of the namespace be woken, unless the clock is
+// set back.
+func (w *Wakes) NextWake(namespace uint32) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, ok := w.rates[namespace]
+	if !ok || r.left >= 1000 {
+		return 0
+	}
+	return r.atMs + (1000-r.left+r.perSecond-1)/r.perSecond
+}
+
+// ration is what a namespace may still wake, in thousandths, which grows with each millisecond up to that of a second. Whole
+// numbers have the instant of NextWake be one at which Wake does let one.
+type ration struct {
+	perSecond, left, atMs int64
+}
+
+// take takes one, if there is one.
+func (r *ration) take(nowMs int64) bool {
+	if passed := nowMs - r.atMs; passed >= 1000 {
+		r.left = 1000 * r.perSecond
+	} else if passed > 0 { // not so if the clock was set back
+		r.left = min(r.left+passed*r.perSecond, 1000*r.perSecond)
+	}
+	r.atMs = nowMs
+	if r.left < 1000 {
+		return false
+	}
+	r.left -= 1000
+	return true
+}

@@ -1,0 +1,242 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Ask is what a worker asks for.
+type Ask struct {
+	Worker string        // its name, for people
+	Max    int           // attempts, at least 1
+	Wait   time.Duration // for the first one; 0 does not wait
+	Lease  time.Duration // positive
+}
+
+// Offer is an attempt that a worker has taken.
+type Offer struct {
+	Attempt  handler.Attempt
+	Input    []byte
+	Lease    string
+	Delivery int       // how often the attempt was taken, this time included
+	Until    time.Time // the end of the lease, never after Deadline
+	Deadline time.Time // the end of the attempt, however often the lease is extended
+}
+
+// Take returns attempts, at most as many as asked for and none if there is none for as long as the ask waits. It returns
+// ErrDraining if the host is about to stop, and nothing if ctx ends.
+func (b *Broker) Take(ctx context.Context, of Queue, ask Ask) ([]Offer, error) {
+	late := make(chan struct{})
+	stop := clock.AfterFunc(b.clock, ask.Wait, func() { close(late) })
+	defer stop()
+	waits := ask.Wait > 0
+	for {
+		ring := make(chan struct{}, 1)
+		b.mu.Lock()
+		if b.draining {
+			b.tidy(of)
+			b.mu.Unlock()
+			return nil, ErrDraining
+		}
+		offers := b.hand(b.queue(of), ask)
+		if len(offers) > 0 || !waits || ctx.Err() != nil {
+			b.tidy(of)
+			b.mu.Unlock()
+			return offers, nil
+		}
+		b.queue(of).asking = append(b.queue(of).asking, ring)
+		b.mu.Unlock()
+		select {
+		case <-ring:
+			continue
+		case <-late:
+		case <-ctx.Done():
+		}
+		b.mu.Lock()
+		q := b.queue(of)
+		if i := slices.Index(q.asking, ring); i >= 0 {
+			q.asking = slices.Delete(q.asking, i, i+1)
+		} else if q.waiting.Len() > 0 { // it was woken at this moment: that is for the next one
+			q.wake()
+		}
+		b.tidy(of)
+		draining := b.draining
+		b.mu.Unlock()
+		if draining {
+			return nil, ErrDraining
+		}
+		return nil, nil
+	}
+}
+
+// hand leases what waits. mu is held.
+func (b *Broker) hand(q *queue, ask Ask) (offers []Offer) {
+	bytes := 0
+	now := b.clock.Now()
+	for w := q.first(); w != nil && len(offers) < ask.Max; w = q.first() {
+		if bytes += len(w.input); len(offers) > 0 && bytes > maxBatchBytes {
+			break
+		}
+		b.unwait(w)
+		w.lease, w.worker, w.deadline = b.newLease(), ask.Worker, now.Add(w.attempt.Timeout)
+		w.lasts(now, ask.Lease)
+		w.deliveries++
+		b.leases[w.lease] = w
+		q.leased++
+		b.arm(w, now)
+		offers = append(offers, Offer{Attempt: w.attempt, Input: w.input, Lease: w.lease, Delivery: w.deliveries, Until: w.until,
+			Deadline: w.deadline})
+	}
+	if q.waiting.Len() > 0 { // what one leaves is for the next one who asks
+		q.wake()
+	}
+	return offers
+}
+
+// lasts has the lease end when d has passed from now, or at the deadline of the attempt.
+func (w *work) lasts(now time.Time, d time.Duration) {
+	if w.until = now.Add(d); w.deadline.Before(w.until) {
+		w.until = w.deadline
+	}
+}
+
+// find returns what a lease is of. mu is held.
+func (b *Broker) find(of Queue, lease string) (*work, error) {
+	w := b.leases[lease]
+	if w == nil || w.in != of {
+		return nil, ErrLost
+	}
+	return w, nil
+}
+
+// Extend says that a worker is at work, and has begun. Its lease ends when d has passed from now, or at the deadline of the
+// attempt. cancelled reports whether the workflow has cancelled the attempt.
+func (b *Broker) Extend(of Queue, lease string, d time.Duration) (until time.Time, cancelled bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w, err := b.find(of, lease)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	now := b.clock.Now()
+	w.begun = true
+	w.lasts(now, d)
+	w.stop()
+	b.arm(w, now)
+	return w.until, w.cancelled, nil
+}
+
+// Note has the next worker get the attempt with details, if this one is lost, and returns the attempt.
+func (b *Broker) Note(of Queue, lease string, details []byte) (handler.Attempt, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w, err := b.find(of, lease)
+	if err != nil {
+		return handler.Attempt{}, err
+	}
+	w.attempt.Details = details
+	return w.attempt, nil
+}
+
+// Release gives an attempt back that was not begun, as if it had not been taken.
+func (b *Broker) Release(of Queue, lease string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w, err := b.find(of, lease)
+	if err != nil {
+		return err
+	}
+	if w.cancelled {
+		b.finish(w, result{out: handler.Unbegun()})
+		return nil
+	}
+	w.deliveries--
+	b.unlease(w)
+	b.wait(w, true)
+	b.tidy(w.in)
+	return nil
+}
+
+// HandIn takes the outcome of an attempt, and returns when it is durable that it is recorded. It returns ErrLost if it is
+// not, since nobody waits for it. If ctx ends before, the outcome may be recorded all the same.
+func (b *Broker) HandIn(ctx context.Context, of Queue, lease string, out step.Outcome) error {
+	type answer struct {
+		recorded bool
+		err      error
+	}
+	c := make(chan answer, 1)
+	b.mu.Lock()
+	w, err := b.find(of, lease)
+	if err == nil && w.attempt.AtMostOnce && !w.begun {
+		err = ErrNotBegun
+	}
+	if err == nil {
+		b.finish(w, result{out, func(recorded bool, err error) { c <- answer{recorded, err} }})
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case a := <-c:
+		if a.err == nil && !a.recorded {
+			return ErrLost
+		}
+		return a.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// State is how many attempts of a queue wait and are leased.
+type State struct {
+	Queue
+	Waiting, Leased, Asking int
+	Oldest                  time.Time // when the first one that waits began to; zero if none does
+	Workers                 []string  // that have leases, sorted; each once
+}
+
+// States returns the queues of a namespace that have attempts, or workers that ask, by their handlers.
+func (b *Broker) States(ns store.NamespaceID) (list []State) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	workers := map[Queue][]string{}
+	for _, w := range b.leases {
+		workers[w.in] = append(workers[w.in], w.worker)
+	}
+	for of, q := range b.queues {
+		if of.Namespace != ns {
+			continue
+		}
+		s := State{Queue: of, Waiting: q.waiting.Len(), Leased: q.leased, Asking: len(q.asking), Workers: workers[of]}
+		slices.Sort(s.Workers)
+		s.Workers = slices.Compact(s.Workers)
+		for e := q.waiting.Front(); e != nil; e = e.Next() {
+			if w := e.Value.(*work); s.Oldest.IsZero() || w.since.Before(s.Oldest) { //nolint:forcetypeassert // see first
+				s.Oldest = w.since
+			}
+		}
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(x, y State) int { return cmp.Compare(x.Handler, y.Handler) })
+	return list
+}
+
+// Waits returns a step of a run that waits for a worker, with its handler, false if none does.
+func (b *Broker) Waits(of store.RunKey) (step, handler string, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for w := range b.runs[of] {
+		if !ok || w.attempt.Step < step {
+			step, handler, ok = w.attempt.Step, w.attempt.Handler, true
+		}
+	}
+	return step, handler, ok
+}

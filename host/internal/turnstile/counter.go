@@ -1,0 +1,148 @@
+package turnstile
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"github.com/wfhost/wfhost/host/internal/limit"
+	"github.com/wfhost/wfhost/store"
+)
+
+// grains is into how many parts a window is divided at least: attempts that begin within one part share a mark, which counts as
+// long as the last of them does. So a counter has at most some grains marks, however great its rate is, and an attempt waits
+// for at most one part longer than it would with exact instants.
+const grains = 128
+
+// mark counts attempts that have begun from first to last, in Unix milliseconds.
+type mark struct {
+	first, last int64
+	n           int
+}
+
+// counter counts the attempts of one rule, or of one key of it.
+type counter struct {
+	rule    limit.Rule
+	name    string  // of its cell
+	held    int     // attempts that hold a slot
+	marks   []mark  // attempts that have begun within the window, oldest first
+	loaded  bool    // marks are those of the store; always, without a window
+	lanes   int     // that count by it
+	blocked []*lane // that wait for it, in the order in which they have come to
+}
+
+func newCounter(r limit.Rule, key string) *counter {
+	sum := sha256.Sum256([]byte(ruleName(&r) + "\x00" + key))
+	return &counter{rule: r, name: markPart + string(sum[:16]), loaded: r.WindowMs == 0}
+}
+
+// ruleName names what a rule counts, whatever its number is.
+func ruleName(r *limit.Rule) string { return strconv.FormatInt(r.WindowMs, 10) + " " + r.Per }
+
+// trim forgets the marks that are not within the window any more. One in the future, because the clock was set back, counts
+// as now.
+func (c *counter) trim(now int64) {
+	old := 0
+	for i := range c.marks {
+		m := &c.marks[i]
+		m.first, m.last = min(m.first, now), min(m.last, now)
+		if m.last <= now-c.rule.WindowMs {
+			old = i + 1
+		}
+	}
+	c.marks = c.marks[old:]
+}
+
+// full reports whether no other attempt may begin now. Of one that has to be read that is not known, and it is not full.
+func (c *counter) full(now int64) bool {
+	switch {
+	case c.rule.WindowMs == 0:
+		return c.held >= c.rule.Max
+	case !c.loaded:
+		return false
+	}
+	c.trim(now)
+	return c.begun() >= c.rule.Max
+}
+
+// begun returns how many attempts the marks count.
+func (c *counter) begun() (n int) {
+	for _, m := range c.marks {
+		n += m.n
+	}
+	return n
+}
+
+// freeAt returns when a rate that is full lets another attempt begin.
+func (c *counter) freeAt() int64 {
+	n, at := c.begun(), int64(0)
+	for _, m := range c.marks {
+		if n < c.rule.Max {
+			break
+		}
+		n, at = n-m.n, m.last+c.rule.WindowMs
+	}
+	return at
+}
+
+// take counts an attempt that begins.
+func (c *counter) take(now int64) {
+	c.held++
+	if c.rule.WindowMs == 0 {
+		return
+	}
+	c.trim(now)
+	if n := len(c.marks); n > 0 && now-c.marks[n-1].first < c.rule.WindowMs/grains {
+		c.marks[n-1].last = now
+		c.marks[n-1].n++
+		return
+	}
+	c.marks = append(c.marks, mark{now, now, 1})
+}
+
+// cell returns the counter for the store: when its last mark is outdated, and the marks.
+func (c *counter) cell() store.Cell {
+	end := int64(0)
+	if n := len(c.marks); n > 0 {
+		end = c.marks[n-1].last + c.rule.WindowMs
+	}
+	b := binary.BigEndian.AppendUint64(nil, uint64(end))
+	before := int64(0)
+	for _, m := range c.marks {
+		b = binary.AppendVarint(b, m.first-before)
+		b = binary.AppendVarint(b, m.last-m.first)
+		b = binary.AppendUvarint(b, uint64(m.n))
+		before = m.last
+	}
+	return store.Cell{Key: []byte(c.name), Value: b}
+}
+
+// parseCell reads what cell has returned.
+func parseCell(b []byte) (endMs int64, marks []mark, err error) {
+	wrong := fmt.Errorf("%w: the instants of a handler's attempts", store.ErrCorrupt)
+	if len(b) < 8 {
+		return 0, nil, wrong
+	}
+	endMs = int64(binary.BigEndian.Uint64(b))
+	at := int64(0)
+	for b = b[8:]; len(b) > 0; {
+		first, i := binary.Varint(b)
+		if i <= 0 {
+			return 0, nil, wrong
+		}
+		length, j := binary.Varint(b[i:])
+		if j <= 0 {
+			return 0, nil, wrong
+		}
+		n, k := binary.Uvarint(b[i+j:])
+		if k <= 0 || n > limit.MaxRate {
+			return 0, nil, wrong
+		}
+		b = b[i+j+k:]
+		m := mark{at + first, at + first + length, int(n)}
+		at = m.last
+		marks = append(marks, m)
+	}
+	return endMs, marks, nil
+}

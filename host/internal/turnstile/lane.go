@@ -1,0 +1,108 @@
+package turnstile
+
+import (
+	"slices"
+
+	"github.com/wfhost/wfhost/host/internal/limit"
+	"github.com/wfhost/wfhost/store"
+)
+
+// lane is the attempts that wait and have the same keys. Each run of a lane has its turn with one attempt.
+type lane struct {
+	name     string
+	counters []*counter // of its keys
+	loading  bool       // its counters are being read
+	ring     bool       // it stands in the ring of its gate
+	blocked  *counter   // for which it waits
+	runs     []*line    // in the order of their turns
+	of       map[store.RunKey]*line
+	waiting  int
+}
+
+// line is the attempts of one run, in the order in which they came.
+type line struct {
+	run     store.RunKey
+	entries []*entry
+}
+
+// put adds an attempt, behind the others of its run or before them.
+func (l *lane) put(e *entry, front bool) {
+	x := l.of[e.run]
+	if x == nil {
+		x = &line{run: e.run}
+		l.of[e.run] = x
+		if front {
+			l.runs = slices.Insert(l.runs, 0, x)
+		} else {
+			l.runs = append(l.runs, x)
+		}
+	}
+	if front {
+		x.entries = slices.Insert(x.entries, 0, e)
+	} else {
+		x.entries = append(x.entries, e)
+	}
+	e.lane = l
+	l.waiting++
+}
+
+// next takes out the attempt whose turn it is.
+func (l *lane) next() *entry {
+	x := l.runs[0]
+	e := x.entries[0]
+	x.entries = x.entries[1:]
+	l.runs = l.runs[1:]
+	if len(x.entries) > 0 {
+		l.runs = append(l.runs, x)
+	} else {
+		delete(l.of, x.run)
+	}
+	e.lane = nil
+	l.waiting--
+	return e
+}
+
+// remove takes out an attempt that does not wait any more.
+func (l *lane) remove(e *entry) {
+	x := l.of[e.run]
+	x.entries = slices.DeleteFunc(x.entries, func(o *entry) bool { return o == e })
+	if len(x.entries) == 0 {
+		delete(l.of, e.run)
+		l.runs = slices.DeleteFunc(l.runs, func(o *line) bool { return o == x })
+	}
+	e.lane = nil
+	l.waiting--
+}
+
+// all returns the attempts in the order of their turns.
+func (l *lane) all() (list []*entry) {
+	for n := 0; len(list) < l.waiting; n++ {
+		for _, x := range l.runs {
+			if n < len(x.entries) {
+				list = append(list, x.entries[n])
+			}
+		}
+	}
+	return list
+}
+
+// full returns a counter of the lane that lets no attempt begin now, nil if there is none.
+func (l *lane) full(now int64) *counter {
+	for _, c := range l.counters {
+		if c.full(now) {
+			return c
+		}
+	}
+	return nil
+}
+
+// keysOf returns the key of each rule that has one, in the order of the rules.
+func keysOf(rules limit.Rules, input []byte) (keys []string) {
+	of := rules.Of(input, 0)
+	for i := range rules {
+		if rules[i].Per != "" {
+			keys = append(keys, of.Keys[rules[i].Per])
+		}
+	}
+	return keys
+}

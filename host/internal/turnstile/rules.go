@@ -1,0 +1,151 @@
+package turnstile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/limit"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Limits are those of one handler.
+type Limits struct {
+	Handler string
+	Rules   limit.Rules
+}
+
+// directory is the queue whose cells are the limits of the handlers of a namespace, by their names.
+func directory(ns store.NamespaceID) store.RunKey {
+	return store.RunKey{Namespace: ns, ID: QueuePrefix}
+}
+
+// Load reads the limits of the handlers of a namespace, the first time that it is called.
+func (t *Turnstile) Load(ctx context.Context, ns store.NamespaceID) error {
+	t.mu.Lock()
+	s := t.spaces[ns]
+	if s == nil {
+		s = &space{}
+		t.spaces[ns] = s
+	}
+	t.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read {
+		return nil
+	}
+	list, err := t.All(ctx, ns)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range list {
+		t.set(Handler{ns, l.Handler}, l.Rules)
+	}
+	s.read = true
+	return nil
+}
+
+// All returns the limits of the handlers of a namespace, by their names.
+func (t *Turnstile) All(ctx context.Context, ns store.NamespaceID) (list []Limits, err error) {
+	cells, err := t.cfg.Store.Cells(ctx, store.CellQuery{Queue: directory(ns), Limit: MaxHandlers + 1})
+	for _, c := range cells {
+		rules, err := limit.Decode(c.Value)
+		if err != nil {
+			return nil, fmt.Errorf("handler %q: %w: %w", c.Key, store.ErrCorrupt, err)
+		}
+		list = append(list, Limits{string(c.Key), rules})
+	}
+	return list, err
+}
+
+// Set sets the limits of a handler; without any it has none. Durable on return, and then it holds on this host. It returns an
+// *abi.Error of code LIMIT if too many handlers have limits.
+func (t *Turnstile) Set(ctx context.Context, key Handler, rules limit.Rules) error {
+	if err := t.Load(ctx, key.Namespace); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	s := t.spaces[key.Namespace]
+	t.mu.Unlock()
+	s.mu.Lock() // so that what holds is what is stored
+	defer s.mu.Unlock()
+	cells, err := t.cfg.Store.Cells(ctx, store.CellQuery{Queue: directory(key.Namespace), Limit: MaxHandlers + 1})
+	if err != nil {
+		return err
+	}
+	cell := store.Cell{Key: []byte(key.Name)}
+	for _, c := range cells {
+		if string(c.Key) == key.Name {
+			cell.Value = c.Value
+		}
+	}
+	if cell.Value == nil && len(rules) > 0 && len(cells) >= MaxHandlers {
+		return abi.Errorf(abi.Limit, "%d handlers of the namespace have limits, the limit is %d", len(cells), MaxHandlers)
+	}
+	now := store.Cell{Key: cell.Key, Value: rules.Encode()}
+	err = t.cfg.Store.SetCells(ctx, store.QueueSet{Queue: directory(key.Namespace), Before: cell, Cells: []store.Cell{now}})
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.set(key, rules)
+	t.mu.Unlock()
+	if len(rules) > 0 {
+		return nil
+	}
+	if err := t.purge(ctx, key); err != nil { // the limits are gone, which is what the caller has asked for
+		t.cfg.Logger.Warn("what was counted of a handler without limits is kept until it has some again", "handler", key.Name,
+			"cause", err)
+		if errors.Is(err, store.ErrFailed) {
+			t.cfg.Failed(err)
+		}
+	}
+	return nil
+}
+
+// purgeCells is how many cells are deleted at a time.
+const purgeCells = 1000
+
+// purge deletes what was counted of a handler that has no limits any more. What it leaves is deleted when there are some again.
+func (t *Turnstile) purge(ctx context.Context, key Handler) error {
+	queue := store.RunKey{Namespace: key.Namespace, ID: QueuePrefix + key.Name}
+	for {
+		list, err := t.cfg.Store.Cells(ctx, store.CellQuery{Queue: queue, Limit: purgeCells})
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		set := store.QueueSet{Queue: queue, Before: list[0]}
+		for _, c := range list {
+			set.Cells = append(set.Cells, store.Cell{Key: c.Key})
+		}
+		err = t.cfg.Store.SetCells(ctx, set)
+		if errors.Is(err, store.ErrConflict) { // a commit that was under way, or another host, goes on counting
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Check returns what is wrong with the cells of a queue of this package.
+func Check(name string, cells []store.Cell) (problems []string) {
+	for _, c := range cells {
+		var err error
+		switch {
+		case name == QueuePrefix:
+			_, err = limit.Decode(c.Value)
+		case c.Key[0] == markPart[0]:
+			_, _, err = parseCell(c.Value)
+		case string(c.Key) != revisionCell || len(c.Value) != revisionBytes:
+			err = errors.New("it is none of this release")
+		}
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("its cell %q: %v", c.Key, err))
+		}
+	}
+	return problems
+}

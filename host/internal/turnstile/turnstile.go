@@ -1,0 +1,406 @@
+// Package turnstile lets the attempts of steps begin whose handlers have limits: how many of them go on at a time, and how
+// many begin within a window. An attempt that waits is an entry in memory, without a goroutine. Attempts have turns, by the
+// keys that the limits take from the inputs of steps, and among those with the same keys by their runs.
+//
+// A slot is held from when an attempt begins to when its handler has returned, or to its outcome where another process performs
+// it. That is kept in memory, for the attempts of this host: those that it had when it died are made again, and ask again.
+// What has begun within the window of a rate is durable before the attempt begins, for all hosts that share a store:
+//
+//	Enter -> waiting -> counted -> durable -> begins -> Leave
+//	            ^                     |
+//	            +---------------------+ another host was quicker
+package turnstile
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/limit"
+	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/timers"
+	"github.com/wfhost/wfhost/store"
+)
+
+// QueuePrefix is before the name of a handler in that of its queue. No workflow has such a name. The queue that is called
+// like the prefix alone has the limits of all handlers of a namespace.
+const QueuePrefix = "host/"
+
+// MaxHandlers bounds the handlers of a namespace that have limits.
+const MaxHandlers = store.MaxLimitsOfOne
+
+// Config is what a Turnstile is made from. All fields are required.
+type Config struct {
+	Store  store.LimitStore
+	Clock  clock.Clock
+	Logger *slog.Logger
+	Failed func(err error) // the store has failed
+}
+
+// Handler names a handler for the runs of a namespace.
+type Handler struct {
+	Namespace store.NamespaceID
+	Name      string
+}
+
+// Turnstile is the limits of all handlers of a host. Its methods may be called concurrently.
+type Turnstile struct {
+	cfg    Config
+	ctx    context.Context //nolint:containedctx // it ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	// mu guards what follows, and all gates. While it is held, clocks are read, timers are set, and attempts say whether they are
+	// busy; nothing is waited for.
+	mu       sync.Mutex
+	spaces   map[store.NamespaceID]*space
+	gates    map[Handler]*gate
+	runs     map[store.RunKey]map[*entry]bool // that wait
+	due      timers.Set[*gate]
+	alarm    *clock.Alarm // nil until a handler has limits
+	draining bool
+	closed   bool
+}
+
+// space says whether the limits of a namespace were read.
+type space struct {
+	mu   sync.Mutex // held while they are read
+	read bool
+}
+
+// entry is an attempt of a handler with limits.
+type entry struct {
+	t        *Turnstile
+	call     *handler.Call
+	begin    func()
+	run      store.RunKey
+	ctx      context.Context //nolint:containedctx // of the attempt
+	gate     *gate
+	lane     *lane // nil = it does not wait
+	counters []*counter
+	resting  bool        // the host has nothing to do for it
+	stop     func() bool // of the watch for the end of ctx
+}
+
+// New returns a Turnstile that has read no limits yet.
+func New(cfg Config) *Turnstile {
+	t := &Turnstile{cfg: cfg, spaces: map[store.NamespaceID]*space{}, gates: map[Handler]*gate{},
+		runs: map[store.RunKey]map[*entry]bool{}}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	return t
+}
+
+// Enter has begin called when an attempt may begin: by this call, or later in a goroutine of its own. An attempt that is not
+// wanted any more is given up instead.
+func (t *Turnstile) Enter(ctx context.Context, c *handler.Call, begin func()) {
+	key := Handler{c.Attempt.Run.Namespace, c.Attempt.Handler}
+	if err := t.Load(ctx, key.Namespace); ctx.Err() != nil {
+		c.GiveUp()
+		return
+	} else if err != nil {
+		c.End(step.Failure(abi.KindError, "the limits of the handler cannot be read: "+err.Error(), true), nil)
+		return
+	}
+	e := &entry{t: t, call: c, begin: begin, run: c.Attempt.Run, ctx: ctx}
+	t.mu.Lock()
+	g := t.gates[key]
+	switch {
+	case g == nil:
+		t.mu.Unlock()
+		begin()
+		return
+	case t.draining || t.closed:
+		t.mu.Unlock()
+		e.notBegun()
+		return
+	}
+	defer t.mu.Unlock()
+	c.Leave = sync.OnceFunc(func() { t.leave(e) })
+	e.stop = context.AfterFunc(ctx, func() { t.drop(e) })
+	g.enter(e, false)
+	g.look()
+	if e.lane != nil && !e.lane.loading {
+		e.busy(false)
+	}
+}
+
+// leave returns the slot of an attempt.
+func (t *Turnstile) leave(e *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e.gate.leave(e)
+	e.gate.look()
+}
+
+// drop gives up an attempt that waits and is not wanted any more.
+func (t *Turnstile) drop(e *entry) {
+	t.mu.Lock()
+	l := e.lane
+	if l == nil { // it has begun, or is about to
+		t.mu.Unlock()
+		return
+	}
+	e.unwait()
+	t.mu.Unlock()
+	e.call.GiveUp()
+}
+
+// unwait takes an attempt out of its lane. mu is held.
+func (e *entry) unwait() {
+	l := e.lane
+	l.remove(e)
+	e.gate.waiting--
+	e.t.noteRun(e, false)
+	e.gate.tidy(l)
+}
+
+// busy says whether the host has something to do for the attempt.
+func (e *entry) busy(busy bool) {
+	if e.call.Busy != nil && e.resting == busy {
+		e.resting = !busy
+		e.call.Busy(busy)
+	}
+}
+
+// over reports whether the attempt is not wanted any more.
+func (e *entry) over() bool { return e.ctx.Err() != nil }
+
+func (e *entry) giveUp() { go e.call.GiveUp() }
+
+// notBegun ends an attempt that has not begun when the host is about to stop.
+func (e *entry) notBegun() { e.call.End(handler.NotBegun(e.call.Attempt.AtMostOnce), nil) }
+
+// start has the attempt begin. mu is held.
+func (e *entry) start() {
+	e.stop()
+	go func() {
+		if e.over() {
+			e.call.Leave()
+			e.call.GiveUp()
+			return
+		}
+		e.begin()
+	}()
+}
+
+// noteRun notes whether an attempt waits. mu is held.
+func (t *Turnstile) noteRun(e *entry, waits bool) {
+	of := t.runs[e.run]
+	switch {
+	case !waits:
+		if delete(of, e); len(of) == 0 {
+			delete(t.runs, e.run)
+		}
+		return
+	case of == nil:
+		of = map[*entry]bool{}
+		t.runs[e.run] = of
+	}
+	of[e] = true
+}
+
+func (t *Turnstile) now() int64 { return t.cfg.Clock.Now().UnixMilli() }
+
+// background does something that Close waits for. mu is held.
+func (t *Turnstile) background(f func(ctx context.Context)) {
+	if !t.closed {
+		t.wg.Go(func() { f(t.ctx) })
+	}
+}
+
+// SetDraining says whether the host is about to stop: then attempts that wait are given up.
+func (t *Turnstile) SetDraining(draining bool) {
+	t.mu.Lock()
+	t.draining = draining
+	var list []*entry
+	if draining {
+		for _, of := range t.runs {
+			for e := range of {
+				list = append(list, e)
+			}
+		}
+	}
+	for _, e := range list {
+		e.stop()
+		e.unwait()
+	}
+	t.mu.Unlock()
+	for _, e := range list {
+		e.notBegun()
+	}
+}
+
+// Next returns when attempts that wait may begin by time alone, false if there are none.
+func (t *Turnstile) Next() (unixMs int64, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.due.Next()
+}
+
+// arm sets the alarm. mu is held.
+func (t *Turnstile) arm() {
+	at, ok := t.due.Next()
+	switch {
+	case ok && t.alarm == nil && !t.closed:
+		t.alarm = clock.NewAlarm(t.cfg.Clock)
+		t.background(t.listen)
+		fallthrough
+	case ok && t.alarm != nil:
+		t.alarm.Set(at)
+	case t.alarm != nil:
+		t.alarm.Clear()
+	}
+}
+
+// listen looks at gates when they are due.
+func (t *Turnstile) listen(ctx context.Context) {
+	for {
+		moved := false
+		select {
+		case <-t.alarm.C():
+		case <-t.alarm.Moved(): // a clock that was set back makes marks of the future those of now
+			moved = true
+		case <-ctx.Done():
+			return
+		}
+		t.mu.Lock()
+		if moved {
+			for _, g := range t.gates {
+				g.clockSet(t.now())
+			}
+		}
+		for g, _, ok := t.due.Pop(t.now()); ok; g, _, ok = t.due.Pop(t.now()) {
+			g.look()
+		}
+		t.arm()
+		t.mu.Unlock()
+	}
+}
+
+// Close stops all timers, and waits for commits. Nothing begins any more. A nil Turnstile has nothing to close.
+func (t *Turnstile) Close() {
+	if t == nil {
+		return
+	}
+	t.cancel()
+	t.mu.Lock()
+	t.closed = true
+	for _, g := range t.gates {
+		g.end()
+	}
+	t.mu.Unlock()
+	t.wg.Wait()
+	if t.alarm != nil {
+		t.alarm.Close()
+	}
+}
+
+// end stops a gate. mu is held.
+func (g *gate) end() {
+	g.over = true
+	g.arm()
+}
+
+// Waiting is for what an attempt waits.
+type Waiting struct {
+	Step, Handler string
+	Limit         string // that lets no other attempt begin
+	Others        int    // how many attempts of the handler wait beside it
+}
+
+// Waits returns for what an attempt of a run waits, false if none does.
+func (t *Turnstile) Waits(run store.RunKey) (w Waiting, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for e := range t.runs[run] {
+		if ok && e.call.Attempt.Step > w.Step {
+			continue
+		}
+		ok = true
+		w = Waiting{Step: e.call.Attempt.Step, Handler: e.gate.key.Name, Others: e.gate.waiting - 1}
+		if c := e.gate.inTheWay(e.lane); c != nil {
+			w.Limit = c.rule.String()
+		}
+	}
+	return w, ok
+}
+
+// inTheWay returns the counter that lets no attempt of a lane begin, nil if there is none.
+func (g *gate) inTheWay(l *lane) *counter {
+	if l.blocked != nil {
+		return l.blocked
+	}
+	now := g.t.now()
+	for _, c := range g.totals {
+		if c.full(now) {
+			return c
+		}
+	}
+	return l.full(now)
+}
+
+// Waiting reports whether an attempt of a run waits.
+func (t *Turnstile) Waiting(run store.RunKey) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.runs[run]) > 0
+}
+
+// Count returns how many attempts of a handler hold a slot on this host, and how many wait.
+func (t *Turnstile) Count(key Handler) (held, waiting int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if g := t.gates[key]; g != nil {
+		return len(g.held), g.waiting
+	}
+	return 0, 0
+}
+
+// set has other limits hold for a handler, at once. mu is held.
+func (t *Turnstile) set(key Handler, rules limit.Rules) {
+	old := t.gates[key]
+	if delete(t.gates, key); len(rules) > 0 {
+		t.gates[key] = newGate(t, key, rules)
+	}
+	if old == nil {
+		return
+	}
+	old.end()
+	g := t.gates[key]
+	var waiting []*entry
+	for _, l := range old.lanes {
+		waiting = append(waiting, l.all()...)
+		l.runs, l.waiting = nil, 0
+	}
+	if g == nil {
+		for _, e := range waiting {
+			t.noteRun(e, false)
+			e.lane = nil
+			e.busy(true)
+			e.start()
+		}
+		return
+	}
+	for e := range old.held {
+		g.adopt(e)
+	}
+	for _, e := range waiting {
+		e.busy(true)
+		g.enter(e, false)
+	}
+	g.look()
+	g.restAll()
+}
+
+// adopt takes an attempt that holds a slot under other limits.
+func (g *gate) adopt(e *entry) {
+	e.gate, e.counters = g, slices.Concat(g.totals, g.countersOf(keysOf(g.rules, e.call.Input)))
+	for _, c := range e.counters {
+		c.held++
+	}
+	g.held[e] = true
+}

@@ -1,0 +1,267 @@
+// Package window puts the starts of a workflow together: with a debounce, the starts of a key within a while are one run, which
+// begins when no other one has come for some time; with a throttle, one start of a key within a window has a run, and others
+// are told which one.
+//
+// What is durable of a key is which run its window has. It is stored before the run is, so that whatever crashes between, the
+// window of a run that was acknowledged is known. A window whose run is not there has none.
+package window
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/limit"
+	"github.com/wfhost/wfhost/store"
+)
+
+const (
+	// Prefix is before the name of a workflow in that of the queue of its windows. The queue that is called like the prefix
+	// alone has the policies of all workflows of a namespace.
+	Prefix = "start/"
+	// MaxPolicies bounds the workflows of a namespace whose starts are put together.
+	MaxPolicies = store.MaxLimitsOfOne
+	// DefaultLongest is how many times the quiet time a debounce waits at most, unless it says otherwise.
+	DefaultLongest = 10
+
+	windowPart = 'w'
+	// sweepCells is how many windows are looked at with each new one, to delete those that have passed.
+	sweepCells = 4
+	// locks is how many keys may be started at a time, about: a start holds the lock of its key until it is durable.
+	locks = 256
+)
+
+// Policy says how the starts of a workflow are put together.
+type Policy struct {
+	Throttle  bool   `json:"throttle,omitempty"`
+	Ms        int64  `json:"ms"`                // the quiet time of a debounce, or the window of a throttle
+	LongestMs int64  `json:"longest,omitempty"` // of a debounce: from the first start to the beginning of the run, at most
+	Per       string `json:"per,omitempty"`     // path of the key in the input; empty = all starts
+}
+
+// Parse reads a policy such as "10s per input.customer".
+func Parse(throttle bool, text string) (p Policy, err error) {
+	what, most := "a debounce is a duration", "10s"
+	if throttle {
+		what, most = "a throttle is a duration", "1h"
+	}
+	words := strings.Fields(text)
+	bad := len(words) != 1 && (len(words) != 3 || words[1] != "per")
+	if !bad {
+		r, err := limit.ParseRate(strings.Join(append([]string{"1/" + words[0]}, words[1:]...), " "))
+		if p = (Policy{Throttle: throttle, Ms: r.WindowMs, Per: r.Per}); err == nil {
+			return p, nil
+		}
+		if r.WindowMs > 0 && r.WindowMs <= limit.MaxWindowMs { // then it is the key
+			return p, err
+		}
+	}
+	return p, abi.Errorf(abi.InvalidArgument, "%s from 1ms to %s, as in %q or %q, got %q", what,
+		abi.FormatDuration(limit.MaxWindowMs), most, most+" per input.customer", text)
+}
+
+// String returns the policy as Parse reads it.
+func (p *Policy) String() string {
+	text := abi.FormatDuration(p.Ms)
+	if p.Per != "" {
+		text += " per " + p.Per
+	}
+	return text
+}
+
+// key returns the name of the cell of an input's key.
+func (p *Policy) key(input []byte) string {
+	keys := limit.Rules{{Max: 1, Per: p.Per}}.Of(input, 0).Keys
+	sum := sha256.Sum256([]byte(p.Per + "\x00" + keys[p.Per]))
+	return string(windowPart) + string(sum[:16])
+}
+
+// Window is which run the window of a key has.
+type Window struct {
+	Run     string `json:"run"`
+	FirstMs int64  `json:"first"` // when it began
+	EndMs   int64  `json:"end"`   // of a debounce: its run has begun then
+}
+
+// Windows are those of all workflows of a host. Its methods may be called concurrently.
+type Windows struct {
+	store store.LimitStore
+	locks [locks]chan struct{} // by the name of a cell; a lock is held, while starts of the key are made, by what it has in it
+}
+
+// New returns the windows of a store.
+func New(s store.LimitStore) *Windows {
+	w := &Windows{store: s}
+	for i := range w.locks {
+		w.locks[i] = make(chan struct{}, 1)
+	}
+	return w
+}
+
+func (w *Windows) one(ctx context.Context, queue store.RunKey, name string) ([]byte, error) {
+	list, err := w.store.Cells(ctx, store.CellQuery{Queue: queue, From: []byte(name), To: []byte(name + "\x00"), Limit: 1})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return list[0].Value, nil
+}
+
+// Named is the policy of a workflow.
+type Named struct {
+	Workflow string
+	Policy
+}
+
+func directory(ns store.NamespaceID) store.RunKey { return store.RunKey{Namespace: ns, ID: Prefix} }
+
+// All returns the policies of a namespace by workflow.
+func (w *Windows) All(ctx context.Context, ns store.NamespaceID) (list []Named, err error) {
+	cells, err := w.store.Cells(ctx, store.CellQuery{Queue: directory(ns), Limit: MaxPolicies + 1})
+	for _, c := range cells {
+		n := Named{Workflow: string(c.Key)}
+		if err := decode(c.Value, &n.Policy); err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	return list, err
+}
+
+// Of returns the policy of a workflow, nil if it has none.
+func (w *Windows) Of(ctx context.Context, ns store.NamespaceID, workflow string) (*Policy, error) {
+	b, err := w.one(ctx, directory(ns), workflow)
+	if err != nil || b == nil {
+		return nil, err
+	}
+	p := &Policy{}
+	return p, decode(b, p)
+}
+
+// Set sets the policy of a workflow, nil for none. Durable on return. It returns an *abi.Error of code LIMIT if there are too
+// many, and store.ErrConflict if another host sets it at this moment.
+func (w *Windows) Set(ctx context.Context, ns store.NamespaceID, workflow string, p *Policy) error {
+	cells, err := w.store.Cells(ctx, store.CellQuery{Queue: directory(ns), Limit: MaxPolicies + 1})
+	if err != nil {
+		return err
+	}
+	before, now := store.Cell{Key: []byte(workflow)}, store.Cell{Key: []byte(workflow)}
+	for _, c := range cells {
+		if string(c.Key) == workflow {
+			before.Value = c.Value
+		}
+	}
+	if p != nil && before.Value == nil && len(cells) >= MaxPolicies {
+		return abi.Errorf(abi.Limit, "the starts of %d workflows of the namespace are put together, the limit is %d", len(cells),
+			MaxPolicies)
+	}
+	if p != nil {
+		now.Value = encode(p)
+	}
+	return w.store.SetCells(ctx, store.QueueSet{Queue: directory(ns), Before: before, Cells: []store.Cell{now}})
+}
+
+// Key is the window of the key of a start, locked until Unlock.
+type Key struct {
+	w      *Windows
+	queue  store.RunKey
+	name   string
+	value  []byte
+	Unlock func()
+	Window Window // zero if there is none
+}
+
+// Lock reads the window of the key of a start. Other starts of this host with the same key wait until it is unlocked, or their
+// ctx ends.
+func (w *Windows) Lock(ctx context.Context, ns store.NamespaceID, workflow string, p *Policy, input []byte) (*Key, error) {
+	k := &Key{w: w, queue: store.RunKey{Namespace: ns, ID: Prefix + workflow}, name: p.key(input)}
+	l := w.locks[k.name[1]]
+	select {
+	case l <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	k.Unlock = func() { <-l }
+	if err := k.read(ctx); err != nil {
+		k.Unlock()
+		return nil, err
+	}
+	return k, nil
+}
+
+func (k *Key) read(ctx context.Context) (err error) {
+	k.Window = Window{}
+	if k.value, err = k.w.one(ctx, k.queue, k.name); err == nil && k.value != nil {
+		err = decode(k.value, &k.Window)
+	}
+	return err
+}
+
+// Open begins a window, durable on return. It reports false, and reads the window again, if another host was quicker.
+func (k *Key) Open(ctx context.Context, x Window) (ok bool, err error) {
+	value := encode(&x)
+	set := store.QueueSet{Queue: k.queue, Before: store.Cell{Key: []byte(k.name), Value: k.value},
+		Cells: []store.Cell{{Key: []byte(k.name), Value: value}}}
+	next := append([]byte(k.name), 0)
+	old, err := k.w.store.Cells(ctx, store.CellQuery{Queue: k.queue, From: next, Limit: sweepCells})
+	for _, c := range old { // those behind this one, whose names are as good as random
+		var o Window
+		if json.Unmarshal(c.Value, &o) == nil && o.EndMs < x.FirstMs {
+			set.Expired = append(set.Expired, c) // its key may have a new window by now
+		}
+	}
+	if err == nil {
+		err = k.w.store.SetCells(ctx, set)
+	}
+	if errors.Is(err, store.ErrConflict) {
+		return false, k.read(ctx)
+	}
+	if err == nil {
+		k.value, k.Window = value, x
+	}
+	return err == nil, err
+}
+
+// ClockSet has a window of the future, which is there since the clock was set back, begin now, durable on return.
+func (k *Key) ClockSet(ctx context.Context, nowMs int64) error {
+	for x := k.Window; x.FirstMs > nowMs; x = k.Window {
+		x.FirstMs, x.EndMs = nowMs, x.EndMs-(x.FirstMs-nowMs)
+		if _, err := k.Open(ctx, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check returns what is wrong with the cells of a queue of this package.
+func Check(name string, cells []store.Cell) (problems []string) {
+	for _, c := range cells {
+		var x any = &Policy{}
+		if name != Prefix {
+			x = &Window{}
+		}
+		if err := decode(c.Value, x); err != nil {
+			problems = append(problems, fmt.Sprintf("its cell %q: %v", c.Key, err))
+		}
+	}
+	return slices.Clip(problems)
+}
+
+func encode(x any) []byte {
+	b, err := json.Marshal(x)
+	if err != nil {
+		panic(err) // numbers and text always encode
+	}
+	return b
+}
+
+func decode(b []byte, x any) error {
+	if err := json.Unmarshal(b, x); err != nil {
+		return fmt.Errorf("%w: the window of starts: %w", store.ErrCorrupt, err)
+	}
+	return nil
+}
