@@ -12,7 +12,6 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/budget"
-	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/report"
@@ -50,6 +49,8 @@ type Config struct {
 	OnWait func(run store.RunKey, consumed uint64, hash func() [32]byte)
 	// OnVerify, if set, returns where each Verify that begins is to say what it comes to.
 	OnVerify func() *report.Replay
+
+	trace func(Call) // nil: nobody sees the calls
 }
 
 // Checker replays runs. It is safe for concurrent use.
@@ -135,7 +136,8 @@ func (c *Checker) load(ctx context.Context, key store.RunKey) (of *run.Run, free
 	if err != nil {
 		return nil, free, err
 	}
-	if err := c.cfg.Journals.Load(ctx, as, st.JournalBytes); err != nil {
+	group := room.Group{Namespace: as.Namespace, Workflow: st.Workflow}
+	if err := c.cfg.Journals.Load(ctx, group, as, room.Size(st.JournalBytes, int(st.Length))); err != nil {
 		return nil, free, err
 	}
 	st, entries, err := c.cfg.Store.Run(ctx, key)
@@ -149,9 +151,22 @@ func (c *Checker) load(ctx context.Context, key store.RunKey) (of *run.Run, free
 	return of, free, err
 }
 
+// Over returns a Checker that replays runs of another source with the instances of this one. trace, if set, is called with each
+// call of the guests, by their goroutines.
+func (c *Checker) Over(source Journals, trace func(Call)) *Checker {
+	cfg := c.cfg
+	cfg.Store, cfg.OnWait, cfg.OnVerify, cfg.trace = source, nil, nil, trace
+	return New(cfg)
+}
+
 // Verify replays a run against the module that it has. It returns nil if the workflow does what the journal records, down to
 // the inputs of steps that have ended, else a *replay.Mismatch or what stopped it.
 func (c *Checker) Verify(ctx context.Context, key store.RunKey) error {
+	return c.VerifyWith(ctx, key, nil)
+}
+
+// VerifyWith is Verify against a module; nil is the one that the run has.
+func (c *Checker) VerifyWith(ctx context.Context, key store.RunKey, mod *module.Module) error {
 	ctx, end, err := c.cfg.Guests.Begin(ctx)
 	if err != nil {
 		return err
@@ -162,14 +177,16 @@ func (c *Checker) Verify(ctx context.Context, key store.RunKey) error {
 	if err != nil {
 		return err
 	}
-	mod, err := c.cfg.Guests.Module(of.State().Module)
+	if mod == nil {
+		mod, err = c.cfg.Guests.Module(of.State().Module)
+	}
 	if err != nil || !of.Begun() {
 		return err
 	}
 	p := newPlayer(c, mod, of)
 	p.Limits.Slices = budget.Slices(c.cfg.Fuel)
 	j := of.Journal()
-	cfg := replay.Config{Strict: true, Tuned: tuned(j.Entries()), Rested: j.Rested()}
+	cfg := replay.Config{Strict: true, Tuned: Tuned(j.Entries()), Rested: j.Rested()}
 	if end := j.Ended(); end != store.KindInvalid && end != store.KindFailed { // which may have been a limit
 		cfg.Rested = store.Seq(j.Len()) // it has passed everything
 	}
@@ -186,8 +203,8 @@ func (c *Checker) Verify(ctx context.Context, key store.RunKey) error {
 	return errors.Join(err, p.LeftOver())
 }
 
-// tuned returns the seq of the entry with which a run last went on under another version, 0 if it never did.
-func tuned(entries []store.Entry) store.Seq {
+// Tuned returns the seq of the entry with which a run last went on under another version, 0 if it never did.
+func Tuned(entries []store.Entry) store.Seq {
 	for i := len(entries) - 1; i > 0; i-- {
 		e := &entries[i]
 		if e.Kind == store.KindMigrated || e.Kind == store.KindRetried && e.Target != "" {
@@ -195,62 +212,4 @@ func tuned(entries []store.Entry) store.Seq {
 		}
 	}
 	return 0
-}
-
-// result says what the end of a replay means.
-func (p *player) result(ctx context.Context, err error) Result {
-	var differs *replay.Mismatch
-	var refused *replay.RefusedError
-	var trap *engine.Trap
-	ended := p.of.Journal().Ended()
-	switch {
-	case errors.Is(err, errNotBegun):
-		return Result{Outcome: Compatible, Notes: []string{"it has not begun"}}
-	case errors.As(err, &differs):
-		return Result{Outcome: Diverges, Seq: differs.Seq, Want: differs.Want, Got: differs.Got}
-	case errors.Is(err, replay.ErrSuspend):
-		r := Result{Outcome: Compatible}
-		if !p.waits {
-			r.Notes = append(r.Notes, "the workflow goes on with a call of its own")
-		} else if ended == store.KindCompleted {
-			r.Notes = append(r.Notes, "the run has completed, and the workflow waits")
-		}
-		return r
-	case ctx.Err() != nil:
-		return Result{Outcome: NotChecked, Reason: context.Cause(ctx).Error()}
-	case errors.Is(err, ErrTooLong):
-		return Result{Outcome: NotChecked, Reason: fmt.Sprintf("not replayed to its end: %v, the limit is about %d instructions", err,
-			p.slices*engine.FuelSlice)}
-	case errors.Is(err, replay.ErrContinue), err == nil && !p.failed():
-		return p.returned("its return", "")
-	case errors.As(err, &trap):
-		return p.returned("break down", trap.Message)
-	case errors.As(err, &refused):
-		return p.returned("fail", refused.Error())
-	case err == nil:
-		return p.returned("fail", p.failure())
-	}
-	return Result{Outcome: NotChecked, Reason: err.Error()}
-}
-
-// returned says what it means that the workflow has come to its end. why is why it failed, empty if it did not.
-func (p *player) returned(what, why string) Result {
-	j := p.of.Journal()
-	got := what
-	if why != "" {
-		got += ": " + why
-	}
-	var differs *replay.Mismatch
-	if errors.As(p.LeftOver(), &differs) {
-		return Result{Outcome: Diverges, Seq: differs.Seq, Want: differs.Want, Got: got}
-	}
-	switch end := j.Ended(); {
-	case why != "" && end == store.KindInvalid:
-		return Result{Outcome: Diverges, Seq: store.Seq(j.Len()), Want: "no end", Got: got}
-	case why != "" && end == store.KindCompleted:
-		return Result{Outcome: Diverges, Seq: store.Seq(j.Len() - 1), Want: end.String(), Got: got}
-	case end == store.KindInvalid:
-		return Result{Outcome: Compatible, Notes: []string{"the workflow returns"}}
-	}
-	return Result{Outcome: Compatible}
 }

@@ -92,7 +92,7 @@ func newWorld(t *testing.T, call script, entries ...store.Entry) *world {
 }
 
 func (w *world) checker() *Checker {
-	return New(Config{Guests: w, Store: w, Journals: room.New(1 << 20), Fuel: 1000 * engine.FuelSlice, CPU: time.Minute, HostCalls: 1000})
+	return New(Config{Guests: w, Store: w, Journals: room.New(1<<20, nil), Fuel: 1000 * engine.FuelSlice, CPU: time.Minute, HostCalls: 1000})
 }
 
 var (
@@ -171,7 +171,7 @@ func TestRun(t *testing.T) {
 		{naps("1", fails), []store.Entry{activated, nap, woken, step, paid}, "diverges at 6: no end | fail: " + strings.Repeat("no", 250)},
 		{naps("1", exits), []store.Entry{activated, nap, woken, step, paid}, "diverges at 6: no end | fail: it returned 3"},
 		{naps("1", again), []store.Entry{activated, nap, woken, step, paid}, "compatible: the workflow goes on with a call of its own"},
-		{func(h engine.Host) (int32, error) { return 0, h.QueryReply(0, nil) }, []store.Entry{activated}, "diverges at 2: no end | fail: " +
+		{func(h engine.Host) (int32, error) { _, err := h.Reply(0, 0, nil); return 0, err }, []store.Entry{activated}, "diverges at 2: no end | fail: " +
 			`query_reply was refused: {"code":"STEP_FAILED","message":"query_reply was called outside of a query","kind":"trap"}`},
 		{loops, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 50000000 " +
 			"instructions"},
@@ -259,6 +259,23 @@ func TestRunOfWhatCannotBeRead(t *testing.T) {
 // retried is a retry that voids nothing, under another version if there is a module.
 func retried(module string) store.Entry {
 	return store.Entry{Kind: store.KindRetried, Ref: 3, Target: module, Options: []byte(`{"void":[]}`)}
+}
+
+// TestMemoryOfEntries: a journal of many small entries is counted as what it takes in memory, which is far more than its bytes.
+func TestMemoryOfEntries(t *testing.T) {
+	const entries = 1000
+	list := []store.Entry{activated}
+	for i := range entries {
+		list = append(list, store.Entry{Kind: store.KindStep, Handle: int64(i + 1), Name: "pay", Target: "host/pay"})
+	}
+	w := newWorld(t, returns, list...)
+	c := w.checker()
+	if _, err := c.Run(t.Context(), store.RunKey{ID: "r"}, w.mod, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if peak, want := c.cfg.Journals.Peak(), room.Size(w.state.JournalBytes, len(w.entries)); peak != want || c.cfg.Journals.Held() != 0 {
+		t.Errorf("%d bytes were counted and %d are, want %d and 0", peak, c.cfg.Journals.Held(), want)
+	}
 }
 
 // TestVerify is strict behind the entry with which a run last went on under another version.

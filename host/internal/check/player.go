@@ -78,7 +78,7 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 		if p.used++; p.slices > 0 && p.used > p.slices {
 			return ErrTooLong
 		}
-		return place.Slice(ctx)
+		return place.Slice(ctx, 0, false)
 	}
 	defer context.AfterFunc(ctx, func() { p.Stop(context.Cause(ctx)) })()
 	inst, err := p.mod.Instantiate(ctx)
@@ -90,7 +90,7 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 	if p.report != nil {
 		defer func() { p.report.Memory = inst.Hash() }() // before the release
 	}
-	code, err := inst.Call(ctx, p.mod.Entry, p)
+	code, err := inst.Call(ctx, p.mod.Entry, p.host())
 	if code != 0 && p.Outcome().Failed { // the guest has said itself why it exits
 		err = nil
 	}
@@ -109,20 +109,6 @@ func (p *player) tell(err error) {
 		out := p.Outcome()
 		p.report.At, p.report.Result = replay.At(p.Machine), slices.Concat(out.Result, out.Failure, p.Printed())
 	}
-}
-
-// failed reports whether the workflow has returned a failure, and not since it was asked to cancel.
-func (p *player) failed() bool {
-	out := p.Outcome()
-	return out.Failed && !out.Cancelled
-}
-
-// maxFailure bounds what a report shows of a workflow's failure.
-const maxFailure = 500
-
-func (p *player) failure() string {
-	text := p.Outcome().Failure
-	return string(text[:min(len(text), maxFailure)])
 }
 
 // maxNotes bounds the changed inputs that a report names: a run may have thousands.

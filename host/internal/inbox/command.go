@@ -33,7 +33,7 @@ type Task uint8
 // The tasks.
 const (
 	Deliver Task = iota // its run takes it
-	Carry               // it needs more than its run: the start of a child, a claim of a token, the end of a run of a schedule
+	Carry               // it needs more than its run: the start of a child, a token, the end of a run of a schedule, a slot
 	Refuse              // nobody takes it
 )
 
@@ -42,7 +42,8 @@ func (c *Command) Task() Task {
 	switch c.Kind {
 	case 0:
 		return Refuse
-	case store.CommandChildStart, store.CommandHookClaim, store.CommandHookRelease, store.CommandSchedule:
+	case store.CommandChildStart, store.CommandHookClaim, store.CommandHookRelease, store.CommandSchedule, store.CommandSlotAsk,
+		store.CommandSlotReturn, store.CommandLimits:
 		return Carry
 	}
 	return Deliver
@@ -83,7 +84,7 @@ func (c *Command) Delivered(err error) (Outcome, *store.Command) {
 
 // unreadable reports whether an error is one of reading a run, and not one that the run has answered.
 func unreadable(err error) bool {
-	return err != nil && !errors.Is(err, run.ErrTerminal) && !errors.Is(err, run.ErrIllegal)
+	return err != nil && !errors.Is(err, run.ErrTerminal) && !errors.Is(err, run.ErrIllegal) && !errors.Is(err, run.ErrAside)
 }
 
 // Started returns what came of a command to start a child, whose start has ended with an error, and the answer of one that

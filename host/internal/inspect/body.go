@@ -1,5 +1,7 @@
 package inspect
 
+import "github.com/wfhost/wfhost/host/internal/nan"
+
 func (s *scanner) function() error {
 	b := body{values: weighAll(s.types[s.defined[s.bodies]].Params), open: s.open[:0]}
 	b.join(1) // a function is charged where it begins
@@ -47,8 +49,9 @@ func (s *scanner) instructions(what string, b *body) error {
 		case op == opPrefixFC:
 			err = s.prefixFC(what, b)
 		case op == opPrefixFD:
-			err = s.prefixFD(what)
+			err = s.prefixFD(what, b)
 		default:
+			b.computes(nan.Of(op), 1)
 			err = s.immediate(op, what, b)
 		}
 		if err != nil {
@@ -226,11 +229,12 @@ func (s *scanner) prefixFC(what string, b *body) error {
 const lastSIMD = 0xff
 
 // prefixFD skips fixed-width SIMD.
-func (s *scanner) prefixFD(what string) error {
+func (s *scanner) prefixFD(what string, b *body) error {
 	op, err := s.u32(what)
 	if err != nil {
 		return err
 	}
+	b.computes(nan.OfVector(op), 2)
 	switch {
 	case op <= 11, op == 92, op == 93: // loads and stores
 		return s.indexes(what, 2)

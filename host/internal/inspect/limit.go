@@ -26,6 +26,8 @@ const (
 	maxLoopValues     = 150_000       // loops × (parameters and locals, and what loops take) of one function
 	maxModuleLoops    = 2_000_000     // the same, summed over the module
 	maxBlockTypes     = 10_000        // parameters and results of the blocks of one function, where they are not one result
+	maxNaNs           = 50_000        // instructions of a function whose NaNs are made canonical, two a vector (physics: 9,300)
+	maxModuleNaNs     = 2_000_000     // the same, summed over the module; it has 90,000
 	maxBranchTargets  = 8_192         // of one br_table: a million stop the compiler
 	maxBodyBytes      = 1 << 20       // of one function
 	maxCustomBytes    = 8 << 20       // of all custom sections: names and debug information

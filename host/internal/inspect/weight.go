@@ -1,6 +1,9 @@
 package inspect
 
-import "github.com/wfhost/wfhost/abi"
+import (
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/nan"
+)
 
 // body counts what makes a function dear to compile. A compiler has a block of its own for each place where control flow
 // divides or joins. It may have to merge every parameter and local there. And for each branch it walks up the tree of
@@ -13,6 +16,7 @@ type body struct {
 	loopParams int64 // that loops take from the stack
 	blockTypes int64 // parameters and results of blocks that have a type of functions
 	ways       int64 // dominators, summed over all branches, about
+	nans       int64 // instructions whose NaNs are made canonical, which takes four more; those of vectors are two
 
 	open  []block
 	depth int64 // dominators of what is being read, about
@@ -104,6 +108,13 @@ func (b *body) end() {
 	}
 }
 
+// computes counts an instruction that may compute a NaN, weight times.
+func (b *body) computes(k nan.Kind, weight int64) {
+	if k != nan.None {
+		b.nans += weight
+	}
+}
+
 // branch counts a branch to a label.
 func (b *body) branch(label uint32) {
 	if b.dead {
@@ -121,7 +132,7 @@ func (b *body) branch(label uint32) {
 }
 
 // sums are what the functions of a module have together.
-type sums struct{ values, loops, ways int64 }
+type sums struct{ values, loops, ways, nans int64 }
 
 // add checks a function, and the module as far as it has been read.
 func (s *sums) add(r *reader, b *body) error {
@@ -129,6 +140,7 @@ func (s *sums) add(r *reader, b *body) error {
 	s.values += b.values
 	s.loops += loops
 	s.ways += b.ways
+	s.nans += b.nans
 	for _, c := range []struct {
 		rule       string
 		limit, got int64
@@ -138,6 +150,8 @@ func (s *sums) add(r *reader, b *body) error {
 		{"a function has too many branches times parameters and locals", maxJoinValues, b.joins * b.values},
 		{"a function has too many loops times parameters and locals", maxLoopValues, loops},
 		{"the blocks of a function have too many parameters and results", maxBlockTypes, b.blockTypes},
+		{"a function has too many computations of numbers with NaNs", maxNaNs, b.nans},
+		{"the module has too many computations of numbers with NaNs", maxModuleNaNs, s.nans},
 		{"the module has too many parameters and locals", maxModuleValues, s.values},
 		{"the module has too many loops times parameters and locals", maxModuleLoops, s.loops},
 		{"the module has too many branches after each other", maxModuleWays, s.ways},

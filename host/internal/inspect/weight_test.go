@@ -65,6 +65,9 @@ func TestDearToCompile(t *testing.T) {
 		"49,000 loops":                    {many(10, none, function(0, 0x7f, rep(49_000, aLoop...)...)), "too many branches (limit"},
 		"1 MB of memory.copy":             {many(1, none, function(0, 0x7f, rep(100_000, copies...)...)), "too many branches (limit"},
 		"1 MB of memory.grow":             {many(1, none, function(0, 0x7f, rep(200_000, grows...)...)), "too many branches (limit"},
+		"60,000 square roots":             {many(1, none, function(1, 0x7c, cat([]byte{0x20, 0}, rep(60_000, 0x9f), []byte{0x1a})...)), "computations of numbers with NaNs (limit"},
+		"30,000 sums of vectors":          {many(1, none, function(1, typeV128, cat([]byte{0x20, 0}, rep(30_000, 0xfd, 0xef, 1), []byte{0x1a})...)), "a function has too many computations"},
+		"50 times 49,000 square roots":    {many(50, none, function(1, 0x7c, cat([]byte{0x20, 0}, rep(49_000, 0x9f), []byte{0x1a})...)), "the module has too many computations"},
 		"49,000 functions, 4,000 vectors": {many(49_000, none, function(4000, typeV128)), "the module has too many parameters and locals"},
 	} {
 		from := time.Now()

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -23,14 +24,18 @@ type Started struct {
 	// DeadlineUnixMs is the instant at which the run has to have ended; 0 = none.
 	DeadlineUnixMs int64   `json:"deadline,omitempty"`
 	Parent         *Parent `json:"parent,omitempty"`
-	// Schedule is the id of the schedule that started the run, and NominalMs the instant for which it did.
+	// Schedule is the id of the schedule that started the run, or the one that it repeats, and NominalMs the instant for which it
+	// did.
 	Schedule  string `json:"schedule,omitempty"`
 	NominalMs int64  `json:"nominal,omitempty"`
+	// Limit is what the limits of the workflow have to know of the run; nil = nothing held it back when it was started.
+	Limit *Limit `json:"limit,omitempty"`
 	// ChildSalt stands in the ids of children that the workflow does not name, where a run of this id was there before.
 	ChildSalt string `json:"child_salt,omitempty"`
 	// Output is how many chunks of output earlier iterations have made.
 	Output     uint64            `json:"output,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"`
+	Memo       json.RawMessage   `json:"memo,omitempty"`          // what people are shown with the run
 	Policy     int32             `json:"cancel_policy,omitempty"` // of the iteration before
 	CancelMs   int64             `json:"cancel_at,omitempty"`     // a cancel that the iteration before was told
 	Keys       []Key             `json:"keys,omitempty"`          // idempotency keys of signals to earlier iterations
@@ -46,13 +51,21 @@ type Parent struct {
 	Depth       int    `json:"depth"` // how many runs stand above this one
 }
 
+// Limit is what the limits of a workflow have to know of a run.
+type Limit struct {
+	Keys     map[string]string `json:"keys,omitempty"` // text of the value at each path in the input by which runs are limited
+	Priority int               `json:"priority,omitempty"`
+}
+
 // Entry gives entry 0 for a run.
 func (s Started) Entry(input []byte) store.Entry {
-	options, err := json.Marshal(s)
-	if err != nil {
+	var options bytes.Buffer
+	e := json.NewEncoder(&options)
+	e.SetEscapeHTML(false) // the memo is shown as it is here
+	if err := e.Encode(s); err != nil {
 		panic(err) // strings, numbers and bytes always encode
 	}
-	return store.Entry{Kind: store.KindStarted, Name: s.Workflow, Input: input, Options: options}
+	return store.Entry{Kind: store.KindStarted, Name: s.Workflow, Input: input, Options: bytes.TrimSpace(options.Bytes())}
 }
 
 // apply checks the entry against the state, folds it in and appends it.
@@ -94,6 +107,9 @@ func (j *Journal) check(e *store.Entry) error {
 	case e.Kind.Call() && j.activeMs == 0:
 		return illegal("%s before the first activation", e.Kind)
 	}
+	if err := j.absence.check(e, j.started.RunID); err != nil {
+		return err
+	}
 	if e.Refused != 0 {
 		if e.Handle != 0 || !e.Kind.Call() {
 			return illegal("a refused %s with handle %d", e.Kind, e.Handle)
@@ -104,10 +120,15 @@ func (j *Journal) check(e *store.Entry) error {
 		return illegal("a %s with handle %d", e.Kind, e.Handle)
 	}
 	switch e.Kind {
-	case store.KindAttemptStarted, store.KindAttemptFailed, store.KindWithdraw:
+	case store.KindAttemptStarted, store.KindAttemptFailed, store.KindProgress, store.KindWithdraw:
 		return j.checkTarget(e)
 	case store.KindRetried:
 		return j.checkRetried(e)
+	case store.KindUpdateReply:
+		if !j.Set.Taken(e.Handle) {
+			return illegal("%s for handle %d, which has no update without an answer", e.Kind, e.Handle)
+		}
+		return nil
 	case store.KindCancel:
 		if j.policy != abi.CancelCooperative || j.cancelMs != 0 {
 			return illegal("a cancel of a run that does not take it")
@@ -218,6 +239,8 @@ func (j *Journal) fold(e *store.Entry) error {
 		}
 	case e.Kind == store.KindAttemptStarted, e.Kind == store.KindAttemptFailed:
 		j.foldAttempt(e)
+	case e.Kind == store.KindProgress:
+		j.Handle(e.Handle).Step.Details = e.Data
 	case e.Kind.Delivery() && e.Handle != 0:
 		h := j.Handle(e.Handle)
 		h.Resolved, h.ResolvedSeq = true, e.Seq
@@ -246,10 +269,14 @@ func (j *Journal) foldRecord(e *store.Entry) {
 		j.cancelMs = e.UnixMs
 	case store.KindPaused, store.KindUnpaused:
 		j.paused = e.Kind == store.KindPaused
+	case store.KindMoved, store.KindAdopted:
+		j.absence.fold(e)
 	case store.KindEmit:
 		j.output = max(j.output, uint64(e.Code)) + 1 // a copy lacks those that a retry has forgotten
 	case store.KindAttribute:
 		j.setAttribute(e.Name, string(e.Input))
+	case store.KindUpdateReply:
+		j.Set.Reply(e)
 	}
 }
 
@@ -282,6 +309,9 @@ func (j *Journal) openHandle(e *store.Entry) error {
 	}
 	j.handles = append(j.handles, h)
 	j.open = append(j.open, h.ID)
+	if h.HasDue && (h.Kind == store.KindSleep || h.Kind == store.KindSignalWait) {
+		j.timers.Put(h.ID, h.DueUnixMs)
+	}
 	return nil
 }
 

@@ -21,6 +21,8 @@ import (
 	"slices"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/timers"
+	"github.com/wfhost/wfhost/host/internal/update"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -35,7 +37,8 @@ type Journal struct {
 	entries  []store.Entry
 	live     []store.Entry // entries with void ones blanked; nil while none is void
 	handles  []Handle
-	open     []int64 // handles that are unresolved and not withdrawn, ascending
+	open     []int64           // handles that are unresolved and not withdrawn, ascending
+	timers   timers.Few[int64] // of the open handles with a deadline
 	bytes    int64
 	end      store.Kind
 	started  Started
@@ -53,6 +56,9 @@ type Journal struct {
 	retried    store.Seq // of the newest retry; 0 = none
 	output     uint64    // chunks of output, those of earlier iterations included
 	attributes map[string]string
+
+	absence
+	update.Set
 }
 
 // Handle is what the journal knows of one thing that the guest started.
@@ -96,6 +102,7 @@ type Step struct {
 	RetryMs    int64  // the next attempt is not before this instant; 0 = at once
 	FirstMs    int64  // when the call was made, from which max_elapsed counts
 	LastError  []byte // error JSON of the newest failure
+	Details    []byte // what a handler has recorded last
 }
 
 // Len gives the number of entries.
@@ -151,6 +158,7 @@ func (j *Journal) close(h *Handle) {
 	if i, ok := slices.BinarySearch(j.open, h.ID); ok {
 		j.open = slices.Delete(j.open, i, i+1)
 	}
+	j.timers.Remove(h.ID)
 }
 
 // LastUnixMs gives the time of the newest entry, 0 if there is none.

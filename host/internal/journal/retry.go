@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
@@ -97,7 +98,8 @@ func (j *Journal) failures() (list []store.Seq) {
 // outward reports whether an entry is a call that reaches outside of the run.
 func outward(e *store.Entry) bool {
 	switch e.Kind {
-	case store.KindStep, store.KindBody, store.KindChild, store.KindHook, store.KindSignalSend, store.KindContinue:
+	case store.KindStep, store.KindBody, store.KindChild, store.KindHook, store.KindSignalSend, store.KindContinue,
+		store.KindUpdateReply: // which somebody was told
 		return e.Refused == 0
 	}
 	return false
@@ -113,7 +115,7 @@ func (j *Journal) checkBehind(from store.Seq) error {
 	for i := from + 1; i < store.Seq(len(entries)); i++ {
 		e := &entries[i]
 		if outward(e) {
-			return &RetryError{Step: step, Did: fmt.Sprintf("%s %q", e.Kind, e.Name)}
+			return &RetryError{Step: step, Did: strings.TrimSuffix(fmt.Sprintf("%s %q", e.Kind, e.Name), ` ""`)}
 		}
 	}
 	return nil
@@ -135,7 +137,7 @@ func (j *Journal) void(from store.Seq, failures []store.Seq) (list []store.Seq) 
 			continue
 		case e.Kind.Call() && e.Handle != 0 && opens[e.Kind]:
 			gone[e.Handle] = true
-		case failure, e.Kind.Call(), e.Kind.End(), e.Kind.Delivery() && gone[e.Handle]:
+		case failure, e.Kind.Call(), e.Kind.End(), (e.Kind.Delivery() || e.Kind == store.KindProgress) && gone[e.Handle]:
 		case e.Kind == store.KindClock: // the workflow's own time goes on from the failure
 		case e.Kind == store.KindSignal && back[e.Ref]:
 		default:

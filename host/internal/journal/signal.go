@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
@@ -18,8 +19,9 @@ import (
 func (j *Journal) accept(e *store.Entry) {
 	j.signals = append(j.signals, e.Seq)
 	j.pending.add(e, 1)
+	j.Set.Accept(e)
 	if e.Target != "" {
-		j.keys.add(Key{Name: e.Name, Key: e.Target, Digest: digest(e.Data)})
+		j.keys.add(Key{Name: e.Name, Key: e.Target, Digest: digest(e.Data), Iteration: j.started.Iteration})
 	}
 }
 
@@ -59,6 +61,7 @@ func (j *Journal) foldSignal(e *store.Entry, h *Handle) {
 	if i, ok := slices.BinarySearch(j.signals, e.Ref); ok {
 		j.signals = slices.Delete(j.signals, i, i+1)
 		j.pending.add(&j.entries[e.Ref], -1)
+		j.Set.Take(e.Ref, h.ID)
 	}
 }
 
@@ -71,6 +74,7 @@ func (j *Journal) unbind(h *Handle) {
 	i := sort.Search(len(j.signals), func(i int) bool { return j.signals[i] > h.Signal })
 	j.signals = slices.Insert(j.signals, i, h.Signal)
 	j.pending.add(&j.entries[h.Signal], 1)
+	j.Set.GiveBack(h.ID)
 }
 
 // CheckSignal says whether the run takes another signal: same is true if it has taken this very one, by its name and
@@ -80,6 +84,9 @@ func (j *Journal) unbind(h *Handle) {
 func (j *Journal) CheckSignal(name, key string, data []byte) (same bool, err error) {
 	if old, ok := j.keys.find(name, key); ok && key != "" {
 		if old.Digest != digest(data) {
+			if update, ok := strings.CutPrefix(name, abi.UpdatePrefix); ok {
+				return false, abi.Errorf(abi.Conflict, "an update %q with the id %q and another input was accepted", update, key)
+			}
 			return false, abi.Errorf(abi.Conflict, "a signal %q with the idempotency key %q and another payload was accepted",
 				name, key)
 		}
@@ -109,14 +116,15 @@ func (j *Journal) Pending(told func(handle int64) bool) (list []store.Entry) {
 	return list
 }
 
-// Key is an idempotency key of a signal that was accepted, with the SHA-256 of its payload. One key with two names is
-// two keys.
+// Key is an idempotency key of a signal that was accepted, with the SHA-256 of its payload. One key with two names is two keys.
 type Key struct {
 	// Name is the signal's. Iterations of older releases handed keys over without it: those match every name, as they
 	// did there.
 	Name   string `json:"n,omitempty"`
 	Key    string `json:"k"`
 	Digest string `json:"d"`
+	// Iteration is the newest one that has accepted it: where the answer to an update is.
+	Iteration uint32 `json:"i,omitempty"`
 }
 
 func digest(b []byte) string {
@@ -145,13 +153,20 @@ func (k *keys) add(key Key) {
 	if k.known == nil {
 		k.known = map[named]Key{}
 	}
-	k.list = append(k.list, key)
+	if _, ok := k.known[named{key.Name, key.Key}]; ok { // an update that has moved over from the iteration before
+		k.list[slices.IndexFunc(k.list, func(x Key) bool { return x.Name == key.Name && x.Key == key.Key })] = key
+	} else {
+		k.list = append(k.list, key)
+	}
 	k.known[named{key.Name, key.Key}] = key
 	if len(k.list) > abi.MaxSignalKeys {
 		delete(k.known, named{k.list[0].Name, k.list[0].Key})
 		k.list = k.list[1:]
 	}
 }
+
+// Known returns the idempotency key of a signal that was accepted, false if there is none of this name, or if it was forgotten.
+func Known(j *Journal, name, key string) (Key, bool) { return j.keys.find(name, key) }
 
 // Keys gives the idempotency keys that the next iteration has to know.
 func (j *Journal) Keys() []Key { return slices.Clone(j.keys.list) }

@@ -8,11 +8,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// FireDue appends the deliveries of all timers whose deadline is at most the given time, in the order
-// (deadline, handle). The clock of a waiting poll is one of them if its deadline is the first and the poll can
-// take nothing else.
+// FireDue appends the deliveries of all timers whose deadline is at most the given time, in the order (deadline, handle). The
+// clock of a waiting poll is one of them if its deadline is the first and the poll can take nothing else.
 func (j *Journal) FireDue(nowUnixMs int64) error {
-	if j.end != store.KindInvalid {
+	if j.end != store.KindInvalid || j.why != store.NotAside {
 		return nil
 	}
 	now := max(nowUnixMs, j.LastUnixMs())
@@ -46,16 +45,10 @@ func (j *Journal) unlessEnded(err error) error {
 // firstDue gives the delivery of the earliest timer. A timer goes before a poll's clock of the same instant,
 // since the clock is only given when nothing else can be taken.
 func (j *Journal) firstDue() (e store.Entry, ok bool) {
-	for _, id := range j.open {
-		h := j.Handle(id)
-		if !h.HasDue || ok && h.DueUnixMs >= e.DueUnixMs {
-			continue
-		}
-		switch h.Kind {
-		case store.KindSleep:
-			e, ok = store.Entry{Kind: store.KindTimer, Handle: h.ID, DueUnixMs: h.DueUnixMs}, true
-		case store.KindSignalWait:
-			e, ok = store.Entry{Kind: store.KindSignalTimeout, Handle: h.ID, DueUnixMs: h.DueUnixMs}, true
+	if id, due, has := j.timers.First(); has {
+		e, ok = store.Entry{Kind: store.KindTimer, Handle: id, DueUnixMs: due}, true
+		if j.Handle(id).Kind == store.KindSignalWait {
+			e.Kind = store.KindSignalTimeout
 		}
 	}
 	if due, has := j.pollClock(); has && (!ok || due < e.DueUnixMs) {
@@ -67,9 +60,8 @@ func (j *Journal) firstDue() (e store.Entry, ok bool) {
 	return e, ok
 }
 
-// runDeadline gives what happens when the time of the whole run is over: a run that takes a cancel is told, and has
-// a minute; then it fails, as others do at once. One that has not begun has nothing to clean up, unless it has continued
-// as new.
+// runDeadline returns the entry that follows when the run's own deadline has passed. A run that handles cancellation is
+// cancelled, and fails a minute later; any other fails at once, as does one that has not begun its first iteration.
 func (j *Journal) runDeadline() (e store.Entry, ok bool) {
 	due := j.started.DeadlineUnixMs
 	if due == 0 {

@@ -6,6 +6,7 @@ package message
 import (
 	"encoding/json"
 
+	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -21,6 +22,7 @@ type Message struct {
 	Payload     []byte            `json:"payload,omitempty"`
 	TimeoutMs   int64             `json:"timeout_ms,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty"`
+	Memo        []byte            `json:"memo,omitempty"`
 	Depth       int               `json:"depth,omitempty"`
 	Status      store.Status      `json:"status,omitempty"`
 	Failure     json.RawMessage   `json:"failure,omitempty"`
@@ -30,6 +32,7 @@ type Message struct {
 	Signal      string            `json:"signal,omitempty"`
 	Token       string            `json:"token,omitempty"`
 	HookOptions json.RawMessage   `json:"hook_options,omitempty"`
+	Limit       *journal.Limit    `json:"limit,omitempty"` // of a run that asks for a slot
 }
 
 func (m Message) bytes() []byte {

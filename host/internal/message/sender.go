@@ -24,6 +24,8 @@ func (s Sender) Commands(j *journal.Journal, e *store.Entry) []store.Command {
 		return s.endCommands(j, e)
 	case e.Kind == store.KindRetried:
 		return s.retryCommands(j, e)
+	case e.Kind == store.KindAdopted: // the tokens are held where the run was
+		return s.claim(j, e)
 	}
 	h := j.Handle(e.Handle)
 	switch {
@@ -59,7 +61,7 @@ func (s Sender) startChild(j *journal.Journal, e *store.Entry, h *journal.Handle
 	}
 	return s.send(j, e.Seq, store.CommandChildStart, h.ChildID, Message{Handle: e.Handle, Workflow: e.Target,
 		Version: opts.Version, Latest: opts.Latest, Module: s.Module.String(), Payload: e.Input,
-		TimeoutMs: opts.TimeoutMs, Attributes: opts.Attributes, Depth: depth})
+		TimeoutMs: opts.TimeoutMs, Attributes: opts.Attributes, Memo: opts.Memo, Depth: depth})
 }
 
 // endChild asks a child to end as its parent said that it should.
@@ -82,9 +84,12 @@ func (s Sender) endCommands(j *journal.Journal, e *store.Entry) (cmds []store.Co
 		seq += retriedBefore(j, e.Seq) << retryShift // it was given up and claimed again then
 		cmds = append(cmds, s.send(j, seq, store.CommandHookRelease, h.Token, Message{Handle: h.ID, Token: h.Token})...)
 	}
+	if j.Started().Limit != nil && e.Kind != store.KindContinued {
+		cmds = append(cmds, s.send(j, e.Seq, store.CommandSlotReturn, j.Started().Workflow, Message{})...)
+	}
 	p, end := j.Started().Parent, endCommand+retriedBefore(j, e.Seq)
-	if by := j.Started().Schedule; by != "" && e.Kind != store.KindContinued {
-		cmds = append(cmds, s.send(j, end, store.CommandSchedule, by, Message{})...)
+	if e.Kind != store.KindContinued {
+		cmds = append(cmds, s.tellSchedule(j, end)...)
 	}
 	if p == nil || e.Kind == store.KindContinued {
 		return cmds
@@ -93,12 +98,27 @@ func (s Sender) endCommands(j *journal.Journal, e *store.Entry) (cmds []store.Co
 	return append(cmds, s.tellParent(p, e, id))
 }
 
-// retriedBefore returns the seq of the newest retry before an entry, 0 if there is none. A retry behind the entry may be in
-// the same commit.
+// tellSchedule has the schedule look at the run that it has started. A restart of such a run is none of the schedule's.
+func (s Sender) tellSchedule(j *journal.Journal, seq store.Seq) []store.Command {
+	st := j.Started()
+	if st.Schedule == "" || st.RunAttempt > 1 {
+		return nil
+	}
+	return s.send(j, seq, store.CommandSchedule, st.Schedule, Message{})
+}
+
+// TellSchedule returns the command that has the schedule look at a run that is about to be set aside, or taken back.
+func (s Sender) TellSchedule(j *journal.Journal) []store.Command {
+	return s.tellSchedule(j, store.Seq(j.Len())<<retryShift)
+}
+
+// retriedBefore returns the seq of the newest retry before an entry, or of the newest entry by which the run came from
+// elsewhere: where it was, it may have said the same, in the same store. It returns 0 if there is none. A retry behind the
+// entry may be in the same commit.
 func retriedBefore(j *journal.Journal, seq store.Seq) store.Seq {
 	entries := j.All()
 	for i := int(seq) - 1; i > 0; i-- {
-		if entries[i].Kind == store.KindRetried {
+		if k := entries[i].Kind; k == store.KindRetried || k == store.KindAdopted {
 			return store.Seq(i)
 		}
 	}
@@ -122,7 +142,7 @@ func (s Sender) tellParent(p *journal.Parent, e *store.Entry, id store.CommandID
 		}
 	}
 	return store.Command{ID: id, Kind: store.CommandChildEnd, From: s.Run,
-		To:            store.RunKey{Namespace: store.NamespaceID(p.Namespace), ID: p.RunID},
+		To:            store.RunKey{Namespace: s.Run.Namespace, ID: p.RunID}, // whose own namespace that of its children is
 		ToIncarnation: store.Incarnation(p.Incarnation), Data: m.bytes()}
 }
 
@@ -145,14 +165,20 @@ func (s Sender) StartAgain(j *journal.Journal, m *Message) []store.Command {
 }
 
 // retryCommands repairs what the end of a run has done to others: its children were asked to end, and have told a run
-// that no longer listened; its tokens were given up.
+// that no longer listened; its tokens were given up; its schedule does not count it any more.
 func (s Sender) retryCommands(j *journal.Journal, e *store.Entry) (cmds []store.Command) {
+	cmds = s.tellSchedule(j, e.Seq<<retryShift)
 	for h := range j.Handles {
 		if h.Kind == store.KindChild {
 			cmds = append(cmds, s.send(j, e.Seq<<retryShift+h.CallSeq, store.CommandChildAsk, h.ChildID,
 				Message{Handle: h.ID})...)
 		}
 	}
+	return append(cmds, s.claim(j, e)...)
+}
+
+// claim claims the chosen tokens of a run again.
+func (s Sender) claim(j *journal.Journal, e *store.Entry) (cmds []store.Command) {
 	for _, h := range j.Hooks() {
 		cmds = append(cmds, s.send(j, e.Seq<<retryShift+h.CallSeq, store.CommandHookClaim, h.Token,
 			Message{Handle: h.ID, Token: h.Token})...)

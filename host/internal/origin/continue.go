@@ -1,6 +1,9 @@
 package origin
 
 import (
+	"strings"
+
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
@@ -35,6 +38,9 @@ func (c *Continue) Journal(before *journal.Journal, now int64) (*journal.Journal
 	}
 	for _, e := range before.Pending(c.Told) {
 		x := store.Entry{Kind: store.KindSignalAccepted, Name: e.Name, Data: e.Data} // its key moved with the others
+		if strings.HasPrefix(e.Name, abi.UpdatePrefix) {
+			x.Target = e.Target // by which its answer is found
+		}
 		if _, err := j.Append(x, now); err != nil {
 			return nil, err
 		}

@@ -26,13 +26,17 @@ func NewCopy(j *journal.Journal, name string) (*Copy, error) {
 	return c, err
 }
 
-// begin makes entry 0 that of the run that is repeated, in all that its workflow sees, and returns the time of entry 0.
+// begin makes entry 0 that of the run that is repeated, in all that its workflow sees, and returns the time of entry 0. The
+// workflow sees the schedule and the nominal instant, too; but the new run is none of the schedule's, and its state has neither.
 func (c *Copy) begin(started *journal.Started, now int64) int64 {
 	o := &c.Started
+	started.Schedule, started.NominalMs = o.Schedule, o.NominalMs
 	started.Seed, started.RunAttempt = o.Seed, o.RunAttempt+1
 	started.Iteration = o.Iteration // random numbers are those of an iteration
 	started.Policy, started.CancelMs, started.Output, started.Attributes = o.Policy, o.CancelMs, o.Output, o.Attributes
-	if len(c.Entries) > 0 { // the copy begins when the original did
+	started.Memo = o.Memo
+	if len(c.Entries) > 0 { // the copy begins when the original did, and as what it was then
+		started.Version, started.Module = o.Version, o.Module
 		return c.Entries[0].UnixMs
 	}
 	return now

@@ -2,12 +2,17 @@ package origin
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/wfhost/wfhost/store"
 )
 
 // TestInputDigest compares inputs: those of a group are one, whatever their white space and order, and no two groups are.
@@ -18,6 +23,10 @@ func TestInputDigest(t *testing.T) {
 		{`{"x":{"b":[{"d":1,"c":2}],"a":{}}}`, `{"x":{"a":{},"b":[{"c":2,"d":1}]}}`},
 		{`{"a":"{\"b\":1,\\","c":""}`, `{"c":"","a":"{\"b\":1,\\"}`},
 		{`{"a":1,"a":2}`}, {`{"a":2,"a":1}`}, // nobody knows which one counts
+		{`"a<b&c>d/é"`, `"a\u003cb\u0026c\u003Ed\/\u00e9"`}, {`"\\u0026"`}, {`"&"`, `"\u0026"`},
+		{`"\n\"\\"`, `"\u000a\u0022\u005c"`}, {`"n"`}, {`"\u0000\u001f"`, `"\u0000\u001F"`}, {"\"\u2028\x7f\"", `"\u2028\u007f"`},
+		{`"😀"`, `"\ud83d\ude00"`, `"\uD83D\uDE00"`}, {`"\ud83d"`, `"\uD83D"`}, {`"\ude00\ud83d"`}, {`"�"`, `"\ufffd"`}, {"\"\xff\""},
+		{`"\ud83d\u0061"`, `"\ud83da"`}, {`{"<":1,"a":2}`, `{"a":2,"\u003c":1}`}, {`{"\u007a":1,"b":2}`, `{"b":2,"z":1}`},
 		{`null`}, {`"a,b"`}, {`"b,a"`}, {``}, {`{"b":2,"a":1`}, {`{"a":1,"b":2} x`}, {`{}`, `{ }`}, {`[]`}, {`-1e5`}, {`true`},
 	}
 	seen := map[[32]byte]int{}
@@ -32,11 +41,29 @@ func TestInputDigest(t *testing.T) {
 			seen[d] = i
 		}
 	}
-	if WrittenDigest([]byte(groups[0][0])) == WrittenDigest([]byte(groups[0][1])) {
-		t.Error("the order is lost as it was not before")
-	}
-	if InputDigest([]byte(groups[0][1])) != WrittenDigest([]byte(groups[0][0])) {
-		t.Error("an input that is sorted has another digest than before")
+}
+
+// TestIsInputDigest takes the digests that earlier releases have stored, and no others.
+func TestIsInputDigest(t *testing.T) {
+	sum := func(text string) store.Digest { return sha256.Sum256([]byte(text)) }
+	for _, c := range []struct {
+		stored store.Digest
+		input  string
+		want   bool
+	}{
+		{sum(`{"b":1,"a":2}`), `{"b": 1, "a": 2}`, true},       // as it was written
+		{sum(`{"a":2,"b":1}`), `{"b":1,"a":2}`, true},          // sorted
+		{sum(`{"a":"\u0026"}`), `{"a":"\u0026"}`, true},        // as it was escaped
+		{sum(`{"a":"\u003c","b":1}`), `{"b":1,"a":"<"}`, true}, // by a client
+		{sum(`{"a":"é","b":1}`), `{"b":1,"a":"\u00e9"}`, true}, // of this release
+		{sum(`{"a":"\u00e9"}`), `{"a":"é"}`, false},            // no client has escaped it
+		{sum(`no <JSON`), `no <JSON`, true},
+		{sum(`no \u003cJSON`), `no <JSON`, false},
+		{sum(`{"a":1}`), `{"a":2}`, false},
+	} {
+		if got := IsInputDigest(c.stored, []byte(c.input)); got != c.want {
+			t.Errorf("%s: %v", c.input, got)
+		}
 	}
 }
 
@@ -51,6 +78,14 @@ func TestSortedValues(t *testing.T) {
 		got, end := (&sorter{text: text}).value(nil, 0, 0)
 		if end != len(text) || !bytes.Equal(got, text) { // json sorts, too
 			t.Fatalf("%s became %s, up to %d of %d", text, got, end, len(text))
+		}
+		plain, _ := (&sorter{text: text, unescape: true}).value(nil, 0, 0)
+		var before, after any
+		if err := errors.Join(json.Unmarshal(text, &before), json.Unmarshal(plain, &after)); err != nil || !reflect.DeepEqual(before, after) {
+			t.Fatalf("%s became %s: %v", text, plain, err)
+		}
+		if again := InputDigest(plain); again != InputDigest(text) || again != sha256.Sum256(plain) {
+			t.Fatalf("%s is not as it stays", plain)
 		}
 	})
 }

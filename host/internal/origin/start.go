@@ -3,6 +3,8 @@
 package origin
 
 import (
+	"errors"
+
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
@@ -17,6 +19,7 @@ const (
 	ConflictFail                            // it is refused
 	ConflictTerminate                       // that run is terminated, and replaced
 	ConflictReplace                         // that run is replaced if it has ended, else refused
+	ConflictMove                            // that run is replaced if it is delayed and nothing has happened to it, else refused
 )
 
 // NewRun says what a run is started with.
@@ -32,14 +35,22 @@ type NewRun struct {
 	AtUnixMs    int64 // the first activation is not before; 0 = at once
 	TimeoutMs   int64 // from the start, or AtUnixMs, to the run's deadline; 0 = none
 	Attributes  map[string]string
+	Memo        []byte  // JSON without white space, which is shown with the run; empty = none
 	Signal      *Signal // accepted in the same commit, by the run that is there too
 	Conflict    ConflictPolicy
 	Parent      *journal.Parent
 	Schedule    string           // id of the schedule that starts the run
 	NominalMs   int64            // the instant for which it does
+	Priority    int              // among the runs that wait for a slot
+	Limit       *journal.Limit   // what holds the run back; nil = nothing
+	Existing    bool             // nothing was checked, as a run of this id was there: ErrNoRun if there is none
 	Copy        *Copy            // of a restarted run
+	Import      *Import          // of a run that another installation has exported: all else but Key, Version and Module is there
 	Ack         store.CommandSeq // the command that asked for it; 0 = none
 }
+
+// ErrNoRun is of a start that is for a run that is there, when none is.
+var ErrNoRun = errors.New("there is no run of this id any more")
 
 // seedBytes is the length of the seed of a run's random numbers.
 const seedBytes = 32
@@ -55,7 +66,8 @@ func (n *NewRun) Draw(random func(p []byte)) {
 type Signal struct {
 	Name string
 	Data []byte
-	Key  string // idempotency key; empty = none
+	Key  string                       // idempotency key; empty = none
+	If   func(*journal.Journal) error // unless nil, says whether the run may take it as a new one
 }
 
 // childSaltBytes is how much of the incarnation stands in the ids of the children of a run that replaced another one:
@@ -64,9 +76,12 @@ const childSaltBytes = 8
 
 // Journal returns the journal of the run as it begins. replaces says that there was a run of this id before.
 func (n *NewRun) Journal(now int64, replaces bool) (*journal.Journal, error) {
+	if n.Import != nil {
+		return n.Import.Journal(now)
+	}
 	started := journal.Started{RunID: n.Key.ID, Workflow: n.Workflow, Version: n.Version, Module: n.Module.String(),
-		Incarnation: n.Incarnation.String(), RunAttempt: 1, Seed: n.Seed, Attributes: n.Attributes, Parent: n.Parent,
-		Schedule: n.Schedule, NominalMs: n.NominalMs}
+		Incarnation: n.Incarnation.String(), RunAttempt: 1, Seed: n.Seed, Attributes: n.Attributes, Memo: n.Memo,
+		Parent: n.Parent, Schedule: n.Schedule, NominalMs: n.NominalMs, Limit: n.Limit}
 	if replaces { // so that its children do not meet those of the run before
 		started.ChildSalt = n.Incarnation.String()[:childSaltBytes]
 	}

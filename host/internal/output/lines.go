@@ -11,7 +11,8 @@ import (
 // Lines is what a guest logs and prints, in lines that are counted from its beginning.
 type Lines struct {
 	Keep    func(n uint64, level int32, text string) // keeps a line
-	Kept    func(n uint64) bool                      // reports that a line was kept before; nil = none was
+	Kept    func(n uint64) bool                      // reports that a line was kept or dropped before; nil = none was
+	Drop    func(n uint64)                           // notes that a line was dropped, so that no replay keeps it; may be nil
 	Command bool                                     // what is printed to descriptor 1 is the result, too
 
 	lines    uint64
@@ -21,7 +22,7 @@ type Lines struct {
 	said     Tail
 }
 
-// Log takes a line. What is over the limit of an activation is dropped; lines that a replay repeats do not count.
+// Log takes a line. What is over the limit of an activation is dropped for good; lines that a replay repeats do not count.
 func (l *Lines) Log(level int32, text []byte) int64 {
 	n := l.lines
 	l.lines++
@@ -29,6 +30,9 @@ func (l *Lines) Log(level int32, text []byte) int64 {
 		return 0
 	}
 	if l.logBytes += len(text) + 1; l.logBytes > abi.MaxLogBytes {
+		if l.Drop != nil {
+			l.Drop(n)
+		}
 		return 0
 	}
 	l.Keep(n, min(max(level, abi.LogDebug), abi.LogError), strings.ToValidUTF8(string(text), "�"))
@@ -66,7 +70,7 @@ func levelOf(fd uint32) int32 {
 // functions.
 func (l *Lines) Frozen() Lines {
 	f := *l
-	f.Keep, f.Kept, f.logBytes, f.said = nil, nil, 0, l.said.copied()
+	f.Keep, f.Kept, f.Drop, f.logBytes, f.said = nil, nil, nil, 0, l.said.copied()
 	return f
 }
 

@@ -5,18 +5,21 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/store"
 )
 
 // Draft is what the next commit of a run has to bring, beside the entries and lines of its log.
 type Draft struct {
-	Create   bool       // it creates the run
-	Replace  bool       // … and removes another one of its id
-	Delete   bool       // it deletes the run
-	prepared int        // entries of the journal that were handed to commits
-	before   *iteration // the one before, whose end it brings
+	Create   bool           // it creates the run
+	Replace  bool           // … and removes another one of its id
+	Delete   bool           // it deletes the run
+	prepared int            // entries of the journal that were handed to commits
+	imported *origin.Import // it brings what came with an imported run
+	before   *iteration     // the one before, whose end it brings
 	acks     []store.CommandSeq
 	outbox   []store.Command
+	ask      *store.Command // for a slot; behind the return of the one before
 }
 
 // iteration is the journal of an iteration that continued as new.
@@ -37,7 +40,7 @@ func (d *Draft) Continued() bool { return d.before != nil }
 
 // any reports whether there is something.
 func (d *Draft) any() bool {
-	return d.Create || d.Delete || d.before != nil || len(d.acks) > 0 || len(d.outbox) > 0
+	return d.Create || d.Delete || d.before != nil || len(d.acks) > 0 || len(d.outbox) > 0 || d.ask != nil
 }
 
 // next goes over to the journal of the next iteration. The end of the one before is a part of the same commit.
@@ -50,12 +53,20 @@ func (r *Record) Commit(st store.RunState) *store.RunCommit {
 	d, before := &r.Draft, max(r.State.StoredBytes, r.State.JournalBytes)
 	c := &store.RunCommit{Run: r.Key, Create: d.Create, Replace: d.Replace && d.Create, Expect: store.Seq(d.prepared),
 		Append: r.Journal.All()[d.prepared:], State: st, Logs: r.Log.fresh, Ack: d.acks, Outbox: slices.Clip(d.outbox)}
+	there := 0 // entries that came with an imported run
+	if i := d.imported; i != nil {
+		c.Earlier, c.Output, there = i.Earlier, slices.Clip(i.Output), len(i.Entries)
+	}
 	if old := d.before; old != nil {
 		c.Before = &store.IterationEnd{Iteration: old.journal.Started().Iteration, Expect: store.Seq(old.prepared),
 			Append: old.journal.All()[old.prepared:]}
-		outward(c, old.by, old.journal, c.Before.Append)
+		outward(c, old.by, old.journal, c.Before.Append[there:])
+		there = 0
 	}
-	outward(c, r.Sender(), r.Journal, c.Append)
+	outward(c, r.Sender(), r.Journal, c.Append[there:])
+	if d.ask != nil {
+		c.Outbox = append(c.Outbox, *d.ask)
+	}
 	r.State, r.Draft, r.Log.fresh = st, Draft{prepared: r.Journal.Len()}, nil
 	r.State.StoredBytes = before + stored(c)
 	c.State = r.State
@@ -91,6 +102,9 @@ const (
 // stored returns how many bytes a commit stores, about: entries, output and lines.
 func stored(c *store.RunCommit) (n int64) {
 	n = journal.Size(c.Append)
+	for i := range c.Earlier {
+		n += journal.Size(c.Earlier[i].Append)
+	}
 	if c.Before != nil {
 		n += journal.Size(c.Before.Append)
 	}

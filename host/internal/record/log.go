@@ -9,7 +9,7 @@ const recount = ^uint64(0)
 // Log is that of a run: the lines that the next commit stores, and how many are stored.
 type Log struct {
 	fresh   []store.LogLine
-	lines   uint64 // of workflow code, of this iteration, or recount
+	lines   uint64 // of workflow code, of this iteration, those that were dropped included; or recount
 	records uint64 // all of them, those of bodies included
 }
 
@@ -19,11 +19,14 @@ func (l *Log) Write(n uint64, replays bool, line store.LogLine) {
 	if l.Has(n, replays) {
 		return
 	}
-	l.lines = n + 1
+	l.Drop(n)
 	l.Add(line)
 }
 
-// Has reports whether the n-th line of workflow code was stored before.
+// Drop counts a line of workflow code that Has does not report as stored, without storing it.
+func (l *Log) Drop(n uint64) { l.lines = n + 1 }
+
+// Has reports whether the n-th line of workflow code was stored or dropped before.
 func (l *Log) Has(n uint64, replays bool) bool {
 	if l.lines == recount {
 		return replays

@@ -50,6 +50,9 @@ func Load(state store.RunState, entries []store.Entry) (Record, error) {
 	if j.Len() == 0 {
 		return Record{}, fmt.Errorf("run %q: %w: its journal is empty", state.Run.ID, store.ErrCorrupt)
 	}
+	if state.Aside == store.AsideCopy {
+		j.Freeze()
+	}
 	return Record{Key: state.Run, Exists: true, Journal: j, Restored: j.Len(), State: state, Iteration: state.Iteration,
 		Version: state.Version, Module: state.Module, Draft: Draft{prepared: j.Len()},
 		Log: Log{lines: state.LogLines, records: state.LogRecords}}, nil
@@ -57,6 +60,9 @@ func Load(state store.RunState, entries []store.Entry) (Record, error) {
 
 // New returns the record of a run that begins with a journal. replaces says that there was a run of this id before.
 func New(n *origin.NewRun, j *journal.Journal, replaces bool) Record {
+	if n.Import != nil {
+		return imported(n, j, replaces)
+	}
 	r := Record{Key: n.Key, Exists: true, Journal: j, Iteration: j.Started().Iteration, Version: n.Version, Module: n.Module,
 		Draft: Draft{Create: true, Replace: replaces}}
 	r.State = store.RunState{Run: n.Key, Incarnation: n.Incarnation, Workflow: n.Workflow, Version: n.Version,
@@ -79,11 +85,15 @@ func (r *Record) Continue(c *origin.Continue, next *journal.Journal) {
 	r.Iteration, r.Version, r.Module = next.Started().Iteration, c.Version, c.Module
 }
 
-// Delete leaves a tombstone, which the next commit puts where the run was.
+// Delete leaves a tombstone, which the next commit puts where the run was; of a copy it leaves nothing.
 func (r *Record) Delete(now int64) {
 	st := r.State
+	if r.Exists = false; st.Aside == store.AsideCopy { // nobody has started it by mistake, and nobody waits for it
+		r.Draft.Delete = true
+		return
+	}
 	st.Deleted, st.UpdatedUnixMs, st.WakeUnixMs = true, now, store.NoWake
-	r.State, r.Exists, r.Tombstone, r.Draft.Delete = st, false, &st, true
+	r.State, r.Tombstone, r.Draft.Delete = st, &st, true
 }
 
 // Forget removes what is left of a deleted run with the next commit, if which selects it.
@@ -143,8 +153,10 @@ func (r *Record) Ended() bool { return r.Journal.Ended() != store.KindInvalid }
 // Closed reports whether the guest may append nothing: the run has ended, or is left to a person.
 func (r *Record) Closed() bool { return r.Ended() || r.Status != 0 }
 
-// Held reports whether nothing may happen to the run by itself: it has ended, is stuck or paused.
-func (r *Record) Held() bool { return r.Closed() || r.Journal.Paused() }
+// Held reports whether nothing may happen to the run by itself: it has ended, is stuck, paused or set aside.
+func (r *Record) Held() bool {
+	return r.Closed() || r.Journal.Paused() || r.Journal.Aside() != store.NotAside
+}
 
 // Stick leaves the run to a person.
 func (r *Record) Stick(reason string) { r.Status, r.Reason = store.Stuck, reason }

@@ -12,16 +12,30 @@ const IDRetentionMs = 30 * 24 * 3600 * 1000
 
 // Refuses returns why a start is refused by what is there of its id, nil if it is not.
 func (r *Record) Refuses(n *origin.NewRun, now int64) error {
+	if n.Import != nil {
+		return importOf(r, n, now)
+	}
 	why := ""
 	switch {
 	case r.Tombstone != nil:
-		if n.Conflict > origin.ConflictFail || now-r.Tombstone.UpdatedUnixMs >= IDRetentionMs {
+		again := n.Conflict > origin.ConflictFail && n.Conflict != origin.ConflictMove
+		if again || now-r.Tombstone.UpdatedUnixMs >= IDRetentionMs {
+			if n.Existing {
+				return origin.ErrNoRun
+			}
 			return nil
 		}
 		why = ": it was deleted, and its id is free again after 30 days"
+	case !r.Exists && n.Existing:
+		return origin.ErrNoRun
 	case !r.Exists || n.Conflict == origin.ConflictTerminate:
 		return nil
 	case n.Conflict == origin.ConflictFail:
+	case n.Conflict == origin.ConflictMove:
+		if !r.Ended() && r.Journal.Len() == 1 && now < r.StartsAt() && r.State.Workflow == n.Workflow {
+			return nil
+		}
+		why = " and has begun"
 	case n.Conflict == origin.ConflictReplace:
 		if r.Ended() {
 			return nil
@@ -29,7 +43,7 @@ func (r *Record) Refuses(n *origin.NewRun, now int64) error {
 		why = " and has not ended"
 	default:
 		if r.State.Workflow == n.Workflow &&
-			(r.State.InputDigest == n.InputDigest || r.State.InputDigest == origin.WrittenDigest(n.Input)) {
+			(r.State.InputDigest == n.InputDigest || origin.IsInputDigest(r.State.InputDigest, n.Input)) {
 			return nil
 		}
 		why = " with another workflow or input"

@@ -1,6 +1,15 @@
 package record
 
-import "github.com/wfhost/wfhost/store"
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// MaxFailure bounds what the state of a failed run has of its message, in characters: lists show it, and the journal has all of
+// it.
+const MaxFailure = 300
 
 // View returns the state that the next commit writes, with a status that follows from more than the record.
 func (r *Record) View(now int64, status store.Status, reason string, wake int64) store.RunState {
@@ -9,9 +18,10 @@ func (r *Record) View(now int64, status store.Status, reason string, wake int64)
 	st.Length = store.Seq(r.Journal.Len())
 	st.Iteration, st.Version, st.Module = r.Iteration, r.Version, r.Module
 	st.Output, st.Attributes = r.Journal.Output(), r.Journal.Attributes()
-	st.JournalBytes = r.Journal.Bytes()
+	st.Memo = string(r.Journal.Started().Memo)
+	st.JournalBytes, st.Aside = r.Journal.Bytes(), r.Journal.Aside()
 	st.LogLines, st.LogRecords = r.Log.lines, r.Log.records
-	if at, ok := r.Journal.StartedUnixMs(); ok {
+	if at, ok := r.Journal.StartedUnixMs(); ok && st.StartedUnixMs == 0 { // else an earlier iteration began before
 		st.StartedUnixMs = at
 	}
 	st.Suspension = store.Suspension{}
@@ -21,12 +31,13 @@ func (r *Record) View(now int64, status store.Status, reason string, wake int64)
 	st.Status, st.Reason, st.WakeUnixMs = status, reason, wake
 	if st.Status.Terminal() {
 		st.EndedUnixMs = r.Journal.LastUnixMs()
-		st.Suspension = store.Suspension{}
+		st.Suspension, st.Slot = store.Suspension{}, store.SlotNone
 	}
 	return st
 }
 
-// Settled returns the status of a run that has ended, is stuck or paused, with the reason; 0 if it goes on.
+// Settled returns the status of a run that has ended, is stuck or paused, with the reason, which of a failed run is its message;
+// 0 if it goes on.
 func (r *Record) Settled() (store.Status, string) {
 	switch r.Journal.Ended() {
 	case store.KindInvalid:
@@ -37,7 +48,16 @@ func (r *Record) Settled() (store.Status, string) {
 	case store.KindTerminated:
 		return store.Terminated, ""
 	default:
-		return store.Failed, ""
+		all := r.Journal.All()
+		return store.Failed, failure(all[len(all)-1].Data)
+	}
+	switch r.Journal.Aside() {
+	case store.AsideCopy:
+		return store.Paused, copied
+	case store.AsideMoved:
+		if r.Status == 0 {
+			return store.Paused, moved
+		}
 	}
 	if r.Status != 0 {
 		return r.Status, r.Reason
@@ -46,6 +66,19 @@ func (r *Record) Settled() (store.Status, string) {
 		return store.Paused, r.Reason
 	}
 	return 0, ""
+}
+
+// failure returns the message of an error of JSON, or the text if it is none, cut to MaxFailure.
+func failure(text []byte) string {
+	var f struct{ Message string }
+	if json.Unmarshal(text, &f) != nil || f.Message == "" {
+		f.Message = string(text)
+	}
+	if message := []rune(strings.ToValidUTF8(f.Message, "\uFFFD")); len(message) > MaxFailure {
+		return string(message[:MaxFailure-1]) + "…"
+	} else {
+		return string(message)
+	}
 }
 
 // Asleep returns what a run waits for. A step that may begin and has not, because the host stops, is due already.

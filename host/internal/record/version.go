@@ -68,6 +68,9 @@ func Retrial(r *Record, version *store.Version) (e store.Entry, err error) {
 	if version != nil {
 		e.Target = version.Module.String()
 	}
+	if r.Ended() { // its end has returned its slot
+		r.State.Slot = store.SlotNone
+	}
 	return e, nil
 }
 
@@ -75,15 +78,13 @@ func another(r *Record, v *store.Version) error {
 	return fmt.Errorf("run %q is one of workflow %q, not of %q: %w", r.Key.ID, r.State.Workflow, v.Workflow, ErrIllegal)
 }
 
-// GoOn takes the run from the person to whom it was left, under another version if one is given. The guest comes to its wait
-// anew: what it waited for may not be what the other version waits for.
+// GoOn takes the run from the person to whom it was left, under another version if one is given.
 func (r *Record) GoOn(version *store.Version) {
 	if version != nil {
 		r.Version, r.Module = version.Number, version.Module
 	}
 	r.Free()
 	r.Log.Recount()
-	r.Journal.Resume()
 }
 
 // Copy returns what a restart of the run begins with: the same workflow, version, input and random numbers; with a name, also
@@ -95,6 +96,25 @@ func Copy(r *Record, name string) (n origin.NewRun, err error) {
 	j := r.Journal
 	n = origin.NewRun{Workflow: r.State.Workflow, Version: r.Version, Module: r.Module, Input: j.Entries()[0].Input,
 		InputDigest: r.State.InputDigest, Attributes: j.Started().Attributes, Conflict: origin.ConflictFail}
+	if x := j.Started().Limit; x != nil {
+		n.Priority = x.Priority
+	}
 	n.Copy, err = origin.NewCopy(j, name)
+	if err == nil && len(n.Copy.Entries) > 0 && j.Started().Module != r.Module.String() {
+		err = goesOver(&n)
+	}
 	return n, err
+}
+
+// goesOver adds to what is copied the entry with which the new run goes on under another version than the one that made the
+// copied entries: so that a replay sees the version that these were made with.
+func goesOver(n *origin.NewRun) error {
+	c := n.Copy
+	options, err := json.Marshal(Migrated{From: c.Started.Version, To: n.Version})
+	if err != nil {
+		return err
+	}
+	c.Entries = append(c.Entries, store.Entry{Kind: store.KindMigrated, Seq: store.Seq(len(c.Entries) + 1),
+		UnixMs: c.Entries[len(c.Entries)-1].UnixMs, Target: n.Module.String(), Options: options})
+	return nil
 }

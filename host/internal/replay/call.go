@@ -254,6 +254,9 @@ func (m *Machine) Complete(b []byte) int64 {
 	if m.query || m.inBody && m.cfg.Mode != StepFn {
 		return m.refuse(notHere)
 	}
+	if asksAtEnd(m) {
+		return m.refuse(abi.Errorf(abi.Query, "%s", m.cfg.Query.Name))
+	}
 	if len(b) > abi.MaxPayloadBytes {
 		return m.refuse(abi.Errorf(abi.TooLarge, "the result has %d bytes, the limit is %d", len(b), abi.MaxPayloadBytes))
 	}
@@ -265,6 +268,9 @@ func (m *Machine) Complete(b []byte) int64 {
 func (m *Machine) Fail(b []byte) int64 {
 	if m.query || m.inBody && m.cfg.Mode != StepFn {
 		return m.refuse(notHere)
+	}
+	if asksAtEnd(m) {
+		return m.refuse(abi.Errorf(abi.Query, "%s", m.cfg.Query.Name))
 	}
 	if len(b) > abi.MaxPayloadBytes {
 		return m.refuse(abi.Errorf(abi.TooLarge, "the error has %d bytes, the limit is %d", len(b), abi.MaxPayloadBytes))

@@ -74,8 +74,9 @@ type Config struct {
 	HandlerError func(handler string) error
 	// NewToken makes a token for a hook.
 	NewToken func() string
-	// Query is what Mode Query asks.
+	// Query is what Mode Query asks, and Ended says that the run has ended.
 	Query QueryRequest
+	Ended bool
 	// RealTime gives the wall clock in nanoseconds and the nanoseconds since the body began. Body, StepFn.
 	RealTime func() (wallNs, elapsedNs int64)
 	// RealRandom fills a body's random bytes.
@@ -97,22 +98,23 @@ type Machine struct {
 	entries []store.Entry
 	rng     *rand.ChaCha8 // nil until it is asked for something
 
-	callPos   int // every call entry before it has been matched
-	delPos    int // no delivery before it can be taken any more
-	consumed  uint64
-	taken     map[int]bool // deliveries without a handle that were taken
-	handles   []handle
-	names     map[string]struct{} // of the calls among the first collected entries
-	collected int
-	nowMs     int64
-	skippedMs int64
-	tickNs    int64 // by which clock-only polls moved the monotonic clock
-	events    []int64
-	dumped    bool
-	cancelled bool // a cooperative cancel was handed over
-	query     bool // the query was handed over
-	beyond    bool // it has gone on from where it last waited, as of Config.Rested
-	position  store.Seq
+	callPos    int // every call entry before it has been matched
+	delPos     int // no delivery before it can be taken any more
+	consumed   uint64
+	taken      map[int]bool // deliveries without a handle that were taken
+	handles    []handle
+	names      map[string]struct{} // of the calls among the first collected entries
+	collected  int
+	nowMs      int64
+	skippedMs  int64
+	tickNs     int64 // by which clock-only polls moved the monotonic clock
+	events     []int64
+	dumped     bool
+	cancelled  bool // a cooperative cancel was handed over
+	query      bool // the query was handed over
+	attributes attributes
+	beyond     bool // it has gone on from where it last waited, as of Config.Rested
+	position   store.Seq
 
 	inBody     bool
 	bodyMonoNs int64
@@ -127,8 +129,9 @@ type handle struct {
 	name      string
 	seen      bool // the guest has been told the outcome
 	withdrawn bool
-	delivery  int // index of its delivery, once seen
-	call      int // index of its call
+	answered  bool // the update that it has brought
+	delivery  int  // index of its delivery, once seen
+	call      int  // index of its call
 }
 
 // Outcome is what the guest handed over by complete, fail and step_end.
@@ -282,46 +285,6 @@ func (m *Machine) Random(p []byte) {
 		m.rng = seeded(m.cfg.Started.Seed, m.cfg.Started.Iteration)
 	}
 	_, _ = m.rng.Read(p) // never fails
-}
-
-type info struct {
-	journalInfo
-	Step  *StepInfo `json:"step,omitempty"`
-	Query string    `json:"query,omitempty"`
-}
-
-type journalInfo struct {
-	RunID           string `json:"run_id"`
-	Workflow        string `json:"workflow"`
-	Version         uint32 `json:"version"`
-	Module          string `json:"module"`
-	StartedAt       int64  `json:"started_at"`
-	Iteration       uint32 `json:"iteration"`
-	RunAttempt      int    `json:"run_attempt"`
-	Position        uint64 `json:"position"`
-	SuggestContinue bool   `json:"suggest_continue"`
-	Schedule        string `json:"schedule,omitempty"` // that started the run
-	Nominal         int64  `json:"nominal,omitempty"`  // the instant for which it did
-}
-
-// Info gives the JSON of info. Nothing in it comes from outside the journal.
-func (m *Machine) Info() []byte {
-	s := m.cfg.Started
-	i := info{journalInfo: journalInfo{RunID: s.RunID, Workflow: s.Workflow, Version: s.Version, Module: s.Module,
-		StartedAt: m.cfg.StartedUnixMs, Iteration: s.Iteration, RunAttempt: s.RunAttempt,
-		Position: uint64(m.position) + 1, SuggestContinue: m.position >= abi.SuggestContinueEntries,
-		Schedule: s.Schedule, Nominal: s.NominalMs}}
-	if m.inBody {
-		i.Step = m.cfg.Step
-	}
-	if m.query {
-		i.Query = m.cfg.Query.Name
-	}
-	b, err := json.Marshal(i)
-	if err != nil {
-		panic(err) // only strings and numbers, and last_error is JSON that the host made
-	}
-	return b
 }
 
 // Last gives the bytes of the newest answer: the result of a call that answered 0 or more, else the error JSON.

@@ -31,11 +31,14 @@ func describe(e *store.Entry) string {
 	if e.Target != "" {
 		text += fmt.Sprintf(" by %q", e.Target)
 	}
-	if e.Kind == store.KindWithdraw {
+	if ofHandle(e.Kind) {
 		text += fmt.Sprintf(" of handle %d", e.Handle)
 	}
 	return text
 }
+
+// ofHandle reports whether calls of the kind are of a handle that another call has opened.
+func ofHandle(k store.Kind) bool { return k == store.KindWithdraw || k == store.KindUpdateReply }
 
 // compare says whether the guest's call is the one that the journal records.
 func (m *Machine) compare(want, got *store.Entry) error {
@@ -44,7 +47,7 @@ func (m *Machine) compare(want, got *store.Entry) error {
 	switch {
 	case want.Kind != got.Kind || want.Name != got.Name || want.Target != got.Target:
 		return differ(describe(want), describe(got))
-	case want.Kind == store.KindWithdraw && want.Handle != got.Handle:
+	case ofHandle(want.Kind) && want.Refused == 0 && want.Handle != got.Handle:
 		return differ(describe(want), describe(got))
 	case want.Kind == store.KindCancelPolicy && want.Refused == 0 && want.Code != got.Code:
 		return differ(fmt.Sprintf("cancel_policy(%d)", want.Code), fmt.Sprintf("cancel_policy(%d)", got.Code))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
@@ -18,7 +19,7 @@ var ErrQueryEnd = errors.New("query answered")
 // Signal starts a wait for a signal. A negative time-out is none.
 func (m *Machine) Signal(name string, timeoutMs int64) (int64, error) {
 	return m.call(store.Entry{Kind: store.KindSignalWait, Name: name}, func(e *store.Entry) (err error) {
-		if err = abi.CheckName("signal name", name); err != nil || timeoutMs < 0 {
+		if err = abi.CheckReceived(name); err != nil || timeoutMs < 0 {
 			return err
 		}
 		e.HasDue = true
@@ -230,11 +231,57 @@ func misplaced(m *Machine, call, belongs string) error {
 	return &RefusedError{Call: call, JSON: data}
 }
 
-// QueryReply answers the query of this activation. ok is 0 for success.
-func (m *Machine) QueryReply(ok int32, b []byte) error {
+// Reply answers the update that a handle has brought, or for handle 0, the query of this activation. ok is 0 for success.
+func (m *Machine) Reply(id int64, ok int32, b []byte) (int64, error) {
+	if id != 0 {
+		return updateReply(m, id, ok, b)
+	}
+	return 0, queryReply(m, ok, b)
+}
+
+func queryReply(m *Machine, ok int32, b []byte) error {
 	if !m.query {
 		return misplaced(m, abi.FnQueryReply, "a query")
 	}
 	m.outcome.Replied, m.outcome.ReplyOK, m.outcome.Reply = true, ok == 0, b
 	return ErrQueryEnd
+}
+
+// updateReply records the answer to an update: of a wait whose outcome the guest has been told, once.
+func updateReply(m *Machine, id int64, ok int32, b []byte) (int64, error) {
+	h := m.handle(id)
+	switch {
+	case m.away():
+		return m.refuse(notHere), nil
+	case h == nil:
+		return m.refuse(m.unknownHandle(id)), nil
+	}
+	e := store.Entry{Kind: store.KindUpdateReply, Handle: id, Code: min(max(ok, -ok), 1), Input: b}
+	n, err := m.call(e, func(*store.Entry) error {
+		switch {
+		case h.kind != store.KindSignalWait || !strings.HasPrefix(h.name, abi.UpdatePrefix):
+			return abi.Errorf(abi.InvalidArgument, "handle %d is a %s %q and no update", id, h.kind, h.name)
+		case !h.seen || m.entries[h.delivery].Kind != store.KindSignal:
+			return abi.Errorf(abi.InvalidArgument, "handle %d has brought no update", id)
+		case h.answered:
+			return abi.Errorf(abi.InvalidArgument, "the update of handle %d was answered before", id)
+		case len(b) > abi.MaxPayloadBytes:
+			return tooLarge("answer to update", strings.TrimPrefix(h.name, abi.UpdatePrefix), len(b))
+		}
+		return nil
+	})
+	if n >= 0 && err == nil {
+		m.handle(id).answered = true
+	}
+	return min(n, 0), err
+}
+
+// asksAtEnd reports whether the guest is asked now: it says how it ends, has made all calls of the journal, and the activation
+// serves a query of a run that has ended.
+func asksAtEnd(m *Machine) bool {
+	if m.cfg.Mode != Query || !m.cfg.Ended || m.query || m.nextCall() != nil {
+		return false
+	}
+	m.query = true
+	return true
 }

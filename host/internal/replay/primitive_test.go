@@ -129,8 +129,11 @@ func TestOnAfterDump(t *testing.T) {
 // a mismatch.
 func TestMisplaced(t *testing.T) {
 	for name, call := range map[string]func(m *Machine) error{
-		abi.FnStepEnd:    func(m *Machine) error { return m.StepEnd(0, nil) },
-		abi.FnQueryReply: func(m *Machine) error { return m.QueryReply(0, nil) },
+		abi.FnStepEnd: func(m *Machine) error { return m.StepEnd(0, nil) },
+		abi.FnQueryReply: func(m *Machine) error {
+			_, err := m.Reply(0, 0, nil)
+			return err
+		},
 	} {
 		x := newTail(t)
 		m := x.machine()
@@ -158,7 +161,7 @@ func TestQuery(t *testing.T) {
 		})
 	}
 	m := ask()
-	if err := m.QueryReply(0, nil); err == nil {
+	if _, err := m.Reply(0, 0, nil); err == nil {
 		t.Fatal("an answer before the question")
 	}
 	must(t, 1)(m.Sleep("a", 500))
@@ -181,7 +184,7 @@ func TestQuery(t *testing.T) {
 	if _, err := m.Poll(PollRequest{Events: true}); !errors.Is(err, ErrSuspend) {
 		t.Fatal(err)
 	}
-	if err := m.QueryReply(0, []byte("answer")); !errors.Is(err, ErrQueryEnd) || string(m.Outcome().Reply) != "answer" || !m.Outcome().ReplyOK {
+	if _, err := m.Reply(0, 0, []byte("answer")); !errors.Is(err, ErrQueryEnd) || string(m.Outcome().Reply) != "answer" || !m.Outcome().ReplyOK {
 		t.Fatal(err, m.Outcome())
 	}
 	m = ask()
@@ -238,8 +241,8 @@ func TestPrimitiveRefusals(t *testing.T) {
 	}
 }
 
-// TestChildRoom starts children up to the limit, is refused, and has room again when the guest has been told that one has ended or
-// has let go of one. A replay under another limit is answered by the journal.
+// TestChildRoom starts children up to the limit, is refused, and has room again when the guest has been told that one has ended
+// or has let go of one. A replay under another limit is answered by the journal.
 func TestChildRoom(t *testing.T) {
 	x := newTail(t)
 	limit := 2

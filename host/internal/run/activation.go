@@ -48,7 +48,7 @@ func (e GuestWaits) happen(t *turn) error {
 		t.suspend()
 		return nil
 	}
-	t.faults = record.Faults{}
+	t.faults, t.needs = record.Faults{}, 0
 	t.rec.Reason = ""
 	t.rec.Journal.Suspend(e.Suspension)
 	if err := t.fireDue(); err != nil || t.rec.Ended() || t.rec.Journal.Paused() {
@@ -108,7 +108,7 @@ func (e GuestEnds) happen(t *turn) error {
 		t.fault(end.Fault)
 	default:
 		_, waits := t.rec.Journal.Suspension()
-		t.pending = !waits
+		t.pending, t.needs = !waits, end.Needs
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (t *turn) continues(c *origin.Continue) error {
 
 // happen gives the instance of a parked guest up. Its attempts go on.
 func (e Evict) happen(t *turn) error {
-	if e.Lease == t.lease && (t.stands == guestParked || t.stands == guestResuming) {
+	if (e.Lease == nil || e.Lease == t.lease) && (t.stands == guestParked || t.stands == guestResuming) {
 		t.freeze()
 	}
 	return nil

@@ -1,8 +1,7 @@
 package run
 
 import (
-	"bytes"
-
+	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -20,7 +19,7 @@ func (r *Run) Prepare(now int64) *store.RunCommit {
 	}
 	st := r.rec.View(at, status, reason, wake)
 	st.Faults = r.faults.Count
-	if !r.rec.Dirty() && r.same(&st, now) {
+	if !r.rec.Dirty() && record.Same(&r.rec, &st, now, r.faults.RetryMs) {
 		return nil
 	}
 	return r.rec.Commit(st)
@@ -39,22 +38,12 @@ func (r *Run) standing(now int64) (store.Status, string, int64) {
 		return store.Queued, r.rec.Reason, r.faults.RetryMs
 	case r.pending && at > now:
 		return store.Sleeping, "until its start", at
+	case r.rec.WaitsForSlot():
+		return record.Queued(&r.rec)
 	case r.pending || r.rec.Journal.Deliverable():
 		return store.Queued, "", now
 	case r.rec.Waiting != "": // the next host looks again, since it may have the handler
 		return store.Waiting, r.rec.Waiting, now
 	}
 	return r.rec.Asleep(now)
-}
-
-// same reports whether a state says the same as the one before, but for the time at which it was made.
-func (r *Run) same(st *store.RunState, now int64) bool {
-	a, b := *st, r.rec.State
-	a.UpdatedUnixMs = b.UpdatedUnixMs
-	// It is due already, whatever the instant.
-	overdue := a.WakeUnixMs == now && b.WakeUnixMs != store.NoWake && b.WakeUnixMs <= now
-	if overdue || a.Status == store.Running || a.Status == store.Queued && r.faults.RetryMs <= now || r.rec.Waiting != "" {
-		a.WakeUnixMs = b.WakeUnixMs
-	}
-	return bytes.Equal(store.AppendState(nil, &a), store.AppendState(nil, &b))
 }

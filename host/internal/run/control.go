@@ -20,6 +20,9 @@ func (e Signal) happen(t *turn) error {
 		return fmt.Errorf("%w: %s", journal.ErrEnded, end)
 	}
 	same, err := t.rec.Journal.CheckSignal(e.Name, e.Key, e.Data)
+	if err == nil && !same && e.If != nil {
+		err = e.If(t.rec.Journal)
+	}
 	if err != nil || same {
 		return err
 	}
@@ -55,9 +58,12 @@ func (t *turn) end(kind store.Kind) error {
 	if t.rec.Ended() {
 		return journal.ErrEnded
 	}
-	t.rec.Free()
-	t.fx.Answer.Changed = true
-	return t.append(store.Entry{Kind: kind})
+	err := t.append(store.Entry{Kind: kind})
+	if err == nil {
+		t.rec.Free()
+		t.fx.Answer.Changed = true
+	}
+	return err
 }
 
 // setPaused appends the kind, Paused or Unpaused, unless the run is so already.
@@ -67,7 +73,7 @@ func (t *turn) setPaused(kind store.Kind) error {
 		return journal.ErrEnded
 	case t.rec.Status == store.Stuck:
 		return fmt.Errorf("run %q is stuck: %w", t.rec.Key.ID, ErrIllegal)
-	case t.rec.Journal.Paused() == (kind == store.KindPaused):
+	case t.rec.Journal.Paused() == (kind == store.KindPaused) && t.rec.Journal.Aside() == store.NotAside:
 		return nil
 	}
 	t.fx.Answer.Changed = true
@@ -91,42 +97,57 @@ func (e Wake) happen(t *turn) error {
 // happen lets a failed or stuck run go on from the step that failed. What was acknowledged stays.
 func (e Retry) happen(t *turn) error {
 	entry, err := record.Retrial(&t.rec, e.Version)
-	if err != nil {
-		return err
-	}
-	return t.change(entry, e.Version)
+	return t.change(entry, e.Version, err)
 }
 
-// happen lets a live run go on under another version. Attempts of its steps that go on are finished by the version that began
-// them.
+// happen lets a live run go on under another version. Attempts that go on are finished by the version that began them.
 func (e Migrate) happen(t *turn) error {
+	if err := t.fireDue(); err != nil { // of a paused or stuck run: it would stand before the entry, and was not checked
+		return err
+	}
 	entry, err := record.Migration(&t.rec, &e.Version, e.Checked)
+	return t.change(entry, &e.Version, err)
+}
+
+// change appends an entry with which the run goes on, under another version if one is given, unless there is an error.
+func (t *turn) change(entry store.Entry, version *store.Version, err error) error {
 	if err != nil {
 		return err
 	}
-	return t.change(entry, &e.Version)
+	if err = t.append(entry); err == nil {
+		t.rec.GoOn(version)
+		t.sendAway()
+	}
+	return err
 }
 
-// change appends an entry with which the run goes on, under another version if one is given.
-func (t *turn) change(entry store.Entry, version *store.Version) error {
-	if err := t.append(entry); err != nil {
-		return err
-	}
-	t.rec.GoOn(version)
-	t.faults = record.Faults{}
-	t.pending = true
+// sendAway has the guest come to its wait anew: what it waited for may not be what another version waits for.
+func (t *turn) sendAway() {
+	t.rec.Journal.Resume()
+	t.faults, t.pending, t.fx.Answer.Changed = record.Faults{}, true, true
 	if t.stands == guestParked {
 		t.suspend()
 	} else {
 		t.leave() // one that waits for a place, or goes on, is sent away: it has seen what is void now, or is of another version
 	}
-	t.fx.Answer.Changed = true
-	return nil
+}
+
+// happen sets the run aside, or lets it go on. Attempts that go on are made again where it goes on.
+func (e Amend) happen(t *turn) error {
+	entry, err := e.Make(&t.rec)
+	if err != nil || entry.Kind == store.KindInvalid {
+		return err
+	}
+	if err = t.append(entry); err == nil && !e.Beside {
+		t.dropAll()
+		t.sendAway()
+	}
+	return err
 }
 
 // happen leaves a tombstone.
 func (e Delete) happen(t *turn) error {
-	if !t.rec.Ended() || e.If != nil && !e.If(&t.rec.State) {
+	if !record.Deletable(&t.rec) || e.If != nil && !e.If(&t.rec.State) {
 		return fmt.Errorf("run %q: %w", t.rec.Key.ID, ErrLive)
 	}
 	if t.rec.Dirty() { // its end is told to others first

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/record"
@@ -19,6 +20,8 @@ var (
 	ErrIllegal = record.ErrIllegal
 	// ErrMoved: the run is not as it was when it was checked. It is an ErrIllegal, too.
 	ErrMoved = record.ErrMoved
+	// ErrAside: nothing happens to the run here, which is a copy, or was moved.
+	ErrAside = journal.ErrAside
 	// ErrLive: a live run is not deleted.
 	ErrLive = fmt.Errorf("run has not ended: %w", ErrIllegal)
 	// ErrDeleted: there was a run, which was deleted. Without it, a store.ErrNotFound says that there never was one.
@@ -43,7 +46,8 @@ type (
 	Signal struct {
 		Name string
 		Data []byte
-		Key  string // idempotency key; empty = none
+		Key  string                       // idempotency key; empty = none
+		If   func(*journal.Journal) error // unless nil, says whether the run may take it as a new one
 	}
 	// Cancel asks the run to end: a workflow that takes a cancel is told, once; another run ends as cancelled.
 	Cancel struct{}
@@ -62,7 +66,12 @@ type (
 		Version store.Version
 		Checked record.Checked
 	}
-	// Delete deletes an ended run, or with If, what is left of a deleted one: if that is not nil, and says so of the state.
+	// Amend appends the entry that a function makes of the run, which is set aside by it or goes on; none, if its kind is 0.
+	Amend struct {
+		Make   func(*record.Record) (store.Entry, error)
+		Beside bool // the run goes on as if nothing had happened
+	}
+	// Delete deletes an ended run or a copy, or with If, what is left of a deleted one, if If says so of the state.
 	Delete struct{ If func(*store.RunState) bool }
 	// StartChild starts the run as a child. A run that the very command has started before is ErrStartedBefore.
 	StartChild struct {
@@ -81,12 +90,11 @@ type (
 
 // Events from inside.
 type (
-	// Due says that time has passed, or that something else has changed for which the run may wait: a handler was
-	// registered, the run was made active. It may come too early or for nothing.
+	// Due says that time has passed, or that something else has changed for which the run may wait. It may come for nothing.
 	Due struct{}
 	// GuestReady says that the guest of a lease has its instance and a place.
 	GuestReady struct{ Lease *Lease }
-	// GuestYields says that the guest gives the run back for a moment. The answer is an order.
+	// GuestYields says that the guest gives the run back for a moment, to be committed. The answer is an order.
 	GuestYields struct{ Lease *Lease }
 	// GuestWaits says that the guest waits for something that the journal does not hold.
 	GuestWaits struct {
@@ -99,7 +107,7 @@ type (
 		Lease *Lease
 		End   End
 	}
-	// Evict says that the memory of a parked guest is wanted, or that it was kept long enough.
+	// Evict says that the memory of a parked guest is wanted, or that it was kept long enough. Without a Lease, it is the run's.
 	Evict struct{ Lease *Lease }
 	// Refused says that there will be no instance for an activation: the host stops, or, with Later, there are too many
 	// that wait for one. Then the run does not ask again before it is stepped again.
@@ -144,4 +152,5 @@ type End struct {
 	Fault error
 	// Evicted says that the instance was lost otherwise: the activation is repeated if there is something to do.
 	Evicted bool
+	Needs   int64 // bytes of the next instance, 0 if that is not known
 }

@@ -26,6 +26,7 @@ type guest struct {
 	lease   *Lease // from Activate to its end
 	pending bool   // it has to run though nothing is deliverable: it is new, or was interrupted
 	faults  record.Faults
+	needs   int64 // End.Needs
 }
 
 // Lease returns the lease of the run's guest, nil if there is none.
@@ -59,6 +60,7 @@ type Lease struct {
 	State store.RunState
 	// WakesMs is when the run wakes whose guest was told OrderFreeze, 0 if that depends on something else than time.
 	WakesMs int64
+	Needs   int64 // End.Needs of the guest before
 	// Guest is for whoever runs the guest.
 	Guest any
 }
@@ -66,23 +68,11 @@ type Lease struct {
 func newLease(r *Run) *Lease {
 	st := r.rec.State
 	st.Iteration, st.Version, st.Module = r.rec.Iteration, r.rec.Version, r.rec.Module
-	return &Lease{r: r, State: st}
-}
-
-// Info is what an activation has to know of its run. It does not change while the activation goes on.
-type Info struct {
-	Started   journal.Started
-	StartedMs int64 // started_at
-	Input     []byte
-	Rested    store.Seq // entries of the journal when the guest last came to a wait
+	return &Lease{r: r, State: st, Needs: r.needs}
 }
 
 // Info returns what the activation has to know.
-func (l *Lease) Info() Info {
-	j := l.r.rec.Journal
-	ms, _ := j.StartedUnixMs()
-	return Info{Started: j.Started(), StartedMs: ms, Input: j.Entries()[0].Input, Rested: j.Rested()}
-}
+func (l *Lease) Info() record.Info { return record.InfoOf(&l.r.rec) }
 
 // Run returns the run that is lent.
 func (l *Lease) Run() *Run { return l.r }
@@ -114,11 +104,5 @@ func (l *Lease) Append(now int64, e store.Entry) (store.Entry, error) {
 	return e, err
 }
 
-// Log stores a line of workflow code, the n-th of this iteration, unless it was stored before. replays reports that the
-// guest repeats what its journal holds.
-func (l *Lease) Log(n uint64, replays bool, line store.LogLine) {
-	l.r.rec.Log.Write(n, replays, line)
-}
-
-// Logged reports whether the n-th line was stored before.
-func (l *Lease) Logged(n uint64, replays bool) bool { return l.r.rec.Log.Has(n, replays) }
+// Log returns the log of the run, for lines of workflow code.
+func (l *Lease) Log() *record.Log { return &l.r.rec.Log }

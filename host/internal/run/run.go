@@ -12,12 +12,10 @@
 //	…                                        // the effects that need nothing durable at once, the others after the commit
 //	wake, ok := r.NextWake(now)              // when to come again with Due
 //
-// A commit that fails, or whose outcome is unknown, ends the life of the Run in memory: the caller drops it and loads
-// it again.
+// A commit that fails, or whose outcome is unknown, ends the life of the Run in memory: the caller drops it and loads it again.
 //
-// While a guest computes, it has the run to itself: the run is lent to it through a Lease, and the caller keeps events
-// back until the guest waits, yields or ends. So nothing is appended behind a guest's back, and there is nothing to
-// lock.
+// While a guest computes, it has the run to itself: the run is lent to it through a Lease, and the caller keeps events back
+// until the guest waits, yields or ends. So nothing is appended behind a guest's back, and there is nothing to lock.
 //
 // A Run is made of parts, which are the rooms of this package and of those below it: the record of what is durable
 // (package record), the guest, and the attempts that go on. What an event does to them is its method happen, in a turn,
@@ -150,7 +148,8 @@ func (r *Run) settle() {
 
 // ready reports whether the guest has something to do, and may: after a fault of the host it waits a while.
 func (r *Run) ready(now int64) bool {
-	return (r.pending || r.rec.Journal.Deliverable()) && r.faults.RetryMs <= now && r.rec.StartsAt() <= now
+	return (r.pending || r.rec.Journal.Deliverable()) && r.faults.RetryMs <= now && r.rec.StartsAt() <= now &&
+		!r.rec.WaitsForSlot()
 }
 
 // NextWake returns the instant after now at which something of the run comes due by itself, false if nothing does. What
@@ -164,7 +163,7 @@ func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
 			unixMs, ok = at, true
 		}
 	}
-	if r.stands == guestNone && (r.pending || r.rec.Journal.Deliverable()) {
+	if r.stands == guestNone && (r.pending || r.rec.Journal.Deliverable()) && r.rec.State.Slot != store.SlotAsked {
 		consider(max(r.faults.RetryMs, r.rec.StartsAt()))
 	}
 	if at, has := r.rec.Journal.WakeAfter(now); has {

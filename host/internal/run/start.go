@@ -22,6 +22,10 @@ func (e Start) happen(t *turn) error {
 		t.fx.Again = true
 	case !t.rec.Exists:
 		return t.begin(n, t.rec.Draft.Replace || t.rec.Tombstone != nil)
+	case n.Conflict == origin.ConflictMove && t.rec.Dirty(): // the new one replaces what is durable
+		t.fx.Again = true
+	case n.Conflict == origin.ConflictMove:
+		return t.begin(n, true)
 	case n.Conflict == origin.ConflictTerminate || n.Conflict == origin.ConflictReplace:
 		return t.succeed()
 	case n.Signal != nil:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/record"
 )
 
 // Step lets an event happen to the run at an instant, and returns what has to be done about it, until the next step.
@@ -81,6 +82,7 @@ func (t *turn) look() {
 		return
 	}
 	if !t.rec.Held() {
+		record.AskSlot(&t.rec, t.now)
 		if t.offer() || !t.active {
 			return
 		}

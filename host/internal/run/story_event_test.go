@@ -16,7 +16,7 @@ import (
 )
 
 // start starts the run: start [input=TEXT] [workflow=NAME] [in=1h] [timeout=1m] [conflict=fail|terminate|replace]
-// [signal=NAME] [signal-bytes=N] [forever].
+// [signal=NAME] [signal-bytes=N] [forever] [customer=NAME], with which the workflow has limits.
 func (s *story) start() {
 	s.pass()
 	s.step(run.Start{New: s.newRun()}, true)
@@ -39,6 +39,9 @@ func (s *story) newRun() origin.NewRun {
 	n.TimeoutMs = s.ms(s.arg("timeout"))
 	if s.d.HasArg("forever") {
 		n.TimeoutMs = 1 << 62
+	}
+	if c := s.arg("customer"); c != "" {
+		n.Limit = &journal.Limit{Keys: map[string]string{"input.customer": c}, Priority: 3}
 	}
 	switch s.arg("conflict") {
 	case "fail":
@@ -195,6 +198,18 @@ func (s *story) command() {
 		m.Sender = store.Incarnation{0xbb}
 	}
 	s.step(run.Command{Command: cmd, Message: m}, false)
+}
+
+// slot gives the run a slot: slot [retry=SEQ], for which it has asked at first, or after that retry.
+func (s *story) slot() {
+	s.pass()
+	st := s.run.State()
+	ask := store.CommandID{Incarnation: st.Incarnation, Iteration: st.Iteration,
+		Seq: store.Seq(16*s.int("retry", 0)) + store.Seq(store.CommandSlotAsk)}
+	s.number++
+	cmd := message.GiveSlot(store.RunKey{ID: "order"}, key.ID, ask)
+	cmd.Seq = store.CommandSeq(s.number)
+	s.step(run.Command{Command: cmd}, false)
 }
 
 // attempt ends an attempt, or has it log something: attempt A1 ok=DATA, attempt A1 fails [kind=K] [final] [after=1m]

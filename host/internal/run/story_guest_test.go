@@ -187,11 +187,11 @@ func (s *story) log(l *run.Lease, c call) {
 		s.d.Fatalf(s.t, "log N TEXT: %v", err)
 	}
 	replays := c.name == "replayed-log"
-	if l.Logged(n, replays) {
+	if l.Log().Has(n, replays) {
 		s.say("log line %d was stored before", n)
 		return
 	}
-	l.Log(n, replays, store.LogLine{UnixMs: s.now, Text: strings.Join(c.args[1:], " ")})
+	l.Log().Write(n, replays, store.LogLine{UnixMs: s.now, Text: strings.Join(c.args[1:], " ")})
 }
 
 // end gives the run back.

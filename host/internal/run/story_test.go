@@ -45,7 +45,7 @@ var commands = map[string]func(*story){
 	"host": (*story).host, "clock": (*story).clock, "start": (*story).start, "child": (*story).child, "load": (*story).load,
 	"signal": (*story).signal, "cancel": (*story).cancel, "terminate": (*story).terminate, "pause": (*story).pause,
 	"unpause": (*story).unpause, "wake": (*story).wake, "retry": (*story).retry, "migrate": (*story).migrate, "delete": (*story).delete,
-	"restart": (*story).restart, "command": (*story).command, "due": (*story).due, "ready": (*story).ready,
+	"restart": (*story).restart, "command": (*story).command, "slot": (*story).slot, "due": (*story).due, "ready": (*story).ready,
 	"guest": (*story).guest, "evict": (*story).evict, "refused": (*story).refused, "attempt": (*story).attempt,
 	"body": (*story).body, "commit": (*story).commit, "crash": (*story).crash, "journal": (*story).journal,
 	"logs": (*story).logs, "fill": (*story).fill, "lease": (*story).look, "launch": (*story).launch,

@@ -3,6 +3,7 @@ package run
 import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -34,7 +35,9 @@ func (e Command) happen(t *turn) error {
 	case store.CommandCancel:
 		return e.cancel(t)
 	case store.CommandChildAsk:
-		e.tellEnd(t)
+		record.TellEnd(&t.rec, cmd, m)
+	case store.CommandSlotGive:
+		record.TakeSlot(&t.rec, cmd.ID)
 	}
 	return nil
 }
@@ -49,17 +52,4 @@ func (e *Command) cancel(t *turn) error {
 		return Terminate{}.happen(t)
 	}
 	return Cancel{}.happen(t)
-}
-
-// tellEnd tells a parent that was retried how this run has ended, if it has: the parent did not listen then. A live
-// run tells it at its end.
-func (e *Command) tellEnd(t *turn) {
-	cmd, m := &e.Command, &e.Message
-	if started := t.rec.Journal.Started(); !message.StartedBy(started, m) {
-		t.rec.Draft.Send(message.ChildFailed(cmd, m,
-			abi.Errorf(abi.Conflict, "run %q is another one by now", t.rec.Key.ID)))
-	} else if t.rec.Ended() {
-		entries := t.rec.Journal.Entries()
-		t.rec.Draft.Send(t.rec.Sender().AnswerParent(cmd, started.Parent, &entries[len(entries)-1]))
-	}
 }

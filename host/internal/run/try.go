@@ -87,6 +87,7 @@ func (e AttemptEnds) happen(t *turn) error {
 	if err == nil {
 		err = t.append(entry)
 	}
+	t.fx.Answer.Changed = err == nil
 	if err != nil {
 		t.fx.Unrecorded = fmt.Errorf("outcome of step %q: %w", a.Name, err)
 	}

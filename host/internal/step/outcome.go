@@ -2,6 +2,7 @@ package step
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
@@ -24,6 +25,12 @@ func Failure(kind, message string, retryable bool) Outcome {
 	return Outcome{Err: &abi.Error{Code: abi.StepFailed, Kind: kind, Message: message, Retryable: retryable},
 		RetryAfterMs: -1}
 }
+
+// ErrTimeout is the cause of a context whose attempt ran over the step's timeout.
+var ErrTimeout = errors.New("the attempt ran over the step's timeout")
+
+// Timeout returns the outcome of an attempt that ran over the step's timeout.
+func Timeout() Outcome { return Failure(abi.KindTimeout, ErrTimeout.Error(), true) }
 
 // Unknown returns the entry that resolves a step of which there is one try alone, which the host or the run did not survive.
 func Unknown(j *journal.Journal, h *journal.Handle) (store.Entry, error) {

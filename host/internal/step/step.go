@@ -35,6 +35,7 @@ type Try struct {
 	Options abi.StepOptions
 	Input   []byte
 	Last    []byte           // error JSON of the try before
+	Details []byte           // what a handler has recorded last
 	StartMs int64            // when it began
 	Until   store.Suspension // where the guest stands: a body's copy of the workflow replays up to there
 	Entries []store.Entry    // of the journal, up to there
@@ -48,7 +49,8 @@ func NewTry(of Subject, j *journal.Journal, h *journal.Handle, number uint32, no
 	where, _ := j.Suspension()
 	startedMs, _ := j.StartedUnixMs()
 	return Try{Run: of, Started: j.Started(), Handle: h.ID, Name: h.Name, Target: h.Target, Number: number, Seq: h.CallSeq,
-		Options: h.Step.Options, Input: entries[h.CallSeq].Input, Last: h.Step.LastError, StartMs: now, Until: where,
+		Options: h.Step.Options, Input: entries[h.CallSeq].Input, Last: h.Step.LastError, Details: h.Step.Details,
+		StartMs: now, Until: where,
 		Entries: entries, StartedMs: startedMs}
 }
 

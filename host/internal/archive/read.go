@@ -1,0 +1,365 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Read reads an archive from its beginning to its end and checks all of it: the checksums, that records decode, that journals
+// have no gaps and keep the rules of journals, and that they are those of the state and the module. An error wraps ErrInvalid,
+// store.ErrVersion for what a newer release has written, or is that of r. Nothing in an archive is trusted to say what it is:
+// whoever writes one can give it any journal that keeps the rules.
+func Read(r io.Reader) (*Run, error) {
+	return newReader(r).all()
+}
+
+func newReader(r io.Reader) *reader { return &reader{tar: tar.NewReader(r), run: &Run{}} }
+
+func (in *reader) all() (*Run, error) {
+	if err := in.state(); err != nil {
+		return nil, err
+	}
+	m, err := in.parts()
+	if err != nil {
+		return nil, err
+	}
+	if err := in.end(m); err != nil {
+		return nil, err
+	}
+	return in.run, in.run.check(&in.journal)
+}
+
+// Workflow returns the workflow of an archive, of which it reads only the beginning.
+func Workflow(r io.Reader) (string, error) {
+	in := newReader(r)
+	err := in.state()
+	return in.run.State.Workflow, err
+}
+
+type reader struct {
+	tar     *tar.Reader
+	run     *Run
+	files   []File
+	kind    string // of the newest part
+	number  int    // of the next part of the kind
+	journal journal.Journal
+	at      uint32 // the iteration of the journal
+	begun   bool   // there is an entry of it
+	bytes   int64  // of the records of the newest iteration
+	logs    uint64 // index of the next line
+	output  uint64 // index of the next chunk
+	refolds int    // entries that were read again for retries
+	keep    *Whole // nil: records before the newest iteration, the log and the output are checked and dropped
+}
+
+// next returns the name of the next member with its bytes, of which there may be limit(name).
+func (r *reader) next(limit func(name string) int64) (string, []byte, error) {
+	h, err := r.tar.Next()
+	if errors.Is(err, io.EOF) {
+		return "", nil, invalid("it ends before its manifest")
+	}
+	if err != nil {
+		return "", nil, wrap(err)
+	}
+	most := limit(h.Name)
+	switch {
+	case h.Typeflag != tar.TypeReg || len(h.PAXRecords) > 0: // among these are holes, by which a short file has long members
+		return "", nil, invalid("%q is not a plain regular file", h.Name)
+	case most < 0:
+		return "", nil, invalid("%q does not belong here", h.Name)
+	case h.Size > most:
+		return "", nil, invalid("%q has %d bytes, the limit is %d", h.Name, h.Size, most)
+	}
+	var b bytes.Buffer // it grows with what is there, not with what is claimed
+	n, err := io.Copy(&b, r.tar)
+	if err == nil && n != h.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return "", nil, wrap(err)
+	}
+	return h.Name, b.Bytes(), nil
+}
+
+// wrap marks an error of package tar, or a file that ends too soon, as one of the archive.
+func wrap(err error) error {
+	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrFieldTooLong) {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return err
+}
+
+// only is the limit of the one member that may come.
+func only(name string, limit int64) func(string) int64 {
+	return func(got string) int64 {
+		if got != name {
+			return -1
+		}
+		return limit
+	}
+}
+
+func (r *reader) state() error {
+	name, b, err := r.next(only(stateName, store.MaxRecordBytes))
+	if err != nil {
+		return err
+	}
+	r.files = append(r.files, fileOf(name, b))
+	st, err := store.DecodeState(b)
+	if err != nil {
+		return unsound(name, err)
+	}
+	if st.Run.Namespace != 0 || st.Deleted || st.Sealed {
+		return invalid("its state has a namespace, is encrypted, or is that of a deleted run")
+	}
+	if err := errors.Join(abi.CheckRunID(st.Run.ID), abi.CheckWorkflow(st.Workflow)); err != nil {
+		return invalid("its state: %w", err)
+	}
+	r.run.State = st
+	return nil
+}
+
+// unsound says what is wrong with a record, but for one of a newer release.
+func unsound(name string, err error) error {
+	if errors.Is(err, store.ErrVersion) || errors.Is(err, store.ErrTooLarge) {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return invalid("%s: %w", name, err)
+}
+
+// module takes the module.
+func (r *reader) module(b []byte) error {
+	if got := store.Digest(sha256.Sum256(b)); got != r.run.State.Module {
+		return invalid("its module is %s, and its run has %s", got, r.run.State.Module)
+	}
+	r.run.Module = b
+	return nil
+}
+
+// kinds are the members with records, in their order.
+var kinds = []string{journalName, logsName, outputName}
+
+// parts reads the module, if there is one, and the records, and returns the manifest, which stands behind them.
+func (r *reader) parts() ([]byte, error) {
+	r.kind = journalName
+	for len(r.files) <= maxParts+1 {
+		name, b, err := r.next(func(name string) int64 {
+			switch {
+			case name == manifestName:
+				return maxManifestBytes
+			case name == moduleName && len(r.files) == 1:
+				return abi.MaxModuleBytes
+			}
+			return r.expect(name)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if name == manifestName {
+			return b, nil
+		}
+		r.files = append(r.files, fileOf(name, b))
+		if name == moduleName {
+			if err := r.module(b); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		r.number++
+		if err := r.records(b); err != nil {
+			return nil, unsound(name, err)
+		}
+	}
+	return nil, invalid("it has more than %d parts", maxParts)
+}
+
+// expect returns the limit of the next part, which is of the kind of the one before or begins a later one, -1 if it is neither.
+func (r *reader) expect(name string) int64 {
+	if name == partName(r.kind, r.number) {
+		return maxPartBytes
+	}
+	for _, kind := range kinds[slices.Index(kinds, r.kind)+1:] {
+		if name == partName(kind, 0) {
+			r.kind, r.number = kind, 0
+			return maxPartBytes
+		}
+	}
+	return -1
+}
+
+// records takes the records of a part.
+func (r *reader) records(b []byte) error {
+	for len(b) > 0 {
+		iteration := uint64(0)
+		if r.kind == journalName {
+			n := 0
+			if iteration, n = binary.Uvarint(b); n <= 0 {
+				return errors.New("an entry without iteration")
+			}
+			b = b[n:]
+		}
+		size, n := binary.Uvarint(b)
+		if n <= 0 || size > uint64(len(b)-n) {
+			return fmt.Errorf("a record claims %d bytes, %d are left", size, max(len(b)-n, 0))
+		}
+		record := b[n : n+int(size)]
+		b = b[n+int(size):]
+		var err error
+		switch r.kind {
+		case journalName:
+			err = r.entry(iteration, record)
+		case logsName:
+			err = r.line(record)
+		default:
+			err = r.chunk(record)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry takes an entry. Those of iterations before the newest one are checked and dropped.
+func (r *reader) entry(iteration uint64, record []byte) error {
+	newest := uint64(r.run.State.Iteration)
+	switch {
+	case iteration > newest:
+		return fmt.Errorf("an entry of iteration %d, the newest is %d", iteration, newest)
+	case !r.begun && iteration != 0:
+		return fmt.Errorf("it begins with iteration %d", iteration)
+	case iteration == uint64(r.at)+1 && r.journal.Ended() == store.KindContinued:
+		r.keep.iteration(r.at, &r.journal)
+		r.journal, r.at, r.bytes = journal.Journal{}, uint32(iteration), 0
+	case iteration != uint64(r.at):
+		return fmt.Errorf("an entry of iteration %d stands behind one of iteration %d, which has not continued as new", iteration, r.at)
+	}
+	r.begun = true
+	if r.bytes += int64(len(record)); r.bytes > 2*abi.MaxJournalBytes || r.journal.Len() >= 2*abi.MaxEntries {
+		return fmt.Errorf("the journal of iteration %d has more than %d bytes or %d entries", iteration, 2*abi.MaxJournalBytes,
+			2*abi.MaxEntries)
+	}
+	e, err := store.DecodeEntry(record)
+	if err == nil {
+		err = r.keep.room(record)
+	}
+	if err != nil {
+		return err
+	}
+	if e.Sealed {
+		return fmt.Errorf("entry %d is encrypted", e.Seq)
+	}
+	if e.Kind == store.KindRetried {
+		if r.refolds += r.journal.Len(); r.refolds > maxRefolds {
+			return fmt.Errorf("its retries, up to entry %d, have %d entries read again, the limit is %d", e.Seq, r.refolds, maxRefolds)
+		}
+	}
+	return r.journal.Load(e)
+}
+
+func (r *reader) line(record []byte) error {
+	l, err := store.DecodeLogLine(record)
+	if err == nil && (l.Sealed || l.Index < r.logs) {
+		err = fmt.Errorf("line %d is encrypted, or stands behind line %d", l.Index, r.logs)
+	}
+	r.logs = l.Index + 1
+	r.run.Logs++
+	r.keep.line(&l)
+	return errors.Join(err, r.keep.room(record))
+}
+
+func (r *reader) chunk(record []byte) error {
+	c, err := store.DecodeChunk(record)
+	if err == nil && (c.Sealed || c.Index < r.output) {
+		err = fmt.Errorf("chunk %d is encrypted, or stands behind chunk %d", c.Index, r.output)
+	}
+	r.output = c.Index + 1
+	r.run.Output++
+	r.keep.chunk(&c)
+	return errors.Join(err, r.keep.room(record))
+}
+
+// end compares the manifest with what was read.
+func (r *reader) end(manifest []byte) error {
+	var m, head Manifest
+	if err := json.Unmarshal(manifest, &head); err != nil {
+		return invalid("its manifest: %w", err)
+	}
+	if head.Format != formatName {
+		return invalid("its manifest has the format %q, want %q", head.Format, formatName)
+	}
+	if head.Version > Version {
+		return fmt.Errorf("%w: the archive has version %d, this release knows %d", store.ErrVersion, head.Version, Version)
+	}
+	d := json.NewDecoder(bytes.NewReader(manifest))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		return invalid("its manifest: %w", err)
+	}
+	want := manifestOf(&r.run.State, m.Files)
+	want.Version = Version
+	if m.Version != want.Version || m.Run != want.Run || m.Workflow != want.Workflow || m.Status != want.Status ||
+		m.Iteration != want.Iteration || m.Entries != want.Entries || m.Module != want.Module ||
+		m.Moved != want.Moved {
+		return invalid("its manifest describes another run than its state")
+	}
+	if len(m.Files) != len(r.files) {
+		return invalid("its manifest lists %d files, and there are %d", len(m.Files), len(r.files))
+	}
+	for i, f := range r.files {
+		if f != m.Files[i] {
+			return invalid("%q is not what the manifest says: %d bytes with the SHA-256 %s, want %d with %s", f.Name, f.Size, f.SHA256,
+				m.Files[i].Size, m.Files[i].SHA256)
+		}
+	}
+	if _, err := r.tar.Next(); !errors.Is(err, io.EOF) {
+		return invalid("something stands behind its manifest")
+	}
+	if r.at != r.run.State.Iteration || r.journal.Len() == 0 {
+		return invalid("its journal ends in iteration %d, and the run has come to %d", r.at, r.run.State.Iteration)
+	}
+	return nil
+}
+
+// check compares the state with the journal of its iteration, and takes from that what nothing else vouches for.
+func (r *Run) check(j *journal.Journal) error {
+	st := &r.State
+	r.Entries = j.All()
+	st.JournalBytes = j.Bytes() // room is made for so much
+	s, module := j.Started(), j.Started().Module
+	for i := range r.Entries {
+		if e := &r.Entries[i]; e.Kind == store.KindMigrated || e.Kind == store.KindRetried && e.Target != "" {
+			module = e.Target
+		}
+	}
+	end := map[store.Kind]store.Status{store.KindCompleted: store.Completed, store.KindFailed: store.Failed,
+		store.KindCancelled: store.Cancelled, store.KindTerminated: store.Terminated}[j.Ended()]
+	switch {
+	case s.RunID != st.Run.ID || s.Workflow != st.Workflow || s.Iteration != st.Iteration:
+		return invalid("its journal is that of run %q of %q, iteration %d, and its state that of %q of %q, iteration %d", s.RunID,
+			s.Workflow, s.Iteration, st.Run.ID, st.Workflow, st.Iteration)
+	case !strings.EqualFold(module, st.Module.String()):
+		return invalid("its journal names the module %s, and its state %s", module, st.Module)
+	case int(st.Length) != j.Len():
+		return invalid("its journal has %d entries, and its state says %d", j.Len(), st.Length)
+	case st.Suspension.Seq > st.Length:
+		return invalid("its state waits behind entry %d of %d", st.Suspension.Seq, st.Length)
+	case (j.Aside() == store.AsideMoved) != (st.Aside == store.AsideMoved):
+		return invalid("its journal and its state do not agree on whether it was moved")
+	case end != 0 && st.Status != end, end == 0 && st.Status.Terminal():
+		return invalid("its journal ends with %s, and its state says %s", j.Ended(), st.Status)
+	}
+	return nil
+}

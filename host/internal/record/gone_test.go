@@ -1,0 +1,21 @@
+package record
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/store"
+)
+
+// TestStartOfRunThatIsGone makes no run of a start that nobody has checked, as it was for a run that is not there any more.
+func TestStartOfRunThatIsGone(t *testing.T) {
+	for _, r := range []*Record{{}, {Tombstone: &store.RunState{}}} {
+		if err := r.Refuses(&origin.NewRun{Existing: true}, IDRetentionMs); !errors.Is(err, origin.ErrNoRun) {
+			t.Error(err)
+		}
+		if err := r.Refuses(&origin.NewRun{}, IDRetentionMs); err != nil {
+			t.Error(err)
+		}
+	}
+}

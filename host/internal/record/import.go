@@ -1,0 +1,113 @@
+package record
+
+import (
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/store"
+)
+
+// imported is New of a run that another installation has exported. Its entries were committed there: what they ask of other runs
+// was asked there.
+func imported(n *origin.NewRun, j *journal.Journal, replaces bool) Record {
+	i, s := n.Import, j.Started()
+	r := Record{Key: n.Key, Exists: true, Journal: j, Restored: len(i.Entries), Iteration: s.Iteration, Version: n.Version,
+		Module: n.Module, Draft: Draft{Create: true, Replace: replaces, imported: i},
+		Log: Log{lines: i.LogLines, records: uint64(len(i.Logs)), fresh: i.Logs}}
+	r.State = store.RunState{Run: n.Key, Workflow: n.Workflow, Version: n.Version, Module: n.Module, Iteration: s.Iteration,
+		InputDigest: origin.InputDigest(i.First().Input), CreatedUnixMs: i.First().UnixMs, WakeUnixMs: store.NoWake,
+		Schedule: s.Schedule, NominalUnixMs: s.NominalMs, Import: i.ID, ImportUnixMs: i.UnixMs, Aside: j.Aside()}
+	r.State.StartedUnixMs = i.StartedMs()
+	r.State.Incarnation, _ = origin.ParseIncarnation(s.Incarnation) // who imports it has looked
+	if s.Parent != nil {
+		r.State.Parent = s.Parent.RunID
+	}
+	if i.Stuck != "" && !r.Ended() {
+		r.Stick(i.Stuck)
+	}
+	return r
+}
+
+// importOf says what an import means for what is there of its id: nil if there is nothing, or if it came here before.
+func importOf(r *Record, n *origin.NewRun, now int64) error {
+	i := n.Import
+	switch {
+	case r.Tombstone != nil && Forgotten(r.Tombstone, now):
+		return nil
+	case r.Tombstone != nil:
+		return fmt.Errorf("run %q: %w: it was deleted here, and its id is free again after 30 days", n.Key.ID, store.ErrExists)
+	case !r.Exists, r.State.Import == i.ID && i.Copy == (r.State.Aside == store.AsideCopy):
+		return nil
+	case r.State.Aside == store.AsideMoved && r.Journal.Move() == i.ID:
+		return fmt.Errorf("run %q: %w: this is where it was moved from; take it back with `wfhost unpause %[1]s --moved`", n.Key.ID,
+			store.ErrExists)
+	case r.State.Import == i.ID && i.Copy:
+		return fmt.Errorf("run %q: %w: it was adopted here, and is no copy", n.Key.ID, store.ErrExists)
+	case r.State.Aside == store.AsideCopy:
+		return fmt.Errorf("run %q: %w as a copy: delete that first", n.Key.ID, store.ErrExists)
+	}
+	return fmt.Errorf("run %q: %w, and is not the one that comes", n.Key.ID, store.ErrExists)
+}
+
+// Forgotten reports whether a state is what is left of a run that was deleted so long ago that its id is free.
+func Forgotten(st *store.RunState, now int64) bool {
+	return st.Deleted && now-st.UpdatedUnixMs >= IDRetentionMs
+}
+
+// Reasons with which runs are shown to which nothing happens.
+const (
+	copied = "a copy of an imported run, to which nothing happens"
+	moved  = "exported to go on in another installation"
+)
+
+// Deletable reports whether a run may be deleted: it has ended, or is a copy.
+func Deletable(r *Record) bool { return r.Ended() || r.Journal.Aside() == store.AsideCopy }
+
+// Move returns a function that makes the entry with which a run is set aside under the id of a move, and none of a run that was
+// set aside before, or has ended.
+func Move(id string) func(*Record) (store.Entry, error) {
+	return func(r *Record) (e store.Entry, err error) {
+		switch {
+		case r.Ended() || r.Journal.Aside() == store.AsideMoved:
+			return e, nil
+		case r.Journal.Aside() == store.AsideCopy:
+			return e, abi.Errorf(abi.Conflict, "run %q is a copy, which is not moved: export it without --move", r.Key.ID)
+		}
+		if err := origin.InTheWay(r.Journal); err != nil {
+			return e, err
+		}
+		tellSchedule(r)
+		return store.Entry{Kind: store.KindMoved, Target: id}, nil
+	}
+}
+
+// TakeBack makes the entry with which a run goes on that was moved, and none of another one.
+func TakeBack(r *Record) (e store.Entry, err error) {
+	if r.Journal.Aside() != store.AsideMoved {
+		return e, nil
+	}
+	tellSchedule(r)
+	return store.Entry{Kind: store.KindAdopted, Target: r.Journal.Move()}, nil
+}
+
+// tellSchedule has the next commit tell the schedule of the run that it is no longer in the way, or is again.
+func tellSchedule(r *Record) {
+	for _, cmd := range r.Sender().TellSchedule(r.Journal) {
+		r.Draft.Send(cmd)
+	}
+}
+
+// Same reports whether a state says the same as that of the record, but for the time at which it was made. retryMs is the instant
+// before which there is no activation.
+func Same(r *Record, st *store.RunState, now, retryMs int64) bool {
+	a, b := *st, r.State
+	a.UpdatedUnixMs = b.UpdatedUnixMs
+	// It is due already, whatever the instant.
+	overdue := a.WakeUnixMs == now && b.WakeUnixMs != store.NoWake && b.WakeUnixMs <= now
+	if overdue || a.Status == store.Running || a.Status == store.Queued && retryMs <= now || r.Waiting != "" {
+		a.WakeUnixMs = b.WakeUnixMs
+	}
+	return string(store.AppendState(nil, &a)) == string(store.AppendState(nil, &b))
+}

@@ -1,0 +1,77 @@
+package replay
+
+import (
+	"encoding/json"
+	"maps"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+type info struct {
+	journalInfo
+	Step  *StepInfo `json:"step,omitempty"`
+	Query string    `json:"query,omitempty"`
+}
+
+type journalInfo struct {
+	RunID           string `json:"run_id"`
+	Workflow        string `json:"workflow"`
+	Version         uint32 `json:"version"`
+	Module          string `json:"module"`
+	StartedAt       int64  `json:"started_at"`
+	Iteration       uint32 `json:"iteration"`
+	RunAttempt      int    `json:"run_attempt"`
+	Position        uint64 `json:"position"`
+	SuggestContinue bool   `json:"suggest_continue"`
+	Schedule        string `json:"schedule,omitempty"` // that started the run
+	Nominal         int64  `json:"nominal,omitempty"`  // the instant for which it did
+
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Memo       json.RawMessage   `json:"memo,omitempty"`
+}
+
+// Info gives the JSON of info. Nothing in it comes from outside the journal.
+func (m *Machine) Info() []byte {
+	s := m.cfg.Started
+	i := info{journalInfo: journalInfo{RunID: s.RunID, Workflow: s.Workflow, Version: s.Version, Module: s.Module,
+		StartedAt: m.cfg.StartedUnixMs, Iteration: s.Iteration, RunAttempt: s.RunAttempt,
+		Position: uint64(m.position) + 1, SuggestContinue: m.position >= abi.SuggestContinueEntries,
+		Schedule: s.Schedule, Nominal: s.NominalMs}}
+	if m.cfg.Mode != StepFn {
+		i.Attributes, i.Memo = m.attributes.after(&s, m.entries[:m.callPos]), s.Memo
+	}
+	if m.inBody {
+		i.Step = m.cfg.Step
+	}
+	if m.query {
+		i.Query = m.cfg.Query.Name
+	}
+	b, err := json.Marshal(i)
+	if err != nil {
+		panic(err) // only strings and numbers, and JSON that was checked
+	}
+	return b
+}
+
+// attributes are those that the run has where the guest is: not those that the journal goes on to set.
+type attributes struct {
+	made int // the calls among so many entries are in of
+	of   map[string]string
+}
+
+// after returns the attributes of a run whose guest has made the calls among the entries. They must not be changed. Each entry is
+// looked at once, however often it is called.
+func (a *attributes) after(s *journal.Started, entries []store.Entry) map[string]string {
+	if a.of == nil {
+		a.of = map[string]string{}
+		maps.Copy(a.of, s.Attributes)
+	}
+	for ; a.made < len(entries); a.made++ {
+		if e := &entries[a.made]; e.Kind == store.KindAttribute && e.Refused == 0 {
+			a.of[e.Name] = string(e.Input)
+		}
+	}
+	return a.of
+}
