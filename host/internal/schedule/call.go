@@ -16,7 +16,7 @@ type Stored struct {
 
 // Create makes a schedule, durable on return. store.ErrExists if there is one of the id.
 func (k *Keeper) Create(ctx context.Context, key store.RunKey, d Definition, note string, paused bool) (*Stored, error) {
-	if err := k.wait(ctx); err != nil {
+	if err := k.life.Wait(ctx); err != nil {
 		return nil, err
 	}
 	now := k.cfg.Now()
@@ -26,7 +26,7 @@ func (k *Keeper) Create(ctx context.Context, key store.RunKey, d Definition, not
 	}
 	defer k.lock(key)()
 	rec := store.Schedule{Key: key, WakeUnixMs: store.NoWake}
-	return &Stored{key, *s}, k.commit(ctx, rec, s)
+	return &Stored{key, *s}, k.commit(ctx, &rec, s)
 }
 
 // define sets the definition of a state.
@@ -35,11 +35,12 @@ func (s *State) define(d Definition, now int64) error {
 		return err
 	}
 	s.Definition, s.UpdatedMs = d, now
-	next, err := decode(s.encode())
+	s.Revision++
+	next, err := decode(encode(s))
 	if err != nil {
 		return err
 	}
-	if n := len(s.encode()); n > store.MaxScheduleBytes-growth {
+	if n := len(encode(s)); n > store.MaxScheduleBytes-growth {
 		return abi.Errorf(abi.TooLarge, "the input and attributes of a schedule take %d bytes as JSON, the limit is %d", n,
 			store.MaxScheduleBytes-growth)
 	}
@@ -50,35 +51,68 @@ func (s *State) define(d Definition, now int64) error {
 }
 
 // Update replaces the definition of a schedule, durable on return. Nothing that was due by then, and is not by the former
-// definition, is started.
-func (k *Keeper) Update(ctx context.Context, key store.RunKey, f func(d *Definition) error) (*Stored, error) {
-	return k.call(ctx, key, func(_ context.Context, s *State) error {
+// definition, is started. An instant of the former one that jitter delays is missed. With a revision it replaces that one alone:
+// abi.Conflict if there is a newer one.
+func (k *Keeper) Update(ctx context.Context, key store.RunKey, revision uint64, f func(d *Definition) error) (*Stored, error) {
+	return k.call(ctx, key, func(s *State) error {
+		if revision != 0 && revision != s.Revision {
+			return abi.Errorf(abi.Conflict, "schedule %q has been changed meanwhile: its revision is %d, and %d was to be replaced",
+				key.ID, s.Revision, revision)
+		}
 		d, now := s.Definition, k.cfg.Now()
 		if err := f(&d); err != nil {
 			return err
 		}
 		if d.When != s.When || d.Zone != s.Zone || d.FromMs != s.FromMs {
+			if at, ok := s.late(key.ID, now); ok && at > s.CursorMs && !s.Paused {
+				s.miss(one(Instant{AtMs: at}, "the schedule was changed before the start, which jitter delayed"))
+			}
 			s.CursorMs = now
 		}
-		s.FaultMs, s.Faults, s.RetryMs, s.Error = 0, 0, 0, ""
+		s.Fault, s.Error = nil, ""
 		return s.define(d, now)
 	})
 }
 
 // call changes a schedule for a caller, and returns it as it is durable then.
-func (k *Keeper) call(ctx context.Context, key store.RunKey, f func(context.Context, *State) error) (*Stored, error) {
-	if err := k.wait(ctx); err != nil {
-		return nil, err
-	}
-	var after *State
-	err := k.change(ctx, key, func(ctx context.Context, s *State) error {
-		after = s
-		return f(ctx, s)
+func (k *Keeper) call(ctx context.Context, key store.RunKey, f func(*State) error) (*Stored, error) {
+	return detached(ctx, k, func(ctx context.Context) (*Stored, error) {
+		var after *State
+		err := k.change(ctx, key, func(s *State) error {
+			after = s
+			return f(s)
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &Stored{key, *after}, nil
 	})
-	if err != nil {
-		return nil, err
+}
+
+// detached returns what f returns. It is done to its end also if the caller goes away meanwhile, whose error is that of ctx then:
+// otherwise a schedule would not know of a run that is being started.
+func detached[T any](ctx context.Context, k *Keeper, f func(context.Context) (T, error)) (out T, err error) {
+	if err := k.life.Wait(ctx); err != nil {
+		return out, err
 	}
-	return &Stored{key, *after}, nil
+	type result struct {
+		out T
+		err error
+	}
+	done := make(chan result, 1)
+	begun := k.life.Go(func(ctx context.Context) {
+		out, err := f(ctx)
+		done <- result{out, err}
+	})
+	if !begun {
+		return out, store.ErrClosed
+	}
+	select {
+	case r := <-done:
+		return r.out, r.err
+	case <-ctx.Done():
+		return out, context.Cause(ctx)
+	}
 }
 
 // Pause stops a schedule: nothing is started by itself until Resume, and what is due meanwhile is left out.
@@ -86,21 +120,25 @@ func (k *Keeper) Pause(ctx context.Context, key store.RunKey, note string) (*Sto
 	if len(note) > MaxNoteBytes {
 		return nil, abi.Errorf(abi.InvalidArgument, "the note has %d bytes, the limit is %d", len(note), MaxNoteBytes)
 	}
-	return k.call(ctx, key, func(_ context.Context, s *State) error {
+	return k.call(ctx, key, func(s *State) error {
+		s.Fault, s.Error = nil, ""
 		s.Paused, s.Note = true, note
 		return nil
 	})
 }
 
-// Resume lets a paused schedule go on with what is due from now on.
+// Resume lets a paused schedule go on with what is due from now on: also where it had come further, by a clock that was wrong. An
+// instant that has passed, and whose start jitter delays, is still due.
 func (k *Keeper) Resume(ctx context.Context, key store.RunKey, note string) (*Stored, error) {
 	if len(note) > MaxNoteBytes {
 		return nil, abi.Errorf(abi.InvalidArgument, "the note has %d bytes, the limit is %d", len(note), MaxNoteBytes)
 	}
-	return k.call(ctx, key, func(_ context.Context, s *State) error {
-		if s.Paused {
-			s.CursorMs = max(s.CursorMs, k.cfg.Now())
+	return k.call(ctx, key, func(s *State) error {
+		now := k.cfg.Now()
+		if due := s.due(key.ID, now); s.Paused && (due > s.CursorMs || s.CursorMs > now) {
+			s.CursorMs = due
 		}
+		s.Fault, s.Error = nil, ""
 		s.Paused, s.Note = false, note
 		return nil
 	})
@@ -109,65 +147,55 @@ func (k *Keeper) Resume(ctx context.Context, key store.RunKey, note string) (*St
 // Trigger starts a run now, for this instant, by the schedule's policy or another one. It returns the id of the run, empty if it
 // waits for the end of another one. store.ErrConflict if the policy skips it.
 func (k *Keeper) Trigger(ctx context.Context, key store.RunKey, policy Overlap) (run string, err error) {
-	_, err = k.call(ctx, key, func(ctx context.Context, s *State) error {
-		if policy == "" {
-			policy = s.Overlap
-		}
-		if err := CheckOverlap(policy); err != nil {
-			return err
-		}
-		if err := k.refresh(ctx, key, s); err != nil {
-			return err
-		}
-		in := Instant{AtMs: k.cfg.Now(), Kind: Triggered}
-		lost := s.Lost
-		do, waits := s.Trigger(in, policy)
-		switch {
-		case waits:
-			return k.do(ctx, key, s, do) // cancels
-		case do.Start == nil && s.Lost > lost:
-			return abi.Errorf(abi.Limit, "%d starts of schedule %q wait already, the limit", MaxBuffered, key.ID)
-		case do.Start == nil:
-			return abi.Errorf(abi.Conflict, "schedule %q starts no run: %s, and the overlap policy is %q", key.ID,
-				s.Missed[len(s.Missed)-1].Reason, policy)
-		}
-		for _, other := range do.Terminate {
-			if err := k.host.TerminateRun(ctx, store.RunKey{Namespace: key.Namespace, ID: other}); err != nil {
-				return err
-			}
-			s.RunEnded(other)
-		}
-		id := RunID(key, in)
-		live, err := k.host.StartRun(ctx, key, &s.Definition, id, in)
+	return detached(ctx, k, func(ctx context.Context) (string, error) {
+		defer k.lock(key)()
+		rec, s, err := k.open(ctx, key)
 		if err != nil {
-			return err
+			return "", err
 		}
-		s.Fired(in, id, live, k.cfg.Now())
-		run = id
-		return nil
+		t := &turn{k, key, s}
+		if err := t.refresh(ctx); err != nil {
+			return "", err
+		}
+		do, err := s.Trigger(key.ID, policy, k.cfg.Now())
+		if err != nil {
+			return "", err
+		}
+		run, refusal, err := t.ask(ctx, &rec, do)
+		if err != nil {
+			k.host.Arm(key, 0, err) // what is durable is tried again
+			return "", err
+		}
+		if err := k.advance(ctx, &rec, s); err != nil {
+			k.host.Arm(key, 0, err)
+			if run == "" {
+				return "", err
+			}
+		}
+		return run, refusal
 	})
-	return run, err
 }
 
 // Backfill has the instants of a range started, the first of them after one instant and the last of them not after another one.
 // all starts them beside each other, otherwise one after the other. Those that have a run already are left out.
 func (k *Keeper) Backfill(ctx context.Context, key store.RunKey, afterMs, toMs int64, all bool) (*Stored, error) {
-	if now := k.cfg.Now(); toMs > now || afterMs >= toMs {
+	now := k.cfg.Now()
+	if toMs > now || afterMs >= toMs {
 		return nil, abi.Errorf(abi.InvalidArgument, "a backfill is from an instant to a later one that has passed, got %v to %v",
 			abi.TimeOf(afterMs), abi.TimeOf(toMs))
 	}
-	return k.call(ctx, key, func(_ context.Context, s *State) error {
+	return k.call(ctx, key, func(s *State) error {
 		if len(s.Backfills) >= MaxBackfills {
 			return abi.Errorf(abi.Limit, "%d ranges are being filled already, the limit", MaxBackfills)
 		}
-		s.Backfills = append(s.Backfills, Backfill{AfterMs: afterMs, ToMs: toMs, All: all})
+		s.Backfills = append(s.Backfills, Backfill{AfterMs: afterMs, ToMs: toMs, All: all, AskedMs: now})
 		return nil
 	})
 }
 
 // Delete removes a schedule, durable on return. Its runs go on.
 func (k *Keeper) Delete(ctx context.Context, key store.RunKey) error {
-	if err := k.wait(ctx); err != nil {
+	if err := k.life.Wait(ctx); err != nil {
 		return err
 	}
 	defer k.lock(key)()

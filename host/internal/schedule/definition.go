@@ -8,8 +8,9 @@
 //	run has ended       ->  Keeper.Ended (a command)  ->  what waits for it is started
 //
 // A start and the commit of the state are two commits. Between them a crash may come: then the start is made again, for the same
-// instant, under the same id. The run that is there says that it is of this schedule and instant, and counts as started. So one
-// instant has one run, whatever crashes, and none is left out.
+// instant, under the same id. The run that is there says that it is of this schedule and instant, and counts as started; that
+// holds for an instant that is not made up for any more, too. So one instant has one run, whatever crashes, and none is left out.
+// A trigger, whose instant follows from no rule, is committed before its start.
 package schedule
 
 import (
@@ -69,15 +70,19 @@ type Definition struct {
 	Version    uint32            `json:"version,omitempty"` // 0 = the latest at the start of each run
 	Input      []byte            `json:"input,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"`
+	Memo       []byte            `json:"memo,omitempty"`    // of each run
 	TimeoutMs  int64             `json:"timeout,omitempty"` // of each run
 	When       string            `json:"when"`
 	Zone       string            `json:"zone,omitempty"`
 	JitterMs   int64             `json:"jitter,omitempty"`
 	Overlap    Overlap           `json:"overlap"`
 	CatchUpMs  int64             `json:"catch_up"`
-	FromMs     int64             `json:"from,omitempty"`  // nothing is due before
-	UntilMs    int64             `json:"until,omitempty"` // nothing is due after; 0 = for ever
-	Runs       int64             `json:"runs,omitempty"`  // so many instants are started; 0 = any number
+	FromMs     int64             `json:"from,omitempty"`     // nothing is due before
+	UntilMs    int64             `json:"until,omitempty"`    // nothing is due after; 0 = for ever
+	Runs       int64             `json:"runs,omitempty"`     // so many instants are started; 0 = any number
+	Priority   int               `json:"priority,omitempty"` // of each run among those that wait for a slot
+
+	times *cron.Times // of When and Zone, in a State
 }
 
 // CheckID returns what is wrong with the id of a schedule.
@@ -117,6 +122,15 @@ func (d *Definition) Check() error {
 			return err
 		}
 	}
+	if len(d.Memo) > 0 {
+		memo, err := abi.CheckMemo(d.Memo)
+		if err != nil {
+			return err
+		}
+		if d.Memo = memo; string(memo) == "null" {
+			d.Memo = nil
+		}
+	}
 	switch {
 	case len(d.Input) > MaxInputBytes:
 		return abi.Errorf(abi.TooLarge, "the input of a schedule has %d bytes, the limit is %d", len(d.Input), MaxInputBytes)
@@ -148,7 +162,7 @@ func CheckOverlap(o Overlap) error {
 func milliseconds(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
 
 // encode returns the data of a schedule.
-func (s *State) encode() []byte {
+func encode(s *State) []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // strings, numbers and bytes always encode

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 
-	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/keeper"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -49,6 +48,10 @@ type Host interface {
 	// StartRun starts a run, durably, and reports whether it has not ended. One that was started before for this instant is as
 	// good as a new one.
 	StartRun(ctx context.Context, schedule store.RunKey, d *Definition, run string, in Instant) (live bool, err error)
+	// Startable returns why no run of a definition could be started, whatever room there is: ErrNever if it is for good.
+	Startable(ctx context.Context, schedule store.RunKey, d *Definition) error
+	// Find returns a run of a schedule, nil if there is none of this id that the schedule has started.
+	Find(ctx context.Context, schedule store.RunKey, run string) (*Found, error)
 	// Live reports whether a run is there that has not ended.
 	Live(ctx context.Context, run store.RunKey) (bool, error)
 	// Cancel cancels a run, and Terminate terminates one, unless it has ended.
@@ -62,23 +65,26 @@ type Host interface {
 	StoreFailed(err error)
 }
 
+// Found is a run that a schedule has started.
+type Found struct {
+	AtMs      int64 // its nominal instant
+	CreatedMs int64
+	Live      bool // it has not ended
+}
+
 // Keeper keeps the schedules of a host. Its methods may be called concurrently.
 type Keeper struct {
-	cfg    Config
-	host   Host            // set before ready is closed
-	ready  chan struct{}   // closed by Begin
-	ctx    context.Context //nolint:containedctx // it ends with Close
-	cancel context.CancelFunc
-	wg     sync.WaitGroup // of workers
+	cfg  Config
+	host Host // set by Begin
+	life *keeper.Life
 
 	// locks are held while a schedule is looked at: so nobody else changes it. Starts, cancels and commits are waited for meanwhile.
 	// They are taken before any other lock.
 	locks [stripes]sync.Mutex
 
-	mu      sync.Mutex // guards what follows; nothing is called while it is held
+	mu      sync.Mutex // guards what follows; while it is held, only that of life is taken
 	queue   []due
 	workers int
-	closed  bool
 }
 
 // due is a schedule whose timer has rung.
@@ -89,55 +95,34 @@ type due struct {
 
 // New returns a Keeper that waits for Begin.
 func New(cfg Config) *Keeper {
-	k := &Keeper{cfg: cfg, ready: make(chan struct{})}
-	k.ctx, k.cancel = context.WithCancel(context.Background())
-	return k
+	return &Keeper{cfg: cfg, life: keeper.NewLife()}
 }
 
 // Begin tells the Keeper its host. It is called once.
 func (k *Keeper) Begin(h Host) {
 	k.host = h
-	close(k.ready)
-}
-
-// wait waits for Begin.
-func (k *Keeper) wait(ctx context.Context) error {
-	select {
-	case <-k.ready:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-k.ctx.Done():
-		return store.ErrClosed
-	}
+	k.life.Begin()
 }
 
 // Close waits until nothing is being started, and starts nothing any more.
-func (k *Keeper) Close() {
-	k.cancel()
-	k.mu.Lock()
-	k.closed = true
-	k.mu.Unlock()
-	k.wg.Wait()
-}
+func (k *Keeper) Close() { k.life.Close() }
 
 // Due has a schedule looked at whose timer has rung, and returns at once. done is called when that is over.
 func (k *Keeper) Due(key store.RunKey, done func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.closed {
-		go done() // it may take locks
-		return
+	if k.workers < maxWorkers {
+		if !k.life.Go(k.work) { // closed
+			go done() // it may take locks
+			return
+		}
+		k.workers++
 	}
 	k.queue = append(k.queue, due{key, done})
-	if k.workers < maxWorkers {
-		k.workers++
-		k.wg.Go(k.work)
-	}
 }
 
 // work looks at schedules until there is none.
-func (k *Keeper) work() {
+func (k *Keeper) work(ctx context.Context) {
 	for {
 		k.mu.Lock()
 		if len(k.queue) == 0 {
@@ -149,19 +134,19 @@ func (k *Keeper) work() {
 		d := k.queue[0]
 		k.queue = k.queue[1:]
 		k.mu.Unlock()
-		k.look(d.key)
+		k.look(ctx, d.key)
 		d.done()
 	}
 }
 
 // look does what is due of a schedule.
-func (k *Keeper) look(key store.RunKey) {
-	if k.wait(k.ctx) != nil {
+func (k *Keeper) look(ctx context.Context, key store.RunKey) {
+	if k.life.Wait(ctx) != nil {
 		return
 	}
-	err := k.change(k.ctx, key, func(context.Context, *State) error { return nil })
+	err := k.change(ctx, key, func(*State) error { return nil })
 	switch {
-	case err == nil, errors.Is(err, store.ErrNotFound), k.ctx.Err() != nil: // it was deleted
+	case err == nil, errors.Is(err, store.ErrNotFound), ctx.Err() != nil: // it was deleted
 	default:
 		k.cfg.Logger.Error("a schedule could not do what is due", "schedule", key.ID, "cause", err)
 		k.host.Arm(key, 0, err)
@@ -179,20 +164,28 @@ func (k *Keeper) lock(key store.RunKey) (unlock func()) {
 	return l.Unlock
 }
 
-// Ended says that a run of a schedule has ended, and returns when what follows from that is durable.
-func (k *Keeper) Ended(ctx context.Context, key store.RunKey, run string) error {
-	if err := k.wait(ctx); err != nil {
+// Changed says that a run of a schedule has ended, or goes on after its end, since somebody has retried it. It returns when what
+// follows from that is durable.
+func (k *Keeper) Changed(ctx context.Context, key store.RunKey, run string) error {
+	if err := k.life.Wait(ctx); err != nil {
 		return err
 	}
 	defer k.lock(key)()
 	rec, s, err := k.read(ctx, key)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !s.RunEnded(run) {
+	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return k.commit(ctx, rec, s)
+	found, err := k.host.Find(ctx, key, run)
+	if err != nil && !errors.Is(err, store.ErrCorrupt) {
+		return err
+	}
+	if !s.RunLives(run, found != nil && found.Live) {
+		return nil
+	}
+	return k.commit(ctx, &rec, s)
 }
 
 // read reads a schedule.
@@ -208,19 +201,20 @@ func (k *Keeper) read(ctx context.Context, key store.RunKey) (store.Schedule, *S
 	return rec, s, nil
 }
 
-// commit makes the state of a schedule durable, if it has changed, and arms its timer.
-func (k *Keeper) commit(ctx context.Context, rec store.Schedule, s *State) error {
+// commit makes the state of a schedule durable, if it has changed, and arms its timer. rec is the record that is there, and then
+// the new one.
+func (k *Keeper) commit(ctx context.Context, rec *store.Schedule, s *State) error {
 	now := k.cfg.Now()
-	data, wake := s.encode(), s.Wake(rec.Key.ID, now)
+	data, wake := encode(s), s.Wake(rec.Key.ID, now)
 	if bytes.Equal(data, rec.Data) && wake == rec.WakeUnixMs {
 		k.host.Arm(rec.Key, wake, nil)
 		return nil
 	}
-	rec.Data, rec.WakeUnixMs = data, wake
-	rec.Revision++
-	if err := k.set(ctx, store.ScheduleSet{Schedule: rec}); err != nil {
+	next := store.Schedule{Key: rec.Key, Revision: rec.Revision + 1, WakeUnixMs: wake, Data: data}
+	if err := k.set(ctx, store.ScheduleSet{Schedule: next}); err != nil {
 		return err
 	}
+	*rec = next
 	k.host.Arm(rec.Key, wake, nil)
 	return nil
 }
@@ -243,84 +237,29 @@ func (k *Keeper) set(ctx context.Context, x store.ScheduleSet) error {
 
 // change lets f change a schedule, does what is due, and commits the state. The state is committed as far as it came also with an
 // error of a start that says nothing of the run.
-func (k *Keeper) change(ctx context.Context, key store.RunKey, f func(context.Context, *State) error) error {
+func (k *Keeper) change(ctx context.Context, key store.RunKey, f func(*State) error) error {
 	defer k.lock(key)()
+	rec, s, err := k.open(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := f(s); err != nil {
+		return err
+	}
+	return k.advance(ctx, &rec, s)
+}
+
+// open reads a schedule that is to be changed. Its lock is held.
+func (k *Keeper) open(ctx context.Context, key store.RunKey) (store.Schedule, *State, error) {
 	rec, s, err := k.read(ctx, key)
-	if err != nil {
-		return err
+	if err == nil && k.host.Owned(key.Partition()) == nil {
+		err = errNotOwned
 	}
-	if k.host.Owned(key.Partition()) == nil {
-		return errNotOwned
-	}
-	if err := f(ctx, s); err != nil {
-		return err
-	}
-	err = k.advance(ctx, key, s)
+	return rec, s, err
+}
+
+// advance does what is due, and commits the state as far as it came.
+func (k *Keeper) advance(ctx context.Context, rec *store.Schedule, s *State) error {
+	err := (&turn{k, rec.Key, s}).decide(ctx)
 	return errors.Join(k.commit(ctx, rec, s), err)
-}
-
-// advance does what is due.
-func (k *Keeper) advance(ctx context.Context, key store.RunKey, s *State) error {
-	for range maxStarts {
-		if err := k.refresh(ctx, key, s); err != nil {
-			return err
-		}
-		do, ok := s.Next(key.ID, k.cfg.Now())
-		if !ok {
-			return nil
-		}
-		if err := k.do(ctx, key, s, do); err != nil {
-			return err
-		}
-	}
-	return nil // the rest is due at once
-}
-
-// refresh forgets the runs that have ended. Their ends are told, too, but that may be on its way.
-func (k *Keeper) refresh(ctx context.Context, key store.RunKey, s *State) error {
-	for _, run := range slices.Clone(s.Running) {
-		live, err := k.host.Live(ctx, store.RunKey{Namespace: key.Namespace, ID: run})
-		if err != nil {
-			return err
-		}
-		if !live {
-			s.RunEnded(run)
-		}
-	}
-	return nil
-}
-
-// do does what a state has decided.
-func (k *Keeper) do(ctx context.Context, key store.RunKey, s *State, do Do) error {
-	for _, run := range do.Cancel {
-		if err := k.host.CancelRun(ctx, store.RunKey{Namespace: key.Namespace, ID: run}); err != nil {
-			return err
-		}
-	}
-	for _, run := range do.Terminate {
-		if err := k.host.TerminateRun(ctx, store.RunKey{Namespace: key.Namespace, ID: run}); err != nil {
-			return err
-		}
-		s.RunEnded(run)
-	}
-	if do.Start == nil {
-		return nil
-	}
-	in := *do.Start
-	run := RunID(key, in)
-	live, err := k.host.StartRun(ctx, key, &s.Definition, run, in)
-	switch {
-	case err == nil:
-		s.Fired(in, run, live, k.cfg.Now())
-	case errors.Is(err, ErrLater):
-		s.Refused(in, err.Error(), k.cfg.Now())
-	case errors.Is(err, ErrNever):
-		s.Failed(in, err.Error())
-	default:
-		return err
-	}
-	if err != nil {
-		k.cfg.Logger.Warn("a schedule could not start a run", "schedule", key.ID, "instant", abi.TimeOf(in.AtMs), "cause", err)
-	}
-	return nil
 }

@@ -25,11 +25,16 @@ type fakeHost struct {
 	// guarded by mu
 	now    int64
 	live   map[string]bool
+	runs   map[string]Found
 	starts []string
+	ends   []string // runs that were asked to end
 	armed  []int64
 	errs   []error
-	refuse error // of starts
-	broken error // of the other calls
+	refuse error         // of starts
+	never  error         // of Startable
+	broken error         // of the other calls
+	stuck  error         // of cancels and terminations
+	slow   chan struct{} // starts offer it when they begin, and wait until it is taken again
 	parts  map[store.PartitionID]store.Partition
 	failed error
 }
@@ -48,7 +53,7 @@ func (s *failingStore) Commit(ctx context.Context, groups []store.Group) error {
 }
 
 func newFake(t *testing.T) *fakeHost {
-	h := &fakeHost{t: t, live: map[string]bool{}, parts: map[store.PartitionID]store.Partition{},
+	h := &fakeHost{t: t, live: map[string]bool{}, runs: map[string]Found{}, parts: map[store.PartitionID]store.Partition{},
 		s: &failingStore{Store: memstore.New().Open()}}
 	h.k = New(Config{Store: h.s, Logger: slog.New(slog.DiscardHandler), Now: func() int64 {
 		h.mu.Lock()
@@ -71,15 +76,40 @@ func (h *fakeHost) ok(err error) {
 	}
 }
 
-func (h *fakeHost) StartRun(_ context.Context, _ store.RunKey, _ *Definition, run string, in Instant) (bool, error) {
+func (h *fakeHost) StartRun(ctx context.Context, _ store.RunKey, _ *Definition, run string, in Instant) (bool, error) {
+	gone := false // a start goes on without its caller
+	if h.slow != nil {
+		h.slow <- struct{}{}
+		select {
+		case h.slow <- struct{}{}:
+		case <-ctx.Done():
+			gone = true
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refuse != nil {
 		return false, h.refuse
 	}
 	h.starts = append(h.starts, fmt.Sprint(in.AtMs/hour, in.Kind))
-	h.live[run] = true
+	h.live[run], h.runs[run] = true, Found{AtMs: in.AtMs, CreatedMs: h.now}
+	if gone {
+		return false, context.Cause(ctx)
+	}
 	return true, nil
+}
+
+func (h *fakeHost) Startable(context.Context, store.RunKey, *Definition) error { return h.never }
+
+func (h *fakeHost) Find(_ context.Context, _ store.RunKey, run string) (*Found, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, ok := h.runs[run]
+	if !ok {
+		return nil, h.broken
+	}
+	f.Live = h.live[run]
+	return &f, h.broken
 }
 
 func (h *fakeHost) Live(_ context.Context, run store.RunKey) (bool, error) {
@@ -91,6 +121,10 @@ func (h *fakeHost) Live(_ context.Context, run store.RunKey) (bool, error) {
 func (h *fakeHost) CancelRun(_ context.Context, run store.RunKey) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.stuck != nil {
+		return h.stuck
+	}
+	h.ends = append(h.ends, run.ID)
 	h.live[run.ID] = false
 	return h.broken
 }
@@ -175,23 +209,24 @@ func TestKeeper(t *testing.T) {
 	x, err := h.k.Get(ctx, nightly)
 	h.ok(err)
 	run := x.Running[0]
+	h.live[run] = false
 	for range 2 { // the second one says nothing new
-		h.ok(h.k.Ended(ctx, nightly, run))
+		h.ok(h.k.Changed(ctx, nightly, run))
 	}
-	h.ok(h.k.Ended(ctx, store.RunKey{ID: "gone"}, run))
+	h.ok(h.k.Changed(ctx, store.RunKey{ID: "gone"}, run))
 	if x, err = h.k.Get(ctx, nightly); err != nil || len(x.Running) != 0 || x.Skipped != 1 {
 		t.Errorf("%+v %v", x, err)
 	}
-	_, err = h.k.Update(ctx, nightly, func(d *Definition) error {
+	_, err = h.k.Update(ctx, nightly, 0, func(d *Definition) error {
 		d.When, d.Overlap = "@every 2h", BufferOne
 		return nil
 	})
 	h.ok(err)
 	h.want(fmt.Sprintf("[], wake %d, errors 0", 4*hour))
-	if _, err = h.k.Update(ctx, nightly, func(*Definition) error { return errNotOwned }); !errors.Is(err, errNotOwned) {
+	if _, err = h.k.Update(ctx, nightly, 0, func(*Definition) error { return errNotOwned }); !errors.Is(err, errNotOwned) {
 		t.Error(err)
 	}
-	if _, err = h.k.Update(ctx, nightly, func(d *Definition) error {
+	if _, err = h.k.Update(ctx, nightly, 0, func(d *Definition) error {
 		d.UntilMs = 1
 		return nil
 	}); err == nil || !strings.Contains(err.Error(), "never due after") {
@@ -230,7 +265,7 @@ func TestKeeperFaults(t *testing.T) {
 			t.Errorf("%+v %v", x, err)
 		}
 	}
-	h.took()
+	h.want("[1], wake 3600000, errors 0") // the run of a start whose commit fails is found by the next one
 	h.s.err = &store.RefusedError{Run: -1, Err: fmt.Errorf("%w: %w", store.ErrUnknown, store.ErrFailed)}
 	h.due(hour)
 	if h.failed == nil {
@@ -238,8 +273,11 @@ func TestKeeperFaults(t *testing.T) {
 	}
 	h.s.err = nil
 	h.took()
-	h.due(hour)
-	h.want(fmt.Sprintf("[1], wake %d, errors 0", 2*hour))
+	h.due(hour) // the run is there
+	h.want(fmt.Sprintf("[], wake %d, errors 0", 2*hour))
+	if x, err := h.k.Get(ctx, nightly); err != nil || x.Started != 1 || len(x.Running) != 1 {
+		t.Errorf("%+v %v", x, err)
+	}
 	h.refuse = fmt.Errorf("%w: no such workflow", ErrNever)
 	h.due(2 * hour)
 	h.refuse = fmt.Errorf("%w: full", ErrLater)
@@ -271,7 +309,7 @@ func TestKeeperFaults(t *testing.T) {
 	h.ok(err)
 	rec.Revision, rec.Data = rec.Revision+1, []byte("?")
 	h.ok(h.s.Commit(ctx, []store.Group{{Partition: part, Schedules: []store.ScheduleSet{{Schedule: rec}}}}))
-	if err := h.k.Ended(ctx, nightly, "r"); err == nil {
+	if err := h.k.Changed(ctx, nightly, "r"); err == nil {
 		t.Error("a record that cannot be read is read")
 	}
 	if _, err := h.k.List(ctx, 0, "", 10); err == nil || !strings.Contains(err.Error(), `"nightly"`) {
@@ -352,9 +390,9 @@ func TestCalls(t *testing.T) {
 		h.live = map[string]bool{}
 		h.due(9*hour + 2)
 	}
-	if want := []string{"0backfill", "1backfill", "9backfill"}; len(h.starts) != MaxBackfills || h.starts[0] != want[0] ||
-		!slices.Contains(h.starts, want[2]) {
-		t.Errorf("%v", h.starts)
+	if want := "[0backfill 2backfill 3backfill"; !strings.HasPrefix(fmt.Sprint(h.starts), want) || // 1 has a run
+		len(h.starts) != MaxBackfills-1 || !slices.Contains(h.starts, "9backfill") {
+		t.Errorf("%v, want %s…", h.starts, want)
 	}
 	h.live = map[string]bool{}
 	_, err = h.k.Backfill(ctx, nightly, -1, 3*hour, true)
@@ -375,7 +413,7 @@ func TestClosed(t *testing.T) {
 	h.k.Due(nightly, func() { done <- struct{}{} })
 	<-done
 	<-done
-	for _, err := range []error{h.k.Ended(ctx, nightly, "r"), h.k.Delete(ctx, nightly)} {
+	for _, err := range []error{h.k.Changed(ctx, nightly, "r"), h.k.Delete(ctx, nightly)} {
 		if !errors.Is(err, store.ErrClosed) {
 			t.Error(err)
 		}

@@ -1,15 +1,12 @@
 package schedule
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
-	"github.com/wfhost/wfhost/cron"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -17,7 +14,8 @@ import (
 type State struct {
 	Definition
 	CreatedMs int64  `json:"created"`
-	UpdatedMs int64  `json:"updated"` // the definition
+	UpdatedMs int64  `json:"updated"`  // the definition
+	Revision  uint64 `json:"revision"` // of the definition: 1 is the first one
 	Paused    bool   `json:"paused,omitempty"`
 	Note      string `json:"note,omitempty"` // of the pause
 	// CursorMs is the instant up to which everything is decided: started, skipped, buffered or missed.
@@ -31,13 +29,15 @@ type State struct {
 	Backfills []Backfill `json:"backfills,omitempty"`
 	Recent    []Fired    `json:"recent,omitempty"`
 	Missed    []Miss     `json:"missed,omitempty"`
-	// Of a start that was refused and is tried again: since when, when, and why.
-	FaultMs int64  `json:"fault,omitempty"`
-	Faults  int    `json:"faults,omitempty"` // in a row
-	RetryMs int64  `json:"retry,omitempty"`
-	Error   string `json:"error,omitempty"` // of the newest start that failed
+	// Asked are triggers whose runs are started before everything else. They are durable before the starts.
+	Asked     []Asked `json:"asked,omitempty"`
+	TriggerMs int64   `json:"trigger,omitempty"` // the instant of the newest trigger
+	Fault     *Fault  `json:"refused,omitempty"` // of a start that was refused and is tried again
+	Error     string  `json:"error,omitempty"`   // of the newest start that failed
 
-	times *cron.Times
+	// Runs of overdue instants that were looked for since the state was read, and the newest instant without one.
+	sought   int
+	absentMs int64
 }
 
 // Instant is one for which a run is started.
@@ -63,6 +63,8 @@ type Backfill struct {
 	ToMs    int64 `json:"to"`
 	// All starts them beside each other, otherwise one after the other.
 	All bool `json:"all,omitempty"`
+	// AskedMs is when somebody asked for it: runs that were created earlier are none of its.
+	AskedMs int64 `json:"asked,omitempty"`
 }
 
 // Fired is a run that was started.
@@ -99,18 +101,13 @@ func RunID(key store.RunKey, in Instant) string {
 	}
 }
 
-// after returns the first regular instant after another one, false if there is none.
-func (s *State) after(ms int64) (int64, bool) {
-	t, ok := s.times.Next(time.UnixMilli(max(ms, s.FromMs-1)))
-	if !ok || s.UntilMs != 0 && t.UnixMilli() > s.UntilMs {
-		return 0, false
+// Upcoming returns at most n regular instants that come next, as they are and as they are started. Of a paused schedule they are
+// those that would come next if it were resumed now.
+func (s *State) Upcoming(id string, now int64, n int) (list [][2]int64) {
+	after := s.CursorMs
+	if s.Paused {
+		after = max(after, s.due(id, now))
 	}
-	return t.UnixMilli(), true
-}
-
-// Upcoming returns at most n regular instants that come after one, as they are and as they are started.
-func (s *State) Upcoming(id string, after int64, n int) (list [][2]int64) {
-	after = max(after, s.CursorMs)
 	for left := s.left(); len(list) < n && left > 0; left-- {
 		at, ok := s.after(after)
 		if !ok {
@@ -136,39 +133,40 @@ func (s *State) left() int64 {
 	return s.Runs - s.Counted - waiting
 }
 
-// fire returns when the run of an instant is started: later by the jitter, which depends on the schedule and the instant
-// alone, and comes before the next instant.
-func (s *State) fire(id string, at int64) int64 {
-	if s.JitterMs == 0 {
-		return at
-	}
-	span := s.JitterMs + 1
-	if next, ok := s.after(at); ok {
-		span = min(span, next-at)
-	}
-	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(id), uint64(at)))
-	return at + int64(binary.BigEndian.Uint64(sum[:])%uint64(span))
-}
-
 // Ended reports whether the schedule will start nothing any more by itself.
 func (s *State) Ended() bool {
 	_, ok := s.after(s.CursorMs)
-	return (!ok || s.left() <= 0) && len(s.Buffer) == 0
+	return (!ok || s.left() <= 0) && len(s.Buffer)+len(s.Asked) == 0
 }
+
+// waiting returns how many starts wait for the end of a run. Those of regular instants do not count while the schedule is paused:
+// they wait for its end, too.
+func (s *State) waiting() (n int) {
+	for _, in := range s.Buffer {
+		if !s.held(in) {
+			n++
+		}
+	}
+	return n
+}
+
+// held reports whether an instant that waits does so for the end of a pause.
+func (s *State) held(in Instant) bool { return s.Paused && in.Kind == Regular }
 
 // Wake returns the instant at which there is something to do, store.NoWake if only an event can bring that.
 func (s *State) Wake(id string, now int64) int64 {
 	wake := store.NoWake
+	retry := s.Fault.retryMs(now)
 	earlier := func(at int64) {
-		if at = max(at, s.RetryMs); wake == store.NoWake || at < wake {
+		if at = max(at, retry); wake == store.NoWake || at < wake {
 			wake = at
 		}
 	}
 	idle := len(s.Running) == 0
-	if len(s.Buffer) > 0 && idle && !s.Paused {
+	if len(s.Asked) > 0 || s.waiting() > 0 && idle {
 		earlier(now)
 	}
-	if len(s.Backfills) > 0 && (s.Backfills[0].All || idle && len(s.Buffer) == 0) {
+	if len(s.Backfills) > 0 && (s.Backfills[0].All || idle && s.waiting() == 0) {
 		earlier(now)
 	}
 	if at, ok := s.after(s.CursorMs); ok && !s.Paused && s.left() > 0 {
@@ -179,45 +177,61 @@ func (s *State) Wake(id string, now int64) int64 {
 
 // Do is what is to be done next.
 type Do struct {
-	Start     *Instant // it is started, and then State.Fired, Failed or Refused says what came of it
-	Cancel    []string // runs that are cancelled
-	Terminate []string // runs that are terminated, before the start
+	// Find is an instant that is overdue: State.Fired or Absent says whether it has a run. A host that crashed may have started it
+	// and not have committed that.
+	Find  *Instant
+	Start *Instant // it is started, and then State.Fired, Failed or Refused says what came of it
+	Wait  *Instant // it waits for the end of the runs that are cancelled: State.Replace, or Failed or Refused
+	// The runs that are cancelled, or terminated before the start.
+	Cancel, Terminate []string
 }
-
-// maxCounted is how many instants that were missed in a row are counted: those of some hours, one a second.
-const maxCounted = 10_000
 
 // Next decides what is to be done, false if nothing is. Running are runs that have not ended, as of now.
 func (s *State) Next(id string, now int64) (do Do, ok bool) {
-	if s.RetryMs > now {
+	if s.Fault.retryMs(now) > now {
 		return do, false
 	}
+	if len(s.Asked) > 0 {
+		return asked(s.Asked[0], s.Running), true
+	}
 	idle := len(s.Running) == 0
-	if len(s.Buffer) > 0 && idle && !s.Paused {
-		return Do{Start: &s.Buffer[0]}, true
+	for _, in := range s.Buffer {
+		if idle && !s.held(in) {
+			return Do{Start: &in}, true
+		}
 	}
 	for !s.Paused && s.left() > 0 {
 		at, has := s.after(s.CursorMs)
 		if !has {
 			break
 		}
-		fire := s.fire(id, at)
-		if fire > now {
-			break
-		}
-		if s.FaultMs == 0 && now-fire > s.CatchUpMs {
+		fire, in := s.fire(id, at), Instant{AtMs: at}
+		switch {
+		case fire > now:
+			return s.fill(idle)
+		case now-fire <= s.CatchUpMs:
+			if do, ok := s.overlap(in, s.Overlap); ok {
+				return do, true
+			}
+		case s.sought < maxStarts && s.absentMs < at:
+			return Do{Find: &in}, true
+		case s.Fault != nil && s.Fault.Instant == in:
+			s.Failed(in, s.Error)
+		default:
 			s.catchUp(id, at, now)
-			continue
-		}
-		if do, ok := s.overlap(Instant{AtMs: at}); ok {
-			return do, true
 		}
 	}
-	if len(s.Backfills) > 0 {
-		return s.fill(idle)
-	}
-	return do, false
+	return s.fill(idle)
 }
+
+// Absent notes that an overdue instant has no run.
+func (s *State) Absent(in Instant) {
+	s.sought++
+	s.absentMs = in.AtMs
+}
+
+// maxCounted is how many instants that were missed in a row are counted: those of some hours, one a second.
+const maxCounted = 10_000
 
 // catchUp misses the instants that were due too long ago, the first one of which is given.
 func (s *State) catchUp(id string, at, now int64) {
@@ -225,7 +239,7 @@ func (s *State) catchUp(id string, at, now int64) {
 	for {
 		m.LastMs, m.Count, s.CursorMs = at, m.Count+1, at
 		next, ok := s.after(at)
-		if !ok || now-s.fire(id, next) <= s.CatchUpMs {
+		if !ok || now-s.fire(id, next) <= s.CatchUpMs || s.sought < maxStarts { // one by one, while they may have runs
 			break
 		}
 		if at = next; m.Count == maxCounted { // go on behind those that nobody counts
@@ -237,25 +251,20 @@ func (s *State) catchUp(id string, at, now int64) {
 	s.miss(m)
 }
 
-// overlap decides about a regular instant. It reports false if it is decided without anything to do.
-func (s *State) overlap(in Instant) (do Do, ok bool) {
-	if len(s.Running) == 0 && len(s.Buffer) == 0 || s.Overlap == AllowAll {
+// overlap decides about an instant by a policy. It reports false if it is decided without anything to do.
+func (s *State) overlap(in Instant, policy Overlap) (do Do, ok bool) {
+	if len(s.Running) == 0 && s.waiting() == 0 || policy == AllowAll {
 		return Do{Start: &in}, true
 	}
-	switch s.Overlap {
+	switch policy {
 	case TerminateOther:
 		return Do{Start: &in, Terminate: slices.Clone(s.Running)}, true
 	case CancelOther:
-		for _, before := range s.Buffer {
-			s.skip(before)
-		}
-		s.Buffer = nil
-		s.buffer(in)
-		return Do{Cancel: slices.Clone(s.Running)}, true
+		return Do{Wait: &in, Cancel: slices.Clone(s.Running)}, true
 	case BufferAll:
 		s.buffer(in)
 	case BufferOne:
-		if len(s.Buffer) > 0 {
+		if s.waiting() > 0 {
 			s.skip(in)
 		} else {
 			s.buffer(in)
@@ -266,48 +275,43 @@ func (s *State) overlap(in Instant) (do Do, ok bool) {
 	return do, false
 }
 
-// fill decides about the first range that is being filled.
-func (s *State) fill(idle bool) (do Do, ok bool) {
-	for len(s.Backfills) > 0 {
-		b := &s.Backfills[0]
-		if !b.All && (!idle || len(s.Buffer) > 0) {
-			return do, false
+// Replace has an instant wait in place of those that waited: the runs that go on were asked to end.
+func (s *State) Replace(in Instant) {
+	for _, before := range slices.Clone(s.Buffer) {
+		if !s.held(before) {
+			s.unbuffer(before)
+			s.skip(before)
 		}
-		if t, has := s.times.Next(time.UnixMilli(b.AfterMs)); has && t.UnixMilli() <= b.ToMs {
-			return Do{Start: &Instant{AtMs: t.UnixMilli(), Kind: Filled}}, true
-		}
-		s.Backfills = s.Backfills[1:]
 	}
-	return do, false
+	s.Fault, s.Error = nil, ""
+	s.buffer(in)
 }
 
-// Trigger decides about an instant that somebody asks for, under a policy. It reports whether it is started now, or waits.
-func (s *State) Trigger(in Instant, policy Overlap) (do Do, waits bool) {
-	before := s.Overlap
-	defer func() { s.Overlap = before }()
-	s.Overlap = policy
-	skipped, missed := s.Skipped, s.Lost
-	do, _ = s.overlap(in)
-	return do, do.Start == nil && s.Skipped == skipped && s.Lost == missed
+// unbuffer takes an instant out of those that wait, and reports whether it was there.
+func (s *State) unbuffer(in Instant) bool {
+	i := slices.Index(s.Buffer, in)
+	if i >= 0 {
+		s.Buffer = slices.Delete(s.Buffer, i, i+1)
+	}
+	return i >= 0
 }
 
 // advance notes that an instant is decided.
 func (s *State) advance(in Instant) {
-	if len(s.Buffer) > 0 && s.Buffer[0] == in {
-		s.Buffer = s.Buffer[1:]
-		return
-	}
-	switch in.Kind {
-	case Regular:
+	switch {
+	case s.unbuffer(in):
+	case in.Kind == Regular:
 		s.CursorMs = max(s.CursorMs, in.AtMs)
-	case Filled:
+	case in.Kind == Triggered:
+		s.Asked = slices.DeleteFunc(s.Asked, func(a Asked) bool { return a.Instant == in })
+	case len(s.Backfills) > 0:
 		s.Backfills[0].AfterMs = in.AtMs
 	}
 }
 
 // buffer has an instant wait for the end of a run.
 func (s *State) buffer(in Instant) {
-	if len(s.Buffer) >= MaxBuffered {
+	if len(s.Buffer)+len(s.Asked) >= MaxBuffered {
 		s.advance(in)
 		s.miss(one(in, fmt.Sprintf("%d starts wait already, the limit", MaxBuffered)))
 		return
@@ -349,55 +353,34 @@ func (s *State) miss(m Miss) {
 	s.Missed = s.Missed[max(len(s.Missed)-maxMissed, 0):]
 }
 
-// Fired notes that the run of an instant is durable. live says that it has not ended.
+// Fired notes that the run of an instant is durable. live says that it has not ended. A run that is listed already is not counted
+// again: the clock was set back.
 func (s *State) Fired(in Instant, run string, live bool, now int64) {
 	s.advance(in)
-	s.FaultMs, s.Faults, s.RetryMs, s.Error = 0, 0, 0, ""
+	s.Fault, s.Error = nil, ""
+	s.RunLives(run, live)
+	if slices.ContainsFunc(s.Recent, func(f Fired) bool { return f.Run == run }) {
+		return
+	}
 	s.Started++
 	if in.Kind == Regular {
 		s.Counted++
-	}
-	if live && !slices.Contains(s.Running, run) {
-		s.Running = append(s.Running, run)
-		s.Running = s.Running[max(len(s.Running)-maxRunning, 0):]
 	}
 	s.Recent = append(s.Recent, Fired{in, run, now})
 	s.Recent = s.Recent[max(len(s.Recent)-maxRecent, 0):]
 }
 
-// Failed notes that an instant cannot be started: it is missed.
-func (s *State) Failed(in Instant, reason string) {
-	s.advance(in)
-	s.FaultMs, s.Faults, s.RetryMs, s.Error = 0, 0, 0, clip(reason)
-	s.miss(one(in, reason))
-}
-
-// The back-off of starts that are refused for now.
-const (
-	firstRetryMs = 1000
-	maxRetryMs   = 60_000
-)
-
-// Refused notes that an instant cannot be started now. It is tried again with a back-off, and missed when that has gone on for
-// longer than the catch-up window.
-func (s *State) Refused(in Instant, reason string, now int64) {
-	if s.FaultMs == 0 {
-		s.FaultMs = now
+// RunLives notes whether a run has not ended, and reports whether that is news.
+func (s *State) RunLives(run string, live bool) bool {
+	known := slices.Contains(s.Running, run)
+	switch {
+	case live && !known:
+		s.Running = append(s.Running, run)
+		s.Running = s.Running[max(len(s.Running)-maxRunning, 0):]
+	case !live && known:
+		s.Running = slices.DeleteFunc(s.Running, func(id string) bool { return id == run })
 	}
-	if now-s.FaultMs > s.CatchUpMs {
-		s.Failed(in, reason)
-		return
-	}
-	s.RetryMs = now + int64(min(firstRetryMs<<min(s.Faults, 10), maxRetryMs))
-	s.Faults++
-	s.Error = clip(reason)
-}
-
-// RunEnded notes that a run has ended, and reports whether that is news.
-func (s *State) RunEnded(run string) bool {
-	n := len(s.Running)
-	s.Running = slices.DeleteFunc(s.Running, func(id string) bool { return id == run })
-	return len(s.Running) < n
+	return live != known
 }
 
 // clip cuts the text of an error that is kept.

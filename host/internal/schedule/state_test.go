@@ -49,7 +49,10 @@ func TestPolicies(t *testing.T) {
 			}
 			for _, run := range do.Terminate {
 				did = append(did, "terminate ["+run+"]")
-				s.RunEnded(run)
+				s.RunLives(run, false)
+			}
+			if do.Wait != nil {
+				s.Replace(*do.Wait)
 			}
 			if do.Start != nil {
 				did = append(did, fmt.Sprint("start ", do.Start.AtMs/hour))
@@ -77,7 +80,7 @@ func TestBufferIsBounded(t *testing.T) {
 	if len(s.Buffer) != MaxBuffered || s.Lost != 5 || s.Missed[0].Count != 5 {
 		t.Errorf("%d wait, %d missed: %+v", len(s.Buffer), s.Lost, s.Missed)
 	}
-	if n := len(s.encode()); n > store.MaxScheduleBytes {
+	if n := len(encode(s)); n > store.MaxScheduleBytes {
 		t.Errorf("a state of %d bytes, the limit is %d", n, store.MaxScheduleBytes)
 	}
 }
@@ -100,13 +103,14 @@ func TestGrowth(t *testing.T) {
 	}
 	for i := range 2 * MaxBuffered {
 		s.buffer(Instant{AtMs: int64(i) + 1e12, Kind: Triggered})
+		s.Asked = append(s.Asked, Asked{Instant{AtMs: int64(i) + 1e12, Kind: Triggered}, true})[:min(i+1, maxAsked)]
 		s.Fired(Instant{AtMs: -1, Kind: Triggered}, strings.Repeat("r", 120)+fmt.Sprint(i), true, 1e12)
 		s.miss(one(Instant{AtMs: int64(i)}, strings.Repeat("\x01", 5000)+fmt.Sprint(i)))
 		s.Missed[len(s.Missed)-1].Reason += fmt.Sprint(i)
 	}
 	s.Note = strings.Repeat("\x01", MaxNoteBytes)
 	s.Refused(Instant{}, strings.Repeat("\x01", 5000), 1)
-	if n := len(s.encode()); n > store.MaxScheduleBytes {
+	if n := len(encode(s)); n > store.MaxScheduleBytes {
 		t.Errorf("a state of %d bytes, the limit is %d", n, store.MaxScheduleBytes)
 	}
 }
@@ -136,21 +140,25 @@ func TestRefused(t *testing.T) {
 	now, waits := hour, []int64{}
 	for {
 		do, ok := s.Next("s", now)
+		if do.Find != nil { // the window is over
+			s.Absent(*do.Find)
+			do, ok = s.Next("s", now)
+		}
+		if s.Lost > 0 {
+			break
+		}
 		if !ok {
 			t.Fatalf("nothing is done at %d: %+v", now, s)
 		}
-		if s.Refused(*do.Start, "no room", now); s.Lost > 0 {
-			break
-		}
-		if s.Error != "no room" {
+		if s.Refused(*do.Start, "no room", now); s.Error != "no room" {
 			t.Errorf("%+v", s)
 		}
-		if _, ok := s.Next("s", s.RetryMs-1); ok {
+		if _, ok := s.Next("s", s.Fault.RetryMs-1); ok {
 			t.Error("it is tried too early")
 		}
-		waits = append(waits, (s.RetryMs-now)/1000)
-		if now = s.Wake("s", now); now != s.RetryMs {
-			t.Fatalf("wakes at %d, want %d", now, s.RetryMs)
+		waits = append(waits, (s.Fault.RetryMs-now)/1000)
+		if now = s.Wake("s", now); now != s.Fault.RetryMs {
+			t.Fatalf("wakes at %d, want %d", now, s.Fault.RetryMs)
 		}
 	}
 	if !slices.Equal(waits[:8], []int64{1, 2, 4, 8, 16, 32, 60, 60}) || len(waits) < 30 {
@@ -177,6 +185,77 @@ func TestJitterStaysInOrder(t *testing.T) {
 	}
 	if len(delays) != 4 || s.fire("t", hour) == s.fire("s", hour) {
 		t.Errorf("the jitter does not scatter: %v", delays)
+	}
+}
+
+// TestCatchUp wakes long after instants that were due: those without runs, of a host that was not there, are missed at once,
+// and counted.
+func TestCatchUp(t *testing.T) {
+	for _, c := range []struct {
+		hours  int64 // how long the host was not there
+		looked int64 // for how many instants a run is looked for
+		want   Miss
+	}{
+		{30, 27, Miss{Count: 27}},
+		{3 * maxCounted, maxStarts, Miss{Count: maxCounted + maxStarts - 1, More: true}},
+	} {
+		c.want.AtMs, c.want.LastMs, c.want.Reason = hour, (c.hours-3)*hour, "the host was not there within 2h59m59.999s"
+		s := hourly(t, func(d *Definition) { d.CatchUpMs, d.Overlap = 3*hour-1, AllowAll })
+		now, looked, started := c.hours*hour, int64(0), []int64{}
+		for do, ok := s.Next("s", now); ok; do, ok = s.Next("s", now) {
+			if do.Find != nil {
+				looked++
+				s.Absent(*do.Find)
+				continue
+			}
+			started = append(started, c.hours-do.Start.AtMs/hour)
+			s.Fired(*do.Start, fmt.Sprint("r", do.Start.AtMs), true, now)
+		}
+		if looked != c.looked || s.CursorMs != now || !slices.Equal(started, []int64{2, 1, 0}) || !slices.Equal(s.Missed, []Miss{c.want}) {
+			t.Errorf("%d hours: %d looked for, started %v hours ago, missed %+v, want %+v", c.hours, looked, started, s.Missed, c.want)
+		}
+	}
+}
+
+// TestRunsEnd has a schedule of three runs: what waits for the run before counts.
+func TestRunsEnd(t *testing.T) {
+	s := hourly(t, func(d *Definition) { d.Runs, d.Overlap = 3, BufferAll })
+	if next := s.Upcoming("s", 0, 10); len(next) != 3 {
+		t.Errorf("%v come, want three", next)
+	}
+	do, ok := s.Next("s", 2*hour)
+	if !ok || do.Start == nil {
+		t.Fatalf("%+v", do)
+	}
+	s.Fired(*do.Start, "a", true, 2*hour)
+	if do, ok := s.Next("s", 2*hour); ok {
+		t.Fatalf("%+v is done beside the run", do)
+	}
+	if next := s.Upcoming("s", 2*hour, 10); len(s.Buffer) != 1 || len(next) != 1 || next[0][0] != 3*hour || s.Ended() {
+		t.Errorf("%v come, %v wait, ended %v", next, s.Buffer, s.Ended())
+	}
+	s.Next("s", 9*hour)
+	if next := s.Upcoming("s", 9*hour, 10); len(s.Buffer) != 2 || len(next) != 0 || s.Ended() {
+		t.Errorf("%v come, %v wait, ended %v", next, s.Buffer, s.Ended())
+	}
+}
+
+// TestPausedWithinJitter pauses a schedule between an instant and its run: the run comes next when it is resumed.
+func TestPausedWithinJitter(t *testing.T) {
+	s := hourly(t, func(d *Definition) { d.JitterMs = hour })
+	at := hour
+	for s.fire("s", at) < at+2 {
+		at += hour
+	}
+	s.CursorMs, s.Paused = at-hour, true
+	for _, c := range []struct{ now, want int64 }{
+		{at, at},
+		{s.fire("s", at) - 1, at},
+		{s.fire("s", at), at + hour},
+	} {
+		if next := s.Upcoming("s", c.now, 1); len(next) != 1 || next[0][0] != c.want {
+			t.Errorf("at %d comes %v, want %d", c.now, next, c.want)
+		}
 	}
 }
 

@@ -1,0 +1,88 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/wfhost/wfhost/abi"
+)
+
+// maxAsked bounds the triggers whose starts are not known to be durable: there are some only after a crash, or while a start is
+// refused that was asked for before it.
+const maxAsked = 100
+
+// Asked is a trigger whose run is started at once.
+type Asked struct {
+	Instant
+	Terminate bool `json:"terminate,omitempty"` // the runs that have not ended are terminated first
+}
+
+// asked returns what is to be done for a trigger.
+func asked(a Asked, running []string) Do {
+	do := Do{Start: &a.Instant}
+	if a.Terminate {
+		do.Terminate = slices.Clone(running)
+	}
+	return do
+}
+
+// triggered returns the instant of a trigger: now, or one that is later than that of the newest trigger if there was one in this
+// millisecond. Each trigger has a run of its own.
+func triggered(newest, now int64) Instant {
+	if ahead := newest - now; ahead >= 0 && ahead < maxRetryMs { // otherwise the clock was set back
+		now = newest + 1
+	}
+	return Instant{AtMs: now, Kind: Triggered}
+}
+
+// Trigger decides about an instant that somebody asks for, under a policy. The error is that of a policy that starts nothing:
+// then the state is not to be committed. With Do.Start the instant is in Asked, to be committed before the start; otherwise it
+// waits, once the runs of Do.Cancel were cancelled.
+func (s *State) Trigger(id string, policy Overlap, now int64) (do Do, err error) {
+	if policy == "" {
+		policy = s.Overlap
+	}
+	if err := CheckOverlap(policy); err != nil {
+		return do, err
+	}
+	in, skipped, lost := triggered(s.TriggerMs, now), s.Skipped, s.Lost
+	s.TriggerMs = in.AtMs
+	do, _ = s.overlap(in, policy)
+	switch {
+	case s.Lost > lost:
+		return do, abi.Errorf(abi.Limit, "%d starts of schedule %q wait already, the limit", MaxBuffered, id)
+	case s.Skipped > skipped:
+		return do, abi.Errorf(abi.Conflict, "schedule %q starts no run: %s, and the overlap policy is %q", id,
+			s.Missed[len(s.Missed)-1].Reason, policy)
+	case do.Start != nil && len(s.Asked) >= maxAsked:
+		return do, abi.Errorf(abi.Limit, "%d triggers of schedule %q have not come to a start yet, the limit", maxAsked, id)
+	case do.Start != nil:
+		s.Asked = append(s.Asked, Asked{in, len(do.Terminate) > 0})
+	}
+	return do, nil
+}
+
+// fill decides about the first range that is being filled.
+func (s *State) fill(idle bool) (do Do, ok bool) {
+	for len(s.Backfills) > 0 {
+		b := &s.Backfills[0]
+		if !b.All && (!idle || s.waiting() > 0) {
+			return do, false
+		}
+		if at, has := s.after(b.AfterMs); has && at <= b.ToMs {
+			return Do{Start: &Instant{AtMs: at, Kind: Filled}}, true
+		}
+		s.Backfills = s.Backfills[1:]
+	}
+	return do, false
+}
+
+// Found notes that an instant has a run already: that of a start whose commit a crash has prevented, or one that was there before
+// a backfill was asked for.
+func (s *State) Found(in Instant, run string, f *Found, now int64) {
+	if in.Kind == Filled && len(s.Backfills) > 0 && f.CreatedMs < s.Backfills[0].AskedMs {
+		s.advance(in)
+		s.RunLives(run, f.Live)
+		return
+	}
+	s.Fired(in, run, f.Live, now)
+}
