@@ -32,7 +32,11 @@ func (w *world) submit(n int, kind store.CommandKind, to store.RunKey, m message
 func (w *world) put(n int, cmd store.Command) {
 	w.t.Helper()
 	cmd.ID = store.CommandID{Incarnation: store.Incarnation{0xaa}, Seq: store.Seq(n) * 16}
-	if err := w.store.Submit(context.Background(), cmd.To.Partition(), cmd); err != nil {
+	from, err := w.store.Acquire(context.Background(), store.Partitions-1, "sender", 0)
+	if err == nil {
+		err = from.Discard(context.Background(), nil, []store.Command{cmd})
+	}
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.s.Kicked(cmd.To.Partition())
@@ -54,7 +58,7 @@ func (w *world) serveRefusals(err error) (answers []store.Command) {
 			answers = append(answers, *r.answer)
 		}
 		if err == nil {
-			if err := r.p.Owned.Discard(context.Background(), []store.CommandSeq{r.cmd.Seq}); err != nil {
+			if err := r.p.Owned.Discard(context.Background(), []store.CommandSeq{r.cmd.Seq}, nil); err != nil {
 				w.t.Fatal(err)
 			}
 		}

@@ -42,7 +42,7 @@ func (m *memory) add(id store.PartitionID, owned store.Partition) *Partition {
 	if before := m.parts[id]; before != nil {
 		before.lost = true
 	}
-	p := newPartition(id, owned)
+	p := newPartition(id, owned, m.limits.Pacer)
 	m.parts[id] = p
 	m.reorder()
 	return p

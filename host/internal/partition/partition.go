@@ -26,8 +26,8 @@ type Partition struct {
 	unreadable map[store.RunKey]error
 }
 
-func newPartition(id store.PartitionID, owned store.Partition) *Partition {
-	return &Partition{ID: id, Owned: owned, slots: map[store.RunKey]*slot{}, wakes: wake.New(id), inbox: inbox.New(),
+func newPartition(id store.PartitionID, owned store.Partition, pacer wake.Pacer) *Partition {
+	return &Partition{ID: id, Owned: owned, slots: map[store.RunKey]*slot{}, wakes: wake.New(id, pacer), inbox: inbox.New(),
 		missing: map[string]map[store.RunKey]bool{}, unreadable: map[store.RunKey]error{}}
 }
 
@@ -46,9 +46,9 @@ func (p *Partition) inMemory(key store.RunKey) bool {
 	return sl != nil && sl.Run != nil
 }
 
-// Arm says when a schedule is due next, as is durable, store.NoWake for never. With an error it is looked at again after a while.
-func (p *Partition) Arm(now int64, schedule store.RunKey, wakeMs int64, err error) {
-	k := wake.Key{Kind: store.WakeSchedule, Run: schedule}
+// Arm says when a schedule or queue is due next, as is durable, store.NoWake for never. With an error it is looked at again after
+// a while.
+func (p *Partition) Arm(now int64, k wake.Key, wakeMs int64, err error) {
 	if err != nil {
 		p.wakes.Again(now, k)
 	} else {

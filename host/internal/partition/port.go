@@ -25,6 +25,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -49,14 +50,13 @@ type Port interface {
 	// Inbox reads at most limit commands after a number, and calls Shard.InboxRead.
 	Inbox(p *Partition, after store.CommandSeq, limit int)
 	// Carry carries a command out that needs more than its receiver: the start of a child, a claim of a token, the end of a run of
-	// a schedule. It calls
-	// Shard.Carried.
+	// a schedule, a slot. It calls Shard.Carried.
 	Carry(p *Partition, cmd store.Command, m message.Message)
 	// Refuse submits the answer to a command that no run takes, if it has one, takes the command out of the inbox, and
 	// calls Shard.Carried.
 	Refuse(p *Partition, cmd store.Command, answer *store.Command)
-	// Schedule has a schedule looked at whose timer has rung. The partition is told by Arm.
-	Schedule(key store.RunKey)
+	// Ring has a schedule or a queue looked at whose timer has rung. The partition is told by Arm.
+	Ring(k wake.Key)
 	// Acquire acquires a partition that was lost by a commit whose outcome is unknown, and calls Shard.Acquired.
 	Acquire(p *Partition)
 

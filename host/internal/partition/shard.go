@@ -35,6 +35,8 @@ type Limits struct {
 	Commits int
 	// StartLinger is how long a start waits for its first activation, to be committed together with it.
 	StartLinger time.Duration
+	// Pacer says when runs may be woken; nil: when they are due.
+	Pacer wake.Pacer
 }
 
 // Shard has some partitions, and is the one writer of their runs. Its methods are what the world says to it: each finds the
@@ -147,13 +149,14 @@ func (s *Shard) Guest(now int64, l *run.Lease, ev run.Event) {
 }
 
 // Inside lets an event of an attempt or of a lease happen to a run in memory: AttemptEnds, AttemptLogs, Evict, NotForked,
-// Refused. One that is not there any more is not loaded for it.
-func (s *Shard) Inside(now int64, key store.RunKey, ev run.Event) {
+// Refused. One that is not there any more is not loaded for it. reply is as for Deliver.
+func (s *Shard) Inside(now int64, key store.RunKey, ev run.Event, reply Reply) {
 	sl := s.mem.find(key)
 	if sl == nil {
+		actor.Mail{Reply: reply}.Refuse(nil)
 		return
 	}
-	s.mem.deliverTo(now, sl, actor.Mail{Event: ev})
+	s.mem.deliverTo(now, sl, actor.Mail{Event: ev, Reply: reply})
 	if !sl.gone && sl.Run != nil && !sl.Run.Lent() && !sl.Run.Running() {
 		s.mem.starts.leave(sl)
 	}

@@ -52,8 +52,8 @@ func (w *waker) fire(now int64) {
 			if p.inbox.Idle(k.Run) {
 				w.cmds.take(now, p, k.Run)
 			}
-		case store.WakeSchedule:
-			w.port.Schedule(k.Run)
+		case store.WakeSchedule, store.WakeLimit:
+			w.port.Ring(k)
 		case store.WakeRun:
 			if p.unreadable[k.Run] == nil {
 				w.wake(now, p, k.Run, due)

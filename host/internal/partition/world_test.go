@@ -15,6 +15,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/memstore"
 )
@@ -38,7 +39,7 @@ type world struct {
 	carried   []store.Command
 	refusals  []refusal
 	acquires  []*Partition
-	schedules []store.RunKey
+	rung      []wake.Key
 	asked     []asked
 	orders    map[*run.Lease][]run.Order
 	yields    []*run.Lease
@@ -152,7 +153,7 @@ func (w *world) Refuse(p *Partition, cmd store.Command, answer *store.Command) {
 	w.refusals = append(w.refusals, refusal{p, cmd, answer})
 }
 
-func (w *world) Schedule(key store.RunKey) { w.schedules = append(w.schedules, key) }
+func (w *world) Ring(k wake.Key) { w.rung = append(w.rung, k) }
 
 func (w *world) Acquire(p *Partition)                     { w.acquires = append(w.acquires, p) }
 func (w *world) Activate(l *run.Lease, c Class)           { w.asked = append(w.asked, asked{l, c}) }
@@ -387,7 +388,7 @@ func (w *world) guest(l *run.Lease, ev run.Event) {
 }
 
 func (w *world) inside(key store.RunKey, ev run.Event) {
-	w.s.Inside(w.now, key, ev)
+	w.s.Inside(w.now, key, ev, nil)
 	w.check()
 }
 

@@ -97,10 +97,11 @@ func (w *sweep) oldest(ns store.NamespaceID, x *store.Retention, workflow string
 			return err
 		}
 		age := x.AgeMs(st.Status)
-		if w.dry && age > 0 && st.EndedUnixMs <= w.now-age || !slices.Contains(owned, st.Run.Partition()) {
-			continue // it is in the report
+		reported := w.dry && age > 0 && st.RetainedUnixMs() <= w.now-age
+		if reported || st.Aside == store.AsideCopy || !slices.Contains(owned, st.Run.Partition()) {
+			continue
 		}
-		if b.add(store.Position{UnixMs: st.EndedUnixMs, ID: st.Run.ID}, st); len(b.runs) == portion {
+		if b.add(store.Position{UnixMs: st.RetainedUnixMs(), ID: st.Run.ID}, st); len(b.runs) == portion {
 			b.run()
 		}
 	}

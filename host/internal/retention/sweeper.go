@@ -181,7 +181,8 @@ func (w *sweep) table(at place, due func(*store.RunState) bool) error {
 				continue
 			case due == nil && (!st.Deleted || max(st.UpdatedUnixMs, 0) != pos.UnixMs):
 				continue // another run has its id
-			case due != nil && (st.Deleted || !st.Status.Terminal() || max(st.EndedUnixMs, 0) != pos.UnixMs || !due(&st)):
+			case due != nil && (st.Deleted || !st.Status.Terminal() || max(st.RetainedUnixMs(), 0) != pos.UnixMs || !due(&st)),
+				due != nil && st.Aside == store.AsideCopy: // a copy is deleted by a person
 				continue
 			}
 			b.add(pos, st)

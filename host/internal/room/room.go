@@ -4,6 +4,13 @@
 // Over the budget, a run that is to be read waits as a key, and a guest that makes its journal longer waits at its next call,
 // without a place. Nobody fails. One of those that wait goes on in any case, guests first: they hold memory until they are
 // done. If that one takes long, such as one whose step goes on for an hour, the next one goes on after a while, too.
+//
+// Beside the budget there is room for modest journals, of each workflow no more than a part: whoever keeps the budget full, the
+// runs of others that are read for a moment need not wait for it.
+//
+// A guest that makes its journal longer also waits while the store is behind with what it was given before: guests that write
+// more than a disk takes would have the commits of all others wait. The store may be behind for as long as others write, so one
+// of those guests goes on every now and then all the same.
 package room
 
 import (
@@ -19,38 +26,73 @@ const (
 	// smallBytes is a journal that is read without waiting, and not counted: there are few runs in memory, and thousands of
 	// these are a few hundred megabytes.
 	smallBytes = 64 << 10
+	// modestBytes is a journal of some thousand entries, as most that are not small are.
+	modestBytes = 1 << 20
+	// besideShare is the part of the budget that modest journals may have beside it, and groupShare what those of one workflow may:
+	// of 128 MiB a quarter, and 8 MiB, with which some dozens of its runs are at work at a time.
+	besideShare, groupShare = 4, 16
 	// growBytes is how much longer a journal becomes before it is counted again.
 	growBytes = 256 << 10
-	// patience is how long one that goes on over the budget keeps the next one from doing so.
+	// patience is how long one that goes on over the budget, or while the store is behind, keeps the next one from doing so. A
+	// guest that goes on while the store is behind writes growBytes, which no disk notices.
 	patience = time.Second
 	// lookEvery is how often a guest that waits sees whether its run is wanted by others.
 	lookEvery = 20 * time.Millisecond
 )
 
+// entryBytes is what an entry takes in memory beside what is encoded of it, about: with its handle, and the copies that a commit
+// and a replay make of it.
+const entryBytes = 512
+
+// Size returns what a journal takes in memory, about, of so many encoded bytes and entries.
+func Size(bytes int64, entries int) int64 { return bytes + entryBytes*int64(entries) }
+
 // Budget is the room for journals. A nil Budget has room for all. Its methods may be called concurrently.
 type Budget struct {
-	limit int64
-	clock clock.Clock
+	limit  int64
+	behind func() bool // whether the store is
+	clock  clock.Clock
 
-	mu      sync.Mutex // guards the fields below; nothing is called while it is held
+	mu      sync.Mutex // guards the fields below; while it is held, only behind and the clock are called
 	held    int64
 	peak    int64
 	runs    map[store.RunKey]int64    // bytes of those that are counted
 	passes  map[store.RunKey]struct{} // of those, the ones that go on over the budget
 	passed  time.Time                 // when the newest of them began to
+	urged   time.Time                 // when a guest last went on though the store was behind
 	growing []*waiter                 // guests
 	loading []*waiter                 // runs to be read
+	beside  beside
+}
+
+// Group is whose runs they are, among those that have the same share of what is beside the budget.
+type Group struct {
+	Namespace store.NamespaceID
+	Workflow  string
+}
+
+// beside is the modest journals beside the budget, as long as they were when they were read.
+type beside struct {
+	held   int64
+	groups map[Group]int64
+	runs   map[store.RunKey]*waiter
 }
 
 type waiter struct {
 	run   store.RunKey
+	group Group
 	bytes int64 // to be counted when it goes on
+	since time.Time
 	goes  chan struct{}
 }
 
-// New returns a budget of so many bytes.
-func New(limit int64) *Budget {
-	return &Budget{limit: limit, clock: clock.System(), runs: map[store.RunKey]int64{}, passes: map[store.RunKey]struct{}{}}
+// New returns a budget of so many bytes. behind reports whether the store is behind, at once; nil is never.
+func New(limit int64, behind func() bool) *Budget {
+	if behind == nil {
+		behind = func() bool { return false }
+	}
+	return &Budget{limit: limit, behind: behind, clock: clock.System(), runs: map[store.RunKey]int64{},
+		passes: map[store.RunKey]struct{}{}, beside: beside{groups: map[Group]int64{}, runs: map[store.RunKey]*waiter{}}}
 }
 
 // Held returns how many bytes are counted, and Peak how many were at most.
@@ -72,7 +114,7 @@ func (b *Budget) Peak() int64 {
 
 // Load waits until there is room for the journal of a run that is to be read, and counts it, until ctx is done, whose cause is
 // the error then.
-func (b *Budget) Load(ctx context.Context, run store.RunKey, bytes int64) error {
+func (b *Budget) Load(ctx context.Context, of Group, run store.RunKey, bytes int64) error {
 	if b == nil || bytes < smallBytes {
 		return nil
 	}
@@ -82,7 +124,11 @@ func (b *Budget) Load(ctx context.Context, run store.RunKey, bytes int64) error 
 		b.mu.Unlock()
 		return nil
 	}
-	w := &waiter{run: run, bytes: bytes, goes: make(chan struct{})}
+	w := &waiter{run: run, group: of, bytes: bytes, goes: make(chan struct{})}
+	if b.besideLocked(w) {
+		b.mu.Unlock()
+		return nil
+	}
 	b.loading = append(b.loading, w)
 	b.grantLocked()
 	b.mu.Unlock()
@@ -96,12 +142,48 @@ func (b *Budget) Forget(run store.RunKey) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if bytes, counted := b.runs[run]; counted {
-		b.held -= bytes
-		delete(b.runs, run)
-		delete(b.passes, run)
+	if _, counted := b.runs[run]; counted {
+		b.forgetLocked(run)
 		b.grantLocked()
 	}
+}
+
+// forgetLocked counts a journal no longer. Where that makes room beside the budget, others get it.
+func (b *Budget) forgetLocked(run store.RunKey) {
+	b.held -= b.runs[run]
+	delete(b.runs, run)
+	delete(b.passes, run)
+	was := b.beside.runs[run]
+	if was == nil {
+		return
+	}
+	delete(b.beside.runs, run)
+	b.beside.held -= was.bytes
+	if b.beside.groups[was.group] -= was.bytes; b.beside.groups[was.group] == 0 {
+		delete(b.beside.groups, was.group)
+	}
+	waiting := b.loading[:0:0]
+	for _, w := range b.loading {
+		if b.besideLocked(w) {
+			close(w.goes)
+		} else {
+			waiting = append(waiting, w)
+		}
+	}
+	b.loading = waiting
+}
+
+// besideLocked reads a modest journal though the budget is full, or reports false if there is no room beside it either.
+func (b *Budget) besideLocked(w *waiter) bool {
+	if w.bytes > modestBytes || b.beside.held+w.bytes > b.limit/besideShare ||
+		b.beside.groups[w.group]+w.bytes > b.limit/groupShare {
+		return false
+	}
+	b.beside.held += w.bytes
+	b.beside.groups[w.group] += w.bytes
+	b.beside.runs[w.run] = w
+	b.countLocked(w.run, w.bytes)
+	return true
 }
 
 // Share is the journal of a guest. The zero Share is not counted. It is used by the guest's goroutine.
@@ -135,11 +217,11 @@ func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error 
 		return context.Cause(ctx)
 	}
 	b.countLocked(s.run, bytes)
-	if _, passes := b.passes[s.run]; passes || b.held <= b.limit {
+	if _, passes := b.passes[s.run]; (passes || b.held <= b.limit) && !b.behind() {
 		b.mu.Unlock()
 		return nil
 	}
-	w := &waiter{run: s.run, goes: make(chan struct{})}
+	w := &waiter{run: s.run, since: b.clock.Now(), goes: make(chan struct{})}
 	b.growing = append(b.growing, w)
 	b.grantLocked()
 	b.mu.Unlock()
@@ -179,9 +261,7 @@ func (b *Budget) leave(w *waiter) {
 	select {
 	case <-w.goes: // at the same time; what was counted for it is forgotten with the run
 		if w.bytes > 0 {
-			b.held -= b.runs[w.run]
-			delete(b.runs, w.run)
-			delete(b.passes, w.run)
+			b.forgetLocked(w.run)
 		}
 	default:
 		b.growing, b.loading = without(b.growing, w), without(b.loading, w)
@@ -207,10 +287,18 @@ func (b *Budget) countLocked(run store.RunKey, bytes int64) {
 // grantLocked lets those go on for which there is room, and one in any case.
 func (b *Budget) grantLocked() {
 	for len(b.growing) > 0 {
-		if b.held > b.limit && !b.passLocked(b.growing[0]) {
+		w, behind := b.growing[0], b.behind()
+		if behind && !b.overdueLocked(w) {
+			break
+		}
+		_, passes := b.passes[w.run]
+		if !passes && b.held > b.limit && !b.passLocked(w) {
 			return
 		}
-		close(b.growing[0].goes)
+		if behind {
+			b.urged = b.clock.Now()
+		}
+		close(w.goes)
 		b.growing = b.growing[1:]
 	}
 	for len(b.loading) > 0 {
@@ -232,4 +320,11 @@ func (b *Budget) passLocked(w *waiter) bool {
 	}
 	b.passes[w.run], b.passed = struct{}{}, now
 	return true
+}
+
+// overdueLocked reports whether a guest may go on though the store is behind: it has waited long, and no other one went on
+// lately.
+func (b *Budget) overdueLocked(w *waiter) bool {
+	now := b.clock.Now()
+	return now.Sub(w.since) >= patience && now.Sub(b.urged) >= patience
 }

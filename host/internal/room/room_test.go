@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,12 +21,12 @@ func nothing() error { return nil }
 // Runs are read while there is room, and others when there is again.
 func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(10 * mb)
+		b := New(10*mb, nil)
 		var mu sync.Mutex // of order: two may be let in at a time
 		var order []string
 		load := func(id string, bytes int64) {
 			go func() {
-				if err := b.Load(t.Context(), key(id), bytes); err != nil {
+				if err := b.Load(t.Context(), Group{}, key(id), bytes); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -63,7 +64,7 @@ func TestLoad(t *testing.T) {
 // others for ever.
 func TestGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(10 * mb)
+		b := New(10*mb, nil)
 		var mu sync.Mutex // of goes
 		goes := map[string]time.Duration{}
 		gone := func() int {
@@ -114,7 +115,7 @@ func TestGrow(t *testing.T) {
 // Who waits leaves when the caller ends, or the run is wanted by others.
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(mb)
+		b := New(mb, nil)
 		first, second := b.Share(key("first"), 0), b.Share(key("second"), 0)
 		if err := first.Wait(t.Context(), 2*mb, nothing); err != nil { // nobody else goes on
 			t.Fatal(err)
@@ -125,7 +126,7 @@ func TestLeave(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if err := b.Load(ctx, key("third"), mb); !errors.Is(err, context.DeadlineExceeded) {
+		if err := b.Load(ctx, Group{}, key("third"), mb); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		if len(b.growing)+len(b.loading) > 0 || b.Held() != 4*mb {
@@ -150,8 +151,149 @@ func TestLeave(t *testing.T) {
 func TestNil(t *testing.T) {
 	var b *Budget
 	s := b.Share(key("a"), 1<<40)
-	if b.Load(t.Context(), key("a"), 1<<40) != nil || s.Grown(1<<50) || b.Held() != 0 {
+	if b.Load(t.Context(), Group{}, key("a"), 1<<40) != nil || s.Grown(1<<50) || b.Held() != 0 {
 		t.Error("a nil budget has no room")
 	}
 	b.Forget(key("a"))
+}
+
+// Journals of many small entries take what their entries do.
+func TestSize(t *testing.T) {
+	if got := Size(1000, 0); got != 1000 {
+		t.Errorf("%d bytes without entries", got)
+	}
+	if got := Size(1000, 100_000); got < 40<<20 || got > 80<<20 {
+		t.Errorf("%d bytes for 100,000 entries, which take some 50 MB", got)
+	}
+}
+
+// A guest whose journal grows waits while the store is behind, in which state it is looked at, and can be sent away.
+func TestBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var behind atomic.Bool
+		behind.Store(true)
+		b := New(10*mb, behind.Load)
+		grow := func(id string, ctx context.Context, look func() error) chan error {
+			s, done := b.Share(key(id), mb), make(chan error, 1)
+			go func() { done <- s.Wait(ctx, 2*mb, look) }()
+			synctest.Wait()
+			return done
+		}
+		b.passes[key("passes")], b.passed = struct{}{}, time.Now() // one goes on over the budget
+		ctx, cancel := context.WithCancel(t.Context())
+		var looks atomic.Int32
+		waits := grow("waits", t.Context(), func() error { looks.Add(1); return nil })
+		passes := grow("passes", t.Context(), nothing)
+		away := grow("away", ctx, nothing)
+		<-time.NewTimer(10 * lookEvery).C
+		synctest.Wait()
+		cancel()
+		if err := <-away; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if len(waits)+len(passes) > 0 || looks.Load() < 5 {
+			t.Error("went on", len(waits), len(passes), looks.Load())
+		}
+		behind.Store(false)
+		<-time.NewTimer(2 * lookEvery).C
+		synctest.Wait()
+		if len(waits)+len(passes) != 2 {
+			t.Error("does not go on", len(waits), len(passes))
+		}
+		if again := grow("again", t.Context(), nothing); len(again) != 1 {
+			t.Error("waits for nothing")
+		}
+	})
+}
+
+// While others keep the store behind for long, the guests that wait go on in turns, slowly.
+func TestBehindForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(10*mb, func() bool { return true })
+		var went atomic.Int32
+		for _, id := range []string{"a", "b", "c"} {
+			go func() {
+				s := b.Share(key(id), mb)
+				if s.Wait(t.Context(), 2*mb, nothing) == nil {
+					went.Add(1)
+				}
+			}()
+		}
+		for want := int32(0); want <= 3; want++ {
+			synctest.Wait()
+			if n := went.Load(); n != want {
+				t.Fatalf("%d went on after %s, want %d", n, time.Duration(want)*(patience+lookEvery), want)
+			}
+			<-time.NewTimer(patience + lookEvery).C
+		}
+	})
+}
+
+// TestBeside reads modest journals though others keep the budget full for good, of each workflow no more than its share; those that
+// wait go on when one of them is no longer in memory.
+func TestBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 128 * mb
+		b := New(limit, nil)
+		for i := range 2 {
+			b.Share(key(string(rune('A'+i))), 64*mb) // guests that take long
+		}
+		var read atomic.Int64
+		load := func(of Group, id string, bytes int64) {
+			go func() {
+				if err := b.Load(t.Context(), of, key(id), bytes); err != nil {
+					t.Error(err)
+				}
+				read.Add(1)
+			}()
+			synctest.Wait()
+		}
+		b.passes[key("A")], b.passed = struct{}{}, time.Now() // one goes on over the budget already
+		honest, other := Group{Workflow: "honest"}, Group{Workflow: "other"}
+		for i := range 20 {
+			load(honest, "h"+string(rune('a'+i)), mb/2)
+		}
+		if n := read.Load(); n != 16 { // 8 MiB of them
+			t.Fatalf("%d were read", n)
+		}
+		load(other, "o", mb/2)
+		load(other, "large", mb+1)
+		if n := read.Load(); n != 17 {
+			t.Fatalf("%d were read", n)
+		}
+		b.Forget(key("ha"))
+		b.Forget(key("hb"))
+		b.Forget(key("o"))
+		synctest.Wait()
+		if n := read.Load(); n != 19 || b.beside.held != 8*mb || b.Held() != limit+8*mb {
+			t.Fatalf("%d were read, %d beside, %d in all", n, b.beside.held, b.Held())
+		}
+		b.Forget(key("A")) // everybody has room
+		synctest.Wait()
+		if n := read.Load(); n != 22 {
+			t.Fatalf("%d were read", n)
+		}
+		for i := range 20 {
+			b.Forget(key("h" + string(rune('a'+i))))
+		}
+		b.Forget(key("B"))
+		b.Forget(key("large"))
+		if b.Held() != 0 || b.beside.held != 0 || len(b.beside.groups)+len(b.beside.runs) != 0 {
+			t.Errorf("%d bytes are held by nobody, %+v", b.Held(), b.beside)
+		}
+	})
+}
+
+// TestBesideOfAll bounds what all workflows have beside the budget.
+func TestBesideOfAll(t *testing.T) {
+	b := New(128*mb, nil)
+	b.Share(key("A"), 128*mb)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for ; n < 100 && b.besideLocked(&waiter{run: key(string(rune('a' + n))), group: Group{Namespace: store.NamespaceID(n)}, bytes: mb}); n++ {
+	}
+	if n != 32 {
+		t.Errorf("%d MiB beside the budget, want 32", n)
+	}
 }

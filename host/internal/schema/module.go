@@ -1,7 +1,9 @@
 package schema
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,126 +16,254 @@ import (
 const (
 	// MaxModuleBytes is how long all schemas of a module may be together.
 	MaxModuleBytes = 1 << 20
+	// MaxModuleParts is of how many schemas those of a module may consist together.
+	MaxModuleParts = 10 * MaxParts
 	// CacheBytes is what compiled schemas may take in memory, about.
 	CacheBytes = 32 << 20
-	// compiledTimes is how many times as much memory as its text a compiled schema takes, about, and compiledBytes what it takes at
-	// least.
-	compiledTimes, compiledBytes = 64, 4 << 10
+	// leastBytes is what a workflow takes there at least.
+	leastBytes = 1 << 10
 )
 
 // Workflow has the schemas of a workflow, nil where there is none.
 type Workflow struct {
-	Input, Output *Schema
-	Signals       map[string]*Schema
+	Input   *Schema
+	Signals map[string]*Schema // updates included, by abi.UpdatePrefix and their name
+	bytes   int64              // what they take in memory
 }
 
-// Module has those of the workflows of a module, by name.
-type Module struct {
-	Workflows map[string]*Workflow
-	bytes     int64 // of their texts
-}
-
-// OfModule compiles the schemas in the description of a module, nil if there are none. A schema that cannot be used is an error
-// that says where it is.
-func OfModule(description []byte) (*Module, error) {
-	var d abi.Description
-	m := &Module{Workflows: map[string]*Workflow{}}
+// Read reads the description of a module. What is wrong with it is said in words of JSON.
+func Read(description []byte) (d abi.Description, err error) {
 	if len(description) == 0 {
-		return m, nil
+		return d, nil
 	}
-	if err := json.Unmarshal(description, &d); err != nil {
-		return nil, fmt.Errorf("workflow_describe is not as it should be: %w", err)
+	err = json.Unmarshal(description, &d)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if wrong.Field == "" {
+			return d, fmt.Errorf("workflow_describe is not as it should be: it is no object, got %s", wrong.Value)
+		}
+		return d, fmt.Errorf("workflow_describe is not as it should be: %s must not be %s", wrong.Field, wrong.Value)
 	}
-	for _, w := range d.Workflows {
-		of := &Workflow{}
-		var err error
-		if of.Input, err = m.compile(w.Name, "input", w.InputSchema); err != nil {
-			return nil, err
-		}
-		if of.Output, err = m.compile(w.Name, "result", w.OutputSchema); err != nil {
-			return nil, err
-		}
-		for _, name := range slices.Sorted(maps.Keys(w.SignalSchemas)) {
-			if len(w.Signals) > 0 && !slices.Contains(w.Signals, name) {
-				return nil, fmt.Errorf("workflow %q has a schema for the signal %q, which is not among its signals %q", w.Name, name,
-					w.Signals)
-			}
-			s, err := m.compile(w.Name, fmt.Sprintf("signal %q", name), w.SignalSchemas[name])
-			if err != nil {
-				return nil, err
-			}
-			if of.Signals == nil {
-				of.Signals = map[string]*Schema{}
-			}
-			of.Signals[name] = s
-		}
-		if of.Input != nil || of.Output != nil || of.Signals != nil {
-			m.Workflows[w.Name] = of
-		}
+	if err != nil {
+		return d, fmt.Errorf("workflow_describe is not as it should be: %w", err)
 	}
-	return m, nil
+	return d, nil
 }
 
-func (m *Module) compile(workflow, of string, text json.RawMessage) (*Schema, error) {
+// OfModule compiles the schemas in the description of a module, and keeps none. A schema that cannot be used is an error that
+// says where it is.
+func OfModule(ctx context.Context, description []byte) error {
+	d, err := Read(description)
+	if err != nil {
+		return err
+	}
+	all := &total{}
+	for i := range d.Workflows {
+		if _, err := all.workflow(ctx, &d.Workflows[i], true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Set is the schemas of one module, which are checked before there is the module. Its zero value is ready. It may not be used
+// concurrently.
+type Set struct{ all total }
+
+// Add adds a schema; one that an upload of a module with all of them would refuse is an error.
+func (s *Set) Add(text []byte) error {
+	_, _, err := s.all.add(text)
+	return err
+}
+
+// total is how much the schemas of a module have together. The same text twice is one schema, which is compiled once.
+type total struct {
+	bytes, parts int
+	by           map[string]*Schema
+}
+
+// add compiles a schema that is not there yet.
+func (t *total) add(text []byte) (s *Schema, fresh bool, err error) {
+	if t.bytes += len(text); t.bytes > MaxModuleBytes {
+		return nil, false, fmt.Errorf("%w of the module have more than %d bytes", errTotal, MaxModuleBytes)
+	}
+	if s := t.by[string(text)]; s != nil {
+		return s, false, nil
+	}
+	if s, err = Compile(text); err != nil {
+		return nil, false, err
+	}
+	if t.parts += s.size; t.parts > MaxModuleParts {
+		return nil, false, fmt.Errorf("%w of the module consist of more than %d schemas", errTotal, MaxModuleParts)
+	}
+	if t.by == nil {
+		t.by = map[string]*Schema{}
+	}
+	t.by[string(text)] = s
+	return s, true, nil
+}
+
+// errTotal is for schemas that are too much together.
+var errTotal = errors.New("the schemas")
+
+// workflow compiles the schemas of a workflow, nil if it has none; that of its result, which no value is checked against, only to
+// see whether it can be used.
+func (t *total) workflow(ctx context.Context, w *abi.WorkflowDescription, result bool) (*Workflow, error) {
+	of := &Workflow{bytes: leastBytes}
+	var err error
+	if of.Input, err = t.compile(ctx, of, w.Name, "input", w.InputSchema); err != nil {
+		return nil, err
+	}
+	if result {
+		if _, err = t.compile(ctx, of, w.Name, "result", w.OutputSchema); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.SignalSchemas)) {
+		if len(w.Signals) > 0 && !slices.Contains(w.Signals, name) {
+			return nil, fmt.Errorf("workflow %q has a schema for the signal %q, which is not among its signals %q", w.Name, name,
+				w.Signals)
+		}
+		s, err := t.compile(ctx, of, w.Name, fmt.Sprintf("signal %q", name), w.SignalSchemas[name])
+		if err != nil {
+			return nil, err
+		}
+		if of.Signals == nil {
+			of.Signals = map[string]*Schema{}
+		}
+		of.Signals[name] = s
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.UpdateSchemas)) {
+		if len(w.Updates) > 0 && !slices.Contains(w.Updates, name) {
+			return nil, fmt.Errorf("workflow %q has a schema for the update %q, which is not among its updates %q", w.Name, name,
+				w.Updates)
+		}
+		s, err := t.compile(ctx, of, w.Name, fmt.Sprintf("update %q", name), w.UpdateSchemas[name])
+		if err != nil {
+			return nil, err
+		}
+		if of.Signals == nil {
+			of.Signals = map[string]*Schema{}
+		}
+		of.Signals[abi.UpdatePrefix+name] = s
+	}
+	if of.Input == nil && of.Signals == nil {
+		return nil, nil
+	}
+	return of, nil
+}
+
+func (t *total) compile(ctx context.Context, to *Workflow, workflow, of string, text json.RawMessage) (*Schema, error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
 	}
-	if m.bytes += int64(len(text)); m.bytes > MaxModuleBytes {
-		return nil, fmt.Errorf("the schemas of the module have more than %d bytes", MaxModuleBytes)
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	s, err := Compile(text)
-	if err != nil {
+	s, fresh, err := t.add(text)
+	switch {
+	case errors.Is(err, errTotal):
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("%s of workflow %q: %w", of, workflow, err)
+	case fresh:
+		to.bytes += s.bytes
 	}
 	return s, nil
 }
 
-// Cache keeps compiled schemas of modules, by their digests. Its zero value is ready. It may be used concurrently.
+// Cache keeps compiled schemas of workflows of modules, by the digests of these. Its zero value is ready. It may be used
+// concurrently.
 type Cache struct {
 	mu      sync.Mutex
-	modules map[[32]byte]*cached
-	list    lru.List[[32]byte]
+	entries map[of]*entry
+	list    lru.List[of]
 }
 
-type cached struct {
-	m     *Module
-	place *lru.Place[[32]byte]
+// of is a workflow of a module.
+type of struct {
+	module   [32]byte
+	workflow string
 }
 
-// Of returns the schemas of a workflow of a module, nil if it has none. describe is called for a module that is not in memory. A
-// module whose schemas cannot be used, which no upload of this release lets in, is taken as one that has none.
-func (c *Cache) Of(digest [32]byte, workflow string, describe func() ([]byte, error)) (*Workflow, error) {
-	c.mu.Lock()
-	if e := c.modules[digest]; e != nil {
-		c.list.Remove(e.place)
-		e.place = c.list.Add(digest, e.bytes())
+// entry is there from when the first caller asks. The others wait for ready.
+type entry struct {
+	ready chan struct{} // closed when w and err are there
+	w     *Workflow
+	err   error
+	place *lru.Place[of] // nil until then
+}
+
+// Of returns the schemas of a workflow of a module, nil if it has none. describe is called for one that is not in memory; of
+// several callers at the same time the first compiles them. A workflow whose schemas cannot be used, which no upload of this
+// release lets in, is taken as one that has none.
+func (c *Cache) Of(ctx context.Context, digest [32]byte, workflow string, describe func() ([]byte, error)) (*Workflow, error) {
+	k := of{digest, workflow}
+	for {
+		c.mu.Lock()
+		e := c.entries[k]
+		if e == nil {
+			e = &entry{ready: make(chan struct{})}
+			if c.entries == nil {
+				c.entries, c.list.Limit = map[of]*entry{}, CacheBytes
+			}
+			c.entries[k] = e
+			c.mu.Unlock()
+			c.load(ctx, k, e, describe)
+			return e.w, e.err
+		}
+		if e.place != nil {
+			c.list.Remove(e.place)
+			e.place = c.list.Add(k, e.bytes())
+		}
 		c.mu.Unlock()
-		return e.m.Workflows[workflow], nil
+		select {
+		case <-e.ready:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if e.err == nil {
+			return e.w, nil
+		} // what went wrong for another caller, such as that it stopped, may go well now
 	}
-	c.mu.Unlock()
+}
+
+// load fills an entry. One with an error is not kept.
+func (c *Cache) load(ctx context.Context, k of, e *entry, describe func() ([]byte, error)) {
+	e.err = errNotLoaded
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		defer close(e.ready)
+		if e.err != nil {
+			delete(c.entries, k)
+			return
+		}
+		e.place = c.list.Add(k, e.bytes())
+		for old, more := c.list.Excess(); more && old != k; old, more = c.list.Excess() {
+			c.list.Remove(c.entries[old].place)
+			delete(c.entries, old)
+		}
+	}()
 	description, err := describe()
 	if err != nil {
-		return nil, err
+		e.err = err
+		return
 	}
-	m, err := OfModule(description)
-	if err != nil {
-		m = &Module{}
+	d, err := Read(description)
+	for i := range d.Workflows {
+		if w := &d.Workflows[i]; err == nil && w.Name == k.workflow {
+			e.w, err = new(total).workflow(ctx, w, false)
+		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.modules == nil {
-		c.modules, c.list.Limit = map[[32]byte]*cached{}, CacheBytes
-	}
-	if c.modules[digest] == nil {
-		e := &cached{m: m}
-		e.place = c.list.Add(digest, e.bytes())
-		c.modules[digest] = e
-	}
-	for old, ok := c.list.Excess(); ok && old != digest; old, ok = c.list.Excess() {
-		c.list.Remove(c.modules[old].place)
-		delete(c.modules, old)
-	}
-	return m.Workflows[workflow], nil
+	e.err = ctx.Err()
 }
 
-func (e *cached) bytes() int64 { return compiledBytes + compiledTimes*e.m.bytes }
+// errNotLoaded is of an entry whose load did not come to its end.
+var errNotLoaded = errors.New("the schemas were not compiled")
+
+func (e *entry) bytes() int64 {
+	if e.w == nil {
+		return leastBytes
+	}
+	return e.w.bytes
+}

@@ -7,14 +7,16 @@ package schema
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"strings"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/wfhost/wfhost/host/internal/plain"
 )
 
 const (
@@ -30,15 +32,17 @@ const (
 	// its own, which takes some hundred bytes until all are known.
 	MaxValues = 100_000
 	// MaxDepth is how deep values may be nested.
-	MaxDepth = 500
+	MaxDepth = plain.MaxDepth
 	// MaxDigits is how long a number may be: they are compared as fractions, which takes the square of their length.
 	MaxDigits = 400
 	// maxExponent bounds the exponents of numbers for the same reason. Those of float64 end at 308.
 	maxExponent = 400
-	// maxWork is how often parts of a schema may be applied to a value. Branches of branches multiply.
+	// maxWork is how often parts of a schema may be applied to a value, or compared with one. Branches of branches multiply.
 	maxWork = 1_000_000
+	// depthOfWork is the depth of a value at which each application counts once more: a fault keeps the names of its path.
+	depthOfWork = 16
 	// workOfMatch is for how many bytes times instructions of its pattern a match counts as one more. These take some nanoseconds
-	// each at worst.
+	// each.
 	workOfMatch = 256
 	// MaxFaults is how many faults of a value are told.
 	MaxFaults = 20
@@ -46,12 +50,16 @@ const (
 
 // Schema is a compiled schema. It may be used concurrently.
 type Schema struct {
-	mu       sync.Mutex // held while a value is checked, which takes microseconds: the work is counted in left
+	turn     chan struct{} // holds one while the library checks a value, and meter counts what that takes
+	meter    *plain.Meter
 	compiled *jsonschema.Schema
-	left     int
-	plain    *plain
+	plain    *plain.Plain
 	patterns map[string]*pattern
 	programs int // instructions of these
+	bytes    int64
+	size     int // schemas that it consists of
+
+	unevaluated bool // one of them asks what others have looked at
 }
 
 // Fault is one thing that is wrong with a value.
@@ -106,14 +114,20 @@ func Compile(text []byte) (s *Schema, err error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("the schema has %d bytes, the limit is %d", len(text), MaxBytes)
 	}
-	doc, fail := decode(text)
+	_, fail := counted(text)
+	var doc any
+	if fail == nil {
+		doc, fail = decode(text)
+	}
 	if fail != nil {
 		return nil, fmt.Errorf("the schema cannot be read: %w", fail)
 	}
-	if err := bounded(doc); err != nil {
+	d, err := readDocument(doc)
+	if err != nil {
 		return nil, err
 	}
-	s = &Schema{patterns: map[string]*pattern{}}
+	s = &Schema{turn: make(chan struct{}, 1), patterns: map[string]*pattern{}, size: len(d.parts),
+		meter: plain.NewMeter(context.Background(), math.MaxInt)} // schemas are themselves checked with patterns
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
@@ -125,10 +139,20 @@ func Compile(text []byte) (s *Schema, err error) {
 	if s.compiled, err = c.Compile(location); err != nil {
 		return nil, refused(err)
 	}
-	s.plain = plainOf(s.compiled, map[*jsonschema.Schema]*plain{})
+	circles := &chains{lengths: map[*jsonschema.Schema]int{}, seen: map[*jsonschema.Schema]bool{}}
+	if err := circles.walk(s.compiled); err != nil {
+		return nil, err
+	}
+	s.plain, s.unevaluated = plain.Of(s.compiled), circles.unevaluated
 	s.count(s.compiled, map[*jsonschema.Schema]bool{})
+	s.bytes = int64(textTimes*len(text) + partBytes*len(d.parts) + pointerTimes*d.pointers + instructionBytes*s.programs +
+		valueBytes*d.enums)
 	return s, nil
 }
+
+// What compiled schemas take in memory, as measured (TestCompiledBytes), at most: for each byte of the text, for each schema of
+// which they consist, for each byte of the pointers of these, for each instruction of their patterns, and each value of an enum.
+const textTimes, partBytes, pointerTimes, instructionBytes, valueBytes = 20, 3 << 10, 3, 300, 200
 
 // refused puts what the library says of a schema in one line.
 func refused(err error) error {
@@ -140,84 +164,51 @@ func refused(err error) error {
 	return fmt.Errorf("the schema is none: %s", strings.ReplaceAll(strings.ReplaceAll(err.Error(), "\n", " "), location, ""))
 }
 
-// bounded returns what is too much of a schema.
-func bounded(doc any) error {
-	enums := 0
-	var walk func(v any) error
-	walk = func(v any) error {
-		switch v := v.(type) {
-		case []any:
-			for _, x := range v {
-				if err := walk(x); err != nil {
-					return err
-				}
-			}
-		case map[string]any:
-			if dialect, ok := v["$schema"].(string); ok && strings.TrimSuffix(dialect, "#") != draft {
-				return fmt.Errorf("the schema is of %q, only draft 2020-12 is known", dialect)
-			}
-			if e, ok := v["enum"].([]any); ok {
-				enums += len(e)
-			}
-			if p, ok := v["pattern"].(string); ok && len(p) > MaxPattern {
-				return fmt.Errorf("a pattern of the schema has %d bytes, the limit is %d", len(p), MaxPattern)
-			}
-			patterns, _ := v["patternProperties"].(map[string]any)
-			for p := range patterns {
-				if len(p) > MaxPattern {
-					return fmt.Errorf("a pattern of the schema has %d bytes, the limit is %d", len(p), MaxPattern)
-				}
-			}
-			for _, x := range v {
-				if err := walk(x); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	if err := walk(doc); err != nil {
-		return err
-	}
-	if enums > MaxEnum {
-		return fmt.Errorf("the enums of the schema have %d values, the limit is %d", enums, MaxEnum)
-	}
-	return nil
-}
-
 // Check reports what is wrong with a value, nil if nothing is. No bytes are no value, which fits where the schema has a default,
-// and where {} or null does.
-func (s *Schema) Check(text []byte) *Error {
+// and where {} or null does. A check that ends because ctx has ended says so; its caller asks ctx first.
+func (s *Schema) Check(ctx context.Context, text []byte) *Error {
 	if len(text) == 0 {
-		if s.compiled.Default != nil || s.check(map[string]any{}) == nil || s.check(nil) == nil {
+		if s.compiled.Default != nil || s.check(ctx, map[string]any{}, 1) == nil || s.check(ctx, nil, 1) == nil {
 			return nil
 		}
 		return fault("", "there is none, and one is required")
 	}
-	v, err := decode(text)
-	if err != nil {
-		if s.streamed(bytes.NewReader(text)) { // it was too large for the library
+	depth, fail := counted(text)
+	if fail != nil {
+		if s.plain.FitsAsRead(ctx, bytes.NewReader(text)) { // it is too large for the library
 			return nil
 		}
-		return err
+		return fail
 	}
-	return s.check(v)
+	v, fail := decode(text)
+	if fail != nil {
+		return fail
+	}
+	return s.check(ctx, v, depth)
 }
 
-func (s *Schema) check(v any) (fail *Error) {
-	if work := maxPlainWork; s.plain.fits(v, &work) {
+func (s *Schema) check(ctx context.Context, v any, depth int) (fail *Error) {
+	if s.plain.Fits(v) {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fault("", "the check was stopped")
+	}
+	defer func() { <-s.turn }()
 	defer func() {
-		if r := recover(); r == overworked {
+		switch r := recover(); r {
+		case nil:
+		case overworked:
 			fail = fault("", "the schema takes more than %d comparisons for it", maxWork)
-		} else if r != nil {
+		case stopped:
+			fail = fault("", "the check was stopped")
+		default:
 			panic(r)
 		}
 	}()
-	s.left = maxWork
+	s.meter = plain.NewMeter(ctx, maxWork/(1+depth/depthOfWork))
 	if err := s.compiled.Validate(v); err != nil {
 		if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 			return faults(invalid)
@@ -231,8 +222,8 @@ func (s *Schema) check(v any) (fail *Error) {
 func decode(text []byte) (v any, fail *Error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	if fail := counted(text); fail != nil {
-		return nil, fail
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, fault("", "it is not JSON: there is nothing but white space")
 	}
 	if err := d.Decode(&v); err != nil {
 		return nil, fault("", "it is not JSON: %v", err)
@@ -243,8 +234,8 @@ func decode(text []byte) (v any, fail *Error) {
 	return v, nil
 }
 
-// counted returns what is too much of a JSON text. Whether it is JSON is not its matter.
-func counted(text []byte) *Error {
+// counted returns how deep a JSON text is nested, or what is too much of it. Whether it is JSON is not its matter.
+func counted(text []byte) (deepest int, fail *Error) {
 	values, depth := 1, 0
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -259,8 +250,9 @@ func counted(text []byte) *Error {
 		case c == '{' || c == '[':
 			values++
 			if depth++; depth > MaxDepth {
-				return fault("", "it is nested more than %d deep", MaxDepth)
+				return 0, fault("", "it is nested more than %d deep", MaxDepth)
 			}
+			deepest = max(deepest, depth)
 		case c == '}' || c == ']':
 			depth--
 		case c == '-' || c >= '0' && c <= '9':
@@ -269,14 +261,14 @@ func counted(text []byte) *Error {
 				i++
 			}
 			if fail := number(string(text[start : i+1])); fail != nil {
-				return fail
+				return 0, fail
 			}
 		}
 		if values > MaxValues {
-			return fault("", "it has more than %d values", MaxValues)
+			return 0, fault("", "it has more than %d values", MaxValues)
 		}
 	}
-	return nil
+	return deepest, nil
 }
 
 func number(text string) *Error {
@@ -292,12 +284,4 @@ func number(text string) *Error {
 		}
 	}
 	return nil
-}
-
-// sorted puts faults in the order of their pointers: the library walks through maps.
-func sorted(f []Fault) []Fault {
-	slices.SortFunc(f, func(a, b Fault) int {
-		return strings.Compare(a.Pointer+"\x00"+a.Message, b.Pointer+"\x00"+b.Message)
-	})
-	return slices.Compact(f)
 }

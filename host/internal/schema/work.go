@@ -1,21 +1,28 @@
 package schema
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// overworked is what the check of a value panics with when it has taken maxWork.
-var overworked = errors.New("overworked")
+// overworked is what the check of a value panics with when it has taken its work, and stopped when its context has ended.
+var overworked, stopped = errors.New("overworked"), errors.New("stopped")
 
 func (s *Schema) work(n int) {
-	if s.left -= n; s.left < 0 {
-		panic(overworked)
+	if s.meter.Spend(n) {
+		return
 	}
+	if s.meter.Stopped() {
+		panic(stopped)
+	}
+	panic(overworked)
 }
 
 // pattern is a regular expression whose matches count as work. It is RE2: its time is at most the length of the text times the
@@ -32,6 +39,7 @@ func (p *pattern) MatchString(text string) bool {
 	return p.Regexp.MatchString(text)
 }
 
+// pattern is called while a schema is compiled, and not later.
 func (s *Schema) pattern(text string) (jsonschema.Regexp, error) {
 	if p := s.patterns[text]; p != nil { // it was checked before, as part of the schema
 		return p, nil
@@ -44,72 +52,165 @@ func (s *Schema) pattern(text string) (jsonschema.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.programs += len(program.Inst); s.programs > MaxProgram {
+	if s.programs += sizeOf(program); s.programs > MaxProgram {
 		return nil, fmt.Errorf("the patterns have more than %d instructions together", MaxProgram)
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
 		return nil, err
 	}
-	s.left = maxWork // schemas are themselves checked with patterns
 	p := &pattern{re, s, len(program.Inst)}
 	s.patterns[text] = p
 	return p, nil
 }
 
-// count has each part of a schema count as work when it is applied to a value, by way of its format, which the library looks at
-// first of all that may branch. The library itself has no bound, and n parts can branch to two to the n.
-func (s *Schema) count(part *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
-	if part == nil || seen[part] {
+// sizeOf returns the number of instructions of a program. The characters of a class such as \pL, which all that repeat it share,
+// take as much memory as many.
+func sizeOf(program *syntax.Prog) int {
+	size, classes := len(program.Inst), map[*rune]bool{}
+	for i := range program.Inst {
+		if class := program.Inst[i].Rune; len(class) > 0 && !classes[&class[0]] {
+			classes[&class[0]] = true
+			size += len(class) / 16
+		}
+	}
+	return size
+}
+
+// isPattern is the format "regex". That of the library compiles what it is given, and keeps it.
+func isPattern(v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	if len(text) > MaxPattern {
+		return fmt.Errorf("it has %d bytes, the limit is %d", len(text), MaxPattern)
+	}
+	_, err := syntax.Parse(text, syntax.Perl)
+	return err
+}
+
+// part is what a part of a compiled schema takes when it is applied to a value, and what is checked here in place of the library:
+// equality, which it does not bound, and whether numbers are whole. It stands in the place of the part's format, which the
+// library looks at after the type, and before it applies other parts. The library itself has no bound, and n parts can branch to
+// two to the n.
+type part struct {
+	s       *Schema
+	once    int // what it takes for any value: one, and one for each part that it applies to the same value
+	each    int // what it takes for each member or item
+	numbers int // what its bounds take for each number
+	text    bool
+	format  func(any) error
+
+	integer bool
+	unique  bool
+	equal   []*values // of enum and const
+}
+
+// Bytes that count as one more where a text is copied, its characters are counted, or values are compared.
+const workOfCopy, workOfText = 1024, 64
+
+// apply is called for each value that the part is applied to.
+func (p *part) apply(v any) error {
+	p.s.work(p.once)
+	switch v := v.(type) {
+	case string:
+		p.s.work(len(v) / workOfCopy)
+		if p.text {
+			p.s.work(len(v) / workOfText)
+		}
+	case json.Number:
+		if p.numbers > 0 { // their fractions have as many digits as their exponents say
+			digits, exponent := decimal(string(v))
+			p.s.work(p.numbers * (1 + (len(digits)+max(exponent, -exponent))/16))
+		}
+		if p.integer && !isInteger(string(v)) {
+			return &mismatch{"must be integer, got number", nil}
+		}
+	case []any:
+		p.s.work(p.each * len(v))
+	case map[string]any:
+		p.s.work(p.each * len(v))
+	}
+	for _, e := range p.equal {
+		ok, bytes := e.has(v)
+		if p.s.work(bytes / workOfText); !ok {
+			return &mismatch{"", e.want}
+		}
+	}
+	if list, ok := v.([]any); ok && p.unique {
+		if i, j, found := twins(list, func(n int) { p.s.work(1 + n/workOfText) }); found {
+			return &mismatch{fmt.Sprintf("items %d and %d are equal", i, j), nil}
+		}
+	}
+	if p.format != nil {
+		return p.format(v)
+	}
+	return nil
+}
+
+// count puts a part in the place of the format of each part of a schema.
+func (s *Schema) count(of *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
+	if of == nil || seen[of] {
 		return
 	}
-	seen[part] = true
-	below := parts(part)
-	work, name, validate := 1+len(below)/8+len(part.Required)+len(part.PatternProperties), "", func(any) error { return nil }
-	for _, names := range part.DependentRequired {
-		work += len(names)
+	seen[of] = true
+	beside := len(slices.DeleteFunc(inPlace(of), func(x *jsonschema.Schema) bool { return x == nil }))
+	p := &part{s: s, once: 1 + beside + len(of.Required) + len(of.PatternProperties), each: 1 + len(of.PatternProperties)}
+	for _, names := range of.DependentRequired {
+		p.once += len(names)
 	}
-	if f := part.Format; f != nil {
-		name, validate = f.Name, f.Validate
+	for _, x := range of.Dependencies {
+		names, _ := x.([]string)
+		p.once += len(names)
 	}
-	part.Format = &jsonschema.Format{Name: name, Validate: func(v any) error {
-		s.work(work)
-		return validate(v)
-	}}
-	for _, p := range below {
-		s.count(p, seen)
+	for _, x := range []*jsonschema.Schema{of.PropertyNames, of.Contains} {
+		if x != nil {
+			p.each++
+		}
+	}
+	if s.unevaluated { // each part beside has a list of what it has not looked at
+		p.each += 1 + beside
+	}
+	for _, r := range []*big.Rat{of.Minimum, of.Maximum, of.ExclusiveMinimum, of.ExclusiveMaximum, of.MultipleOf} {
+		p.numbers += ratWork(r)
+	}
+	p.take(of)
+	for _, x := range parts(of) {
+		s.count(x, seen)
 	}
 }
 
-// parts returns the schemas that a schema applies to a value, or to what is in it; nil among them are none.
-func parts(s *jsonschema.Schema) []*jsonschema.Schema {
-	p := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties,
-		s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema}
-	if s.DynamicRef != nil {
-		p = append(p, s.DynamicRef.Ref)
-	}
-	p = append(append(append(append(p, s.AllOf...), s.AnyOf...), s.OneOf...), s.PrefixItems...)
-	for _, x := range s.Properties {
-		p = append(p, x)
-	}
-	for _, x := range s.PatternProperties {
-		p = append(p, x)
-	}
-	for _, x := range s.DependentSchemas {
-		p = append(p, x)
-	}
-	for _, x := range s.Dependencies {
-		if x, ok := x.(*jsonschema.Schema); ok {
-			p = append(p, x)
+// take has the part check what the library would check without a bound.
+func (p *part) take(of *jsonschema.Schema) {
+	name := ""
+	if f := of.Format; f != nil {
+		name, p.format, p.text = f.Name, f.Validate, true
+		if name == "regex" {
+			p.format = isPattern
 		}
 	}
-	for _, x := range []any{s.AdditionalProperties, s.Items, s.AdditionalItems} {
-		switch x := x.(type) {
-		case *jsonschema.Schema:
-			p = append(p, x)
-		case []*jsonschema.Schema:
-			p = append(p, x...)
-		}
+	p.text = p.text || of.MinLength != nil || of.MaxLength != nil
+	if of.Enum != nil {
+		p.equal, of.Enum = append(p.equal, valuesOf(of.Enum.Values)), nil
 	}
-	return p
+	if of.Const != nil {
+		p.equal, of.Const = append(p.equal, valuesOf([]any{*of.Const})), nil
+	}
+	p.unique, of.UniqueItems = of.UniqueItems, false
+	if of.Types != nil {
+		known := of.Types.ToStrings()
+		p.integer = slices.Contains(known, "integer") && !slices.Contains(known, "number")
+		types := new(jsonschema.Types)
+		for _, t := range known {
+			if t != "integer" || p.integer { // both of them say that it is taken here
+				types.Add(t)
+			}
+			if t == "integer" {
+				types.Add("number")
+			}
+		}
+		of.Types = types
+	}
+	of.Format = &jsonschema.Format{Name: name, Validate: p.apply}
 }

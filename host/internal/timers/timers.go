@@ -86,6 +86,14 @@ func (s *Set[K]) Next() (dueUnixMs int64, ok bool) {
 	return s.heap[0].due, true
 }
 
+// First returns the timer that Pop would return at some instant, which stays. It reports false if the set is empty.
+func (s *Set[K]) First() (key K, dueUnixMs int64, ok bool) {
+	if len(s.heap) == 0 {
+		return key, 0, false
+	}
+	return s.nodes[s.heap[0].node].key, s.heap[0].due, true
+}
+
 // Pop removes and returns the earliest timer whose deadline is at or before an instant. Timers with equal deadlines are
 // returned in the order of their insertion. It reports false if no timer is due.
 func (s *Set[K]) Pop(nowUnixMs int64) (key K, dueUnixMs int64, ok bool) {

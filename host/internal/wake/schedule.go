@@ -54,7 +54,10 @@ type Schedule struct {
 }
 
 // New returns the schedule of a partition whose index is to be read.
-func New(id store.PartitionID) Schedule { return Schedule{margin: margin(id), far: beginning} }
+// pacer may be nil.
+func New(id store.PartitionID, pacer Pacer) Schedule {
+	return Schedule{pending: pending{pacer: pacer}, margin: margin(id), far: beginning}
+}
 
 // margin is how long before its first far wake a partition is loaded, at the latest half a window before: a load brings
 // at least as much as half a window, however closely wakes follow one another. It differs between partitions, so that

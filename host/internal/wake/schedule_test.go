@@ -16,7 +16,7 @@ func nothing(store.RunKey) bool { return false }
 
 // The index is read from its beginning, in portions, and again when the first wake behind them comes near.
 func TestPortions(t *testing.T) {
-	s := New(1)
+	s := New(1, nil)
 	if at, ok := s.NextRead(Window); !ok || at > 0 || !s.Reads(0, Window) {
 		t.Fatalf("a new schedule is read at %d %v", at, ok)
 	}
@@ -48,7 +48,7 @@ func TestPortions(t *testing.T) {
 
 // What is in memory is newer than the index: a timer, and a run.
 func TestMemoryIsNewer(t *testing.T) {
-	s := New(1)
+	s := New(1, nil)
 	s.Put(key("a"), 5)
 	s.Read(0, Window)
 	s.Loaded([]store.Wake{indexed("a", 10), indexed("b", 20), indexed("c", 30)}, false, Never,
@@ -63,7 +63,7 @@ func TestMemoryIsNewer(t *testing.T) {
 
 // The timer of a run that is dropped stays if the index was read so far, and else its wake is left to the index.
 func TestLeave(t *testing.T) {
-	s := New(1)
+	s := New(1, nil)
 	s.Read(0, Window)
 	s.Loaded(nil, false, Never, nothing)
 	for _, at := range []int64{100, Window + 1, store.NoWake} {
@@ -79,7 +79,7 @@ func TestLeave(t *testing.T) {
 }
 
 func TestFailed(t *testing.T) {
-	s := New(1)
+	s := New(1, nil)
 	s.Read(0, Window)
 	s.Failed(0)
 	if at := s.First(); at != 1000 || s.Reads(999, Window) || !s.Reads(1000, Window) {
@@ -92,7 +92,7 @@ func TestFailed(t *testing.T) {
 
 // A clock that is set back is not waited for by what is tried again, and by nothing else.
 func TestFinding24_SetBack(t *testing.T) {
-	s := New(1)
+	s := New(1, nil)
 	s.Read(5000, Window)
 	s.Failed(5000)
 	s.Put(key("a"), 6000)
@@ -126,7 +126,7 @@ func TestAhead(t *testing.T) {
 
 // A wake that is set has its timer if the index was read so far, and else is left to the index; the one before is gone.
 func TestSet(t *testing.T) {
-	s := New(1)
+	s := New(1, nil)
 	k := Key{store.WakeSchedule, store.RunKey{ID: "s"}}
 	s.Read(0, Window)
 	s.Set(k, 50) // while the index is read

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/partition"
@@ -34,11 +35,21 @@ type Writer struct {
 	over     chan struct{}                         // closed when the goroutines have ended
 	wake     chan struct{}                         // receives when there is mail
 	next     []func(s *partition.Shard, now int64) // the goroutine's own
+	yieldAt  time.Time                             // not before; the goroutine's own, too
 
 	mu     sync.Mutex // guards the mailbox; nothing is called, and nothing else is locked, while it is held
 	mail   []func(s *partition.Shard, now int64)
 	closed bool
 }
+
+const (
+	// longYield is a yield for which what was brought meanwhile is no reward: an fsync takes a tenth of it.
+	longYield = time.Millisecond
+	// yieldAfter is how many times as long as such a yield took there is none: then they are a twentieth of the time.
+	yieldAfter = 20
+	// longestYield is what guests on all processors make of one; what took longer was a machine that stood still.
+	longestYield = time.Second
+)
 
 // noWake is the next wake of a writer that has none.
 const noWake = math.MaxInt64
@@ -128,7 +139,7 @@ func (w *Writer) loop() {
 	defer close(w.batches)
 	var spare []func(s *partition.Shard, now int64)
 	for {
-		runtime.Gosched()      // whoever is about to bring something: one batch then has what would have been several
+		w.yield()
 		w.cfg.Activity.Begin() // what a timer brings is counted before it is
 		w.mu.Lock()
 		mail, closed := w.mail, w.closed
@@ -158,6 +169,20 @@ func (w *Writer) loop() {
 		case <-w.alarm.C():
 		case <-w.alarm.Moved():
 		}
+	}
+}
+
+// yield lets those go first who are about to bring something: one batch then has what would have been several. Where guests
+// compute on all processors, that takes until each of them has computed for a while, and everything waits for the writer
+// meanwhile: so one that took long is followed by none for many times as long.
+func (w *Writer) yield() {
+	begun := w.cfg.Clock.Now()
+	if begun.Before(w.yieldAt) {
+		return
+	}
+	runtime.Gosched()
+	if took := w.cfg.Clock.Now().Sub(begun); took > longYield {
+		w.yieldAt = begun.Add(yieldAfter * min(took, longestYield))
 	}
 }
 

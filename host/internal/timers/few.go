@@ -1,0 +1,56 @@
+package timers
+
+import "slices"
+
+// mostFew is how many timers are looked at one by one, which takes less time and memory than a Set of them.
+const mostFew = 32
+
+// Few is a set of timers that mostly has only some of them, and takes little memory then. It fires in the order of a Set. The
+// zero value is an empty set. It is not safe for concurrent use.
+type Few[K comparable] struct {
+	few  []deadline[K] // in the order of their insertion
+	many *Set[K]       // nil while there are few
+}
+
+type deadline[K comparable] struct {
+	key K
+	due int64 // unix ms
+}
+
+// Put sets the timer of a key that has none.
+func (f *Few[K]) Put(key K, dueUnixMs int64) {
+	if f.many == nil && len(f.few) == mostFew {
+		f.many = &Set[K]{}
+		for _, t := range f.few {
+			f.many.Put(t.key, t.due)
+		}
+		f.few = nil
+	}
+	if f.many != nil {
+		f.many.Put(key, dueUnixMs)
+	} else {
+		f.few = append(f.few, deadline[K]{key, dueUnixMs})
+	}
+}
+
+// Remove removes the timer of key, if it has one.
+func (f *Few[K]) Remove(key K) {
+	if f.many == nil {
+		f.few = slices.DeleteFunc(f.few, func(t deadline[K]) bool { return t.key == key })
+	} else if f.many.Remove(key); f.many.Len() == 0 {
+		f.many = nil
+	}
+}
+
+// First returns the timer that fires first. It reports false if the set is empty.
+func (f *Few[K]) First() (key K, dueUnixMs int64, ok bool) {
+	if f.many != nil {
+		return f.many.First()
+	}
+	for _, t := range f.few {
+		if !ok || t.due < dueUnixMs {
+			key, dueUnixMs, ok = t.key, t.due, true
+		}
+	}
+	return key, dueUnixMs, ok
+}

@@ -1,0 +1,90 @@
+package wake
+
+import (
+	"slices"
+
+	"github.com/wfhost/wfhost/host/internal/timers"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Pacer says how soon one after the other runs of a namespace may be woken. Its methods may be called concurrently, and do not
+// block.
+type Pacer interface {
+	// Wake lets a run of a namespace be woken now, and counts it, or reports false.
+	Wake(namespace uint32, nowMs int64) bool
+	// NextWake returns the instant from which on Wake may let another one.
+	NextWake(namespace uint32) int64
+}
+
+// paced is runs that are due, and whose namespaces have woken as many as they may. Of each namespace the one that was due first
+// goes first, and namespaces take turns.
+type paced struct {
+	queues map[store.NamespaceID]*timers.Set[Key] // none is empty
+	order  []store.NamespaceID                    // those of queues; the one whose turn it is stands first
+}
+
+// has reports whether others of the namespace wait.
+func (p *paced) has(k Key) bool { return p.queues[k.Run.Namespace] != nil }
+
+func (p *paced) put(k Key, dueUnixMs int64) {
+	ns := k.Run.Namespace
+	if p.queues[ns] == nil {
+		if p.queues == nil {
+			p.queues = map[store.NamespaceID]*timers.Set[Key]{}
+		}
+		p.queues[ns] = &timers.Set[Key]{}
+		p.order = append(p.order, ns)
+	}
+	p.queues[ns].Put(k, dueUnixMs)
+}
+
+func (p *paced) remove(k Key) {
+	if q := p.queues[k.Run.Namespace]; q != nil && q.Remove(k) {
+		p.tidy(k.Run.Namespace)
+	}
+}
+
+// tidy forgets a namespace of which nobody waits.
+func (p *paced) tidy(ns store.NamespaceID) {
+	if p.queues[ns].Len() == 0 {
+		delete(p.queues, ns)
+		p.order = slices.DeleteFunc(p.order, func(x store.NamespaceID) bool { return x == ns })
+	}
+}
+
+// pop removes and returns a run that may be woken now, false if none may. It counts as due now: that it waited is nobody's delay.
+func (p *paced) pop(now int64, pacer Pacer) (k Key, dueUnixMs int64, ok bool) {
+	for i, ns := range p.order {
+		if !pacer.Wake(uint32(ns), now) {
+			continue
+		}
+		k, _, ok = p.queues[ns].Pop(Never)
+		p.order = append(append(slices.Clone(p.order[:i]), p.order[i+1:]...), ns)
+		p.tidy(ns)
+		return k, now, ok
+	}
+	return k, 0, false
+}
+
+func (p *paced) due(k Key) (dueUnixMs int64, ok bool) {
+	if q := p.queues[k.Run.Namespace]; q != nil {
+		return q.Due(k)
+	}
+	return 0, false
+}
+
+// next returns the instant at which the next one may be woken, false if nobody waits.
+func (p *paced) next(pacer Pacer) (unixMs int64, ok bool) {
+	unixMs = Never
+	for _, ns := range p.order {
+		unixMs = min(unixMs, pacer.NextWake(uint32(ns)))
+	}
+	return unixMs, len(p.order) > 0
+}
+
+func (p *paced) len() (n int) {
+	for _, q := range p.queues {
+		n += q.Len()
+	}
+	return n
+}
