@@ -92,11 +92,11 @@ func (x *writer) endsIn(wk *work, afterMs int64, out step.Outcome) {
 	a := wk.a
 	wk.end = x.w.later(x.h, afterMs, fmt.Sprintf("%s: attempt %d of %s of %s ends", x.name(), a.Number, a.Name, a.Run.Run.ID),
 		func() {
-			x.post(func(now int64) { x.shard.Inside(now, a.Run.Run, run.AttemptEnds{Attempt: a, Outcome: out}) })
+			x.post(func(now int64) { x.shard.Inside(now, a.Run.Run, run.AttemptEnds{Attempt: a, Outcome: out}, nil) })
 		})
 	if x.w.odds(1, 20) {
 		line := store.LogLine{UnixMs: x.w.wall, Step: a.Name, Attempt: a.Number, Text: "a line"}
-		x.post(func(now int64) { x.shard.Inside(now, a.Run.Run, run.AttemptLogs{Attempt: a, Line: line}) })
+		x.post(func(now int64) { x.shard.Inside(now, a.Run.Run, run.AttemptLogs{Attempt: a, Line: line}, nil) })
 	}
 }
 
@@ -117,6 +117,7 @@ func (x *writer) Tell(a *run.Attempt) {
 // Drop stops an attempt. Its outcome may come all the same.
 func (x *writer) Drop(a *run.Attempt) {
 	x.calls++
+	x.goesWith(a)
 	if a.Fork != nil {
 		guestOf(a.Fork).halt(run.ErrTerminal)
 	}

@@ -162,7 +162,7 @@ func (a *actor) guest(ev run.Event) {
 
 func (a *actor) inside(ev run.Event) {
 	key := a.lease.State.Run
-	a.post(func(now int64) { a.x.shard.Inside(now, key, ev) })
+	a.post(func(now int64) { a.x.shard.Inside(now, key, ev, nil) })
 }
 
 // run is the whole activation.
@@ -183,7 +183,7 @@ func (a *actor) run() {
 		}
 	default:
 		end := a.end(err)
-		if end.Mismatch != "" {
+		if end.Mismatch != "" && !a.w.forced(a.lease.Info().Started, a.lease.Entries()) {
 			a.w.broken("a replay does what its journal says", "%s: %s", a.lease.State.Run.ID, end.Mismatch)
 		}
 		a.guest(run.GuestEnds{Lease: a.lease, End: end})
@@ -406,5 +406,6 @@ func (t tail) Append(e store.Entry) (store.Entry, error) {
 	if t.a.halted != nil {
 		return e, t.a.halted
 	}
+	t.a.appends()
 	return t.a.lease.Append(t.a.w.wall, e)
 }

@@ -416,16 +416,15 @@ func (x *writer) claim(owned store.Partition, cmd store.Command, m message.Messa
 }
 
 func (x *writer) answerAndDiscard(owned store.Partition, cmd store.Command, answer *store.Command) error {
+	var answers []store.Command
 	if answer != nil {
-		if err := x.w.db.Submit(ctx, answer.To.Partition(), *answer); err != nil {
-			return err
-		}
-		x.Kick(answer.To.Partition())
-		if x.w.flaky() {
-			return errIO
-		}
+		answers = append(answers, *answer)
 	}
-	return owned.Discard(ctx, []store.CommandSeq{cmd.Seq})
+	err := owned.Discard(ctx, []store.CommandSeq{cmd.Seq}, answers)
+	if err == nil && answer != nil {
+		x.Kick(answer.To.Partition())
+	}
+	return err
 }
 
 // Refuse answers a command that no run takes.
@@ -439,8 +438,8 @@ func (x *writer) Refuse(p *partition.Partition, cmd store.Command, answer *store
 	})
 }
 
-// Schedule is not called: there are no schedules here.
-func (x *writer) Schedule(store.RunKey) {}
+// Ring is not called: there are no schedules and queues here.
+func (x *writer) Ring(wake.Key) {}
 
 // Acquire acquires a partition again.
 func (x *writer) Acquire(p *partition.Partition) {
@@ -481,7 +480,9 @@ func (x *writer) Note(n note.Note) {
 	switch n.Kind {
 	case note.Stuck:
 		x.w.note("%s is stuck: %s", n.Run.ID, n.State.Reason)
-		x.w.seen.stuck(x.w, n)
+		if r := x.shard.Run(n.Run); r == nil || !r.Exists() || !x.w.forced(r.Journal().Started(), r.Journal().Entries()) {
+			x.w.seen.stuck(x.w, n)
+		}
 	case note.Unrecorded:
 		if errors.Is(n.Cause, journal.ErrEnded) { // by its deadline
 			return

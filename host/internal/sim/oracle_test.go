@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/wfhost/wfhost/host/internal/check"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/note"
@@ -34,7 +35,10 @@ type history struct {
 	signals map[string]bool // payloads that were accepted
 	deleted bool
 	copied  bool
-	at      int // step of its newest commit
+	version *version             // under which it goes on
+	accepts map[answerKey]bool   // updates that were accepted
+	replies map[answerKey]string // answers to them
+	at      int                  // step of its newest commit
 }
 
 func (s *shadow) init() {
@@ -80,7 +84,8 @@ func (s *shadow) apply(w *world, c *store.RunCommit) {
 			s.keys = append(s.keys, c.Run)
 		}
 		h = &history{key: c.Run, j: &journal.Journal{}, lengths: map[uint32]int{}, signals: map[string]bool{},
-			journal: map[uint32][]store.Entry{}, copied: len(c.Append) > 1 && c.Append[1].Kind != store.KindSignalAccepted}
+			journal: map[uint32][]store.Entry{}, copied: len(c.Append) > 1 && c.Append[1].Kind != store.KindSignalAccepted,
+			accepts: map[answerKey]bool{}, replies: map[answerKey]string{}}
 		h.state = *st
 		s.runs[c.Run], s.incs[st.Incarnation] = h, h
 	}
@@ -100,6 +105,10 @@ func (s *shadow) apply(w *world, c *store.RunCommit) {
 		h.signals = s.pending(h)
 	}
 	h.state = *st
+	if c.Create {
+		h.version = w.inForce(h.j.Started(), h.j.Entries())
+	}
+	s.pinned(w, h)
 	s.fits(w, h)
 }
 
@@ -132,6 +141,13 @@ func (s *shadow) load(w *world, h *history, iteration uint32, entries []store.En
 		if e.Kind == store.KindStepResult && !h.copied {
 			w.effect.recorded(w, h, &e)
 		}
+		if h.version != nil { // else it begins as a copy does
+			s.goesOn(w, h, iteration, &e)
+			if !moved {
+				s.accepted(w, h, iteration, &e)
+			}
+		}
+		s.update(w, h, &e)
 		h.journal[iteration] = append(h.journal[iteration], e)
 	}
 	h.lengths[iteration] += len(entries)
@@ -153,7 +169,11 @@ func (s *shadow) fits(w *world, h *history) {
 	if (st.Status.Terminal() || st.Status.Attention()) && st.WakeUnixMs != store.NoWake {
 		say("it is held")
 	}
-	if h.j.Paused() != (st.Status == store.Paused) && st.Status != store.Stuck && !st.Status.Terminal() {
+	if st.Aside != h.j.Aside() {
+		say("set aside: %v", h.j.Aside())
+	}
+	held := h.j.Paused() || h.j.Aside() != store.NotAside
+	if held != (st.Status == store.Paused) && st.Status != store.Stuck && !st.Status.Terminal() {
 		say("paused: %v", h.j.Paused())
 	}
 	switch st.Status {
@@ -238,6 +258,7 @@ func (s *shadow) started(w *world, a *run.Attempt) {
 	if h == nil || h.lengths[a.Run.Iteration] < len(a.Entries) {
 		w.broken(rule, "run %s, step %s, entry %d", a.Run.Run.ID, a.Name, a.Seq)
 	}
+	s.attempted(w, h, a)
 	entries := h.journal[a.Run.Iteration]
 	if entries[a.Seq].Name != a.Name {
 		w.broken(rule, "run %s, entry %d is not step %s", a.Run.Run.ID, a.Seq, a.Name)
@@ -354,28 +375,31 @@ func o(x *writer) bool { return x.h.active }
 // replays checks that a journal replays, and gives the same end.
 func (w *world) replays(h *history) {
 	entries := h.j.Entries()
-	startedMs, begun := h.j.StartedUnixMs()
-	if !begun {
+	if _, begun := h.j.StartedUnixMs(); !begun || w.forced(h.j.Started(), entries) {
 		return
 	}
-	started := h.j.Started()
-	m := replay.New(replay.Config{Mode: replay.Check, Started: started, Input: entries[0].Input, StartedUnixMs: startedMs,
-		Tail: frozen(entries), BodiesEvent: true, Strict: !h.copied, NewToken: func() string { return "" },
-		HandlerError: func(string) error { return nil }})
-	g := &env{w: w, m: m, prog: w.byMod[h.state.Module], enter: func() error { return nil },
-		wait: func() error { return errElsewhere }, it: started.Iteration}
-	code, err := g.run()
-	var mismatch *replay.Mismatch
-	if errors.As(err, &mismatch) {
-		w.broken("a journal replays", "%s: %v", h.key.ID, mismatch)
-	}
-	if h.j.Ended() == store.KindCompleted {
-		if err == nil {
-			err = m.LeftOver()
+	verify := func(v *version, strict bool) {
+		cfg := replay.Config{Mode: replay.Check, Strict: !h.copied}
+		if !strict {
+			cfg.Tuned = check.Tuned(entries)
 		}
-		end := entries[len(entries)-1]
-		if err != nil || code != 0 || string(m.Outcome().Result) != string(end.Data) {
-			w.broken("a journal replays", "%s: code %d, %v, result %q, recorded %q", h.key.ID, code, err, m.Outcome().Result, end.Data)
+		g := &env{wait: func() error { return errElsewhere }}
+		code, err := w.replay(h.j, entries, v, cfg, g)
+		var mismatch *replay.Mismatch
+		if errors.As(err, &mismatch) {
+			w.broken("a journal replays", "%s by %d, strictly %v: %v", h.key.ID, v.number, strict, mismatch)
+		}
+		if h.j.Ended() == store.KindCompleted {
+			if err == nil {
+				err = g.m.LeftOver()
+			}
+			end := entries[len(entries)-1]
+			if err != nil || code != 0 || string(g.m.Outcome().Result) != string(end.Data) {
+				w.broken("a journal replays", "%s by %d: code %d, %v, result %q, recorded %q", h.key.ID, v.number, code, err,
+					g.m.Outcome().Result, end.Data)
+			}
 		}
 	}
+	verify(h.version, false)
+	w.alike(h, verify)
 }

@@ -20,52 +20,21 @@ type workflow struct {
 	versions []*version
 }
 
-// version is one version of a workflow: a later one does more, behind a marker.
-type version struct {
-	flow     *workflow
-	number   uint32
-	module   store.Digest
-	body     []stmt
-	onCancel int // what it does when it is asked to cancel
-}
-
 // stmt is a statement of a program.
 type stmt struct {
 	op   op
 	a, b int64
 	list []stmt
+	how  change // what another version does differently here
 }
 
 type op string
 
 var ops = []op{"sleep", "sleep", "until", "step", "step", "step", "body", "body", "signal", "signal", "race", "race", "poll", "child",
-	"send", "hook", "emit", "attribute", "policy", "marker", "log", "random", "if", "loop", "continue", "fail", "trap", "never"}
+	"update", "update", "send", "hook", "emit", "attribute", "policy", "marker", "log", "random", "if", "loop", "continue", "fail", "trap", "never"}
 
 // rare are the statements that are often left out: they end most of what could come after them.
 var rare = map[op]int64{"fail": 4, "trap": 6, "continue": 2, "policy": 2, "never": 8, "loop": 2}
-
-func (w *world) programs() {
-	w.byMod = map[store.Digest]*version{}
-	for i := range 4 {
-		f := &workflow{index: i, name: fmt.Sprintf("w%d", i)}
-		w.flows = append(w.flows, f)
-		body, onCancel := w.statements(2, 1+w.rng.IntN(6)), w.rng.IntN(4)
-		for n := range 1 + w.rng.IntN(2) {
-			wasm := fmt.Appendf(nil, "%d %d %d", w.seed, i, n)
-			d, err := w.db.Modules().Put(ctx, wasm, store.ModuleInfo{})
-			if err != nil {
-				panic(err)
-			}
-			v, err := w.db.Modules().AddVersions(ctx, []store.VersionSpec{{Workflow: f.name, Module: d}})
-			if err != nil {
-				panic(err)
-			}
-			p := &version{flow: f, number: v[0].Number, module: d, body: body, onCancel: onCancel}
-			f.versions = append(f.versions, p)
-			w.byMod[d] = p
-		}
-	}
-}
 
 func (w *world) statements(depth, n int) (list []stmt) {
 	for range n {
@@ -97,8 +66,14 @@ type env struct {
 
 	acc  uint64 // depends on all that the program was handed
 	n    int    // of names
+	more int    // of names of statements that another version has more
+	how  change // of the statement that is executed
 	logs uint64
 	it   uint32
+
+	updates map[int64]string // waits for updates that have brought nothing, with their names
+	owed    []int64          // updates without an answer
+	query   string           // the update for which it is asked
 }
 
 var (
@@ -117,6 +92,10 @@ func (g *env) mix(values ...any) {
 }
 
 func (g *env) name(kind op) string {
+	if g.how >= changeMore { // the others keep their names
+		g.more++
+		return fmt.Sprintf("more-%s%d", kind, g.more)
+	}
 	g.n++
 	return fmt.Sprintf("%s%d", kind, g.n)
 }
@@ -158,10 +137,30 @@ func (g *env) all(list []stmt) error {
 		if err := g.enter(); err != nil {
 			return err
 		}
-		if err := g.do(&list[i]); err != nil {
+		if err := g.one(&list[i]); err != nil {
 			return err
 		}
-		g.mix(g.m.Now())
+	}
+	return nil
+}
+
+// one executes a statement, and answers the updates that it has left without an answer.
+func (g *env) one(s *stmt) error {
+	before, outer := g.acc, g.how
+	defer func() { g.how = outer }()
+	g.how = max(g.how, s.how)
+	if s.how == changeInputs {
+		g.mix("changed")
+	}
+	if err := g.do(s); err != nil {
+		return err
+	}
+	g.mix(g.m.Now())
+	if err := g.pay(); err != nil {
+		return err
+	}
+	if s.how == changeQuietly { // so that what comes behind it is the same
+		g.acc = before
 	}
 	return nil
 }
@@ -194,8 +193,8 @@ func (g *env) do(s *stmt) error {
 		g.mix(b)
 		return nil
 	case "log":
-		if n := g.logs; g.lease != nil && !g.lease.Logged(n, g.m.Passed()) {
-			g.lease.Log(n, g.m.Passed(), store.LogLine{UnixMs: g.m.Now(), Text: "a line"})
+		if n := g.logs; g.lease != nil && !g.lease.Log().Has(n, g.m.Passed()) {
+			g.lease.Log().Write(n, g.m.Passed(), store.LogLine{UnixMs: g.m.Now(), Text: "a line"})
 		}
 		g.logs++
 		return nil
@@ -232,7 +231,7 @@ func (g *env) plain(s *stmt) (err error) {
 	case "policy":
 		n, err = g.m.CancelPolicy(int32(s.a % 3 % 2))
 	case "marker":
-		if n, err = g.m.Version(g.name("marker"), int64(g.prog.number)-1); err == nil && n > 0 {
+		if n, err = g.m.Version(g.name("marker"), g.prog.level); err == nil && n > 0 {
 			h, err := g.m.Sleep(g.name("sleep"), s.a%5000)
 			if err != nil {
 				return err
@@ -261,6 +260,8 @@ func (g *env) open(s *stmt) (int64, error) {
 			timeout = -1
 		}
 		return g.m.Signal(signalNames[s.a%int64(len(signalNames))], timeout)
+	case "update":
+		return g.takes(s)
 	case "child":
 		return g.child(name, s)
 	case "send":
@@ -333,6 +334,9 @@ func (g *env) await(ids []int64) (int64, error) {
 		if err == nil && r == abi.RunBody.Neg() {
 			return 0, errRunBody
 		}
+		if err == nil && r == abi.Query.Neg() {
+			return 0, g.asked()
+		}
 		if !errors.Is(err, replay.ErrSuspend) {
 			return r, err
 		}
@@ -353,9 +357,10 @@ func (g *env) await(ids []int64) (int64, error) {
 }
 
 // told takes what was handed over for a handle.
-func (g *env) told(h int64) {
+func (g *env) told(h int64) error {
 	b, code := g.m.Result(h)
 	g.mix(h, code, string(b), g.m.Now())
+	return g.took(h, code)
 }
 
 // cancelled takes a cancel, and says whether the program goes on.
@@ -384,12 +389,11 @@ func (g *env) join(h int64) error {
 			}
 			continue
 		}
-		g.told(h)
-		return nil
+		return g.told(h)
 	}
 }
 
-var racers = []op{"sleep", "step", "signal", "body", "until", "step"}
+var racers = []op{"sleep", "step", "signal", "body", "until", "step", "update"}
 
 // several starts some things at a time.
 func (g *env) several(s *stmt) (ids []int64, err error) {
@@ -434,7 +438,9 @@ func (g *env) race(s *stmt) error {
 			g.mix(r)
 			return nil
 		}
-		g.told(r)
+		if err := g.told(r); err != nil {
+			return err
+		}
 		ids = slices.DeleteFunc(ids, func(id int64) bool { return id == r })
 		if first {
 			break
@@ -444,6 +450,7 @@ func (g *env) race(s *stmt) error {
 		return nil // the losers stay open
 	}
 	for _, id := range ids {
+		delete(g.updates, id)
 		n, err := g.m.Cancel(id)
 		if err != nil {
 			return err
@@ -472,7 +479,9 @@ func (g *env) poll(s *stmt) error {
 		for e := g.m.NextEvent(); e != 0; e = g.m.NextEvent() {
 			switch abi.EventKind(e & 7) {
 			case abi.EventResolved:
-				g.told(e >> 3)
+				if err := g.told(e >> 3); err != nil {
+					return err
+				}
 				ids = slices.DeleteFunc(ids, func(id int64) bool { return id == e>>3 })
 			case abi.EventCancel:
 				if err := g.cancelled(); err != nil {
@@ -480,6 +489,8 @@ func (g *env) poll(s *stmt) error {
 				}
 			case abi.EventRunBody:
 				return errRunBody
+			case abi.EventQuery:
+				return g.asked()
 			case abi.EventDump:
 				return errFailed
 			}

@@ -54,7 +54,7 @@ func (w *world) finish() {
 				continue
 			}
 		}
-		if w.open() == "" {
+		if w.open() == "" && (len(w.users.order) == 0 || !w.ahead()) { // a start that is on its way begins another run
 			break
 		}
 		if !w.jumpAhead() {
@@ -147,8 +147,10 @@ func (w *world) over() {
 	for _, key := range w.seen.keys {
 		if h := w.seen.runs[key]; !h.deleted {
 			w.replays(h)
+			w.stays(h)
 		}
 	}
+	w.seen.updates(w)
 }
 
 // TestSeeds simulates some hundred worlds. The rules are those of the oracle.
@@ -163,7 +165,7 @@ func TestSeeds(t *testing.T) {
 	}
 	began := time.Now()
 	var next, bad atomic.Int64
-	var steps, effects, runs atomic.Int64
+	var steps, effects, runs, migrations, unfit, updates, answers atomic.Int64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
@@ -180,11 +182,17 @@ func TestSeeds(t *testing.T) {
 				steps.Add(int64(w.step))
 				effects.Add(int64(w.effect.n))
 				runs.Add(int64(len(w.seen.incs)))
+				migrations.Add(int64(w.users.migrations))
+				unfit.Add(int64(w.users.unfit))
+				updates.Add(int64(w.users.updates))
+				answers.Add(int64(w.users.answers))
 			}
 		})
 	}
 	wg.Wait()
-	t.Logf("%d seeds, %d events, %d runs, %d attempts, %v", next.Load(), steps.Load(), runs.Load(), effects.Load(), time.Since(began))
+	t.Logf("%d seeds, %d events, %d runs, %d attempts, %d migrations, %d that did not fit, %d updates, %d answers, %v",
+		next.Load(), steps.Load(), runs.Load(), effects.Load(), migrations.Load(), unfit.Load(), updates.Load(), answers.Load(),
+		time.Since(began))
 }
 
 // TestSameSeedSameTrace runs seeds twice: nothing may depend on anything but the seed.

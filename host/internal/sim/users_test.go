@@ -3,7 +3,9 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -19,6 +21,14 @@ type users struct {
 	asked   map[string]bool // runs that may be replaced or deleted
 	waiting map[*request]bool
 	order   []*request
+
+	tickets map[ticket]bool // what was checked, and fits
+	sent    []*updating
+	asks    map[string]store.Seq // how long journals were when workflows were asked for updates, by their data
+	acked   map[answerKey]bool   // updates of which users were told that they are accepted
+	told    map[answerKey]string // what they were told of them last, once it is final
+	// What was seen of them.
+	migrations, unfit, updates, answers int
 }
 
 type sent struct {
@@ -34,6 +44,8 @@ type request struct {
 
 func (u *users) init(w *world) {
 	u.asked, u.waiting = map[string]bool{}, map[*request]bool{}
+	u.tickets, u.acked, u.told = map[ticket]bool{}, map[answerKey]bool{}, map[answerKey]string{}
+	u.asks = map[string]store.Seq{}
 	for i := range 3 + w.rng.IntN(4) {
 		u.ids = append(u.ids, w.idIn(fmt.Sprint("r", i)))
 	}
@@ -62,8 +74,17 @@ func (u *users) tidy() {
 	u.order = kept
 }
 
-// call delivers an event by the host that owns the run's partition, rarely by another one. check is called with an answer.
+// call is calls for those who are not interested in errors.
 func (u *users) call(w *world, id string, name string, ev run.Event, check func(run.Answer)) {
+	u.calls(w, id, name, ev, func(a run.Answer, err error) {
+		if err == nil && check != nil {
+			check(a)
+		}
+	})
+}
+
+// calls delivers an event by the host that owns the run's partition, rarely by another one. check is called with what comes of it.
+func (u *users) calls(w *world, id string, name string, ev run.Event, check func(run.Answer, error)) {
 	key := store.RunKey{ID: id}
 	h := w.owner[key.Partition()]
 	if w.odds(1, 50) {
@@ -88,10 +109,8 @@ func (u *users) call(w *world, id string, name string, ev run.Event, check func(
 			u.look(w, r.name, key, err)
 			if err == nil {
 				w.seen.replied(w, r.name, *a.State)
-				if check != nil {
-					check(a)
-				}
 			}
+			check(a, err)
 		})
 	})
 }
@@ -100,7 +119,8 @@ func (u *users) call(w *world, id string, name string, ev run.Event, check func(
 func (u *users) look(w *world, name string, key store.RunKey, err error) {
 	switch {
 	case err == nil, errors.Is(err, partition.ErrLost), errors.Is(err, partition.ErrNotOwned), errors.Is(err, run.ErrTerminal),
-		errors.Is(err, run.ErrIllegal), errors.Is(err, store.ErrExists), errors.Is(err, errIO):
+		errors.Is(err, run.ErrIllegal), errors.Is(err, run.ErrAside), errors.Is(err, store.ErrExists), errors.Is(err, errIO):
+	case strings.HasPrefix(name, "move") && isConflict(err): // something is in the way
 	case errors.Is(err, store.ErrNotFound):
 		if h := w.seen.runs[key]; h != nil && !h.deleted && h.at < w.step-2000 {
 			w.note("not found: %s", name)
@@ -108,6 +128,11 @@ func (u *users) look(w *world, name string, key store.RunKey, err error) {
 	default:
 		w.broken("an error is one of those that are documented", "%s: %v", name, err)
 	}
+}
+
+func isConflict(err error) bool {
+	e, ok := errors.AsType[*abi.Error](err)
+	return ok && e.Code == abi.Conflict
 }
 
 // act is one thing that a user does.
@@ -124,7 +149,11 @@ func (u *users) act(w *world) {
 		u.start(w, u.ids[w.rng.IntN(len(u.ids)-1)])
 		return
 	}
-	switch w.rng.IntN(16) {
+	if h.state.Status == store.Failed && w.odds(1, 3) {
+		u.retry(w, id, h)
+		return
+	}
+	switch w.rng.IntN(24) {
 	case 0, 1, 2, 3, 4:
 		u.signal(w, id)
 	case 5:
@@ -146,7 +175,13 @@ func (u *users) act(w *world) {
 	case 14:
 		u.asked[id] = true
 		u.call(w, id, "delete", run.Delete{}, nil)
-	case 15:
+	case 15, 16, 17:
+		u.migrate(w, id, h)
+	case 18, 19, 20, 21:
+		u.update(w, id, h)
+	case 22:
+		u.move(w, id, h)
+	case 23:
 		u.call(w, id, "look", run.Look{Func: func(r *run.Run) error {
 			if !r.Exists() {
 				w.broken("a run that is looked at is there", "%s", id)
@@ -202,8 +237,9 @@ func (u *users) signal(w *world, id string) {
 func (u *users) retry(w *world, id string, h *history) {
 	r := run.Retry{}
 	f := w.byMod[h.state.Module].flow
-	if w.odds(1, 2) {
-		v, err := w.db.Modules().Version(ctx, 0, f.name, f.versions[w.rng.IntN(len(f.versions))].number)
+	n := f.versions[w.rng.IntN(len(f.versions))]
+	if w.odds(1, 2) && (n.family == h.version.family || w.odds(1, 3)) { // which is not checked
+		v, err := w.db.Modules().Version(ctx, 0, f.name, n.number)
 		if err != nil {
 			panic(err)
 		}
@@ -238,6 +274,10 @@ func (u *users) restart(w *world, from string, h *history) {
 // push gives a run that waits for a user what it waits for, and reports whether it did.
 func (u *users) push(w *world, h *history) bool {
 	id := h.key.ID
+	if h.state.Aside == store.AsideMoved {
+		u.takeBack(w, id)
+		return true
+	}
 	switch h.state.Status {
 	case store.Paused:
 		u.call(w, id, "unpause", run.Unpause{}, nil)
@@ -254,7 +294,11 @@ func (u *users) push(w *world, h *history) bool {
 		}
 		if x.Kind == store.KindSignalWait {
 			u.n++
-			u.call(w, id, "signal "+x.Name, run.Signal{Name: x.Name, Data: fmt.Appendf(nil, "push %d", u.n)}, nil)
+			s := run.Signal{Name: x.Name, Data: fmt.Appendf(nil, "push %d", u.n)}
+			if strings.HasPrefix(x.Name, abi.UpdatePrefix) {
+				s.Key = fmt.Sprint("push", u.n)
+			}
+			u.call(w, id, "signal "+x.Name, s, nil)
 			return true
 		}
 	}
