@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 
+	"github.com/wfhost/wfhost/host/internal/record"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -12,7 +14,7 @@ import (
 func (s *scope) Cancel(ctx context.Context, id string) (changed bool, err error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		changed, err = s.h.rt.Runs.Cancel(ctx, key)
+		changed, err = s.h.rt.Runs.Change(ctx, key, run.Cancel{})
 	}
 	return changed, translate(err)
 }
@@ -22,7 +24,7 @@ func (s *scope) Cancel(ctx context.Context, id string) (changed bool, err error)
 func (s *scope) Terminate(ctx context.Context, id string) error {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		err = s.h.rt.Runs.Terminate(ctx, key)
+		_, err = s.h.rt.Runs.Change(ctx, key, run.Terminate{})
 	}
 	return translate(err)
 }
@@ -47,7 +49,7 @@ func (s *scope) Wake(ctx context.Context, id, name string) (n int, err error) {
 func (s *scope) Pause(ctx context.Context, id string) (changed bool, err error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		changed, err = s.h.rt.Runs.Pause(ctx, key)
+		changed, err = s.h.rt.Runs.Change(ctx, key, run.Pause{})
 	}
 	return changed, translate(err)
 }
@@ -57,7 +59,33 @@ func (s *scope) Pause(ctx context.Context, id string) (changed bool, err error) 
 func (s *scope) Unpause(ctx context.Context, id string) (changed bool, err error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
-		changed, err = s.h.rt.Runs.Unpause(ctx, key)
+		changed, err = s.h.rt.Runs.Change(ctx, key, run.Unpause{})
+	}
+	return changed, translate(err)
+}
+
+// TakeBack lets a run go on that was exported with ExportOptions.Move, where it was exported. What came due meanwhile comes
+// first, in the order of the deadlines. It reports whether that changed anything: a run that was not moved stays as it is.
+// Durable on return. The caller knows that the run was adopted by no other host: otherwise it acts twice. ErrConflict if another
+// namespace of this one has adopted it.
+func (s *scope) TakeBack(ctx context.Context, id string) (changed bool, err error) {
+	key, err := s.key(ctx, id)
+	if err != nil {
+		return false, translate(err)
+	}
+	s.h.importing.acting.Lock()
+	defer s.h.importing.acting.Unlock()
+	var incarnation, move string
+	err = s.h.rt.Runs.Look(ctx, key, func(of *run.Run) error {
+		j := of.Journal()
+		incarnation, move = j.Started().Incarnation, j.Move()
+		return nil
+	})
+	if err == nil && move != "" {
+		err = s.elsewhere(ctx, id, incarnation, move)
+	}
+	if err == nil {
+		changed, err = s.h.rt.Runs.Change(ctx, key, run.Amend{Make: record.TakeBack})
 	}
 	return changed, translate(err)
 }
@@ -92,7 +120,9 @@ func (s *scope) Retry(ctx context.Context, id string, version uint32) error {
 
 // Restart starts a new run like another one: the same workflow, version, input and random numbers. With from, it
 // begins with what the other one did before its step, sleep or child of that name, and does the rest again. The new
-// run's id is newID; by default it is made as that of any run. Durable on return. ErrDiskFull as of Start.
+// run's id is newID; by default it is made as that of any run. Its workflow is told the schedule and the nominal instant of the
+// other run, but no schedule counts it; with from, it is also told the version with which the other run began. Durable on return.
+// ErrDiskFull as of Start.
 func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error) {
 	if newID == "" {
 		newID = newRunID(s.h.cfg.Clock.Now())

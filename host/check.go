@@ -91,7 +91,7 @@ const (
 	MaxCheckCPU = 10 * time.Minute
 	// fuelPerSecond is how many instructions count as a second of CheckOptions.CPU, about what a processor executes.
 	fuelPerSecond = 1_000_000_000
-	// maxChecks and maxOwnChecks bound the checks and migrations that go on at a time, of all namespaces and of one: each has a
+	// maxChecks and maxOwnChecks bound the checks, migrations and exports at a time, of all namespaces and of one: each has a
 	// module and some journals in memory, and takes as long as it has runs.
 	maxChecks    = 8
 	maxOwnChecks = 2
@@ -174,35 +174,41 @@ func (s *scope) Check(ctx context.Context, workflow string, wasm []byte, opts Ch
 
 // candidate compiles a module that is not stored, and completes the name of the workflow.
 func (s *scope) candidate(ctx context.Context, workflow *string, wasm []byte) (*module.Module, error) {
+	mod, _, err := s.prepared(ctx, workflow, wasm)
+	return mod, err
+}
+
+// prepared is candidate, and returns the description of the module.
+func (s *scope) prepared(ctx context.Context, workflow *string, wasm []byte) (*module.Module, []byte, error) {
 	if _, err := inspect.Scan(wasm); err != nil {
-		return nil, translate(err)
+		return nil, nil, translate(err)
 	}
 	if err := s.h.roomOnDisk(moduleTimes * len(wasm)); err != nil { // for the compiled code
-		return nil, err
+		return nil, nil, err
 	}
 	mod, description, err := s.h.rt.Versions.Prepare(ctx, wasm)
 	if ctx.Err() != nil {
 		if err == nil {
 			mod.Close()
 		}
-		return nil, context.Cause(ctx)
+		return nil, nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, rejected(err)
+		return nil, nil, rejected(err)
 	}
-	c, err := claimOf(*workflow, nil, description)
+	c, err := claimOf(ctx, *workflow, nil, description)
 	if err == nil && *workflow == "" && len(c.names) > 1 {
 		err = &joined{fmt.Errorf("the module lists %d workflows, name the one whose runs are meant: %s", len(c.names), some(c.names)),
 			ErrInvalid}
 	}
 	if err != nil {
 		mod.Close()
-		return nil, err
+		return nil, nil, err
 	}
 	if *workflow == "" {
 		*workflow = c.names[0]
 	}
-	return mod, nil
+	return mod, description, nil
 }
 
 // liveStatuses are those of runs that have not ended.
@@ -223,7 +229,7 @@ type pass struct {
 	about int64
 }
 
-// checking counts the checks and migrations that go on.
+// checking counts the checks, migrations and exports that go on.
 type checking struct {
 	mu  sync.Mutex // guards what follows
 	all int
@@ -235,8 +241,8 @@ func (c *checking) begin(ns store.NamespaceID) (end func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all >= maxChecks || c.by[ns] >= maxOwnChecks {
-		return nil, &joined{fmt.Errorf("too many checks and migrations go on, %d of them of this namespace; the limits are %d, and "+
-			"%d of one namespace: try again later", c.by[ns], maxChecks, maxOwnChecks), ErrBusy}
+		return nil, &joined{fmt.Errorf("too many checks, migrations and exports go on, %d of them of this namespace; the limits are "+
+			"%d, and %d of one namespace: try again later", c.by[ns], maxChecks, maxOwnChecks), ErrBusy}
 	}
 	if c.by == nil {
 		c.by = map[store.NamespaceID]int{}

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,11 +30,14 @@ type claim struct {
 
 // claimOf reads which workflows a module lists, and chooses those that the caller wants. All that the module lists, if the caller
 // names one of them or none; those of OnlyWorkflows, if there are any.
-func claimOf(name string, only []string, description []byte) (c claim, err error) {
+func claimOf(ctx context.Context, name string, only []string, description []byte) (c claim, err error) {
 	if c.listed, err = listedBy(description); err != nil {
 		return c, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
 	}
-	if _, err := schema.OfModule(description); err != nil {
+	if err := schema.OfModule(ctx, description); err != nil {
+		if ended := ctx.Err(); ended != nil {
+			return c, ended
+		}
 		return c, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
 	}
 	c.named = slices.Clone(only)
@@ -71,12 +73,9 @@ func claimOf(name string, only []string, description []byte) (c claim, err error
 
 // listedBy returns the names of the workflows in a description; nil if there are none.
 func listedBy(description []byte) ([]string, error) {
-	if len(description) == 0 {
-		return nil, nil
-	}
-	var d abi.Description
-	if err := json.Unmarshal(description, &d); err != nil {
-		return nil, fmt.Errorf("workflow_describe is not as it should be: %w", err)
+	d, err := schema.Read(description)
+	if err != nil {
+		return nil, err
 	}
 	if len(d.Workflows) > abi.MaxWorkflows {
 		return nil, fmt.Errorf("it lists %d workflows, the limit is %d", len(d.Workflows), abi.MaxWorkflows)
@@ -141,7 +140,7 @@ func (s *scope) decide(ctx context.Context, ns store.NamespaceID, c claim, wasm 
 			"Name the workflows that are meant (--workflow NAME): these alone get versions, and of those that are there already "+
 			"they inherit the grants", some(foreign)), ErrConflict}
 	}
-	return specs, before, nil
+	return specs, before, s.roomForVersions(ctx, ns, specs)
 }
 
 // some joins the first few of a list.

@@ -3,6 +3,7 @@ package host_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -38,6 +39,9 @@ func opened(t *testing.T, cfg host.Config) (h *host.Host, end func()) {
 
 // A module is compiled by a process of its own: at its upload, and when the cache is not there any more.
 func TestCompiler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a Go guest four times")
+	}
 	dir := t.TempDir()
 	cfg := host.Config{Dir: dir, Compiler: host.SelfCompiler()}
 	h, end := opened(t, cfg)
@@ -61,8 +65,80 @@ func TestCompiler(t *testing.T) {
 	}
 }
 
+// A module that differs from one before only in its data is not compiled: nothing is there that could.
+func TestCompilerIsNotNeeded(t *testing.T) {
+	dir := t.TempDir()
+	says := func(text string, more byte) []byte {
+		return wasmgen.New(0).Op(more).Text(text).Call(abi.FnComplete).Drop().I32(0).Export(abi.ExportRun).Bytes()
+	}
+	const nop, unreachable = 0x01, 0x00
+	check := func(h *host.Host, workflow, want string) {
+		t.Helper()
+		if _, err := h.Start(ctx, workflow, nil, host.WithRunID(workflow)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := h.ResultRaw(ctx, workflow); err != nil || string(got) != want {
+			t.Errorf("%s: %s %v, want %s", workflow, got, err, want)
+		}
+		if err := h.Replay(ctx, workflow); err != nil {
+			t.Error(err)
+		}
+	}
+	h, end := opened(t, host.Config{Dir: dir, Compiler: host.SelfCompiler()})
+	if _, err := h.Upload(ctx, "one", says(`"one"`, nop)); err != nil {
+		t.Fatal(err)
+	}
+	check(h, "one", `"one"`)
+	end()
+	h, _ = opened(t, host.Config{Dir: dir, Compiler: []string{"/nothing/here"}})
+	for _, name := range []string{"two", "six"} {
+		if _, err := h.Upload(ctx, name, says(`"`+name+`"`, nop)); err != nil {
+			t.Fatal(err)
+		}
+		check(h, name, `"`+name+`"`)
+	}
+	if _, err := h.Upload(ctx, "ten", says(`"ten"`, unreachable)); err == nil || errors.Is(err, host.ErrRejected) {
+		t.Error("other code was not compiled:", err)
+	}
+}
+
+// The module of a version that was deleted leaves the cache.
+func TestDeletedVersionLeavesTheCache(t *testing.T) {
+	dir := t.TempDir()
+	h, _ := opened(t, host.Config{Dir: dir})
+	check := func(version uint32, want bool) {
+		t.Helper()
+		paths, err := filepath.Glob(filepath.Join(dir, "cache", "modules", "*"))
+		do(t, err)
+		found := false
+		for _, path := range paths {
+			b, err := os.ReadFile(path)
+			do(t, err)
+			found = found || strings.Contains(string(b), fmt.Sprint("of-version-", version))
+		}
+		if found != want {
+			t.Errorf("the module of version %d is in the cache: %v", version, found)
+		}
+	}
+	for v := range uint32(2) {
+		m := wasmgen.New(0).Text(fmt.Sprint("of-version-", v+1)).Call(abi.FnComplete).Drop().I32(0)
+		_, err := h.Upload(ctx, "w", m.Export(abi.ExportRun).Bytes())
+		do(t, err)
+		check(v+1, true)
+	}
+	do(t, h.DeleteVersion(ctx, "w", 1))
+	check(1, false)
+	check(2, true)
+	if _, err := host.Open(ctx, host.Config{Dir: t.TempDir(), CacheBytes: 1000}); !errors.Is(err, host.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
 // A compiler that breaks down, has too little, or is not there, costs the upload and nothing else.
 func TestCompilerFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a Go guest again and again")
+	}
 	goGuest := hosttest.Build(t, "testdata/findings")
 	small := wasmgen.New(0).I32(0).Export(abi.ExportRun).Bytes()
 	for name, c := range map[string]struct {
@@ -138,6 +214,7 @@ func TestModuleLeavesMemory(t *testing.T) {
 	cfg := host.Config{Dir: t.TempDir(), ModuleIdle: time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	cfg.Events.Activation = thawed.see
+	shareCache(t, cfg.Dir)
 	h, _ := opened(t, cfg)
 	if _, err := h.UploadAll(ctx, "", hosttest.Build(t, "testdata/findings"), host.AllowStep("*")); err != nil {
 		t.Fatal(err)

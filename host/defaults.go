@@ -1,6 +1,10 @@
 package host
 
-import "time"
+import (
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+)
 
 // Defaults of Config that have reasons.
 const (
@@ -23,6 +27,16 @@ const (
 	defaultStartLinger = 50 * time.Millisecond
 	// defaultDrain: most steps end within it, and supervisors of processes wait longer before they kill.
 	defaultDrain = 10 * time.Second
-	// defaultJournalBytes is as much as the instances that compute may have.
-	defaultJournalBytes = 512 << 20
+	// defaultGuestBytes has room for a few hundred Go guests of the usual size, and beside them for two of the largest.
+	defaultGuestBytes = 256 << 20
+	// leastGuestBytes has room for one of the largest guests, and as much for others.
+	leastGuestBytes = 2 * abi.MaxMemoryBytes
+	// defaultJournalBytes is two of the largest journals: with the garbage that comes of them, they are most of what a host
+	// may come to hold on Go's heap.
+	defaultJournalBytes = 128 << 20
+	// defaultCacheBytes keeps some 250 Go modules. Those beyond it, which were used longest ago, each take two seconds of processor
+	// time when they are needed again.
+	defaultCacheBytes = 4 << 30
+	// leastCacheBytes has room for the code of the largest module, and for some of the usual size.
+	leastCacheBytes = 256 << 20
 )

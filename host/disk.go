@@ -7,6 +7,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/diskspace"
+	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -97,4 +98,16 @@ func (h *Host) watchDisk(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// roomForJournals makes the room for journals, nil if they are not bounded.
+func (h *Host) roomForJournals() *room.Budget {
+	if h.cfg.JournalBytes >= 0 {
+		var behind func() bool
+		if s, ok := h.below.(interface{ Behind() bool }); ok {
+			behind = s.Behind
+		}
+		h.journals = room.New(h.cfg.JournalBytes, behind)
+	}
+	return h.journals
 }

@@ -73,7 +73,7 @@ const marker = "m4rk3r"
 // marked are the payloads of the workload, each of which can be read where nothing is encrypted.
 var marked = []string{"-log", "-stepname", "-stepinput", "-stepinput-answer", "-failing", "-failinput-error", "-bodylog", "-bodyresult",
 	"-large", "-large" + strings.Repeat("x", 1000), "-topic", "-output", "-sent", "-childname", "-childinput", "-childinput-result",
-	"-childerror-error", "-reply", "-delivered", "-continued", "-continued-name", "-continued-end", "-signal", "-idempotency"}
+	"-childerror-error", "-reply", "-delivered", "-continued", "-continued-name", "-continued-end", "-signal", "-idempotency", "-memo"}
 
 // workload makes runs with every kind of payload, up to their ends.
 func workload(t *testing.T, h *host.Host) {
@@ -84,7 +84,7 @@ func workload(t *testing.T, h *host.Host) {
 	}
 	_, err := h.Start(ctx, "opened", "", host.WithRunID("listener"))
 	do(t, err)
-	_, err = h.Start(ctx, "vault", marker, host.WithRunID("v"))
+	_, err = h.Start(ctx, "vault", marker, host.WithRunID("v"), host.WithMemo(marker+"-memo"))
 	do(t, err)
 	waitsFor(t, h, "v", "delivery")
 	reply, err := h.DeliverHook(ctx, "open-sesame", []byte(`"`+marker+`-delivered"`))
@@ -124,7 +124,7 @@ func workloadText(t *testing.T, h *host.Host) string {
 	for _, id := range []string{"v", "listener"} {
 		r, err := h.Get(ctx, id)
 		do(t, err)
-		fmt.Fprintln(&b, id, r.Status, r.Reason, r.Error)
+		fmt.Fprintln(&b, id, r.Status, r.Reason, r.Error, string(r.Memo))
 		for i := range r.Iteration + 1 {
 			for e, err := range h.JournalOf(ctx, id, i, 0) {
 				do(t, err)

@@ -57,7 +57,7 @@ func (h *Host) newEngine(ctx context.Context, cache string) (engine.Engine, erro
 	}
 	interpreter := h.cfg.Interpreter && h.cfg.engine == "" || h.cfg.engine == EngineInterpreter
 	return wazero.New(ctx, wazero.Config{CacheDir: cache, Interpreter: interpreter, Reset: reset, PoolBytes: h.cfg.PoolBytes,
-		Build: build})
+		Build: build, CacheBytes: h.cfg.CacheBytes})
 }
 
 // verifier replays the runs of a store on engines.

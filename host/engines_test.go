@@ -38,6 +38,9 @@ func skipping(t *testing.T, dir string) (h *host.Host, stop func()) {
 func TestVerifyEngines(t *testing.T) {
 	dir := t.TempDir()
 	n := min(workflows(), 20)
+	if testing.Short() {
+		n = min(n, 3)
+	}
 	h, stop := skipping(t, dir)
 	_, err := h.Upload(ctx, "random", hosttest.Build(t, "testdata/random"))
 	do(t, err)

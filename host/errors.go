@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/archive"
 	"github.com/wfhost/wfhost/host/internal/diskspace"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/inspect"
@@ -96,11 +97,11 @@ func translate(err error) error {
 	}
 	for _, pair := range []struct{ inner, outer error }{
 		{run.ErrTerminal, ErrTerminal}, {runtime.ErrClosed, ErrClosed}, {store.ErrClosed, ErrClosed},
-		{store.ErrExists, ErrConflict}, {run.ErrIllegal, ErrConflict}, {store.ErrNotFound, ErrNotFound},
+		{store.ErrExists, ErrConflict}, {run.ErrIllegal, ErrConflict}, {run.ErrAside, ErrConflict}, {store.ErrNotFound, ErrNotFound},
 		{store.ErrFenced, ErrFenced},
 		{store.ErrFailed, ErrStoreFailed}, {store.ErrLocked, ErrLocked}, {store.ErrVersion, ErrVersion},
 		{store.ErrCopy, ErrCopy}, {store.ErrKey, ErrKey}, {backup.ErrPlace, ErrInvalid},
-		{partition.ErrNotOwned, ErrFenced},
+		{archive.ErrInvalid, ErrInvalid}, {partition.ErrNotOwned, ErrFenced},
 		{runtime.ErrReleased, ErrFenced},
 	} {
 		if errors.Is(err, pair.inner) {

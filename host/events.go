@@ -88,8 +88,8 @@ type ActivationInfo struct {
 	// Total is the time from the activation's first place to its end. It includes what it waited for in its instance:
 	// commits, steps, and a place to go on.
 	Total time.Duration
-	// End is how it ended: "suspended", "completed", "failed", "cancelled", "continued", "mismatch", "fault", or "halted" if
-	// the run was ended, or lost, meanwhile.
+	// End is how it ended: "suspended", "completed", "failed", "cancelled", "continued", "mismatch", "fault", "crowded" if
+	// its guest had grown and guests held more than Config.GuestBytes, or "halted" if the run was ended, or lost, meanwhile.
 	End string
 }
 
@@ -119,13 +119,11 @@ type FaultInfo struct {
 // runtimeEvents returns what the runtime is to call.
 func (h *Host) runtimeEvents() (r runtime.Events) {
 	e := &h.cfg.Events
-	r.Committed = func(c *store.RunCommit) { h.suspects.Committed(c); h.continued(c) }
+	r.Committed = func(c *store.RunCommit) { h.suspects.Committed(c); h.continued(c); h.tell(c) }
 	if e.RunStarted != nil || e.RunEnded != nil || e.RunCommitted != nil {
-		r.Committed = func(c *store.RunCommit) { h.suspects.Committed(c); h.continued(c); h.committed(c) }
+		r.Committed = func(c *store.RunCommit) { h.suspects.Committed(c); h.continued(c); h.tell(c); h.committed(c) }
 	}
-	if f := e.RunStuck; f != nil {
-		r.Stuck = func(st *store.RunState) { f(h.runOf(*st)) }
-	}
+	r.Stuck = h.stuck
 	if f := e.Wake; f != nil {
 		r.Wake = func(run store.RunKey, lateMs int64) {
 			f(WakeInfo{h.nameOf(run.Namespace), run.ID, time.Duration(lateMs) * time.Millisecond})
@@ -167,7 +165,6 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 
 // committed reports a commit of a run, and what it was the commit of.
 func (h *Host) committed(c *store.RunCommit) {
-	h.suspects.Committed(c)
 	e := &h.cfg.Events
 	r := h.runOf(c.State)
 	if f := e.RunStarted; f != nil && c.Create {
@@ -178,6 +175,16 @@ func (h *Host) committed(c *store.RunCommit) {
 	}
 	if f := e.RunCommitted; f != nil {
 		f(r)
+	}
+}
+
+// stuck reports a run that needs a person.
+func (h *Host) stuck(st *store.RunState) {
+	if h.notices != nil {
+		h.notices.warn(h.cfg.Clock.Now(), notice{"run is stuck", append(h.about(st), "reason", st.Reason), nil})
+	}
+	if f := h.cfg.Events.RunStuck; f != nil {
+		f(h.runOf(*st))
 	}
 }
 

@@ -180,6 +180,9 @@ func TestFinding06_PausedPastItsDeadline(t *testing.T) {
 		for _, workflow := range []string{"nap", "gentle"} {
 			for _, restart := range []bool{false, true} {
 				t.Run(fmt.Sprint(name, workflow, restart), func(t *testing.T) {
+					if testing.Short() && !restart {
+						t.Skip("half of it will do")
+					}
 					f := newFindings(t)
 					f.begin(workflow, 86_400_000, host.WithTimeout(time.Hour))
 					f.Settle()

@@ -266,13 +266,6 @@ func (s *faulty) Run(ctx context.Context, run store.RunKey) (store.RunState, []s
 	return s.Store.Run(ctx, run)
 }
 
-func (s *faulty) Submit(ctx context.Context, p store.PartitionID, c store.Command) error {
-	if err := s.check("submit"); err != nil {
-		return err
-	}
-	return s.Store.Submit(ctx, p, c)
-}
-
 func (s *faulty) Modules() store.ModuleStore { return faultyVersions{s.Store.Modules(), s} }
 
 func (s *faulty) Acquire(ctx context.Context, p store.PartitionID, owner string, ttl time.Duration) (store.Partition, error) {
@@ -320,6 +313,13 @@ func (p *faultyPartition) Commands(ctx context.Context, after store.CommandSeq, 
 		return nil, err
 	}
 	return p.Partition.Commands(ctx, after, limit)
+}
+
+func (p *faultyPartition) Discard(ctx context.Context, seqs []store.CommandSeq, answers []store.Command) error {
+	if err := p.s.check("discard"); err != nil {
+		return err
+	}
+	return p.Partition.Discard(ctx, seqs, answers)
 }
 
 func (p *faultyPartition) Claim(ctx context.Context, c store.HookClaim) (store.HookHolder, error) {

@@ -144,6 +144,14 @@ func fillGolden(t *testing.T, dir string) {
 		When: hosttest.Epoch.Add(goldenAge + 50*time.Hour).Format(time.RFC3339)})
 	do(t, err)
 	do(t, o.Delete(ctx, "cancelled"))
+	_, err = ns.Upload(ctx, "print", printModule())
+	do(t, err)
+	_, err = ns.SetLimits(ctx, host.Limits{Workflow: "print", Concurrency: []string{"1 per input.of"}, Rate: []string{"2/24h"}})
+	do(t, err)
+	for _, id := range []string{"print1", "print2", "print3"} {
+		_, err = ns.StartRaw(ctx, "print", []byte(`{"of":"a"}`), host.WithRunID(id))
+		do(t, err)
+	}
 	_, err = ns.StartRaw(ctx, "nap", []byte("92h"), host.WithRunID("moved"))
 	do(t, err)
 	o.Settle()
@@ -153,6 +161,17 @@ func fillGolden(t *testing.T, dir string) {
 	if err != nil || sum.Migrated != 1 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
+	_, err = ns.StartRaw(ctx, "nap", []byte("93h"), host.WithRunID("away"))
+	do(t, err)
+	o.Settle()
+	var file bytes.Buffer
+	do(t, ns.Export(ctx, "away", &file, host.ExportOptions{Move: true}))
+	third, err := o.Namespace(ctx, "third")
+	do(t, err)
+	_, err = third.Import(ctx, bytes.NewReader(file.Bytes()), host.ImportOptions{Adopt: true})
+	do(t, err)
+	_, err = o.Import(ctx, bytes.NewReader(file.Bytes()), host.ImportOptions{})
+	do(t, err)
 	o.Settle()
 	o.Stop()
 }
@@ -174,7 +193,7 @@ func TestGoldenStores(t *testing.T) {
 		r, err := host.Verify(ctx, dir, host.Config{Interpreter: true}, host.VerifyOptions{NoReplay: format < store.FormatVersion,
 			Engines: bothEngines})
 		do(t, err)
-		if format == store.FormatVersion && (!r.Sound() || r.Runs != 18 || r.Replayed != 18 || r.Blobs == 0) {
+		if format == store.FormatVersion && (!r.Sound() || r.Runs != 24 || r.Replayed != 24 || r.Blobs == 0) {
 			t.Errorf("format %d: %+v", format, r)
 		}
 		o := openOld(t, dir, goldenAge+time.Minute)
@@ -217,12 +236,34 @@ func TestGoldenStores(t *testing.T) {
 				t.Errorf("the run that was migrated: %+v, %v", run, err)
 			}
 		}
+		if format >= 4 {
+			aside(t, o)
+		}
+		for id, ended := range map[string]time.Duration{"print1": time.Minute, "print2": 2 * time.Minute, "print3": 24*time.Hour + time.Minute} {
+			if run, err := ns.Get(ctx, id); format >= 4 && (err != nil || run.Ended.Sub(hosttest.Epoch) != goldenAge+ended) {
+				t.Errorf("format %d: the run %s: %+v, %v", format, id, run, err)
+			}
+		}
 		if s, err := ns.GetSchedule(ctx, "once"); format >= 4 && (err != nil || s.Started != 1 || !s.Ended) {
 			t.Errorf("format %d: schedule %+v, %v", format, s, err)
 		}
 		o.Stop()
 		if r := sound(t, dir); r.Replayed != r.Runs {
 			t.Errorf("at the end: %+v", r)
+		}
+	}
+}
+
+// aside looks at one run in three namespaces: the one that was moved, the one that goes on, and a copy.
+func aside(t *testing.T, o *old) {
+	t.Helper()
+	for name, want := range map[string]string{"other": "moved", "third": "", "": "copy"} {
+		ns, err := o.Namespace(ctx, name)
+		do(t, err)
+		run, err := ns.Get(ctx, "away")
+		ended := run.Status == host.Completed && run.Ended.Sub(hosttest.Epoch) == goldenAge+93*time.Hour
+		if err != nil || run.Aside != want || ended != (name == "third") || !ended && run.Status != host.Paused {
+			t.Errorf("%q: %+v, %v", name, run, err)
 		}
 	}
 }

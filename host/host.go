@@ -18,6 +18,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -34,8 +35,10 @@ import (
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/folder"
+	"github.com/wfhost/wfhost/host/internal/gate"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/quota"
+	"github.com/wfhost/wfhost/host/internal/remote"
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/host/internal/room"
@@ -67,19 +70,17 @@ type Clock = clock.Clock
 // that it does not wait for, and never reads the time that C carries.
 type ClockTimer = clock.Timer
 
-// Stepper is what a Clock implements that can report that its wall clock was set: by hand, by a time server, or because
-// the machine was suspended. The host then looks at the deadlines of all sleepers anew. If a Clock is no Stepper, or
-// Steps returns a nil channel, the host reads Now once per second while a run sleeps, and wakes runs at most a second
-// late after the clock was set forward. A clock that is never set returns a channel that never receives, which spares
-// the host that.
+// Stepper is what a Clock implements that can report that its wall clock was set: by hand, by a time server, or because the
+// machine was suspended. The host then looks at the deadlines of all sleepers anew. If a Clock is no Stepper, or Steps returns
+// a nil channel, the host reads Now once per second while a run sleeps, and wakes runs at most a second late after the clock
+// was set forward. A clock that is never set returns a channel that never receives, which spares the host that.
 type Stepper = clock.Stepper
 
 // Config says how a host is opened. The zero value is usable: it keeps its data in the directory "data".
 type Config struct {
-	// Dir is where the data is kept: the store in Dir/store, compiled modules in Dir/cache. Default "data".
-	// The directory is made with mode 0700. One into which every user can write is refused, and so is a cache that belongs to
-	// another user; where others can do less than that but too much, Open takes it away and logs it. Only one host may have
-	// it open.
+	// Dir is where the data is kept: the store in Dir/store, compiled modules in Dir/cache. Default "data". The directory is
+	// made with mode 0700. One into which every user can write is refused, and so is a cache that belongs to another user;
+	// where others can do less than that but too much, Open takes it away and logs it. Only one host may have it open.
 	Dir string
 	// Store, if set, is used instead of one in Dir; Close does not close it. Compiled modules are then kept in
 	// memory, unless Dir is set too.
@@ -107,6 +108,9 @@ type Config struct {
 	// told. Of a run that was started by another one, it is half as many, and so on with each level, at least 1. The start of
 	// another one is refused with LIMIT, which the workflow can handle. Default 1,000.
 	MaxChildren int
+	// GuestBytes bounds the memory of all guests, about. Over it, guests wait, and one that has grown beyond 16 MiB may be given up
+	// and replayed later; nobody fails. Half is kept for smaller ones. Default 256 MiB, at least 128 MiB.
+	GuestBytes int64
 	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
 	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 128 MiB; negative keeps none.
 	ParkBytes int64
@@ -116,7 +120,8 @@ type Config struct {
 	WarmBytes int64
 	// JournalBytes bounds the journals in memory of runs with which something goes on, about; those of less than 64 KiB are not
 	// counted. Over it, runs are not read, and guests that make their journals longer wait, one after the other; nobody fails.
-	// Default 512 MiB, which is eight of the largest journals; negative does not bound them.
+	// An entry counts 512 bytes beside what it holds. Default 128 MiB, which is two of the largest journals; negative does not
+	// bound them.
 	JournalBytes int64
 	// ModuleIdle is how long after its last use a module leaves memory, with its code and its image, by the machine's clock.
 	// The next run of it loads it from Dir/cache in some 50 ms, or compiles it again if there is no Dir. Default 30 s; negative
@@ -126,6 +131,10 @@ type Config struct {
 	// first. A module never leaves while an instance of it computes or is kept for a step. Default 256 MiB; negative keeps none
 	// that is not in use.
 	ModuleBytes int64
+	// CacheBytes bounds the files of compiled modules in Dir/cache, about; a Go module has some 15 MiB. Before a module is compiled,
+	// those that were loaded longest ago are removed; they are compiled again when they are next needed. Default 4 GiB, at least
+	// 256 MiB; negative does not bound them.
+	CacheBytes int64
 	// MaxFuel bounds what a workflow computes between two waits, in instructions of its module, about. A workflow that
 	// needs more fails, on every host and replay at the same instruction, give or take some hundred where it was
 	// frozen. Default 10,000,000,000, some ten seconds.
@@ -133,8 +142,7 @@ type Config struct {
 	// MaxSegmentCPU bounds the time that a workflow computes between two waits. A host that takes longer gives the
 	// activation up and tries again; after the third time the run is stuck. Default 60 s.
 	MaxSegmentCPU time.Duration
-	// PoolBytes bounds the memory of instances that are kept to be used again, about. Default 64 MiB; negative keeps
-	// none.
+	// PoolBytes bounds the memory of instances that are kept to be used again, about. Default 64 MiB; negative keeps none.
 	PoolBytes int64
 	// InstanceReset says how the memory of an instance becomes that of a new one when it is used again: "scan" asks the
 	// kernel which pages were written, "drop" gives them back to it, "copy" copies the whole memory; "none" makes a new
@@ -150,9 +158,8 @@ type Config struct {
 	CompileLimits CompileLimits
 	// Interpreter runs modules without compiling them: slow, for machines that the compiler does not know.
 	Interpreter bool
-	// SkipSleeps lets no time pass: whenever nothing else happens, the host's clock jumps to the next deadline.
-	// Workflows see the time that they slept; the entries of their journals lie in the future of the machine's
-	// clock. It replaces Clock.
+	// SkipSleeps lets no time pass: whenever nothing else happens, the host's clock jumps to the next deadline. Workflows see
+	// the time that they slept; the entries of their journals lie in the future of the machine's clock. It replaces Clock.
 	SkipSleeps bool
 	// Secrets gives the value of a secret that AllowSecret names, false if there is none. Default: there are none.
 	// It is asked for each request that needs one.
@@ -190,26 +197,32 @@ type Config struct {
 // Run, Close, Stats, WaitIdle and the registration of handlers.
 type Host struct {
 	scope
-	cfg      Config
-	store    store.Store
-	below    store.Store // what it was before Config.Codec was put before it
-	ownStore bool
-	engine   engine.Engine
-	skip     *clock.Fake // of SkipSleeps
-	copied   bool        // it was opened as a copy, and owned nothing then
-	rt       *runtime.Runtime
-	sweeper  *retention.Sweeper
-	keeper   *schedule.Keeper
-	quotas   *quota.Quotas
-	checks   checking
-	setting  sync.Mutex     // held by SetQuota, so that what holds is what is stored
-	suspects *suspect.Watch // nil watches nothing
-	journals *room.Budget
-	disk     *diskspace.Gauge
-	schemas  schema.Cache
-	names    sync.Map // of namespaces, string by store.NamespaceID
-	closing  sync.Once
-	closed   chan struct{}
+	waits
+	cfg       Config
+	store     store.Store
+	below     store.Store // what it was before Config.Codec was put before it
+	ownStore  bool
+	engine    engine.Engine
+	skip      *clock.Fake // of SkipSleeps
+	copied    bool        // it was opened as a copy, and owned nothing then
+	rt        *runtime.Runtime
+	workers   *performer
+	remotes   sync.Map // handlers for workers: true by name
+	sweeper   *retention.Sweeper
+	keeper    *schedule.Keeper
+	gate      *gate.Keeper
+	quotas    *quota.Quotas
+	notices   *notices // nil if the log takes none
+	checks    checking
+	importing importing
+	setting   sync.Mutex     // held by SetQuota, so that what holds is what is stored
+	suspects  *suspect.Watch // nil watches nothing
+	journals  *room.Budget
+	disk      *diskspace.Gauge
+	schemas   schema.Cache
+	names     sync.Map // of namespaces, string by store.NamespaceID
+	closing   sync.Once
+	closed    chan struct{}
 }
 
 // Open opens the data and recovers. Nothing is activated before Run.
@@ -243,6 +256,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		}
 	}
 	h.disk = h.newGauge()
+	h.workers = &performer{remote.New(h.cfg.Clock, h.cfg.Random), h.newProgress()}
 	if h.engine, err = h.newEngine(ctx, cache); err != nil {
 		return h, err
 	}
@@ -264,24 +278,23 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	if h.rt, err = runtime.New(ctx, rc); err == nil {
 		h.sweeper = h.newSweeper(keep)
-		h.keeper.Begin((*scheduler)(h))
+		h.begin(ctx)
 	}
 	return h, err
 }
 
 // runtimeConfig returns what the runtime is made from, but for what is read from the store.
 func (h *Host) runtimeConfig() runtime.Config {
-	h.keeper = schedule.New(schedule.Config{Store: h.store, Logger: h.cfg.Logger,
-		Now: func() int64 { return h.cfg.Clock.Now().UnixMilli() }})
 	rc := runtime.Config{Store: h.store, Engine: h.engine, Clock: h.cfg.Clock, Logger: h.cfg.Logger, Owner: owner(),
 		Random: h.cfg.Random, Linger: h.cfg.Linger, StartLinger: h.cfg.StartLinger, Drain: h.cfg.Drain,
-		Instances: h.cfg.MaxInstances, ParkBytes: max(h.cfg.ParkBytes, 0),
+		Instances: h.cfg.MaxInstances, GuestBytes: h.cfg.GuestBytes, ParkBytes: max(h.cfg.ParkBytes, 0),
 		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
 		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy,
-		Admit: h.admit, Schedules: h.keeper, Spaces: h.quotas, Journals: h.roomForJournals()}
+		Admit: h.admit, Keepers: h.newKeepers(), Limiter: h.newTurns(), Spaces: h.quotas, Journals: h.roomForJournals()}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, h.cfg.Secrets), request)
 	}
+	h.notices = newNotices(h.cfg.Logger, h.cfg.Codec == nil)
 	rc.Events = h.runtimeEvents()
 	rc.Events.Replay = h.cfg.replayed
 	return rc
@@ -292,6 +305,12 @@ func (c *Config) check(context.Context) error {
 	if c.MaxInstances < 0 || c.MaxFuel < 0 || c.MaxSegmentCPU < 0 || c.MaxChildren < 0 {
 		return fmt.Errorf("%w: MaxInstances, MaxFuel, MaxSegmentCPU and MaxChildren must not be negative, got %d, %d, %v and %d",
 			ErrInvalid, c.MaxInstances, c.MaxFuel, c.MaxSegmentCPU, c.MaxChildren)
+	}
+	if c.GuestBytes != 0 && c.GuestBytes < leastGuestBytes {
+		return fmt.Errorf("%w: GuestBytes must be at least %d, got %d", ErrInvalid, leastGuestBytes, c.GuestBytes)
+	}
+	if c.CacheBytes > 0 && c.CacheBytes < leastCacheBytes {
+		return fmt.Errorf("%w: CacheBytes must be at least %d, got %d", ErrInvalid, leastCacheBytes, c.CacheBytes)
 	}
 	return nil
 }
@@ -349,9 +368,9 @@ func (c Config) withDefaults() Config {
 	if c.WarmBytes == 0 {
 		c.WarmBytes = defaultWarmBytes
 	}
-	if c.JournalBytes == 0 {
-		c.JournalBytes = defaultJournalBytes
-	}
+	c.GuestBytes = cmp.Or(c.GuestBytes, defaultGuestBytes)
+	c.JournalBytes = cmp.Or(c.JournalBytes, defaultJournalBytes)
+	c.CacheBytes = cmp.Or(c.CacheBytes, defaultCacheBytes)
 	if c.ModuleIdle == 0 {
 		c.ModuleIdle = defaultModuleIdle
 	}
@@ -372,14 +391,6 @@ func (c *Config) moduleLimits() module.Limits {
 	return module.Limits{Idle: c.ModuleIdle, Bytes: max(c.ModuleBytes, 0), Left: func(d store.Digest, bytes int64) {
 		c.Logger.Debug("module has left memory", "module", d, "bytes", bytes)
 	}}
-}
-
-// roomForJournals makes the room for journals, nil if they are not bounded.
-func (h *Host) roomForJournals() *room.Budget {
-	if h.cfg.JournalBytes >= 0 {
-		h.journals = room.New(h.cfg.JournalBytes)
-	}
-	return h.journals
 }
 
 // owner names this host to people who look at a store.
@@ -449,12 +460,13 @@ func (h *Host) Close() error {
 }
 
 func (h *Host) release(ctx context.Context) (err error) {
-	if h.keeper != nil {
-		h.keeper.Close() // it asks the runtime for what it starts
-	}
+	h.closeKeepers()
 	if h.rt != nil {
+		h.workers.Close()
 		h.rt.Close()
 	}
+	h.turns.Close()
+	h.notices.Close()
 	if h.engine != nil {
 		err = h.engine.Close(context.WithoutCancel(ctx))
 	}
@@ -463,24 +475,6 @@ func (h *Host) release(ctx context.Context) (err error) {
 		err = errors.Join(err, h.store.Close())
 	}
 	return err
-}
-
-// Stats is what the host holds in memory at the moment, and what it has done.
-type Stats struct {
-	Runs      int    // runs that something goes on with
-	Instances int    // live instances
-	Timers    int    // wakes of the next minute
-	Queued    int    // runs that wait for an instance
-	Commits   uint64 // of runs, each durable, since Open
-	// JournalBytes is what is counted for Config.JournalBytes.
-	JournalBytes int64
-}
-
-// Stats gives the numbers.
-func (h *Host) Stats() Stats {
-	s := h.rt.Stats()
-	return Stats{Runs: s.Runs, Instances: s.Instances, Timers: s.Timers, Queued: s.Queued, Commits: s.Commits,
-		JournalBytes: h.journals.Held()}
 }
 
 // WaitIdle waits until nothing happens any more unless time passes: no run is queued or active, and no attempt

@@ -43,6 +43,9 @@ type Query struct {
 	Statuses []Status // any of these; with Status, that one as well
 	// Attributes that a run must have, all of them.
 	Attributes map[string]string
+	// Where a run must be, all of them: at most MaxConditions. Equality is looked up as Attributes are; no index has the order of
+	// values, so what compares them looks at each run that the other filters select.
+	Where []Condition
 	// CreatedFrom and CreatedBefore bound the creation: at or after the one, before the other. Zero = no bound.
 	CreatedFrom, CreatedBefore time.Time
 	Order                      Order
@@ -60,6 +63,14 @@ func (q *Query) of(ns store.NamespaceID) (store.Query, error) {
 	}
 	for k, v := range q.Attributes {
 		sq.Attributes = append(sq.Attributes, store.Attribute{Key: k, Value: v})
+	}
+	if len(q.Where) > MaxConditions {
+		return sq, &joined{fmt.Errorf("%d conditions, the limit is %d", len(q.Where), MaxConditions), ErrInvalid}
+	}
+	for i := range q.Where {
+		if err := q.Where[i].into(&sq); err != nil {
+			return sq, err
+		}
 	}
 	slices.SortFunc(sq.Attributes, func(a, b store.Attribute) int { // the first one is looked up: a long value is rarer
 		return cmp.Or(cmp.Compare(len(b.Value), len(a.Value)), cmp.Compare(a.Key, b.Key))

@@ -133,6 +133,8 @@ func unfit(st *store.RunState, opts *MigrateOptions, to *store.Version) (CheckOu
 		return CheckNotChecked, fmt.Sprintf("it is a run of workflow %q", st.Workflow)
 	case st.Version == to.Number:
 		return CheckUnchanged, ""
+	case st.Aside != store.NotAside:
+		return CheckNotChecked, fmt.Sprintf("nothing happens to it here: %s", st.Aside)
 	case st.Status.Terminal():
 		return CheckNotChecked, fmt.Sprintf("it has ended: %s", st.Status)
 	case opts.From != 0 && st.Version != opts.From:
@@ -161,7 +163,7 @@ func (s *scope) goOn(ctx context.Context, key store.RunKey, r *check.Result, to 
 // asReason makes an error that concerns one run alone its reason.
 func asReason(c *RunCheck, err error) error {
 	_, own := errors.AsType[*abi.Error](err) // its journal has no room
-	for _, e := range []error{run.ErrTerminal, run.ErrIllegal, store.ErrFenced, store.ErrCorrupt, store.ErrVersion,
+	for _, e := range []error{run.ErrTerminal, run.ErrIllegal, run.ErrAside, store.ErrFenced, store.ErrCorrupt, store.ErrVersion,
 		partition.ErrNotOwned} {
 		own = own || errors.Is(err, e)
 	}

@@ -464,6 +464,48 @@ func TestMigrateCrashes(t *testing.T) {
 	}
 }
 
+// TestMigrateRestart restarts a migrated run from a step: what is copied was done under the version that the workflow was told
+// then, and what comes after it is done under the one that the run has now.
+func TestMigrateRestart(t *testing.T) {
+	u := upgradesOf(t, "v1", "tuned")
+	for _, name := range []string{"v1", "tuned"} {
+		_, err := u.Upload(ctx, "told", code(t, name))
+		do(t, err)
+	}
+	_, err := u.Start(ctx, "told", "x", host.WithRunID("a"), host.WithVersion(1))
+	do(t, err)
+	u.Settle()
+	_, sum := u.migrate("told", "tuned", host.MigrateOptions{})
+	if sum.Migrated != 1 {
+		t.Fatalf("%+v", sum)
+	}
+	do(t, u.DeleteVersion(ctx, "told", 1))
+	u.Finish("a")
+	for _, from := range []string{"a", "b", "c"} { // restarts of restarts, too
+		to := string(from[0] + 1)
+		_, err := u.Restart(ctx, from, to, "last")
+		do(t, err)
+		u.Crash()
+		r := u.Finish(to)
+		got, err := u.ResultRaw(ctx, to)
+		if want := `"version 1 of  at -62135596800000: v1 tuned"`; err != nil || string(got) != want || r.Version != 2 {
+			t.Errorf("%s: version %d, %s %s, %v, want %s", to, r.Version, r.Reason, got, err, want)
+		}
+		do(t, u.Replay(ctx, to))
+		c, err := u.ReplayArchive(ctx, archived(t, export(t, u.Host.Host, to)), host.ReplayOptions{})
+		if err != nil || c.Outcome != host.CheckCompatible {
+			t.Errorf("%s as a file: %+v %v", to, c, err)
+		}
+	}
+	// From the beginning it is a run of the version that it has.
+	_, err = u.Restart(ctx, "a", "new", "")
+	do(t, err)
+	u.Finish("new")
+	if got, err := u.ResultRaw(ctx, "new"); err != nil || string(got) != `"version 2 of  at -62135596800000: tuned tuned"` {
+		t.Errorf("%s %v", got, err)
+	}
+}
+
 // TestMigrateGoesOn continues as new under the version to which a run was migrated, and so do the children that it starts then.
 func TestMigrateGoesOn(t *testing.T) {
 	u := upgradesOf(t, "v1", "tuned")

@@ -77,6 +77,7 @@ var notTheWorkflows = []string{
 	"attempt_started code", // of the host's retries
 	"attempt_failed due",   // likewise
 	"emit code",            // the index that the host gave
+	"moved target",         // the id of the move, by the host that made it
 }
 
 // TestMutatedJournals changes one field of one entry of the journals of a store with runs of all kinds, and replays them. What a

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/guest"
+	"github.com/wfhost/wfhost/host/internal/query"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -116,39 +117,42 @@ func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length
 // what it computes between two of them.
 const queryPatience = 10 * time.Second
 
-// ask asks a run, again and again while what is durable of it ends where it cannot be asked and more is on its way.
-func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []byte) ([]byte, error) {
+// ask asks a run, again and again while what is durable of it ends where it cannot be asked and more is on its way. st is the
+// run as it was asked.
+func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []byte) (_ []byte, st store.RunState, err error) {
 	changed, stop := s.h.rt.Watchers.Watch(key)
 	defer stop()
 	patience := s.h.cfg.Clock.NewTimer(queryPatience)
 	defer patience.Stop()
 	for {
-		answer, err := s.h.rt.Runs.Query(ctx, key, name, input)
-		if !errors.Is(err, guest.ErrOnItsWay) {
-			return answer, err
+		answer, st, err := s.h.rt.Runs.Query(ctx, key, name, input)
+		// a caller may have started it just now
+		begins := errors.Is(err, query.ErrNotBegun) && strings.HasPrefix(name, abi.UpdatePrefix)
+		if !errors.Is(err, query.ErrOnItsWay) && !begins {
+			return answer, st, err
 		}
-		if st, e := s.h.rt.Runs.Durable(ctx, key); e != nil || st.Status.Attention() {
-			return answer, errors.Join(err, e)
+		if st, e := s.h.rt.Runs.Durable(ctx, key); e != nil || st.Status.Attention() || st.Status.Terminal() {
+			return answer, st, errors.Join(err, e)
 		}
 		select {
 		case <-changed:
 		case <-patience.C():
-			return answer, err
+			return answer, st, err
 		case <-s.h.closed:
-			return nil, ErrClosed
+			return nil, st, ErrClosed
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, st, ctx.Err()
 		}
 	}
 }
 
 // QueryError says that a workflow refused a query, or could not be asked.
-type QueryError = guest.QueryError
+type QueryError = query.Error
 
-// Query asks a live run a question that its workflow offers, with an input that is encoded as JSON, and gives the
-// answer. The workflow is replayed for it from what is durable; nothing is changed. ErrNotFound if there is no such
-// run or query, ErrTerminal if the run has ended, *QueryError if the workflow refused or does not answer. A workflow that is
-// at work is asked when it comes to a wait, within ten seconds.
+// Query asks a run a question that its workflow offers, with an input that is encoded as JSON, and returns the answer. The
+// workflow is replayed for it from what is durable; nothing is changed. One that has ended is asked where it ended, for as long
+// as the run is kept. ErrNotFound if there is no such run or query, *QueryError if the workflow refused or does not answer. A
+// workflow that is at work is asked when it comes to a wait, within ten seconds.
 func (s *scope) Query(ctx context.Context, id, name string, input any) (json.RawMessage, error) {
 	var b []byte
 	if input != nil {
@@ -162,10 +166,13 @@ func (s *scope) Query(ctx context.Context, id, name string, input any) (json.Raw
 			abi.MaxPayloadBytes))
 	}
 	key, err := s.key(ctx, id)
+	if err == nil {
+		err = abi.CheckName("query name", name)
+	}
 	if err != nil {
 		return nil, translate(err)
 	}
-	answer, err := s.ask(ctx, key, name, b)
+	answer, _, err := s.ask(ctx, key, name, b)
 	var q *QueryError
 	if errors.As(err, &q) && !errors.Is(err, store.ErrNotFound) {
 		return nil, err

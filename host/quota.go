@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/store"
 )
@@ -35,6 +37,15 @@ type Quota struct {
 	// RequestsPerSecond limits the requests that the HTTP API answers for the namespace, as many of which may come at once, but for
 	// those with the local token. Methods of this package do not count.
 	RequestsPerSecond int64 `json:"requests_per_second,omitempty"`
+	// WakesPerSecond limits the timers of runs that come due, as many of which may wake their runs at once: sleeps, time-outs, and
+	// delays of retries. Beyond it they wake later, in the order in which they were due, and nobody else waits for that.
+	WakesPerSecond int64 `json:"wakes_per_second,omitempty"`
+	// MaxSchedules limits the schedules, ended ones included. Beyond it another one is ErrBusy; those that are there go on.
+	// Hosts that share a store may pass it by one each.
+	MaxSchedules int64 `json:"max_schedules,omitempty"`
+	// MaxVersions limits the versions of all workflows, each of which has a module of at most abi.MaxModuleBytes. Beyond it uploads,
+	// and imports that bring a module, are ErrBusy. Hosts that share a store may pass it by an upload each.
+	MaxVersions int64 `json:"max_versions,omitempty"`
 }
 
 // Usage is what a namespace uses.
@@ -50,19 +61,22 @@ func (q *Quota) of(ns store.NamespaceID) (store.Quota, error) {
 		what  string
 		limit int64
 	}{{"runs", q.MaxRuns}, {"bytes", q.MaxBytes}, {"instances", q.MaxInstances}, {"starts a second", q.StartsPerSecond},
-		{"requests a second", q.RequestsPerSecond}} {
+		{"requests a second", q.RequestsPerSecond}, {"wakes a second", q.WakesPerSecond},
+		{"schedules", q.MaxSchedules}, {"versions", q.MaxVersions}} {
 		if x.limit < 0 || x.limit > MaxQuota {
 			return store.Quota{}, &joined{fmt.Errorf("a quota of %s must be from 0 to %d, got %d", x.what, int64(MaxQuota), x.limit),
 				ErrInvalid}
 		}
 	}
 	return store.Quota{Namespace: ns, Runs: q.MaxRuns, Bytes: q.MaxBytes, Instances: q.MaxInstances, Starts: q.StartsPerSecond,
-		Requests: q.RequestsPerSecond}, nil
+		Requests: q.RequestsPerSecond, Schedules: q.MaxSchedules, Wakes: q.WakesPerSecond,
+		Versions: q.MaxVersions}, nil
 }
 
 func quotaOf(q store.Quota) Quota {
 	return Quota{MaxRuns: q.Runs, MaxBytes: q.Bytes, MaxInstances: q.Instances, StartsPerSecond: q.Starts,
-		RequestsPerSecond: q.Requests}
+		RequestsPerSecond: q.Requests, MaxSchedules: q.Schedules, WakesPerSecond: q.Wakes,
+		MaxVersions: q.Versions}
 }
 
 // openQuotas reads the quotas from the store.
@@ -160,7 +174,8 @@ func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict Confli
 	}
 	st, missing := h.rt.Runs.State(ctx, key)
 	there := missing == nil && !st.Deleted
-	if there && (conflict == ConflictExisting || conflict == ConflictTerminate && !st.Status.Terminal()) {
+	if there && (conflict == ConflictExisting || conflict == origin.ConflictMove ||
+		conflict == ConflictTerminate && !st.Status.Terminal()) {
 		return func() {}, nil
 	}
 	return nil, translate(busy(err))
@@ -171,4 +186,68 @@ func (h *Host) continued(c *store.RunCommit) {
 	if c.Before != nil {
 		h.quotas.Continued(c.Run.Namespace, h.cfg.Clock.Now())
 	}
+}
+
+// admitSchedule lets a schedule be created, or returns an error that says that the quota is in the way, or that ctx has ended
+// while other schedules of the namespace were created. The caller calls leave when it is, or is not.
+func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func(), err error) {
+	quota := s.h.quotas.Of(key.Namespace).Schedules
+	if quota == 0 {
+		return func() {}, nil
+	}
+	lock := s.h.scheduling[int(key.Namespace)%len(s.h.scheduling)]
+	if err := lock.Acquire(ctx, 1); err != nil {
+		return nil, translate(err)
+	}
+	n, err := int64(0), error(nil)
+	for after := ""; err == nil && n < quota; {
+		var page []store.Schedule
+		page, err = s.h.store.Schedules(ctx, store.ScheduleQuery{Namespace: key.Namespace, After: after, Limit: store.MaxPage})
+		if n += int64(len(page)); len(page) < store.MaxPage {
+			break
+		}
+		after = page[len(page)-1].Key.ID
+	}
+	if err == nil && n >= quota {
+		if _, there := s.h.store.Schedule(ctx, key); there != nil { // the conflict of a second creation says more
+			err = busy(abi.Errorf(abi.Limit, "the namespace has %d schedules or more, its quota is %d; delete some", n, quota))
+		}
+	}
+	if err != nil {
+		lock.Release(1)
+		return nil, translate(err)
+	}
+	return func() { lock.Release(1) }, nil
+}
+
+// roomForVersions returns an error if versions would pass the quota of a namespace. Those that the store has already are none.
+func (s *scope) roomForVersions(ctx context.Context, ns store.NamespaceID, specs []store.VersionSpec) error {
+	quota := s.h.quotas.Of(ns).Versions
+	if quota == 0 {
+		return nil
+	}
+	m, more := s.h.store.Modules(), int64(0)
+	for _, x := range specs {
+		v, err := m.Version(ctx, ns, x.Workflow, 0)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if err != nil || x.Imported || v.Module != x.Module || !v.Grants.Equal(x.Grants) {
+			more++
+		}
+	}
+	n := int64(0)
+	for _, err := range m.Versions(ctx, ns, "") {
+		if err != nil {
+			return err
+		}
+		if n++; n+more > quota {
+			break
+		}
+	}
+	if more == 0 || n+more <= quota {
+		return nil
+	}
+	return busy(abi.Errorf(abi.Limit, "the namespace has %d versions or more of its workflows, %d more would pass its quota of "+
+		"%d; delete some that no run needs", n, more, quota))
 }

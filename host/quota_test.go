@@ -198,7 +198,7 @@ func TestQuotaOfInstances(t *testing.T) {
 func TestQuotasThatCannotBe(t *testing.T) {
 	h := hosttest.New(t)
 	for _, q := range []host.Quota{{MaxRuns: -1}, {MaxBytes: host.MaxQuota + 1}, {MaxInstances: -1}, {StartsPerSecond: -1},
-		{RequestsPerSecond: math.MinInt64}} {
+		{RequestsPerSecond: math.MinInt64}, {WakesPerSecond: -1}} {
 		if err := h.SetQuota(ctx, "a", q); !errors.Is(err, host.ErrInvalid) {
 			t.Errorf("%+v: %v", q, err)
 		}

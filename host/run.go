@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -45,7 +46,7 @@ type Run struct {
 	Status   Status    `json:"status"`
 	Reason   string    `json:"reason,omitempty"` // of waiting and stuck
 	Created  time.Time `json:"created"`
-	Started  time.Time `json:"started,omitzero"` // when the first activation began
+	Started  time.Time `json:"started,omitzero"` // when its workflow began to run, in its first iteration
 	Updated  time.Time `json:"updated"`
 	Ended    time.Time `json:"ended,omitzero"`
 	Wake     time.Time `json:"wake,omitzero"` // when it wakes by itself
@@ -55,12 +56,24 @@ type Run struct {
 	// Iteration is how often the run has continued as new.
 	Iteration  uint32            `json:"iteration,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"`
+	Memo       json.RawMessage   `json:"memo,omitempty"`   // what the run was started with for people to see
 	Parent     string            `json:"parent,omitempty"` // id of the run that started it
 	Output     uint64            `json:"output,omitempty"` // chunks of output
 	// Schedule is the id of the schedule that started the run, and Nominal the instant for which it did.
 	Schedule string    `json:"schedule,omitempty"`
 	Nominal  time.Time `json:"nominal,omitzero"`
-	// Error is the message with which a failed run has failed. Only Get returns it; ResultRaw returns all that was recorded.
+	// Aside says why nothing happens to the run here: "copy" for one that was imported to be looked at, "moved" for one that was
+	// exported to go on elsewhere; empty for all others.
+	Aside string `json:"aside,omitempty"`
+	// Imported is when the run came here from another installation; zero if it was started here.
+	Imported time.Time `json:"imported,omitzero"`
+	// Place is where the run stands that waits for a slot. Only Get returns it.
+	Place *Place `json:"place,omitempty"`
+	// Throttled is until when other starts of the same key return this run, in place of one of their own: see StartWindow. Only such
+	// a start returns it.
+	Throttled time.Time `json:"throttled,omitzero"`
+	// Error is the message with which a failed run has failed. Lists have 300 characters of it, and none of a run that failed
+	// under a release before; Get returns it whole, and ResultRaw all that was recorded.
 	Error string `json:"error,omitempty"`
 	// Help is a sentence that says what helps a run that is stuck because its workflow differs from its journal.
 	Help string `json:"help,omitempty"`
@@ -77,7 +90,8 @@ func (h *Host) runOf(s store.RunState) Run {
 		Module: s.Module.String(), Status: s.Status,
 		Reason: s.Reason, Created: at(s.CreatedUnixMs), Started: at(s.StartedUnixMs), Updated: at(s.UpdatedUnixMs),
 		Ended: at(s.EndedUnixMs), Entries: uint64(s.Length),
-		Iteration: s.Iteration, Parent: s.Parent, Output: s.Output, Schedule: s.Schedule}
+		Iteration: s.Iteration, Parent: s.Parent, Output: s.Output, Schedule: s.Schedule,
+		Aside: s.Aside.String(), Imported: at(s.ImportUnixMs)}
 	if r.Schedule != "" {
 		r.Nominal = abi.TimeOf(s.NominalUnixMs)
 	}
@@ -86,6 +100,12 @@ func (h *Host) runOf(s store.RunState) Run {
 			r.Attributes = map[string]string{}
 		}
 		r.Attributes[a.Key] = a.Value
+	}
+	if s.Status == Failed {
+		r.Error, r.Reason = s.Reason, ""
+	}
+	if s.Memo != "" {
+		r.Memo = json.RawMessage(s.Memo)
 	}
 	if s.Status == Stuck && strings.HasPrefix(s.Reason, replay.Differs) {
 		r.Help = fmt.Sprintf("check a mended module with `wfhost check FOLDER --workflow %s`, then let the run go on under it with "+
@@ -118,8 +138,14 @@ func (s *scope) Get(ctx context.Context, id string) (Run, error) {
 	}
 	st, err := s.h.rt.Runs.State(ctx, key)
 	r := s.h.runOf(st)
+	if err == nil && r.Status == Running {
+		r.Reason = cmp.Or(s.h.waitsForTurn(key), s.h.waitsForWorker(key))
+	}
+	if err == nil {
+		err = s.place(ctx, &st, &r)
+	}
 	if err == nil && r.Status == Failed && r.Entries > 0 {
-		r.Error = s.failure(ctx, id, store.Seq(r.Entries-1))
+		r.Error = cmp.Or(s.failure(ctx, id, store.Seq(r.Entries-1)), r.Error)
 	}
 	return r, translate(err)
 }
@@ -250,6 +276,7 @@ func (s *scope) ResultRaw(ctx context.Context, id string) ([]byte, error) {
 			return nil, err
 		}
 		last = e
+		break // a retry may append more at this moment
 	}
 	if last.Kind == store.KindCompleted {
 		return last.Data, nil

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -9,7 +10,11 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/cron"
+	"github.com/wfhost/wfhost/host/internal/limit"
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/schedule"
+	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -49,6 +54,7 @@ type ScheduleSpec struct {
 	Input []byte
 	// Attributes are those of each run.
 	Attributes map[string]string
+	Memo       json.RawMessage // of each run: see WithMemo
 	// Timeout bounds each run: see WithTimeout. 0 = none.
 	Timeout time.Duration
 	// When is a cron expression, an interval, an instant, or an ISO 8601 duration or repeating interval: see cron.Parse.
@@ -67,6 +73,12 @@ type ScheduleSpec struct {
 	From, Until time.Time
 	// Runs is how many instants are started, those of triggers and backfills not counted; 0 = any number.
 	Runs int64
+	// Priority is that of each run among those that wait for a slot: see WithPriority.
+	Priority int
+	// Revision is the number of the spec: 1 is the one with which the schedule was created. UpdateSchedule replaces the spec with
+	// this number, and no other one; 0 = any. So what was read, changed and written undoes no change of others. CreateSchedule
+	// ignores it.
+	Revision uint64
 }
 
 // Schedule is a schedule as it stands. Instants are zero where there is none.
@@ -131,9 +143,14 @@ func (s *ScheduleSpec) definition() schedule.Definition {
 		}
 		return t.UnixMilli()
 	}
+	from := ms(s.From)
+	if from != 0 {
+		from = roundedUp(s.From)
+	}
 	return schedule.Definition{Workflow: s.Workflow, Version: s.Version, Input: s.Input, Attributes: s.Attributes,
-		TimeoutMs: abi.Milliseconds(s.Timeout), When: s.When, Zone: s.Zone, JitterMs: abi.Milliseconds(s.Jitter), Overlap: s.Overlap,
-		CatchUpMs: abi.Milliseconds(s.CatchUp), FromMs: ms(s.From), UntilMs: ms(s.Until), Runs: s.Runs}
+		Memo: s.Memo, TimeoutMs: abi.Milliseconds(s.Timeout), When: s.When, Zone: s.Zone, JitterMs: abi.Milliseconds(s.Jitter),
+		Overlap: s.Overlap, CatchUpMs: abi.Milliseconds(s.CatchUp), FromMs: from, UntilMs: ms(s.Until), Runs: s.Runs,
+		Priority: s.Priority}
 }
 
 // Next returns at most n instants after one at which a schedule with this spec is due, without jitter. ErrInvalid if the spec is
@@ -157,6 +174,9 @@ func (s ScheduleSpec) Next(after time.Time, n int) ([]time.Time, error) {
 	return list, nil
 }
 
+// roundedUp returns the first millisecond that is not before an instant.
+func roundedUp(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
+
 func instantOf(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -171,9 +191,10 @@ func (h *Host) scheduleOf(x *schedule.Stored) Schedule {
 		Updated: abi.TimeOf(x.UpdatedMs), Paused: x.Paused, Note: x.Note, Ended: x.Ended(),
 		Started: x.Started, Skipped: x.Skipped, Missed: x.Lost, Running: x.Running, Error: x.Error}
 	out.Spec = ScheduleSpec{Workflow: d.Workflow, Version: d.Version, Input: d.Input, Attributes: d.Attributes,
-		Timeout: abi.Duration(d.TimeoutMs), When: d.When, Zone: d.Zone, Jitter: abi.Duration(d.JitterMs), Overlap: d.Overlap,
-		CatchUp: abi.Duration(d.CatchUpMs), From: instantOf(d.FromMs), Until: instantOf(d.UntilMs), Runs: d.Runs}
-	if next := x.Upcoming(x.Key.ID, x.CursorMs, 1); len(next) > 0 && !x.Paused {
+		Memo: d.Memo, Timeout: abi.Duration(d.TimeoutMs), When: d.When, Zone: d.Zone, Jitter: abi.Duration(d.JitterMs),
+		Overlap: d.Overlap, CatchUp: abi.Duration(d.CatchUpMs), From: instantOf(d.FromMs), Until: instantOf(d.UntilMs), Runs: d.Runs,
+		Priority: d.Priority, Revision: x.Revision}
+	if next := x.Upcoming(x.Key.ID, h.cfg.Clock.Now().UnixMilli(), 1); len(next) > 0 && !x.Paused {
 		out.Next = abi.TimeOf(next[0][0])
 	}
 	if wake := x.Wake(x.Key.ID, h.cfg.Clock.Now().UnixMilli()); wake != store.NoWake {
@@ -218,7 +239,8 @@ func (s *scope) shown(x *schedule.Stored, err error) (Schedule, error) {
 
 // CreateSchedule makes a schedule under an id of at most MaxScheduleID of A-Z a-z 0-9 . _ : ~ -. It starts what is due from
 // now on. Durable on return. ErrInvalid if the spec is wrong or never due, also a *SchemaError if the input does not fit to the
-// workflow as it is, ErrConflict if there is a schedule of the id, ErrDiskFull if the disk has no room for new work.
+// workflow as it is, ErrConflict if there is a schedule of the id, ErrBusy if the namespace has as many as its
+// quota allows, ErrDiskFull if the disk has no room for new work.
 func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
 	if err := s.h.roomOnDisk(len(spec.Input)); err != nil {
 		return Schedule{}, err
@@ -230,12 +252,17 @@ func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec
 	if err := s.startable(ctx, &spec); err != nil {
 		return Schedule{}, err
 	}
+	leave, err := s.admitSchedule(ctx, key)
+	if err != nil {
+		return Schedule{}, err
+	}
+	defer leave()
 	return s.shown(s.h.keeper.Create(ctx, key, spec.definition(), "", false))
 }
 
 // UpdateSchedule gives a schedule another spec, in place of the whole of the former one. If When, Zone or From are others,
 // only instants from now on are started by the new spec; otherwise nothing is left out. What waits, counts and pauses stays.
-// Durable on return. ErrNotFound if there is no such schedule.
+// Durable on return. ErrNotFound if there is no such schedule, ErrConflict if its spec has another revision than spec.Revision.
 func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
@@ -244,7 +271,7 @@ func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec
 	if err := s.startable(ctx, &spec); err != nil {
 		return Schedule{}, err
 	}
-	return s.shown(s.h.keeper.Update(ctx, key, func(d *schedule.Definition) error {
+	return s.shown(s.h.keeper.Update(ctx, key, spec.Revision, func(d *schedule.Definition) error {
 		*d = spec.definition()
 		return nil
 	}))
@@ -253,11 +280,14 @@ func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec
 // startable reports that a schedule could not start runs as things are, since the input does not fit to the workflow's schema.
 // Both may change before it is due, so its starts are checked again. A workflow may be uploaded later than its schedule is made.
 func (s *scope) startable(ctx context.Context, spec *ScheduleSpec) error {
+	if err := limit.CheckPriority(spec.Priority); err != nil {
+		return translate(err)
+	}
 	v, err := s.Workflow(ctx, spec.Workflow, spec.Version)
 	if err != nil {
 		return nil //nolint:nilerr // the definition, or the start, says what is wrong with the workflow
 	}
-	return s.fitting(ctx, spec.Workflow, v.Module, spec.Input, &start{})
+	return s.fitting(ctx, &origin.NewRun{Workflow: spec.Workflow, Input: spec.Input}, v.Module, &start{})
 }
 
 // PauseSchedule stops a schedule until ResumeSchedule, with a note of at most 1,024 bytes that says why. Instants that come
@@ -281,7 +311,7 @@ func (s *scope) ResumeSchedule(ctx context.Context, id, note string) (Schedule, 
 
 // TriggerSchedule starts a run of a schedule now, whether it is paused or not. Its nominal instant is now. policy is used in
 // place of that of the schedule, unless it is empty. The run is durable on return. The zero Run says that the start waits for
-// the end of another one. ErrConflict if the policy skips it.
+// the end of another one. ErrConflict if the policy skips it. If ctx ends first, the run may be started all the same.
 func (s *scope) TriggerSchedule(ctx context.Context, id string, policy Overlap) (Run, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
@@ -295,14 +325,18 @@ func (s *scope) TriggerSchedule(ctx context.Context, id string, policy Overlap) 
 }
 
 // BackfillSchedule has the instants of a range started that has passed, the first of them at from or later, the last at to or
-// earlier: one after the other, or all beside each other. An instant that has a run already is not started again. The range
-// is durable on return, and is filled whether the schedule is paused or not.
+// earlier: one after the other, or all beside each other. An instant that has a run already is not started again, and none is
+// before Spec.From or behind Spec.Until. The range is durable on return, and is filled whether the schedule is paused or not.
+// ErrInvalid if it has not passed, or has no beginning.
 func (s *scope) BackfillSchedule(ctx context.Context, id string, from, to time.Time, all bool) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
 		return Schedule{}, translate(err)
 	}
-	return s.shown(s.h.keeper.Backfill(ctx, key, from.UnixMilli()-1, to.UnixMilli(), all))
+	if from.IsZero() || to.IsZero() {
+		return Schedule{}, &joined{errors.New("a backfill has a first and a last instant, got none"), ErrInvalid}
+	}
+	return s.shown(s.h.keeper.Backfill(ctx, key, roundedUp(from)-1, to.UnixMilli(), all))
 }
 
 // DeleteSchedule removes a schedule. Its runs go on. Durable on return. ErrNotFound if there is none.
@@ -334,7 +368,7 @@ func (s *scope) ScheduleNext(ctx context.Context, id string, n int) ([]ScheduleI
 		return nil, translate(err)
 	}
 	list := []ScheduleInstant{}
-	for _, at := range x.Upcoming(id, x.CursorMs, min(n, MaxScheduleNext)) {
+	for _, at := range x.Upcoming(id, s.h.cfg.Clock.Now().UnixMilli(), min(n, MaxScheduleNext)) {
 		list = append(list, ScheduleInstant{abi.TimeOf(at[0]), abi.TimeOf(at[1])})
 	}
 	return list, nil
@@ -364,26 +398,58 @@ type scheduler Host
 // StartRun starts a run of a schedule.
 func (h *scheduler) StartRun(ctx context.Context, key store.RunKey, d *schedule.Definition, run string,
 	in schedule.Instant) (live bool, err error) {
-	runKey := store.RunKey{Namespace: key.Namespace, ID: run}
 	r, err := (*Host)(h).scopeOf(key.Namespace).StartRaw(ctx, d.Workflow, d.Input, func(o *start) {
 		*o = start{id: run, version: d.Version, timeoutMs: d.TimeoutMs, attributes: d.Attributes, schedule: key.ID,
-			nominalMs: in.AtMs}
+			nominalMs: in.AtMs, priority: d.Priority, memo: d.Memo}
 	})
-	switch {
-	case err == nil && !r.Existed:
-		return !r.Status.Terminal(), nil
-	case err == nil || errors.Is(err, ErrConflict): // there is a run of the id: perhaps this start was made before
-		st, missing := h.store.State(ctx, runKey)
-		if missing == nil && st.Schedule == key.ID && st.NominalUnixMs == in.AtMs {
-			return !st.Deleted && !st.Status.Terminal(), nil
-		}
-		return false, &joined{fmt.Errorf("the id %s is taken by another run", run), schedule.ErrNever}
-	case errors.Is(err, ErrBusy): // a quota, or the disk is full
-		return false, &joined{err, schedule.ErrLater}
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrInvalid), errors.Is(err, ErrLimit):
-		return false, &joined{err, schedule.ErrNever}
+	if err != nil && !errors.Is(err, ErrConflict) {
+		return false, refusedStart(err)
 	}
-	return false, err
+	if err == nil && !r.Existed {
+		return !r.Status.Terminal(), nil
+	}
+	// There is a run of the id: perhaps this start was made before.
+	if found, err := h.Find(ctx, key, run); err == nil && found != nil && found.AtMs == in.AtMs {
+		return found.Live, nil
+	}
+	return false, &joined{fmt.Errorf("the id %s is taken by another run", run), schedule.ErrNever}
+}
+
+// refusedStart returns the error of a start as a schedule takes it.
+func refusedStart(err error) error {
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrBusy): // a quota, or the disk is full
+		return &joined{err, schedule.ErrLater}
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrInvalid), errors.Is(err, ErrLimit),
+		errors.Is(err, store.ErrCorrupt):
+		return &joined{err, schedule.ErrNever}
+	}
+	return err
+}
+
+// Startable returns why a run of a definition cannot be started: its version is not there, or the input does not fit.
+func (h *scheduler) Startable(ctx context.Context, key store.RunKey, d *schedule.Definition) error {
+	s := (*Host)(h).scopeOf(key.Namespace)
+	v, err := h.store.Modules().Version(ctx, key.Namespace, d.Workflow, d.Version)
+	if err == nil {
+		err = s.fitting(ctx, &origin.NewRun{Key: key, Workflow: d.Workflow, Input: d.Input}, v.Module, &start{})
+	}
+	return refusedStart(translate(err))
+}
+
+// Find returns a run that a schedule has started, nil if that of the id is none, or there is none. A deleted one was there.
+func (h *scheduler) Find(ctx context.Context, key store.RunKey, run string) (*schedule.Found, error) {
+	st, err := h.store.State(ctx, store.RunKey{Namespace: key.Namespace, ID: run})
+	if errors.Is(err, store.ErrNotFound) || err == nil && st.Schedule != key.ID {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	// A run that was imported was started by a schedule of the installation where it was.
+	return &schedule.Found{AtMs: st.NominalUnixMs, CreatedMs: st.CreatedUnixMs,
+		Live: !st.Deleted && !st.Status.Terminal() && st.Aside == store.NotAside && st.Import == ""}, nil
 }
 
 // scopeOf returns a namespace by its number.
@@ -393,24 +459,25 @@ func (h *Host) scopeOf(ns store.NamespaceID) *scope {
 	return s
 }
 
-// Live reports whether a run has not ended.
+// Live reports whether a run has not ended, and has not moved elsewhere.
 func (h *scheduler) Live(ctx context.Context, run store.RunKey) (bool, error) {
 	st, err := h.store.State(ctx, run)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}
-	return err == nil && !st.Deleted && !st.Status.Terminal(), err
+	return err == nil && !st.Deleted && !st.Status.Terminal() && st.Aside == store.NotAside, err
 }
 
 // CancelRun cancels a run that has not ended.
-func (h *scheduler) CancelRun(ctx context.Context, run store.RunKey) error {
-	_, err := h.rt.Runs.Cancel(ctx, run)
+func (h *scheduler) CancelRun(ctx context.Context, key store.RunKey) error {
+	_, err := h.rt.Runs.Change(ctx, key, run.Cancel{})
 	return unlessEnded(err)
 }
 
 // TerminateRun terminates a run that has not ended.
-func (h *scheduler) TerminateRun(ctx context.Context, run store.RunKey) error {
-	return unlessEnded(h.rt.Runs.Terminate(ctx, run))
+func (h *scheduler) TerminateRun(ctx context.Context, key store.RunKey) error {
+	_, err := h.rt.Runs.Change(ctx, key, run.Terminate{})
+	return unlessEnded(err)
 }
 
 func unlessEnded(err error) error {
@@ -425,7 +492,7 @@ func (h *scheduler) Owned(p store.PartitionID) store.Partition { return h.rt.Par
 
 // Arm has a schedule looked at when it is due.
 func (h *scheduler) Arm(key store.RunKey, wakeMs int64, err error) {
-	h.rt.Partitions.Arm(key, wakeMs, err)
+	h.rt.Partitions.Arm(wake.Key{Kind: store.WakeSchedule, Run: key}, wakeMs, err)
 }
 
 // StoreFailed stops the host.

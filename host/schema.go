@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/schema"
 	"github.com/wfhost/wfhost/store"
 )
@@ -28,12 +32,21 @@ func (e *SchemaError) Error() string {
 // Unwrap gives ErrInvalid.
 func (e *SchemaError) Unwrap() error { return ErrInvalid }
 
-// Schemas are what a version of a workflow says of its input, result and signals, as JSON Schema, draft 2020-12. What it does not
-// say is nil.
+// SchemaSet checks the JSON Schemas of one module before there is a module: what Add takes, an upload of a module with all of
+// them takes, too. The zero value is ready. It may not be used concurrently.
+type SchemaSet struct{ all schema.Set }
+
+// Add adds a schema, draft 2020-12. The error is a sentence that says what is wrong with it, or that the schemas are too much
+// together: 1 MiB, 20,000 parts; one that is there already counts once.
+func (s *SchemaSet) Add(text []byte) error { return s.all.Add(text) }
+
+// Schemas are what a version of a workflow says of its input, result, signals and updates, as JSON Schema, draft 2020-12. What
+// it does not say is nil.
 type Schemas struct {
 	Input   json.RawMessage            `json:"input,omitempty"`
 	Result  json.RawMessage            `json:"result,omitempty"`
 	Signals map[string]json.RawMessage `json:"signals,omitempty"`
+	Updates map[string]json.RawMessage `json:"updates,omitempty"`
 }
 
 // Schemas returns the schemas of a version of a workflow; number 0 is the latest. ErrNotFound if there is none.
@@ -47,48 +60,68 @@ func (s *scope) Schemas(ctx context.Context, workflow string, number uint32) (Sc
 		return Schemas{}, err
 	}
 	d := s.described(ctx, workflow, v.Module)
-	return Schemas{Input: d.InputSchema, Result: d.OutputSchema, Signals: d.SignalSchemas}, nil
+	return Schemas{Input: d.InputSchema, Result: d.OutputSchema, Signals: d.SignalSchemas, Updates: d.UpdateSchemas}, nil
 }
 
 // schemasOf returns the compiled schemas of a workflow of a module, nil if it has none.
 func (s *scope) schemasOf(ctx context.Context, workflow string, module store.Digest) (*schema.Workflow, error) {
-	w, err := s.h.schemas.Of(module, workflow, func() ([]byte, error) {
+	w, err := s.h.schemas.Of(ctx, module, workflow, func() ([]byte, error) {
 		info, err := s.h.store.Modules().Info(ctx, module)
 		return info.DescriptionJSON, err
 	})
 	return w, translate(err)
 }
 
-// fitting checks the input of a start, and its first signal.
-func (s *scope) fitting(ctx context.Context, workflow string, module store.Digest, input []byte, o *start) error {
-	w, err := s.schemasOf(ctx, workflow, module)
+// fitting checks the input of a start, and its first signal. The input of a run that is there was checked when it started.
+func (s *scope) fitting(ctx context.Context, n *origin.NewRun, module store.Digest, o *start) error {
+	if n.Existing {
+		if o.signal == nil {
+			return nil
+		}
+		return s.fittingTo(ctx, n.Key, *o.signal)
+	}
+	w, err := s.schemasOf(ctx, n.Workflow, module)
 	if err != nil || w == nil {
 		return err
 	}
 	if w.Input != nil {
-		if e := w.Input.Check(input); e != nil {
-			return &SchemaError{fmt.Sprintf("input of workflow %q", workflow), e.Faults, e.More}
+		if err := refusal(ctx, w.Input, fmt.Sprintf("input of workflow %q", n.Workflow), n.Input); err != nil {
+			return err
 		}
 	}
 	if o.signal == nil {
 		return nil
 	}
-	return fittingSignal(w, o.signal.Name, o.signal.Data)
+	return fittingSignal(ctx, w, o.signal.Name, o.signal.Data)
+}
+
+// refusal checks a value. Its error is that of ctx if ctx has ended.
+func refusal(ctx context.Context, s *schema.Schema, what string, value []byte) error {
+	e := s.Check(ctx, value)
+	if e == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return &SchemaError{what, e.Faults, e.More}
 }
 
 // fittingSignal checks the payload of a signal.
-func fittingSignal(w *schema.Workflow, name string, payload []byte) error {
+func fittingSignal(ctx context.Context, w *schema.Workflow, name string, payload []byte) error {
 	if w == nil || w.Signals[name] == nil {
 		return nil
 	}
-	if e := w.Signals[name].Check(payload); e != nil {
-		return &SchemaError{fmt.Sprintf("payload of signal %q", name), e.Faults, e.More}
+	what := fmt.Sprintf("payload of signal %q", name)
+	if update, ok := strings.CutPrefix(name, abi.UpdatePrefix); ok {
+		what = fmt.Sprintf("input of update %q", update)
 	}
-	return nil
+	return refusal(ctx, w.Signals[name], what, payload)
 }
 
-// fittingTo checks the payload of a signal to a run. Of a run that is not there, the signal itself says so.
-func (s *scope) fittingTo(ctx context.Context, key store.RunKey, name string, payload []byte) error {
+// fittingTo checks the payload of a signal to a run. One that the run has taken already, by its idempotency key, fits, whatever
+// the run's version says of it by now. Of a run that is not there, the signal itself says so.
+func (s *scope) fittingTo(ctx context.Context, key store.RunKey, n origin.Signal) error {
 	st, err := s.h.rt.Runs.State(ctx, key)
 	if err != nil {
 		return nil //nolint:nilerr // whoever gives the signal says it better
@@ -97,5 +130,17 @@ func (s *scope) fittingTo(ctx context.Context, key store.RunKey, name string, pa
 	if err != nil {
 		return err
 	}
-	return fittingSignal(w, name, payload)
+	refused := fittingSignal(ctx, w, n.Name, n.Data)
+	if refused == nil || n.Key == "" {
+		return refused
+	}
+	taken := false
+	err = s.h.rt.Runs.Look(ctx, key, func(r *run.Run) (err error) {
+		taken, err = r.Journal().CheckSignal(n.Name, n.Key, n.Data)
+		return err
+	})
+	if err == nil && taken {
+		return nil
+	}
+	return refused
 }

@@ -116,7 +116,7 @@ func TestSchemasOfOthers(t *testing.T) {
 	h := hosttest.New(t)
 	for description, want := range map[string]string{
 		`{"workflows":[{"name":"w","input_schema":{"type":"objct"}}]}`:                `input of workflow "w": the schema is none: /type: `,
-		`{"workflows":[{"name":"w","output_schema":{"$ref":"https://a.example/x"}}]}`: `result of workflow "w": the schema is none: `,
+		`{"workflows":[{"name":"w","output_schema":{"$ref":"https://a.example/x"}}]}`: `result of workflow "w": the reference "https://a.example/x" is outside of the schema`,
 		`{"workflows":[{"name":"w","signals":["a"],"signal_schemas":{"b":{}}}]}`:      `a schema for the signal "b", which is not among its signals ["a"]`,
 		`{"workflows":[{"name":"w","signal_schemas":{"b":7}}]}`:                       `signal "b" of workflow "w": the schema is none`,
 	} {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 )
 
@@ -77,7 +78,7 @@ func (s *scope) signal(ctx context.Context, id string, n run.Signal) error {
 	}
 	key, err := s.key(ctx, id)
 	if err == nil {
-		err = s.fittingTo(ctx, key, n.Name, n.Data)
+		err = s.fittingTo(ctx, key, origin.Signal(n))
 	}
 	if err == nil {
 		_, err = s.h.rt.Runs.Signal(ctx, key, n)
@@ -114,7 +115,7 @@ func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, o
 	if err := s.h.roomOnDisk(len(payload)); err != nil {
 		return HookReply{}, err
 	}
-	if err := s.fittingTo(ctx, hook.Run, hook.Name, payload); err != nil {
+	if err := s.fittingTo(ctx, hook.Run, origin.Signal(n)); err != nil {
 		return HookReply{}, err
 	}
 	if _, err := s.h.rt.Runs.Signal(ctx, hook.Run, n); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/store"
 )
 
 // StartOption is an option of Start.
@@ -17,21 +18,24 @@ type StartOption func(*start)
 
 type start struct {
 	id         string
+	named      bool // by the caller
 	version    uint32
 	at         time.Time
 	inMs       int64
 	timeoutMs  int64
 	attributes map[string]string
+	memo       []byte
 	signal     *origin.Signal
 	conflict   ConflictPolicy
 	schedule   string // id of the schedule that starts the run
 	nominalMs  int64  // the instant for which it does
+	priority   int
 	err        error
 }
 
 // WithRunID names the run: 1 to 128 of A-Z a-z 0-9 . _ : ~ -. A second start with the same id, workflow and input
-// returns the run that is there; with others it is ErrConflict. Two inputs that are JSON are the same if they differ in white
-// space and in the order of the members of objects. Default: a UUIDv7.
+// returns the run that is there, whatever its version is by now; with others it is ErrConflict. Two inputs that are JSON are the
+// same if they differ in white space and in the order of the members of objects. Default: a UUIDv7.
 func WithRunID(id string) StartOption { return func(s *start) { s.id = id } }
 
 // WithVersion starts a version other than the latest.
@@ -98,6 +102,24 @@ func (s *start) atUnixMs(now time.Time) (int64, error) {
 // WithAttributes gives the run searchable attributes: at most 64, with values of at most 1,024 bytes of text.
 func WithAttributes(attributes map[string]string) StartOption {
 	return func(s *start) { s.attributes = attributes }
+}
+
+// WithMemo gives the run a memo: what people are to see beside the run in each list, such as who ordered it. It is encoded as
+// JSON, of at most 2,048 bytes without white space; nil is none. It stays the same for as long as the run is there, over
+// restarts and continue-as-new, and no list selects by it. ErrInvalid if it is no JSON, ErrLimit if it is longer.
+func WithMemo(memo any) StartOption {
+	return func(s *start) {
+		if s.memo = nil; memo == nil {
+			return
+		}
+		b, err := json.Marshal(memo)
+		if err != nil {
+			err = &joined{fmt.Errorf("memo: %w", err), ErrInvalid}
+		} else if s.memo, err = abi.CheckMemo(b); err != nil {
+			err = translate(err)
+		}
+		s.err = errors.Join(s.err, err)
+	}
 }
 
 // WithSignal gives the run a first signal in the same commit as its start. Where a run of the id is there already
@@ -180,7 +202,7 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	if err := s.h.roomOnDisk(brought); err != nil {
 		return Run{}, err
 	}
-	if o.id == "" {
+	if o.named = o.id != ""; !o.named {
 		o.id = newRunID(s.h.cfg.Clock.Now())
 	} else if err := abi.CheckRunID(o.id); err != nil {
 		return Run{}, translate(err)
@@ -189,35 +211,90 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	free := s.h.rt.Versions.Hold()
-	number := o.version
-	if number == 0 && o.conflict == ConflictExisting { // the run that is there decides, whatever the latest version is by now
-		if existing, err := s.h.rt.Runs.State(ctx, key); err == nil {
-			number = existing.Version
+	if r, is, err := s.startWithin(ctx, key, workflow, input, &o, at); is {
+		return r, err
+	}
+	return s.startOf(ctx, key, workflow, input, &o, at)
+}
+
+// startOf starts the run of a start.
+func (s *scope) startOf(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start, at int64) (Run, error) {
+	for {
+		r, err := s.startOnce(ctx, key, workflow, input, o, at)
+		if !errors.Is(err, errStartAgain) {
+			return r, err
 		}
 	}
-	v, err := s.h.store.Modules().Version(ctx, key.Namespace, workflow, number)
-	if err != nil {
-		free()
-		return Run{}, translate(err)
-	}
-	if err := s.fitting(ctx, workflow, v.Module, input, &o); err != nil {
-		free()
+}
+
+// errStartAgain is of a start whose version, or the run that it answers, is another one, or deleted, by now.
+var errStartAgain = errors.New("start again")
+
+// startOnce chooses a version, checks the input against its schema, and starts the run. Versions are not held while it checks, as
+// that may take long, and who deletes one waits.
+func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start, at int64) (Run, error) {
+	if err := ctx.Err(); err != nil {
 		return Run{}, err
 	}
-	n := origin.NewRun{Key: key, Workflow: workflow, Version: v.Number, Module: v.Module, Input: bytes.Clone(input),
-		InputDigest: origin.InputDigest(input), Attributes: o.attributes, Signal: o.signal, Conflict: o.conflict,
-		AtUnixMs: at, TimeoutMs: o.timeoutMs, Schedule: o.schedule, NominalMs: o.nominalMs}
+	n := origin.NewRun{Key: key, Workflow: workflow, Input: bytes.Clone(input), InputDigest: origin.InputDigest(input),
+		Attributes: o.attributes, Memo: o.memo, Signal: o.signal, Conflict: o.conflict, AtUnixMs: at, TimeoutMs: o.timeoutMs,
+		Schedule: o.schedule, NominalMs: o.nominalMs, Priority: o.priority}
+	v, err := s.versionOf(ctx, &n, o)
+	if err != nil {
+		return Run{}, err
+	}
+	if err := s.fitting(ctx, &n, v.Module, o); err != nil {
+		return Run{}, err
+	}
+	n.Version, n.Module = v.Number, v.Module
+	asked := v.Number
+	if o.version == 0 && !n.Existing { // the latest one
+		asked = 0
+	}
+	free := s.h.rt.Versions.Hold()
+	now, err := s.h.store.Modules().Version(ctx, key.Namespace, workflow, asked)
+	if err != nil || now.Number != v.Number || now.Module != v.Module {
+		free()
+		if err == nil || errors.Is(err, store.ErrNotFound) {
+			err = errStartAgain
+		}
+		return Run{}, translate(err)
+	}
 	leave, err := s.h.admitStart(ctx, key, o.conflict)
 	if err != nil {
 		free()
 		return Run{}, err
 	}
 	st, created, err := s.h.rt.Runs.Start(ctx, n, func() { free(); leave() })
+	if errors.Is(err, origin.ErrNoRun) {
+		return Run{}, errStartAgain
+	}
 	if err != nil {
 		return Run{}, translate(err)
 	}
 	r := s.h.runOf(st)
 	r.Existed = !created
 	return r, nil
+}
+
+// versionOf chooses the version of a start: that of the run that is there already if the start is of the same workflow,
+// whatever the latest version is by now. It sets n.Existing where such a run decides: it is answered, or is in conflict with the
+// start, and was checked when it started.
+func (s *scope) versionOf(ctx context.Context, n *origin.NewRun, o *start) (store.Version, error) {
+	number := o.version
+	if o.named && o.conflict == ConflictExisting {
+		st, err := s.h.rt.Runs.State(ctx, n.Key)
+		n.Existing = err == nil
+		switch {
+		case n.Existing && st.Workflow == n.Workflow:
+			number = st.Version
+		case n.Existing:
+			number = 0
+		}
+	}
+	v, err := s.h.store.Modules().Version(ctx, n.Key.Namespace, n.Workflow, number)
+	if n.Existing && number != 0 && errors.Is(err, store.ErrNotFound) { // versions of runs stay: the run was deleted, and it
+		return v, errStartAgain
+	}
+	return v, translate(err)
 }

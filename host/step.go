@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/egress"
@@ -42,9 +43,19 @@ func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, 
 
 // HandleRawStep is HandleStep for a handler that takes and gives bytes.
 func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []byte) ([]byte, error)) {
+	h.remotes.Delete(name)
 	h.rt.Handle(name, func(ctx context.Context, a handler.Attempt, input []byte) ([]byte, error) {
 		// The journal keeps what comes in and what goes out; the handler may go on to use either.
+		a.Details = h.workers.progress.Latest(&a)
+		ctx = context.WithValue(ctx, beatKey{}, func(details []byte) error { return h.beat(a, details) })
+		failed := true
+		defer func() { // by a panic, too
+			if failed { // the next attempt goes on from there, whatever becomes of this host
+				h.workers.progress.Flush(a.IdempotencyKey)
+			}
+		}()
 		out, err := fn(context.WithValue(ctx, stepKey{}, h.stepOf(&a)), bytes.Clone(input))
+		failed = err != nil
 		return bytes.Clone(out), err
 	})
 }
@@ -64,6 +75,15 @@ type Step struct {
 	Attempts int       // at most; 0 = no limit
 	// IdempotencyKey is the same over all attempts of this step, restarts of the host included.
 	IdempotencyKey string
+	// AtMostOnce says that the step is not tried again if nobody knows what became of an attempt.
+	AtMostOnce bool
+	// Timeout is how long this attempt may take from when the handler is called.
+	Timeout time.Duration
+	// TraceParent is the header traceparent of W3C Trace Context for requests of this attempt: the trace id is the run's.
+	TraceParent string
+	// Details is the JSON that Heartbeat has recorded last, in an attempt before this one; for a worker also in this attempt, if
+	// another worker had it before. Nil: nothing.
+	Details json.RawMessage
 
 	ns store.NamespaceID
 }
@@ -71,7 +91,8 @@ type Step struct {
 func (h *Host) stepOf(a *handler.Attempt) Step {
 	return Step{Namespace: h.nameOf(a.Run.Namespace), ns: a.Run.Namespace, RunID: a.Run.ID, Workflow: a.Workflow,
 		Version: a.Version, Name: a.Step, Seq: a.Seq, Attempt: int(a.Number), Attempts: a.Attempts,
-		IdempotencyKey: a.IdempotencyKey}
+		IdempotencyKey: a.IdempotencyKey, AtMostOnce: a.AtMostOnce, Timeout: a.Timeout, TraceParent: a.TraceParent(),
+		Details: bytes.Clone(a.Details)}
 }
 
 // StepInfo gives what the handler is called for. Outside of a handler it is zero.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"regexp"
@@ -60,8 +61,14 @@ func newTenants(t *testing.T, owner, asks string) *tenants {
 	do(t, err)
 	do(t, x.owner.Terminate(ctx, theirs+"2"))
 	do(t, x.owner.SetRetention(ctx, host.Retention{Workflow: theirs, Keep: 5}))
+	_, err = x.owner.SetLimits(ctx, host.Limits{Workflow: theirs, Concurrency: []string{"777"}})
+	do(t, err)
 	do(t, x.SetQuota(ctx, owner, host.Quota{MaxRuns: 77_777}))
 	_, err = x.owner.CreateSchedule(ctx, theirs, host.ScheduleSpec{Workflow: theirs, When: "@monthly", Input: []byte(`"` + secretOf + `"`)})
+	do(t, err)
+	_, err = x.owner.SetHandlerLimits(ctx, host.HandlerLimits{Handler: theirs, Concurrency: []string{"777"}})
+	do(t, err)
+	_, err = x.owner.SetStartWindow(ctx, host.StartWindow{Workflow: theirs, Throttle: "777h"})
 	do(t, err)
 	_, err = x.asks.Upload(ctx, "other", napModule())
 	do(t, err)
@@ -103,8 +110,27 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 		if name == "" { // a schedule of a workflow that nobody has
 			a.Workflow = nobody
 		}
+	case *io.Writer:
+		*a = io.Discard
+	case *io.Reader:
+		*a = strings.NewReader("no archive")
+	case *host.ImportOptions:
+		a.Adopt = n > 0
+	case *host.ExportOptions:
+		a.Move = n > 0
 	case *host.Overlap:
 		*a = host.OverlapAllow
+	case *host.TakeOptions, *host.Failure:
+	case *json.RawMessage:
+		*a = json.RawMessage("{}")
+	case *time.Duration:
+		*a = time.Duration(n) * time.Minute
+	case *host.Limits:
+		*a = host.Limits{Workflow: name, Concurrency: []string{fmt.Sprint(1 + n)}}
+	case *host.HandlerLimits:
+		*a = host.HandlerLimits{Handler: name, Concurrency: []string{fmt.Sprint(1 + n)}}
+	case *host.StartWindow:
+		*a = host.StartWindow{Workflow: name, Throttle: fmt.Sprint(1+n, "h")}
 	case *host.Retention:
 		*a = host.Retention{Workflow: name, Keep: 1 + n}
 	default:
@@ -181,7 +207,7 @@ func (x *tenants) owned() string {
 	x.asks = x.owner
 	var b strings.Builder
 	for _, method := range []string{"Runs", "Get", "Journal", "Logs", "Output", "Versions", "Counts", "Timers", "Retentions", "Quota", "Usage",
-		"GetSchedule", "Schedules", "SignalsOf", "Workflow"} {
+		"GetSchedule", "Schedules", "SignalsOf", "Workflow", "GetLimits", "AllLimits"} {
 		name := theirs
 		if method == "Output" {
 			chunks, err := collect(x.owner.Output(ctx, theirs, "", 0))

@@ -22,6 +22,7 @@ type Scope string
 // The scopes.
 const (
 	ScopeRead    Scope = "read"    // look at workflows, runs, journals, results, output; queries
+	ScopeWork    Scope = "work"    // take attempts of handlers for workers, and hand in what came of them
 	ScopeRun     Scope = "run"     // start runs and send signals
 	ScopeOperate Scope = "operate" // cancel, terminate, pause, wake, retry, restart, migrate and delete runs; sweep
 	ScopeUpload  Scope = "upload"  // upload and delete versions; with ScopeRead, check runs against a module
@@ -29,7 +30,7 @@ const (
 )
 
 // Scopes are all scopes, from that which allows least.
-var Scopes = []Scope{ScopeRead, ScopeRun, ScopeOperate, ScopeUpload, ScopeAdmin}
+var Scopes = []Scope{ScopeRead, ScopeWork, ScopeRun, ScopeOperate, ScopeUpload, ScopeAdmin}
 
 // ErrUnauthorized: a token is unknown, revoked or has expired.
 var ErrUnauthorized = errors.New("token is not accepted")

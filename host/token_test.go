@@ -69,12 +69,12 @@ func TestTokensThatCannotBe(t *testing.T) {
 	h := hosttest.New(t)
 	read := []host.Scope{host.ScopeRead}
 	for want, spec := range map[string]host.TokenSpec{
-		"needs at least one scope of read, run, operate, upload, admin": {},
-		`a scope is one of read, run, operate, upload, admin, got "x"`:  {Scopes: []host.Scope{"x"}},
-		"a token lasts for a positive time, got -1ns":                   {Scopes: read, TTL: -1},
-		"has at most 128 bytes, got 129":                                {Scopes: read, Name: strings.Repeat("n", 129)},
-		`has no control characters, got "a\nb"`:                         {Scopes: read, Name: "a\nb"},
-		"namespace may hold the letters a-z":                            {Scopes: read, Namespace: "A"},
+		"needs at least one scope of read, work, run, operate, upload, admin": {},
+		`a scope is one of read, work, run, operate, upload, admin, got "x"`:  {Scopes: []host.Scope{"x"}},
+		"a token lasts for a positive time, got -1ns":                         {Scopes: read, TTL: -1},
+		"has at most 128 bytes, got 129":                                      {Scopes: read, Name: strings.Repeat("n", 129)},
+		`has no control characters, got "a\nb"`:                               {Scopes: read, Name: "a\nb"},
+		"namespace may hold the letters a-z":                                  {Scopes: read, Namespace: "A"},
 	} {
 		if _, _, err := h.CreateToken(context.Background(), spec); !errors.Is(err, host.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", spec, err, want)

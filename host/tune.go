@@ -5,12 +5,23 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+
+	"github.com/wfhost/wfhost/host/internal/admission"
 )
 
 // gcHeadroomBytes is how much is allocated at least between two garbage collections. Go's own rule is as much as is
 // alive, which in a busy host may be 6 MiB: forty collections a second, a fifth of the processors' time with the stacks
 // that they shrink and wakes grow again. A host with many sleepers has more alive than this, and keeps Go's rule.
 const gcHeadroomBytes = 64 << 20
+
+// gcMostBytes is how much is allocated at most between two collections, as long as no more than gcGoalBytes are taken with
+// that, and gcFloorPercent what of more is alive: what a host has much of is payloads in journals, in which a collection has
+// nothing to look for.
+const (
+	gcMostBytes    = 128 << 20
+	gcGoalBytes    = 320 << 20
+	gcFloorPercent = 25
+)
 
 // gcLeastPercent is Go's own rule, and gcLeastLiveBytes the heap below which it does not collect.
 const (
@@ -23,8 +34,10 @@ const (
 //
 //   - GOMAXPROCS becomes one more than it was, since a thread of a host nearly always waits for the disk. Go then no longer
 //     follows a limit of CPU time of the process that is changed while it runs.
-//   - The garbage collector runs after 64 MiB were allocated, or as much as is alive if that is more, which is Go's own rule.
-//     A busy host with little alive takes up to a fifth less CPU time, and up to 64 MiB more memory.
+//   - The garbage collector runs after 64 MiB were allocated, or as much as is alive if that is more, which is Go's own rule, but
+//     after 128 MiB if more is alive, and after less, down to a quarter of what is alive, where that would take more than
+//     320 MiB. A busy host with little alive takes up to a fifth less CPU time, and up to 64 MiB more memory; one with much
+//     alive holds less garbage.
 //
 // What GOMAXPROCS or GOGC are set to in the environment stays. A program should not call Tune if memory is scarcer than CPU time,
 // if it does much else beside the host, or if it calls runtime.GOMAXPROCS, debug.SetGCPercent or debug.SetMemoryLimit itself:
@@ -34,6 +47,7 @@ func Tune() {
 		// One more than there are cores: Go takes a while to notice that a thread waits for the disk, and a host
 		// nearly always has one that does. Two cores were idle for a quarter of the time.
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+		admission.Spare.Add(1)
 	}
 	if v, _ := os.LookupEnv("GOGC"); v == "" {
 		t := &headroom{percent: gcLeastPercent, live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
@@ -65,5 +79,11 @@ func (t *headroom) collected(a *afterGC) {
 
 // gcPercent gives how much may be allocated before the next collection, in percent of what is alive.
 func gcPercent(liveBytes uint64) int {
-	return int(max(gcHeadroomBytes*gcLeastPercent/max(liveBytes, gcLeastLiveBytes), gcLeastPercent))
+	live := max(liveBytes, gcLeastLiveBytes)
+	most := uint64(gcHeadroomBytes)
+	if live < gcGoalBytes {
+		most = min(gcMostBytes, gcGoalBytes-live)
+	}
+	least := min(max(most*100/live, gcFloorPercent), gcLeastPercent)
+	return int(max(gcHeadroomBytes*100/live, least))
 }

@@ -4,13 +4,15 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+
+	"github.com/wfhost/wfhost/host/internal/admission"
 )
 
 func TestGCPercent(t *testing.T) {
 	for _, c := range []struct {
 		live uint64
 		want int
-	}{{0, 1600}, {4 << 20, 1600}, {6 << 20, 1066}, {32 << 20, 200}, {64 << 20, 100}, {1 << 40, 100}} {
+	}{{0, 1600}, {4 << 20, 1600}, {6 << 20, 1066}, {32 << 20, 200}, {64 << 20, 100}, {128 << 20, 100}, {192 << 20, 66}, {256 << 20, 25}, {512 << 20, 25}, {1 << 40, 25}} {
 		if got := gcPercent(c.live); got != c.want {
 			t.Errorf("%d bytes alive: %d %%, want %d", c.live, got, c.want)
 		}
@@ -23,6 +25,7 @@ var kept []byte
 func TestTune(t *testing.T) {
 	procs, percent := runtime.GOMAXPROCS(0), debug.SetGCPercent(100)
 	t.Cleanup(func() {
+		admission.Spare.Store(0)
 		runtime.GOMAXPROCS(procs)
 		debug.SetGCPercent(percent)
 	})
@@ -40,8 +43,8 @@ func TestTune(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "")
 	t.Setenv("GOGC", "")
 	Tune()
-	if got := runtime.GOMAXPROCS(0); got != procs+1 {
-		t.Errorf("GOMAXPROCS %d, want %d", got, procs+1)
+	if got := runtime.GOMAXPROCS(0); got != procs+1 || admission.Spare.Load() != 1 {
+		t.Errorf("GOMAXPROCS %d, want %d; %d of them are spare", got, procs+1, admission.Spare.Load())
 	}
 	// What is alive is not known before the first collection, and finalizers come a moment after it.
 	collect := func(until func(percent int) bool) {
@@ -56,6 +59,6 @@ func TestTune(t *testing.T) {
 	}
 	collect(func(percent int) bool { return percent > 100 })
 	kept = make([]byte, 2*gcHeadroomBytes)
-	collect(func(percent int) bool { return percent == 100 })
+	collect(func(percent int) bool { return percent <= 100 && percent > 50 })
 	kept = nil
 }

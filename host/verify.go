@@ -80,7 +80,8 @@ func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (r
 			return nil, translate(err)
 		}
 	}
-	found, err := pebblestore.Check(ctx, at.dir, pebblestore.CheckOptions{Repair: opts.Repair, Logger: cfg.Logger})
+	found, err := pebblestore.Check(ctx, at.dir, pebblestore.CheckOptions{Repair: opts.Repair, Logger: cfg.Logger,
+		Queue: checkQueue})
 	if found != nil {
 		report.Report = *found
 	}

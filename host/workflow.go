@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,18 +27,22 @@ type Version struct {
 	HTTP     []string     `json:"allow_http,omitempty"`
 	Secrets  []string     `json:"allow_secret,omitempty"`
 	Created  time.Time    `json:"created"`
-	New      bool         `json:"new"` // made by this upload; false if it was there
+	Imported bool         `json:"imported,omitempty"` // made by an import: no start uses it that does not name it
+	New      bool         `json:"new"`                // made by this upload; false if it was there
 	// Queries that the workflow says it offers; only LiveVersions gives them.
 	Queries []string `json:"queries,omitempty"`
 	// Signals that the workflow says it receives; only LiveVersions returns them.
 	Signals []string `json:"signals,omitempty"`
+	// Updates that the workflow says it takes; only LiveVersions returns them.
+	Updates []string `json:"updates,omitempty"`
 	// Live is how many live runs have the version; only LiveVersions counts them.
 	Live int `json:"live"`
 }
 
 func versionOf(v store.Version) Version {
 	return Version{Workflow: v.Workflow, Number: v.Number, Module: v.Module, Digest: v.Module.String(),
-		Steps: v.Grants.Steps, HTTP: v.Grants.HTTPHosts, Secrets: v.Grants.Secrets, Created: time.UnixMilli(v.CreatedUnixMs).UTC()}
+		Steps: v.Grants.Steps, HTTP: v.Grants.HTTPHosts, Secrets: v.Grants.Secrets, Created: time.UnixMilli(v.CreatedUnixMs).UTC(),
+		Imported: v.Imported}
 }
 
 // UploadOption is an option of Upload.
@@ -47,6 +52,7 @@ type upload struct {
 	grants               store.Grants
 	steps, http, secrets bool     // these were given
 	only                 []string // of OnlyWorkflows
+	stored               bool     // the module was
 	err                  error
 }
 
@@ -176,7 +182,7 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	if err != nil {
 		return nil, rejected(err)
 	}
-	c, err := claimOf(name, u.only, description)
+	c, err := claimOf(ctx, name, u.only, description)
 	if err != nil {
 		return nil, err
 	}
@@ -188,6 +194,9 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 			break
 		}
 	}
+	if err != nil && u.stored {
+		s.h.discard(ctx, sha256.Sum256(wasm))
+	}
 	return versions, translate(err)
 }
 
@@ -195,7 +204,7 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 // with the last version that had the same bytes.
 const uploadAttempts = 10
 
-// addVersions stores a module and makes a version of each workflow. A module that is refused is not stored.
+// addVersions stores a module and makes a version of each workflow. A module that is refused is not stored, or not for long.
 func (s *scope) addVersions(ctx context.Context, c claim, wasm []byte, info store.ModuleInfo, u *upload) ([]Version, error) {
 	ns, err := s.id(ctx, true)
 	if err != nil {
@@ -204,10 +213,49 @@ func (s *scope) addVersions(ctx context.Context, c claim, wasm []byte, info stor
 	if _, _, err := s.decide(ctx, ns, c, wasm, u); err != nil {
 		return nil, err
 	}
-	m := s.h.store.Modules()
-	if _, err := m.Put(ctx, wasm, info); err != nil {
+	if _, err := s.h.store.Modules().Put(ctx, wasm, info); err != nil {
 		return nil, err
 	}
+	u.stored = true
+	return s.addDecided(ctx, ns, c, wasm, info, u)
+}
+
+// discard deletes a module that was stored for nothing, unless it has versions. An upload of the same bytes that is under way
+// stores them again. If it fails, the next host does it.
+func (h *Host) discard(ctx context.Context, d store.Digest) {
+	if _, err := h.rt.Versions.DeleteUnused(context.WithoutCancel(ctx), d); err != nil {
+		h.cfg.Logger.Warn("a module that no version has stays until the next start", "module", d, "cause", err)
+	}
+}
+
+// unusedAtOnce is how many modules that no version has are deleted at a time.
+const unusedAtOnce = 256
+
+// discardAll deletes the modules of uploads that were cut, by a crash for example. It keeps no host from being opened.
+func (h *Host) discardAll(ctx context.Context) {
+	if h.copied {
+		return
+	}
+	var list []store.Digest
+	n, err := 0, error(nil)
+	for more := true; more && err == nil; more = len(list) == unusedAtOnce {
+		if list, err = h.store.Modules().Unused(ctx, unusedAtOnce); err == nil && len(list) > 0 {
+			var deleted int
+			deleted, err = h.rt.Versions.DeleteUnused(ctx, list...)
+			n += deleted
+		}
+	}
+	if err != nil {
+		h.cfg.Logger.Warn("modules that no version has stay until the next start", "cause", err)
+	}
+	if n > 0 {
+		h.cfg.Logger.Info("deleted modules of uploads that were cut", "modules", n)
+	}
+}
+
+// addDecided makes the versions of a module that is stored. What other uploads have done meanwhile counts.
+func (s *scope) addDecided(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, info store.ModuleInfo, u *upload) (
+	[]Version, error) {
 	deciding.Lock()
 	defer deciding.Unlock()
 	specs, before, err := s.decide(ctx, ns, c, wasm, u)
@@ -217,7 +265,7 @@ func (s *scope) addVersions(ctx context.Context, c claim, wasm []byte, info stor
 	for i := range specs {
 		specs[i].CreatedUnixMs = info.StoredUnixMs
 	}
-	added, err := m.AddVersions(ctx, specs)
+	added, err := s.h.store.Modules().AddVersions(ctx, specs)
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +339,7 @@ func (s *scope) LiveVersions(ctx context.Context, workflow string) (versions []V
 			return nil, err
 		}
 		d := s.described(ctx, v.Workflow, v.Module)
-		v.Live, v.Queries, v.Signals = live[v.Number], d.Queries, d.Signals
+		v.Live, v.Queries, v.Signals, v.Updates = live[v.Number], d.Queries, d.Signals, d.Updates
 		versions = append(versions, v)
 	}
 	if len(versions) == 0 {

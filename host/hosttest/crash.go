@@ -111,14 +111,6 @@ func (c *crashStore) Commit(ctx context.Context, groups []store.Group) error {
 	return c.commit(func() error { return s.Commit(ctx, groups) })
 }
 
-func (c *crashStore) Submit(ctx context.Context, p store.PartitionID, cmd store.Command) error {
-	s, err := c.inner()
-	if err != nil {
-		return err
-	}
-	return s.Submit(ctx, p, cmd)
-}
-
 func (c *crashStore) Modules() store.ModuleStore {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,6 +211,14 @@ func (c *crashStore) Counts(ctx context.Context, ns store.NamespaceID) ([]store.
 	return s.Counts(ctx, ns)
 }
 
+func (c *crashStore) CountOf(ctx context.Context, ns store.NamespaceID, workflow string, version uint32) (store.Tally, error) {
+	s, err := c.inner()
+	if err != nil {
+		return store.Tally{}, err
+	}
+	return s.CountOf(ctx, ns, workflow, version)
+}
+
 // Disk implements store.OnDisk, for stores on disk.
 func (c *crashStore) Disk() (store.Disk, error) {
 	c.mu.Lock()
@@ -253,8 +253,8 @@ func (p *crashPartition) Claim(ctx context.Context, c store.HookClaim) (h store.
 	return h, err
 }
 
-func (p *crashPartition) Discard(ctx context.Context, seqs []store.CommandSeq) error {
-	return p.c.commit(func() error { return p.Partition.Discard(ctx, seqs) })
+func (p *crashPartition) Discard(ctx context.Context, seqs []store.CommandSeq, answers []store.Command) error {
+	return p.c.commit(func() error { return p.Partition.Discard(ctx, seqs, answers) })
 }
 
 // Commits gives the number of commits that the host has made since New, those of a crash included.
@@ -342,4 +342,44 @@ func (c *crashStore) Schedules(ctx context.Context, q store.ScheduleQuery) ([]st
 		return nil, err
 	}
 	return s.Schedules(ctx, q)
+}
+
+func (c *crashStore) SetLimits(ctx context.Context, l store.Limits, tell store.Command) error {
+	s, err := c.inner()
+	if err != nil {
+		return err
+	}
+	return c.commit(func() error { return s.SetLimits(ctx, l, tell) })
+}
+
+func (c *crashStore) LimitsOf(ctx context.Context, ns store.NamespaceID, workflow string) (store.Limits, error) {
+	s, err := c.inner()
+	if err != nil {
+		return store.Limits{}, err
+	}
+	return s.LimitsOf(ctx, ns, workflow)
+}
+
+func (c *crashStore) Limits(ctx context.Context, ns store.NamespaceID) ([]store.Limits, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Limits(ctx, ns)
+}
+
+func (c *crashStore) Cells(ctx context.Context, q store.CellQuery) ([]store.Cell, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Cells(ctx, q)
+}
+
+func (c *crashStore) SetCells(ctx context.Context, x store.QueueSet) error {
+	s, err := c.inner()
+	if err != nil {
+		return err
+	}
+	return c.commit(func() error { return s.SetCells(ctx, x) })
 }

@@ -117,6 +117,9 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 	return mod, nil
 }
 
+// Forget does nothing: there is no cache.
+func (m *machine) Forget(context.Context, [32]byte) error { return nil }
+
 // Trim closes nothing: no instance is idle.
 func (m *machine) Trim(context.Context) (closed, left int) { return 0, 0 }
 

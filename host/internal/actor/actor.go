@@ -100,7 +100,7 @@ func (a *Actor) TakeBack(now int64, l *run.Lease, ev run.Event) {
 		a.apply(now, fx, Mail{})
 	}
 	a.Drain(now)
-	if _, yields := ev.(run.GuestYields); yields && a.urgent && a.prepared == nil {
+	if _, yields := ev.(run.GuestYields); yields && a.prepared == nil {
 		a.prepare(now)
 	}
 }

@@ -160,3 +160,10 @@ func TestDialledAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestNoProxy asks for no proxy, whatever the environment of the host says.
+func TestNoProxy(t *testing.T) {
+	if tr, ok := (&fetcher{}).client().Transport.(*http.Transport); !ok || tr.Proxy != nil {
+		t.Error("requests of guests may go through a proxy")
+	}
+}

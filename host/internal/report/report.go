@@ -43,6 +43,7 @@ type Activation struct {
 const (
 	EndSuspended = "suspended"
 	EndHalted    = "halted"
+	EndCrowded   = "crowded" // see admission.ErrCrowded
 	EndContinued = "continued"
 	EndMismatch  = "mismatch"
 	EndFault     = "fault"

@@ -2,9 +2,7 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/child"
 	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/origin"
@@ -14,29 +12,38 @@ import (
 
 // courier carries out the commands of runs that need more than their receiver.
 type courier struct {
-	store     store.Store
-	writers   writer.Set
-	versions  *Versions
-	random    func(p []byte)
-	schedules Schedules
-	admit     func(store.NamespaceID) (leave func(), err error) // Config.Admit
+	store    store.Store
+	writers  writer.Set
+	versions *Versions
+	random   func(p []byte)
+	keepers  Keepers
+	admit    func(store.NamespaceID) (leave func(), err error) // Config.Admit
 }
 
 // carry carries a command out that needs more than its receiver. For the start of a child it returns the run to be
 // started; free is called when that is durable, or was not started.
 func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Command, m message.Message) (start *origin.NewRun,
 	free func(), err error) {
-	if cmd.Kind == store.CommandSchedule {
-		if err := c.schedules.Ended(ctx, cmd.To, cmd.From.ID); err != nil {
-			return nil, nil, err
+	switch cmd.Kind {
+	case store.CommandSchedule:
+		if err = c.keepers.Changed(ctx, cmd.To, cmd.From.ID); err == nil {
+			err = c.answerAndDiscard(ctx, owned, cmd, nil)
 		}
-		return nil, nil, c.answerAndDiscard(ctx, owned, cmd, nil)
-	}
-	if cmd.Kind != store.CommandChildStart {
-		return nil, nil, c.claim(ctx, owned, cmd, m)
+		return nil, nil, err
+	case store.CommandSlotAsk, store.CommandSlotReturn, store.CommandLimits:
+		return nil, nil, c.keepers.Take(ctx, owned, cmd)
+	case store.CommandHookClaim, store.CommandHookRelease:
+		if _, err = owned.Claim(ctx, message.Claim(&cmd, &m)); err == nil && cmd.Kind == store.CommandHookClaim {
+			c.writers.Kick(cmd.From.Partition())
+		}
+		return nil, nil, err
 	}
 	free = c.versions.Hold()
 	v, err := child.Version(ctx, c.store.Modules(), cmd.To.Namespace, &m)
+	if err == nil {
+		start = child.New(&cmd, &m, &v)
+		err = c.keepers.Limit(ctx, start)
+	}
 	if err == nil {
 		var leave func()
 		if leave, err = c.admit(cmd.To.Namespace); err == nil {
@@ -52,43 +59,19 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 		}
 		return nil, nil, err // with an error, it is tried again
 	}
-	n := child.New(&cmd, &m, &v)
-	n.Draw(c.random)
-	return n, free, nil
+	start.Draw(c.random)
+	return start, free, nil
 }
 
-// claim gives a token to a run, or takes it back.
-func (c *courier) claim(ctx context.Context, owned store.Partition, cmd store.Command, m message.Message) error {
-	claim := store.HookClaim{Namespace: cmd.To.Namespace, Token: m.Token, Ack: cmd.Seq,
-		Release: cmd.Kind == store.CommandHookRelease,
-		Holder:  store.HookHolder{Run: cmd.From, Incarnation: m.Sender, Iteration: m.Iteration, Handle: m.Handle}}
-	if !claim.Release {
-		claim.Reply = func(h store.HookHolder) (*store.Command, error) {
-			var refusal error
-			if h != claim.Holder {
-				refusal = &abi.Error{Code: abi.Conflict, Message: fmt.Sprintf("token %q is held by run %q", m.Token, h.Run.ID),
-					Details: map[string]string{"holder": h.Run.ID}}
-			}
-			answer := message.Reply(&cmd, &m, refusal)
-			return &answer, nil
-		}
+// answerAndDiscard answers a command that no run takes.
+func (c *courier) answerAndDiscard(ctx context.Context, owned store.Partition, cmd store.Command, answer *store.Command) error {
+	var answers []store.Command
+	if answer != nil {
+		answers = append(answers, *answer)
 	}
-	_, err := owned.Claim(ctx, claim)
-	if err == nil && !claim.Release {
-		c.writers.Kick(cmd.From.Partition())
+	err := owned.Discard(ctx, []store.CommandSeq{cmd.Seq}, answers)
+	if err == nil && answer != nil {
+		c.writers.Kick(answer.To.Partition())
 	}
 	return err
-}
-
-// answerAndDiscard answers a command that no run takes. A crash between the two repeats the answer, which has the
-// same id.
-func (c *courier) answerAndDiscard(ctx context.Context, owned store.Partition, cmd store.Command, answer *store.Command) error {
-	if answer != nil {
-		to := answer.To.Partition()
-		if err := c.store.Submit(ctx, to, *answer); err != nil {
-			return err
-		}
-		c.writers.Kick(to)
-	}
-	return owned.Discard(ctx, []store.CommandSeq{cmd.Seq})
 }

@@ -5,19 +5,24 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/suspect"
+	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
 
-// Schedules is what the runtime tells schedules: see schedule.Keeper. It is answered by Partitions.Arm.
-type Schedules interface {
-	Due(schedule store.RunKey, done func())
-	Ended(ctx context.Context, schedule store.RunKey, run string) error
+// Keepers keep schedules and the queues of limits: see schedule.Keeper and gate.Keeper. They answer by Partitions.Arm.
+type Keepers interface {
+	Due(k wake.Key, done func())
+	Changed(ctx context.Context, schedule store.RunKey, run string) error
+	Limit(ctx context.Context, n *origin.NewRun) error
+	Take(ctx context.Context, owned store.Partition, cmd store.Command) error
 }
 
 // Config is what a Runtime is made from. All fields but the limits are required.
@@ -31,11 +36,11 @@ type Config struct {
 	Random   func(p []byte)
 	Refuse   func() error // why nothing may happen to runs, nil if it may
 	// Admit lets a run of a namespace begin that another run starts, or returns an error for that one; see quota.Quotas.Start.
-	Admit func(ns store.NamespaceID) (leave func(), err error)
-	// Schedules starts runs by time.
-	Schedules Schedules
-	// Spaces limits the guests of each namespace that compute.
-	Spaces admission.Spaces
+	Admit   func(ns store.NamespaceID) (leave func(), err error)
+	Keepers Keepers
+	Limiter handler.Limiter // of attempts
+	// Spaces limits the guests of each namespace that compute, and the runs that are woken.
+	Spaces *quota.Quotas
 	// Partitions are those to be acquired at the beginning; nil = all.
 	Partitions []store.PartitionID
 	// Linger is how long an instance is kept while an attempt of one of its steps runs.
@@ -52,6 +57,8 @@ type Config struct {
 	WarmBytes int64
 	// Journals bounds the journals in memory; nil does not.
 	Journals *room.Budget
+	// GuestBytes bounds the memory of all instances.
+	GuestBytes int64
 	// Modules says when modules leave memory.
 	Modules module.Limits
 	// Fuel bounds the instructions, about, that a workflow executes between two waits.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/actor"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/handler"
@@ -60,8 +61,9 @@ func (d *desk) Start(a *run.Attempt) {
 		return
 	}
 	d.life.activity.Begin() // until the outcome is known
-	if name, ok := strings.CutPrefix(a.Target, abi.HandlerPrefix); ok {
-		go p.handle(name)
+	if strings.HasPrefix(a.Target, abi.HandlerPrefix) {
+		go d.handlers.Perform(p.ctx, &handler.Call{Attempt: p.info(), Input: a.Input, Clock: d.clock, Told: p.told.Load,
+			Cancel: p.cancel, End: p.endWith, Busy: p.busy})
 		return
 	}
 	var ctx context.Context
@@ -101,6 +103,9 @@ func (d *desk) Guest(l *run.Lease, ev run.Event) {
 			d.attemptEnded(e.Attempt, e.Outcome)
 		}
 		s.Guest(now, l, ev)
+		if _, ok := ev.(run.GuestWaits); ok && d.handlers.Waits(l.Run().Key()) {
+			s.Inside(now, l.Run().Key(), run.Evict{Lease: l}, nil)
+		}
 	})
 }
 
@@ -110,13 +115,17 @@ func (d *desk) Ready(l *run.Lease) {
 }
 
 // Inside takes an event of a run to the shard.
-func (d *desk) Inside(key store.RunKey, ev run.Event) {
-	d.writer.Post(func(s *partition.Shard, now int64) { // one that is closed has lost the run
+func (d *desk) Inside(key store.RunKey, ev run.Event) { d.inside(key, ev, nil) }
+
+func (d *desk) inside(key store.RunKey, ev run.Event, reply partition.Reply) {
+	if !d.writer.Post(func(s *partition.Shard, now int64) {
 		if e, ok := ev.(run.AttemptEnds); ok {
 			d.attemptEnded(e.Attempt, e.Outcome)
 		}
-		s.Inside(now, key, ev)
-	})
+		s.Inside(now, key, ev, reply)
+	}) {
+		actor.Mail{Reply: reply}.Refuse(ErrClosed) // and the run is lost
+	}
 }
 
 // attemptEnded reports an attempt that has ended, wherever it was performed. It is called by the shard's goroutine.
@@ -140,8 +149,8 @@ type performance struct {
 	desk  *desk
 	a     *run.Attempt
 	began time.Time
-	told  atomic.Bool // the workflow has cancelled it
-	over  atomic.Bool // its outcome is known, or nobody waits for it
+	told  atomic.Bool   // the workflow has cancelled it
+	pulse handler.Pulse // over: its outcome is known, or nobody waits for it
 
 	ctx    context.Context //nolint:containedctx // of a handler; ends when it is told, too
 	cancel context.CancelCauseFunc
@@ -158,46 +167,39 @@ func (d *desk) performance(a *run.Attempt) *performance {
 	return p
 }
 
-// end takes the outcome of an attempt to its run, the first time that it is called.
-func (p *performance) end(out step.Outcome) {
-	if p.over.Swap(true) {
+// end takes the outcome of an attempt to its run, the first time that it or endWith is called.
+func (p *performance) end(out step.Outcome) { p.endWith(out, nil) }
+
+// endWith is end that replies when it is durable that the outcome is recorded, or will not be.
+func (p *performance) endWith(out step.Outcome, r handler.Reply) {
+	var reply partition.Reply
+	if r != nil {
+		reply = func(a run.Answer, err error) { r(a.Changed, err) }
+	}
+	if !p.pulse.End(&p.desk.life.activity) {
+		actor.Mail{Reply: reply}.Refuse(nil)
 		return
 	}
-	p.desk.Inside(p.a.Run.Run, run.AttemptEnds{Attempt: p.a, Outcome: out})
+	if out.Err != nil && p.desk.life.ctx.Err() != nil { // it was told to stop, and is made again after the next start
+		actor.Mail{Reply: reply}.Refuse(ErrClosed)
+	} else {
+		p.desk.inside(p.a.Run.Run, run.AttemptEnds{Attempt: p.a, Outcome: out}, reply)
+	}
 	p.desk.life.activity.Done()
+}
+
+// busy says whether the attempt goes on, or waits for its limits. Meanwhile its run keeps no instance.
+func (p *performance) busy(busy bool) {
+	if !busy {
+		p.desk.inside(p.a.Run.Run, run.Evict{}, nil)
+	}
+	p.pulse.Busy(&p.desk.life.activity, busy)
 }
 
 func (p *performance) info() handler.Attempt {
 	a := p.a
 	name, _ := strings.CutPrefix(a.Target, abi.HandlerPrefix)
 	return handler.Attempt{Run: a.Run.Run, Workflow: a.Run.Workflow, Version: a.Run.Version, Step: a.Name, Handler: name, Seq: a.Seq,
-		Number: a.Number, Attempts: a.Options.Attempts, IdempotencyKey: a.Key()}
-}
-
-// handle calls a handler in Go. A handler that ignores its context does not hold up the run: the attempt is over at its
-// timeout, or when nobody waits for it any more, and the goroutine keeps its room until it returns.
-func (p *performance) handle(name string) {
-	leave, err := p.desk.handlers.Admit(p.ctx, name, p.a.Run.Run)
-	if err != nil {
-		out := step.Outcome{Abandoned: true}
-		if p.told.Load() {
-			out = step.Failure(abi.KindError, "cancelled before it began", false)
-		}
-		p.end(out)
-		return
-	}
-	defer leave()
-	h := p.desk.handlers.Handler(name)
-	if h == nil {
-		p.end(step.Outcome{Abandoned: true})
-		return
-	}
-	stop := clock.AfterFunc(p.desk.clock, time.Duration(p.a.Options.TimeoutMs)*time.Millisecond, func() {
-		p.end(guest.Timeout())
-		p.cancel(guest.ErrStepTimeout)
-	})
-	out := h.Call(p.ctx, p.info(), p.a.Input)
-	stop()
-	p.end(out)
-	p.cancel(nil)
+		Number: a.Number, Attempts: a.Options.Attempts, IdempotencyKey: a.Key(), Incarnation: a.Run.Incarnation,
+		AtMostOnce: a.Options.AtMostOnce, Details: a.Details, Timeout: time.Duration(a.Options.TimeoutMs) * time.Millisecond}
 }

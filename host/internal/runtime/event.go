@@ -35,8 +35,7 @@ type Events struct {
 	Stuck func(st *store.RunState)
 	// Fault is called when an activation has failed in the host.
 	Fault func(run store.RunKey, workflow string, cause error)
-	// Lost and Acquired are called with partitions that were lost, and acquired. The cause is nil for one that was
-	// released.
+	// Lost and Acquired are called with partitions that were lost, and acquired. The cause is nil for one that was released.
 	Lost     func(p store.PartitionID, cause error)
 	Acquired func(p store.PartitionID)
 	// StoreFailed is called once, when the store has failed.

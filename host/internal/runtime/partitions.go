@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/host/internal/writer"
 	"github.com/wfhost/wfhost/store"
 )
@@ -121,14 +122,15 @@ func (ps *Partitions) Release(ctx context.Context, ids ...store.PartitionID) err
 // ErrReleased is what callers are told whose event was not durable when its partition was released.
 var ErrReleased = errors.New("this host has released the partition")
 
-// Arm has a schedule looked at when it is due: see partition.Partition.Arm. With store.ErrFenced its partition is lost.
-func (ps *Partitions) Arm(schedule store.RunKey, wakeMs int64, err error) {
-	id := schedule.Partition()
+// Arm has a schedule or a queue looked at when it is due: see partition.Partition.Arm. With store.ErrFenced its partition is
+// lost.
+func (ps *Partitions) Arm(k wake.Key, wakeMs int64, err error) {
+	id := k.Run.Partition()
 	ps.writers.Of(id).Post(func(s *partition.Shard, now int64) {
 		if p := s.Partition(id); p != nil && errors.Is(err, store.ErrFenced) {
 			s.Lose(p, err)
 		} else if p != nil {
-			p.Arm(now, schedule, wakeMs, err)
+			p.Arm(now, k, wakeMs, err)
 		}
 	})
 }
@@ -142,6 +144,9 @@ func (ps *Partitions) Get(id store.PartitionID) (owned store.Partition) {
 	})
 	return owned
 }
+
+// Kick has the inbox of a partition read in which there may be a command.
+func (ps *Partitions) Kick(id store.PartitionID) { ps.writers.Kick(id) }
 
 // CheckOwned returns partition.ErrNotOwned if this host does not own the partition of a run.
 func (ps *Partitions) CheckOwned(key store.RunKey) error {
@@ -157,10 +162,9 @@ func (ps *Partitions) CheckOwned(key store.RunKey) error {
 // inboxEvery is how often a host that shares its store looks into its inboxes.
 const inboxEvery = time.Second
 
-// watchInboxes has the inboxes read every now and then while other hosts own partitions: a command that another host sends
-// is durable in the inbox of its receiver, and nobody says so here. When this host has come to own all partitions, they are
-// read once more: what another host sent was durable before its last partition was acquired. It ends when the runtime is
-// closed.
+// watchInboxes has the inboxes read every now and then while other hosts own partitions: a command that another host sends is
+// durable in the inbox of its receiver, and nobody says so here. When this host has come to own all partitions, they are read
+// once more: what another host sent was durable before its last partition was acquired. It ends when the runtime is closed.
 func (ps *Partitions) watchInboxes() {
 	for shared := true; ; {
 		t := budgetClock.NewTimer(inboxEvery)

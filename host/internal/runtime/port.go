@@ -35,7 +35,8 @@ func (p *port) Load(of *partition.Partition, key store.RunKey) {
 		state, err := p.store.State(p.life.ctx, key)
 		var entries []store.Entry
 		if err == nil {
-			err = p.journals.Load(p.life.ctx, key, state.JournalBytes)
+			err = p.journals.Load(p.life.ctx, room.Group{Namespace: key.Namespace, Workflow: state.Workflow}, key,
+				room.Size(state.JournalBytes, int(state.Length)))
 		}
 		if err == nil || errors.Is(err, store.ErrNotFound) {
 			state, entries, err = p.store.Run(p.life.ctx, key)
@@ -92,10 +93,10 @@ func (p *port) Refuse(of *partition.Partition, cmd store.Command, answer *store.
 	})
 }
 
-// Schedule has a schedule looked at.
-func (p *port) Schedule(key store.RunKey) {
+// Ring has a schedule or a queue looked at.
+func (p *port) Ring(k wake.Key) {
 	p.life.activity.Begin()
-	p.courier.schedules.Due(key, p.life.activity.Done)
+	p.courier.keepers.Due(k, p.life.activity.Done)
 }
 
 // Acquire acquires a partition again, until it succeeds or the host stops.

@@ -25,6 +25,7 @@ type Runs struct {
 	versions *Versions
 	random   func(p []byte)
 	refuse   func() error // Config.Refuse
+	keepers  Keepers
 }
 
 // call lets an event happen to a run, and returns when what came of it is durable, or with an error. If ctx ends before
@@ -62,36 +63,44 @@ func (r *Runs) callHeld(ctx context.Context, key store.RunKey, ev run.Event, fre
 // Start starts a run: durable when it returns. A run of that id with the same workflow and input is returned as
 // it is, with created false; with others it is store.ErrExists. Seed and incarnation are filled in. free lets go of its version.
 func (r *Runs) Start(ctx context.Context, n origin.NewRun, free func()) (st store.RunState, created bool, err error) {
-	n.Draw(r.random)
-	a, err := r.callHeld(ctx, n.Key, run.Start{New: n}, free)
+	a, err := r.begin(ctx, n, free)
 	if err != nil {
 		return st, false, err
 	}
 	return *a.State, a.Created, nil
 }
 
+// begin starts a run.
+func (r *Runs) begin(ctx context.Context, n origin.NewRun, free func()) (a run.Answer, err error) {
+	n.Draw(r.random)
+	if err := r.keepers.Limit(ctx, &n); err != nil {
+		free()
+		return a, err
+	}
+	return r.callHeld(ctx, n.Key, run.Start{New: n}, free)
+}
+
 // Restart starts a run that repeats another one of the same namespace: see run.Run.Copy.
 func (r *Runs) Restart(ctx context.Context, from, to store.RunKey, name string) (st store.RunState, err error) {
 	var n origin.NewRun
 	free := r.versions.Hold()
-	if err := r.look(ctx, from, func(of *run.Run) (err error) {
+	if err := r.Look(ctx, from, func(of *run.Run) (err error) {
 		n, err = of.Copy(name)
 		return err
 	}); err != nil {
 		free()
 		return st, err
 	}
-	n.Draw(r.random)
 	n.Key = to
-	a, err := r.callHeld(ctx, to, run.Start{New: n}, free)
+	a, err := r.begin(ctx, n, free)
 	if err != nil {
 		return st, err
 	}
 	return *a.State, nil
 }
 
-// look calls f with a run.
-func (r *Runs) look(ctx context.Context, key store.RunKey, f func(*run.Run) error) error {
+// Look calls f with a run, which f does not change.
+func (r *Runs) Look(ctx context.Context, key store.RunKey, f func(*run.Run) error) error {
 	_, err := r.call(ctx, key, run.Look{Func: f})
 	return err
 }
@@ -103,27 +112,9 @@ func (r *Runs) Signal(ctx context.Context, key store.RunKey, s run.Signal) (fres
 	return a.Changed, err
 }
 
-// Cancel asks a run to end, and reports whether that changed anything.
-func (r *Runs) Cancel(ctx context.Context, key store.RunKey) (changed bool, err error) {
-	a, err := r.call(ctx, key, run.Cancel{})
-	return a.Changed, err
-}
-
-// Terminate ends a run at once.
-func (r *Runs) Terminate(ctx context.Context, key store.RunKey) error {
-	_, err := r.call(ctx, key, run.Terminate{})
-	return err
-}
-
-// Pause stops a run where it waits next, and reports whether that changed anything.
-func (r *Runs) Pause(ctx context.Context, key store.RunKey) (changed bool, err error) {
-	a, err := r.call(ctx, key, run.Pause{})
-	return a.Changed, err
-}
-
-// Unpause lets a paused run go on, and reports whether that changed anything.
-func (r *Runs) Unpause(ctx context.Context, key store.RunKey) (changed bool, err error) {
-	a, err := r.call(ctx, key, run.Unpause{})
+// Change lets an event happen to a run, and reports whether that changed anything.
+func (r *Runs) Change(ctx context.Context, key store.RunKey, ev run.Event) (changed bool, err error) {
+	a, err := r.call(ctx, key, ev)
 	return a.Changed, err
 }
 
@@ -173,10 +164,10 @@ func (r *Runs) State(ctx context.Context, key store.RunKey) (store.RunState, err
 	return st, nil
 }
 
-// Query asks a live run a question.
-func (r *Runs) Query(ctx context.Context, key store.RunKey, name string, input []byte) ([]byte, error) {
+// Query asks a run a question. st is the run as it was asked.
+func (r *Runs) Query(ctx context.Context, key store.RunKey, name string, input []byte) (_ []byte, st store.RunState, err error) {
 	if err := r.life.usable(); err != nil {
-		return nil, err
+		return nil, st, err
 	}
 	return r.guests.Query(ctx, key, name, input)
 }
@@ -207,7 +198,7 @@ func (r *Runs) HookOf(ctx context.Context, ns store.NamespaceID, text string) (h
 
 func (r *Runs) hookOf(ctx context.Context, key store.RunKey, token string) (h Hook, err error) {
 	h.Run = key
-	err = r.look(ctx, key, func(of *run.Run) error {
+	err = r.Look(ctx, key, func(of *run.Run) error {
 		x := of.Journal().Hook(token)
 		if x == nil {
 			return store.ErrNotFound

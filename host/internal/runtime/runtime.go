@@ -19,7 +19,6 @@ import (
 	"errors"
 	goruntime "runtime"
 
-	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/check"
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/handler"
@@ -69,12 +68,12 @@ type Runtime struct {
 
 // New acquires partitions and recovers. It starts nothing before Run.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
-	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects)
+	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects, cfg.Limiter)
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
 		Modules: cfg.Modules, Spaces: cfg.Spaces, Children: cfg.Children, Suspects: cfg.Suspects, Journals: cfg.Journals,
 		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
-		MemoryBytes: abi.MaxActivationMemoryBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
+		MemoryBytes: cfg.GuestBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
 		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})
 	rt.Checks = check.New(check.Config{Guests: rt.guests, Store: cfg.Store, Journals: cfg.Journals, Fuel: cfg.Fuel, CPU: cfg.CPU,
 		HostCalls: cfg.HostCalls, OnWait: cfg.Events.Waits, OnVerify: cfg.Events.Replay})
@@ -85,7 +84,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	rt.Versions = &Versions{life: l, store: cfg.Store, guests: rt.guests}
 	rt.Partitions = &Partitions{life: l, store: cfg.Store, writers: rt.writers, logger: cfg.Logger, owner: cfg.Owner}
 	rt.Runs = &Runs{life: l, store: cfg.Store, writers: rt.writers, guests: rt.guests, versions: rt.Versions,
-		random: cfg.Random, refuse: cfg.Refuse}
+		random: cfg.Random, refuse: cfg.Refuse, keepers: cfg.Keepers}
 	rt.reporter = &reporter{life: l, logger: cfg.Logger, events: cfg.Events, watchers: rt.Watchers, partitions: rt.Partitions}
 	rt.startWriters()
 	ids := cfg.Partitions
@@ -107,9 +106,9 @@ func (rt *Runtime) startWriters() {
 	n := len(rt.writers)
 	limits := partition.Limits{Busy: busyRuns, Starts: max(maxStarts/n, 1), StartBytes: startBytes / int64(n),
 		KeptBytes: keptBytes / int64(n), Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits,
-		StartLinger: rt.cfg.StartLinger}
+		StartLinger: rt.cfg.StartLinger, Pacer: rt.cfg.Spaces}
 	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random,
-		admit: rt.cfg.Admit, schedules: rt.cfg.Schedules}
+		admit: rt.cfg.Admit, keepers: rt.cfg.Keepers}
 	handled := rt.handlers.Handled
 	for _, w := range rt.writers {
 		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock,
@@ -123,6 +122,16 @@ func (rt *Runtime) startWriters() {
 // Handle registers a handler, under its name without prefix, and wakes the runs that wait for it.
 func (rt *Runtime) Handle(name string, f handler.Func) {
 	rt.handlers.Handle(name, f)
+	rt.wakeMissing(name)
+}
+
+// HandleRemote is Handle for a handler whose attempts are performed elsewhere.
+func (rt *Runtime) HandleRemote(name string, m handler.Remote) {
+	rt.handlers.HandleRemote(name, m)
+	rt.wakeMissing(name)
+}
+
+func (rt *Runtime) wakeMissing(name string) {
 	rt.writers.Post(func(s *partition.Shard, now int64) { s.Handled(now, name) }) // a closed one wakes nobody
 }
 
@@ -133,6 +142,7 @@ func (rt *Runtime) Run(ctx context.Context) error {
 	l := rt.life
 	l.activity.Begin() // until all shards are active
 	rt.guests.Undrain()
+	rt.handlers.SetDraining(false)
 	err := l.run()
 	if err == nil {
 		rt.setActive(true)
@@ -157,6 +167,7 @@ func (rt *Runtime) setActive(active bool) {
 // drain lets what goes on come to rest.
 func (rt *Runtime) drain() {
 	rt.setActive(false)
+	rt.handlers.SetDraining(true)
 	rt.guests.Drain()
 	rt.guests.EvictAll()
 	ctx, cancel := context.WithTimeout(rt.life.ctx, max(rt.cfg.Drain, 0))
@@ -220,6 +231,9 @@ func (rt *Runtime) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, err
 			return 0, false, err
 		}
 		nextUnixMs, ok = rt.writers.NextWake()
+		if at, has := rt.cfg.Limiter.Next(); has && (!ok || at < nextUnixMs) {
+			nextUnixMs, ok = at, true
+		}
 		if rt.life.activity.Begun() != begun && !unusable() { // a timer has fired meanwhile
 			continue
 		}
@@ -252,16 +266,18 @@ func (rt *Runtime) waitsForRun(ctx context.Context, dueUnixMs int64) bool {
 
 // Stats is what the runtime holds at the moment.
 type Stats struct {
-	Runs      int // to which something happens
-	Instances int // live instances
-	Timers    int
-	Queued    int    // new runs that wait for an instance
-	Commits   uint64 // of runs, since New
+	Runs       int // to which something happens
+	Instances  int // live instances
+	Timers     int
+	GuestBytes int64  // as they count
+	Queued     int    // new runs that wait for an instance
+	Commits    uint64 // of runs, since New
 }
 
 // Stats returns the numbers.
 func (rt *Runtime) Stats() Stats {
-	n := Stats{Instances: rt.guests.Instances(), Commits: rt.reporter.commits.Load()}
+	n := Stats{Commits: rt.reporter.commits.Load()}
+	n.Instances, n.GuestBytes = rt.guests.Held()
 	rt.writers.Do(func(s *partition.Shard, _ int64) { // a closed one holds nothing
 		x := s.Stats()
 		n.Runs, n.Timers, n.Queued = n.Runs+x.Runs, n.Timers+x.Timers, n.Queued+x.Queued

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/wfhost/wfhost/host/internal/guest"
@@ -21,8 +20,7 @@ type Versions struct {
 	mu sync.RWMutex
 }
 
-// Hold keeps versions from being deleted until release is called: between choosing one for a run and the
-// run's being durable.
+// Hold keeps versions from being deleted until release is called: between choosing one for a run and the run's being durable.
 func (v *Versions) Hold() (release func()) {
 	v.mu.RLock()
 	return v.mu.RUnlock
@@ -46,7 +44,7 @@ func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow st
 	if err != nil {
 		return err
 	}
-	if err := v.unused(ctx, ns, workflow, number); err != nil {
+	if err := module.Unused(ctx, v.store, ns, workflow, number); err != nil {
 		return err
 	}
 	if err := modules.DeleteVersion(ctx, ns, workflow, number); err != nil {
@@ -58,29 +56,19 @@ func (v *Versions) Delete(ctx context.Context, ns store.NamespaceID, workflow st
 	return nil
 }
 
-// exampleOf bounds the runs of a workflow among which one of a version is looked for, to be named.
-const exampleOf = store.MaxLooks
-
-// unused returns a *module.InUseError if a version has runs. The versions are locked, so that no run gets it meanwhile.
-func (v *Versions) unused(ctx context.Context, ns store.NamespaceID, workflow string, number uint32) error {
-	counts, err := v.store.Counts(ctx, ns)
+// DeleteUnused deletes those of the modules that no version has, and what the cache has of them, and returns how many these were.
+func (v *Versions) DeleteUnused(ctx context.Context, of ...store.Digest) (deleted int, err error) {
+	if err := v.life.usable(); err != nil {
+		return 0, err
+	}
+	v.mu.Lock() // until the cache has forgotten them, no run begins with a module that was stored again
+	defer v.mu.Unlock()
+	list, err := v.store.Modules().DeleteUnused(ctx, of)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	i := slices.IndexFunc(counts, func(c store.Count) bool { return c.Workflow == workflow && c.Version == number })
-	if i < 0 {
-		return nil
+	for _, d := range list {
+		v.guests.Forget(d)
 	}
-	used := &module.InUseError{Workflow: workflow, Version: number, Runs: counts[i].Runs.Total()}
-	q := store.Query{Namespace: ns, Workflow: workflow, Oldest: true} // what is to be deleted is old
-	for st, err := range store.Runs(ctx, v.store, q, exampleOf) {
-		if err != nil {
-			return err
-		}
-		if st.Version == number {
-			used.Example = st.Run.ID
-			break
-		}
-	}
-	return used
+	return len(list), nil
 }

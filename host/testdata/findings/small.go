@@ -70,12 +70,13 @@ func numbers(ctx context.Context, _ int) ([]string, error) {
 	return append(append(got, body...), step, draw()), err
 }
 
-// files looks for a file.
+// files looks for a file, and for an environment.
 func files(context.Context, int) (string, error) {
 	_, stat := os.Stat("/etc/zoneinfo")
 	_, open := os.Open("settings.json")
 	write := os.WriteFile("/tmp/x", nil, 0o600)
-	return fmt.Sprint(os.IsNotExist(stat), errors.Is(open, fs.ErrNotExist), os.IsNotExist(write)), nil
+	none := fmt.Sprint(os.IsNotExist(stat), errors.Is(open, fs.ErrNotExist), os.IsNotExist(write))
+	return fmt.Sprintf("%s %d %d", none, len(os.Environ()), len(os.Args)), nil
 }
 
 // zone tells what time it is elsewhere.

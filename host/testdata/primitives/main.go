@@ -25,7 +25,7 @@ func init() {
 	workflow.Register("child", child)
 	workflow.Register("deep", deep)
 	workflow.Register("sender", sender)
-	workflow.Register("counter", counter, workflow.Queries("count", "fail", "sleep"))
+	workflow.Register("counter", counter, workflow.Queries("count", "fail", "sleep", "attributes"))
 	workflow.Register("collect", collect)
 	workflow.Register("output", output)
 	workflow.Register("markers", markers)
@@ -35,6 +35,7 @@ func init() {
 	workflow.Register("futures", futures)
 	workflow.Register("retryable", retryable)
 	workflow.Register("attributes", attributes)
+	workflow.Register("typed", typed)
 }
 
 // receive receives n signals named go, and gives them joined.
@@ -138,7 +139,7 @@ type childPlan struct {
 // parent starts a child and waits for it, or not.
 func parent(ctx context.Context, p childPlan) (string, error) {
 	opts := []workflow.ChildOption{workflow.OnEnd(workflow.EndPolicy(p.OnEnd)),
-		workflow.ChildAttributes(map[string]string{"kind": "child"})}
+		workflow.ChildAttributes(map[string]string{"kind": "child"}), workflow.ChildMemo(map[string]any{"of": "a <parent> & co"})}
 	if p.Timeout > 0 {
 		opts = append(opts, workflow.ChildTimeout(time.Duration(p.Timeout)*time.Second))
 	}
@@ -194,12 +195,21 @@ func sender(ctx context.Context, to string) (string, error) {
 // counter continues as new n times, and counts signals on the way.
 func counter(ctx context.Context, n int) (int, error) {
 	workflow.Query(ctx, "count", func(add int) (int, error) { return n + add, nil })
+	workflow.Query(ctx, "attributes", func(string) (string, error) {
+		i := workflow.Info(ctx)
+		return i.Attributes["left"] + " " + i.Attributes["a"] + " " + string(i.Memo), nil
+	})
 	workflow.Query(ctx, "fail", func(int) (int, error) { return 0, errors.New("not today") })
 	workflow.Query(ctx, "sleep", func(int) (string, error) {
 		return "", workflow.Sleep(ctx, "in a query", time.Second)
 	})
 	if n == 0 {
 		return int(workflow.Info(ctx).Iteration), nil
+	}
+	if workflow.Info(ctx).Attributes["left"] != "" {
+		if err := workflow.SetAttribute(ctx, "left", n); err != nil {
+			return 0, err
+		}
 	}
 	if err := workflow.Sleep(ctx, "pause", time.Second); err != nil {
 		return 0, err
@@ -328,4 +338,11 @@ func attributes(ctx context.Context, _ int) (string, error) {
 	}
 	err := workflow.SetAttribute(ctx, "big", strings.Repeat("x", 2000))
 	return err.Error(), workflow.Sleep(ctx, "nap", time.Hour)
+}
+
+// typed sets attributes of each type.
+func typed(ctx context.Context, n int) (int, error) {
+	at := time.Date(2026, 2, 3, 5, 5, 6, 7_008_009, time.FixedZone("", 3600))
+	return n, errors.Join(workflow.SetAttribute(ctx, "text", "x"), workflow.SetAttribute(ctx, "n", n+7),
+		workflow.SetAttribute(ctx, "big", int64(-9)), workflow.SetAttribute(ctx, "ok", true), workflow.SetAttribute(ctx, "at", at))
 }

@@ -30,6 +30,7 @@ func (c Code) Register() {
 	workflow.Register("desk", c.desk)
 	workflow.Register("nap", c.nap)
 	workflow.Register("ticks", c.ticks)
+	workflow.Register("told", c.told)
 }
 
 func (c Code) step(ctx context.Context, name string) (string, error) {
@@ -109,4 +110,19 @@ func (c Code) ticks(ctx context.Context, left int) (string, error) {
 	}
 	kid, err := workflow.Child[string](ctx, "kid", "nap", "")
 	return c.Name + " " + kid, err
+}
+
+// told does a step that is named after what the workflow is told of itself, rests, and does another one.
+func (c Code) told(ctx context.Context, _ string) (string, error) {
+	i := workflow.Info(ctx)
+	name := fmt.Sprintf("version %d of %s at %d", i.Version, i.Schedule, i.Nominal.UnixMilli())
+	first, err := c.step(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if err := workflow.Sleep(ctx, "rest", time.Hour); err != nil {
+		return "", err
+	}
+	last, err := c.step(ctx, "last")
+	return fmt.Sprintf("%s: %s %s", name, first, last), err
 }

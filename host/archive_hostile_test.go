@@ -1,0 +1,119 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/internal/archive"
+	"github.com/wfhost/wfhost/store"
+)
+
+// liar is a run whose journal was changed, as the source of an archive.
+type liar struct {
+	archive.Source // has no earlier iterations
+	run            archive.Run
+}
+
+func (l *liar) Run(context.Context, store.RunKey) (store.RunState, []store.Entry, error) {
+	return l.run.State, l.run.Entries, nil
+}
+
+func (l *liar) Load(context.Context, store.RunKey, uint32, store.Seq) iter.Seq2[store.Entry, error] {
+	return func(func(store.Entry, error) bool) {}
+}
+
+func (l *liar) Logs(context.Context, store.RunKey, uint64, int) ([]store.LogLine, error) {
+	return nil, nil
+}
+
+func (l *liar) Output(context.Context, store.RunKey, uint64, int) ([]store.Chunk, error) {
+	return nil, nil
+}
+
+// change changes one field of an entry, or which entries there are.
+func (l *liar) change(rnd *rand.Rand) {
+	entries := l.run.Entries
+	i := 1 + rnd.IntN(len(entries)-1)
+	e := &entries[i]
+	n := []int64{0, 1, 2, 3, -1, 1 << 62, -1 << 63}[rnd.IntN(7)]
+	switch rnd.IntN(12) {
+	case 0:
+		e.Handle = n
+	case 1:
+		e.Kind = store.Kind(rnd.IntN(128))
+	case 2:
+		e.Ref = store.Seq(n)
+	case 3:
+		e.Consumed = uint64(n)
+	case 4:
+		e.Attempt = uint32(n)
+	case 5:
+		e.DueUnixMs, e.HasDue = n, true
+	case 6:
+		e.Code = int32(n)
+	case 7:
+		e.Name = entries[rnd.IntN(len(entries))].Name
+	case 8:
+		e.Options, e.Data = []byte(`{"void":[1,-1,99]}`), []byte("{")
+	case 9:
+		e.Refused = int32(n)
+	case 10:
+		l.run.State.Suspension = store.Suspension{Seq: store.Seq(n), Awaited: []int64{n, 1}, Poll: n > 1, PollDueUnixMs: n}
+	default:
+		entries = slices.Delete(entries, i, i+1)
+	}
+	for i := range entries {
+		entries[i].Seq = store.Seq(i)
+	}
+	l.run.Entries, l.run.State.Length = entries, store.Seq(len(entries))
+}
+
+// TestJournalsThatLie replays archives whose journals were changed, with checksums that are right. They are refused, or
+// diverge, or fit; nothing else happens.
+func TestJournalsThatLie(t *testing.T) {
+	u := upgradesOf(t, "v1")
+	u.start("order", "a")
+	u.start("desk", "d")
+	do(t, u.Signal(ctx, "d", "note", "hi"))
+	u.Settle()
+	u.Finish("a")
+	refused, outcomes, seeds := 0, map[host.CheckOutcome]int{}, uint64(60)
+	if testing.Short() {
+		seeds = 15
+	}
+	for _, id := range []string{"a", "d"} {
+		var file bytes.Buffer
+		do(t, u.Export(ctx, id, &file, host.ExportOptions{WithoutModule: true}))
+		for seed := range seeds {
+			of, err := archive.Read(bytes.NewReader(file.Bytes()))
+			do(t, err)
+			l, rnd := &liar{run: *of}, rand.New(rand.NewPCG(seed, 0))
+			for range 1 + rnd.IntN(3) {
+				l.change(rnd)
+			}
+			var b bytes.Buffer
+			do(t, archive.Write(ctx, &b, l, of.State.Run, false))
+			a, err := host.ReadArchive(&b)
+			if err != nil {
+				if refused++; !errors.Is(err, host.ErrInvalid) && !errors.Is(err, host.ErrVersion) {
+					t.Errorf("%s, %d: %v", id, seed, err)
+				}
+				continue
+			}
+			r, err := u.ReplayArchive(ctx, a, host.ReplayOptions{Module: code(t, "v1"), Strict: seed%2 == 0,
+				Trace: func(host.TraceCall) {}})
+			if outcomes[r.Outcome]++; err != nil {
+				t.Errorf("%s, %d: %v", id, seed, err)
+			}
+		}
+	}
+	if t.Log(refused, outcomes); refused == 0 || outcomes[host.CheckDiverges] == 0 || outcomes[host.CheckCompatible] == 0 {
+		t.Errorf("%d refused, %v: too few kinds", refused, outcomes)
+	}
+}

@@ -1,0 +1,179 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/limit"
+	"github.com/wfhost/wfhost/host/internal/turnstile"
+	"github.com/wfhost/wfhost/host/internal/window"
+	"github.com/wfhost/wfhost/store"
+)
+
+// MaxLimitedHandlers is how many handlers of a namespace may have limits.
+const MaxLimitedHandlers = turnstile.MaxHandlers
+
+// HandlerLimits limits the attempts of the steps that call a handler, for the runs of a namespace: how many of them go on at
+// a time, and how many begin within a window. Others wait, without a goroutine, and before their timeout begins. An attempt
+// holds its slot until its handler has returned, or until its outcome where a worker performs it: a run that sleeps holds none.
+type HandlerLimits struct {
+	Handler string `json:"handler"` // as AllowStep and HandleStep name it, without "host/"
+	// Concurrency and Rate are as those of Limits, with keys from the input of the step.
+	Concurrency []string `json:"concurrency,omitempty"`
+	Rate        []string `json:"rate,omitempty"`
+}
+
+// HandlerLimitsInfo is the limits of a handler, and how many attempts of this host they are about.
+type HandlerLimitsInfo struct {
+	HandlerLimits
+	Holding int `json:"holding"` // attempts that hold a slot
+	Waiting int `json:"waiting"` // attempts that wait for one
+}
+
+// SetHandlerLimits sets the limits of a handler, in place of those that it had. The handler need not exist. Durable on
+// return, and then it holds on this host, also for attempts that wait; other hosts that share its store see it when they are
+// opened. Attempts that have begun go on, however many they are; those that began while the handler had no limits hold no slot.
+//
+// A concurrency is counted in memory, by each host for the runs that it owns: attempts that go on when a host dies are made
+// again by the next one, and ask again. A rate is durable before an attempt begins, and one for all hosts that share a store.
+//
+// It returns ErrInvalid for limits that say nothing, and ErrLimit if MaxLimitedHandlers others have limits.
+func (s *scope) SetHandlerLimits(ctx context.Context, l HandlerLimits) (HandlerLimitsInfo, error) {
+	rules, err := (&Limits{Concurrency: l.Concurrency, Rate: l.Rate}).rules()
+	if err == nil && len(rules) == 0 {
+		err = abi.Errorf(abi.InvalidArgument, "the limits of handler %q limit nothing: give a concurrency or a rate; to remove them, "+
+			"delete them", l.Handler)
+	}
+	if err != nil {
+		return HandlerLimitsInfo{}, translate(err)
+	}
+	if err := s.setHandlerLimits(ctx, l.Handler, rules); err != nil {
+		return HandlerLimitsInfo{}, err
+	}
+	return s.GetHandlerLimits(ctx, l.Handler)
+}
+
+func (s *scope) setHandlerLimits(ctx context.Context, handler string, rules limit.Rules) error {
+	if err := s.h.refuseCopy(); err != nil {
+		return translate(err)
+	}
+	key, err := s.handler(ctx, handler)
+	if err != nil {
+		return err
+	}
+	return translate(s.h.turns.Set(ctx, key, rules))
+}
+
+// handler checks the name of a handler.
+func (s *scope) handler(ctx context.Context, name string) (turnstile.Handler, error) {
+	err := abi.CheckHandler(abi.HandlerPrefix + name)
+	switch rest, prefixed := strings.CutPrefix(name, abi.HandlerPrefix); {
+	case name == "":
+		err = abi.Errorf(abi.InvalidArgument, "the name of a handler is empty")
+	case prefixed:
+		err = abi.Errorf(abi.InvalidArgument, "a handler is named without %q: %q, got %q", abi.HandlerPrefix, rest, name)
+	}
+	if err != nil {
+		return turnstile.Handler{}, translate(err)
+	}
+	ns, err := s.id(ctx, false)
+	return turnstile.Handler{Namespace: ns, Name: name}, translate(err)
+}
+
+// DeleteHandlerLimits removes the limits of a handler. All attempts that wait begin. Durable on return. ErrNotFound if there
+// are none.
+func (s *scope) DeleteHandlerLimits(ctx context.Context, handler string) error {
+	if _, err := s.GetHandlerLimits(ctx, handler); err != nil {
+		return err
+	}
+	return s.setHandlerLimits(ctx, handler, nil)
+}
+
+// GetHandlerLimits returns the limits of a handler. ErrNotFound if there are none.
+func (s *scope) GetHandlerLimits(ctx context.Context, handler string) (HandlerLimitsInfo, error) {
+	if _, err := s.handler(ctx, handler); err != nil {
+		return HandlerLimitsInfo{}, err
+	}
+	list, err := s.AllHandlerLimits(ctx)
+	if err != nil {
+		return HandlerLimitsInfo{}, err
+	}
+	for _, l := range list {
+		if l.Handler == handler {
+			return l, nil
+		}
+	}
+	return HandlerLimitsInfo{}, translate(fmt.Errorf("limits of handler %q: %w", handler, store.ErrNotFound))
+}
+
+// AllHandlerLimits returns the limits of the handlers of the namespace, by their names.
+func (s *scope) AllHandlerLimits(ctx context.Context) ([]HandlerLimitsInfo, error) {
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return nil, translate(err)
+	}
+	list, err := s.h.turns.All(ctx, ns)
+	out := []HandlerLimitsInfo{}
+	for _, l := range list {
+		shown := limitsOf("", l.Rules)
+		x := HandlerLimitsInfo{HandlerLimits: HandlerLimits{Handler: l.Handler, Concurrency: shown.Concurrency, Rate: shown.Rate}}
+		x.Holding, x.Waiting = s.h.turns.Count(turnstile.Handler{Namespace: ns, Name: l.Handler})
+		out = append(out, x)
+	}
+	return out, translate(err)
+}
+
+// waits is what starts and attempts wait for, beside the queues of gate.Keeper.
+type waits struct {
+	turns   *turnstile.Turnstile
+	windows *window.Windows
+	// scheduling has one of 1 for a namespace, or for a few of them, which is held while a schedule is created there if it has a
+	// quota of them. The disk is waited for meanwhile.
+	scheduling [64]*semaphore.Weighted
+}
+
+// newTurns makes what limits the attempts of handlers.
+func (h *Host) newTurns() *turnstile.Turnstile {
+	h.windows = window.New(h.store)
+	for i := range h.scheduling {
+		h.scheduling[i] = semaphore.NewWeighted(1)
+	}
+	h.turns = turnstile.New(turnstile.Config{Store: h.store, Clock: h.cfg.Clock, Logger: h.cfg.Logger,
+		Failed: func(err error) { h.rt.Fail(err) }})
+	return h.turns
+}
+
+// waitsForTurn returns the reason of a run of which an attempt waits for a slot of its handler, empty if none does.
+func (h *Host) waitsForTurn(key store.RunKey) string {
+	w, ok := h.turns.Waits(key)
+	if !ok {
+		return ""
+	}
+	text := fmt.Sprintf("step %q waits for a slot of handler %q", w.Step, abi.HandlerPrefix+w.Handler)
+	if w.Limit != "" {
+		text += ", whose limit is " + w.Limit
+	}
+	switch {
+	case w.Others == 1:
+		text += "; 1 other attempt waits"
+	case w.Others > 1:
+		text += fmt.Sprintf("; %d other attempts wait", w.Others)
+	}
+	return text
+}
+
+// checkQueue returns what is wrong with the cells of a queue. Those of a queue that is no workflow's are the instants of
+// attempts.
+func checkQueue(name string, cells []store.Cell) []string {
+	if !strings.Contains(name, "/") {
+		return limit.Check(cells)
+	}
+	if strings.HasPrefix(name, window.Prefix) {
+		return window.Check(name, cells)
+	}
+	return turnstile.Check(name, cells)
+}

@@ -1,0 +1,353 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/archive"
+	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/record"
+	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/store"
+)
+
+const (
+	// MaxImportBytes bounds what the journals, the log and the output of a run may take in memory while it is imported: a journal
+	// has at most half as much, and all of them are one commit.
+	MaxImportBytes = 2 * abi.MaxJournalBytes
+	// MaxArchiveBytes bounds the file of a run that is imported: what MaxImportBytes allows, its module, and what a tar adds.
+	MaxArchiveBytes = MaxImportBytes + abi.MaxModuleBytes + (16 << 20)
+	// maxImports bounds the imports that go on at a time, each with so much memory; one of each namespace.
+	maxImports = 2
+	// maxImportReplay bounds the replay of a run that is to go on: the longest journals take some seconds, on a busy machine.
+	maxImportReplay = 2 * time.Minute
+)
+
+// importing is the names of the namespaces into which imports go on.
+type importing struct {
+	mu sync.Mutex // guards in
+	in []string
+
+	// acting is held from the look whether a run acts in another namespace until it is durable that it acts in this one. It is taken
+	// before any other lock.
+	acting sync.Mutex
+}
+
+// begin counts one more until end is called, or returns ErrBusy.
+func (i *importing) begin(namespace string) (end func(), err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.in) >= maxImports || slices.Contains(i.in, namespace) {
+		return nil, &joined{fmt.Errorf("%d imports go on; the limit is %d, and one into each namespace: try again later", len(i.in),
+			maxImports), ErrBusy}
+	}
+	i.in = append(i.in, namespace)
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.in = slices.DeleteFunc(i.in, func(n string) bool { return n == namespace })
+	}, nil
+}
+
+// ImportOptions says what becomes of a run that is imported. The zero value makes a copy of it, to look at.
+type ImportOptions struct {
+	// Adopt has the run go on here, where it stopped when it was exported. A run that lives must have been exported with
+	// ExportOptions.Move.
+	Adopt bool
+	// Paused adopts the run as a paused one, so that its version can be given grants before it goes on.
+	Paused bool
+	// Force adopts a live run that was not moved: it acts twice, unless the caller knows that the other one is gone.
+	Force bool
+}
+
+// Import stores a run that Export has written. It keeps its id, which is ErrConflict if another run has it here, or had it in the
+// last 30 days. The same archive again, with the same option Adopt, returns the run that is there, with Existed set: also after
+// it has gone on or ended. Durable on return, all of it in one commit; after an error nothing of the run is stored.
+//
+// Without Adopt it is a copy, whose Aside is "copy": it can be listed, read, replayed, restarted, exported and deleted, and
+// nothing else happens to it. No retention deletes it.
+//
+// With Adopt it goes on: deadlines that have passed are due at once. It is replayed strictly before it is stored, unless it is
+// stuck, and ErrMismatch if it does not do what its journal records. Steps that were in progress are made again, under the same
+// idempotency keys; those that may be made only once fail as after a crash. The tokens of its hooks are claimed; ErrConflict if
+// another run holds one. If it has a parent, or was started by a schedule, these are told of its end if they are here.
+// Retention counts an ended run from its import. ErrConflict for a live run that was not moved, and one that waits for a child.
+//
+// The run needs its module. If the workflow has no version of it here, one is made without grants, and of the other workflows of
+// the module, too; no start uses it that does not name it. ErrInvalid if the file is no sound archive, or has no module and the
+// host neither; ErrLimit beyond MaxImportBytes; ErrBusy beyond a quota, or if other imports go on; ErrDiskFull, ErrRejected,
+// ErrVersion and ErrCopy as of Start and Upload.
+func (s *scope) Import(ctx context.Context, r io.Reader, opts ImportOptions) (Run, error) {
+	if !opts.Adopt && (opts.Paused || opts.Force) {
+		return Run{}, &joined{errors.New("paused and force are for a run that is adopted"), ErrInvalid}
+	}
+	if err := s.h.refuseCopy(); err != nil {
+		return Run{}, translate(err)
+	}
+	end, err := s.h.importing.begin(s.Name())
+	if err != nil {
+		return Run{}, err
+	}
+	defer end()
+	whole, err := archive.ReadWhole(io.LimitReader(r, MaxArchiveBytes), MaxImportBytes)
+	if errors.Is(err, store.ErrTooLarge) {
+		err = &joined{err, ErrLimit}
+	}
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	st, existed, err := s.imports(ctx, whole, &opts)
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	run := s.h.runOf(st)
+	run.Existed = existed
+	return run, nil
+}
+
+func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptions) (st store.RunState, existed bool, err error) {
+	now := s.h.cfg.Clock.Now().UnixMilli()
+	i := &origin.Import{ID: w.ID, UnixMs: now, Copy: !opts.Adopt, Paused: opts.Paused, LogLines: w.State.LogLines}
+	if w.State.Status == store.Stuck {
+		i.Stuck = w.State.Reason
+	}
+	n := origin.NewRun{Workflow: w.State.Workflow, Import: i, Conflict: origin.ConflictFail}
+	n.Key, err = s.key(ctx, w.State.Run.ID)
+	fresh := errors.Is(err, store.ErrNotFound) // the namespace is
+	switch {
+	case fresh:
+		err = nil
+	case err == nil: // what changes nothing, or is refused, compiles nothing, and stores no module
+		if there, failed := s.h.store.State(ctx, n.Key); failed == nil && !record.Forgotten(&there, now) {
+			st, _, err = s.h.rt.Runs.Start(ctx, n, func() {})
+			return st, true, err
+		}
+	}
+	if err == nil {
+		i.Entries = w.Entries
+		err = s.mayCome(ctx, n.Key, fresh, i, opts)
+	}
+	if err == nil {
+		err = s.h.roomOnDisk(int(w.State.JournalBytes))
+	}
+	if err != nil {
+		return st, false, err
+	}
+	description, err := s.proven(ctx, w, opts)
+	if err != nil {
+		return st, false, err
+	}
+	ns, err := s.id(ctx, true)
+	if err != nil {
+		return st, false, err
+	}
+	n.Key = store.RunKey{Namespace: ns, ID: w.State.Run.ID}
+	leave, err := s.h.admitStart(ctx, n.Key, origin.ConflictFail)
+	if err != nil {
+		return st, false, err
+	}
+	v, free, err := s.versionFor(ctx, ns, w, description)
+	if err != nil {
+		leave()
+		return st, false, err
+	}
+	n.Version, n.Module = v.Number, v.Module
+	i.Earlier, i.Logs, i.Output = w.Earlier, w.Logs, w.Output
+	return s.goesOn(ctx, n, !w.State.Status.Terminal(), func() { free(); leave() })
+}
+
+// goesOn stores an imported run. free is called once nothing of it is needed any more, also after an error.
+func (s *scope) goesOn(ctx context.Context, n origin.NewRun, live bool, free func()) (st store.RunState, existed bool,
+	err error) {
+	if live && !n.Import.Copy { // looked at again: it was replayed meanwhile
+		s.h.importing.acting.Lock()
+		defer s.h.importing.acting.Unlock()
+		if err := s.elsewhere(ctx, n.Key.ID, n.Import.Incarnation(), n.Import.ID); err != nil {
+			free()
+			return st, false, err
+		}
+	}
+	st, created, err := s.h.rt.Runs.Start(ctx, n, free)
+	return st, !created, err
+}
+
+// mayCome returns why a run cannot be imported as it is, into a namespace that is there or a fresh one.
+func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *origin.Import, opts *ImportOptions) error {
+	j, err := i.Read()
+	if err != nil {
+		return err
+	}
+	if err := origin.Check(j); err != nil {
+		return &joined{fmt.Errorf("run %q is not imported: %w", key.ID, err), ErrInvalid}
+	}
+	live := j.Ended() == store.KindInvalid
+	if !opts.Adopt || !live && j.Ended() != store.KindFailed { // which may be retried
+		return nil
+	}
+	if live && j.Aside() != store.AsideMoved && !opts.Force {
+		return &joined{fmt.Errorf("run %q lives, and would act twice: export it with --move, which sets it aside where it was; or "+
+			"adopt it with --force if the other one is gone", key.ID), ErrConflict}
+	}
+	if err := origin.InTheWay(j); err != nil {
+		return err
+	}
+	if live {
+		if err := s.elsewhere(ctx, key.ID, j.Started().Incarnation, i.ID); err != nil {
+			return err
+		}
+	}
+	for _, h := range j.Hooks() {
+		if fresh {
+			break
+		}
+		holder, held, err := s.h.store.Hook(ctx, key.Namespace, h.Token)
+		if err != nil {
+			return err
+		}
+		if held && !h.Withdrawn && !h.Refused {
+			return &joined{fmt.Errorf("run %q cannot have the token of its hook %q here, which run %q holds", key.ID, h.Name,
+				holder.Run.ID), ErrConflict}
+		}
+	}
+	return nil
+}
+
+// elsewhere returns ErrConflict if a run that is to go on here lives in another namespace of this host, or was adopted there
+// since the move. Force does not change that: each of the two would take messages to the other one for its own. A caller that
+// depends on the answer holds s.h.importing.acting until the run is stored.
+func (s *scope) elsewhere(ctx context.Context, id, incarnation, move string) error {
+	for ns, err := range s.h.store.Namespaces(ctx) {
+		if err != nil {
+			return err
+		}
+		if ns.Name == s.Name() {
+			continue
+		}
+		st, err := s.h.store.State(ctx, store.RunKey{Namespace: ns.ID, ID: id})
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case st.Incarnation.String() != incarnation || st.Aside == store.AsideCopy:
+		case st.Import == move:
+			return &joined{fmt.Errorf("run %q was adopted in namespace %q of this host, where it acts, or has acted", id, ns.Name),
+				ErrConflict}
+		case st.Aside == store.NotAside && !st.Status.Terminal() && !st.Deleted:
+			return &joined{fmt.Errorf("run %q lives in namespace %q of this host: export it from there with --move", id, ns.Name),
+				ErrConflict}
+		}
+	}
+	return nil
+}
+
+// proven returns the description of the run's module, after the module was compiled, and the run replayed if it is to go on.
+func (s *scope) proven(ctx context.Context, w *archive.Whole, opts *ImportOptions) ([]byte, error) {
+	key, workflow := w.State.Run, w.State.Workflow
+	if w.Module == nil {
+		wasm, err := s.h.store.Modules().Get(ctx, w.State.Module)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, &joined{fmt.Errorf("the archive of run %q was written without its module %s, which is not here: upload it, or "+
+				"export the run with it", key.ID, w.State.Module), ErrInvalid}
+		}
+		if err != nil {
+			return nil, err
+		}
+		w.Module = wasm
+	}
+	mod, description, err := s.prepared(ctx, &workflow, w.Module)
+	if err != nil {
+		return nil, err
+	}
+	defer mod.Close()
+	if !opts.Adopt || w.State.Status == store.Stuck {
+		return description, nil
+	}
+	replaying, cancel := context.WithTimeout(ctx, maxImportReplay)
+	defer cancel()
+	err = s.h.rt.Checks.Over(recorded{&w.Run}, nil).VerifyWith(replaying, key, mod)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if replaying.Err() != nil {
+		return nil, &joined{fmt.Errorf("run %q is not adopted: its replay takes longer than %v", key.ID, maxImportReplay), ErrLimit}
+	}
+	if m, ok := errors.AsType[*replay.Mismatch](err); ok {
+		return nil, &joined{fmt.Errorf("run %q is not adopted: %w", key.ID, m), ErrMismatch}
+	}
+	if err != nil {
+		return nil, &joined{fmt.Errorf("run %q is not adopted, its replay failed: %w", key.ID, err), ErrInvalid}
+	}
+	return description, nil
+}
+
+// versionFor returns the version under which an imported run goes on, and holds it until free is called: one with its module,
+// if it has one here the one with its number, else the newest. If there is none, one is made without grants.
+func (s *scope) versionFor(ctx context.Context, ns store.NamespaceID, w *archive.Whole, description []byte) (v store.Version,
+	free func(), err error) {
+	m, digest, now := s.h.store.Modules(), w.State.Module, s.h.cfg.Clock.Now().UnixMilli()
+	listed, err := listedBy(description)
+	if err != nil {
+		return v, nil, err
+	}
+	if len(listed) == 0 {
+		listed = []string{w.State.Workflow}
+	}
+	for range uploadAttempts {
+		free = s.h.rt.Versions.Hold()
+		var missing []store.VersionSpec
+		for _, name := range listed { // its children may be of the others
+			found, err := versionOfModule(ctx, m, ns, name, digest, w.State.Version)
+			if err != nil {
+				free()
+				return v, nil, err
+			}
+			if found.Number == 0 {
+				missing = append(missing, store.VersionSpec{Namespace: ns, Workflow: name, Module: digest, CreatedUnixMs: now,
+					Imported: true})
+			} else if name == w.State.Workflow {
+				v = found
+			}
+		}
+		if v.Number != 0 {
+			return v, free, nil
+		}
+		free() // nobody deletes a version while one is held, nor waits for what follows
+		if err := s.roomForVersions(ctx, ns, missing); err != nil {
+			return v, nil, err
+		}
+		if _, err = m.Put(ctx, w.Module, store.ModuleInfo{Size: int64(len(w.Module)), StoredUnixMs: now,
+			DescriptionJSON: description}); err == nil {
+			if _, err = m.AddVersions(ctx, missing); err != nil && !errors.Is(err, store.ErrNotFound) {
+				s.h.discard(ctx, digest)
+			}
+		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // it was deleted in between
+			return v, nil, err
+		}
+	}
+	return v, nil, fmt.Errorf("module %s: %w", digest, store.ErrNotFound)
+}
+
+// versionOfModule returns the version of a workflow that has a module: that of a number if it has it, else the newest; its
+// number is 0 if there is none.
+func versionOfModule(ctx context.Context, m store.ModuleStore, ns store.NamespaceID, workflow string, module store.Digest,
+	number uint32) (v store.Version, err error) {
+	for x, err := range m.Versions(ctx, ns, workflow) {
+		if err != nil {
+			return v, err
+		}
+		if x.Module == module && v.Number != number {
+			v = x
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,154 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+const (
+	// noticesAhead is how many lines wait for the log. A run waits for none of them.
+	noticesAhead = 256
+	// noticesPerSecond is more than people read, and less than a workflow that fails in a loop can make of a log.
+	noticesPerSecond = 50
+	// maxCauseBytes bounds what a line has of a message; the run has all of it.
+	maxCauseBytes = 1000
+)
+
+// notices write to the log which runs and steps have failed, in a goroutine of their own. Where more comes than may be written,
+// lines are left out, and a line says how many.
+type notices struct {
+	log    *slog.Logger
+	causes bool // messages are no secret
+	lines  chan notice
+	left   atomic.Int64 // lines that were left out
+	ended  chan struct{}
+
+	mu              sync.Mutex // guards the fields below, and is held for no longer than that
+	second, written int64      // how many lines there were in a second
+	closed          bool
+}
+
+// notice is a line about a run. failure is JSON with which something has failed, or nil.
+type notice struct {
+	text    string
+	about   []any
+	failure []byte
+}
+
+// newNotices returns nil if the log takes no warnings. Without causes no line has what a workflow has said.
+func newNotices(log *slog.Logger, causes bool) *notices {
+	if !log.Enabled(context.Background(), slog.LevelWarn) {
+		return nil
+	}
+	n := &notices{log: log, causes: causes, lines: make(chan notice, noticesAhead), ended: make(chan struct{})}
+	go n.write()
+	return n
+}
+
+// Close writes what waits, and ends. Nothing is warned of any more.
+func (n *notices) Close() {
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	if !n.closed {
+		n.closed = true
+		close(n.lines)
+	}
+	n.mu.Unlock()
+	<-n.ended
+}
+
+// warn has a line written, or leaves it out. It does not wait for the log.
+func (n *notices) warn(now time.Time, x notice) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return
+	}
+	if s := now.Unix(); s != n.second {
+		n.second, n.written = s, 0
+	}
+	if n.written++; n.written <= noticesPerSecond {
+		select {
+		case n.lines <- x:
+			return
+		default:
+		}
+	}
+	n.left.Add(1)
+}
+
+func (n *notices) write() {
+	defer close(n.ended)
+	for x := range n.lines {
+		if left := n.left.Swap(0); left > 0 {
+			n.log.Warn("lines about runs were left out, as there were too many", "lines", left)
+		}
+		n.log.Warn(x.text, append(x.about, n.failure(x.failure)...)...)
+	}
+	if left := n.left.Load(); left > 0 {
+		n.log.Warn("lines about runs were left out, as there were too many", "lines", left)
+	}
+}
+
+// failure returns what a line says of a failure.
+func (n *notices) failure(text []byte) (args []any) {
+	if text == nil {
+		return nil
+	}
+	var f struct { // of an *abi.Error, but for what a workflow has written itself: it may have codes of its own
+		Code, Message, Name, Kind string
+		Attempts                  int
+	}
+	if err := json.Unmarshal(text, &f); err != nil || f.Message == "" {
+		f.Message = string(text)
+	}
+	for _, x := range []struct{ key, text string }{{"code", f.Code}, {"step", f.Name}, {"kind", f.Kind}} {
+		if x.text != "" {
+			args = append(args, x.key, x.text)
+		}
+	}
+	if f.Attempts > 0 {
+		args = append(args, "attempts", f.Attempts)
+	}
+	if n.causes {
+		cause := f.Message
+		if len(cause) > maxCauseBytes {
+			cause = cause[:maxCauseBytes] + "…"
+		}
+		args = append(args, "cause", strings.ToValidUTF8(cause, "\uFFFD"))
+	}
+	return args
+}
+
+// tell warns of what has failed with a commit of a run.
+func (h *Host) tell(c *store.RunCommit) {
+	if h.notices == nil {
+		return
+	}
+	for i := range c.Append {
+		switch e := &c.Append[i]; e.Kind {
+		case store.KindFailed:
+			h.notices.warn(h.cfg.Clock.Now(), notice{"run has failed", h.about(&c.State), e.Data})
+		case store.KindStepFailure:
+			h.notices.warn(h.cfg.Clock.Now(), notice{"step has failed for good", h.about(&c.State), e.Data})
+		}
+	}
+}
+
+// about returns what names a run in a line of the log.
+func (h *Host) about(st *store.RunState) []any {
+	args := []any{"run", st.Run.ID, "workflow", st.Workflow, "version", st.Version}
+	if ns := h.nameOf(st.Run.Namespace); ns != "" {
+		args = append(args, "namespace", ns)
+	}
+	return args
+}

@@ -1,0 +1,120 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/progress"
+	"github.com/wfhost/wfhost/host/internal/remote"
+	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/store"
+)
+
+// MaxDetailsBytes bounds the details of a heartbeat, which may be recorded some hundred times for one step: a place to go on
+// from, and not what was done.
+const MaxDetailsBytes = 4 << 10
+
+type beatKey struct{}
+
+// Heartbeat records how far a handler has come, so that the next attempt of its step can go on from there: it finds the
+// details in StepInfo. They are encoded as JSON, of at most MaxDetailsBytes, and replace those before.
+//
+// They are in memory when Heartbeat returns, and in the journal at least every ten seconds, or each 64th of the time since the
+// first heartbeat if that is longer; before a failure of the attempt is, and when the host is closed. So an attempt that fails
+// loses nothing, and a crash of the host what came since the last record. Some calls wait for the disk: about one in ten seconds.
+//
+// ErrInvalid outside of a handler, and for details that are no JSON, ErrLimit for longer ones, ErrLeaseLost if there is a later
+// attempt by now: the handler should stop.
+func Heartbeat(ctx context.Context, details any) error {
+	beat, _ := ctx.Value(beatKey{}).(func([]byte) error)
+	if beat == nil {
+		return fmt.Errorf("%w: a heartbeat outside of a handler", ErrInvalid)
+	}
+	b, err := json.Marshal(details)
+	if err != nil {
+		return &joined{fmt.Errorf("details of a heartbeat: %w", err), ErrInvalid}
+	}
+	return beat(b)
+}
+
+// newProgress returns the keeper of the details of heartbeats.
+func (h *Host) newProgress() *progress.Keeper {
+	return progress.New(h.cfg.Clock, func(a handler.Attempt, details []byte) error {
+		_, err := h.rt.Runs.Change(context.Background(), a.Run, run.Amend{Make: progress.Entry(a, details), Beside: true})
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, partition.ErrNotOwned) {
+			return nil // the run was deleted, or another host goes on with it from its journal
+		}
+		return err
+	})
+}
+
+// beat takes the details of an attempt's heartbeat.
+func (h *Host) beat(a handler.Attempt, details []byte) error {
+	if len(details) > MaxDetailsBytes {
+		return tooMuch(details)
+	}
+	if !h.workers.progress.Record(a, details) {
+		return fmt.Errorf("%w: there is a later attempt of the step", ErrLeaseLost)
+	}
+	return nil
+}
+
+func tooMuch(details []byte) error {
+	return fmt.Errorf("%w: details of a heartbeat have at most %d bytes as JSON, got %d", ErrLimit, MaxDetailsBytes, len(details))
+}
+
+// performer is the broker of workers. What it offers has the newest details.
+type performer struct {
+	*remote.Broker
+	progress *progress.Keeper
+}
+
+// Close closes both. The runtime is still open.
+func (p *performer) Close() {
+	p.progress.Close()
+	p.Broker.Close()
+}
+
+// Perform is that of the broker.
+func (p *performer) Perform(ctx context.Context, a handler.Attempt, in []byte, told func() bool) (step.Outcome, handler.Reply) {
+	a.Details = p.progress.Latest(&a)
+	out, reply := p.Broker.Perform(ctx, a, in, told)
+	if out.Err != nil {
+		p.progress.Flush(a.IdempotencyKey)
+	}
+	return out, reply
+}
+
+// HeartbeatDetails is Heartbeat that also records how far the worker has come: JSON of at most MaxDetailsBytes. The next
+// worker that gets the attempt, and the next attempt, find it in Attempt.Details. What is durable when is said at the function
+// Heartbeat.
+func (s *scope) HeartbeatDetails(ctx context.Context, handler, lease string, d time.Duration, details json.RawMessage) (
+	Lease, error,
+) {
+	if !json.Valid(details) {
+		return Lease{}, fmt.Errorf("%w: the details of a heartbeat are JSON, got %.80q", ErrInvalid, details)
+	}
+	if len(details) > MaxDetailsBytes {
+		return Lease{}, tooMuch(details)
+	}
+	l, err := s.Heartbeat(ctx, handler, lease, d)
+	if err != nil {
+		return l, err
+	}
+	q, err := s.queue(ctx, handler)
+	if err != nil {
+		return l, err
+	}
+	details = append(json.RawMessage(nil), details...)
+	a, err := s.h.workers.Note(q, lease, details)
+	if err != nil {
+		return l, workerError(err)
+	}
+	return l, s.h.beat(a, details)
+}

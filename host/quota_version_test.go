@@ -1,0 +1,51 @@
+package host_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+)
+
+// TestQuotaOfVersions refuses uploads and imports that would make more versions than a namespace may have, and none that make none.
+func TestQuotaOfVersions(t *testing.T) {
+	h := hosttest.New(t)
+	do(t, h.SetQuota(ctx, "a", host.Quota{MaxVersions: 2}))
+	a := tenant(t, h, "a", nil)
+	nap := napModule()
+	refused := func(err error) {
+		t.Helper()
+		if !errors.Is(err, host.ErrBusy) || !strings.Contains(err.Error(), "1 more would pass its quota of 2; delete some") {
+			t.Error(err)
+		}
+	}
+	upload := func(name string, opts ...host.UploadOption) error {
+		_, err := a.Upload(ctx, name, nap, opts...)
+		return err
+	}
+	do(t, upload("nap"))
+	do(t, upload("other"))
+	refused(upload("third"))
+	refused(upload("nap", host.AllowStep("charge")))
+	do(t, upload("nap")) // which is there
+	do(t, h.SetQuota(ctx, "a", host.Quota{MaxVersions: 1}))
+	do(t, upload("nap"))
+	do(t, h.SetQuota(ctx, "a", host.Quota{MaxVersions: 2}))
+
+	b := tenant(t, h, "b", nil)
+	_, err := b.Upload(ctx, "late", nap)
+	do(t, err)
+	_, err = b.StartRaw(ctx, "late", []byte("1d"), host.WithRunID("r"))
+	do(t, err)
+	h.Settle()
+	var archive bytes.Buffer
+	do(t, b.Export(ctx, "r", &archive, host.ExportOptions{}))
+	_, err = a.Import(ctx, bytes.NewReader(archive.Bytes()), host.ImportOptions{})
+	refused(err)
+	do(t, a.DeleteVersion(ctx, "other", 1))
+	_, err = a.Import(ctx, bytes.NewReader(archive.Bytes()), host.ImportOptions{})
+	do(t, err)
+}
