@@ -88,6 +88,10 @@ WF_IMPORT("cancel_policy") int64_t wf_cancel_policy(int32_t policy);
 WF_IMPORT("continue_as_new") _Noreturn void wf_continue_as_new(const void *in, uint32_t n, const char *opts, uint32_t m);
 WF_IMPORT("query_reply") _Noreturn void wf_query_reply(int32_t failed, const void *p, uint32_t n);
 
+/* Updates come as signals named "host/update/" and their name; the handle of the wait that took one answers it. Whether one is
+   accepted is asked by a query of that name. */
+WF_IMPORT("update_reply") int64_t wf_update_reply(wf_handle h, int32_t failed, const void *p, uint32_t n);
+
 /* Events, for guests that poll descriptor 3 by WASI: 0 = none, else handle << 3 | kind. wf_wait_event polls, too. */
 WF_IMPORT("next_event") int64_t wf_next_event(void);
 WF_IMPORT("wait_event") int64_t wf_wait_event(int64_t timeout_ns);

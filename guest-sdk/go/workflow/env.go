@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"sync"
@@ -270,5 +271,6 @@ func readInfo(ctx context.Context) infoJSON {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return infoJSON{RunID: envRunID, Workflow: "test", Version: 1, StartedAt: e.started.UnixMilli(), Iteration: e.iteration}
+	return infoJSON{RunID: envRunID, Workflow: "test", Version: 1, StartedAt: e.started.UnixMilli(), Iteration: e.iteration,
+		Attributes: maps.Clone(e.run.attributes)}
 }

@@ -87,6 +87,25 @@ func TestFindingEnvIsAsTheHost(t *testing.T) {
 			_, err := workflow.Child[string](ctx, "a", "env child", 0, workflow.ChildID("a b"))
 			return err
 		}, 0, workflow.ErrInvalidArgument, ""},
+		"signal": {func(ctx context.Context) error {
+			_, err := workflow.Receive[int](ctx, "host/x")
+			return err
+		}, 0, workflow.ErrInvalidArgument, ""},
+		"sent":   {func(ctx context.Context) error { return workflow.Send(ctx, "r", "host/update/x", 1) }, 0, workflow.ErrInvalidArgument, ""},
+		"run id": {func(ctx context.Context) error { return workflow.Send(ctx, "a run", "x", 1) }, 0, workflow.ErrInvalidArgument, ""},
+		"token": {func(ctx context.Context) error {
+			_, err := workflow.Hook(ctx, "a", "short")
+			return err
+		}, 0, workflow.ErrInvalidArgument, ""},
+		"hook status": {func(ctx context.Context) error {
+			_, err := workflow.Hook(ctx, "a", "", workflow.HookReply(500, "", ""))
+			return err
+		}, 0, workflow.ErrInvalidArgument, ""},
+		"topic": {func(ctx context.Context) error {
+			_, err := workflow.Emit(ctx, "", 1)
+			return err
+		}, 0, workflow.ErrInvalidArgument, ""},
+		"attribute": {func(ctx context.Context) error { return workflow.SetAttribute(ctx, "a", "b\nc") }, 0, workflow.ErrInvalidArgument, ""},
 		"child id": {func(ctx context.Context) error {
 			if _, err := workflow.Child[string](ctx, "a", "env child", 0, workflow.ChildID("kid")); err != nil {
 				return err
@@ -128,4 +147,53 @@ func TestFindingChannelOutsideOfAWorkflow(t *testing.T) {
 		t.Error(v)
 	default:
 	}
+}
+
+// TestFindingEnvNextIteration opens a hook and offers a query in the first of two iterations: both end with it, as in the host.
+func TestFindingEnvNextIteration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := workflow.NewEnv()
+		go func() {
+			_, err := workflow.Run(t.Context(), e, func(ctx context.Context, first bool) (int, error) {
+				if first {
+					workflow.Query(ctx, "first", func(int) (int, error) { return 1, nil })
+				}
+				if _, err := workflow.Hook(ctx, "paid", "order-1-paid"); err != nil {
+					return 0, err
+				}
+				made, err := workflow.Hook(ctx, "made", "")
+				if err != nil {
+					return 0, err
+				}
+				if want := map[bool]string{true: "token-1", false: "token-2"}[first]; made != want {
+					t.Errorf("token %q, want %q", made, want)
+				}
+				if _, err = workflow.Receive[int](ctx, "paid"); err != nil || !first {
+					return 0, err
+				}
+				return 0, workflow.ContinueAsNew(ctx, false)
+			}, true)
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		if err := e.Ask("first", 0, nil); err != nil {
+			t.Error(err)
+		}
+		if err := e.Deliver("order-1-paid", 1); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if err := e.Ask("first", 0, nil); err == nil {
+			t.Error("the second iteration answers a query of the first one")
+		}
+		if err := e.Deliver("token-1", 1); err == nil {
+			t.Error("a token of the first iteration is one of the second")
+		}
+		if err := e.Deliver("order-1-paid", 1); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+	})
 }

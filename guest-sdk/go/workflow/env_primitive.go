@@ -3,6 +3,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,14 +18,16 @@ type envRun struct {
 	signals    map[string][][]byte
 	arrived    chan struct{} // closed and replaced when a signal comes
 	sent       []string
-	tokens     map[string]string // hook name by token
+	tokens     map[string]string // hook name by token, of the iteration
+	hooks      int               // tokens that were made
 	output     []string
 	attributes map[string]string
 	versions   map[string]int
 	queries    map[string]queryFunc
 	children   map[int64]*envChild
 	policy     CancelPolicy
-	channels   *channelSet     // of the iteration
+	channels   *channelSet // of the iteration
+	updates    envUpdates
 	ids        map[string]bool // of runs that are there
 }
 
@@ -41,7 +44,8 @@ const envRunID = "test"
 func newEnvRun() envRun {
 	return envRun{signals: map[string][][]byte{}, arrived: make(chan struct{}), tokens: map[string]string{},
 		attributes: map[string]string{}, versions: map[string]int{}, queries: map[string]queryFunc{},
-		children: map[int64]*envChild{}, channels: &channelSet{}, ids: map[string]bool{envRunID: true}}
+		children: map[int64]*envChild{}, channels: &channelSet{}, ids: map[string]bool{envRunID: true},
+		updates: envUpdates{set: &updateSet{}, sent: map[string][]chan envAnswer{}}}
 }
 
 // channelsOf returns the channels of the iteration that goes on; ones of nobody outside of a workflow, where none ever receives.
@@ -57,16 +61,27 @@ func channelsOf(ctx context.Context) *channelSet {
 
 // SendSignal gives a signal to the workflow under test, as Host.Signal would.
 func (e *Env) SendSignal(name string, payload any) error {
+	if err := abi.CheckName("signal name", name); err != nil {
+		return err
+	}
 	b, err := codec.Marshal(payload)
 	if err != nil {
 		return err
 	}
+	e.give(name, b)
+	return nil
+}
+
+func (e *Env) give(name string, b []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.giveLocked(name, b)
+}
+
+func (e *Env) giveLocked(name string, b []byte) {
 	e.run.signals[name] = append(e.run.signals[name], b)
 	close(e.run.arrived)
 	e.run.arrived = make(chan struct{})
-	return nil
 }
 
 // Deliver delivers to a hook of the workflow under test by its token.
@@ -144,9 +159,18 @@ func enter(ctx context.Context) (*Env, error) {
 }
 
 func signalWait(ctx context.Context, name string, timeoutMs int64) ([]byte, error) {
+	return signalTake(ctx, name, timeoutMs, nil)
+}
+
+// signalTake is signalWait that calls taken, unless it is nil, before anybody else can take a signal or end the iteration: the
+// environment's lock is held.
+func signalTake(ctx context.Context, name string, timeoutMs int64, taken func(r *envRun)) ([]byte, error) {
 	e, err := enter(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if err := abi.CheckReceived(name); err != nil {
+		return nil, refusal(name, err)
 	}
 	var over <-chan time.Time
 	if timeoutMs >= 0 {
@@ -156,8 +180,15 @@ func signalWait(ctx context.Context, name string, timeoutMs int64) ([]byte, erro
 	}
 	for {
 		e.mu.Lock()
+		if ctx.Err() != nil { // the queue belongs to the next iteration
+			e.mu.Unlock()
+			return nil, context.Cause(ctx)
+		}
 		if queue := e.run.signals[name]; len(queue) > 0 {
 			e.run.signals[name] = queue[1:]
+			if taken != nil {
+				taken(&e.run)
+			}
 			e.mu.Unlock()
 			return queue[0], nil
 		}
@@ -178,24 +209,33 @@ func signalSend(ctx context.Context, runID, name string, payload []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := cmp.Or(abi.CheckRunID(runID), abi.CheckName("signal name", name)); err != nil {
+		return refusal(name, err)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.run.sent = append(e.run.sent, fmt.Sprintf("%s %s %s", runID, name, payload))
 	return nil
 }
 
-func hookStart(ctx context.Context, name, token, _ string) ([]byte, error) {
+func hookStart(ctx context.Context, name, token, opts string) ([]byte, error) {
 	e, err := enter(ctx)
 	if err != nil {
 		return nil, err
 	}
+	_, err = abi.ParseHookOptions([]byte(opts))
+	if err = cmp.Or(abi.CheckName("hook name", name), err); err != nil {
+		return nil, refusal(name, err)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if token == "" {
-		token = fmt.Sprintf("token-%d", len(e.run.tokens)+1)
-	}
-	if _, taken := e.run.tokens[token]; taken {
+		e.run.hooks++
+		token = fmt.Sprintf("token-%d", e.run.hooks)
+	} else if _, taken := e.run.tokens[token]; taken {
 		return nil, &StepError{Code: "CONFLICT", Name: name, Message: fmt.Sprintf("token %q is held by run \"test\"", token)}
+	} else if err := abi.CheckToken(token); err != nil {
+		return nil, refusal(name, err)
 	}
 	e.run.tokens[token] = name
 	return []byte(token), nil
@@ -267,19 +307,36 @@ func iterate(ctx context.Context, fn workflowFunc, input []byte) ([]byte, error)
 	for {
 		own, cancel := context.WithCancel(ctx)
 		b, err := fn(own, input)
-		cancel()
 		next, again := errors.AsType[*continueError](err)
+		if e, ok := ctx.Value(envKey{}).(*Env); ok {
+			e.end(again, err, cancel)
+		}
+		cancel()
 		if !again {
 			return b, err
 		}
 		input = next.input
-		if e, ok := ctx.Value(envKey{}).(*Env); ok {
-			e.mu.Lock()
-			e.names = map[string]bool{}
-			e.run.channels = &channelSet{}
-			e.iteration++
-			e.mu.Unlock()
-		}
+	}
+}
+
+// end ends an iteration, and the run unless it goes on again. The iteration's context ends after its updates have: what handlers
+// answer because of that is no answer.
+func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer cancel()
+	switch {
+	case again:
+		e.names = map[string]bool{}
+		e.run.channels = &channelSet{}
+		e.run.queries = map[string]queryFunc{}
+		e.run.tokens = map[string]string{}
+		e.iteration++
+		e.run.updates.over("continued as new", false)
+	case err != nil:
+		e.run.updates.over("failed", true)
+	default:
+		e.run.updates.over("completed", true)
 	}
 }
 
@@ -295,6 +352,9 @@ func emit(ctx context.Context, topic string, b []byte) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := abi.CheckName("topic", topic); err != nil {
+		return 0, refusal(topic, err)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.run.output = append(e.run.output, fmt.Sprintf("%s %s", topic, b))
@@ -305,6 +365,9 @@ func setAttribute(ctx context.Context, key, value string) error {
 	e, err := enter(ctx)
 	if err != nil {
 		return err
+	}
+	if err := abi.CheckAttribute(key, value); err != nil {
+		return refusal(key, err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

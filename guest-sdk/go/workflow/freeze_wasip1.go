@@ -17,6 +17,9 @@ package workflow
 // codeFreeze is the code with which wait_event has the guest give up its stack.
 const codeFreeze = 19
 
+// codeQuery is the code with which a call says that a query waits for its answer.
+const codeQuery = 17
+
 // pausedSP is the stack pointer of the goroutine that gave up its stack, 0 while none has. thawStack is where
 // workflow_thaw is called.
 var (

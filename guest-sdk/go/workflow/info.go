@@ -21,6 +21,9 @@ type infoJSON struct {
 
 	SuggestContinue bool `json:"suggest_continue"`
 
+	Attributes map[string]string `json:"attributes"`
+	Memo       json.RawMessage   `json:"memo"`
+
 	Step *stepJSON `json:"step"`
 }
 
@@ -69,6 +72,7 @@ func parseInfo(b []byte) (i infoJSON) {
 func (i *infoJSON) scan(b []byte) bool {
 	var ok bool
 	var key, value []byte
+	within := "" // the inner object
 	for depth := 0; len(b) > 1; {
 		switch b[0] {
 		case '{':
@@ -87,10 +91,14 @@ func (i *infoJSON) scan(b []byte) bool {
 		b = b[1:]
 		switch b[0] {
 		case '{':
-			if string(key) != "step" || depth != 1 {
+			switch {
+			case depth == 1 && string(key) == "step":
+				within, i.Step = "step", &stepJSON{}
+			case depth == 1 && string(key) == "attributes":
+				within, i.Attributes = "attributes", map[string]string{}
+			default:
 				return false
 			}
-			i.Step = &stepJSON{}
 			continue
 		case '"':
 			if value, b, ok = quoted(b); !ok {
@@ -103,7 +111,9 @@ func (i *infoJSON) scan(b []byte) bool {
 			}
 			value, b = b[:end], b[end:]
 		}
-		if !i.set(depth, string(key), string(value)) {
+		if depth == 2 && within == "attributes" {
+			i.Attributes[string(key)] = string(value)
+		} else if !i.set(depth, string(key), string(value)) {
 			return false
 		}
 	}
@@ -168,6 +178,8 @@ func (i *infoJSON) set(depth int, key, value string) (ok bool) {
 		i.Schedule = value
 	case "nominal":
 		i.Nominal = number()
+	case "memo":
+		ok = false // whose JSON is kept as it is
 	case "suggest_continue":
 		i.SuggestContinue = value == "true"
 	}

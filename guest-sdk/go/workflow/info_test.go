@@ -17,6 +17,9 @@ var infos = []string{
 	`{"run_id":"a\"b","workflow":"\u00e4"}`, `{"run_id":"ä","query":"what"}`, `{"new":{"run_id":"x"},"run_id":"y"}`,
 	`{ "run_id" : "spaced" }`, `{"new":[1,2],"run_id":"z"}`, `{"version":1.5}`, `{"version":-1}`, `{}`, ``, `{"run_id":"`,
 	`{"new":null,"run_id":"n"}`, `{"run_id":null}`, `{"run_id":5}`, `{"position":"5"}`, `{"suggest_continue":"true"}`,
+	`{"run_id":"a","attributes":{"stage":"packed","name":"x","attempt":"7"},"version":2}`, `{"attributes":{},"query":"q"}`,
+	`{"attributes":{"a":{"b":"c"}}}`, `{"attributes":{"a":"b"},"memo":{"who":"Ada"},"version":2}`, `{"memo":"text"}`, `{"memo":7}`,
+	`{"memo":null,"step":{"attributes":{"a":"b"},"name":"n"}}`,
 	`}`, `{"step":{"name":"n"}`, `{"step":{"step":{"name":"n"}}}`, `{,"run_id":"x"}`, `{"version":4294967296}`,
 }
 

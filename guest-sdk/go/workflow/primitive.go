@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -136,6 +137,16 @@ func ChildAttributes(a map[string]string) ChildOption {
 	return func(o map[string]any) { o["attributes"] = a }
 }
 
+// ChildMemo gives the child a memo: what people are to see with the run, such as who ordered it. It is encoded as JSON, of at
+// most 2,048 bytes without white space, and is not searched. The child reads it as RunInfo.Memo. nil gives it none.
+func ChildMemo(memo any) ChildOption {
+	return func(o map[string]any) {
+		if delete(o, "memo"); memo != nil {
+			o["memo"] = memo
+		}
+	}
+}
+
 // EndPolicy says what becomes of a child that lives when its parent ends, or stops waiting for it.
 type EndPolicy string
 
@@ -229,8 +240,22 @@ func Emit(ctx context.Context, topic string, v any) (index int64, err error) {
 	return emit(ctx, topic, b)
 }
 
-// SetAttribute sets an attribute of the run, by which it is found in listings.
-func SetAttribute(ctx context.Context, key, value string) error { return setAttribute(ctx, key, value) }
+// SetAttribute sets an attribute of the run, by which it is found in listings. Integers and instants can be compared there
+// (amount>=100); instants are recorded in UTC, to the millisecond.
+func SetAttribute[T string | bool | int | int64 | time.Time](ctx context.Context, key string, value T) error {
+	switch v := any(value).(type) {
+	case string:
+		return setAttribute(ctx, key, v)
+	case bool:
+		return setAttribute(ctx, key, strconv.FormatBool(v))
+	case int:
+		return setAttribute(ctx, key, strconv.Itoa(v))
+	case int64:
+		return setAttribute(ctx, key, strconv.FormatInt(v, 10))
+	default:
+		return setAttribute(ctx, key, any(value).(time.Time).UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano))
+	}
+}
 
 // Version marks a change of the code, so that runs that are older go on as they began: it gives 0 in a run whose
 // journal passed here without the marker, and what it gave before where it passed with it; a run that comes here for
@@ -261,9 +286,9 @@ func SetCancelPolicy(ctx context.Context, p CancelPolicy) error { return setCanc
 // queryFunc is the handler of a query with its types erased.
 type queryFunc func(input []byte) ([]byte, error)
 
-// Query offers a question that can be asked while the run lives: fn is called on a copy of the workflow where it
-// waits. It may read everything; workflow calls answer ErrNotHere, and what it changes is lost. List the name in
-// Register by Queries, so that the module's description shows it.
+// Query offers a question that can be asked while the run lives, and when it has ended: fn is called on a copy of the workflow
+// where it waits, or where it returned. It may read everything; workflow calls answer ErrNotHere, and what it changes is lost.
+// List the name in Register by Queries, so that the module's description shows it.
 func Query[In, Out any](ctx context.Context, name string, fn func(in In) (Out, error)) {
 	setQuery(ctx, name, func(input []byte) ([]byte, error) {
 		var in In

@@ -157,6 +157,9 @@ func answerQuery() {
 	}()
 	i := readInfo(context.Background())
 	fn := st.queries[i.Query]
+	if f, ok := validates(i.Query); ok {
+		fn = f
+	}
 	if fn == nil {
 		hostQueryReply(1, report{Message: "the workflow does not offer query " + i.Query}.json())
 	}

@@ -195,7 +195,7 @@ func workflowRun() (code int32) {
 	st.cancel, st.done = cancel, ctx.Done()
 	defer func() {
 		if v := recover(); v != nil {
-			hostFail(panicReport(v, debug.Stack()).json())
+			fails(panicReport(v, debug.Stack()))
 			hostExit(1) // as below
 		}
 	}()
@@ -217,14 +217,26 @@ func workflowRun() (code int32) {
 }
 
 func finish(b []byte, err error) int32 {
-	if err == nil && hostComplete(viewed(b)) < 0 {
-		err = lastError()
+	if err == nil {
+		switch n := hostComplete(viewed(b)); {
+		case n == -codeQuery:
+			answerQuery()
+		case n < 0:
+			err = lastError()
+		}
 	}
 	if err != nil {
-		hostFail(reportOf(err).json())
+		fails(reportOf(err))
 		return 1
 	}
 	return 0
+}
+
+// fails hands over the error of the workflow. If the activation serves a query of a run that ended so, it answers that.
+func fails(r report) {
+	if hostFail(r.json()) == -codeQuery {
+		answerQuery()
+	}
 }
 
 //go:wasmexport workflow_step
@@ -249,9 +261,9 @@ func workflowStep() (code int32) {
 
 //go:wasmexport workflow_describe
 func workflowDescribe() {
-	d := describe()
-	b, err := json.Marshal(d)
-	if err == nil {
-		hostComplete(viewed(b))
+	b, err := json.Marshal(describe())
+	if err != nil {
+		panic(fmt.Sprintf("the description of the module is no JSON: %v", err))
 	}
+	hostComplete(viewed(b))
 }

@@ -2,12 +2,12 @@ package workflow
 
 import (
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // A schema says which JSON package json reads into a type: what it refuses, the host refuses before anything is recorded. Names
@@ -23,25 +23,69 @@ type object = map[string]any
 // deriver makes schemas of types.
 type deriver struct {
 	output bool // of what is written, not read
-	root   reflect.Type
 	defs   object
-	names  map[reflect.Type]string // of the structs in defs
+	names  map[reflect.Type]string // of those in defs
+	limits bool                    // a tag says what is read, and not only for readers
 }
 
-// derived returns the schema of a type.
+// maxSchemaBytes is how long a schema may be: see docs/schemas.md.
+const maxSchemaBytes = 64 << 10
+
+// derived returns the schema of a type. One that is too long is none, but where tags say what is to be checked: that the host
+// refuses, in place of checking nothing.
 func derived(t reflect.Type, output bool) object {
-	d := &deriver{output: output, root: t, defs: object{}, names: map[reflect.Type]string{}}
-	s := d.schema(t, true)
-	if len(d.defs) > 0 {
-		s["$defs"] = d.defs
-	}
-	if !output && s["required"] == nil { // no input, and null, is the zero value
-		s = nullable(s)
+	d := &deriver{output: output, defs: object{}, names: map[reflect.Type]string{}}
+	s := d.derive(t)
+	if b, err := json.Marshal(s); err == nil && len(b) > maxSchemaBytes && (output || !d.limits) {
+		return nil
 	}
 	return s
 }
 
-func (d *deriver) schema(t reflect.Type, root bool) object {
+func (d *deriver) derive(t reflect.Type) object {
+	s := d.schema(t)
+	if name, named := d.names[t]; named && len(s) == 1 { // at the top stands what it refers to, unless it contains itself
+		s = object{"$ref": "#/$defs/" + name}
+		if def, _ := d.defs[name].(object); !refersTo(d.defs, name) {
+			s = def
+			delete(d.defs, name)
+		}
+	}
+	if !d.output && s["required"] == nil && !d.requires(s) { // no input, and null, is the zero value
+		s = nullable(s)
+	}
+	if len(d.defs) > 0 {
+		s["$defs"] = d.defs
+	}
+	return s
+}
+
+// requires reports whether a schema is a reference to one with fields that are required.
+func (d *deriver) requires(s object) bool {
+	ref, _ := s["$ref"].(string)
+	def, _ := d.defs[strings.TrimPrefix(ref, "#/$defs/")].(object)
+	return def["required"] != nil
+}
+
+// refersTo reports whether any part of a schema refers to one in $defs.
+func refersTo(v any, name string) bool {
+	switch v := v.(type) {
+	case object:
+		if v["$ref"] == "#/$defs/"+name {
+			return true
+		}
+		for _, x := range v {
+			if refersTo(x, name) {
+				return true
+			}
+		}
+	case []object:
+		return slices.ContainsFunc(v, func(x object) bool { return refersTo(x, name) })
+	}
+	return false
+}
+
+func (d *deriver) schema(t reflect.Type) object {
 	if t == reflect.TypeFor[time.Time]() {
 		return object{"type": "string", "format": "date-time"}
 	}
@@ -51,14 +95,19 @@ func (d *deriver) schema(t reflect.Type, root bool) object {
 		own, text = marshaler, textMarshaler
 	}
 	switch {
-	case t.Kind() == reflect.Pointer:
-		return nullable(d.schema(t.Elem(), false))
+	case t.Kind() == reflect.Pointer && t.Name() == "":
+		return nullable(d.schema(t.Elem()))
 	case p.Implements(own), t == jsonNumber:
 		return object{}
 	case p.Implements(text):
-		return object{"type": "string"}
+		if s := (object{"type": "string"}); t.Kind() != reflect.Slice && t.Kind() != reflect.Map {
+			return s
+		}
+		return object{"type": []string{"string", "null"}}
 	}
 	switch t.Kind() {
+	case reflect.Struct, reflect.Slice, reflect.Array, reflect.Map, reflect.Pointer:
+		return d.composed(t)
 	case reflect.Bool:
 		return object{"type": "boolean"}
 	case reflect.Int, reflect.Int64:
@@ -73,40 +122,65 @@ func (d *deriver) schema(t reflect.Type, root bool) object {
 		return object{"type": "number"}
 	case reflect.String:
 		return object{"type": "string"}
-	case reflect.Slice:
-		elem := reflect.PointerTo(t.Elem())
-		if t.Elem().Kind() == reflect.Uint8 && !elem.Implements(own) && !elem.Implements(text) {
-			return nullable(object{"type": "string", "contentEncoding": "base64"})
-		}
-		return nullable(object{"type": "array", "items": d.schema(t.Elem(), false)})
-	case reflect.Array:
-		return object{"type": "array", "items": d.schema(t.Elem(), false)}
-	case reflect.Map:
-		return nullable(object{"type": "object", "additionalProperties": d.schema(t.Elem(), false)})
-	case reflect.Struct:
-		return d.structure(t, root)
 	}
 	return object{} // any value, or none that package json knows
 }
 
-// structure returns the schema of a struct. Those that have a name are written once.
-func (d *deriver) structure(t reflect.Type, root bool) object {
-	if root || t.Name() == "" {
-		return d.fields(t)
-	}
-	if t == d.root {
-		return object{"$ref": "#"}
+// composed returns the schema of a type with parts. One that has a name is written once, in $defs: it may contain itself.
+func (d *deriver) composed(t reflect.Type) object {
+	if t.Name() == "" || d.bytes(t) {
+		return d.parts(t)
 	}
 	name, known := d.names[t]
 	if !known {
-		name = strings.NewReplacer("[", "_", "]", "_", "/", "_", "*", "_", "·", "_").Replace(t.Name())
+		plain := strings.Map(func(r rune) rune {
+			if r < 0x80 && (r == '_' || r == '.' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r)) {
+				return r
+			}
+			return '_'
+		}, t.Name())
+		name = plain
 		for i := 2; d.defs[name] != nil; i++ {
-			name = t.Name() + strconv.Itoa(i)
+			name = plain + strconv.Itoa(i)
 		}
-		d.names[t], d.defs[name] = name, true // it may contain itself
-		d.defs[name] = d.fields(t)
+		d.names[t], d.defs[name] = name, object{"type": map[bool]string{true: "array", false: "object"}[t.Kind() == reflect.Slice ||
+			t.Kind() == reflect.Array]} // until it is known
+		d.defs[name] = d.parts(t)
 	}
 	return object{"$ref": "#/$defs/" + name}
+}
+
+// bytes reports whether package json writes a type as base64.
+func (d *deriver) bytes(t reflect.Type) bool {
+	if t.Kind() != reflect.Slice || t.Elem().Kind() != reflect.Uint8 {
+		return false
+	}
+	elem := reflect.PointerTo(t.Elem())
+	if d.output {
+		return !elem.Implements(marshaler) && !elem.Implements(textMarshaler)
+	}
+	return !elem.Implements(unmarshaler) && !elem.Implements(textUnmarshaler)
+}
+
+// parts returns the schema of a type with parts, where it stands.
+func (d *deriver) parts(t reflect.Type) object {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return nullable(d.schema(t.Elem()))
+	case reflect.Slice:
+		if d.bytes(t) && d.output {
+			return object{"type": []string{"string", "null"}, "contentEncoding": "base64"}
+		}
+		if d.bytes(t) { // package json reads a list of numbers, too
+			return object{"type": []string{"string", "array", "null"}, "contentEncoding": "base64", "items": d.schema(t.Elem())}
+		}
+		return nullable(object{"type": "array", "items": d.schema(t.Elem())})
+	case reflect.Array:
+		return object{"type": "array", "items": d.schema(t.Elem())}
+	case reflect.Map:
+		return nullable(object{"type": "object", "additionalProperties": d.schema(t.Elem())})
+	}
+	return d.fields(t)
 }
 
 // field is a field as package json sees it.
@@ -121,11 +195,14 @@ type field struct {
 func (d *deriver) fields(t reflect.Type) object {
 	properties, required := object{}, []string{}
 	for _, f := range visible(t) {
-		s := d.schema(f.Type, false)
+		s := d.schema(f.Type)
 		if f.quoted {
 			s = object{"type": "string"}
+			if f.Type.Kind() == reflect.Pointer {
+				s = nullable(s)
+			}
 		}
-		if constrain(s, f) {
+		if d.constrain(s, t, f) {
 			required = append(required, f.name)
 		}
 		properties[f.name] = s
@@ -181,6 +258,9 @@ func collect(t reflect.Type, depth int, within map[reflect.Type]bool, to *[]fiel
 			continue
 		}
 		name, options, _ := strings.Cut(tag, ",")
+		if !isName(name) {
+			name = ""
+		}
 		of := f.Type
 		if of.Kind() == reflect.Pointer {
 			of = of.Elem()
@@ -205,6 +285,13 @@ func collect(t reflect.Type, depth int, within map[reflect.Type]bool, to *[]fiel
 	}
 }
 
+// isName reports whether package json takes a name from a tag. Others it passes over.
+func isName(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
+
 // nullable adds null to what a schema takes.
 func nullable(s object) object {
 	switch t := s["type"].(type) {
@@ -216,63 +303,4 @@ func nullable(s object) object {
 		}
 	}
 	return s
-}
-
-// The keys of the tag jsonschema, as github.com/invopop/jsonschema reads them: texts, numbers, truth values, and lists, to which
-// each mention adds.
-var (
-	textKeys   = []string{"title", "description", "format", "pattern"}
-	numberKeys = []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
-		"minItems", "maxItems", "minProperties", "maxProperties"}
-)
-
-// constrain adds what a field's tags say to its schema, and reports whether it is required. A tag that means nothing panics,
-// which the upload shows: it would be believed to be checked.
-func constrain(s object, f field) (required bool) {
-	if text := f.Tag.Get("jsonschema_description"); text != "" {
-		s["description"] = text
-	}
-	tag := f.Tag.Get("jsonschema")
-	if tag == "" {
-		return false
-	}
-	const comma = "\x00" // one that is escaped belongs to a value
-	for _, part := range strings.Split(strings.ReplaceAll(tag, `\,`, comma), ",") {
-		key, value, valued := strings.Cut(strings.ReplaceAll(part, comma, ","), "=")
-		_, err := strconv.ParseFloat(value, 64)
-		switch {
-		case key == "required" && !valued:
-			required = true
-		case slices.Contains(textKeys, key) && valued:
-			s[key] = value
-		case slices.Contains(numberKeys, key) && err == nil:
-			s[key] = json.Number(value)
-		case key == "uniqueItems" && (value == "true" || !valued):
-			s[key] = true
-		case (key == "enum" || key == "example") && valued:
-			to := map[string]string{"enum": "enum", "example": "examples"}[key]
-			list, _ := s[to].([]any)
-			s[to] = append(list, scalar(f.Type, value))
-		case key == "default" && valued:
-			s[key] = scalar(f.Type, value)
-		default:
-			panic(fmt.Sprintf("field %s: the tag jsonschema has %q, which it does not know", f.Name, part))
-		}
-	}
-	return required
-}
-
-// scalar returns a value of a tag as one of the field's type.
-func scalar(t reflect.Type, value string) any {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch t.Kind() {
-	case reflect.String, reflect.Struct:
-		return value
-	}
-	if json.Valid([]byte(value)) {
-		return json.RawMessage(value)
-	}
-	return value
 }

@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -35,6 +36,9 @@ type schemas struct {
 	result      string
 	signals     map[string]reflect.Type
 	signalTexts map[string]string // in place of these
+	updates     []string
+	updateTypes map[string]reflect.Type
+	updateTexts map[string]string // in place of these
 }
 
 var registered = registry{workflows: map[string]workflowFunc{}, steps: map[string]stepFunc{},
@@ -55,7 +59,7 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 	registered.names = append(registered.names, name)
 	registered.workflows[name] = erase(fn)
 	registered.schemas[name] = &schemas{in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), signals: map[string]reflect.Type{},
-		signalTexts: map[string]string{}}
+		signalTexts: map[string]string{}, updateTypes: map[string]reflect.Type{}, updateTexts: map[string]string{}}
 	warm[In, Out]()
 	for _, o := range opts {
 		o(name)
@@ -236,9 +240,15 @@ type RunInfo struct {
 	Position  uint64 // of the workflow in its journal
 	// SuggestContinue says that the journal has become long: a good time for ContinueAsNew.
 	SuggestContinue bool
-	// Schedule is the id of the schedule that started the run, and Nominal the instant for which it did; empty and zero if none did.
+	// Schedule is the id of the schedule that started the run, or the run that this one repeats, and Nominal the instant for which
+	// it did; empty and zero if none did.
 	Schedule string
 	Nominal  time.Time
+	// Attributes are those with which the run, or its iteration, was started and what the workflow has set up to here; empty in step
+	// functions of a module. A query may read them, too.
+	Attributes map[string]string
+	// Memo is the JSON with which the run was started for people to see; nil if there is none.
+	Memo json.RawMessage
 }
 
 // Info gives what a workflow may know of its run.
@@ -246,7 +256,8 @@ func Info(ctx context.Context) RunInfo {
 	i := readInfo(ctx)
 	info := RunInfo{RunID: i.RunID, Workflow: i.Workflow, Version: i.Version, Module: i.Module,
 		StartedAt: time.UnixMilli(i.StartedAt), Iteration: i.Iteration, Position: i.Position,
-		SuggestContinue: i.SuggestContinue, Schedule: i.Schedule}
+		SuggestContinue: i.SuggestContinue, Schedule: i.Schedule,
+		Attributes: i.Attributes, Memo: i.Memo}
 	if i.Schedule != "" {
 		info.Nominal = time.UnixMilli(i.Nominal)
 	}
