@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
@@ -51,6 +53,14 @@ func (a *auditLog) record(r server.Record) {
 	}
 }
 
+// records returns what the log has by now, the oldest record first. The caller closes it.
+func (a *auditLog) records(refused bool) (io.ReadCloser, error) {
+	if refused {
+		return a.refused.records()
+	}
+	return a.changed.records()
+}
+
 // Close closes the files.
 func (a *auditLog) Close() error { return errors.Join(a.changed.Close(), a.refused.Close()) }
 
@@ -66,10 +76,12 @@ type auditFile struct {
 	bytes int64
 	limit int64
 	again int64 // the next file is not begun before the file is as long as that: it could not be
+	half  bool  // the last line may have no end: a crash, or a write that failed, has cut it
+	write func(f *os.File, b []byte) (int, error)
 }
 
 func openAuditFile(path string, limit int64, old int, log *slog.Logger) (*auditFile, error) {
-	a := &auditFile{path: path, log: log, limit: limit, old: old}
+	a := &auditFile{path: path, log: log, limit: limit, old: old, write: (*os.File).Write}
 	return a, a.open(path)
 }
 
@@ -83,8 +95,23 @@ func (a *auditFile) open(path string) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	a.f, a.bytes = f, info.Size()
+	a.f, a.bytes, a.half = f, info.Size(), !endsLine(path, info.Size())
 	return nil
+}
+
+// endsLine reports whether a file of so many bytes is empty, or ends with the end of a line. One that cannot be read does not.
+func endsLine(path string, size int64) bool {
+	if size == 0 {
+		return true
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // only read
+	var last [1]byte
+	_, err = f.ReadAt(last[:], size-1)
+	return err == nil && last[0] == '\n'
 }
 
 // record writes a record. A failure is logged: the request was answered already.
@@ -104,8 +131,14 @@ func (a *auditFile) record(r server.Record) {
 			a.log.Error("audit log: begin another file; the one before is used until it can be", "cause", err)
 		}
 	}
-	n, err := a.f.Write(b)
-	if a.bytes += int64(n); err != nil {
+	if a.half { // what there is of the record before is a line of its own, and this one is whole
+		b = append([]byte{'\n'}, b...)
+	}
+	n, err := a.write(a.f, b)
+	if a.bytes += int64(n); n > 0 {
+		a.half = b[n-1] != '\n'
+	}
+	if err != nil {
 		a.log.Error("audit log: a record is lost", "cause", err, "record", string(b))
 	}
 }
@@ -114,41 +147,86 @@ func (a *auditFile) record(r server.Record) {
 // is there before anything is renamed, and nothing is renamed onto a file that is not renamed itself: if rotate fails, no file is
 // lost however often it is called, and what is open stays in use.
 func (a *auditFile) rotate() error {
-	name := func(i int) string { return fmt.Sprintf("%s.%d", a.path, i) }
-	next, old, bytes := a.path+".next", a.f, a.bytes
+	next, old, bytes, half := a.path+".next", a.f, a.bytes, a.half
 	if err := a.open(next); err != nil {
 		return err
 	}
-	err := a.shift(name)
+	err := a.shift()
 	if err == nil {
 		err = os.Rename(next, a.path)
 	}
 	if err != nil {
 		err = errors.Join(err, a.f.Close())
-		a.f, a.bytes = old, bytes
+		a.f, a.bytes, a.half = old, bytes, half
 		return err
 	}
 	return old.Close()
 }
 
+// name returns the path of an older file: 1 is the newest of them.
+func (a *auditFile) name(i int) string { return fmt.Sprintf("%s.%d", a.path, i) }
+
 // shift renames the file and those behind it, up to the first number that is free.
-func (a *auditFile) shift(name func(int) string) error {
+func (a *auditFile) shift() error {
 	if _, err := os.Lstat(a.path); errors.Is(err, fs.ErrNotExist) {
 		return nil // somebody has taken it away, or shift has, and rotate failed then
 	}
 	free := 1
 	for free < a.old {
-		if _, err := os.Lstat(name(free)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(a.name(free)); errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		free++
 	}
 	for i := free - 1; i > 0; i-- {
-		if err := os.Rename(name(i), name(i+1)); err != nil {
+		if err := os.Rename(a.name(i), a.name(i+1)); err != nil {
 			return err
 		}
 	}
-	return os.Rename(a.path, name(1))
+	return os.Rename(a.path, a.name(1))
+}
+
+// auditReader reads files one after the other.
+type auditReader struct {
+	io.Reader
+	files []*os.File
+}
+
+// Close closes the files.
+func (r *auditReader) Close() (err error) {
+	for _, f := range r.files {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// records opens the file and those behind it, none of which is renamed meanwhile.
+func (a *auditFile) records() (io.ReadCloser, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all auditReader
+	var parts []io.Reader
+	for i := a.old; i >= 0; i-- {
+		path := a.path
+		if i > 0 {
+			path = a.name(i)
+		}
+		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("read the audit log: %w", err), all.Close())
+		}
+		all.files = append(all.files, f)
+		if i > 0 {
+			parts = append(parts, f, strings.NewReader("\n")) // its last line may have no end
+		} else {
+			parts = append(parts, io.LimitReader(f, a.bytes)) // what is written later may be half a record by then
+		}
+	}
+	all.Reader = io.MultiReader(parts...)
+	return &all, nil
 }
 
 // Close closes the file.

@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +65,44 @@ func TestAuditFiles(t *testing.T) {
 	}
 	if list := statuses(t, filepath.Join(dir, "audit.jsonl"), oldAuditFiles); len(list) < 10 || list[len(list)-1] != lines-1 {
 		t.Errorf("records of changes: %v", list)
+	}
+}
+
+// TestAuditRecords reads a log of several files, and nothing of what is written meanwhile.
+func TestAuditRecords(t *testing.T) {
+	a, err := openAudit(t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.changed.limit = 300 // two lines
+	const lines = 7
+	for i := range lines {
+		a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: i})
+	}
+	a.record(server.Record{Caller: "192.0.2.1", Status: http.StatusForbidden, Refused: true})
+	for refused, want := range map[bool]string{false: "0 1 2 3 4 5 6 ", true: "403 "} {
+		r, err := a.records(refused)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.record(server.Record{Status: http.StatusCreated, Refused: refused})
+		got := ""
+		for d := json.NewDecoder(r); ; {
+			var rec server.Record
+			if err := d.Decode(&rec); err != nil {
+				if err != io.EOF { //nolint:errorlint // of Decode
+					t.Error(err)
+				}
+				break
+			}
+			got += fmt.Sprint(rec.Status, " ")
+		}
+		if err := r.Close(); got != want || err != nil {
+			t.Errorf("refused %v: %q, want %q, %v", refused, got, want, err)
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -140,5 +181,87 @@ func TestAuditFileTakenAway(t *testing.T) {
 	}
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestAuditHalfLine has a record follow on one that a crash, or a full disk, has cut: both files are read line by line, and only
+// the record that was cut is lost.
+func TestAuditHalfLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	write := func(list ...int) {
+		t.Helper()
+		a, err := openAuditFile(path, 300, 3, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range list {
+			a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: n})
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut := func() {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err == nil {
+			err = os.Truncate(path, info.Size()-5)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(1, 2)
+	cut()
+	write(3, 4) // 3 fits into the file, or begins the next one: whichever, 2 is the only one that is lost
+	cut()
+	write(5, 6, 7, 8)
+	a, err := openAuditFile(path, 300, 3, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := a.records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err := errors.Join(err, r.Close(), a.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for line := range strings.Lines(string(text)) {
+		var rec server.Record
+		if json.Unmarshal([]byte(line), &rec) == nil {
+			got = append(got, rec.Status)
+		}
+	}
+	if !slices.Equal(got, []int{1, 3, 5, 6, 7, 8}) {
+		t.Errorf("records %v of\n%s", got, text)
+	}
+}
+
+// TestAuditWriteIsCut has a write end in the middle: the record after it does not join what was written.
+func TestAuditWriteIsCut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	a, err := openAuditFile(path, 1<<20, 3, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := a.write
+	a.write = func(f *os.File, b []byte) (int, error) {
+		n, err := whole(f, b[:len(b)/2])
+		return n, errors.Join(err, errors.New("disk full"))
+	}
+	a.record(server.Record{Status: 1})
+	a.write = whole
+	a.record(server.Record{Status: 2})
+	a.record(server.Record{Status: 3})
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if lines := strings.Split(string(b), "\n"); err != nil || len(lines) != 4 || !strings.Contains(lines[1], `"status":2`) ||
+		!strings.Contains(lines[2], `"status":3`) {
+		t.Errorf("%v\n%s", err, b)
 	}
 }

@@ -63,22 +63,13 @@ func (g *globals) receiveBackup(ctx context.Context, rate int64, have []backup.F
 	if err != nil {
 		return err
 	}
-	res, err := g.send(ctx, http.MethodPost, "/v1/backup", nil, nil, body)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = res.Body.Close() }() // it has been read
-	if res.StatusCode >= http.StatusBadRequest {
-		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
-		return errors.Join(problemOf(res, b), err)
-	}
-	_, err = io.Copy(w, &fromServer{res.Body, g.Server})
-	return err
+	return g.download(ctx, http.MethodPost, "/v1/backup", nil, body, "backup", w)
 }
 
 // fromServer is a stream that a server sends.
 type fromServer struct {
 	io.Reader
+	what   string
 	server string
 }
 
@@ -86,7 +77,7 @@ type fromServer struct {
 func (f *fromServer) Read(b []byte) (int, error) {
 	n, err := f.Reader.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("the server at %s has cut the backup, see its log: %w", f.server, err)
+		err = fmt.Errorf("the server at %s has cut the %s, see its log: %w", f.server, f.what, err)
 	}
 	return n, err
 }

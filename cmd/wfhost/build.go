@@ -17,7 +17,7 @@ import (
 )
 
 type buildCmd struct {
-	Path string `arg:"" help:"Folder with a Go main package, or a .wasm file to check."`
+	Path string `arg:"" help:"Folder with a Go main package, a definition, or a .wasm file to check."`
 	Out  string `short:"O" name:"out" help:"File to write; default: the folder's name with .wasm."`
 }
 
@@ -63,7 +63,8 @@ func workflowsOf(versions []host.Version) []string {
 	return names
 }
 
-// module reads a .wasm file, or compiles the Go program in a folder. The name is made from the path.
+// module reads a .wasm file, compiles the Go program in a folder, or makes a module of a definition. The name is made
+// from the path, or is that of the definition.
 func module(ctx context.Context, path string) (wasm []byte, name string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -79,6 +80,18 @@ func module(ctx context.Context, path string) (wasm []byte, name string, err err
 		wasm, err = compile(ctx, abs)
 		return wasm, name, err
 	}
+	if isDefinition(path) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, "", err
+		}
+		f, err := parseDefinition(path, text)
+		if err != nil {
+			return nil, "", err
+		}
+		wasm, err = f.module(ctx, "")
+		return wasm, f.d.Name, err
+	}
 	if info.Size() > abi.MaxModuleBytes {
 		return nil, "", fmt.Errorf("%s has %d bytes, the limit of a module is %d", path, info.Size(), abi.MaxModuleBytes)
 	}
@@ -87,7 +100,8 @@ func module(ctx context.Context, path string) (wasm []byte, name string, err err
 }
 
 // sdkImport recognizes a workflow that registers itself with the SDK; another program is run by its main.
-var sdkImport = regexp.MustCompile(`"github.com/wfhost/wfhost/guest-sdk/go/workflow"|//go:wasmexport\s+(workflow_run|run)\b`)
+var sdkImport = regexp.MustCompile(`"github.com/wfhost/wfhost/(guest-sdk/go/workflow|definition/interpret)"|` +
+	`//go:wasmexport\s+(workflow_run|run)\b`)
 
 // compile builds the Go program in a folder for WebAssembly.
 func compile(ctx context.Context, dir string) ([]byte, error) {

@@ -57,9 +57,11 @@ type cli struct {
 	Run        runCmd        `cmd:"" help:"Run a workflow in this process, show what happens, print its result."`
 	Serve      serveCmd      `cmd:"" help:"Run the server."`
 	Build      buildCmd      `cmd:"" help:"Compile a Go workflow to .wasm and check it."`
+	Define     defineCmd     `cmd:"" help:"Make a workflow of a definition in JSON or YAML, and upload it."`
 	Namespaces namespacesCmd `cmd:"" help:"List the namespaces."`
 	Token      tokenCmd      `cmd:"" help:"Print the token of the server, for curl."`
 	Tokens     tokensCmd     `cmd:"" help:"Create, list and revoke tokens."`
+	Audit      auditCmd      `cmd:"" help:"Show who has changed what on the server."`
 	Upload     uploadCmd     `cmd:"" help:"Upload a workflow to the server."`
 	Check      checkCmd      `cmd:"" help:"Replay live runs against a module that is not uploaded, and say which it fits."`
 	Migrate    migrateCmd    `cmd:"" help:"Have live runs go on under another version that fits them."`
@@ -70,6 +72,9 @@ type cli struct {
 	Count      countCmd      `cmd:"" help:"Count runs by status."`
 	Show       showCmd       `cmd:"" help:"Show a run."`
 	Journal    journalCmd    `cmd:"" help:"Show a run's journal."`
+	Export     exportCmd     `cmd:"" help:"Write a run with its module and journal as one file."`
+	Import     importCmd     `cmd:"" help:"Store an exported run, as a copy or to go on."`
+	Replay     replayCmd     `cmd:"" help:"Replay an exported run in memory, and show what its workflow asks and gets."`
 	Result     resultCmd     `cmd:"" help:"Print a run's result."`
 	Logs       logsCmd       `cmd:"" help:"Show a run's log."`
 	Timers     timersCmd     `cmd:"" help:"List what wakes when."`
@@ -77,6 +82,7 @@ type cli struct {
 	Signal     signalCmd     `cmd:"" help:"Give a signal to a run."`
 	Deliver    deliverCmd    `cmd:"" help:"Deliver to a hook by its token."`
 	Query      queryCmd      `cmd:"" help:"Ask a run a question that its workflow offers."`
+	Update     updateCmd     `cmd:"" help:"Ask a run to do something, and print its answer."`
 	Cancel     cancelCmd     `cmd:"" help:"Cancel runs."`
 	Terminate  terminateCmd  `cmd:"" help:"Terminate runs."`
 	Pause      pauseCmd      `cmd:"" help:"Stop runs where they wait next, until unpause."`
@@ -86,6 +92,7 @@ type cli struct {
 	Delete     deleteCmd     `cmd:"" help:"Delete ended runs."`
 	Bulk       bulkCmd       `cmd:"" help:"Do one thing to all runs that a filter selects."`
 	Retention  retentionCmd  `cmd:"" help:"Say how long ended runs are kept."`
+	Limits     limitsCmd     `cmd:"" help:"Say how many runs of a workflow go on at a time, or begin within a window."`
 	Schedule   scheduleCmd   `cmd:"" help:"Start runs by a calendar or at intervals."`
 	Wake       wakeCmd       `cmd:"" help:"End sleeps of runs before their time, or begin delayed runs."`
 	Backup     backupCmd     `cmd:"" help:"Copy the data of a server, or of a folder, to a place of backups."`

@@ -53,6 +53,57 @@ func (g *globals) callHeader(ctx context.Context, method, path string, query url
 	return res.StatusCode, b, nil
 }
 
+// encoded returns the JSON of a body. The JSON of users in it is not escaped for pages of HTML, in which it does not stand.
+func encoded(body any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(body)
+	return b.Bytes(), err
+}
+
+// exchange makes a request with a body of JSON, without one if it is nil, and reads the answer.
+func (g *globals) exchange(method, path string, body, into any) error {
+	var b []byte
+	header := http.Header{}
+	if body != nil {
+		var err error
+		if b, err = encoded(body); err != nil {
+			return err
+		}
+		header.Set("Content-Type", "application/json")
+	}
+	_, _, err := g.callHeader(g.ctx, method, path, nil, header, b, into)
+	return err
+}
+
+// download makes a request, and writes the stream of the answer. what names it in errors.
+func (g *globals) download(ctx context.Context, method, path string, query url.Values, body []byte, what string,
+	w io.Writer) error {
+	stream, err := g.stream(ctx, method, path, query, nil, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }() // it has been read
+	_, err = io.Copy(w, &fromServer{stream, what, g.Server})
+	return err
+}
+
+// stream makes a request, and returns the body of the answer, which the caller closes.
+func (g *globals) stream(ctx context.Context, method, path string, query url.Values, header http.Header,
+	body []byte) (io.ReadCloser, error) {
+	res, err := g.send(ctx, method, path, query, header, body)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode < http.StatusBadRequest {
+		return res.Body, nil
+	}
+	defer func() { _ = res.Body.Close() }() // it has been read
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
+	return nil, errors.Join(problemOf(res, b), err)
+}
+
 // send makes a request. The caller reads and closes the body of the answer.
 func (g *globals) send(ctx context.Context, method, path string, query url.Values, header http.Header,
 	body []byte) (*http.Response, error) {
@@ -164,6 +215,10 @@ func problemOf(res *http.Response, b []byte) error {
 	switch {
 	case res.StatusCode == http.StatusNotFound:
 		code = exitNotFound
+	case p.Code == "update_failed":
+		code = exitRunFailed
+	case p.Code == "update_refused":
+		code = exitConflict
 	case p.Code == "mismatch":
 		code = exitMismatch
 	case res.StatusCode == http.StatusConflict:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -99,11 +100,41 @@ func TestServeRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	rated := serveCmd{MaxInstances: 1, CompileCPU: leastCompileTime, CompileTime: leastCompileTime, CompileMemory: leastCompileBytes,
-		MaxStreams: 1, MaxConnections: 1, MaxChildren: 1, MaxRuns: 1, JournalBytes: leastJournalBytes}
+		MaxStreams: 1, MaxConnections: 1, MaxChildren: 1, MaxRuns: 1, JournalBytes: leastJournalBytes, GuestBytes: leastGuestBytes}
 	for rate, ok := range map[float64]bool{0: true, 1000: true, -1: false, math.Inf(1): false, math.NaN(): false} {
 		rated.Rate = rate
 		if err := rated.checkMemory(); (err == nil) != ok {
 			t.Errorf("--rate %g: %v", rate, err)
+		}
+	}
+	rated.Rate = 0
+	for _, bytes := range []int64{-1, 0, leastGuestBytes - 1} {
+		if rated.GuestBytes = bytes; rated.checkMemory() == nil {
+			t.Errorf("--guest-bytes %d is accepted", bytes)
+		}
+	}
+}
+
+// Inputs are sent as they are given, and not as they would have to stand in a page of HTML.
+func TestSentAsGiven(t *testing.T) {
+	t.Setenv("WFHOST_TOKEN", "x")
+	var body []byte
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ = io.ReadAll(r.Body)
+		_, _ = w.Write([]byte("{}"))
+	}))
+	defer s.Close()
+	const input = `{"to":"Ada & <Bob>"}`
+	for _, args := range [][]string{
+		{"start", "w", "--input", input},
+		{"start", "w", "--memo", input},
+		{"start", "w", "--signal", "s=" + input},
+		{"schedule", "create", "s", "w", "--every", "1h", "--input", input},
+		{"schedule", "create", "s", "w", "--every", "1h", "--memo", input},
+	} {
+		code, _, errs := command(append([]string{"--server", s.URL}, args...)...)
+		if code != exitOK || !strings.Contains(string(body), input) {
+			t.Errorf("%v: %d %s, sent: %s", args, code, errs, body)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,6 +53,7 @@ type hour struct {
 	mu      sync.Mutex
 	counts  map[string]int // of what each attacker did, by the answer
 	peak    int64          // most memory of the server, in bytes
+	mapped  int64          // the same, each page counted as often as it is mapped
 	started int
 }
 
@@ -119,6 +121,11 @@ func newHour(t *testing.T) *hour {
 	t.Cleanup(func() {
 		_ = h.cmd.Process.Signal(os.Interrupt)
 		<-h.ended
+		var own syscall.Rusage
+		if s := h.cmd.ProcessState; syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil {
+			t.Logf("CPU time of the server and its compilers %v, of the attackers %v", (s.UserTime() + s.SystemTime()).Round(time.Second),
+				time.Duration(own.Utime.Nano()+own.Stime.Nano()).Round(time.Second))
+		}
 		if t.Failed() {
 			t.Logf("the last words of the server:\n%s", said.Bytes())
 		}
@@ -211,24 +218,35 @@ func (h *hour) watch(ctx context.Context) {
 			return
 		case <-every.C:
 		}
-		rss := memoryOf(h.cmd.Process.Pid)
-		h.peak = max(h.peak, rss)
-		if n%30 == 0 {
-			h.Logf("%v: %d MiB, %d MiB at most", time.Duration(n)*time.Second, rss>>20, h.peak>>20)
+		if n%memoryEvery > 0 {
+			continue
+		}
+		used, mapped := memoryOf(h.cmd.Process.Pid)
+		h.peak, h.mapped = max(h.peak, used), max(h.mapped, mapped)
+		if n%(6*memoryEvery) == 0 {
+			h.Logf("%v: %d MiB, %d MiB at most; mapped %d MiB at most", time.Duration(n)*time.Second, used>>20, h.peak>>20, h.mapped>>20)
 		}
 	}
 }
 
-// memoryOf returns the resident memory of a process in bytes, 0 where nothing tells.
-func memoryOf(pid int) int64 {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+// memoryEvery is how often memory is looked at, in seconds: the kernel goes through all pages for it.
+const memoryEvery = 5
+
+// memoryOf returns how much memory a process uses, and how much it has mapped, in bytes; 0 where nothing tells. The instances of a
+// module have pages of its image in common, which are mapped by each of them, and used once.
+func memoryOf(pid int) (used, mapped int64) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return kib << 10
+		name, rest, _ := strings.Cut(line, ":")
+		kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+		switch name {
+		case "Pss":
+			used = kib << 10
+		case "Rss":
+			mapped = kib << 10
 		}
 	}
-	return 0
+	return used, mapped
 }
 
 // judge waits for the honest runs, and reads in their journals how late they were.

@@ -20,7 +20,8 @@ type runsCmd struct {
 	Limit    int    `help:"At most so many, up to 1000." default:"100"`
 	Cursor   string `help:"Go on where the page before ended, which says how." placeholder:"CURSOR"`
 
-	Attr map[string]string `help:"Only with this attribute; repeatable." placeholder:"KEY=VALUE"`
+	Attr  map[string]string `help:"Only with this attribute; repeatable." placeholder:"KEY=VALUE"`
+	Where []string          `help:"Only where = < <= > >= holds for an attribute; repeatable." placeholder:"KEY>=VALUE" sep:"none"`
 }
 
 func (c *runsCmd) Run(g *globals) error {
@@ -34,6 +35,7 @@ func (c *runsCmd) Run(g *globals) error {
 	for k, v := range c.Attr {
 		q.Set("attr."+k, v)
 	}
+	q["where"] = c.Where
 	var page host.RunPage
 	if _, _, err := g.call(http.MethodGet, "/v1/runs", q, nil, &page); err != nil {
 		return err

@@ -114,7 +114,7 @@ func TestS87_Scripts(t *testing.T) {
 	exe := binary(t)
 	modules := t.TempDir()
 	for name, dir := range map[string]string{"s01": "../../host/testdata/s01", "v2": "../../host/testdata/v2", "drip": "../../examples/drip",
-		"primitives": "../../host/testdata/primitives", "bench": "../../examples/bench", "approval": "../../examples/approval"} {
+		"primitives": "../../host/testdata/primitives", "bench": "../../examples/bench", "approval": "../../examples/approval", "updates": "../../host/testdata/updates"} {
 		cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", filepath.Join(modules, name+".wasm"), ".")
 		cmd.Dir = dir
 		cmd.Env = append(cmd.Environ(), "GOOS=wasip1", "GOARCH=wasm")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -39,9 +38,10 @@ func showNamespaces(g *globals, list []host.NamespaceInfo, all any) error {
 	rows := make([][]string, len(list))
 	for i, n := range list {
 		rows[i] = []string{n.Name, instant(n.Created), of(n.Usage.Runs, n.Quota.MaxRuns), of(n.Usage.Bytes, n.Quota.MaxBytes),
-			of(int64(n.Usage.Instances), n.Quota.MaxInstances), limit(n.Quota.StartsPerSecond), limit(n.Quota.RequestsPerSecond)}
+			of(int64(n.Usage.Instances), n.Quota.MaxInstances), limit(n.Quota.StartsPerSecond), limit(n.Quota.WakesPerSecond),
+			limit(n.Quota.RequestsPerSecond), limit(n.Quota.MaxSchedules), limit(n.Quota.MaxVersions)}
 	}
-	return g.table("namespace\tcreated\tlive runs\tbytes\tinstances\tstarts/s\trequests/s", rows)
+	return g.table("namespace\tcreated\tlive runs\tbytes\tinstances\tstarts/s\twakes/s\trequests/s\tschedules\tversions", rows)
 }
 
 // of shows a use, and the limit if there is one.
@@ -67,18 +67,17 @@ type namespacesSetCmd struct {
 	MaxInstances      int64  `help:"Guests that compute at a time; 0: any number." placeholder:"N"`
 	StartsPerSecond   int64  `help:"Starts a second, children and continue-as-new included; 0: any number." placeholder:"N"`
 	RequestsPerSecond int64  `help:"Requests of HTTP a second; 0: any number." placeholder:"N"`
+	WakesPerSecond    int64  `help:"Timers of runs that wake them a second; others wake later; 0: any number." placeholder:"N"`
+	MaxSchedules      int64  `help:"Schedules, ended ones included; 0: any number." placeholder:"N"`
+	MaxVersions       int64  `help:"Versions of workflows, each with a module; 0: any number." placeholder:"N"`
 }
 
 func (c *namespacesSetCmd) Run(g *globals) error {
-	body, err := json.Marshal(host.Quota{MaxRuns: c.MaxRuns, MaxBytes: c.MaxBytes, MaxInstances: c.MaxInstances,
-		StartsPerSecond: c.StartsPerSecond, RequestsPerSecond: c.RequestsPerSecond})
-	if err != nil {
-		return err
-	}
+	quota := host.Quota{MaxRuns: c.MaxRuns, MaxBytes: c.MaxBytes, MaxInstances: c.MaxInstances,
+		StartsPerSecond: c.StartsPerSecond, RequestsPerSecond: c.RequestsPerSecond, MaxSchedules: c.MaxSchedules,
+		WakesPerSecond: c.WakesPerSecond, MaxVersions: c.MaxVersions}
 	var set host.NamespaceInfo
-	header := http.Header{"Content-Type": {"application/json"}}
-	_, _, err = g.callHeader(g.ctx, http.MethodPut, "/v1/namespaces/"+url.PathEscape(c.Name), nil, header, body, &set)
-	if err != nil {
+	if err := g.exchange(http.MethodPut, "/v1/namespaces/"+url.PathEscape(c.Name), quota, &set); err != nil {
 		return err
 	}
 	return showNamespaces(g, []host.NamespaceInfo{set}, set)

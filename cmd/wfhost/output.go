@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -48,20 +49,32 @@ func instant(t time.Time) string {
 	return t.Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// short cuts text to one line of a listing.
-func short(v any) string {
+// whole gives a value as JSON in one line.
+func whole(v any) string {
 	if v == nil {
 		return ""
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
 		return err.Error()
 	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// short is whole, cut to a part of a line.
+func short(v any) string {
+	return cut(whole(v))
+}
+
+// cut cuts a text to a part of a line.
+func cut(s string) string {
 	const width = 80
-	if len(b) > width {
-		return string([]rune(string(b))[:width-1]) + "…"
+	if text := []rune(s); len(text) > width {
+		return string(text[:width-1]) + "…"
 	}
-	return string(b)
+	return s
 }
 
 func (g *globals) showRuns(runs []host.Run) error {
@@ -77,7 +90,7 @@ func (g *globals) showRuns(runs []host.Run) error {
 	rows := make([][]string, len(runs))
 	for i, r := range runs {
 		rows[i] = []string{r.ID, fmt.Sprintf("%s@%d", r.Workflow, r.Version), r.Status.String(), instant(r.Created),
-			instant(r.Wake), r.Reason}
+			instant(r.Wake), cut(cmp.Or(r.Reason, r.Error))}
 	}
 	if err := g.table("run\tworkflow\tstatus\tcreated\twakes\treason", rows); err != nil {
 		return err
@@ -105,17 +118,29 @@ func (g *globals) showRun(r host.Run) error {
 
 // more shows what only some runs have.
 func more(r host.Run) (text string) {
+	if r.Place != nil {
+		text += placeLine(r.Place)
+	}
 	if r.Error != "" {
 		text += printable(fmt.Sprintf("error     %s\n", strings.ReplaceAll(r.Error, "\n", "\n          ")))
 	}
 	if r.Iteration > 0 {
 		text += fmt.Sprintf("iteration %d\n", r.Iteration)
 	}
+	if len(r.Memo) > 0 {
+		text += printable(fmt.Sprintf("memo      %s\n", r.Memo))
+	}
 	if r.Parent != "" {
 		text += fmt.Sprintf("parent    %s\n", r.Parent)
 	}
 	if r.Schedule != "" {
 		text += fmt.Sprintf("schedule  %s for %s\n", r.Schedule, instant(r.Nominal))
+	}
+	if r.Aside != "" {
+		text += fmt.Sprintf("aside     %s\n", r.Aside)
+	}
+	if !r.Imported.IsZero() {
+		text += fmt.Sprintf("imported  %s\n", instant(r.Imported))
 	}
 	if r.Output > 0 {
 		text += fmt.Sprintf("output    %d\n", r.Output)
@@ -130,14 +155,14 @@ func more(r host.Run) (text string) {
 	return strings.Join(lines, "")
 }
 
-// entryLine gives an entry as one line of text.
+// entryLine gives an entry as one line of text, with all of its payload: a terminal wraps it, and a pipe may look for anything.
 func entryLine(e server.Entry) string {
-	line := fmt.Sprintf("%5d  %s  %-15s %s", e.Seq, instant(e.Time), e.Kind, details(e))
+	line := fmt.Sprintf("%5d  %s  %-15s %s", e.Seq, instant(e.Time), e.Kind, details(e, whole))
 	return oneLine(strings.TrimRight(line, " "))
 }
 
-// details gives what an entry holds beside seq, time and kind.
-func details(e server.Entry) string {
+// details gives what an entry holds beside seq, time and kind, with payloads as payload writes them.
+func details(e server.Entry, payload func(any) string) string {
 	var parts []string
 	add := func(has bool, format string, v any) {
 		if has {
@@ -156,8 +181,10 @@ func details(e server.Entry) string {
 	}
 	add(e.Refused != "", "refused %s", e.Refused)
 	add(e.Skipped, "%s", "skipped")
-	add(short(e.Input) != "", "%s", short(e.Input))
-	add(short(e.Data) != "", "%s", short(e.Data))
+	for _, v := range []any{e.Input, e.Data} {
+		text := payload(v)
+		add(text != "", "%s", text)
+	}
 	return strings.Join(parts, " ")
 }
 

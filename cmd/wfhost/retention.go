@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -61,15 +60,10 @@ type retentionSetCmd struct {
 }
 
 func (c *retentionSetCmd) Run(g *globals) error {
-	body, err := json.Marshal(server.Retention{Completed: c.Completed, Failed: c.Failed, Cancelled: c.Cancelled,
-		Terminated: c.Terminated, Keep: c.Keep})
-	if err != nil {
-		return err
-	}
+	rules := server.Retention{Completed: c.Completed, Failed: c.Failed, Cancelled: c.Cancelled,
+		Terminated: c.Terminated, Keep: c.Keep}
 	var set server.Retention
-	header := http.Header{"Content-Type": {"application/json"}}
-	_, _, err = g.callHeader(g.ctx, http.MethodPut, "/v1/retention/"+segment(c.Workflow), nil, header, body, &set)
-	if err != nil {
+	if err := g.exchange(http.MethodPut, "/v1/retention/"+segment(c.Workflow), rules, &set); err != nil {
 		return err
 	}
 	return showRetentions(g, []server.Retention{set}, set)

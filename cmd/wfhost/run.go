@@ -13,29 +13,35 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
-	"github.com/wfhost/wfhost/host/steps/httpstep"
 	"github.com/wfhost/wfhost/store"
 )
 
 type runCmd struct {
-	Path      string   `arg:"" help:"A .wasm file, or a folder with a Go main package."`
-	Workflow  string   `help:"Which workflow of the module; default: its only one."`
-	Input     string   `help:"Input as JSON, @file, or - for standard input."`
-	ID        string   `name:"id" help:"Id of the run; a run of that id in --data goes on."`
-	SkipSleep bool     `help:"Jump over sleeps: the clock goes to the next deadline at once."`
-	Data      string   `help:"Folder for the data; without it, nothing is kept."`
-	AllowHTTP []string `name:"allow-http" help:"Host that the workflow may make requests to; repeatable." placeholder:"HOST"`
-	Secrets   source   `help:"Secrets as a JSON object of strings: file:PATH, env:NAME or command:PROGRAM." placeholder:"SOURCE"`
+	Config    configFile `help:"File with flags of run by their names, in YAML or JSON." type:"path" placeholder:"FILE"`
+	Path      string     `arg:"" help:"A .wasm file, a folder with a Go main package, or a definition (.json, .yaml)."`
+	Workflow  string     `help:"Which workflow of the module; default: its only one."`
+	Input     string     `help:"Input as JSON, @file, or - for standard input."`
+	ID        string     `name:"id" help:"Id of the run; a run of that id in --data goes on."`
+	SkipSleep bool       `help:"Jump over sleeps: the clock goes to the next deadline at once."`
+	Data      string     `help:"Folder for the data; without it, nothing is kept."`
+	AllowHTTP []string   `name:"allow-http" help:"Host that the workflow may make requests to; repeatable." placeholder:"HOST"`
+	Secrets   source     `help:"Secrets as a JSON object of strings: file:PATH, env:NAME or command:PROGRAM." placeholder:"SOURCE"`
 
 	EncryptionKeys source `help:"Keys that encrypt --data, as for serve." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
 
 	AllowSecret []string `sep:"none" help:"Secret that the workflow may send there; repeatable." placeholder:"NAME=HOST,HEADER"`
+
+	handlerFlags
+	workerFlags
 
 	Drain time.Duration `help:"How long SIGTERM waits for steps that are going on; 0 does not wait." default:"10s"`
 	Quiet bool          `short:"q" help:"Print nothing but the result."`
 }
 
 func (c *runCmd) Run(g *globals) (err error) {
+	if err := c.checkWorkers(c.SkipSleep); err != nil {
+		return &exitCode{exitUsage, err}
+	}
 	input, err := readInput(g, c.Input)
 	if err != nil {
 		return err
@@ -51,7 +57,8 @@ func (c *runCmd) Run(g *globals) (err error) {
 		}
 		defer func() { _ = os.RemoveAll(dir) }() // a leftover in a temporary folder
 	}
-	secret, err := openSecrets(g, c.Secrets, slog.New(slog.NewTextHandler(g.io.err, nil)))
+	logger := slog.New(slog.NewTextHandler(g.io.err, nil))
+	secret, err := openSecrets(g, c.Secrets, logger)
 	if err != nil {
 		return err
 	}
@@ -64,12 +71,33 @@ func (c *runCmd) Run(g *globals) (err error) {
 	if err != nil {
 		return err
 	}
-	httpstep.Register(h)
 	defer func() { err = errors.Join(err, h.Close()) }()
+	known, err := c.register(g, h, c.WorkerHandler)
+	if err != nil {
+		return err
+	}
+	if isDefinition(c.Path) {
+		unhandled(g, c.Path, known)
+	}
 	ctx, stop := context.WithCancel(g.ctx)
+	own := *g
+	own.ctx = ctx
 	done := make(chan error, 1)
-	go func() { done <- h.Run(ctx) }()
-	defer func() { stop(); err = errors.Join(err, <-done) }()
+	go func() {
+		done <- c.work(own, h, dir)
+		stop() // what follows the run: the store may have failed, or the address be taken
+	}()
+	err = c.perform(&own, h, name, wasm, input)
+	stop()
+	failed := <-done
+	if failed != nil && g.ctx.Err() == nil {
+		return failed
+	}
+	return errors.Join(err, failed)
+}
+
+// perform starts the run, shows it, and prints its result.
+func (c *runCmd) perform(g *globals, h *host.Host, name string, wasm, input []byte) error {
 	ns, err := h.Namespace(g.ctx, g.Namespace)
 	if err != nil {
 		return err
@@ -88,6 +116,28 @@ func (c *runCmd) Run(g *globals) (err error) {
 		return err
 	}
 	return printResult(g.io.out, result)
+}
+
+// unhandled says which steps of a definition call handlers that this process does not have, so that a run waits there. It is
+// no error: a run may never come there.
+func unhandled(g *globals, path string, known map[string]bool) {
+	f, err := readDefinition(g, path)
+	if err != nil {
+		return // it was read before, and would be told then
+	}
+	for _, name := range f.d.Handlers() {
+		if known[name] {
+			continue
+		}
+		steps := f.d.Callers(name)
+		what := fmt.Sprintf("the step %q calls", steps[0])
+		if len(steps) > 1 {
+			what = fmt.Sprintf("the steps %q and %d more call", steps[0], len(steps)-1)
+		}
+		_, _ = fmt.Fprintf(g.io.err, "%s: %s the handler %s, which is not there: the run will wait for it; to add it: "+
+			"--handler %s=URL --handler-secret SOURCE, or --worker-handler %s\n", path, oneLine(what), oneLine(name), oneLine(name),
+			oneLine(name))
+	}
 }
 
 func (c *runCmd) start(g *globals, h *host.Namespace, name string, wasm, input []byte) (host.Run, error) {
@@ -122,8 +172,8 @@ func (c *runCmd) start(g *globals, h *host.Namespace, name string, wasm, input [
 	return h.StartRaw(g.ctx, v.Workflow, input, opts...)
 }
 
-// printResult prints a result with a line end, if there is one: as it is for programs, and for a terminal so that it cannot steer
-// that.
+// printResult prints a result with a line end, if there is one: as it is for programs, and for a terminal so that it cannot
+// steer that.
 func printResult(w io.Writer, b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -262,12 +312,13 @@ func story(e host.Entry) string {
 	case store.KindClock:
 		return at + "  woke      from time.Sleep or a timer"
 	}
-	return oneLine(fmt.Sprintf("%s  %-8s  %s", at, verbs[e.Kind], details(server.EntryOf(e))))
+	return oneLine(fmt.Sprintf("%s  %-8s  %s", at, verbs[e.Kind], details(server.EntryOf(e), short)))
 }
 
 // verbs tells the commonest entries in a word.
 var verbs = map[store.Kind]string{store.KindTimer: "woke", store.KindStepResult: "result", store.KindStepFailure: "failed",
-	store.KindAttemptFailed: "retry", store.KindAttemptStarted: "attempt", store.KindWithdraw: "withdraw",
+	store.KindAttemptFailed: "retry", store.KindAttemptStarted: "attempt",
+	store.KindProgress: "progress", store.KindWithdraw: "withdraw",
 	store.KindCompleted: "completed", store.KindFailed: "failed", store.KindCancelled: "cancelled",
 	store.KindTerminated: "ended", store.KindSleep: "sleep", store.KindChild: "child", store.KindChildResult: "result",
 	store.KindChildFailure: "failed", store.KindSignalWait: "wait for", store.KindSignalAccepted: "signal",
@@ -275,7 +326,7 @@ var verbs = map[store.Kind]string{store.KindTimer: "woke", store.KindStepResult:
 	store.KindHook: "hook", store.KindHookReady: "token", store.KindEmit: "output", store.KindAttribute: "attribute",
 	store.KindCancelPolicy: "policy", store.KindMarker: "version", store.KindContinue: "continue", store.KindCancel: "cancel",
 	store.KindContinued: "continued", store.KindPaused: "paused", store.KindUnpaused: "unpaused", store.KindRetried: "retried",
-	store.KindMigrated: "migrated"}
+	store.KindUpdateReply: "answer", store.KindMigrated: "migrated", store.KindMoved: "moved", store.KindAdopted: "adopted"}
 
 // countdown shows on a terminal how long the run still sleeps.
 func (f *follower) countdown(r host.Run) {

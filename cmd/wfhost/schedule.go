@@ -91,6 +91,7 @@ type scheduleFlags struct {
 	Number  uint32            `name:"version" help:"Version of the workflow; default: the latest at each start."`
 	Timeout string            `help:"Fail a run if it has not ended after this time." placeholder:"DURATION"`
 	Attr    map[string]string `help:"Attribute of each run; repeatable." placeholder:"KEY=VALUE"`
+	Memo    string            `help:"What people are to see with each run, as JSON; null: nothing." placeholder:"JSON"`
 
 	Overlap string    `help:"If a run has not ended: ${overlaps}." placeholder:"POLICY"`
 	CatchUp string    `help:"How late an instant is still started; default: 1d." placeholder:"DURATION"`
@@ -98,6 +99,8 @@ type scheduleFlags struct {
 	From    time.Time `help:"Nothing is due before (RFC 3339)."`
 	Until   time.Time `help:"Nothing is due after (RFC 3339)."`
 	Runs    int64     `help:"Start so many instants; default: any number." placeholder:"N"`
+
+	Priority *int `help:"Which of the runs that wait for a slot begins first: -100 to 100; default: 0." placeholder:"N"`
 }
 
 // when returns the text for when, empty if there is none.
@@ -138,7 +141,12 @@ func (f *scheduleFlags) into(g *globals, s *server.ScheduleSpec) error {
 		if !json.Valid(input) {
 			return &exitCode{exitUsage, fmt.Errorf("--input is not JSON: %.80q", input)}
 		}
-		s.Input = input
+		s.Input, s.Bytes = input, ""
+	}
+	if f.Memo != "" {
+		if s.Memo = json.RawMessage(f.Memo); !json.Valid(s.Memo) {
+			return &exitCode{exitUsage, fmt.Errorf("--memo is not JSON: %.80q", f.Memo)}
+		}
 	}
 	for _, x := range []struct {
 		to   *string
@@ -164,6 +172,9 @@ func (f *scheduleFlags) into(g *globals, s *server.ScheduleSpec) error {
 	if f.Runs != 0 {
 		s.Runs = f.Runs
 	}
+	if f.Priority != nil {
+		s.Priority = *f.Priority
+	}
 	return nil
 }
 
@@ -184,19 +195,10 @@ func (c *scheduleCreateCmd) Run(g *globals) error {
 	return g.schedule(http.MethodPost, "/v1/schedules", body)
 }
 
-// schedule makes a request with a body, and shows the schedule of the answer.
+// schedule makes a request, with a body unless it is nil, and shows the schedule of the answer.
 func (g *globals) schedule(method, path string, body any) error {
-	var b []byte
-	header := http.Header{}
-	if body != nil {
-		var err error
-		if b, err = json.Marshal(body); err != nil {
-			return err
-		}
-		header.Set("Content-Type", "application/json")
-	}
 	var s server.Schedule
-	if _, _, err := g.callHeader(g.ctx, method, path, nil, header, b, &s); err != nil {
+	if err := g.exchange(method, path, body, &s); err != nil {
 		return err
 	}
 	return g.showSchedule(&s)
@@ -230,6 +232,14 @@ func (c *scheduleShowCmd) Run(g *globals) error {
 	return g.schedule(http.MethodGet, schedulePath(c.ID, ""), nil)
 }
 
+// scheduleInput returns the input of a schedule for people.
+func scheduleInput(s *server.Schedule) string {
+	if s.Bytes != "" {
+		return short(s.Bytes) + " in base64"
+	}
+	return short(s.Input)
+}
+
 // showSchedule prints a schedule, and what became of its newest instants.
 func (g *globals) showSchedule(s *server.Schedule) error {
 	switch g.Output {
@@ -243,7 +253,7 @@ func (g *globals) showSchedule(s *server.Schedule) error {
 		{"status", scheduleStatus(s)}, {"next", instant(s.Next)}, {"overlap", string(s.Overlap)}, {"catch-up", s.CatchUp},
 		{"jitter", s.Jitter}, {"note", s.Note},
 		{"started", strconv.FormatInt(s.Started, 10)}, {"skipped", strconv.FormatInt(s.Skipped, 10)},
-		{"missed", strconv.FormatInt(s.Missed, 10)}, {"input", short(s.Input)}, {"error", s.Error}}
+		{"missed", strconv.FormatInt(s.Missed, 10)}, {"input", scheduleInput(s)}, {"memo", string(s.Memo)}, {"error", s.Error}}
 	for _, id := range s.Running {
 		rows = append(rows, []string{"running", id})
 	}

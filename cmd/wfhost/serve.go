@@ -12,19 +12,24 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
-	"github.com/wfhost/wfhost/host/steps/httpstep"
 )
 
 type serveCmd struct {
+	Config   configFile    `help:"File with flags of serve by their names, in YAML or JSON." type:"path" placeholder:"FILE"`
 	Data     string        `help:"Folder for the data." default:"data"`
 	Listen   string        `help:"Address to listen on; others than loopback need TLS." env:"WFHOST_LISTEN" default:"127.0.0.1:7777"`
 	Secrets  source        `help:"Secrets as a JSON object: file:PATH, env:NAME or command:PROGRAM." placeholder:"SOURCE"`
 	Drain    time.Duration `help:"How long SIGTERM waits for steps that are going on; 0 does not wait." default:"10s"`
 	LogLevel slog.Level    `help:"debug, info, warn or error." default:"info"`
 
+	handlerFlags
+	WorkerHandler []string `sep:"none" help:"Handler whose steps workers take from this server; repeatable." placeholder:"NAME"`
+
 	EncryptionKeys source `help:"Keys that encrypt payloads, a source too." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
 	// A pointer, because 0 keeps none and the default depends on the disk.
 	DiskReserve *int64 `help:"Bytes of disk kept for runs that are there; 0: none. Default: 256 MiB, or a tenth of a small disk."`
+
+	Interpreter string `help:"Module of the interpreter of definitions; default: as of define." type:"path" placeholder:"FILE"`
 
 	NoToken     bool     `help:"Let every program on this machine do everything, without a token."`
 	Hosts       []string `name:"host" help:"Name under which the server is called, beside localhost; repeatable." placeholder:"NAME"`
@@ -41,12 +46,14 @@ type serveCmd struct {
 	MaxInstances  int           `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
 	MaxRuns       int64         `help:"Live runs of a namespace that has no quota; 0: any number." default:"10000000"`
 	MaxChildren   int           `help:"Live children of one run; half as many with each level below." default:"1000"`
+	GuestBytes    int64         `help:"Memory of all guests; at least 134217728." default:"268435456"`
 	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"67108864"`
 	ParkBytes     int64         `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"134217728"`
 	WarmBytes     int64         `help:"Memory of guests that sleep, for wakes without a replay; 0 keeps none." default:"67108864"`
-	JournalBytes  int64         `help:"Memory of journals of runs that go on; those beyond it wait." default:"536870912"`
+	JournalBytes  int64         `help:"Memory of journals of runs that go on; those beyond it wait." default:"134217728"`
 	ModuleIdle    time.Duration `help:"How long after its last use a module leaves memory; 0: never." default:"30s"`
 	ModuleBytes   int64         `help:"Memory of modules that are not in use." default:"268435456"`
+	CacheBytes    int64         `help:"Disk for compiled modules; those unused longest go first; 0: any." default:"4294967296"`
 	CompileCPU    time.Duration `name:"compile-cpu" help:"CPU time that compiling a module may take." default:"1m"`
 	CompileTime   time.Duration `help:"Time that it may take." default:"2m"`
 	CompileMemory int64         `help:"Memory that it may take." default:"2147483648"`
@@ -66,6 +73,10 @@ const (
 	leastCompileBytes = 64 << 20
 	// leastJournalBytes is the largest journal: with less, it would always be over the limit.
 	leastJournalBytes = abi.MaxJournalBytes
+	// leastCacheBytes has room for the code of the largest module.
+	leastCacheBytes = 256 << 20
+	// leastGuestBytes has room for the largest guest, and as much for others.
+	leastGuestBytes = 2 * abi.MaxMemoryBytes
 )
 
 // maxRate is the greatest --rate: more than any machine answers, and its double is a number of requests.
@@ -84,12 +95,16 @@ func (c *serveCmd) checkMemory() error {
 		return fmt.Errorf("--pool-bytes must not be negative, got %d", c.PoolBytes)
 	case c.ParkBytes < 0:
 		return fmt.Errorf("--park-bytes must not be negative, got %d", c.ParkBytes)
+	case c.GuestBytes < leastGuestBytes:
+		return fmt.Errorf("--guest-bytes must be at least %d, twice the largest guest, got %d", leastGuestBytes, c.GuestBytes)
 	case c.JournalBytes < leastJournalBytes:
 		return fmt.Errorf("--journal-bytes must be at least %d, the largest journal, got %d", leastJournalBytes, c.JournalBytes)
 	case c.ModuleIdle < 0:
 		return fmt.Errorf("--module-idle must not be negative, got %v", c.ModuleIdle)
 	case c.ModuleBytes < 0:
 		return fmt.Errorf("--module-bytes must not be negative, got %d", c.ModuleBytes)
+	case c.CacheBytes != 0 && c.CacheBytes < leastCacheBytes:
+		return fmt.Errorf("--cache-bytes must be 0 or at least %d, got %d", leastCacheBytes, c.CacheBytes)
 	case c.CompileCPU < leastCompileTime || c.CompileTime < leastCompileTime:
 		return fmt.Errorf("--compile-cpu and --compile-time must be at least %v, got %v and %v", leastCompileTime, c.CompileCPU,
 			c.CompileTime)
@@ -147,13 +162,16 @@ func (c *serveCmd) Run(g *globals) error {
 		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
-		JournalBytes: c.JournalBytes,
-		ModuleIdle:   orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), Compiler: host.SelfCompiler(),
+		JournalBytes: c.JournalBytes, GuestBytes: c.GuestBytes,
+		ModuleIdle: orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), CacheBytes: orNone(c.CacheBytes),
+		Compiler:      host.SelfCompiler(),
 		CompileLimits: host.CompileLimits{CPU: c.CompileCPU, Wall: c.CompileTime, Memory: c.CompileMemory}})
 	if err != nil {
 		return err
 	}
-	httpstep.Register(h)
+	if _, err := c.register(g, h, c.WorkerHandler); err != nil {
+		return errors.Join(err, h.Close())
+	}
 	return errors.Join(c.open(g, h, logger), h.Close())
 }
 
@@ -165,7 +183,8 @@ func (c *serveCmd) open(g *globals, h *host.Host, logger *slog.Logger) (err erro
 	}
 	defer func() { err = errors.Join(err, audit.Close()) }()
 	access := server.Access{Open: c.NoToken, Hosts: c.Hosts, AnyHost: c.TLSCert != "", Origins: c.AllowOrigin, Proxy: c.BehindProxy,
-		Rate: c.Rate, Streams: c.MaxStreams, Audit: audit.record}
+		Rate: c.Rate, Streams: c.MaxStreams, Audit: audit.record,
+		Records: audit.records}
 	l, err := c.listen(g.ctx, logger)
 	if err != nil {
 		return err
@@ -189,7 +208,8 @@ func (c *serveCmd) open(g *globals, h *host.Host, logger *slog.Logger) (err erro
 		scheme = "https"
 	}
 	_, _ = fmt.Fprintf(g.io.out, "wfhost serves %s://%s from %s\n", scheme, l.Addr(), c.Data)
-	return c.serve(g.ctx, server.New(h, access), h, l, logger)
+	definitions := server.WithInterpreter(func(ctx context.Context) ([]byte, error) { return interpreter(ctx, c.Interpreter) })
+	return c.serve(g.ctx, server.New(h, access, definitions), h, l, logger)
 }
 
 // shutdownTime bounds how long answers take that are being written when the host has stopped.

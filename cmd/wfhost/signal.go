@@ -86,9 +86,15 @@ func (c *pauseCmd) Run(g *globals) error { return act(g, c.RunID, "pause", nil) 
 
 type unpauseCmd struct {
 	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
+	Moved bool   `help:"Take runs back that were exported with --move, and were adopted nowhere."`
 }
 
-func (c *unpauseCmd) Run(g *globals) error { return act(g, c.RunID, "unpause", nil) }
+func (c *unpauseCmd) Run(g *globals) error {
+	if c.Moved {
+		return act(g, c.RunID, "take-back", nil)
+	}
+	return act(g, c.RunID, "unpause", nil)
+}
 
 type retryCmd struct {
 	RunID  string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
@@ -156,16 +162,18 @@ type bulkCmd struct {
 	Workflow string            `help:"Only runs of this workflow."`
 	Status   string            `help:"Only runs of these statuses, separated by commas."`
 	Attr     map[string]string `help:"Only runs with this attribute; repeatable." placeholder:"KEY=VALUE"`
+	Where    []string          `help:"Only where it holds; repeatable." placeholder:"KEY>=VALUE" sep:"none"`
 	DryRun   bool              `help:"Only print which runs it would be."`
 	Limit    int               `help:"At most so many runs." default:"10000"`
 }
 
 func (c *bulkCmd) Run(g *globals) error {
-	if c.Workflow == "" && c.Status == "" && len(c.Attr) == 0 && !c.DryRun {
-		return &exitCode{exitUsage, fmt.Errorf("%s of all runs there are: say which by --workflow, --status or --attr", c.Action)}
+	if c.Workflow == "" && c.Status == "" && len(c.Attr)+len(c.Where) == 0 && !c.DryRun {
+		return &exitCode{exitUsage, fmt.Errorf("%s of all runs there are: say which by --workflow, --status, --attr or --where",
+			c.Action)}
 	}
 	body, err := json.Marshal(server.BulkRequest{Action: c.Action, Workflow: c.Workflow, Status: c.Status,
-		Attributes: c.Attr, DryRun: c.DryRun, Limit: c.Limit})
+		Attributes: c.Attr, Where: c.Where, DryRun: c.DryRun, Limit: c.Limit})
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ type tokensCmd struct {
 }
 
 type tokensCreateCmd struct {
-	Scope   []string `help:"What it allows: read, run, operate, upload, admin; several separated by commas." required:""`
+	Scope   []string `help:"What it allows: read, work, run, operate, upload, admin; several separated by commas." required:""`
 	Name    string   `help:"Name for people."`
 	Expires string   `help:"How long it lasts, such as 30d; default: until it is revoked." placeholder:"DURATION"`
 	All     bool     `name:"all-namespaces" help:"For all namespaces, and not only for that of --namespace."`

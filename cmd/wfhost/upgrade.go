@@ -24,7 +24,8 @@ type checkCmd struct {
 	Ended    string `help:"Also runs that have ended within this time, such as 30d." placeholder:"DURATION"`
 	CPU      string `name:"cpu" help:"What the replay of one run may compute, in seconds of a billion instructions." default:"10s"`
 	Parallel int    `help:"Runs that are replayed at a time; default: half of the processors."`
-	Data     string `help:"Folder of a server that does not run, or a backup; else the server is asked." aliases:"dir"`
+	Data     string `help:"Folder of a server that does not run, or a backup; else the server is asked." aliases:"dir" xor:"of"`
+	Runs     string `help:"Folder of exported runs (*.wfrun); else the server is asked." xor:"of" placeholder:"DIR"`
 
 	EncryptionKeys source `help:"Keys of encrypted data, with --data." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
 }
@@ -35,8 +36,11 @@ func (c *checkCmd) Run(g *globals) error {
 		return err
 	}
 	once := c.remote
-	if c.Data != "" {
+	switch {
+	case c.Data != "":
 		once = c.local
+	case c.Runs != "":
+		once = c.folder
 	}
 	name := c.Workflow
 	out := &checkPrinter{g: g}
@@ -87,6 +91,25 @@ func (c *checkCmd) local(g *globals, workflow string, wasm []byte, out *checkPri
 		return fmt.Errorf("%w: leave --data out to ask the server, or check a backup: wfhost backup PLACE, wfhost check --data PLACE",
 			err)
 	}
+	out.summary = &sum
+	return err
+}
+
+// folder checks exported runs.
+func (c *checkCmd) folder(g *globals, workflow string, wasm []byte, out *checkPrinter) (err error) {
+	if c.Ended != "" {
+		return &exitCode{exitUsage, errors.New("--ended is not for --runs: all of the folder's runs are checked")}
+	}
+	opts := host.CheckOptions{Parallel: c.Parallel, Each: out.report, Progress: func(_, total int64) { out.total = total }}
+	if opts.CPU, err = period("--cpu", c.CPU); err != nil {
+		return err
+	}
+	h, closed, err := replayHost(g)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closed()) }()
+	sum, err := h.CheckArchives(g.ctx, c.Runs, workflow, wasm, opts)
 	out.summary = &sum
 	return err
 }
@@ -146,16 +169,12 @@ type checkPrinter struct {
 // receive reads the lines of the server.
 func (p *checkPrinter) receive(path string, q url.Values, header http.Header, body []byte) error {
 	g := p.g
-	res, err := g.send(g.ctx, http.MethodPost, path, q, header, body)
+	stream, err := g.stream(g.ctx, http.MethodPost, path, q, header, body)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }() // it has been read
-	if res.StatusCode >= http.StatusBadRequest {
-		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
-		return errors.Join(problemOf(res, b), err)
-	}
-	lines := bufio.NewReader(res.Body)
+	defer func() { _ = stream.Close() }() // it has been read
+	lines := bufio.NewReader(stream)
 	for {
 		text, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) && len(text) == 0 && p.summary != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 type uploadCmd struct {
-	Path      string   `arg:"" help:"A .wasm file, or a folder with a Go main package."`
+	Path      string   `arg:"" help:"A .wasm file, a folder with a Go main package, or a definition (.json, .yaml)."`
 	Name      string   `help:"Name of the workflow; default: the names in the module, else that of the file."`
 	Workflow  []string `help:"Make versions of these workflows of the module only; repeatable."`
 	AllowStep []string `help:"Handler of the host that the workflow may call; repeatable, * for all."`
@@ -30,6 +30,12 @@ func (c *uploadCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
+	_, err = c.put(g, wasm, fileName)
+	return err
+}
+
+// put uploads a module and says which versions there are now.
+func (c *uploadCmd) put(g *globals, wasm []byte, fileName string) ([]host.Version, error) {
 	q := url.Values{"workflow": c.Workflow, "allow_step": c.AllowStep, "allow_http": c.AllowHTTP, "allow_secret": c.AllowSecret}
 	name := c.Name
 	if name == "" {
@@ -40,7 +46,7 @@ func (c *uploadCmd) Run(g *globals) error {
 		_, _, err := g.call(http.MethodPut, "/v1/workflows/"+segment(name)+"/versions", q, wasm, &versions)
 		return err
 	}
-	err = put(name)
+	err := put(name)
 	if err != nil && c.Name == "" && len(c.Workflow) == 0 {
 		if unnamed := isUnnamed(err); unnamed || codeOf(g.ctx, err) == exitConflict { // then the path names the workflow, if it can
 			if again := put(fileName); unnamed || again == nil {
@@ -49,7 +55,7 @@ func (c *uploadCmd) Run(g *globals) error {
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if g.Output == "json" {
 		err = g.json(versions)
@@ -63,12 +69,12 @@ func (c *uploadCmd) Run(g *globals) error {
 		}
 	}
 	if err != nil || !c.Migrate {
-		return err
+		return versions, err
 	}
 	for _, v := range versions { // all of them, whatever becomes of one
 		err = errors.Join(err, migrateRuns(g, v.Workflow, server.MigrateRequest{To: v.Number}))
 	}
-	return err
+	return versions, err
 }
 
 // isUnnamed tells whether an upload failed because the module names no workflow.
@@ -170,16 +176,23 @@ type startCmd struct {
 	In         string            `help:"Start it after this time, such as 1h30m." placeholder:"DURATION"`
 	Timeout    string            `help:"Fail it if it has not ended after this time." placeholder:"DURATION"`
 	Attr       map[string]string `help:"Attribute; repeatable." placeholder:"KEY=VALUE"`
+	Memo       string            `help:"What people are to see with the run, as JSON; at most 2,048 bytes." placeholder:"JSON"`
 	Signal     string            `help:"First signal, with its payload as JSON." placeholder:"NAME[=JSON]"`
 	OnConflict string            `help:"With a run of the id: ${enum}." enum:"existing,fail,terminate,replace" default:"existing"`
+	Priority   int               `help:"Priority among the runs that wait for a slot, -100 to 100."`
 }
 
 // request makes the request.
 func (c *startCmd) request(input []byte) (r server.StartRequest, err error) {
 	r = server.StartRequest{ID: c.ID, Input: input, Version: c.Number, In: c.In, Timeout: c.Timeout, Attributes: c.Attr,
-		OnConflict: c.OnConflict}
+		OnConflict: c.OnConflict, Priority: c.Priority}
 	if !c.At.IsZero() {
 		r.At = &c.At
+	}
+	if c.Memo != "" {
+		if r.Memo = json.RawMessage(c.Memo); !json.Valid(r.Memo) {
+			return r, &exitCode{exitUsage, fmt.Errorf("--memo is not JSON: %.80q", c.Memo)}
+		}
 	}
 	if c.Signal != "" {
 		name, payload, _ := strings.Cut(c.Signal, "=")
@@ -203,7 +216,7 @@ func (c *startCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(request)
+	body, err := encoded(request)
 	if err != nil {
 		return err
 	}
@@ -216,6 +229,10 @@ func (c *startCmd) Run(g *globals) error {
 	}
 	if g.Output == "json" {
 		return g.json(r)
+	}
+	if !r.Throttled.IsZero() {
+		_, _ = fmt.Fprintf(g.io.err, "throttled until %s: nothing was started, this is the run that the window has\n",
+			r.Throttled.Format(time.RFC3339))
 	}
 	_, err = fmt.Fprintln(g.io.out, r.ID)
 	return err

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -36,6 +37,9 @@ type Access struct {
 	Streams int
 	// Audit is called for each request that changed something or was denied. Default: nothing is recorded.
 	Audit func(Record)
+	// Records opens the audit log for reading: lines of JSON, the oldest first; refused is the log of requests that were refused.
+	// Default: it cannot be read.
+	Records func(refused bool) (io.ReadCloser, error)
 }
 
 // defaultStreams is the default of Access.Streams: each of them holds a connection, a goroutine and some kilobytes.
@@ -59,7 +63,8 @@ type caller struct {
 	exempt bool   // from limits of rate and streams: the local token
 }
 
-// public is the scope of endpoints that need no token: those that say nothing, and hooks, whose path holds a token of their own.
+// public is the scope of endpoints that need no token: those that say nothing, and hooks, whose path holds a token of their
+// own.
 const public host.Scope = ""
 
 const deliverPattern = "POST /v1/hooks/{token}"
@@ -79,6 +84,7 @@ var scopes = map[string]host.Scope{
 	"GET /v1/runs/{id}/queries/{name}": host.ScopeRead, "POST /v1/runs/{id}/queries/{name}": host.ScopeRead,
 
 	"POST /v1/workflows/{workflow}/runs": host.ScopeRun, "POST /v1/runs/{id}/signals/{name}": host.ScopeRun,
+	"POST " + updatesPath: host.ScopeRun, "GET " + updatePath: host.ScopeRun, // whoever sends one gets its answer
 
 	"POST /v1/runs/{id}/cancel": host.ScopeOperate, "POST /v1/runs/{id}/terminate": host.ScopeOperate,
 	"POST /v1/runs/{id}/pause": host.ScopeOperate, "POST /v1/runs/{id}/unpause": host.ScopeOperate,
@@ -86,11 +92,23 @@ var scopes = map[string]host.Scope{
 	"POST /v1/runs/{id}/restart": host.ScopeOperate, "DELETE /v1/runs/{id}": host.ScopeOperate,
 	"POST /v1/runs:bulk": host.ScopeOperate,
 
-	checkPattern: host.ScopeUpload, "POST /v1/workflows/{workflow}/migrate": host.ScopeOperate,
+	exportPattern: host.ScopeOperate, // and read: it is in the audit log, since it takes all of a run out of the host
+	movePattern:   host.ScopeOperate, "POST /v1/runs/{id}/take-back": host.ScopeOperate,
+	importPattern: host.ScopeUpload, // and operate: it brings code, and a run that goes on
+
+	definePattern: host.ScopeUpload, // and operate, to migrate runs
+	checkPattern:  host.ScopeUpload, "POST /v1/workflows/{workflow}/migrate": host.ScopeOperate,
 	uploadPattern: host.ScopeUpload, "DELETE /v1/workflows/{workflow}/versions/{version}": host.ScopeUpload,
 
 	"GET /v1/retention": host.ScopeRead, "POST /v1/retention:sweep": host.ScopeOperate,
 	"PUT /v1/retention/{workflow}": host.ScopeAdmin, "DELETE /v1/retention/{workflow}": host.ScopeAdmin,
+
+	"GET /v1/limits": host.ScopeRead, "GET " + limitsPath: host.ScopeRead,
+	"PUT " + limitsPath: host.ScopeOperate, "DELETE " + limitsPath: host.ScopeOperate,
+	"GET /v1/handler-limits": host.ScopeRead, "GET " + handlerLimitsPath: host.ScopeRead,
+	"PUT " + handlerLimitsPath: host.ScopeOperate, "DELETE " + handlerLimitsPath: host.ScopeOperate,
+	"GET /v1/start-windows":  host.ScopeRead,
+	"PUT " + startWindowPath: host.ScopeOperate, "DELETE " + startWindowPath: host.ScopeOperate,
 
 	"GET /v1/schedules": host.ScopeRead, "GET /v1/schedules/{schedule}": host.ScopeRead,
 	"GET /v1/schedules/{schedule}/next": host.ScopeRead, "POST /v1/schedules/{schedule}/trigger": host.ScopeRun,
@@ -99,7 +117,13 @@ var scopes = map[string]host.Scope{
 	"POST /v1/schedules/{schedule}/pause":    host.ScopeOperate, "POST /v1/schedules/{schedule}/resume": host.ScopeOperate,
 	"DELETE /v1/schedules/{schedule}": host.ScopeOperate,
 
+	"GET /v1/handlers": host.ScopeRead, takePattern: host.ScopeWork,
+	attemptPattern + "/heartbeat": host.ScopeWork, attemptPattern + "/complete": host.ScopeWork,
+	attemptPattern + "/fail": host.ScopeWork, attemptPattern + "/release": host.ScopeWork,
+
 	backupPattern: host.ScopeAdmin, "GET /v1/copy": host.ScopeRead, "POST /v1/copy:release": host.ScopeAdmin,
+
+	auditPattern: host.ScopeAdmin,
 
 	"GET /v1/tokens": host.ScopeAdmin, "POST /v1/tokens": host.ScopeAdmin, "DELETE /v1/tokens/{token}": host.ScopeAdmin,
 }
@@ -108,19 +132,24 @@ const (
 	uploadPattern = "PUT /v1/workflows/{workflow}/versions"
 	backupPattern = "POST /v1/backup"
 	listPattern   = "GET /v1/runs"
-	quotaPattern  = "PUT /v1/namespaces/{name}"
+	takePattern   = "GET /v1/handlers/{handler}/attempts"
+	// attemptPattern begins the patterns of what a worker says of an attempt that it has.
+	attemptPattern = "POST /v1/handlers/{handler}/attempts/{lease}"
+	quotaPattern   = "PUT /v1/namespaces/{name}"
 )
 
 // also are the endpoints that need a second scope. What a module that is checked does with the journals that it is replayed
-// against stands in the answer: whoever may check may read.
-var also = map[string]host.Scope{checkPattern: host.ScopeRead}
+// against stands in the answer: whoever may check may read. So does all of a run in its export. An import
+// brings code and a run.
+var also = map[string]host.Scope{checkPattern: host.ScopeRead, exportPattern: host.ScopeRead,
+	movePattern: host.ScopeRead, importPattern: host.ScopeOperate}
 
 // everywhere are the endpoints that are for no namespace: what they show or change depends on the caller's token.
 var everywhere = map[string]bool{"GET /v1/namespaces": true, "GET /v1/tokens": true, "POST /v1/tokens": true,
 	"DELETE /v1/tokens/{token}": true, "GET /v1/copy": true}
 
 // whole are the endpoints that are for all namespaces at once: a token of one of them does not do.
-var whole = map[string]bool{backupPattern: true, quotaPattern: true, "POST /v1/copy:release": true}
+var whole = map[string]bool{backupPattern: true, auditPattern: true, quotaPattern: true, "POST /v1/copy:release": true}
 
 // guarded is the mux as huma sees it: each handler is called for those whom the scope of its pattern lets in.
 type guarded struct{ *Server }

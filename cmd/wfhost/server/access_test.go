@@ -368,6 +368,37 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestWrongHookTokens delivers to tokens that nobody holds: all get one answer, until there were too many. Who has the right
+// one is not hindered.
+func TestWrongHookTokens(t *testing.T) {
+	a := newAPI(t, Access{})
+	a.upload("", "w", wasmgen.New(0).Text("hook").Text("chosen-token").Text(`{"status":200}`).Call(abi.FnHookStart).Drop().
+		Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0))
+	a.is(a.call(local, http.MethodPost, "/v1/workflows/w/runs", `{"id":"r"}`), http.StatusCreated, "")
+	hook := func(token string) *httptest.ResponseRecorder {
+		return a.call("", http.MethodPost, "/v1/hooks/"+token, "{}")
+	}
+	a.is(hook("chosen-token"), http.StatusOK, "")
+	wrong := []string{"chosen-tokem", "x", strings.Repeat("a", 26) + ".r", strings.Repeat("a", 26) + ".nobody"}
+	first := hook(wrong[0])
+	for i := range missesAtOnce - 1 {
+		w := hook(wrong[i%len(wrong)])
+		if a.is(w, http.StatusNotFound, "not_found"); w.Body.String() != first.Body.String() {
+			t.Fatalf("%s, and %s", w.Body, first.Body)
+		}
+	}
+	busy := 0
+	for range missesAtOnce {
+		if w := hook("chosen-tokem"); w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") != "" {
+			busy++
+		}
+	}
+	if busy < missesAtOnce/2 { // some have come back meanwhile
+		t.Errorf("%d of %d more were refused", busy, missesAtOnce)
+	}
+	a.is(hook("chosen-token"), http.StatusOK, "")
+}
+
 // TestDescription says which scope each request needs.
 func TestDescription(t *testing.T) {
 	w := newAPI(t, Access{}).call("", http.MethodGet, "/openapi.json", "")

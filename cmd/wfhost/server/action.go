@@ -25,6 +25,7 @@ var actionHelp = map[string]string{
 	"terminate": "End a run at once",
 	"pause":     "Stop a run where it waits next, until unpause",
 	"unpause":   "Let a paused run go on",
+	"take-back": "Let a run go on here that was moved, and was adopted nowhere",
 }
 
 func (s *Server) registerActions(api huma.API) {
@@ -40,7 +41,7 @@ func (s *Server) registerActions(api huma.API) {
 	}
 	for name, act := range map[string]action{
 		"cancel": count((*host.Namespace).Cancel), "pause": count((*host.Namespace).Pause),
-		"unpause": count((*host.Namespace).Unpause),
+		"unpause": count((*host.Namespace).Unpause), "take-back": count((*host.Namespace).TakeBack),
 		"terminate": func(n *host.Namespace, ctx context.Context, id string) (int, error) {
 			return 1, n.Terminate(ctx, id)
 		},

@@ -137,7 +137,8 @@ var unchanged = map[int]bool{http.StatusBadRequest: true, http.StatusUnauthorize
 func (s *Server) audit(a *answered, r *http.Request, pattern string, scope host.Scope, c *caller, cut bool) {
 	denied := a.status == http.StatusUnauthorized || a.status == http.StatusForbidden
 	hook := pattern == deliverPattern
-	if c == nil || a.status == http.StatusTooManyRequests || !denied && !hook && (scope == public || scope == host.ScopeRead) {
+	if c == nil || a.status == http.StatusTooManyRequests || !denied && !hook && (scope == public || scope == host.ScopeRead ||
+		scope == host.ScopeWork) { // what workers do is in the journals of runs
 		return
 	}
 	status := a.status

@@ -18,7 +18,8 @@ type BulkRequest struct {
 	Workflow   string            `json:"workflow,omitempty"`
 	Status     string            `json:"status,omitempty" doc:"one or more statuses, separated by commas"`
 	Attributes map[string]string `json:"attributes,omitempty"`
-	All        bool              `json:"all,omitempty" doc:"needed to change runs without workflow, status or attributes"`
+	Where      []string          `json:"where,omitempty" doc:"conditions of attributes, such as amount>=100; all must hold"`
+	All        bool              `json:"all,omitempty" doc:"needed to change runs without workflow, status, attributes or where"`
 	DryRun     bool              `json:"dry_run,omitempty" doc:"only say which runs it would be"`
 	Limit      int               `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"10000"`
 }
@@ -90,7 +91,7 @@ func (s *Server) act(ctx context.Context, action, id string) (bool, error) {
 }
 
 func (s *Server) bulk(ctx context.Context, req BulkRequest) (*struct{ Body BulkAnswer }, error) {
-	if req.Workflow == "" && req.Status == "" && len(req.Attributes) == 0 && !req.All && !req.DryRun {
+	if req.Workflow == "" && req.Status == "" && len(req.Attributes)+len(req.Where) == 0 && !req.All && !req.DryRun {
 		return nil, problem(http.StatusBadRequest, "invalid",
 			"%s of all runs there are: say which by workflow, status or attributes, or by \"all\": true that it is all of them",
 			req.Action)
@@ -99,12 +100,16 @@ func (s *Server) bulk(ctx context.Context, req BulkRequest) (*struct{ Body BulkA
 	if err != nil {
 		return nil, err
 	}
+	where, err := parseWhere(req.Where)
+	if err != nil {
+		return nil, err
+	}
 	limit := req.Limit
 	if limit == 0 {
 		limit = maxBulk
 	}
 	var ids []string
-	q := host.Query{Workflow: req.Workflow, Statuses: statuses, Attributes: req.Attributes, Limit: limit + 1}
+	q := host.Query{Workflow: req.Workflow, Statuses: statuses, Attributes: req.Attributes, Where: where, Limit: limit + 1}
 	for r, err := range space(ctx).Runs(ctx, q) {
 		if err != nil {
 			return nil, failed(err)

@@ -16,24 +16,26 @@ var fields = map[string]struct {
 	want string
 }{
 	"run": {host.Run{}, "namespace id workflow version module status reason created started updated ended wake entries existed iteration " +
-		"attributes parent output schedule nominal error help"},
-	"version":      {host.Version{}, "workflow version module allow_step allow_http allow_secret created new queries signals live"},
-	"timer":        {host.Timer{}, "run workflow due"},
-	"entry":        {server.Entry{}, "seq kind time handle name target input options data due attempt refused code skipped consumed"},
-	"log":          {server.Log{}, "index time level step attempt text"},
-	"chunk":        {server.Chunk{}, "index time topic data"},
-	"check":        {host.RunCheck{}, "run version status iteration entries outcome entry journal workflow reason notes"},
-	"summary":      {host.CheckSummary{}, "workflow version module runs compatible diverging not_checked migrated unchanged"},
-	"page":         {host.RunPage{}, "runs next"},
-	"timers":       {host.TimerPage{}, "timers next"},
-	"counts":       {server.Counts{}, "total statuses"},
-	"changed":      {server.Changed{}, "run count"},
-	"bulk":         {server.BulkAnswer{}, "matched changed runs errors more"},
-	"problem":      {server.Problem{}, "type title status detail code run faults"},
-	"new schedule": {server.ScheduleSpec{}, "workflow version input attributes timeout when zone jitter overlap catch_up from until runs"},
+		"attributes memo parent output schedule nominal aside imported place throttled error help"},
+	"version": {host.Version{}, "workflow version module allow_step allow_http allow_secret created imported new queries signals updates live"},
+	"timer":   {host.Timer{}, "run workflow due"},
+	"entry":   {server.Entry{}, "seq kind time handle name target input options data due attempt refused code skipped consumed"},
+	"log":     {server.Log{}, "index time level step attempt text"},
+	"chunk":   {server.Chunk{}, "index time topic data"},
+	"check":   {host.RunCheck{}, "run version status iteration entries outcome entry journal workflow reason notes"},
+	"summary": {host.CheckSummary{}, "workflow version module runs compatible diverging not_checked migrated unchanged"},
+	"page":    {host.RunPage{}, "runs next"},
+	"timers":  {host.TimerPage{}, "timers next"},
+	"counts":  {server.Counts{}, "total statuses"},
+	"changed": {server.Changed{}, "run count"},
+	"bulk":    {server.BulkAnswer{}, "matched changed runs errors more"},
+	"problem": {server.Problem{}, "type title status detail code run faults update"},
+	"update":  {host.Update{}, "run name id status"},
+	"new schedule": {server.ScheduleSpec{}, "workflow version input input_base64 attributes memo timeout when zone jitter overlap catch_up " +
+		"from until runs priority revision"},
 	"schedule": {server.Schedule{}, "id namespace created updated paused note ended next wake started skipped missed running waiting recent " +
 		"not_started backfills error"},
-	"start": {server.StartRequest{}, "id input version at in timeout attributes signal on_conflict"},
+	"start": {server.StartRequest{}, "id input version at in timeout attributes memo signal on_conflict priority"},
 }
 
 func TestS87_JSONIsStable(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
 )
 
 // Limits of connections and callers.
@@ -77,10 +78,15 @@ func (r *rates) forget() {
 // streams counts the clients that follow something.
 type streams struct {
 	limit int
+	what  string // is followed
 
 	mu  sync.Mutex
 	all int
 	by  map[string]int
+}
+
+func newStreams(limit int, what string) streams {
+	return streams{limit: limit, what: what, by: map[string]int{}}
 }
 
 // enter counts one more stream of a caller until the returned function is called. If there are too many, it returns a problem.
@@ -90,9 +96,9 @@ func (s *streams) enter(c *caller) (leave func(), err error) {
 	own := max(s.limit/4, 1)
 	switch {
 	case s.all >= s.limit:
-		return nil, problem(http.StatusServiceUnavailable, "busy", "%d clients follow output, the limit; try again later", s.limit)
+		return nil, problem(http.StatusServiceUnavailable, "busy", "%d clients follow %s, the limit; try again later", s.limit, s.what)
 	case !c.exempt && s.by[c.name] >= own:
-		return nil, problem(http.StatusTooManyRequests, "busy", "you follow %d outputs, the limit; try again later", own)
+		return nil, problem(http.StatusTooManyRequests, "busy", "you follow %s %d times, the limit; try again later", s.what, own)
 	}
 	s.all++
 	s.by[c.name]++
@@ -180,11 +186,12 @@ func allowBody(r *http.Request, pattern string) {
 		return
 	}
 	limit := bodyTime
-	if pattern == uploadPattern || pattern == checkPattern {
-		limit += time.Duration(min(max(r.ContentLength, 0), abi.MaxModuleBytes)/slowestUpload) * time.Second
-		if r.ContentLength < 0 {
-			limit += abi.MaxModuleBytes / slowestUpload * time.Second
-		}
+	most := map[string]int64{uploadPattern: abi.MaxModuleBytes, checkPattern: abi.MaxModuleBytes,
+		importPattern: host.MaxArchiveBytes}[pattern]
+	length := r.ContentLength
+	if length < 0 {
+		length = most
 	}
+	limit += time.Duration(min(length, most)/slowestUpload) * time.Second
 	t.until = time.Now().Add(limit)
 }

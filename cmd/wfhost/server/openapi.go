@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -40,48 +42,95 @@ func openAPIOf(workflow string, x host.Schemas) any {
 			"summary": "Start a run", "requestBody": body(object{"type": "object", "properties": object{
 				"id": object{"type": "string"}, "input": ref("Input"), "at": object{"type": "string", "format": "date-time"},
 				"in": object{"type": "string"}, "timeout": object{"type": "string"},
-				"attributes": object{"type": "object", "additionalProperties": object{"type": "string"}}}}),
+				"attributes": object{"type": "object", "additionalProperties": object{"type": "string"}}, "memo": true}}),
 			"responses": answers("201", "Durable", body(ref("Run")))}},
 		"/v1/runs/{id}/result": object{"get": object{"operationId": "result", "summary": "Get a run's result", "parameters": []any{run},
 			"responses": answers("200", "The result", body(ref("Result")))}},
 	}
-	for i, name := range slices.Sorted(maps.Keys(x.Signals)) {
-		schema := "Signal" + string(rune('A'+i%26))
-		for schemas[schema] != nil {
-			schema += "_"
+	for _, k := range []struct {
+		kind, title, summary string
+		schemas              map[string]json.RawMessage
+		answers              object
+	}{
+		{"signal", "Signal", "Give a signal to a run", x.Signals, answers("202", "Durable", object{})},
+		{"update", "Update", "Ask a run to do something", x.Updates, answers("200", "The answer", body(true))},
+	} {
+		for i, name := range slices.Sorted(maps.Keys(k.schemas)) {
+			schema := k.title + string(rune('A'+i%26))
+			for schemas[schema] != nil {
+				schema += "_"
+			}
+			schemas[schema] = placed(k.schemas[name], schema)
+			paths["/v1/runs/{id}/"+k.kind+"s/"+url.PathEscape(name)] = object{"post": object{"operationId": k.kind + "-" + name,
+				"summary": k.summary, "parameters": []any{run}, "requestBody": body(ref(schema)), "responses": k.answers}}
 		}
-		schemas[schema] = placed(x.Signals[name], schema)
-		paths["/v1/runs/{id}/signals/"+url.PathEscape(name)] = object{"post": object{"operationId": "signal-" + name,
-			"summary": "Give a signal to a run", "parameters": []any{run}, "requestBody": body(ref(schema)),
-			"responses": answers("202", "Durable", object{})}}
 	}
 	return object{"openapi": "3.1.0", "info": object{"title": workflow, "version": "1"}, "paths": paths,
 		"components": object{"schemas": schemas, "securitySchemes": object{"token": object{"type": "http", "scheme": "bearer"}}},
 		"security":   []any{object{"token": []string{}}}}
 }
 
-// placed returns a schema as a component: references within it lead to where it is now. None is one that takes anything.
+// placed returns a schema as a component: references within it lead to where it is now, and names of places, which would be those
+// of the whole document, are replaced by where they are. None is one that takes anything.
 func placed(schema json.RawMessage, name string) any {
 	var v any
-	if len(schema) == 0 || json.Unmarshal(schema, &v) != nil {
+	d := json.NewDecoder(bytes.NewReader(schema))
+	d.UseNumber() // they stay as they are written
+	if len(schema) == 0 || d.Decode(&v) != nil {
 		return true
 	}
-	var walk func(v any)
-	walk = func(v any) {
-		switch v := v.(type) {
+	if top, ok := v.(map[string]any); ok {
+		delete(top, "$id") // references would lead from there
+	}
+	anchors := map[string]string{}
+	eachSchema(v, "", func(of map[string]any, at string) {
+		if anchor, ok := of["$anchor"].(string); ok {
+			anchors["#"+anchor] = "#" + at
+			delete(of, "$anchor")
+		}
+		delete(of, "$schema")
+	})
+	eachSchema(v, "", func(of map[string]any, _ string) {
+		ref, ok := of["$ref"].(string)
+		if !ok {
+			return
+		}
+		if at, named := anchors[ref]; named {
+			ref = at
+		}
+		of["$ref"] = "#/components/schemas/" + name + strings.TrimPrefix(ref, "#")
+	})
+	return v
+}
+
+// Where schemas hold schemas. What stands in const, enum, default and examples are values. (The host takes no others.)
+var (
+	schemaIn = []string{"additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
+		"unevaluatedItems", "unevaluatedProperties"}
+	schemasIn = []string{"$defs", "allOf", "anyOf", "definitions", "dependencies", "dependentSchemas", "oneOf", "patternProperties",
+		"prefixItems", "properties"}
+)
+
+// eachSchema calls f for a schema and all in it, with their JSON pointers, as they stand in a URL.
+func eachSchema(v any, at string, f func(of map[string]any, at string)) {
+	of, ok := v.(map[string]any)
+	if !ok {
+		return
+	}
+	f(of, at)
+	for _, k := range schemaIn {
+		eachSchema(of[k], at+"/"+k, f)
+	}
+	for _, k := range schemasIn {
+		switch all := of[k].(type) {
 		case []any:
-			for _, x := range v {
-				walk(x)
+			for i, x := range all {
+				eachSchema(x, fmt.Sprint(at, "/", k, "/", i), f)
 			}
 		case map[string]any:
-			for k, x := range v {
-				if ref, ok := x.(string); ok && k == "$ref" && strings.HasPrefix(ref, "#") {
-					v[k] = "#/components/schemas/" + name + strings.TrimPrefix(ref, "#")
-				}
-				walk(x)
+			for name, x := range all {
+				eachSchema(x, at+"/"+k+"/"+url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(name)), f)
 			}
 		}
 	}
-	walk(v)
-	return v
 }

@@ -82,9 +82,16 @@ func checkContentType(r *http.Request, pattern string) error {
 	}
 	text := r.Header.Get("Content-Type")
 	kind, _, err := mime.ParseMediaType(text)
+	if _, ok := definitionTypes[kind]; ok && pattern == definePattern {
+		return nil
+	}
 	wanted := "application/json"
-	if pattern == uploadPattern || pattern == checkPattern {
+	if pattern == definePattern {
+		wanted += " or application/yaml"
+	} else if pattern == uploadPattern || pattern == checkPattern {
 		wanted = "application/wasm"
+	} else if pattern == importPattern {
+		wanted = archiveType
 	}
 	if err != nil || kind != wanted {
 		return problem(http.StatusUnsupportedMediaType, "content_type", "the body must come with the header Content-Type: %s, got %q",

@@ -24,8 +24,8 @@ func TestQuota(t *testing.T) {
 		}
 		return n
 	}
-	n := put(all, "/v1/namespaces/a", `{"max_runs":1,"requests_per_second":5}`)
-	if n.Name != "a" || n.Quota != (host.Quota{MaxRuns: 1, RequestsPerSecond: 5}) || n.Usage != (host.Usage{}) {
+	n := put(all, "/v1/namespaces/a", `{"max_runs":1,"requests_per_second":5,"wakes_per_second":7}`)
+	if n.Name != "a" || n.Quota != (host.Quota{MaxRuns: 1, RequestsPerSecond: 5, WakesPerSecond: 7}) || n.Usage != (host.Usage{}) {
 		t.Errorf("%+v", n)
 	}
 	for body, status := range map[string]int{`{"max_runs":-1}`: http.StatusBadRequest, `{"max_turtles":1}`: http.StatusUnprocessableEntity} {

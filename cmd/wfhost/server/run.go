@@ -29,8 +29,10 @@ type StartRequest struct {
 	In         string            `json:"in,omitempty"`      // duration text, in place of at
 	Timeout    string            `json:"timeout,omitempty"` // duration text
 	Attributes map[string]string `json:"attributes,omitempty"`
+	Memo       json.RawMessage   `json:"memo,omitempty"` // shown with the run: at most 2,048 bytes
 	Signal     *StartSignal      `json:"signal,omitempty"`
 	OnConflict string            `json:"on_conflict,omitempty"` // existing, fail, terminate or replace
+	Priority   int               `json:"priority,omitempty"`    // among the runs that wait for a slot, -100 to 100
 }
 
 // StartSignal is the first signal of a run.
@@ -79,6 +81,9 @@ func (r *StartRequest) options() (opts []host.StartOption, err error) {
 	if r.Attributes != nil {
 		opts = append(opts, host.WithAttributes(r.Attributes))
 	}
+	if len(r.Memo) > 0 {
+		opts = append(opts, host.WithMemo(r.Memo))
+	}
 	if s := r.Signal; s != nil {
 		var key []host.SignalOption
 		if s.IdempotencyKey != "" {
@@ -91,7 +96,7 @@ func (r *StartRequest) options() (opts []host.StartOption, err error) {
 		return nil, problem(http.StatusBadRequest, "invalid", "on_conflict must be existing, fail, terminate or replace, got %q",
 			r.OnConflict)
 	}
-	return append(opts, host.OnConflict(policy)), nil
+	return append(opts, host.OnConflict(policy), host.WithPriority(r.Priority)), nil
 }
 
 type runOutput struct {
@@ -171,7 +176,7 @@ func (s *Server) start(ctx context.Context, workflow string, body []byte) (*runO
 		return nil, failed(err)
 	}
 	if c := callerOf(ctx); !c.Allows(host.ScopeRead, c.in) { // of a run that was there, it may not know more
-		r = host.Run{ID: r.ID, Workflow: r.Workflow, Version: r.Version, Existed: r.Existed}
+		r = host.Run{ID: r.ID, Workflow: r.Workflow, Version: r.Version, Existed: r.Existed, Throttled: r.Throttled}
 	}
 	status := http.StatusCreated
 	if r.Existed {
@@ -188,6 +193,8 @@ type listInput struct {
 	Order    string `query:"order" doc:"newest (the default) or oldest first"`
 	Limit    int    `query:"limit" default:"100"`
 	Cursor   string `query:"cursor" doc:"next of the page before"`
+
+	Where []string `query:"where,explode" doc:"conditions of attributes, such as amount>=100; all must hold"`
 
 	attributes map[string]string // attr.key=value
 	err        error             // what is wrong with them
@@ -218,6 +225,18 @@ func attributesOf(q url.Values) (map[string]string, error) {
 	return attributes, nil
 }
 
+// parseWhere reads conditions of attributes.
+func parseWhere(texts []string) (list []host.Condition, err error) {
+	for _, text := range texts {
+		c, err := host.ParseCondition(text)
+		if err != nil {
+			return nil, failed(err)
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
 func (s *Server) list(ctx context.Context, in *listInput) (*struct{ Body host.RunPage }, error) {
 	if in.err != nil {
 		return nil, in.err
@@ -227,6 +246,9 @@ func (s *Server) list(ctx context.Context, in *listInput) (*struct{ Body host.Ru
 	}
 	q := host.Query{Workflow: in.Workflow, Cursor: in.Cursor, Limit: in.Limit, Attributes: in.attributes}
 	var err error
+	if q.Where, err = parseWhere(in.Where); err != nil {
+		return nil, err
+	}
 	if q.Statuses, err = parseStatuses(in.Status); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -17,7 +18,9 @@ type ScheduleSpec struct {
 	Workflow   string            `json:"workflow"`
 	Version    uint32            `json:"version,omitempty" doc:"the latest at each start without it"`
 	Input      json.RawMessage   `json:"input,omitempty"`
+	Bytes      string            `json:"input_base64,omitempty" doc:"in place of input: bytes that are no JSON"`
 	Attributes map[string]string `json:"attributes,omitempty"`
+	Memo       json.RawMessage   `json:"memo,omitempty" doc:"of each run, shown with it: at most 2,048 bytes"`
 	Timeout    string            `json:"timeout,omitempty" doc:"of each run, duration text"`
 	When       string            `json:"when" doc:"a cron expression, @every, an instant, or ISO 8601"`
 	Zone       string            `json:"zone,omitempty" doc:"time zone such as Europe/Berlin; UTC without it"`
@@ -27,6 +30,8 @@ type ScheduleSpec struct {
 	From       time.Time         `json:"from,omitzero" required:"false"`
 	Until      time.Time         `json:"until,omitzero" required:"false"`
 	Runs       int64             `json:"runs,omitempty" doc:"so many instants are started; any number without it"`
+	Priority   int               `json:"priority,omitempty" doc:"of each run among those that wait for a slot, -100 to 100"`
+	Revision   uint64            `json:"revision,omitempty" doc:"of the spec that is shown, or replaced; any without it"`
 }
 
 // NewSchedule is the body of a request that creates a schedule.
@@ -223,8 +228,16 @@ func (s *ScheduleSpec) spans(h *host.ScheduleSpec) []span {
 
 // parse returns what the host takes.
 func (s *ScheduleSpec) parse() (host.ScheduleSpec, error) {
-	out := host.ScheduleSpec{Workflow: s.Workflow, Version: s.Version, Input: s.Input, Attributes: s.Attributes, When: s.When,
-		Zone: s.Zone, Overlap: s.Overlap, From: s.From, Until: s.Until, Runs: s.Runs}
+	out := host.ScheduleSpec{Workflow: s.Workflow, Version: s.Version, Input: s.Input, Attributes: s.Attributes, Memo: s.Memo,
+		When: s.When, Zone: s.Zone, Overlap: s.Overlap, From: s.From, Until: s.Until, Runs: s.Runs, Priority: s.Priority,
+		Revision: s.Revision}
+	if s.Bytes != "" {
+		b, err := base64.StdEncoding.DecodeString(s.Bytes)
+		if err != nil || s.Input != nil {
+			return out, problem(http.StatusBadRequest, "invalid", "input_base64 must be base64, and without an input beside it")
+		}
+		out.Input = b
+	}
 	for _, x := range s.spans(&out) {
 		if *x.text == "" {
 			continue
@@ -244,13 +257,11 @@ func scheduleOf(s host.Schedule) Schedule {
 	out := Schedule{ID: s.ID, Namespace: s.Namespace, Created: s.Created, Updated: s.Updated, Paused: s.Paused, Note: s.Note,
 		Ended: s.Ended, Next: s.Next, Wake: s.Wake, Started: s.Started, Skipped: s.Skipped, Missed: s.Missed,
 		Running: s.Running, Waiting: s.Waiting, Recent: s.Recent, NotStarted: s.NotStarted, Backfills: s.Backfills, Error: s.Error}
-	out.ScheduleSpec = ScheduleSpec{Workflow: h.Workflow, Version: h.Version, Input: h.Input, Attributes: h.Attributes, When: h.When,
-		Zone: h.Zone, Overlap: h.Overlap, From: h.From, Until: h.Until, Runs: h.Runs}
-	if !json.Valid(h.Input) {
-		out.Input = nil
-		if len(h.Input) > 0 { // bytes of a program
-			out.Input, _ = json.Marshal(h.Input) // bytes always encode
-		}
+	out.ScheduleSpec = ScheduleSpec{Workflow: h.Workflow, Version: h.Version, Input: h.Input, Attributes: h.Attributes, Memo: h.Memo,
+		When: h.When, Zone: h.Zone, Overlap: h.Overlap, From: h.From, Until: h.Until, Runs: h.Runs, Priority: h.Priority,
+		Revision: h.Revision}
+	if !json.Valid(h.Input) { // bytes of a program, or none
+		out.Input, out.Bytes = nil, base64.StdEncoding.EncodeToString(h.Input)
 	}
 	for _, x := range out.spans(h) {
 		if *x.d != 0 {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -57,6 +58,52 @@ func TestScheduleScopes(t *testing.T) {
 		w := a.call(local, http.MethodPost, "/v1/schedules", body)
 		if w.Code/100 != 4 || !strings.Contains(w.Body.String(), want) && !strings.Contains(w.Body.String(), strings.ReplaceAll(want, `"`, `\"`)) {
 			t.Errorf("%.80s: %d %s, want %q", body, w.Code, w.Body, want)
+		}
+	}
+}
+
+// TestScheduleRoundTrip puts what a GET has answered: the input stays, whether it is JSON or not, and an update that was made
+// meanwhile is not undone.
+func TestScheduleRoundTrip(t *testing.T) {
+	a := newAPI(t, Access{})
+	a.upload("", "nap", nap())
+	for _, input := range []string{"90m", `{"a":[1,"<"]}`, "", "null", "\xff\x00"} {
+		_, err := a.h.CreateSchedule(t.Context(), "s", host.ScheduleSpec{Workflow: "nap", Input: []byte(input), When: "@daily"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := a.call(local, http.MethodGet, "/v1/schedules/s", "").Body.String()
+		var spec ScheduleSpec
+		if err := json.Unmarshal([]byte(shown), &spec); err != nil {
+			t.Fatal(err)
+		}
+		body, err := json.Marshal(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int{http.StatusOK, http.StatusConflict} { // the second one would undo the first one
+			w := a.call(local, http.MethodPut, "/v1/schedules/s", string(body), "Content-Type", "application/json")
+			if w.Code != want || want == http.StatusConflict && !strings.Contains(w.Body.String(), "its revision is 2, and 1 was to be") {
+				t.Errorf("%q: %d %s, want %d", input, w.Code, w.Body, want)
+			}
+		}
+		s, err := a.h.GetSchedule(t.Context(), "s")
+		if got := string(s.Spec.Input); err != nil || got != input && got != `{"a":[1,"\u003c"]}` || s.Spec.Revision != 2 {
+			t.Errorf("input %q of revision %d, want %q, %v", got, s.Spec.Revision, input, err)
+		}
+		spec.Input, spec.Bytes, spec.Revision = json.RawMessage("1"), "MQ==", 0
+		for _, both := range []bool{true, false} {
+			if !both {
+				spec.Input, spec.Bytes = nil, "?"
+			}
+			body, _ = json.Marshal(spec)
+			w := a.call(local, http.MethodPut, "/v1/schedules/s", string(body), "Content-Type", "application/json")
+			if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "must be base64") {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		}
+		if err := a.h.DeleteSchedule(t.Context(), "s"); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -40,42 +40,59 @@ type Server struct {
 	spaces   spaces        // of requests, by namespace
 	denials  *rates        // of requests without a token that is accepted, by address
 	streams  streams
+	polls    streams   // of workers
 	refusals *refusals // in the audit log
 	schemas  map[string]bool
 	draining atomic.Bool
+
+	interpreter func(context.Context) ([]byte, error) // of definitions
 
 	parameters map[string][]string // of the query, by pattern; none for patterns that take any
 }
 
 // New returns the API of a host for those whom access lets in.
-func New(h *host.Host, access Access) *Server {
+func New(h *host.Host, access Access, opts ...Option) *Server {
 	access = access.withDefaults()
 	s := &Server{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
 		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
-		streams: streams{limit: access.Streams, by: map[string]int{}}, refusals: newRefusals()}
+		streams: newStreams(access.Streams, "output"), polls: newStreams(access.Streams, "handlers"), refusals: newRefusals(),
+		interpreter: builtIn}
+	for _, o := range opts {
+		o(s)
+	}
 	config := huma.DefaultConfig("wfhost", apiVersion)
 	config.DocsPath = ""
 	api := humago.New(guarded{s}, config)
 	s.registerNamespaces(api)
 	s.registerWorkflows(api)
+	s.registerDefinitions(api)
 	s.registerVersions(api)
 	s.registerUpgrades(api)
+	s.registerExport(api)
 	s.registerSchemas(api)
 	s.registerRuns(api)
 	s.registerActions(api)
 	s.registerChanges(api)
 	s.registerSignals(api)
+	s.registerUpdates(api)
 	s.registerOutput(api)
 	s.registerRetention(api)
+	s.registerLimits(api)
+	s.registerHandlerLimits(api)
+	s.registerStartWindows(api)
 	s.registerSchedules(api)
+	s.registerHandlers(api)
 	s.registerCopy(api)
 	s.registerTokens(api)
+	s.registerAudit(api)
+	describeImport(api)
 	describeNamespace(api)
 	describeTokens(api)
 	s.parameters, s.schemas = parametersOf(api), schemasOf(api)
 	mux := guarded{s}
 	mux.HandleFunc(deliverPattern, s.deliver)
 	mux.HandleFunc(backupPattern, s.backup)
+	mux.HandleFunc(importPattern, s.importRun)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", s.ready)
 	return s
@@ -109,7 +126,10 @@ func changes(r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
 		return false
 	}
-	parts := strings.Split(r.URL.Path, "/") // "", "v1", "runs", id, "queries", name
+	parts := strings.Split(r.URL.Path, "/")        // "", "v1", "runs", id, "queries", name
+	if len(parts) == 7 && parts[2] == "handlers" { // the host waits for what workers hand in: their attempts had begun before
+		return false
+	}
 	return len(parts) != 6 || parts[2] != "runs" || parts[4] != "queries"
 }
 
@@ -141,8 +161,11 @@ type Problem struct {
 	Detail string `json:"detail"`
 	Code   string `json:"code"` // stable, always there: not_found, conflict, terminal, invalid, rejected, limit, mismatch, …
 	Run    any    `json:"run,omitempty"`
-	// Faults are what does not fit to the workflow's schema, with the code schema.
-	Faults []host.SchemaFault `json:"faults,omitempty"`
+	// Faults are what does not fit to the workflow's schema, with the code schema; or what is wrong with a definition, with the code
+	// definition.
+	Faults []Fault `json:"faults,omitempty"`
+	// Update is the update that has failed, with the code update_failed.
+	Update *host.Update `json:"update,omitempty"`
 }
 
 // Error gives the detail.
@@ -165,6 +188,7 @@ var kinds = []struct {
 	status int
 	code   string
 }{
+	{host.ErrLeaseLost, http.StatusConflict, "lease_lost"},
 	{host.ErrTerminal, http.StatusConflict, "terminal"},
 	{host.ErrConflict, http.StatusConflict, "conflict"},
 	{host.ErrNotFound, http.StatusNotFound, "not_found"},
@@ -186,8 +210,12 @@ func failed(err error) error {
 		return nil
 	}
 	if e, ok := errors.AsType[*host.SchemaError](err); ok {
-		return &Problem{Type: "about:blank", Title: http.StatusText(http.StatusUnprocessableEntity),
-			Status: http.StatusUnprocessableEntity, Code: "schema", Detail: e.Error(), Faults: e.Faults}
+		p := &Problem{Type: "about:blank", Title: http.StatusText(http.StatusUnprocessableEntity),
+			Status: http.StatusUnprocessableEntity, Code: "schema", Detail: e.Error()}
+		for _, f := range e.Faults {
+			p.Faults = append(p.Faults, Fault{Pointer: f.Pointer, Message: f.Message})
+		}
+		return p
 	}
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {

@@ -33,6 +33,9 @@ func newTenants(t *testing.T) *api {
 	for _, c := range [][3]string{
 		{http.MethodPost, "/v1/workflows/" + theirs + "/runs", `{"id":"` + theirs + `","input":"` + marker + `","attributes":{"k":"` + marker + `"}}`},
 		{http.MethodPost, "/v1/schedules", `{"id":"` + theirs + `","workflow":"` + theirs + `","when":"@monthly","input":"` + marker + `"}`},
+		{http.MethodPut, "/v1/limits/" + theirs, `{"concurrency":["77777"]}`},
+		{http.MethodPut, "/v1/handler-limits/" + theirs, `{"concurrency":["77777"]}`},
+		{http.MethodPut, "/v1/start-windows/" + theirs, `{"throttle":"77777s"}`},
 		{http.MethodPut, "/v1/retention/" + theirs, `{"keep":77777}`}, {http.MethodPut, "/v1/namespaces/a", `{"max_runs":77777}`},
 	} {
 		w := a.call(local, c[0], c[1]+"?namespace=a", c[2], "Content-Type", "application/json")
@@ -48,10 +51,16 @@ func bodyFor(pattern, name string) (body, kind string) {
 	switch pattern {
 	case uploadPattern, checkPattern:
 		return string(nap().Export(abi.ExportRun).Bytes()), "application/wasm"
+	case importPattern:
+		return "no archive", archiveType
 	case "POST /v1/tokens":
 		return `{"scopes":["read"],"namespace":"b"}`, "application/json"
 	case "PUT /v1/retention/{workflow}":
 		return `{"keep":3}`, "application/json"
+	case "PUT " + startWindowPath:
+		return `{"throttle":"1h"}`, "application/json"
+	case "PUT " + limitsPath, "PUT " + handlerLimitsPath:
+		return `{"rate":["3/1m"]}`, "application/json"
 	case "POST /v1/schedules":
 		return fmt.Sprintf(`{"id":%q,"workflow":"other","when":"@daily"}`, name), "application/json"
 	case "PUT /v1/schedules/{schedule}":
@@ -62,6 +71,8 @@ func bodyFor(pattern, name string) (body, kind string) {
 		return fmt.Sprintf(`{"action":"terminate","ids":[%q]}`, name), "application/json"
 	case "POST /v1/workflows/{workflow}/migrate":
 		return `{"to":1}`, "application/json"
+	case attemptPattern + "/fail":
+		return `{"message":"x"}`, "application/json"
 	case quotaPattern:
 		return `{"max_runs":3}`, "application/json"
 	}
@@ -80,7 +91,7 @@ func TestTenantsOverHTTP(t *testing.T) {
 		token := a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}, Namespace: "b"})
 		owned := func() (all string) {
 			for _, path := range []string{"/v1/runs", "/v1/runs/" + theirs, "/v1/runs/" + theirs + "/journal", "/v1/runs/" + theirs + "/logs",
-				"/v1/runs/" + theirs + "/output", "/v1/workflows", "/v1/timers", "/v1/retention", "/v1/schedules",
+				"/v1/runs/" + theirs + "/output", "/v1/workflows", "/v1/timers", "/v1/retention", "/v1/schedules", "/v1/limits", "/v1/handler-limits", "/v1/start-windows",
 				"/v1/runs:count"} {
 				all += a.call(local, http.MethodGet, path+"?namespace=a", "").Body.String()
 			}
@@ -93,7 +104,7 @@ func TestTenantsOverHTTP(t *testing.T) {
 		ask := func(name, query string) string {
 			method, path, _ := strings.Cut(pattern, " ")
 			path = strings.NewReplacer("{workflow}", name, "{id}", name, "{schedule}", name, "{name}", name, "{version}", "1", "{token}", name,
-				"{schema}", "Run.json").Replace(path)
+				"{handler}", "charge", "{lease}", name, "{schema}", "Run.json").Replace(path)
 			body, kind := bodyFor(pattern, name)
 			w := a.call(token, method, path+query, body, "Content-Type", kind)
 			text := fmt.Sprint(w.Code, " ", w.Body)

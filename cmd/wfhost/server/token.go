@@ -18,7 +18,7 @@ type TokenRequest struct {
 	Name      string       `json:"name,omitempty" doc:"for people"`
 	Namespace string       `json:"namespace,omitempty" doc:"that which the token is for; without it, that of the request"`
 	All       bool         `json:"all_namespaces,omitempty" doc:"the token is for all namespaces"`
-	Scopes    []host.Scope `json:"scopes" doc:"read, run, operate, upload, admin"`
+	Scopes    []host.Scope `json:"scopes" doc:"read, work, run, operate, upload, admin"`
 	Expires   string       `json:"expires,omitempty" doc:"duration text: how long the token lasts; for ever without it"`
 }
 

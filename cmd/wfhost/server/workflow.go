@@ -14,17 +14,36 @@ import (
 )
 
 type uploadInput struct {
-	Workflow  string   `path:"workflow"`
-	Only      []string `query:"workflow,explode" doc:"make versions of these workflows of the module, and of no others"`
+	Workflow string   `path:"workflow"`
+	Only     []string `query:"workflow,explode" doc:"make versions of these workflows of the module, and of no others"`
+	Grants
+	RawBody []byte `contentType:"application/wasm"`
+}
+
+// Grants are the parameters by which an upload says what a version may do.
+type Grants struct {
 	AllowStep []string `query:"allow_step,explode" doc:"handlers that the version may call"`
 	AllowHTTP []string `query:"allow_http,explode" doc:"hosts that the version may make requests to"`
 	Secret    []string `query:"allow_secret,explode" doc:"NAME=host,Header: secrets that the version may send there"`
-	RawBody   []byte   `contentType:"application/wasm"`
 }
 
-// checkGrants refuses what a caller may not grant. Whoever may upload may run code; what that code reaches outside is for those
+// options returns the grants as the host takes them.
+func (in *Grants) options() (opts []host.UploadOption) {
+	if len(in.AllowStep) > 0 {
+		opts = append(opts, host.AllowStep(in.AllowStep...))
+	}
+	if len(in.AllowHTTP) > 0 {
+		opts = append(opts, host.AllowHTTP(in.AllowHTTP...))
+	}
+	for _, text := range in.Secret {
+		opts = append(opts, host.AllowSecretText(text))
+	}
+	return opts
+}
+
+// check refuses what a caller may not grant. Whoever may upload may run code; what that code reaches outside is for those
 // to say who administer the namespace. Secrets, and addresses that only the server reaches, are not of one namespace.
-func (in *uploadInput) checkGrants(c *caller) error {
+func (in *Grants) check(c *caller) error {
 	if len(in.AllowStep)+len(in.AllowHTTP)+len(in.Secret) == 0 {
 		return nil
 	}
@@ -74,19 +93,10 @@ func (s *Server) registerWorkflows(api huma.API) {
 		Path: "/v1/workflows/{workflow}/versions", MaxBodyBytes: abi.MaxModuleBytes + 1,
 		Summary: "Upload a module as the next version of its workflows; the name - names none of them"},
 		func(ctx context.Context, in *uploadInput) (*versionsOutput, error) {
-			if err := in.checkGrants(callerOf(ctx)); err != nil {
+			if err := in.check(callerOf(ctx)); err != nil {
 				return nil, err
 			}
-			opts := []host.UploadOption{host.OnlyWorkflows(in.Only...)}
-			if len(in.AllowStep) > 0 {
-				opts = append(opts, host.AllowStep(in.AllowStep...))
-			}
-			if len(in.AllowHTTP) > 0 {
-				opts = append(opts, host.AllowHTTP(in.AllowHTTP...))
-			}
-			for _, text := range in.Secret {
-				opts = append(opts, host.AllowSecretText(text))
-			}
+			opts := append(in.options(), host.OnlyWorkflows(in.Only...))
 			if in.Workflow == "-" {
 				in.Workflow = ""
 			}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+// TestDefaultsAreDocumented compares the bounds of memory that serve has with what docs/server.md says of its flags, and
+// docs/memory.md of the fields of host.Config, which package host compares with its own.
+func TestDefaultsAreDocumented(t *testing.T) {
+	defaults, n := map[string]string{}, 0
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[serveCmd]()) {
+		defaults[f.Name] = f.Tag.Get("default")
+	}
+	words := regexp.MustCompile(`-(\w)`)
+	for file, form := range map[string]string{"server": "`-(-[a-z-]+)` \\((\\d+) (M|G)iB\\)", "memory": "`(\\w+Bytes)` \\((\\d+) (M|G)iB\\)"} {
+		text, err := os.ReadFile("../../docs/" + file + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(form).FindAllStringSubmatch(string(text), -1) {
+			name := words.ReplaceAllStringFunc(m[1], func(s string) string { return string(s[1] - 'a' + 'A') })
+			number, _ := strconv.Atoi(m[2])
+			if m[3] == "G" {
+				number <<= 10
+			}
+			if n++; defaults[name] != fmt.Sprint(number<<20) {
+				t.Errorf("docs/%s.md says that %s is %s %siB, serve has %q", file, m[1], m[2], m[3], defaults[name])
+			}
+		}
+	}
+	if n < 8 {
+		t.Errorf("only %d defaults were found", n)
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+)
+
+type limitsCmd struct {
+	List     limitsListCmd     `cmd:"" default:"1" help:"List what is set, and how many runs hold a slot or wait for one."`
+	Handlers limitsHandlersCmd `cmd:"" help:"List the limits of handlers, and how many attempts hold a slot or wait for one."`
+	Show     limitsShowCmd     `cmd:"" help:"Show the limits of a workflow or handler."`
+	Set      limitsSetCmd      `cmd:"" help:"Set the limits of a workflow or handler, in place of those that it has."`
+	Delete   limitsDeleteCmd   `cmd:"" help:"Remove the limits of a workflow or handler: all that wait begin."`
+
+	Debounce limitsDebounceCmd `cmd:"" help:"Make one run of the starts of a workflow that come shortly one after the other."`
+	Throttle limitsThrottleCmd `cmd:"" help:"Start one run of a workflow within a window; other starts are told which one."`
+	Each     limitsEachCmd     `cmd:"" help:"Have each start of a workflow be a run again, without a debounce or throttle."`
+	Windows  limitsWindowsCmd  `cmd:"" help:"List debounces and throttles."`
+}
+
+type limitsListCmd struct{}
+
+func (c *limitsListCmd) Run(g *globals) error {
+	var list []host.LimitsInfo
+	if _, _, err := g.call(http.MethodGet, "/v1/limits", nil, nil, &list); err != nil {
+		return err
+	}
+	return showLimits(g, list, list)
+}
+
+// showLimits prints limits as a table, or all as JSON.
+func showLimits(g *globals, list []host.LimitsInfo, all any) error {
+	if g.Output == "json" {
+		return g.json(all)
+	}
+	rows := make([][]string, len(list))
+	for i, l := range list {
+		rows[i] = []string{l.Workflow, strings.Join(l.Concurrency, ", "), strings.Join(l.Rate, ", "), strconv.FormatInt(l.Holding, 10),
+			strconv.FormatInt(l.Waiting, 10)}
+	}
+	return g.table("workflow\tconcurrency\trate\tholding\twaiting", rows)
+}
+
+type limitsShowCmd struct{ limited }
+
+func (c *limitsShowCmd) Run(g *globals) error {
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
+	if c.Handler != "" {
+		return callHandlerLimits(g, http.MethodGet, path, nil)
+	}
+	var l host.LimitsInfo
+	if _, _, err := g.call(http.MethodGet, path, nil, nil, &l); err != nil {
+		return err
+	}
+	return showLimits(g, []host.LimitsInfo{l}, l)
+}
+
+type limitsSetCmd struct {
+	limited
+	Concurrency []string `sep:"none" help:"Runs or attempts at a time: 5, \"5 per input.customer\"; repeatable." placeholder:"LIMIT"`
+	Rate        []string `sep:"none" help:"So many begin in a window: \"100/1m per input.tenant\"; repeatable." placeholder:"LIMIT"`
+}
+
+func (c *limitsSetCmd) Run(g *globals) error {
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
+	limits := server.LimitsBody{Concurrency: c.Concurrency, Rate: c.Rate}
+	if c.Handler != "" {
+		return callHandlerLimits(g, http.MethodPut, path, limits)
+	}
+	var set host.LimitsInfo
+	if err := g.exchange(http.MethodPut, path, limits, &set); err != nil {
+		return err
+	}
+	return showLimits(g, []host.LimitsInfo{set}, set)
+}
+
+type limitsDeleteCmd struct{ limited }
+
+func (c *limitsDeleteCmd) Run(g *globals) error {
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
+	_, _, err = g.call(http.MethodDelete, path, nil, nil, nil)
+	return err
+}
+
+// placeLine shows where a run stands that waits for a slot.
+func placeLine(p *host.Place) string {
+	place := strconv.Itoa(p.Place)
+	if p.Place > host.MaxPlace {
+		place = "over " + strconv.Itoa(host.MaxPlace)
+	}
+	text := fmt.Sprintf("place     %s of %d with the same key, %d of the workflow wait", place, p.Same, p.Waiting)
+	if p.Limit != "" {
+		text += "; the limit is " + p.Limit
+	}
+	return oneLine(text) + "\n"
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+)
+
+// TestEntryLine writes payloads whole in journals, and cuts them where a line is all that there is.
+func TestEntryLine(t *testing.T) {
+	for _, text := range []string{strings.Repeat("x", 5000), strings.Repeat("😀", 70), "<a&b>"} {
+		e := server.Entry{Kind: "step_result", Data: text}
+		if line := entryLine(e); !strings.HasSuffix(line, ` "`+text+`"`) {
+			t.Errorf("%.100s", line)
+		}
+		if cut := details(e, short); len([]rune(cut)) > 80 {
+			t.Errorf("%d characters: %s", len([]rune(cut)), cut)
+		}
+	}
+	if cut := short(strings.Repeat("😀", 90)); !strings.HasSuffix(cut, "😀…") || len([]rune(cut)) != 80 {
+		t.Error(cut)
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"net/http"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host"
+)
+
+type limitsWindowsCmd struct{}
+
+func (c *limitsWindowsCmd) Run(g *globals) error {
+	var list []host.StartWindow
+	if _, _, err := g.call(http.MethodGet, "/v1/start-windows", nil, nil, &list); err != nil {
+		return err
+	}
+	return showStartWindows(g, list, list)
+}
+
+// showStartWindows prints debounces and throttles as a table, or all as JSON.
+func showStartWindows(g *globals, list []host.StartWindow, all any) error {
+	if g.Output == "json" {
+		return g.json(all)
+	}
+	rows := make([][]string, len(list))
+	for i, w := range list {
+		rows[i] = []string{w.Workflow, w.Debounce, w.Longest, w.Throttle}
+	}
+	return g.table("workflow\tdebounce\tlongest\tthrottle", rows)
+}
+
+// setStartWindow sets a debounce or a throttle.
+func setStartWindow(g *globals, workflow string, w server.StartWindowBody) error {
+	var set host.StartWindow
+	if err := g.exchange(http.MethodPut, "/v1/start-windows/"+segment(workflow), w, &set); err != nil {
+		return err
+	}
+	return showStartWindows(g, []host.StartWindow{set}, set)
+}
+
+type limitsDebounceCmd struct {
+	Workflow string `arg:"" help:"Name of the workflow."`
+	Quiet    string `arg:"" help:"Begin when no start has come for so long: 10s, \"10s per input.customer\"."`
+	Longest  string `help:"Begin so long after the first start at the latest; default: 10 times QUIET." placeholder:"DURATION"`
+}
+
+func (c *limitsDebounceCmd) Run(g *globals) error {
+	return setStartWindow(g, c.Workflow, server.StartWindowBody{Debounce: c.Quiet, Longest: c.Longest})
+}
+
+type limitsThrottleCmd struct {
+	Workflow string `arg:"" help:"Name of the workflow."`
+	Window   string `arg:"" help:"Start one run within so long: 1h, \"1h per input.customer\"."`
+}
+
+func (c *limitsThrottleCmd) Run(g *globals) error {
+	return setStartWindow(g, c.Workflow, server.StartWindowBody{Throttle: c.Window})
+}
+
+type limitsEachCmd struct {
+	Workflow string `arg:"" help:"Name of the workflow."`
+}
+
+func (c *limitsEachCmd) Run(g *globals) error {
+	_, _, err := g.call(http.MethodDelete, "/v1/start-windows/"+segment(c.Workflow), nil, nil, nil)
+	return err
+}
