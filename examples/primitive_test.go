@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -231,4 +232,60 @@ func TestRelay(t *testing.T) {
 	e.begin("a", map[string]any{"Other": "b", "Begins": true, "Rounds": 3})
 	e.is(e.ends("a"), "6")
 	e.is(e.ends("b"), "5")
+}
+
+func TestCart(t *testing.T) {
+	e := newExample(t, "cart")
+	e.begin("c1", nil)
+	add := func(name string, count int) string {
+		t.Helper()
+		u, err := e.Update(t.Context(), "c1", "add", map[string]any{"Name": name, "Count": count})
+		if err != nil {
+			return err.Error()
+		}
+		return string(u.Result)
+	}
+	for _, c := range []struct {
+		name  string
+		count int
+		want  string
+	}{
+		{"pen", 2, `{"Things":2,"Cents":60}`}, {"ink", 99, `update "add" of run "c1" was refused: the cart holds 100 things, and has 2`},
+		{"ink", 0, `input of update "add": /Count: minimum: got 0, want 1`}, {"pen", 1, `{"Things":3,"Cents":90}`},
+	} {
+		if got := add(c.name, c.count); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+	full := 0
+	if _, err := e.Pause(t.Context(), "c1"); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 { // all of them are accepted by the state in which the cart stands
+		if _, err := e.Update(t.Context(), "c1", "add", map[string]any{"Name": "pen", "Count": 40}, host.UntilAccepted(),
+			host.WithUpdateID(strconv.Itoa(n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.Unpause(t.Context(), "c1"); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		_, err := e.UpdateResult(t.Context(), "c1", "add", strconv.Itoa(n), true)
+		if err != nil && strings.Contains(err.Error(), "the cart holds 100 things, and has 83") {
+			full++
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	if full != 1 {
+		t.Errorf("%d of 3 are too many", full)
+	}
+	e.signal("c1", "order", nil)
+	if got := e.ends("c1"); got != `{"Things":83,"Cents":2490}` {
+		t.Error(got)
+	}
+	if b, err := e.Query(t.Context(), "c1", "total", nil); err != nil || string(b) != `{"Things":83,"Cents":2490}` {
+		t.Error(string(b), err)
+	}
 }
