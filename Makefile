@@ -1,21 +1,25 @@
 # wfhost. `make` lists the targets.
 GO ?= go
 FUZZTIME ?= 30s
-COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/nan host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission host/internal/quota host/internal/schema host/internal/child host/internal/retention host/internal/suspect host/internal/room host/internal/diskspace host/internal/check host/internal/schedule store store/seal cron
+COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/nan host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission host/internal/quota host/internal/plain host/internal/schema host/internal/child host/internal/retention host/internal/suspect host/internal/room host/internal/diskspace host/internal/check host/internal/archive host/internal/schedule host/internal/limit host/internal/gate host/internal/remote store store/seal cron definition definition/expression definition/yamltext definition/interpret definition/module
 COVER_MIN = 90
 # The stories of package run cover what it is made of.
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
-.PHONY: help build build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill histories crash hostile clean
+.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build bin/wfhost
-	$(GO) build -o bin/wfhost ./cmd/wfhost
+build: interpreter ## build bin/wfhost
+	CGO_ENABLED=0 $(GO) build -o bin/wfhost ./cmd/wfhost
 
-build-wasmtime: ## build bin/wfhost-wasmtime, which has the engine wasmtime, too; needs cgo and a C compiler
+interpreter: ## build the interpreter of definitions, which is built into wfhost
+	GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -buildmode=c-shared -o bin/interpreter.wasm ./definition/interpreter
+	gzip -9 -n -c bin/interpreter.wasm >definition/module/built/interpreter.wasm.gz
+
+build-wasmtime: interpreter ## build bin/wfhost-wasmtime, which has the engine wasmtime, too; needs cgo and a C compiler
 	@set -e; d=$$(mktemp -d); trap 'rm -rf $$d' EXIT; \
 	printf 'go 1.26.0\nuse %s\nuse %s/host/wasmtime\n' "$(CURDIR)" "$(CURDIR)" >$$d/go.work; \
 	printf 'package main\n\nimport _ "github.com/wfhost/wfhost/host/wasmtime"\n' >$$d/link.go; \
@@ -26,7 +30,7 @@ engines: ## pass the conformance suite with the three engines, and replay N rand
 	$(GO) test ./host/internal/engine/wazero -run TestConformance -count=1 -timeout 10m
 	cd host/wasmtime && CGO_ENABLED=1 $(GO) vet . && CGO_ENABLED=1 $(GO) test . -count=1 -timeout 60m -v -engines.n=$(or $(N),20)
 
-test: ## vet and run all tests, those of the structure included
+test: interpreter ## vet and run all tests, those of the structure included
 	$(GO) vet ./...
 	GOOS=wasip1 GOARCH=wasm $(GO) vet ./guest-sdk/go/workflow
 	$(GO) test -timeout 20m ./...
@@ -50,9 +54,10 @@ differential: ## compare what modules do with what they do rewritten: all exampl
 	$(GO) test ./host -run 'TestDifferential$$' -count=1 -timeout 60m -v -differential.all $(if $(MODULES),-differential.modules=$(abspath $(MODULES)))
 
 cover: ## check the coverage of the pure core
-	@set -e; parts=$$(echo $(RUN_PARTS:%=./host/internal/%) | tr ' ' ,); for p in $(COVERED); do \
-	  of=./$$p; [ $$p != host/internal/run ] || of=$$parts; \
-	  c=$$($(GO) test -cover -coverpkg $$of ./$$p | sed -n 's/.*coverage: \([0-9.]*\)%.*/\1/p'); \
+	@set -e; out=$$(mktemp); trap 'rm -f $$out' EXIT; for p in $(COVERED); do \
+	  of=./$$p; [ $$p != host/internal/run ] || of="$(RUN_PARTS:%=./host/internal/%)"; \
+	  $(GO) test -coverpkg $$(echo $$of | tr ' ' ,) -coverprofile $$out $$of >$$out.log || { cat $$out.log; exit 1; }; rm -f $$out.log; \
+	  c=$$($(GO) tool cover -func $$out | sed -n 's/^total:.*[^0-9.]\([0-9.]*\)%.*/\1/p'); \
 	  echo "$$p $$c%"; awk -v c="$$c" -v m=$(COVER_MIN) 'BEGIN { exit !(c >= m) }' || { echo "below $(COVER_MIN)%"; exit 1; }; done
 
 determinism: ## compare the memory of 500 random workflows, live and replayed
@@ -66,6 +71,9 @@ simulate: ## simulate N whole hosts, from the seed SEED on; without N, that one 
 
 year: ## start 1,000 runs a day for a year, keep them for 30 days, and look at what the store holds
 	WFHOST_YEAR_RUNS=$(or $(N),1000) $(GO) test ./host -run TestYear -count=1 -timeout 120m -v
+
+upgrades: ## let a year pass for N runs (1000) that sleep, while their code and limits change, hosts crash, and runs move
+	$(GO) test ./host -run 'TestUpgrades$$' -count=1 -timeout 120m -v -upgrades.n=$(or $(N),1000) -upgrades.seed=$(or $(SEED),1)
 
 disk-faults: ## let each operation of the disk fail under a whole host, once and for good
 	$(GO) test ./host/internal/baddisk -run 'TestEvery|TestBackup' -every=1 -count=1 -timeout 60m -v
@@ -124,6 +132,12 @@ profile: build ## profile steps, wakes and a storm of Go guests, and draw the pi
 kill: build ## kill -9 a real server N times, 100, under 50 runs, 30 times under families, 20 times in maintenance
 	WFHOST_KILL_ROUNDS=20 $(GO) test -tags kill -count=1 -timeout 90m -v -run TestKill ./cmd/wfhost -kill.rounds=$$(($(or $(N),100) / 2))
 
+workers: ## kill and stop three worker processes at random over N attempts, 10000
+	$(GO) test ./worker -run 'TestKilled$$' -count=1 -timeout 60m -v -killed.n=$(or $(N),10000) -killed.seed=$(or $(SEED),1)
+
+limits: ## start N runs on KEYS keys with limits, 100000 on 1000, while the host crashes
+	$(GO) test ./host -run 'TestLimitCrashes$$' -count=1 -timeout 120m -v -limits.n=$(or $(N),100000) -limits.keys=$(or $(KEYS),1000) -limits.seed=$(or $(SEED),1)
+
 histories: ## check N histories of calls, 1000, by clients of a host that crashes
 	$(GO) test ./host -run TestHistories -count=1 -timeout 120m -v -linear.rounds=$(or $(N),1000) -linear.seed=$(or $(SEED),1)
 
@@ -131,7 +145,7 @@ crash: ## cut the power of a store N times, 50000, at operations of its file sys
 	$(GO) test ./store/pebblestore -run TestCrashImages -count=1 -timeout 120m -v -crash.images=$(or $(N),50000) -crash.seed=$(or $(SEED),1)
 
 hostile: build ## attack a real server for HOSTILE, 1h, while 1,000 honest runs go on
-	$(GO) test -tags hostile -count=1 -timeout 3h -v -run TestHostileHour ./cmd/wfhost -hostile.for $(or $(HOSTILE),1h) -hostile.seed $(or $(SEED),1)
+	CGO_ENABLED=0 $(GO) test -tags hostile -count=1 -timeout 3h -v -run TestHostileHour ./cmd/wfhost -hostile.for $(or $(HOSTILE),1h) -hostile.seed $(or $(SEED),1)
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin definition/module/built/*.wasm.gz

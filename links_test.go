@@ -46,3 +46,53 @@ func TestLinks(t *testing.T) {
 		t.Fatalf("only %d links were found", n)
 	}
 }
+
+// TestSecurityNamesTests has each promise of SECURITY.md name a test that is there, or say that it is not one.
+func TestSecurityNamesTests(t *testing.T) {
+	b, err := os.ReadFile("SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	err = filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range function.FindAllSubmatch(text, -1) {
+			tests[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
+	for _, m := range name.FindAllSubmatch(b, -1) {
+		if !tests[string(m[1])] {
+			t.Errorf("there is no test %s", m[1])
+		}
+	}
+	_, promises, _ := strings.Cut(string(b), "## What is promised")
+	var all []string
+	within := false
+	for line := range strings.Lines(promises) {
+		switch item := regexp.MustCompile(`^(- |\d\. |\| )`).MatchString(line) && !strings.HasPrefix(line, "| it tries |"); {
+		case item:
+			all, within = append(all, line), true
+		case within && strings.HasPrefix(line, "  "):
+			all[len(all)-1] += line
+		default:
+			within = false
+		}
+	}
+	for _, text := range all {
+		if !name.MatchString(text) && !strings.Contains(text, "Not promised") {
+			t.Errorf("no test is named for: %s", text)
+		}
+	}
+	if len(all) < 50 {
+		t.Errorf("only %d promises were found", len(all))
+	}
+}

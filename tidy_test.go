@@ -88,11 +88,13 @@ var only = map[string][]string{
 	module + "/host/hosttest":                 {},
 	module + "/store/storetest":               {},
 	module + "/host/internal/engine/conform":  {},
-	module + "/host/internal/nan":             {"host/internal/rewrite"},
+	module + "/host/internal/nan":             {"host/internal/rewrite", "host/internal/inspect"},
 	module + "/cmd/wfhost/server":             {"cmd/wfhost"},
 	module + "/cmd/wfhost/bench":              {"cmd/wfhost"},
 	module + "/host/wasmgen":                  {"cmd/wfhost/bench", "host/internal/engine/conform"},
 	"github.com/danielgtaylor/huma":           {"cmd/wfhost/server"},
+	"github.com/expr-lang/expr":               {"definition/expression"},
+	"go.yaml.in/yaml":                         {"definition/yamltext"}, // which the guest does not have in it
 	"github.com/alecthomas/kong":              {"cmd/wfhost"},
 	module + "/store/pebblestore":             {"host", "store/backup", "cmd/wfhost/bench"}, // its commits are what a machine can do
 	module + "/host/internal/runtime":         {"host"},
@@ -105,8 +107,9 @@ var only = map[string][]string{
 // leaves lists what packages of the pure core may import besides the standard library.
 var leaves = map[string][]string{
 	"abi": {}, "cron": {"abi"}, "host/internal/clock": {"golang.org/x/sys/unix"}, "host/internal/compiler": {"golang.org/x/sys/unix", "host/internal/clock"}, "host/internal/timers": {},
-	"host/internal/inspect": {"abi"}, "store": {"abi"},
-	"host/internal/journal": {"abi", "store"}, "host/internal/replay": {"abi", "store", "host/internal/journal"},
+	"host/internal/inspect": {"abi", "host/internal/nan"}, "store": {"abi"},
+	"host/internal/update":  {"abi", "store"},
+	"host/internal/journal": {"abi", "store", "host/internal/timers", "host/internal/update"}, "host/internal/replay": {"abi", "store", "host/internal/journal"},
 	"host/internal/message": {"abi", "store", "host/internal/journal"}, "host/internal/origin": {"abi", "store", "host/internal/journal"},
 	"host/internal/step":   {"abi", "store", "host/internal/journal"},
 	"host/internal/record": {"abi", "store", "host/internal/journal", "host/internal/message", "host/internal/origin"},
@@ -115,23 +118,35 @@ var leaves = map[string][]string{
 	"host/internal/wake": {"store", "host/internal/timers"}, "host/internal/lru": {}, "host/internal/busy": {}, "host/internal/token": {"store"},
 	"host/internal/warm": {"store", "host/internal/timers", "host/internal/engine", "host/internal/journal", "host/internal/output",
 		"host/internal/replay"},
-	"host/internal/diskspace": {"store"},
+	"host/internal/diskspace": {"store"}, "host/internal/archive": {"abi", "store", "host/internal/journal"},
 	"host/internal/retention": {"store", "host/internal/journal", "host/internal/run"},
 	"host/internal/quota":     {"abi", "store"},
-	"host/internal/schema": {"abi", "host/internal/lru", "github.com/santhosh-tekuri/jsonschema/v6",
-		"github.com/santhosh-tekuri/jsonschema/v6/kind", "golang.org/x/text/language", "golang.org/x/text/message"},
+	"host/internal/plain":     {"abi", "github.com/santhosh-tekuri/jsonschema/v6"},
+	"host/internal/schema": {"abi", "host/internal/lru", "host/internal/plain", "github.com/santhosh-tekuri/jsonschema/v6",
+		"github.com/santhosh-tekuri/jsonschema/v6/kind"},
 	"host/internal/child": {"abi", "store", "host/internal/journal", "host/internal/message", "host/internal/origin"},
 	"host/internal/inbox": {"abi", "store", "host/internal/message", "host/internal/run"},
 	"host/internal/actor": {"store", "host/internal/origin", "host/internal/run"},
-	"host/internal/note":  {"store"}, "host/internal/schedule": {"abi", "store", "cron"},
+	"host/internal/limit": {"abi", "store", "host/internal/journal"},
+	"host/internal/gate": {"store", "host/internal/journal", "host/internal/keeper", "host/internal/limit", "host/internal/message",
+		"host/internal/origin"},
+	"host/internal/note": {"store"}, "host/internal/schedule": {"abi", "store", "cron", "host/internal/keeper"},
+	"host/internal/keeper": {"store"},
 	"host/internal/partition": {"store", "host/internal/note", "host/internal/message", "host/internal/origin", "host/internal/run", "host/internal/actor",
 		"host/internal/inbox", "host/internal/lru", "host/internal/busy", "host/internal/wake"},
+	"host/internal/turnstile": {"abi", "store", "host/internal/clock", "host/internal/handler", "host/internal/limit", "host/internal/step",
+		"host/internal/timers"},
+	"host/internal/window":  {"abi", "store", "host/internal/limit"},
+	"worker":                {},
+	"host/internal/remote":  {"abi", "store", "host/internal/clock", "host/internal/handler", "host/internal/step"},
 	"host/internal/room":    {"store", "host/internal/clock"},
 	"host/internal/suspect": {"abi", "store", "host/internal/clock", "host/internal/journal", "golang.org/x/sys/unix"},
 	"host/internal/engine":  {}, "host/internal/engine/idle": {}, "host/internal/engine/linear": {"abi", "golang.org/x/sys/unix"},
 	"host/internal/rewrite": {"host/internal/nan", "host/internal/wasmfmt"}, "host/internal/wasmfmt": {}, "host/internal/nan": {},
 	"host/internal/engine/calls": {"abi", "host/internal/engine"}, "store/memstore": {"abi", "store"},
-	"store/seal": {"store"},
+	"store/seal": {"store"}, "definition": {"abi", "cron", "definition/expression"}, "definition/yamltext": {"definition", "go.yaml.in/yaml/v4"},
+	"definition/interpret":   {"abi", "cron", "definition", "definition/expression", "guest-sdk/go/workflow"}, // no privileges
+	"definition/interpreter": {"definition", "definition/interpret"},
 }
 
 func TestDirections(t *testing.T) {
@@ -283,7 +298,7 @@ var forbidden = []string{"time.Now", "time.Sleep", "time.After", "time.NewTimer"
 func TestForbiddenCalls(t *testing.T) {
 	for _, path := range tracked(t, ".go") {
 		test := strings.HasSuffix(path, "_test.go")
-		if strings.HasPrefix(path, "guest-sdk") || strings.HasPrefix(path, "examples") || strings.Contains(path, "testdata") ||
+		if strings.HasPrefix(path, "guest-sdk") || strings.HasPrefix(path, "definition/interpret") || strings.HasPrefix(path, "examples") || strings.Contains(path, "testdata") ||
 			strings.HasPrefix(path, "host/internal/clock") || path == "host/tune.go" || path == "store/pebblestore/logfs/elapsed.go" ||
 			(strings.HasPrefix(path, "cmd/") || strings.HasPrefix(path, "bench/")) && !test {
 			continue
