@@ -89,10 +89,10 @@ var only = map[string][]string{
 	module + "/store/storetest":               {},
 	module + "/host/internal/engine/conform":  {},
 	module + "/host/internal/nan":             {"host/internal/rewrite", "host/internal/inspect"},
-	module + "/cmd/wfhost/server":             {"cmd/wfhost"},
+	module + "/host/httpapi":                  {"cmd/wfhost"}, // and embedders
 	module + "/cmd/wfhost/bench":              {"cmd/wfhost"},
 	module + "/host/wasmgen":                  {"cmd/wfhost/bench", "host/internal/engine/conform"},
-	"github.com/danielgtaylor/huma":           {"cmd/wfhost/server"},
+	"github.com/danielgtaylor/huma":           {"host/httpapi"},
 	"github.com/expr-lang/expr":               {"definition/expression"},
 	"go.yaml.in/yaml":                         {"definition/yamltext"}, // which the guest does not have in it
 	"github.com/alecthomas/kong":              {"cmd/wfhost"},

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 // TestWorker runs the worker as a process, which charges one order and refuses another one.
@@ -27,7 +27,7 @@ func TestWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(server.New(h.Host, server.Access{}))
+	s := httptest.NewServer(httpapi.New(h.Host, httpapi.Access{}))
 	defer s.Close()
 	binary := filepath.Join(t.TempDir(), "worker")
 	if out, err := exec.Command("go", "build", "-o", binary, "./worker").CombinedOutput(); err != nil {

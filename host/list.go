@@ -225,9 +225,10 @@ type Timer struct {
 
 // TimerQuery selects timers up to an instant.
 type TimerQuery struct {
-	Until  time.Time // zero = all
-	Cursor string    // Next of the page before; "" = from the first
-	Limit  int       // 0 = 100; at most MaxPage
+	Until  time.Time     // zero = all
+	Within time.Duration // from now on, by the host's clock, in place of Until; 0 = all
+	Cursor string        // Next of the page before; "" = from the first
+	Limit  int           // 0 = 100; at most MaxPage
 }
 
 // TimerPage is a page of timers.
@@ -246,6 +247,13 @@ func (s *scope) TimerPage(ctx context.Context, q TimerQuery) (TimerPage, error) 
 		return p, translate(err)
 	}
 	sq := store.TimerQuery{Namespace: ns, UntilMs: math.MaxInt64, Limit: q.Limit}
+	if q.Within != 0 {
+		if q.Within < 0 || !q.Until.IsZero() {
+			return p, &joined{fmt.Errorf("timers are listed until an instant or within a positive time, got %v and %v", q.Until,
+				q.Within), ErrInvalid}
+		}
+		q.Until = s.h.cfg.Clock.Now().Add(q.Within)
+	}
 	if !q.Until.IsZero() && q.Until.UnixMilli() < abi.MaxUnixMs { // later ones are shown as that instant
 		sq.UntilMs = q.Until.UnixMilli()
 	}

@@ -72,6 +72,12 @@ func TestLists(t *testing.T) {
 		if len(page.Timers) != 2 || page.Timers[0].RunID != "r9" || page.Timers[1].RunID != "r7" || !page.Timers[1].Due.Equal(at(26)) {
 			t.Errorf("timers %+v", page)
 		}
+		now := l.Clock.Now()
+		for within, n := range map[time.Duration]int{at(24).Sub(now): 1, at(26).Sub(now): 2, at(26).Sub(now) - 1: 1} {
+			if page, err = l.TimerPage(ctx, host.TimerQuery{Within: within}); err != nil || len(page.Timers) != n {
+				t.Errorf("within %v: %+v %v, want %d", within, page.Timers, err, n)
+			}
+		}
 		all, err := collect(l.Timers(ctx, time.Time{}))
 		do(t, err)
 		want(t, len(all), 5)
@@ -96,7 +102,7 @@ func TestListsRefuse(t *testing.T) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
-	for _, q := range []host.TimerQuery{{Cursor: "x"}, {Limit: 1001}, {Limit: -1}} {
+	for _, q := range []host.TimerQuery{{Cursor: "x"}, {Limit: 1001}, {Limit: -1}, {Within: -1}, {Within: 1, Until: time.Unix(1, 0)}} {
 		if _, err := l.TimerPage(ctx, q); !errors.Is(err, host.ErrInvalid) {
 			t.Errorf("%+v: %v", q, err)
 		}

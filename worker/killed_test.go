@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 	"github.com/wfhost/wfhost/worker"
 )
 
@@ -118,7 +118,7 @@ func TestKilled(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- h.Run(ctx) }()
-	s := httptest.NewServer(server.New(h, server.Access{Local: local}))
+	s := httptest.NewServer(httpapi.New(h, httpapi.Access{Local: local}))
 	p := &troupe{t: t, url: s.URL, ledger: filepath.Join(dir, "ledger"), list: make([]*exec.Cmd, 3)}
 	for i := range p.list {
 		p.start(i)

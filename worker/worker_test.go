@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/httpapi"
 	"github.com/wfhost/wfhost/host/wasmgen"
 	"github.com/wfhost/wfhost/worker"
 )
@@ -42,7 +42,7 @@ func newSite(t *testing.T) *site {
 			t.Error(err)
 		}
 	}))
-	s := httptest.NewServer(server.New(h.Host, server.Access{Local: local}))
+	s := httptest.NewServer(httpapi.New(h.Host, httpapi.Access{Local: local}))
 	t.Cleanup(s.Close)
 	return &site{h, t, s.URL}
 }

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 // targets gives the runs that an action is for: the id, or with - those on standard input, one a line.
@@ -47,7 +47,7 @@ func each(g *globals, id string, do func(id string) error) error {
 // act posts an action for each run.
 func act(g *globals, id, action string, q url.Values) error {
 	return each(g, id, func(id string) error {
-		var changed server.Changed
+		var changed httpapi.Changed
 		_, _, err := g.call(http.MethodPost, runPath(id, "/"+action), q, nil, &changed)
 		switch {
 		case err != nil:

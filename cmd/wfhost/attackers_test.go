@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host/httpapi"
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
@@ -97,7 +97,7 @@ func (h *hour) nextID() string {
 
 func (h *hour) start(ctx context.Context, workflow, id string, input any) int {
 	in, _ := json.Marshal(input)
-	body, _ := json.Marshal(server.StartRequest{ID: id, Input: in})
+	body, _ := json.Marshal(httpapi.StartRequest{ID: id, Input: in})
 	return h.call(ctx, "POST", "/v1/workflows/"+workflow+"/runs", body, nil)
 }
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 // Limits of the audit log.
@@ -45,7 +45,7 @@ func openAudit(dir string, log *slog.Logger) (*auditLog, error) {
 	return &auditLog{changed, refused}, nil
 }
 
-func (a *auditLog) record(r server.Record) {
+func (a *auditLog) record(r httpapi.Record) {
 	if r.Refused {
 		a.refused.record(r)
 	} else {
@@ -115,7 +115,7 @@ func endsLine(path string, size int64) bool {
 }
 
 // record writes a record. A failure is logged: the request was answered already.
-func (a *auditFile) record(r server.Record) {
+func (a *auditFile) record(r httpapi.Record) {
 	b, err := json.Marshal(r)
 	if err != nil {
 		a.log.Error("audit log", "cause", err)

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 // statuses returns the statuses of the records of a log's files, the oldest first.
@@ -26,7 +26,7 @@ func statuses(t *testing.T, path string, old int) (list []int) {
 		}
 		b, _ := os.ReadFile(name) // not all are there
 		for line := range strings.Lines(string(b)) {
-			var r server.Record
+			var r httpapi.Record
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
 				t.Fatal(err)
 			}
@@ -48,10 +48,10 @@ func TestAuditFiles(t *testing.T) {
 		}
 		a.changed.limit, a.refused.limit = 300, 300 // two lines
 		for i := range lines / 2 {
-			a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: part*lines/2 + i})
+			a.record(httpapi.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: part*lines/2 + i})
 		}
 		for range 10 * lines {
-			a.record(server.Record{Caller: "192.0.2.1", Status: http.StatusForbidden, Refused: true})
+			a.record(httpapi.Record{Caller: "192.0.2.1", Status: http.StatusForbidden, Refused: true})
 		}
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
@@ -77,18 +77,18 @@ func TestAuditRecords(t *testing.T) {
 	a.changed.limit = 300 // two lines
 	const lines = 7
 	for i := range lines {
-		a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: i})
+		a.record(httpapi.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: i})
 	}
-	a.record(server.Record{Caller: "192.0.2.1", Status: http.StatusForbidden, Refused: true})
+	a.record(httpapi.Record{Caller: "192.0.2.1", Status: http.StatusForbidden, Refused: true})
 	for refused, want := range map[bool]string{false: "0 1 2 3 4 5 6 ", true: "403 "} {
 		r, err := a.records(refused)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.record(server.Record{Status: http.StatusCreated, Refused: refused})
+		a.record(httpapi.Record{Status: http.StatusCreated, Refused: refused})
 		got := ""
 		for d := json.NewDecoder(r); ; {
-			var rec server.Record
+			var rec httpapi.Record
 			if err := d.Decode(&rec); err != nil {
 				if err != io.EOF { //nolint:errorlint // of Decode
 					t.Error(err)
@@ -120,7 +120,7 @@ func TestAuditRotateFails(t *testing.T) {
 		write := func(times int) {
 			for range times {
 				a.again = 0 // as if so much was written meanwhile
-				a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: n})
+				a.record(httpapi.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: n})
 				n++
 			}
 		}
@@ -168,13 +168,13 @@ func TestAuditFileTakenAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 4 { // two files
-		a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: i})
+		a.record(httpapi.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: i})
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: 10 + i})
+		a.record(httpapi.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: 10 + i})
 	}
 	if list := statuses(t, path, 3); len(list) < 4 || list[0] != 0 || list[1] != 1 || list[len(list)-1] != 12 {
 		t.Errorf("records %v", list)
@@ -195,7 +195,7 @@ func TestAuditHalfLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range list {
-			a.record(server.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: n})
+			a.record(httpapi.Record{Caller: "local", Endpoint: "POST /v1/runs:bulk", Status: n})
 		}
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
@@ -230,7 +230,7 @@ func TestAuditHalfLine(t *testing.T) {
 	}
 	var got []int
 	for line := range strings.Lines(string(text)) {
-		var rec server.Record
+		var rec httpapi.Record
 		if json.Unmarshal([]byte(line), &rec) == nil {
 			got = append(got, rec.Status)
 		}
@@ -252,10 +252,10 @@ func TestAuditWriteIsCut(t *testing.T) {
 		n, err := whole(f, b[:len(b)/2])
 		return n, errors.Join(err, errors.New("disk full"))
 	}
-	a.record(server.Record{Status: 1})
+	a.record(httpapi.Record{Status: 1})
 	a.write = whole
-	a.record(server.Record{Status: 2})
-	a.record(server.Record{Status: 3})
+	a.record(httpapi.Record{Status: 2})
+	a.record(httpapi.Record{Status: 3})
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type auditCmd struct {
@@ -32,7 +32,7 @@ func (c *auditCmd) Run(g *globals) (err error) {
 	defer func() { err = errors.Join(err, stream.Close()) }()
 	lines := bufio.NewScanner(&fromServer{stream, "audit log", g.Server})
 	for lines.Scan() {
-		var r server.Record
+		var r httpapi.Record
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			return fmt.Errorf("the server sent a record that cannot be read: %w", err)
 		}
@@ -51,7 +51,7 @@ func (c *auditCmd) Run(g *globals) (err error) {
 }
 
 // auditText is a record as one line.
-func auditText(r *server.Record) string {
+func auditText(r *httpapi.Record) string {
 	what := r.Endpoint
 	if method, _, ok := strings.Cut(r.Endpoint, " "); ok && r.Path != "" {
 		what = method + " " + r.Path

@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 	"github.com/wfhost/wfhost/store/backup"
 )
 
@@ -59,7 +59,7 @@ func (c *backupCmd) Run(g *globals) error {
 
 // receiveBackup has a server write a backup.
 func (g *globals) receiveBackup(ctx context.Context, rate int64, have []backup.File, w io.Writer) error {
-	body, err := json.Marshal(server.BackupRequest{BytesPerSecond: rate, Have: have})
+	body, err := json.Marshal(httpapi.BackupRequest{BytesPerSecond: rate, Have: have})
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (c *copyReleaseCmd) Run(g *globals) error {
 }
 
 func (g *globals) copyState(method, path string) error {
-	var state server.CopyState
+	var state httpapi.CopyState
 	if _, _, err := g.call(method, path, nil, nil, &state); err != nil {
 		return err
 	}

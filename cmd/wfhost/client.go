@@ -14,7 +14,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host/httpapi"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -207,7 +207,7 @@ func (g *globals) address(path string, query url.Values) string {
 
 // problemOf makes an error of a problem document.
 func problemOf(res *http.Response, b []byte) error {
-	var p server.Problem
+	var p httpapi.Problem
 	if err := json.Unmarshal(b, &p); err != nil || p.Detail == "" {
 		p.Detail = fmt.Sprintf("the server answered %s: %s", res.Status, bytes.TrimSpace(b))
 	}

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/definition"
 	definitionmodule "github.com/wfhost/wfhost/definition/module"
 	"github.com/wfhost/wfhost/definition/schema"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type defineCmd struct {
@@ -77,7 +77,7 @@ func (c *defineCmd) Run(g *globals) error {
 // say says what a definition that is right has in it.
 func (c *defineCmd) say(g *globals, f *definitionFile) error {
 	if g.Output == "json" {
-		return g.json(server.DescriptionOf(f.d))
+		return g.json(httpapi.DescriptionOf(f.d))
 	}
 	calls := ""
 	if h := f.d.Handlers(); len(h) > 0 {
@@ -135,7 +135,7 @@ func readDefinition(g *globals, path string) (*definitionFile, error) {
 
 // parseDefinition checks a definition. What is named .json is JSON, and everything else YAML, of which JSON is a part.
 func parseDefinition(path string, text []byte) (*definitionFile, error) {
-	d, json, err := server.ReadDefinition(text, strings.EqualFold(filepath.Ext(path), ".json"))
+	d, json, err := httpapi.ReadDefinition(text, strings.EqualFold(filepath.Ext(path), ".json"))
 	if err != nil {
 		var lines []string
 		for _, f := range definition.AsFaults(err) {

@@ -22,8 +22,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 var (
@@ -65,7 +65,7 @@ func TestHostileHour(t *testing.T) {
 	h.must("PUT", "/v1/workflows/honest/versions", buildGuest(t, "testdata/honest"), http.StatusCreated)
 	h.must("PUT", "/v1/workflows/hostile/versions", buildGuest(t, "testdata/hostile"), http.StatusCreated)
 	for i := range honestRuns {
-		body, _ := json.Marshal(server.StartRequest{ID: fmt.Sprint("honest", i),
+		body, _ := json.Marshal(httpapi.StartRequest{ID: fmt.Sprint("honest", i),
 			Input: json.RawMessage(fmt.Sprintf(`{"untilUnixMs":%d,"longestMs":%d}`, until.UnixMilli(), honestLongest.Milliseconds()))})
 		h.must("POST", "/v1/workflows/honest/runs", body, http.StatusCreated)
 	}
@@ -287,7 +287,7 @@ func (h *hour) lateness(ctx context.Context, id string) (late []time.Duration, w
 	var due time.Time
 	slept := false
 	for from := uint64(0); ; {
-		var entries []server.Entry
+		var entries []httpapi.Entry
 		if code := h.call(ctx, "GET", fmt.Sprintf("/v1/runs/%s/journal?from=%d", id, from), nil, &entries); code != http.StatusOK {
 			h.Errorf("journal of %s from %d: %d", id, from, code)
 			return late, wakes

@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 	"strconv"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type runsCmd struct {
@@ -67,7 +67,7 @@ func (c *countCmd) Run(g *globals) error {
 	if c.Workflow != "" {
 		q.Set("workflow", c.Workflow)
 	}
-	var counts server.Counts
+	var counts httpapi.Counts
 	if _, _, err := g.call(http.MethodGet, "/v1/runs:count", q, nil, &counts); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (c *journalCmd) Run(g *globals) error {
 	if c.Follow && c.Iteration < 0 {
 		return c.follow(g)
 	}
-	all := []server.Entry{}
+	all := []httpapi.Entry{}
 	for from := uint64(0); ; {
 		entries, err := c.read(g, from, c.Iteration, "")
 		if err != nil {
@@ -126,7 +126,7 @@ func (c *journalCmd) Run(g *globals) error {
 }
 
 // read reads entries of an iteration, -1 for the newest, from a seq on; with a wait until there are some.
-func (c *journalCmd) read(g *globals, from uint64, iteration int64, wait string) (entries []server.Entry, err error) {
+func (c *journalCmd) read(g *globals, from uint64, iteration int64, wait string) (entries []httpapi.Entry, err error) {
 	q := url.Values{"from": {strconv.FormatUint(from, 10)}, "iteration": {strconv.FormatInt(iteration, 10)}}
 	if wait != "" {
 		q.Set("wait", wait)
@@ -135,7 +135,7 @@ func (c *journalCmd) read(g *globals, from uint64, iteration int64, wait string)
 	return entries, err
 }
 
-func (c *journalCmd) print(g *globals, entries []server.Entry) {
+func (c *journalCmd) print(g *globals, entries []httpapi.Entry) {
 	if g.Output == "json" {
 		return
 	}
@@ -149,7 +149,7 @@ const followWait = "5s"
 
 // follow shows entries as they come, from iteration to iteration, until the run ends.
 func (c *journalCmd) follow(g *globals) error {
-	all := []server.Entry{}
+	all := []httpapi.Entry{}
 	var r host.Run
 	if _, _, err := g.call(http.MethodGet, runPath(c.RunID, ""), nil, nil, &r); err != nil {
 		return err
@@ -220,9 +220,9 @@ type logsCmd struct {
 }
 
 func (c *logsCmd) Run(g *globals) error {
-	all := []server.Log{}
+	all := []httpapi.Log{}
 	for from := uint64(0); ; {
-		var lines []server.Log
+		var lines []httpapi.Log
 		q := url.Values{"from": {strconv.FormatUint(from, 10)}}
 		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, "/logs"), q, nil, &lines); err != nil {
 			return err

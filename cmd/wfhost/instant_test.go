@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestFinding18_InstantsInText(t *testing.T) {
 	for ms, want := range map[int64]string{math.MinInt64: "until 0000-01-01T00:00:00.000Z", abi.MaxUnixMs: "until 9999-12-31T23:59:59.999Z"} {
 		e := host.Entry{Kind: store.KindSleep, Name: "nap", Handle: 1, DueUnixMs: ms, HasDue: true}
-		if line := entryLine(server.EntryOf(e)); !strings.Contains(line, want) {
+		if line := entryLine(httpapi.EntryOf(e)); !strings.Contains(line, want) {
 			t.Errorf("%s, want %s", line, want)
 		}
 	}

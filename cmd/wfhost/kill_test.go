@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 var killRounds = flag.Int("kill.rounds", 50, "how often TestKill kills a server, times two")
@@ -34,7 +34,7 @@ func TestKill(t *testing.T) {
 	}
 	for round := range *killRounds {
 		for i := range killRuns {
-			body, _ := json.Marshal(server.StartRequest{ID: fmt.Sprintf("r%d-%d", round, i), Input: json.RawMessage(fmt.Sprint(200 + 37*i%700))})
+			body, _ := json.Marshal(httpapi.StartRequest{ID: fmt.Sprintf("r%d-%d", round, i), Input: json.RawMessage(fmt.Sprint(200 + 37*i%700))})
 			for post("POST", "/v1/workflows/killed/runs", body, nil) == 0 {
 				t.Fatal("the server went away by itself")
 			}
@@ -67,7 +67,7 @@ func TestKillFamilies(t *testing.T) {
 	const rounds, families = 30, 10
 	for round := range rounds {
 		for i := range families {
-			body, _ := json.Marshal(server.StartRequest{ID: fmt.Sprintf("f%d-%d", round, i),
+			body, _ := json.Marshal(httpapi.StartRequest{ID: fmt.Sprintf("f%d-%d", round, i),
 				Input: json.RawMessage(fmt.Sprintf(`{"Sleep":%d}`, 50+61*i%400))})
 			if code := post("POST", "/v1/workflows/family/runs", body, nil); code != http.StatusCreated {
 				t.Fatal("start", code)
@@ -111,7 +111,7 @@ func check(t *testing.T, post func(method, path string, body []byte, into any) i
 	if post("GET", "/v1/runs/"+id, nil, &run); run.Status != host.Completed || result != 3 {
 		t.Fatalf("run %s is %s %s with result %d", id, run.Status, run.Reason, result)
 	}
-	var entries []server.Entry
+	var entries []httpapi.Entry
 	post("GET", "/v1/runs/"+id+"/journal", nil, &entries)
 	results, timers := map[int64]int{}, 0
 	var due time.Time

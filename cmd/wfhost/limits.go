@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type limitsCmd struct {
@@ -74,7 +74,7 @@ func (c *limitsSetCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	limits := server.LimitsBody{Concurrency: c.Concurrency, Rate: c.Rate}
+	limits := httpapi.LimitsBody{Concurrency: c.Concurrency, Rate: c.Rate}
 	if c.Handler != "" {
 		return callHandlerLimits(g, http.MethodPut, path, limits)
 	}

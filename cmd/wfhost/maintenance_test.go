@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 // maintained is a server that is killed while it is backed up, restored and swept.
@@ -91,11 +91,11 @@ func (m *maintained) during(what string, round int, f func()) {
 	load.Go(func() {
 		for i := 0; !over.Load(); i++ {
 			id := fmt.Sprintf("%s-%d-%d", what, round, i)
-			body, _ := json.Marshal(server.StartRequest{ID: id, Input: json.RawMessage("50")})
+			body, _ := json.Marshal(httpapi.StartRequest{ID: id, Input: json.RawMessage("50")})
 			if m.post("POST", "/v1/workflows/killed/runs", body, nil) == http.StatusCreated {
 				m.started = append(m.started, id)
 			}
-			body, _ = json.Marshal(server.StartRequest{ID: "swept-" + id, Input: json.RawMessage("1")})
+			body, _ = json.Marshal(httpapi.StartRequest{ID: "swept-" + id, Input: json.RawMessage("1")})
 			m.post("POST", "/v1/workflows/s01/runs", body, nil)
 			<-time.After(2 * time.Millisecond) // each run is verified many times
 		}

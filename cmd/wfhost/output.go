@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -156,13 +156,13 @@ func more(r host.Run) (text string) {
 }
 
 // entryLine gives an entry as one line of text, with all of its payload: a terminal wraps it, and a pipe may look for anything.
-func entryLine(e server.Entry) string {
+func entryLine(e httpapi.Entry) string {
 	line := fmt.Sprintf("%5d  %s  %-15s %s", e.Seq, instant(e.Time), e.Kind, details(e, whole))
 	return oneLine(strings.TrimRight(line, " "))
 }
 
 // details gives what an entry holds beside seq, time and kind, with payloads as payload writes them.
-func details(e server.Entry, payload func(any) string) string {
+func details(e httpapi.Entry, payload func(any) string) string {
 	var parts []string
 	add := func(has bool, format string, v any) {
 		if has {

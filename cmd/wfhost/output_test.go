@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 // TestEntryLine writes payloads whole in journals, and cuts them where a line is all that there is.
 func TestEntryLine(t *testing.T) {
 	for _, text := range []string{strings.Repeat("x", 5000), strings.Repeat("😀", 70), "<a&b>"} {
-		e := server.Entry{Kind: "step_result", Data: text}
+		e := httpapi.Entry{Kind: "step_result", Data: text}
 		if line := entryLine(e); !strings.HasSuffix(line, ` "`+text+`"`) {
 			t.Errorf("%.100s", line)
 		}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type outputCmd struct {
@@ -28,9 +28,9 @@ func (c *outputCmd) Run(g *globals) error {
 	if c.Follow {
 		return c.follow(g, q)
 	}
-	all := []server.Chunk{}
+	all := []httpapi.Chunk{}
 	for {
-		var chunks []server.Chunk
+		var chunks []httpapi.Chunk
 		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, "/output"), q, nil, &chunks); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (c *outputCmd) Run(g *globals) error {
 	return nil
 }
 
-func (c *outputCmd) print(g *globals, chunk server.Chunk) {
+func (c *outputCmd) print(g *globals, chunk httpapi.Chunk) {
 	if g.Output == "json" {
 		return
 	}
@@ -92,7 +92,7 @@ func (c *outputCmd) follow(g *globals, q url.Values) error {
 		case field == "data" && g.Output == "json":
 			_, _ = fmt.Fprintf(g.io.out, "%s\n", printableJSON([]byte(value)))
 		case field == "data":
-			var chunk server.Chunk
+			var chunk httpapi.Chunk
 			if err := json.Unmarshal([]byte(value), &chunk); err != nil {
 				return err
 			}

@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type retentionCmd struct {
@@ -20,7 +20,7 @@ type retentionCmd struct {
 type retentionListCmd struct{}
 
 func (c *retentionListCmd) Run(g *globals) error {
-	var list []server.Retention
+	var list []httpapi.Retention
 	if _, _, err := g.call(http.MethodGet, "/v1/retention", nil, nil, &list); err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (c *retentionListCmd) Run(g *globals) error {
 }
 
 // showRetentions prints retentions as a table, or all as JSON.
-func showRetentions(g *globals, list []server.Retention, all any) error {
+func showRetentions(g *globals, list []httpapi.Retention, all any) error {
 	if g.Output == "json" {
 		return g.json(all)
 	}
@@ -60,13 +60,13 @@ type retentionSetCmd struct {
 }
 
 func (c *retentionSetCmd) Run(g *globals) error {
-	rules := server.Retention{Completed: c.Completed, Failed: c.Failed, Cancelled: c.Cancelled,
+	rules := httpapi.Retention{Completed: c.Completed, Failed: c.Failed, Cancelled: c.Cancelled,
 		Terminated: c.Terminated, Keep: c.Keep}
-	var set server.Retention
+	var set httpapi.Retention
 	if err := g.exchange(http.MethodPut, "/v1/retention/"+segment(c.Workflow), rules, &set); err != nil {
 		return err
 	}
-	return showRetentions(g, []server.Retention{set}, set)
+	return showRetentions(g, []httpapi.Retention{set}, set)
 }
 
 type retentionDeleteCmd struct {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -312,7 +312,7 @@ func story(e host.Entry) string {
 	case store.KindClock:
 		return at + "  woke      from time.Sleep or a timer"
 	}
-	return oneLine(fmt.Sprintf("%s  %-8s  %s", at, verbs[e.Kind], details(server.EntryOf(e), short)))
+	return oneLine(fmt.Sprintf("%s  %-8s  %s", at, verbs[e.Kind], details(httpapi.EntryOf(e), short)))
 }
 
 // verbs tells the commonest entries in a word.

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type scheduleCmd struct {
@@ -34,9 +34,9 @@ const schedulePage = 100
 type scheduleListCmd struct{}
 
 func (c *scheduleListCmd) Run(g *globals) error {
-	list := []server.Schedule{}
+	list := []httpapi.Schedule{}
 	for after := ""; ; {
-		var page []server.Schedule
+		var page []httpapi.Schedule
 		q := url.Values{"limit": {strconv.Itoa(schedulePage)}}
 		if after != "" {
 			q.Set("after", after)
@@ -67,7 +67,7 @@ func (c *scheduleListCmd) Run(g *globals) error {
 	return g.table("schedule\tworkflow\twhen\tzone\tstatus\tnext\tstarted\tskipped\tmissed", rows)
 }
 
-func scheduleStatus(s *server.Schedule) string {
+func scheduleStatus(s *httpapi.Schedule) string {
 	switch {
 	case s.Paused:
 		return "paused"
@@ -128,7 +128,7 @@ func (f *scheduleFlags) when() (string, error) {
 }
 
 // into sets what is given.
-func (f *scheduleFlags) into(g *globals, s *server.ScheduleSpec) error {
+func (f *scheduleFlags) into(g *globals, s *httpapi.ScheduleSpec) error {
 	when, err := f.when()
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ type scheduleCreateCmd struct {
 }
 
 func (c *scheduleCreateCmd) Run(g *globals) error {
-	body := server.NewSchedule{ID: c.ID, ScheduleSpec: server.ScheduleSpec{Workflow: c.Workflow}}
+	body := httpapi.NewSchedule{ID: c.ID, ScheduleSpec: httpapi.ScheduleSpec{Workflow: c.Workflow}}
 	if err := c.into(g, &body.ScheduleSpec); err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (c *scheduleCreateCmd) Run(g *globals) error {
 
 // schedule makes a request, with a body unless it is nil, and shows the schedule of the answer.
 func (g *globals) schedule(method, path string, body any) error {
-	var s server.Schedule
+	var s httpapi.Schedule
 	if err := g.exchange(method, path, body, &s); err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ type scheduleUpdateCmd struct {
 }
 
 func (c *scheduleUpdateCmd) Run(g *globals) error {
-	var s server.Schedule
+	var s httpapi.Schedule
 	if _, _, err := g.call(http.MethodGet, schedulePath(c.ID, ""), nil, nil, &s); err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func (c *scheduleShowCmd) Run(g *globals) error {
 }
 
 // scheduleInput returns the input of a schedule for people.
-func scheduleInput(s *server.Schedule) string {
+func scheduleInput(s *httpapi.Schedule) string {
 	if s.Bytes != "" {
 		return short(s.Bytes) + " in base64"
 	}
@@ -241,7 +241,7 @@ func scheduleInput(s *server.Schedule) string {
 }
 
 // showSchedule prints a schedule, and what became of its newest instants.
-func (g *globals) showSchedule(s *server.Schedule) error {
+func (g *globals) showSchedule(s *httpapi.Schedule) error {
 	switch g.Output {
 	case "json":
 		return g.json(s)
@@ -315,7 +315,7 @@ type schedulePauseCmd struct {
 }
 
 func (c *schedulePauseCmd) Run(g *globals) error {
-	return g.schedule(http.MethodPost, schedulePath(c.ID, "/pause"), server.ScheduleNote{Note: c.Note})
+	return g.schedule(http.MethodPost, schedulePath(c.ID, "/pause"), httpapi.ScheduleNote{Note: c.Note})
 }
 
 type scheduleResumeCmd struct {
@@ -324,7 +324,7 @@ type scheduleResumeCmd struct {
 }
 
 func (c *scheduleResumeCmd) Run(g *globals) error {
-	return g.schedule(http.MethodPost, schedulePath(c.ID, "/resume"), server.ScheduleNote{Note: c.Note})
+	return g.schedule(http.MethodPost, schedulePath(c.ID, "/resume"), httpapi.ScheduleNote{Note: c.Note})
 }
 
 type scheduleTriggerCmd struct {
@@ -333,11 +333,11 @@ type scheduleTriggerCmd struct {
 }
 
 func (c *scheduleTriggerCmd) Run(g *globals) error {
-	body, err := json.Marshal(server.ScheduleTrigger{Overlap: host.Overlap(c.Overlap)})
+	body, err := json.Marshal(httpapi.ScheduleTrigger{Overlap: host.Overlap(c.Overlap)})
 	if err != nil {
 		return err
 	}
-	var t server.Triggered
+	var t httpapi.Triggered
 	if _, _, err := g.call(http.MethodPost, schedulePath(c.ID, "/trigger"), nil, body, &t); err != nil {
 		return err
 	}
@@ -360,7 +360,7 @@ type scheduleBackfillCmd struct {
 }
 
 func (c *scheduleBackfillCmd) Run(g *globals) error {
-	return g.schedule(http.MethodPost, schedulePath(c.ID, "/backfill"), server.ScheduleRange{From: c.From, To: c.To, All: c.All})
+	return g.schedule(http.MethodPost, schedulePath(c.ID, "/backfill"), httpapi.ScheduleRange{From: c.From, To: c.To, All: c.All})
 }
 
 type scheduleDeleteCmd struct {

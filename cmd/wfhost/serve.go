@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type serveCmd struct {
@@ -182,7 +182,7 @@ func (c *serveCmd) open(g *globals, h *host.Host, logger *slog.Logger) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, audit.Close()) }()
-	access := server.Access{Open: c.NoToken, Hosts: c.Hosts, AnyHost: c.TLSCert != "", Origins: c.AllowOrigin, Proxy: c.BehindProxy,
+	access := httpapi.Access{Open: c.NoToken, Hosts: c.Hosts, AnyHost: c.TLSCert != "", Origins: c.AllowOrigin, Proxy: c.BehindProxy,
 		Rate: c.Rate, Streams: c.MaxStreams, Audit: audit.record,
 		Records: audit.records}
 	l, err := c.listen(g.ctx, logger)
@@ -208,8 +208,8 @@ func (c *serveCmd) open(g *globals, h *host.Host, logger *slog.Logger) (err erro
 		scheme = "https"
 	}
 	_, _ = fmt.Fprintf(g.io.out, "wfhost serves %s://%s from %s\n", scheme, l.Addr(), c.Data)
-	definitions := server.WithInterpreter(func(ctx context.Context) ([]byte, error) { return interpreter(ctx, c.Interpreter) })
-	return c.serve(g.ctx, server.New(h, access, definitions), h, l, logger)
+	definitions := httpapi.WithInterpreter(func(ctx context.Context) ([]byte, error) { return interpreter(ctx, c.Interpreter) })
+	return c.serve(g.ctx, httpapi.New(h, access, definitions), h, l, logger)
 }
 
 // shutdownTime bounds how long answers take that are being written when the host has stopped.
@@ -217,7 +217,7 @@ const shutdownTime = time.Second
 
 // serve answers requests and runs the host until ctx is done. Then it answers what only reads, lets the attempts of steps
 // that are going on finish within the time of --drain, and returns when what came of them is durable.
-func (c *serveCmd) serve(ctx context.Context, api *server.Server, h *host.Host, l net.Listener, logger *slog.Logger) (err error) {
+func (c *serveCmd) serve(ctx context.Context, api *httpapi.API, h *host.Host, l net.Listener, logger *slog.Logger) (err error) {
 	held, release := context.WithCancel(context.Background()) // of requests that wait for something
 	defer release()
 	srv := &http.Server{Handler: api, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 // readPayload reads a payload, which has to be JSON, or nothing.
@@ -172,12 +172,12 @@ func (c *bulkCmd) Run(g *globals) error {
 		return &exitCode{exitUsage, fmt.Errorf("%s of all runs there are: say which by --workflow, --status, --attr or --where",
 			c.Action)}
 	}
-	body, err := json.Marshal(server.BulkRequest{Action: c.Action, Workflow: c.Workflow, Status: c.Status,
+	body, err := json.Marshal(httpapi.BulkRequest{Action: c.Action, Workflow: c.Workflow, Status: c.Status,
 		Attributes: c.Attr, Where: c.Where, DryRun: c.DryRun, Limit: c.Limit})
 	if err != nil {
 		return err
 	}
-	var a server.BulkAnswer
+	var a httpapi.BulkAnswer
 	if _, _, err := g.call(http.MethodPost, "/v1/runs:bulk", nil, body, &a); err != nil {
 		return err
 	}

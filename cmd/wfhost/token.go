@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 // tokenCmd prints the token that the other commands use, for curl and for pages.
@@ -48,7 +48,7 @@ func (c *tokensCreateCmd) Run(g *globals) error {
 	if g.Output == "ids" {
 		return &exitCode{exitUsage, errors.New("-o ids would lose the text of the token, which is shown once: use -o json or table")}
 	}
-	req := server.TokenRequest{Name: c.Name, All: c.All, Expires: c.Expires}
+	req := httpapi.TokenRequest{Name: c.Name, All: c.All, Expires: c.Expires}
 	if c.All {
 		g.Namespace = "" // the request is for none
 	}
@@ -59,7 +59,7 @@ func (c *tokensCreateCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	var t server.NewToken
+	var t httpapi.NewToken
 	_, b, err := g.call(http.MethodPost, "/v1/tokens", nil, body, &t)
 	if err != nil {
 		return err

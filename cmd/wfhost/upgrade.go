@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type checkCmd struct {
@@ -140,11 +140,12 @@ type migrateCmd struct {
 }
 
 func (c *migrateCmd) Run(g *globals) error {
-	return migrateRuns(g, c.Workflow, server.MigrateRequest{To: c.To, From: c.From, Runs: c.RunID, CPU: c.CPU, Parallel: c.Parallel})
+	return migrateRuns(g, c.Workflow,
+		httpapi.MigrateRequest{To: c.To, From: c.From, Runs: c.RunID, CPU: c.CPU, Parallel: c.Parallel})
 }
 
 // migrateRuns has the server migrate the runs of a workflow.
-func migrateRuns(g *globals, workflow string, r server.MigrateRequest) error {
+func migrateRuns(g *globals, workflow string, r httpapi.MigrateRequest) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -183,7 +184,7 @@ func (p *checkPrinter) receive(path string, q url.Values, header http.Header, bo
 		if err != nil {
 			return fmt.Errorf("the server at %s has cut its answer, see its log: %w", g.Server, errors.Join(err, context.Cause(g.ctx)))
 		}
-		var line server.CheckLine
+		var line httpapi.CheckLine
 		if err := json.Unmarshal(text, &line); err != nil {
 			return fmt.Errorf("answer of %s: %w", g.Server, err)
 		}

@@ -3,8 +3,8 @@ package main
 import (
 	"net/http"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type limitsWindowsCmd struct{}
@@ -30,7 +30,7 @@ func showStartWindows(g *globals, list []host.StartWindow, all any) error {
 }
 
 // setStartWindow sets a debounce or a throttle.
-func setStartWindow(g *globals, workflow string, w server.StartWindowBody) error {
+func setStartWindow(g *globals, workflow string, w httpapi.StartWindowBody) error {
 	var set host.StartWindow
 	if err := g.exchange(http.MethodPut, "/v1/start-windows/"+segment(workflow), w, &set); err != nil {
 		return err
@@ -45,7 +45,7 @@ type limitsDebounceCmd struct {
 }
 
 func (c *limitsDebounceCmd) Run(g *globals) error {
-	return setStartWindow(g, c.Workflow, server.StartWindowBody{Debounce: c.Quiet, Longest: c.Longest})
+	return setStartWindow(g, c.Workflow, httpapi.StartWindowBody{Debounce: c.Quiet, Longest: c.Longest})
 }
 
 type limitsThrottleCmd struct {
@@ -54,7 +54,7 @@ type limitsThrottleCmd struct {
 }
 
 func (c *limitsThrottleCmd) Run(g *globals) error {
-	return setStartWindow(g, c.Workflow, server.StartWindowBody{Throttle: c.Window})
+	return setStartWindow(g, c.Workflow, httpapi.StartWindowBody{Throttle: c.Window})
 }
 
 type limitsEachCmd struct {

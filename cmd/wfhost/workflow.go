@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wfhost/wfhost/cmd/wfhost/server"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type uploadCmd struct {
@@ -72,7 +72,7 @@ func (c *uploadCmd) put(g *globals, wasm []byte, fileName string) ([]host.Versio
 		return versions, err
 	}
 	for _, v := range versions { // all of them, whatever becomes of one
-		err = errors.Join(err, migrateRuns(g, v.Workflow, server.MigrateRequest{To: v.Number}))
+		err = errors.Join(err, migrateRuns(g, v.Workflow, httpapi.MigrateRequest{To: v.Number}))
 	}
 	return versions, err
 }
@@ -183,8 +183,8 @@ type startCmd struct {
 }
 
 // request makes the request.
-func (c *startCmd) request(input []byte) (r server.StartRequest, err error) {
-	r = server.StartRequest{ID: c.ID, Input: input, Version: c.Number, In: c.In, Timeout: c.Timeout, Attributes: c.Attr,
+func (c *startCmd) request(input []byte) (r httpapi.StartRequest, err error) {
+	r = httpapi.StartRequest{ID: c.ID, Input: input, Version: c.Number, In: c.In, Timeout: c.Timeout, Attributes: c.Attr,
 		OnConflict: c.OnConflict, Priority: c.Priority}
 	if !c.At.IsZero() {
 		r.At = &c.At
@@ -199,7 +199,7 @@ func (c *startCmd) request(input []byte) (r server.StartRequest, err error) {
 		if payload != "" && !json.Valid([]byte(payload)) {
 			return r, &exitCode{exitUsage, fmt.Errorf("the payload of --signal is not JSON: %.80q", payload)}
 		}
-		r.Signal = &server.StartSignal{Name: name, Payload: json.RawMessage(payload)}
+		r.Signal = &httpapi.StartSignal{Name: name, Payload: json.RawMessage(payload)}
 	}
 	return r, nil
 }

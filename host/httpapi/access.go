@@ -1,0 +1,316 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+// Access says who may call a server. The zero value lets in those who have a token that the host has created.
+type Access struct {
+	// Local is the text of a token that allows everything, for those who may read the server's files; empty for none.
+	Local string
+	// Open lets everybody do everything without a token.
+	Open bool
+	// Hosts are the names under which the server is called, beside IP addresses and localhost. A page whose name was made to
+	// point to this machine sends that name.
+	Hosts []string
+	// AnyHost accepts every name: with TLS the certificate says which names are the server's.
+	AnyHost bool
+	// Origins are those of web pages that may call the server, such as https://app.example.com.
+	Origins []string
+	// Proxy says that a proxy in front of the server writes the address of the caller into X-Forwarded-For.
+	Proxy bool
+	// Rate is how many requests a second each caller may make, twice as many at once. Default: no limit. It does not apply to
+	// the local token.
+	Rate float64
+	// Streams is how many clients may follow output at a time. Default 1,000; one caller may have a quarter of them, except for
+	// the local token.
+	Streams int
+	// Audit is called for each request that changed something or was denied. Default: nothing is recorded.
+	Audit func(Record)
+	// Records opens the audit log for reading: lines of JSON, the oldest first; refused is the log of requests that were refused.
+	// Default: it cannot be read.
+	Records func(refused bool) (io.ReadCloser, error)
+}
+
+// defaultStreams is the default of Access.Streams: each of them holds a connection, a goroutine and some kilobytes.
+const defaultStreams = 1000
+
+func (a Access) withDefaults() Access {
+	if a.Streams == 0 {
+		a.Streams = defaultStreams
+	}
+	if a.Audit == nil {
+		a.Audit = func(Record) {}
+	}
+	return a
+}
+
+// caller is who makes a request.
+type caller struct {
+	host.Token
+	name   string // for the audit log and the limits
+	in     string // the namespace that the request names, empty for the default one
+	exempt bool   // from limits of rate and streams: the local token
+}
+
+// public is the scope of endpoints that need no token: those that say nothing, and hooks, whose path holds a token of their
+// own.
+const public host.Scope = ""
+
+const deliverPattern = "POST /v1/hooks/{token}"
+
+// scopes is the scope of each endpoint. There is no endpoint without: one that is not in the table cannot be registered.
+var scopes = map[string]host.Scope{
+	"GET /healthz": public, "GET /readyz": public, deliverPattern: public,
+	"GET /openapi.json": public, "GET /openapi.yaml": public, "GET /openapi-3.0.json": public, "GET /openapi-3.0.yaml": public,
+	"GET /schemas/{schema}": public,
+
+	"GET /v1/namespaces": host.ScopeRead, quotaPattern: host.ScopeAdmin,
+	"GET /v1/workflows": host.ScopeRead, "GET /v1/workflows/{workflow}": host.ScopeRead,
+	"GET /v1/workflows/{workflow}/schemas": host.ScopeRead, "GET /v1/workflows/{workflow}/openapi.json": host.ScopeRead,
+	"GET /v1/runs": host.ScopeRead, "GET /v1/runs:count": host.ScopeRead, "GET /v1/runs/{id}": host.ScopeRead,
+	"GET /v1/runs/{id}/journal": host.ScopeRead, "GET /v1/runs/{id}/result": host.ScopeRead,
+	"GET /v1/runs/{id}/logs": host.ScopeRead, "GET /v1/runs/{id}/output": host.ScopeRead, "GET /v1/timers": host.ScopeRead,
+	"GET /v1/runs/{id}/queries/{name}": host.ScopeRead, "POST /v1/runs/{id}/queries/{name}": host.ScopeRead,
+
+	"POST /v1/workflows/{workflow}/runs": host.ScopeRun, "POST /v1/runs/{id}/signals/{name}": host.ScopeRun,
+	"POST " + updatesPath: host.ScopeRun, "GET " + updatePath: host.ScopeRun, // whoever sends one gets its answer
+
+	"POST /v1/runs/{id}/cancel": host.ScopeOperate, "POST /v1/runs/{id}/terminate": host.ScopeOperate,
+	"POST /v1/runs/{id}/pause": host.ScopeOperate, "POST /v1/runs/{id}/unpause": host.ScopeOperate,
+	"POST /v1/runs/{id}/wake": host.ScopeOperate, "POST /v1/runs/{id}/retry": host.ScopeOperate,
+	"POST /v1/runs/{id}/restart": host.ScopeOperate, "DELETE /v1/runs/{id}": host.ScopeOperate,
+	"POST /v1/runs:bulk": host.ScopeOperate,
+
+	exportPattern: host.ScopeOperate, // and read: it is in the audit log, since it takes all of a run out of the host
+	movePattern:   host.ScopeOperate, "POST /v1/runs/{id}/take-back": host.ScopeOperate,
+	importPattern: host.ScopeUpload, // and operate: it brings code, and a run that goes on
+
+	definePattern: host.ScopeUpload, // and operate, to migrate runs
+	checkPattern:  host.ScopeUpload, "POST /v1/workflows/{workflow}/migrate": host.ScopeOperate,
+	uploadPattern: host.ScopeUpload, "DELETE /v1/workflows/{workflow}/versions/{version}": host.ScopeUpload,
+
+	"GET /v1/retention": host.ScopeRead, "POST /v1/retention:sweep": host.ScopeOperate,
+	"PUT /v1/retention/{workflow}": host.ScopeAdmin, "DELETE /v1/retention/{workflow}": host.ScopeAdmin,
+
+	"GET /v1/limits": host.ScopeRead, "GET " + limitsPath: host.ScopeRead,
+	"PUT " + limitsPath: host.ScopeOperate, "DELETE " + limitsPath: host.ScopeOperate,
+	"GET /v1/handler-limits": host.ScopeRead, "GET " + handlerLimitsPath: host.ScopeRead,
+	"PUT " + handlerLimitsPath: host.ScopeOperate, "DELETE " + handlerLimitsPath: host.ScopeOperate,
+	"GET /v1/start-windows":  host.ScopeRead,
+	"PUT " + startWindowPath: host.ScopeOperate, "DELETE " + startWindowPath: host.ScopeOperate,
+
+	"GET /v1/schedules": host.ScopeRead, "GET /v1/schedules/{schedule}": host.ScopeRead,
+	"GET /v1/schedules/{schedule}/next": host.ScopeRead, "POST /v1/schedules/{schedule}/trigger": host.ScopeRun,
+	"POST /v1/schedules": host.ScopeOperate, "PUT /v1/schedules/{schedule}": host.ScopeOperate, // and run
+	"POST /v1/schedules/{schedule}/backfill": host.ScopeOperate, // and run
+	"POST /v1/schedules/{schedule}/pause":    host.ScopeOperate, "POST /v1/schedules/{schedule}/resume": host.ScopeOperate,
+	"DELETE /v1/schedules/{schedule}": host.ScopeOperate,
+
+	"GET /v1/handlers": host.ScopeRead, takePattern: host.ScopeWork,
+	attemptPattern + "/heartbeat": host.ScopeWork, attemptPattern + "/complete": host.ScopeWork,
+	attemptPattern + "/fail": host.ScopeWork, attemptPattern + "/release": host.ScopeWork,
+
+	backupPattern: host.ScopeAdmin, "GET /v1/copy": host.ScopeRead, "POST /v1/copy:release": host.ScopeAdmin,
+
+	auditPattern: host.ScopeAdmin,
+
+	"GET /v1/tokens": host.ScopeAdmin, "POST /v1/tokens": host.ScopeAdmin, "DELETE /v1/tokens/{token}": host.ScopeAdmin,
+}
+
+const (
+	uploadPattern = "PUT /v1/workflows/{workflow}/versions"
+	backupPattern = "POST /v1/backup"
+	listPattern   = "GET /v1/runs"
+	takePattern   = "GET /v1/handlers/{handler}/attempts"
+	// attemptPattern begins the patterns of what a worker says of an attempt that it has.
+	attemptPattern = "POST /v1/handlers/{handler}/attempts/{lease}"
+	quotaPattern   = "PUT /v1/namespaces/{name}"
+)
+
+// also are the endpoints that need a second scope. What a module that is checked does with the journals that it is replayed
+// against stands in the answer: whoever may check may read. So does all of a run in its export. An import
+// brings code and a run.
+var also = map[string]host.Scope{checkPattern: host.ScopeRead, exportPattern: host.ScopeRead,
+	movePattern: host.ScopeRead, importPattern: host.ScopeOperate}
+
+// everywhere are the endpoints that are for no namespace: what they show or change depends on the caller's token.
+var everywhere = map[string]bool{"GET /v1/namespaces": true, "GET /v1/tokens": true, "POST /v1/tokens": true,
+	"DELETE /v1/tokens/{token}": true, "GET /v1/copy": true}
+
+// whole are the endpoints that are for all namespaces at once: a token of one of them does not do.
+var whole = map[string]bool{backupPattern: true, auditPattern: true, quotaPattern: true, "POST /v1/copy:release": true}
+
+// guarded is the mux as huma sees it: each handler is called for those whom the scope of its pattern lets in.
+type guarded struct{ *API }
+
+// HandleFunc registers a handler. It panics if the pattern has no scope.
+func (g guarded) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	scope, ok := scopes[pattern]
+	if !ok {
+		panic("endpoint without a scope: " + pattern)
+	}
+	g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		at := &answered{ResponseWriter: w}
+		c, r, err := g.admit(w, r, pattern, scope)
+		cut := true
+		defer func() { g.audit(at, r, pattern, scope, c, cut) }() // also if the handler panics, which cuts the answer
+		if err != nil {
+			writeProblem(at, err)
+		} else {
+			handler(at, r)
+		}
+		cut = false
+	})
+}
+
+// callerKey is the key of the request's caller in its context.
+type callerKey struct{}
+
+// callerOf returns who makes the request.
+func callerOf(ctx context.Context) *caller {
+	return ctx.Value(callerKey{}).(*caller) //nolint:forcetypeassert // admit has set it
+}
+
+// admit lets a request in that its caller may make, with the caller and the namespace in its context.
+func (s *API) admit(w http.ResponseWriter, r *http.Request, pattern string, scope host.Scope) (*caller, *http.Request, error) {
+	c, err := s.identify(w, r, scope)
+	if err != nil {
+		return c, r, err
+	}
+	if !c.exempt && !s.rates.allow(c.name) {
+		w.Header().Set("Retry-After", "1")
+		return c, r, problem(http.StatusTooManyRequests, "busy", "more than %g requests a second; try again later", s.access.Rate)
+	}
+	name, err := namespaceOf(r)
+	if err != nil {
+		return c, r, err
+	}
+	if whole[pattern] && c.Namespace != "" {
+		return c, r, problem(http.StatusForbidden, "scope", "this is for the whole server, the token %s is for the namespace %q", c.ID,
+			c.Namespace)
+	}
+	c.in = name
+	if scope != public && !allowed(c, scope, name, everywhere[pattern] || whole[pattern]) {
+		return c, r, problem(http.StatusForbidden, "scope", "%s", refusal(c, scope, name))
+	}
+	if second, ok := also[pattern]; ok && !allowed(c, second, name, false) {
+		return c, r, problem(http.StatusForbidden, "scope", "%s", refusal(c, second, name))
+	}
+	if err := s.checkParameters(r, pattern); err != nil {
+		return c, r, err
+	}
+	if err := checkContentType(r, pattern); err != nil {
+		return c, r, err
+	}
+	allowBody(r, pattern)
+	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
+	out, err := s.withNamespace(r, name)
+	if err != nil {
+		return c, r, err
+	}
+	if !c.exempt && !everywhere[pattern] && !whole[pattern] {
+		err = s.spaces.check(w, out)
+	}
+	return c, out, err
+}
+
+// allowed reports whether a caller may make calls of a scope in a namespace. For endpoints that are everywhere it is enough
+// to have the scope in one.
+func allowed(c *caller, scope host.Scope, namespace string, everywhere bool) bool {
+	if everywhere {
+		namespace = c.Namespace
+	}
+	return c.Allows(scope, namespace)
+}
+
+func refusal(c *caller, scope host.Scope, namespace string) string {
+	if namespace == "" {
+		namespace = "default"
+	}
+	if c.Namespace != "" && c.Namespace != namespace {
+		return fmt.Sprintf("the token %s is for the namespace %q, not for %q", c.ID, c.Namespace, namespace)
+	}
+	return fmt.Sprintf("this needs a token with the scope %s; the token %s has %s", scope, c.ID, joinScopes(c.Scopes))
+}
+
+func joinScopes(scopes []host.Scope) string {
+	var names []string
+	for _, s := range scopes {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
+}
+
+// howToGet says how to get a token.
+const howToGet = "on the server's machine `wfhost token` prints one, and `wfhost tokens create` makes others; " +
+	"send it as the header Authorization: Bearer TOKEN, or give it to wfhost in WFHOST_TOKEN"
+
+// identify returns who makes a request. Strangers may call public endpoints, and everything of an open server.
+func (s *API) identify(w http.ResponseWriter, r *http.Request, scope host.Scope) (*caller, error) {
+	address := s.addressOf(r)
+	stranger := &caller{name: address}
+	if scope == public {
+		return stranger, nil
+	}
+	if s.access.Open {
+		stranger.Scopes, stranger.exempt = host.Scopes, true
+		return stranger, nil
+	}
+	err := errors.New("a token is needed")
+	if text, ok := bearer(r); ok {
+		if s.isLocal(text) {
+			return &caller{Token: host.Token{ID: "local", Scopes: host.Scopes}, name: "local", exempt: true}, nil
+		}
+		var t host.Token
+		if t, err = s.h.Authenticate(r.Context(), text); err == nil {
+			return &caller{Token: t, name: "token " + t.ID}, nil
+		}
+		if !errors.Is(err, host.ErrUnauthorized) {
+			return stranger, failed(err)
+		}
+	}
+	if !s.denials.allow(address) {
+		w.Header().Set("Retry-After", "1")
+		return nil, problem(http.StatusTooManyRequests, "busy", "too many requests without a token that is accepted; try again later")
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="wfhost"`)
+	return stranger, problem(http.StatusUnauthorized, "unauthorized", "%v: %s", err, howToGet)
+}
+
+// bearer returns the token of a request.
+func bearer(r *http.Request) (string, bool) {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
+}
+
+// isLocal compares hashes, so that the time it takes says nothing about the token.
+func (s *API) isLocal(text string) bool {
+	a, b := sha256.Sum256([]byte(text)), sha256.Sum256([]byte(s.access.Local))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && s.access.Local != ""
+}
+
+// addressOf returns the address of a caller without the port.
+func (s *API) addressOf(r *http.Request) string {
+	if s.access.Proxy { // the proxy appends what it sees; what stands before it is what the caller claims
+		list := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+		if ip := net.ParseIP(strings.TrimSpace(list[len(list)-1])); ip != nil {
+			return ip.String()
+		}
+	}
+	hostname, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return hostname
+}

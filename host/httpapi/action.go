@@ -1,0 +1,166 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Changed is the answer of an action.
+type Changed struct {
+	Run   host.Run `json:"run"`
+	Count int      `json:"count"` // of what the action changed
+}
+
+// actionHelp describes the actions that need nothing but the run.
+var actionHelp = map[string]string{
+	"cancel":    "Ask a run to end: one that takes a cancel is told, another one ends as cancelled",
+	"terminate": "End a run at once",
+	"pause":     "Stop a run where it waits next, until unpause",
+	"unpause":   "Let a paused run go on",
+	"take-back": "Let a run go on here that was moved, and was adopted nowhere",
+}
+
+func (s *API) registerActions(api huma.API) {
+	type action func(n *host.Namespace, ctx context.Context, id string) (int, error)
+	count := func(act func(*host.Namespace, context.Context, string) (bool, error)) action {
+		return func(n *host.Namespace, ctx context.Context, id string) (int, error) {
+			changed, err := act(n, ctx, id)
+			if changed {
+				return 1, err
+			}
+			return 0, err
+		}
+	}
+	for name, act := range map[string]action{
+		"cancel": count((*host.Namespace).Cancel), "pause": count((*host.Namespace).Pause),
+		"unpause": count((*host.Namespace).Unpause), "take-back": count((*host.Namespace).TakeBack),
+		"terminate": func(n *host.Namespace, ctx context.Context, id string) (int, error) {
+			return 1, n.Terminate(ctx, id)
+		},
+	} {
+		huma.Register(api, huma.Operation{OperationID: name, Method: http.MethodPost, Path: "/v1/runs/{id}/" + name,
+			Summary: actionHelp[name]},
+			func(ctx context.Context, in *RunPath) (*struct{ Body Changed }, error) {
+				n, err := act(space(ctx), ctx, in.ID)
+				if err != nil {
+					return nil, failed(err)
+				}
+				return s.changed(ctx, in.ID, n)
+			})
+	}
+	huma.Register(api, huma.Operation{OperationID: "wake", Method: http.MethodPost, Path: "/v1/runs/{id}/wake",
+		Summary: "End sleeps of a run before their time; without a name all of them, and the delay of its start"},
+		func(ctx context.Context, in *struct {
+			RunPath
+			Name string `query:"name"`
+		}) (*struct{ Body Changed }, error) {
+			n, err := space(ctx).Wake(ctx, in.ID, in.Name)
+			if err != nil {
+				return nil, failed(err)
+			}
+			return s.changed(ctx, in.ID, n)
+		})
+	huma.Register(api, huma.Operation{OperationID: "timers", Method: http.MethodGet, Path: "/v1/timers",
+		Summary: "List what wakes within a time, soonest first; next, if there is one, is the cursor of the next page"}, s.timers)
+}
+
+type timersInput struct {
+	Within string `query:"within" doc:"duration text; all without it"`
+	Limit  int    `query:"limit" default:"100"`
+	Cursor string `query:"cursor" doc:"next of the page before"`
+}
+
+func (s *API) timers(ctx context.Context, in *timersInput) (*struct{ Body host.TimerPage }, error) {
+	if in.Limit < 1 || in.Limit > maxPage {
+		return nil, problem(http.StatusBadRequest, "invalid", "limit must be 1 to %d, got %d", maxPage, in.Limit)
+	}
+	q := host.TimerQuery{Limit: in.Limit, Cursor: in.Cursor}
+	if in.Within != "" {
+		ms, err := abi.ParseDuration(in.Within)
+		if err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "within: %v", err)
+		}
+		q.Within = abi.Duration(ms)
+	}
+	page, err := space(ctx).TimerPage(ctx, q)
+	return &struct{ Body host.TimerPage }{page}, failed(err)
+}
+
+func (s *API) changed(ctx context.Context, id string, n int) (*struct{ Body Changed }, error) {
+	r, err := space(ctx).Get(ctx, id)
+	return &struct{ Body Changed }{Changed{r, n}}, failed(err)
+}
+
+// Entry is an entry of a journal as the API and the command line show it. Payloads are JSON where they are, else
+// text in base64.
+type Entry struct {
+	Seq      uint64     `json:"seq"`
+	Kind     string     `json:"kind"`
+	Time     time.Time  `json:"time"`
+	Handle   int64      `json:"handle,omitempty"`
+	Name     string     `json:"name,omitempty"`
+	Target   string     `json:"target,omitempty"`
+	Input    any        `json:"input,omitempty"`
+	Options  any        `json:"options,omitempty"`
+	Data     any        `json:"data,omitempty"`
+	Due      *time.Time `json:"due,omitempty"`
+	Attempt  uint32     `json:"attempt,omitempty"`
+	Refused  string     `json:"refused,omitempty"`
+	Code     int32      `json:"code,omitempty"`
+	Skipped  bool       `json:"skipped,omitempty"`
+	Consumed uint64     `json:"consumed,omitempty"`
+}
+
+// EntryOf gives an entry as the API shows it. The seed of entry 0 is left out.
+func EntryOf(e host.Entry) Entry {
+	out := Entry{Seq: uint64(e.Seq), Kind: e.Kind.String(), Time: abi.TimeOf(e.UnixMs), Handle: e.Handle,
+		Name: e.Name, Target: e.Target, Input: payload(e.Input), Data: payload(e.Data), Attempt: e.Attempt, Code: e.Code,
+		Skipped: e.Skipped, Consumed: e.Consumed, Options: payload(e.Options)}
+	if e.Kind == store.KindStarted {
+		var o map[string]any
+		if json.Unmarshal(e.Options, &o) == nil {
+			delete(o, "seed")
+			out.Options = o
+		}
+	}
+	asText(&out, &e)
+	if e.Refused != 0 {
+		out.Refused = abi.Code(e.Refused).String()
+	}
+	if e.HasDue {
+		t := abi.TimeOf(e.DueUnixMs)
+		out.Due = &t
+	}
+	return out
+}
+
+// asText shows as text what is never a payload: ids, tokens, names, values of attributes.
+func asText(out *Entry, e *host.Entry) {
+	switch {
+	case e.Refused != 0:
+	case e.Kind == store.KindAttribute:
+		out.Input = string(e.Input)
+	case e.Kind == store.KindSignalSend:
+		out.Options = string(e.Options)
+	case e.Kind == store.KindChild, e.Kind == store.KindHook, e.Kind == store.KindHookReady && e.Code == 0:
+		out.Data = string(e.Data)
+	}
+}
+
+func payload(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	if json.Valid(b) {
+		return json.RawMessage(b)
+	}
+	return b
+}

@@ -1,0 +1,229 @@
+// Package httpapi is the HTTP API of a host, under /v1, with its OpenAPI description at /openapi.json. An answer
+// of 200, 201 or 202 means that what was asked is durable. Errors are problem documents (RFC 9457) with a stable
+// code.
+//
+// Every request for workflows and runs takes the parameter namespace; without it, it is for the default namespace.
+//
+// Every request but those to hooks needs a token whose scopes allow it; the table scopes says which. A request that a foreign
+// web page makes, or that comes under a name that is not the server's, is refused.
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/time/rate"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+)
+
+// Version of the API in its description.
+const apiVersion = "1"
+
+// maxBodyBytes bounds a request that is no module: an input, and the JSON around it.
+const maxBodyBytes = 2 * abi.MaxPayloadBytes
+
+// API is the HTTP API of a host. It is an http.Handler.
+type API struct {
+	h        *host.Host
+	access   Access
+	mux      *http.ServeMux
+	misses   *rate.Limiter // of deliveries to tokens that nobody holds
+	rates    *rates        // of requests, by caller
+	spaces   spaces        // of requests, by namespace
+	denials  *rates        // of requests without a token that is accepted, by address
+	streams  streams
+	polls    streams   // of workers
+	refusals *refusals // in the audit log
+	schemas  map[string]bool
+	draining atomic.Bool
+
+	interpreter func(context.Context) ([]byte, error) // of definitions
+
+	parameters map[string][]string // of the query, by pattern; none for patterns that take any
+}
+
+// New returns the API of a host for those whom access lets in.
+func New(h *host.Host, access Access, opts ...Option) *API {
+	access = access.withDefaults()
+	s := &API{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
+		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
+		streams: newStreams(access.Streams, "output"), polls: newStreams(access.Streams, "handlers"), refusals: newRefusals(),
+		interpreter: builtIn}
+	for _, o := range opts {
+		o(s)
+	}
+	config := huma.DefaultConfig("wfhost", apiVersion)
+	config.DocsPath = ""
+	api := humago.New(guarded{s}, config)
+	s.registerNamespaces(api)
+	s.registerWorkflows(api)
+	s.registerDefinitions(api)
+	s.registerVersions(api)
+	s.registerUpgrades(api)
+	s.registerExport(api)
+	s.registerSchemas(api)
+	s.registerRuns(api)
+	s.registerActions(api)
+	s.registerChanges(api)
+	s.registerSignals(api)
+	s.registerUpdates(api)
+	s.registerOutput(api)
+	s.registerRetention(api)
+	s.registerLimits(api)
+	s.registerHandlerLimits(api)
+	s.registerStartWindows(api)
+	s.registerSchedules(api)
+	s.registerHandlers(api)
+	s.registerCopy(api)
+	s.registerTokens(api)
+	s.registerAudit(api)
+	describeImport(api)
+	describeNamespace(api)
+	describeTokens(api)
+	s.parameters, s.schemas = parametersOf(api), schemasOf(api)
+	mux := guarded{s}
+	mux.HandleFunc(deliverPattern, s.deliver)
+	mux.HandleFunc(backupPattern, s.backup)
+	mux.HandleFunc(importPattern, s.importRun)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", s.ready)
+	return s
+}
+
+// Drain refuses requests that change something from now on, with 503 and Retry-After: the server is about to end, and
+// another one will answer them. Requests that read are answered as before, and /readyz answers 503.
+func (s *API) Drain() { s.draining.Store(true) }
+
+// ServeHTTP answers a request.
+func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w, r, end := pace(rw, r)
+	defer end()
+	harden(w.Header())
+	if done := s.checkOrigin(w, r); done {
+		return
+	}
+	if s.draining.Load() && changes(r) {
+		w.Header().Set("Retry-After", "1")
+		writeProblem(w, problem(http.StatusServiceUnavailable, "draining", "the server is about to end; try again"))
+		return
+	}
+	if s.unrouted(w, r) {
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// changes reports whether a request may change something. Queries do not, whatever their method.
+func changes(r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
+		return false
+	}
+	parts := strings.Split(r.URL.Path, "/")        // "", "v1", "runs", id, "queries", name
+	if len(parts) == 7 && parts[2] == "handlers" { // the host waits for what workers hand in: their attempts had begun before
+		return false
+	}
+	return len(parts) != 6 || parts[2] != "runs" || parts[4] != "queries"
+}
+
+// ready answers whether the server takes requests: it reads the store, and it is not about to end. It is ready with a disk that
+// is nearly full, and says so.
+func (s *API) ready(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() {
+		http.Error(w, "draining", http.StatusServiceUnavailable)
+		return
+	}
+	for _, err := range s.h.Runs(r.Context(), host.Query{Limit: 1}) {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+	}
+	if disk, err := s.h.Disk(); err == nil && disk.Full { // runs go on, and so does what reads, ends and deletes them
+		_, _ = fmt.Fprintf(w, "ok\ndisk_full: %d bytes free, %d reserved; nothing new is accepted\n", disk.Free, disk.Reserve)
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+// Problem is the error document.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"` // stable, always there: not_found, conflict, terminal, invalid, rejected, limit, mismatch, …
+	Run    any    `json:"run,omitempty"`
+	// Faults are what does not fit to the workflow's schema, with the code schema; or what is wrong with a definition, with the code
+	// definition.
+	Faults []Fault `json:"faults,omitempty"`
+	// Update is the update that has failed, with the code update_failed.
+	Update *host.Update `json:"update,omitempty"`
+}
+
+// Error gives the detail.
+func (p *Problem) Error() string { return p.Detail }
+
+// GetStatus gives the HTTP status.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType is that of a problem document.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+func problem(status int, code, format string, args ...any) error {
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code,
+		Detail: fmt.Sprintf(format, args...)}
+}
+
+// kinds maps the host's errors.
+var kinds = []struct {
+	err    error
+	status int
+	code   string
+}{
+	{host.ErrLeaseLost, http.StatusConflict, "lease_lost"},
+	{host.ErrTerminal, http.StatusConflict, "terminal"},
+	{host.ErrConflict, http.StatusConflict, "conflict"},
+	{host.ErrNotFound, http.StatusNotFound, "not_found"},
+	{host.ErrRejected, http.StatusBadRequest, "rejected"},
+	{host.ErrDiskFull, http.StatusInsufficientStorage, "disk_full"}, // which is ErrBusy, too
+	{host.ErrBusy, http.StatusTooManyRequests, "busy"},
+	{host.ErrLimit, http.StatusRequestEntityTooLarge, "limit"},
+	{host.ErrInvalid, http.StatusBadRequest, "invalid"},
+	{host.ErrMismatch, http.StatusConflict, "mismatch"},
+	{host.ErrCopy, http.StatusConflict, "copy"},
+	{host.ErrFenced, http.StatusServiceUnavailable, "fenced"},
+	{host.ErrClosed, http.StatusServiceUnavailable, "closed"},
+	{host.ErrStoreFailed, http.StatusServiceUnavailable, "store_failed"},
+}
+
+// failed turns an error of the host into a problem.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*host.SchemaError](err); ok {
+		p := &Problem{Type: "about:blank", Title: http.StatusText(http.StatusUnprocessableEntity),
+			Status: http.StatusUnprocessableEntity, Code: "schema", Detail: e.Error()}
+		for _, f := range e.Faults {
+			p.Faults = append(p.Faults, Fault{Pointer: f.Pointer, Message: f.Message})
+		}
+		return p
+	}
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			return problem(k.status, k.code, "%v", err)
+		}
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return problem(http.StatusServiceUnavailable, "cancelled", "%v", err)
+	}
+	return problem(http.StatusInternalServerError, "internal", "%v", err)
+}

@@ -1,0 +1,203 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/definition"
+	"github.com/wfhost/wfhost/definition/module"
+	"github.com/wfhost/wfhost/definition/yamltext"
+	"github.com/wfhost/wfhost/host"
+)
+
+const (
+	definitionsPath = "/v1/definitions"
+	definePattern   = "POST " + definitionsPath
+	// maxDefinitionBytes bounds the body of a definition: what a module has room for.
+	maxDefinitionBytes = definition.MaxBytes
+	// maxRunsLeft bounds the runs in an answer that a migration left as they were: each takes some hundred bytes. The migration of a
+	// workflow with more is asked for by its own endpoint, whose answer is a stream.
+	maxRunsLeft = 100
+)
+
+// definitionTypes are the content types of definitions, and whether they are JSON. Before RFC 9512, YAML had several names.
+var definitionTypes = map[string]bool{"application/json": true, "application/yaml": false, "application/x-yaml": false,
+	"text/yaml": false}
+
+// Option is a choice that New leaves to its caller.
+type Option func(*API)
+
+// WithInterpreter sets where the interpreter of definitions comes from: the function returns its module. Default: the one
+// that the program was built with, if there is one.
+func WithInterpreter(of func(context.Context) ([]byte, error)) Option {
+	return func(s *API) { s.interpreter = of }
+}
+
+// builtIn returns the interpreter that the program was built with.
+func builtIn(context.Context) ([]byte, error) {
+	wasm, ok := module.Interpreter()
+	if !ok {
+		return nil, errors.New("this server was built without an interpreter of definitions; make the module by wfhost define " +
+			"--out, and upload that")
+	}
+	return wasm, nil
+}
+
+// ReadDefinition reads a definition of JSON or of YAML, and checks all that an upload of it would: its schemas, too. It returns
+// the definition, and its text as JSON, which its module has in it. The error is a definition.Faults.
+func ReadDefinition(text []byte, json bool) (*definition.Definition, []byte, error) {
+	read := yamltext.Read
+	if json {
+		read = definition.ReadJSON
+	}
+	tree, err := read(text)
+	if err != nil {
+		return nil, nil, definition.AsFaults(err)
+	}
+	d, err := definition.Parse(tree, definition.CheckSchemas(new(host.SchemaSet).Add))
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, tree.JSON(), nil
+}
+
+type defineInput struct {
+	Grants
+	Check   bool   `query:"check" doc:"only check it: nothing is stored"`
+	Migrate bool   `query:"migrate" doc:"then have the live runs that fit go on under it; needs the scope operate, too"`
+	Type    string `header:"Content-Type" hidden:"true"`
+	RawBody []byte `contentType:"application/yaml"`
+}
+
+// Defined says what became of a definition.
+type Defined struct {
+	Workflow string   `json:"workflow"`
+	Version  string   `json:"version,omitempty" doc:"as its author calls it"`
+	Steps    int      `json:"steps"`
+	Handlers []string `json:"handlers" doc:"that it calls"`
+	Warnings []Fault  `json:"warnings"`
+	// Missing are the handlers that it calls, and that its version may not: a run fails there.
+	Missing   []string       `json:"missing,omitempty" doc:"handlers that it calls, and that its version may not"`
+	Versions  []host.Version `json:"versions,omitempty" doc:"of the workflow, the one; none with check"`
+	Migration *Migration     `json:"migration,omitempty"`
+}
+
+// Migration says what became of the live runs of a workflow.
+type Migration struct {
+	Summary host.CheckSummary `json:"summary"`
+	Left    []host.RunCheck   `json:"left,omitempty" doc:"runs that did not go on under the new version, the first 100"`
+}
+
+// DescriptionOf says what a definition has in it.
+func DescriptionOf(d *definition.Definition) *Defined {
+	return &Defined{Workflow: d.Name, Version: d.Version, Steps: len(d.Steps), Handlers: d.Handlers(),
+		Warnings: faultsOf(d.Warnings)}
+}
+
+type defineOutput struct {
+	Status int
+	Body   *Defined
+}
+
+func (s *API) registerDefinitions(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "define", Method: http.MethodPost, Path: definitionsPath,
+		MaxBodyBytes: maxDefinitionBytes + 1,
+		Summary:      "Upload a definition, in JSON or in YAML, as the next version of its workflow"}, s.define)
+	// The description alone has JSON: huma would check a body that it knows as such, and its faults have no lines.
+	body := api.OpenAPI().Paths[definitionsPath].Post.RequestBody
+	body.Description = "a definition as docs/definitions.md has it; wfhost define --schema prints its JSON Schema"
+	body.Content["application/json"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeObject}}
+}
+
+// define makes the module of a definition and uploads it.
+func (s *API) define(ctx context.Context, in *defineInput) (*defineOutput, error) {
+	who := callerOf(ctx)
+	if in.Migrate && !who.Allows(host.ScopeOperate, who.in) {
+		return nil, problem(http.StatusForbidden, "scope", "migrate: %s", refusal(who, host.ScopeOperate, who.in))
+	}
+	if err := in.check(who); err != nil {
+		return nil, err
+	}
+	if in.Check && in.Migrate {
+		return nil, problem(http.StatusBadRequest, "invalid", "check stores nothing, so that nothing can migrate to it")
+	}
+	kind, _, _ := mime.ParseMediaType(in.Type) // which was checked; an empty body, which has none, is no definition
+	d, text, err := ReadDefinition(in.RawBody, definitionTypes[kind])
+	if err != nil {
+		return nil, faulty(err)
+	}
+	out := &defineOutput{Status: http.StatusOK, Body: DescriptionOf(d)}
+	if in.Check {
+		return out, nil
+	}
+	wasm, err := s.interpreter(ctx)
+	if err == nil {
+		wasm, err = module.Make(wasm, text)
+	}
+	if err != nil {
+		return nil, problem(http.StatusNotImplemented, "interpreter", "%v", err)
+	}
+	versions, err := space(ctx).UploadAll(ctx, d.Name, wasm, in.options()...)
+	if err != nil {
+		return nil, failed(err)
+	}
+	out.Body.Versions = versions
+	for _, v := range versions { // one
+		if out.Body.Missing = d.Missing(v.Steps); v.New {
+			out.Status = http.StatusCreated
+		}
+		if in.Migrate {
+			if out.Body.Migration, err = migrateTo(ctx, v); err != nil {
+				return nil, failed(fmt.Errorf("%s@%d is stored, but its runs were not all migrated: %w", v.Workflow, v.Number, err))
+			}
+		}
+	}
+	return out, nil
+}
+
+// migrateTo has the live runs that fit a version go on under it.
+func migrateTo(ctx context.Context, v host.Version) (*Migration, error) {
+	who := callerOf(ctx)
+	m := &Migration{}
+	opts := host.MigrateOptions{To: v.Number, Each: func(r host.RunCheck) error {
+		if r.Outcome == host.CheckMigrated || r.Outcome == host.CheckUnchanged || len(m.Left) >= maxRunsLeft {
+			return nil
+		}
+		if !who.Allows(host.ScopeRead, who.in) {
+			withoutJournal(&r)
+		}
+		m.Left = append(m.Left, r)
+		return nil
+	}}
+	var err error
+	m.Summary, err = space(ctx).Migrate(ctx, v.Workflow, opts)
+	return m, err
+}
+
+// Fault is one thing that is wrong with an input, or with a definition.
+type Fault struct {
+	Pointer string `json:"pointer" doc:"JSON Pointer (RFC 6901)"`
+	Line    int    `json:"line,omitempty" doc:"of the text of a definition, from 1"`
+	Message string `json:"message"`
+}
+
+func faultsOf(list definition.Faults) []Fault {
+	out := make([]Fault, len(list))
+	for i, f := range list {
+		out[i] = Fault{f.Pointer, f.Line, f.Message}
+	}
+	return out
+}
+
+// faulty is the problem of a definition.
+func faulty(err error) error {
+	all := definition.AsFaults(err)
+	return &Problem{Type: "about:blank", Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest,
+		Code: "definition", Detail: strings.ReplaceAll(all.Error(), "\n", "; "), Faults: faultsOf(all)}
+}

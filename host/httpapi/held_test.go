@@ -1,0 +1,19 @@
+package httpapi
+
+import (
+	"testing"
+	"time"
+)
+
+// TestFinding20_LongWaitIsHeld holds an answer as long as it may be held, for a wait that does not fit.
+func TestFinding20_LongWaitIsHeld(t *testing.T) {
+	before := time.Now()
+	ctx, cancel, err := held(t.Context(), "110000d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cancel()
+	if end, ok := ctx.Deadline(); !ok || end.Before(before.Add(maxWait)) || end.After(time.Now().Add(maxWait)) {
+		t.Error(end, ok)
+	}
+}

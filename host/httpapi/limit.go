@@ -1,0 +1,198 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/internal/clock"
+)
+
+// Limits of connections and callers.
+const (
+	// denialsPerSecond and denialsAtOnce bound the answers of 401 to one address: a token has 256 bits, so this is not for those
+	// who guess, but for the load that they make.
+	denialsPerSecond = 10
+	denialsAtOnce    = 50
+	// bodyTime is how long the body of a request may take that is no module, and what a refused request still sends.
+	bodyTime = 30 * time.Second
+	// slowestUpload is how many bytes a second of an upload must come: 32 MiB in less than nine minutes.
+	slowestUpload = 64 << 10
+	// writeTime is how long a client may take for writePiece bytes of an answer: one that reads slower than 2 KiB a second
+	// does not read.
+	writeTime  = 30 * time.Second
+	writePiece = 64 << 10
+	// maxCallers bounds the callers whose rate is remembered, at some hundred bytes each.
+	maxCallers = 10_000
+)
+
+// rates are the rates at which callers make requests.
+type rates struct {
+	perSecond float64 // 0: no limit
+	burst     int
+
+	mu sync.Mutex
+	by map[string]*rate.Limiter
+}
+
+func newRates(perSecond, burst float64) *rates {
+	return &rates{perSecond: perSecond, burst: max(int(burst), 1), by: map[string]*rate.Limiter{}}
+}
+
+// allow reports whether a caller may make a request now.
+func (r *rates) allow(caller string) bool {
+	if r.perSecond <= 0 {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.by[caller]
+	if l == nil {
+		if len(r.by) >= maxCallers {
+			r.forget()
+		}
+		l = rate.NewLimiter(rate.Limit(r.perSecond), r.burst)
+		r.by[caller] = l
+	}
+	return l.Allow()
+}
+
+// forget drops the callers that have not made a request for so long that they may make a whole burst again: nothing is
+// remembered of them. If there is none, it drops all.
+func (r *rates) forget() {
+	for caller, l := range r.by {
+		if l.Tokens() >= float64(r.burst) {
+			delete(r.by, caller)
+		}
+	}
+	if len(r.by) >= maxCallers {
+		clear(r.by)
+	}
+}
+
+// streams counts the clients that follow something.
+type streams struct {
+	limit int
+	what  string // is followed
+
+	mu  sync.Mutex
+	all int
+	by  map[string]int
+}
+
+func newStreams(limit int, what string) streams {
+	return streams{limit: limit, what: what, by: map[string]int{}}
+}
+
+// enter counts one more stream of a caller until the returned function is called. If there are too many, it returns a problem.
+func (s *streams) enter(c *caller) (leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := max(s.limit/4, 1)
+	switch {
+	case s.all >= s.limit:
+		return nil, problem(http.StatusServiceUnavailable, "busy", "%d clients follow %s, the limit; try again later", s.limit, s.what)
+	case !c.exempt && s.by[c.name] >= own:
+		return nil, problem(http.StatusTooManyRequests, "busy", "you follow %s %d times, the limit; try again later", s.what, own)
+	}
+	s.all++
+	s.by[c.name]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all--
+		if s.by[c.name]--; s.by[c.name] == 0 {
+			delete(s.by, c.name)
+		}
+	}, nil
+}
+
+// paced is a ResponseWriter that gives the client a time for each piece that it has to read, so that a client that reads
+// slowly gets a long answer as a whole, and one that does not read is cut off.
+type paced struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+// Write writes pieces of b.
+func (p *paced) Write(b []byte) (n int, err error) {
+	for {
+		piece := b[n:min(len(b), n+writePiece)]
+		p.more()
+		m, err := p.ResponseWriter.Write(piece)
+		if n += m; err != nil || n >= len(b) {
+			return n, err
+		}
+	}
+}
+
+// Flush writes what is buffered.
+func (p *paced) Flush() {
+	p.more()
+	_ = p.control.Flush() // the client is gone
+}
+
+// Unwrap is for http.ResponseController.
+func (p *paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+func (p *paced) more() { _ = p.control.SetWriteDeadline(clock.System().Now().Add(writeTime)) } // a recorder of a test has none
+
+// pace returns a writer for the answer, and the request with a body that must come in time. The returned function is called at
+// the end.
+func pace(rw http.ResponseWriter, r *http.Request) (w http.ResponseWriter, out *http.Request, end func()) {
+	p := &paced{rw, http.NewResponseController(rw)}
+	_ = p.control.SetWriteDeadline(time.Time{}) // that of the request before
+	if r.ContentLength != 0 && r.Body != nil {
+		_ = p.control.SetReadDeadline(clock.System().Now().Add(bodyTime))
+		r = r.WithContext(r.Context()) // net/http looks at the body of its own
+		r.Body = &timed{r.Body, p.control, rw.Header(), time.Time{}}
+	}
+	return p, r, p.more // what is buffered is written after the end
+}
+
+// timed is a body that must come in time.
+type timed struct {
+	io.ReadCloser
+	control *http.ResponseController
+	header  http.Header // of the answer
+	until   time.Time   // the zero time: as pace has it
+}
+
+// Read reads from the body. At its end, the time does not count any more: the client now waits for the answer. After
+// another error it goes on to count, and the connection is closed: nobody knows what of the body is still to come.
+func (t *timed) Read(b []byte) (int, error) {
+	if !t.until.IsZero() {
+		_ = t.control.SetReadDeadline(t.until)
+	}
+	n, err := t.ReadCloser.Read(b)
+	switch {
+	case errors.Is(err, io.EOF):
+		_ = t.control.SetReadDeadline(time.Time{})
+	case err != nil:
+		t.header.Set("Connection", "close")
+	}
+	return n, err
+}
+
+// allowBody gives the body of a request that was let in the time that it needs.
+func allowBody(r *http.Request, pattern string) {
+	t, ok := r.Body.(*timed)
+	if !ok {
+		return
+	}
+	limit := bodyTime
+	most := map[string]int64{uploadPattern: abi.MaxModuleBytes, checkPattern: abi.MaxModuleBytes,
+		importPattern: host.MaxArchiveBytes}[pattern]
+	length := r.ContentLength
+	if length < 0 {
+		length = most
+	}
+	limit += time.Duration(min(length, most)/slowestUpload) * time.Second
+	t.until = clock.System().Now().Add(limit)
+}

@@ -1,0 +1,156 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/time/rate"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+// namespaceKey is the key of the request's *host.Namespace in its context.
+type namespaceKey struct{}
+
+// space returns the namespace that a request is for.
+func space(ctx context.Context) *host.Namespace {
+	return ctx.Value(namespaceKey{}).(*host.Namespace) //nolint:forcetypeassert // ServeHTTP has set it
+}
+
+// namespaceOf returns the namespace that a request names, empty for the default one.
+func namespaceOf(r *http.Request) (string, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // whatever is behind it would be left out
+		return "", problem(http.StatusBadRequest, "invalid", "the query cannot be read: %v", err)
+	}
+	name := q.Get("namespace")
+	if name == "" && q.Has("namespace") {
+		return "", problem(http.StatusBadRequest, "invalid", "the parameter namespace is empty")
+	}
+	return name, nil
+}
+
+// attributePrefix begins the parameters of lists that are attributes of runs.
+const attributePrefix = "attr."
+
+// parametersOf returns the parameters of the query that each operation takes, by its pattern.
+func parametersOf(api huma.API) map[string][]string {
+	all := map[string][]string{}
+	for path, item := range api.OpenAPI().Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
+			if op == nil {
+				continue
+			}
+			names := []string{"namespace"} // the command sends it with every request
+			for _, p := range op.Parameters {
+				if p.In == "query" && p.Name != "namespace" {
+					names = append(names, p.Name)
+				}
+			}
+			slices.Sort(names)
+			all[op.Method+" "+path] = names
+		}
+	}
+	return all
+}
+
+// checkParameters refuses parameters that nobody would read: one that is misspelt may be that which bounds what is done.
+func (s *API) checkParameters(r *http.Request, pattern string) error {
+	known, ok := s.parameters[pattern]
+	if !ok {
+		return nil
+	}
+	for name := range r.URL.Query() { // it was parsed before
+		if !slices.Contains(known, name) && (pattern != listPattern || !strings.HasPrefix(name, attributePrefix)) {
+			return problem(http.StatusBadRequest, "invalid", "there is no parameter %.80q; there are %q", name, known)
+		}
+	}
+	return nil
+}
+
+// withNamespace returns the request with the namespace of a name in its context.
+func (s *API) withNamespace(r *http.Request, name string) (*http.Request, error) {
+	ns, err := s.h.Namespace(r.Context(), name)
+	if err != nil {
+		return nil, failed(err)
+	}
+	return r.WithContext(context.WithValue(r.Context(), namespaceKey{}, ns)), nil
+}
+
+func (s *API) registerNamespaces(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: namespacesID, Method: http.MethodGet, Path: "/v1/namespaces",
+		Summary: "List the namespaces that the caller's token is for"},
+		func(ctx context.Context, _ *struct{}) (*struct{ Body []host.NamespaceInfo }, error) {
+			list, err := s.h.Namespaces(ctx)
+			list = slices.DeleteFunc(list, func(n host.NamespaceInfo) bool { return !callerOf(ctx).Allows(host.ScopeRead, n.Name) })
+			return &struct{ Body []host.NamespaceInfo }{list}, failed(err)
+		})
+	huma.Register(api, huma.Operation{OperationID: "set-quota", Method: http.MethodPut, Path: "/v1/namespaces/{name}",
+		Summary: "Set what a namespace may use, in place of what was set before; no limit at all removes it"},
+		func(ctx context.Context, in *struct {
+			Name string `path:"name"`
+			Body host.Quota
+		}) (*struct{ Body host.NamespaceInfo }, error) {
+			if err := s.h.SetQuota(ctx, in.Name, in.Body); err != nil {
+				return nil, failed(err)
+			}
+			list, err := s.h.Namespaces(ctx)
+			i := slices.IndexFunc(list, func(n host.NamespaceInfo) bool { return n.Name == in.Name })
+			if err != nil || i < 0 {
+				return nil, failed(err)
+			}
+			return &struct{ Body host.NamespaceInfo }{list[i]}, nil
+		})
+}
+
+// spaces are the rates at which requests for namespaces come that have a quota of them.
+type spaces struct {
+	mu sync.Mutex
+	by map[string]*rate.Limiter
+}
+
+// check returns a problem if more requests come for the namespace of a request than its quota allows.
+func (s *spaces) check(w http.ResponseWriter, r *http.Request) error {
+	ns := space(r.Context())
+	q, err := ns.Quota(r.Context())
+	if err != nil || q.RequestsPerSecond == 0 { // one that does not exist has none
+		return nil //nolint:nilerr // the endpoint says so
+	}
+	limit := rate.Limit(q.RequestsPerSecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.by == nil {
+		s.by = map[string]*rate.Limiter{}
+	}
+	l := s.by[ns.Name()]
+	if l == nil || l.Limit() != limit {
+		l = rate.NewLimiter(limit, int(q.RequestsPerSecond))
+		s.by[ns.Name()] = l
+	}
+	if l.Allow() {
+		return nil
+	}
+	w.Header().Set("Retry-After", "1")
+	return problem(http.StatusTooManyRequests, "busy", "more than %d requests a second for the namespace, its quota; try again",
+		q.RequestsPerSecond)
+}
+
+const namespacesID = "namespaces"
+
+// describeNamespace adds the parameter to the description of each operation that has one.
+func describeNamespace(api huma.API) {
+	for _, item := range api.OpenAPI().Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
+			if op != nil && !everywhere[op.Method+" "+op.Path] && !whole[op.Method+" "+op.Path] {
+				op.Parameters = append(op.Parameters, &huma.Param{Name: "namespace", In: "query",
+					Description: "of the workflows and runs that the request is for; default without it",
+					Schema:      &huma.Schema{Type: huma.TypeString}})
+			}
+		}
+	}
+}

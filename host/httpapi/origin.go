@@ -1,0 +1,117 @@
+package httpapi
+
+import (
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// harden sets the headers of every answer. What runs and hooks answer was written by a module: a browser must not take it for
+// anything else than what it is called, run a script of it, or show it inside of another page.
+func harden(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+}
+
+// checkOrigin refuses requests that a foreign web page has made, and those under a name that is not the server's: a page may
+// have a name that was made to point here (DNS rebinding), and then it is not foreign to itself. Hooks are for everybody. If it
+// reports true, the request has been answered.
+func (s *API) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool) {
+	if strings.HasPrefix(r.URL.Path, "/v1/hooks/") {
+		return false
+	}
+	if !s.access.AnyHost && !s.isOwnName(r.Host) {
+		writeProblem(w, problem(http.StatusMisdirectedRequest, "host",
+			"this server is not called %q; if that is a name of it, start it with: wfhost serve --host NAME", r.Host))
+		return true
+	}
+	origin := r.Header.Get("Origin")
+	switch {
+	case slices.Contains(s.access.Origins, origin):
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Add("Vary", "Origin")
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
+			h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID")
+			h.Set("Access-Control-Max-Age", "600")
+			w.WriteHeader(http.StatusNoContent)
+			return true
+		}
+		return false
+	case origin != "" && !sameOrigin(r, origin), r.Header.Get("Sec-Fetch-Site") == "cross-site":
+		page := "another site"
+		if origin != "" {
+			page = strconv.Quote(origin)
+		}
+		writeProblem(w, problem(http.StatusForbidden, "origin",
+			"a web page of %s may not call this server; if it should, start the server with: wfhost serve --allow-origin ORIGIN", page))
+		return true
+	}
+	return false
+}
+
+// isOwnName reports whether the Host of a request is the server's: an IP address, which no page can have been made to point
+// elsewhere, localhost, or one of the names that the operator gave.
+func (s *API) isOwnName(hostport string) bool {
+	name := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	return net.ParseIP(name) != nil || strings.EqualFold(name, "localhost") ||
+		slices.ContainsFunc(s.access.Hosts, func(own string) bool { return strings.EqualFold(own, name) })
+}
+
+// sameOrigin reports whether a page that was loaded from the server itself makes the request.
+func sameOrigin(r *http.Request, origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+// checkContentType refuses bodies of types that a page may send anywhere without asking, and of wrong ones. Hooks take all.
+func checkContentType(r *http.Request, pattern string) error {
+	if pattern == deliverPattern || r.ContentLength == 0 || r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return nil
+	}
+	text := r.Header.Get("Content-Type")
+	kind, _, err := mime.ParseMediaType(text)
+	if _, ok := definitionTypes[kind]; ok && pattern == definePattern {
+		return nil
+	}
+	wanted := "application/json"
+	if pattern == definePattern {
+		wanted += " or application/yaml"
+	} else if pattern == uploadPattern || pattern == checkPattern {
+		wanted = "application/wasm"
+	} else if pattern == importPattern {
+		wanted = archiveType
+	}
+	if err != nil || kind != wanted {
+		return problem(http.StatusUnsupportedMediaType, "content_type", "the body must come with the header Content-Type: %s, got %q",
+			wanted, text)
+	}
+	return nil
+}
+
+// replyTypes are the content types with which a hook may answer. What a workflow wrote must never be shown as a page of the
+// server: pages can do what the API can.
+var replyTypes = []string{"application/json", "text/plain", "text/csv", "application/octet-stream"}
+
+// replyType returns the content type of a hook's reply: that which the workflow wanted if it is one of replyTypes, else text.
+func replyType(wanted string) string {
+	kind, _, err := mime.ParseMediaType(wanted)
+	if err == nil && slices.Contains(replyTypes, kind) && !strings.HasPrefix(kind, "text/") {
+		return kind
+	}
+	if err != nil || !slices.Contains(replyTypes, kind) {
+		kind = "text/plain"
+	}
+	return kind + "; charset=utf-8"
+}

@@ -1,0 +1,123 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+)
+
+// othersName stands for all workflows of a namespace that have no retention of their own.
+const othersName = "-"
+
+// Retention is how long ended runs are kept, as duration text.
+type Retention struct {
+	Workflow   string `json:"workflow,omitempty" doc:"- stands for all that have none of their own"`
+	Completed  string `json:"completed,omitempty" doc:"duration text such as 30d; for ever without it"`
+	Failed     string `json:"failed,omitempty"`
+	Cancelled  string `json:"cancelled,omitempty"`
+	Terminated string `json:"terminated,omitempty"`
+	Keep       int    `json:"keep,omitempty" doc:"so many ended runs at most; any number without it"`
+}
+
+// RetentionPath names the workflow of a request.
+type RetentionPath struct {
+	Workflow string `path:"workflow" doc:"- stands for all that have no retention of their own"`
+}
+
+func (s *API) registerRetention(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "retentions", Method: http.MethodGet, Path: "/v1/retention",
+		Summary: "List how long ended runs are kept"},
+		func(ctx context.Context, _ *struct{}) (*struct{ Body []Retention }, error) {
+			list, err := space(ctx).Retentions(ctx)
+			out := []Retention{}
+			for _, r := range list {
+				out = append(out, retentionOf(r))
+			}
+			return &struct{ Body []Retention }{out}, failed(err)
+		})
+	huma.Register(api, huma.Operation{OperationID: "set-retention", Method: http.MethodPut, Path: "/v1/retention/{workflow}",
+		Summary: "Set how long ended runs of a workflow are kept"},
+		func(ctx context.Context, in *struct {
+			RetentionPath
+			Body Retention
+		}) (*struct{ Body Retention }, error) {
+			r, err := in.Body.parse(in.Workflow)
+			if err != nil {
+				return nil, err
+			}
+			if err := space(ctx).SetRetention(ctx, r); err != nil {
+				return nil, failed(err)
+			}
+			return &struct{ Body Retention }{retentionOf(r)}, nil
+		})
+	huma.Register(api, huma.Operation{OperationID: "delete-retention", Method: http.MethodDelete, Path: "/v1/retention/{workflow}",
+		Summary: "Remove what was set for a workflow", DefaultStatus: http.StatusNoContent},
+		func(ctx context.Context, in *RetentionPath) (*struct{}, error) {
+			return nil, failed(space(ctx).DeleteRetention(ctx, unlessOthers(in.Workflow)))
+		})
+	huma.Register(api, huma.Operation{OperationID: "sweep", Method: http.MethodPost, Path: "/v1/retention:sweep",
+		Summary: "Delete the runs that are kept no longer, now, or only say which"},
+		func(ctx context.Context, in *struct {
+			DryRun bool `query:"dry_run" doc:"delete nothing"`
+		}) (*struct{ Body host.Swept }, error) {
+			swept, err := space(ctx).Sweep(ctx, in.DryRun)
+			return &struct{ Body host.Swept }{swept}, failed(err)
+		})
+}
+
+func unlessOthers(workflow string) string {
+	if workflow == othersName {
+		return ""
+	}
+	return workflow
+}
+
+// age is one of the ages of a retention, here and in the host.
+type age struct {
+	name string
+	text *string
+	age  *time.Duration
+}
+
+func (r *Retention) ages(h *host.Retention) []age {
+	return []age{{"completed", &r.Completed, &h.Completed}, {"failed", &r.Failed, &h.Failed},
+		{"cancelled", &r.Cancelled, &h.Cancelled}, {"terminated", &r.Terminated, &h.Terminated}}
+}
+
+// parse returns what the host takes.
+func (r *Retention) parse(workflow string) (out host.Retention, err error) {
+	if r.Workflow != "" && r.Workflow != workflow {
+		return out, problem(http.StatusBadRequest, "invalid", "the path names workflow %q, the body %q", workflow, r.Workflow)
+	}
+	out = host.Retention{Workflow: unlessOthers(workflow), Keep: r.Keep}
+	for _, x := range r.ages(&out) {
+		if *x.text == "" {
+			continue
+		}
+		ms, err := abi.ParseDuration(*x.text)
+		if err != nil {
+			return out, problem(http.StatusBadRequest, "invalid", "%s: %v", x.name, err)
+		}
+		*x.age = abi.Duration(ms)
+	}
+	return out, nil
+}
+
+// retentionOf shows what the host has.
+func retentionOf(r host.Retention) Retention {
+	out := Retention{Workflow: r.Workflow, Keep: r.Keep}
+	if out.Workflow == "" {
+		out.Workflow = othersName
+	}
+	for _, x := range out.ages(&r) {
+		if *x.age != 0 {
+			*x.text = abi.FormatDuration(abi.Milliseconds(*x.age))
+		}
+	}
+	return out
+}

@@ -1,0 +1,441 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
+)
+
+// StartRequest is the body of a start.
+type StartRequest struct {
+	ID         string            `json:"id,omitempty"`
+	Input      json.RawMessage   `json:"input,omitempty"`
+	Version    uint32            `json:"version,omitempty"`
+	At         *time.Time        `json:"at,omitempty"`      // RFC 3339
+	In         string            `json:"in,omitempty"`      // duration text, in place of at
+	Timeout    string            `json:"timeout,omitempty"` // duration text
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Memo       json.RawMessage   `json:"memo,omitempty"` // shown with the run: at most 2,048 bytes
+	Signal     *StartSignal      `json:"signal,omitempty"`
+	OnConflict string            `json:"on_conflict,omitempty"` // existing, fail, terminate or replace
+	Priority   int               `json:"priority,omitempty"`    // among the runs that wait for a slot, -100 to 100
+}
+
+// StartSignal is the first signal of a run.
+type StartSignal struct {
+	Name           string          `json:"name"`
+	Payload        json.RawMessage `json:"payload,omitempty"`
+	IdempotencyKey string          `json:"idempotency_key,omitempty"`
+}
+
+// ends reports whether the start may end a run, or take the records of one.
+func (r *StartRequest) ends() bool {
+	p := conflicts[r.OnConflict]
+	return p == host.ConflictTerminate || p == host.ConflictReplace
+}
+
+// conflicts are the names of the policies.
+var conflicts = map[string]host.ConflictPolicy{"": host.ConflictExisting, "existing": host.ConflictExisting,
+	"fail": host.ConflictFail, "terminate": host.ConflictTerminate, "replace": host.ConflictReplace}
+
+// options gives what the request asks for.
+func (r *StartRequest) options() (opts []host.StartOption, err error) {
+	if r.ID != "" {
+		opts = append(opts, host.WithRunID(r.ID))
+	}
+	if r.Version != 0 {
+		opts = append(opts, host.WithVersion(r.Version))
+	}
+	if r.At != nil && r.In != "" {
+		return nil, problem(http.StatusBadRequest, "invalid", "a start has at or in, not both")
+	}
+	if r.At != nil {
+		opts = append(opts, host.WithStartAt(*r.At))
+	}
+	for _, d := range []struct {
+		name, text string
+		option     func(string) host.StartOption
+	}{{"in", r.In, host.WithStartInText}, {"timeout", r.Timeout, host.WithTimeoutText}} {
+		if d.text == "" {
+			continue
+		}
+		if _, err := abi.ParseTimeout(d.text); err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "%s: %v", d.name, err)
+		}
+		opts = append(opts, d.option(d.text))
+	}
+	if r.Attributes != nil {
+		opts = append(opts, host.WithAttributes(r.Attributes))
+	}
+	if len(r.Memo) > 0 {
+		opts = append(opts, host.WithMemo(r.Memo))
+	}
+	if s := r.Signal; s != nil {
+		var key []host.SignalOption
+		if s.IdempotencyKey != "" {
+			key = append(key, host.WithIdempotencyKey(s.IdempotencyKey))
+		}
+		opts = append(opts, host.WithSignal(s.Name, s.Payload, key...))
+	}
+	policy, ok := conflicts[r.OnConflict]
+	if !ok {
+		return nil, problem(http.StatusBadRequest, "invalid", "on_conflict must be existing, fail, terminate or replace, got %q",
+			r.OnConflict)
+	}
+	return append(opts, host.OnConflict(policy), host.WithPriority(r.Priority)), nil
+}
+
+type runOutput struct {
+	Status int
+	Body   host.Run
+}
+
+// maxPage bounds a page of anything.
+const maxPage = host.MaxPage
+
+func (s *API) registerRuns(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "start", Method: http.MethodPost,
+		Path: "/v1/workflows/{workflow}/runs", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true, Summary: "Start a run"},
+		func(ctx context.Context, in *struct {
+			Workflow string `path:"workflow"`
+			RawBody  []byte `contentType:"application/json"`
+		}) (*runOutput, error) {
+			return s.start(ctx, in.Workflow, in.RawBody)
+		})
+	optionalBody(api, "/v1/workflows/{workflow}/runs")
+	huma.Register(api, huma.Operation{OperationID: "runs", Method: http.MethodGet, Path: "/v1/runs",
+		Summary: "List runs in the order of their creation; next, if there is one, is the cursor of the next page, which may be " +
+			"there though the page is short"}, s.list)
+	huma.Register(api, huma.Operation{OperationID: "count", Method: http.MethodGet, Path: "/v1/runs:count",
+		Summary: "Count runs by status"}, s.count)
+	huma.Register(api, huma.Operation{OperationID: "run", Method: http.MethodGet, Path: "/v1/runs/{id}",
+		Summary: "Show a run"},
+		func(ctx context.Context, in *RunPath) (*runOutput, error) {
+			r, err := space(ctx).Get(ctx, in.ID)
+			return &runOutput{http.StatusOK, r}, failed(err)
+		})
+	huma.Register(api, huma.Operation{OperationID: "journal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal",
+		Summary:   "Show a run's journal from an entry on; wait holds the answer until there is one",
+		Responses: arrayOf[Entry](api)}, s.journal)
+	huma.Register(api, huma.Operation{OperationID: "result", Method: http.MethodGet, Path: "/v1/runs/{id}/result",
+		Summary: "Give a run's result; 202 while it lives, 422 if it ended otherwise than completed"}, s.result)
+	huma.Register(api, huma.Operation{OperationID: "logs", Method: http.MethodGet, Path: "/v1/runs/{id}/logs",
+		Summary: "Show a run's log"}, s.logs)
+}
+
+// RunPath is the path of a run.
+type RunPath struct {
+	ID string `path:"id"`
+}
+
+func (s *API) start(ctx context.Context, workflow string, body []byte) (*runOutput, error) {
+	var req StartRequest
+	if body = bytes.TrimSpace(body); len(body) > 0 {
+		if body[0] != '{' { // the decoder takes null for an empty request
+			return nil, problem(http.StatusBadRequest, "invalid", "the body must be a start request, a JSON object, got %.80q", body)
+		}
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&req); err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "the body is not a start request: %v", err)
+		}
+		if _, err := d.Token(); !errors.Is(err, io.EOF) {
+			return nil, problem(http.StatusBadRequest, "invalid", "something follows the start request")
+		}
+	}
+	opts, err := req.options()
+	if err != nil {
+		return nil, err
+	}
+	if req.Signal != nil {
+		declared, _ := space(ctx).DeclaredSignals(ctx, workflow, req.Version) // the start says what is wrong with the workflow
+		if err := checkSignal(declared, req.Signal.Name, req.Signal.Payload); err != nil {
+			return nil, err
+		}
+	}
+	if c := callerOf(ctx); req.ends() && !c.Allows(host.ScopeOperate, c.in) {
+		return nil, problem(http.StatusForbidden, "scope", "on_conflict %q ends runs or takes their records: %s", req.OnConflict,
+			refusal(c, host.ScopeOperate, c.in))
+	}
+	r, err := space(ctx).StartRaw(ctx, workflow, req.Input, opts...)
+	if err != nil {
+		return nil, failed(err)
+	}
+	if c := callerOf(ctx); !c.Allows(host.ScopeRead, c.in) { // of a run that was there, it may not know more
+		r = host.Run{ID: r.ID, Workflow: r.Workflow, Version: r.Version, Existed: r.Existed, Throttled: r.Throttled}
+	}
+	status := http.StatusCreated
+	if r.Existed {
+		status = http.StatusOK
+	}
+	return &runOutput{status, r}, nil
+}
+
+type listInput struct {
+	Workflow string `query:"workflow"`
+	Status   string `query:"status" doc:"one or more statuses, separated by commas"`
+	From     string `query:"created_from" doc:"RFC 3339: created at this instant or after it"`
+	Before   string `query:"created_before" doc:"RFC 3339: created before this instant"`
+	Order    string `query:"order" doc:"newest (the default) or oldest first"`
+	Limit    int    `query:"limit" default:"100"`
+	Cursor   string `query:"cursor" doc:"next of the page before"`
+
+	Where []string `query:"where,explode" doc:"conditions of attributes, such as amount>=100; all must hold"`
+
+	attributes map[string]string // attr.key=value
+	err        error             // what is wrong with them
+}
+
+// Resolve reads the attributes, whose names huma does not know.
+func (in *listInput) Resolve(ctx huma.Context) []error {
+	u := ctx.URL()
+	in.attributes, in.err = attributesOf(u.Query())
+	return nil
+}
+
+// attributesOf returns what a query says of attributes, as attr.key=value. A run has one value of a key, so a key that is given
+// twice is a mistake.
+func attributesOf(q url.Values) (map[string]string, error) {
+	attributes := map[string]string{}
+	for k, v := range q {
+		name, ok := strings.CutPrefix(k, "attr.")
+		if !ok {
+			continue
+		}
+		if len(v) > 1 {
+			return nil, problem(http.StatusBadRequest, "invalid", "attribute %q is given %d times, a run has one value of it",
+				name, len(v))
+		}
+		attributes[name] = v[0]
+	}
+	return attributes, nil
+}
+
+// parseWhere reads conditions of attributes.
+func parseWhere(texts []string) (list []host.Condition, err error) {
+	for _, text := range texts {
+		c, err := host.ParseCondition(text)
+		if err != nil {
+			return nil, failed(err)
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+func (s *API) list(ctx context.Context, in *listInput) (*struct{ Body host.RunPage }, error) {
+	if in.err != nil {
+		return nil, in.err
+	}
+	if in.Limit < 1 || in.Limit > maxPage {
+		return nil, problem(http.StatusBadRequest, "invalid", "limit must be 1 to %d, got %d", maxPage, in.Limit)
+	}
+	q := host.Query{Workflow: in.Workflow, Cursor: in.Cursor, Limit: in.Limit, Attributes: in.attributes}
+	var err error
+	if q.Where, err = parseWhere(in.Where); err != nil {
+		return nil, err
+	}
+	if q.Statuses, err = parseStatuses(in.Status); err != nil {
+		return nil, err
+	}
+	if q.Order, err = host.ParseOrder(in.Order); err != nil {
+		return nil, failed(err)
+	}
+	for _, x := range []struct {
+		name, text string
+		to         *time.Time
+	}{{"created_from", in.From, &q.CreatedFrom}, {"created_before", in.Before, &q.CreatedBefore}} {
+		if x.text == "" {
+			continue
+		}
+		if *x.to, err = time.Parse(time.RFC3339, x.text); err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "%s must be an instant as 2026-01-31T12:00:00Z, got %q", x.name, x.text)
+		}
+	}
+	page, err := space(ctx).RunPage(ctx, q)
+	return &struct{ Body host.RunPage }{page}, failed(err)
+}
+
+// Counts are numbers of runs.
+type Counts struct {
+	Total    int64          `json:"total"`
+	Statuses host.RunCounts `json:"statuses"`
+}
+
+func (s *API) count(ctx context.Context, in *struct {
+	Workflow string `query:"workflow" doc:"only its runs"`
+}) (*struct{ Body Counts }, error) {
+	c, err := space(ctx).Counts(ctx, in.Workflow)
+	return &struct{ Body Counts }{Counts{c.Total(), c}}, failed(err)
+}
+
+// parseStatuses reads statuses that are separated by commas.
+func parseStatuses(text string) (list []store.Status, err error) {
+	for name := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
+		st, err := store.ParseStatus(name)
+		if err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "%v", err)
+		}
+		list = append(list, st)
+	}
+	return list, nil
+}
+
+// maxWait bounds how long an answer is held.
+const maxWait = time.Minute
+
+// held gives a context that ends after a time in duration text, or with the request.
+func held(ctx context.Context, text string) (context.Context, context.CancelFunc, error) {
+	if text == "" {
+		return ctx, func() {}, nil
+	}
+	ms, err := abi.ParseDuration(text)
+	if err != nil {
+		return nil, nil, problem(http.StatusBadRequest, "invalid", "wait: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(abi.Duration(ms), maxWait))
+	return ctx, cancel, nil
+}
+
+type journalInput struct {
+	RunPath
+	From  uint64 `query:"from"`
+	Wait  string `query:"wait" doc:"duration text, at most 1m"`
+	Limit int    `query:"limit" default:"1000"`
+
+	Iteration int64 `query:"iteration" default:"-1" doc:"of a run that has continued as new; -1 is the newest"`
+}
+
+// entries gives the entries that are asked for.
+func (s *API) entries(ctx context.Context, in *journalInput) iter.Seq2[host.Entry, error] {
+	if in.Iteration < 0 {
+		return space(ctx).Journal(ctx, in.ID, store.Seq(in.From))
+	}
+	return space(ctx).JournalOf(ctx, in.ID, uint32(min(in.Iteration, math.MaxUint32)), store.Seq(in.From))
+}
+
+// journal streams entries as they are read, so that a long journal is never in memory as a whole, however slowly a client
+// reads it.
+func (s *API) journal(ctx context.Context, in *journalInput) (*huma.StreamResponse, error) {
+	if in.Limit < 1 {
+		return nil, problem(http.StatusBadRequest, "invalid", "limit must be at least 1, got %d", in.Limit)
+	}
+	hold, cancel, err := held(ctx, in.Wait)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer cancel()
+		changed, stop := space(ctx).Watch(in.ID)
+		defer stop()
+		out := array{c: c, limit: min(in.Limit, maxPage)}
+		for {
+			for e, err := range s.entries(ctx, in) {
+				if !out.add(EntryOf(e), err) {
+					return
+				}
+			}
+			if out.n == 0 && in.Wait != "" {
+				select {
+				case <-changed:
+					continue
+				case <-hold.Done():
+				}
+			}
+			out.end()
+			return
+		}
+	}}, nil
+}
+
+type resultOutput struct {
+	Status      int
+	ContentType string `header:"Content-Type"`
+	Body        []byte
+}
+
+func (s *API) result(ctx context.Context, in *struct {
+	RunPath
+	Wait string `query:"wait" doc:"duration text, at most 1m"`
+}) (*resultOutput, error) {
+	hold, cancel, err := held(ctx, in.Wait)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	r, err := space(ctx).Get(ctx, in.ID)
+	if err == nil && in.Wait != "" {
+		r, err = space(ctx).Wait(hold, in.ID)
+		if hold.Err() != nil && r.ID != "" { // the run goes on
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, failed(err)
+	}
+	if !r.Status.Terminal() && r.Status != host.Stuck {
+		b, err := json.Marshal(r)
+		return &resultOutput{http.StatusAccepted, "application/json", b}, err
+	}
+	b, err := space(ctx).ResultRaw(ctx, in.ID)
+	if re, ok := errors.AsType[*host.RunError](err); ok {
+		p := &Problem{Type: "about:blank", Title: "run " + re.Status.String(), Status: http.StatusUnprocessableEntity,
+			Detail: re.Error(), Code: re.Status.String(), Run: r}
+		return nil, p
+	}
+	if err != nil {
+		return nil, failed(err)
+	}
+	return &resultOutput{http.StatusOK, contentType(b), b}, nil
+}
+
+// Log is one line of a run's log.
+type Log struct {
+	Index   uint64    `json:"index"`
+	Time    time.Time `json:"time"`
+	Level   string    `json:"level"`
+	Step    string    `json:"step,omitempty"`
+	Attempt uint32    `json:"attempt,omitempty"`
+	Text    string    `json:"text"`
+}
+
+var levels = [...]string{"debug", "info", "warn", "error"}
+
+func (s *API) logs(ctx context.Context, in *struct {
+	RunPath
+	From  uint64 `query:"from"`
+	Limit int    `query:"limit" default:"1000"`
+}) (*struct{ Body []Log }, error) {
+	if in.Limit < 1 {
+		return nil, problem(http.StatusBadRequest, "invalid", "limit must be at least 1, got %d", in.Limit)
+	}
+	lines, err := space(ctx).Logs(ctx, in.ID, in.From, min(in.Limit, maxPage))
+	if err != nil {
+		return nil, failed(err)
+	}
+	out := &struct{ Body []Log }{[]Log{}}
+	for _, l := range lines {
+		out.Body = append(out.Body, LogOf(l))
+	}
+	return out, nil
+}
+
+// LogOf gives a log line as the API shows it.
+func LogOf(l host.LogLine) Log {
+	return Log{Index: l.Index, Time: abi.TimeOf(l.UnixMs), Level: levels[min(max(int(l.Level), 0), len(levels)-1)],
+		Step: l.Step, Attempt: l.Attempt, Text: l.Text}
+}

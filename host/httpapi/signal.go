@@ -1,0 +1,153 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+)
+
+// Misses of hook tokens that are answered at once, so that nobody finds a token by trying: a token has 130 bits, and
+// whoever mistypes one is not hindered.
+const (
+	missesPerSecond = 10
+	missesAtOnce    = 50
+)
+
+func (s *API) registerSignals(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "signal", Method: http.MethodPost,
+		Path: "/v1/runs/{id}/signals/{name}", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true,
+		DefaultStatus: http.StatusAccepted, Summary: "Give a signal to a run; the body is its payload"},
+		func(ctx context.Context, in *struct {
+			RunPath
+			Name    string `path:"name"`
+			Key     string `header:"Idempotency-Key"`
+			RawBody []byte
+		}) (*struct{}, error) {
+			declared, err := space(ctx).SignalsOf(ctx, in.ID)
+			if err == nil {
+				if err := checkSignal(declared, in.Name, in.RawBody); err != nil {
+					return nil, err
+				}
+				err = space(ctx).SignalRaw(ctx, in.ID, in.Name, in.RawBody, keyOption(in.Key)...)
+			}
+			return nil, failed(err)
+		})
+	huma.Register(api, huma.Operation{OperationID: "query", Method: http.MethodPost,
+		Path: "/v1/runs/{id}/queries/{name}", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true,
+		Summary: "Ask a run a question that its workflow offers; the body is its input"},
+		func(ctx context.Context, in *struct {
+			RunPath
+			Name    string `path:"name"`
+			RawBody []byte
+		}) (*resultOutput, error) {
+			return s.query(ctx, in.ID, in.Name, in.RawBody)
+		})
+	huma.Register(api, huma.Operation{OperationID: "query-get", Method: http.MethodGet,
+		Path: "/v1/runs/{id}/queries/{name}", Summary: "Ask a run a question without an input"},
+		func(ctx context.Context, in *struct {
+			RunPath
+			Name string `path:"name"`
+		}) (*resultOutput, error) {
+			return s.query(ctx, in.ID, in.Name, nil)
+		})
+	optionalBody(api, "/v1/runs/{id}/signals/{name}", "/v1/runs/{id}/queries/{name}")
+	// Deliveries answer with what the workflow says, which huma does not do; here they are only described.
+	api.OpenAPI().AddOperation(&huma.Operation{OperationID: "deliver", Method: http.MethodPost, Path: "/v1/hooks/{token}",
+		Summary:    "Deliver the body to the run that holds a token, as a signal of its hook's name",
+		Parameters: []*huma.Param{{Name: "token", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}},
+		Responses: map[string]*huma.Response{
+			"202": {Description: "Durable; or another status below 300, content type and body, as the workflow has said"},
+			"404": {Description: "No run holds this token"}, "429": {Description: "Too much at once"},
+			"507": {Description: "The disk is nearly full"},
+		}})
+}
+
+// checkSignal refuses a signal that a workflow which declares its signals does not receive, or would not understand. One that
+// declares none takes any name and any bytes.
+func checkSignal(declared []string, name string, payload []byte) error {
+	switch {
+	case len(declared) == 0:
+		return nil
+	case !slices.Contains(declared, name):
+		return problem(http.StatusUnprocessableEntity, "invalid", "the workflow receives the signals %q, got %.200q",
+			declared, name)
+	case len(payload) > 0 && !json.Valid(payload):
+		return problem(http.StatusUnprocessableEntity, "invalid", "the payload of signal %q must be JSON, got %.80q", name, payload)
+	}
+	return nil
+}
+
+func keyOption(key string) []host.SignalOption {
+	if key == "" {
+		return nil
+	}
+	return []host.SignalOption{host.WithIdempotencyKey(key)}
+}
+
+// optionalBody makes the body of a POST optional, which the types of huma cannot say of raw bytes.
+func optionalBody(api huma.API, paths ...string) {
+	for _, p := range paths {
+		api.OpenAPI().Paths[p].Post.RequestBody.Required = false
+	}
+}
+
+// raw hands bytes on as they are where a value is encoded as JSON.
+type raw []byte
+
+// MarshalJSON gives the bytes.
+func (r raw) MarshalJSON() ([]byte, error) { return r, nil }
+
+func (s *API) query(ctx context.Context, id, name string, input []byte) (*resultOutput, error) {
+	var in any
+	if len(input) > 0 {
+		in = raw(input)
+	}
+	b, err := space(ctx).Query(ctx, id, name, in)
+	if q, ok := errors.AsType[*host.QueryError](err); ok && !errors.Is(err, host.ErrNotFound) {
+		return nil, problem(http.StatusUnprocessableEntity, "query_failed", "%v", q)
+	}
+	if err != nil {
+		return nil, failed(err)
+	}
+	return &resultOutput{http.StatusOK, contentType(b), b}, nil
+}
+
+// deliver takes what is posted to a hook. All tokens that deliver to nobody get the same answer.
+func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, abi.MaxPayloadBytes))
+	if err != nil {
+		writeProblem(w, badBody(err, abi.MaxPayloadBytes))
+		return
+	}
+	reply, err := space(r.Context()).DeliverHook(r.Context(), r.PathValue("token"), body,
+		keyOption(r.Header.Get("Idempotency-Key"))...)
+	if errors.Is(err, host.ErrNotFound) && !s.misses.Allow() {
+		w.Header().Set("Retry-After", "1")
+		writeProblem(w, problem(http.StatusTooManyRequests, "busy", "too many deliveries to tokens that nobody holds"))
+		return
+	}
+	if errors.Is(err, host.ErrDiskFull) { // whose sentence names a folder, which is nothing for strangers
+		writeProblem(w, problem(http.StatusInsufficientStorage, "disk_full", "the server has no room for this; try again later"))
+		return
+	}
+	if err != nil {
+		writeProblem(w, failed(err))
+		return
+	}
+	if a, ok := w.(*answered); ok {
+		a.changed = true
+	}
+	if reply.ContentType != "" || reply.Body != "" {
+		w.Header().Set("Content-Type", replyType(reply.ContentType)) // a workflow wrote the body
+	}
+	w.WriteHeader(reply.Status)
+	_, _ = io.WriteString(w, reply.Body) // the client is gone
+}

@@ -1,0 +1,101 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+const (
+	updatesPath = "/v1/runs/{id}/updates/{name}"
+	updatePath  = updatesPath + "/{update}"
+)
+
+type updateOutput struct {
+	Status      int
+	ContentType string `header:"Content-Type"`
+	ID          string `header:"Update-ID"`
+	Body        []byte
+}
+
+func (s *API) registerUpdates(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "update", Method: http.MethodPost, Path: updatesPath, MaxBodyBytes: maxBodyBytes,
+		SkipValidateBody: true, Summary: "Ask a run to do something, and give its answer; the body is the input. 202 if it is " +
+			"accepted and not answered within wait, 422 if it is refused or has failed"},
+		func(ctx context.Context, in *struct {
+			RunPath
+			Name    string `path:"name"`
+			Key     string `header:"Idempotency-Key" doc:"id of the update; without it, a random one"`
+			Wait    string `query:"wait" default:"30s" doc:"duration text, at most 1m; 0s answers when it is accepted"`
+			RawBody []byte
+		}) (*updateOutput, error) {
+			hold, cancel, err := held(ctx, in.Wait)
+			if err != nil {
+				return nil, err
+			}
+			defer cancel()
+			opts := []host.UpdateOption{host.UntilAccepted()}
+			if in.Key != "" {
+				opts = append(opts, host.WithUpdateID(in.Key))
+			}
+			var input any
+			if len(in.RawBody) > 0 {
+				if !json.Valid(in.RawBody) {
+					return nil, problem(http.StatusUnprocessableEntity, "invalid", "the input of update %q must be JSON, got %.80q", in.Name,
+						in.RawBody)
+				}
+				input = raw(in.RawBody)
+			}
+			u, err := space(ctx).Update(ctx, in.ID, in.Name, input, opts...)
+			return updated(ctx, hold, u, err)
+		})
+	optionalBody(api, updatesPath)
+	huma.Register(api, huma.Operation{OperationID: "update-result", Method: http.MethodGet, Path: updatePath,
+		Summary: "Give the answer to an update by its id; 202 while there is none, 422 if it has failed"},
+		func(ctx context.Context, in *struct {
+			RunPath
+			Name   string `path:"name"`
+			Update string `path:"update"`
+			Wait   string `query:"wait" doc:"duration text, at most 1m"`
+		}) (*updateOutput, error) {
+			hold, cancel, err := held(ctx, cmp.Or(in.Wait, "0s"))
+			if err != nil {
+				return nil, err
+			}
+			defer cancel()
+			u, err := space(ctx).UpdateResult(ctx, in.ID, in.Name, in.Update, false)
+			return updated(ctx, hold, u, err)
+		})
+}
+
+// updated answers with what has become of an update, for which it waits as long as hold says.
+func updated(ctx, hold context.Context, u host.Update, err error) (*updateOutput, error) {
+	if err == nil && u.Status == host.UpdateAccepted && hold.Err() == nil {
+		later, e := space(ctx).UpdateResult(hold, u.Run, u.Name, u.ID, true)
+		if e == nil || hold.Err() == nil && !errors.Is(e, host.ErrClosed) { // otherwise there is no answer yet
+			u, err = later, e
+		}
+	}
+	if failure, ok := errors.AsType[*host.UpdateError](err); ok {
+		p := &Problem{Type: "about:blank", Title: "update failed", Status: http.StatusUnprocessableEntity, Code: "update_failed",
+			Detail: failure.Error(), Update: &failure.Update}
+		if failure.Refused {
+			p.Title, p.Code, p.Update = "update refused", "update_refused", nil
+		}
+		return nil, p
+	}
+	if err != nil {
+		return nil, failed(err)
+	}
+	if u.Status == host.UpdateAccepted {
+		b, err := json.Marshal(u)
+		return &updateOutput{http.StatusAccepted, "application/json", u.ID, b}, err
+	}
+	return &updateOutput{http.StatusOK, contentType(u.Result), u.ID, u.Result}, nil
+}

@@ -1,0 +1,177 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+)
+
+// checkPattern is the endpoint that takes a module and stores nothing.
+const checkPattern = "POST /v1/workflows/{workflow}/check"
+
+// CheckLine is a line of the answers of check and migrate, which are JSON Lines: first Total, then a Run for each run, in no
+// order, and at the end the Summary. An answer without a summary was cut.
+type CheckLine struct {
+	Total   *int64             `json:"total,omitempty" doc:"about how many runs there are"`
+	Run     *host.RunCheck     `json:"run,omitempty"`
+	Summary *host.CheckSummary `json:"summary,omitempty"`
+}
+
+type checkInput struct {
+	Workflow string `path:"workflow" doc:"- for the only workflow that the module lists"`
+	Ended    string `query:"ended" doc:"duration text: also runs that have ended within this time"`
+	CPU      string `query:"cpu" doc:"duration text: what the replay of one run may compute, 10s without it"`
+	Parallel int    `query:"parallel" doc:"how many runs are replayed at a time"`
+	RawBody  []byte `contentType:"application/wasm"`
+}
+
+// MigrateRequest asks for a migration.
+type MigrateRequest struct {
+	To       uint32   `json:"to" minimum:"1" doc:"version under which the runs go on"`
+	From     uint32   `json:"from,omitempty" doc:"only runs of this version"`
+	Runs     []string `json:"runs,omitempty" maxItems:"10000" doc:"only these runs"`
+	CPU      string   `json:"cpu,omitempty" doc:"duration text: what the replay of one run may compute, 10s without it"`
+	Parallel int      `json:"parallel,omitempty" doc:"how many runs are replayed at a time"`
+}
+
+func (s *API) registerUpgrades(api huma.API) {
+	lines := map[string]*huma.Response{"200": {Description: "JSON Lines: the total, a report for each run, the summary",
+		Content: map[string]*huma.MediaType{jsonLines: {Schema: api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[CheckLine](),
+			true, "")}}}}
+	huma.Register(api, huma.Operation{OperationID: "check", Method: http.MethodPost, Path: "/v1/workflows/{workflow}/check",
+		MaxBodyBytes: abi.MaxModuleBytes + 1, Responses: lines,
+		Summary: "Replay the live runs of a workflow against a module that is not stored; nothing changes"}, s.check)
+	huma.Register(api, huma.Operation{OperationID: "migrate", Method: http.MethodPost, Path: "/v1/workflows/{workflow}/migrate",
+		Responses: lines,
+		Summary:   "Have the live runs of a workflow that are compatible with another version go on under it"},
+		func(ctx context.Context, in *struct {
+			Workflow string `path:"workflow"`
+			Body     MigrateRequest
+		}) (*huma.StreamResponse, error) {
+			return s.migrate(ctx, in.Workflow, &in.Body)
+		})
+}
+
+// durationOf reads duration text; nothing is zero.
+func durationOf(name, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	ms, err := abi.ParseDuration(text)
+	if err != nil {
+		return 0, problem(http.StatusBadRequest, "invalid", "%s: %v", name, err)
+	}
+	const longest = int64(1<<63-1) / int64(time.Millisecond)
+	if ms > longest {
+		return 0, problem(http.StatusBadRequest, "invalid", "%s must be less than 292 years, got %s", name, text)
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+func (s *API) check(ctx context.Context, in *checkInput) (*huma.StreamResponse, error) {
+	opts := host.CheckOptions{Parallel: in.Parallel}
+	var err error
+	if opts.Ended, err = durationOf("ended", in.Ended); err != nil {
+		return nil, err
+	}
+	if opts.CPU, err = durationOf("cpu", in.CPU); err != nil {
+		return nil, err
+	}
+	if in.Workflow == "-" {
+		in.Workflow = ""
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		out := lineWriter{c: c}
+		opts.Each, opts.Progress = out.report, out.progress
+		sum, err := space(ctx).Check(ctx, in.Workflow, in.RawBody, opts)
+		out.end(&sum, err)
+	}}, nil
+}
+
+func (s *API) migrate(ctx context.Context, workflow string, in *MigrateRequest) (*huma.StreamResponse, error) {
+	opts := host.MigrateOptions{To: in.To, From: in.From, Runs: in.Runs, Parallel: in.Parallel}
+	var err error
+	if opts.CPU, err = durationOf("cpu", in.CPU); err != nil {
+		return nil, err
+	}
+	who := callerOf(ctx)
+	blind := !who.Allows(host.ScopeRead, who.in)
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		out := lineWriter{c: c}
+		opts.Progress, opts.Each = out.progress, func(r host.RunCheck) error {
+			if blind {
+				withoutJournal(&r)
+			}
+			return out.report(r)
+		}
+		sum, err := space(ctx).Migrate(ctx, workflow, opts)
+		out.end(&sum, err)
+	}}, nil
+}
+
+// withoutJournal takes out of a report what a journal holds, for a caller who may not read it.
+func withoutJournal(r *host.RunCheck) {
+	r.Journal, r.Workflow, r.Notes = "", "", nil
+	if r.Entry != nil {
+		r.Reason = fmt.Sprintf("diverges at entry %d", *r.Entry)
+	}
+}
+
+// jsonLines is the content type of JSON Lines (https://jsonlines.org).
+const jsonLines = "application/jsonl"
+
+// lineWriter writes the lines of an answer as they come. Its methods are called by one goroutine at a time.
+type lineWriter struct {
+	c     huma.Context
+	begun bool
+}
+
+// progress writes the first line; those of the reports say how far it is.
+func (w *lineWriter) progress(_, total int64) {
+	if !w.begun {
+		_ = w.write(CheckLine{Total: &total}) // the client is gone, which ends ctx
+	}
+}
+
+func (w *lineWriter) report(r host.RunCheck) error { return w.write(CheckLine{Run: &r}) }
+
+func (w *lineWriter) write(line CheckLine) error {
+	if !w.begun {
+		w.begun = true
+		w.c.SetHeader("Content-Type", jsonLines)
+		w.c.SetHeader("Cache-Control", "no-store")
+	}
+	b, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	out := w.c.BodyWriter()
+	if _, err := out.Write(append(b, '\n')); err != nil {
+		return err
+	}
+	if f, ok := out.(http.Flusher); ok {
+		f.Flush()
+	}
+	return nil
+}
+
+// end writes the summary, or the error: before the first line that is a problem document; after that it cuts the connection, so
+// that nobody takes a part for the whole.
+func (w *lineWriter) end(sum *host.CheckSummary, err error) {
+	switch {
+	case err != nil && w.begun:
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		(&array{c: w.c}).problem(failed(err))
+	default:
+		_ = w.write(CheckLine{Summary: sum}) // the client is gone
+	}
+}

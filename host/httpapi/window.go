@@ -1,0 +1,43 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+// StartWindowBody says how the starts of a workflow are put together.
+type StartWindowBody struct {
+	Debounce string `json:"debounce,omitempty" doc:"a quiet time: 10s, or 10s per input.customer"`
+	Longest  string `json:"longest,omitempty" doc:"of a debounce: how long after the first start its run begins at the latest"`
+	Throttle string `json:"throttle,omitempty" doc:"in place of a debounce: one start within 1h, or 1h per input.customer"`
+}
+
+const startWindowPath = "/v1/start-windows/{workflow}"
+
+func (s *API) registerStartWindows(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "start-windows", Method: http.MethodGet, Path: "/v1/start-windows",
+		Summary: "List the debounces and throttles of the starts of workflows"},
+		func(ctx context.Context, _ *struct{}) (*struct{ Body []host.StartWindow }, error) {
+			list, err := space(ctx).StartWindows(ctx)
+			return &struct{ Body []host.StartWindow }{list}, failed(err)
+		})
+	huma.Register(api, huma.Operation{OperationID: "set-start-window", Method: http.MethodPut, Path: startWindowPath,
+		Summary: "Set the debounce or the throttle of the starts of a workflow"},
+		func(ctx context.Context, in *struct {
+			LimitsPath
+			Body StartWindowBody
+		}) (*struct{ Body host.StartWindow }, error) {
+			w, err := space(ctx).SetStartWindow(ctx, host.StartWindow{Workflow: in.Workflow, Debounce: in.Body.Debounce,
+				Longest: in.Body.Longest, Throttle: in.Body.Throttle})
+			return &struct{ Body host.StartWindow }{w}, failed(err)
+		})
+	huma.Register(api, huma.Operation{OperationID: "delete-start-window", Method: http.MethodDelete, Path: startWindowPath,
+		Summary: "Have each start of a workflow be a run of its own again", DefaultStatus: http.StatusNoContent},
+		func(ctx context.Context, in *LimitsPath) (*struct{}, error) {
+			return nil, failed(space(ctx).DeleteStartWindow(ctx, in.Workflow))
+		})
+}
