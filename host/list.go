@@ -149,7 +149,7 @@ func (s *scope) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 
 // RunPage is a page of runs.
 type RunPage struct {
-	Runs []Run `json:"runs"`
+	Runs []Run `json:"items"`
 	// Next is the cursor of the next page, empty on the last.
 	Next string `json:"next,omitempty"`
 }
@@ -225,15 +225,15 @@ type Timer struct {
 
 // TimerQuery selects timers up to an instant.
 type TimerQuery struct {
-	Until  time.Time     // zero = all
-	Within time.Duration // from now on, by the host's clock, in place of Until; 0 = all
-	Cursor string        // Next of the page before; "" = from the first
-	Limit  int           // 0 = 100; at most MaxPage
+	Until    time.Time // zero = all
+	WithinMs int64     // from now on, by the host's clock, in place of Until; 0 = all
+	Cursor   string    // Next of the page before; "" = from the first
+	Limit    int       // 0 = 100; at most MaxPage
 }
 
 // TimerPage is a page of timers.
 type TimerPage struct {
-	Timers []Timer `json:"timers"`
+	Timers []Timer `json:"items"`
 	// Next is the cursor of the next page, empty on the last.
 	Next string `json:"next,omitempty"`
 }
@@ -247,12 +247,12 @@ func (s *scope) TimerPage(ctx context.Context, q TimerQuery) (TimerPage, error) 
 		return p, translate(err)
 	}
 	sq := store.TimerQuery{Namespace: ns, UntilMs: math.MaxInt64, Limit: q.Limit}
-	if q.Within != 0 {
-		if q.Within < 0 || !q.Until.IsZero() {
-			return p, &joined{fmt.Errorf("timers are listed until an instant or within a positive time, got %v and %v", q.Until,
-				q.Within), ErrInvalid}
-		}
-		q.Until = s.h.cfg.Clock.Now().Add(q.Within)
+	if q.WithinMs < 0 || q.WithinMs != 0 && !q.Until.IsZero() {
+		return p, &joined{fmt.Errorf("timers are listed until an instant or within a positive time, got %v and %d ms", q.Until,
+			q.WithinMs), ErrInvalid}
+	}
+	if now := s.h.cfg.Clock.Now().UnixMilli(); q.WithinMs > 0 && q.WithinMs < abi.MaxUnixMs-now {
+		sq.UntilMs = now + q.WithinMs
 	}
 	if !q.Until.IsZero() && q.Until.UnixMilli() < abi.MaxUnixMs { // later ones are shown as that instant
 		sq.UntilMs = q.Until.UnixMilli()

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"errors"
+	"math"
 	"fmt"
 	"strings"
 	"testing"
@@ -73,8 +74,8 @@ func TestLists(t *testing.T) {
 			t.Errorf("timers %+v", page)
 		}
 		now := l.Clock.Now()
-		for within, n := range map[time.Duration]int{at(24).Sub(now): 1, at(26).Sub(now): 2, at(26).Sub(now) - 1: 1} {
-			if page, err = l.TimerPage(ctx, host.TimerQuery{Within: within}); err != nil || len(page.Timers) != n {
+		for within, n := range map[time.Duration]int{math.MaxInt64: 5, at(24).Sub(now): 1, at(26).Sub(now): 2, at(26).Sub(now) - time.Millisecond: 1} {
+			if page, err = l.TimerPage(ctx, host.TimerQuery{Limit: 10, WithinMs: within.Milliseconds()}); err != nil || len(page.Timers) != n {
 				t.Errorf("within %v: %+v %v, want %d", within, page.Timers, err, n)
 			}
 		}
@@ -102,7 +103,7 @@ func TestListsRefuse(t *testing.T) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
-	for _, q := range []host.TimerQuery{{Cursor: "x"}, {Limit: 1001}, {Limit: -1}, {Within: -1}, {Within: 1, Until: time.Unix(1, 0)}} {
+	for _, q := range []host.TimerQuery{{Cursor: "x"}, {Limit: 1001}, {Limit: -1}, {WithinMs: -1}, {WithinMs: 1, Until: time.Unix(1, 0)}} {
 		if _, err := l.TimerPage(ctx, q); !errors.Is(err, host.ErrInvalid) {
 			t.Errorf("%+v: %v", q, err)
 		}

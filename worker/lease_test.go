@@ -30,7 +30,7 @@ func (d *double) RoundTrip(r *http.Request) (*http.Response, error) {
 	case "attempts":
 		if !d.handedOut {
 			d.handedOut = true
-			return answer(http.StatusOK, `[{"lease":"L","handler":"charge","timeout_ms":3600000}]`)
+			return answer(http.StatusOK, `{"items":[{"lease":"L","handler":"charge","timeout_ms":3600000}]}`)
 		}
 		<-r.Context().Done()
 		return nil, r.Context().Err()

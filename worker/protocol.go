@@ -204,10 +204,13 @@ func (w *Worker) take(ctx context.Context, name string, n int) (list []Attempt, 
 	// A server that does not answer is not waited for: it may have gone.
 	ctx, cancel := context.WithTimeout(ctx, pollWait+longestPause)
 	defer cancel()
-	if err := w.request(ctx, http.MethodGet, "/v1/handlers/"+url.PathEscape(name)+"/attempts", q, nil, &list); err != nil {
+	var page struct {
+		Items []Attempt `json:"items"`
+	}
+	if err := w.request(ctx, http.MethodGet, "/v1/handlers/"+url.PathEscape(name)+"/attempts", q, nil, &page); err != nil {
 		return nil, err
 	}
-	return list[:min(len(list), n)], nil
+	return page.Items[:min(len(page.Items), n)], nil
 }
 
 // text returns duration text.

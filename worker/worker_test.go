@@ -286,7 +286,7 @@ func TestWaiting(t *testing.T) {
 	}
 	defer func() { _ = res.Body.Close() }()
 	var list []host.RemoteHandler
-	if err := json.NewDecoder(res.Body).Decode(&list); err != nil || len(list) != 1 || list[0].Name != "charge" || list[0].Waiting != 1 {
+	if err := json.NewDecoder(res.Body).Decode(httpapi.ItemsOf(&list)); err != nil || len(list) != 1 || list[0].Name != "charge" || list[0].Waiting != 1 {
 		t.Errorf("%v %+v", err, list)
 	}
 }

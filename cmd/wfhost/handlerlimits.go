@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 // limited names what limits are of: a workflow, or a handler.
@@ -52,7 +53,7 @@ type limitsHandlersCmd struct{}
 
 func (c *limitsHandlersCmd) Run(g *globals) error {
 	var list []host.HandlerLimitsInfo
-	if _, _, err := g.call(http.MethodGet, "/v1/handler-limits", nil, nil, &list); err != nil {
+	if _, _, err := g.call(http.MethodGet, "/v1/handler-limits", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
 	return showHandlerLimits(g, list, list)

@@ -288,7 +288,7 @@ func (h *hour) lateness(ctx context.Context, id string) (late []time.Duration, w
 	slept := false
 	for from := uint64(0); ; {
 		var entries []httpapi.Entry
-		if code := h.call(ctx, "GET", fmt.Sprintf("/v1/runs/%s/journal?from=%d", id, from), nil, &entries); code != http.StatusOK {
+		if code := h.call(ctx, "GET", fmt.Sprintf("/v1/runs/%s/journal?from=%d", id, from), nil, httpapi.ItemsOf(&entries)); code != http.StatusOK {
 			h.Errorf("journal of %s from %d: %d", id, from, code)
 			return late, wakes
 		}

@@ -36,14 +36,14 @@ func (c *runsCmd) Run(g *globals) error {
 		q.Set("attr."+k, v)
 	}
 	q["where"] = c.Where
-	var page host.RunPage
+	var page httpapi.List[host.Run]
 	if _, _, err := g.call(http.MethodGet, "/v1/runs", q, nil, &page); err != nil {
 		return err
 	}
 	if g.Output == "json" {
 		return g.json(page)
 	}
-	if err := g.showRuns(page.Runs); err != nil {
+	if err := g.showRuns(page.Items); err != nil {
 		return err
 	}
 	return g.more(page.Next)
@@ -131,7 +131,7 @@ func (c *journalCmd) read(g *globals, from uint64, iteration int64, wait string)
 	if wait != "" {
 		q.Set("wait", wait)
 	}
-	_, _, err = g.call(http.MethodGet, runPath(c.RunID, "/journal"), q, nil, &entries)
+	_, _, err = g.call(http.MethodGet, runPath(c.RunID, "/journal"), q, nil, httpapi.ItemsOf(&entries))
 	return entries, err
 }
 
@@ -224,7 +224,7 @@ func (c *logsCmd) Run(g *globals) error {
 	for from := uint64(0); ; {
 		var lines []httpapi.Log
 		q := url.Values{"from": {strconv.FormatUint(from, 10)}}
-		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, "/logs"), q, nil, &lines); err != nil {
+		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, "/logs"), q, nil, httpapi.ItemsOf(&lines)); err != nil {
 			return err
 		}
 		if len(lines) == 0 {
@@ -259,15 +259,15 @@ func (c *timersCmd) Run(g *globals) error {
 			q.Set(name, v)
 		}
 	}
-	var page host.TimerPage
+	var page httpapi.List[host.Timer]
 	if _, _, err := g.call(http.MethodGet, "/v1/timers", q, nil, &page); err != nil {
 		return err
 	}
 	if g.Output == "json" {
 		return g.json(page)
 	}
-	rows := make([][]string, len(page.Timers))
-	for i, t := range page.Timers {
+	rows := make([][]string, len(page.Items))
+	for i, t := range page.Items {
 		rows[i] = []string{instant(t.Due), t.RunID, t.Workflow}
 	}
 	if err := g.table("due\trun\tworkflow", rows); err != nil {

@@ -90,9 +90,9 @@ func TestKillFamilies(t *testing.T) {
 			}
 		}
 	}
-	var page host.RunPage
-	if post("GET", "/v1/runs?workflow=kid&limit=1000", nil, &page); len(page.Runs) != min(1000, rounds*families*4) {
-		t.Fatalf("%d children, want %d", len(page.Runs), rounds*families*4)
+	var page httpapi.List[host.Run]
+	if post("GET", "/v1/runs?workflow=kid&limit=1000", nil, &page); len(page.Items) != min(1000, rounds*families*4) {
+		t.Fatalf("%d children, want %d", len(page.Items), rounds*families*4)
 	}
 	for _, r := range page.Runs {
 		if r.Status != host.Completed {
@@ -112,7 +112,7 @@ func check(t *testing.T, post func(method, path string, body []byte, into any) i
 		t.Fatalf("run %s is %s %s with result %d", id, run.Status, run.Reason, result)
 	}
 	var entries []httpapi.Entry
-	post("GET", "/v1/runs/"+id+"/journal", nil, &entries)
+	post("GET", "/v1/runs/"+id+"/journal", nil, httpapi.ItemsOf(&entries))
 	results, timers := map[int64]int{}, 0
 	var due time.Time
 	for _, e := range entries {

@@ -27,7 +27,7 @@ type limitsListCmd struct{}
 
 func (c *limitsListCmd) Run(g *globals) error {
 	var list []host.LimitsInfo
-	if _, _, err := g.call(http.MethodGet, "/v1/limits", nil, nil, &list); err != nil {
+	if _, _, err := g.call(http.MethodGet, "/v1/limits", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
 	return showLimits(g, list, list)

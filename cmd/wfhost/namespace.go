@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type namespacesCmd struct {
@@ -18,7 +19,7 @@ type namespacesListCmd struct{}
 
 func (c *namespacesListCmd) Run(g *globals) error {
 	var list []host.NamespaceInfo
-	if _, _, err := g.call(http.MethodGet, "/v1/namespaces", nil, nil, &list); err != nil {
+	if _, _, err := g.call(http.MethodGet, "/v1/namespaces", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
 	return showNamespaces(g, list, list)

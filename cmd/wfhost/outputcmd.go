@@ -31,7 +31,7 @@ func (c *outputCmd) Run(g *globals) error {
 	all := []httpapi.Chunk{}
 	for {
 		var chunks []httpapi.Chunk
-		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, "/output"), q, nil, &chunks); err != nil {
+		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, "/output"), q, nil, httpapi.ItemsOf(&chunks)); err != nil {
 			return err
 		}
 		for _, chunk := range chunks {

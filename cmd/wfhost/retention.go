@@ -21,7 +21,7 @@ type retentionListCmd struct{}
 
 func (c *retentionListCmd) Run(g *globals) error {
 	var list []httpapi.Retention
-	if _, _, err := g.call(http.MethodGet, "/v1/retention", nil, nil, &list); err != nil {
+	if _, _, err := g.call(http.MethodGet, "/v1/retention", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
 	return showRetentions(g, list, list)

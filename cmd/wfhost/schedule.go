@@ -35,20 +35,19 @@ type scheduleListCmd struct{}
 
 func (c *scheduleListCmd) Run(g *globals) error {
 	list := []httpapi.Schedule{}
-	for after := ""; ; {
-		var page []httpapi.Schedule
+	for cursor := ""; ; {
+		var page httpapi.List[httpapi.Schedule]
 		q := url.Values{"limit": {strconv.Itoa(schedulePage)}}
-		if after != "" {
-			q.Set("after", after)
+		if cursor != "" {
+			q.Set("cursor", cursor)
 		}
 		if _, _, err := g.call(http.MethodGet, "/v1/schedules", q, nil, &page); err != nil {
 			return err
 		}
-		list = append(list, page...)
-		if len(page) < schedulePage {
+		list = append(list, page.Items...)
+		if cursor = page.Next; cursor == "" {
 			break
 		}
-		after = page[len(page)-1].ID
 	}
 	switch g.Output {
 	case "json":
@@ -295,7 +294,7 @@ func (c *scheduleNextCmd) Run(g *globals) error {
 		}
 	default:
 		q := url.Values{"limit": {strconv.Itoa(c.N)}}
-		if _, _, err := g.call(http.MethodGet, schedulePath(c.ID, "/next"), q, nil, &list); err != nil {
+		if _, _, err := g.call(http.MethodGet, schedulePath(c.ID, "/next"), q, nil, httpapi.ItemsOf(&list)); err != nil {
 			return err
 		}
 	}

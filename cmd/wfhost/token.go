@@ -76,7 +76,7 @@ type tokensListCmd struct{}
 
 func (c *tokensListCmd) Run(g *globals) error {
 	var list []host.Token
-	if _, _, err := g.call(http.MethodGet, "/v1/tokens", nil, nil, &list); err != nil {
+	if _, _, err := g.call(http.MethodGet, "/v1/tokens", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
 	switch g.Output {

@@ -11,7 +11,7 @@ type limitsWindowsCmd struct{}
 
 func (c *limitsWindowsCmd) Run(g *globals) error {
 	var list []host.StartWindow
-	if _, _, err := g.call(http.MethodGet, "/v1/start-windows", nil, nil, &list); err != nil {
+	if _, _, err := g.call(http.MethodGet, "/v1/start-windows", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
 	return showStartWindows(g, list, list)

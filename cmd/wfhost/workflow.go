@@ -43,7 +43,7 @@ func (c *uploadCmd) put(g *globals, wasm []byte, fileName string) ([]host.Versio
 	}
 	var versions []host.Version
 	put := func(name string) error {
-		_, _, err := g.call(http.MethodPut, "/v1/workflows/"+segment(name)+"/versions", q, wasm, &versions)
+		_, _, err := g.call(http.MethodPut, "/v1/workflows/"+segment(name)+"/versions", q, wasm, httpapi.ItemsOf(&versions))
 		return err
 	}
 	err := put(name)
@@ -90,7 +90,7 @@ type workflowsCmd struct{}
 
 func (c *workflowsCmd) Run(g *globals) error {
 	var versions []host.Version
-	if _, _, err := g.call(http.MethodGet, "/v1/workflows", nil, nil, &versions); err != nil {
+	if _, _, err := g.call(http.MethodGet, "/v1/workflows", nil, nil, httpapi.ItemsOf(&versions)); err != nil {
 		return err
 	}
 	if g.Output == "json" {
@@ -143,7 +143,7 @@ func (c *workflowCmd) Run(g *globals) error {
 		return &exitCode{exitUsage, errors.New("--version says of which version --schema or --openapi is meant")}
 	}
 	var versions []host.Version
-	if _, _, err := g.call(http.MethodGet, path, nil, nil, &versions); err != nil {
+	if _, _, err := g.call(http.MethodGet, path, nil, nil, httpapi.ItemsOf(&versions)); err != nil {
 		return err
 	}
 	if g.Output == "json" {

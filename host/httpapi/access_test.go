@@ -255,7 +255,7 @@ func TestTokenOfANamespace(t *testing.T) {
 	a.is(a.call(def, http.MethodGet, "/v1/runs/r?namespace=team-a", ""), http.StatusForbidden, "scope")
 	for token, want := range map[string]string{all: "default team-a", own: "team-a", def: "default"} {
 		var list []host.NamespaceInfo
-		if err := json.Unmarshal(a.call(token, http.MethodGet, "/v1/namespaces", "").Body.Bytes(), &list); err != nil {
+		if err := json.Unmarshal(a.call(token, http.MethodGet, "/v1/namespaces", "").Body.Bytes(), ItemsOf(&list)); err != nil {
 			t.Fatal(err)
 		}
 		var names []string
@@ -270,7 +270,7 @@ func TestTokenOfANamespace(t *testing.T) {
 	a.is(a.call(own, http.MethodPost, "/v1/tokens", `{"scopes":["read"],"namespace":"default"}`), http.StatusForbidden, "scope")
 	a.is(a.call(own, http.MethodPost, "/v1/tokens", `{"scopes":["admin"],"namespace":"team-a"}`), http.StatusCreated, "")
 	var list []host.Token
-	if err := json.Unmarshal(a.call(own, http.MethodGet, "/v1/tokens", "").Body.Bytes(), &list); err != nil || len(list) != 2 ||
+	if err := json.Unmarshal(a.call(own, http.MethodGet, "/v1/tokens", "").Body.Bytes(), ItemsOf(&list)); err != nil || len(list) != 2 ||
 		list[0].Namespace != "team-a" || list[1].Namespace != "team-a" {
 		t.Errorf("tokens %+v %v", list, err)
 	}

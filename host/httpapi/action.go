@@ -78,7 +78,7 @@ type timersInput struct {
 	Cursor string `query:"cursor" doc:"next of the page before"`
 }
 
-func (s *API) timers(ctx context.Context, in *timersInput) (*struct{ Body host.TimerPage }, error) {
+func (s *API) timers(ctx context.Context, in *timersInput) (*listOutput[host.Timer], error) {
 	if in.Limit < 1 || in.Limit > maxPage {
 		return nil, problem(http.StatusBadRequest, "invalid", "limit must be 1 to %d, got %d", maxPage, in.Limit)
 	}
@@ -88,10 +88,10 @@ func (s *API) timers(ctx context.Context, in *timersInput) (*struct{ Body host.T
 		if err != nil {
 			return nil, problem(http.StatusBadRequest, "invalid", "within: %v", err)
 		}
-		q.Within = abi.Duration(ms)
+		q.WithinMs = max(ms, 1) // 0 is all
 	}
 	page, err := space(ctx).TimerPage(ctx, q)
-	return &struct{ Body host.TimerPage }{page}, failed(err)
+	return paged(page.Timers, page.Next, err)
 }
 
 func (s *API) changed(ctx context.Context, id string, n int) (*struct{ Body Changed }, error) {

@@ -209,6 +209,9 @@ func failed(err error) error {
 	if err == nil {
 		return nil
 	}
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
 	if e, ok := errors.AsType[*host.SchemaError](err); ok {
 		p := &Problem{Type: "about:blank", Title: http.StatusText(http.StatusUnprocessableEntity),
 			Status: http.StatusUnprocessableEntity, Code: "schema", Detail: e.Error()}

@@ -61,7 +61,7 @@ const maxRecordBytes = 64 << 10
 // copyRecords writes the records from an instant on. What is no record is left out: a line that a crash has cut, or zeros that a
 // power failure has left, however many.
 func copyRecords(to io.Writer, log io.Reader, from time.Time) error {
-	w, lines := bufio.NewWriterSize(to, arrayBytes), bufio.NewReaderSize(log, maxRecordBytes)
+	w, lines := bufio.NewWriterSize(to, streamBytes), bufio.NewReaderSize(log, maxRecordBytes)
 	for long := false; ; {
 		line, err := lines.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {

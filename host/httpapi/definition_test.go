@@ -24,7 +24,7 @@ steps:
 func newDefining(t *testing.T) *api {
 	a := newAPI(t, Access{})
 	WithInterpreter(func(context.Context) ([]byte, error) {
-		return hosttest.Build(t, "../../../definition/interpreter"), nil
+		return hosttest.Build(t, "../../definition/interpreter"), nil
 	})(a.API)
 	return a
 }

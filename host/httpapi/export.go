@@ -35,7 +35,7 @@ func (s *API) registerExport(api huma.API) {
 				err := space(ctx).Export(ctx, in.ID, out, host.ExportOptions{WithoutModule: !in.Module, Move: move})
 				switch {
 				case err != nil && !out.begun:
-					(&array{c: c}).problem(failed(err))
+					(&stream{c: c}).problem(failed(err))
 				case err != nil:
 					panic(http.ErrAbortHandler) // the only way to tell the receiver
 				}

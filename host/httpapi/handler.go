@@ -75,15 +75,15 @@ type takeInput struct {
 func (s *API) registerHandlers(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "handlers", Method: http.MethodGet, Path: "/v1/handlers",
 		Summary: "List the handlers for workers, and what waits for them in this namespace"},
-		func(ctx context.Context, _ *struct{}) (*struct{ Body []host.RemoteHandler }, error) {
+		func(ctx context.Context, _ *struct{}) (*listOutput[host.RemoteHandler], error) {
 			list, err := space(ctx).RemoteHandlers(ctx)
-			return &struct{ Body []host.RemoteHandler }{list}, failed(err)
+			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "take-attempts", Method: http.MethodGet, Path: "/v1/handlers/{handler}/attempts",
 		Summary: "Take attempts of a handler, each with a lease; an empty list if there is none for as long as wait"},
-		func(ctx context.Context, in *takeInput) (*struct{ Body []Attempt }, error) {
+		func(ctx context.Context, in *takeInput) (*listOutput[Attempt], error) {
 			list, err := s.take(ctx, in)
-			return &struct{ Body []Attempt }{list}, err
+			return listed(list, err)
 		})
 	const path = "/v1/handlers/{handler}/attempts/{lease}"
 	huma.Register(api, huma.Operation{OperationID: "heartbeat", Method: http.MethodPost, Path: path + "/heartbeat",

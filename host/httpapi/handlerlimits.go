@@ -21,9 +21,9 @@ const handlerLimitsPath = "/v1/handler-limits/{handler}"
 func (s *API) registerHandlerLimits(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "handler-limits", Method: http.MethodGet, Path: "/v1/handler-limits",
 		Summary: "List the limits of handlers, with how many attempts hold a slot on this server, and how many wait for one"},
-		func(ctx context.Context, _ *struct{}) (*struct{ Body []host.HandlerLimitsInfo }, error) {
+		func(ctx context.Context, _ *struct{}) (*listOutput[host.HandlerLimitsInfo], error) {
 			list, err := space(ctx).AllHandlerLimits(ctx)
-			return &struct{ Body []host.HandlerLimitsInfo }{list}, failed(err)
+			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "handler-limits-of", Method: http.MethodGet, Path: handlerLimitsPath,
 		Summary: "Show the limits of a handler"},

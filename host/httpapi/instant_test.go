@@ -59,7 +59,7 @@ func TestFinding18_EveryInstantIsShown(t *testing.T) {
 		}
 		status, body := call(http.MethodGet, "/v1/runs/r/journal", "")
 		var entries []httpapi.Entry
-		if err := json.Unmarshal([]byte(body), &entries); err != nil || status != http.StatusOK || len(entries) < 3 {
+		if err := json.Unmarshal([]byte(body), httpapi.ItemsOf(&entries)); err != nil || status != http.StatusOK || len(entries) < 3 {
 			t.Fatalf("until %d: %d %.200q %v", ms, status, body, err)
 		}
 		if !strings.Contains(body, fmt.Sprintf("%q:%q", "due", due)) {

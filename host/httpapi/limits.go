@@ -27,9 +27,9 @@ const limitsPath = "/v1/limits/{workflow}"
 func (s *API) registerLimits(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "limits", Method: http.MethodGet, Path: "/v1/limits",
 		Summary: "List the limits of workflows, with how many of their runs hold a slot, and how many wait for one"},
-		func(ctx context.Context, _ *struct{}) (*struct{ Body []host.LimitsInfo }, error) {
+		func(ctx context.Context, _ *struct{}) (*listOutput[host.LimitsInfo], error) {
 			list, err := space(ctx).AllLimits(ctx)
-			return &struct{ Body []host.LimitsInfo }{list}, failed(err)
+			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "limits-of", Method: http.MethodGet, Path: limitsPath,
 		Summary: "Show the limits of a workflow"},

@@ -85,10 +85,10 @@ func (s *API) withNamespace(r *http.Request, name string) (*http.Request, error)
 func (s *API) registerNamespaces(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: namespacesID, Method: http.MethodGet, Path: "/v1/namespaces",
 		Summary: "List the namespaces that the caller's token is for"},
-		func(ctx context.Context, _ *struct{}) (*struct{ Body []host.NamespaceInfo }, error) {
+		func(ctx context.Context, _ *struct{}) (*listOutput[host.NamespaceInfo], error) {
 			list, err := s.h.Namespaces(ctx)
 			list = slices.DeleteFunc(list, func(n host.NamespaceInfo) bool { return !callerOf(ctx).Allows(host.ScopeRead, n.Name) })
-			return &struct{ Body []host.NamespaceInfo }{list}, failed(err)
+			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "set-quota", Method: http.MethodPut, Path: "/v1/namespaces/{name}",
 		Summary: "Set what a namespace may use, in place of what was set before; no limit at all removes it"},

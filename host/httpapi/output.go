@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -33,6 +34,7 @@ type outputInput struct {
 	Topic  string `query:"topic" doc:"only this topic"`
 	From   int64  `query:"from" doc:"the first index; a negative one counts from the end, within the topic if there is one"`
 	Limit  int    `query:"limit" default:"1000"`
+	Cursor string `query:"cursor" doc:"next of the page before, in place of from"`
 	Accept string `header:"Accept"`
 	LastID string `header:"Last-Event-ID"`
 }
@@ -40,10 +42,17 @@ type outputInput struct {
 func (s *API) registerOutput(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "output", Method: http.MethodGet, Path: "/v1/runs/{id}/output",
 		Summary:   "Read a run's output; with Accept: text/event-stream, follow it until the run ends",
-		Responses: arrayOf[Chunk](api)},
+		Responses: streamOf[Chunk](api)},
 		func(ctx context.Context, in *outputInput) (*huma.StreamResponse, error) {
 			if _, err := space(ctx).Get(ctx, in.ID); err != nil {
 				return nil, failed(err)
+			}
+			if in.Cursor != "" {
+				at, err := position(in.Cursor, uint64(in.From))
+				if err != nil {
+					return nil, err
+				}
+				in.From = int64(min(at, math.MaxInt64))
 			}
 			if strings.Contains(in.Accept, "text/event-stream") {
 				leave, err := s.streams.enter(callerOf(ctx))
@@ -56,9 +65,9 @@ func (s *API) registerOutput(api huma.API) {
 				}}, nil
 			}
 			return &huma.StreamResponse{Body: func(c huma.Context) {
-				out := array{c: c, limit: min(max(in.Limit, 1), maxPage)}
+				out := stream{c: c, limit: min(max(in.Limit, 1), maxPage)}
 				for chunk, err := range space(ctx).Output(ctx, in.ID, in.Topic, in.From) {
-					if !out.add(ChunkOf(chunk), err) {
+					if !out.add(chunk.Index, ChunkOf(chunk), err) {
 						return
 					}
 				}

@@ -32,13 +32,13 @@ type RetentionPath struct {
 func (s *API) registerRetention(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "retentions", Method: http.MethodGet, Path: "/v1/retention",
 		Summary: "List how long ended runs are kept"},
-		func(ctx context.Context, _ *struct{}) (*struct{ Body []Retention }, error) {
+		func(ctx context.Context, _ *struct{}) (*listOutput[Retention], error) {
 			list, err := space(ctx).Retentions(ctx)
 			out := []Retention{}
 			for _, r := range list {
 				out = append(out, retentionOf(r))
 			}
-			return &struct{ Body []Retention }{out}, failed(err)
+			return listed(out, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "set-retention", Method: http.MethodPut, Path: "/v1/retention/{workflow}",
 		Summary: "Set how long ended runs of a workflow are kept"},

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -130,7 +131,7 @@ func (s *API) registerRuns(api huma.API) {
 		})
 	huma.Register(api, huma.Operation{OperationID: "journal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal",
 		Summary:   "Show a run's journal from an entry on; wait holds the answer until there is one",
-		Responses: arrayOf[Entry](api)}, s.journal)
+		Responses: streamOf[Entry](api)}, s.journal)
 	huma.Register(api, huma.Operation{OperationID: "result", Method: http.MethodGet, Path: "/v1/runs/{id}/result",
 		Summary: "Give a run's result; 202 while it lives, 422 if it ended otherwise than completed"}, s.result)
 	huma.Register(api, huma.Operation{OperationID: "logs", Method: http.MethodGet, Path: "/v1/runs/{id}/logs",
@@ -237,7 +238,7 @@ func parseWhere(texts []string) (list []host.Condition, err error) {
 	return list, nil
 }
 
-func (s *API) list(ctx context.Context, in *listInput) (*struct{ Body host.RunPage }, error) {
+func (s *API) list(ctx context.Context, in *listInput) (*listOutput[host.Run], error) {
 	if in.err != nil {
 		return nil, in.err
 	}
@@ -267,7 +268,7 @@ func (s *API) list(ctx context.Context, in *listInput) (*struct{ Body host.RunPa
 		}
 	}
 	page, err := space(ctx).RunPage(ctx, q)
-	return &struct{ Body host.RunPage }{page}, failed(err)
+	return paged(page.Runs, page.Next, err)
 }
 
 // Counts are numbers of runs.
@@ -313,9 +314,10 @@ func held(ctx context.Context, text string) (context.Context, context.CancelFunc
 
 type journalInput struct {
 	RunPath
-	From  uint64 `query:"from"`
-	Wait  string `query:"wait" doc:"duration text, at most 1m"`
-	Limit int    `query:"limit" default:"1000"`
+	From   uint64 `query:"from"`
+	Wait   string `query:"wait" doc:"duration text, at most 1m"`
+	Limit  int    `query:"limit" default:"1000"`
+	Cursor string `query:"cursor" doc:"next of the page before, in place of from"`
 
 	Iteration int64 `query:"iteration" default:"-1" doc:"of a run that has continued as new; -1 is the newest"`
 }
@@ -334,6 +336,10 @@ func (s *API) journal(ctx context.Context, in *journalInput) (*huma.StreamRespon
 	if in.Limit < 1 {
 		return nil, problem(http.StatusBadRequest, "invalid", "limit must be at least 1, got %d", in.Limit)
 	}
+	var err error
+	if in.From, err = position(in.Cursor, in.From); err != nil {
+		return nil, err
+	}
 	hold, cancel, err := held(ctx, in.Wait)
 	if err != nil {
 		return nil, err
@@ -342,10 +348,10 @@ func (s *API) journal(ctx context.Context, in *journalInput) (*huma.StreamRespon
 		defer cancel()
 		changed, stop := space(ctx).Watch(in.ID)
 		defer stop()
-		out := array{c: c, limit: min(in.Limit, maxPage)}
+		out := stream{c: c, limit: min(in.Limit, maxPage)}
 		for {
 			for e, err := range s.entries(ctx, in) {
-				if !out.add(EntryOf(e), err) {
+				if !out.add(uint64(e.Seq), EntryOf(e), err) {
 					return
 				}
 			}
@@ -417,21 +423,28 @@ var levels = [...]string{"debug", "info", "warn", "error"}
 
 func (s *API) logs(ctx context.Context, in *struct {
 	RunPath
-	From  uint64 `query:"from"`
-	Limit int    `query:"limit" default:"1000"`
-}) (*struct{ Body []Log }, error) {
+	From   uint64 `query:"from"`
+	Limit  int    `query:"limit" default:"1000"`
+	Cursor string `query:"cursor" doc:"next of the page before, in place of from"`
+}) (*listOutput[Log], error) {
 	if in.Limit < 1 {
 		return nil, problem(http.StatusBadRequest, "invalid", "limit must be at least 1, got %d", in.Limit)
 	}
-	lines, err := space(ctx).Logs(ctx, in.ID, in.From, min(in.Limit, maxPage))
+	from, err := position(in.Cursor, in.From)
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
-	out := &struct{ Body []Log }{[]Log{}}
-	for _, l := range lines {
-		out.Body = append(out.Body, LogOf(l))
+	limit := min(in.Limit, maxPage)
+	lines, err := space(ctx).Logs(ctx, in.ID, from, limit+1)
+	out, next := []Log{}, ""
+	for i, l := range lines {
+		if i == limit {
+			next = strconv.FormatUint(l.Index, 10)
+			break
+		}
+		out = append(out, LogOf(l))
 	}
-	return out, nil
+	return paged(out, next, err)
 }
 
 // LogOf gives a log line as the API shows it.

@@ -112,15 +112,18 @@ func (s *API) registerSchedules(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "schedules", Method: http.MethodGet, Path: "/v1/schedules",
 		Summary: "List schedules by id"},
 		func(ctx context.Context, in *struct {
-			After string `query:"after" doc:"behind the schedule with this id"`
-			Limit int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
-		}) (*struct{ Body []Schedule }, error) {
-			list, err := space(ctx).Schedules(ctx, in.After, in.Limit)
-			out := []Schedule{}
+			Cursor string `query:"cursor" doc:"next of the page before"`
+			Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
+		}) (*listOutput[Schedule], error) {
+			list, err := space(ctx).Schedules(ctx, in.Cursor, in.Limit)
+			out, next := []Schedule{}, ""
 			for _, x := range list {
 				out = append(out, scheduleOf(x))
 			}
-			return &struct{ Body []Schedule }{out}, failed(err)
+			if len(out) == in.Limit { // maybe nothing comes behind it
+				next = out[len(out)-1].ID
+			}
+			return paged(out, next, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "create-schedule", Method: http.MethodPost, Path: "/v1/schedules",
 		Summary: "Create a schedule", DefaultStatus: http.StatusCreated},
@@ -164,9 +167,9 @@ func (s *API) registerSchedules(api huma.API) {
 		func(ctx context.Context, in *struct {
 			SchedulePath
 			Limit int `query:"limit" default:"10" minimum:"1" maximum:"1000"`
-		}) (*struct{ Body []host.ScheduleInstant }, error) {
+		}) (*listOutput[host.ScheduleInstant], error) {
 			list, err := space(ctx).ScheduleNext(ctx, in.ID, in.Limit)
-			return &struct{ Body []host.ScheduleInstant }{list}, failed(err)
+			return listed(list, err)
 		})
 	s.registerScheduleActions(api)
 }

@@ -31,9 +31,9 @@ type NewToken struct {
 func (s *API) registerTokens(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "tokens", Method: http.MethodGet, Path: "/v1/tokens",
 		Summary: "List the tokens, without their texts; those of one namespace, if the caller's token is for one"},
-		func(ctx context.Context, _ *struct{}) (*struct{ Body []host.Token }, error) {
+		func(ctx context.Context, _ *struct{}) (*listOutput[host.Token], error) {
 			list, err := s.tokens(ctx)
-			return &struct{ Body []host.Token }{list}, failed(err)
+			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "token-create", Method: http.MethodPost, Path: "/v1/tokens",
 		Summary: "Create a token; its text is in the answer and nowhere else", DefaultStatus: http.StatusCreated},

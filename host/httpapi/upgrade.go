@@ -170,7 +170,7 @@ func (w *lineWriter) end(sum *host.CheckSummary, err error) {
 	case err != nil && w.begun:
 		panic(http.ErrAbortHandler)
 	case err != nil:
-		(&array{c: w.c}).problem(failed(err))
+		(&stream{c: w.c}).problem(failed(err))
 	default:
 		_ = w.write(CheckLine{Summary: sum}) // the client is gone
 	}

@@ -21,9 +21,9 @@ const startWindowPath = "/v1/start-windows/{workflow}"
 func (s *API) registerStartWindows(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "start-windows", Method: http.MethodGet, Path: "/v1/start-windows",
 		Summary: "List the debounces and throttles of the starts of workflows"},
-		func(ctx context.Context, _ *struct{}) (*struct{ Body []host.StartWindow }, error) {
+		func(ctx context.Context, _ *struct{}) (*listOutput[host.StartWindow], error) {
 			list, err := space(ctx).StartWindows(ctx)
-			return &struct{ Body []host.StartWindow }{list}, failed(err)
+			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "set-start-window", Method: http.MethodPut, Path: startWindowPath,
 		Summary: "Set the debounce or the throttle of the starts of a workflow"},

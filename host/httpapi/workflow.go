@@ -85,7 +85,7 @@ func ownAddress(grant string) bool {
 
 type versionsOutput struct {
 	Status int
-	Body   []host.Version
+	Body   List[host.Version]
 }
 
 func (s *API) registerWorkflows(api huma.API) {
@@ -104,7 +104,7 @@ func (s *API) registerWorkflows(api huma.API) {
 			if err != nil {
 				return nil, failed(err)
 			}
-			out := &versionsOutput{Status: http.StatusOK, Body: versions}
+			out := &versionsOutput{Status: http.StatusOK, Body: List[host.Version]{Items: versions}}
 			for _, v := range versions {
 				if v.New {
 					out.Status = http.StatusCreated
@@ -121,7 +121,7 @@ func (s *API) registerWorkflows(api huma.API) {
 			Workflow string `path:"workflow"`
 		}) (*versionsOutput, error) {
 			versions, err := space(ctx).LiveVersions(ctx, in.Workflow)
-			return &versionsOutput{Status: http.StatusOK, Body: versions}, failed(err)
+			return &versionsOutput{http.StatusOK, List[host.Version]{Items: versions}}, failed(err)
 		})
 }
 
@@ -159,12 +159,12 @@ func (s *API) registerVersions(api huma.API) {
 }
 
 func (s *API) versions(ctx context.Context) (*versionsOutput, error) {
-	out := &versionsOutput{Status: http.StatusOK, Body: []host.Version{}}
+	out := &versionsOutput{Status: http.StatusOK, Body: List[host.Version]{Items: []host.Version{}}}
 	for v, err := range space(ctx).Versions(ctx, "") {
 		if err != nil {
 			return nil, failed(err)
 		}
-		out.Body = append(out.Body, v)
+		out.Body.Items = append(out.Body.Items, v)
 	}
 	return out, nil
 }

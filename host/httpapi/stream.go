@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// stream writes an answer that is a List while its items are read. It holds one item and streamBytes.
+type stream struct {
+	c     huma.Context
+	limit int // of items
+	n     int
+	last  uint64 // index of the last item
+	w     *bufio.Writer
+}
+
+// streamBytes is how much is written at a time.
+const streamBytes = 16 << 10
+
+// add writes an item with its index, or the error with which the items end, and reports whether to go on. An error before the
+// first item is a problem document; after that it cuts the connection, so that nobody takes a part for the whole. What is over
+// the limit is not written; the cursor is the index behind the last item then.
+func (a *stream) add(index uint64, v any, err error) bool {
+	if err == nil && a.n >= a.limit {
+		a.close(strconv.FormatUint(a.last+1, 10))
+		return false
+	}
+	var b []byte
+	if err == nil {
+		b, err = json.Marshal(v)
+	}
+	if err != nil && a.w == nil {
+		a.problem(failed(err))
+		return false
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	a.begin()
+	if a.n > 0 {
+		_ = a.w.WriteByte(',') // the error stays in w
+	}
+	if _, err := a.w.Write(b); err != nil { // the client is gone
+		return false
+	}
+	a.n, a.last = a.n+1, index
+	return true
+}
+
+func (a *stream) begin() {
+	if a.w == nil {
+		a.c.SetHeader("Content-Type", "application/json")
+		a.w = bufio.NewWriterSize(a.c.BodyWriter(), streamBytes)
+		_, _ = a.w.WriteString(`{"items":[`) // into memory
+	}
+}
+
+// end writes the end of a list behind which nothing is.
+func (a *stream) end() { a.close("") }
+
+// close writes the end of the list, with the cursor of what comes behind it, if that is not empty.
+func (a *stream) close(next string) {
+	a.begin()
+	end := "]}\n"
+	if next != "" {
+		end = `],"next":"` + next + "\"}\n"
+	}
+	_, _ = a.w.WriteString(end)
+	_ = a.w.Flush() // the client is gone
+}
+
+// position returns the index at which a list begins: that of the cursor, or from without one.
+func position(cursor string, from uint64) (uint64, error) {
+	if cursor == "" {
+		return from, nil
+	}
+	at, err := strconv.ParseUint(cursor, 10, 64)
+	if err != nil || from != 0 {
+		return 0, problem(http.StatusBadRequest, "invalid", "cursor must be the next of the page before, without from, got %.80q", cursor)
+	}
+	return at, nil
+}
+
+func (a *stream) problem(err error) {
+	p, ok := err.(*Problem) //nolint:errorlint // made by failed
+	if !ok {
+		return
+	}
+	a.c.SetHeader("Content-Type", p.ContentType(""))
+	a.c.SetStatus(p.Status)
+	_ = json.NewEncoder(a.c.BodyWriter()).Encode(p) // the client is gone
+}
+
+// streamOf describes an answer that stream writes.
+func streamOf[T any](api huma.API) map[string]*huma.Response {
+	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[List[T]](), true, "")
+	return map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK),
+		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}}
+}
