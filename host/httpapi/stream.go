@@ -81,7 +81,8 @@ func position(cursor string, from uint64) (uint64, error) {
 	}
 	at, err := strconv.ParseUint(cursor, 10, 64)
 	if err != nil || from != 0 {
-		return 0, problem(http.StatusBadRequest, "invalid", "cursor must be the next of the page before, without from, got %.80q", cursor)
+		return 0, problem(http.StatusBadRequest, "invalid", "cursor must be next of the page before, and without from, got %.80q",
+			cursor)
 	}
 	return at, nil
 }
