@@ -86,8 +86,10 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	s.registerTokens(api)
 	s.registerAudit(api)
 	describeImport(api)
+	describeBackup(api)
 	describeNamespace(api)
 	describeTokens(api)
+	describe(api)
 	s.parameters, s.schemas = parametersOf(api), schemasOf(api)
 	mux := guarded{s}
 	mux.HandleFunc(deliverPattern, s.deliver)

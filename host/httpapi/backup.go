@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -46,6 +47,16 @@ func (s *API) backup(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		panic(http.ErrAbortHandler) // the only way to tell the receiver
 	}
+}
+
+// describeBackup documents the backup, which no operation of huma makes.
+func describeBackup(api huma.API) {
+	body := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[BackupRequest](), true, "")
+	api.OpenAPI().AddOperation(&huma.Operation{OperationID: "backup", Method: http.MethodPost, Path: "/v1/backup",
+		Summary:     "Give a backup as a tar stream, the manifest last; one without it was cut",
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: body}}},
+		Responses: map[string]*huma.Response{"200": {Description: "the backup",
+			Content: map[string]*huma.MediaType{archiveType: {Schema: bytesOf}}}}})
 }
 
 // late is an answer whose status is written with its first byte.
