@@ -20,9 +20,7 @@ import (
 // json prints a value as indented JSON.
 func (g *globals) json(v any) error {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
+	if err := httpapi.Encode(&b, v, "  "); err != nil {
 		return err
 	}
 	_, err := g.io.out.Write(printableJSON(b.Bytes()))

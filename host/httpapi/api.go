@@ -62,6 +62,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	}
 	config := huma.DefaultConfig("wfhost", apiVersion)
 	config.DocsPath = ""
+	config.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	api := humago.New(guarded{s}, config)
 	s.registerNamespaces(api)
 	s.registerWorkflows(api)

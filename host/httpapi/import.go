@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
@@ -72,7 +71,7 @@ func (s *API) importRun(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, failed(err))
 		return
 	}
-	b, err := json.Marshal(run)
+	b, err := marshal(run)
 	if err != nil {
 		writeProblem(w, failed(err))
 		return

@@ -100,7 +100,7 @@ func (s *API) streamOutput(c huma.Context, in *outputInput) {
 			}
 			return
 		}
-		b, err := json.Marshal(ChunkOf(chunk))
+		b, err := marshal(ChunkOf(chunk))
 		if err != nil {
 			return
 		}
@@ -131,5 +131,5 @@ func writeProblem(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set("Content-Type", p.ContentType(""))
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the client is gone
+	_ = Encode(w, p, "") // the client is gone
 }

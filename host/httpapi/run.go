@@ -394,7 +394,7 @@ func (s *API) result(ctx context.Context, in *struct {
 		return nil, failed(err)
 	}
 	if !r.Status.Terminal() && r.Status != host.Stuck {
-		b, err := json.Marshal(r)
+		b, err := marshal(r)
 		return &resultOutput{http.StatusAccepted, "application/json", b}, err
 	}
 	b, err := space(ctx).ResultRaw(ctx, in.ID)

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bufio"
-	"encoding/json"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -32,7 +31,7 @@ func (a *stream) add(index uint64, v any, err error) bool {
 	}
 	var b []byte
 	if err == nil {
-		b, err = json.Marshal(v)
+		b, err = marshal(v)
 	}
 	if err != nil && a.w == nil {
 		a.problem(failed(err))
@@ -94,7 +93,7 @@ func (a *stream) problem(err error) {
 	}
 	a.c.SetHeader("Content-Type", p.ContentType(""))
 	a.c.SetStatus(p.Status)
-	_ = json.NewEncoder(a.c.BodyWriter()).Encode(p) // the client is gone
+	_ = Encode(a.c.BodyWriter(), p, "") // the client is gone
 }
 
 // streamOf describes an answer that stream writes.

@@ -94,7 +94,7 @@ func updated(ctx, hold context.Context, u host.Update, err error) (*updateOutput
 		return nil, failed(err)
 	}
 	if u.Status == host.UpdateAccepted {
-		b, err := json.Marshal(u)
+		b, err := marshal(u)
 		return &updateOutput{http.StatusAccepted, "application/json", u.ID, b}, err
 	}
 	return &updateOutput{http.StatusOK, contentType(u.Result), u.ID, u.Result}, nil

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -149,7 +148,7 @@ func (w *lineWriter) write(line CheckLine) error {
 		w.c.SetHeader("Content-Type", jsonLines)
 		w.c.SetHeader("Cache-Control", "no-store")
 	}
-	b, err := json.Marshal(line)
+	b, err := marshal(line)
 	if err != nil {
 		return err
 	}
