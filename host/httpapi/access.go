@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -20,6 +21,12 @@ type Access struct {
 	Local string
 	// Open lets everybody do everything without a token.
 	Open bool
+	// Authenticate says who makes a request, in place of tokens: what is called must know its callers already, by a session or a
+	// certificate. The token that it returns needs scopes, and an ID or a name for the audit log; without a namespace it is for
+	// all. An error is answered by 401 with its text. It is not called for what everybody may ask for: /healthz, /readyz, the
+	// description, and hooks, whose paths hold tokens of their own. It is called by several goroutines at a time. Cookies need
+	// no care for pages of foreign origins, whose requests are refused before. Default: tokens of the host.
+	Authenticate func(*http.Request) (host.Token, error)
 	// Hosts are the names under which the server is called, beside IP addresses and localhost. A page whose name was made to
 	// point to this machine sends that name.
 	Hosts []string
@@ -262,6 +269,13 @@ func (s *API) identify(w http.ResponseWriter, r *http.Request, scope host.Scope)
 	stranger := &caller{name: address}
 	if scope == public {
 		return stranger, nil
+	}
+	if s.access.Authenticate != nil {
+		t, err := s.access.Authenticate(r)
+		if err != nil {
+			return stranger, problem(http.StatusUnauthorized, "unauthorized", "%v", err)
+		}
+		return &caller{Token: t, name: "caller " + cmp.Or(t.ID, t.Name)}, nil
 	}
 	if s.access.Open {
 		stranger.Scopes, stranger.exempt = host.Scopes, true

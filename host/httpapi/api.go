@@ -5,7 +5,8 @@
 // Every request for workflows and runs takes the parameter namespace; without it, it is for the default namespace.
 //
 // Every request but those to hooks needs a token whose scopes allow it; the table scopes says which. A request that a foreign
-// web page makes, or that comes under a name that is not the server's, is refused.
+// web page makes, or that comes under a name that is not the server's, is refused. A program that knows its callers itself says
+// who they are by Access.Authenticate.
 package httpapi
 
 import (
@@ -46,6 +47,7 @@ type API struct {
 	draining atomic.Bool
 
 	interpreter func(context.Context) ([]byte, error) // of definitions
+	prefix      string                                // of all paths; empty for none
 
 	parameters map[string][]string // of the query, by pattern; none for patterns that take any
 }
@@ -62,6 +64,10 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	}
 	config := huma.DefaultConfig("wfhost", apiVersion)
 	config.DocsPath = ""
+	config.CreateHooks = nil // no links to schemas in answers: the document has them
+	if s.prefix != "" {
+		config.Servers = []*huma.Server{{URL: s.prefix}}
+	}
 	config.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	api := humago.New(guarded{s}, config)
 	s.registerNamespaces(api)
@@ -110,6 +116,12 @@ func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w, r, end := pace(rw, r)
 	defer end()
 	harden(w.Header())
+	if s.prefix != "" {
+		if r = within(r, s.prefix); r == nil {
+			writeProblem(w, problem(http.StatusNotFound, "not_found", "there is nothing outside of %s", s.prefix))
+			return
+		}
+	}
 	if done := s.checkOrigin(w, r); done {
 		return
 	}

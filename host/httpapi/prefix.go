@@ -1,0 +1,28 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// WithPrefix serves the API under a path, such as /wfhost: its runs are at /wfhost/v1/runs. The path begins with a slash, and a
+// slash at its end does not count. Requests come with it: nothing strips it before. Default: none.
+func WithPrefix(path string) Option {
+	return func(s *API) { s.prefix = strings.TrimSuffix(path, "/") }
+}
+
+// within returns a request as it is behind a prefix, nil if its path does not begin with that.
+func within(r *http.Request, prefix string) *http.Request {
+	path, ok := strings.CutPrefix(r.URL.Path, prefix)
+	raw, rawOK := strings.CutPrefix(r.URL.RawPath, prefix)
+	if !ok || !strings.HasPrefix(path, "/") || r.URL.RawPath != "" && !rawOK {
+		return nil
+	}
+	out := new(http.Request)
+	*out = *r
+	out.URL = new(url.URL)
+	*out.URL = *r.URL
+	out.URL.Path, out.URL.RawPath = path, raw
+	return out
+}
