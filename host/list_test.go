@@ -2,8 +2,8 @@ package host_test
 
 import (
 	"errors"
-	"math"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"

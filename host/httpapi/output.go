@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -35,8 +34,7 @@ type outputInput struct {
 	From   int64  `query:"from" doc:"the first index; a negative one counts from the end, within the topic if there is one"`
 	Limit  int    `query:"limit" default:"1000"`
 	Cursor string `query:"cursor" doc:"next of the page before, in place of from"`
-	Accept string `header:"Accept"`
-	LastID string `header:"Last-Event-ID"`
+	Follows
 }
 
 func (s *API) registerOutput(api huma.API) {
@@ -54,7 +52,7 @@ func (s *API) registerOutput(api huma.API) {
 				}
 				in.From = int64(min(at, math.MaxInt64))
 			}
-			if strings.Contains(in.Accept, "text/event-stream") {
+			if in.wanted() {
 				leave, err := s.streams.enter(callerOf(ctx))
 				if err != nil {
 					return nil, err
@@ -79,7 +77,7 @@ func (s *API) registerOutput(api huma.API) {
 // streamOutput sends output as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html):
 // the id is the index, so that a client that connects again goes on after the last one; the event "end" closes it.
 func (s *API) streamOutput(c huma.Context, in *outputInput) {
-	c.SetHeader("Content-Type", "text/event-stream")
+	c.SetHeader("Content-Type", eventStream)
 	c.SetHeader("Cache-Control", "no-store")
 	w := c.BodyWriter()
 	flush := func() {

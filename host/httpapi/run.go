@@ -124,18 +124,25 @@ func (s *API) registerRuns(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "count", Method: http.MethodGet, Path: "/v1/runs:count",
 		Summary: "Count runs by status"}, s.count)
 	huma.Register(api, huma.Operation{OperationID: "run", Method: http.MethodGet, Path: "/v1/runs/{id}",
-		Summary: "Show a run"},
-		func(ctx context.Context, in *RunPath) (*runOutput, error) {
+		Summary: "Show a run; with Accept: text/event-stream, whenever it has changed", Responses: answerOf[host.Run](api)},
+		func(ctx context.Context, in *struct {
+			RunPath
+			Follows
+		}) (*huma.StreamResponse, error) {
+			if in.wanted() {
+				return s.followRun(ctx, in.ID)
+			}
 			r, err := space(ctx).Get(ctx, in.ID)
-			return &runOutput{http.StatusOK, r}, failed(err)
+			return single(r, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "journal", Method: http.MethodGet, Path: "/v1/runs/{id}/journal",
-		Summary:   "Show a run's journal from an entry on; wait holds the answer until there is one",
+		Summary: "Show a run's journal from an entry on; wait holds the answer until there is one; with Accept: text/event-stream, " +
+			"follow it, from iteration to iteration",
 		Responses: streamOf[Entry](api)}, s.journal)
 	huma.Register(api, huma.Operation{OperationID: "result", Method: http.MethodGet, Path: "/v1/runs/{id}/result",
 		Summary: "Give a run's result; 202 while it lives, 422 if it ended otherwise than completed"}, s.result)
 	huma.Register(api, huma.Operation{OperationID: "logs", Method: http.MethodGet, Path: "/v1/runs/{id}/logs",
-		Summary: "Show a run's log"}, s.logs)
+		Summary: "Show a run's log; with Accept: text/event-stream, follow it", Responses: answerOf[List[Log]](api)}, s.logs)
 }
 
 // RunPath is the path of a run.
@@ -319,6 +326,7 @@ type journalInput struct {
 	Limit  int    `query:"limit" default:"1000"`
 	Cursor string `query:"cursor" doc:"next of the page before, in place of from"`
 
+	Follows
 	Iteration int64 `query:"iteration" default:"-1" doc:"of a run that has continued as new; -1 is the newest"`
 }
 
@@ -339,6 +347,9 @@ func (s *API) journal(ctx context.Context, in *journalInput) (*huma.StreamRespon
 	var err error
 	if in.From, err = position(in.Cursor, in.From); err != nil {
 		return nil, err
+	}
+	if in.wanted() {
+		return s.followJournal(ctx, in)
 	}
 	hold, cancel, err := held(ctx, in.Wait)
 	if err != nil {
@@ -426,13 +437,17 @@ func (s *API) logs(ctx context.Context, in *struct {
 	From   uint64 `query:"from"`
 	Limit  int    `query:"limit" default:"1000"`
 	Cursor string `query:"cursor" doc:"next of the page before, in place of from"`
-}) (*listOutput[Log], error) {
+	Follows
+}) (*huma.StreamResponse, error) {
 	if in.Limit < 1 {
 		return nil, problem(http.StatusBadRequest, "invalid", "limit must be at least 1, got %d", in.Limit)
 	}
 	from, err := position(in.Cursor, in.From)
 	if err != nil {
 		return nil, err
+	}
+	if in.wanted() {
+		return s.followLogs(ctx, in.ID, in.LastID, from)
 	}
 	limit := min(in.Limit, maxPage)
 	lines, err := space(ctx).Logs(ctx, in.ID, from, limit+1)
@@ -444,7 +459,7 @@ func (s *API) logs(ctx context.Context, in *struct {
 		}
 		out = append(out, LogOf(l))
 	}
-	return paged(out, next, err)
+	return single(List[Log]{out, next}, err)
 }
 
 // LogOf gives a log line as the API shows it.

@@ -96,9 +96,26 @@ func (a *stream) problem(err error) {
 	_ = Encode(a.c.BodyWriter(), p, "") // the client is gone
 }
 
-// streamOf describes an answer that stream writes.
-func streamOf[T any](api huma.API) map[string]*huma.Response {
-	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[List[T]](), true, "")
-	return map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK),
-		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}}
+// single answers with a value that is there.
+func single(v any, err error) (*huma.StreamResponse, error) {
+	if err != nil {
+		return nil, failed(err)
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		c.SetHeader("Content-Type", "application/json")
+		_ = Encode(c.BodyWriter(), v, "") // the client is gone
+	}}, nil
 }
+
+// answerOf describes an answer that huma does not make.
+func answerOf[T any](api huma.API) map[string]*huma.Response {
+	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[T](), true, "")
+	return map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK),
+		Content: map[string]*huma.MediaType{"application/json": {Schema: schema}, eventStream: {Schema: eventsSchema}}}}
+}
+
+// eventsSchema is that of streams, of which descriptions cannot say more.
+var eventsSchema = &huma.Schema{Type: huma.TypeString, Description: "server-sent events"}
+
+// streamOf describes an answer that stream writes.
+func streamOf[T any](api huma.API) map[string]*huma.Response { return answerOf[List[T]](api) }

@@ -14,9 +14,11 @@ func (Due) happen(*turn) error { return nil }
 
 func (e Look) happen(t *turn) error { return e.Func(t.Run) }
 
-// happen accepts the signal. One with a known idempotency key and the same payload changes nothing.
+// happen accepts the signal. One with a known idempotency key and the same payload changes nothing, after the run's end too: who
+// sends it again has had no answer, and gets the first one.
 func (e Signal) happen(t *turn) error {
-	if end := t.rec.Journal.Ended(); end != store.KindInvalid {
+	end := t.rec.Journal.Ended()
+	if _, again := journal.Known(t.rec.Journal, e.Name, e.Key); end != store.KindInvalid && (e.Key == "" || !again) {
 		return fmt.Errorf("%w: %s", journal.ErrEnded, end)
 	}
 	same, err := t.rec.Journal.CheckSignal(e.Name, e.Key, e.Data)

@@ -1,0 +1,192 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html): what a request with Accept:
+// text/event-stream gets, until the run has ended. The id of an event is where to go on, so that a client that connects again
+// misses nothing; the event "end" closes the stream, and "error" says why it was closed before.
+
+const eventStream = "text/event-stream"
+
+// stillThere is how often a stream says that it is there when nothing else is said: proxies cut connections after a minute of
+// silence.
+const stillThere = 15 * time.Second
+
+// Follows is a part of the inputs of what can be followed.
+type Follows struct {
+	Accept string `header:"Accept" doc:"text/event-stream follows it until the run has ended"`
+	LastID string `header:"Last-Event-ID" doc:"of an event: the stream goes on behind it"`
+}
+
+func (f *Follows) wanted() bool { return strings.Contains(f.Accept, eventStream) }
+
+// follower writes the events of one stream.
+type follower struct {
+	w   io.Writer
+	err error // of the connection
+}
+
+// send writes an event. It reports whether the client is still there.
+func (f *follower) send(id, event string, v any) bool {
+	b, err := marshal(v)
+	if err != nil {
+		f.fail(err)
+		return false
+	}
+	if id != "" {
+		_, f.err = fmt.Fprintf(f.w, "id: %s\n", id)
+	}
+	if f.err == nil {
+		_, f.err = fmt.Fprintf(f.w, "event: %s\ndata: %s\n\n", event, b)
+	}
+	f.flush()
+	return f.err == nil
+}
+
+func (f *follower) flush() {
+	if w, ok := f.w.(http.Flusher); ok {
+		w.Flush()
+	}
+}
+
+// fail says why the stream ends, unless the client has gone.
+func (f *follower) fail(err error) {
+	if f.err == nil && !errors.Is(err, context.Canceled) {
+		f.send("", "error", failed(err))
+		f.err = err
+	}
+}
+
+// follow answers with the events that more sends whenever something of the run became durable: those that were not sent yet.
+// It is called again until the run has ended before it was called.
+func (s *API) follow(ctx context.Context, run string, more func(context.Context, *follower) error) (*huma.StreamResponse, error) {
+	if _, err := space(ctx).Get(ctx, run); err != nil {
+		return nil, failed(err)
+	}
+	leave, err := s.streams.enter(callerOf(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer leave()
+		c.SetHeader("Content-Type", eventStream)
+		c.SetHeader("Cache-Control", "no-store")
+		f := &follower{w: c.BodyWriter()}
+		f.flush()
+		f.watch(c.Context(), run, more)
+	}}, nil
+}
+
+func (f *follower) watch(ctx context.Context, run string, more func(context.Context, *follower) error) {
+	changed, stop := space(ctx).Watch(run)
+	defer stop()
+	for f.err == nil {
+		r, err := space(ctx).Get(ctx, run)
+		if err == nil {
+			err = more(ctx, f)
+		}
+		switch {
+		case err != nil:
+			f.fail(err)
+			return
+		case r.Status.Terminal():
+			f.send("", "end", struct{}{})
+			return
+		}
+		silence := clock.System().NewTimer(stillThere)
+		select {
+		case <-changed:
+		case <-silence.C():
+			_, f.err = io.WriteString(f.w, ": nothing new\n\n")
+			f.flush()
+		case <-ctx.Done():
+			f.err = ctx.Err()
+		}
+		silence.Stop()
+	}
+}
+
+// followRun sends the run whenever it has changed.
+func (s *API) followRun(ctx context.Context, id string) (*huma.StreamResponse, error) {
+	var last time.Time
+	var entries uint64
+	return s.follow(ctx, id, func(ctx context.Context, f *follower) error {
+		r, err := space(ctx).Get(ctx, id)
+		if err == nil && (r.Updated != last || r.Entries != entries) {
+			f.send(strconv.FormatUint(r.Entries, 10), "run", r)
+			last, entries = r.Updated, r.Entries
+		}
+		return err
+	})
+}
+
+// followJournal sends the entries of a journal, from iteration to iteration. The id of an event is the iteration and the seq.
+func (s *API) followJournal(ctx context.Context, in *journalInput) (*huma.StreamResponse, error) {
+	iteration, from := in.Iteration, in.From
+	if in.LastID != "" {
+		var at uint32
+		if _, err := fmt.Sscanf(in.LastID, "%d.%d", &at, &from); err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "Last-Event-ID must be that of an event, as 0.17, got %.80q", in.LastID)
+		}
+		iteration, from = int64(at), from+1
+	}
+	return s.follow(ctx, in.ID, func(ctx context.Context, f *follower) error {
+		r, err := space(ctx).Get(ctx, in.ID)
+		if iteration < 0 {
+			iteration = int64(r.Iteration)
+		}
+		for ; err == nil && iteration <= int64(r.Iteration); iteration, from = iteration+1, 0 {
+			var e host.Entry
+			for e, err = range space(ctx).JournalOf(ctx, in.ID, uint32(iteration), store.Seq(from)) {
+				if err != nil || !f.send(fmt.Sprintf("%d.%d", iteration, e.Seq), "entry", EntryOf(e)) {
+					return err
+				}
+				from = uint64(e.Seq) + 1
+			}
+			if iteration == int64(r.Iteration) {
+				break
+			}
+		}
+		return err
+	})
+}
+
+// followLogs sends the lines of a log. The id of an event is the index.
+func (s *API) followLogs(ctx context.Context, id, lastID string, from uint64) (*huma.StreamResponse, error) {
+	if lastID != "" {
+		last, err := strconv.ParseUint(lastID, 10, 64)
+		if err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "Last-Event-ID must be that of an event, as 17, got %.80q", lastID)
+		}
+		from = last + 1
+	}
+	return s.follow(ctx, id, func(ctx context.Context, f *follower) error {
+		for {
+			lines, err := space(ctx).Logs(ctx, id, from, maxPage)
+			for _, l := range lines {
+				if !f.send(strconv.FormatUint(l.Index, 10), "log", LogOf(l)) {
+					return nil
+				}
+				from = l.Index + 1
+			}
+			if err != nil || len(lines) < maxPage {
+				return err
+			}
+		}
+	})
+}
