@@ -27,13 +27,14 @@ const (
 	defaultStartLinger = 50 * time.Millisecond
 	// defaultDrain: most steps end within it, and supervisors of processes wait longer before they kill.
 	defaultDrain = 10 * time.Second
-	// defaultGuestBytes has room for a few hundred Go guests of the usual size, and beside them for two of the largest.
-	defaultGuestBytes = 256 << 20
+	// defaultGuestBytes has room for some 150 Go guests of the usual size, or for three of the largest. With 256 MiB, and as much
+	// of the other bounds as they had then, a server came to more than 1 GiB after forty minutes of attacks that filled all of them.
+	defaultGuestBytes = 192 << 20
 	// leastGuestBytes has room for one of the largest guests, and as much for others.
 	leastGuestBytes = 2 * abi.MaxMemoryBytes
-	// defaultJournalBytes is two of the largest journals: with the garbage that comes of them, they are most of what a host
-	// may come to hold on Go's heap.
-	defaultJournalBytes = 128 << 20
+	// defaultJournalBytes is one and a half of the largest journals: with the garbage that comes of them, they are most of what a
+	// host may come to hold on Go's heap.
+	defaultJournalBytes = 96 << 20
 	// defaultCacheBytes keeps some 250 Go modules. Those beyond it, which were used longest ago, each take two seconds of processor
 	// time when they are needed again.
 	defaultCacheBytes = 4 << 30

@@ -109,7 +109,7 @@ type Config struct {
 	// another one is refused with LIMIT, which the workflow can handle. Default 1,000.
 	MaxChildren int
 	// GuestBytes bounds the memory of all guests, about. Over it, guests wait, and one that has grown beyond 16 MiB may be given up
-	// and replayed later; nobody fails. Half is kept for smaller ones. Default 256 MiB, at least 128 MiB.
+	// and replayed later; nobody fails. Half is kept for smaller ones. Default 192 MiB, at least 128 MiB.
 	GuestBytes int64
 	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
 	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 128 MiB; negative keeps none.
@@ -120,7 +120,7 @@ type Config struct {
 	WarmBytes int64
 	// JournalBytes bounds the journals in memory of runs with which something goes on, about; those of less than 64 KiB are not
 	// counted. Over it, runs are not read, and guests that make their journals longer wait, one after the other; nobody fails.
-	// An entry counts 512 bytes beside what it holds. Default 128 MiB, which is two of the largest journals; negative does not
+	// An entry counts 512 bytes beside what it holds. Default 96 MiB, which is one and a half of the largest; negative does not
 	// bound them.
 	JournalBytes int64
 	// ModuleIdle is how long after its last use a module leaves memory, with its code and its image, by the machine's clock.
@@ -142,7 +142,7 @@ type Config struct {
 	// MaxSegmentCPU bounds the time that a workflow computes between two waits. A host that takes longer gives the
 	// activation up and tries again; after the third time the run is stuck. Default 60 s.
 	MaxSegmentCPU time.Duration
-	// PoolBytes bounds the memory of instances that are kept to be used again, about. Default 64 MiB; negative keeps none.
+	// PoolBytes bounds the memory of instances that are kept to be used again, about. Default 32 MiB; negative keeps none.
 	PoolBytes int64
 	// InstanceReset says how the memory of an instance becomes that of a new one when it is used again: "scan" asks the
 	// kernel which pages were written, "drop" gives them back to it, "copy" copies the whole memory; "none" makes a new

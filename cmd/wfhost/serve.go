@@ -46,11 +46,11 @@ type serveCmd struct {
 	MaxInstances  int           `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
 	MaxRuns       int64         `help:"Live runs of a namespace that has no quota; 0: any number." default:"10000000"`
 	MaxChildren   int           `help:"Live children of one run; half as many with each level below." default:"1000"`
-	GuestBytes    int64         `help:"Memory of all guests; at least 134217728." default:"268435456"`
-	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"67108864"`
+	GuestBytes    int64         `help:"Memory of all guests; at least 134217728." default:"201326592"`
+	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"33554432"`
 	ParkBytes     int64         `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"134217728"`
 	WarmBytes     int64         `help:"Memory of guests that sleep, for wakes without a replay; 0 keeps none." default:"67108864"`
-	JournalBytes  int64         `help:"Memory of journals of runs that go on; those beyond it wait." default:"134217728"`
+	JournalBytes  int64         `help:"Memory of journals of runs that go on; those beyond it wait." default:"100663296"`
 	ModuleIdle    time.Duration `help:"How long after its last use a module leaves memory; 0: never." default:"30s"`
 	ModuleBytes   int64         `help:"Memory of modules that are not in use." default:"268435456"`
 	CacheBytes    int64         `help:"Disk for compiled modules; those unused longest go first; 0: any." default:"4294967296"`

@@ -29,7 +29,7 @@ const (
 	// modestBytes is a journal of some thousand entries, as most that are not small are.
 	modestBytes = 1 << 20
 	// besideShare is the part of the budget that modest journals may have beside it, and groupShare what those of one workflow may:
-	// of 128 MiB a quarter, and 8 MiB, with which some dozens of its runs are at work at a time.
+	// of 96 MiB a quarter, and 6 MiB, with which some dozens of its runs are at work at a time.
 	besideShare, groupShare = 4, 16
 	// growBytes is how much longer a journal becomes before it is counted again.
 	growBytes = 256 << 10

@@ -42,7 +42,7 @@ type Config struct {
 	// CacheBytes bounds the files in CacheDir, but for the module that was compiled last: those that were used longest ago are
 	// removed, and compiled again when they are needed. Default: no bound.
 	CacheBytes int64
-	// PoolBytes bounds the memory of idle instances, about. Default 64 MiB; negative keeps none.
+	// PoolBytes bounds the memory of idle instances, about. Default 32 MiB; negative keeps none.
 	PoolBytes int64
 }
 
@@ -69,7 +69,7 @@ type machine struct {
 
 // defaultPoolBytes keeps more instances than there are activations at a time, and is little beside their limit, and beside those
 // that a host parks, which become idle.
-const defaultPoolBytes = 64 << 20
+const defaultPoolBytes = 32 << 20
 
 // runtimeConfig says how modules are compiled and run.
 func runtimeConfig(interpreter bool) wazero.RuntimeConfig {
