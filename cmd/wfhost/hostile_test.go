@@ -170,7 +170,7 @@ func (h *hour) call(ctx context.Context, method, path string, body []byte, into 
 	}
 	defer func() { _ = res.Body.Close() }()
 	b, err := io.ReadAll(res.Body)
-	if err == nil && into != nil && res.StatusCode < 300 {
+	if err == nil && into != nil && res.StatusCode < 300 && res.StatusCode != http.StatusAccepted { // which has the run
 		if err := json.Unmarshal(b, into); err != nil {
 			h.Errorf("%s %s: %v", method, path, err)
 		}
