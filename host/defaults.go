@@ -27,9 +27,9 @@ const (
 	defaultStartLinger = 50 * time.Millisecond
 	// defaultDrain: most steps end within it, and supervisors of processes wait longer before they kill.
 	defaultDrain = 10 * time.Second
-	// defaultGuestBytes has room for some 150 Go guests of the usual size, or for three of the largest. With 256 MiB, and as much
+	// defaultGuestBytes has room for some 120 Go guests of the usual size, or for two of the largest. With 256 MiB, and as much
 	// of the other bounds as they had then, a server came to more than 1 GiB after forty minutes of attacks that filled all of them.
-	defaultGuestBytes = 192 << 20
+	defaultGuestBytes = 160 << 20
 	// leastGuestBytes has room for one of the largest guests, and as much for others.
 	leastGuestBytes = 2 * abi.MaxMemoryBytes
 	// defaultJournalBytes is one and a half of the largest journals: with the garbage that comes of them, they are most of what a

@@ -46,7 +46,7 @@ type serveCmd struct {
 	MaxInstances  int           `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
 	MaxRuns       int64         `help:"Live runs of a namespace that has no quota; 0: any number." default:"10000000"`
 	MaxChildren   int           `help:"Live children of one run; half as many with each level below." default:"1000"`
-	GuestBytes    int64         `help:"Memory of all guests; at least 134217728." default:"201326592"`
+	GuestBytes    int64         `help:"Memory of all guests; at least 134217728." default:"167772160"`
 	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"33554432"`
 	ParkBytes     int64         `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"134217728"`
 	WarmBytes     int64         `help:"Memory of guests that sleep, for wakes without a replay; 0 keeps none." default:"67108864"`

@@ -42,8 +42,8 @@ func TestLoad(t *testing.T) {
 			t.Fatal(order, b.Held())
 		}
 		b.passes[key("a")], b.passed = struct{}{}, time.Now() // one goes on over the budget already
-		load("c", 3*mb)
-		load("d", mb)
+		load("c", 2*mb)
+		load("d", 2*mb)
 		if len(order) != 3 {
 			t.Fatal("read without room:", order)
 		}
@@ -233,10 +233,10 @@ func TestBehindForLong(t *testing.T) {
 // wait go on when one of them is no longer in memory.
 func TestBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const limit = 128 * mb
+		const limit = 48 * mb
 		b := New(limit, nil)
 		for i := range 2 {
-			b.Share(key(string(rune('A'+i))), 64*mb) // guests that take long
+			b.Share(key(string(rune('A'+i))), 24*mb) // guests that take long
 		}
 		var read atomic.Int64
 		load := func(of Group, id string, bytes int64) {
@@ -286,8 +286,8 @@ func TestBeside(t *testing.T) {
 
 // TestBesideOfAll bounds what all workflows have beside the budget.
 func TestBesideOfAll(t *testing.T) {
-	b := New(128*mb, nil)
-	b.Share(key("A"), 128*mb)
+	b := New(96*mb, nil)
+	b.Share(key("A"), 96*mb)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
