@@ -268,6 +268,21 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
+// TestWorkflowsOfOtherNamespaces has no label of a namespace come in by its workflows.
+func TestWorkflowsOfOtherNamespaces(t *testing.T) {
+	m, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := m.Events().RunStarted
+	for i := range 2 * MaxNamespaces {
+		start(host.Run{Namespace: fmt.Sprint("n", i), Workflow: "w"})
+	}
+	if n := strings.Count(scrapeText(t, m), "\nwfhost_run_starts_total{"); n != MaxNamespaces+1 {
+		t.Errorf("there are %d series, want those of %d namespaces, and of the others", n, MaxNamespaces)
+	}
+}
+
 // TestEventsAllocateNothing calls the events that a host has most with names that were seen before.
 func TestEventsAllocateNothing(t *testing.T) {
 	m, err := New(Options{})
