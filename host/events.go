@@ -88,6 +88,9 @@ type ActivationInfo struct {
 	// Total is the time from the activation's first place to its end. It includes what it waited for in its instance:
 	// commits, steps, and a place to go on.
 	Total time.Duration
+	// Fuel is what the workflow computed, its replay included, without bodies: instructions of its module, about, and the bytes of
+	// its calls. See Config.MaxFuel.
+	Fuel int64
 	// End is how it ended: "suspended", "completed", "failed", "cancelled", "continued", "mismatch", "fault", "crowded" if
 	// its guest had grown and guests held more than Config.GuestBytes, or "halted" if the run was ended, or lost, meanwhile.
 	End string
@@ -104,6 +107,7 @@ type AttemptInfo struct {
 // CommitInfo is what Events.Commit is given.
 type CommitInfo struct {
 	Runs     int // that it changed
+	Bytes    int // of the entries that it added to their journals, about, before compression
 	Duration time.Duration
 	Err      error // nil if it is durable
 }
@@ -132,7 +136,7 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 	if f := e.Activation; f != nil {
 		r.Activation = func(a report.Activation) {
 			f(ActivationInfo{Namespace: h.nameOf(a.Run.Namespace), RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version,
-				Replayed: a.Replayed, Replay: a.Replay, Total: a.Total, Thawed: a.Thawed, End: a.End})
+				Replayed: a.Replayed, Replay: a.Replay, Total: a.Total, Thawed: a.Thawed, Fuel: a.Fuel, End: a.End})
 		}
 	}
 	if f := e.AttemptEnded; f != nil {
@@ -141,7 +145,7 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 		}
 	}
 	if f := e.Commit; f != nil {
-		r.Batch = func(runs int, took time.Duration, err error) { f(CommitInfo{runs, took, translate(err)}) }
+		r.Batch = func(runs, bytes int, took time.Duration, err error) { f(CommitInfo{runs, bytes, took, translate(err)}) }
 	}
 	if f := e.StoreFailed; f != nil {
 		r.StoreFailed = func(err error) { f(translate(err)) }
@@ -166,15 +170,20 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 // committed reports a commit of a run, and what it was the commit of.
 func (h *Host) committed(c *store.RunCommit) {
 	e := &h.cfg.Events
+	started := e.RunStarted != nil && c.Create
+	ended := e.RunEnded != nil && !c.Delete && c.State.Status.Terminal() && slices.ContainsFunc(c.Append, ends)
+	if !started && !ended && e.RunCommitted == nil {
+		return // most commits: what is below allocates
+	}
 	r := h.runOf(c.State)
-	if f := e.RunStarted; f != nil && c.Create {
-		f(r)
+	if started {
+		e.RunStarted(r)
 	}
-	if f := e.RunEnded; f != nil && !c.Delete && r.Status.Terminal() && slices.ContainsFunc(c.Append, ends) {
-		f(r, r.Ended.Sub(r.Created))
+	if ended {
+		e.RunEnded(r, r.Ended.Sub(r.Created))
 	}
-	if f := e.RunCommitted; f != nil {
-		f(r)
+	if e.RunCommitted != nil {
+		e.RunCommitted(r)
 	}
 }
 

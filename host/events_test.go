@@ -20,6 +20,7 @@ type heard struct {
 	activations []host.ActivationInfo
 	attempts    []host.AttemptInfo
 	commits     int
+	bytes       int
 }
 
 func (h *heard) say(format string, args ...any) {
@@ -54,7 +55,7 @@ func (h *heard) events(c *host.Config) {
 		Commit: func(c host.CommitInfo) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.commits += c.Runs
+			h.commits, h.bytes = h.commits+c.Runs, h.bytes+c.Bytes
 		},
 		UploadRefused:     func(name string, err error) { h.say("refused %s %v", name, errors.Is(err, host.ErrRejected)) },
 		StoreFailed:       func(err error) { h.say("failed %v", errors.Is(err, host.ErrStoreFailed)) },
@@ -96,7 +97,7 @@ func TestEvents(t *testing.T) {
 	ends := map[string]bool{}
 	for _, a := range h.activations {
 		ends[a.RunID+" "+a.End] = true
-		if a.Replay > a.Total || a.Total <= 0 || a.Workflow == "" || a.Version != 1 {
+		if a.Replay > a.Total || a.Total <= 0 || a.Workflow == "" || a.Version != 1 || a.Fuel <= 0 {
 			t.Errorf("%+v", a)
 		}
 		if a.RunID == "nap" && (a.End == "completed") != (a.Replayed > 0 || a.Thawed) {
@@ -108,8 +109,8 @@ func TestEvents(t *testing.T) {
 			t.Errorf("no activation of %s: %v", want, ends)
 		}
 	}
-	if h.commits == 0 || len(h.attempts) == 0 {
-		t.Errorf("%d commits, %d attempts", h.commits, len(h.attempts))
+	if h.commits == 0 || h.bytes < 64*h.commits || len(h.attempts) == 0 {
+		t.Errorf("%d commits of %d bytes, %d attempts", h.commits, h.bytes, len(h.attempts))
 	}
 	for _, a := range h.attempts {
 		if a.Step.RunID != "steps" || a.Step.Attempt < 1 || a.Duration <= 0 {

@@ -1,5 +1,7 @@
 package store
 
+import "time"
+
 // Disk describes the disk that holds a store.
 type Disk struct {
 	Path  string // the directory of the store
@@ -22,4 +24,18 @@ type Failing interface {
 	Failed() <-chan struct{}
 	// Failure returns why, as an ErrFailed. It is called after Failed is closed.
 	Failure() error
+}
+
+// Measures says how large a store is, and how long it had commits wait, since it was opened.
+type Measures struct {
+	Bytes       uint64        // of its files, as they were a moment ago
+	WriteStalls uint64        // how often commits waited until the store had caught up with those before
+	Stalled     time.Duration // how long they waited, the stall included that goes on
+}
+
+// Measured is implemented by stores that measure themselves.
+type Measured interface {
+	// Measure takes some microseconds, and at most a tenth of a second. It returns errors.ErrUnsupported if there is nothing to
+	// measure.
+	Measure() (Measures, error)
 }

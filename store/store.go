@@ -92,6 +92,9 @@ type Store interface {
 	// Counts returns how many runs a namespace has, for each version of a workflow that has any, by workflow and version. It
 	// reads no run: a store keeps the counts as it commits, and they are right after a crash.
 	Counts(ctx context.Context, ns NamespaceID) ([]Count, error)
+	// Tallies returns how many runs each namespace has that has or had any, by status. It reads no run, as Counts, and takes as
+	// long as there are namespaces.
+	Tallies(ctx context.Context) (map[NamespaceID]Tally, error)
 	// CountOf returns how many runs a version of a workflow has, as Counts does, in a time that depends on nothing.
 	CountOf(ctx context.Context, ns NamespaceID, workflow string, version uint32) (Tally, error)
 	// Ended returns at most q.Limit ended runs of a partition, in the order of their ends. A run may have been deleted since, or

@@ -202,7 +202,7 @@ func (c *serveCmd) checkListen() error {
 	if c.ClientCA != "" && c.TLSCert == "" {
 		return &exitCode{exitUsage, errors.New("--client-ca needs --tls-cert and --tls-key")}
 	}
-	if ip := net.ParseIP(hostname); hostname == "localhost" || ip != nil && ip.IsLoopback() {
+	if isLoopback(hostname) {
 		return nil
 	}
 	switch {
@@ -213,6 +213,12 @@ func (c *serveCmd) checkListen() error {
 			"and --tls-key, or --behind-proxy if a proxy in front of it has TLS, or listen on a loopback address", c.Listen)}
 	}
 	return nil
+}
+
+// isLoopback reports whether a host of an address is this machine, for programs on it alone.
+func isLoopback(hostname string) bool {
+	ip := net.ParseIP(hostname)
+	return hostname == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // checkNames refuses names and origins that no request could have.
@@ -236,8 +242,14 @@ func (c *serveCmd) checkNames() error {
 
 // listen opens the listener.
 func (c *serveCmd) listen(ctx context.Context, log *slog.Logger) (net.Listener, error) {
+	return c.listenOn(ctx, c.Listen, c.MaxConnections, c.TLSCert != "", log)
+}
+
+// listenOn opens a listener for so many connections, with TLS if it is to be secure.
+func (c *serveCmd) listenOn(ctx context.Context, address string, connections int, secure bool, log *slog.Logger) (
+	net.Listener, error) {
 	var config *tls.Config
-	if c.TLSCert != "" {
+	if secure {
 		certs, err := newCertificates(c.TLSCert, c.TLSKey, c.ClientCA, log)
 		if err != nil {
 			return nil, err
@@ -245,11 +257,11 @@ func (c *serveCmd) listen(ctx context.Context, log *slog.Logger) (net.Listener, 
 		config = certs.server()
 	}
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", c.Listen)
+	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	l = &bounded{Listener: l, limit: int64(c.MaxConnections), log: log}
+	l = &bounded{Listener: l, limit: int64(connections), log: log}
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}

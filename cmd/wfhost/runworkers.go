@@ -52,5 +52,5 @@ func (c *runCmd) work(g globals, h *host.Host, dir string) error {
 	if c.Quiet {
 		g.io.out = io.Discard
 	}
-	return s.open(&g, h, slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	return s.open(&g, h, measures{}, slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
 }

@@ -31,6 +31,9 @@ type serveCmd struct {
 
 	Interpreter string `help:"Module of the interpreter of definitions; default: as of define." type:"path" placeholder:"FILE"`
 
+	NoMetrics     bool   `help:"Measure nothing: there is no /metrics."`
+	MetricsListen string `help:"Another address for /metrics, without a token: of loopback, or with --client-ca." placeholder:"ADDR"`
+
 	NoToken     bool     `help:"Let every program on this machine do everything, without a token."`
 	Hosts       []string `name:"host" help:"Name under which the server is called, beside localhost; repeatable." placeholder:"NAME"`
 	AllowOrigin []string `help:"Origin of web pages that may call it; repeatable." placeholder:"https://HOST"`
@@ -146,7 +149,7 @@ func (c *serveCmd) reserve() int64 {
 }
 
 func (c *serveCmd) Run(g *globals) error {
-	if err := errors.Join(c.checkListen(), c.checkMemory()); err != nil {
+	if err := errors.Join(c.checkListen(), c.checkMetrics(), c.checkMemory()); err != nil {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
@@ -158,7 +161,11 @@ func (c *serveCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secret, Codec: codec,
+	m, err := c.newMetrics()
+	if err != nil {
+		return err
+	}
+	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secret, Codec: codec, Events: m.events(),
 		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
@@ -172,11 +179,11 @@ func (c *serveCmd) Run(g *globals) error {
 	if _, err := c.register(g, h, c.WorkerHandler); err != nil {
 		return errors.Join(err, h.Close())
 	}
-	return errors.Join(c.open(g, h, logger), h.Close())
+	return errors.Join(c.open(g, h, m.of(h), logger), h.Close())
 }
 
 // open listens for those who may call, and serves until the command is told to end.
-func (c *serveCmd) open(g *globals, h *host.Host, logger *slog.Logger) (err error) {
+func (c *serveCmd) open(g *globals, h *host.Host, m measures, logger *slog.Logger) (err error) {
 	audit, err := openAudit(c.Data, logger)
 	if err != nil {
 		return err
@@ -207,9 +214,17 @@ func (c *serveCmd) open(g *globals, h *host.Host, logger *slog.Logger) (err erro
 	if c.TLSCert != "" {
 		scheme = "https"
 	}
+	stop, at, err := c.serveMetrics(g.ctx, m, access, logger)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer stop()
 	_, _ = fmt.Fprintf(g.io.out, "wfhost serves %s://%s from %s\n", scheme, l.Addr(), c.Data)
+	if at != "" {
+		_, _ = fmt.Fprintf(g.io.out, "metrics at %s\n", at)
+	}
 	definitions := httpapi.WithInterpreter(func(ctx context.Context) ([]byte, error) { return interpreter(ctx, c.Interpreter) })
-	return c.serve(g.ctx, httpapi.New(h, access, definitions), h, l, logger)
+	return c.serve(g.ctx, httpapi.New(h, access, definitions, httpapi.WithMetrics(m.handler())), h, l, logger)
 }
 
 // shutdownTime bounds how long answers take that are being written when the host has stopped.

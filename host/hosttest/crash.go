@@ -211,12 +211,31 @@ func (c *crashStore) Counts(ctx context.Context, ns store.NamespaceID) ([]store.
 	return s.Counts(ctx, ns)
 }
 
+func (c *crashStore) Tallies(ctx context.Context) (map[store.NamespaceID]store.Tally, error) {
+	s, err := c.inner()
+	if err != nil {
+		return nil, err
+	}
+	return s.Tallies(ctx)
+}
+
 func (c *crashStore) CountOf(ctx context.Context, ns store.NamespaceID, workflow string, version uint32) (store.Tally, error) {
 	s, err := c.inner()
 	if err != nil {
 		return store.Tally{}, err
 	}
 	return s.CountOf(ctx, ns, workflow, version)
+}
+
+// Measure implements store.Measured, for stores that do.
+func (c *crashStore) Measure() (store.Measures, error) {
+	c.mu.Lock()
+	s, ok := c.s.(store.Measured)
+	c.mu.Unlock()
+	if !ok {
+		return store.Measures{}, errors.ErrUnsupported
+	}
+	return s.Measure()
 }
 
 // Disk implements store.OnDisk, for stores on disk.

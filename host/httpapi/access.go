@@ -130,7 +130,7 @@ var scopes = map[string]host.Scope{
 
 	backupPattern: host.ScopeAdmin, "GET /v1/copy": host.ScopeRead, "POST /v1/copy:release": host.ScopeAdmin,
 
-	auditPattern: host.ScopeAdmin,
+	auditPattern: host.ScopeAdmin, metricsPattern: host.ScopeRead,
 
 	"GET /v1/tokens": host.ScopeAdmin, "POST /v1/tokens": host.ScopeAdmin, "DELETE /v1/tokens/{token}": host.ScopeAdmin,
 }
@@ -156,7 +156,8 @@ var everywhere = map[string]bool{"GET /v1/namespaces": true, "GET /v1/tokens": t
 	"DELETE /v1/tokens/{token}": true, "GET /v1/copy": true}
 
 // whole are the endpoints that are for all namespaces at once: a token of one of them does not do.
-var whole = map[string]bool{backupPattern: true, auditPattern: true, quotaPattern: true, "POST /v1/copy:release": true}
+var whole = map[string]bool{backupPattern: true, auditPattern: true, metricsPattern: true, quotaPattern: true,
+	"POST /v1/copy:release": true}
 
 // guarded is the mux as huma sees it: each handler is called for those whom the scope of its pattern lets in.
 type guarded struct{ *API }

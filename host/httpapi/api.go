@@ -48,6 +48,7 @@ type API struct {
 
 	interpreter func(context.Context) ([]byte, error) // of definitions
 	prefix      string                                // of all paths; empty for none
+	metrics     http.Handler                          // nil: nothing is measured
 
 	parameters map[string][]string // of the query, by pattern; none for patterns that take any
 }
@@ -102,6 +103,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	mux.HandleFunc(deliverPattern, s.deliver)
 	mux.HandleFunc(backupPattern, s.backup)
 	mux.HandleFunc(importPattern, s.importRun)
+	mux.HandleFunc(metricsPattern, s.scraped)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", s.ready)
 	return s

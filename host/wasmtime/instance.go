@@ -208,6 +208,9 @@ func (in *instance) Fork(engine.Host) bool   { return false }
 func (in *instance) Thaw(engine.Frozen) bool { return false }
 func (in *instance) Resident() int64         { return instanceBytes + in.Size() }
 func (in *instance) Size() int64             { return int64(len(in.memory())) }
+func (in *instance) Fuel() int64 {
+	return in.wasm.GetExport(in.store, in.m.rewritten.Fuel).Global().Get(in.store).I64()
+}
 func (in *instance) Hash() [32]byte {
 	var globals []uint64
 	for _, g := range in.m.rewritten.Globals {

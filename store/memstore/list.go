@@ -80,6 +80,23 @@ func (s *Store) Counts(_ context.Context, ns store.NamespaceID) ([]store.Count, 
 	return slices.SortedFunc(maps.Values(counts), store.CompareCounts), nil
 }
 
+// Tallies returns how many runs each namespace has.
+func (s *Store) Tallies(context.Context) (map[store.NamespaceID]store.Tally, error) {
+	if err := s.lock(); err != nil {
+		return nil, err
+	}
+	defer s.d.mu.Unlock()
+	all := map[store.NamespaceID]store.Tally{}
+	for _, r := range s.d.runs {
+		if st := &r.state; !st.Deleted {
+			n := all[st.Run.Namespace]
+			n.Add(st.Status, 1)
+			all[st.Run.Namespace] = n
+		}
+	}
+	return all, nil
+}
+
 // CountOf returns how many runs a version of a workflow has.
 func (s *Store) CountOf(_ context.Context, ns store.NamespaceID, workflow string, version uint32) (n store.Tally, err error) {
 	if err := s.lock(); err != nil {

@@ -90,6 +90,8 @@ type Store struct {
 	counted  bool       // set while the store is opened: see readUses
 	latest   latest
 	stalls   stallWatch
+	writes   writeStalls
+	files    fileSize
 	log      meter        // of the write-ahead log
 	logs     *logfs.FS    // that of the write-ahead log, on a disk
 	spaces   sync.RWMutex // of the registry of namespaces
@@ -244,7 +246,8 @@ func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble
 	listener := pebble.EventListener{
 		BackgroundError:   logger.background,
 		DataCorruption:    func(info pebble.DataCorruptionInfo) { opts.Logger.Error("store is corrupt", "detail", info) },
-		WriteStallBegin:   func(info pebble.WriteStallBeginInfo) { opts.Logger.Warn("writes stall", "reason", info.Reason) },
+		WriteStallBegin:   func(info pebble.WriteStallBeginInfo) { s.writes.stall(opts.Logger, info.Reason) },
+		WriteStallEnd:     s.writes.goOn,
 		PossibleAPIMisuse: func(info pebble.PossibleAPIMisuseInfo) { opts.Logger.Error("store misused", "detail", info) },
 		LowDiskSpace:      func(info pebble.LowDiskSpaceInfo) { opts.Logger.Warn("disk is nearly full", "detail", info) },
 		FlushBegin:        func(pebble.FlushInfo) { s.flushes.Add(1) },

@@ -27,8 +27,8 @@ type tallies struct {
 		listed map[kind]*store.Counted
 	}
 	mu   sync.Mutex
-	runs map[kind]*store.Counted            // by the true status, durable
-	used map[store.NamespaceID]*store.Usage // what runs adds up to
+	runs map[kind]*store.Counted              // by the true status, durable
+	used map[store.NamespaceID]*store.Counted // what runs adds up to
 }
 
 // shifts is what one commit changes of the counts.
@@ -135,11 +135,10 @@ func (t *tallies) durable(c *shifts) {
 func (t *tallies) add(of kind, n *store.Counted) {
 	used := t.used[of.ns]
 	if used == nil {
-		used = &store.Usage{}
+		used = &store.Counted{}
 		t.used[of.ns] = used
 	}
-	used.Runs += n.Live()
-	used.Bytes += n.Bytes
+	used.Sum(n)
 	now := t.runs[of]
 	if now == nil {
 		now = &store.Counted{}
@@ -152,7 +151,7 @@ func (t *tallies) add(of kind, n *store.Counted) {
 
 // read takes what is stored, when the store is opened.
 func (t *tallies) read(s *Store) error {
-	t.runs, t.used = map[kind]*store.Counted{}, map[store.NamespaceID]*store.Usage{}
+	t.runs, t.used = map[kind]*store.Counted{}, map[store.NamespaceID]*store.Counted{}
 	for p := range store.PartitionID(store.Partitions) {
 		part := &t.parts[p]
 		part.listed = map[kind]*store.Counted{}
@@ -219,6 +218,23 @@ func (s *Store) Counts(_ context.Context, ns store.NamespaceID) ([]store.Count, 
 	return list, nil
 }
 
+// Tallies returns how many runs each namespace has.
+func (s *Store) Tallies(context.Context) (map[store.NamespaceID]store.Tally, error) {
+	end, err := s.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	t := &s.tallies
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make(map[store.NamespaceID]store.Tally, len(t.used))
+	for ns, n := range t.used {
+		all[ns] = n.Tally
+	}
+	return all, nil
+}
+
 // CountOf returns how many runs a version of a workflow has.
 func (s *Store) CountOf(_ context.Context, ns store.NamespaceID, workflow string, version uint32) (n store.Tally, err error) {
 	end, err := s.begin()
@@ -246,7 +262,7 @@ func (s *Store) Used(_ context.Context, ns store.NamespaceID) (u store.Usage, er
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if used := t.used[ns]; used != nil {
-		u = *used
+		u = store.Usage{Runs: used.Live(), Bytes: used.Bytes}
 	}
 	return u, nil
 }

@@ -242,6 +242,17 @@ func testCounts(t *testing.T, e *env) {
 		want[st.Run.Namespace] = list
 	}
 	for range 2 {
+		all, err := e.s.Tallies(context.Background())
+		e.ok(err)
+		for ns := range store.NamespaceID(3) {
+			var sum store.Tally
+			for _, c := range want[ns] {
+				sum.Sum(&c.Runs)
+			}
+			if all[ns] != sum {
+				t.Errorf("namespace %d has %v, want %v", ns, all[ns], sum)
+			}
+		}
 		for ns := range store.NamespaceID(3) {
 			slices.SortFunc(want[ns], store.CompareCounts)
 			got, err := e.s.Counts(context.Background(), ns)

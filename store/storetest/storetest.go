@@ -395,6 +395,8 @@ func testClosed(_ *testing.T, e *env) {
 	e.is(err, store.ErrClosed)
 	_, err = e.s.Counts(ctx, 0)
 	e.is(err, store.ErrClosed)
+	_, err = e.s.Tallies(ctx)
+	e.is(err, store.ErrClosed)
 	_, err = e.s.CountOf(ctx, 0, "w", 1)
 	e.is(err, store.ErrClosed)
 	_, err = e.s.Modules().Unused(ctx, 1)

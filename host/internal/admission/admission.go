@@ -231,11 +231,15 @@ func (a *Admission) EvictAll() {
 	}
 }
 
-// Held returns how many guests are not outside, beside those that were evicted, and the bytes that count for them and those.
-func (a *Admission) Held() (instances int, bytes int64) {
+// Held returns how many guests are not outside, beside those that were evicted; how many wait for a place; and the bytes that
+// count for the former and those that were evicted.
+func (a *Admission) Held() (instances, waiting int, bytes int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.instances, a.held
+	for i := range a.waiters {
+		waiting += a.waiters[i].size()
+	}
+	return a.instances, waiting, a.held
 }
 
 // mayEnterLocked reports whether a guest may come in now: nobody waits who comes before it, and there is room.

@@ -31,6 +31,15 @@ func (q *queue) Len() int { return q.waiting.Len() }
 // Front returns who is first of those who are not set aside.
 func (q *queue) Front() *list.Element { return q.waiting.Front() }
 
+// size returns how many wait.
+func (q *queue) size() int {
+	n := q.waiting.Len()
+	for _, l := range q.aside {
+		n += l.Len()
+	}
+	return n
+}
+
 // all returns everybody who waits, those first who are not set aside.
 func (q *queue) all() (all []*waiter) {
 	lists := []*list.List{&q.waiting}

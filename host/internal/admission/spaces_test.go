@@ -32,6 +32,9 @@ func TestLimitOfNamespace(t *testing.T) {
 	if len(inside[1]) != 2 || len(inside[2]) != 3 || len(inside[3]) != 0 {
 		t.Fatalf("%d, %d and %d are inside", len(inside[1]), len(inside[2]), len(inside[3]))
 	}
+	if _, n, _ := a.Held(); n != 9 { // those that are set aside, too
+		t.Errorf("%d wait", n)
+	}
 	inside[2][0].Leave()
 	if len(inside[1]) != 2 || len(inside[3]) != 1 {
 		t.Fatalf("%d and %d are inside", len(inside[1]), len(inside[3]))

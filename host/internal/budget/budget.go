@@ -47,6 +47,9 @@ type Metered struct {
 	// Slice, if set, is called when the guest has computed for a slice: it may let others compute first. What it takes is not
 	// the guest's time.
 	Slice func() error
+	// Granted is the fuel that the guest was granted, and the bytes of its calls, replays included. What it has used is that,
+	// less what is left of the grants.
+	Granted int64
 
 	stopped atomic.Pointer[error]
 	taken   uint64    // deliveries, as of the wait after which everything below is counted
@@ -104,6 +107,15 @@ func (m *Metered) Enter() error {
 // Refuel grants another slice of fuel, unless the guest has used all that there is between two waits. What it is
 // granted depends on nothing but the instructions that it executes, and the bytes of its calls.
 func (m *Metered) Refuel() error {
+	err := m.refuel()
+	if err == nil {
+		m.Granted += engine.FuelSlice
+	}
+	return err
+}
+
+// refuel counts a slice of fuel, which the guest has used or is about to.
+func (m *Metered) refuel() error {
 	if err := m.Stopped(); err != nil {
 		return err
 	}
@@ -144,8 +156,9 @@ func (m *Metered) Untimed(do func() error) error {
 
 // Work counts the bytes of a call like instructions.
 func (m *Metered) Work(bytes int64) error {
+	m.Granted += bytes
 	for m.worked += bytes; m.worked >= engine.FuelSlice; m.worked -= engine.FuelSlice {
-		if err := m.Refuel(); err != nil {
+		if err := m.refuel(); err != nil {
 			return err
 		}
 	}

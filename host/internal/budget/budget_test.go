@@ -87,3 +87,21 @@ func TestLimits(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestGranted counts the fuel that an engine is granted, and the bytes of calls, once each, also of what the journal has passed.
+func TestGranted(t *testing.T) {
+	m := metered(10*engine.FuelSlice, time.Hour)
+	for _, err := range []error{m.Refuel(), m.Work(7), m.Work(engine.FuelSlice), m.Refuel()} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Rested()
+	if m.Granted != 3*engine.FuelSlice+7 {
+		t.Errorf("granted are %d", m.Granted)
+	}
+	m.Stop(errors.New("halted"))
+	if _ = m.Refuel(); m.Granted != 3*engine.FuelSlice+7 {
+		t.Errorf("a guest that was stopped was granted fuel: %d", m.Granted)
+	}
+}

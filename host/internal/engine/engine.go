@@ -80,6 +80,9 @@ type Instance interface {
 	// Size returns the bytes of the linear memory, those included that it shares. It may be called from within a host call,
 	// and costs nothing.
 	Size() int64
+	// Fuel returns what is left of the fuel that the guest was granted, negative if it has used more; 0 if its module counts
+	// none. It is not called while the guest computes.
+	Fuel() int64
 	// Release gives the instance back and returns the bytes that it held, as Resident would. It is not used afterwards.
 	Release(ctx context.Context) (held int64)
 }

@@ -135,7 +135,7 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 	a.span.Began = budget.Clock.Now()
 	end := report.EndSuspended
 	if r.cfg.OnEnd != nil {
-		defer func() { r.cfg.OnEnd(a.span.Report(st, end)) }()
+		defer func() { r.cfg.OnEnd(a.span.Report(st, end, a.Granted)) }()
 	}
 	err := a.perform(ctx, r, st)
 	if errors.Is(err, admission.ErrStopped) {

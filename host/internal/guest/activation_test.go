@@ -68,6 +68,7 @@ func (i *scriptedInstance) Fork(engine.Host) bool         { return false }
 func (i *scriptedInstance) Freeze() (engine.Frozen, bool) { return nil, false }
 func (i *scriptedInstance) Thaw(engine.Frozen) bool       { return false }
 func (i *scriptedInstance) Resident() int64               { return 1 << 20 }
+func (i *scriptedInstance) Fuel() int64                   { return 0 }
 func (i *scriptedInstance) Size() int64                   { return 1 << 20 }
 func (i *scriptedInstance) Release(context.Context) int64 {
 	i.e.live.Add(-1)
@@ -237,7 +238,7 @@ func testFetchingBodiesCount(t *testing.T) {
 		})
 	}
 	synctest.Wait()
-	counted, _ := r.Held()
+	counted, _, _ := r.Held()
 	if live := e.live.Load(); int64(live)<<20 > 4<<20 {
 		t.Errorf("%d instances live and take %d MiB, %d of them fetch; the limit is 4 MiB, admission counts %d instances",
 			live, live, fetching.Load(), counted)

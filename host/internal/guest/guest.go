@@ -80,7 +80,9 @@ func (g *guest) callIn(ctx context.Context, inst engine.Instance, export string)
 	if g.mayFork {
 		inst.AllowFork()
 	}
+	left := inst.Fuel()
 	code, err := inst.Call(ctx, export, g)
+	g.Granted += left - inst.Fuel()
 	if code != 0 && g.Outcome().Failed { // the guest has said itself why it exits
 		return code, nil
 	}

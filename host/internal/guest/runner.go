@@ -173,10 +173,11 @@ func (r *Runner) Close() {
 	r.modules.Close()
 }
 
-// Held returns the number of instances that compute or are parked, and of uploads that go on, and the bytes of the former.
-func (r *Runner) Held() (instances int, bytes int64) {
-	n, bytes := r.room.Held()
-	return n + r.uploads.Taken(), bytes
+// Held returns the number of instances that compute or are parked, and of uploads that go on; the number of guests that wait for
+// a place; and the bytes of the instances.
+func (r *Runner) Held() (instances, waiting int, bytes int64) {
+	n, waiting, bytes := r.room.Held()
+	return n + r.uploads.Taken(), waiting, bytes
 }
 
 // Forget closes a module that is not needed any more. What is kept of guests that sleep would keep it in memory.

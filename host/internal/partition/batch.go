@@ -13,6 +13,7 @@ const maxBatchBytes = 4 << 20
 // Batch is one group commit.
 type Batch struct {
 	Groups []store.Group
+	Bytes  int       // of entries, about
 	slots  [][]*slot // of each run of each group
 	parts  []*Partition
 
@@ -33,6 +34,7 @@ func (b *Batch) add(sl *slot, c *store.RunCommit) (bytes int) {
 	for i := range c.Append {
 		bytes += len(c.Append[i].Input) + len(c.Append[i].Data) + 64
 	}
+	b.Bytes += bytes
 	return bytes
 }
 

@@ -188,14 +188,14 @@ func TestStartsAreBounded(t *testing.T) {
 		rs = append(rs, w.start(keyIn(store.PartitionID(1+i%2), i)))
 		w.pump()
 	}
-	if s := w.s.Stats(); len(w.asked) != 2 || s.Queued != 9 {
+	if s := w.s.Stats(w.now); len(w.asked) != 2 || s.Queued != 9 {
 		t.Fatalf("%d guests are asked for, %d runs are queued", len(w.asked), s.Queued)
 	}
 	for range 3 { // what happens to a run that waits does not make it wait twice
 		w.deliver(keyIn(1, 4), run.Signal{Name: "x"})
 		w.pump()
 	}
-	if s := w.s.Stats(); s.Queued != 9 {
+	if s := w.s.Stats(w.now); s.Queued != 9 {
 		t.Errorf("%d runs are queued", s.Queued)
 	}
 	w.deliver(keyIn(1, 2), run.Terminate{}) // two of those that wait end
@@ -205,8 +205,8 @@ func TestStartsAreBounded(t *testing.T) {
 		w.complete(w.ready(w.asked[i].l.Run().Key()))
 		w.pump()
 	}
-	if len(w.asked) != 7 || w.s.Stats().Queued != 0 {
-		t.Errorf("%d guests were asked for, want 7; %+v", len(w.asked), w.s.Stats())
+	if len(w.asked) != 7 || w.s.Stats(w.now).Queued != 0 {
+		t.Errorf("%d guests were asked for, want 7; %+v", len(w.asked), w.s.Stats(w.now))
 	}
 	for _, r := range rs[2:] {
 		w.want(r, nil)
@@ -232,7 +232,7 @@ func TestStartsAfterALoss(t *testing.T) {
 	if len(w.asked) != 3 || w.asked[2].l.Run().Key() != keyIn(2, 0) {
 		t.Errorf("%d guests are asked for", len(w.asked))
 	}
-	if s := w.s.Stats(); s.Queued != 1 {
+	if s := w.s.Stats(w.now); s.Queued != 1 {
 		t.Errorf("%d runs are queued", s.Queued)
 	}
 }
@@ -267,8 +267,8 @@ func TestPlaceOfADeletedRun(t *testing.T) {
 	w.pump()
 	w.complete(w.ready(b))
 	w.pump()
-	if w.s.Stats().Queued != 0 {
-		t.Errorf("stats %+v", w.s.Stats())
+	if w.s.Stats(w.now).Queued != 0 {
+		t.Errorf("stats %+v", w.s.Stats(w.now))
 	}
 }
 

@@ -143,7 +143,7 @@ func TestLoseAnswersEverybodyOnce(t *testing.T) {
 	if w.s.Running(a) {
 		t.Error("a run that is not here runs")
 	}
-	if s := w.s.Stats(); s.Runs != 0 || s.Timers != 0 || s.Queued != 0 {
+	if s := w.s.Stats(w.now); s.Runs != 0 || s.Timers != 0 || s.Queued != 0 {
 		t.Errorf("stats %+v", s)
 	}
 }

@@ -262,12 +262,19 @@ func (s *Shard) Run(key store.RunKey) *run.Run {
 
 // Stats is what a shard holds at the moment.
 type Stats struct {
-	Runs   int // with which something goes on
-	Timers int
-	Queued int // new runs that wait for a place
+	Runs      int // with which something goes on
+	Timers    int
+	Queued    int   // new runs that wait for a place
+	Commands  int   // in inboxes that were read and not taken
+	OverdueMs int64 // of the wake that is due longest
 }
 
 // Stats returns the numbers.
-func (s *Shard) Stats() Stats {
-	return Stats{Runs: s.mem.busy.Len(), Timers: s.mem.timers(), Queued: s.mem.starts.len()}
+func (s *Shard) Stats(now int64) Stats {
+	n := Stats{Runs: s.mem.busy.Len(), Timers: s.mem.timers(), Queued: s.mem.starts.len()}
+	for _, p := range s.mem.order {
+		n.Commands += p.inbox.Waiting()
+		n.OverdueMs = max(n.OverdueMs, p.wakes.OverdueMs(now))
+	}
+	return n
 }

@@ -19,7 +19,7 @@ func TestOneTimerAfterManySignals(t *testing.T) {
 		w.deliver(a, run.Signal{Name: "tick"})
 	}
 	w.pump()
-	if n := w.s.Stats().Timers; n != 1 {
+	if n := w.s.Stats(w.now).Timers; n != 1 {
 		t.Errorf("%d timers", n)
 	}
 	if at, ok := w.s.NextWake(); !ok || at != epoch+20_000 {
@@ -38,14 +38,14 @@ func TestPortionsOfTheIndex(t *testing.T) {
 	for i := range runs {
 		w.sleeper(keyIn(1, i), time.Hour+time.Duration(i/20)*time.Millisecond)
 	}
-	if s := w.s.Stats(); s.Timers != 0 {
+	if s := w.s.Stats(w.now); s.Timers != 0 {
 		t.Fatalf("%d timers of far wakes", s.Timers)
 	}
 	if at, ok := w.s.NextWake(); !ok || at > epoch+time.Hour.Milliseconds() {
 		t.Errorf("the next wake is %v %d", ok, at)
 	}
 	w.later(time.Hour - time.Second)
-	if s := w.s.Stats(); s.Timers != runs {
+	if s := w.s.Stats(w.now); s.Timers != runs {
 		t.Errorf("%d timers a second before, want %d", s.Timers, runs)
 	}
 	w.later(2 * time.Second)
@@ -63,7 +63,7 @@ func TestManyTimersAreLoadedLate(t *testing.T) {
 		w.sleeper(keyIn(1, i), time.Hour+time.Duration(i)*100*time.Millisecond)
 	}
 	w.later(time.Hour - 20*time.Second)
-	if n := w.s.Stats().Timers; n > 20 {
+	if n := w.s.Stats(w.now).Timers; n > 20 {
 		t.Errorf("%d timers are loaded 20 s ahead", n)
 	}
 	for range 30 {
@@ -184,7 +184,7 @@ func TestKeptRunsAreBounded(t *testing.T) {
 	if n == 0 || n > 10 {
 		t.Errorf("%d runs are kept in 20,000 bytes", n)
 	}
-	if timers := w.s.Stats().Timers; timers != 40 {
+	if timers := w.s.Stats(w.now).Timers; timers != 40 {
 		t.Errorf("%d timers", timers)
 	}
 	w.later(time.Minute)
@@ -210,8 +210,8 @@ func TestBusyIsBounded(t *testing.T) {
 	if at, ok := w.s.Next(); !ok || at != w.now+busy.ForMs {
 		t.Errorf("the shard has no room, and wants to come again at %d, %v; now it is %d", at, ok, w.now)
 	}
-	if w.s.Stats().Runs != 3 {
-		t.Errorf("stats %+v", w.s.Stats())
+	if w.s.Stats(w.now).Runs != 3 {
+		t.Errorf("stats %+v", w.s.Stats(w.now))
 	}
 	for i := asked; i < len(w.asked); i++ {
 		w.complete(w.ready(w.asked[i].l.Run().Key()))
@@ -242,8 +242,8 @@ func TestBusyIsNotForLong(t *testing.T) {
 		}
 		w.later(time.Millisecond)
 	}
-	if w.s.Stats().Runs != 10 {
-		t.Errorf("stats %+v", w.s.Stats())
+	if w.s.Stats(w.now).Runs != 10 {
+		t.Errorf("stats %+v", w.s.Stats(w.now))
 	}
 }
 

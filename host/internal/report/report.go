@@ -35,6 +35,7 @@ type Activation struct {
 	Replayed int           // entries of the journal where the workflow last waited
 	Replay   time.Duration // from the beginning until the workflow was there; Total if it never was
 	Total    time.Duration // from its first place to its end
+	Fuel     int64         // that it used, replay included: instructions, about, and bytes of calls
 	Thawed   bool          // it went on from where it was frozen
 	End      string        // see the constants
 }
@@ -57,11 +58,11 @@ type Span struct {
 	Thawed bool
 }
 
-// Report says how the activation of a run went, which ends now.
-func (s *Span) Report(st *store.RunState, end string) Activation {
+// Report says how the activation of a run went, which ends now and has used so much fuel.
+func (s *Span) Report(st *store.RunState, end string, fuel int64) Activation {
 	now := budget.Clock.Now()
 	rep := Activation{Run: st.Run, Workflow: st.Workflow, Version: st.Version, Replayed: s.Rested,
-		Total: now.Sub(s.Began), Thawed: s.Thawed, End: end}
+		Total: now.Sub(s.Began), Thawed: s.Thawed, End: end, Fuel: max(fuel, 0)}
 	if s.Thawed {
 		rep.Replayed = 0
 	}

@@ -19,8 +19,8 @@ import (
 type Events struct {
 	// Committed is called with each commit of a run that has become durable.
 	Committed func(c *store.RunCommit)
-	// Batch is called with each group commit: how many runs it had, how long it took, and its error.
-	Batch func(runs int, took time.Duration, err error)
+	// Batch is called with each group commit: how many runs it had, the bytes of its entries, how long it took, and its error.
+	Batch func(runs, bytes int, took time.Duration, err error)
 	// Waits sees the memory of every instance whose workflow waits. Tests compare hashes with it.
 	Waits func(run store.RunKey, consumed uint64, hash func() [32]byte)
 	// Replay returns where each replay that begins is to say what it comes to.
@@ -55,7 +55,7 @@ type reporter struct {
 // batch reports a group commit.
 func (r *reporter) batch(b *partition.Batch, took time.Duration, err error) {
 	if f := r.events.Batch; f != nil {
-		f(b.Len(), took, err)
+		f(b.Len(), b.Bytes, took, err)
 	}
 }
 

@@ -266,21 +266,22 @@ func (rt *Runtime) waitsForRun(ctx context.Context, dueUnixMs int64) bool {
 
 // Stats is what the runtime holds at the moment.
 type Stats struct {
-	Runs       int // to which something happens
-	Instances  int // live instances
-	Timers     int
-	GuestBytes int64  // as they count
-	Queued     int    // new runs that wait for an instance
-	Commits    uint64 // of runs, since New
+	partition.Stats        // of all shards
+	Instances       int    // live instances
+	Waiting         int    // guests that wait for a place
+	Partitions      int    // that this host owns
+	GuestBytes      int64  // as they count
+	Commits         uint64 // of runs, since New
 }
 
 // Stats returns the numbers.
 func (rt *Runtime) Stats() Stats {
-	n := Stats{Commits: rt.reporter.commits.Load()}
-	n.Instances, n.GuestBytes = rt.guests.Held()
-	rt.writers.Do(func(s *partition.Shard, _ int64) { // a closed one holds nothing
-		x := s.Stats()
-		n.Runs, n.Timers, n.Queued = n.Runs+x.Runs, n.Timers+x.Timers, n.Queued+x.Queued
+	n := Stats{Commits: rt.reporter.commits.Load(), Partitions: int(rt.Partitions.count.Load())}
+	n.Instances, n.Waiting, n.GuestBytes = rt.guests.Held()
+	rt.writers.Do(func(s *partition.Shard, now int64) { // a closed one holds nothing
+		x := s.Stats(now)
+		n.Runs, n.Timers, n.Queued, n.Commands = n.Runs+x.Runs, n.Timers+x.Timers, n.Queued+x.Queued, n.Commands+x.Commands
+		n.OverdueMs = max(n.OverdueMs, x.OverdueMs)
 	})
 	return n
 }

@@ -345,7 +345,7 @@ func (x *writer) check(h *history) {
 		}
 		return
 	}
-	busy := x.shard.Stats().Runs >= w.p.busy
+	busy := x.shard.Stats(w.wall).Runs >= w.p.busy
 	if from == partition.SourceTimer && !busy && o(x) && (!x.hasAlarm || x.alarm > at) {
 		say("a timer has an alarm", fmt.Sprint("alarm ", x.hasAlarm, x.alarm))
 	}

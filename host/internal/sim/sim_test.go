@@ -134,7 +134,7 @@ func (w *world) over() {
 					w.broken("every guest comes to its end", "%s waits for %d", a.name(), a.state)
 				}
 			}
-			if st := x.shard.Stats(); st != (partition.Stats{}) {
+			if st := x.shard.Stats(w.wall); st != (partition.Stats{}) {
 				w.broken("nothing is left of ended runs", "%s: %+v", x.name(), st)
 			}
 		}

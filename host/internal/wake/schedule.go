@@ -51,6 +51,7 @@ type Schedule struct {
 	far     int64         // the instant of the first wake after pos, or an earlier one; Never if there is none
 	reading bool          // a portion is being read
 	notMs   int64         // not before this instant: the index could not be read
+	sought  int64         // what far was when the portion began that is being read
 }
 
 // New returns the schedule of a partition whose index is to be read.
@@ -103,7 +104,7 @@ func (s *Schedule) Set(k Key, wakeUnixMs int64) {
 // Read begins to read a portion: the wakes after a key and up to an instant. Loaded or Failed ends it.
 func (s *Schedule) Read(now, ahead int64) (after store.WakeKey, untilUnixMs int64) {
 	after, untilUnixMs = s.pos, now+ahead
-	s.reading = true
+	s.reading, s.sought = true, s.far
 	if end := lastKey(untilUnixMs); end.Compare(s.pos) > 0 {
 		s.pos = end
 	}
@@ -167,6 +168,23 @@ func (s *Schedule) First() int64 {
 		return min(near, far)
 	}
 	return far
+}
+
+// OverdueMs returns how late the latest wake is that is due and has not been popped, 0 if none is. Those that are tried again,
+// and those whose namespace has woken as many as it may, are not late by it. While nobody knows what the index has, those in
+// memory alone count.
+func (s *Schedule) OverdueMs(now int64) int64 {
+	first := s.far
+	if s.reading {
+		first = min(first, s.sought)
+	}
+	if first == beginning {
+		first = Never
+	}
+	if near, ok := s.wakes.Next(); ok {
+		first = min(first, near)
+	}
+	return max(now-first, 0)
 }
 
 // Finds reports whether a wake in the index that has no timer will be found there in time.

@@ -149,3 +149,43 @@ func TestSet(t *testing.T) {
 		t.Errorf("%d timers", s.Len())
 	}
 }
+
+// TestOverdue is late by what is due and was not popped, in memory or in the index, and not by what has to wait for another
+// reason.
+func TestOverdue(t *testing.T) {
+	r := ration{0: 99, 1: 1}
+	s := New(1, r)
+	late := func(now, want int64, why string) {
+		t.Helper()
+		if got := s.OverdueMs(now); got != want {
+			t.Errorf("%s: %d ms late, want %d", why, got, want)
+		}
+	}
+	late(1000, 0, "the index was not read yet")
+	s.Read(0, Window)
+	late(1000, 0, "the index is being read for the first time")
+	s.Loaded([]store.Wake{indexed("a", 10), indexed("b", 20)}, false, 1_000_000, nothing)
+	late(10, 0, "a is just due")
+	late(1000, 990, "a is due")
+	s.Pop(1000)
+	late(1000, 980, "b is due")
+	s.Pop(1000)
+	late(1000, 0, "nothing is due")
+	late(1_000_400, 400, "one in the index is due")
+	s.Read(1_000_400, Window)
+	late(1_000_500, 500, "it is being read")
+	s.Loaded([]store.Wake{indexed("c", 1_000_000)}, false, Never, nothing)
+	late(1_000_500, 500, "it was read")
+	s.Pop(1_000_500)
+	late(1_000_500, 0, "it was woken")
+	s.Again(1_000_500, key("c"))
+	late(1_010_000, 0, "it is tried again")
+	s.Put(of(1, "d"), 1_010_000)
+	s.Put(of(1, "e"), 1_010_000)
+	for range 3 {
+		s.Pop(1_010_000)
+	}
+	late(1_020_000, 0, "its namespace has woken as many as it may")
+	s.Failed(1_020_000)
+	late(1_030_000, 0, "the index cannot be read")
+}

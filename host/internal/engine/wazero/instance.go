@@ -50,6 +50,13 @@ func (in *instance) findGlobals() {
 
 func (in *instance) Size() int64 { return int64(in.mod.Memory().Size()) }
 
+func (in *instance) Fuel() int64 {
+	if in.fuel == nil {
+		return 0
+	}
+	return int64(in.fuel.Get())
+}
+
 func (in *instance) Resident() int64 { return in.onHeap() + in.ownMemory() }
 
 // ownMemory returns how many bytes of the linear memory are not shared.

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/httpapi"
+	"github.com/wfhost/wfhost/host/metrics"
+)
+
+// metricsConnections is how many connections the listener for metrics has at a time: those of a few servers of Prometheus.
+const metricsConnections = 16
+
+// measures is what serve measures; without Metrics it measures nothing.
+type measures struct{ *metrics.Metrics }
+
+func (c *serveCmd) newMetrics() (measures, error) {
+	if c.NoMetrics {
+		return measures{}, nil
+	}
+	m, err := metrics.New(metrics.Options{Version: buildVersion()})
+	return measures{m}, err
+}
+
+// events returns what the host is to call.
+func (m measures) events() host.Events {
+	if m.Metrics == nil {
+		return host.Events{}
+	}
+	return m.Events()
+}
+
+// of has a host measured.
+func (m measures) of(h *host.Host) measures {
+	if m.Metrics != nil {
+		m.Watch(h)
+	}
+	return m
+}
+
+// handler returns what answers scrapes, nil if nothing is measured.
+func (m measures) handler() http.Handler {
+	if m.Metrics == nil {
+		return nil
+	}
+	return m.Handler()
+}
+
+// checkMetrics refuses an address for metrics that others can reach, unless they need a certificate. There is no token, and what
+// it answers names the namespaces, workflows and handlers of everybody: TLS alone would keep nobody from reading that. Those who
+// have a token instead of a certificate scrape the address of --listen.
+func (c *serveCmd) checkMetrics() error {
+	if c.MetricsListen == "" {
+		return nil
+	}
+	hostname, _, err := net.SplitHostPort(c.MetricsListen)
+	switch {
+	case err != nil:
+		return &exitCode{exitUsage, fmt.Errorf("--metrics-listen must be an address and a port, got %q", c.MetricsListen)}
+	case c.NoMetrics:
+		return &exitCode{exitUsage, errors.New("--metrics-listen and --no-metrics exclude each other")}
+	case !isLoopback(hostname) && c.ClientCA == "":
+		return &exitCode{exitUsage, fmt.Errorf("others can reach %q, where --metrics-listen asks for no token: give --client-ca, "+
+			"--tls-cert and --tls-key, so that they need a certificate, or listen on a loopback address; /metrics of --listen "+
+			"takes a token", c.MetricsListen)}
+	}
+	return nil
+}
+
+// serveMetrics answers scrapes at the address of --metrics-listen, if there is one, until stop is called. at is where.
+func (c *serveCmd) serveMetrics(ctx context.Context, m measures, access httpapi.Access, log *slog.Logger) (stop func(), at string,
+	err error) {
+	if c.MetricsListen == "" {
+		return func() {}, "", nil
+	}
+	hostname, _, err := net.SplitHostPort(c.MetricsListen)
+	if err != nil {
+		return nil, "", err
+	}
+	scheme, secure := "http", !isLoopback(hostname)
+	if secure {
+		scheme = "https"
+	}
+	access.AnyHost = secure // the certificate says which names are the server's
+	l, err := c.listenOn(ctx, c.MetricsListen, metricsConnections, secure, log)
+	if err != nil {
+		return nil, "", fmt.Errorf("--metrics-listen: %w", err)
+	}
+	srv := &http.Server{Handler: httpapi.MetricsOnly(m.handler(), access), ReadHeaderTimeout: headerTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics are no longer served", "address", l.Addr(), "cause", err)
+		}
+	}()
+	return func() {
+		_ = srv.Close() // a scrape that is cut is made again
+		<-done
+	}, fmt.Sprintf("%s://%s/metrics", scheme, l.Addr()), nil
+}

@@ -1,0 +1,65 @@
+package host
+
+// JoinEvents returns events that call the functions of all of these, in their order: for example those of package metrics, and
+// those of the embedder.
+func JoinEvents(all ...Events) (joined Events) {
+	for i := range all {
+		e := &all[i]
+		joined = Events{
+			RunStarted:        join(joined.RunStarted, e.RunStarted),
+			RunEnded:          join2(joined.RunEnded, e.RunEnded),
+			RunStuck:          join(joined.RunStuck, e.RunStuck),
+			RunCommitted:      join(joined.RunCommitted, e.RunCommitted),
+			Wake:              join(joined.Wake, e.Wake),
+			Activation:        join(joined.Activation, e.Activation),
+			AttemptEnded:      join(joined.AttemptEnded, e.AttemptEnded),
+			Commit:            join(joined.Commit, e.Commit),
+			UploadRefused:     join2(joined.UploadRefused, e.UploadRefused),
+			DiskChanged:       join(joined.DiskChanged, e.DiskChanged),
+			StoreFailed:       join(joined.StoreFailed, e.StoreFailed),
+			PartitionAcquired: join(joined.PartitionAcquired, e.PartitionAcquired),
+			PartitionLost:     join2(joined.PartitionLost, e.PartitionLost),
+			HostFault:         join(joined.HostFault, e.HostFault),
+			GuestWaits:        join3(joined.GuestWaits, e.GuestWaits),
+		}
+	}
+	return joined
+}
+
+// join returns a function that calls both, nil if both are nil: what nobody listens to costs nothing.
+func join[A any](f, g func(A)) func(A) {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func(a A) {
+		f(a)
+		g(a)
+	}
+}
+
+func join2[A, B any](f, g func(A, B)) func(A, B) {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func(a A, b B) {
+		f(a, b)
+		g(a, b)
+	}
+}
+
+func join3[A, B, C any](f, g func(A, B, C)) func(A, B, C) {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func(a A, b B, c C) {
+		f(a, b, c)
+		g(a, b, c)
+	}
+}
+
+func either[F any](f, g F, second bool) F {
+	if second {
+		return g
+	}
+	return f
+}

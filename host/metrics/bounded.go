@@ -1,0 +1,203 @@
+package metrics
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Bounds of labels. Whoever may upload can make any number of names, and each of them is some series that Prometheus keeps for
+// weeks: a host has some ten thousand at most. Names come first that are seen first.
+const (
+	// MaxNamespaces is how many namespaces have series of their own, of which most are counts by status.
+	MaxNamespaces = 100
+	// MaxWorkflows is how many workflows have, those of all namespaces together.
+	MaxWorkflows = 400
+	// MaxWorkflowsOfNamespace is how many workflows of one namespace have, so that none takes the room of the others.
+	MaxWorkflowsOfNamespace = 100
+	// MaxHandlers is how many handlers of steps have.
+	MaxHandlers = 100
+)
+
+// Labels that stand for no name. Those of bodies and step functions cannot be that of a handler, the others may.
+const (
+	other = "other"  // names beyond the bounds
+	body  = "(body)" // steps that a workflow performs itself
+)
+
+type workflow struct{ namespace, name string }
+
+// ofNamespace is what is measured of a namespace.
+type ofNamespace struct {
+	label string
+	wakes prometheus.Counter
+}
+
+// ofWorkflow is what is measured of a workflow. Each has all of its series from the beginning, so that a rate sees the first one.
+type ofWorkflow struct {
+	starts, stuck  prometheus.Counter
+	ends           map[host.Status]prometheus.Counter
+	fresh, replays prometheus.Counter // activations of new runs, and of those with a journal
+	thawed         prometheus.Counter // activations that went on from memory
+	replayed, fuel prometheus.Counter
+}
+
+// ofHandler is what is measured of a handler.
+type ofHandler struct {
+	completed, failed prometheus.Counter
+	seconds           prometheus.Observer
+}
+
+// byName makes the series whose labels are names of users.
+func (m *Metrics) byName() {
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
+		m.registrations = append(m.registrations, v)
+		return v
+	}
+	wakes := vec("wakes_total", "Runs that were woken because something of them was due.", "namespace")
+	m.namespaces = newBounded(MaxNamespaces, other, func(name string) *ofNamespace {
+		return &ofNamespace{label: name, wakes: wakes.WithLabelValues(name)}
+	})
+	starts := vec("run_starts_total", "Runs that were started.", "namespace", "workflow")
+	ends := vec("run_ends_total", "Runs that ended, by how; one that is retried ends again.", "namespace", "workflow", "outcome")
+	stuck := vec("run_stuck_total", "Runs that were left to a person.", "namespace", "workflow")
+	activations := vec("activations_total", "Activations that ended, by where they began: new, at a replay of the journal, or with "+
+		"what was kept in memory.", "namespace", "workflow", "from")
+	replayed := vec("replayed_entries_total", "Journal entries that activations went through again.", "namespace", "workflow")
+	fuel := vec("fuel_total", "Fuel that workflows used, replays included and bodies not: instructions, about, and bytes of calls.",
+		"namespace", "workflow")
+	m.workflows = newBounded(MaxWorkflows, workflow{other, other}, func(w workflow) *ofWorkflow {
+		n := &ofWorkflow{ends: map[host.Status]prometheus.Counter{}, starts: starts.WithLabelValues(w.namespace, w.name),
+			stuck:    stuck.WithLabelValues(w.namespace, w.name),
+			fresh:    activations.WithLabelValues(w.namespace, w.name, "new"),
+			replays:  activations.WithLabelValues(w.namespace, w.name, "replay"),
+			thawed:   activations.WithLabelValues(w.namespace, w.name, "memory"),
+			replayed: replayed.WithLabelValues(w.namespace, w.name), fuel: fuel.WithLabelValues(w.namespace, w.name)}
+		for _, s := range []host.Status{host.Completed, host.Failed, host.Cancelled, host.Terminated} {
+			n.ends[s] = ends.WithLabelValues(w.namespace, w.name, s.String())
+		}
+		return n
+	})
+	of := map[string]int{} // workflows of a namespace; guarded by the lock of m.workflows
+	m.workflows.admits = func(w workflow) bool {
+		ok := of[w.namespace] < MaxWorkflowsOfNamespace
+		if ok {
+			of[w.namespace]++
+		}
+		return ok
+	}
+	attempts := vec("step_attempts_total", "Attempts of steps that ended; the handler of bodies and step functions is (body).",
+		"handler", "outcome")
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "step_attempt_seconds", Buckets: attemptBounds,
+		Help: "Time of an attempt of a step."}, []string{"handler"})
+	m.registrations = append(m.registrations, seconds)
+	m.handlers = newBounded(MaxHandlers, other, func(name string) *ofHandler {
+		return &ofHandler{completed: attempts.WithLabelValues(name, "completed"), failed: attempts.WithLabelValues(name, "failed"),
+			seconds: seconds.WithLabelValues(name)}
+	})
+}
+
+// namespace returns what is measured of a namespace, by its name as events have it.
+func (m *Metrics) namespace(name string) *ofNamespace {
+	if name == "" {
+		name = store.DefaultNamespace
+	}
+	return m.namespaces.get(name)
+}
+
+// workflow returns what is measured of a workflow.
+func (m *Metrics) workflow(namespace, name string) *ofWorkflow {
+	if namespace == "" {
+		namespace = store.DefaultNamespace
+	}
+	w := workflow{namespace, name}
+	if n, ok := m.workflows.known(w); ok {
+		return n
+	}
+	if m.namespaces.get(namespace).label == other {
+		return m.workflows.rest()
+	}
+	return m.workflows.get(w)
+}
+
+// handler returns what is measured of a handler; the empty name is that of bodies.
+func (m *Metrics) handler(name string) *ofHandler {
+	if name == "" {
+		name = body
+	}
+	return m.handlers.get(name)
+}
+
+// bounded makes values for the first names that it is asked for, and one for all others.
+type bounded[K comparable, V any] struct {
+	most   int
+	make   func(K) V
+	admits func(K) bool // nil: all; called with the lock held
+
+	mu     sync.RWMutex // guards the field below; make and admits are called with it held, and call nothing that locks
+	values map[K]V      // the one of all others included
+	others K
+}
+
+// newBounded returns values for so many names, and one for the others.
+func newBounded[K comparable, V any](most int, others K, make func(K) V) *bounded[K, V] {
+	return &bounded[K, V]{most: most, make: make, values: map[K]V{}, others: others}
+}
+
+// known returns the value of a name that has one.
+func (b *bounded[K, V]) known(k K) (V, bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	v, ok := b.values[k]
+	return v, ok
+}
+
+// get returns the value of a name, that of all others if there are too many.
+func (b *bounded[K, V]) get(k K) V {
+	if v, ok := b.known(k); ok {
+		return v
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if v, ok := b.values[k]; ok { // made meanwhile
+		return v
+	}
+	if k != b.others && (b.full() || b.admits != nil && !b.admits(k)) {
+		return b.restLocked()
+	}
+	v := b.make(k)
+	b.values[k] = v
+	return v
+}
+
+// full reports whether there are as many names as may be, beside that of all others.
+func (b *bounded[K, V]) full() bool {
+	n := len(b.values)
+	if _, ok := b.values[b.others]; ok {
+		n--
+	}
+	return n >= b.most
+}
+
+// rest returns the value of all other names.
+func (b *bounded[K, V]) rest() V {
+	if v, ok := b.known(b.others); ok {
+		return v
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.restLocked()
+}
+
+func (b *bounded[K, V]) restLocked() V {
+	v, ok := b.values[b.others]
+	if !ok {
+		v = b.make(b.others)
+		b.values[b.others] = v
+	}
+	return v
+}

@@ -1,0 +1,101 @@
+package pebblestore
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/pebblestore/logfs"
+)
+
+var _ store.Measured = (*Store)(nil)
+
+// sizePatience is how long Measure waits for the size of the store. Pebble has it wait while a MANIFEST is written, which is over
+// in some milliseconds on a disk that works.
+const sizePatience = 100 * time.Millisecond
+
+// Measure implements store.Measured. Of a store that is closed or has failed it returns what was known last.
+func (s *Store) Measure() (store.Measures, error) {
+	m := store.Measures{Bytes: s.size()}
+	m.WriteStalls, m.Stalled = s.writes.sum()
+	return m, nil
+}
+
+// size returns the bytes of the files of the store, as they were counted last if that takes long.
+func (s *Store) size() uint64 {
+	if !s.files.counting.CompareAndSwap(false, true) {
+		return s.files.bytes.Load()
+	}
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		defer s.files.counting.Store(false)
+		s.countBytes()
+	}()
+	late := make(chan struct{})
+	stop := logfs.AfterFunc(sizePatience, func() { close(late) })
+	defer stop()
+	select {
+	case <-counted:
+	case <-late:
+	}
+	return s.files.bytes.Load()
+}
+
+// countBytes counts the bytes of the files. It may take for ever in a store that fails meanwhile.
+func (s *Store) countBytes() {
+	select {
+	case <-s.failed: // Pebble may keep its lock for ever
+		return
+	default:
+	}
+	if end, err := s.begin(); err == nil {
+		defer end()
+		s.files.bytes.Store(s.db.Metrics().DiskSpaceUsage())
+	}
+}
+
+// fileSize is how large the files of the store are.
+type fileSize struct {
+	counting atomic.Bool   // bytes is being counted
+	bytes    atomic.Uint64 // as last counted
+}
+
+// writeStalls counts how often, and how long, commits wait because Pebble has many tables to write or to sort. There is one such
+// stall at a time.
+type writeStalls struct {
+	mu      sync.Mutex // guards the fields below; nothing is called while it is held
+	count   uint64
+	over    time.Duration // of the stalls that have ended
+	stalled bool
+	begun   time.Duration // of the stall that goes on
+}
+
+// stall notes that commits wait, and logs it.
+func (w *writeStalls) stall(log *slog.Logger, reason string) {
+	log.Warn("writes stall", "reason", reason)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count, w.stalled, w.begun = w.count+1, true, logfs.Elapsed()
+}
+
+// goOn notes that they do not wait any more.
+func (w *writeStalls) goOn() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stalled {
+		w.stalled, w.over = false, w.over+logfs.Elapsed()-w.begun
+	}
+}
+
+// sum returns the number of stalls, and how long they took, the one included that goes on.
+func (w *writeStalls) sum() (count uint64, total time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if total = w.over; w.stalled {
+		total += logfs.Elapsed() - w.begun
+	}
+	return w.count, total
+}
