@@ -50,7 +50,7 @@ func Handle[In, Out any](e *Env, name string, fn func(s Step, in In) (Out, error
 		if err != nil {
 			return nil, err
 		}
-		return codec.Marshal(out)
+		return encode(out)
 	}
 }
 
@@ -70,7 +70,7 @@ func (e *Env) Logs() []string {
 
 // Run runs a workflow function in an environment. Input and result pass through the codec, as in the host.
 func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) (Out, error), in In) (out Out, err error) {
-	input, err := codec.Marshal(in)
+	input, err := encode(in)
 	if err != nil {
 		return out, err
 	}

@@ -64,7 +64,7 @@ func (e *Env) SendSignal(name string, payload any) error {
 	if err := abi.CheckName("signal name", name); err != nil {
 		return err
 	}
-	b, err := codec.Marshal(payload)
+	b, err := encode(payload)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (e *Env) SetVersion(id string, number int) {
 
 // Ask asks the workflow under test a query, and decodes its answer into out unless that is nil.
 func (e *Env) Ask(name string, input, out any) error {
-	b, err := codec.Marshal(input)
+	b, err := encode(input)
 	if err != nil {
 		return err
 	}
