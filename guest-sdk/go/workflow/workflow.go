@@ -169,6 +169,9 @@ type Step struct {
 // An error of fn is tried again as the options say; Fatal and RetryAfter steer that. What remains is a
 // *StepError.
 func Do[T any](ctx context.Context, name string, fn func(s Step) (T, error), opts ...Option) (v T, err error) {
+	if err := checkBody(ctx, name, fn); err != nil {
+		return v, err
+	}
 	b, err := doBody(ctx, name, options(opts), func(s Step) ([]byte, error) {
 		v, err := fn(s)
 		if err != nil {
