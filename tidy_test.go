@@ -96,6 +96,7 @@ var only = map[string][]string{
 	"github.com/expr-lang/expr":               {"definition/expression"},
 	"go.yaml.in/yaml":                         {"definition/yamltext"}, // which the guest does not have in it
 	"github.com/alecthomas/kong":              {"cmd/wfhost"},
+	"golang.org/x/tools":                      {"guest-sdk/go/wfhostvet", "cmd/wfhostvet"},  // which no workflow and no host has in it
 	module + "/store/pebblestore":             {"host", "store/backup", "cmd/wfhost/bench"}, // its commits are what a machine can do
 	module + "/host/internal/runtime":         {"host"},
 	module + "/host/internal/engine/linear":   {"host/internal/engine/wazero"},
