@@ -97,7 +97,8 @@ var only = map[string][]string{
 	"go.yaml.in/yaml":                         {"definition/yamltext"}, // which the guest does not have in it
 	"github.com/alecthomas/kong":              {"cmd/wfhost"},
 	"github.com/prometheus":                   {"host/metrics"},
-	module + "/host/metrics":                  {"cmd/wfhost"}, // and embedders
+	module + "/host/metrics":                  {"cmd/wfhost"},                               // and embedders
+	"golang.org/x/tools":                      {"guest-sdk/go/wfhostvet", "cmd/wfhostvet"},  // which no workflow and no host has in it
 	module + "/store/pebblestore":             {"host", "store/backup", "cmd/wfhost/bench"}, // its commits are what a machine can do
 	module + "/host/internal/runtime":         {"host"},
 	module + "/host/internal/engine/linear":   {"host/internal/engine/wazero"},

@@ -310,7 +310,7 @@ func story(e host.Entry) string {
 	case store.KindStep:
 		return fmt.Sprintf("%s  step      %s by %s", at, name, oneLine(e.Target))
 	case store.KindClock:
-		return at + "  woke      from time.Sleep or a timer"
+		return at + "  woke      from a sleep or timer of the program"
 	}
 	return oneLine(fmt.Sprintf("%s  %-8s  %s", at, verbs[e.Kind], details(httpapi.EntryOf(e), short)))
 }

@@ -60,7 +60,8 @@ func addSchemas(to map[string]any, types map[string]reflect.Type, texts map[stri
 	}
 }
 
-// schemaOf returns the schema that is given as text, else that of a type. Another codec than JSON has none.
+// schemaOf returns the schema that is given as text, else that of a type. Bytes have none, and no codec but
+// JSON has any.
 func schemaOf(t reflect.Type, text string, output bool) any {
 	switch {
 	case text != "":
@@ -68,7 +69,7 @@ func schemaOf(t reflect.Type, text string, output bool) any {
 			return text
 		}
 		return json.RawMessage(text)
-	case codec != (jsonCodec{}):
+	case codec != (jsonCodec{}), t == reflect.TypeFor[Bytes]():
 		return nil
 	}
 	if s := derived(t, output); len(s) > 0 {

@@ -29,12 +29,21 @@ type Env struct {
 
 	iteration uint32
 	run       envRun
+
+	id        string
+	parent    *Env // of a child
+	runs      *envRuns
+	workflows map[string]workflowFunc // that stand in for others
+	lost      error                   // the first change that a body has lost
+	ended     bool
 }
 
 // NewEnv gives an empty environment.
 func NewEnv() *Env {
-	return &Env{handlers: map[string]stepFunc{}, names: map[string]bool{}, rng: rand.NewChaCha8([32]byte{}),
-		started: time.Now(), run: newEnvRun()}
+	e := &Env{handlers: map[string]stepFunc{}, names: map[string]bool{}, rng: rand.NewChaCha8([32]byte{}),
+		started: time.Now(), run: newEnvRun(), id: envRunID, workflows: map[string]workflowFunc{}}
+	e.runs = &envRuns{byID: map[string]*Env{e.id: e}}
+	return e
 }
 
 // Handle stands in for a handler that workflows call by this name, such as "host/mail".
@@ -50,7 +59,7 @@ func Handle[In, Out any](e *Env, name string, fn func(s Step, in In) (Out, error
 		if err != nil {
 			return nil, err
 		}
-		return codec.Marshal(out)
+		return encode(out)
 	}
 }
 
@@ -68,17 +77,26 @@ func (e *Env) Logs() []string {
 	return append([]string(nil), e.logs...)
 }
 
-// Run runs a workflow function in an environment. Input and result pass through the codec, as in the host.
+// Run runs a workflow function in an environment. Input and result pass through the codec, as in the host. A body that changes
+// what is outside of it fails the run with ErrLostChange.
 func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) (Out, error), in In) (out Out, err error) {
-	input, err := codec.Marshal(in)
+	input, err := encode(in)
 	if err != nil {
 		return out, err
 	}
+	e.begun()
 	b, err := iterate(context.WithValue(ctx, envKey{}, e), erase(fn), input)
-	if err != nil {
+	if err = e.orLost(err); err != nil {
 		return out, err
 	}
 	return out, decode(b, &out)
+}
+
+// begun has the environment take signals: it may have run another workflow before.
+func (e *Env) begun() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = false
 }
 
 type (
@@ -158,8 +176,8 @@ func doCall(ctx context.Context, name, handler string, input []byte, opts string
 // errStepTimeout ends the context of an attempt that ran over the step's timeout.
 var errStepTimeout = errors.New("the attempt ran over the step's timeout")
 
-// attempts tries a step as its options say, and as the host does, but for jitter: here chance takes nothing away. An attempt that
-// does not look at its context is waited for.
+// attempts tries a step as its options say, and as the host does, but for jitter: here chance takes nothing away. An attempt
+// that does not look at its context is waited for.
 func attempts(ctx context.Context, name string, o *abi.StepOptions, body func(Step) ([]byte, error)) ([]byte, error) {
 	sum := sha256.Sum256([]byte(name))
 	step := Step{Name: name, Attempts: o.Attempts, IdempotencyKey: fmt.Sprintf("%X", sum[:13])}
@@ -271,6 +289,6 @@ func readInfo(ctx context.Context) infoJSON {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return infoJSON{RunID: envRunID, Workflow: "test", Version: 1, StartedAt: e.started.UnixMilli(), Iteration: e.iteration,
+	return infoJSON{RunID: e.id, Workflow: "test", Version: 1, StartedAt: e.started.UnixMilli(), Iteration: e.iteration,
 		Attributes: maps.Clone(e.run.attributes)}
 }

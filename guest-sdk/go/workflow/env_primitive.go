@@ -28,7 +28,6 @@ type envRun struct {
 	policy     CancelPolicy
 	channels   *channelSet // of the iteration
 	updates    envUpdates
-	ids        map[string]bool // of runs that are there
 }
 
 type envChild struct {
@@ -44,11 +43,12 @@ const envRunID = "test"
 func newEnvRun() envRun {
 	return envRun{signals: map[string][][]byte{}, arrived: make(chan struct{}), tokens: map[string]string{},
 		attributes: map[string]string{}, versions: map[string]int{}, queries: map[string]queryFunc{},
-		children: map[int64]*envChild{}, channels: &channelSet{}, ids: map[string]bool{envRunID: true},
+		children: map[int64]*envChild{}, channels: &channelSet{},
 		updates: envUpdates{set: &updateSet{}, sent: map[string][]chan envAnswer{}}}
 }
 
-// channelsOf returns the channels of the iteration that goes on; ones of nobody outside of a workflow, where none ever receives.
+// channelsOf returns the channels of the iteration that goes on; ones of nobody outside of a workflow, where none ever
+// receives.
 func channelsOf(ctx context.Context) *channelSet {
 	e, _ := ctx.Value(envKey{}).(*Env)
 	if e == nil {
@@ -64,7 +64,7 @@ func (e *Env) SendSignal(name string, payload any) error {
 	if err := abi.CheckName("signal name", name); err != nil {
 		return err
 	}
-	b, err := codec.Marshal(payload)
+	b, err := encode(payload)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,8 @@ func (e *Env) Deliver(token string, payload any) error {
 	return e.SendSignal(name, payload)
 }
 
-// Sent gives the signals that the workflow has sent to other runs, as "run name payload".
+// Sent gives the signals that the workflow has sent to other runs, as "run name payload". Those to children, and of these to
+// each other and to the run under test, are delivered; one that has ended is ErrConflict.
 func (e *Env) Sent() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -125,7 +126,7 @@ func (e *Env) SetVersion(id string, number int) {
 
 // Ask asks the workflow under test a query, and decodes its answer into out unless that is nil.
 func (e *Env) Ask(name string, input, out any) error {
-	b, err := codec.Marshal(input)
+	b, err := encode(input)
 	if err != nil {
 		return err
 	}
@@ -213,9 +214,9 @@ func signalSend(ctx context.Context, runID, name string, payload []byte) error {
 		return refusal(name, err)
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.run.sent = append(e.run.sent, fmt.Sprintf("%s %s %s", runID, name, payload))
-	return nil
+	e.mu.Unlock()
+	return e.sendTo(runID, name, payload)
 }
 
 func hookStart(ctx context.Context, name, token, opts string) ([]byte, error) {
@@ -233,73 +234,12 @@ func hookStart(ctx context.Context, name, token, opts string) ([]byte, error) {
 		e.run.hooks++
 		token = fmt.Sprintf("token-%d", e.run.hooks)
 	} else if _, taken := e.run.tokens[token]; taken {
-		return nil, &StepError{Code: "CONFLICT", Name: name, Message: fmt.Sprintf("token %q is held by run \"test\"", token)}
+		return nil, &StepError{Code: "CONFLICT", Name: name, Message: fmt.Sprintf("token %q is held by run %q", token, e.id)}
 	} else if err := abi.CheckToken(token); err != nil {
 		return nil, refusal(name, err)
 	}
 	e.run.tokens[token] = name
 	return []byte(token), nil
-}
-
-func childStart(ctx context.Context, name, workflow string, input []byte, opts string) (int64, string, error) {
-	o, err := abi.ParseChildOptions([]byte(opts))
-	if err != nil {
-		return 0, "", refusal(name, err)
-	}
-	e, err := begin(ctx, "child name", name)
-	if err != nil {
-		return 0, "", err
-	}
-	if o.ID == "" {
-		o.ID = envRunID + "." + name
-	}
-	child := NewEnv()
-	e.mu.Lock()
-	child.handlers = e.handlers
-	h := int64(len(e.run.children) + 1)
-	c := &envChild{done: make(chan struct{})}
-	e.run.children[h] = c
-	taken := e.run.ids[o.ID]
-	e.run.ids[o.ID] = true
-	e.mu.Unlock()
-	if taken {
-		c.refused = &StepError{Code: "CONFLICT", Name: name,
-			Message: fmt.Sprintf("child %q was not started: run %q exists", name, o.ID)}
-		close(c.done)
-		return h, o.ID, nil
-	}
-	fn := registered.workflows[workflow]
-	go func() {
-		defer close(c.done)
-		if fn == nil {
-			c.err = fmt.Errorf("no workflow %q", workflow)
-			return
-		}
-		c.b, c.err = iterate(context.WithValue(ctx, envKey{}, child), fn, input)
-	}()
-	return h, o.ID, nil
-}
-
-func childWait(ctx context.Context, h int64) ([]byte, error) {
-	e, err := enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	e.mu.Lock()
-	c := e.run.children[h]
-	e.mu.Unlock()
-	select {
-	case <-c.done:
-		if c.refused != nil {
-			return nil, c.refused
-		}
-		if c.err != nil {
-			return nil, &StepError{Code: "CHILD_FAILED", Kind: "failed", Message: c.err.Error()}
-		}
-		return c.b, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // iterate runs a workflow function over all its iterations. The context of each ends with it, as its goroutines do in the host.
@@ -319,8 +259,8 @@ func iterate(ctx context.Context, fn workflowFunc, input []byte) ([]byte, error)
 	}
 }
 
-// end ends an iteration, and the run unless it goes on again. The iteration's context ends after its updates have: what handlers
-// answer because of that is no answer.
+// end ends an iteration, and the run unless it goes on again. The iteration's context ends after its updates have: what
+// handlers answer because of that is no answer.
 func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -334,8 +274,10 @@ func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
 		e.iteration++
 		e.run.updates.over("continued as new", false)
 	case err != nil:
+		e.ended = true
 		e.run.updates.over("failed", true)
 	default:
+		e.ended = true
 		e.run.updates.over("completed", true)
 	}
 }

@@ -31,7 +31,7 @@ func (e *Env) Update(ctx context.Context, name string, input, out any) error {
 	if err := abi.CheckUpdate(name); err != nil {
 		return err
 	}
-	b, err := codec.Marshal(input)
+	b, err := encode(input)
 	if err != nil {
 		return err
 	}

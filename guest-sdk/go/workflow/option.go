@@ -98,9 +98,26 @@ var codec Codec = jsonCodec{}
 // the workflow are alive: their journals hold what the old codec wrote.
 func SetCodec(c Codec) { codec = c }
 
-// decode reads a value; no bytes are the zero value.
+// Bytes is a payload that is handed over as it is, and neither encoded nor decoded: text, or any other bytes. As the input of a
+// workflow, Bytes takes whatever the run was started with, JSON or not. It has no schema. Within another type Bytes is a []byte,
+// which JSON writes in base64.
+type Bytes []byte
+
+// encode writes a value as its type says.
+func encode(v any) ([]byte, error) {
+	if b, ok := v.(Bytes); ok {
+		return b, nil
+	}
+	return codec.Marshal(v)
+}
+
+// decode reads a value; no bytes are the zero value. It keeps nothing of b.
 func decode(b []byte, v any) error {
 	if len(b) == 0 {
+		return nil
+	}
+	if p, ok := v.(*Bytes); ok {
+		*p = append(Bytes(nil), b...)
 		return nil
 	}
 	return codec.Unmarshal(b, v)

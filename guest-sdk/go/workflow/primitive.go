@@ -84,7 +84,7 @@ func Signal[T any](ctx context.Context, name string) <-chan T {
 // Send sends a signal to another run, and waits until it is durable there. A run that has ended, or that does not
 // exist, is ErrConflict.
 func Send(ctx context.Context, runID, name string, payload any) error {
-	b, err := codec.Marshal(payload)
+	b, err := encode(payload)
 	if err != nil {
 		return fmt.Errorf("payload of signal %q: %w", name, err)
 	}
@@ -174,7 +174,7 @@ func StartChild[T any](ctx context.Context, name, workflow string, in any, opts 
 	for _, f := range opts {
 		f(o)
 	}
-	input, err := codec.Marshal(in)
+	input, err := encode(in)
 	if err != nil {
 		return nil, fmt.Errorf("input of child %q: %w", name, err)
 	}
@@ -223,7 +223,7 @@ func ContinueAsNew(ctx context.Context, in any, opts ...ContinueOption) error {
 	for _, f := range opts {
 		f(o)
 	}
-	input, err := codec.Marshal(in)
+	input, err := encode(in)
 	if err != nil {
 		return fmt.Errorf("input of the next iteration: %w", err)
 	}
@@ -233,7 +233,7 @@ func ContinueAsNew(ctx context.Context, in any, opts ...ContinueOption) error {
 // Emit appends to the output of the run, under a topic, exactly once over all replays, and gives the index. Whoever
 // follows the run's output sees it when it is durable.
 func Emit(ctx context.Context, topic string, v any) (index int64, err error) {
-	b, err := codec.Marshal(v)
+	b, err := encode(v)
 	if err != nil {
 		return 0, fmt.Errorf("output of topic %q: %w", topic, err)
 	}
@@ -299,7 +299,7 @@ func Query[In, Out any](ctx context.Context, name string, fn func(in In) (Out, e
 		if err != nil {
 			return nil, err
 		}
-		return codec.Marshal(out)
+		return encode(out)
 	})
 }
 

@@ -45,6 +45,9 @@ var st state
 // it with one event. A goroutine that can wait without the scheduler does (wait_wasip1.go).
 func init() {
 	st.events = os.NewFile(eventsFD, "events")
+	if len(os.Args) == 0 { // none are known when the image is made; package flag slices them
+		os.Args = []string{"workflow"}
+	}
 	findCounters()
 	findGenerator()
 	go readEvents()
@@ -153,6 +156,9 @@ func doBody(ctx context.Context, name, opts string, body func(Step) ([]byte, err
 	return waitResult(ctx, hostStepBegin(name, opts), body)
 }
 
+// checkBody finds nothing: what a body changes is lost with the instance.
+func checkBody(context.Context, string, any) error { return nil }
+
 func doCall(ctx context.Context, name, handler string, input []byte, opts string) ([]byte, error) {
 	if err := begin(ctx); err != nil {
 		return nil, err
@@ -205,6 +211,7 @@ func workflowRun() (code int32) {
 	} else {
 		name = readInfo(ctx).Workflow
 	}
+	os.Args[0] = name
 	fn := registered.workflows[name]
 	if fn == nil {
 		hostFail(report{Message: fmt.Sprintf("this module has no workflow %q, it has %q", name, registered.names)}.json())
@@ -251,6 +258,7 @@ func workflowStep() (code int32) {
 	setLabel(unsafe.Pointer(&bodyLabel))
 	scatter()
 	i := readInfo(context.Background())
+	os.Args[0] = i.Workflow
 	fn := registered.steps[i.Step.handler()]
 	if fn == nil {
 		hostFail(report{Message: fmt.Sprintf("this module has no step function %q", i.Step.handler())}.json())

@@ -105,7 +105,7 @@ func OnUpdate[In, Out any](ctx context.Context, name string, fn func(ctx context
 			if err != nil {
 				return nil, err
 			}
-			return codec.Marshal(out)
+			return encode(out)
 		},
 	}
 	set := updatesOf(ctx)

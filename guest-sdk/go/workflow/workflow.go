@@ -127,7 +127,7 @@ func erase[In, Out any](fn func(ctx context.Context, in In) (Out, error)) workfl
 		if err != nil {
 			return nil, err
 		}
-		return codec.Marshal(out)
+		return encode(out)
 	}
 }
 
@@ -147,7 +147,7 @@ func RegisterStep[In, Out any](name string, fn func(s Step, in In) (Out, error))
 		if err != nil {
 			return nil, err
 		}
-		return codec.Marshal(out)
+		return encode(out)
 	}
 	warm[In, Out]()
 }
@@ -169,12 +169,15 @@ type Step struct {
 // An error of fn is tried again as the options say; Fatal and RetryAfter steer that. What remains is a
 // *StepError.
 func Do[T any](ctx context.Context, name string, fn func(s Step) (T, error), opts ...Option) (v T, err error) {
+	if err := checkBody(ctx, name, fn); err != nil {
+		return v, err
+	}
 	b, err := doBody(ctx, name, options(opts), func(s Step) ([]byte, error) {
 		v, err := fn(s)
 		if err != nil {
 			return nil, err
 		}
-		return codec.Marshal(v)
+		return encode(v)
 	})
 	if err != nil {
 		return v, err
@@ -188,7 +191,7 @@ func Do[T any](ctx context.Context, name string, fn func(s Step) (T, error), opt
 // Call runs a step by a handler and gives its recorded result: a step function of this module, by its name, or
 // a function of the host's program, by "host/" and its name.
 func Call[T any](ctx context.Context, name, handler string, in any, opts ...Option) (v T, err error) {
-	input, err := codec.Marshal(in)
+	input, err := encode(in)
 	if err != nil {
 		return v, fmt.Errorf("input of step %q: %w", name, err)
 	}

@@ -204,6 +204,8 @@ type Host interface {
 	// Fetch performs a request of a body or step function: the framed response, or a negated code.
 	Fetch(request []byte) ([]byte, int64)
 
+	// Program returns the only argument of the program; empty if it has none.
+	Program() string
 	WallNs() int64
 	MonoNs() int64
 	Poll(p Poll) (Ready, error)

@@ -19,7 +19,7 @@ var (
 	// errForked says that the body for which the guest waits is executed in the guest's own instance.
 	errForked = errors.New("forked")
 	// errBodyDeadlock fails the attempt of a body that waits for nothing.
-	errBodyDeadlock = errors.New("deadlock: every goroutine of the step's body is blocked for ever")
+	errBodyDeadlock = errors.New("deadlock: the step's body waits for something that can never come")
 )
 
 // guest is what activations, bodies and step instances have in common: an instance whose calls a machine answers,

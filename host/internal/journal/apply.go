@@ -9,6 +9,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
+// The rules for what a guest is told that the host has changed since its first release. A run keeps those under which it began:
+// its guest is told the same on each replay, after an update of the host or a move to another one too.
+const (
+	RulesArguments = 1              // a program has one argument, the name of its workflow; before, it had none
+	RulesNewest    = RulesArguments // those of runs that begin now
+)
+
 // Started is what entry 0 holds in its options, beside the workflow's name and the input.
 type Started struct {
 	RunID       string `json:"run_id"`
@@ -19,6 +26,8 @@ type Started struct {
 	Iteration   uint32 `json:"iteration"`
 	RunAttempt  int    `json:"run_attempt"`
 	Seed        []byte `json:"seed"` // 32 bytes of the host's secure random
+	// Rules are the newest ones that count for the run, one of the constants above; 0 = the first ones.
+	Rules int `json:"rules,omitempty"`
 	// AtUnixMs is the instant before which the first activation does not begin; 0 = at once.
 	AtUnixMs int64 `json:"at,omitempty"`
 	// DeadlineUnixMs is the instant at which the run has to have ended; 0 = none.
@@ -219,6 +228,9 @@ func (j *Journal) fold(e *store.Entry) error {
 	case e.Kind == store.KindStarted:
 		if err := json.Unmarshal(e.Options, &j.started); err != nil {
 			return illegal("options of entry 0: %v", err)
+		}
+		if r := j.started.Rules; r < 0 || r > RulesNewest {
+			return fmt.Errorf("%w: the run began under rules %d, the newest here are %d", store.ErrVersion, r, RulesNewest)
 		}
 		j.foldStarted()
 	case e.Kind == store.KindActivated:

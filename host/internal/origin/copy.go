@@ -36,7 +36,7 @@ func (c *Copy) begin(started *journal.Started, now int64) int64 {
 	started.Policy, started.CancelMs, started.Output, started.Attributes = o.Policy, o.CancelMs, o.Output, o.Attributes
 	started.Memo = o.Memo
 	if len(c.Entries) > 0 { // the copy begins when the original did, and as what it was then
-		started.Version, started.Module = o.Version, o.Module
+		started.Version, started.Module, started.Rules = o.Version, o.Module, o.Rules
 		return c.Entries[0].UnixMs
 	}
 	return now

@@ -80,7 +80,8 @@ func (n *NewRun) Journal(now int64, replaces bool) (*journal.Journal, error) {
 		return n.Import.Journal(now)
 	}
 	started := journal.Started{RunID: n.Key.ID, Workflow: n.Workflow, Version: n.Version, Module: n.Module.String(),
-		Incarnation: n.Incarnation.String(), RunAttempt: 1, Seed: n.Seed, Attributes: n.Attributes, Memo: n.Memo,
+		Incarnation: n.Incarnation.String(), RunAttempt: 1, Seed: n.Seed, Rules: journal.RulesNewest,
+		Attributes: n.Attributes, Memo: n.Memo,
 		Parent: n.Parent, Schedule: n.Schedule, NominalMs: n.NominalMs, Limit: n.Limit}
 	if replaces { // so that its children do not meet those of the run before
 		started.ChildSalt = n.Incarnation.String()[:childSaltBytes]

@@ -55,6 +55,19 @@ func (m *Machine) Info() []byte {
 	return b
 }
 
+// argument is the only argument of the program: the name of its workflow. It is empty in a run that began when programs had none.
+type argument string
+
+func argumentOf(s *journal.Started) argument {
+	if s.Rules < journal.RulesArguments {
+		return ""
+	}
+	return argument(s.Workflow)
+}
+
+// Program returns the argument.
+func (a argument) Program() string { return string(a) }
+
 // attributes are those that the run has where the guest is: not those that the journal goes on to set.
 type attributes struct {
 	made int // the calls among so many entries are in of

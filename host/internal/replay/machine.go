@@ -94,6 +94,7 @@ type Config struct {
 
 // Machine answers the calls of one activation. It is used by one goroutine at a time.
 type Machine struct {
+	argument
 	cfg     Config
 	entries []store.Entry
 	rng     *rand.ChaCha8 // nil until it is asked for something
@@ -170,7 +171,7 @@ type StepInfo struct {
 
 // New makes a Machine at the beginning of the journal.
 func New(cfg Config) *Machine {
-	m := &Machine{cfg: cfg, nowMs: cfg.StartedUnixMs}
+	m := &Machine{argument: argumentOf(&cfg.Started), cfg: cfg, nowMs: cfg.StartedUnixMs}
 	if cfg.Mode == StepFn {
 		m.inBody = true
 		return m

@@ -56,3 +56,44 @@ func TestNoFilesAndSockets(t *testing.T) {
 		}
 	}
 }
+
+// program is a host whose guest has a name.
+type program struct {
+	engine.Host
+	name string
+}
+
+func (p program) Program() string { return p.name }
+
+// memory is that of a guest.
+type memory []byte
+
+func (m memory) Read(offset, n uint32) ([]byte, bool) {
+	if int(offset)+int(n) > len(m) {
+		return nil, false
+	}
+	return m[offset : offset+n], true
+}
+
+func (m memory) Size() uint32 { return uint32(len(m)) }
+
+// TestArguments reads arguments as a C library does: their number and bytes first, then their addresses and texts.
+func TestArguments(t *testing.T) {
+	for name, want := range map[string]string{
+		"":      "\x00\x00\x00\x00 \x00\x00\x00\x00 \xff\xff\xff\xff \xff\xff\xff\xff",
+		"order": "\x01\x00\x00\x00 \x06\x00\x00\x00 \x0c\x00\x00\x00 order\x00\xff\xff",
+	} {
+		m := memory(strings.Repeat("\xff", 20))
+		f := &Frame{Host: program{name: name}, Memory: m, Stack: []uint64{0, 4}}
+		if n := argsSizesGet(f); n != errnoSuccess {
+			t.Error(name, n)
+		}
+		f.Stack = []uint64{8, 12}
+		if n := argsGet(f); n != errnoSuccess {
+			t.Error(name, n)
+		}
+		if want = strings.ReplaceAll(want, " ", ""); string(m[:len(want)]) != want {
+			t.Errorf("%q: %q, want %q", name, m, want)
+		}
+	}
+}

@@ -48,14 +48,14 @@ func (f *Frame) put64(ptr uint32, v uint64) {
 }
 
 func wasiFuncs() map[string]Func {
-	none := func(f *Frame) uint64 { // no arguments, no environment
+	none := func(f *Frame) uint64 { // no environment
 		f.put32(f.u32(0), 0)
 		f.put32(f.u32(1), 0)
 		return errnoSuccess
 	}
 	ok := func(*Frame) uint64 { return errnoSuccess }
 	m := map[string]Func{
-		"args_get": ok, "args_sizes_get": none, "environ_get": ok, "environ_sizes_get": none, "sched_yield": ok,
+		"args_get": argsGet, "args_sizes_get": argsSizesGet, "environ_get": ok, "environ_sizes_get": none, "sched_yield": ok,
 		"clock_res_get":  func(f *Frame) uint64 { f.put64(f.u32(1), 1e6); return errnoSuccess },
 		"clock_time_get": clockTimeGet,
 		"random_get":     func(f *Frame) uint64 { f.random(); return errnoSuccess },
@@ -83,6 +83,29 @@ func wasiFuncs() map[string]Func {
 		}
 	}
 	return m
+}
+
+// argsSizesGet counts the arguments and their bytes, each with the zero byte at its end.
+func argsSizesGet(f *Frame) uint64 {
+	n, size := 0, 0
+	if name := f.Host.Program(); name != "" {
+		n, size = 1, len(name)+1
+	}
+	f.put32(f.u32(0), uint32(n))
+	f.put32(f.u32(1), uint32(size))
+	return errnoSuccess
+}
+
+// argsGet writes the address of the program's name, and the name.
+func argsGet(f *Frame) uint64 {
+	name := f.Host.Program()
+	if name == "" {
+		return errnoSuccess
+	}
+	f.put32(f.u32(0), f.u32(1))
+	b := f.view(f.u32(1), uint32(len(name)+1))
+	b[copy(b, name)] = 0
+	return errnoSuccess
 }
 
 func standard(fd uint32) uint64 {

@@ -28,7 +28,14 @@ type Host struct {
 	worked int64 // bytes since the newest slice was counted
 	calls  int
 	output.Tail
+	nameless
 }
+
+// nameless has no arguments: which workflow will run is not known.
+type nameless struct{}
+
+// Program returns none.
+func (nameless) Program() string { return "" }
 
 // New returns the host of a start-up, which it ends with the cause of ctx's end.
 func New(ctx context.Context) *Host { return &Host{ctx: ctx} }

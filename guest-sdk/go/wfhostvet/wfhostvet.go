@@ -1,0 +1,161 @@
+// Package wfhostvet finds mistakes in workflows of the Go SDK that compile, and may pass tests, but do not work on a host:
+// bodies of Do that change what is outside of them, call what belongs to the workflow, or leave goroutines behind, and names
+// that are used twice.
+//
+// A comment //workflow:lost on the line of a finding, or above it, allows it.
+package wfhostvet
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"maps"
+	"slices"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/inspect"
+	"golang.org/x/tools/go/ast/inspector"
+	"golang.org/x/tools/go/types/typeutil"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/internal/bodies"
+)
+
+// Analyzer is for go vet -vettool, by cmd/wfhostvet, and for programs that run several analyzers.
+var Analyzer = &analysis.Analyzer{
+	Name:     "wfhostvet",
+	Doc:      "find mistakes in workflows of wfhost's Go SDK\n\nBodies of workflow.Do work on a copy of the workflow.",
+	URL:      "https://pkg.go.dev/github.com/wfhost/wfhost/guest-sdk/go/wfhostvet",
+	Requires: []*analysis.Analyzer{inspect.Analyzer},
+	Run:      run,
+}
+
+// sdk is the package whose calls are looked at.
+const sdk = "github.com/wfhost/wfhost/guest-sdk/go/workflow"
+
+// durable are the functions of the SDK that answer ErrNotHere in a body, or do nothing there.
+var durable = map[string]bool{"Do": true, "Call": true, "Sleep": true, "SleepUntil": true, "SleepText": true,
+	"SleepUntilNext": true, "Receive": true, "ReceiveTimeout": true, "Signal": true, "Send": true, "Hook": true, "StartChild": true,
+	"Child": true, "Wait": true, "ContinueAsNew": true, "Emit": true, "SetAttribute": true, "Version": true,
+	"SetCancelPolicy": true, "Query": true, "OnUpdate": true, "UpdatesDone": true}
+
+// named are the functions whose second argument is a name that is unique in a run, whatever the function.
+var named = map[string]bool{"Do": true, "Call": true, "Sleep": true, "SleepUntil": true, "SleepText": true, "StartChild": true,
+	"Child": true, "Version": true}
+
+type checker struct {
+	*analysis.Pass
+	allowed map[*token.File]map[int]bool
+}
+
+func run(pass *analysis.Pass) (any, error) {
+	if pass.Pkg.Path() == sdk { // it is made of what it is to be used for
+		return nil, nil
+	}
+	c := &checker{pass, map[*token.File]map[int]bool{}}
+	for _, f := range pass.Files {
+		c.allowed[pass.Fset.File(f.Pos())] = bodies.Allowed(pass.Fset, f)
+	}
+	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector) //nolint:forcetypeassert // it says so
+	in.Preorder([]ast.Node{(*ast.CallExpr)(nil)}, func(n ast.Node) {
+		call := n.(*ast.CallExpr) //nolint:forcetypeassert // it asked for these
+		if c.of(call) == "Do" && len(call.Args) > 2 {
+			c.body(call.Args[2])
+		}
+	})
+	in.Preorder([]ast.Node{(*ast.FuncDecl)(nil)}, func(n ast.Node) {
+		if fn := n.(*ast.FuncDecl); fn.Body != nil { //nolint:forcetypeassert // it asked for these
+			c.names(fn.Body)
+		}
+	})
+	return nil, nil
+}
+
+// report reports a finding, unless a comment allows it.
+func (c *checker) report(pos token.Pos, format string, args ...any) {
+	if at := c.Fset.File(pos); !c.allowed[at][at.Line(pos)] {
+		c.Report(analysis.Diagnostic{Pos: pos, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// of returns the name of the function or method of the SDK that is called; empty if it is another one.
+func (c *checker) of(call *ast.CallExpr) string {
+	fn, _ := typeutil.Callee(c.TypesInfo, call).(*types.Func)
+	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != sdk {
+		return ""
+	}
+	return fn.Name()
+}
+
+// body looks at the body of a step: a function literal, or a function of this package.
+func (c *checker) body(x ast.Expr) {
+	fn := c.function(ast.Unparen(x))
+	if fn == nil {
+		return
+	}
+	for _, w := range bodies.Find(fn, func(id *ast.Ident) bool { return c.outside(fn, id) }) {
+		c.report(w.Pos, "the body of this step %s, which is declared outside of it: a body works on a copy of the workflow's memory, "+
+			"and the change is lost; return it as the step's result", w)
+	}
+	waits := false // for something: whoever starts goroutines waits for them so
+	var started []ast.Node
+	ast.Inspect(fn, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if name := c.of(n); durable[name] {
+				c.report(n.Pos(), "workflow.%s in the body of a step is ErrNotHere: it belongs to the workflow", name)
+			}
+			if s, ok := n.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Wait" {
+				waits = true
+			}
+		case *ast.GoStmt:
+			started = append(started, n)
+		case *ast.UnaryExpr:
+			waits = waits || n.Op == token.ARROW
+		case *ast.SelectStmt:
+			waits = true
+		case *ast.RangeStmt:
+			_, channel := c.TypesInfo.TypeOf(n.X).Underlying().(*types.Chan)
+			waits = waits || channel
+		}
+		return true
+	})
+	if waits {
+		return
+	}
+	for _, n := range started {
+		c.report(n.Pos(), "this goroutine ends when the body of the step does, wherever it is: wait for it in the body")
+	}
+}
+
+// function returns the function that an expression names, if its source is at hand.
+func (c *checker) function(x ast.Expr) ast.Node {
+	switch x := x.(type) {
+	case *ast.FuncLit:
+		return x
+	case *ast.Ident:
+		obj := c.TypesInfo.ObjectOf(x)
+		for _, f := range c.Files {
+			for _, d := range f.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && obj != nil && c.TypesInfo.Defs[fn.Name] == obj {
+					return fn
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// outside reports whether a name is that of a variable that a function does not declare.
+func (c *checker) outside(fn ast.Node, id *ast.Ident) bool {
+	switch obj := c.TypesInfo.ObjectOf(id).(type) {
+	case *types.PkgName:
+		return true // a variable of another package
+	case *types.Var:
+		return obj.Pos() < fn.Pos() || obj.Pos() > fn.End()
+	}
+	return false
+}
+
+// Functions returns the names of the functions and methods of the SDK at which the analyzer looks, for tests.
+func Functions() []string { return slices.Sorted(maps.Keys(durable)) }

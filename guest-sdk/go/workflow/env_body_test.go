@@ -1,0 +1,85 @@
+//go:build !wasip1
+
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+)
+
+var everybody int
+
+func changesPackage(workflow.Step) (int, error) { everybody++; return everybody, nil }
+
+func init() {
+	workflow.Register("env lossy child", func(ctx context.Context, _ int) (total int, err error) {
+		_, err = workflow.Do(ctx, "add", func(workflow.Step) (int, error) { total++; return 0, nil })
+		return total, err
+	})
+}
+
+// TestLostChanges runs bodies that change what is outside of them, which a host would forget: the run fails, whatever the workflow
+// does about it.
+func TestLostChanges(t *testing.T) {
+	total, list, channel := 0, []int{0}, make(chan int, 1)
+	state := struct{ deep struct{ n int } }{}
+	for want, body := range map[string]func(workflow.Step) (int, error){
+		"writes to total (":        func(workflow.Step) (int, error) { total += 5; return total, nil },
+		"writes to list[…] (":      func(workflow.Step) (int, error) { list[0] = 1; return 1, nil },
+		"writes to state.deep.n (": func(workflow.Step) (int, error) { func() { state.deep.n++ }(); return 1, nil },
+		"sends on channel (":       func(workflow.Step) (int, error) { channel <- 1; return 1, nil },
+		"decodes into list (":      func(workflow.Step) (int, error) { return 1, json.Unmarshal([]byte("[1]"), &list) },
+		"writes to everybody (":    changesPackage,
+	} {
+		_, err := workflow.Run(t.Context(), workflow.NewEnv(), func(ctx context.Context, _ int) (int, error) {
+			_, err := workflow.Do(ctx, "add", body)
+			if !errors.Is(err, workflow.ErrLostChange) {
+				t.Errorf("%s: the step: %v", want, err)
+			}
+			return 1, nil
+		}, 0)
+		if !errors.Is(err, workflow.ErrLostChange) || !strings.Contains(err.Error(), `the body of step "add" `+want+"env_body_test.go:") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if total+list[0]+state.deep.n+len(channel)+everybody != 0 {
+		t.Error("a body was executed")
+	}
+	_, err := workflow.Run(t.Context(), workflow.NewEnv(), func(ctx context.Context, _ int) (int, error) {
+		_, _ = workflow.Child[int](ctx, "child", "env lossy child", 0)
+		return 1, nil
+	}, 0)
+	if !errors.Is(err, workflow.ErrLostChange) {
+		t.Errorf("of a child: %v", err)
+	}
+}
+
+// TestBodiesThatLoseNothing runs bodies that change what is their own, or are allowed to lose it.
+func TestBodiesThatLoseNothing(t *testing.T) {
+	tries, total := 0, 3
+	got, err := workflow.Run(t.Context(), workflow.NewEnv(), func(ctx context.Context, _ int) (int, error) {
+		sum, err := workflow.Do(ctx, "add", func(workflow.Step) (int, error) {
+			tries++ //workflow:lost counts attempts
+			var read struct{ N int }
+			if err := json.Unmarshal([]byte(`{"n":4}`), &read); err != nil {
+				return 0, err
+			}
+			total := total
+			total += read.N
+			return total, nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		total = sum // the workflow itself may
+		return total, nil
+	}, 0)
+	if got != 7 || err != nil || tries != 1 || total != 7 {
+		t.Error(got, err, tries, total)
+	}
+}

@@ -1,0 +1,100 @@
+//go:build !wasip1
+
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+)
+
+// delivery starts a child of another module, tells it where to, and waits for what it says.
+func delivery(ctx context.Context, address string) (string, error) {
+	c, err := workflow.StartChild[string](ctx, "courier", "courier of another team", "parcel")
+	if err != nil {
+		return "", err
+	}
+	if err := workflow.Send(ctx, c.ID, "address", address); err != nil {
+		return "", err
+	}
+	from, err := workflow.Receive[string](ctx, "on its way")
+	if err != nil {
+		return "", err
+	}
+	got, err := c.Wait(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := workflow.Send(ctx, c.ID, "address", "too late"); !errors.Is(err, workflow.ErrConflict) {
+		return "", fmt.Errorf("a signal to a child that has ended: %w", err)
+	}
+	return from + " " + got, nil
+}
+
+// TestHandleChild stands in for a workflow that the test does not have. It gets the signals of its parent and of the test, and sends
+// one back.
+func TestHandleChild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := workflow.NewEnv()
+		workflow.HandleChild(env, "courier of another team", func(ctx context.Context, what string) (string, error) {
+			address, err := workflow.Receive[string](ctx, "address")
+			if err != nil {
+				return "", err
+			}
+			id := workflow.Info(ctx).RunID
+			if err := workflow.Send(ctx, "test", "on its way", id); err != nil {
+				return "", err
+			}
+			if err := workflow.Sleep(ctx, "ride", time.Hour); err != nil {
+				return "", err
+			}
+			stamp, err := workflow.Receive[int](ctx, "stamp")
+			return fmt.Sprint(what, " to ", address, " ", stamp), err
+		})
+		go func() {
+			synctest.Wait()
+			if err := env.Child("test.courier").SendSignal("stamp", 7); err != nil {
+				t.Error(err)
+			}
+		}()
+		got, err := workflow.Run(t.Context(), env, delivery, "Riga")
+		if got != "test.courier parcel to Riga 7" || err != nil {
+			t.Error(got, err)
+		}
+		if got := fmt.Sprint(env.Sent()); got != `[test.courier address "Riga" test.courier address "too late"]` {
+			t.Error(got)
+		}
+		child := env.Child("test.courier")
+		if got := fmt.Sprint(child.Steps(), child.Sent()); got != `[ride] [test on its way "test.courier"]` {
+			t.Error(got)
+		}
+		if env.Child("test") != nil || env.Child("other") != nil {
+			t.Error("runs that are no children")
+		}
+	})
+}
+
+// TestHandleChildFails has a stand-in fail, and a child that nobody stands in for.
+func TestHandleChildFails(t *testing.T) {
+	env := workflow.NewEnv()
+	workflow.HandleChild(env, "courier of another team", func(context.Context, string) (string, error) {
+		return "", errors.New("the bicycle is broken")
+	})
+	for workflowName, want := range map[string]string{
+		"courier of another team": "the bicycle is broken",
+		"nobody":                  `no workflow "nobody": register it, or stand in for it by HandleChild`,
+	} {
+		_, err := workflow.Run(t.Context(), env, func(ctx context.Context, name string) (string, error) {
+			return workflow.Child[string](ctx, name, name, "", workflow.ChildID(fmt.Sprint(len(name))))
+		}, workflowName)
+		step, _ := errors.AsType[*workflow.StepError](err)
+		if !errors.Is(err, workflow.ErrChildFailed) || step == nil || step.Message != want {
+			t.Errorf("%s: %v", workflowName, err)
+		}
+	}
+}
