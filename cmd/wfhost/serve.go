@@ -31,6 +31,7 @@ type serveCmd struct {
 
 	Interpreter string `help:"Module of the interpreter of definitions; default: as of define." type:"path" placeholder:"FILE"`
 
+	NoPage      bool     `help:"Do not serve the web page."`
 	NoToken     bool     `help:"Let every program on this machine do everything, without a token."`
 	Hosts       []string `name:"host" help:"Name under which the server is called, beside localhost; repeatable." placeholder:"NAME"`
 	AllowOrigin []string `help:"Origin of web pages that may call it; repeatable." placeholder:"https://HOST"`
@@ -209,7 +210,11 @@ func (c *serveCmd) open(g *globals, h *host.Host, logger *slog.Logger) (err erro
 	}
 	_, _ = fmt.Fprintf(g.io.out, "wfhost serves %s://%s from %s\n", scheme, l.Addr(), c.Data)
 	definitions := httpapi.WithInterpreter(func(ctx context.Context) ([]byte, error) { return interpreter(ctx, c.Interpreter) })
-	return c.serve(g.ctx, httpapi.New(h, access, definitions), h, l, logger)
+	opts := []httpapi.Option{definitions}
+	if !c.NoPage {
+		opts = append(opts, httpapi.WithPage())
+	}
+	return c.serve(g.ctx, httpapi.New(h, access, opts...), h, l, logger)
 }
 
 // shutdownTime bounds how long answers take that are being written when the host has stopped.
