@@ -14,7 +14,9 @@ const (
 	foldWidth   = 0.05 // of a time in which nothing was done, however long it was
 	futureWidth = 0.10 // of what is still to come
 	// foldShare is which share of what is left a gap must have to be folded: below that, a picture that is true to scale shows more.
-	foldShare = 0.3
+	foldShare = 0.7
+	// labelWidth is about how much of the axis a label takes: those that would be nearer to another one are left out.
+	labelWidth = 0.13
 	// maxFolds bounds the folds, which would be the whole of the axis otherwise.
 	maxFolds = 8
 )
@@ -72,7 +74,7 @@ func newAxis(rows []*row, first, last, now int64) *axis {
 	slices.SortFunc(gaps, func(x, y fold) int { return cmp.Compare(y.to-y.from, x.to-x.from) })
 	rest := a.to - a.from
 	for _, g := range gaps {
-		if len(a.folds) == maxFolds || float64(g.to-g.from) < foldShare*float64(rest) || rest-(g.to-g.from) <= 0 {
+		if len(busy) == 0 || len(a.folds) == maxFolds || float64(g.to-g.from) < foldShare*float64(rest) || rest-(g.to-g.from) <= 0 {
 			break
 		}
 		a.folds = append(a.folds, g)
@@ -167,19 +169,31 @@ type tick struct {
 }
 
 // ticks returns the labels: where it begins, what is folded, and now or the end.
-func (a *axis) ticks() []tick {
-	list := []tick{{"0%", "start", "0", false}}
-	for _, f := range a.folds {
-		list = append(list, tick{percent(a.at((f.from + f.to) / 2)), "middle", "⋯ " + humane(abi.Duration(f.to-f.from)), true})
-	}
-	total := humane(time.Duration(a.to-a.from) * time.Millisecond)
+func (a *axis) ticks() (list []tick) {
+	total, end := humane(time.Duration(a.to-a.from)*time.Millisecond), tick{"100%", "end", "", false}
+	end.Text = total
 	if a.now != 0 {
-		return append(list, tick{percent(a.width), "end", "now, after " + total, false})
+		end.X, end.Text = percent(a.width), "now, after "+total
 	}
-	return append(list, tick{"100%", "end", total, false})
+	free := labelWidth / 2
+	for _, f := range a.folds {
+		x := a.at((f.from + f.to) / 2)
+		t := tick{percent(x), "middle", "⋯ " + humane(abi.Duration(f.to-f.from)) + " ⋯", true}
+		if len(list) == 0 && x < labelWidth { // in place of the beginning
+			t.X, t.Anchor = "0%", "start"
+		} else if x < free || x > a.width-2*labelWidth {
+			continue
+		}
+		free = x + labelWidth
+		list = append(list, t)
+	}
+	if len(list) == 0 || list[0].X != "0%" {
+		list = append([]tick{{"0%", "start", "0", false}}, list...)
+	}
+	return append(list, end)
 }
 
-// Folds returns the bands of the folded times.
+// bands returns the bands of the folded times.
 func (a *axis) bands() (list []bar) {
 	for _, f := range a.folds {
 		list = append(list, a.bar("fold", f.from, f.to, humane(abi.Duration(f.to-f.from))+" in which nothing was done"))

@@ -184,7 +184,7 @@ func (p *Page) route(w http.ResponseWriter, r *http.Request) {
 		if c, session, err := p.who(r); err == nil {
 			v.caller, v.session = c, session
 		}
-		v.fail(say(http.StatusNotFound, fmt.Sprintf("There is nothing at %.200q.", r.URL.Path)))
+		v.fail(say(http.StatusNotFound, "There is nothing at %.200q.", r.URL.Path))
 		return
 	}
 	p.mux.ServeHTTP(w, r)

@@ -351,7 +351,7 @@ func (r *row) Label() string {
 
 // Duration writes how long a row took; empty for what has none.
 func (r *row) Duration() string {
-	if r.State == happened || r.End == 0 || r.End < r.Start {
+	if r.State == happened || r.Kind == "run" || r.End == 0 || r.End < r.Start {
 		return ""
 	}
 	return humane(abi.Duration(r.End - r.Start))
