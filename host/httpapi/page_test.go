@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -128,5 +129,26 @@ func TestOpenPage(t *testing.T) {
 	}
 	if len(a.records) != 1 || a.records[0].Caller != "192.0.2.1" || a.records[0].Endpoint != "POST /upload" {
 		t.Errorf("%+v", a.records)
+	}
+}
+
+// TestPageOfAProgram serves the page below a prefix for callers whom a program knows: there is no login.
+func TestPageOfAProgram(t *testing.T) {
+	a := &api{t: t, h: hosttest.New(t)}
+	a.API = New(a.h.Host, Access{Authenticate: func(r *http.Request) (host.Token, error) {
+		if r.Header.Get("X-User") == "" {
+			return host.Token{}, errors.New("who are you?")
+		}
+		return host.Token{ID: "ada", Scopes: []host.Scope{host.ScopeRead}}, nil
+	}}, WithPage(), WithPrefix("/wf/"))
+	for target, want := range map[string]int{"/wf/": 200, "/wf/runs": 200, "/wf/static/page.js": 200, "/wf/upload": 403, "/wf/v1/runs": 200,
+		"/runs": 404, "/wf/nowhere": 404} {
+		w := a.call("", http.MethodGet, target, "", "X-User", "ada")
+		if w.Code != want || strings.Contains(w.Body.String(), `href="/runs`) {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+	if w := a.call("", http.MethodGet, "/wf/runs", ""); w.Code != http.StatusUnauthorized {
+		t.Error(w.Code, w.Header())
 	}
 }
