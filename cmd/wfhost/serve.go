@@ -34,6 +34,7 @@ type serveCmd struct {
 	NoMetrics     bool   `help:"Measure nothing: there is no /metrics."`
 	MetricsListen string `help:"Another address for /metrics, without a token: of loopback, or with --client-ca." placeholder:"ADDR"`
 
+	NoPage      bool     `help:"Do not serve the web page."`
 	NoToken     bool     `help:"Let every program on this machine do everything, without a token."`
 	Hosts       []string `name:"host" help:"Name under which the server is called, beside localhost; repeatable." placeholder:"NAME"`
 	AllowOrigin []string `help:"Origin of web pages that may call it; repeatable." placeholder:"https://HOST"`
@@ -224,7 +225,11 @@ func (c *serveCmd) open(g *globals, h *host.Host, m measures, logger *slog.Logge
 		_, _ = fmt.Fprintf(g.io.out, "metrics at %s\n", at)
 	}
 	definitions := httpapi.WithInterpreter(func(ctx context.Context) ([]byte, error) { return interpreter(ctx, c.Interpreter) })
-	return c.serve(g.ctx, httpapi.New(h, access, definitions, httpapi.WithMetrics(m.handler())), h, l, logger)
+	opts := []httpapi.Option{definitions, httpapi.WithMetrics(m.handler())}
+	if !c.NoPage {
+		opts = append(opts, httpapi.WithPage())
+	}
+	return c.serve(g.ctx, httpapi.New(h, access, opts...), h, l, logger)
 }
 
 // shutdownTime bounds how long answers take that are being written when the host has stopped.

@@ -284,12 +284,9 @@ func (s *API) identify(w http.ResponseWriter, r *http.Request, scope host.Scope)
 	}
 	err := errors.New("a token is needed")
 	if text, ok := bearer(r); ok {
-		if s.isLocal(text) {
-			return &caller{Token: host.Token{ID: "local", Scopes: host.Scopes}, name: "local", exempt: true}, nil
-		}
-		var t host.Token
-		if t, err = s.h.Authenticate(r.Context(), text); err == nil {
-			return &caller{Token: t, name: "token " + t.ID}, nil
+		var c *caller
+		if c, err = s.holder(r.Context(), text); err == nil {
+			return c, nil
 		}
 		if !errors.Is(err, host.ErrUnauthorized) {
 			return stranger, failed(err)
@@ -301,6 +298,15 @@ func (s *API) identify(w http.ResponseWriter, r *http.Request, scope host.Scope)
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="wfhost"`)
 	return stranger, problem(http.StatusUnauthorized, "unauthorized", "%v: %s", err, howToGet)
+}
+
+// holder returns who has a token. host.ErrUnauthorized if nobody has.
+func (s *API) holder(ctx context.Context, text string) (*caller, error) {
+	if s.isLocal(text) {
+		return &caller{Token: host.Token{ID: "local", Scopes: host.Scopes}, name: "local", exempt: true}, nil
+	}
+	t, err := s.h.Authenticate(ctx, text)
+	return &caller{Token: t, name: "token " + t.ID}, err
 }
 
 // bearer returns the token of a request.

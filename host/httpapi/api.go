@@ -23,6 +23,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/page"
 )
 
 // Version of the API in its description.
@@ -45,6 +46,9 @@ type API struct {
 	refusals *refusals // in the audit log
 	schemas  map[string]bool
 	draining atomic.Bool
+	withPage bool
+	pageOpts []page.Option
+	page     http.Handler // nil = none
 
 	interpreter func(context.Context) ([]byte, error) // of definitions
 	prefix      string                                // of all paths; empty for none
@@ -62,6 +66,9 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 		interpreter: builtIn}
 	for _, o := range opts {
 		o(s)
+	}
+	if s.withPage {
+		s.makePage()
 	}
 	config := huma.DefaultConfig("wfhost", apiVersion)
 	config.DocsPath = ""
@@ -118,18 +125,28 @@ func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w, r, end := pace(rw, r)
 	defer end()
 	harden(w.Header())
+	whole := r // with the prefix, which the page has, too
 	if s.prefix != "" {
 		if r = within(r, s.prefix); r == nil {
 			writeProblem(w, problem(http.StatusNotFound, "not_found", "there is nothing outside of %s", s.prefix))
 			return
 		}
 	}
-	if done := s.checkOrigin(w, r); done {
+	forPage := s.page != nil && !ownPath(r.URL.Path)
+	if forPage { // whose pages are linked from elsewhere, and which looks at the origin of what changes something
+		if s.checkHost(w, r) {
+			return
+		}
+	} else if s.checkOrigin(w, r) {
 		return
 	}
 	if s.draining.Load() && changes(r) {
 		w.Header().Set("Retry-After", "1")
 		writeProblem(w, problem(http.StatusServiceUnavailable, "draining", "the server is about to end; try again"))
+		return
+	}
+	if forPage {
+		s.page.ServeHTTP(w, whole)
 		return
 	}
 	if s.unrouted(w, r) {

@@ -26,9 +26,7 @@ func (s *API) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool) {
 	if strings.HasPrefix(r.URL.Path, "/v1/hooks/") {
 		return false
 	}
-	if !s.access.AnyHost && !s.isOwnName(r.Host) {
-		writeProblem(w, problem(http.StatusMisdirectedRequest, "host",
-			"this server is not called %q; if that is a name of it, start it with: wfhost serve --host NAME", r.Host))
+	if s.checkHost(w, r) {
 		return true
 	}
 	origin := r.Header.Get("Origin")
@@ -55,6 +53,16 @@ func (s *API) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool) {
 		return true
 	}
 	return false
+}
+
+// checkHost refuses a request under a name that is not the server's. If it reports true, the request has been answered.
+func (s *API) checkHost(w http.ResponseWriter, r *http.Request) (done bool) {
+	if s.access.AnyHost || s.isOwnName(r.Host) {
+		return false
+	}
+	writeProblem(w, problem(http.StatusMisdirectedRequest, "host",
+		"this server is not called %q; if that is a name of it, start it with: wfhost serve --host NAME", r.Host))
+	return true
 }
 
 // isOwnName reports whether the Host of a request is the server's: an IP address, which no page can have been made to point

@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/page"
+)
+
+// WithPage has the API answer with the web page wherever it answers nothing itself, under the same prefix. People log in with the
+// tokens of the API, or are known by Access.Authenticate, and what they do is in its audit log. opts are further options of the
+// page.
+func WithPage(opts ...page.Option) Option {
+	return func(s *API) { s.withPage, s.pageOpts = true, opts }
+}
+
+// makePage makes the page when all options are known.
+func (s *API) makePage() {
+	opts := []page.Option{page.WithAudit(s.auditPage), page.WithPrefix(s.prefix)}
+	switch {
+	case s.access.Authenticate != nil:
+		opts = append(opts, page.WithAuthentication(s.pagePerson))
+	case s.access.Open:
+		opts = append(opts, page.WithoutLogin())
+	default:
+		opts = append(opts, page.WithTokens(s.pageCaller))
+	}
+	if s.access.Proxy {
+		opts = append(opts, page.WithSecureCookie())
+	}
+	s.page = page.New(s.h, append(opts, s.pageOpts...)...)
+}
+
+// pagePerson returns who uses the page where the program knows its callers.
+func (s *API) pagePerson(r *http.Request) (page.Caller, error) {
+	t, err := s.access.Authenticate(r)
+	if err != nil {
+		return page.Caller{}, fmt.Errorf("%w: %w", page.ErrUnknown, err)
+	}
+	c := page.Caller{Token: t, Name: "caller " + cmp.Or(t.ID, t.Name)}
+	if !s.rates.allow(c.Name) {
+		return page.Caller{}, page.ErrTooMany
+	}
+	return c, nil
+}
+
+// ownPath reports whether a path is one of the API's.
+func ownPath(path string) bool {
+	for _, own := range []string{"/v1", "/healthz", "/readyz", "/schemas"} {
+		if path == own || strings.HasPrefix(path, own+"/") {
+			return true
+		}
+	}
+	return strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/openapi")
+}
+
+// pageCaller returns who uses the page, within the rate that the caller has for requests of the API as well.
+func (s *API) pageCaller(r *http.Request, text string) (page.Caller, error) {
+	c, err := s.holder(r.Context(), text)
+	switch {
+	case errors.Is(err, host.ErrUnauthorized) && !s.denials.allow(s.addressOf(r)),
+		err == nil && !c.exempt && !s.rates.allow(c.name):
+		return page.Caller{}, page.ErrTooMany
+	case err != nil:
+		return page.Caller{}, err
+	}
+	return page.Caller{Token: c.Token, Name: c.name}, nil
+}
+
+// auditPage records what somebody has done by the page, as audit does for the API.
+func (s *API) auditPage(r *http.Request, a page.Action) {
+	if a.Status == http.StatusTooManyRequests {
+		return
+	}
+	rec := Record{Time: clock.System().Now().UTC(), Caller: a.Caller.Name, Name: a.Caller.Token.Name, Address: s.addressOf(r),
+		Scope: a.Scope, Endpoint: a.Pattern, Path: recorded(r.URL.Path), Query: recorded(r.URL.RawQuery),
+		Namespace: a.Namespace, Status: a.Status,
+		Refused: !a.Changed && unchanged[a.Status]}
+	if rec.Caller == "" || s.access.Open {
+		rec.Caller = rec.Address
+	}
+	if rec.Refused {
+		var ok bool
+		if rec.Omitted, ok = s.refusals.allow(rec.Caller); !ok {
+			return
+		}
+	}
+	s.access.Audit(rec)
+}

@@ -1,0 +1,289 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+// action is something that a visitor can do to a run or a schedule.
+type action struct {
+	Label  string // of the button
+	Past   string // what is said when it was done
+	Does   string // what it will do, said before it is done
+	Scope  host.Scope
+	Danger bool // it cannot be undone
+}
+
+// actions are all of them, by their names in addresses.
+var actions = map[string]action{
+	"retry": {Label: "Retry", Past: "The run goes on.", Scope: host.ScopeOperate,
+		Does: "The failures that led to the end are forgotten, and those steps are made again, with new attempts. Steps that have " +
+			"succeeded are not made again. The run has no deadline any more."},
+	"wake": {Label: "Wake", Past: "The run was woken.", Scope: host.ScopeOperate,
+		Does: "Sleeps end before their time. With a name that sleep ends, and nothing else; without one all sleeps of the run end, " +
+			"and the time that was skipped counts as passed for its timers."},
+	"signal": {Label: "Signal", Past: "The signal was given.", Scope: host.ScopeRun,
+		Does: "The signal is kept, durably, until the workflow takes it. It cannot be taken back."},
+	"pause": {Label: "Pause", Past: "The run is paused.", Scope: host.ScopeOperate,
+		Does: "The run stops where it waits next, until it is unpaused. Attempts of steps that are under way finish; " +
+			"nothing new begins."},
+	"unpause": {Label: "Unpause", Past: "The run goes on.", Scope: host.ScopeOperate,
+		Does: "The run goes on. What came due meanwhile comes first, in the order of the deadlines."},
+	"cancel": {Label: "Cancel", Past: "The run was asked to end.", Scope: host.ScopeOperate, Danger: true,
+		Does: "The run is asked to end. A workflow that takes a cancel is told, and cleans up by itself; another one ends as " +
+			"cancelled: attempts of its steps are told to stop, and none of its code runs any more."},
+	"terminate": {Label: "Terminate", Past: "The run was terminated.", Scope: host.ScopeOperate, Danger: true,
+		Does: "The run ends at once, whatever it would do about a cancel. Nothing is cleaned up, and it cannot be retried."},
+	"restart": {Label: "Restart", Past: "This is the new run.", Scope: host.ScopeOperate,
+		Does: "A new run begins, with the same workflow, version, input and random numbers. From a name on, it keeps what this run " +
+			"did before that step, sleep or child, and does the rest again. This run stays as it is."},
+	"delete": {Label: "Delete", Past: "The run was deleted.", Scope: host.ScopeOperate, Danger: true,
+		Does: "The run is deleted with its journal, log and output. Its id stays taken for 30 days. It cannot be brought back."},
+
+	"trigger": {Label: "Start now", Past: "A run was started.", Scope: host.ScopeRun,
+		Does: "A run of the schedule is started now, whether it is paused or not. Its other instants stay as they are."},
+	"pause-schedule": {Label: "Pause", Past: "The schedule is paused.", Scope: host.ScopeOperate,
+		Does: "The schedule starts nothing until it is resumed. Instants that come meanwhile are left out. Its runs go on."},
+	"resume-schedule": {Label: "Resume", Past: "The schedule goes on.", Scope: host.ScopeOperate,
+		Does: "The schedule starts what is due from now on."},
+}
+
+// offer is an action that fits to where a run stands.
+type offer struct {
+	action
+	Name string
+	Link string
+	Help bool // it is what is likely to help
+}
+
+// offers returns what can be done about a run, what helps first.
+func (v *visit) offers(r *host.Run, t *timeline) (list []offer) {
+	add := func(name, label string, help bool, parameters ...any) {
+		a := actions[name]
+		if !v.Can(string(a.Scope)) {
+			return
+		}
+		if label != "" {
+			a.Label = label
+		}
+		list = append(list, offer{a, name, v.Run(r.ID, append([]any{"/do/" + name}, parameters...)...), help})
+	}
+	if r.Aside != "" {
+		add("restart", "", false)
+		return list
+	}
+	ended := r.Status.Terminal()
+	switch {
+	case r.Status == host.Failed || r.Status == host.Stuck:
+		add("retry", "", true)
+	case r.Status == host.Paused:
+		add("unpause", "", true)
+	}
+	if !ended && r.Status != host.Stuck {
+		v.offerWaits(r, t, add)
+		add("signal", "Signal …", false)
+		if r.Status != host.Paused {
+			add("pause", "", false)
+		}
+	}
+	from := ""
+	for _, x := range t.Rows {
+		if x.State == failed && slices.Contains([]string{"step", "child"}, x.Kind) {
+			from = x.Name
+		}
+	}
+	if from != "" && ended {
+		add("restart", "Restart from "+line(from, 30), false, "from", from)
+	}
+	add("restart", "", false)
+	if !ended {
+		add("cancel", "", false)
+		add("terminate", "", false)
+	} else {
+		add("delete", "", false)
+	}
+	return list
+}
+
+// offerWaits adds what helps the things that a run waits for.
+func (v *visit) offerWaits(r *host.Run, t *timeline, add func(name, label string, help bool, parameters ...any)) {
+	named, pending := 0, t.pending()
+	sleeps := len(pending) == 0 && !r.Wake.IsZero() // with the guest's own clock
+	for _, p := range pending {
+		sleeps = sleeps || p.Kind == "sleep"
+		if named == maxWaits {
+			continue
+		}
+		switch {
+		case p.Kind == "sleep" && p.Name != "":
+			add("wake", "Wake "+line(p.Name, 30), r.Status != host.Paused, "name", p.Name)
+			named++
+		case p.Kind == "signal":
+			add("signal", "Signal "+line(p.Name, 30), true, "name", p.Name)
+			named++
+		}
+	}
+	if sleeps {
+		add("wake", "Wake all sleeps", false)
+	}
+}
+
+// field is a field of a form.
+type field struct {
+	Name, Label, Value, Help string
+	Kind                     string // text, number, area, check, or one of the types of input
+	Options                  []string
+	Required                 bool
+	Problem                  string
+}
+
+// confirmData is the page that says what an action will do.
+type confirmData struct {
+	action
+	Name    string
+	What    string // the run or schedule
+	Of      string // its workflow
+	Status  string
+	Fields  []field
+	Back    string
+	To      string
+	Problem string
+}
+
+// confirm says what an action on a run will do.
+func (v *visit) confirm() error {
+	return v.confirmation(http.StatusOK, "", v.r.URL.Query())
+}
+
+func (v *visit) confirmation(status int, problem string, given url.Values) error {
+	name, id := v.r.PathValue("action"), v.r.PathValue("id")
+	a, ok := actions[name]
+	if !ok || strings.HasSuffix(name, "-schedule") || name == "trigger" {
+		return say(http.StatusNotFound, "There is no action %.80q on a run.", name)
+	}
+	if err := v.needs(a.Scope); err != nil {
+		return err
+	}
+	r, err := v.ns.Get(v.r.Context(), id)
+	if err != nil {
+		return err
+	}
+	d := &confirmData{action: a, Name: name, What: r.ID, Of: fmt.Sprintf("%s, version %d", r.Workflow, r.Version),
+		Status: r.Status.String(), Back: v.Run(r.ID), To: v.Run(r.ID, "/do/"+name), Problem: problem}
+	switch name {
+	case "wake":
+		d.Fields = []field{{Name: "name", Label: "Name of the sleep", Value: given.Get("name"), Kind: "text",
+			Help: "Empty: all sleeps of the run."}}
+	case "signal":
+		signals, _ := v.ns.SignalsOf(v.r.Context(), id) // none if it does not say
+		d.Fields = []field{{Name: "name", Label: "Name of the signal", Value: given.Get("name"), Kind: "text", Options: signals,
+			Required: true},
+			{Name: "payload", Label: "Payload", Value: given.Get("payload"), Kind: "area", Help: "JSON; empty for none."},
+			{Name: "key", Label: "Idempotency key", Value: given.Get("key"), Kind: "text",
+				Help: "A signal with the same key again is not given twice."}}
+	case "restart":
+		d.Fields = []field{{Name: "from", Label: "From the step, sleep or child", Value: given.Get("from"), Kind: "text",
+			Help: "Empty: from the beginning."},
+			{Name: "new", Label: "Id of the new run", Value: given.Get("new"), Kind: "text", Help: "Empty: one is made."}}
+	case "retry":
+		d.Fields = []field{{Name: "version", Label: "Version", Value: given.Get("version"), Kind: "number",
+			Help: fmt.Sprintf("Empty: it goes on under version %d.", r.Version)}}
+	}
+	return v.write(status, "confirm", a.Label+" "+r.ID, d)
+}
+
+// act does what was confirmed, and shows the run.
+func (v *visit) act() error {
+	name := v.r.PathValue("action")
+	a, ok := actions[name]
+	do := runActions[name]
+	if !ok || do == nil {
+		return say(http.StatusNotFound, "There is no action %.80q on a run.", name)
+	}
+	if err := v.needs(a.Scope); err != nil {
+		return err
+	}
+	to, err := do(v, v.r.Context(), v.r.PathValue("id"))
+	if status := statusOf(err); err != nil && status < http.StatusInternalServerError && status != http.StatusNotFound {
+		return v.confirmation(status, upper(err.Error())+".", v.form) // it can be mended there
+	}
+	if err != nil {
+		return err
+	}
+	v.changed = true
+	v.redirect(to)
+	return nil
+}
+
+// runActions does the actions on a run, and returns where to go on.
+var runActions = map[string]func(v *visit, ctx context.Context, id string) (to string, err error){
+	"retry": func(v *visit, ctx context.Context, id string) (string, error) {
+		version := uint64(0)
+		if text := strings.TrimSpace(v.form.Get("version")); text != "" {
+			var err error
+			if version, err = strconv.ParseUint(text, 10, 32); err != nil {
+				return "", say(http.StatusBadRequest, "The version must be a number from 1, got %.40q", text)
+			}
+		}
+		return v.Run(id, "done", "retry"), v.ns.Retry(ctx, id, uint32(version)) //nolint:gosec // it was parsed as one
+	},
+	"wake": func(v *visit, ctx context.Context, id string) (string, error) {
+		n, err := v.ns.Wake(ctx, id, v.form.Get("name"))
+		if err == nil && n == 0 {
+			err = say(http.StatusConflict, "The run has no such sleep that has not ended")
+		}
+		return v.Run(id, "done", "wake"), err
+	},
+	"signal": func(v *visit, ctx context.Context, id string) (string, error) {
+		return v.Run(id, "done", "signal"), v.signal(ctx, id)
+	},
+	"pause": func(v *visit, ctx context.Context, id string) (string, error) {
+		_, err := v.ns.Pause(ctx, id)
+		return v.Run(id, "done", "pause"), err
+	},
+	"unpause": func(v *visit, ctx context.Context, id string) (string, error) {
+		_, err := v.ns.Unpause(ctx, id)
+		return v.Run(id, "done", "unpause"), err
+	},
+	"cancel": func(v *visit, ctx context.Context, id string) (string, error) {
+		_, err := v.ns.Cancel(ctx, id)
+		return v.Run(id, "done", "cancel"), err
+	},
+	"terminate": func(v *visit, ctx context.Context, id string) (string, error) {
+		return v.Run(id, "done", "terminate"), v.ns.Terminate(ctx, id)
+	},
+	"restart": func(v *visit, ctx context.Context, id string) (string, error) {
+		r, err := v.ns.Restart(ctx, id, strings.TrimSpace(v.form.Get("new")), v.form.Get("from"))
+		return v.Run(r.ID, "done", "restart"), err
+	},
+	"delete": func(v *visit, ctx context.Context, id string) (string, error) {
+		return v.Link("/runs", "done", "delete"), v.ns.Delete(ctx, id)
+	},
+}
+
+// signal gives a signal to a run, as the HTTP API does: one that the workflow does not receive is refused.
+func (v *visit) signal(ctx context.Context, id string) error {
+	name, text := strings.TrimSpace(v.form.Get("name")), strings.TrimSpace(v.form.Get("payload"))
+	declared, err := v.ns.SignalsOf(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case len(declared) > 0 && !slices.Contains(declared, name):
+		return say(http.StatusUnprocessableEntity, "The workflow receives the signals %q, got %.200q", declared, name)
+	case text != "" && !json.Valid([]byte(text)):
+		return say(http.StatusUnprocessableEntity, "The payload must be JSON (a text stands in quotes), got %.80q", text)
+	}
+	var opts []host.SignalOption
+	if key := strings.TrimSpace(v.form.Get("key")); key != "" {
+		opts = append(opts, host.WithIdempotencyKey(key))
+	}
+	return v.ns.SignalRaw(ctx, id, name, []byte(text), opts...)
+}

@@ -1,0 +1,121 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
+)
+
+// maxRelated is how many entries of one handle are listed beside one of them.
+const maxRelated = 50
+
+// entryData is the page of one entry.
+type entryData struct {
+	frame
+	Entry    entryLine
+	Facts    []pair
+	Payloads []*payload
+	Related  []entryLine // the other entries of its handle
+}
+
+// find reads one entry.
+func (v *visit) find(f *frame) (host.Entry, error) {
+	text := v.r.PathValue("seq")
+	seq, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return host.Entry{}, say(http.StatusNotFound, "Entries have numbers from 0, got %.40q.", text)
+	}
+	for e, err := range v.ns.JournalOf(v.r.Context(), f.Run.ID, f.Iteration, store.Seq(seq)) {
+		return e, err
+	}
+	return host.Entry{}, say(http.StatusNotFound, "The journal has no entry %d.", seq)
+}
+
+// entry shows one entry with all that it holds.
+func (v *visit) entry() error {
+	f, err := v.runFrame("journal")
+	if err != nil {
+		return err
+	}
+	e, err := v.find(&f)
+	if err != nil {
+		return err
+	}
+	d := &entryData{frame: f, Entry: entryLineOf(&e)}
+	add := func(has bool, key, value string) {
+		if has {
+			d.Facts = append(d.Facts, pair{key, value})
+		}
+	}
+	add(e.Name != "", "Name", e.Name)
+	add(e.Target != "", "Target", e.Target)
+	add(e.Attempt != 0, "Attempt", strconv.Itoa(int(e.Attempt)))
+	add(e.Handle != 0, "Handle", strconv.FormatInt(e.Handle, 10))
+	add(e.Refused != 0, "Refused", abi.Code(e.Refused).String())
+	add(e.Code != 0, "Code", strconv.Itoa(int(e.Code)))
+	add(e.Skipped, "Ended", "before its time")
+	add(e.StartUnixMs != 0, "Took", humane(abi.Duration(e.UnixMs-e.StartUnixMs)))
+	add(e.Kind == store.KindAttribute, "Value", string(e.Input))
+	for _, p := range []*payload{show("Input", "input", e.Input), show("Data", "data", e.Data),
+		show("Options", "options", optionsOf(&e))} {
+		if p != nil {
+			d.Payloads = append(d.Payloads, p)
+		}
+	}
+	if e.Handle != 0 {
+		for x, err := range v.ns.JournalOf(v.r.Context(), f.Run.ID, f.Iteration, 0) {
+			if err != nil {
+				return err
+			}
+			if x.Handle == e.Handle && x.Seq != e.Seq && len(d.Related) < maxRelated {
+				d.Related = append(d.Related, entryLineOf(&x))
+			}
+		}
+	}
+	return v.write(http.StatusOK, "entry", fmt.Sprintf("%s: entry %d", f.Run.ID, e.Seq), d)
+}
+
+// optionsOf returns the options of an entry. Those of the start have the seed of the run's random numbers, which is not shown.
+func optionsOf(e *host.Entry) []byte {
+	if e.Kind != store.KindStarted {
+		return e.Options
+	}
+	var o map[string]json.RawMessage
+	if json.Unmarshal(e.Options, &o) != nil {
+		return nil
+	}
+	delete(o, "seed")
+	b, _ := json.Marshal(o) // it was decoded
+	return b
+}
+
+// download answers with one payload of an entry as it is stored. A browser saves it, and never shows it: somebody else wrote it.
+func (v *visit) download() error {
+	f, err := v.runFrame("journal")
+	if err != nil {
+		return err
+	}
+	e, err := v.find(&f)
+	if err != nil {
+		return err
+	}
+	part := v.r.PathValue("part")
+	b, ok := map[string][]byte{"input": e.Input, "data": e.Data, "options": optionsOf(&e)}[part]
+	if !ok || len(b) == 0 {
+		return say(http.StatusNotFound, "Entry %d has no %.40q.", e.Seq, part)
+	}
+	kind, end := "application/octet-stream", ".bin"
+	if json.Valid(bytes.TrimSpace(b)) {
+		kind, end = "application/json", ".json"
+	}
+	v.w.Header().Set("Content-Type", kind)
+	v.w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="entry-%d-%s%s"`, e.Seq, part, end))
+	_, err = v.w.Write(b)
+	return ignore(err)
+}

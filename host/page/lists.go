@@ -1,0 +1,333 @@
+package page
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
+)
+
+const (
+	// maxAttention is how many stuck, failed and other runs the overview has of each.
+	maxAttention = 10
+	// maxWakes is how many next wakes it has.
+	maxWakes = 10
+	// lateAfter is how long after its instant a wake is called late: before that it may just be on its way.
+	lateAfter = 5 * time.Second
+	// pageRuns is how many runs a page of the list has.
+	pageRuns = 50
+	// maxSearched is how many runs are looked at for a part of an id, of which there is no index.
+	maxSearched = 2000
+)
+
+// counted is how many runs have a status.
+type counted struct {
+	Status string
+	N      int64
+}
+
+// listed is a run in a list.
+type listed struct {
+	host.Run
+	Why string
+}
+
+// overviewData is the overview.
+type overviewData struct {
+	Counts   []counted
+	Total    int64
+	Stuck    []listed
+	Failed   []listed
+	Paused   []listed
+	Waiting  []listed // those that have waited longest
+	Late     []host.Timer
+	Wakes    []host.Timer
+	Handlers []host.RemoteHandler // whose attempts nobody has taken
+	Disk     *host.DiskState      // if it is full
+	Copy     bool
+	Empty    bool // there is no workflow
+}
+
+// overview shows what needs somebody first.
+func (v *visit) overview() error {
+	d, ctx := &overviewData{Copy: v.p.h.IsCopy()}, v.r.Context()
+	counts, err := v.ns.Counts(ctx, "")
+	if errors.Is(err, host.ErrNotFound) { // a namespace that nothing was uploaded to
+		d.Empty = true
+		return v.write(http.StatusOK, "overview", "Overview", d)
+	}
+	if err != nil {
+		return err
+	}
+	for _, s := range shownStatuses {
+		d.Counts = append(d.Counts, counted{s.String(), counts[s]})
+		d.Total += counts[s]
+	}
+	for _, x := range []struct {
+		status host.Status
+		order  host.Order
+		to     *[]listed
+	}{{host.Stuck, host.NewestFirst, &d.Stuck}, {host.Failed, host.NewestFirst, &d.Failed},
+		{host.Paused, host.NewestFirst, &d.Paused}, {host.Waiting, host.OldestFirst, &d.Waiting}} {
+		if counts[x.status] == 0 {
+			continue
+		}
+		page, err := v.ns.RunPage(ctx, host.Query{Status: x.status, Order: x.order, Limit: maxAttention})
+		if err != nil {
+			return err
+		}
+		*x.to = listOf(page.Runs)
+	}
+	if err := v.wakes(d); err != nil {
+		return err
+	}
+	handlers, err := v.ns.RemoteHandlers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range handlers {
+		if h.Waiting > 0 {
+			d.Handlers = append(d.Handlers, h)
+		}
+	}
+	if disk, err := v.p.h.Disk(); err == nil && disk.Full {
+		d.Disk = &disk
+	}
+	if d.Total == 0 {
+		d.Empty = true
+		for range v.ns.Versions(ctx, "") {
+			d.Empty = false
+			break
+		}
+	}
+	return v.write(http.StatusOK, "overview", "Overview", d)
+}
+
+// wakes finds what wakes next, and what should have.
+func (v *visit) wakes(d *overviewData) error {
+	page, err := v.ns.TimerPage(v.r.Context(), host.TimerQuery{Limit: maxWakes})
+	if err != nil {
+		return err
+	}
+	for _, t := range page.Timers {
+		if v.now.Sub(t.Due) > lateAfter {
+			d.Late = append(d.Late, t)
+		} else {
+			d.Wakes = append(d.Wakes, t)
+		}
+	}
+	return nil
+}
+
+func listOf(runs []host.Run) (list []listed) {
+	for _, r := range runs {
+		list = append(list, listed{r, reason(&r)})
+	}
+	return list
+}
+
+// runsData is a list of runs, and by what it is filtered.
+type runsData struct {
+	Runs      []listed
+	Next      string
+	First     string // the address of the first page, empty on it
+	Statuses  []choice
+	Workflows []string
+	Workflow  string
+	Where     []string
+	Since     string
+	From, To  string
+	Order     string
+	Search    string
+	Done      string
+	Looked    int // how many runs a search has looked at, if it did not look at all
+	Filtered  bool
+	Problem   string
+}
+
+type choice struct {
+	Value  string
+	Chosen bool
+}
+
+// runs shows the list of runs.
+func (v *visit) runs() error {
+	q := v.r.URL.Query()
+	d := &runsData{Workflow: q.Get("workflow"), Since: q.Get("since"), From: q.Get("from"), To: q.Get("before"),
+		Order: cmp.Or(q.Get("order"), "newest"), Search: strings.TrimSpace(q.Get("q"))}
+	for _, text := range q["where"] {
+		if strings.TrimSpace(text) != "" {
+			d.Where = append(d.Where, text)
+		}
+	}
+	if a, ok := actions[q.Get("done")]; ok {
+		d.Done = a.Past
+	}
+	if d.Search != "" {
+		if to := v.exactly(d.Search); to != "" {
+			v.redirect(to)
+			return nil
+		}
+		if _, err := host.ParseCondition(d.Search); err == nil { // an attribute
+			d.Where, d.Search = append(d.Where, d.Search), ""
+		}
+	}
+	chosen := map[string]bool{}
+	for _, text := range q["status"] {
+		for name := range strings.SplitSeq(text, ",") {
+			chosen[name] = name != ""
+		}
+	}
+	for _, s := range shownStatuses {
+		d.Statuses = append(d.Statuses, choice{s.String(), chosen[s.String()]})
+	}
+	d.Filtered = len(chosen)+len(d.Where) > 0 || d.Workflow+d.Since+d.From+d.To+d.Search != ""
+	if err := v.workflowNames(&d.Workflows); err != nil {
+		return err
+	}
+	query, err := v.queryOf(d, chosen)
+	status := http.StatusOK
+	if err == nil {
+		err = v.fill(d, query)
+	}
+	if err != nil {
+		if status = statusOf(err); status >= http.StatusInternalServerError || status == http.StatusNotFound {
+			return err
+		}
+		d.Problem = upper(err.Error()) + "."
+	}
+	if query.Cursor != "" {
+		q.Del("cursor")
+		d.First = v.p.o.prefix + "/runs?" + q.Encode()
+	}
+	if d.Next != "" {
+		q.Set("cursor", d.Next)
+		d.Next = v.p.o.prefix + "/runs?" + q.Encode()
+	}
+	return v.write(status, "runs", "Runs", d)
+}
+
+// exactly returns the address of the run or workflow that a text names.
+func (v *visit) exactly(text string) string {
+	if _, err := v.ns.Get(v.r.Context(), text); err == nil {
+		return v.Run(text)
+	}
+	if _, err := v.ns.Workflow(v.r.Context(), text, 0); err == nil {
+		return v.Link("/runs", "workflow", text)
+	}
+	return ""
+}
+
+// workflowNames lists the workflows of the namespace.
+func (v *visit) workflowNames(names *[]string) error {
+	for w, err := range v.ns.Versions(v.r.Context(), "") {
+		if errors.Is(err, host.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if n := len(*names); n == 0 || (*names)[n-1] != w.Workflow {
+			*names = append(*names, w.Workflow)
+		}
+	}
+	return nil
+}
+
+// queryOf reads the filters of a list.
+func (v *visit) queryOf(d *runsData, chosen map[string]bool) (host.Query, error) {
+	q := host.Query{Workflow: d.Workflow, Cursor: v.r.URL.Query().Get("cursor"), Limit: pageRuns}
+	for name, on := range chosen {
+		if !on {
+			continue
+		}
+		s, err := store.ParseStatus(name)
+		if err != nil {
+			return q, say(http.StatusBadRequest, "%v", err)
+		}
+		q.Statuses = append(q.Statuses, s)
+	}
+	slices.Sort(q.Statuses)
+	for _, text := range d.Where {
+		c, err := host.ParseCondition(text)
+		if err != nil {
+			return q, err
+		}
+		q.Where = append(q.Where, c)
+	}
+	var err error
+	if q.Order, err = host.ParseOrder(d.Order); err != nil {
+		return q, err
+	}
+	if d.Since != "" {
+		ms, err := abi.ParseDuration(d.Since)
+		if err != nil {
+			return q, say(http.StatusBadRequest, "since must be a duration such as 24h or 7d, got %.40q", d.Since)
+		}
+		q.CreatedFrom = v.now.Add(-abi.Duration(ms))
+	}
+	for _, x := range []struct {
+		name, text string
+		to         *time.Time
+	}{{"from", d.From, &q.CreatedFrom}, {"before", d.To, &q.CreatedBefore}} {
+		if x.text == "" {
+			continue
+		}
+		for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
+			if *x.to, err = time.Parse(layout, x.text); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return q, say(http.StatusBadRequest, "%s must be an instant such as 2026-01-31T12:00:00Z, got %.40q", x.name, x.text)
+		}
+	}
+	return q, nil
+}
+
+// fill reads a page of runs. For a part of an id it looks at the newest runs that fit.
+func (v *visit) fill(d *runsData, q host.Query) error {
+	if d.Search == "" {
+		page, err := v.ns.RunPage(v.r.Context(), q)
+		if errors.Is(err, host.ErrNotFound) { // a namespace that nothing was uploaded to
+			return nil
+		}
+		d.Runs, d.Next = listOf(page.Runs), page.Next
+		return err
+	}
+	q.Limit, q.Cursor = maxSearched, ""
+	n := 0
+	for r, err := range v.ns.Runs(v.r.Context(), q) {
+		if err != nil {
+			return err
+		}
+		if n++; strings.Contains(strings.ToLower(r.ID), strings.ToLower(d.Search)) && len(d.Runs) < pageRuns {
+			d.Runs = append(d.Runs, listed{r, reason(&r)})
+		}
+	}
+	if n == maxSearched {
+		d.Looked = n
+	}
+	return nil
+}
+
+// Only returns the address of the list filtered by one more thing, in place of what it was filtered by of that name.
+func (d *runsData) Only(v *visit, name, value string) string {
+	q := url.Values{}
+	for k, list := range v.r.URL.Query() {
+		if k != name && k != "cursor" && k != "done" {
+			q[k] = list
+		}
+	}
+	if value != "" {
+		q.Set(name, value)
+	}
+	return v.p.o.prefix + "/runs?" + q.Encode()
+}

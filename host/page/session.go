@@ -1,0 +1,218 @@
+package page
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+const (
+	// sessionIdle is how long after its last request a session ends: a working day.
+	sessionIdle = 12 * time.Hour
+	// maxSessions bounds the sessions that are remembered, at some hundred bytes each; the one that was used longest ago goes.
+	maxSessions = 1000
+	// maxTokenText bounds what is looked at as a token: one of the host has 47 characters.
+	maxTokenText = 1024
+	cookieName   = "wfhost_session"
+)
+
+// sessions are those who have logged in. They are in memory: after a restart people log in again, as the local token is another
+// one then. A session holds the text of its token, which is asked for again with each request, so that it ends as soon as the
+// token is revoked.
+type sessions struct {
+	clock host.Clock
+
+	mu sync.Mutex // guards by; nothing is called while it is held
+	by map[string]*session
+}
+
+type session struct {
+	token string
+	seen  time.Time
+}
+
+func newSessions(c host.Clock) *sessions { return &sessions{clock: c, by: map[string]*session{}} }
+
+// begin makes a session of a token and returns its id.
+func (s *sessions) begin(token string) string {
+	id, now := rand.Text(), s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := ""
+	for id, x := range s.by {
+		if now.Sub(x.seen) > sessionIdle {
+			delete(s.by, id)
+		} else if oldest == "" || x.seen.Before(s.by[oldest].seen) {
+			oldest = id
+		}
+	}
+	if len(s.by) >= maxSessions {
+		delete(s.by, oldest)
+	}
+	s.by[id] = &session{token, now}
+	return id
+}
+
+// token returns the token of a session that has not ended.
+func (s *sessions) token(id string) (string, bool) {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x, ok := s.by[id]
+	if !ok || now.Sub(x.seen) > sessionIdle {
+		delete(s.by, id)
+		return "", false
+	}
+	x.seen = now
+	return x.token, true
+}
+
+// end ends a session.
+func (s *sessions) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.by, id)
+}
+
+// who returns who makes a request, with the id of the session if there is a login.
+func (p *Page) who(r *http.Request) (Caller, string, error) {
+	if p.o.people != nil {
+		c, err := p.o.people(r)
+		return c, "", err
+	}
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return Caller{}, "", ErrUnknown
+	}
+	text, ok := p.sessions.token(cookie.Value)
+	if !ok {
+		return Caller{}, "", ErrUnknown
+	}
+	c, err := p.o.tokens(r, text)
+	if errors.Is(err, host.ErrUnauthorized) { // it was revoked, or has expired
+		p.sessions.end(cookie.Value)
+		return Caller{}, "", ErrUnknown
+	}
+	return c, cookie.Value, err
+}
+
+// checkOrigin refuses a POST that another page has made, or of which nobody says who has: every browser says one of these.
+func checkOrigin(r *http.Request) error {
+	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
+	u, err := url.Parse(origin)
+	same := err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+	if site != "" && site != "same-origin" || origin != "" && !same || site == "" && origin == "" {
+		return say(http.StatusForbidden, "This was not sent by this page: an action has to be confirmed here. "+
+			"Programs use the HTTP API.")
+	}
+	return nil
+}
+
+// Token returns the token that the forms of the visit carry: it is of the session, or of the caller where there is no login, so
+// that no other page can make a form that is accepted.
+func (v *visit) Token() string {
+	mac := hmac.New(sha256.New, v.p.key)
+	mac.Write([]byte(v.session + "\x00" + v.caller.Name + "\x00" + v.caller.ID))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func (v *visit) checkToken(text string) error {
+	if !hmac.Equal([]byte(text), []byte(v.Token())) {
+		return say(http.StatusForbidden, "The form is not of this session, or is older than the server. "+
+			"Load the page again, and repeat.")
+	}
+	return nil
+}
+
+// toLogin sends somebody to the login. A link from another site comes without the cookie, which is for requests of the page
+// alone: then the page asks once more by itself.
+func (v *visit) toLogin() {
+	if v.r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		v.w.Header().Set("Refresh", "0; url="+v.p.o.prefix+v.r.URL.RequestURI())
+		v.write(http.StatusOK, "error", "One moment", "The page is being opened.")
+		return
+	}
+	to := v.p.o.prefix + "/login"
+	if v.r.URL.Path != "/" {
+		to += "?" + url.Values{"next": {v.r.URL.RequestURI()}}.Encode()
+	}
+	v.redirect(to)
+}
+
+// loginData is what the login shows.
+type loginData struct{ Next, Problem string }
+
+func (v *visit) login() error {
+	if v.p.o.people != nil {
+		v.redirect(v.p.o.prefix + "/")
+		return nil
+	}
+	return v.write(http.StatusOK, "login", "Log in", loginData{Next: v.r.URL.Query().Get("next")})
+}
+
+// enter begins a session.
+func (v *visit) enter() error {
+	if v.p.o.people != nil {
+		return say(http.StatusNotFound, "There is no login here.")
+	}
+	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, 64<<10)
+	if err := v.r.ParseForm(); err != nil {
+		return say(http.StatusBadRequest, "The form cannot be read: %v", err)
+	}
+	text, next := strings.TrimSpace(v.r.PostForm.Get("token")), v.r.PostForm.Get("next")
+	c, err := Caller{}, host.ErrUnauthorized
+	if text != "" && len(text) <= maxTokenText {
+		c, err = v.p.o.tokens(v.r, text)
+	}
+	if errors.Is(err, host.ErrUnauthorized) {
+		return v.write(http.StatusUnauthorized, "login", "Log in", loginData{next, "This token is not accepted: it is not one of " +
+			"this server, or it was revoked or has expired."})
+	}
+	if err != nil {
+		return err
+	}
+	v.caller = c
+	v.cookie(v.p.sessions.begin(text), 0)
+	if u, err := url.Parse(next); err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") ||
+		strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n") {
+		next = "/"
+	}
+	v.redirect(v.p.o.prefix + next)
+	return nil
+}
+
+// leave ends the session.
+func (v *visit) leave() error {
+	c, session, err := v.p.who(v.r)
+	if err == nil && session != "" {
+		v.caller, v.session = c, session
+		if err := v.readForm(); err != nil {
+			return err
+		}
+		v.p.sessions.end(session)
+	}
+	v.cookie("", -1)
+	v.redirect(v.p.o.prefix + "/login")
+	return nil
+}
+
+// cookie sets the cookie of a session. It holds nothing but the session's id, is for this page alone, is not shown to scripts,
+// and goes when the browser is closed.
+func (v *visit) cookie(id string, maxAge int) {
+	http.SetCookie(v.w, &http.Cookie{Name: cookieName, Value: id, Path: v.p.o.prefix + "/", MaxAge: maxAge, HttpOnly: true,
+		Secure: v.r.TLS != nil || v.p.o.secure, SameSite: http.SameSiteStrictMode})
+}
+
+func (v *visit) redirect(to string) {
+	v.status = http.StatusSeeOther
+	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
+}

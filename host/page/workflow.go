@@ -1,0 +1,346 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/internal/clock"
+)
+
+// workflowLine is a workflow in the list of them.
+type workflowLine struct {
+	Name   string
+	Latest host.Version
+	Count  int
+	Runs   []counted // those that have not ended, and the failed ones
+	Live   int64
+}
+
+// workflows lists the workflows with their latest version and their runs.
+func (v *visit) workflows() error {
+	var list []workflowLine
+	for w, err := range v.ns.Versions(v.r.Context(), "") {
+		if errors.Is(err, host.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		n := len(list)
+		if n == 0 || list[n-1].Name != w.Workflow {
+			list = append(list, workflowLine{Name: w.Workflow})
+			n++
+		}
+		list[n-1].Latest = w
+		list[n-1].Count++
+	}
+	for i := range list {
+		counts, err := v.ns.Counts(v.r.Context(), list[i].Name)
+		if err != nil {
+			return err
+		}
+		for _, s := range shownStatuses {
+			if counts[s] == 0 {
+				continue
+			}
+			if !s.Terminal() {
+				list[i].Live += counts[s]
+			}
+			list[i].Runs = append(list[i].Runs, counted{s.String(), counts[s]})
+		}
+	}
+	return v.write(http.StatusOK, "workflows", "Workflows", list)
+}
+
+// workflowData is the page of a workflow.
+type workflowData struct {
+	Name     string
+	Versions []host.Version // the newest first
+	Counts   []counted
+	Schemas  []*payload
+	Limits   *host.LimitsInfo
+	Uploaded bool
+}
+
+// workflow shows a workflow: its versions with live runs and grants, and its schemas.
+func (v *visit) workflow() error {
+	ctx, name := v.r.Context(), v.r.PathValue("workflow")
+	versions, err := v.ns.LiveVersions(ctx, name)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(versions)
+	d := &workflowData{Name: name, Versions: versions}
+	counts, err := v.ns.Counts(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, s := range shownStatuses {
+		if counts[s] > 0 {
+			d.Counts = append(d.Counts, counted{s.String(), counts[s]})
+		}
+	}
+	schemas, err := v.ns.Schemas(ctx, name, 0)
+	if err != nil {
+		return err
+	}
+	for _, p := range []*payload{show("Input", "", schemas.Input), show("Result", "", schemas.Result)} {
+		if p != nil {
+			d.Schemas = append(d.Schemas, p)
+		}
+	}
+	for what, set := range map[string]map[string]json.RawMessage{"Signal": schemas.Signals, "Update": schemas.Updates} {
+		for of, text := range set {
+			if p := show(what+" "+of, "", text); p != nil {
+				d.Schemas = append(d.Schemas, p)
+			}
+		}
+	}
+	slices.SortStableFunc(d.Schemas, func(a, b *payload) int { return strings.Compare(a.Label, b.Label) })
+	if l, err := v.ns.GetLimits(ctx, name); err == nil {
+		d.Limits = &l
+	}
+	return v.write(http.StatusOK, "workflow", name, d)
+}
+
+// startData is the form of a start.
+type startData struct {
+	Workflow string
+	Fields   []field // of the input; none if its schema says nothing that a form could ask for
+	Raw      string  // the input as JSON
+	AsJSON   bool    // it is shown as such
+	ID, In   string
+	Attrs    string
+	Key      string // makes the start the same one if it is sent twice
+	Problem  string
+	Faults   []pair
+}
+
+// startForm shows the form of a start.
+func (v *visit) startForm() error {
+	name := v.r.PathValue("workflow")
+	d := &startData{Workflow: name, AsJSON: v.r.URL.Query().Get("as") == "json"}
+	return v.showStart(http.StatusOK, d)
+}
+
+func (v *visit) showStart(status int, d *startData) error {
+	schemas, err := v.ns.Schemas(v.r.Context(), d.Workflow, 0)
+	if err != nil {
+		return err
+	}
+	if d.Fields == nil {
+		d.Fields = fieldsOf(schemas.Input)
+	}
+	return v.write(status, "start", "Start "+d.Workflow, d)
+}
+
+// start starts a run and shows it. A start that cannot be is the form again, with what is wrong.
+func (v *visit) start() error {
+	d := &startData{Workflow: v.r.PathValue("workflow"), Raw: v.form.Get("input"), AsJSON: v.form.Get("as") == "json",
+		ID: strings.TrimSpace(v.form.Get("id")), In: strings.TrimSpace(v.form.Get("in")), Attrs: v.form.Get("attributes")}
+	schemas, err := v.ns.Schemas(v.r.Context(), d.Workflow, 0)
+	if err != nil {
+		return err
+	}
+	input := []byte(strings.TrimSpace(d.Raw))
+	if !d.AsJSON {
+		d.Fields = fieldsOf(schemas.Input)
+		if len(d.Fields) > 0 {
+			input, err = inputOf(d.Fields, v.form)
+			d.Raw = string(input)
+		}
+	}
+	if err == nil && len(input) > 0 && !json.Valid(input) {
+		err = say(http.StatusUnprocessableEntity, "The input must be JSON (a text stands in quotes), got %.80q", input)
+	}
+	opts, bad := startOptions(d)
+	if err == nil {
+		err = bad
+	}
+	var r host.Run
+	if err == nil {
+		r, err = v.ns.StartRaw(v.r.Context(), d.Workflow, input, opts...)
+	}
+	if err == nil {
+		v.changed = true
+		v.redirect(v.Run(r.ID))
+		return nil
+	}
+	status := statusOf(err)
+	if status >= http.StatusInternalServerError {
+		return err
+	}
+	d.Problem = upper(err.Error()) + "."
+	if faults, ok := errors.AsType[*host.SchemaError](err); ok {
+		status, d.Problem = http.StatusUnprocessableEntity, "The input does not fit to the workflow's schema."
+		for _, f := range faults.Faults {
+			d.Faults = append(d.Faults, pair{f.Pointer, f.Message})
+			for i := range d.Fields {
+				if f.Pointer == "/"+d.Fields[i].Name || strings.HasPrefix(f.Pointer, "/"+d.Fields[i].Name+"/") {
+					d.Fields[i].Problem = f.Message
+				}
+			}
+		}
+	}
+	return v.showStart(status, d)
+}
+
+// startOptions reads what a form says of a start beside its input.
+func startOptions(d *startData) (opts []host.StartOption, err error) {
+	if d.ID != "" {
+		opts = append(opts, host.WithRunID(d.ID))
+	}
+	if d.In != "" {
+		if _, err := abi.ParseTimeout(d.In); err != nil {
+			return nil, say(http.StatusBadRequest, "The delay must be a duration such as 1h30m, got %.40q", d.In)
+		}
+		opts = append(opts, host.WithStartInText(d.In))
+	}
+	attributes := map[string]string{}
+	for text := range strings.Lines(d.Attrs) {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		k, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, say(http.StatusBadRequest, "An attribute is a line KEY=VALUE, got %.80q", text)
+		}
+		attributes[strings.TrimSpace(k)] = strings.TrimSpace(value)
+	}
+	if len(attributes) > 0 {
+		opts = append(opts, host.WithAttributes(attributes))
+	}
+	return opts, nil
+}
+
+// uploadData is the form of an upload, and what came of one.
+type uploadData struct {
+	Workflow string
+	Steps    string
+	HTTP     string
+	Problem  string
+	Name     string // of the file
+	Size     string
+	Versions []host.Version
+}
+
+func (v *visit) uploadForm() error {
+	return v.write(http.StatusOK, "upload", "Upload", &uploadData{Workflow: v.r.URL.Query().Get("workflow")})
+}
+
+const (
+	// uploadTime is how long the body of an upload may take: 32 MiB at 64 KiB a second.
+	uploadTime = 9 * time.Minute
+	// maxField bounds a field of the upload's form.
+	maxField = 16 << 10
+)
+
+// upload makes versions of the workflows of a module, and shows which, or why the module was refused.
+func (v *visit) upload() error {
+	// A file takes longer than other bodies. Where there is no connection, as in tests, there is no deadline.
+	_ = http.NewResponseController(v.w).SetReadDeadline(clock.System().Now().Add(uploadTime))
+	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, abi.MaxModuleBytes+maxForm)
+	d := &uploadData{}
+	wasm, err := v.readUpload(d)
+	if err != nil {
+		return err
+	}
+	grants := d.Steps + d.HTTP
+	var opts []host.UploadOption
+	if d.Steps != "" {
+		opts = append(opts, host.AllowStep(strings.Fields(d.Steps)...))
+	}
+	if d.HTTP != "" {
+		opts = append(opts, host.AllowHTTP(strings.Fields(d.HTTP)...))
+	}
+	switch {
+	case len(wasm) == 0:
+		err = say(http.StatusBadRequest, "Choose a file: a module, as `wfhost build` writes it")
+	case grants != "" && !v.caller.Allows(host.ScopeAdmin, v.space):
+		err = say(http.StatusForbidden, "Granting steps and requests needs the scope admin: leave the grants empty, and the "+
+			"version has those of the version before")
+	case d.HTTP != "" && v.caller.Namespace != "":
+		err = say(http.StatusForbidden, "Granting requests here needs a token for all namespaces; "+
+			"`wfhost upload` grants names with others")
+	default:
+		d.Versions, err = v.ns.UploadAll(v.r.Context(), d.Workflow, wasm, opts...)
+	}
+	status := http.StatusOK
+	if err != nil {
+		if status = statusOf(err); status >= http.StatusInternalServerError {
+			return err
+		}
+		d.Problem = upper(err.Error()) + "."
+	}
+	v.changed = err == nil
+	return v.write(status, "upload", "Upload", d)
+}
+
+// readUpload reads the form. Its token comes before the file, so that a form of another page is refused before it is read.
+func (v *visit) readUpload(d *uploadData) (wasm []byte, err error) {
+	parts, err := v.r.MultipartReader()
+	if err != nil {
+		return nil, say(http.StatusBadRequest, "The form cannot be read: %v", err)
+	}
+	checked := false
+	for {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) && checked {
+			return wasm, nil
+		}
+		if errors.Is(err, io.EOF) {
+			return nil, v.checkToken("")
+		}
+		limit := int64(maxField)
+		if err == nil && part.FormName() == "module" {
+			limit = abi.MaxModuleBytes
+		}
+		var b []byte
+		if err == nil {
+			b, err = io.ReadAll(io.LimitReader(part, limit+1))
+		}
+		if _, large := errors.AsType[*http.MaxBytesError](err); large || int64(len(b)) > limit {
+			return nil, say(http.StatusRequestEntityTooLarge, "A module has at most %d bytes.", abi.MaxModuleBytes)
+		}
+		if err != nil {
+			return nil, say(http.StatusBadRequest, "The form cannot be read: %v", err)
+		}
+		text := string(bytes.TrimSpace(b))
+		switch part.FormName() {
+		case "csrf":
+			if err := v.checkToken(text); err != nil {
+				return nil, err
+			}
+			checked = true
+		case "workflow":
+			d.Workflow = text
+		case "steps":
+			d.Steps = text
+		case "http":
+			d.HTTP = text
+		case "module":
+			if !checked {
+				return nil, v.checkToken("")
+			}
+			wasm, d.Name, d.Size = b, line(part.FileName(), 80), size(int64(len(b)))
+		}
+	}
+}
+
+// number reads a number of a query, 0 if there is none.
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return n
+}
