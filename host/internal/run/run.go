@@ -157,8 +157,7 @@ func (r *Run) ready(now int64) bool {
 // NextWake returns the instant after now at which something of the run comes due by itself, false if nothing does. What
 // is due by now has been dealt with by the step before, or waits for something else than time.
 func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
-	now = r.own.Of(&r.rec, now)
-	if !r.rec.Exists || r.rec.Held() {
+	if now = r.own.Of(&r.rec, now); !r.rec.Exists || r.rec.Held() {
 		return 0, false
 	}
 	consider := func(at int64) {
