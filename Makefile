@@ -92,7 +92,7 @@ bench: ## run the benchmarks
 bench-all: build ## measure the host at full size, on the disk of BENCH_DIR; JSON into bench-results/
 	@mkdir -p bench-results; set -e; \
 	run() { name=$$1; shift; echo "wfhost bench $$* > bench-results/$$name.json"; \
-	  bin/wfhost bench "$$@" $(if $(BENCH_DIR),--dir $(BENCH_DIR)) $(BENCH_FLAGS) -o json >bench-results/$$name.json; }; \
+	  bin/wfhost bench "$$@" $(if $(BENCH_DIR),--dir $(BENCH_DIR)) $(BENCH_FLAGS) --format json >bench-results/$$name.json; }; \
 	run disk disk --for 10s; \
 	run steps-64 steps --runs 64 --for 30s; \
 	run steps-1 steps --runs 1 --for 30s; \

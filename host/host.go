@@ -160,6 +160,7 @@ type Config struct {
 	Interpreter bool
 	// SkipSleeps lets no time pass: whenever nothing else happens, the host's clock jumps to the next deadline. Workflows see
 	// the time that they slept; the entries of their journals lie in the future of the machine's clock. It replaces Clock.
+	// All runs of the host, its schedules and retention have that clock: Namespace.SkipSleeps is for one run beside others.
 	SkipSleeps bool
 	// Secrets gives the value of a secret that AllowSecret names, false if there is none. Default: there are none.
 	// It is asked for each request that needs one.

@@ -75,6 +75,9 @@ type Run struct {
 	// Error is the message with which a failed run has failed. Lists have 300 characters of it, and none of a run that failed
 	// under a release before; Get returns it whole, and ResultRaw all that was recorded.
 	Error string `json:"error,omitempty"`
+	// Failure is all that was recorded of it: code, message, the step with its attempts, and the cause. Only Get returns it, for a
+	// failed run whose failure has that form.
+	Failure *abi.Error `json:"failure,omitempty"`
 	// Help is a sentence that says what helps a run that is stuck because its workflow differs from its journal.
 	Help string `json:"help,omitempty"`
 }
@@ -145,26 +148,33 @@ func (s *scope) Get(ctx context.Context, id string) (Run, error) {
 		err = s.place(ctx, &st, &r)
 	}
 	if err == nil && r.Status == Failed && r.Entries > 0 {
-		r.Error = cmp.Or(s.failure(ctx, id, store.Seq(r.Entries-1)), r.Error)
+		var message string
+		message, r.Failure = s.failure(ctx, id, store.Seq(r.Entries-1))
+		r.Error = cmp.Or(message, r.Error)
 	}
 	return r, translate(err)
 }
 
-// failure returns the message with which a run has failed by an entry, "" if that cannot be read, or is none by now.
-func (s *scope) failure(ctx context.Context, id string, end store.Seq) string {
+// failure returns the message with which a run has failed by an entry, and all that the entry says of it, "" and nil if that
+// cannot be read, or is none by now.
+func (s *scope) failure(ctx context.Context, id string, end store.Seq) (string, *abi.Error) {
 	for e, err := range s.Journal(ctx, id, end) {
 		if err != nil || e.Kind != store.KindFailed {
 			break
 		}
-		var f struct {
+		f := &abi.Error{}
+		if json.Unmarshal(e.Data, f) == nil && f.Message != "" {
+			return f.Message, f
+		}
+		var plain struct { // of a form of the guest's own
 			Message string `json:"message"`
 		}
-		if json.Unmarshal(e.Data, &f) == nil && f.Message != "" {
-			return f.Message
+		if json.Unmarshal(e.Data, &plain) == nil && plain.Message != "" {
+			return plain.Message, nil
 		}
-		return strings.ToValidUTF8(string(e.Data), "\uFFFD")
+		return strings.ToValidUTF8(string(e.Data), "\uFFFD"), nil
 	}
-	return ""
+	return "", nil
 }
 
 // Entry is one record of a run's journal.

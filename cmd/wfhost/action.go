@@ -52,9 +52,9 @@ func act(g *globals, id, action string, q url.Values) error {
 		switch {
 		case err != nil:
 			return err
-		case g.Output == "json":
+		case g.Format == "json":
 			return g.json(changed)
-		case g.Output == "ids":
+		case g.Format == "ids":
 			_, err = fmt.Fprintln(g.io.out, id)
 		default:
 			_, err = fmt.Fprintf(g.io.out, "%s %s (%d)\n", id, changed.Run.Status, changed.Count)

@@ -37,7 +37,7 @@ func (c *auditCmd) Run(g *globals) (err error) {
 			return fmt.Errorf("the server sent a record that cannot be read: %w", err)
 		}
 		text := oneLine(auditText(&r))
-		switch g.Output {
+		switch g.Format {
 		case "json":
 			text = string(printableJSON(lines.Bytes()))
 		case "ids":

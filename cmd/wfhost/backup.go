@@ -45,10 +45,10 @@ func (c *backupCmd) Run(g *globals) error {
 	for _, note := range made.Notes {
 		_, _ = fmt.Fprintln(g.io.err, printable(note))
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(made)
 	}
-	if g.Output == "ids" {
+	if g.Format == "ids" {
 		_, err = fmt.Fprintln(g.io.out, made.Dir)
 		return err
 	}
@@ -100,7 +100,7 @@ func (c *restoreCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(map[string]any{"data": c.Data, "copy": c.AsCopy, "backup": info.Backup, "time": info.Time,
 			"release": info.Release})
 	}
@@ -136,7 +136,7 @@ func (g *globals) copyState(method, path string) error {
 	if _, _, err := g.call(method, path, nil, nil, &state); err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(state)
 	}
 	text := "the data is no copy: runs go on"
@@ -156,7 +156,7 @@ func (c *upgradeCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(map[string]int{"before": before, "after": after})
 	}
 	if before == after {
@@ -193,7 +193,7 @@ func (c *verifyCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		err = g.json(report)
 	} else {
 		err = c.show(g, report)

@@ -35,7 +35,7 @@ func (g *globals) bench() *bench.Env {
 
 // showReport prints what a measurement found.
 func (g *globals) showReport(r *bench.Report) error {
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(r)
 	}
 	for _, n := range r.Notes {

@@ -18,7 +18,7 @@ import (
 
 type buildCmd struct {
 	Path string `arg:"" help:"Folder with a Go main package, a definition, or a .wasm file to check."`
-	Out  string `short:"O" name:"out" help:"File to write; default: the folder's name with .wasm."`
+	Out  string `short:"o" name:"out" help:"File to write; default: the folder's name with .wasm."`
 }
 
 func (c *buildCmd) Run(g *globals) error {
@@ -46,7 +46,7 @@ func (c *buildCmd) Run(g *globals) error {
 			return err
 		}
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(map[string]any{"file": c.Out, "bytes": len(wasm), "module": versions[0].Digest,
 			"workflows": workflowsOf(versions)})
 	}

@@ -6,24 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/wfhost/wfhost/cmd/wfhost/bench"
 	"github.com/wfhost/wfhost/host"
-)
-
-// Exit codes.
-const (
-	exitOK          = 0
-	exitError       = 1
-	exitUsage       = 2
-	exitDenied      = 3
-	exitNotFound    = 4
-	exitRunFailed   = 5
-	exitConflict    = 6
-	exitMismatch    = 7
-	exitInterrupted = 130
 )
 
 // stdio is what a command reads and writes.
@@ -44,11 +32,14 @@ type globals struct {
 	ClientCert string `help:"File with the client's certificate." env:"WFHOST_CLIENT_CERT" type:"path" placeholder:"FILE"`
 	ClientKey  string `help:"File with its key." env:"WFHOST_CLIENT_KEY" type:"path" placeholder:"FILE"`
 
-	Output string `short:"o" enum:"table,json,ids" default:"table" help:"Form of the output: table, json or ids."`
+	Format string `enum:"table,json,ids" default:"table" help:"Form of the output: table, json or ids."`
+	UTC    bool   `name:"utc" help:"Show instants in UTC, and not in the zone of this machine; JSON always has UTC."`
 
 	ctx    context.Context
 	io     stdio
 	client *http.Client // made with the first request
+
+	answered bool // the server has answered a command that follows something
 }
 
 type cli struct {
@@ -77,6 +68,8 @@ type cli struct {
 	Replay     replayCmd     `cmd:"" help:"Replay an exported run in memory, and show what its workflow asks and gets."`
 	Result     resultCmd     `cmd:"" help:"Print a run's result."`
 	Logs       logsCmd       `cmd:"" help:"Show a run's log."`
+	Open       openCmd       `cmd:"" help:"Open the page of a run in a browser."`
+	Top        topCmd        `cmd:"" help:"Show live what the server does."`
 	Timers     timersCmd     `cmd:"" help:"List what wakes when."`
 	OutputOf   outputCmd     `cmd:"" name:"output" help:"Show what a run has put out."`
 	Signal     signalCmd     `cmd:"" help:"Give a signal to a run."`
@@ -102,8 +95,10 @@ type cli struct {
 	Keys       keysCmd       `cmd:"" help:"Make a key that encrypts payloads, and say which keys data needs."`
 	Upgrade    upgradeCmd    `cmd:"" name:"upgrade-store" help:"Raise a folder's database to the newest format of this release."`
 	Bench      benchCmd      `cmd:"" help:"Measure the host on this machine."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
+	New        newCmd        `cmd:"" help:"Write a new workflow as a Go module, with a test."`
+	Version    versionCmd    `cmd:"" help:"Print the version, and those of what it understands."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+	Complete   completeCmd   `cmd:"" hidden:"true" help:"Print what may come next, for a completion script."`
 }
 
 // exitError carries the exit code of an error.
@@ -120,16 +115,20 @@ func execute(ctx context.Context, args []string, std stdio) int {
 	var c cli
 	code := -1
 	p, err := kong.New(&c, kong.Name("wfhost"), kong.UsageOnError(),
-		kong.Vars{"actions": "cancel,terminate,pause,unpause,retry,delete",
+		kong.Vars{"statuses": strings.Join(runStatuses(), ", "), "actions": "cancel,terminate,pause,unpause,retry,delete",
 			"overlaps": "skip (default), buffer-one, buffer-all, allow, cancel-other, terminate-other"}, kong.Writers(std.out, std.err),
 		kong.Description("Durable workflows as WebAssembly: they sleep, die and come back."),
-		kong.Exit(func(n int) { code = n }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+		kong.Exit(func(n int) { code = n }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Help(help))
 	if err != nil {
 		_, _ = fmt.Fprintln(std.err, "wfhost:", err)
 		return exitError
 	}
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "help": // of a command, or of all
+		args = append(args[1:len(args):len(args)], "--help")
 	}
 	k, err := p.Parse(args)
 	if code >= 0 { // --help
@@ -140,15 +139,25 @@ func execute(ctx context.Context, args []string, std stdio) int {
 		return exitUsage
 	}
 	c.ctx, c.io = ctx, std
+	inUTC.Store(c.UTC)
 	if c.Server, err = withScheme(c.Server); err != nil {
 		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
 		return exitUsage
 	}
-	if err := k.Run(&c.globals, c.bench()); err != nil {
+	if err := k.Run(&c.globals, c.bench(), p); err != nil {
 		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
 		return codeOf(ctx, err)
 	}
 	return exitOK
+}
+
+// help prints the help of a command, and behind that of all, the exit statuses.
+func help(o kong.HelpOptions, k *kong.Context) error {
+	err := kong.DefaultHelpPrinter(o, k)
+	if err == nil && k.Selected() == nil {
+		err = printExits(k.Stdout)
+	}
+	return err
 }
 
 // codeOf gives the exit code of an error.

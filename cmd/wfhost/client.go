@@ -40,10 +40,14 @@ func (g *globals) callHeader(ctx context.Context, method, path string, query url
 	defer func() { _ = res.Body.Close() }() // it has been read
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
 	if err != nil {
-		return 0, nil, fmt.Errorf("read answer of %s: %w", g.Server, err)
+		return 0, nil, &away{fmt.Errorf("read answer of %s: %w", g.Server, err)}
 	}
 	if res.StatusCode >= http.StatusBadRequest {
-		return res.StatusCode, b, problemOf(res, b)
+		err := problemOf(res, b)
+		if awayStatus(res.StatusCode) {
+			err = &away{err}
+		}
+		return res.StatusCode, b, err
 	}
 	if into != nil {
 		if err := json.Unmarshal(b, into); err != nil {
@@ -133,7 +137,7 @@ func (g *globals) unreachable(ctx context.Context, err error) error {
 	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("the certificate of %s is not one that is trusted (%w); give --ca FILE if it is your own", g.Server, bad.Err)
 	}
-	return fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, ue.Err)
+	return &away{fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, ue.Err)}
 }
 
 // do sends a request with the caller's token.
@@ -186,7 +190,8 @@ func withScheme(server string) (string, error) {
 	if err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()) {
 		return u.String(), nil
 	}
-	return "", fmt.Errorf("--server must begin with https:// or http://, got %q", server)
+	return "", fmt.Errorf("--server must begin with https:// or http:// where it is not this machine, got %q: "+
+		"https://%s if it has TLS; http://%s sends the token in the clear", server, server, server)
 }
 
 // address returns the URL of a request: that of the server, the path, and the query with the namespace.

@@ -23,7 +23,7 @@ type defineCmd struct {
 	Check  bool   `help:"Only check it." xor:"what"`
 	Graph  bool   `help:"Print it as a diagram of Mermaid." xor:"what"`
 	Schema bool   `help:"Print the JSON Schema of definitions, for editors." xor:"what"`
-	Out    string `short:"O" name:"out" help:"Write the module to this file in place of uploading it." xor:"what" placeholder:"FILE"`
+	Out    string `short:"o" name:"out" help:"Write the module to this file in place of uploading it." xor:"what" placeholder:"FILE"`
 
 	Interpreter string `help:"Module of the interpreter; default: that in wfhost, else built by Go." type:"path" placeholder:"FILE"`
 
@@ -76,7 +76,7 @@ func (c *defineCmd) Run(g *globals) error {
 
 // say says what a definition that is right has in it.
 func (c *defineCmd) say(g *globals, f *definitionFile) error {
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(httpapi.DescriptionOf(f.d))
 	}
 	calls := ""

@@ -38,7 +38,9 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"nonsense"}},
 		{exitUsage, []string{"start", "s01", "--input", "{"}},
 		{exitUsage, []string{"serve", "--listen", "0.0.0.0:1"}},
-		{exitError, []string{"runs", "--status", "nope"}},
+		{exitUsage, []string{"runs", "--status", "nope"}},
+		{exitOK, []string{"start", "s01", "--id", "live", "--input", "86400000"}},
+		{exitLive, []string{"result", "live"}},
 	} {
 		if code, text := run(c.args...); code != c.code {
 			t.Errorf("%v: exit code %d, want %d\n%s", c.args, code, c.code, text)

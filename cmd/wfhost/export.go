@@ -122,7 +122,7 @@ func (c *replayCmd) Run(g *globals) (err error) {
 
 // show prints a call.
 func (c *replayCmd) show(out *checkPrinter, call *host.TraceCall) error {
-	switch out.g.Output {
+	switch out.g.Format {
 	case "json":
 		return out.jsonLine(call)
 	case "ids":

@@ -64,7 +64,7 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 	defer s.Close()
 	for says, args := range map[string][]string{
 		"revoke it by its id":        {"tokens", "revoke", "wfh_0123456789"},
-		"lose the text of the token": {"tokens", "create", "--scope", "read", "-o", "ids"},
+		"lose the text of the token": {"tokens", "create", "--scope", "read", "--format", "ids"},
 		"must begin with https://":   {"--server", "example.com:7777", "runs"},
 	} {
 		if code, _, errs := command(append([]string{"--server", s.URL}, args...)...); code != exitUsage || !strings.Contains(errs, says) {

@@ -38,7 +38,7 @@ func callHandlerLimits(g *globals, method, path string, body any) error {
 
 // showHandlerLimits prints limits of handlers as a table, or all as JSON.
 func showHandlerLimits(g *globals, list []host.HandlerLimitsInfo, all any) error {
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(all)
 	}
 	rows := make([][]string, len(list))

@@ -5,17 +5,23 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
 type runsCmd struct {
 	Workflow string `help:"Only of this workflow."`
-	Status   string `help:"Only of these statuses, separated by commas."`
-	From     string `name:"created-from" help:"Only created at this instant or after it." placeholder:"2026-01-31T12:00:00Z"`
+	Status   string `help:"Only of these statuses, separated by commas: ${statuses}." xor:"status"`
+	From     string `name:"created-from" help:"Only created at this instant or after." placeholder:"2026-01-31T12:00:00Z" xor:"from"`
 	Before   string `name:"created-before" help:"Only created before this instant." placeholder:"2026-01-31T12:00:00Z"`
+	Since    string `help:"Only created within this time, such as 1h or 2d." placeholder:"DURATION" xor:"from"`
+	Failed   bool   `help:"Only failed and stuck ones." xor:"status"`
 	Order    string `help:"Order of their creation: newest or oldest first." enum:"newest,oldest" default:"newest"`
 	Limit    int    `help:"At most so many, up to 1000." default:"100"`
 	Cursor   string `help:"Go on where the page before ended, which says how." placeholder:"CURSOR"`
@@ -26,6 +32,19 @@ type runsCmd struct {
 
 func (c *runsCmd) Run(g *globals) error {
 	q := url.Values{"limit": {strconv.Itoa(c.Limit)}}
+	if c.Failed {
+		c.Status = host.Failed.String() + "," + host.Stuck.String()
+	}
+	if err := checkStatuses(c.Status); err != nil {
+		return err
+	}
+	if c.Since != "" {
+		ms, err := abi.ParseDuration(c.Since)
+		if err != nil {
+			return &exitCode{exitUsage, fmt.Errorf("--since: %w", err)}
+		}
+		c.From = time.Now().Add(-abi.Duration(ms)).UTC().Format(time.RFC3339Nano)
+	}
 	for name, v := range map[string]string{"workflow": c.Workflow, "status": c.Status, "cursor": c.Cursor, "order": c.Order,
 		"created_from": c.From, "created_before": c.Before} {
 		if v != "" {
@@ -40,13 +59,32 @@ func (c *runsCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, "/v1/runs", q, nil, &page); err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(page)
 	}
 	if err := g.showRuns(page.Items); err != nil {
 		return err
 	}
 	return g.more(page.Next)
+}
+
+// runStatuses are the names of all statuses.
+func runStatuses() (names []string) {
+	for s := host.Queued; s <= host.Terminated; s++ {
+		names = append(names, s.String())
+	}
+	return names
+}
+
+// checkStatuses refuses a filter with a status that there is not, and says which there are.
+func checkStatuses(list string) error {
+	for _, s := range strings.Split(list, ",") {
+		if s = strings.TrimSpace(s); s != "" && !slices.Contains(runStatuses(), s) {
+			return &exitCode{exitUsage, fmt.Errorf("--status: there is no status %q; it must be one of %s", s,
+				strings.Join(runStatuses(), ", "))}
+		}
+	}
+	return nil
 }
 
 // more says how to go on behind a page.
@@ -71,7 +109,7 @@ func (c *countCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, "/v1/runs:count", q, nil, &counts); err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(counts)
 	}
 	var rows [][]string
@@ -119,24 +157,25 @@ func (c *journalCmd) Run(g *globals) error {
 		all = append(all, entries...)
 		c.print(g, entries)
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(all)
 	}
 	return nil
 }
 
 // read reads entries of an iteration, -1 for the newest, from a seq on; with a wait until there are some.
-func (c *journalCmd) read(g *globals, from uint64, iteration int64, wait string) (entries []httpapi.Entry, err error) {
+func (c *journalCmd) read(g *globals, from uint64, iteration int64, wait string) ([]httpapi.Entry, error) {
+	var entries []httpapi.Entry
 	q := url.Values{"from": {strconv.FormatUint(from, 10)}, "iteration": {strconv.FormatInt(iteration, 10)}}
 	if wait != "" {
 		q.Set("wait", wait)
 	}
-	_, _, err = g.call(http.MethodGet, runPath(c.RunID, "/journal"), q, nil, httpapi.ItemsOf(&entries))
+	err := g.get(runPath(c.RunID, "/journal"), q, httpapi.ItemsOf(&entries))
 	return entries, err
 }
 
 func (c *journalCmd) print(g *globals, entries []httpapi.Entry) {
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return
 	}
 	for _, e := range entries {
@@ -151,7 +190,7 @@ const followWait = "5s"
 func (c *journalCmd) follow(g *globals) error {
 	all := []httpapi.Entry{}
 	var r host.Run
-	if _, _, err := g.call(http.MethodGet, runPath(c.RunID, ""), nil, nil, &r); err != nil {
+	if err := g.get(runPath(c.RunID, ""), nil, &r); err != nil {
 		return err
 	}
 	iteration, from := r.Iteration, uint64(0)
@@ -169,14 +208,14 @@ func (c *journalCmd) follow(g *globals) error {
 		}
 		all = append(all, entries...)
 		c.print(g, entries)
-		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, ""), nil, nil, &r); err != nil {
+		if err := g.get(runPath(c.RunID, ""), nil, &r); err != nil {
 			return err
 		}
 		switch {
 		case len(entries) == 0 && r.Iteration > iteration:
 			iteration, from = iteration+1, 0
 		case (r.Status.Terminal() || r.Status == host.Stuck) && r.Iteration == iteration && from >= r.Entries:
-			if g.Output == "json" {
+			if g.Format == "json" {
 				return g.json(all)
 			}
 			return nil
@@ -198,15 +237,19 @@ func (c *resultCmd) Run(g *globals) error {
 		return err
 	}
 	if status == http.StatusAccepted {
-		return fmt.Errorf("run %s has not ended; wait for it with --wait", c.RunID)
+		return &exitCode{exitLive, fmt.Errorf("run %s has not ended; wait for it with --wait", c.RunID)}
 	}
 	return printResult(g.io.out, b)
 }
 
 func waitResult(g *globals, id string) error {
 	for {
-		status, b, err := g.call(http.MethodGet, runPath(id, "/result"), url.Values{"wait": {"30s"}}, nil, nil)
-		if err != nil {
+		var status int
+		var b []byte
+		if err := g.patiently(func() (err error) {
+			status, b, err = g.call(http.MethodGet, runPath(id, "/result"), url.Values{"wait": {"30s"}}, nil, nil)
+			return err
+		}); err != nil {
 			return err
 		}
 		if status != http.StatusAccepted {
@@ -216,34 +259,58 @@ func waitResult(g *globals, id string) error {
 }
 
 type logsCmd struct {
-	RunID string `arg:"" name:"run" help:"Id of the run."`
+	RunID  string `arg:"" name:"run" help:"Id of the run."`
+	Follow bool   `short:"f" help:"Go on until the run ends."`
 }
+
+// logsEach is how often a log is read that is followed: lines come while a run computes, and are durable with its commits.
+const logsEach = 500 * time.Millisecond
 
 func (c *logsCmd) Run(g *globals) error {
 	all := []httpapi.Log{}
-	for from := uint64(0); ; {
+	for from, over := uint64(0), !c.Follow; ; {
 		var lines []httpapi.Log
 		q := url.Values{"from": {strconv.FormatUint(from, 10)}}
-		if _, _, err := g.call(http.MethodGet, runPath(c.RunID, "/logs"), q, nil, httpapi.ItemsOf(&lines)); err != nil {
+		if err := g.get(runPath(c.RunID, "/logs"), q, httpapi.ItemsOf(&lines)); err != nil {
 			return err
 		}
-		if len(lines) == 0 {
-			break
+		switch {
+		case len(lines) > 0:
+			from = lines[len(lines)-1].Index + 1
+			all = append(all, lines...)
+			c.print(g, lines)
+			continue
+		case over && g.Format == "json":
+			return g.json(all)
+		case over:
+			return nil
 		}
-		from = lines[len(lines)-1].Index + 1
-		all = append(all, lines...)
+		var r host.Run
+		if err := g.get(runPath(c.RunID, ""), nil, &r); err != nil {
+			return err
+		}
+		if over = r.Status.Terminal() || r.Status == host.Stuck; over { // what it has logged until then is read once more
+			continue
+		}
+		select {
+		case <-time.After(logsEach):
+		case <-g.ctx.Done():
+			return g.ctx.Err()
+		}
 	}
-	if g.Output == "json" {
-		return g.json(all)
+}
+
+func (c *logsCmd) print(g *globals, lines []httpapi.Log) {
+	if g.Format == "json" {
+		return
 	}
-	for _, l := range all {
+	for _, l := range lines {
 		who := ""
 		if l.Step != "" {
 			who = fmt.Sprintf(" [%s #%d]", oneLine(l.Step), l.Attempt)
 		}
 		_, _ = fmt.Fprintf(g.io.out, "%s %-5s%s %s\n", instant(l.Time), l.Level, who, indented(l.Text))
 	}
-	return nil
 }
 
 type timersCmd struct {
@@ -263,7 +330,7 @@ func (c *timersCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, "/v1/timers", q, nil, &page); err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(page)
 	}
 	rows := make([][]string, len(page.Items))
@@ -288,4 +355,22 @@ func buildVersion() string {
 		}
 	}
 	return info.Main.Version
+}
+
+// buildCommit returns the commit of which the binary was built, with + if there were changes beside it, "" if that is not known.
+func buildCommit() (commit string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	dirty := ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+"
+		}
+	}
+	return commit + dirty
 }

@@ -36,7 +36,7 @@ func (c *keysListCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(list)
 	}
 	rows := make([][]string, 0, len(list))
@@ -47,12 +47,12 @@ func (c *keysListCmd) Run(g *globals) error {
 		}
 		if key == "" {
 			key = "(in the clear)"
-		} else if g.Output == "ids" {
+		} else if g.Format == "ids" {
 			_, _ = fmt.Fprintln(g.io.out, key)
 		}
 		rows = append(rows, []string{key, strconv.FormatInt(u.Records, 10), first})
 	}
-	if g.Output == "ids" {
+	if g.Format == "ids" {
 		return nil
 	}
 	return g.table("key\trecords\tfirst used", rows)

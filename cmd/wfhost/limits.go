@@ -35,7 +35,7 @@ func (c *limitsListCmd) Run(g *globals) error {
 
 // showLimits prints limits as a table, or all as JSON.
 func showLimits(g *globals, list []host.LimitsInfo, all any) error {
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(all)
 	}
 	rows := make([][]string, len(list))

@@ -136,6 +136,7 @@ func TestS87_Scripts(t *testing.T) {
 			cache, _ := exec.Command("go", "env", "GOCACHE").Output()
 			path, _ := exec.Command("go", "env", "GOMODCACHE").Output()
 			e.Setenv("WFHOST_SERVER", "http://"+address)
+			e.Setenv("TZ", "UTC")
 			e.Setenv("MODULES", modules)
 			e.Setenv("ROOT", root)
 			e.Setenv("EXE", exe)

@@ -27,7 +27,7 @@ func (c *namespacesListCmd) Run(g *globals) error {
 
 // showNamespaces prints namespaces as a table, or all as JSON.
 func showNamespaces(g *globals, list []host.NamespaceInfo, all any) error {
-	switch g.Output {
+	switch g.Format {
 	case "json":
 		return g.json(all)
 	case "ids":

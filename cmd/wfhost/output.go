@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -27,24 +29,42 @@ func (g *globals) json(v any) error {
 	return err
 }
 
-// table prints rows under a header, in columns.
+// table prints rows under a header, in columns: on a terminal so that a row is a line, with colours.
 func (g *globals) table(header string, rows [][]string) error {
-	w := tabwriter.NewWriter(g.io.out, 0, 4, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, strings.ToUpper(header))
 	for _, r := range rows {
 		for i := range r {
 			r[i] = oneLine(r[i])
 		}
+	}
+	all := append([][]string{strings.Split(strings.ToUpper(header), "\t")}, rows...)
+	if terminal(g.io.out) {
+		_, err := io.WriteString(g.io.out, fitted(all, columns(g.io.out), coloured()))
+		return err
+	}
+	w := tabwriter.NewWriter(g.io.out, 0, 4, 2, ' ', 0)
+	for _, r := range all {
 		_, _ = fmt.Fprintln(w, strings.Join(r, "\t"))
 	}
 	return w.Flush()
 }
 
+// inUTC is --utc. A process has one command line.
+var inUTC atomic.Bool
+
+// zoned returns an instant in the zone in which people are shown it: their own, or UTC.
+func zoned(t time.Time) time.Time {
+	if inUTC.Load() {
+		return t.UTC()
+	}
+	return t.Local()
+}
+
+// instant shows an instant with its zone, "-" if there is none.
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return t.Format("2006-01-02T15:04:05.000Z07:00")
+	return zoned(t).Format("2006-01-02T15:04:05.000Z07:00")
 }
 
 // whole gives a value as JSON in one line.
@@ -76,7 +96,7 @@ func cut(s string) string {
 }
 
 func (g *globals) showRuns(runs []host.Run) error {
-	switch g.Output {
+	switch g.Format {
 	case "json":
 		return g.json(runs)
 	case "ids":
@@ -100,7 +120,7 @@ func (g *globals) showRuns(runs []host.Run) error {
 }
 
 func (g *globals) showRun(r host.Run) error {
-	switch g.Output {
+	switch g.Format {
 	case "json":
 		return g.json(r)
 	case "ids":
@@ -122,6 +142,7 @@ func more(r host.Run) (text string) {
 	if r.Error != "" {
 		text += printable(fmt.Sprintf("error     %s\n", strings.ReplaceAll(r.Error, "\n", "\n          ")))
 	}
+	text += failureLines(r.Failure)
 	if r.Iteration > 0 {
 		text += fmt.Sprintf("iteration %d\n", r.Iteration)
 	}
@@ -151,6 +172,24 @@ func more(r host.Run) (text string) {
 		lines = append(lines, oneLine(fmt.Sprintf("attribute %s=%s", k, r.Attributes[k]))+"\n")
 	}
 	return strings.Join(lines, "")
+}
+
+// failureLines shows what is known of a failure beside its message.
+func failureLines(f *abi.Error) (text string) {
+	if f == nil {
+		return ""
+	}
+	add := func(has bool, name string, v any) {
+		if has {
+			text += oneLine(fmt.Sprintf("%-9s %v", name, v)) + "\n"
+		}
+	}
+	add(f.Code != 0, "code", f.Code)
+	add(f.Name != "", "step", f.Name)
+	add(f.Attempts > 0, "attempts", f.Attempts)
+	add(f.Kind != "" || f.Type != "", "cause", strings.TrimSpace(f.Kind+" "+f.Type))
+	add(f.Details != nil, "details", short(f.Details))
+	return text
 }
 
 // entryLine gives an entry as one line of text, with all of its payload: a terminal wraps it, and a pipe may look for anything.

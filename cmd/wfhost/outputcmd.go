@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,14 +44,14 @@ func (c *outputCmd) Run(g *globals) error {
 		}
 		q.Set("from", strconv.FormatUint(chunks[len(chunks)-1].Index+1, 10))
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(all)
 	}
 	return nil
 }
 
 func (c *outputCmd) print(g *globals, chunk httpapi.Chunk) {
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return
 	}
 	b, err := json.Marshal(chunk.Data)
@@ -60,8 +61,14 @@ func (c *outputCmd) print(g *globals, chunk httpapi.Chunk) {
 	_, _ = fmt.Fprintf(g.io.out, "%5d  %s  %-12s %s\n", chunk.Index, instant(chunk.Time), oneLine(chunk.Topic), printableJSON(b))
 }
 
-// follow reads server-sent events until the one that says that the run has ended. With -o json each is one line.
+// follow reads server-sent events until the one that says that the run has ended. With --format json each is one line. Where
+// the server is restarted meanwhile, it goes on behind the newest chunk.
 func (c *outputCmd) follow(g *globals, q url.Values) error {
+	return g.patiently(func() error { return c.events(g, q) })
+}
+
+// events follows the output within one connection, and has q go on behind what it has shown.
+func (c *outputCmd) events(g *globals, q url.Values) error {
 	req, err := http.NewRequestWithContext(g.ctx, http.MethodGet, g.address(runPath(c.RunID, "/output"), q), nil)
 	if err != nil {
 		return err
@@ -75,8 +82,12 @@ func (c *outputCmd) follow(g *globals, q url.Values) error {
 	if res.StatusCode != http.StatusOK {
 		b := make([]byte, 64<<10)
 		n, _ := res.Body.Read(b)
-		return problemOf(res, b[:n])
+		if err = problemOf(res, b[:n]); awayStatus(res.StatusCode) {
+			err = &away{err}
+		}
+		return err
 	}
+	g.answered = true
 	s := bufio.NewScanner(res.Body)
 	s.Buffer(nil, maxAnswerBytes)
 	event := ""
@@ -89,18 +100,29 @@ func (c *outputCmd) follow(g *globals, q url.Values) error {
 			return nil
 		case field == "data" && event == "error":
 			return fmt.Errorf("the server says: %s", printable(value))
-		case field == "data" && g.Output == "json":
-			_, _ = fmt.Fprintf(g.io.out, "%s\n", printableJSON([]byte(value)))
 		case field == "data":
-			var chunk httpapi.Chunk
-			if err := json.Unmarshal([]byte(value), &chunk); err != nil {
+			if err := c.take(g, q, value); err != nil {
 				return err
 			}
-			c.print(g, chunk)
 		}
 	}
-	if err := s.Err(); err != nil {
+	if g.ctx.Err() != nil {
+		return g.ctx.Err()
+	}
+	return &away{cmp.Or(s.Err(), errors.New("the server has ended the connection"))}
+}
+
+// take shows a chunk.
+func (c *outputCmd) take(g *globals, q url.Values, text string) error {
+	var chunk httpapi.Chunk
+	if err := json.Unmarshal([]byte(text), &chunk); err != nil {
 		return err
 	}
-	return errors.New("the server has ended the connection")
+	q.Set("from", strconv.FormatUint(chunk.Index+1, 10))
+	if g.Format == "json" {
+		_, err := fmt.Fprintf(g.io.out, "%s\n", printableJSON([]byte(text)))
+		return err
+	}
+	c.print(g, chunk)
+	return nil
 }

@@ -29,7 +29,7 @@ func (c *retentionListCmd) Run(g *globals) error {
 
 // showRetentions prints retentions as a table, or all as JSON.
 func showRetentions(g *globals, list []httpapi.Retention, all any) error {
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(all)
 	}
 	rows := make([][]string, len(list))
@@ -91,7 +91,7 @@ func (c *retentionSweepCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodPost, "/v1/retention:sweep", q, nil, &swept); err != nil {
 		return err
 	}
-	switch g.Output {
+	switch g.Format {
 	case "json":
 		return g.json(swept)
 	case "ids":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,8 @@ type runCmd struct {
 	Config    configFile `help:"File with flags of run by their names, in YAML or JSON." type:"path" placeholder:"FILE"`
 	Path      string     `arg:"" help:"A .wasm file, a folder with a Go main package, or a definition (.json, .yaml)."`
 	Workflow  string     `help:"Which workflow of the module; default: its only one."`
-	Input     string     `help:"Input as JSON, @file, or - for standard input."`
 	ID        string     `name:"id" help:"Id of the run; a run of that id in --data goes on."`
-	SkipSleep bool       `help:"Jump over sleeps: the clock goes to the next deadline at once."`
+	SkipSleep bool       `help:"Jump over the sleeps of the run and its children; without --data, of the whole process."`
 	Data      string     `help:"Folder for the data; without it, nothing is kept."`
 	AllowHTTP []string   `name:"allow-http" help:"Host that the workflow may make requests to; repeatable." placeholder:"HOST"`
 	Secrets   source     `help:"Secrets as a JSON object of strings: file:PATH, env:NAME or command:PROGRAM." placeholder:"SOURCE"`
@@ -31,6 +31,7 @@ type runCmd struct {
 
 	AllowSecret []string `sep:"none" help:"Secret that the workflow may send there; repeatable." placeholder:"NAME=HOST,HEADER"`
 
+	inputFlags
 	handlerFlags
 	workerFlags
 
@@ -42,7 +43,7 @@ func (c *runCmd) Run(g *globals) (err error) {
 	if err := c.checkWorkers(c.SkipSleep); err != nil {
 		return &exitCode{exitUsage, err}
 	}
-	input, err := readInput(g, c.Input)
+	input, err := c.read(g)
 	if err != nil {
 		return err
 	}
@@ -66,8 +67,8 @@ func (c *runCmd) Run(g *globals) (err error) {
 	if err != nil {
 		return err
 	}
-	h, err := host.Open(g.ctx, host.Config{Dir: dir, Drain: drainOf(c.Drain), SkipSleeps: c.SkipSleep, Compiler: host.SelfCompiler(),
-		Secrets: secret, Codec: codec})
+	h, err := host.Open(g.ctx, host.Config{Dir: dir, Drain: drainOf(c.Drain), SkipSleeps: c.SkipSleep && c.Data == "",
+		Compiler: host.SelfCompiler(), Secrets: secret, Codec: codec})
 	if err != nil {
 		return err
 	}
@@ -106,8 +107,13 @@ func (c *runCmd) perform(g *globals, h *host.Host, name string, wasm, input []by
 	if err != nil {
 		return err
 	}
+	if c.SkipSleep && c.Data != "" { // other runs, schedules and retention of the folder keep their clock
+		ctx, stop := context.WithCancel(g.ctx)
+		defer stop()
+		go func() { _ = ns.SkipSleeps(ctx, run.ID) }() // it ends with the run, the host or ctx, of which the result says more
+	}
 	if !c.Quiet {
-		if err := follow(g, ns, run.ID); err != nil {
+		if err := follow(g, ns, run.ID, c.keep(run.ID)); err != nil {
 			return err
 		}
 	}
@@ -116,6 +122,15 @@ func (c *runCmd) perform(g *globals, h *host.Host, name string, wasm, input []by
 		return err
 	}
 	return printResult(g.io.out, result)
+}
+
+// keep says how an interrupted run goes on, or how the next one is kept that can.
+func (c *runCmd) keep(id string) string {
+	if c.Data == "" {
+		return fmt.Sprintf(", and gone: without --data nothing is kept; wfhost run %s --data DIR --id %s keeps the next one, and "+
+			"goes on with it", c.Path, cmp.Or(c.ID, "NAME"))
+	}
+	return fmt.Sprintf(", and kept: wfhost run %s --data %s --id %s goes on with it, with the same input", c.Path, c.Data, id)
 }
 
 // unhandled says which steps of a definition call handlers that this process does not have, so that a run waits there. It is
@@ -188,21 +203,6 @@ func printResult(w io.Writer, b []byte) error {
 	return err
 }
 
-// readInput reads what --input names.
-func readInput(g *globals, text string) ([]byte, error) {
-	switch {
-	case text == "-":
-		return io.ReadAll(g.io.in)
-	case strings.HasPrefix(text, "@"):
-		b, err := os.ReadFile(text[1:])
-		if err != nil {
-			return nil, &exitCode{exitNotFound, fmt.Errorf("input: %w", err)}
-		}
-		return b, nil
-	}
-	return []byte(text), nil
-}
-
 // terminal tells whether a writer is a terminal.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
@@ -214,8 +214,8 @@ func terminal(w io.Writer) bool {
 }
 
 // follow shows on the error output what happens to a run until it ends: its entries, its log, and on a terminal
-// a countdown while it sleeps.
-func follow(g *globals, h *host.Namespace, id string) error {
+// a countdown while it sleeps. keep is what a person is told who interrupts it.
+func follow(g *globals, h *host.Namespace, id, keep string) error {
 	f := &follower{g: g, h: h, id: id, tty: terminal(g.io.err)}
 	changed, stop := h.Watch(id)
 	defer stop()
@@ -239,7 +239,7 @@ func follow(g *globals, h *host.Namespace, id string) error {
 		case <-tick.C:
 		case <-g.ctx.Done():
 			f.clear()
-			return &exitCode{exitInterrupted, fmt.Errorf("interrupted; run %s is %s", id, r.Status)}
+			return &exitCode{exitInterrupted, fmt.Errorf("interrupted; run %s is %s%s", id, r.Status, keep)}
 		}
 	}
 }
@@ -290,7 +290,7 @@ func (f *follower) line(l host.LogLine) {
 }
 
 func clockTime(unixMs int64) string {
-	return abi.TimeOf(unixMs).Local().Format("2006-01-02 15:04:05.000")
+	return zoned(abi.TimeOf(unixMs)).Format("2006-01-02 15:04:05.000")
 }
 
 // story tells an entry to people.

@@ -49,7 +49,7 @@ func (c *scheduleListCmd) Run(g *globals) error {
 			break
 		}
 	}
-	switch g.Output {
+	switch g.Format {
 	case "json":
 		return g.json(list)
 	case "ids":
@@ -241,7 +241,7 @@ func scheduleInput(s *httpapi.Schedule) string {
 
 // showSchedule prints a schedule, and what became of its newest instants.
 func (g *globals) showSchedule(s *httpapi.Schedule) error {
-	switch g.Output {
+	switch g.Format {
 	case "json":
 		return g.json(s)
 	case "ids":
@@ -298,7 +298,7 @@ func (c *scheduleNextCmd) Run(g *globals) error {
 			return err
 		}
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(list)
 	}
 	rows := make([][]string, len(list))
@@ -340,7 +340,7 @@ func (c *scheduleTriggerCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodPost, schedulePath(c.ID, "/trigger"), nil, body, &t); err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(t)
 	}
 	if t.Waiting {

@@ -129,7 +129,7 @@ func (c *restartCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(json.RawMessage(b))
 	}
 	_, err = fmt.Fprintln(g.io.out, r.ID)
@@ -145,7 +145,7 @@ func (c *deleteCmd) Run(g *globals) error {
 		if _, _, err := g.call(http.MethodDelete, runPath(id, ""), nil, nil, nil); err != nil {
 			return err
 		}
-		switch g.Output {
+		switch g.Format {
 		case "json":
 			return g.json(map[string]string{"deleted": id})
 		case "ids":
@@ -182,11 +182,11 @@ func (c *bulkCmd) Run(g *globals) error {
 		return err
 	}
 	switch {
-	case g.Output == "json":
+	case g.Format == "json":
 		if err := g.json(a); err != nil {
 			return err
 		}
-	case g.Output == "ids":
+	case g.Format == "ids":
 		_, _ = fmt.Fprintln(g.io.out, strings.Join(a.Runs, "\n"))
 	case c.DryRun:
 		_, _ = fmt.Fprintf(g.io.out, "%s would be for %d runs:\n%s\n", c.Action, a.Matched, strings.Join(a.Runs, "\n"))

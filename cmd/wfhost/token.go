@@ -24,7 +24,7 @@ func (c *tokenCmd) Run(g *globals) error {
 		return &exitCode{exitNotFound, fmt.Errorf("there is no token for %s: no server of yours listens there with one; "+
 			"for a server elsewhere, set WFHOST_TOKEN", g.Server)}
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(map[string]string{"token": t})
 	}
 	_, err = fmt.Fprintln(g.io.out, t)
@@ -45,8 +45,8 @@ type tokensCreateCmd struct {
 }
 
 func (c *tokensCreateCmd) Run(g *globals) error {
-	if g.Output == "ids" {
-		return &exitCode{exitUsage, errors.New("-o ids would lose the text of the token, which is shown once: use -o json or table")}
+	if g.Format == "ids" {
+		return &exitCode{exitUsage, errors.New("--format ids would lose the text of the token, which is shown once: use json or table")}
 	}
 	req := httpapi.TokenRequest{Name: c.Name, All: c.All, Expires: c.Expires}
 	if c.All {
@@ -64,7 +64,7 @@ func (c *tokensCreateCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(json.RawMessage(b))
 	}
 	_, err = fmt.Fprintln(g.io.out, t.Text)
@@ -79,7 +79,7 @@ func (c *tokensListCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, "/v1/tokens", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
-	switch g.Output {
+	switch g.Format {
 	case "json":
 		return g.json(list)
 	case "ids":
@@ -120,7 +120,7 @@ func (c *tokensRevokeCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodDelete, "/v1/tokens/"+segment(c.ID), nil, nil, nil); err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(map[string]string{"revoked": c.ID})
 	}
 	_, err := fmt.Fprintf(g.io.out, "%s revoked\n", c.ID)

@@ -45,7 +45,7 @@ func (c *updateCmd) Run(g *globals) error {
 			return c.lost(err, id)
 		case !c.NoWait && status != http.StatusAccepted:
 			return printResult(g.io.out, b)
-		case c.NoWait && g.Output == "json":
+		case c.NoWait && g.Format == "json":
 			u := host.Update{Run: c.RunID, Name: c.Name, ID: id, Status: host.UpdateAccepted}
 			if status != http.StatusAccepted { // it was answered by then, or before
 				u.Status = host.UpdateCompleted

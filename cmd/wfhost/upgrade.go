@@ -208,7 +208,7 @@ func (p *checkPrinter) report(r host.RunCheck) error {
 	p.done++
 	p.clear()
 	var err error
-	switch p.g.Output {
+	switch p.g.Format {
 	case "json":
 		err = p.jsonLine(r)
 	case "ids":
@@ -269,7 +269,7 @@ func (p *checkPrinter) end() error {
 	p.clear()
 	s := p.summary
 	var err error
-	switch p.g.Output {
+	switch p.g.Format {
 	case "json":
 		err = p.jsonLine(map[string]any{"summary": s})
 	case "ids":

@@ -19,7 +19,7 @@ func (c *limitsWindowsCmd) Run(g *globals) error {
 
 // showStartWindows prints debounces and throttles as a table, or all as JSON.
 func showStartWindows(g *globals, list []host.StartWindow, all any) error {
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(all)
 	}
 	rows := make([][]string, len(list))

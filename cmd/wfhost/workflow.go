@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
+	"github.com/wfhost/wfhost/store"
 )
 
 type uploadCmd struct {
@@ -57,7 +60,7 @@ func (c *uploadCmd) put(g *globals, wasm []byte, fileName string) ([]host.Versio
 	if err != nil {
 		return nil, err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		err = g.json(versions)
 	} else {
 		for _, v := range versions {
@@ -93,7 +96,7 @@ func (c *workflowsCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, "/v1/workflows", nil, nil, httpapi.ItemsOf(&versions)); err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(versions)
 	}
 	rows := make([][]string, len(versions))
@@ -128,7 +131,7 @@ func (c *workflowCmd) Run(g *globals) error {
 	path := "/v1/workflows/" + segment(c.Workflow)
 	if c.Delete != 0 {
 		_, _, err := g.call(http.MethodDelete, fmt.Sprintf("%s/versions/%d", path, c.Delete), nil, nil, nil)
-		if err != nil || g.Output == "json" {
+		if err != nil || g.Format == "json" {
 			return err
 		}
 		_, err = fmt.Fprintf(g.io.out, "%s@%d deleted\n", c.Workflow, c.Delete)
@@ -146,7 +149,7 @@ func (c *workflowCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, path, nil, nil, httpapi.ItemsOf(&versions)); err != nil {
 		return err
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(versions)
 	}
 	rows := make([][]string, len(versions))
@@ -168,7 +171,6 @@ func list(names []string) string {
 type startCmd struct {
 	Workflow string `arg:"" help:"Name of the workflow."`
 	ID       string `name:"id" help:"Id of the run; the same id with the same input gives the run that is there."`
-	Input    string `help:"Input as JSON, @file, or - for standard input."`
 	Number   uint32 `name:"version" help:"Version of the workflow; default: the latest."`
 	Wait     bool   `help:"Wait for the result and print it."`
 
@@ -180,6 +182,8 @@ type startCmd struct {
 	Signal     string            `help:"First signal, with its payload as JSON." placeholder:"NAME[=JSON]"`
 	OnConflict string            `help:"With a run of the id: ${enum}." enum:"existing,fail,terminate,replace" default:"existing"`
 	Priority   int               `help:"Priority among the runs that wait for a slot, -100 to 100."`
+
+	inputFlags
 }
 
 // request makes the request.
@@ -205,7 +209,7 @@ func (c *startCmd) request(input []byte) (r httpapi.StartRequest, err error) {
 }
 
 func (c *startCmd) Run(g *globals) error {
-	input, err := readInput(g, c.Input)
+	input, err := c.read(g)
 	if err != nil {
 		return err
 	}
@@ -227,7 +231,7 @@ func (c *startCmd) Run(g *globals) error {
 	if c.Wait {
 		return waitResult(g, r.ID)
 	}
-	if g.Output == "json" {
+	if g.Format == "json" {
 		return g.json(r)
 	}
 	if !r.Throttled.IsZero() {
@@ -241,10 +245,16 @@ func (c *startCmd) Run(g *globals) error {
 type versionCmd struct{}
 
 func (c *versionCmd) Run(g *globals) error {
-	v := buildVersion()
-	if g.Output == "json" {
-		return g.json(map[string]string{"version": v})
+	v := struct {
+		Version string `json:"version"`
+		Commit  string `json:"commit,omitempty"` // with + if there were changes that were not committed
+		ABI     string `json:"abi"`
+		Store   int    `json:"store_format"`
+	}{buildVersion(), buildCommit(), abi.ImportModule, store.FormatVersion}
+	if g.Format == "json" {
+		return g.json(v)
 	}
-	_, err := fmt.Fprintln(g.io.out, "wfhost", v)
+	_, err := fmt.Fprintf(g.io.out, "wfhost %s\ncommit       %s\nabi          %s\nstore format %d\n", v.Version,
+		cmp.Or(v.Commit, "-"), v.ABI, v.Store)
 	return err
 }

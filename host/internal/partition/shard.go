@@ -9,6 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/actor"
 	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -37,6 +38,8 @@ type Limits struct {
 	StartLinger time.Duration
 	// Pacer says when runs may be woken; nil: when they are due.
 	Pacer wake.Pacer
+	// Clock returns the clock of each run; nil: all have the host's.
+	Clock record.Clock
 }
 
 // Shard has some partitions, and is the one writer of their runs. Its methods are what the world says to it: each finds the
@@ -83,7 +86,9 @@ func (s *Shard) Partition(id store.PartitionID) *Partition { return s.mem.parts[
 func (s *Shard) Partitions() []*Partition { return slices.Clone(s.mem.order) }
 
 // Config returns what runs are made with.
-func (s *Shard) Config() run.Config { return run.Config{Handled: s.handled, Active: s.mem.active} }
+func (s *Shard) Config() run.Config {
+	return run.Config{Handled: s.handled, Active: s.mem.active, Clock: s.mem.limits.Clock}
+}
 
 // Loaded takes a run that was read: with store.ErrNotFound there is none, and with another error it could not be read.
 // state is the run's state, if at least that could be read.
@@ -262,11 +267,10 @@ func (s *Shard) Run(key store.RunKey) *run.Run {
 
 // Stats is what a shard holds at the moment.
 type Stats struct {
-	Runs      int // with which something goes on
-	Timers    int
-	Queued    int   // new runs that wait for a place
-	Commands  int   // in inboxes that were read and not taken
-	OverdueMs int64 // of the wake that is due longest
+	Runs, Timers int   // runs are those with which something goes on
+	Queued       int   // new runs that wait for a place
+	Commands     int   // in inboxes that were read and not taken
+	OverdueMs    int64 // of the wake that is due longest
 }
 
 // Stats returns the numbers.

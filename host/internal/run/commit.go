@@ -12,9 +12,9 @@ func (r *Run) Prepare(now int64) *store.RunCommit {
 	if c := r.rec.CommitDelete(); c != nil || !r.rec.Exists {
 		return c
 	}
-	at := max(now, r.rec.Journal.LastUnixMs())
+	at := max(r.own.Of(&r.rec, now), r.rec.Journal.LastUnixMs())
 	status, reason, wake := r.standing(at)
-	if status == store.Running { // it is due already, by a clock that was set back, too; if it was, the index stays as it is
+	if status == store.Running || wake == at && at > now { // it is due already, by a clock that was set back, too
 		wake = int64(min(uint64(now), uint64(r.rec.State.WakeUnixMs))) // NoWake is the largest
 	}
 	st := r.rec.View(at, status, reason, wake)

@@ -99,7 +99,7 @@ func (l *Lease) Append(now int64, e store.Entry) (store.Entry, error) {
 	if e.Kind == store.KindWithdraw && e.Code == journal.WithdrawDone && r.cancel(r.rec.Journal.Handle(e.Handle)) {
 		e.Code = journal.WithdrawRunning
 	}
-	e, err := r.rec.Journal.Append(e, now)
+	e, err := r.rec.Journal.Append(e, r.own.Of(&r.rec, now))
 	r.settle()
 	return e, err
 }

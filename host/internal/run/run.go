@@ -33,6 +33,7 @@ type Run struct {
 	rec     record.Record             // what is durable, or will be
 	handled func(handler string) bool // reports whether a handler is registered
 	active  bool                      // guests and attempts may start
+	own     record.Clock              // nil: the host's clock is the run's
 	t       *turn                     // of the newest step
 
 	guest
@@ -45,11 +46,12 @@ type Config struct {
 	Handled func(name string) bool
 	// Active reports whether guests and attempts may start. SetActive changes it.
 	Active bool
+	Clock  record.Clock // what the clocks of runs show; nil: what the host's does
 }
 
 // New returns a run of which the store has nothing. Only Start changes it.
 func New(key store.RunKey, cfg Config) *Run {
-	return &Run{rec: record.Record{Key: key}, handled: cfg.Handled, active: cfg.Active, t: &turn{},
+	return &Run{rec: record.Record{Key: key}, handled: cfg.Handled, active: cfg.Active, own: cfg.Clock, t: &turn{},
 		attempts: attempts{going: map[int64]*Attempt{}}}
 }
 
@@ -155,7 +157,7 @@ func (r *Run) ready(now int64) bool {
 // NextWake returns the instant after now at which something of the run comes due by itself, false if nothing does. What
 // is due by now has been dealt with by the step before, or waits for something else than time.
 func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
-	if !r.rec.Exists || r.rec.Held() {
+	if now = r.own.Of(&r.rec, now); !r.rec.Exists || r.rec.Held() {
 		return 0, false
 	}
 	consider := func(at int64) {

@@ -77,12 +77,12 @@ func (t *turn) succeed() error {
 
 // begin begins the run. replaces says that there was another one of its id.
 func (t *turn) begin(n *origin.NewRun, replaces bool) error {
-	j, err := n.Journal(t.now, replaces)
+	j, err := n.Journal(t.own.OfStart(n, t.now), replaces)
 	if err != nil {
 		return err
 	}
 	before := *t.Run
-	*t.Run = *New(t.rec.Key, Config{Handled: t.handled, Active: t.active})
+	*t.Run = *New(t.rec.Key, Config{Handled: t.handled, Active: t.active, Clock: t.own})
 	t.rec = record.New(n, j, replaces)
 	if n.Signal != nil {
 		if err := Signal(*n.Signal).happen(t); err != nil {
@@ -101,7 +101,7 @@ func (r *Run) Successor() *Run {
 	if r.rec.Exists && !r.rec.Ended() || r.rec.Dirty() {
 		return r
 	}
-	next := New(r.rec.Key, Config{Handled: r.handled, Active: r.active})
+	next := New(r.rec.Key, Config{Handled: r.handled, Active: r.active, Clock: r.own})
 	next.rec.Draft.Replace = true
 	return next
 }

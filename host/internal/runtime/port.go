@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/leap"
 	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/room"
@@ -27,6 +28,7 @@ type port struct {
 	writer     *writer.Writer         // of the shard
 	handled    func(name string) bool // whether a handler is registered
 	journals   *room.Budget
+	clocks     *leap.Clocks
 }
 
 // Load reads a run.
@@ -43,7 +45,7 @@ func (p *port) Load(of *partition.Partition, key store.RunKey) {
 		}
 		var r *run.Run
 		if err == nil {
-			r, err = run.Load(state, entries, run.Config{Handled: p.handled}) // the shard says whether it is active
+			r, err = run.Load(state, entries, run.Config{Handled: p.handled, Clock: p.clocks.Now}) // the shard says whether it is active
 		}
 		var known *store.RunState
 		if err != nil && !errors.Is(err, store.ErrNotFound) {

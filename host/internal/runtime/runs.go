@@ -8,6 +8,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/guest"
+	"github.com/wfhost/wfhost/host/internal/leap"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -18,7 +19,9 @@ import (
 
 // Runs is what can be asked of runs. What changes a run is an event that is delivered to it, by the writer of its partition.
 type Runs struct {
-	life     *life
+	life   *life
+	Clocks leap.Clocks // of runs whose sleeps are skipped
+
 	store    store.Store
 	writers  writer.Set
 	guests   *guest.Runner

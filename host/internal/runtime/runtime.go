@@ -106,7 +106,7 @@ func (rt *Runtime) startWriters() {
 	n := len(rt.writers)
 	limits := partition.Limits{Busy: busyRuns, Starts: max(maxStarts/n, 1), StartBytes: startBytes / int64(n),
 		KeptBytes: keptBytes / int64(n), Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits,
-		StartLinger: rt.cfg.StartLinger, Pacer: rt.cfg.Spaces}
+		StartLinger: rt.cfg.StartLinger, Pacer: rt.cfg.Spaces, Clock: rt.Runs.Clocks.Now}
 	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random,
 		admit: rt.cfg.Admit, keepers: rt.cfg.Keepers}
 	handled := rt.handlers.Handled
@@ -114,7 +114,8 @@ func (rt *Runtime) startWriters() {
 		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock,
 			ended: rt.cfg.Events.Attempt}
 		p := &port{desk: d, reporter: rt.reporter, life: rt.life, store: rt.cfg.Store, writers: rt.writers,
-			partitions: rt.Partitions, courier: c, writer: w, handled: handled, journals: rt.cfg.Journals}
+			partitions: rt.Partitions, courier: c, writer: w, handled: handled, journals: rt.cfg.Journals,
+			clocks: &rt.Runs.Clocks}
 		w.Start(partition.NewShard(p, limits, handled))
 	}
 }

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Exit statuses. exits says what they mean.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitDenied      = 3
+	exitNotFound    = 4
+	exitRunFailed   = 5
+	exitConflict    = 6
+	exitMismatch    = 7
+	exitLive        = 8
+	exitInterrupted = 130
+)
+
+// exits are all exit statuses, as `wfhost --help` and docs/cli.md list them.
+var exits = []struct {
+	code int
+	says string
+}{
+	{exitOK, "it is done"},
+	{exitError, "anything else went wrong: no server, a full disk, a refused request"},
+	{exitUsage, "the command line cannot be meant"},
+	{exitDenied, "the token is missing, or may not do this"},
+	{exitNotFound, "there is no such run, workflow, schedule or file"},
+	{exitRunFailed, "the run has failed, or was cancelled or terminated"},
+	{exitConflict, "the run or workflow is not in a state in which this can be done"},
+	{exitMismatch, "the workflow differs from the journal"},
+	{exitLive, "the run has not ended, and there is no result yet"},
+	{exitInterrupted, "interrupted, by Ctrl-C or a signal"},
+}
+
+// printExits writes the table of exit statuses.
+func printExits(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("\nExit status:\n")
+	for _, x := range exits {
+		fmt.Fprintf(&b, "  %3d  %s\n", x.code, x.says)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestFollowSurvivesARestart breaks the connection of a command that follows a run after its first answer, and answers 503
+// once: it goes on where it was, and says so. A server that was never there is not waited for.
+func TestFollowSurvivesARestart(t *testing.T) {
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch n := asked.Add(1); {
+		case n == 2:
+			panic(http.ErrAbortHandler)
+		case n == 3:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case strings.HasSuffix(r.URL.Path, "/logs") && n > 3:
+			_, _ = io.WriteString(w, `{"items":[]}`)
+		case strings.HasSuffix(r.URL.Path, "/logs"):
+			_, _ = io.WriteString(w, `{"items":[{"index":0,"text":"a line"}]}`)
+		default:
+			_, _ = io.WriteString(w, `{"status":"completed"}`)
+		}
+	}))
+	defer s.Close()
+	t.Setenv("WFHOST_TOKEN", "x")
+	code, out, errs := command("--server", s.URL, "logs", "r", "-f")
+	if code != exitOK || strings.Count(out, "a line") != 1 || !strings.Contains(errs, "trying again") || !strings.Contains(errs, "is back") {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+	s.Close()
+	if code, _, errs := command("--server", s.URL, "logs", "r", "-f"); code != exitError || strings.Contains(errs, "trying again") {
+		t.Errorf("%d %q", code, errs)
+	}
+}

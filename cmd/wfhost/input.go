@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// inputFlags say what a run starts with.
+type inputFlags struct {
+	Input     string  `help:"Input as JSON, @file, or - for standard input." xor:"input"`
+	InputText *string `help:"Input as a text, which the workflow gets as a string of JSON." xor:"input" placeholder:"TEXT"`
+	InputFile string  `help:"File with the input as JSON; - for standard input." xor:"input" placeholder:"FILE"`
+}
+
+// read returns the input, empty if there is none.
+func (f *inputFlags) read(g *globals) ([]byte, error) {
+	switch {
+	case f.InputText != nil:
+		b, err := encoded(*f.InputText)
+		return []byte(strings.TrimSuffix(string(b), "\n")), err
+	case f.InputFile == "-":
+		return io.ReadAll(g.io.in)
+	case f.InputFile != "":
+		return readInputFile("--input-file", f.InputFile)
+	}
+	return readInput(g, f.Input)
+}
+
+// readInput reads what --input names.
+func readInput(g *globals, text string) ([]byte, error) {
+	switch {
+	case text == "-":
+		return io.ReadAll(g.io.in)
+	case strings.HasPrefix(text, "@"):
+		return readInputFile("input", text[1:])
+	}
+	return []byte(text), nil
+}
+
+func readInputFile(what, path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &exitCode{exitNotFound, fmt.Errorf("%s: %w", what, err)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return b, nil
+}

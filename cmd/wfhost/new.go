@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"text/template"
+
+	"github.com/wfhost/wfhost/abi"
+)
+
+// modulePath is the module of the SDK, and of this command.
+const modulePath = "github.com/wfhost/wfhost"
+
+//go:embed template
+var templates embed.FS
+
+type newCmd struct {
+	Name   string `arg:"" help:"Name of the workflow, and of the folder that is made for it."`
+	Lang   string `help:"Language: ${enum}." enum:"go" default:"go"`
+	Module string `help:"Path of the Go module; default: example.com/NAME." placeholder:"PATH"`
+	Source string `help:"Folder with the source of wfhost, for a build that is no release." type:"path" placeholder:"DIR"`
+}
+
+// newName is what a workflow may be called that is a folder and a module, too.
+var newName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
+func (c *newCmd) Run(g *globals) error {
+	if !newName.MatchString(c.Name) || abi.CheckWorkflow(c.Name) != nil {
+		return &exitCode{exitUsage, fmt.Errorf("the name must begin with a letter and have only a-z, 0-9 and -, got %q", c.Name)}
+	}
+	version, source, err := sdk(c.Source)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(c.Name, 0o755); errors.Is(err, os.ErrExist) {
+		return &exitCode{exitConflict, fmt.Errorf("%s is there already: nothing was written", c.Name)}
+	} else if err != nil {
+		return err
+	}
+	module := c.Module
+	if module == "" {
+		module = "example.com/" + c.Name
+	}
+	data := map[string]string{"Name": c.Name, "Func": goName(c.Name), "Module": module, "SDK": modulePath, "Version": version,
+		"Source": source}
+	for _, name := range []string{"go.mod", "main.go", "main_test.go", "README.md"} {
+		if err := write(filepath.Join(c.Name, name), name, data); err != nil {
+			return err
+		}
+	}
+	if err := tidy(g.ctx, c.Name); err != nil {
+		_, _ = fmt.Fprintf(g.io.err, "wfhost: go mod tidy failed, so run it in %s before you build: %s\n", c.Name,
+			indented(err.Error()))
+	}
+	_, err = fmt.Fprintf(g.io.out, "%s\n\n  cd %s\n  go test ./...\n  wfhost run . --skip-sleep --input '\"Ada\"'\n", c.Name, c.Name)
+	return err
+}
+
+// write writes a file from its template, which must not be there.
+func write(path, name string, data any) error {
+	t, err := template.ParseFS(templates, "template/"+name+".tmpl")
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	return errors.Join(t.Execute(f, data), f.Close())
+}
+
+// goName returns the name of the function of a workflow.
+func goName(name string) string {
+	var b strings.Builder
+	for _, part := range strings.Split(name, "-") {
+		if part != "" {
+			b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+		}
+	}
+	return b.String()
+}
+
+// release is the version of a release: others cannot be downloaded.
+var release = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
+
+// sdk returns the version of the SDK that a new module requires: that of this command if it is a release, else the source that
+// replaces it.
+func sdk(source string) (version, dir string, err error) {
+	info, ok := debug.ReadBuildInfo()
+	if ok && source == "" && info.Main.Path == modulePath && release.MatchString(info.Main.Version) {
+		return info.Main.Version, "", nil
+	}
+	if source != "" {
+		if !holdsSDK(source) {
+			return "", "", &exitCode{exitUsage, fmt.Errorf("--source must be a folder with the module %s, got %s", modulePath, source)}
+		}
+		return "v0.0.0", source, nil
+	}
+	dir, err = os.Getwd()
+	for err == nil && !holdsSDK(dir) {
+		if dir == filepath.Dir(dir) {
+			return "", "", &exitCode{exitUsage, fmt.Errorf("this wfhost (%s) is no release, so that its SDK cannot be downloaded: "+
+				"say with --source where its source is", buildVersion())}
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "v0.0.0", dir, err
+}
+
+// holdsSDK reports whether a folder is the root of the module of the SDK.
+func holdsSDK(dir string) bool {
+	b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	return err == nil && strings.HasPrefix(string(b), "module "+modulePath+"\n")
+}
+
+// tidy completes go.mod and writes go.sum.
+func tidy(ctx context.Context, dir string) error {
+	cmd := goCommand(ctx, dir, "mod", "tidy")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// leastColumn is how narrow a column may become so that a table fits the terminal.
+const leastColumn = 8
+
+// columns returns how many characters fit a line of a terminal, 0 if that is not known. COLUMNS says it, else the terminal.
+func columns(w io.Writer) int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	if f, ok := w.(*os.File); ok {
+		return terminalWidth(f)
+	}
+	return 0
+}
+
+// coloured reports whether a terminal is to show colours: not if NO_COLOR is set to anything (no-color.org), nor on one that
+// has none.
+func coloured() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
+
+// fitted lays rows out in columns with lines of at most width characters, 0 for any number. The first row is the header. The
+// first column stays whole, since people copy ids; of the others, the widest become narrower.
+func fitted(rows [][]string, width int, colours bool) string {
+	wide := make([]int, len(rows[0]))
+	for _, r := range rows {
+		for i, text := range r {
+			wide[i] = max(wide[i], utf8.RuneCountInString(text))
+		}
+	}
+	if width > 0 {
+		narrow(wide, width-2*(len(wide)-1))
+	}
+	var b strings.Builder
+	for n, r := range rows {
+		var line strings.Builder
+		for i, text := range r {
+			if runes := []rune(text); len(runes) > wide[i] {
+				text = string(runes[:wide[i]-1]) + "…"
+			}
+			if pad := wide[i] - utf8.RuneCountInString(text); i < len(r)-1 {
+				line.WriteString(paint(text, n > 0 && colours && rows[0][i] == "STATUS") + strings.Repeat(" ", pad+2))
+			} else {
+				line.WriteString(paint(text, n > 0 && colours && rows[0][i] == "STATUS"))
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}
+
+// narrow makes columns but the first one narrower until they fit, or cannot become so.
+func narrow(wide []int, width int) {
+	for {
+		sum, widest := wide[0], 0
+		for i := 1; i < len(wide); i++ {
+			if sum += wide[i]; widest == 0 || wide[i] > wide[widest] {
+				widest = i
+			}
+		}
+		if sum <= width || widest == 0 || wide[widest] <= leastColumn {
+			return
+		}
+		wide[widest] = max(wide[widest]-(sum-width), leastColumn, secondWidest(wide, widest))
+	}
+}
+
+// secondWidest returns a width to which a column may shrink before another one is the widest, less one so that it always
+// shrinks.
+func secondWidest(wide []int, widest int) (second int) {
+	for i := 1; i < len(wide); i++ {
+		if i != widest {
+			second = max(second, wide[i])
+		}
+	}
+	return min(second, wide[widest]-1)
+}
+
+// colours of statuses, as numbers of ANSI: what needs somebody is red, what is over is green or grey, what waits is blue.
+var colourOf = map[string]string{"failed": "31", "stuck": "31;1", "completed": "32", "running": "33", "queued": "33",
+	"sleeping": "34",
+	"waiting":  "34", "paused": "35", "cancelled": "90", "terminated": "90", "failing": "31", "active": "32", "ended": "90"}
+
+// paint colours a status.
+func paint(text string, colours bool) string {
+	if c := colourOf[text]; colours && c != "" {
+		return "\x1b[" + c + "m" + text + "\x1b[0m"
+	}
+	return text
+}
