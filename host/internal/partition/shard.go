@@ -38,8 +38,7 @@ type Limits struct {
 	StartLinger time.Duration
 	// Pacer says when runs may be woken; nil: when they are due.
 	Pacer wake.Pacer
-	// Clock returns the clock of each run; nil: all have the host's.
-	Clock record.Clock
+	Clock record.Clock // the clock of each run; nil: all have the host's
 }
 
 // Shard has some partitions, and is the one writer of their runs. Its methods are what the world says to it: each finds the
@@ -267,10 +266,9 @@ func (s *Shard) Run(key store.RunKey) *run.Run {
 
 // Stats is what a shard holds at the moment.
 type Stats struct {
-	Runs, Timers int   // runs are those with which something goes on
-	Queued       int   // new runs that wait for a place
-	Commands     int   // in inboxes that were read and not taken
-	OverdueMs    int64 // of the wake that is due longest
+	Runs, Timers     int   // runs are those with which something goes on
+	Queued, Commands int   // new runs that wait for a place; commands in inboxes that were read and not taken
+	OverdueMs        int64 // of the wake that is due longest
 }
 
 // Stats returns the numbers.
