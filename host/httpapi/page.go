@@ -51,7 +51,7 @@ func (s *API) pagePerson(r *http.Request) (page.Caller, error) {
 
 // ownPath reports whether a path is one of the API's.
 func ownPath(path string) bool {
-	for _, own := range []string{"/v1", "/healthz", "/readyz", "/schemas"} {
+	for _, own := range []string{"/v1", "/healthz", "/readyz", "/schemas", metricsPath} {
 		if path == own || strings.HasPrefix(path, own+"/") {
 			return true
 		}
