@@ -16,7 +16,7 @@ func TestWhichToken(t *testing.T) {
 	var got string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-		_, _ = w.Write([]byte("[]"))
+		_, _ = w.Write([]byte(`{"items":[]}`))
 	}))
 	defer s.Close()
 	dir := t.TempDir()
