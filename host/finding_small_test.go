@@ -134,7 +134,7 @@ func TestFindingRandomInBodies(t *testing.T) {
 
 // TestFindingFilesAndZones looks for what a guest does not have, and for time zones, which it has.
 func TestFindingFilesAndZones(t *testing.T) {
-	for workflow, want := range map[string]string{"files": "true true true 0 0", "zone": "14:00 CEST", "durations": "true"} {
+	for workflow, want := range map[string]string{"files": "true true true 0 1", "zone": "14:00 CEST", "durations": "true"} {
 		f := newFindings(t)
 		f.begin(workflow, 0)
 		f.finish("r", want)

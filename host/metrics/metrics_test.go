@@ -81,7 +81,11 @@ func (w *world) crowd() {
 		w.t.Fatal(err)
 	}
 	w.Clock.Set(w.Clock.Now().Add(time.Second))
-	w.until("the run computes", func() bool { s := w.Stats(); return s.Instances == 1 && s.Runs > 0 })
+	w.until("the run computes", func() bool { // its start is durable: it does not give its place up for that
+		r, err := w.Get(ctx, "spin")
+		s := w.Stats()
+		return err == nil && r.Entries > 1 && s.Instances == 1 && s.Runs > 0
+	})
 	started := make(chan error, 2)
 	for i := range 2 {
 		go func() {

@@ -39,16 +39,21 @@ func browser(t *testing.T, opened ...chromedp.ContextOption) context.Context {
 	}
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 800),
 		chromedp.Flag("hide-scrollbars", true))
-	alloc, cancel := chromedp.NewExecAllocator(ctx, opts...)
-	t.Cleanup(cancel)
-	b, cancel := chromedp.NewContext(alloc, opened...)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(b); err != nil { // the browser lives as long as the context of the first call
-		t.Fatal(err)
+	for n := 1; ; n++ {
+		alloc, cancel := chromedp.NewExecAllocator(ctx, opts...)
+		t.Cleanup(cancel)
+		b, cancel := chromedp.NewContext(alloc, opened...)
+		t.Cleanup(cancel)
+		err := chromedp.Do(b) // the browser lives as long as the context of the first call
+		if err == nil {
+			b, cancel = context.WithTimeout(b, 4*time.Minute)
+			t.Cleanup(cancel)
+			return b
+		}
+		if n == 3 { // on a busy machine, Chromium now and then ends as soon as it has begun
+			t.Fatal(err)
+		}
 	}
-	b, cancel = context.WithTimeout(b, 4*time.Minute)
-	t.Cleanup(cancel)
-	return b
 }
 
 // stuckOrder makes a run that is stuck: it has failed, and was retried under code that does something else than its journal has.
