@@ -48,6 +48,27 @@ func (d *Definition) Mermaid() string {
 	return b.String()
 }
 
+// Edge leads from a step to one that may come next.
+type Edge struct {
+	From  int    // in Steps
+	To    string // name of a step, or End
+	Label string // yes, no, fails or undone by; empty for what comes next in any case
+	Aside bool   // it is taken if something has failed
+}
+
+// Edges returns what may come after what, in the order of the text.
+func (d *Definition) Edges() (list []Edge) {
+	for i, s := range d.Steps {
+		d.edges(i, s, func(from int, to, label string, dotted bool) {
+			if to != "" {
+				list = append(list, Edge{from, to, label, dotted})
+			}
+		})
+	}
+	return list
+}
+
+
 // edges tells what follows a step.
 func (d *Definition) edges(i int, s *Step, edge func(from int, to, label string, dotted bool)) {
 	following := End

@@ -29,11 +29,11 @@ type Version struct {
 	Created  time.Time    `json:"created"`
 	Imported bool         `json:"imported,omitempty"` // made by an import: no start uses it that does not name it
 	New      bool         `json:"new"`                // made by this upload; false if it was there
-	// Queries that the workflow says it offers; only LiveVersions gives them.
+	// Queries that the workflow says it offers; only Workflow and LiveVersions give them.
 	Queries []string `json:"queries,omitempty"`
-	// Signals that the workflow says it receives; only LiveVersions returns them.
+	// Signals that the workflow says it receives; only Workflow and LiveVersions give them.
 	Signals []string `json:"signals,omitempty"`
-	// Updates that the workflow says it takes; only LiveVersions returns them.
+	// Updates that the workflow says it takes; only Workflow and LiveVersions give them.
 	Updates []string `json:"updates,omitempty"`
 	// Live is how many live runs have the version; only LiveVersions counts them.
 	Live int `json:"live"`
@@ -283,8 +283,13 @@ func (s *scope) Workflow(ctx context.Context, name string, number uint32) (Versi
 	if err != nil {
 		return Version{}, translate(err)
 	}
-	v, err := s.h.store.Modules().Version(ctx, ns, name, number)
-	return versionOf(v), translate(err)
+	x, err := s.h.store.Modules().Version(ctx, ns, name, number)
+	if err != nil {
+		return Version{}, translate(err)
+	}
+	v, d := versionOf(x), s.described(ctx, name, x.Module)
+	v.Queries, v.Signals, v.Updates = d.Queries, d.Signals, d.Updates
+	return v, nil
 }
 
 // Versions lists the versions of a workflow, oldest first; of all workflows if name is empty.
@@ -370,7 +375,7 @@ func (s *scope) DeclaredSignals(ctx context.Context, workflow string, number uin
 	if err != nil {
 		return nil, err
 	}
-	return s.described(ctx, workflow, v.Module).Signals, nil
+	return v.Signals, nil
 }
 
 // SignalsOf is DeclaredSignals of the workflow and version of a run. ErrNotFound if there is no such run.

@@ -30,6 +30,7 @@ type frame struct {
 	Done string // what the visitor has just done
 	// Iteration is the one that is shown, and Iterations is how many there are.
 	Iteration, Iterations uint32
+	Drawn                 bool // it is of a definition, whose graph can be drawn
 	Attributes            []pair
 	Memo                  *payload
 }
@@ -42,7 +43,8 @@ func (v *visit) runFrame(tab string) (frame, error) {
 	if err != nil {
 		return frame{}, err
 	}
-	f := frame{Run: r, Tab: tab, Iteration: r.Iteration, Iterations: r.Iteration + 1, Memo: show("Memo", "", r.Memo)}
+	f := frame{Run: r, Tab: tab, Drawn: v.drawn(&r),
+		Iteration: r.Iteration, Iterations: r.Iteration + 1, Memo: show("Memo", "", r.Memo)}
 	if a, ok := actions[v.r.URL.Query().Get("done")]; ok {
 		f.Done = a.Past
 	}
