@@ -46,7 +46,7 @@ func browser(t *testing.T, opened ...chromedp.ContextOption) context.Context {
 		t.Cleanup(cancel)
 		err := chromedp.Do(b) // the browser lives as long as the context of the first call
 		if err == nil {
-			b, cancel = context.WithTimeout(b, 40*time.Second)
+			b, cancel = context.WithTimeout(b, 2*time.Minute)
 			t.Cleanup(cancel)
 			return b
 		}
