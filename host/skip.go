@@ -29,14 +29,15 @@ const (
 // the clock that it has seen: what it sleeps from there is real. Config.SkipSleeps moves the clock of a whole host instead.
 func (s *scope) SkipSleeps(ctx context.Context, id string) error {
 	root, err := s.key(ctx, id)
+	var st store.RunState
 	if err == nil {
-		_, err = s.h.rt.Runs.State(ctx, root)
+		st, err = s.h.rt.Runs.State(ctx, root)
 	}
 	if err != nil {
 		return translate(err)
 	}
 	clocks := &s.h.rt.Runs.Clocks
-	if !clocks.Begin(root) {
+	if !clocks.Begin(root, st.Incarnation) {
 		return fmt.Errorf("%w: the sleeps of run %q are skipped already", ErrConflict, id)
 	}
 	defer clocks.End(root)
@@ -106,7 +107,8 @@ func (h *Host) waking(ctx context.Context, key store.RunKey) (waking, error) {
 	x := waking{unixMs: math.MaxInt64}
 	err := h.rt.Runs.Look(ctx, key, func(of *run.Run) error {
 		x.over = of.Journal().Ended() != store.KindInvalid || of.State().Status == store.Stuck
-		if x.over || h.rt.Runs.Clocks.Now(math.MinInt64, key, "") == math.MinInt64 {
+		stranger := h.rt.Runs.Clocks.Now(math.MinInt64, key, store.RunKey{}, of.State().Incarnation, store.Incarnation{}) == math.MinInt64
+		if x.over = x.over || stranger; x.over { // a stranger has taken its id
 			return nil
 		}
 		if at, ok := of.NextWake(h.cfg.Clock.Now().UnixMilli()); ok {

@@ -39,7 +39,8 @@ type globals struct {
 	io     stdio
 	client *http.Client // made with the first request
 
-	answered bool // the server has answered a command that follows something
+	answered  bool // the server has answered a command that follows something
+	connected bool // a stream has begun since the server was lost
 }
 
 type cli struct {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,22 +36,26 @@ func (g *globals) patiently(request func() error) error {
 		return err
 	}
 	_, _ = fmt.Fprintf(g.io.err, "wfhost: %s; trying again\n", indented(err.Error()))
-	ctx, stop := context.WithTimeout(g.ctx, reconnectFor)
-	defer stop()
-	for pause := reconnectFirst; ; pause = min(2*pause, reconnectMost) {
+	g.connected = false
+	since, pause := time.Now(), reconnectFirst
+	for ; ; pause = min(2*pause, reconnectMost) {
 		select {
 		case <-time.After(pause):
-		case <-ctx.Done():
-			if g.ctx.Err() != nil {
-				return g.ctx.Err()
-			}
+		case <-g.ctx.Done():
+			return g.ctx.Err()
+		}
+		err = request()
+		back := err == nil || g.connected // a stream that has begun, and was lost again
+		if back && !errors.Is(err, errAway) {
+			_, _ = fmt.Fprintf(g.io.err, "wfhost: %s is back\n", g.Server)
 			return err
 		}
-		if err = request(); !errors.Is(err, errAway) {
-			if err == nil {
-				_, _ = fmt.Fprintf(g.io.err, "wfhost: %s is back\n", g.Server)
-			}
+		if !errors.Is(err, errAway) || !back && time.Since(since) >= reconnectFor {
 			return err
+		}
+		if back {
+			g.connected = false
+			since, pause = time.Now(), reconnectFirst/2
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (c *outputCmd) events(g *globals, q url.Values) error {
 		}
 		return err
 	}
-	g.answered = true
+	g.answered, g.connected = true, true
 	s := bufio.NewScanner(res.Body)
 	s.Buffer(nil, maxAnswerBytes)
 	event := ""

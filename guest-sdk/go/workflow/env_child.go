@@ -44,7 +44,7 @@ func HandleChild[In, Out any](e *Env, name string, fn func(ctx context.Context, 
 
 // Child returns the environment of a child that was started, or of a child of that, by its run id: to look at its Steps and
 // Sent, to send it signals and updates, and to Ask it. It returns nil if no such run was started. The default id of a child is
-// "test." and the name with which it was started.
+// "test." and the name with which it was started; behind ContinueAsNew "test.1." and the name, and so on.
 func (e *Env) Child(id string) *Env {
 	if id == e.id {
 		return nil
@@ -97,6 +97,9 @@ func childStart(ctx context.Context, name, workflow string, input []byte, opts s
 	}
 	if o.ID == "" {
 		o.ID = e.id + "." + name
+		if e.iteration > 0 { // those of the iterations before may be there still
+			o.ID = fmt.Sprintf("%s.%d.%s", e.id, e.iteration, name)
+		}
 	}
 	child := e.newChild(o.ID)
 	e.mu.Lock()

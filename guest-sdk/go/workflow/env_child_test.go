@@ -98,3 +98,26 @@ func TestHandleChildFails(t *testing.T) {
 		}
 	}
 }
+
+// TestChildOfEachIteration starts a child of the same name in each iteration: each is a run of its own.
+func TestChildOfEachIteration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := workflow.NewEnv()
+		workflow.HandleChild(e, "work", func(_ context.Context, n int) (int, error) { return 10 * n, nil })
+		sum := 0
+		_, err := workflow.Run(t.Context(), e, func(ctx context.Context, n int) (int, error) {
+			c, err := workflow.StartChild[int](ctx, "kid", "work", n)
+			if err != nil {
+				return 0, err
+			}
+			got, err := c.Wait(ctx)
+			if sum += got; err != nil || n == 3 {
+				return got, err
+			}
+			return 0, workflow.ContinueAsNew(ctx, n+1)
+		}, 1)
+		if err != nil || sum != 60 || e.Child("test.kid") == nil || e.Child("test.2.kid") == nil {
+			t.Error(sum, err)
+		}
+	})
+}

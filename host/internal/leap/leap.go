@@ -16,7 +16,13 @@ type Clocks struct {
 	any atomic.Bool // there is a family; it saves other hosts the lock
 
 	mu       sync.Mutex
-	families map[store.RunKey]*family // by their members
+	families map[store.RunKey]member
+}
+
+// member is a run of a family.
+type member struct {
+	*family
+	incarnation store.Incarnation // which run of its id it is; zero: that which asks next
 }
 
 type family struct {
@@ -25,16 +31,16 @@ type family struct {
 }
 
 // Begin makes a run the root of a family, and reports whether it is a new one: a run that is a member of one stays there.
-func (c *Clocks) Begin(root store.RunKey) (begun bool) {
+func (c *Clocks) Begin(root store.RunKey, incarnation store.Incarnation) (begun bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.families[root] != nil {
+	if _, ok := c.families[root]; ok {
 		return false
 	}
 	if c.families == nil {
-		c.families = map[store.RunKey]*family{}
+		c.families = map[store.RunKey]member{}
 	}
-	c.families[root] = &family{root: root}
+	c.families[root] = member{&family{root: root}, incarnation}
 	c.any.Store(true)
 	return true
 }
@@ -51,31 +57,43 @@ func (c *Clocks) End(root store.RunKey) {
 	c.any.Store(len(c.families) > 0)
 }
 
-// Now returns the instant of a run's clock, in Unix milliseconds, where that of the host shows now. parent is the id of the
-// run that has started it, "" if none has: a child of a member becomes one.
-func (c *Clocks) Now(now int64, run store.RunKey, parent string) int64 {
+// Now returns the instant of a run's clock, in Unix milliseconds, where that of the host shows now. parent is the run that has
+// started it, with an empty id if none has: a child of a member becomes one. Another run that has taken the id of a member is a
+// stranger.
+func (c *Clocks) Now(now int64, run, parent store.RunKey, incarnation, begot store.Incarnation) int64 {
 	if !c.any.Load() {
 		return now
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.families[run]
-	if f == nil && parent != "" {
-		if f = c.families[store.RunKey{Namespace: run.Namespace, ID: parent}]; f != nil {
-			c.families[run] = f
+	m, ok := c.families[run]
+	if ok && !same(m.incarnation, incarnation) {
+		delete(c.families, run)
+		ok = false
+	}
+	if !ok {
+		if m, ok = c.families[parent]; !ok || parent.ID == "" || !same(m.incarnation, begot) {
+			return now
 		}
+		m.incarnation = store.Incarnation{}
 	}
-	if f == nil {
-		return now
+	if m.incarnation == (store.Incarnation{}) {
+		m.incarnation = incarnation
+		c.families[run] = m
 	}
-	return max(now, f.unixMs)
+	return max(now, m.unixMs)
+}
+
+// same reports whether two incarnations may be one: a zero one is not known.
+func same(a, b store.Incarnation) bool {
+	return a == b || a == (store.Incarnation{}) || b == (store.Incarnation{})
 }
 
 // Leap moves the clock of a root's family to an instant, unless it shows a later one.
 func (c *Clocks) Leap(root store.RunKey, unixMs int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f := c.families[root]; f != nil {
+	if f, ok := c.families[root]; ok {
 		f.unixMs = max(f.unixMs, unixMs)
 	}
 }

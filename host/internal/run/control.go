@@ -18,7 +18,8 @@ func (e Look) happen(t *turn) error { return e.Func(t.Run) }
 // sends it again has had no answer, and gets the first one.
 func (e Signal) happen(t *turn) error {
 	end := t.rec.Journal.Ended()
-	if _, again := journal.Known(t.rec.Journal, e.Name, e.Key); end != store.KindInvalid && (e.Key == "" || !again) {
+	again, _ := journal.Known(t.rec.Journal, e.Name, e.Key)
+	if end != store.KindInvalid && (e.Key == "" || again.Name != e.Name) { // keys of old releases have no name
 		return fmt.Errorf("%w: %s", journal.ErrEnded, end)
 	}
 	same, err := t.rec.Journal.CheckSignal(e.Name, e.Key, e.Data)
