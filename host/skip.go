@@ -107,8 +107,8 @@ func (h *Host) waking(ctx context.Context, key store.RunKey) (waking, error) {
 	x := waking{unixMs: math.MaxInt64}
 	err := h.rt.Runs.Look(ctx, key, func(of *run.Run) error {
 		x.over = of.Journal().Ended() != store.KindInvalid || of.State().Status == store.Stuck
-		stranger := h.rt.Runs.Clocks.Now(math.MinInt64, key, store.RunKey{}, of.State().Incarnation, store.Incarnation{}) == math.MinInt64
-		if x.over = x.over || stranger; x.over { // a stranger has taken its id
+		at := h.rt.Runs.Clocks.Now(math.MinInt64, key, store.RunKey{}, of.State().Incarnation, store.Incarnation{})
+		if x.over = x.over || at == math.MinInt64; x.over { // a stranger has taken its id
 			return nil
 		}
 		if at, ok := of.NextWake(h.cfg.Clock.Now().UnixMilli()); ok {

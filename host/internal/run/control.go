@@ -17,9 +17,8 @@ func (e Look) happen(t *turn) error { return e.Func(t.Run) }
 // happen accepts the signal. One with a known idempotency key and the same payload changes nothing, after the run's end too: who
 // sends it again has had no answer, and gets the first one.
 func (e Signal) happen(t *turn) error {
-	end := t.rec.Journal.Ended()
-	again, _ := journal.Known(t.rec.Journal, e.Name, e.Key)
-	if end != store.KindInvalid && (e.Key == "" || again.Name != e.Name) { // keys of old releases have no name
+	again, _ := journal.Known(t.rec.Journal, e.Name, e.Key) // keys of old releases have no name: they are none after the end
+	if end := t.rec.Journal.Ended(); end != store.KindInvalid && (e.Key == "" || again.Name != e.Name) {
 		return fmt.Errorf("%w: %s", journal.ErrEnded, end)
 	}
 	same, err := t.rec.Journal.CheckSignal(e.Name, e.Key, e.Data)
