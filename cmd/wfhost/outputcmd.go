@@ -99,7 +99,9 @@ func (c *outputCmd) events(g *globals, q url.Values) error {
 		case field == "data" && event == "end":
 			return nil
 		case field == "data" && event == "error":
-			return fmt.Errorf("the server says: %s", printable(value))
+			p := httpapi.Problem{Detail: value} // as it is, of a server that sends something else
+			_ = json.Unmarshal([]byte(value), &p)
+			return fmt.Errorf("the server says: %s", printable(p.Detail))
 		case field == "data":
 			if err := c.take(g, q, value); err != nil {
 				return err

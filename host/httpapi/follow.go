@@ -64,9 +64,10 @@ func (f *follower) flush() {
 	}
 }
 
-// fail says why the stream ends, unless the client has gone.
+// fail says why the stream ends, unless the client has gone, or the host is about to: then the client connects again, to the
+// next server.
 func (f *follower) fail(err error) {
-	if f.err == nil && !errors.Is(err, context.Canceled) {
+	if f.err == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, host.ErrClosed) {
 		f.send("", "error", failed(err))
 		f.err = err
 	}

@@ -93,8 +93,9 @@ func (s *API) streamOutput(c huma.Context, in *outputInput) {
 	flush()
 	for chunk, err := range space(c.Context()).FollowOutput(c.Context(), in.ID, in.Topic, from) {
 		if err != nil {
-			if !errors.Is(err, context.Canceled) {
-				_, _ = fmt.Fprintf(w, "event: error\ndata: %q\n\n", err.Error())
+			if !errors.Is(err, context.Canceled) && !errors.Is(err, host.ErrClosed) { // the next server goes on
+				b, _ := marshal(failed(err)) // a problem can be encoded
+				_, _ = fmt.Fprintf(w, "event: error\ndata: %s\n\n", b)
 			}
 			return
 		}
