@@ -110,7 +110,11 @@ func (c *runCmd) perform(g *globals, h *host.Host, name string, wasm, input []by
 	if c.SkipSleep && c.Data != "" { // other runs, schedules and retention of the folder keep their clock
 		ctx, stop := context.WithCancel(g.ctx)
 		defer stop()
-		go func() { _ = ns.SkipSleeps(ctx, run.ID) }() // it ends with the run, the host or ctx, of which the result says more
+		go func() { // it ends with the run, the host or ctx, of which the result says more
+			if err := ns.SkipSleeps(ctx, run.ID); err != nil && ctx.Err() == nil && !errors.Is(err, host.ErrClosed) {
+				_, _ = fmt.Fprintf(g.io.err, "wfhost: sleeps are not skipped any more: %s\n", indented(err.Error()))
+			}
+		}()
 	}
 	if !c.Quiet {
 		if err := follow(g, ns, run.ID, c.keep(run.ID)); err != nil {
