@@ -189,7 +189,8 @@ func strangeRequest(ctx context.Context, h *hour, r *rand.Rand) string {
 	}
 	defer func() { _ = res.Body.Close() }()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<20))
-	if res.StatusCode < 300 && req.Header.Get("Authorization") == "" && req.Method != "OPTIONS" {
+	// The page's frame is for everybody, and shows nothing without a token.
+	if res.StatusCode < 300 && req.Header.Get("Authorization") == "" && req.Method != "OPTIONS" && strings.HasPrefix(req.URL.Path, "/v1/") {
 		h.Errorf("%s %s was answered without a token", req.Method, req.URL.Path)
 	}
 	return answer(res.StatusCode)
