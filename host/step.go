@@ -79,20 +79,28 @@ type Step struct {
 	AtMostOnce bool
 	// Timeout is how long this attempt may take from when the handler is called.
 	Timeout time.Duration
-	// TraceParent is the header traceparent of W3C Trace Context for requests of this attempt: the trace id is the run's.
-	TraceParent string
 	// Details is the JSON that Heartbeat has recorded last, in an attempt before this one; for a worker also in this attempt, if
 	// another worker had it before. Nil: nothing.
 	Details json.RawMessage
 
-	ns store.NamespaceID
+	ns          store.NamespaceID
+	incarnation store.Incarnation
+}
+
+// TraceParent returns the header traceparent of W3C Trace Context for requests of this attempt: the trace id is the run's. It is
+// computed when it is asked for, since two hashes are a good part of what a step costs. Of a zero Step it is empty.
+func (s *Step) TraceParent() string {
+	if s.Attempt == 0 {
+		return ""
+	}
+	return handler.TraceParent(s.incarnation, s.IdempotencyKey, uint32(s.Attempt))
 }
 
 func (h *Host) stepOf(a *handler.Attempt) Step {
 	return Step{Namespace: h.nameOf(a.Run.Namespace), ns: a.Run.Namespace, RunID: a.Run.ID, Workflow: a.Workflow,
 		Version: a.Version, Name: a.Step, Seq: a.Seq, Attempt: int(a.Number), Attempts: a.Attempts,
-		IdempotencyKey: a.IdempotencyKey, AtMostOnce: a.AtMostOnce, Timeout: a.Timeout, TraceParent: a.TraceParent(),
-		Details: bytes.Clone(a.Details)}
+		IdempotencyKey: a.IdempotencyKey, AtMostOnce: a.AtMostOnce, Timeout: a.Timeout,
+		Details: bytes.Clone(a.Details), incarnation: a.Incarnation}
 }
 
 // StepInfo gives what the handler is called for. Outside of a handler it is zero.

@@ -40,7 +40,7 @@ func attemptOf(a *host.Attempt) Attempt {
 	out := Attempt{Lease: a.Lease, Until: a.Until, Deadline: a.Deadline, TimeoutMs: a.Timeout.Milliseconds(),
 		Handler: a.Handler, Namespace: a.Namespace, Run: a.RunID,
 		Workflow: a.Workflow, Version: a.Version, Step: a.Name, Attempt: a.Attempt, Attempts: a.Attempts, Delivery: a.Delivery,
-		AtMostOnce: a.AtMostOnce, IdempotencyKey: a.IdempotencyKey, TraceParent: a.TraceParent, Details: a.Details}
+		AtMostOnce: a.AtMostOnce, IdempotencyKey: a.IdempotencyKey, TraceParent: a.TraceParent(), Details: a.Details}
 	if json.Valid(a.Input) {
 		out.Input = a.Input
 	} else {

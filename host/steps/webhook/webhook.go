@@ -182,7 +182,7 @@ func (s *service) perform(ctx context.Context, input []byte) ([]byte, error) {
 	info := host.StepInfo(ctx)
 	a := Attempt{Type: "wfhost.attempt", Handler: s.name, Namespace: info.Namespace, Run: info.RunID, Workflow: info.Workflow,
 		Version: info.Version, Step: info.Name, Attempt: info.Attempt, Attempts: info.Attempts, AtMostOnce: info.AtMostOnce,
-		IdempotencyKey: info.IdempotencyKey, Deadline: deadline(now, info.Timeout), TraceParent: info.TraceParent}
+		IdempotencyKey: info.IdempotencyKey, Deadline: deadline(now, info.Timeout), TraceParent: info.TraceParent()}
 	if json.Valid(input) {
 		a.Input = input
 	} else {
