@@ -140,7 +140,8 @@ func (c *conductor) runRound(ctx context.Context, round int) error {
 
 // probeDisk measures the disk alone.
 func (c *conductor) probeDisk(ctx context.Context, round int) error {
-	out, err := exec.CommandContext(ctx, c.wfhost, "bench", "disk", "--for", probe.String(), "--dir", c.base, "--format", "json").Output()
+	out, err := exec.CommandContext(ctx, c.wfhost, "bench", "disk", "--for", probe.String(), "--dir", c.base,
+		"--format", "json").Output()
 	if err != nil {
 		return errors.Join(fmt.Errorf("wfhost bench disk: %w", err), context.Cause(ctx))
 	}
