@@ -48,6 +48,7 @@ type cli struct {
 
 	Run        runCmd        `cmd:"" help:"Run a workflow in this process, show what happens, print its result."`
 	Serve      serveCmd      `cmd:"" help:"Run the server."`
+	Config     configCmd     `cmd:"" help:"Check the file of serve --config, or show what serve would have."`
 	Build      buildCmd      `cmd:"" help:"Compile a Go workflow to .wasm and check it."`
 	Define     defineCmd     `cmd:"" help:"Make a workflow of a definition in JSON or YAML, and upload it."`
 	Namespaces namespacesCmd `cmd:"" help:"List the namespaces."`
@@ -111,16 +112,22 @@ type exitCode struct {
 func (e *exitCode) Error() string { return e.err.Error() }
 func (e *exitCode) Unwrap() error { return e.err }
 
-// execute runs the command line and gives the exit code.
-func execute(ctx context.Context, args []string, std stdio) int {
-	var c cli
-	code := -1
-	p, err := kong.New(&c, kong.Name("wfhost"), kong.UsageOnError(),
+// newParser returns a parser of the command line, and what it fills. A call for help calls exit.
+func newParser(std stdio, exit func(int)) (*kong.Kong, *cli, error) {
+	c := new(cli)
+	p, err := kong.New(c, kong.Name("wfhost"), kong.UsageOnError(),
 		kong.Vars{"statuses": strings.Join(runStatuses(), ", "), "actions": "cancel,terminate,pause,unpause,retry,delete",
 			"overlaps": "skip (default), buffer-one, buffer-all, allow, cancel-other, terminate-other"}, kong.Writers(std.out, std.err),
 		kong.Description("Durable workflows as WebAssembly: they sleep, die and come back."),
-		kong.Exit(func(n int) { code = n }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Exit(exit), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(help))
+	return p, c, err
+}
+
+// execute runs the command line and gives the exit code.
+func execute(ctx context.Context, args []string, std stdio) int {
+	code := -1
+	p, c, err := newParser(std, func(n int) { code = n })
 	if err != nil {
 		_, _ = fmt.Fprintln(std.err, "wfhost:", err)
 		return exitError

@@ -29,6 +29,9 @@ func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	if !ok || path == "" {
 		return nil
 	}
+	if n := countOf(ctx, trace.Flag); n > 1 {
+		return fmt.Errorf("--config is given %d times: one file has all flags, of which the command line may have others", n)
+	}
 	values, err := readConfig(string(path), ctx.Selected(), trace.Flag)
 	if err != nil {
 		return fmt.Errorf("--config %s: %w", path, err)
@@ -43,8 +46,37 @@ func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	return nil
 }
 
+// countOf returns how often a flag is on the command line.
+func countOf(ctx *kong.Context, flag *kong.Flag) (n int) {
+	for _, p := range ctx.Path {
+		if p.Flag == flag {
+			n++
+		}
+	}
+	return n
+}
+
 // readConfig reads the values of flags of a command: texts, and lists of texts. One flag is not among them, as it names the file.
 func readConfig(path string, of *kong.Node, but *kong.Flag) (map[*kong.Flag]any, error) {
+	members, err := configMembers(path)
+	if err != nil {
+		return nil, err
+	}
+	values := map[*kong.Flag]any{}
+	for _, m := range members {
+		flag := ownFlag(of, m.Key)
+		if flag == nil || flag == but {
+			return nil, fmt.Errorf("line %d: %q is no flag of %s", m.Value.Line, m.Key, of.Name)
+		}
+		if values[flag], err = configValue(m.Value, flag); err != nil {
+			return nil, fmt.Errorf("line %d: %s: %w", m.Value.Line, m.Key, err)
+		}
+	}
+	return values, nil
+}
+
+// configMembers reads a file with flags.
+func configMembers(path string) ([]definition.Member, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -67,17 +99,7 @@ func readConfig(path string, of *kong.Node, but *kong.Flag) (map[*kong.Flag]any,
 	if top.Kind != definition.Object {
 		return nil, fmt.Errorf("line %d: it should have flags and their values, such as drain: 30s, and is %s", top.Line, top.Kind)
 	}
-	values := map[*kong.Flag]any{}
-	for _, m := range top.Members {
-		n := slices.IndexFunc(of.Flags, func(f *kong.Flag) bool { return f.Name == m.Key && f != but })
-		if n < 0 {
-			return nil, fmt.Errorf("line %d: %q is no flag of %s", m.Value.Line, m.Key, of.Name)
-		}
-		if values[of.Flags[n]], err = configValue(m.Value, of.Flags[n]); err != nil {
-			return nil, fmt.Errorf("line %d: %s: %w", m.Value.Line, m.Key, err)
-		}
-	}
-	return values, nil
+	return top.Members, nil
 }
 
 // configValue returns a value as it would stand on the command line, or several of a flag that is repeatable.

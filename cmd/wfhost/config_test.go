@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/wfhost/wfhost/host"
 )
 
 // TestConfig takes flags from a file, but for those that the command line and the environment have, and refuses what says nothing.
@@ -13,6 +16,11 @@ func TestConfig(t *testing.T) {
 	t.Setenv("SIGNING", strings.Repeat("s", 24))
 	dir := t.TempDir()
 	path := filepath.Join(dir, "wfhost.yaml")
+	line, err := host.NewKeyLine("k1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, secret, _ := strings.Cut(line, " ")
 	data := "\ndata: " + filepath.Join(dir, "data") + "\nhandler-secret: env:SIGNING"
 	for _, c := range []struct {
 		text   string
@@ -36,6 +44,10 @@ func TestConfig(t *testing.T) {
 		{"drain: soon", "", nil, "--drain"},
 		{"rate: 1_0e1\npool-bytes: -1", "", nil, "got -1"},
 		{"{}", "", []string{"--rate=-2"}, "got -2"},
+		{"rate: 5", "", []string{"--config", path}, "--config is given 2 times"},
+		{"encryption-keys: 'k1: " + secret + "'", "", nil, "--encryption-keys: it is a secret itself"},
+		{"rate: 5", "", []string{"--encryption-keys", secret}, "--encryption-keys: it is a secret itself"},
+		{"rate: 5", "", []string{"--secrets", `{"a": "` + secret + `"}`}, "--secrets: it is a secret itself"},
 		{"# nothing", "", nil, "line 1: the file is empty"},
 		{"dataa: x", "", nil, `line 1: "dataa" is no flag of serve`},
 		{"rate: 5\nserver: x", "", nil, `line 2: "server" is no flag of serve`},
@@ -61,11 +73,92 @@ func TestConfig(t *testing.T) {
 			}
 		}
 		code, _, errs := command(append([]string{"serve", "--config", path}, c.args...)...)
-		if code == exitOK || !strings.Contains(errs, c.want) {
+		if code == exitOK || !strings.Contains(errs, c.want) || strings.Contains(errs, secret) {
 			t.Errorf("%.60q %v: %d %s, want %q", c.text, c.args, code, errs, c.want)
 		}
 	}
 	if code, _, errs := command("serve", "--config", filepath.Join(dir, "none.yaml")); code != exitUsage || !strings.Contains(errs, "none.yaml") {
 		t.Error(code, errs)
+	}
+}
+
+// TestConfigCheck says all that is wrong with files, by line, and what may be meant; nothing of the environment hides it.
+func TestConfigCheck(t *testing.T) {
+	t.Setenv("WFHOST_LISTEN", "127.0.0.1:9")
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := write("good.yaml", "rate: 5\nhost: [a.example, b.example]\nno-metrics: true\ndisk-reserve: 0\ndrain: 3s\n")
+	bad := write("bad.yaml", "dataa: x\nrate: -1\ndrain: soon\nhost: {a: b}\nserver: y\nmax-streams: 0\nconfig: z\nlisten: nowhere\n")
+	apart := write("apart.json", `{"listen": "0.0.0.0:7777", "tls-cert": "cert.pem"}`)
+	broken := write("broken.yaml", "{")
+
+	code, out, errs := command("config", "check", good)
+	if code != exitOK || out != good+": ok\n" || errs != "" {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+	code, out, errs = command("config", "check", good, bad, apart, broken, filepath.Join(dir, "none"))
+	if code != exitUsage || out != good+": ok\n" {
+		t.Errorf("%d %q", code, out)
+	}
+	for _, want := range []string{
+		bad + `: line 1: "dataa" is no flag of serve; did you mean "data"?`,
+		bad + ": line 2: --rate must be from 0 to",
+		bad + `: line 3: --drain: expected duration but got "soon"`,
+		bad + ": line 4: host: it should be a value or a list of values, and is an object",
+		bad + `: line 5: "server" is no flag of serve` + "\n",
+		bad + ": line 6: --rate must be from 0 to 1e+09, --max-streams",
+		bad + `: line 7: "config" is no flag of serve` + "\n",
+		apart + ": --tls-cert and --tls-key belong together",
+		broken + ": line 2: it is not YAML",
+		"none: open ",
+		"wfhost: 4 of 5 files would be refused",
+	} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%s\nwithout %q", errs, want)
+		}
+	}
+	alone := write("alone.yaml", "listen: nowhere\n")
+	if code, _, errs := command("config", "check", alone); code != exitUsage || !strings.Contains(errs, `got "nowhere"`) {
+		t.Error(code, errs)
+	}
+}
+
+// TestConfigShow shows each flag with its value and where that is from: the command line goes before the environment, that before
+// the file, and that before the defaults.
+func TestConfigShow(t *testing.T) {
+	t.Setenv("WFHOST_LISTEN", "127.0.0.1:9")
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(path, []byte("listen: 127.0.0.1:8\ndrain: 5s\nrate: 7\nhost: [a.example, b.example]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := command("config", "show", "--format", "json", "--config", path, "--drain=3s")
+	if code != exitOK {
+		t.Fatal(code, errs)
+	}
+	var list []setting
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]setting{}
+	for _, s := range list {
+		got[s.Name] = s
+	}
+	for _, want := range []setting{{"listen", "127.0.0.1:9", "environment"}, {"drain", "3s", "flag"}, {"rate", "7", "file"},
+		{"host", "a.example b.example", "file"}, {"max-streams", "1000", "default"}, {"disk-reserve", "", "default"}, {"config", path, "flag"}} {
+		if got[want.Name] != want {
+			t.Errorf("got %v, want %v", got[want.Name], want)
+		}
+	}
+	if code, _, errs := command("config", "show", "--max-streams", "0"); code != exitUsage || !strings.Contains(errs, "--max-streams") {
+		t.Error(code, errs)
+	}
+	if code, out, _ := command("config", "show"); code != exitOK || !strings.Contains(out, "max-streams") || strings.Contains(out, "7  ") {
+		t.Error(code, out)
 	}
 }

@@ -150,7 +150,7 @@ func (c *serveCmd) reserve() int64 {
 }
 
 func (c *serveCmd) Run(g *globals) error {
-	if err := errors.Join(c.checkListen(), c.checkMetrics(), c.checkMemory()); err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,11 +33,28 @@ const (
 	sourceAge = time.Minute
 )
 
+// keyBytes is the size of a key of --encryption-keys, for AES-256.
+const keyBytes = 32
+
 // othersMode are the permissions of a file that its owner alone must have.
 const othersMode = 0o077
 
 // errOutput is for programs that print too much.
 var errOutput = fmt.Errorf("it is longer than %d bytes", maxSourceBytes)
+
+// Validate refuses a source that is a secret itself, as whoever pastes one gives. kong calls it, and does not show the value.
+func (s source) Validate() error {
+	words := strings.FieldsFunc(string(s), func(r rune) bool { return r <= ' ' || r == ':' })
+	isKey := func(word string) bool {
+		raw, err := base64.StdEncoding.DecodeString(word)
+		return err == nil && len(raw) == keyBytes
+	}
+	if slices.ContainsFunc(words, isKey) || strings.HasPrefix(strings.TrimSpace(string(s)), "{") {
+		return errors.New("it is a secret itself, where it should say where that is: file:PATH, env:NAME or command:PROGRAM; other " +
+			"users of this machine may have seen it, so make a new one")
+	}
+	return nil
+}
 
 // read returns what is in the source. Its errors never say what that is.
 func (s source) read(ctx context.Context, stderr io.Writer) ([]byte, error) {
