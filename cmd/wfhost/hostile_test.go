@@ -251,25 +251,29 @@ func memoryOf(pid int) (used, mapped int64) {
 
 // judge waits for the honest runs, and reads in their journals how late they were.
 func (h *hour) judge() {
-	ctx, cancel := context.WithTimeout(h.Context(), honestLongest+honestPatience)
+	patience, cancel := context.WithTimeout(h.Context(), honestLongest+honestPatience)
 	defer cancel()
 	var late []time.Duration
+	unended := map[host.Status]int{}
 	for i := range honestRuns {
 		id := fmt.Sprint("honest", i)
 		var steps int
 		for code := http.StatusAccepted; code == http.StatusAccepted; {
-			code = h.call(ctx, "GET", "/v1/runs/"+id+"/result?wait=30s", nil, &steps)
+			code = h.call(patience, "GET", "/v1/runs/"+id+"/result?wait=30s", nil, &steps)
 		}
+		lateness, wakes := h.lateness(h.Context(), id) // of one that has not ended, too: it is late by more than nobody knows yet
+		late = append(late, lateness...)
 		var run host.Run
-		if h.call(ctx, "GET", "/v1/runs/"+id, nil, &run); run.Status != host.Completed {
-			h.Errorf("run %s is %q: %s%s", id, run.Status, run.Reason, run.Error)
-			continue
-		}
-		lateness, wakes := h.lateness(ctx, id)
-		if wakes != steps {
+		if code := h.call(h.Context(), "GET", "/v1/runs/"+id, nil, &run); code != http.StatusOK {
+			h.Errorf("run %s: %d", id, code)
+		} else if run.Status != host.Completed {
+			unended[run.Status]++
+		} else if wakes != steps {
 			h.Errorf("run %s has %d steps and %d wakes", id, steps, wakes)
 		}
-		late = append(late, lateness...)
+	}
+	for status, n := range unended {
+		h.Errorf("%d of %d honest runs are %q %v after the attack", n, honestRuns, status, honestLongest+honestPatience)
 	}
 	if len(late) == 0 {
 		return
