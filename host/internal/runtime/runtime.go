@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	goruntime "runtime"
+	"time"
 
 	"github.com/wfhost/wfhost/host/internal/check"
 	"github.com/wfhost/wfhost/host/internal/guest"
@@ -165,13 +166,15 @@ func (rt *Runtime) setActive(active bool) {
 	rt.writers.Do(func(s *partition.Shard, now int64) { s.SetActive(now, active) }) // a closed one is not active
 }
 
+const leastDrain = 10 * time.Millisecond // what is about to end does so, and the log speaks of no attempts where none go on
+
 // drain lets what goes on come to rest.
 func (rt *Runtime) drain() {
 	rt.setActive(false)
 	rt.handlers.SetDraining(true)
 	rt.guests.Drain()
 	rt.guests.EvictAll()
-	ctx, cancel := context.WithTimeout(rt.life.ctx, max(rt.cfg.Drain, 0))
+	ctx, cancel := context.WithTimeout(rt.life.ctx, max(rt.cfg.Drain, leastDrain))
 	defer cancel()
 	_, _, _ = rt.WaitIdle(ctx) // what has not ended by then is made again after the next start
 	if ctx.Err() == nil || rt.life.ctx.Err() != nil {
