@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -250,11 +251,15 @@ func (c *versionCmd) Run(g *globals) error {
 		Commit  string `json:"commit,omitempty"` // with + if there were changes that were not committed
 		ABI     string `json:"abi"`
 		Store   int    `json:"store_format"`
-	}{buildVersion(), buildCommit(), abi.ImportModule, store.FormatVersion}
+		Journal int    `json:"journal_format"` // of records: entries of journals, and all else
+		Go      string `json:"go"`
+		System  string `json:"system"`
+	}{buildVersion(), buildCommit(), abi.ImportModule, store.FormatVersion, store.CodecVersion, runtime.Version(),
+		runtime.GOOS + "/" + runtime.GOARCH}
 	if g.Format == "json" {
 		return g.json(v)
 	}
-	_, err := fmt.Fprintf(g.io.out, "wfhost %s\ncommit       %s\nabi          %s\nstore format %d\n", v.Version,
-		cmp.Or(v.Commit, "-"), v.ABI, v.Store)
+	_, err := fmt.Fprintf(g.io.out, "wfhost %s\ncommit         %s\nabi            %s\nstore format   %d\njournal format %d\n"+
+		"go             %s\nsystem         %s\n", v.Version, cmp.Or(v.Commit, "-"), v.ABI, v.Store, v.Journal, v.Go, v.System)
 	return err
 }
