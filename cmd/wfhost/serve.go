@@ -247,6 +247,18 @@ func (c *serveCmd) serve(ctx context.Context, api *httpapi.API, h *host.Host, l 
 	ran, served := make(chan error, 1), make(chan error, 1)
 	go func() { ran <- h.Run(running) }()
 	go func() { served <- srv.Serve(l) }()
+	boss, watched := newSupervisor(logger), make(chan struct{})
+	alive, unwatch := context.WithCancel(context.Background())
+	go func() {
+		defer close(watched)
+		boss.watch(alive, func() { h.Stats() }) // which each writer answers between two commits
+	}()
+	defer func() {
+		unwatch()
+		<-watched
+		boss.close()
+	}()
+	boss.tell("READY=1\nSTATUS=serving at %s", l.Addr())
 	select {
 	case <-ctx.Done():
 		logger.Info("draining", "at most", c.Drain)
@@ -254,6 +266,7 @@ func (c *serveCmd) serve(ctx context.Context, api *httpapi.API, h *host.Host, l 
 		ran <- nil
 	case err = <-served:
 	}
+	boss.tell("STOPPING=1\nSTATUS=draining")
 	api.Drain()
 	stop()
 	err = errors.Join(err, <-ran)

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// deployed is what a file of deploy says of the process that it starts.
+type deployed struct {
+	file  string
+	args  []string
+	grace time.Duration // from SIGTERM to SIGKILL
+}
+
+// at returns what stands in a document under keys and numbers of elements; nil if nothing does.
+func at(doc any, path ...any) any {
+	for _, p := range path {
+		switch d := doc.(type) {
+		case map[string]any:
+			doc = d[fmt.Sprint(p)]
+		case []any:
+			n, ok := p.(int)
+			if !ok || n >= len(d) {
+				return nil
+			}
+			doc = d[n]
+		default:
+			return nil
+		}
+	}
+	return doc
+}
+
+func documents(t *testing.T, path string) (all []any) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for d := yaml.NewDecoder(f); ; {
+		var doc any
+		if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		all = append(all, doc)
+	}
+}
+
+func texts(list any) (all []string) {
+	items, _ := list.([]any)
+	for _, x := range items {
+		all = append(all, fmt.Sprint(x))
+	}
+	return all
+}
+
+// check has the command line accepted, and the drain ended before the process is killed.
+func (d deployed) check(t *testing.T) {
+	t.Helper()
+	parser, c, err := newParser(stdio{out: io.Discard, err: io.Discard}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse(d.args); err != nil {
+		t.Fatalf("%s: wfhost %q: %v", d.file, d.args, err)
+	}
+	if err := c.Serve.check(); err != nil {
+		t.Errorf("%s: wfhost %q: %v", d.file, d.args, err)
+	}
+	if c.Serve.Drain+5*time.Second > d.grace {
+		t.Errorf("%s: the drain takes %v, and the process is killed after %v", d.file, c.Serve.Drain, d.grace)
+	}
+}
+
+// TestDeployUnit checks the unit of systemd, and the file of flags that it names.
+func TestDeployUnit(t *testing.T) {
+	if faults := checkConfig(&globals{io: stdio{out: io.Discard, err: io.Discard}}, "../../deploy/wfhost.yaml"); len(faults) > 0 {
+		t.Error(faults)
+	}
+	b, err := os.ReadFile("../../deploy/wfhost.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(line, "#") {
+			set[name] = value
+		}
+	}
+	grace, err := time.ParseDuration(set["TimeoutStopSec"])
+	args, ok := strings.CutPrefix(set["ExecStart"], "/usr/local/bin/wfhost ")
+	if err != nil || !ok || set["Type"] != "notify" || set["WatchdogSec"] == "" || set["MemoryDenyWriteExecute"] != "" {
+		t.Errorf("%v %v", set, err)
+	}
+	args = strings.Replace(args, "/etc/wfhost/wfhost.yaml", "../../deploy/wfhost.yaml", 1)
+	deployed{"wfhost.service", strings.Fields(args), grace}.check(t)
+	tool, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed: the unit was read by this test only")
+	}
+	copied := filepath.Join(t.TempDir(), "wfhost.service") // with a program that is there
+	if err := os.WriteFile(copied, []byte(strings.Replace(string(b), "/usr/local/bin/wfhost", "/bin/true", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(tool, "verify", "--man=no", copied).CombinedOutput(); err != nil || strings.Contains(string(out), "wfhost.service") {
+		t.Errorf("%v %s", err, out)
+	}
+}
+
+// TestDeployImage checks the Dockerfile and the compose file.
+func TestDeployImage(t *testing.T) {
+	b, err := os.ReadFile("../../deploy/Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	_, last, _ := strings.Cut(text, "\nFROM scratch\n")
+	if !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).MatchString(last) || !strings.Contains(last, `ENTRYPOINT ["/wfhost"]`) ||
+		strings.Contains(text, ":latest") {
+		t.Error(text)
+	}
+	mod, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
+	if !strings.Contains(text, "FROM golang:"+string(version[1])+" AS build") {
+		t.Errorf("go.mod wants Go %s", version[1])
+	}
+	doc := documents(t, "../../deploy/compose.yaml")[0]
+	s := at(doc, "services", "wfhost")
+	grace, err := time.ParseDuration(fmt.Sprint(at(s, "stop_grace_period")))
+	if err != nil || at(s, "read_only") != true || at(s, "user") != "65532:65532" || !slices.Equal(texts(at(s, "cap_drop")), []string{"ALL"}) {
+		t.Errorf("%v %v", s, err)
+	}
+	deployed{"compose.yaml", texts(at(s, "command")), grace}.check(t)
+}
+
+// TestDeployKubernetes checks the manifest: one server, its probes, and what it may not.
+func TestDeployKubernetes(t *testing.T) {
+	docs := documents(t, "../../deploy/kubernetes.yaml")
+	i := slices.IndexFunc(docs, func(d any) bool { return at(d, "kind") == "StatefulSet" })
+	if i < 0 || at(docs[i], "spec", "replicas") != 1 {
+		t.Fatal("there must be one StatefulSet with one replica: two servers do not share their data")
+	}
+	pod := at(docs[i], "spec", "template", "spec")
+	c := at(pod, "containers", 0)
+	for probe, path := range map[string]string{"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"} {
+		get := at(c, probe, "httpGet")
+		if at(get, "path") != path || at(get, "scheme") != "HTTPS" || at(get, "port") != at(c, "ports", 0, "name") {
+			t.Errorf("%s: %v", probe, get)
+		}
+	}
+	if at(pod, "securityContext", "runAsNonRoot") != true || at(c, "securityContext", "readOnlyRootFilesystem") != true ||
+		at(c, "securityContext", "allowPrivilegeEscalation") != false {
+		t.Error("it may do too much")
+	}
+	mounted := map[string]bool{}
+	for _, m := range at(c, "volumeMounts").([]any) { //nolint:forcetypeassert // a failure is one
+		mounted[fmt.Sprint(at(m, "name"))] = true
+	}
+	if !mounted[fmt.Sprint(at(docs[i], "spec", "volumeClaimTemplates", 0, "metadata", "name"))] {
+		t.Error("the data is not in the claimed volume")
+	}
+	labels := fmt.Sprint(at(docs[i], "spec", "template", "metadata", "labels"))
+	for _, selector := range []any{at(docs[i], "spec", "selector", "matchLabels"), at(docs[0], "spec", "selector")} {
+		if fmt.Sprint(selector) != labels {
+			t.Errorf("%v selects no pod with %s", selector, labels)
+		}
+	}
+	grace := at(pod, "terminationGracePeriodSeconds")
+	n, ok := grace.(int)
+	if !ok {
+		t.Fatal(grace)
+	}
+	deployed{"kubernetes.yaml", texts(at(c, "args")), time.Duration(n) * time.Second}.check(t)
+}
