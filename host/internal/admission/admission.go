@@ -9,8 +9,9 @@
 // run; so a storm makes no more instances than steady work. A guest that has computed for a slice lets all of them go first,
 // and while any of them come, one processor is left to those and to the host: a guest that computes is not interrupted, as other
 // goroutines are.
-// Large guests wait apart, see LargeBytes. Within a class, groups enter in turns, and of
-// a group the one that has waited longest: whoever has a thousand guests waiting keeps nobody else from having one.
+// Large guests wait apart, see LargeBytes, and of those that have computed for a slice only some keep their instances, see
+// slowShare. Within a class, groups enter in turns, and of a group the one that has waited longest: whoever has a thousand
+// guests waiting keeps nobody else from having one.
 package admission
 
 import (
@@ -55,6 +56,7 @@ type Admission struct {
 	held      int64 // bytes of the guests that are not outside
 	leaving   int64 // of them, bytes of those that were evicted and have not left yet
 	large     int64 // of held, bytes of large guests
+	slow      int64 // of held, bytes of slow guests
 	limit     int64 // of held
 	resting   int   // guests that rest
 	instances int   // guests that are neither outside nor evicted
@@ -105,6 +107,7 @@ type Place struct {
 	e     *list.Element // among the parked
 	group group
 	long  bool // it is inside, and has computed for a slice
+	slow  bool // it has computed for a slice since it last waited for something
 	// subject is the guest for the watch, nil if it is not watched.
 	subject *suspect.Subject
 }
@@ -332,6 +335,7 @@ func (a *Admission) leaveLocked(p *Place) {
 func (a *Admission) goLocked(p *Place) {
 	if p.at != outside {
 		a.upLocked(p)
+		p.slowLocked(false)
 		p.at = outside
 		a.instances--
 		a.held -= p.bytes

@@ -40,10 +40,12 @@ func (p *Place) classOf(c Class) Class {
 
 // weighLocked has a guest that is not outside hold so many bytes.
 func (p *Place) weighLocked(bytes int64) {
-	a := p.a
+	a, slow := p.a, p.slow
+	p.slowLocked(false)
 	a.held += bytes - p.bytes
 	a.large += large(bytes) - large(p.bytes)
 	p.bytes = bytes
+	p.slowLocked(slow)
 }
 
 // crowdedLocked reports whether guests hold more than they should, with what is not being given up.
@@ -121,8 +123,9 @@ func (p *Place) longMost() int {
 // Slice is called by the goroutine of a guest that has computed for a slice since it last waited, with what the guest holds by
 // now; 0 if that is little. It lets those go first that wait, goroutines and guests, and comes back when the guest may compute
 // again, or as Enter does when ctx is done. While guests hold too much, one of those that have computed for a slice computes at a
-// time; one that has become large meanwhile and can leave is told ErrCrowded at once, unless it is the only one. For a guest
-// that is not inside, or has no place, it does little.
+// time; one that has become large meanwhile and can leave is told ErrCrowded at once, unless it is the only one; and one that
+// is slow and can leave, while slow guests have their share, ErrSlow. For a guest that is not inside, or has no place, it does
+// little.
 func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 	runtime.Gosched()
 	if p == nil {
@@ -142,6 +145,11 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 		a.mu.Unlock()
 		return ErrCrowded
 	}
+	if leaves && p.tooSlowLocked() {
+		a.mu.Unlock()
+		return ErrSlow
+	}
+	p.slowLocked(true)
 	a.longLocked(p)
 	if a.quiet++; a.quiet == quietSlices {
 		a.grantLocked()

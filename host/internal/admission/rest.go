@@ -10,6 +10,7 @@ func (p *Place) Rest() {
 		p.at = rested
 		a.resting++
 		p.stopLocked()
+		p.slowLocked(false)
 		a.grantLocked()
 	}
 }
@@ -50,6 +51,7 @@ func (p *Place) Park(bytes int64) {
 		return
 	}
 	p.countLocked(-1)
+	p.slowLocked(false)
 	p.weighLocked(bytes)
 	p.at = parked
 	p.e = a.parked.PushBack(p)

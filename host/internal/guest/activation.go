@@ -142,9 +142,9 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 		a.desk.Inside(st.Run, run.Refused{Lease: a.lease})
 		return
 	}
-	if errors.Is(err, admission.ErrCrowded) {
+	if n := toldToLeave(err); n > 0 {
 		end = report.EndCrowded
-		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true, Needs: abi.MaxMemoryBytes}})
+		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true, Needs: n}})
 		return
 	}
 	if errors.Is(err, errSuspended) || context.Cause(ctx) != nil && errors.Is(err, context.Cause(ctx)) {
@@ -160,6 +160,18 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 	}
 	end = endOf(&ended)
 	a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: ended})
+}
+
+// toldToLeave returns what a guest asks for when it comes again that gave its instance up because of what it holds, or how long
+// it computes; 0 if it ended in another way.
+func toldToLeave(err error) int64 {
+	switch {
+	case errors.Is(err, admission.ErrCrowded):
+		return abi.MaxMemoryBytes
+	case errors.Is(err, admission.ErrSlow):
+		return admission.LargeBytes
+	}
+	return 0
 }
 
 // perform runs the guest. The error says how it ended, an *endEntry if it returned.
@@ -220,8 +232,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	if cause := a.Stopped(); cause != nil {
 		return cause
 	}
-	if errors.Is(err, errSuspended) || errors.Is(err, admission.ErrStopped) || errors.Is(err, admission.ErrCrowded) ||
-		ctx.Err() != nil {
+	if errors.Is(err, errSuspended) || errors.Is(err, admission.ErrStopped) || toldToLeave(err) > 0 || ctx.Err() != nil {
 		return err // the run is not lent to it
 	}
 	a.Flush()
@@ -365,6 +376,4 @@ func (a *Activation) resume() error {
 	return a.ask(a.ctx, run.GuestReady{Lease: a.lease})
 }
 
-func (a *Activation) enterAgain() error {
-	return a.placed.Enter(a.ctx, admission.Resuming, a.r.quit())
-}
+func (a *Activation) enterAgain() error { return a.placed.Enter(a.ctx, admission.Resuming, a.r.quit()) }

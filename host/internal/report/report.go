@@ -44,7 +44,7 @@ type Activation struct {
 const (
 	EndSuspended = "suspended"
 	EndHalted    = "halted"
-	EndCrowded   = "crowded" // see admission.ErrCrowded
+	EndCrowded   = "crowded" // see admission.ErrCrowded and ErrSlow
 	EndContinued = "continued"
 	EndMismatch  = "mismatch"
 	EndFault     = "fault"

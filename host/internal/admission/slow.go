@@ -1,0 +1,36 @@
+package admission
+
+import "errors"
+
+// slowShare is the part of the memory that slow guests may keep: those that have computed for a slice since they last waited
+// for something, and are not large, which have a share of their own. They wait for the next slice with their instances, which
+// are not taken from them, and as one or two of them compute at a time, it takes each of them long to come to its end. Where
+// there are many, these would hold all the memory, and whoever wakes would wait for one of them. So a guest that becomes slow
+// while others keep this share gives its instance up, and comes again as a large one, of which few are let in at a time, and
+// which then goes on to its end.
+//
+// With the large ones' half, a quarter is left to those that wake, compute for less than a slice, and sleep.
+const slowShare = 4
+
+// ErrSlow tells a guest that has computed for a slice to give its instance up: such guests keep as much memory as they may.
+var ErrSlow = errors.New("guests that compute for long hold as much memory as they may")
+
+// tooSlowLocked reports whether a guest that is inside, and has computed for a slice, is to give its instance up. Any may
+// be slow that would be the only one.
+func (p *Place) tooSlowLocked() bool {
+	a := p.a
+	return !p.slow && large(p.bytes) == 0 && a.slow > 0 && a.slow+p.bytes > a.limit/slowShare
+}
+
+// slowLocked says whether a guest that is not outside is slow.
+func (p *Place) slowLocked(slow bool) {
+	if p.slow == slow {
+		return
+	}
+	p.slow = slow
+	bytes := p.bytes - large(p.bytes)
+	if !slow {
+		bytes = -bytes
+	}
+	p.a.slow += bytes
+}
