@@ -98,6 +98,8 @@ var only = map[string][]string{
 	"go.yaml.in/yaml":                         {"definition/yamltext"}, // which the guest does not have in it
 	"github.com/alecthomas/kong":              {"cmd/wfhost"},
 	"github.com/prometheus":                   {"host/metrics"},
+	"go.opentelemetry.io":                     {"host/traces", "cmd/wfhost"},
+	module + "/host/traces":                   {"cmd/wfhost"},                               // and embedders
 	module + "/host/metrics":                  {"cmd/wfhost"},                               // and embedders
 	"golang.org/x/tools":                      {"guest-sdk/go/wfhostvet", "cmd/wfhostvet"},  // which no workflow and no host has in it
 	module + "/store/pebblestore":             {"host", "store/backup", "cmd/wfhost/bench"}, // its commits are what a machine can do
@@ -114,8 +116,8 @@ var leaves = map[string][]string{
 	"host/internal/inspect": {"abi", "host/internal/nan"}, "store": {"abi"},
 	"host/internal/update":  {"abi", "store"},
 	"host/internal/journal": {"abi", "store", "host/internal/timers", "host/internal/update"}, "host/internal/replay": {"abi", "store", "host/internal/journal"},
-	"host/internal/message": {"abi", "store", "host/internal/journal"}, "host/internal/origin": {"abi", "store", "host/internal/journal"},
-	"host/internal/step":   {"abi", "store", "host/internal/journal"},
+	"host/internal/message": {"abi", "store", "host/internal/journal", "host/internal/traceid"}, "host/internal/origin": {"abi", "store", "host/internal/journal"},
+	"host/internal/step":   {"abi", "store", "host/internal/journal", "host/internal/traceid"},
 	"host/internal/record": {"abi", "store", "host/internal/journal", "host/internal/message", "host/internal/origin"},
 	"host/internal/run": {"abi", "store", "host/internal/journal", "host/internal/message", "host/internal/origin", "host/internal/record",
 		"host/internal/step"},

@@ -94,6 +94,10 @@ type ActivationInfo struct {
 	// End is how it ended: "suspended", "completed", "failed", "cancelled", "continued", "mismatch", "fault", "crowded" if
 	// its guest had grown and guests held more than Config.GuestBytes, or "halted" if the run was ended, or lost, meanwhile.
 	End string
+	// Ended is when, by the host's clock.
+	Ended time.Time
+
+	trace Trace
 }
 
 // AttemptInfo is what Events.AttemptEnded is given.
@@ -101,7 +105,8 @@ type AttemptInfo struct {
 	Step     Step
 	Handler  string // its name, empty for bodies and step functions
 	Duration time.Duration
-	Err      error // nil if it has succeeded
+	Ended    time.Time // by the host's clock
+	Err      error     // nil if it has succeeded
 }
 
 // CommitInfo is what Events.Commit is given.
@@ -136,12 +141,13 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 	if f := e.Activation; f != nil {
 		r.Activation = func(a report.Activation) {
 			f(ActivationInfo{Namespace: h.nameOf(a.Run.Namespace), RunID: a.Run.ID, Workflow: a.Workflow, Version: a.Version,
-				Replayed: a.Replayed, Replay: a.Replay, Total: a.Total, Thawed: a.Thawed, Fuel: a.Fuel, End: a.End})
+				Replayed: a.Replayed, Replay: a.Replay, Total: a.Total, Thawed: a.Thawed, Fuel: a.Fuel, End: a.End,
+				Ended: h.cfg.Clock.Now(), trace: traceOf(a.Incarnation, a.TraceParent)})
 		}
 	}
 	if f := e.AttemptEnded; f != nil {
 		r.Attempt = func(a handler.Attempt, took time.Duration, err error) {
-			f(AttemptInfo{Step: h.stepOf(&a), Handler: a.Handler, Duration: took, Err: err})
+			f(AttemptInfo{Step: h.stepOf(&a), Handler: a.Handler, Duration: took, Ended: h.cfg.Clock.Now(), Err: err})
 		}
 	}
 	if f := e.Commit; f != nil {

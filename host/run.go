@@ -80,6 +80,11 @@ type Run struct {
 	Failure *abi.Error `json:"failure,omitempty"`
 	// Help is a sentence that says what helps a run that is stuck because its workflow differs from its journal.
 	Help string `json:"help,omitempty"`
+	// TraceID is the id of the run's trace in W3C Trace Context, 32 hexadecimal digits. Only Get returns it.
+	TraceID string `json:"traceId,omitempty"`
+
+	incarnation store.Incarnation
+	traceParent string
 }
 
 func (h *Host) runOf(s store.RunState) Run {
@@ -94,7 +99,7 @@ func (h *Host) runOf(s store.RunState) Run {
 		Reason: s.Reason, Created: at(s.CreatedUnixMs), Started: at(s.StartedUnixMs), Updated: at(s.UpdatedUnixMs),
 		Ended: at(s.EndedUnixMs), Entries: uint64(s.Length),
 		Iteration: s.Iteration, Parent: s.Parent, Output: s.Output, Schedule: s.Schedule,
-		Aside: s.Aside.String(), Imported: at(s.ImportUnixMs)}
+		Aside: s.Aside.String(), Imported: at(s.ImportUnixMs), incarnation: s.Incarnation, traceParent: s.TraceParent}
 	if r.Schedule != "" {
 		r.Nominal = abi.TimeOf(s.NominalUnixMs)
 	}
@@ -145,6 +150,7 @@ func (s *scope) Get(ctx context.Context, id string) (Run, error) {
 		r.Reason = cmp.Or(s.h.waitsForTurn(key), s.h.waitsForWorker(key))
 	}
 	if err == nil {
+		r.TraceID = r.Trace().TraceID()
 		err = s.place(ctx, &st, &r)
 	}
 	if err == nil && r.Status == Failed && r.Entries > 0 {

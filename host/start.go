@@ -10,6 +10,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/traceid"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -25,6 +26,7 @@ type start struct {
 	timeoutMs  int64
 	attributes map[string]string
 	memo       []byte
+	trace      string // header traceparent
 	signal     *origin.Signal
 	conflict   ConflictPolicy
 	schedule   string // id of the schedule that starts the run
@@ -120,6 +122,14 @@ func WithMemo(memo any) StartOption {
 		}
 		s.err = errors.Join(s.err, err)
 	}
+}
+
+// WithTraceParent has the run belong to a trace: header is what the caller's span says of itself in the header traceparent of
+// W3C Trace Context. The run's trace is the caller's then, after a restart of the host, over continue-as-new and in its children,
+// too, and requests of its steps say so. What is no such header is ignored, as the standard demands. A start that answers a run
+// which is there changes nothing. Default: a trace of its own.
+func WithTraceParent(header string) StartOption {
+	return func(s *start) { s.trace = traceid.Normal(header) }
 }
 
 // WithSignal gives the run a first signal in the same commit as its start. Where a run of the id is there already
@@ -237,8 +247,8 @@ func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string
 		return Run{}, err
 	}
 	n := origin.NewRun{Key: key, Workflow: workflow, Input: bytes.Clone(input), InputDigest: origin.InputDigest(input),
-		Attributes: o.attributes, Memo: o.memo, Signal: o.signal, Conflict: o.conflict, AtUnixMs: at, TimeoutMs: o.timeoutMs,
-		Schedule: o.schedule, NominalMs: o.nominalMs, Priority: o.priority}
+		Attributes: o.attributes, Memo: o.memo, TraceParent: o.trace, Signal: o.signal, Conflict: o.conflict, AtUnixMs: at,
+		TimeoutMs: o.timeoutMs, Schedule: o.schedule, NominalMs: o.nominalMs, Priority: o.priority}
 	v, err := s.versionOf(ctx, &n, o)
 	if err != nil {
 		return Run{}, err

@@ -11,6 +11,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/traceid"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -85,6 +86,7 @@ type Step struct {
 
 	ns          store.NamespaceID
 	incarnation store.Incarnation
+	traceParent string // under which the run was started
 }
 
 // TraceParent returns the header traceparent of W3C Trace Context for requests of this attempt: the trace id is the run's. It is
@@ -93,14 +95,19 @@ func (s *Step) TraceParent() string {
 	if s.Attempt == 0 {
 		return ""
 	}
-	return handler.TraceParent(s.incarnation, s.IdempotencyKey, uint32(s.Attempt))
+	return s.span().Context().String()
+}
+
+func (s *Step) span() traceid.Attempt {
+	return traceid.Attempt{Incarnation: s.incarnation, Header: s.traceParent, IdempotencyKey: s.IdempotencyKey,
+		Number: uint32(s.Attempt)}
 }
 
 func (h *Host) stepOf(a *handler.Attempt) Step {
 	return Step{Namespace: h.nameOf(a.Run.Namespace), ns: a.Run.Namespace, RunID: a.Run.ID, Workflow: a.Workflow,
 		Version: a.Version, Name: a.Step, Seq: a.Seq, Attempt: int(a.Number), Attempts: a.Attempts,
 		IdempotencyKey: a.IdempotencyKey, AtMostOnce: a.AtMostOnce, Timeout: a.Timeout,
-		Details: bytes.Clone(a.Details), incarnation: a.Incarnation}
+		Details: bytes.Clone(a.Details), incarnation: a.Incarnation, traceParent: a.TraceParent}
 }
 
 // StepInfo gives what the handler is called for. Outside of a handler it is zero.
@@ -118,10 +125,14 @@ type HTTPResponse = egress.Response
 // ErrDenied says that the grants of a version do not allow a request.
 var ErrDenied = errors.New("not allowed")
 
-// HTTP performs a request for the step that a handler is called for, under what the version of its workflow may
-// request (AllowHTTP, AllowSecret). ErrDenied if it may not, ErrLimit for a response that is too large.
+// HTTP performs a request for the step that a handler is called for, under what the version of its workflow may request
+// (AllowHTTP, AllowSecret). The header traceparent is the attempt's unless there is another one. ErrDenied if it may not,
+// ErrLimit for a response that is too large.
 func (h *Host) HTTP(ctx context.Context, r HTTPRequest, body []byte) (HTTPResponse, []byte, error) {
 	s := StepInfo(ctx)
+	if s.Attempt > 0 {
+		ctx = traceid.With(ctx, s.span())
+	}
 	v, err := h.store.Modules().Version(ctx, s.ns, s.Workflow, s.Version)
 	if err != nil {
 		return HTTPResponse{}, nil, translate(err)

@@ -47,6 +47,7 @@ func AppendState(dst []byte, x *RunState) []byte {
 	e.int(37, x.ImportUnixMs)
 	e.uint(38, uint64(x.Slot))
 	e.string(39, x.Memo)
+	e.string(40, x.TraceParent)
 	return e.seal(from)
 }
 
@@ -160,6 +161,8 @@ func decodeStateRest(x *RunState, f field) bool {
 		x.Slot = Slot(min(f.num, math.MaxUint8))
 	case 39:
 		x.Memo = string(f.b)
+	case 40:
+		x.TraceParent = string(f.b)
 	default:
 		return false
 	}

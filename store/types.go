@@ -177,6 +177,7 @@ type RunState struct {
 	Output        uint64 // chunks of output, those of earlier iterations included
 	Attributes    []Attribute
 	Memo          string // JSON that the run was started with, for people; empty if there is none
+	TraceParent   string // header of W3C Trace Context under which the run was started; empty if there was none
 	Parent        string // id of the run that started this one; empty if none did
 	Deleted       bool   // only this record is left, so that the id is not taken again too soon
 	Schedule      string // id of the schedule that started the run; empty if none did

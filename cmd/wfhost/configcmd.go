@@ -228,7 +228,7 @@ func namesIn(path string) (map[string]bool, error) {
 
 // check refuses flags that cannot be, or that do not go together.
 func (c *serveCmd) check() error {
-	return errors.Join(c.checkListen(), c.checkMetrics(), c.checkMemory())
+	return errors.Join(c.checkListen(), c.checkMetrics(), c.traceFlags.check(), c.checkMemory())
 }
 
 // serve returns the command of that name.

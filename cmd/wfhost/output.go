@@ -161,6 +161,9 @@ func more(r host.Run) (text string) {
 	if !r.Imported.IsZero() {
 		text += fmt.Sprintf("imported  %s\n", instant(r.Imported))
 	}
+	if r.TraceID != "" {
+		text += fmt.Sprintf("trace     %s\n", r.TraceID)
+	}
 	if r.Output > 0 {
 		text += fmt.Sprintf("output    %d\n", r.Output)
 	}

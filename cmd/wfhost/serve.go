@@ -31,7 +31,8 @@ type serveCmd struct {
 
 	Interpreter string `help:"Module of the interpreter of definitions; default: as of define." type:"path" placeholder:"FILE"`
 
-	NoMetrics     bool   `help:"Measure nothing: there is no /metrics."`
+	NoMetrics bool `help:"Measure nothing: there is no /metrics."`
+	traceFlags
 	MetricsListen string `help:"Another address for /metrics, without a token: of loopback, or with --client-ca." placeholder:"ADDR"`
 
 	NoPage      bool     `help:"Do not serve the web page."`
@@ -166,7 +167,13 @@ func (c *serveCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secret, Codec: codec, Events: m.events(),
+	t, err := c.traceFlags.open(g.ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secret, Codec: codec,
+		Events: host.JoinEvents(m.events(), t.events()),
 		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,

@@ -180,6 +180,7 @@ type startCmd struct {
 	Timeout    string            `help:"Fail it if it has not ended after this time." placeholder:"DURATION"`
 	Attr       map[string]string `help:"Attribute; repeatable." placeholder:"KEY=VALUE"`
 	Memo       string            `help:"What people are to see with the run, as JSON; at most 2,048 bytes." placeholder:"JSON"`
+	Trace      string            `name:"traceparent" help:"Span of W3C Trace Context below which it is." placeholder:"HEADER"`
 	Signal     string            `help:"First signal, with its payload as JSON." placeholder:"NAME[=JSON]"`
 	OnConflict string            `help:"With a run of the id: ${enum}." enum:"existing,fail,terminate,replace" default:"existing"`
 	Priority   int               `help:"Priority among the runs that wait for a slot, -100 to 100."`
@@ -225,8 +226,13 @@ func (c *startCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
+	header, err := traceHeader(c.Trace)
+	if err != nil {
+		return err
+	}
 	var r host.Run
-	if _, _, err := g.call(http.MethodPost, "/v1/workflows/"+segment(c.Workflow)+"/runs", nil, body, &r); err != nil {
+	if _, _, err := g.callHeader(g.ctx, http.MethodPost, "/v1/workflows/"+segment(c.Workflow)+"/runs", nil, header, body,
+		&r); err != nil {
 		return err
 	}
 	if c.Wait {

@@ -112,10 +112,11 @@ func (s *API) registerRuns(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "start", Method: http.MethodPost,
 		Path: "/v1/workflows/{workflow}/runs", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true, Summary: "Start a run"},
 		func(ctx context.Context, in *struct {
-			Workflow string `path:"workflow"`
-			RawBody  []byte `contentType:"application/json"`
+			Workflow    string `path:"workflow"`
+			TraceParent string `header:"Traceparent" doc:"the caller's span, as W3C Trace Context says: the run belongs to its trace"`
+			RawBody     []byte `contentType:"application/json"`
 		}) (*runOutput, error) {
-			return s.start(ctx, in.Workflow, in.RawBody)
+			return s.start(ctx, in.Workflow, in.TraceParent, in.RawBody)
 		})
 	optionalBody(api, "/v1/workflows/{workflow}/runs")
 	huma.Register(api, huma.Operation{OperationID: "runs", Method: http.MethodGet, Path: "/v1/runs",
@@ -150,7 +151,7 @@ type RunPath struct {
 	ID string `path:"id"`
 }
 
-func (s *API) start(ctx context.Context, workflow string, body []byte) (*runOutput, error) {
+func (s *API) start(ctx context.Context, workflow, traceParent string, body []byte) (*runOutput, error) {
 	var req StartRequest
 	if body = bytes.TrimSpace(body); len(body) > 0 {
 		if body[0] != '{' { // the decoder takes null for an empty request
@@ -179,7 +180,7 @@ func (s *API) start(ctx context.Context, workflow string, body []byte) (*runOutp
 		return nil, problem(http.StatusForbidden, "scope", "on_conflict %q ends runs or takes their records: %s", req.OnConflict,
 			refusal(c, host.ScopeOperate, c.in))
 	}
-	r, err := space(ctx).StartRaw(ctx, workflow, req.Input, opts...)
+	r, err := space(ctx).StartRaw(ctx, workflow, req.Input, append(opts, host.WithTraceParent(traceParent))...)
 	if err != nil {
 		return nil, failed(err)
 	}

@@ -25,7 +25,7 @@ type record struct {
 }
 
 func (r *record) bytes() int {
-	n := recordBytes + cap(r.last) + len(r.state.Reason) + len(r.state.Memo)
+	n := recordBytes + cap(r.last) + len(r.state.Reason) + len(r.state.Memo) + len(r.state.TraceParent)
 	for i := range r.state.Attributes {
 		n += len(r.state.Attributes[i].Key) + len(r.state.Attributes[i].Value)
 	}

@@ -37,7 +37,8 @@ func Version(ctx context.Context, modules store.ModuleStore, ns store.NamespaceI
 func New(cmd *store.Command, m *message.Message, v *store.Version) *origin.NewRun {
 	return &origin.NewRun{Key: cmd.To, Workflow: m.Workflow, Version: v.Number, Module: v.Module, Input: m.Payload,
 		InputDigest: origin.InputDigest(m.Payload), Attributes: m.Attributes, Memo: m.Memo, TimeoutMs: m.TimeoutMs,
-		Conflict: origin.ConflictFail,
+		TraceParent: m.TraceParent,
+		Conflict:    origin.ConflictFail,
 		Parent: &journal.Parent{Namespace: uint32(cmd.From.Namespace), RunID: cmd.From.ID, Incarnation: m.Sender[:],
 			Iteration: m.Iteration, Handle: m.Handle, Depth: m.Depth}}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/traceid"
 )
 
 // Limits of a request.
@@ -111,6 +112,9 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 			}
 			req.Header.Add(name, v)
 		}
+	}
+	if t := traceid.Header(ctx); t != "" && req.Header.Get("Traceparent") == "" {
+		req.Header.Set("Traceparent", t)
 	}
 	if err := f.checkHeaders(req.Header); err != nil {
 		return res, nil, err

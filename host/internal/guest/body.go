@@ -18,6 +18,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/step"
+	"github.com/wfhost/wfhost/host/internal/traceid"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -80,7 +81,7 @@ func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) step.Ou
 
 // limit returns a context that ends at the step's timeout, too. The timeout is real time, as a body's clock is.
 func (a attempt) limit(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(traceid.With(ctx, a.Span()))
 	timeout := budget.Clock.NewTimer(time.Duration(a.Options.TimeoutMs) * time.Millisecond)
 	go func() {
 		select {

@@ -30,6 +30,7 @@ type Attempt struct {
 	Attempts       int       // at most; 0 = no limit
 	IdempotencyKey string
 	Incarnation    store.Incarnation
+	TraceParent    string        // header under which the run was started; empty = none
 	AtMostOnce     bool          // one whose outcome is unknown is not made again
 	Timeout        time.Duration // of this attempt, from when it begins
 	Details        []byte        // JSON that a handler has recorded last, in this attempt or one before; empty = nothing

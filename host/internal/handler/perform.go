@@ -2,14 +2,10 @@ package handler
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/step"
-	"github.com/wfhost/wfhost/store"
 )
 
 // Reply is told what became of the outcome of an attempt: whether it is recorded, durably, or an error if nobody knows. Nil
@@ -114,12 +110,4 @@ func (r *Registry) SetDraining(draining bool) {
 	for m := range all {
 		m.SetDraining(draining)
 	}
-}
-
-// TraceParent returns an attempt's header of W3C Trace Context, version 00. All attempts of a run have one trace id, and each
-// attempt an id of its own. They cannot be computed without the run's incarnation.
-func TraceParent(i store.Incarnation, idempotencyKey string, number uint32) string {
-	trace := sha256.Sum256(append([]byte("wfhost trace\x00"), i[:]...))
-	span := sha256.Sum256(binary.LittleEndian.AppendUint32([]byte("wfhost span\x00"+idempotencyKey), number))
-	return "00-" + hex.EncodeToString(trace[:16]) + "-" + hex.EncodeToString(span[:8]) + "-01"
 }

@@ -42,12 +42,13 @@ type Started struct {
 	// ChildSalt stands in the ids of children that the workflow does not name, where a run of this id was there before.
 	ChildSalt string `json:"child_salt,omitempty"`
 	// Output is how many chunks of output earlier iterations have made.
-	Output     uint64            `json:"output,omitempty"`
-	Attributes map[string]string `json:"attributes,omitempty"`
-	Memo       json.RawMessage   `json:"memo,omitempty"`          // what people are shown with the run
-	Policy     int32             `json:"cancel_policy,omitempty"` // of the iteration before
-	CancelMs   int64             `json:"cancel_at,omitempty"`     // a cancel that the iteration before was told
-	Keys       []Key             `json:"keys,omitempty"`          // idempotency keys of signals to earlier iterations
+	Output      uint64            `json:"output,omitempty"`
+	Attributes  map[string]string `json:"attributes,omitempty"`
+	Memo        json.RawMessage   `json:"memo,omitempty"`          // what people are shown with the run
+	TraceParent string            `json:"traceparent,omitempty"`   // header of W3C Trace Context of who started the run
+	Policy      int32             `json:"cancel_policy,omitempty"` // of the iteration before
+	CancelMs    int64             `json:"cancel_at,omitempty"`     // a cancel that the iteration before was told
+	Keys        []Key             `json:"keys,omitempty"`          // idempotency keys of signals to earlier iterations
 }
 
 // Parent says which run started this one, and is told how it ends.

@@ -16,6 +16,9 @@ type Place[T any] struct {
 	newer, older *Place[T]
 }
 
+// Thing returns what is kept there.
+func (p *Place[T]) Thing() T { return p.thing }
+
 // Bytes returns what all things take.
 func (l *List[T]) Bytes() int64 { return l.bytes }
 

@@ -23,6 +23,7 @@ type Message struct {
 	TimeoutMs   int64             `json:"timeout_ms,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty"`
 	Memo        []byte            `json:"memo,omitempty"`
+	TraceParent string            `json:"traceparent,omitempty"` // of a child: the span of its parent
 	Depth       int               `json:"depth,omitempty"`
 	Status      store.Status      `json:"status,omitempty"`
 	Failure     json.RawMessage   `json:"failure,omitempty"`

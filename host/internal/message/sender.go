@@ -5,6 +5,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/traceid"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -61,7 +62,8 @@ func (s Sender) startChild(j *journal.Journal, e *store.Entry, h *journal.Handle
 	}
 	return s.send(j, e.Seq, store.CommandChildStart, h.ChildID, Message{Handle: e.Handle, Workflow: e.Target,
 		Version: opts.Version, Latest: opts.Latest, Module: s.Module.String(), Payload: e.Input,
-		TimeoutMs: opts.TimeoutMs, Attributes: opts.Attributes, Memo: opts.Memo, Depth: depth})
+		TimeoutMs: opts.TimeoutMs, Attributes: opts.Attributes, Memo: opts.Memo, Depth: depth,
+		TraceParent: traceid.OfRun(s.Incarnation, j.Started().TraceParent).String()})
 }
 
 // endChild asks a child to end as its parent said that it should.

@@ -36,6 +36,7 @@ type NewRun struct {
 	TimeoutMs   int64 // from the start, or AtUnixMs, to the run's deadline; 0 = none
 	Attributes  map[string]string
 	Memo        []byte  // JSON without white space, which is shown with the run; empty = none
+	TraceParent string  // header of W3C Trace Context of who starts it; empty = none
 	Signal      *Signal // accepted in the same commit, by the run that is there too
 	Conflict    ConflictPolicy
 	Parent      *journal.Parent
@@ -81,7 +82,7 @@ func (n *NewRun) Journal(now int64, replaces bool) (*journal.Journal, error) {
 	}
 	started := journal.Started{RunID: n.Key.ID, Workflow: n.Workflow, Version: n.Version, Module: n.Module.String(),
 		Incarnation: n.Incarnation.String(), RunAttempt: 1, Seed: n.Seed, Rules: journal.RulesNewest,
-		Attributes: n.Attributes, Memo: n.Memo,
+		Attributes: n.Attributes, Memo: n.Memo, TraceParent: n.TraceParent,
 		Parent: n.Parent, Schedule: n.Schedule, NominalMs: n.NominalMs, Limit: n.Limit}
 	if replaces { // so that its children do not meet those of the run before
 		started.ChildSalt = n.Incarnation.String()[:childSaltBytes]

@@ -18,7 +18,8 @@ func imported(n *origin.NewRun, j *journal.Journal, replaces bool) Record {
 		Log: Log{lines: i.LogLines, records: uint64(len(i.Logs)), fresh: i.Logs}}
 	r.State = store.RunState{Run: n.Key, Workflow: n.Workflow, Version: n.Version, Module: n.Module, Iteration: s.Iteration,
 		InputDigest: origin.InputDigest(i.First().Input), CreatedUnixMs: i.First().UnixMs, WakeUnixMs: store.NoWake,
-		Schedule: s.Schedule, NominalUnixMs: s.NominalMs, Import: i.ID, ImportUnixMs: i.UnixMs, Aside: j.Aside()}
+		Schedule: s.Schedule, NominalUnixMs: s.NominalMs, Import: i.ID, ImportUnixMs: i.UnixMs, Aside: j.Aside(),
+		TraceParent: s.TraceParent}
 	r.State.StartedUnixMs = i.StartedMs()
 	r.State.Incarnation, _ = origin.ParseIncarnation(s.Incarnation) // who imports it has looked
 	if s.Parent != nil {

@@ -67,7 +67,8 @@ func New(n *origin.NewRun, j *journal.Journal, replaces bool) Record {
 		Draft: Draft{Create: true, Replace: replaces}}
 	r.State = store.RunState{Run: n.Key, Incarnation: n.Incarnation, Workflow: n.Workflow, Version: n.Version,
 		Module: n.Module, Iteration: r.Iteration, InputDigest: n.InputDigest, CreatedUnixMs: j.All()[0].UnixMs,
-		WakeUnixMs: store.NoWake, Schedule: n.Schedule, NominalUnixMs: n.NominalMs}
+		TraceParent: j.Started().TraceParent,
+		WakeUnixMs:  store.NoWake, Schedule: n.Schedule, NominalUnixMs: n.NominalMs}
 	if n.Parent != nil {
 		r.State.Parent = n.Parent.RunID
 	}

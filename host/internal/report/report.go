@@ -32,12 +32,15 @@ type Activation struct {
 	Run      store.RunKey
 	Workflow string
 	Version  uint32
-	Replayed int           // entries of the journal where the workflow last waited
-	Replay   time.Duration // from the beginning until the workflow was there; Total if it never was
-	Total    time.Duration // from its first place to its end
-	Fuel     int64         // that it used, replay included: instructions, about, and bytes of calls
-	Thawed   bool          // it went on from where it was frozen
-	End      string        // see the constants
+	// Incarnation and TraceParent say to which trace the run belongs: see package traceid.
+	Incarnation store.Incarnation
+	TraceParent string
+	Replayed    int           // entries of the journal where the workflow last waited
+	Replay      time.Duration // from the beginning until the workflow was there; Total if it never was
+	Total       time.Duration // from its first place to its end
+	Fuel        int64         // that it used, replay included: instructions, about, and bytes of calls
+	Thawed      bool          // it went on from where it was frozen
+	End         string        // see the constants
 }
 
 // The ends of activations, beside the kinds of the entries that end a run.
@@ -61,7 +64,8 @@ type Span struct {
 // Report says how the activation of a run went, which ends now and has used so much fuel.
 func (s *Span) Report(st *store.RunState, end string, fuel int64) Activation {
 	now := budget.Clock.Now()
-	rep := Activation{Run: st.Run, Workflow: st.Workflow, Version: st.Version, Replayed: s.Rested,
+	rep := Activation{Run: st.Run, Workflow: st.Workflow, Version: st.Version, Incarnation: st.Incarnation,
+		TraceParent: st.TraceParent, Replayed: s.Rested,
 		Total: now.Sub(s.Began), Thawed: s.Thawed, End: end, Fuel: max(fuel, 0)}
 	if s.Thawed {
 		rep.Replayed = 0

@@ -197,9 +197,9 @@ func (p *performance) busy(busy bool) {
 }
 
 func (p *performance) info() handler.Attempt {
-	a := p.a
-	name, _ := strings.CutPrefix(a.Target, abi.HandlerPrefix)
+	a, name := p.a, strings.TrimPrefix(p.a.Target, abi.HandlerPrefix)
 	return handler.Attempt{Run: a.Run.Run, Workflow: a.Run.Workflow, Version: a.Run.Version, Step: a.Name, Handler: name, Seq: a.Seq,
 		Number: a.Number, Attempts: a.Options.Attempts, IdempotencyKey: a.Key(), Incarnation: a.Run.Incarnation,
-		AtMostOnce: a.Options.AtMostOnce, Details: a.Details, Timeout: time.Duration(a.Options.TimeoutMs) * time.Millisecond}
+		AtMostOnce: a.Options.AtMostOnce, Details: a.Details, TraceParent: a.Started.TraceParent,
+		Timeout: time.Duration(a.Options.TimeoutMs) * time.Millisecond}
 }

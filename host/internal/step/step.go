@@ -10,6 +10,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/traceid"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -123,4 +124,9 @@ func (n Next) Entry(handle int64) store.Entry {
 		e.Code = journal.StartedByRecovery
 	}
 	return e
+}
+
+// Span returns the try's span.
+func (t *Try) Span() traceid.Attempt {
+	return traceid.Attempt{Incarnation: t.Run.Incarnation, Header: t.Started.TraceParent, IdempotencyKey: t.Key(), Number: t.Number}
 }

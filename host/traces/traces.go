@@ -1,0 +1,150 @@
+// Package traces tells OpenTelemetry what a host does. It listens to the host's events:
+//
+//	exporter, err := otlptracehttp.New(ctx) // of go.opentelemetry.io/otel/exporters/otlp/otlptrace, or any other
+//	t, err := traces.New(traces.Options{Exporter: exporter})
+//	h, err := host.Open(ctx, host.Config{Events: t.Events()})
+//	...
+//	err = t.Close(ctx) // after h.Close
+//
+// Each run is a trace, or belongs to that of its caller (host.WithTraceParent). No span is open while a run sleeps: the run
+// itself is a span without a length, its start, and everything else stands below that. Each activation is a span, with a link to
+// the one before; so is each attempt of a step, whose id its handler is told in the header traceparent, and the run's end. The
+// start of a child is below that of its parent. docs/operate/traces.md lists spans and attributes.
+//
+// All ids but those of activations are computed from what is durable, so that a trace goes on after a restart of the host.
+package traces
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+// QueueSpans is how many spans wait for the exporter, some tens of megabytes. Those beyond it are lost: no run waits for a
+// collector.
+const QueueSpans = 16_384
+
+// scope is the name of the instrumentation.
+const scope = "github.com/wfhost/wfhost/host"
+
+// Options says where traces go.
+type Options struct {
+	// Exporter takes the spans. It is required.
+	Exporter sdktrace.SpanExporter
+	// Resource describes the program. Default: what the environment says (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES), with the
+	// service "wfhost" if that does not name one.
+	Resource *resource.Resource
+	// Ratio is the part of all traces that is recorded, chosen by the trace's id, from above 0 to 1. Default: 1. Traces whose
+	// callers say that nobody records them are not, either.
+	Ratio float64
+}
+
+// Traces tells of one host. It is safe for concurrent use.
+type Traces struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	least    uint64 // traces are recorded whose ids end with at least this
+	recent   recent
+}
+
+// New returns traces of a host that is still to be opened. An error says which option cannot be.
+func New(o Options) (*Traces, error) {
+	switch {
+	case o.Exporter == nil:
+		return nil, errors.New("traces of a host: an exporter is missing")
+	case o.Ratio == 0:
+		o.Ratio = 1
+	case !(o.Ratio > 0 && o.Ratio <= 1):
+		return nil, errors.New("traces of a host: the ratio must be above 0, and at most 1")
+	}
+	if o.Resource == nil {
+		r, err := resource.Merge(resource.NewSchemaless(attribute.String("service.name", "wfhost")), resource.Environment())
+		if err != nil {
+			return nil, err
+		}
+		o.Resource = r
+	}
+	t := &Traces{least: uint64((1 - o.Ratio) * (1 << 56)), recent: newRecent()}
+	t.provider = sdktrace.NewTracerProvider(sdktrace.WithIDGenerator(given{}), sdktrace.WithResource(o.Resource),
+		sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithBatcher(o.Exporter, sdktrace.WithMaxQueueSize(QueueSpans)))
+	t.tracer = t.provider.Tracer(scope)
+	return t, nil
+}
+
+// Close exports what waits, until ctx is done, and closes the exporter. It is called when the host is closed.
+func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+
+// Events returns what the host is to call: see host.Config.Events and host.JoinEvents.
+func (t *Traces) Events() host.Events {
+	return host.Events{RunStarted: t.started, RunEnded: t.ended, RunStuck: t.stuck, Activation: t.activation,
+		AttemptEnded: t.attempt}
+}
+
+// records reports whether a trace is recorded. The end of its id decides, 7 bytes that are to be random (W3C Trace Context,
+// level 2), so that others who record a part choose the same traces.
+func (t *Traces) records(of host.Trace) bool {
+	return of.Sampled && binary.BigEndian.Uint64(of.ID[8:])&(math.MaxUint64>>8) >= t.least
+}
+
+// span is what there is to tell.
+type span struct {
+	name       string
+	of         host.Trace // its id, and that of the span above it
+	kind       trace.SpanKind
+	from, to   time.Time
+	link       trace.SpanContext // what came before; none if it is not valid
+	failure    string            // empty: there is none
+	attributes []attribute.KeyValue
+}
+
+// tell exports a span, and returns what others may link to.
+func (t *Traces) tell(s *span) trace.SpanContext {
+	ctx := context.WithValue(context.Background(), idKey{}, &s.of)
+	if s.of.Parent != [8]byte{} {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: s.of.ID,
+			SpanID: s.of.Parent, TraceFlags: trace.FlagsSampled, Remote: true}))
+	}
+	opts := []trace.SpanStartOption{trace.WithTimestamp(s.from), trace.WithSpanKind(s.kind), trace.WithAttributes(s.attributes...)}
+	if s.link.IsValid() {
+		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: s.link}))
+	}
+	_, x := t.tracer.Start(ctx, s.name, opts...)
+	if s.failure != "" {
+		x.SetStatus(codes.Error, s.failure)
+	}
+	x.End(trace.WithTimestamp(s.to))
+	return x.SpanContext()
+}
+
+// below returns a span below that of a run.
+func below(run host.Trace, id trace.SpanID) host.Trace {
+	run.Parent, run.Span = run.Span, id
+	return run
+}
+
+type idKey struct{}
+
+// given generates the ids that it is given.
+type given struct{}
+
+// NewIDs returns the ids of a span that has none above it.
+func (given) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	of, _ := ctx.Value(idKey{}).(*host.Trace)
+	return of.ID, of.Span
+}
+
+// NewSpanID returns the id of any other span.
+func (given) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	of, _ := ctx.Value(idKey{}).(*host.Trace)
+	return of.Span
+}
