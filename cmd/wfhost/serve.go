@@ -173,7 +173,7 @@ func (c *serveCmd) Run(g *globals) error {
 	}
 	defer t.close()
 	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secret, Codec: codec,
-		Events: host.JoinEvents(m.events(), t.events()),
+		Events:      host.JoinEvents(m.events(), t.events()),
 		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,

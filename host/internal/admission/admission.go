@@ -57,9 +57,11 @@ type Admission struct {
 	leaving   int64 // of them, bytes of those that were evicted and have not left yet
 	large     int64 // of held, bytes of large guests
 	slow      int64 // of held, bytes of slow guests
-	limit     int64 // of held
-	resting   int   // guests that rest
-	instances int   // guests that are neither outside nor evicted
+	bodies    map[group]int64
+	bodyEnded chan struct{} // closed, and replaced, when bodies hold less
+	limit     int64         // of held
+	resting   int           // guests that rest
+	instances int           // guests that are neither outside nor evicted
 	waiters   [classes]queue
 	spaces    Spaces
 	long      int // guests inside that have computed for a slice
@@ -76,7 +78,8 @@ type Admission struct {
 // New returns an admission that lets in as many guests as there are places, while all of them, with those that are parked,
 // hold no more than limit bytes. Those that are parked hold at most parkLimit bytes.
 func New(places int, limit, parkLimit int64) *Admission {
-	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: processors()}
+	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: processors(),
+		bodies: map[group]int64{}, bodyEnded: make(chan struct{})}
 }
 
 // Watched has a watch note who computes, and hold suspects, and returns the admission. It is called before anything else.
@@ -107,6 +110,7 @@ type Place struct {
 	e     *list.Element // among the parked
 	group group
 	long  bool // it is inside, and has computed for a slice
+	body  bool // it executes a body, and has computed for a slice
 	slow  bool // it has computed for a slice since it last waited for something
 	// subject is the guest for the watch, nil if it is not watched.
 	subject *suspect.Subject
@@ -336,6 +340,7 @@ func (a *Admission) goLocked(p *Place) {
 	if p.at != outside {
 		a.upLocked(p)
 		p.slowLocked(false)
+		bodyLocked(p, false)
 		p.at = outside
 		a.instances--
 		a.held -= p.bytes

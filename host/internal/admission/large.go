@@ -40,12 +40,14 @@ func (p *Place) classOf(c Class) Class {
 
 // weighLocked has a guest that is not outside hold so many bytes.
 func (p *Place) weighLocked(bytes int64) {
-	a, slow := p.a, p.slow
+	a, slow, body := p.a, p.slow, p.body
 	p.slowLocked(false)
+	bodyLocked(p, false)
 	a.held += bytes - p.bytes
 	a.large += large(bytes) - large(p.bytes)
 	p.bytes = bytes
 	p.slowLocked(slow)
+	bodyLocked(p, body)
 }
 
 // crowdedLocked reports whether guests hold more than they should, with what is not being given up.
@@ -149,7 +151,8 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 		a.mu.Unlock()
 		return ErrSlow
 	}
-	p.slowLocked(true)
+	p.slowLocked(leaves)
+	bodyLocked(p, !leaves)
 	a.longLocked(p)
 	if a.quiet++; a.quiet == quietSlices {
 		a.grantLocked()

@@ -11,6 +11,7 @@ func (p *Place) Rest() {
 		a.resting++
 		p.stopLocked()
 		p.slowLocked(false)
+		bodyLocked(p, false)
 		a.grantLocked()
 	}
 }
@@ -52,6 +53,7 @@ func (p *Place) Park(bytes int64) {
 	}
 	p.countLocked(-1)
 	p.slowLocked(false)
+	bodyLocked(p, false)
 	p.weighLocked(bytes)
 	p.at = parked
 	p.e = a.parked.PushBack(p)

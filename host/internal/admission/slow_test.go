@@ -38,8 +38,8 @@ func TestSlow(t *testing.T) {
 		if err := sixth.Slice(t.Context(), 10*mib, false); err != nil {
 			t.Fatal("one that cannot leave:", err)
 		}
-		if want := int64(52 * mib); a.slow != want {
-			t.Fatalf("slow guests hold %d bytes, not %d", a.slow, want)
+		if want := int64(42 * mib); a.slow != want || a.bodies[group{}] != 10*mib {
+			t.Fatalf("slow guests hold %d bytes, not %d, and bodies %v", a.slow, want, a.bodies)
 		}
 		sixth.Leave()
 		slow[0].Park(12 * mib)
@@ -54,8 +54,8 @@ func TestSlow(t *testing.T) {
 		for _, p := range append(slow, again, seventh) {
 			p.Leave()
 		}
-		if a.slow != 0 || a.held != 0 {
-			t.Fatalf("nobody is in, and they hold %d bytes, slow ones %d", a.held, a.slow)
+		if a.slow != 0 || a.held != 0 || len(a.bodies) != 0 {
+			t.Fatalf("nobody is in, and they hold %d bytes, slow ones %d, bodies %v", a.held, a.slow, a.bodies)
 		}
 		alone := asksFor(a, 1)
 		if err := alone.Slice(t.Context(), LargeBytes-1, true); err != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -57,7 +56,7 @@ func (r *Runner) Perform(ctx context.Context, a *run.Attempt, desk Desk) step.Ou
 		return step.Failure(abi.KindError, err.Error(), true)
 	}
 	p := r.room.NewPlace(mod.Resident()).Of(uint32(a.Run.Run.Namespace), a.Run.Workflow, a.Run.Run.ID)
-	if err := p.Enter(ctx, admission.Woken, nil); err != nil {
+	if err := p.EnterBody(ctx); err != nil {
 		return step.Outcome{Abandoned: true}
 	}
 	defer p.Leave()

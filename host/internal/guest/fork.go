@@ -42,7 +42,7 @@ func (a *Activation) fork(of *run.Attempt) error {
 		unhook()
 		stop()
 	}}
-	if !a.inst.Fork(b) {
+	if !a.placed.MayFork() || !a.inst.Fork(b) {
 		b.stop()
 		return a.elsewhere(of)
 	}

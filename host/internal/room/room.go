@@ -37,6 +37,9 @@ const (
 	// patience is how long one that goes on over the budget, or while the store is behind, keeps the next one from doing so. A
 	// guest that goes on while the store is behind writes growBytes, which no disk notices.
 	patience = time.Second
+	// mostPatience is how often the patience doubles at most, once with each eighth of the limit that is held beyond it: to a
+	// quarter of an hour.
+	mostPatience = 10
 	// lookEvery is how often a guest that waits sees whether its run is wanted by others.
 	lookEvery = 20 * time.Millisecond
 )
@@ -313,10 +316,12 @@ func (b *Budget) grantLocked() {
 	}
 }
 
-// passLocked reports whether one may go on though there is no room.
+// passLocked reports whether one may go on though there is no room. The more is held beyond the limit, the longer those before it
+// have for themselves: runs whose steps take hours would have any number of others go on.
 func (b *Budget) passLocked(w *waiter) bool {
 	now := b.clock.Now()
-	if len(b.passes) > 0 && now.Sub(b.passed) < patience {
+	over := min(8*max(b.held-b.limit, 0)/max(b.limit, 1), mostPatience)
+	if len(b.passes) > 0 && now.Sub(b.passed) < patience<<over {
 		return false
 	}
 	b.passes[w.run], b.passed = struct{}{}, now

@@ -1,0 +1,68 @@
+package admission
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+)
+
+// Bodies of one workflow that compute for long hold an eighth of the memory, and one more; others of it begin when one of those
+// has ended, one for one. Those of another workflow do not wait for them.
+func TestBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		a := New(64, 160*mib, 0)
+		a.longLimit, a.quiet = 64, quietSlices
+		begin := func(workflow string) (*Place, chan error) {
+			p, done := a.NewPlace(8*mib).Of(0, workflow, ""), make(chan error, 1)
+			go func() { done <- p.EnterBody(t.Context()) }()
+			synctest.Wait()
+			return p, done
+		}
+		var going []*Place
+		for range 3 {
+			p, done := begin("long")
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Slice(t.Context(), 8*mib, false); err != nil {
+				t.Fatal(err)
+			}
+			going = append(going, p)
+		}
+		if going[0].MayFork() {
+			t.Error("a body may begin in an instance")
+		}
+		var waiting []chan error
+		for range 10 {
+			_, done := begin("long")
+			waiting = append(waiting, done)
+		}
+		begun := func() (n int) {
+			synctest.Wait()
+			for _, done := range waiting {
+				n += len(done)
+			}
+			return n
+		}
+		if n := begun(); n != 0 {
+			t.Errorf("%d begin while others have their share", n)
+		}
+		other, done := begin("other")
+		if err := <-done; err != nil || !other.MayFork() {
+			t.Error("one of another workflow waits", err)
+		}
+		other.Leave()
+		for i, p := range going[:2] {
+			if p.Leave(); begun() != i+1 {
+				t.Errorf("after the end of %d, %d have begun", i+1, begun())
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		p := a.NewPlace(8*mib).Of(0, "long", "")
+		cancel()
+		if err := p.EnterBody(ctx); err == nil || p.body || a.bodies[p.group] != 24*mib {
+			t.Errorf("one that nobody waits for any more: %v, and bodies hold %v", err, a.bodies)
+		}
+	})
+}
