@@ -120,8 +120,20 @@ func newParser(std stdio, exit func(int)) (*kong.Kong, *cli, error) {
 			"overlaps": "skip (default), buffer-one, buffer-all, allow, cancel-other, terminate-other"}, kong.Writers(std.out, std.err),
 		kong.Description("Durable workflows as WebAssembly: they sleep, die and come back."),
 		kong.Exit(exit), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Help(help))
+		kong.Help(help), kong.PostBuild(environ))
 	return p, c, err
+}
+
+// environ has each flag of serve taken from the environment, too, as WFHOST_ and its name: a container is told so what it serves.
+// --config is none of them, as it is read before the others.
+func environ(parser *kong.Kong) error {
+	for _, f := range (*cli)(nil).serve(parser).Flags {
+		if len(f.Envs) == 0 && f.Name != "config" && f.Name != "help" {
+			f.Envs = []string{"WFHOST_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))}
+			f.Tag.Envs = f.Envs
+		}
+	}
+	return nil
 }
 
 // execute runs the command line and gives the exit code.

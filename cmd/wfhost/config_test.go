@@ -131,10 +131,31 @@ func TestConfigCheck(t *testing.T) {
 
 // TestConfigShow shows each flag with its value and where that is from: the command line goes before the environment, that before
 // the file, and that before the defaults.
+// Variables of the environment that cannot be are refused with their names, and do not count where a file is checked.
+func TestEnvironment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(path, []byte("drain: 5s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("WFHOST_RATE", "-5")
+	if code, _, errs := command("config", "check", path); code != exitOK {
+		t.Error(code, errs)
+	}
+	if code, _, errs := command("config", "show"); code != exitUsage || !strings.Contains(errs, "--rate must be") {
+		t.Error(code, errs)
+	}
+	t.Setenv("WFHOST_RATE", "many")
+	if code, _, errs := command("config", "show"); code != exitUsage || !strings.Contains(errs, "WFHOST_RATE") {
+		t.Error(code, errs)
+	}
+}
+
 func TestConfigShow(t *testing.T) {
 	t.Setenv("WFHOST_LISTEN", "127.0.0.1:9")
+	t.Setenv("WFHOST_MAX_CONNECTIONS", "77")
+	t.Setenv("WFHOST_NO_PAGE", "true")
 	path := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(path, []byte("listen: 127.0.0.1:8\ndrain: 5s\nrate: 7\nhost: [a.example, b.example]\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("listen: 127.0.0.1:8\nmax-connections: 5\ndrain: 5s\nrate: 7\nhost: [a.example, b.example]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errs := command("config", "show", "--format", "json", "--config", path, "--drain=3s")
@@ -150,7 +171,8 @@ func TestConfigShow(t *testing.T) {
 		got[s.Name] = s
 	}
 	for _, want := range []setting{{"listen", "127.0.0.1:9", "environment"}, {"drain", "3s", "flag"}, {"rate", "7", "file"},
-		{"host", "a.example b.example", "file"}, {"max-streams", "1000", "default"}, {"disk-reserve", "", "default"}, {"config", path, "flag"}} {
+		{"host", "a.example b.example", "file"}, {"max-streams", "1000", "default"},
+		{"max-connections", "77", "environment"}, {"no-page", "true", "environment"}, {"disk-reserve", "", "default"}, {"config", path, "flag"}} {
 		if got[want.Name] != want {
 			t.Errorf("got %v, want %v", got[want.Name], want)
 		}
@@ -158,7 +180,7 @@ func TestConfigShow(t *testing.T) {
 	if code, _, errs := command("config", "show", "--max-streams", "0"); code != exitUsage || !strings.Contains(errs, "--max-streams") {
 		t.Error(code, errs)
 	}
-	if code, out, _ := command("config", "show"); code != exitOK || !strings.Contains(out, "max-streams") || strings.Contains(out, "7  ") {
+	if code, out, _ := command("config", "show"); code != exitOK || !strings.Contains(out, "max-streams") || strings.Contains(out, " 7  ") {
 		t.Error(code, out)
 	}
 }

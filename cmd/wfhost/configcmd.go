@@ -50,6 +50,9 @@ func checkConfig(g *globals, path string) []error {
 		return []error{err}
 	}
 	serve := root.serve(parser)
+	for _, f := range serve.Flags { // the file is checked as it is, wherever that is
+		f.Envs, f.Tag.Envs = nil, nil
+	}
 	members, err := configMembers(path)
 	if err != nil {
 		return []error{err}
