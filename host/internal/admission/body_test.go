@@ -58,6 +58,10 @@ func TestBodies(t *testing.T) {
 				t.Errorf("after the end of %d, %d have begun", i+1, begun())
 			}
 		}
+		going[2].Aside()
+		if begun() != 3 {
+			t.Error("one that waits for a server is in the way")
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		p := a.NewPlace(8*mib).Of(0, "long", "")
 		cancel()

@@ -28,11 +28,13 @@ func (p *Place) Wake() {
 	}
 }
 
-// Aside has a guest that is inside keep its instance, which it is not asked for, without a place until it enters again.
+// Aside has a guest that is inside keep its instance, which it is not asked for, without a place until it enters again. A body
+// that waits for a server is none that computes for long.
 func (p *Place) Aside() {
 	a := p.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	bodyLocked(p, false)
 	a.returnLocked(p)
 	a.grantLocked()
 }

@@ -50,6 +50,9 @@ type Metered struct {
 	// Granted is the fuel that the guest was granted, and the bytes of its calls, replays included. What it has used is that,
 	// less what is left of the grants.
 	Granted int64
+	// Unfuelled is set for an instance that has no fuel yet. Its first grant comes before it has computed anything, and is none for
+	// which Slice is called.
+	Unfuelled bool
 
 	stopped atomic.Pointer[error]
 	taken   uint64    // deliveries, as of the wait after which everything below is counted
@@ -130,8 +133,12 @@ func (m *Metered) refuel() error {
 	if m.Limits.Slices > 0 && m.slices > m.Limits.Slices {
 		return ErrFuel
 	}
-	if err := m.slice(); err != nil {
-		return err
+	first := m.Unfuelled
+	m.Unfuelled = false
+	if !first {
+		if err := m.slice(); err != nil {
+			return err
+		}
 	}
 	return m.inTime()
 }

@@ -105,3 +105,20 @@ func TestGranted(t *testing.T) {
 		t.Errorf("a guest that was stopped was granted fuel: %d", m.Granted)
 	}
 }
+
+// The first grant of an instance without fuel is no slice that the guest has computed.
+func TestUnfuelled(t *testing.T) {
+	for fuelled, want := range map[bool]int{true: 3, false: 2} {
+		m := metered(10*engine.FuelSlice, time.Hour)
+		slices := 0
+		m.Slice, m.Unfuelled = func() error { slices++; return nil }, !fuelled
+		for range 3 {
+			if err := m.Refuel(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if slices != want || m.Granted != 3*engine.FuelSlice {
+			t.Errorf("fuelled %v: %d slices, %d granted", fuelled, slices, m.Granted)
+		}
+	}
+}

@@ -81,6 +81,7 @@ func (g *guest) callIn(ctx context.Context, inst engine.Instance, export string)
 		inst.AllowFork()
 	}
 	left := inst.Fuel()
+	g.Unfuelled = left <= 0
 	code, err := inst.Call(ctx, export, g)
 	g.Granted += left - inst.Fuel()
 	if code != 0 && g.Outcome().Failed { // the guest has said itself why it exits
