@@ -144,6 +144,7 @@ var leaves = map[string][]string{
 		"host/internal/timers"},
 	"host/internal/window":  {"abi", "store", "host/internal/limit"},
 	"worker":                {},
+	"client":                {"abi"},
 	"host/internal/remote":  {"abi", "store", "host/internal/clock", "host/internal/handler", "host/internal/step"},
 	"host/internal/room":    {"store", "host/internal/clock"},
 	"host/internal/suspect": {"abi", "store", "host/internal/clock", "host/internal/journal", "golang.org/x/sys/unix"},

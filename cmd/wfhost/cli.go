@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/wfhost/wfhost/client"
 	"github.com/wfhost/wfhost/cmd/wfhost/bench"
 	"github.com/wfhost/wfhost/host"
 )
@@ -37,10 +37,9 @@ type globals struct {
 
 	ctx    context.Context
 	io     stdio
-	client *http.Client // made with the first request
+	client *client.Client // made with the first request
 
-	answered  bool // the server has answered a command that follows something
-	connected bool // a stream has begun since the server was lost
+	answered bool // the server has answered a command that follows something
 }
 
 type cli struct {
@@ -184,9 +183,12 @@ func help(o kong.HelpOptions, k *kong.Context) error {
 func codeOf(ctx context.Context, err error) int {
 	var e *exitCode
 	var run *host.RunError
+	code, answered := exitOf(err)
 	switch {
 	case errors.As(err, &e):
 		return e.code
+	case answered:
+		return code
 	case errors.Is(err, bench.ErrUsage):
 		return exitUsage
 	case ctx.Err() != nil:

@@ -8,13 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 
-	"github.com/wfhost/wfhost/host/httpapi"
+	"github.com/wfhost/wfhost/client"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -41,13 +40,6 @@ func (g *globals) callHeader(ctx context.Context, method, path string, query url
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
 	if err != nil {
 		return 0, nil, &away{fmt.Errorf("read answer of %s: %w", g.Server, err)}
-	}
-	if res.StatusCode >= http.StatusBadRequest {
-		err := problemOf(res, b)
-		if awayStatus(res.StatusCode) {
-			err = &away{err}
-		}
-		return res.StatusCode, b, err
 	}
 	if into != nil {
 		if err := json.Unmarshal(b, into); err != nil {
@@ -100,32 +92,46 @@ func (g *globals) stream(ctx context.Context, method, path string, query url.Val
 	if err != nil {
 		return nil, err
 	}
-	if res.StatusCode < http.StatusBadRequest {
-		return res.Body, nil
-	}
-	defer func() { _ = res.Body.Close() }() // it has been read
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
-	return nil, errors.Join(problemOf(res, b), err)
+	return res.Body, nil
 }
 
 // send makes a request. The caller reads and closes the body of the answer.
 func (g *globals) send(ctx context.Context, method, path string, query url.Values, header http.Header,
 	body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, g.address(path, query), bytes.NewReader(body))
+	api, err := g.api()
 	if err != nil {
 		return nil, err
 	}
-	if method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json")
-	} else if body != nil {
-		req.Header.Set("Content-Type", "application/wasm")
+	if method == http.MethodPut && header.Get("Content-Type") == "" {
+		header = http.Header{"Content-Type": {"application/wasm"}}
 	}
-	maps.Copy(req.Header, header)
-	res, err := g.do(req)
-	if err != nil {
-		return nil, g.unreachable(ctx, err)
+	res, err := api.Do(ctx, client.Request{Method: method, Path: path, Query: query, Header: header, Body: body})
+	return res, g.unreachable(ctx, err)
+}
+
+// api returns the client of the server. It tries nothing again: who calls a command at a terminal is told at once.
+func (g *globals) api() (*client.Client, error) {
+	if g.client == nil {
+		h, err := g.newClient()
+		if err != nil {
+			return nil, err
+		}
+		g.client, err = client.New(g.Server, client.WithHTTPClient(h), client.WithTokenSource(g.tokenOf),
+			client.WithNamespace(g.Namespace), client.WithPatience(0), client.WithAway(g.saysAway))
+		if err != nil {
+			return nil, err
+		}
 	}
-	return res, nil
+	return g.client, nil
+}
+
+// apiFor returns the client of the server, which has answered that it has a run. From now on it is waited for, when it is away.
+func (g *globals) apiFor(run string) (*client.Client, error) {
+	api, err := g.api()
+	if err == nil {
+		_, err = api.Get(g.ctx, run)
+	}
+	return api, g.unreachable(g.ctx, err)
 }
 
 // unreachable says what to do about a request that was not answered.
@@ -138,23 +144,6 @@ func (g *globals) unreachable(ctx context.Context, err error) error {
 		return fmt.Errorf("the certificate of %s is not one that is trusted (%w); give --ca FILE if it is your own", g.Server, bad.Err)
 	}
 	return &away{fmt.Errorf("no server at %s (%w); start one with: wfhost serve", g.Server, ue.Err)}
-}
-
-// do sends a request with the caller's token.
-func (g *globals) do(req *http.Request) (*http.Response, error) {
-	token, err := g.tokenOf()
-	if err != nil {
-		return nil, err
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	if g.client == nil {
-		if g.client, err = g.newClient(); err != nil {
-			return nil, err
-		}
-	}
-	return g.client.Do(req)
 }
 
 // newClient returns a client with the certificates that were given.
@@ -194,55 +183,41 @@ func withScheme(server string) (string, error) {
 		"https://%s if it has TLS; http://%s sends the token in the clear", server, server, server)
 }
 
-// address returns the URL of a request: that of the server, the path, and the query with the namespace.
-func (g *globals) address(path string, query url.Values) string {
-	if g.Namespace != "" && g.Namespace != store.DefaultNamespace {
-		query = maps.Clone(query)
-		if query == nil {
-			query = url.Values{}
-		}
-		query.Set("namespace", g.Namespace)
+// exitOf returns the exit status for what the server has answered, false if the error is none of its answers.
+func exitOf(err error) (int, bool) {
+	if _, ok := errors.AsType[*client.RunError](err); ok {
+		return exitRunFailed, true
 	}
-	address := strings.TrimSuffix(g.Server, "/") + path
-	if len(query) > 0 {
-		address += "?" + query.Encode()
-	}
-	return address
-}
-
-// problemOf makes an error of a problem document.
-func problemOf(res *http.Response, b []byte) error {
-	var p httpapi.Problem
-	if err := json.Unmarshal(b, &p); err != nil || p.Detail == "" {
-		p.Detail = fmt.Sprintf("the server answered %s: %s", res.Status, bytes.TrimSpace(b))
-	}
-	code := exitError
+	e, ok := errors.AsType[*client.Error](err)
 	switch {
-	case res.StatusCode == http.StatusNotFound:
-		code = exitNotFound
-	case p.Code == "update_failed":
-		code = exitRunFailed
-	case p.Code == "update_refused":
-		code = exitConflict
-	case p.Code == "mismatch":
-		code = exitMismatch
-	case res.StatusCode == http.StatusConflict:
-		code = exitConflict
-	case res.StatusCode == http.StatusForbidden || res.StatusCode == http.StatusUnauthorized:
-		code = exitDenied
-	case res.StatusCode == http.StatusUnprocessableEntity && p.Run != nil:
-		code = exitRunFailed
+	case !ok:
+		return 0, false
+	case e.Code == "update_failed":
+		return exitRunFailed, true
+	case e.Code == "update_refused":
+		return exitConflict, true
+	case errors.Is(e, client.ErrMismatch):
+		return exitMismatch, true
+	case e.Status == http.StatusNotFound:
+		return exitNotFound, true
+	case e.Status == http.StatusConflict:
+		return exitConflict, true
+	case e.Status == http.StatusForbidden || e.Status == http.StatusUnauthorized:
+		return exitDenied, true
 	}
-	return &exitCode{code, errors.New(p.Detail)}
+	return exitError, true
 }
 
 func runPath(id, rest string) string { return "/v1/runs/" + segment(id) + rest }
 
-// segment escapes text as one segment of a path. "." and ".." are legal ids and names, but unescaped they would be taken out of
-// the path on the way.
-func segment(text string) string {
-	if text == "." || text == ".." {
-		return strings.ReplaceAll(text, ".", "%2E")
+// segment escapes text as one segment of a path.
+func segment(text string) string { return client.Segment(text) }
+
+// address returns the URL of a page: that of the server, the path, and the namespace.
+func (g *globals) address(path string) string {
+	address := strings.TrimSuffix(g.Server, "/") + path
+	if g.Namespace != "" && g.Namespace != store.DefaultNamespace {
+		address += "?" + url.Values{"namespace": {g.Namespace}}.Encode()
 	}
-	return url.PathEscape(text)
+	return address
 }

@@ -76,7 +76,7 @@ func serveProcess(t *testing.T, data, address string, args ...string) *process {
 	return p
 }
 
-func client(t *testing.T, address string, args ...string) string {
+func commanded(t *testing.T, address string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -112,9 +112,9 @@ func TestDrain(t *testing.T) {
 	url, began, count := slowServer(t)
 	data, address := t.TempDir(), freeAddress(t)
 	p := serveProcess(t, data, address)
-	client(t, address, "upload", "testdata/drained", "--allow-step", "http", "--allow-http", url)
-	client(t, address, "start", "handler", "--id", "h", "--input", fmt.Sprintf("%q", url))
-	client(t, address, "start", "body", "--id", "b", "--input", fmt.Sprint(int64(slowStep)))
+	commanded(t, address, "upload", "testdata/drained", "--allow-step", "http", "--allow-http", url)
+	commanded(t, address, "start", "handler", "--id", "h", "--input", fmt.Sprintf("%q", url))
+	commanded(t, address, "start", "body", "--id", "b", "--input", fmt.Sprint(int64(slowStep)))
 	<-began
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -136,10 +136,10 @@ func TestDrain(t *testing.T) {
 	}
 	p = serveProcess(t, data, address)
 	for id, want := range map[string]string{"h": `"answered"`, "b": `"slept"`} {
-		if got := client(t, address, "result", id, "--wait"); got != want {
+		if got := commanded(t, address, "result", id, "--wait"); got != want {
 			t.Errorf("%s: %s", id, got)
 		}
-		if j := client(t, address, "journal", id); strings.Contains(j, "attempt 2") || strings.Count(j, "step_result") != 1 {
+		if j := commanded(t, address, "journal", id); strings.Contains(j, "attempt 2") || strings.Count(j, "step_result") != 1 {
 			t.Errorf("the step was made again:\n%s", j)
 		}
 	}
@@ -157,8 +157,8 @@ func TestSecondSignal(t *testing.T) {
 	url, began, _ := slowServer(t)
 	address := freeAddress(t)
 	p := serveProcess(t, t.TempDir(), address, "--drain", "1h")
-	client(t, address, "upload", "testdata/drained", "--allow-step", "http", "--allow-http", url)
-	client(t, address, "start", "handler", "--input", fmt.Sprintf("%q", url))
+	commanded(t, address, "upload", "testdata/drained", "--allow-step", "http", "--allow-http", url)
+	commanded(t, address, "start", "handler", "--input", fmt.Sprintf("%q", url))
 	<-began
 	at := time.Now()
 	for range 2 {

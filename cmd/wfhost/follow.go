@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/wfhost/wfhost/client"
 )
 
 // A command that follows a run tries a server again that is away: after the first of these, then after twice as long each
@@ -15,15 +17,21 @@ const (
 	reconnectFor   = 10 * time.Minute
 )
 
-// errAway says that a server did not answer, or not to the end: it may be starting again.
-var errAway = errors.New("the server is away")
-
-// away is an error because of which a request may be repeated.
+// away is an error because of which a request may be repeated: the server did not answer, or not to the end.
 type away struct{ err error }
 
 func (e *away) Error() string        { return e.err.Error() }
 func (e *away) Unwrap() error        { return e.err }
-func (e *away) Is(target error) bool { return target == errAway }
+func (e *away) Is(target error) bool { return target == client.ErrAway }
+
+// saysAway says once that the server is away while something is followed, and when it is back.
+func (g *globals) saysAway(err error) {
+	if err != nil {
+		_, _ = fmt.Fprintf(g.io.err, "wfhost: %s; trying again\n", indented(g.unreachable(g.ctx, err).Error()))
+	} else {
+		_, _ = fmt.Fprintf(g.io.err, "wfhost: %s is back\n", g.Server)
+	}
+}
 
 // patiently repeats a request that only reads until the server answers it: it may be restarted meanwhile. The error output
 // says so once, and when the server is back. A server that has never answered is not waited for.
@@ -32,30 +40,24 @@ func (g *globals) patiently(request func() error) error {
 	if err == nil {
 		g.answered = true
 	}
-	if !g.answered || !errors.Is(err, errAway) {
+	if !g.answered || !errors.Is(err, client.ErrAway) {
 		return err
 	}
-	_, _ = fmt.Fprintf(g.io.err, "wfhost: %s; trying again\n", indented(err.Error()))
-	g.connected = false
-	since, pause := time.Now(), reconnectFirst
-	for ; ; pause = min(2*pause, reconnectMost) {
+	g.saysAway(err)
+	since := time.Now()
+	for pause := reconnectFirst; ; pause = min(2*pause, reconnectMost) {
 		select {
 		case <-time.After(pause):
 		case <-g.ctx.Done():
 			return g.ctx.Err()
 		}
 		err = request()
-		back := err == nil || g.connected // a stream that has begun, and was lost again
-		if back && !errors.Is(err, errAway) {
-			_, _ = fmt.Fprintf(g.io.err, "wfhost: %s is back\n", g.Server)
+		if !errors.Is(err, client.ErrAway) {
+			g.saysAway(nil)
 			return err
 		}
-		if !errors.Is(err, errAway) || !back && time.Since(since) >= reconnectFor {
+		if time.Since(since) >= reconnectFor {
 			return err
-		}
-		if back {
-			g.connected = false
-			since, pause = time.Now(), reconnectFirst/2
 		}
 	}
 }
@@ -66,9 +68,4 @@ func (g *globals) get(path string, query map[string][]string, into any) error {
 		_, _, err := g.call(http.MethodGet, path, query, nil, into)
 		return err
 	})
-}
-
-// awayStatus reports whether an answer says that the server, or a proxy before it, does not serve at the moment.
-func awayStatus(status int) bool {
-	return status == http.StatusServiceUnavailable || status == http.StatusBadGateway || status == http.StatusGatewayTimeout
 }

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 
+	"github.com/wfhost/wfhost/client"
 	"github.com/wfhost/wfhost/host"
 )
 
@@ -52,33 +51,23 @@ func (c *importCmd) Run(g *globals) (err error) {
 
 // remote has the server import the run.
 func (c *importCmd) remote(g *globals, in io.Reader) (r host.Run, err error) {
-	q := url.Values{}
-	for name, on := range map[string]bool{"adopt": c.Adopt, "paused": c.Paused, "force": c.Force} {
-		if on {
-			q.Set(name, "true")
-		}
-	}
-	req, err := http.NewRequestWithContext(g.ctx, http.MethodPost, g.address("/v1/runs:import", q), in)
+	api, err := g.api()
 	if err != nil {
 		return r, err
 	}
+	o := client.ImportOptions{Adopt: c.Adopt, Paused: c.Paused, Force: c.Force}
 	if f, ok := in.(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() { // the server knows how long it may take
-			req.ContentLength = st.Size()
+			o.Length = st.Size()
 		}
 	}
-	req.Header.Set("Content-Type", "application/x-tar")
-	res, err := g.do(req)
+	imported, err := api.Import(g.ctx, in, o)
 	if err != nil {
 		return r, g.unreachable(g.ctx, err)
 	}
-	defer func() { _ = res.Body.Close() }() // it has been read
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
+	b, err := encoded(imported)
 	if err != nil {
-		return r, fmt.Errorf("read answer of %s: %w", g.Server, err)
-	}
-	if res.StatusCode >= http.StatusBadRequest {
-		return r, problemOf(res, b)
+		return r, err
 	}
 	return r, json.Unmarshal(b, &r)
 }

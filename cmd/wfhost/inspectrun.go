@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/client"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
 )
@@ -183,44 +185,42 @@ func (c *journalCmd) print(g *globals, entries []httpapi.Entry) {
 	}
 }
 
-// followWait is how long one request waits for entries: a run that continues as new is noticed after it at the latest.
-const followWait = "5s"
-
-// follow shows entries as they come, from iteration to iteration, until the run ends.
+// follow shows entries as they come, from iteration to iteration, until the run ends or is stuck.
 func (c *journalCmd) follow(g *globals) error {
-	all := []httpapi.Entry{}
-	var r host.Run
-	if err := g.get(runPath(c.RunID, ""), nil, &r); err != nil {
+	api, err := g.apiFor(c.RunID)
+	if err != nil {
 		return err
 	}
-	iteration, from := r.Iteration, uint64(0)
-	for {
-		wait := followWait
-		if iteration < r.Iteration {
-			wait = ""
-		}
-		entries, err := c.read(g, from, int64(iteration), wait)
+	all := []client.Entry{}
+	for e, err := range api.FollowJournal(g.ctx, c.RunID, client.Newest, 0) {
 		if err != nil {
-			return err
+			return g.unreachable(g.ctx, err)
 		}
-		if len(entries) > 0 {
-			from = entries[len(entries)-1].Seq + 1
+		if g.Format == "json" {
+			all = append(all, e)
+			continue
 		}
-		all = append(all, entries...)
-		c.print(g, entries)
-		if err := g.get(runPath(c.RunID, ""), nil, &r); err != nil {
-			return err
-		}
-		switch {
-		case len(entries) == 0 && r.Iteration > iteration:
-			iteration, from = iteration+1, 0
-		case (r.Status.Terminal() || r.Status == host.Stuck) && r.Iteration == iteration && from >= r.Entries:
-			if g.Format == "json" {
-				return g.json(all)
-			}
-			return nil
+		_, _ = fmt.Fprintln(g.io.out, entryLine(shownEntry(e)))
+	}
+	if g.Format == "json" {
+		return g.json(all)
+	}
+	return nil
+}
+
+// shownEntry returns an entry as the other commands have it.
+func shownEntry(e client.Entry) httpapi.Entry {
+	out := httpapi.Entry{Seq: e.Seq, Kind: e.Kind, Time: e.Time, Handle: e.Handle, Name: e.Name, Target: e.Target, Due: e.Due,
+		Attempt: e.Attempt, Refused: e.Refused, Code: e.Code, Skipped: e.Skipped, Consumed: e.Consumed}
+	for _, x := range []struct {
+		to   *any
+		from json.RawMessage
+	}{{&out.Input, e.Input}, {&out.Options, e.Options}, {&out.Data, e.Data}} {
+		if len(x.from) > 0 {
+			_ = json.Unmarshal(x.from, x.to) // it was decoded before
 		}
 	}
+	return out
 }
 
 type resultCmd struct {
@@ -263,54 +263,38 @@ type logsCmd struct {
 	Follow bool   `short:"f" help:"Go on until the run ends."`
 }
 
-// logsEach is how often a log is read that is followed: lines come while a run computes, and are durable with its commits.
-const logsEach = 500 * time.Millisecond
-
 func (c *logsCmd) Run(g *globals) error {
-	all := []httpapi.Log{}
-	for from, over := uint64(0), !c.Follow; ; {
-		var lines []httpapi.Log
-		q := url.Values{"from": {strconv.FormatUint(from, 10)}}
-		if err := g.get(runPath(c.RunID, "/logs"), q, httpapi.ItemsOf(&lines)); err != nil {
-			return err
-		}
-		switch {
-		case len(lines) > 0:
-			from = lines[len(lines)-1].Index + 1
-			all = append(all, lines...)
-			c.print(g, lines)
-			continue
-		case over && g.Format == "json":
-			return g.json(all)
-		case over:
-			return nil
-		}
-		var r host.Run
-		if err := g.get(runPath(c.RunID, ""), nil, &r); err != nil {
-			return err
-		}
-		if over = r.Status.Terminal() || r.Status == host.Stuck; over { // what it has logged until then is read once more
-			continue
-		}
-		select {
-		case <-time.After(logsEach):
-		case <-g.ctx.Done():
-			return g.ctx.Err()
-		}
+	api, err := g.apiFor(c.RunID)
+	if err != nil {
+		return err
 	}
+	lines := api.Logs(g.ctx, c.RunID, 0)
+	if c.Follow {
+		lines = api.FollowLogs(g.ctx, c.RunID, 0)
+	}
+	all := []client.Log{}
+	for l, err := range lines {
+		if err != nil {
+			return g.unreachable(g.ctx, err)
+		}
+		if g.Format == "json" {
+			all = append(all, l)
+			continue
+		}
+		c.print(g, l)
+	}
+	if g.Format == "json" {
+		return g.json(all)
+	}
+	return nil
 }
 
-func (c *logsCmd) print(g *globals, lines []httpapi.Log) {
-	if g.Format == "json" {
-		return
+func (c *logsCmd) print(g *globals, l client.Log) {
+	who := ""
+	if l.Step != "" {
+		who = fmt.Sprintf(" [%s #%d]", oneLine(l.Step), l.Attempt)
 	}
-	for _, l := range lines {
-		who := ""
-		if l.Step != "" {
-			who = fmt.Sprintf(" [%s #%d]", oneLine(l.Step), l.Attempt)
-		}
-		_, _ = fmt.Fprintf(g.io.out, "%s %-5s%s %s\n", instant(l.Time), l.Level, who, indented(l.Text))
-	}
+	_, _ = fmt.Fprintf(g.io.out, "%s %-5s%s %s\n", instant(l.Time), l.Level, who, indented(l.Text))
 }
 
 type timersCmd struct {

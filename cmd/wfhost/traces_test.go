@@ -123,11 +123,11 @@ func TestServeTraces(t *testing.T) {
 	address, data := freeAddress(t), t.TempDir()
 	flags := []string{"--otlp-endpoint", c.URL, "--handler", "pay=" + handler.URL, "--handler-secret", "env:TRACES_TEST_SECRET"}
 	p := serveProcess(t, data, address, flags...)
-	client(t, address, "upload", wasm, "--workflow", "order", "--allow-step", "pay")
+	commanded(t, address, "upload", wasm, "--workflow", "order", "--allow-step", "pay")
 	const caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-	client(t, address, "start", "order", "--id", "o-1", "--traceparent", caller)
+	commanded(t, address, "start", "order", "--id", "o-1", "--traceparent", caller)
 	for range 200 {
-		if strings.Contains(client(t, address, "show", "o-1"), "sleeping") {
+		if strings.Contains(commanded(t, address, "show", "o-1"), "sleeping") {
 			break
 		}
 	}
@@ -135,8 +135,8 @@ func TestServeTraces(t *testing.T) {
 		t.Fatal("it does not end", err)
 	}
 	p = serveProcess(t, data, address, flags...)
-	client(t, address, "result", "o-1", "--wait")
-	if shown := client(t, address, "show", "o-1"); !strings.Contains(shown, "\ntrace     "+caller[3:35]) {
+	commanded(t, address, "result", "o-1", "--wait")
+	if shown := commanded(t, address, "show", "o-1"); !strings.Contains(shown, "\ntrace     "+caller[3:35]) {
 		t.Error(shown)
 	}
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil || p.end() != 0 {

@@ -200,6 +200,8 @@ type Problem struct {
 	Faults []Fault `json:"faults,omitempty"`
 	// Update is the update that has failed, with the code update_failed.
 	Update *host.Update `json:"update,omitempty"`
+	// Failure is what the workflow, or the host, said of it: of a run with the code failed, of an update with update_failed.
+	Failure *abi.Error `json:"failure,omitempty"`
 }
 
 // Error gives the detail.

@@ -19,7 +19,8 @@ import (
 
 // Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html): what a request with Accept:
 // text/event-stream gets, until the run has ended. The id of an event is where to go on, so that a client that connects again
-// misses nothing; the event "end" closes the stream, and "error" says why it was closed before.
+// misses nothing; the event "end" closes the stream, and "error" says why it was closed before. "stuck" has the run, which does
+// not go on by itself: nothing comes until somebody mends it.
 
 const eventStream = "text/event-stream"
 
@@ -37,8 +38,9 @@ func (f *Follows) wanted() bool { return strings.Contains(f.Accept, eventStream)
 
 // follower writes the events of one stream.
 type follower struct {
-	w   io.Writer
-	err error // of the connection
+	w     io.Writer
+	err   error // of the connection
+	stuck bool  // it was said that the run is
 }
 
 // send writes an event. It reports whether the client is still there.
@@ -105,10 +107,13 @@ func (f *follower) watch(ctx context.Context, run string, more func(context.Cont
 		case err != nil:
 			f.fail(err)
 			return
+		case r.Status == host.Stuck && !f.stuck:
+			f.send("", "stuck", r)
 		case r.Status.Terminal():
 			f.send("", "end", struct{}{})
 			return
 		}
+		f.stuck = r.Status == host.Stuck
 		silence := clock.System().NewTimer(stillThere)
 		select {
 		case <-changed:
@@ -189,5 +194,27 @@ func (s *API) followLogs(ctx context.Context, id, lastID string, from uint64) (*
 				return err
 			}
 		}
+	})
+}
+
+// followOutput sends chunks of output. The id of an event is the index.
+func (s *API) followOutput(ctx context.Context, in *outputInput) (*huma.StreamResponse, error) {
+	from := in.From
+	if in.LastID != "" {
+		last, err := strconv.ParseUint(in.LastID, 10, 63)
+		if err != nil {
+			return nil, problem(http.StatusBadRequest, "invalid", "Last-Event-ID must be that of an event, as 17, got %.80q", in.LastID)
+		}
+		from = int64(last) + 1
+	}
+	return s.follow(ctx, in.ID, func(ctx context.Context, f *follower) error {
+		for c, err := range space(ctx).Output(ctx, in.ID, in.Topic, from) {
+			if err != nil || !f.send(strconv.FormatUint(c.Index, 10), "output", ChunkOf(c)) {
+				return err
+			}
+			from = int64(c.Index) + 1
+		}
+		from = max(from, 0) // nothing was there to count back from
+		return nil
 	})
 }

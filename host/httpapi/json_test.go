@@ -28,7 +28,7 @@ var fields = map[string]struct {
 	"counts":  {httpapi.Counts{}, "total statuses"},
 	"changed": {httpapi.Changed{}, "run count"},
 	"bulk":    {httpapi.BulkAnswer{}, "matched changed runs errors more"},
-	"problem": {httpapi.Problem{}, "type title status detail code run faults update"},
+	"problem": {httpapi.Problem{}, "type title status detail code run faults update failure"},
 	"update":  {host.Update{}, "run name id status"},
 	"new schedule": {httpapi.ScheduleSpec{}, "workflow version input input_base64 attributes memo timeout when zone jitter overlap catch_up " +
 		"from until runs priority revision"},

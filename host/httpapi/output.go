@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -53,14 +52,7 @@ func (s *API) registerOutput(api huma.API) {
 				in.From = int64(min(at, math.MaxInt64))
 			}
 			if in.wanted() {
-				leave, err := s.streams.enter(callerOf(ctx))
-				if err != nil {
-					return nil, err
-				}
-				return &huma.StreamResponse{Body: func(c huma.Context) {
-					defer leave()
-					s.streamOutput(c, in)
-				}}, nil
+				return s.followOutput(ctx, in)
 			}
 			return &huma.StreamResponse{Body: func(c huma.Context) {
 				out := stream{c: c, limit: min(max(in.Limit, 1), maxPage)}
@@ -72,44 +64,6 @@ func (s *API) registerOutput(api huma.API) {
 				out.end()
 			}}, nil
 		})
-}
-
-// streamOutput sends output as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html):
-// the id is the index, so that a client that connects again goes on after the last one; the event "end" closes it.
-func (s *API) streamOutput(c huma.Context, in *outputInput) {
-	c.SetHeader("Content-Type", eventStream)
-	c.SetHeader("Cache-Control", "no-store")
-	w := c.BodyWriter()
-	flush := func() {
-		if f, ok := w.(http.Flusher); ok {
-			f.Flush()
-		}
-	}
-	from := in.From
-	var last int64
-	if _, err := fmt.Sscan(in.LastID, &last); err == nil {
-		from = last + 1
-	}
-	flush()
-	for chunk, err := range space(c.Context()).FollowOutput(c.Context(), in.ID, in.Topic, from) {
-		if err != nil {
-			if !errors.Is(err, context.Canceled) && !errors.Is(err, host.ErrClosed) { // the next server goes on
-				b, _ := marshal(failed(err)) // a problem can be encoded
-				_, _ = fmt.Fprintf(w, "event: error\ndata: %s\n\n", b)
-			}
-			return
-		}
-		b, err := marshal(ChunkOf(chunk))
-		if err != nil {
-			return
-		}
-		if _, err := fmt.Fprintf(w, "id: %d\nevent: output\ndata: %s\n\n", chunk.Index, b); err != nil {
-			return
-		}
-		flush()
-	}
-	_, _ = fmt.Fprint(w, "event: end\ndata: {}\n\n") // the client is gone
-	flush()
 }
 
 func contentType(b []byte) string {

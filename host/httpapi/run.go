@@ -412,7 +412,7 @@ func (s *API) result(ctx context.Context, in *struct {
 	b, err := space(ctx).ResultRaw(ctx, in.ID)
 	if re, ok := errors.AsType[*host.RunError](err); ok {
 		p := &Problem{Type: "about:blank", Title: "run " + re.Status.String(), Status: http.StatusUnprocessableEntity,
-			Detail: re.Error(), Code: re.Status.String(), Run: r}
+			Detail: re.Error(), Code: re.Status.String(), Run: r, Failure: re.Failure}
 		return nil, p
 	}
 	if err != nil {

@@ -84,7 +84,7 @@ func updated(ctx, hold context.Context, u host.Update, err error) (*updateOutput
 	}
 	if failure, ok := errors.AsType[*host.UpdateError](err); ok {
 		p := &Problem{Type: "about:blank", Title: "update failed", Status: http.StatusUnprocessableEntity, Code: "update_failed",
-			Detail: failure.Error(), Update: &failure.Update}
+			Detail: failure.Error(), Update: &failure.Update, Failure: failure.Update.Failure}
 		if failure.Refused {
 			p.Title, p.Code, p.Update = "update refused", "update_refused", nil
 		}

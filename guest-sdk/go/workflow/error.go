@@ -120,8 +120,10 @@ func RetryAfter(err error, d time.Duration) error {
 
 // report is the error JSON that a body, a step function or a workflow hands over.
 type report struct {
+	Code         string `json:"code,omitempty"` // of the refusal or failure that it is, such as STEP_FAILED
 	Message      string `json:"message"`
-	Name         string `json:"name,omitempty"` // of the step or child whose failure it is
+	Name         string `json:"name,omitempty"`     // of the step or child whose failure it is
+	Attempts     int    `json:"attempts,omitempty"` // of the step
 	Type         string `json:"type,omitempty"`
 	Kind         string `json:"kind,omitempty"`
 	Stack        string `json:"stack,omitempty"`
@@ -146,7 +148,7 @@ func reportOf(err error) report {
 		err = fatal.error
 	}
 	if step, ok := errors.AsType[*StepError](err); ok {
-		r.Name = step.Name
+		r.Code, r.Name, r.Attempts = step.Code, step.Name, step.Attempts
 	}
 	r.Type = strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
 	return r

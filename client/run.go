@@ -1,0 +1,258 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+)
+
+// Status is where a run stands.
+type Status string
+
+// The statuses.
+const (
+	Queued     Status = "queued"
+	Running    Status = "running"
+	Sleeping   Status = "sleeping"
+	Waiting    Status = "waiting"
+	Paused     Status = "paused"
+	Stuck      Status = "stuck" // its workflow differs from its journal, or the module has broken down: it does not go on by itself
+	Completed  Status = "completed"
+	Failed     Status = "failed"
+	Cancelled  Status = "cancelled"
+	Terminated Status = "terminated"
+)
+
+// Terminal reports whether a run with this status has ended.
+func (s Status) Terminal() bool {
+	return s == Completed || s == Failed || s == Cancelled || s == Terminated
+}
+
+// Run is what is known of a run. Instants are zero where there is none.
+type Run struct {
+	Namespace  string            `json:"namespace,omitempty"` // empty in the default namespace
+	ID         string            `json:"id"`
+	Workflow   string            `json:"workflow"`
+	Version    uint32            `json:"version"`
+	Module     string            `json:"module"` // SHA-256 in hexadecimal
+	Status     Status            `json:"status"`
+	Reason     string            `json:"reason,omitempty"` // of waiting and stuck
+	Created    time.Time         `json:"created"`
+	Started    time.Time         `json:"started,omitzero"` // when its workflow began to run
+	Updated    time.Time         `json:"updated"`
+	Ended      time.Time         `json:"ended,omitzero"`
+	Wake       time.Time         `json:"wake,omitzero"`       // when it wakes by itself
+	Entries    uint64            `json:"entries"`             // of its journal
+	Existed    bool              `json:"existed,omitempty"`   // of a start: the run was there already
+	Iteration  uint32            `json:"iteration,omitempty"` // how often the run has continued as new
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Memo       json.RawMessage   `json:"memo,omitempty"`
+	Parent     string            `json:"parent,omitempty"` // id of the run that started it
+	Output     uint64            `json:"output,omitempty"` // chunks of output
+	Schedule   string            `json:"schedule,omitempty"`
+	Nominal    time.Time         `json:"nominal,omitzero"` // the instant for which the schedule started it
+	// Aside says why nothing happens to the run here: "copy" or "moved"; empty for all others.
+	Aside    string    `json:"aside,omitempty"`
+	Imported time.Time `json:"imported,omitzero"`
+	// Place is where the run stands that waits for a slot. Only Get has it.
+	Place *Place `json:"place,omitempty"`
+	// Throttled is until when other starts of the same key return this run. Only such a start has it.
+	Throttled time.Time `json:"throttled,omitzero"`
+	// Error is the message with which a failed run has failed: 300 characters of it in lists.
+	Error string `json:"error,omitempty"`
+	// Failure is all that was recorded of it. Only Get has it.
+	Failure *abi.Error `json:"failure,omitempty"`
+	Help    string     `json:"help,omitempty"`    // what helps a run that is stuck
+	TraceID string     `json:"traceId,omitempty"` // of W3C Trace Context; only Get has it
+}
+
+// Place is where a run stands that waits for a slot.
+type Place struct {
+	Place   int    `json:"place"`   // among the runs with the same keys, from 1
+	Same    int64  `json:"same"`    // runs with the same keys that wait
+	Waiting int64  `json:"waiting"` // runs of the workflow that wait
+	Limit   string `json:"limit,omitempty"`
+}
+
+// Page is a page of a list.
+type Page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty"` // the cursor of the next page; empty on the last one
+}
+
+// Query selects runs. The zero Query selects all of the namespace, newest first.
+type Query struct {
+	Workflow      string
+	Statuses      []Status
+	CreatedFrom   time.Time         // at this instant or after it
+	CreatedBefore time.Time         // before this instant
+	Attributes    map[string]string // equal to
+	Where         []string          // conditions of attributes, such as "amount>=100"; all must hold
+	Oldest        bool              // oldest first
+	Limit         int               // of a page, at most 1,000; 100 for 0
+	Cursor        string            // Next of the page before
+}
+
+func (q *Query) values() url.Values {
+	v := url.Values{}
+	set := func(name, text string) {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	set("workflow", q.Workflow)
+	set("status", joined(q.Statuses))
+	set("created_from", instant(q.CreatedFrom))
+	set("created_before", instant(q.CreatedBefore))
+	set("cursor", q.Cursor)
+	for key, value := range q.Attributes {
+		v.Set("attr."+key, value)
+	}
+	v["where"] = slices.Clone(q.Where)
+	if q.Oldest {
+		v.Set("order", "oldest")
+	}
+	if q.Limit != 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return v
+}
+
+func joined(statuses []Status) string {
+	texts := make([]string, len(statuses))
+	for i, s := range statuses {
+		texts[i] = string(s)
+	}
+	return strings.Join(texts, ",")
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// Get returns a run as it stands.
+func (c *Client) Get(ctx context.Context, id string) (Run, error) {
+	return get[Run](ctx, c, runPath(id, ""), nil)
+}
+
+// RunPage returns a page of the runs that a query selects.
+func (c *Client) RunPage(ctx context.Context, q Query) (Page[Run], error) {
+	return get[Page[Run]](ctx, c, "/v1/runs", q.values())
+}
+
+// Runs gives all runs that a query selects, page by page, from its cursor on. It ends with the first error.
+func (c *Client) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
+	return pages(func(cursor string) (Page[Run], error) {
+		if cursor != "" {
+			q.Cursor = cursor
+		}
+		return c.RunPage(ctx, q)
+	})
+}
+
+// pages gives the items of all pages.
+func pages[T any](page func(cursor string) (Page[T], error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for cursor := ""; ; {
+			p, err := page(cursor)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range p.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if cursor = p.Next; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// Counts are numbers of runs.
+type Counts struct {
+	Total    int64            `json:"total"`
+	Statuses map[Status]int64 `json:"statuses"`
+}
+
+// Count counts the runs of a workflow by status; those of all workflows for "".
+func (c *Client) Count(ctx context.Context, workflow string) (Counts, error) {
+	v := url.Values{}
+	if workflow != "" {
+		v.Set("workflow", workflow)
+	}
+	return get[Counts](ctx, c, "/v1/runs:count", v)
+}
+
+// held is how long one request waits for a run.
+const held = "30s"
+
+// Wait waits until a run has ended or is stuck, or ctx is done. That it failed is no error.
+func (c *Client) Wait(ctx context.Context, id string) (Run, error) {
+	_, err := c.ResultRaw(ctx, id)
+	if _, ok := errors.AsType[*RunError](err); err != nil && !ok && !errors.Is(err, ErrMismatch) {
+		return Run{}, err
+	}
+	return c.Get(ctx, id)
+}
+
+// ResultRaw waits until a run has ended and returns its result as bytes. A run that ended otherwise than completed is a
+// *RunError; errors.Is(err, ErrMismatch) for one that is stuck.
+func (c *Client) ResultRaw(ctx context.Context, id string) ([]byte, error) {
+	r := Request{Method: http.MethodGet, Path: runPath(id, "/result"), Query: url.Values{"wait": {held}}}
+	for {
+		a, err := c.read(ctx, &r)
+		if err != nil || a.status != http.StatusAccepted {
+			return a.body, err
+		}
+	}
+}
+
+// Result is ResultRaw with the result decoded from JSON. For a run without a result it is the zero value.
+func Result[T any](ctx context.Context, c *Client, id string) (v T, err error) {
+	b, err := c.ResultRaw(ctx, id)
+	if err != nil || len(b) == 0 {
+		return v, err
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return v, fmt.Errorf("the result of run %s: %w", id, err)
+	}
+	return v, nil
+}
+
+// Timer says when a run wakes.
+type Timer struct {
+	RunID    string    `json:"run"`
+	Workflow string    `json:"workflow"`
+	Due      time.Time `json:"due"`
+}
+
+// Timers gives what wakes within a time, soonest first; all for 0.
+func (c *Client) Timers(ctx context.Context, within time.Duration) iter.Seq2[Timer, error] {
+	v := url.Values{}
+	if within > 0 {
+		v.Set("within", abi.FormatDuration(max(within.Milliseconds(), 1)))
+	}
+	return pages(func(cursor string) (Page[Timer], error) {
+		if cursor != "" {
+			v.Set("cursor", cursor)
+		}
+		return get[Page[Timer]](ctx, c, "/v1/timers", v)
+	})
+}

@@ -1,0 +1,166 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// ScheduleSpec says what a schedule starts when. Durations are duration text.
+type ScheduleSpec struct {
+	Workflow   string            `json:"workflow"`
+	Version    uint32            `json:"version,omitempty"` // 0: the newest at each start
+	Input      json.RawMessage   `json:"input,omitempty"`
+	Bytes      string            `json:"input_base64,omitempty"` // in place of Input: bytes that are no JSON
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Memo       json.RawMessage   `json:"memo,omitempty"`
+	Timeout    string            `json:"timeout,omitempty"` // of each run
+	When       string            `json:"when"`              // a cron expression, @every, an instant, or ISO 8601
+	Zone       string            `json:"zone,omitempty"`    // such as Europe/Berlin; UTC for ""
+	Jitter     string            `json:"jitter,omitempty"`
+	// Overlap is what becomes of an instant while a run goes on: skip (""), buffer-one, buffer-all, allow, cancel-other or
+	// terminate-other.
+	Overlap  string    `json:"overlap,omitempty"`
+	CatchUp  string    `json:"catch_up,omitempty"` // how late an instant is started at most; 1d for ""
+	From     time.Time `json:"from,omitzero"`
+	Until    time.Time `json:"until,omitzero"`
+	Runs     int64     `json:"runs,omitempty"` // so many instants are started; any number for 0
+	Priority int       `json:"priority,omitempty"`
+	// Revision is that of the spec. Where one is replaced, it must be this one; any for 0.
+	Revision uint64 `json:"revision,omitempty"`
+}
+
+// Schedule is a schedule as it stands.
+type Schedule struct {
+	ID string `json:"id"`
+	ScheduleSpec
+	Namespace  string             `json:"namespace,omitempty"`
+	Created    time.Time          `json:"created"`
+	Updated    time.Time          `json:"updated"`
+	Paused     bool               `json:"paused"`
+	Note       string             `json:"note,omitempty"` // why it is paused
+	Ended      bool               `json:"ended"`          // nothing is due any more
+	Next       time.Time          `json:"next,omitzero"`
+	Wake       time.Time          `json:"wake,omitzero"` // Next with its jitter
+	Started    int64              `json:"started"`
+	Skipped    int64              `json:"skipped"`
+	Missed     int64              `json:"missed"`
+	Running    []string           `json:"running,omitempty"` // ids of runs that go on
+	Waiting    []time.Time        `json:"waiting,omitempty"` // instants that wait for the end of a run
+	Recent     []ScheduledRun     `json:"recent,omitempty"`
+	NotStarted []ScheduleMiss     `json:"not_started,omitempty"`
+	Backfills  []ScheduleBackfill `json:"backfills,omitempty"`
+	Error      string             `json:"error,omitempty"` // of the newest start that was refused
+}
+
+// ScheduledRun is a run that a schedule has started.
+type ScheduledRun struct {
+	Nominal time.Time `json:"nominal"`        // the instant for which it was started
+	Kind    string    `json:"kind,omitempty"` // trigger or backfill; empty for the others
+	Run     string    `json:"run"`
+	Started time.Time `json:"started"`
+}
+
+// ScheduleMiss are instants that were not started.
+type ScheduleMiss struct {
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	Count  int64     `json:"count"`
+	More   bool      `json:"more,omitempty"` // there were more than were counted
+	Reason string    `json:"reason"`
+	Policy bool      `json:"policy,omitempty"` // they were skipped by the overlap policy
+}
+
+// ScheduleBackfill is a range of instants that are being started.
+type ScheduleBackfill struct {
+	After time.Time `json:"after"`
+	To    time.Time `json:"to"`
+	All   bool      `json:"all,omitempty"`
+}
+
+// ScheduleInstant is an instant at which a schedule will start a run.
+type ScheduleInstant struct {
+	Nominal time.Time `json:"nominal"`
+	Start   time.Time `json:"start"` // later by the jitter
+}
+
+func schedulePath(id, rest string) string { return "/v1/schedules/" + Segment(id) + rest }
+
+// CreateSchedule creates a schedule. ErrConflict if there is one with the id.
+func (c *Client) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
+	return send[Schedule](ctx, c, Request{Method: http.MethodPost, Path: "/v1/schedules"}, struct {
+		ID string `json:"id"`
+		ScheduleSpec
+	}{id, spec})
+}
+
+// UpdateSchedule replaces what a schedule starts when. ErrConflict if the spec has another Revision by now.
+func (c *Client) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
+	return send[Schedule](ctx, c, Request{Method: http.MethodPut, Path: schedulePath(id, ""), Repeatable: spec.Revision == 0}, spec)
+}
+
+// Schedule returns a schedule as it stands.
+func (c *Client) Schedule(ctx context.Context, id string) (Schedule, error) {
+	return get[Schedule](ctx, c, schedulePath(id, ""), nil)
+}
+
+// Schedules gives all schedules, by id.
+func (c *Client) Schedules(ctx context.Context) iter.Seq2[Schedule, error] {
+	return pages(func(cursor string) (Page[Schedule], error) {
+		v := url.Values{}
+		if cursor != "" {
+			v.Set("cursor", cursor)
+		}
+		return get[Page[Schedule]](ctx, c, "/v1/schedules", v)
+	})
+}
+
+// ScheduleNext lists the next instants of a schedule, at most 1,000.
+func (c *Client) ScheduleNext(ctx context.Context, id string, limit int) ([]ScheduleInstant, error) {
+	return items[ScheduleInstant](ctx, c, schedulePath(id, "/next"), url.Values{"limit": {strconv.Itoa(limit)}})
+}
+
+// PauseSchedule has nothing started until ResumeSchedule. What is due meanwhile is left out. The note says why, for people.
+func (c *Client) PauseSchedule(ctx context.Context, id, note string) (Schedule, error) {
+	return c.noted(ctx, id, "/pause", note)
+}
+
+// ResumeSchedule lets a schedule go on with what is due from now on.
+func (c *Client) ResumeSchedule(ctx context.Context, id, note string) (Schedule, error) {
+	return c.noted(ctx, id, "/resume", note)
+}
+
+func (c *Client) noted(ctx context.Context, id, action, note string) (Schedule, error) {
+	return send[Schedule](ctx, c, Request{Method: http.MethodPost, Path: schedulePath(id, action), Repeatable: true}, struct {
+		Note string `json:"note,omitempty"`
+	}{note})
+}
+
+// TriggerSchedule starts a run of a schedule now, by an overlap policy, or that of the schedule for "". It returns the id of
+// the run; "" if it waits for the end of another one.
+func (c *Client) TriggerSchedule(ctx context.Context, id, overlap string) (run string, err error) {
+	t, err := send[struct {
+		Run string `json:"run"`
+	}](ctx, c, Request{Method: http.MethodPost, Path: schedulePath(id, "/trigger")}, struct {
+		Overlap string `json:"overlap,omitempty"`
+	}{overlap})
+	return t.Run, err
+}
+
+// BackfillSchedule starts the instants of a range that has passed: one after the other, or all beside each other.
+func (c *Client) BackfillSchedule(ctx context.Context, id string, from, to time.Time, all bool) (Schedule, error) {
+	return send[Schedule](ctx, c, Request{Method: http.MethodPost, Path: schedulePath(id, "/backfill")}, struct {
+		From time.Time `json:"from"`
+		To   time.Time `json:"to"`
+		All  bool      `json:"all,omitempty"`
+	}{from, to, all})
+}
+
+// DeleteSchedule deletes a schedule. Its runs go on.
+func (c *Client) DeleteSchedule(ctx context.Context, id string) error {
+	return c.call(ctx, Request{Method: http.MethodDelete, Path: schedulePath(id, "")}, nil)
+}

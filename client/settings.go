@@ -1,0 +1,208 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Limits say how many runs of a workflow go on at a time, or begin within a window.
+type Limits struct {
+	Workflow    string   `json:"workflow"`
+	Concurrency []string `json:"concurrency,omitempty"` // such as "5", or "5 per input.customer"
+	Rate        []string `json:"rate,omitempty"`        // such as "100/1m", or "100/1m per input.tenant"
+	Holding     int64    `json:"holding"`               // runs that hold a slot
+	Waiting     int64    `json:"waiting"`               // runs that wait for one
+}
+
+// HandlerLimits say how many attempts of a handler go on at a time, or begin within a window.
+type HandlerLimits struct {
+	Handler     string   `json:"handler"`
+	Concurrency []string `json:"concurrency,omitempty"`
+	Rate        []string `json:"rate,omitempty"`
+	Holding     int      `json:"holding"` // attempts that hold a slot on the server
+	Waiting     int      `json:"waiting"` // attempts that wait for one
+}
+
+// ruled is what is set of limits.
+type ruled struct {
+	Concurrency []string `json:"concurrency,omitempty"`
+	Rate        []string `json:"rate,omitempty"`
+}
+
+// Limits lists the limits of all workflows that have some.
+func (c *Client) Limits(ctx context.Context) ([]Limits, error) {
+	return items[Limits](ctx, c, "/v1/limits", nil)
+}
+
+// LimitsOf returns the limits of a workflow; ErrNotFound if it has none.
+func (c *Client) LimitsOf(ctx context.Context, workflow string) (Limits, error) {
+	return get[Limits](ctx, c, "/v1/limits/"+Segment(workflow), nil)
+}
+
+// SetLimits sets the limits of l.Workflow in place of those that it had. Runs that have begun go on.
+func (c *Client) SetLimits(ctx context.Context, l Limits) (Limits, error) {
+	return put[Limits](ctx, c, "/v1/limits/"+Segment(l.Workflow), ruled{l.Concurrency, l.Rate})
+}
+
+// DeleteLimits removes the limits of a workflow.
+func (c *Client) DeleteLimits(ctx context.Context, workflow string) error {
+	return c.remove(ctx, "/v1/limits/"+Segment(workflow))
+}
+
+// HandlerLimits lists the limits of all handlers that have some.
+func (c *Client) HandlerLimits(ctx context.Context) ([]HandlerLimits, error) {
+	return items[HandlerLimits](ctx, c, "/v1/handler-limits", nil)
+}
+
+// SetHandlerLimits sets the limits of l.Handler in place of those that it had.
+func (c *Client) SetHandlerLimits(ctx context.Context, l HandlerLimits) (HandlerLimits, error) {
+	return put[HandlerLimits](ctx, c, "/v1/handler-limits/"+Segment(l.Handler), ruled{l.Concurrency, l.Rate})
+}
+
+// DeleteHandlerLimits removes the limits of a handler.
+func (c *Client) DeleteHandlerLimits(ctx context.Context, handler string) error {
+	return c.remove(ctx, "/v1/handler-limits/"+Segment(handler))
+}
+
+// StartWindow says which starts of a workflow are one run: by a debounce or by a throttle.
+type StartWindow struct {
+	Workflow string `json:"workflow"`
+	Debounce string `json:"debounce,omitempty"` // a quiet time: "10s", or "10s per input.customer"
+	Longest  string `json:"longest,omitempty"`  // of a debounce: how long after the first start its run begins at the latest
+	Throttle string `json:"throttle,omitempty"` // in place of a debounce: one start within "1h", or "1h per input.customer"
+}
+
+// StartWindows lists the windows of all workflows that have one.
+func (c *Client) StartWindows(ctx context.Context) ([]StartWindow, error) {
+	return items[StartWindow](ctx, c, "/v1/start-windows", nil)
+}
+
+// SetStartWindow sets the window of w.Workflow.
+func (c *Client) SetStartWindow(ctx context.Context, w StartWindow) (StartWindow, error) {
+	path := "/v1/start-windows/" + Segment(w.Workflow)
+	return put[StartWindow](ctx, c, path, struct {
+		Debounce string `json:"debounce,omitempty"`
+		Longest  string `json:"longest,omitempty"`
+		Throttle string `json:"throttle,omitempty"`
+	}{w.Debounce, w.Longest, w.Throttle})
+}
+
+// DeleteStartWindow has each start of a workflow be a run of its own again.
+func (c *Client) DeleteStartWindow(ctx context.Context, workflow string) error {
+	return c.remove(ctx, "/v1/start-windows/"+Segment(workflow))
+}
+
+// OthersRetention is the workflow of a retention for all that have none of their own.
+const OthersRetention = "-"
+
+// Retention is how long ended runs of a workflow are kept, as duration text; for ever for "".
+type Retention struct {
+	Workflow   string `json:"workflow,omitempty"`
+	Completed  string `json:"completed,omitempty"`
+	Failed     string `json:"failed,omitempty"`
+	Cancelled  string `json:"cancelled,omitempty"`
+	Terminated string `json:"terminated,omitempty"`
+	Keep       int    `json:"keep,omitempty"` // so many ended runs at most; any number for 0
+}
+
+// Retentions lists how long ended runs are kept.
+func (c *Client) Retentions(ctx context.Context) ([]Retention, error) {
+	return items[Retention](ctx, c, "/v1/retention", nil)
+}
+
+// SetRetention sets how long ended runs of r.Workflow are kept. Those that are older are deleted from now on.
+func (c *Client) SetRetention(ctx context.Context, r Retention) (Retention, error) {
+	return put[Retention](ctx, c, "/v1/retention/"+Segment(r.Workflow), r)
+}
+
+// DeleteRetention removes what was set for a workflow.
+func (c *Client) DeleteRetention(ctx context.Context, workflow string) error {
+	return c.remove(ctx, "/v1/retention/"+Segment(workflow))
+}
+
+// Token is a token without its text.
+type Token struct {
+	ID        string    `json:"id"` // it is no secret
+	Name      string    `json:"name,omitempty"`
+	Namespace string    `json:"namespace,omitempty"` // empty: all of them
+	Scopes    []string  `json:"scopes"`
+	Created   time.Time `json:"created"`
+	Expires   time.Time `json:"expires,omitzero"` // zero: never
+}
+
+// TokenRequest asks for a token.
+type TokenRequest struct {
+	Name      string   `json:"name,omitempty"`           // for people
+	Namespace string   `json:"namespace,omitempty"`      // without it, that of the client
+	All       bool     `json:"all_namespaces,omitempty"` // the token is for all namespaces
+	Scopes    []string `json:"scopes"`                   // read, work, run, operate, upload, admin
+	Expires   string   `json:"expires,omitempty"`        // duration text; never for ""
+}
+
+// CreateToken makes a token, and returns its text, too, which nobody can ask for again.
+func (c *Client) CreateToken(ctx context.Context, t TokenRequest) (made Token, text string, err error) {
+	n, err := send[struct {
+		Token
+		Text string `json:"token"`
+	}](ctx, c, Request{Method: http.MethodPost, Path: "/v1/tokens"}, t)
+	return n.Token, n.Text, err
+}
+
+// Tokens lists the tokens that the caller may see.
+func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
+	return items[Token](ctx, c, "/v1/tokens", nil)
+}
+
+// RevokeToken revokes a token by its id: no request is accepted with it any more.
+func (c *Client) RevokeToken(ctx context.Context, id string) error {
+	return c.remove(ctx, "/v1/tokens/"+Segment(id))
+}
+
+// Quota is what a namespace may use; 0 is no limit.
+type Quota struct {
+	MaxRuns           int64 `json:"max_runs,omitempty"` // that have not ended
+	MaxBytes          int64 `json:"max_bytes,omitempty"`
+	MaxInstances      int64 `json:"max_instances,omitempty"` // guests that compute at a time
+	StartsPerSecond   int64 `json:"starts_per_second,omitempty"`
+	RequestsPerSecond int64 `json:"requests_per_second,omitempty"`
+	WakesPerSecond    int64 `json:"wakes_per_second,omitempty"`
+	MaxSchedules      int64 `json:"max_schedules,omitempty"`
+	MaxVersions       int64 `json:"max_versions,omitempty"`
+}
+
+// Usage is what a namespace uses.
+type Usage struct {
+	Runs      int64 `json:"runs"` // that have not ended
+	Bytes     int64 `json:"bytes"`
+	Instances int   `json:"instances"`
+}
+
+// Namespace is a namespace with its quota.
+type Namespace struct {
+	Name    string    `json:"name"`
+	Created time.Time `json:"created,omitzero"` // zero for the default namespace
+	Quota   Quota     `json:"quota"`
+	Usage   Usage     `json:"usage"`
+}
+
+// Namespaces lists the namespaces that the caller may see.
+func (c *Client) Namespaces(ctx context.Context) ([]Namespace, error) {
+	return items[Namespace](ctx, c, "/v1/namespaces", nil)
+}
+
+// SetQuota sets the quota of a namespace, which is made if there is none of the name.
+func (c *Client) SetQuota(ctx context.Context, namespace string, q Quota) (Namespace, error) {
+	return put[Namespace](ctx, c, "/v1/namespaces/"+Segment(namespace), q)
+}
+
+// put replaces something by a body.
+func put[T any](ctx context.Context, c *Client, path string, body any) (T, error) {
+	return send[T](ctx, c, Request{Method: http.MethodPut, Path: path, Repeatable: true}, body)
+}
+
+// remove deletes something.
+func (c *Client) remove(ctx context.Context, path string) error {
+	return c.call(ctx, Request{Method: http.MethodDelete, Path: path, Query: url.Values{}}, nil)
+}

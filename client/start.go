@@ -1,0 +1,118 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+)
+
+// OnConflict says what a start does whose id a run has.
+type OnConflict string
+
+// The policies.
+const (
+	// ConflictExisting returns the run that has the id, if its input is the same, and is ErrConflict if it is not.
+	ConflictExisting OnConflict = "existing"
+	// ConflictFail is ErrConflict.
+	ConflictFail OnConflict = "fail"
+	// ConflictTerminate ends the run, and starts a new one.
+	ConflictTerminate OnConflict = "terminate"
+	// ConflictReplace takes the place of a run that has ended, and is ErrConflict for one that lives.
+	ConflictReplace OnConflict = "replace"
+)
+
+// StartOptions are options of Start. The zero value starts the newest version at once under a new id.
+type StartOptions struct {
+	// ID of the run: up to 200 bytes of UTF-8. Without it the client makes one, with which the request can be repeated.
+	ID         string
+	Version    uint32            // 0: the newest
+	At         time.Time         // when its workflow begins; zero: at once
+	In         time.Duration     // in place of At: after how long, by the server's clock
+	Timeout    time.Duration     // after which the run fails; 0: none
+	Attributes map[string]string // by which it is found
+	Memo       any               // JSON that people see with the run, at most 2,048 bytes
+	Signal     *FirstSignal
+	OnConflict OnConflict // default: ConflictExisting
+	Priority   int        // among the runs that wait for a slot, -100 to 100
+	// TraceParent is the caller's span, as W3C Trace Context says: the run belongs to its trace.
+	TraceParent string
+}
+
+// FirstSignal is a signal that a run has from its beginning; for a run that is there, it is a signal like others.
+type FirstSignal struct {
+	Name           string
+	Payload        any
+	IdempotencyKey string // without it, the client makes one
+}
+
+// startBody is the body of a start.
+type startBody struct {
+	ID         string            `json:"id"`
+	Input      Payload           `json:"input,omitempty"`
+	Version    uint32            `json:"version,omitempty"`
+	At         *time.Time        `json:"at,omitempty"`
+	In         string            `json:"in,omitempty"`
+	Timeout    string            `json:"timeout,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Memo       Payload           `json:"memo,omitempty"`
+	Signal     *signalBody       `json:"signal,omitempty"`
+	OnConflict OnConflict        `json:"on_conflict,omitempty"`
+	Priority   int               `json:"priority,omitempty"`
+}
+
+type signalBody struct {
+	Name           string  `json:"name"`
+	Payload        Payload `json:"payload,omitempty"`
+	IdempotencyKey string  `json:"idempotency_key"`
+}
+
+// Start starts a run of a workflow. The input is encoded as JSON; nil is none, and Payload and json.RawMessage are sent as they
+// are. The run is durable when Start returns it. Run.Existed says that it was there already.
+func (c *Client) Start(ctx context.Context, workflow string, input any, o StartOptions) (Run, error) {
+	body := startBody{ID: o.ID, Version: o.Version, In: duration(o.In), Timeout: duration(o.Timeout), Attributes: o.Attributes,
+		OnConflict: o.OnConflict, Priority: o.Priority}
+	if body.ID == "" {
+		body.ID = rand.Text()
+	}
+	if !o.At.IsZero() {
+		at := o.At.UTC()
+		body.At = &at
+	}
+	err := fillStart(&body, input, &o)
+	if err != nil {
+		return Run{}, err
+	}
+	r := Request{Method: http.MethodPost, Path: "/v1/workflows/" + Segment(workflow) + "/runs",
+		Header: http.Header{}, Repeatable: o.OnConflict == "" || o.OnConflict == ConflictExisting}
+	if o.TraceParent != "" {
+		r.Header.Set("Traceparent", o.TraceParent)
+	}
+	return send[Run](ctx, c, r, body)
+}
+
+// fillStart encodes what is a payload.
+func fillStart(body *startBody, input any, o *StartOptions) (err error) {
+	if body.Input, err = payload(input); err != nil {
+		return err
+	}
+	if body.Memo, err = payload(o.Memo); err != nil || o.Signal == nil {
+		return err
+	}
+	body.Signal = &signalBody{Name: o.Signal.Name, IdempotencyKey: o.Signal.IdempotencyKey}
+	if body.Signal.IdempotencyKey == "" {
+		body.Signal.IdempotencyKey = rand.Text()
+	}
+	body.Signal.Payload, err = payload(o.Signal.Payload)
+	return err
+}
+
+// duration returns duration text, "" for 0.
+func duration(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return abi.FormatDuration(abi.Milliseconds(d))
+}

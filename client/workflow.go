@@ -1,0 +1,172 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Version is a version of a workflow.
+type Version struct {
+	Workflow string    `json:"workflow"`
+	Number   uint32    `json:"version"`
+	Digest   string    `json:"module"` // SHA-256 of the module in hexadecimal
+	Steps    []string  `json:"allow_step,omitempty"`
+	HTTP     []string  `json:"allow_http,omitempty"`
+	Secrets  []string  `json:"allow_secret,omitempty"`
+	Created  time.Time `json:"created"`
+	Imported bool      `json:"imported,omitempty"` // made by an import: no start uses it that does not name it
+	New      bool      `json:"new"`                // made by this upload
+	Queries  []string  `json:"queries,omitempty"`  // only Workflow has these three
+	Signals  []string  `json:"signals,omitempty"`
+	Updates  []string  `json:"updates,omitempty"`
+	Live     int       `json:"live"` // runs that have not ended; only Workflow counts them
+}
+
+// UploadOptions say what a version may do, and of which workflows it is one.
+type UploadOptions struct {
+	Only        []string // workflows of the module; all for none
+	AllowStep   []string // handlers that it may call
+	AllowHTTP   []string // hosts that it may make requests to
+	AllowSecret []string // NAME=host,Header: secrets that it may send there
+}
+
+// Upload stores a module as the next version of its workflows; of workflow, if the module lists none. A module that is there
+// with the same grants makes no new version. It is durable, and compiled, on return. ErrRejected, with the reason, if it cannot
+// be a workflow.
+func (c *Client) Upload(ctx context.Context, workflow string, wasm []byte, o UploadOptions) ([]Version, error) {
+	if workflow == "" {
+		workflow = "-"
+	}
+	v := url.Values{"workflow": o.Only, "allow_step": o.AllowStep, "allow_http": o.AllowHTTP, "allow_secret": o.AllowSecret}
+	l, err := send[Page[Version]](ctx, c, Request{Method: http.MethodPut, Path: workflowPath(workflow, "/versions"), Query: v,
+		Header: ofModule(), Body: wasm, Repeatable: true}, nil)
+	return l.Items, err
+}
+
+func ofModule() http.Header { return http.Header{"Content-Type": {"application/wasm"}} }
+
+// Workflows lists the versions of all workflows.
+func (c *Client) Workflows(ctx context.Context) ([]Version, error) {
+	return items[Version](ctx, c, "/v1/workflows", nil)
+}
+
+// Workflow lists the versions of a workflow, with the numbers of their live runs, and what they offer.
+func (c *Client) Workflow(ctx context.Context, name string) ([]Version, error) {
+	return items[Version](ctx, c, workflowPath(name, ""), nil)
+}
+
+// DeleteVersion deletes a version that no run has; ErrConflict while one has it.
+func (c *Client) DeleteVersion(ctx context.Context, workflow string, version uint32) error {
+	return c.call(ctx, Request{Method: http.MethodDelete,
+		Path: workflowPath(workflow, "/versions/"+strconv.FormatUint(uint64(version), 10))}, nil)
+}
+
+// Schemas are the JSON Schemas of a workflow, as far as it has some.
+type Schemas struct {
+	Input   json.RawMessage            `json:"input,omitempty"`
+	Result  json.RawMessage            `json:"result,omitempty"`
+	Signals map[string]json.RawMessage `json:"signals,omitempty"`
+	Updates map[string]json.RawMessage `json:"updates,omitempty"`
+}
+
+// Schemas returns the schemas of a version of a workflow; of the newest one for 0.
+func (c *Client) Schemas(ctx context.Context, workflow string, version uint32) (Schemas, error) {
+	v := url.Values{}
+	if version != 0 {
+		v.Set("version", strconv.FormatUint(uint64(version), 10))
+	}
+	return get[Schemas](ctx, c, workflowPath(workflow, "/schemas"), v)
+}
+
+func workflowPath(name, rest string) string { return "/v1/workflows/" + Segment(name) + rest }
+
+// RunCheck says whether a run goes on under a module.
+type RunCheck struct {
+	RunID     string   `json:"run"`
+	Version   uint32   `json:"version,omitempty"`
+	Status    Status   `json:"status,omitempty"`
+	Iteration uint32   `json:"iteration,omitempty"`
+	Entries   uint64   `json:"entries"`
+	Outcome   string   `json:"outcome"`            // compatible, diverges, not_checked, migrated or unchanged
+	Entry     *uint64  `json:"entry,omitempty"`    // seq at which it diverges
+	Journal   string   `json:"journal,omitempty"`  // what is there
+	Workflow  string   `json:"workflow,omitempty"` // what the workflow did
+	Reason    string   `json:"reason,omitempty"`
+	Notes     []string `json:"notes,omitempty"`
+}
+
+// CheckSummary counts what became of the runs that were checked.
+type CheckSummary struct {
+	Workflow   string `json:"workflow"`
+	Version    uint32 `json:"version,omitempty"` // to which runs were migrated
+	Module     string `json:"module"`
+	Runs       int64  `json:"runs"`
+	Compatible int64  `json:"compatible"`
+	Diverging  int64  `json:"diverging"`
+	NotChecked int64  `json:"not_checked"`
+	Migrated   int64  `json:"migrated,omitempty"`
+	Unchanged  int64  `json:"unchanged,omitempty"`
+}
+
+// Migration says which runs are to go on under another version.
+type Migration struct {
+	To       uint32   `json:"to"`
+	From     uint32   `json:"from,omitempty"` // only runs of this version
+	Runs     []string `json:"runs,omitempty"` // only these
+	CPU      string   `json:"cpu,omitempty"`  // duration text: what the replay of one run may compute; 10s for ""
+	Parallel int      `json:"parallel,omitempty"`
+}
+
+// Check replays the live runs of a workflow against a module that is not stored. Nothing changes. each, unless it is nil, is
+// called with the report of each run; an error of it ends the check.
+func (c *Client) Check(ctx context.Context, workflow string, wasm []byte, each func(RunCheck) error) (CheckSummary, error) {
+	if workflow == "" {
+		workflow = "-"
+	}
+	return c.reports(ctx, Request{Method: http.MethodPost, Path: workflowPath(workflow, "/check"), Header: ofModule(), Body: wasm,
+		Repeatable: true}, each)
+}
+
+// Migrate has live runs that are compatible with another version of their workflow go on under it. each is as in Check.
+func (c *Client) Migrate(ctx context.Context, workflow string, m Migration, each func(RunCheck) error) (CheckSummary, error) {
+	b, err := encode(m)
+	if err != nil {
+		return CheckSummary{}, err
+	}
+	return c.reports(ctx, Request{Method: http.MethodPost, Path: workflowPath(workflow, "/migrate"), Body: b}, each)
+}
+
+// reports reads JSON Lines with reports of runs, and a summary at the end.
+func (c *Client) reports(ctx context.Context, r Request, each func(RunCheck) error) (CheckSummary, error) {
+	res, err := c.Do(ctx, r)
+	if err != nil {
+		return CheckSummary{}, err
+	}
+	defer func() { _ = res.Body.Close() }() // it has been read
+	for d := json.NewDecoder(bufio.NewReader(res.Body)); ; {
+		var line struct {
+			Run     *RunCheck     `json:"run"`
+			Summary *CheckSummary `json:"summary"`
+		}
+		switch err := d.Decode(&line); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return CheckSummary{}, &lostError{fmt.Errorf("the reports broke off: %w", io.ErrUnexpectedEOF), c.base}
+		case err != nil:
+			return CheckSummary{}, &lostError{err, c.base}
+		case line.Summary != nil:
+			return *line.Summary, nil
+		case line.Run != nil && each != nil:
+			if err := each(*line.Run); err != nil {
+				return CheckSummary{}, err
+			}
+		}
+	}
+}
