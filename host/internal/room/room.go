@@ -2,8 +2,9 @@
 // has at most abi.MaxJournalBytes; a hundred of those are more than a host should take.
 //
 // Over the budget, a run that is to be read waits as a key, and a guest that makes its journal longer waits at its next call,
-// without a place. Nobody fails. One of those that wait goes on in any case, guests first: they hold memory until they are
-// done. If that one takes long, such as one whose step goes on for an hour, the next one goes on after a while, too.
+// without a place. Nobody fails. One of those that wait goes on to its end in any case, guests first: they hold memory until they
+// are done. That one may take long, such as one whose step goes on for an hour. So others go on after a while, too, a piece at a
+// time, the later the more is held.
 //
 // Beside the budget there is room for modest journals, of each workflow no more than a part: whoever keeps the budget full, the
 // runs of others that are read for a moment need not wait for it.
@@ -15,6 +16,7 @@ package room
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,10 +34,12 @@ const (
 	// of 96 MiB a third, and 16 MiB, with which some dozens of its runs are at work at a time. With 8 MiB, a thousand runs with
 	// some thousand entries each, 65 of which woke each second beside attackers, were up to two minutes late.
 	besideShare, groupShare = 3, 6
-	// growBytes is how much longer a journal becomes before it is counted again.
+	// growBytes is how much longer a journal becomes before it is counted again, while there is room.
 	growBytes = 256 << 10
-	// patience is how long one that goes on over the budget, or while the store is behind, keeps the next one from doing so. A
-	// guest that goes on while the store is behind writes growBytes, which no disk notices.
+	// pieceBytes is the same while there is no room: one such piece each second is an eighth of the budget in six minutes.
+	pieceBytes = 32 << 10
+	// patience is how long one that goes on over the budget, or while the store is behind, keeps the next one from doing so. Such a
+	// guest writes growBytes, which no disk notices.
 	patience = time.Second
 	// mostPatience is how often the patience doubles at most, once with each eighth of the limit that is held beyond it: to a
 	// quarter of an hour.
@@ -60,12 +64,12 @@ type Budget struct {
 	mu      sync.Mutex // guards the fields below; while it is held, only behind and the clock are called
 	held    int64
 	peak    int64
-	runs    map[store.RunKey]int64    // bytes of those that are counted
-	passes  map[store.RunKey]struct{} // of those, the ones that go on over the budget
-	passed  time.Time                 // when the newest of them began to
-	urged   time.Time                 // when a guest last went on though the store was behind
-	growing []*waiter                 // guests
-	loading []*waiter                 // runs to be read
+	runs    map[store.RunKey]int64 // bytes of those that are counted
+	first   *store.RunKey          // of those, the one that goes on over the budget to its end; nil if none does
+	passed  time.Time              // when another one last went on a piece
+	urged   time.Time              // when a guest last went on though the store was behind
+	growing []*waiter              // guests
+	loading []*waiter              // runs to be read
 	beside  beside
 }
 
@@ -96,7 +100,7 @@ func New(limit int64, behind func() bool) *Budget {
 		behind = func() bool { return false }
 	}
 	return &Budget{limit: limit, behind: behind, clock: clock.System(), runs: map[store.RunKey]int64{},
-		passes: map[store.RunKey]struct{}{}, beside: beside{groups: map[Group]int64{}, runs: map[store.RunKey]*waiter{}}}
+		beside: beside{groups: map[Group]int64{}, runs: map[store.RunKey]*waiter{}}}
 }
 
 // Held returns how many bytes are counted, and Peak how many were at most.
@@ -156,7 +160,9 @@ func (b *Budget) Forget(run store.RunKey) {
 func (b *Budget) forgetLocked(run store.RunKey) {
 	b.held -= b.runs[run]
 	delete(b.runs, run)
-	delete(b.passes, run)
+	if b.firstLocked(run) {
+		b.first = nil
+	}
 	was := b.beside.runs[run]
 	if was == nil {
 		return
@@ -199,12 +205,25 @@ type Share struct {
 
 // Share returns the share of a guest, of whose run the journal is in memory, and counts it.
 func (b *Budget) Share(run store.RunKey, bytes int64) Share {
-	if b != nil && bytes >= smallBytes {
-		b.mu.Lock()
-		defer b.mu.Unlock()
+	s := Share{b: b, run: run, next: bytes + growBytes}
+	if b == nil {
+		return s
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if bytes >= smallBytes {
 		b.countLocked(run, bytes)
 	}
-	return Share{b: b, run: run, next: bytes + growBytes}
+	s.next = b.nextLocked(run, bytes)
+	return s
+}
+
+// nextLocked returns at which length the journal of a guest that goes on is to be counted again.
+func (b *Budget) nextLocked(run store.RunKey, bytes int64) int64 {
+	if b.held > b.limit && !b.firstLocked(run) {
+		return bytes + pieceBytes
+	}
+	return bytes + growBytes
 }
 
 // Grown reports whether the journal has become so much longer that Wait is to be called.
@@ -213,23 +232,26 @@ func (s *Share) Grown(bytes int64) bool { return s.b != nil && bytes >= s.next }
 // Wait counts the journal, and waits while there is no room for what it may still become, until look returns an error, which is
 // called every now and then, or ctx is done.
 func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error {
-	s.next = bytes + growBytes
 	b := s.b
 	b.mu.Lock()
-	if ctx.Err() != nil { // the run may be lost, and forgotten already
+	defer func() {
+		s.next = b.nextLocked(s.run, bytes)
 		b.mu.Unlock()
+	}()
+	if ctx.Err() != nil { // the run may be lost, and forgotten already
 		return context.Cause(ctx)
 	}
 	b.countLocked(s.run, bytes)
-	if _, passes := b.passes[s.run]; (passes || b.held <= b.limit) && !b.behind() {
-		b.mu.Unlock()
+	if (b.firstLocked(s.run) || b.held <= b.limit) && !b.behind() {
 		return nil
 	}
 	w := &waiter{run: s.run, since: b.clock.Now(), goes: make(chan struct{})}
 	b.growing = append(b.growing, w)
 	b.grantLocked()
 	b.mu.Unlock()
-	return b.wait(ctx, w, look)
+	err := b.wait(ctx, w, look)
+	b.mu.Lock()
+	return err
 }
 
 // wait waits until w goes on, and looks for the next one every now and then.
@@ -290,20 +312,25 @@ func (b *Budget) countLocked(run store.RunKey, bytes int64) {
 
 // grantLocked lets those go on for which there is room, and one in any case.
 func (b *Budget) grantLocked() {
-	for len(b.growing) > 0 {
-		w, behind := b.growing[0], b.behind()
+	full := false
+	for i := 0; i < len(b.growing); {
+		w, behind := b.growing[i], b.behind()
 		if behind && !b.overdueLocked(w) {
 			break
 		}
-		_, passes := b.passes[w.run]
-		if !passes && b.held > b.limit && !b.passLocked(w) {
-			return
+		if !b.firstLocked(w.run) && b.held > b.limit && !b.passLocked(w) {
+			full = true
+			i++ // the one that goes on in any case may be behind it
+			continue
 		}
 		if behind {
 			b.urged = b.clock.Now()
 		}
 		close(w.goes)
-		b.growing = b.growing[1:]
+		b.growing = slices.Delete(b.growing, i, i+1)
+	}
+	if full {
+		return
 	}
 	for len(b.loading) > 0 {
 		w := b.loading[0]
@@ -316,15 +343,23 @@ func (b *Budget) grantLocked() {
 	}
 }
 
-// passLocked reports whether one may go on though there is no room. The more is held beyond the limit, the longer those before it
-// have for themselves: runs whose steps take hours would have any number of others go on.
+// firstLocked reports whether a run is the one that goes on in any case.
+func (b *Budget) firstLocked(run store.RunKey) bool { return b.first != nil && *b.first == run }
+
+// passLocked reports whether one may go on though there is no room: to its end, if no other one does, and else a piece. The
+// more is held beyond the limit, the longer those before it have for themselves: runs whose steps take hours would have any
+// number of others go on.
 func (b *Budget) passLocked(w *waiter) bool {
 	now := b.clock.Now()
+	if b.first == nil {
+		b.first, b.passed = &w.run, now
+		return true
+	}
 	over := min(8*max(b.held-b.limit, 0)/max(b.limit, 1), mostPatience)
-	if len(b.passes) > 0 && now.Sub(b.passed) < patience<<over {
+	if now.Sub(b.passed) < patience<<over {
 		return false
 	}
-	b.passes[w.run], b.passed = struct{}{}, now
+	b.passed = now
 	return true
 }
 

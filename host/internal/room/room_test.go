@@ -41,7 +41,8 @@ func TestLoad(t *testing.T) {
 		if len(order) != 3 || b.Held() != 10*mb {
 			t.Fatal(order, b.Held())
 		}
-		b.passes[key("a")], b.passed = struct{}{}, time.Now() // one goes on over the budget already
+		first := key("a")
+		b.first, b.passed = &first, time.Now() // one goes on over the budget already
 		load("c", 2*mb)
 		load("d", 2*mb)
 		if len(order) != 3 {
@@ -67,6 +68,7 @@ func TestGrow(t *testing.T) {
 		b := New(10*mb, nil)
 		var mu sync.Mutex // of goes
 		goes := map[string]time.Duration{}
+		pieces := 0 // of c
 		gone := func() int {
 			synctest.Wait()
 			mu.Lock()
@@ -77,13 +79,17 @@ func TestGrow(t *testing.T) {
 		for _, id := range []string{"a", "b", "c", "d"} {
 			go func() {
 				s := b.Share(key(id), 0)
-				if s.Grown(growBytes-1) || !s.Grown(growBytes) {
+				if s.Grown(pieceBytes-1) || !s.Grown(growBytes) {
 					t.Error("grown", growBytes)
 				}
 				for bytes := int64(6 * mb); bytes < 10*mb; bytes += mb {
 					if err := s.Wait(t.Context(), bytes, nothing); err != nil || s.Grown(bytes) {
 						t.Error(err)
 					}
+					if mu.Lock(); id == "c" {
+						pieces++
+					}
+					mu.Unlock()
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -95,17 +101,20 @@ func TestGrow(t *testing.T) {
 			t.Fatal(goes)
 		}
 		<-time.After(patience<<mostPatience - lookEvery) // they hold three times what they should
-		if gone() != 2 {
-			t.Fatal(goes)
+		if gone() != 2 || pieces > 0 {
+			t.Fatal(goes, pieces)
 		}
 		<-time.After(3 * lookEvery)
-		if gone() != 3 {
-			t.Fatal(goes)
+		if gone() != 2 || pieces != 1 { // b is still there, so that c goes on a piece, and comes behind d
+			t.Fatal(goes, pieces)
 		}
-		for _, id := range []string{"a", "b", "c"} {
+		for _, id := range []string{"a", "b"} {
 			b.Forget(key(id))
 		}
-		synctest.Wait()
+		if gone() != 3 || goes["d"] == 0 { // which goes on to its end in place of b
+			t.Fatal(goes)
+		}
+		b.Forget(key("d"))
 		if gone() != 4 || b.Held() != 9*mb {
 			t.Fatal(goes, b.Held())
 		}
@@ -179,7 +188,8 @@ func TestBehind(t *testing.T) {
 			synctest.Wait()
 			return done
 		}
-		b.passes[key("passes")], b.passed = struct{}{}, time.Now() // one goes on over the budget
+		first := key("passes")
+		b.first, b.passed = &first, time.Now() // one goes on over the budget
 		ctx, cancel := context.WithCancel(t.Context())
 		var looks atomic.Int32
 		waits := grow("waits", t.Context(), func() error { looks.Add(1); return nil })
@@ -248,7 +258,8 @@ func TestBeside(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		b.passes[key("A")], b.passed = struct{}{}, time.Now() // one goes on over the budget already
+		goes := key("A")
+		b.first, b.passed = &goes, time.Now() // one goes on over the budget already
 		honest, other := Group{Workflow: "honest"}, Group{Workflow: "other"}
 		for i := range 20 {
 			load(honest, "h"+string(rune('a'+i)), mb/2)
