@@ -10,6 +10,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,6 +101,33 @@ func (c *Client) FollowRun(ctx context.Context, id string) iter.Seq2[Run, error]
 	return follow[Run](ctx, c, runPath(id, ""), nil, "run")
 }
 
+// FollowRuns gives the runs of the namespace whenever they have changed, as they stand then, from now on: those of a workflow,
+// if it is not empty. began, unless it is nil, is called when changes are gathered, so that what is listed after that misses
+// nothing; and again after the server was away, when runs may have changed that are not given. It goes on until ctx is done.
+// ErrBusy if runs change faster than they are taken, so that some are missing.
+func (c *Client) FollowRuns(ctx context.Context, workflow string, began func()) iter.Seq2[Run, error] {
+	v := url.Values{}
+	if workflow != "" {
+		v.Set("workflow", workflow)
+	}
+	return func(yield func(Run, error) bool) {
+		for e, err := range follow[json.RawMessage](ctx, c, "/v1/events", v, "begin", "run") {
+			var r Run
+			if err == nil {
+				err = json.Unmarshal(e, &r)
+			}
+			switch {
+			case err == nil && r.ID == "": // it is the beginning
+				if began != nil {
+					began()
+				}
+			case !yield(r, err):
+				return
+			}
+		}
+	}
+}
+
 // FollowJournal gives the entries of a journal from a seq of an iteration on, as they become durable, from iteration to
 // iteration, until the run has ended or is stuck. Like the others that follow, it goes on behind the last entry when the server
 // comes back.
@@ -126,8 +154,8 @@ var (
 	errStopped = errors.New("stopped")
 )
 
-// follow gives the events of a name until the server says that there are no more, and connects again when they break off.
-func follow[T any](ctx context.Context, c *Client, path string, query url.Values, name string) iter.Seq2[T, error] {
+// follow gives the events of some names until the server says that there are no more, and connects again when they break off.
+func follow[T any](ctx context.Context, c *Client, path string, query url.Values, names ...string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		r := Request{Method: http.MethodGet, Path: path, Query: query, Header: http.Header{"Accept": {"text/event-stream"}}}
 		patience := max(c.patience, FollowPatience)
@@ -142,11 +170,16 @@ func follow[T any](ctx context.Context, c *Client, path string, query url.Values
 				fail(err)
 				return
 			}
+			if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+				_ = res.Body.Close() // nobody reads it
+				fail(fmt.Errorf("%s does not follow %s: it answers with %q", c.base, path, kind))
+				return
+			}
 			err = c.events(res.Body, func(e *event) error {
 				if waited, next = 0, firstPause; e.id != "" {
 					r.Header.Set("Last-Event-ID", e.id)
 				}
-				return given(e, name, yield)
+				return given(e, names, yield)
 			})
 			_ = res.Body.Close() // it is over
 			switch _, lost := errors.AsType[*lostError](err); {
@@ -166,20 +199,22 @@ func follow[T any](ctx context.Context, c *Client, path string, query url.Values
 }
 
 // given hands an event over.
-func given[T any](e *event, name string, yield func(T, error) bool) error {
-	switch e.name {
-	case name:
+func given[T any](e *event, names []string, yield func(T, error) bool) error {
+	if slices.Contains(names, e.name) {
 		var v T
 		if err := json.Unmarshal(e.data, &v); err != nil {
-			return fmt.Errorf("an event %q cannot be read: %w", name, err)
+			return fmt.Errorf("an event %q cannot be read: %w", e.name, err)
 		}
 		if !yield(v, nil) {
 			return errStopped
 		}
+		return nil
+	}
+	switch e.name {
 	case "end":
 		return errEnd
 	case "stuck": // a run is given as it is; there will be no entries, lines or chunks for now
-		if name != "run" {
+		if !slices.Contains(names, "run") {
 			return errEnd
 		}
 	case "error":

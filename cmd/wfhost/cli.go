@@ -70,6 +70,7 @@ type cli struct {
 	Result     resultCmd     `cmd:"" help:"Print a run's result."`
 	Logs       logsCmd       `cmd:"" help:"Show a run's log."`
 	Open       openCmd       `cmd:"" help:"Open the page of a run in a browser."`
+	Watch      watchCmd      `cmd:"" help:"Show runs live as they change."`
 	Top        topCmd        `cmd:"" help:"Show live what the server does."`
 	Timers     timersCmd     `cmd:"" help:"List what wakes when."`
 	OutputOf   outputCmd     `cmd:"" name:"output" help:"Show what a run has put out."`

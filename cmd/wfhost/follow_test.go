@@ -14,17 +14,20 @@ import (
 func TestFollowSurvivesARestart(t *testing.T) {
 	var asked atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
 		switch n := asked.Add(1); {
+		case !strings.HasSuffix(r.URL.Path, "/logs"):
+			_, _ = io.WriteString(w, `{"id":"r","status":"sleeping"}`)
 		case n == 2:
+			_, _ = io.WriteString(w, "id: 0\nevent: log\ndata: {\"index\":0,\"text\":\"a line\"}\n\n")
+			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		case n == 3:
 			w.WriteHeader(http.StatusServiceUnavailable)
-		case strings.HasSuffix(r.URL.Path, "/logs") && n > 3:
-			_, _ = io.WriteString(w, `{"items":[]}`)
-		case strings.HasSuffix(r.URL.Path, "/logs"):
-			_, _ = io.WriteString(w, `{"items":[{"index":0,"text":"a line"}]}`)
+		case r.Header.Get("Last-Event-ID") == "0":
+			_, _ = io.WriteString(w, "event: end\ndata: {}\n\n")
 		default:
-			_, _ = io.WriteString(w, `{"status":"completed"}`)
+			t.Errorf("request %d goes on behind %q", n, r.Header.Get("Last-Event-ID"))
 		}
 	}))
 	defer s.Close()

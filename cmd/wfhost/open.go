@@ -31,7 +31,7 @@ func (c *openCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, runPath(c.RunID, ""), nil, nil, &r); err != nil {
 		return err
 	}
-	address := g.address("/runs/"+segment(c.RunID))
+	address := g.address("/runs/" + segment(c.RunID))
 	if _, err := fmt.Fprintln(g.io.out, address); err != nil || c.Print || !terminal(g.io.out) {
 		return err
 	}

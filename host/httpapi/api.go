@@ -86,6 +86,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	s.registerExport(api)
 	s.registerSchemas(api)
 	s.registerRuns(api)
+	s.registerEvents(api)
 	s.registerActions(api)
 	s.registerChanges(api)
 	s.registerSignals(api)

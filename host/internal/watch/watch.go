@@ -11,6 +11,8 @@ import (
 type Watchers struct {
 	mu   sync.Mutex // guards what follows; nothing is called, and nothing else is locked, while it is held
 	runs map[store.RunKey]map[chan struct{}]interest
+	// feeds are those who watch all runs of a namespace.
+	feeds map[store.NamespaceID]map[*Feed]bool
 }
 
 // interest is what is told to one who watches.
@@ -22,7 +24,9 @@ const (
 )
 
 // New returns Watchers that watch nothing yet.
-func New() *Watchers { return &Watchers{runs: map[store.RunKey]map[chan struct{}]interest{}} }
+func New() *Watchers {
+	return &Watchers{runs: map[store.RunKey]map[chan struct{}]interest{}, feeds: map[store.NamespaceID]map[*Feed]bool{}}
+}
 
 // Watch returns a channel that receives whenever something of the run became durable, until stop is called.
 func (w *Watchers) Watch(key store.RunKey) (changed <-chan struct{}, stop func()) {
@@ -58,6 +62,9 @@ func (w *Watchers) Changed(key store.RunKey, atRest bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	tell(w.runs[key], atRest)
+	for f := range w.feeds[key.Namespace] {
+		f.addLocked(key.ID)
+	}
 }
 
 // ChangedAll tells all of them.
@@ -66,6 +73,11 @@ func (w *Watchers) ChangedAll() {
 	defer w.mu.Unlock()
 	for _, set := range w.runs {
 		tell(set, true)
+	}
+	for _, set := range w.feeds {
+		for f := range set {
+			f.wake()
+		}
 	}
 }
 

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/wfhost/wfhost/client"
+)
+
+type watchCmd struct {
+	Workflow string `help:"Only runs of this workflow."`
+}
+
+// Run shows runs whenever they have changed, until Ctrl-C. With --format json each is one line. When the server was away, or runs
+// change faster than they are shown, it says that some may be missing.
+func (c *watchCmd) Run(g *globals) error {
+	api, err := g.api()
+	if err == nil {
+		_, err = api.Count(g.ctx, c.Workflow) // a server that has never answered is not waited for
+	}
+	if err != nil {
+		return g.unreachable(g.ctx, err)
+	}
+	for {
+		err := c.follow(g, api)
+		switch {
+		case g.ctx.Err() != nil:
+			return nil // that is how it ends
+		case errors.Is(err, client.ErrBusy):
+			_, _ = fmt.Fprintln(g.io.err, "wfhost: runs change faster than they are shown: some are missing")
+		default:
+			return g.unreachable(g.ctx, err)
+		}
+	}
+}
+
+func (c *watchCmd) follow(g *globals, api *client.Client) error {
+	begun := false
+	began := func() {
+		if begun {
+			_, _ = fmt.Fprintln(g.io.err, "wfhost: what has changed meanwhile is not shown")
+		}
+		begun = true
+	}
+	for r, err := range api.FollowRuns(g.ctx, c.Workflow, began) {
+		if err != nil {
+			return err
+		}
+		switch g.Format {
+		case "json":
+			b, err := encoded(r)
+			if err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintf(g.io.out, "%s\n", printableJSON(bytes.TrimSpace(b)))
+		case "ids":
+			_, _ = fmt.Fprintln(g.io.out, r.ID)
+		default:
+			_, _ = fmt.Fprintf(g.io.out, "%s  %-10s %s  %s%s\n", instant(r.Updated), r.Status, oneLine(r.ID), oneLine(r.Workflow),
+				since(r))
+		}
+	}
+	return nil
+}
+
+// since says what a run waits for, or why it does not go on.
+func since(r client.Run) string {
+	switch {
+	case r.Error != "":
+		return "  " + oneLine(r.Error)
+	case !r.Wake.IsZero():
+		return "  until " + instant(r.Wake)
+	case r.Reason != "":
+		return "  " + oneLine(r.Reason)
+	}
+	return ""
+}

@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/internal/clock"
+)
+
+const eventsPath = "/v1/events"
+
+type eventsInput struct {
+	Workflow string `query:"workflow" doc:"only runs of this workflow"`
+}
+
+func (s *API) registerEvents(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "events", Method: http.MethodGet, Path: eventsPath,
+		Summary: "Follow all runs: server-sent events, run with each run that has changed, as it stands. The first event is begin: " +
+			"what is listed after it misses nothing. The stream has no end; an event error with the code busy says that some are " +
+			"missing, since the client reads slower than runs change",
+		Responses: map[string]*huma.Response{"200": {Description: "The events",
+			Content: map[string]*huma.MediaType{eventStream: {Schema: &huma.Schema{Type: huma.TypeString}}}}}},
+		func(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
+			leave, err := s.streams.enter(callerOf(ctx))
+			if err != nil {
+				return nil, err
+			}
+			return &huma.StreamResponse{Body: func(c huma.Context) {
+				defer leave()
+				c.SetHeader("Content-Type", eventStream)
+				c.SetHeader("Cache-Control", "no-store")
+				f := &follower{w: c.BodyWriter()}
+				f.all(c.Context(), in.Workflow)
+			}}, nil
+		})
+}
+
+// all sends the runs that change, until the client goes.
+func (f *follower) all(ctx context.Context, workflow string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	runs, failure := make(chan host.Run), make(chan error, 1)
+	began := make(chan struct{})
+	go func() {
+		for r, err := range space(ctx).FollowRuns(ctx, workflow, func() { close(began) }) {
+			if err != nil {
+				failure <- err
+				return
+			}
+			select {
+			case runs <- r:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	select {
+	case <-began:
+		f.send("", "begin", struct {
+			Time time.Time `json:"time"`
+		}{clock.System().Now().UTC()})
+	case err := <-failure:
+		f.fail(err)
+		return
+	}
+	for f.err == nil {
+		silence := clock.System().NewTimer(stillThere)
+		select {
+		case r := <-runs:
+			f.send("", "run", r)
+		case err := <-failure:
+			f.fail(err)
+			f.err = err
+		case <-silence.C():
+			_, f.err = io.WriteString(f.w, ": nothing new\n\n")
+			f.flush()
+		}
+		silence.Stop()
+	}
+}
