@@ -38,7 +38,9 @@ func newAPI(t *testing.T, access Access) *api {
 // call makes a request with headers as pairs of name and value; an empty value removes the header.
 func (a *api) call(token, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	a.t.Helper()
-	r := httptest.NewRequestWithContext(context.Background(), method, "http://127.0.0.1:7777"+target, strings.NewReader(body))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, method, "http://127.0.0.1:7777"+target, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	if method == http.MethodPut {
 		r.Header.Set("Content-Type", "application/wasm")
@@ -57,9 +59,24 @@ func (a *api) call(token, method, target, body string, headers ...string) *httpt
 		}
 	}
 	w := httptest.NewRecorder()
-	a.ServeHTTP(w, r)
+	if r.URL.Path == eventsPath {
+		a.ServeHTTP(hangUp{w, cancel}, r)
+	} else {
+		a.ServeHTTP(w, r)
+	}
 	a.h.Settle()
 	return w
+}
+
+// hangUp is a client that goes away at the first byte of an answer that has no end.
+type hangUp struct {
+	*httptest.ResponseRecorder
+	cancel context.CancelFunc
+}
+
+func (h hangUp) Write(b []byte) (int, error) {
+	h.cancel()
+	return h.ResponseRecorder.Write(b)
 }
 
 func (a *api) token(spec host.TokenSpec) string {
