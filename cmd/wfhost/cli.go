@@ -23,6 +23,7 @@ type stdio struct {
 
 // globals are the flags of every command, and what commands share.
 type globals struct {
+	Env       string `name:"env" help:"Named environment: the server, and how to call it; see wfhost env." env:"WFHOST_ENV" placeholder:"NAME"`
 	Server    string `help:"Address of the server." env:"WFHOST_SERVER" default:"http://127.0.0.1:7777"`
 	Namespace string `help:"Namespace of the workflows and runs." env:"WFHOST_NAMESPACE" default:"default"`
 
@@ -47,6 +48,7 @@ type cli struct {
 
 	Run        runCmd        `cmd:"" help:"Run a workflow in this process, show what happens, print its result."`
 	Serve      serveCmd      `cmd:"" help:"Run the server."`
+	EnvCmd     envCmd        `cmd:"" name:"env" help:"Name servers, to call them with --env."`
 	Config     configCmd     `cmd:"" help:"Check the file of serve --config, or show what serve would have."`
 	Build      buildCmd      `cmd:"" help:"Compile a Go workflow to .wasm and check it."`
 	Define     defineCmd     `cmd:"" help:"Make a workflow of a definition in JSON or YAML, and upload it."`
@@ -160,11 +162,15 @@ func execute(ctx context.Context, args []string, std stdio) int {
 	}
 	c.ctx, c.io = ctx, std
 	inUTC.Store(c.UTC)
+	if err := c.useEnvironment(k); err != nil {
+		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
+		return exitUsage
+	}
 	if c.Server, err = withScheme(c.Server); err != nil {
 		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
 		return exitUsage
 	}
-	if err := k.Run(&c.globals, c.bench(), p); err != nil {
+	if err := k.Run(&c.globals, c.bench(), p, k); err != nil {
 		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
 		return codeOf(ctx, err)
 	}

@@ -137,6 +137,10 @@ func (g *globals) remember(f *kong.Flag, value string) {
 		if server, err := withScheme(value); err == nil {
 			g.Server = server
 		}
+	case "env":
+		if e, err := readEnvironment(value); err == nil {
+			g.Env, g.Server, g.Namespace, g.Token, g.TokenFile, g.CA = value, e.Server, e.Namespace, e.Token, e.TokenFile, e.CA
+		}
 	case "namespace":
 		g.Namespace = value
 	case "token":
@@ -193,6 +197,8 @@ func valuesOf(f *kong.Flag) []string {
 	switch {
 	case f.Name == "status":
 		return runStatuses()
+	case f.Name == "env":
+		return environmentNames()
 	case f.Enum != "":
 		return strings.Split(f.Enum, ",")
 	}

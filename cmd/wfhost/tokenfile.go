@@ -124,6 +124,8 @@ func (g *globals) givenToken() (string, error) {
 		return "", &exitCode{exitUsage, errors.New("--token and --token-file cannot both be given")}
 	case g.Token != "":
 		return g.Token, nil
+	case g.Env != "" && file == "": // those of the shell are for another server
+		return "", nil
 	case file == "":
 		file, name = os.Getenv("WFHOST_TOKEN_FILE"), "WFHOST_TOKEN_FILE"
 	}
