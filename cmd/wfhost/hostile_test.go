@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -49,6 +50,7 @@ type hour struct {
 	ended   chan struct{} // the process has
 	client  *http.Client
 	token   string
+	honest  []byte // the module of the honest workflow
 
 	mu      sync.Mutex
 	counts  map[string]int // of what each attacker did, by the answer
@@ -62,7 +64,8 @@ type hour struct {
 func TestHostileHour(t *testing.T) {
 	h := newHour(t)
 	until := time.Now().Add(*hostileFor)
-	h.must("PUT", "/v1/workflows/honest/versions", buildGuest(t, "testdata/honest"), http.StatusCreated)
+	h.honest = buildGuest(t, "testdata/honest")
+	h.must("PUT", "/v1/workflows/honest/versions", h.honest, http.StatusCreated)
 	h.must("PUT", "/v1/workflows/hostile/versions", buildGuest(t, "testdata/hostile"), http.StatusCreated)
 	for i := range honestRuns {
 		body, _ := json.Marshal(httpapi.StartRequest{ID: fmt.Sprint("honest", i),
@@ -72,6 +75,7 @@ func TestHostileHour(t *testing.T) {
 	ctx, cancel := context.WithDeadline(t.Context(), until)
 	defer cancel()
 	var all sync.WaitGroup
+	maps.Copy(attackers, callers)
 	for name, attack := range attackers {
 		if *hostileOnly == "" || slices.Contains(strings.Split(*hostileOnly, ","), name) {
 			all.Go(func() { h.attack(ctx, name, attack) })
@@ -163,7 +167,13 @@ func (h *hour) call(ctx context.Context, method, path string, body []byte, into 
 		return 0
 	}
 	req.Header.Set("Authorization", "Bearer "+h.token)
-	req.Header.Set("Content-Type", map[bool]string{true: "application/wasm", false: "application/json"}[method == http.MethodPut])
+	kind := "application/json"
+	if method == http.MethodPut || strings.HasSuffix(path, "/check") {
+		kind = "application/wasm"
+	} else if strings.HasSuffix(path, ":import") {
+		kind = "application/x-tar"
+	}
+	req.Header.Set("Content-Type", kind)
 	res, err := h.client.Do(req)
 	if err != nil {
 		return 0

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -22,7 +23,7 @@ type floodGuest struct {
 	write func(s small)
 }
 
-// floodGuests are those workflows, beside "starts", which callers start without end. Each goes on until the host stops.
+// floodGuests are those workflows, beside "starts", which callers start without end, and "uploads", which they upload without end. Each goes on until the host stops.
 var floodGuests = map[string]floodGuest{
 	"compute": {100, func(s small) { // a third of a second or more, again and again
 		s.rounds(50, func() {
@@ -54,11 +55,14 @@ var floodGuests = map[string]floodGuest{
 		s.name()
 		s.I64(86_400_000).Call(abi.FnSleep).Drop()
 	}},
-	"starts": {0, func(small) {}},
+	"starts":  {0, func(small) {}},
+	"uploads": {0, func(small) {}},
 }
 
 // floodKinds are the names of the floods.
-func floodKinds() []string { return []string{"starts", "compute", "logs", "handles", "children"} }
+func floodKinds() []string {
+	return []string{"starts", "compute", "logs", "handles", "children", "uploads"}
+}
 
 // repeat repeats what body writes a number of times.
 func (s small) repeat(n int64, body func()) {
@@ -82,9 +86,18 @@ func (s small) nap() {
 // floodStarters is how many callers start runs without end.
 const floodStarters = 32
 
+// floodUploaders is how many callers upload modules without end. Each module has branches and locals near the bounds of inspection, so that
+// its compiler is busy for a second or more.
+const (
+	floodUploaders    = 8
+	floodBombLocals   = 100
+	floodBombBranches = 6000
+)
+
 // flood is a tenant that takes what it can get.
 type flood struct {
 	started, refused atomic.Int64
+	uploaded         atomic.Int64
 	stop             context.CancelFunc
 	callers          sync.WaitGroup
 }
@@ -118,7 +131,28 @@ func (s *session) flood(kinds []string, quota host.Quota) (*flood, error) {
 			f.callers.Go(func() { f.start(ctx, ns) })
 		}
 	}
+	if slices.Contains(kinds, "uploads") {
+		for i := range floodUploaders {
+			f.callers.Go(func() { f.upload(ctx, ns, i) })
+		}
+	}
 	return f, nil
+}
+
+// upload uploads modules without end that take compilers long, each another one, so that none has been compiled before.
+func (f *flood) upload(ctx context.Context, ns *host.Namespace, uploader int) {
+	for n := 0; ctx.Err() == nil; n++ {
+		m := wasmgen.New(floodBombLocals)
+		m.Op(bytes.Repeat([]byte{0x41, 0, 0x04, 0x40, 0x0b}, floodBombBranches)...) // if (0) {}
+		wasm := m.I32(int32(n)).Drop().I32(int32(uploader)).Drop().I32(0).Export(abi.ExportRun).Bytes()
+		_, err := ns.Upload(ctx, fmt.Sprint("uploads", uploader), wasm)
+		switch {
+		case err == nil:
+			f.uploaded.Add(1)
+		case ctx.Err() == nil:
+			f.refused.Add(1)
+		}
+	}
 }
 
 // start starts runs until ctx is done.

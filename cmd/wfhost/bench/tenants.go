@@ -16,7 +16,7 @@ type Tenants struct {
 
 	Rate         int           `help:"Wakes in a second." default:"100"`
 	Lead         time.Duration `help:"How long before the first wake the starts begin." default:"5s"`
-	Beside       []string      `help:"Of starts, compute, logs, handles, children; default: the first four."`
+	Beside       []string      `help:"Of starts, compute, logs, handles, children, uploads; default: the first four."`
 	MaxInstances int64         `help:"Quota of the other tenant: guests that compute; 0: none."`
 	MaxRuns      int64         `help:"Quota of the other tenant: runs that have not ended; 0: that of all."`
 	Starts       int64         `help:"Quota of the other tenant: starts a second; 0: none."`
@@ -79,7 +79,8 @@ func (b *Tenants) Run(env *Env) error {
 	s.number("besideToAloneP99", "beside the flood to alone, p99", ratio, float64(y.P99)/float64(x.P99))
 	s.number("early", "wakes before their instant", count, float64(alone.early+beside.early))
 	s.number("floodStarts", "starts of the flood in a second", perSecond, float64(f.started.Load())/u.elapsed.Seconds())
-	s.number("floodRefused", "refused starts of the flood", count, float64(f.refused.Load()))
+	s.number("floodUploads", "uploads of the flood in a second", perSecond, float64(f.uploaded.Load())/u.elapsed.Seconds())
+	s.number("floodRefused", "refused starts and uploads of the flood", count, float64(f.refused.Load()))
 	ns, err := s.h.Namespace(s.ctx, floodSpace)
 	if err != nil {
 		return err
