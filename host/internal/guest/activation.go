@@ -41,9 +41,10 @@ type Activation struct {
 	body     *forkedBody        // the body that its instance executes; nil if none does
 	span     report.Span
 	passed   warm.Passed
-	share    room.Share // of the memory for journals
-	flushAt  int64      // bytes of the journal at which the guest yields for a commit
-	left     bool       // it was told to freeze: the run is another one's
+	share    room.Share                // of the memory for journals
+	turn     atomic.Pointer[room.Turn] // the newest
+	flushAt  int64                     // bytes of the journal at which the guest yields for a commit
+	left     bool                      // it was told to freeze: the run is another one's
 }
 
 // told is an order, or a body to be executed where the guest waits.
@@ -65,7 +66,8 @@ const (
 // there is a place for it. done is called when it has ended, after its last event.
 func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func()) {
 	a := &Activation{workflow: workflow{lease: l}, desk: desk, orders: make(chan told, ordersAhead)}
-	a.share = r.cfg.Journals.Share(l.State.Run, room.Size(l.State.JournalBytes, int(l.State.Length)))
+	of := room.Group{Namespace: l.State.Run.Namespace, Workflow: l.State.Workflow}
+	a.share = r.cfg.Journals.Share(of, l.State.Run, room.Size(l.State.JournalBytes, int(l.State.Length)))
 	l.Guest = a
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	a.halts = cancel
@@ -83,6 +85,9 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 		l.State.Run.ID)
 	a.request = &admission.Request{Place: a.placed, Class: c, Begin: func() {
 		r.workers.Go(func() {
+			if a.barred(ctx, r, c == Starting) {
+				return
+			}
 			defer done()
 			defer end()
 			defer cancel(nil)
@@ -92,9 +97,50 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 		refuse()
 		end()
 	}}
+	if l.Grows {
+		a.turns(ctx, r, a.share.Ask)
+	} else {
+		a.asks(ctx, r)
+	}
+}
+
+// asks asks for a place.
+func (a *Activation) asks(ctx context.Context, r *Runner) {
 	r.room.Ask(a.request)
-	if r.draining() {
+	if ctx.Err() != nil || r.draining() {
 		a.request.Withdraw()
+	}
+}
+
+// turns waits for room in the memory for journals, and asks for a place when there is.
+func (a *Activation) turns(ctx context.Context, r *Runner, ask func(begin, refuse func()) *room.Turn) {
+	t := ask(func() { a.asks(ctx, r) }, a.request.Refuse)
+	if t == nil {
+		a.asks(ctx, r)
+		return
+	}
+	a.turn.Store(t)
+	if ctx.Err() != nil || r.draining() {
+		a.withdraw()
+	}
+}
+
+// barred gives the place up, before there is an instance, if the run's journal may not become longer for now, and reports whether it
+// did. Then the activation asks for a place again later.
+func (a *Activation) barred(ctx context.Context, r *Runner, starts bool) bool {
+	if a.share.MayBegin(starts) {
+		return false
+	}
+	a.placed.Leave()
+	a.turns(ctx, r, func(begin, refuse func()) *room.Turn { return a.share.Hold(starts, begin, refuse) })
+	return true
+}
+
+// withdraw refuses the activation if it waits for a place, or for its turn to ask for one.
+func (a *Activation) withdraw() {
+	a.request.Withdraw()
+	if a.turn.Load().Withdraw() {
+		a.request.Refuse()
 	}
 }
 
@@ -125,7 +171,7 @@ func (a *Activation) Yield() { a.yield.Store(true) }
 func (a *Activation) Halt(cause error) {
 	a.halts(cause)
 	if a.request != nil {
-		a.request.Withdraw()
+		a.withdraw()
 	}
 }
 
@@ -142,9 +188,9 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 		a.desk.Inside(st.Run, run.Refused{Lease: a.lease})
 		return
 	}
-	if n := toldToLeave(err); n > 0 {
+	if left := toldToLeave(err); left.Evicted {
 		end = report.EndCrowded
-		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true, Needs: n}})
+		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: left})
 		return
 	}
 	if errors.Is(err, errSuspended) || context.Cause(ctx) != nil && errors.Is(err, context.Cause(ctx)) {
@@ -162,16 +208,18 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 	a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: ended})
 }
 
-// toldToLeave returns what a guest asks for when it comes again that gave its instance up because of what it holds, or how long
-// it computes; 0 if it ended in another way.
-func toldToLeave(err error) int64 {
+// toldToLeave returns the end of a guest that gave its instance up because of what it holds, or how long it computes, with what it
+// asks for when it comes again; the zero End if it ended in another way.
+func toldToLeave(err error) run.End {
 	switch {
 	case errors.Is(err, admission.ErrCrowded):
-		return abi.MaxMemoryBytes
+		return run.End{Evicted: true, Needs: abi.MaxMemoryBytes}
 	case errors.Is(err, admission.ErrSlow):
-		return admission.LargeBytes
+		return run.End{Evicted: true, Needs: admission.LargeBytes}
+	case errors.Is(err, room.ErrFull):
+		return run.End{Evicted: true, Grows: true}
 	}
-	return 0
+	return run.End{}
 }
 
 // perform runs the guest. The error says how it ended, an *endEntry if it returned.
@@ -232,7 +280,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	if cause := a.Stopped(); cause != nil {
 		return cause
 	}
-	if errors.Is(err, errSuspended) || errors.Is(err, admission.ErrStopped) || toldToLeave(err) > 0 || ctx.Err() != nil {
+	if errors.Is(err, errSuspended) || errors.Is(err, admission.ErrStopped) || toldToLeave(err).Evicted || ctx.Err() != nil {
 		return err // the run is not lent to it
 	}
 	a.Flush()

@@ -12,6 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/output"
 	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -183,6 +184,9 @@ func (g *guest) waitFor(d time.Duration) error {
 func (g *guest) without(do func() error) error {
 	g.place.Aside()
 	err := do()
+	if errors.Is(err, room.ErrFull) { // it gives its instance up
+		return err
+	}
 	if err2 := g.place.Enter(g.ctx, admission.Resuming, nil); err2 != nil {
 		return errors.Join(err, context.Cause(g.ctx))
 	}

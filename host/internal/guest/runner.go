@@ -128,6 +128,7 @@ func (r *Runner) Drain() {
 	}
 	r.mu.Unlock()
 	r.room.RefuseAll()
+	r.cfg.Journals.RefuseAll()
 }
 
 func (r *Runner) draining() bool {
@@ -168,6 +169,7 @@ func (r *Runner) Close() {
 	r.cancel(ErrClosed)
 	r.modules.Cancel()
 	r.room.RefuseAll()
+	r.cfg.Journals.RefuseAll()
 	r.wg.Wait()
 	r.warm.Clear()
 	r.modules.Close()
@@ -177,7 +179,7 @@ func (r *Runner) Close() {
 // a place; and the bytes of the instances.
 func (r *Runner) Held() (instances, waiting int, bytes int64) {
 	n, waiting, bytes := r.room.Held()
-	return n + r.uploads.Taken(), waiting, bytes
+	return n + r.uploads.Taken(), waiting + r.cfg.Journals.Waiting(), bytes
 }
 
 // Forget closes a module that is not needed any more. What is kept of guests that sleep would keep it in memory.

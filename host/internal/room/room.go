@@ -2,9 +2,11 @@
 // has at most abi.MaxJournalBytes; a hundred of those are more than a host should take.
 //
 // Over the budget, a run that is to be read waits as a key, and a guest that makes its journal longer waits at its next call,
-// without a place. Nobody fails. One of those that wait goes on to its end in any case, guests first: they hold memory until they
-// are done. That one may take long, such as one whose step goes on for an hour. So others go on after a while, too, a piece at a
-// time, the later the more is held.
+// without a place. It gives its instance up if that takes longer than a second, and waits for room before it gets another one (turn.go):
+// a guest that has its journal, and needs a place, must not wait for guests that have places, and wait for journals. Nobody fails.
+// One of those that wait goes on to its end in any case, guests first: they hold memory until they are done. That one may take
+// long, such as one whose step goes on for an hour. So others go on after a while, too, a piece at a time, the later the more
+// is held.
 //
 // Beside the budget there is room for modest journals, of each workflow no more than a part: whoever keeps the budget full, the
 // runs of others that are read for a moment need not wait for it.
@@ -16,7 +18,7 @@ package room
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"sync"
 	"time"
 
@@ -44,9 +46,14 @@ const (
 	// mostPatience is how often the patience doubles at most, once with each eighth of the limit that is held beyond it: to a
 	// quarter of an hour.
 	mostPatience = 10
-	// lookEvery is how often a guest that waits sees whether its run is wanted by others.
+	// lookEvery is how often a guest that waits sees whether its run is wanted by others, and how often it is looked who may go on.
 	lookEvery = 20 * time.Millisecond
+	// keepFor is how long a guest that waits for room keeps its instance.
+	keepFor = time.Second
 )
+
+// ErrFull tells a guest that waits for room to give its instance up.
+var ErrFull = errors.New("journals hold more memory than there is room for")
 
 // entryBytes is what an entry takes in memory beside what is encoded of it, about: with its handle, and the copies that a commit
 // and a replay make of it.
@@ -62,15 +69,18 @@ type Budget struct {
 	clock  clock.Clock
 
 	mu      sync.Mutex // guards the fields below; while it is held, only behind and the clock are called
-	held    int64
+	bytes   int64      // that are counted
 	peak    int64
 	runs    map[store.RunKey]int64 // bytes of those that are counted
 	first   *store.RunKey          // of those, the one that goes on over the budget to its end; nil if none does
 	passed  time.Time              // when another one last went on a piece
 	urged   time.Time              // when a guest last went on though the store was behind
-	growing []*waiter              // guests
+	growing []*waiter              // guests, with an instance or without
 	loading []*waiter              // runs to be read
+	held    held                   // guests that have not begun
 	beside  beside
+	begins  []func() // to be called when mu is not held
+	looking bool     // a goroutine looks every now and then
 }
 
 // Group is whose runs they are, among those that have the same share of what is beside the budget.
@@ -91,7 +101,8 @@ type waiter struct {
 	group Group
 	bytes int64 // to be counted when it goes on
 	since time.Time
-	goes  chan struct{}
+	goes  chan struct{} // closed when it goes on; nil for a guest without an instance
+	turn  *Turn         // of such a guest
 }
 
 // New returns a budget of so many bytes. behind reports whether the store is behind, at once; nil is never.
@@ -100,7 +111,7 @@ func New(limit int64, behind func() bool) *Budget {
 		behind = func() bool { return false }
 	}
 	return &Budget{limit: limit, behind: behind, clock: clock.System(), runs: map[store.RunKey]int64{},
-		beside: beside{groups: map[Group]int64{}, runs: map[store.RunKey]*waiter{}}}
+		held: held{groups: map[Group]*group{}}, beside: beside{groups: map[Group]int64{}, runs: map[store.RunKey]*waiter{}}}
 }
 
 // Held returns how many bytes are counted, and Peak how many were at most.
@@ -110,7 +121,7 @@ func (b *Budget) Held() int64 {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.held
+	return b.bytes
 }
 
 // Peak returns the most bytes that were counted at a time.
@@ -127,7 +138,7 @@ func (b *Budget) Load(ctx context.Context, of Group, run store.RunKey, bytes int
 		return nil
 	}
 	b.mu.Lock()
-	if _, counted := b.runs[run]; counted || len(b.growing)+len(b.loading) == 0 && b.held+bytes <= b.limit {
+	if _, counted := b.runs[run]; counted || len(b.growing)+len(b.loading) == 0 && b.bytes+bytes <= b.limit {
 		b.countLocked(run, bytes)
 		b.mu.Unlock()
 		return nil
@@ -139,7 +150,7 @@ func (b *Budget) Load(ctx context.Context, of Group, run store.RunKey, bytes int
 	}
 	b.loading = append(b.loading, w)
 	b.grantLocked()
-	b.mu.Unlock()
+	b.unlock()
 	return b.wait(ctx, w, nil)
 }
 
@@ -149,7 +160,7 @@ func (b *Budget) Forget(run store.RunKey) {
 		return
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	if _, counted := b.runs[run]; counted {
 		b.forgetLocked(run)
 		b.grantLocked()
@@ -158,7 +169,7 @@ func (b *Budget) Forget(run store.RunKey) {
 
 // forgetLocked counts a journal no longer. Where that makes room beside the budget, others get it.
 func (b *Budget) forgetLocked(run store.RunKey) {
-	b.held -= b.runs[run]
+	b.bytes -= b.runs[run]
 	delete(b.runs, run)
 	if b.firstLocked(run) {
 		b.first = nil
@@ -199,13 +210,16 @@ func (b *Budget) besideLocked(w *waiter) bool {
 // Share is the journal of a guest. The zero Share is not counted. It is used by the guest's goroutine.
 type Share struct {
 	b    *Budget
+	of   Group
 	run  store.RunKey
 	next int64 // bytes at which it is counted again
+
+	began int64 // bytes when it was made
 }
 
 // Share returns the share of a guest, of whose run the journal is in memory, and counts it.
-func (b *Budget) Share(run store.RunKey, bytes int64) Share {
-	s := Share{b: b, run: run, next: bytes + growBytes}
+func (b *Budget) Share(of Group, run store.RunKey, bytes int64) Share {
+	s := Share{b: b, of: of, run: run, began: bytes, next: bytes + growBytes}
 	if b == nil {
 		return s
 	}
@@ -220,7 +234,7 @@ func (b *Budget) Share(run store.RunKey, bytes int64) Share {
 
 // nextLocked returns at which length the journal of a guest that goes on is to be counted again.
 func (b *Budget) nextLocked(run store.RunKey, bytes int64) int64 {
-	if b.held > b.limit && !b.firstLocked(run) {
+	if b.bytes > b.limit && !b.firstLocked(run) {
 		return bytes + pieceBytes
 	}
 	return bytes + growBytes
@@ -230,7 +244,7 @@ func (b *Budget) nextLocked(run store.RunKey, bytes int64) int64 {
 func (s *Share) Grown(bytes int64) bool { return s.b != nil && bytes >= s.next }
 
 // Wait counts the journal, and waits while there is no room for what it may still become, until look returns an error, which is
-// called every now and then, or ctx is done.
+// called every now and then, or ctx is done. The error is ErrFull if it waits for long because of other journals.
 func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error {
 	b := s.b
 	b.mu.Lock()
@@ -242,57 +256,68 @@ func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error 
 		return context.Cause(ctx)
 	}
 	b.countLocked(s.run, bytes)
-	if (b.firstLocked(s.run) || b.held <= b.limit) && !b.behind() {
+	if (b.firstLocked(s.run) || b.bytes <= b.limit) && !b.behind() {
 		return nil
 	}
-	w := &waiter{run: s.run, since: b.clock.Now(), goes: make(chan struct{})}
-	b.growing = append(b.growing, w)
+	w := &waiter{run: s.run, group: s.of, since: b.clock.Now(), goes: make(chan struct{})}
+	b.growLocked(w)
 	b.grantLocked()
-	b.mu.Unlock()
-	err := b.wait(ctx, w, look)
+	b.unlock()
+	err := b.wait(ctx, w, func() error {
+		if b.clock.Now().Sub(w.since) >= keepFor && b.Held() > b.limit {
+			return ErrFull
+		}
+		return look()
+	})
 	b.mu.Lock()
 	return err
 }
 
-// wait waits until w goes on, and looks for the next one every now and then.
+// wait waits until w goes on. look is called every now and then, unless it is nil.
 func (b *Budget) wait(ctx context.Context, w *waiter, look func() error) error {
 	for {
-		t := b.clock.NewTimer(lookEvery)
+		var again <-chan time.Time
+		stop := func() bool { return true }
+		if look != nil {
+			t := b.clock.NewTimer(lookEvery)
+			again, stop = t.C(), t.Stop
+		}
 		select {
 		case <-w.goes:
-			t.Stop()
+			stop()
 			return nil
 		case <-ctx.Done():
-			t.Stop()
+			stop()
 			b.leave(w)
 			return context.Cause(ctx)
-		case <-t.C():
+		case <-again:
 		}
-		if look != nil {
-			if err := look(); err != nil {
-				b.leave(w)
-				return err
+		if err := look(); err != nil {
+			if !b.leave(w) && errors.Is(err, ErrFull) { // there is room now
+				return nil
 			}
+			return err
 		}
-		b.mu.Lock()
-		b.grantLocked()
-		b.mu.Unlock()
 	}
 }
 
-// leave takes one that waits away.
-func (b *Budget) leave(w *waiter) {
+// leave takes one that waits away, and reports false if it went on at the same time.
+func (b *Budget) leave(w *waiter) bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	select {
-	case <-w.goes: // at the same time; what was counted for it is forgotten with the run
-		if w.bytes > 0 {
+	case <-w.goes:
+		if w.bytes > 0 { // what was counted for it is forgotten with the run
 			b.forgetLocked(w.run)
+			b.grantLocked()
 		}
+		return false
 	default:
-		b.growing, b.loading = without(b.growing, w), without(b.loading, w)
+		b.shrinkLocked(w)
+		b.loading = without(b.loading, w)
+		b.grantLocked()
+		return true
 	}
-	b.grantLocked()
 }
 
 func without(list []*waiter, w *waiter) []*waiter {
@@ -305,36 +330,51 @@ func without(list []*waiter, w *waiter) []*waiter {
 }
 
 func (b *Budget) countLocked(run store.RunKey, bytes int64) {
-	b.held += bytes - b.runs[run]
+	b.bytes += bytes - b.runs[run]
 	b.runs[run] = bytes
-	b.peak = max(b.peak, b.held)
+	b.peak = max(b.peak, b.bytes)
 }
 
 // grantLocked lets those go on for which there is room, and one in any case.
 func (b *Budget) grantLocked() {
-	full := false
-	for i := 0; i < len(b.growing); {
-		w, behind := b.growing[i], b.behind()
-		if behind && !b.overdueLocked(w) {
+	now := b.clock.Now()
+	if !b.grantGrowingLocked(now) {
+		b.grantLoadingLocked(now)
+	}
+	b.releaseLocked(now)
+}
+
+// grantGrowingLocked lets guests go on, and reports whether some of them wait for room.
+func (b *Budget) grantGrowingLocked(now time.Time) (full bool) {
+	if len(b.growing) == 0 {
+		return false
+	}
+	behind := b.behind()
+	waiting := b.growing[:0]
+	for i, w := range b.growing {
+		if behind && !b.overdueLocked(w, now) {
+			waiting = append(waiting, b.growing[i:]...)
 			break
 		}
-		if !b.firstLocked(w.run) && b.held > b.limit && !b.passLocked(w) {
-			full = true
-			i++ // the one that goes on in any case may be behind it
+		if !b.firstLocked(w.run) && b.bytes > b.limit && !b.passLocked(w, now) {
+			full = true // the one that goes on in any case may be behind it
+			waiting = append(waiting, w)
 			continue
 		}
 		if behind {
-			b.urged = b.clock.Now()
+			b.urged = now
 		}
-		close(w.goes)
-		b.growing = slices.Delete(b.growing, i, i+1)
+		b.goLocked(w)
 	}
-	if full {
-		return
-	}
+	clear(b.growing[len(waiting):])
+	b.growing = waiting
+	return full
+}
+
+func (b *Budget) grantLoadingLocked(now time.Time) {
 	for len(b.loading) > 0 {
 		w := b.loading[0]
-		if b.held+w.bytes > b.limit && !b.passLocked(w) {
+		if b.bytes+w.bytes > b.limit && !b.passLocked(w, now) {
 			return
 		}
 		b.countLocked(w.run, w.bytes)
@@ -349,13 +389,12 @@ func (b *Budget) firstLocked(run store.RunKey) bool { return b.first != nil && *
 // passLocked reports whether one may go on though there is no room: to its end, if no other one does, and else a piece. The
 // more is held beyond the limit, the longer those before it have for themselves: runs whose steps take hours would have any
 // number of others go on.
-func (b *Budget) passLocked(w *waiter) bool {
-	now := b.clock.Now()
+func (b *Budget) passLocked(w *waiter, now time.Time) bool {
 	if b.first == nil {
 		b.first, b.passed = &w.run, now
 		return true
 	}
-	over := min(8*max(b.held-b.limit, 0)/max(b.limit, 1), mostPatience)
+	over := min(8*max(b.bytes-b.limit, 0)/max(b.limit, 1), mostPatience)
 	if now.Sub(b.passed) < patience<<over {
 		return false
 	}
@@ -365,7 +404,6 @@ func (b *Budget) passLocked(w *waiter) bool {
 
 // overdueLocked reports whether a guest may go on though the store is behind: it has waited long, and no other one went on
 // lately.
-func (b *Budget) overdueLocked(w *waiter) bool {
-	now := b.clock.Now()
+func (b *Budget) overdueLocked(w *waiter, now time.Time) bool {
 	return now.Sub(w.since) >= patience && now.Sub(b.urged) >= patience
 }

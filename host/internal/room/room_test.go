@@ -78,12 +78,12 @@ func TestGrow(t *testing.T) {
 		began := time.Now()
 		for _, id := range []string{"a", "b", "c", "d"} {
 			go func() {
-				s := b.Share(key(id), 0)
+				s := b.Share(Group{}, key(id), 0)
 				if s.Grown(pieceBytes-1) || !s.Grown(growBytes) {
 					t.Error("grown", growBytes)
 				}
 				for bytes := int64(6 * mb); bytes < 10*mb; bytes += mb {
-					if err := s.Wait(t.Context(), bytes, nothing); err != nil || s.Grown(bytes) {
+					if err := grow(t.Context(), &s, bytes); err != nil {
 						t.Error(err)
 					}
 					if mu.Lock(); id == "c" {
@@ -121,11 +121,25 @@ func TestGrow(t *testing.T) {
 	})
 }
 
+// grow waits as an activation does, which gives its instance up when it is told to, and goes on in another one.
+func grow(ctx context.Context, s *Share, bytes int64) error {
+	err := s.Wait(ctx, bytes, nothing)
+	if !errors.Is(err, ErrFull) {
+		return err
+	}
+	begun := make(chan struct{})
+	*s = s.b.Share(s.of, s.run, bytes)
+	if s.Ask(func() { close(begun) }, nil) != nil {
+		<-begun
+	}
+	return nil
+}
+
 // Who waits leaves when the caller ends, or the run is wanted by others.
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(mb, nil)
-		first, second := b.Share(key("first"), 0), b.Share(key("second"), 0)
+		first, second := b.Share(Group{}, key("first"), 0), b.Share(Group{}, key("second"), 0)
 		if err := first.Wait(t.Context(), 2*mb, nothing); err != nil { // nobody else goes on
 			t.Fatal(err)
 		}
@@ -144,7 +158,7 @@ func TestLeave(t *testing.T) {
 		if err := second.Wait(ctx, 9*mb, nothing); !errors.Is(err, context.DeadlineExceeded) || b.Held() != 4*mb {
 			t.Error("counted for a run that is lost:", err, b.Held())
 		}
-		if s := b.Share(key("read"), 2*mb); s.Grown(2*mb) || b.Held() != 6*mb {
+		if s := b.Share(Group{}, key("read"), 2*mb); s.Grown(2*mb) || b.Held() != 6*mb {
 			t.Error("a journal that was read is counted without waiting:", b.Held())
 		}
 		b.Forget(key("read"))
@@ -159,7 +173,7 @@ func TestLeave(t *testing.T) {
 
 func TestNil(t *testing.T) {
 	var b *Budget
-	s := b.Share(key("a"), 1<<40)
+	s := b.Share(Group{}, key("a"), 1<<40)
 	if b.Load(t.Context(), Group{}, key("a"), 1<<40) != nil || s.Grown(1<<50) || b.Held() != 0 {
 		t.Error("a nil budget has no room")
 	}
@@ -183,7 +197,7 @@ func TestBehind(t *testing.T) {
 		behind.Store(true)
 		b := New(10*mb, behind.Load)
 		grow := func(id string, ctx context.Context, look func() error) chan error {
-			s, done := b.Share(key(id), mb), make(chan error, 1)
+			s, done := b.Share(Group{}, key(id), mb), make(chan error, 1)
 			go func() { done <- s.Wait(ctx, 2*mb, look) }()
 			synctest.Wait()
 			return done
@@ -223,7 +237,7 @@ func TestBehindForLong(t *testing.T) {
 		var went atomic.Int32
 		for _, id := range []string{"a", "b", "c"} {
 			go func() {
-				s := b.Share(key(id), mb)
+				s := b.Share(Group{}, key(id), mb)
 				if s.Wait(t.Context(), 2*mb, nothing) == nil {
 					went.Add(1)
 				}
@@ -246,7 +260,7 @@ func TestBeside(t *testing.T) {
 		const limit = 48 * mb
 		b := New(limit, nil)
 		for i := range 2 {
-			b.Share(key(string(rune('A'+i))), 24*mb) // guests that take long
+			b.Share(Group{}, key(string(rune('A'+i))), 24*mb) // guests that take long
 		}
 		var read atomic.Int64
 		load := func(of Group, id string, bytes int64) {
@@ -298,7 +312,7 @@ func TestBeside(t *testing.T) {
 // TestBesideOfAll bounds what all workflows have beside the budget.
 func TestBesideOfAll(t *testing.T) {
 	b := New(96*mb, nil)
-	b.Share(key("A"), 96*mb)
+	b.Share(Group{}, key("A"), 96*mb)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0

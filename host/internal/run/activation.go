@@ -48,7 +48,7 @@ func (e GuestWaits) happen(t *turn) error {
 		t.suspend()
 		return nil
 	}
-	t.faults, t.needs = record.Faults{}, 0
+	t.faults, t.needs, t.grows = record.Faults{}, 0, false
 	t.rec.Reason = ""
 	t.rec.Journal.Suspend(e.Suspension)
 	if err := t.fireDue(); err != nil || t.rec.Ended() || t.rec.Journal.Paused() {
@@ -108,7 +108,7 @@ func (e GuestEnds) happen(t *turn) error {
 		t.fault(end.Fault)
 	default:
 		_, waits := t.rec.Journal.Suspension()
-		t.pending, t.needs = !waits, end.Needs
+		t.pending, t.needs, t.grows = !waits, end.Needs, end.Grows
 	}
 	return nil
 }

@@ -153,4 +153,5 @@ type End struct {
 	// Evicted says that the instance was lost otherwise: the activation is repeated if there is something to do.
 	Evicted bool
 	Needs   int64 // bytes of the next instance, 0 if that is not known
+	Grows   bool  // there was no room for its journal to become longer
 }

@@ -27,6 +27,7 @@ type guest struct {
 	pending bool   // it has to run though nothing is deliverable: it is new, or was interrupted
 	faults  record.Faults
 	needs   int64 // End.Needs
+	grows   bool  // End.Grows
 }
 
 // Lease returns the lease of the run's guest, nil if there is none.
@@ -61,6 +62,7 @@ type Lease struct {
 	// WakesMs is when the run wakes whose guest was told OrderFreeze, 0 if that depends on something else than time.
 	WakesMs int64
 	Needs   int64 // End.Needs of the guest before
+	Grows   bool  // End.Grows of the guest before
 	// Guest is for whoever runs the guest.
 	Guest any
 }
@@ -68,7 +70,7 @@ type Lease struct {
 func newLease(r *Run) *Lease {
 	st := r.rec.State
 	st.Iteration, st.Version, st.Module = r.rec.Iteration, r.rec.Version, r.rec.Module
-	return &Lease{r: r, State: st, Needs: r.needs}
+	return &Lease{r: r, State: st, Needs: r.needs, Grows: r.grows}
 }
 
 // Info returns what the activation has to know.
