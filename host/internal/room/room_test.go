@@ -3,6 +3,7 @@ package room
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -68,7 +69,7 @@ func TestGrow(t *testing.T) {
 		b := New(10*mb, nil)
 		var mu sync.Mutex // of goes
 		goes := map[string]time.Duration{}
-		pieces := 0 // of c
+		var pieces atomic.Int32 // of c
 		gone := func() int {
 			synctest.Wait()
 			mu.Lock()
@@ -77,6 +78,7 @@ func TestGrow(t *testing.T) {
 		}
 		began := time.Now()
 		for _, id := range []string{"a", "b", "c", "d"} {
+			<-time.After(lookEvery) // each gives its instance up before the next one
 			go func() {
 				s := b.Share(Group{}, key(id), 0)
 				if s.Grown(pieceBytes-1) || !s.Grown(growBytes) {
@@ -86,10 +88,9 @@ func TestGrow(t *testing.T) {
 					if err := grow(t.Context(), &s, bytes); err != nil {
 						t.Error(err)
 					}
-					if mu.Lock(); id == "c" {
-						pieces++
+					if id == "c" {
+						pieces.Add(1)
 					}
-					mu.Unlock()
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -100,13 +101,13 @@ func TestGrow(t *testing.T) {
 		if gone() != 2 { // a had room, and b waits for nobody
 			t.Fatal(goes)
 		}
-		<-time.After(patience<<mostPatience - lookEvery) // they hold three times what they should
-		if gone() != 2 || pieces > 0 {
-			t.Fatal(goes, pieces)
+		<-time.After(patience<<mostPatience - 4*lookEvery) // they hold three times what they should
+		if gone() != 2 || pieces.Load() > 0 {
+			t.Fatal(goes, pieces.Load())
 		}
-		<-time.After(3 * lookEvery)
-		if gone() != 2 || pieces != 1 { // b is still there, so that c goes on a piece, and comes behind d
-			t.Fatal(goes, pieces)
+		<-time.After(6 * lookEvery)
+		if gone() != 2 || pieces.Load() != 1 { // b is still there, so that c goes on a piece, and comes behind d
+			t.Fatal(goes, pieces.Load())
 		}
 		for _, id := range []string{"a", "b"} {
 			b.Forget(key(id))
@@ -320,5 +321,105 @@ func TestBesideOfAll(t *testing.T) {
 	}
 	if n != 32 {
 		t.Errorf("%d MiB beside the budget, want 32", n)
+	}
+}
+
+// A guest that waits for long gives its instance up, and is called when there is room. Beside many that wait, no further one of its
+// workflow begins, and far over the budget, no run at all that has not begun.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(10*mb, nil)
+		first := b.Share(Group{}, key("first"), 0)
+		if err := first.Wait(t.Context(), 11*mb, nothing); err != nil {
+			t.Fatal(err)
+		}
+		b.countOf(key("first"), 40*mb) // so that no other one goes on a piece
+		var begun []string
+		begins := func(id string) func() { return func() { begun = append(begun, id) } }
+		never := func() { t.Error("refused") }
+		grows, honest := Group{Workflow: "grows"}, Group{Workflow: "honest"}
+		var turns []*Turn
+		for i := range maxGrowing {
+			id := fmt.Sprint("grows-", i)
+			s := b.Share(grows, key(id), 0)
+			if !s.MayBegin(false) {
+				t.Fatal(id, "may not begin")
+			}
+			go func() {
+				at := time.Now()
+				if err := s.Wait(t.Context(), smallBytes, nothing); !errors.Is(err, ErrFull) || time.Since(at) < keepFor {
+					t.Error(id, err, time.Since(at))
+				}
+				again := b.Share(grows, key(id), smallBytes)
+				turns = append(turns, again.Ask(begins(id), never))
+			}()
+			<-time.After(2 * keepFor)
+			synctest.Wait()
+			if len(turns) != i+1 || turns[i] == nil {
+				t.Fatal(id, "does not wait")
+			}
+		}
+		b.countOf(key("first"), 10*mb)
+		late, other := b.Share(grows, key("late"), 0), b.Share(honest, key("other"), 0)
+		if late.MayBegin(false) || !other.MayBegin(true) {
+			t.Fatal("a further one of those that grow may begin, or none of others")
+		}
+		b.countOf(key("first"), 40*mb)
+		held := late.Hold(false, begins("late"), never)
+		if other.MayBegin(true) || !other.MayBegin(false) {
+			t.Fatal("far over the budget, a run begins, or one that has begun does not wake")
+		}
+		waits := other.Hold(true, begins("other"), never)
+		if held == nil || waits == nil || b.Waiting() != maxGrowing+2 {
+			t.Fatal(held, waits, b.Waiting())
+		}
+		if len(begun) > 0 {
+			t.Fatal(begun)
+		}
+		if !turns[0].Withdraw() || turns[0].Withdraw() { // there is one less that grows
+			t.Fatal("withdrawn twice, or not at all")
+		}
+		<-time.After(2 * patience)
+		synctest.Wait()
+		if len(begun) != 1 || begun[0] != "late" || held.Withdraw() {
+			t.Fatal(begun)
+		}
+		b.Forget(key("first"))
+		<-time.After(patience)
+		synctest.Wait()
+		if len(begun) != maxGrowing+1 || b.Waiting() != 0 {
+			t.Fatal(begun, b.Waiting())
+		}
+	})
+}
+
+// countOf counts a journal.
+func (b *Budget) countOf(run store.RunKey, bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.countLocked(run, bytes)
+}
+
+// All who wait are refused when the host drains.
+func TestRefuseAll(t *testing.T) {
+	b := New(mb, nil)
+	first, second, third := b.Share(Group{}, key("first"), 0), b.Share(Group{}, key("second"), mb), b.Share(Group{}, key("third"), 0)
+	if err := first.Wait(t.Context(), 2*mb, nothing); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	never := func() { t.Error("begun") }
+	if second.Ask(never, func() { refused++ }) == nil || third.Hold(true, never, func() { refused++ }) == nil {
+		t.Fatal("nobody waits")
+	}
+	b.RefuseAll()
+	if refused != 2 || b.Waiting() != 0 {
+		t.Error(refused, b.Waiting())
+	}
+	var none *Budget
+	none.RefuseAll()
+	s := none.Share(Group{}, key("any"), 0)
+	if !s.MayBegin(true) || s.Ask(never, never) != nil || s.Hold(true, never, never) != nil || none.Waiting() != 0 {
+		t.Error("without a budget somebody waits")
 	}
 }
