@@ -144,8 +144,8 @@ histories: ## check N histories of calls, 1000, by clients of a host that crashe
 crash: ## cut the power of a store N times, 50000, at operations of its file system
 	$(GO) test ./store/pebblestore -run TestCrashImages -count=1 -timeout 120m -v -crash.images=$(or $(N),50000) -crash.seed=$(or $(SEED),1)
 
-hostile: build ## attack a real server for HOSTILE, 1h, while 1,000 honest runs go on
-	CGO_ENABLED=0 $(GO) test -tags hostile -count=1 -timeout 3h -v -run TestHostileHour ./cmd/wfhost -hostile.for $(or $(HOSTILE),1h) -hostile.seed $(or $(SEED),1)
+hostile: build ## attack a real server for HOSTILE, 1h, while 1,000 honest runs go on; with MORE=1 in more ways
+	CGO_ENABLED=0 $(GO) test -tags hostile -count=1 -timeout 3h -v -run TestHostileHour ./cmd/wfhost -hostile.for $(or $(HOSTILE),1h) -hostile.seed $(or $(SEED),1) $(if $(MORE),-hostile.more)
 
 conform: ## send N requests (100000) that the API's description allows, from SEED on, and compare the answers with it
 	$(GO) test ./host/httpapi -run 'TestConform$$' -count=1 -timeout 2h -v -conform.n=$(or $(N),100000) -conform.seed=$(or $(SEED),1)
