@@ -23,7 +23,7 @@ type stdio struct {
 
 // globals are the flags of every command, and what commands share.
 type globals struct {
-	Env       string `name:"env" help:"Named environment: the server, and how to call it; see wfhost env." env:"WFHOST_ENV" placeholder:"NAME"`
+	Env       string `name:"env" help:"Named environment, with a server and how to call it." env:"WFHOST_ENV" placeholder:"NAME"`
 	Server    string `help:"Address of the server." env:"WFHOST_SERVER" default:"http://127.0.0.1:7777"`
 	Namespace string `help:"Namespace of the workflows and runs." env:"WFHOST_NAMESPACE" default:"default"`
 

@@ -78,7 +78,7 @@ const deliverPattern = "POST /v1/hooks/{token}"
 
 // scopes is the scope of each endpoint. There is no endpoint without: one that is not in the table cannot be registered.
 var scopes = map[string]host.Scope{
-	"GET /healthz": public, "GET /readyz": public, deliverPattern: public,
+	healthPattern: public, readyPattern: public, deliverPattern: public,
 	"GET /openapi.json": public, "GET /openapi.yaml": public, "GET /openapi-3.0.json": public, "GET /openapi-3.0.yaml": public,
 	"GET /schemas/{schema}": public,
 

@@ -106,14 +106,16 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	describeNamespace(api)
 	describeTokens(api)
 	describe(api)
-	s.parameters, s.schemas = parametersOf(api), schemasOf(api)
+	s.parameters = parametersOf(api)
+	describeProbes(api)
+	s.schemas = schemasOf(api)
 	mux := guarded{s}
 	mux.HandleFunc(deliverPattern, s.deliver)
 	mux.HandleFunc(backupPattern, s.backup)
 	mux.HandleFunc(importPattern, s.importRun)
 	mux.HandleFunc(metricsPattern, s.scraped)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc(healthPattern, healthy)
+	mux.HandleFunc(readyPattern, s.ready)
 	return s
 }
 
@@ -166,26 +168,6 @@ func changes(r *http.Request) bool {
 		return false
 	}
 	return len(parts) != 6 || parts[2] != "runs" || parts[4] != "queries"
-}
-
-// ready answers whether the server takes requests: it reads the store, and it is not about to end. It is ready with a disk that
-// is nearly full, and says so.
-func (s *API) ready(w http.ResponseWriter, r *http.Request) {
-	if s.draining.Load() {
-		http.Error(w, "draining", http.StatusServiceUnavailable)
-		return
-	}
-	for _, err := range s.h.Runs(r.Context(), host.Query{Limit: 1}) {
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-	}
-	if disk, err := s.h.Disk(); err == nil && disk.Full { // runs go on, and so does what reads, ends and deletes them
-		_, _ = fmt.Fprintf(w, "ok\ndisk_full: %d bytes free, %d reserved; nothing new is accepted\n", disk.Free, disk.Reserve)
-		return
-	}
-	_, _ = w.Write([]byte("ok\n"))
 }
 
 // Problem is the error document.
