@@ -238,7 +238,8 @@ func (c *serveCmd) open(g *globals, h *host.Host, m measures, f *front, logger *
 // options returns those of the API.
 func (c *serveCmd) options(m measures) []httpapi.Option {
 	definitions := httpapi.WithInterpreter(func(ctx context.Context) ([]byte, error) { return interpreter(ctx, c.Interpreter) })
-	opts := []httpapi.Option{definitions, httpapi.WithMetrics(m.handler())}
+	opts := []httpapi.Option{definitions, httpapi.WithMetrics(m.handler()),
+		httpapi.WithBuild(buildVersion(), buildCommit())}
 	if !c.NoPage {
 		opts = append(opts, httpapi.WithPage())
 	}

@@ -53,6 +53,7 @@ type API struct {
 	interpreter func(context.Context) ([]byte, error) // of definitions
 	prefix      string                                // of all paths; empty for none
 	metrics     http.Handler                          // nil: nothing is measured
+	build       Build
 
 	parameters map[string][]string // of the query, by pattern; none for patterns that take any
 }
@@ -63,7 +64,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	s := &API{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
 		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
 		streams: newStreams(access.Streams, "output"), polls: newStreams(access.Streams, "handlers"), refusals: newRefusals(),
-		interpreter: builtIn}
+		interpreter: builtIn, build: builtAs()}
 	for _, o := range opts {
 		o(s)
 	}
@@ -78,6 +79,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	}
 	config.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	api := humago.New(guarded{s}, config)
+	s.registerBuild(api)
 	s.registerNamespaces(api)
 	s.registerWorkflows(api)
 	s.registerDefinitions(api)

@@ -204,6 +204,9 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 		return nil, locked(err)
 	}
 	s.opened.Store(true)
+	if s.onDisk {
+		lockFiles.add(s)
+	}
 	return s, nil
 }
 
@@ -446,6 +449,7 @@ func (s *Store) closeDB() (err error) {
 		}
 	}()
 	defer s.stalls.close()
+	defer lockFiles.remove(s)
 	if s.logs != nil {
 		defer s.logs.Close()
 		err = s.logs.Stop()
