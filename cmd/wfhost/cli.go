@@ -50,6 +50,7 @@ type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Run the server."`
 	EnvCmd     envCmd        `cmd:"" name:"env" help:"Name servers, to call them with --env."`
 	Config     configCmd     `cmd:"" help:"Check the file of serve --config, or show what serve would have."`
+	Doctor     doctorCmd     `cmd:"" help:"Check the machine, a folder of data and the server, and say what to do."`
 	Build      buildCmd      `cmd:"" help:"Compile a Go workflow to .wasm and check it."`
 	Define     defineCmd     `cmd:"" help:"Make a workflow of a definition in JSON or YAML, and upload it."`
 	Namespaces namespacesCmd `cmd:"" help:"List the namespaces."`
