@@ -7,6 +7,9 @@ COVER_MIN = 90
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
+TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+.PHONY: portable portable-vet release
 .PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform clean
 
 help: ## list the targets
@@ -150,5 +153,16 @@ hostile: build ## attack a real server for HOSTILE, 1h, while 1,000 honest runs 
 conform: ## send N requests (100000) that the API's description allows, from SEED on, and compare the answers with it
 	$(GO) test ./host/httpapi -run 'TestConform$$' -count=1 -timeout 2h -v -conform.n=$(or $(N),100000) -conform.seed=$(or $(SEED),1)
 
+portable-vet: interpreter ## vet all packages for the six systems of a release, their tests included
+	@set -e; for t in $(TARGETS); do \
+	  echo "vet $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...; done
+
+portable: portable-vet ## vet and build all packages for the six systems of a release
+	@set -e; for t in $(TARGETS); do \
+	  echo "build $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build ./...; done
+
+release: interpreter ## build the archives, sums and SBOMs of a release into dist, for TARGETS, of a tree without changes
+	$(GO) run ./deploy/release -targets $$(echo $(TARGETS) | tr ' ' ,) $(if $(CHANGED),-changed)
+
 clean: ## remove what was built
-	rm -rf bin definition/module/built/*.wasm.gz
+	rm -rf bin dist definition/module/built/*.wasm.gz

@@ -49,6 +49,9 @@ type Events struct {
 	// StoreFailed is called once, when a write or fsync has failed. The host accepts nothing any more. A commit, or Run,
 	// waits for it.
 	StoreFailed func(err error)
+	// StoreRaised is called while Open raises a store of an earlier format, before each partition whose indexes it makes and
+	// after the last one: done of total are made. Open waits for it.
+	StoreRaised func(done, total int)
 	// PartitionAcquired is called when the host owns a partition: 64 times by Open, unless Config.Partitions says
 	// otherwise, and for those of AcquirePartitions. The runs of some partitions wait for it.
 	PartitionAcquired func(partition int)
@@ -153,8 +156,12 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 	if f := e.Commit; f != nil {
 		r.Batch = func(runs, bytes int, took time.Duration, err error) { f(CommitInfo{runs, bytes, took, translate(err)}) }
 	}
-	if f := e.StoreFailed; f != nil {
-		r.StoreFailed = func(err error) { f(translate(err)) }
+	r.StoreFailed = func(err error) {
+		err = translate(err)
+		h.failure.Store(&err)
+		if f := e.StoreFailed; f != nil {
+			f(err)
+		}
 	}
 	if f := e.PartitionAcquired; f != nil {
 		r.Acquired = func(p store.PartitionID) { f(int(p)) }

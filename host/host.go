@@ -27,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -224,6 +225,7 @@ type Host struct {
 	names     sync.Map // of namespaces, string by store.NamespaceID
 	closing   sync.Once
 	closed    chan struct{}
+	failure   atomic.Pointer[error] // of the store, as the runtime has reported it
 }
 
 // Open opens the data and recovers. Nothing is activated before Run.
@@ -326,7 +328,7 @@ func (h *Host) openStore() error {
 	if err := folder.Store(dir, h.cfg.Logger); err != nil {
 		return err
 	}
-	s, err := pebblestore.Open(dir, pebblestore.Options{Logger: h.cfg.Logger,
+	s, err := pebblestore.Open(dir, pebblestore.Options{Logger: h.cfg.Logger, Raised: h.cfg.Events.StoreRaised,
 		NowMs: func() int64 { return h.cfg.Clock.Now().UnixMilli() }})
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ func JoinEvents(all ...Events) (joined Events) {
 			UploadRefused:     join2(joined.UploadRefused, e.UploadRefused),
 			DiskChanged:       join(joined.DiskChanged, e.DiskChanged),
 			StoreFailed:       join(joined.StoreFailed, e.StoreFailed),
+			StoreRaised:       join2(joined.StoreRaised, e.StoreRaised),
 			PartitionAcquired: join(joined.PartitionAcquired, e.PartitionAcquired),
 			PartitionLost:     join2(joined.PartitionLost, e.PartitionLost),
 			HostFault:         join(joined.HostFault, e.HostFault),

@@ -148,6 +148,25 @@ func (o *old) to(after time.Duration) {
 	o.Advance(hosttest.Epoch.Add(after).Sub(o.Clock.Now()))
 }
 
+// TestStoreRaised hears how far the raising of an old store is, and nothing when it is opened again.
+func TestStoreRaised(t *testing.T) {
+	dir := t.TempDir()
+	unpack(t, "testdata/store-190749f/store.tar.gz", dir)
+	for _, want := range []int{host.NumPartitions + 1, 0} {
+		var heard []int
+		h, err := host.Open(ctx, host.Config{Dir: dir, Interpreter: true, Events: host.Events{StoreRaised: func(done, total int) {
+			if heard = append(heard, done); total != host.NumPartitions || done != len(heard)-1 {
+				t.Errorf("%d of %d, and before it %v", done, total, heard)
+			}
+		}}})
+		do(t, err)
+		do(t, h.Close())
+		if len(heard) != want {
+			t.Errorf("it was called %d times, want %d", len(heard), want)
+		}
+	}
+}
+
 // TestOldStore opens the store that an old release has left: each run goes on where it was.
 func TestOldStore(t *testing.T) {
 	const opened = 30 * time.Minute

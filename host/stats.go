@@ -74,3 +74,19 @@ func (h *Host) CountsByNamespace(ctx context.Context) (map[string]RunCounts, err
 	}
 	return counts, nil
 }
+
+// Failure returns why the store has failed, an ErrStoreFailed, and nil if it has not. A host whose store has failed accepts
+// nothing any more, and Run returns; what is durable can be read until Close.
+func (h *Host) Failure() error {
+	if s, ok := h.below.(store.Failing); ok {
+		select {
+		case <-s.Failed():
+			return translate(s.Failure())
+		default:
+		}
+	}
+	if err := h.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

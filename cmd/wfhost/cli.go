@@ -23,7 +23,7 @@ type stdio struct {
 
 // globals are the flags of every command, and what commands share.
 type globals struct {
-	Env       string `name:"env" help:"Named environment: the server, and how to call it; see wfhost env." env:"WFHOST_ENV" placeholder:"NAME"`
+	Env       string `name:"env" help:"Named environment, with a server and how to call it." env:"WFHOST_ENV" placeholder:"NAME"`
 	Server    string `help:"Address of the server." env:"WFHOST_SERVER" default:"http://127.0.0.1:7777"`
 	Namespace string `help:"Namespace of the workflows and runs." env:"WFHOST_NAMESPACE" default:"default"`
 
@@ -50,6 +50,7 @@ type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Run the server."`
 	EnvCmd     envCmd        `cmd:"" name:"env" help:"Name servers, to call them with --env."`
 	Config     configCmd     `cmd:"" help:"Check the file of serve --config, or show what serve would have."`
+	Doctor     doctorCmd     `cmd:"" help:"Check the machine, a folder of data and the server, and say what to do."`
 	Build      buildCmd      `cmd:"" help:"Compile a Go workflow to .wasm and check it."`
 	Define     defineCmd     `cmd:"" help:"Make a workflow of a definition in JSON or YAML, and upload it."`
 	Namespaces namespacesCmd `cmd:"" help:"List the namespaces."`

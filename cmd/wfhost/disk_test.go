@@ -46,7 +46,7 @@ func TestServeWithAFullDisk(t *testing.T) {
 	run(exitError, full, "upload", "../../host/testdata/v2")
 	run(exitError, "the server has no room for this", "deliver", "a-token-of-ones-own", `"x"`)
 	for path, want := range map[string]string{"/v1/hooks/a-token-of-ones-own": `507 "code":"disk_full"`,
-		"/v1/runs/r2/signals/delivery": `507 "code":"disk_full"`, "/readyz": "200 disk_full: "} {
+		"/v1/runs/r2/signals/delivery": `507 "code":"disk_full"`, "/readyz": `200 "disk_full":true`} {
 		method := http.MethodPost
 		if path == "/readyz" {
 			method = http.MethodGet

@@ -18,7 +18,8 @@ import (
 )
 
 // A named environment is a file with the flags that say which server is asked, and as whom. With --env prod, or WFHOST_ENV=prod,
-// they are taken from it. It is whole: what it does not say is as if nothing was said, so that no token of another server is sent.
+// they are taken from it. It is whole: a flag that it leaves out has its default, and is not taken from the shell's environment,
+// so that no token of another server is sent.
 
 type envCmd struct {
 	List   envListCmd   `cmd:"" help:"List the environments."`
@@ -48,8 +49,9 @@ type environmentField struct {
 }
 
 func (e *environment) fields() []environmentField {
-	return []environmentField{{"server", &e.Server, false}, {"namespace", &e.Namespace, false}, {"token", &e.Token, false}, {"token-file", &e.TokenFile, true},
-		{"ca", &e.CA, true}, {"client-cert", &e.ClientCert, true}, {"client-key", &e.ClientKey, true}}
+	return []environmentField{{"server", &e.Server, false}, {"namespace", &e.Namespace, false}, {"token", &e.Token, false},
+		{"token-file", &e.TokenFile, true}, {"ca", &e.CA, true}, {"client-cert", &e.ClientCert, true},
+		{"client-key", &e.ClientKey, true}}
 }
 
 // environmentName is what an environment may be called: it is the name of a file.
@@ -113,8 +115,8 @@ func (e *environment) checkMode() error {
 		return err
 	}
 	if st.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s has a token, and others may read it (mode %04o): chmod 600 it, and revoke the token if others could log in",
-			e.File, st.Mode().Perm())
+		return fmt.Errorf("%s has a token, and others may read it (mode %04o): chmod 600 it, and revoke the token if others could "+
+			"log in", e.File, st.Mode().Perm())
 	}
 	return nil
 }
@@ -172,8 +174,8 @@ func (g *globals) useEnvironment(k *kong.Context) error {
 	if given["token"] || given["token-file"] {
 		e.Token, e.TokenFile = g.Token, g.TokenFile
 	}
-	flags := map[string]*string{"server": &g.Server, "namespace": &g.Namespace, "token": &g.Token, "token-file": &g.TokenFile, "ca": &g.CA,
-		"client-cert": &g.ClientCert, "client-key": &g.ClientKey}
+	flags := map[string]*string{"server": &g.Server, "namespace": &g.Namespace, "token": &g.Token, "token-file": &g.TokenFile,
+		"ca": &g.CA, "client-cert": &g.ClientCert, "client-key": &g.ClientKey}
 	for _, f := range e.fields() {
 		if !given[f.name] {
 			*flags[f.name] = *f.to
@@ -244,8 +246,8 @@ func (c *envSetCmd) Run(g *globals, k *kong.Context) error {
 	if g.Token != "" && g.TokenFile != "" {
 		return &exitCode{exitUsage, errors.New("--token and --token-file cannot both be given")}
 	}
-	e := environment{Server: g.Server, Namespace: g.Namespace, Token: g.Token, TokenFile: g.TokenFile, CA: g.CA, ClientCert: g.ClientCert,
-		ClientKey: g.ClientKey}
+	e := environment{Server: g.Server, Namespace: g.Namespace, Token: g.Token, TokenFile: g.TokenFile, CA: g.CA,
+		ClientCert: g.ClientCert, ClientKey: g.ClientKey}
 	var text strings.Builder
 	fmt.Fprintf(&text, "# wfhost --env %s\n", c.Name)
 	for _, f := range e.fields() {

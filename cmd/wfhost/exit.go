@@ -17,6 +17,7 @@ const (
 	exitConflict    = 6
 	exitMismatch    = 7
 	exitLive        = 8
+	exitWarning     = 9
 	exitInterrupted = 130
 )
 
@@ -34,6 +35,7 @@ var exits = []struct {
 	{exitConflict, "the run or workflow is not in a state in which this can be done"},
 	{exitMismatch, "the workflow differs from the journal"},
 	{exitLive, "the run has not ended, and there is no result yet"},
+	{exitWarning, "doctor: nothing fails, and somebody should look at something"},
 	{exitInterrupted, "interrupted, by Ctrl-C or a signal"},
 }
 

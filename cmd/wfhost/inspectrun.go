@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -325,36 +324,4 @@ func (c *timersCmd) Run(g *globals) error {
 		return err
 	}
 	return g.more(page.Next)
-}
-
-// buildVersion gives the version with which the binary was built.
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && info.Main.Version == "(devel)" {
-			return "devel " + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return info.Main.Version
-}
-
-// buildCommit returns the commit of which the binary was built, with + if there were changes beside it, "" if that is not known.
-func buildCommit() (commit string) {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	dirty := ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+"
-		}
-	}
-	return commit + dirty
 }

@@ -225,7 +225,7 @@ func TestHTTPErrors(t *testing.T) {
 		{"GET", "/v1/nothing", "", 404, `there is nothing at \"/v1/nothing\"`},
 		{"PUT", "/v1/runs", "", 405, `"code":"method_not_allowed"`},
 		{"GET", "/healthz", "", 200, "ok"},
-		{"GET", "/readyz", "", 200, "ok"},
+		{"GET", "/readyz", "", 200, `{"status":"ready"}`},
 		{"GET", "/openapi.json", "", 200, `"/v1/runs/{id}/wake"`},
 	} {
 		req, err := http.NewRequestWithContext(context.Background(), c.method, "http://"+address+c.path, strings.NewReader(c.body))

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strings"
 	"text/template"
 
@@ -93,9 +92,8 @@ var release = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 // sdk returns the version of the SDK that a new module requires: that of this command if it is a release, else the source that
 // replaces it.
 func sdk(source string) (version, dir string, err error) {
-	info, ok := debug.ReadBuildInfo()
-	if ok && source == "" && info.Main.Path == modulePath && release.MatchString(info.Main.Version) {
-		return info.Main.Version, "", nil
+	if v := buildVersion(); source == "" && release.MatchString(v) {
+		return v, "", nil
 	}
 	if source != "" {
 		if !holdsSDK(source) {

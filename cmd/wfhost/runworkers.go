@@ -52,5 +52,11 @@ func (c *runCmd) work(g globals, h *host.Host, dir string) error {
 	if c.Quiet {
 		g.io.out = io.Discard
 	}
-	return s.open(&g, h, measures{}, slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	f, err := s.newFront(g.ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	return s.open(&g, h, measures{}, f, logger)
 }

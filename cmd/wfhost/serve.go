@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -172,8 +170,13 @@ func (c *serveCmd) Run(g *globals) error {
 		return err
 	}
 	defer t.close()
+	f, err := c.newFront(g.ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer f.close()
 	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secret, Codec: codec,
-		Events:      host.JoinEvents(m.events(), t.events()),
+		Events:      host.JoinEvents(m.events(), t.events(), f.door.Events(host.NumPartitions)),
 		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
@@ -187,11 +190,11 @@ func (c *serveCmd) Run(g *globals) error {
 	if _, err := c.register(g, h, c.WorkerHandler); err != nil {
 		return errors.Join(err, h.Close())
 	}
-	return errors.Join(c.open(g, h, m.of(h), logger), h.Close())
+	return errors.Join(c.open(g, h, m.of(h), f, logger), h.Close())
 }
 
-// open listens for those who may call, and serves until the command is told to end.
-func (c *serveCmd) open(g *globals, h *host.Host, m measures, logger *slog.Logger) (err error) {
+// open lets callers in, and serves until the command is told to end.
+func (c *serveCmd) open(g *globals, h *host.Host, m measures, f *front, logger *slog.Logger) (err error) {
 	audit, err := openAudit(c.Data, logger)
 	if err != nil {
 		return err
@@ -200,20 +203,16 @@ func (c *serveCmd) open(g *globals, h *host.Host, m measures, logger *slog.Logge
 	access := httpapi.Access{Open: c.NoToken, Hosts: c.Hosts, AnyHost: c.TLSCert != "", Origins: c.AllowOrigin, Proxy: c.BehindProxy,
 		Rate: c.Rate, Streams: c.MaxStreams, Audit: audit.record,
 		Records: audit.records}
-	l, err := c.listen(g.ctx, logger)
-	if err != nil {
-		return err
-	}
 	if c.NoToken {
 		logger.Warn("--no-token: every program and every user of this machine may upload code, read all runs and end them")
 	} else {
 		access.Local = h.NewTokenText()
 		local, err := writeLocalToken(c.Data, access.Local)
 		if err != nil {
-			return errors.Join(err, l.Close())
+			return err
 		}
 		defer local.remove()
-		if err := local.point(l.Addr().String()); err != nil {
+		if err := local.point(f.address()); err != nil {
 			logger.Warn("commands on this machine do not find the token by themselves: give them --token-file", "file", local.token,
 				"cause", err)
 		}
@@ -224,66 +223,60 @@ func (c *serveCmd) open(g *globals, h *host.Host, m measures, logger *slog.Logge
 	}
 	stop, at, err := c.serveMetrics(g.ctx, m, access, logger)
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
 	defer stop()
-	_, _ = fmt.Fprintf(g.io.out, "wfhost serves %s://%s from %s\n", scheme, l.Addr(), c.Data)
+	api := httpapi.New(h, access, c.options(m)...)
+	f.door.Open(api)
+	_, _ = fmt.Fprintf(g.io.out, "wfhost serves %s://%s from %s\n", scheme, f.address(), c.Data)
 	if at != "" {
 		_, _ = fmt.Fprintf(g.io.out, "metrics at %s\n", at)
 	}
+	return c.serve(g.ctx, api, h, f, logger)
+}
+
+// options returns those of the API.
+func (c *serveCmd) options(m measures) []httpapi.Option {
 	definitions := httpapi.WithInterpreter(func(ctx context.Context) ([]byte, error) { return interpreter(ctx, c.Interpreter) })
-	opts := []httpapi.Option{definitions, httpapi.WithMetrics(m.handler())}
+	opts := []httpapi.Option{definitions, httpapi.WithMetrics(m.handler()),
+		httpapi.WithBuild(buildVersion(), buildCommit())}
 	if !c.NoPage {
 		opts = append(opts, httpapi.WithPage())
 	}
-	return c.serve(g.ctx, httpapi.New(h, access, opts...), h, l, logger)
+	return opts
 }
 
-// shutdownTime bounds how long answers take that are being written when the host has stopped.
-const shutdownTime = time.Second
-
-// serve answers requests and runs the host until ctx is done. Then it answers what only reads, lets the attempts of steps
-// that are going on finish within the time of --drain, and returns when what came of them is durable.
-func (c *serveCmd) serve(ctx context.Context, api *httpapi.API, h *host.Host, l net.Listener, logger *slog.Logger) (err error) {
-	held, release := context.WithCancel(context.Background()) // of requests that wait for something
-	defer release()
-	srv := &http.Server{Handler: api, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), BaseContext: func(net.Listener) context.Context { return held }}
+// serve runs the host until ctx is done. Then the API answers what only reads, the attempts of steps that are going on may finish
+// within the time of --drain, and serve returns when what came of them is durable.
+func (c *serveCmd) serve(ctx context.Context, api *httpapi.API, h *host.Host, f *front, logger *slog.Logger) (err error) {
 	running, stop := context.WithCancel(context.Background())
 	defer stop()
-	ran, served := make(chan error, 1), make(chan error, 1)
+	ran := make(chan error, 1)
 	go func() { ran <- h.Run(running) }()
-	go func() { served <- srv.Serve(l) }()
-	boss, watched := newSupervisor(logger), make(chan struct{})
+	watched := make(chan struct{})
 	alive, unwatch := context.WithCancel(context.Background())
 	go func() {
 		defer close(watched)
-		boss.watch(alive, func() { h.Stats() }) // which each writer answers between two commits
+		f.boss.watch(alive, func() { h.Stats() }) // which each writer answers between two commits
 	}()
 	defer func() {
 		unwatch()
 		<-watched
-		boss.close()
 	}()
-	boss.tell("READY=1\nSTATUS=serving at %s", l.Addr())
+	f.boss.tell("READY=1\nSTATUS=serving at %s", f.address())
 	select {
 	case <-ctx.Done():
 		logger.Info("draining", "at most", c.Drain)
 	case err = <-ran: // the store has failed
 		ran <- nil
-	case err = <-served:
+	case err = <-f.served:
+		f.served <- nil
 	}
-	boss.tell("STOPPING=1\nSTATUS=draining")
+	f.boss.tell("STOPPING=1\nSTATUS=draining")
 	api.Drain()
 	stop()
 	err = errors.Join(err, <-ran)
-	release()
-	wait, cancel := context.WithTimeout(context.Background(), shutdownTime)
-	defer cancel()
-	if late := srv.Shutdown(wait); late != nil { // a client that does not read
-		logger.Warn("connections were cut", "cause", late)
-		_ = srv.Close() // nothing is left to be said to them
-	}
+	f.shutdown()
 	logger.Info("ended")
 	return err
 }

@@ -86,7 +86,8 @@ func secondWidest(wide []int, widest int) (second int) {
 // colours of statuses, as numbers of ANSI: what needs somebody is red, what is over is green or grey, what waits is blue.
 var colourOf = map[string]string{"failed": "31", "stuck": "31;1", "completed": "32", "running": "33", "queued": "33",
 	"sleeping": "34",
-	"waiting":  "34", "paused": "35", "cancelled": "90", "terminated": "90", "failing": "31", "active": "32", "ended": "90"}
+	"waiting":  "34", "paused": "35", "cancelled": "90", "terminated": "90", "failing": "31", "active": "32", "ended": "90",
+	"ok": "32", "warn": "33", "fail": "31;1", "skip": "90"}
 
 // paint colours a status.
 func paint(text string, colours bool) string {

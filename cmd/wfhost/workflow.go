@@ -1,21 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
-	"github.com/wfhost/wfhost/store"
 )
 
 type uploadCmd struct {
@@ -246,26 +242,5 @@ func (c *startCmd) Run(g *globals) error {
 			r.Throttled.Format(time.RFC3339))
 	}
 	_, err = fmt.Fprintln(g.io.out, r.ID)
-	return err
-}
-
-type versionCmd struct{}
-
-func (c *versionCmd) Run(g *globals) error {
-	v := struct {
-		Version string `json:"version"`
-		Commit  string `json:"commit,omitempty"` // with + if there were changes that were not committed
-		ABI     string `json:"abi"`
-		Store   int    `json:"store_format"`
-		Journal int    `json:"journal_format"` // of records: entries of journals, and all else
-		Go      string `json:"go"`
-		System  string `json:"system"`
-	}{buildVersion(), buildCommit(), abi.ImportModule, store.FormatVersion, store.CodecVersion, runtime.Version(),
-		runtime.GOOS + "/" + runtime.GOARCH}
-	if g.Format == "json" {
-		return g.json(v)
-	}
-	_, err := fmt.Fprintf(g.io.out, "wfhost %s\ncommit         %s\nabi            %s\nstore format   %d\njournal format %d\n"+
-		"go             %s\nsystem         %s\n", v.Version, cmp.Or(v.Commit, "-"), v.ABI, v.Store, v.Journal, v.Go, v.System)
 	return err
 }

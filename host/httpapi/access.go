@@ -78,11 +78,11 @@ const deliverPattern = "POST /v1/hooks/{token}"
 
 // scopes is the scope of each endpoint. There is no endpoint without: one that is not in the table cannot be registered.
 var scopes = map[string]host.Scope{
-	"GET /healthz": public, "GET /readyz": public, deliverPattern: public,
+	healthPattern: public, readyPattern: public, deliverPattern: public,
 	"GET /openapi.json": public, "GET /openapi.yaml": public, "GET /openapi-3.0.json": public, "GET /openapi-3.0.yaml": public,
 	"GET /schemas/{schema}": public,
 
-	"GET /v1/namespaces": host.ScopeRead, quotaPattern: host.ScopeAdmin,
+	"GET /v1/version": host.ScopeRead, "GET /v1/namespaces": host.ScopeRead, quotaPattern: host.ScopeAdmin,
 	"GET /v1/workflows": host.ScopeRead, "GET /v1/workflows/{workflow}": host.ScopeRead,
 	"GET /v1/workflows/{workflow}/schemas": host.ScopeRead, "GET /v1/workflows/{workflow}/openapi.json": host.ScopeRead,
 	"GET " + eventsPath: host.ScopeRead,
@@ -153,7 +153,8 @@ var also = map[string]host.Scope{checkPattern: host.ScopeRead, exportPattern: ho
 	movePattern: host.ScopeRead, importPattern: host.ScopeOperate}
 
 // everywhere are the endpoints that are for no namespace: what they show or change depends on the caller's token.
-var everywhere = map[string]bool{"GET /v1/namespaces": true, "GET /v1/tokens": true, "POST /v1/tokens": true,
+var everywhere = map[string]bool{"GET /v1/version": true,
+	"GET /v1/namespaces": true, "GET /v1/tokens": true, "POST /v1/tokens": true,
 	"DELETE /v1/tokens/{token}": true, "GET /v1/copy": true}
 
 // whole are the endpoints that are for all namespaces at once: a token of one of them does not do.

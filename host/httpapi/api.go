@@ -53,6 +53,7 @@ type API struct {
 	interpreter func(context.Context) ([]byte, error) // of definitions
 	prefix      string                                // of all paths; empty for none
 	metrics     http.Handler                          // nil: nothing is measured
+	build       Build
 
 	parameters map[string][]string // of the query, by pattern; none for patterns that take any
 }
@@ -63,7 +64,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	s := &API{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
 		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
 		streams: newStreams(access.Streams, "output"), polls: newStreams(access.Streams, "handlers"), refusals: newRefusals(),
-		interpreter: builtIn}
+		interpreter: builtIn, build: builtAs()}
 	for _, o := range opts {
 		o(s)
 	}
@@ -78,6 +79,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	}
 	config.Formats = map[string]huma.Format{"application/json": format, "json": format}
 	api := humago.New(guarded{s}, config)
+	s.registerBuild(api)
 	s.registerNamespaces(api)
 	s.registerWorkflows(api)
 	s.registerDefinitions(api)
@@ -106,14 +108,16 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	describeNamespace(api)
 	describeTokens(api)
 	describe(api)
-	s.parameters, s.schemas = parametersOf(api), schemasOf(api)
+	s.parameters = parametersOf(api)
+	describeProbes(api)
+	s.schemas = schemasOf(api)
 	mux := guarded{s}
 	mux.HandleFunc(deliverPattern, s.deliver)
 	mux.HandleFunc(backupPattern, s.backup)
 	mux.HandleFunc(importPattern, s.importRun)
 	mux.HandleFunc(metricsPattern, s.scraped)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc(healthPattern, healthy)
+	mux.HandleFunc(readyPattern, s.ready)
 	return s
 }
 
@@ -166,26 +170,6 @@ func changes(r *http.Request) bool {
 		return false
 	}
 	return len(parts) != 6 || parts[2] != "runs" || parts[4] != "queries"
-}
-
-// ready answers whether the server takes requests: it reads the store, and it is not about to end. It is ready with a disk that
-// is nearly full, and says so.
-func (s *API) ready(w http.ResponseWriter, r *http.Request) {
-	if s.draining.Load() {
-		http.Error(w, "draining", http.StatusServiceUnavailable)
-		return
-	}
-	for _, err := range s.h.Runs(r.Context(), host.Query{Limit: 1}) {
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-	}
-	if disk, err := s.h.Disk(); err == nil && disk.Full { // runs go on, and so does what reads, ends and deletes them
-		_, _ = fmt.Fprintf(w, "ok\ndisk_full: %d bytes free, %d reserved; nothing new is accepted\n", disk.Free, disk.Reserve)
-		return
-	}
-	_, _ = w.Write([]byte("ok\n"))
 }
 
 // Problem is the error document.

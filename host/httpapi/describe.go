@@ -174,5 +174,6 @@ func allCodes() []any {
 }
 
 // ownCodes are those of problems that no error of the host is behind, and the statuses of runs that have ended without a result.
-var ownCodes = []string{"schema", "definition", "scope", "origin", "host", "unauthorized", "interpreter", "draining", "cancelled",
+var ownCodes = []string{"schema", "definition", "scope", "origin", "host", "unauthorized", "interpreter", "draining", "starting",
+	"cancelled",
 	"busy", "query_failed", "update_failed", "update_refused", "failed", "terminated", "stuck", "disk_full"}

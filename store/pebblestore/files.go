@@ -88,6 +88,7 @@ func recordedFormat(files vfs.FS, dir string, version pebble.FormatMajorVersion)
 	if err != nil {
 		return 0, err
 	}
+	defer lockFiles.remove(s)
 	v, err := s.get(formatKey)
 	if err = errors.Join(err, s.db.Close()); err != nil || len(v) == 0 {
 		return 0, err

@@ -21,9 +21,32 @@ var (
 // firstIndexed is the format from which on commits keep all indexes of runs; that of deleted ones came last.
 const firstIndexed = 4
 
+// load reads what is kept in memory for as long as the store is open.
+func (s *Store) load(opts Options) error {
+	log, raised := opts.Logger, opts.Raised
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	if raised == nil {
+		raised = func(int, int) {}
+	}
+	if err := errors.Join(s.checkMeta(log, raised), s.readCopy()); err != nil {
+		return err
+	}
+	if err := s.readUses(log); err != nil {
+		return err
+	}
+	for p := range store.PartitionID(store.Partitions) { // Timers reads those of partitions that nobody has acquired, too
+		if err := s.marks[p].read(s, p); err != nil {
+			return err
+		}
+	}
+	return s.tallies.read(s)
+}
+
 // checkMeta reads the format record: version u8, partitions u16be. It writes it into a new store, and into one of an
 // earlier version, before anything of this version is.
-func (s *Store) checkMeta(log *slog.Logger) error {
+func (s *Store) checkMeta(log *slog.Logger, raised func(done, total int)) error {
 	v, err := s.get(formatKey)
 	if err != nil {
 		return err
@@ -55,7 +78,7 @@ func (s *Store) checkMeta(log *slog.Logger) error {
 			return err
 		}
 	}
-	return s.indexAll(log)
+	return s.indexAll(log, raised)
 }
 
 // checkRaised refuses to read a store that has to be raised to the format of this release first.
@@ -70,7 +93,7 @@ func (s *Store) checkRaised(format byte) error {
 
 // indexAll puts the runs of an earlier format into the indexes, unless they are there: partition by partition, so that one that
 // was cut goes on with the partition in which it was. An earlier release refuses the store meanwhile.
-func (s *Store) indexAll(log *slog.Logger) error {
+func (s *Store) indexAll(log *slog.Logger, raised func(done, total int)) error {
 	v, err := s.get(indexKey)
 	if err != nil || v == nil {
 		return err
@@ -89,6 +112,7 @@ func (s *Store) indexAll(log *slog.Logger) error {
 	first, runs := store.PartitionID(binary.BigEndian.Uint16(v)), 0
 	log.Info("making the indexes of a store of an earlier format, once", "from partition", first, "of", store.Partitions)
 	for p := first; p < store.Partitions; p++ {
+		raised(int(p), store.Partitions)
 		n, err := s.indexPartition(p, spaces, log)
 		if err != nil {
 			return fmt.Errorf("index the runs of partition %d: %w", p, err)
@@ -101,6 +125,7 @@ func (s *Store) indexAll(log *slog.Logger) error {
 	if err := s.sync(b, nil); err != nil {
 		return err
 	}
+	raised(store.Partitions, store.Partitions)
 	log.Info("made the indexes", "runs", runs)
 	return nil
 }

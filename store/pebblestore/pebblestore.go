@@ -50,6 +50,8 @@ type Options struct {
 	// ReadOnly opens a store that is there without changing anything of it, but for the file by which it is locked. Whatever would
 	// change it is refused with store.ErrReadOnly. A store of an earlier format is store.ErrVersion.
 	ReadOnly bool
+	// Raised is called while a store of an earlier format is raised: the indexes of done of total partitions are made. nil is legal.
+	Raised func(done, total int)
 	// Elapsed returns the time since some instant, by a clock that only goes forward. With it, Usage says how long the log is busy.
 	Elapsed func() time.Duration
 }
@@ -141,7 +143,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		err = s.clean()
 	}
 	if err == nil {
-		err = s.load(opts.Logger)
+		err = s.load(opts)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", dir, err), s.Close())
@@ -202,6 +204,9 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 		return nil, locked(err)
 	}
 	s.opened.Store(true)
+	if s.onDisk {
+		lockFiles.add(s)
+	}
 	return s, nil
 }
 
@@ -287,25 +292,6 @@ func (s *Store) clean() error {
 		err = errors.Join(err, s.logs.Clean())
 	}
 	return err
-}
-
-// load reads what is kept in memory for as long as the store is open.
-func (s *Store) load(log *slog.Logger) error {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	if err := errors.Join(s.checkMeta(log), s.readCopy()); err != nil {
-		return err
-	}
-	if err := s.readUses(log); err != nil {
-		return err
-	}
-	for p := range store.PartitionID(store.Partitions) { // Timers reads those of partitions that nobody has acquired, too
-		if err := s.marks[p].read(s, p); err != nil {
-			return err
-		}
-	}
-	return s.tallies.read(s)
 }
 
 // get reads a value, nil if there is none. What it cannot read is an error of the caller, and does not fail the store.
@@ -463,6 +449,7 @@ func (s *Store) closeDB() (err error) {
 		}
 	}()
 	defer s.stalls.close()
+	defer lockFiles.remove(s)
 	if s.logs != nil {
 		defer s.logs.Close()
 		err = s.logs.Stop()

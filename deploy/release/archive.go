@@ -1,0 +1,96 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// file is a file of an archive.
+type file struct {
+	name string // in the archive
+	path string
+	mode os.FileMode
+}
+
+// create writes a file by a function.
+func create(path string, write func(io.Writer) error) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return write(f)
+}
+
+// writeTar writes a compressed archive whose bytes depend on the files' contents, names and modes, and on made, alone.
+func writeTar(path string, files []file, made time.Time) error {
+	return create(path, func(w io.Writer) error {
+		z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+		if err != nil {
+			return err
+		}
+		t := tar.NewWriter(z)
+		for _, f := range files {
+			b, err := os.ReadFile(f.path)
+			if err != nil {
+				return err
+			}
+			h := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Size: int64(len(b)), Mode: int64(f.mode), ModTime: made,
+				Format: tar.FormatUSTAR}
+			if err := t.WriteHeader(h); err != nil {
+				return err
+			}
+			if _, err := t.Write(b); err != nil {
+				return err
+			}
+		}
+		return errors.Join(t.Close(), z.Close())
+	})
+}
+
+// writeZip is writeTar for systems on which people unpack zip files.
+func writeZip(path string, files []file, made time.Time) error {
+	return create(path, func(w io.Writer) error {
+		z := zip.NewWriter(w)
+		for _, f := range files {
+			b, err := os.ReadFile(f.path)
+			if err != nil {
+				return err
+			}
+			h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: made}
+			h.SetMode(f.mode)
+			part, err := z.CreateHeader(h)
+			if err != nil {
+				return err
+			}
+			if _, err := part.Write(b); err != nil {
+				return err
+			}
+		}
+		return z.Close()
+	})
+}
+
+// sums writes SHA256SUMS, as sha256sum -c reads it.
+func sums(dir string, names []string) error {
+	var text strings.Builder
+	names = slices.Sorted(slices.Values(names))
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "%x  %s\n", sha256.Sum256(b), name)
+	}
+	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(text.String()), 0o644)
+}

@@ -1,0 +1,82 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/wfhost/wfhost/host/internal/diskspace"
+	"github.com/wfhost/wfhost/host/internal/folder"
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/backup"
+	"github.com/wfhost/wfhost/store/pebblestore"
+)
+
+// DataState is what InspectData has seen.
+type DataState struct {
+	Dir    string `json:"dir"`
+	Exists bool   `json:"exists"` // the directory
+	Store  bool   `json:"store"`  // there is a store in it
+	// Format is that of the store, and 0 if there is none, or an earlier release has it open. StoreFormat is what this release
+	// writes.
+	Format   int  `json:"format,omitempty"`
+	Database int  `json:"database,omitempty"` // the format of Pebble
+	Open     bool `json:"open"`               // a process has it open, as far as the system tells
+	Holder   int  `json:"holder,omitempty"`   // its process id, 0 if that is not known
+	// Refused is why Open would return an error, apart from ErrLocked; nil if it would not because of what was inspected.
+	Refused error         `json:"-"`
+	Folders []FolderFault `json:"folders"`
+	Disk    DiskState     `json:"disk"` // of the directory, or of the nearest one above it that there is
+}
+
+// FolderFault is something about a folder that Open would refuse or change.
+type FolderFault = folder.Fault
+
+// StoreFormat is the format of stores that this release writes. It opens those of earlier formats, and raises them.
+const StoreFormat = store.FormatVersion
+
+// InspectData looks at a data directory without opening its store, also while a host has it open, and changes nothing. reserve is
+// as in Config.DiskReserve. An error means that the directory cannot be read.
+func InspectData(dir string, reserve int64) (s DataState, err error) {
+	s = DataState{Dir: dir, Folders: []FolderFault{}}
+	at := dir
+	for {
+		if _, err = os.Stat(at); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if at, err = filepath.Abs(at); err != nil {
+			return s, err
+		}
+		at = filepath.Dir(at)
+	}
+	if err != nil {
+		return s, fmt.Errorf("inspect data directory: %w", err)
+	}
+	gauge := diskspace.New(diskspace.Config{Reserve: reserve, Disk: func() (store.Disk, error) { return pebblestore.DiskOf(at) }})
+	disk, err := gauge.Look()
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return s, err
+	}
+	s.Disk, s.Exists = diskState(disk), at == dir
+	if !s.Exists {
+		return s, nil
+	}
+	s.Refused = translate(backup.Unfinished(dir))
+	faults, err := folder.Look(dir, filepath.Join(dir, storeName), filepath.Join(dir, "cache"))
+	s.Folders = append(s.Folders, faults...)
+	if err != nil {
+		return s, err
+	}
+	seen, err := pebblestore.Look(filepath.Join(dir, storeName))
+	s.Store, s.Format, s.Database, s.Open, s.Holder = seen.Exists, seen.Format, seen.Database, seen.Open, seen.Holder
+	if errors.Is(err, store.ErrLocked) { // it was opened meanwhile
+		s.Open = true
+		return s, nil
+	}
+	if err != nil {
+		s.Refused = errors.Join(s.Refused, translate(err))
+	}
+	return s, nil
+}

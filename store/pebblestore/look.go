@@ -1,0 +1,114 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// Looked is what can be told of the store in a directory without opening it.
+type Looked struct {
+	Exists   bool
+	Format   int  // of the store; 0 if an earlier release has noted none beside it, and has it open
+	Database int  // of Pebble
+	Open     bool // a process has it open, as far as the system tells
+	Holder   int  // its process id, 0 if that is not known
+}
+
+// Look looks at the store in a directory, also while a process has it open, and changes nothing. store.ErrVersion if this release
+// cannot open it.
+func Look(dir string) (l Looked, err error) {
+	found, err := pebble.Peek(dir, vfs.Default)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return l, nil
+	case err != nil && strings.Contains(err.Error(), "unknown format major version"):
+		return Looked{Exists: true}, fmt.Errorf("%w: %w", store.ErrVersion, err)
+	case err != nil || !found.Exists:
+		return l, err
+	}
+	l.Exists, l.Database = true, int(found.FormatMajorVersion)
+	lock := filepath.Join(dir, lockName)
+	if lockFiles.has(lock) {
+		l.Holder, l.Open = os.Getpid(), true
+	} else if l.Holder, l.Open, err = lockHolder(lock); err != nil {
+		return l, err
+	}
+	if l.Format, err = readFormat(vfs.Default, dir); err != nil {
+		return l, err
+	}
+	if l.Format == 0 && !l.Open {
+		if l.Format, err = recordedFormat(vfs.Default, dir, found.FormatMajorVersion); err != nil {
+			return l, locked(err)
+		}
+	}
+	if l.Format > store.FormatVersion {
+		return l, newerFormat(l.Format)
+	}
+	return l, nil
+}
+
+// lockName is the file in a store's directory that Pebble locks.
+const lockName = "LOCK"
+
+// lockRegistry has the lock files of the stores that this process has open. POSIX releases a process's locks of a file as soon as
+// the process closes any descriptor of it, so one of these is never opened to be looked at.
+type lockRegistry struct {
+	mu sync.Mutex
+	of map[*Store]os.FileInfo
+}
+
+var lockFiles = lockRegistry{of: map[*Store]os.FileInfo{}}
+
+func (h *lockRegistry) add(s *Store) {
+	info, err := os.Stat(filepath.Join(s.dir, lockName))
+	if err != nil { // it has just been made
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.of[s] = info
+}
+
+func (h *lockRegistry) remove(s *Store) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.of, s)
+}
+
+// has reports whether a store that this process has open has locked a file.
+func (h *lockRegistry) has(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, own := range h.of {
+		if os.SameFile(own, info) {
+			return true
+		}
+	}
+	return false
+}
+
+// DiskOf returns how much room there is in a directory.
+func DiskOf(dir string) (store.Disk, error) {
+	usage, err := vfs.Default.GetDiskUsage(dir)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		err = errors.ErrUnsupported
+	}
+	if err != nil {
+		return store.Disk{}, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	return store.Disk{Path: dir, Free: usage.AvailBytes, Total: usage.TotalBytes}, nil
+}

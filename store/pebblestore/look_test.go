@@ -1,0 +1,91 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// TestLook looks at a store that is not there, that is open, that was closed, and that an earlier and a newer release have written.
+// Its files stay as they are, and what has it open keeps it.
+func TestLook(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	is := func(want Looked, wrong error) {
+		t.Helper()
+		if l, err := Look(dir); l != want || !errors.Is(err, wrong) {
+			t.Errorf("%+v, %v; want %+v, %v", l, err, want, wrong)
+		}
+	}
+	is(Looked{}, nil)
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := Looked{Exists: true, Format: store.FormatVersion, Database: int(databaseVersion)}
+	open := here
+	open.Open, open.Holder = true, os.Getpid()
+	is(open, nil)
+	if out, err := other(t, dir).CombinedOutput(); !strings.Contains(string(out), fmt.Sprintf("holder %d true", os.Getpid())) {
+		t.Errorf("another process sees that it is open: %s %v", out, err)
+	}
+	is(open, nil)
+	if out, err := other(t, dir).CombinedOutput(); !strings.Contains(string(out), "true") {
+		t.Errorf("looking at it has released its lock: %s %v", out, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := fileHashes(t, dir)
+	is(here, nil)
+	if out, err := other(t, dir).CombinedOutput(); !strings.Contains(string(out), "holder 0 false") {
+		t.Errorf("another process sees that it was closed: %s %v", out, err)
+	}
+	if after := fileHashes(t, dir); after != before {
+		t.Errorf("the files were changed:\n%s\nbefore:\n%s", after, before)
+	}
+	note := filepath.Join(dir, formatName)
+	if err := os.Remove(note); err != nil { // as an earlier release leaves it
+		t.Fatal(err)
+	}
+	is(here, nil)
+	is(here, nil)
+	if err := os.WriteFile(note, fmt.Appendln(nil, store.FormatVersion+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newer := here
+	newer.Format++
+	is(newer, store.ErrVersion)
+	marks, err := filepath.Glob(filepath.Join(dir, "marker.format-version.*"))
+	if err != nil || len(marks) != 1 {
+		t.Fatal(marks, err)
+	}
+	if err := os.Rename(marks[0], filepath.Join(dir, "marker.format-version.999998.999")); err != nil {
+		t.Fatal(err)
+	}
+	is(Looked{Exists: true}, store.ErrVersion)
+}
+
+// other returns a process that looks at a store.
+func other(t *testing.T, dir string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLookElsewhere$", "-test.v")
+	cmd.Env = append(os.Environ(), "PEBBLESTORE_LOOK="+dir)
+	return cmd
+}
+
+// TestLookElsewhere is that process.
+func TestLookElsewhere(t *testing.T) {
+	for _, v := range os.Environ() {
+		if dir, ok := strings.CutPrefix(v, "PEBBLESTORE_LOOK="); ok {
+			l, err := Look(dir)
+			t.Logf("holder %d %v, %v", l.Holder, l.Open, err)
+			return
+		}
+	}
+	t.Skip("it is run by TestLook")
+}
