@@ -105,6 +105,21 @@ func (k Kind) Delivery() bool { return k >= 64 && k < 96 }
 // End tells whether the entry ends the iteration.
 func (k Kind) End() bool { return k >= 96 && k < 128 }
 
+// Status returns the status of a run whose journal ends with an entry of the kind, 0 if such a run has not ended.
+func (k Kind) Status() Status {
+	switch k {
+	case KindCompleted:
+		return Completed
+	case KindFailed:
+		return Failed
+	case KindCancelled:
+		return Cancelled
+	case KindTerminated:
+		return Terminated
+	}
+	return 0
+}
+
 // Entry is one record of a run's journal. Which fields a kind uses is said beside the kind; the others
 // are zero and take no room on disk.
 type Entry struct {

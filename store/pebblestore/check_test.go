@@ -389,6 +389,36 @@ func TestCheckOfMigrations(t *testing.T) {
 	}
 }
 
+// TestCheckOfEnds compares the status of a run with the entry that ends its journal.
+func TestCheckOfEnds(t *testing.T) {
+	for i, of := range []struct {
+		end    store.Kind
+		status store.Status
+		sound  bool
+	}{
+		{store.KindCompleted, store.Completed, true}, {store.KindFailed, store.Failed, true}, {store.KindCancelled, store.Cancelled, true},
+		{store.KindTerminated, store.Terminated, true}, {store.KindCompleted, store.Failed, false},
+		{store.KindTerminated, store.Cancelled, false}, {store.KindCompleted, store.Sleeping, false},
+	} {
+		c := newChecked(t)
+		st, err := c.s.State(t.Context(), c.run)
+		c.do(err)
+		p, err := c.s.Acquire(t.Context(), c.run.Partition(), "a", 0)
+		c.do(err)
+		expect := st.Length
+		st.Length, st.Status = st.Length+1, of.status
+		c.do(p.Commit(t.Context(), []store.RunCommit{{Run: c.run, Expect: expect, State: st,
+			Append: []store.Entry{{Seq: expect, Kind: of.end}}}}))
+		found := false
+		for _, p := range c.check(false).Problems {
+			found = found || p.Kind == "state" && strings.Contains(p.Text, "its journal ends with "+of.end.String()) && p.Run == c.run.ID
+		}
+		if found == of.sound {
+			t.Errorf("%d: a problem is found: %v", i, found)
+		}
+	}
+}
+
 // TestCheckOfMoves compares what states say of runs that were moved with their journals, which say it in the clear also where
 // they are sealed.
 func TestCheckOfMoves(t *testing.T) {

@@ -114,10 +114,11 @@ func place(rest []byte, bytesBehind int) (id string, behind []byte, ok bool) {
 type journalCheck struct {
 	id        string
 	iteration uint32
-	next      store.Seq // of the next entry
-	last      store.Seq // first seq of the chunk that was read last
-	module    string    // with which the run last went on, by an entry; empty if there is none, or it is sealed
-	moved     bool      // the run was set aside by an entry, and has not come back
+	next      store.Seq  // of the next entry
+	last      store.Seq  // first seq of the chunk that was read last
+	module    string     // with which the run last went on, by an entry; empty if there is none, or it is sealed
+	moved     bool       // the run was set aside by an entry, and has not come back
+	end       store.Kind // of the newest entry, KindInvalid if it is no end
 	broken    bool
 }
 
@@ -141,6 +142,9 @@ func (x *partitionCheck) journals(ns store.NamespaceID) error {
 		if is := st.state.Aside; !j.broken && is != store.AsideCopy && (is == store.AsideMoved) != j.moved {
 			x.problem("state", ns, j.id, "its state says %q of whether it is here, and its journal that it has moved: %v",
 				is, j.moved)
+		}
+		if is := st.state.Status; !j.broken && j.end != store.KindInvalid && is != j.end.Status() {
+			x.problem("state", ns, j.id, "its state says %s, and its journal ends with %s", is, j.end)
 		}
 	}
 	err := x.each(ns, x.p, store.TableJournal, func(rest, v []byte) error {
@@ -218,6 +222,9 @@ func (x *partitionCheck) chunk(ns store.NamespaceID, j *journalCheck, chunk []by
 		}
 		if e.Kind == store.KindMoved || e.Kind == store.KindAdopted {
 			j.moved = e.Kind == store.KindMoved
+		}
+		if j.end = store.KindInvalid; e.Kind.End() {
+			j.end = e.Kind
 		}
 		x.report.Entries++
 		j.next, chunk = j.next+1, body[n:]

@@ -344,8 +344,7 @@ func (r *Run) check(j *journal.Journal) error {
 			module = e.Target
 		}
 	}
-	end := map[store.Kind]store.Status{store.KindCompleted: store.Completed, store.KindFailed: store.Failed,
-		store.KindCancelled: store.Cancelled, store.KindTerminated: store.Terminated}[j.Ended()]
+	end := j.Ended().Status()
 	switch {
 	case s.RunID != st.Run.ID || s.Workflow != st.Workflow || s.Iteration != st.Iteration:
 		return invalid("its journal is that of run %q of %q, iteration %d, and its state that of %q of %q, iteration %d", s.RunID,

@@ -160,7 +160,8 @@ func (c *Checker) Over(source Journals, trace func(Call)) *Checker {
 }
 
 // Verify replays a run against the module that it has. It returns nil if the workflow does what the journal records, down to
-// the inputs of steps that have ended, else a *replay.Mismatch or what stopped it.
+// the inputs of steps that have ended and the bytes of the result, else a *replay.Mismatch or what stopped it. A store.ErrCorrupt
+// says that the state of the run contradicts its journal, or one entry of that another one.
 func (c *Checker) Verify(ctx context.Context, key store.RunKey) error {
 	return c.VerifyWith(ctx, key, nil)
 }
@@ -180,12 +181,15 @@ func (c *Checker) VerifyWith(ctx context.Context, key store.RunKey, mod *module.
 	if mod == nil {
 		mod, err = c.cfg.Guests.Module(of.State().Module)
 	}
-	if err != nil || !of.Begun() {
+	if err != nil {
+		return err
+	}
+	j, state := of.Journal(), of.State()
+	if err := contradiction(&state, j); err != nil || !of.Begun() {
 		return err
 	}
 	p := newPlayer(c, mod, of)
-	p.Limits.Slices = budget.Slices(c.cfg.Fuel)
-	j := of.Journal()
+	p.Limits.Slices, p.strict = budget.Slices(c.cfg.Fuel), true
 	cfg := replay.Config{Strict: true, Tuned: Tuned(j.Entries()), Rested: j.Rested()}
 	if end := j.Ended(); end != store.KindInvalid && end != store.KindFailed { // which may have been a limit
 		cfg.Rested = store.Seq(j.Len()) // it has passed everything
@@ -195,12 +199,7 @@ func (c *Checker) VerifyWith(ctx context.Context, key store.RunKey, mod *module.
 	}
 	err = p.perform(ctx, cfg)
 	p.tell(err)
-	var differs *replay.Mismatch
-	if errors.Is(err, replay.ErrSuspend) ||
-		err != nil && ctx.Err() == nil && j.Ended() == store.KindFailed && !errors.As(err, &differs) {
-		return nil // it breaks down as it did
-	}
-	return errors.Join(err, p.LeftOver())
+	return p.judgeEnd(ctx, err)
 }
 
 // Tuned returns the seq of the entry with which a run last went on under another version, 0 if it never did.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func newWorld(t *testing.T, call script, entries ...store.Entry) *world {
 	w.state = store.RunState{Run: store.RunKey{ID: "r"}, Workflow: "w", Version: 1, Status: store.Sleeping, Length: store.Seq(j.Len()),
 		JournalBytes: j.Bytes()}
 	if end := j.Ended(); end != store.KindInvalid {
-		w.state.Status = map[store.Kind]store.Status{store.KindCompleted: store.Completed, store.KindFailed: store.Failed}[end]
+		w.state.Status = end.Status()
 	}
 	return w
 }
@@ -104,6 +105,9 @@ var (
 	completed = store.Entry{Kind: store.KindCompleted}
 	failed    = store.Entry{Kind: store.KindFailed, Data: []byte("{}")}
 )
+
+// trapped is what the journal has of a workflow that hit a trap.
+const trapped = `{"code":"STEP_FAILED","kind":"trap"}  `
 
 // naps is a guest that sleeps, pays an amount, and ends as it is told.
 func naps(amount string, end script) script {
@@ -284,6 +288,29 @@ func TestVerify(t *testing.T) {
 	later := nap
 	later.DueUnixMs = 9000
 	stays := func(h engine.Host) (int32, error) { _, err := h.WaitEvent(1e18); return 0, err }
+	polls := func(h engine.Host) (int32, error) { // nobody can ask it for its stacks
+		_, err := h.Poll(engine.Poll{HasClock: true, TimeoutNs: 1e18})
+		return 0, err
+	}
+	traps := func(engine.Host) (int32, error) {
+		return 0, &engine.Trap{Message: "unreachable", Kind: engine.TrapGuest}
+	}
+	exits := func(engine.Host) (int32, error) { return 3, nil }
+	completes := func(h engine.Host) (int32, error) { h.Complete([]byte("yes")); return 0, nil }
+	fails := func(h engine.Host) (int32, error) { h.Fail([]byte(`{"code":"TIMEOUT","message":"no"}`)); return 1, nil }
+	asked := func(h engine.Host) (int32, error) { // it waits for what cannot come, and fails when it is asked for its stacks
+		_, err := h.WaitEvent(-1)
+		if err == nil {
+			h.Fail([]byte(`{"code":"STEP_FAILED","message":"stacks"}`))
+		}
+		return 1, err
+	}
+	done := []store.Entry{activated, nap, woken, step, paid}
+	slept := store.Entry{Kind: store.KindSleep, Handle: 3, Name: "again", DueUnixMs: 9000, HasDue: true, Consumed: 2}
+	ended := func(kind store.Kind, data string) []store.Entry {
+		return append(slices.Clone(done), store.Entry{Kind: kind, Data: []byte(data)})
+	}
+	down := func(engine.Host) (int32, error) { return 0, errors.New("down") }
 	for i, c := range []struct {
 		guest   script
 		entries []store.Entry
@@ -298,8 +325,34 @@ func TestVerify(t *testing.T) {
 		{naps("2", stays), []store.Entry{activated, nap, woken, step, paid}, "another input"},
 		{naps("2", stays), []store.Entry{activated, nap, woken, step, paid, migrated}, ""},
 		{naps("2", stays), []store.Entry{activated, nap, woken, migrated, step, paid}, "another input"},
-		{naps("1", func(engine.Host) (int32, error) { return 0, errors.New("down") }), []store.Entry{activated, nap, woken, migrated, step, paid, failed}, ""},
-		{naps("1", func(engine.Host) (int32, error) { return 0, errors.New("down") }), []store.Entry{activated, nap, woken, migrated, step, paid}, "down"},
+		{naps("1", down), []store.Entry{activated, nap, woken, migrated, step, paid, failed}, "down"},
+		{naps("1", down), []store.Entry{activated, nap, woken, migrated, step, paid}, "down"},
+		{naps("1", completes), ended(store.KindCompleted, "yes"), ""},
+		{naps("1", completes), ended(store.KindCompleted, "yez"), "has completed with 3 bytes, the workflow did it with 3 other bytes"},
+		{naps("1", completes), ended(store.KindCompleted, ""), "has completed with 0 bytes, the workflow did its return, completed with 3 bytes"},
+		{naps("1", completes), ended(store.KindFailed, trapped), "failed with 38 bytes, the workflow did its return, completed with 3 bytes"},
+		{naps("1", completes), ended(store.KindTerminated, ""), ""},
+		{naps("1", completes), ended(store.KindCancelled, ""), ""},
+		{naps("1", polls), ended(store.KindCompleted, ""), "the workflow did a wait for something that has not happened"},
+		{naps("1", polls), ended(store.KindFailed, trapped), "the workflow did a wait for something that has not happened"},
+		{naps("1", polls), ended(store.KindFailed, `{"code":"LIMIT","kind":"journal","message":"full"}`), ""},
+		{naps("1", polls), ended(store.KindFailed, `{"code":"TIMEOUT","kind":"timeout","message":"late"}`), "a wait for something"},
+		{naps("1", polls), ended(store.KindFailed, `{"code":"STEP_FAILED","kind":"deadlock","message":"stacks"}`), ""},
+		{naps("1", polls), ended(store.KindTerminated, ""), ""},
+		{naps("1", asked), ended(store.KindFailed, `{"code":"STEP_FAILED","message":"stacks"}`), ""},
+		{naps("1", asked), ended(store.KindFailed, `{"code":"STEP_FAILED","message":"other"}`), "its return, failed with 41 bytes"},
+		{naps("1", naps("1", returns)), ended(store.KindCompleted, ""), "a call that the journal does not have"},
+		{naps("1", traps), ended(store.KindFailed, trapped), ""},
+		{naps("1", traps), ended(store.KindFailed, `{"code":"STEP_FAILED","kind":"memory","message":""}`), "break down: unreachable"},
+		{naps("1", traps), ended(store.KindCompleted, ""), "break down: unreachable"},
+		{naps("1", traps), ended(store.KindTerminated, ""), ""},
+		{naps("1", traps), append(slices.Clone(done), slept, ended(store.KindFailed, trapped)[5]), `has sleep "again"`},
+		{naps("1", fails), ended(store.KindFailed, `{"code":"TIMEOUT","message":"no"}`), ""},
+		{naps("1", fails), ended(store.KindFailed, `{"code":"TIMEOUT","message":"nn"}`), "it with 33 other bytes"},
+		{naps("1", fails), ended(store.KindCompleted, ""), "has completed with 0 bytes, the workflow did its return, failed with 33 bytes"},
+		{naps("1", fails), done, ""},
+		{naps("1", exits), ended(store.KindFailed, `{"code":"STEP_FAILED","message":"bad (the workflow returned 3)"}`), ""},
+		{naps("1", exits), ended(store.KindFailed, `{"code":"STEP_FAILED","message":"bad (the workflow returned 2)"}`), "its return, failed with"},
 		{naps("1", returns), []store.Entry{activated, nap, woken, migrated, step, paid, completed}, ""},
 		{returns, []store.Entry{activated, nap, migrated}, "its return"},
 	} {

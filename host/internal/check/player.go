@@ -30,6 +30,10 @@ type player struct {
 	slices int64 // of fuel for the whole replay; 0 = no limit
 	used   int64
 	waits  bool // it was stopped where it waits
+	strict bool // the end is compared, too
+	dumped bool // it was asked for its stacks
+	code   int32
+	said   replay.Outcome // what it handed over, when it returned code
 	stdin  []byte
 	read   bool
 	report *report.Replay // nil if nobody wants one
@@ -94,6 +98,7 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 	if code != 0 && p.Outcome().Failed { // the guest has said itself why it exits
 		err = nil
 	}
+	p.code, p.said = code, p.Outcome()
 	if err == nil && code != 0 && !p.Outcome().Failed {
 		p.Fail([]byte(fmt.Sprintf("it returned %d", code)))
 	}
@@ -134,8 +139,11 @@ func (p *player) Await(handles []int64) (int64, error) {
 
 // Poll is Await of a guest that polls.
 func (p *player) Poll(q engine.Poll) (engine.Ready, error) {
-	r, err := p.Machine.Poll(replay.PollRequest{Events: q.Events, HasClock: q.HasClock, TimeoutNs: q.TimeoutNs})
-	p.came(err)
+	poll := replay.PollRequest{Events: q.Events, HasClock: q.HasClock, TimeoutNs: q.TimeoutNs}
+	r, err := p.Machine.Poll(poll)
+	if p.came(err); p.waits && p.dump() {
+		r, err = p.Machine.Poll(poll)
+	}
 	return engine.Ready(r), err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/ending"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/replay"
@@ -108,25 +109,7 @@ func (w *workflow) finish(code int32) error {
 	if err := w.LeftOver(); err != nil {
 		return err
 	}
-	out := w.Outcome()
-	e := store.Entry{Kind: store.KindCompleted, Data: out.Result}
-	if code == 0 && !out.Completed && w.mod.Command {
-		e.Data = w.Printed()
-	}
-	if len(e.Data) > abi.MaxPayloadBytes {
-		code, out = 1, replay.Outcome{Failed: true, Failure: []byte(`{"code":"TOO_LARGE","message":` +
-			`"standard output, which is the result of a command, is over the limit of 1048576 bytes"}`)}
-	}
-	if code != 0 {
-		e = store.Entry{Kind: store.KindFailed, Data: out.Failure}
-		if !out.Failed {
-			e.Data, _ = json.Marshal(abi.Errorf(abi.StepFailed, "%s", w.Explain(fmt.Sprintf("the workflow returned %d", code))))
-		}
-		if out.Cancelled {
-			e.Kind = store.KindCancelled
-		}
-	}
-	return &endEntry{e}
+	return &endEntry{ending.Of(w.Outcome(), code, w.Printed(), w.Explain)}
 }
 
 // continues says under which version the run continues as new.

@@ -225,7 +225,7 @@ func (j *Journal) complete(e *store.Entry) {
 	case e.Kind == store.KindEmit:
 		e.Code = int32(min(j.output, math.MaxInt32))
 	case e.Kind == store.KindChild && len(e.Data) == 0:
-		e.Data = []byte(j.childID(e.Seq))
+		e.Data = []byte(j.ChildID(e.Seq))
 	}
 }
 

@@ -218,10 +218,10 @@ func (j *Journal) foldStarted() {
 	}
 }
 
-// childID returns the run id of a child that has none of its own: the parent's id and the seq of the call, between
-// them the iteration if it is not the first, and behind the parent's id some of its incarnation if it has replaced another
-// run of its id. The id of a long parent is replaced by its SHA-256.
-func (j *Journal) childID(seq store.Seq) string {
+// ChildID returns the run id of a child that its call, at seq, does not name: the parent's id and the seq, between them the
+// iteration if it is not the first, and behind the parent's id some of its incarnation if it has replaced another run of its
+// id. The id of a long parent is replaced by its SHA-256.
+func (j *Journal) ChildID(seq store.Seq) string {
 	parent, call := j.started.RunID, fmt.Sprint(seq)
 	if j.started.Iteration > 0 {
 		call = fmt.Sprintf("%d.%d", j.started.Iteration, seq)

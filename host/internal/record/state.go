@@ -49,7 +49,7 @@ func (r *Record) Settled() (store.Status, string) {
 		return store.Terminated, ""
 	default:
 		all := r.Journal.All()
-		return store.Failed, failure(all[len(all)-1].Data)
+		return store.Failed, Failure(all[len(all)-1].Data)
 	}
 	switch r.Journal.Aside() {
 	case store.AsideCopy:
@@ -68,8 +68,8 @@ func (r *Record) Settled() (store.Status, string) {
 	return 0, ""
 }
 
-// failure returns the message of an error of JSON, or the text if it is none, cut to MaxFailure.
-func failure(text []byte) string {
+// Failure returns the message of an error of JSON, or the text if it is none, cut to MaxFailure.
+func Failure(text []byte) string {
 	var f struct{ Message string }
 	if json.Unmarshal(text, &f) != nil || f.Message == "" {
 		f.Message = string(text)

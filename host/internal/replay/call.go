@@ -183,6 +183,7 @@ func (m *Machine) sleep(name string, due func() (int64, error)) (int64, error) {
 	e := store.Entry{Kind: store.KindSleep, Name: name}
 	if m.cfg.Strict {
 		e.DueUnixMs, _ = due() // of one that was refused, nothing is compared
+		e.HasDue = true
 	}
 	return m.call(e, func(e *store.Entry) (err error) {
 		if err = abi.CheckName("sleep name", name); err != nil {
@@ -289,14 +290,18 @@ func (m *Machine) Cancel(id int64) (int64, error) {
 	if h == nil {
 		return m.refuse(m.unknownHandle(id)), nil
 	}
-	e := store.Entry{Kind: store.KindWithdraw, Handle: id, Consumed: m.consumed}
+	e, told := store.Entry{Kind: store.KindWithdraw, Handle: id, Consumed: m.consumed}, h.seen || h.withdrawn
 	done, err := m.record(&e, func() {
-		if h.seen || h.withdrawn {
+		if told {
 			e.Code = journal.WithdrawTold
 		}
 	})
 	if err != nil {
 		return 0, err
+	}
+	if m.cfg.Strict && (done.Code == journal.WithdrawTold) != told {
+		return 0, &Mismatch{Seq: done.Seq, Want: fmt.Sprintf("%s answered by %d", describe(done), done.Code),
+			Got: fmt.Sprintf("it where the outcome was told: %v", told)}
 	}
 	if done.Code == journal.WithdrawDone {
 		h.withdrawn = true

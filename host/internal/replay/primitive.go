@@ -18,7 +18,11 @@ var ErrQueryEnd = errors.New("query answered")
 
 // Signal starts a wait for a signal. A negative time-out is none.
 func (m *Machine) Signal(name string, timeoutMs int64) (int64, error) {
-	return m.call(store.Entry{Kind: store.KindSignalWait, Name: name}, func(e *store.Entry) (err error) {
+	e := store.Entry{Kind: store.KindSignalWait, Name: name, HasDue: m.cfg.Strict && timeoutMs >= 0}
+	if e.HasDue {
+		e.DueUnixMs, _ = abi.AddMs(m.nowMs, timeoutMs) // of one that was refused, nothing is compared
+	}
+	return m.call(e, func(e *store.Entry) (err error) {
 		if err = abi.CheckReceived(name); err != nil || timeoutMs < 0 {
 			return err
 		}

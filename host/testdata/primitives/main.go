@@ -26,6 +26,7 @@ func init() {
 	workflow.Register("deep", deep)
 	workflow.Register("sender", sender)
 	workflow.Register("counter", counter, workflow.Queries("count", "fail", "sleep", "attributes"))
+	workflow.Register("overfull", overfull)
 	workflow.Register("collect", collect)
 	workflow.Register("output", output)
 	workflow.Register("markers", markers)
@@ -215,6 +216,11 @@ func counter(ctx context.Context, n int) (int, error) {
 		return 0, err
 	}
 	return 0, workflow.ContinueAsNew(ctx, n-1)
+}
+
+// overfull continues as new with more than there may be.
+func overfull(ctx context.Context, bytes int) (int, error) {
+	return 0, workflow.ContinueAsNew(ctx, strings.Repeat("x", bytes))
 }
 
 type collected struct {

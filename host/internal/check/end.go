@@ -1,0 +1,181 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/ending"
+	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/store"
+)
+
+// The kinds of failures that depend on the configuration of the host, or on what nobody did.
+const (
+	kindCPU      = "cpu"
+	kindCalls    = "calls"
+	kindDeadlock = "deadlock"
+)
+
+// finish is how a replay ended, as the journal would record it.
+type finish struct {
+	kind  store.Kind // KindInvalid: the workflow goes on
+	data  []byte
+	exact bool   // the workflow itself handed data over; else only code and kind of the failure are the same on each host,
+	says  string // and this part of its message
+	got   string // what the workflow did, for people
+}
+
+// failure is a finish for which the host made the error.
+func failure(code abi.Code, kind, got string) finish {
+	data, err := json.Marshal(&abi.Error{Code: code, Kind: kind})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return finish{kind: store.KindFailed, data: data, got: got}
+}
+
+// finished returns how the replay ended of which err came; false if err says nothing of the workflow.
+func (p *player) finished(err error) (finish, bool) {
+	var refused *replay.RefusedError
+	var trap *engine.Trap
+	switch suspended := errors.Is(err, replay.ErrSuspend); {
+	// A guest that goes on after it was asked for its stacks ends there when it is live.
+	case p.dumped && (suspended || errors.Is(err, replay.ErrDeadlock)):
+		f := failure(abi.StepFailed, kindDeadlock, "a wait for what can never come")
+		if out := p.Outcome(); len(out.Failure) > 0 {
+			f.data, f.exact = out.Failure, true
+		}
+		return f, true
+	case suspended && p.waits:
+		return finish{got: "a wait for something that has not happened"}, true
+	case suspended:
+		return finish{got: "a call that the journal does not have"}, true
+	case errors.Is(err, replay.ErrContinue):
+		return finish{got: abi.FnContinueAsNew}, true
+	case errors.As(err, &refused):
+		return finish{kind: store.KindFailed, data: refused.JSON, got: "fail: " + refused.Error(),
+			exact: refused.Call == abi.FnContinueAsNew}, true // which the journal has
+	case errors.As(err, &trap):
+		return failure(abi.StepFailed, trap.Failure(), "break down: "+trap.Message), true
+	case errors.Is(err, budget.ErrFuel):
+		return failure(abi.Limit, kindCPU, err.Error()), true
+	case errors.Is(err, budget.ErrCalls):
+		return failure(abi.Limit, kindCalls, err.Error()), true
+	case err != nil:
+		return finish{}, false
+	}
+	e := ending.Of(p.said, p.code, p.Printed(), p.Explain)
+	f := finish{kind: e.Kind, data: e.Data, got: "its return, " + describe(&e)}
+	f.exact = e.Kind == store.KindCompleted || p.said.Failed
+	if !f.exact && p.code != 0 {
+		f.says = fmt.Sprintf("returned %d", p.code)
+	}
+	return f, true
+}
+
+// describe names the end of a run.
+func describe(e *store.Entry) string {
+	return fmt.Sprintf("%s with %d bytes", e.Kind, len(e.Data))
+}
+
+// judgeEnd compares the end of the journal with that of its replay, of which err came. It returns nil, a *replay.Mismatch, or
+// what stopped the replay.
+func (p *player) judgeEnd(ctx context.Context, err error) error {
+	j := p.of.Journal()
+	if differs := (*replay.Mismatch)(nil); errors.As(err, &differs) || ctx.Err() != nil || p.Machine == nil {
+		return err
+	}
+	f, ok := p.finished(err)
+	if !ok {
+		if errors.Is(err, budget.ErrSlow) && p.limited() {
+			return nil
+		}
+		return err
+	}
+	if left := p.LeftOver(); left != nil && f.kind != store.KindInvalid {
+		return left
+	}
+	end := newest(j)
+	switch {
+	case f.is(end), j.Ended() == store.KindInvalid && (f.kind == store.KindInvalid || err == nil):
+		return nil
+	case j.Ended() == store.KindInvalid: // it broke down
+		return err
+	case j.Ended() == store.KindFailed && p.limited():
+		return nil
+	case (j.Ended() == store.KindCancelled || j.Ended() == store.KindTerminated) && len(end.Data) == 0:
+		return nil // a person ended it, perhaps while it computed
+	}
+	if trap, ok := errors.AsType[*engine.Trap](err); ok && trap.Kind == engine.TrapStack {
+		return err // how deep calls may be nested is up to the engine
+	}
+	if f.kind == end.Kind && f.exact && len(f.data) == len(end.Data) {
+		f.got = fmt.Sprintf("it with %d other bytes", len(f.data))
+	}
+	return &replay.Mismatch{Seq: end.Seq, Want: describe(end), Got: f.got}
+}
+
+// is reports whether the journal has this end.
+func (f *finish) is(end *store.Entry) bool {
+	if f.kind != end.Kind || f.kind == store.KindInvalid {
+		return false
+	}
+	if f.exact {
+		return bytes.Equal(f.data, end.Data)
+	}
+	a, b := errorOf(f.data), errorOf(end.Data)
+	return a.Code == b.Code && a.Kind == b.Kind && strings.Contains(b.Message, f.says)
+}
+
+// newest returns the newest entry of a journal.
+func newest(j *journal.Journal) *store.Entry {
+	entries := j.Entries()
+	return &entries[len(entries)-1]
+}
+
+// errorOf reads the JSON of an error; what is none has no code.
+func errorOf(data []byte) (e abi.Error) {
+	if json.Unmarshal(data, &e) != nil {
+		return abi.Error{}
+	}
+	return e
+}
+
+// limited reports whether the run failed because of a limit, which may be another one in a replay: its deadline, the room in its
+// journal, what it may compute and call, how deep its calls may be nested, or that it waited for what could not come.
+func (p *player) limited() bool {
+	j := p.of.Journal()
+	if j.Ended() != store.KindFailed {
+		return false
+	}
+	end := newest(j)
+	switch e := errorOf(end.Data); {
+	case e.Code == abi.Timeout && e.Kind == abi.KindTimeout:
+		due := j.Started().DeadlineUnixMs
+		return due != 0 && end.UnixMs >= due
+	case e.Code == abi.Limit:
+		return e.Kind == abi.KindJournal || e.Kind == kindCPU || e.Kind == kindCalls
+	case e.Code == abi.StepFailed && e.Kind == kindDeadlock:
+		return p.waits
+	case e.Code == abi.StepFailed:
+		return e.Kind == abi.KindStack
+	}
+	return false
+}
+
+// dump asks a guest for its stacks that waits for ever, as the host did when its run failed in this wait.
+func (p *player) dump() bool {
+	if !p.strict || p.dumped || p.of.Journal().Ended() != store.KindFailed || p.limited() {
+		return false
+	}
+	p.dumped = p.Dump()
+	return p.dumped
+}
