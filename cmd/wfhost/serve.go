@@ -12,6 +12,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
+	"github.com/wfhost/wfhost/host/page"
 )
 
 type serveCmd struct {
@@ -234,7 +235,7 @@ func (c *serveCmd) open(g *globals, h *host.Host, m measures, logger *slog.Logge
 	definitions := httpapi.WithInterpreter(func(ctx context.Context) ([]byte, error) { return interpreter(ctx, c.Interpreter) })
 	opts := []httpapi.Option{definitions, httpapi.WithMetrics(m.handler())}
 	if !c.NoPage {
-		opts = append(opts, httpapi.WithPage())
+		opts = append(opts, httpapi.WithPage(page.WithRates(m.rates)))
 	}
 	return c.serve(g.ctx, httpapi.New(h, access, opts...), h, l, logger)
 }

@@ -53,6 +53,7 @@ type overviewData struct {
 	Disk     *host.DiskState      // if it is full
 	Copy     bool
 	Empty    bool // there is no workflow
+	Rates    *pulse
 }
 
 // overview shows what needs somebody first.
@@ -99,6 +100,10 @@ func (v *visit) overview() error {
 	}
 	if disk, err := v.p.h.Disk(); err == nil && disk.Full {
 		d.Disk = &disk
+	}
+	if r := v.p.o.rates; r != nil {
+		d.Rates = r.pulse(v.space)
+		d.Rates.Overdue = v.p.h.Stats().Overdue
 	}
 	if d.Total == 0 {
 		d.Empty = true

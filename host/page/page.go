@@ -55,6 +55,7 @@ type options struct {
 	audit  func(r *http.Request, a Action)
 	secure bool
 	clock  host.Clock
+	rates  *Rates
 }
 
 // WithPrefix mounts the page below a path, such as "/admin/workflows". Default: "/".

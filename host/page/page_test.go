@@ -51,7 +51,9 @@ type site struct {
 func newSite(t testing.TB, opts ...Option) *site {
 	t.Helper()
 	s := &site{t: t, broken: &atomic.Bool{}}
-	s.h = hosttest.New(t, hosttest.WithHandlers(func(h *host.Host) {
+	var rates *Rates
+	count := func(h *hosttest.Host) { rates = NewRates(h.Clock) }
+	s.h = hosttest.New(t, count, hosttest.WithConfig(func(c *host.Config) { c.Events = rates.Events() }), hosttest.WithHandlers(func(h *host.Host) {
 		h.HandleRawStep("charge", func(context.Context, []byte) ([]byte, error) {
 			if s.broken.Load() {
 				return nil, errors.New("the card was declined")
@@ -60,7 +62,7 @@ func newSite(t testing.TB, opts ...Option) *site {
 		})
 	}))
 	record := WithAudit(func(_ *http.Request, a Action) { s.actions = append(s.actions, a) })
-	s.Page = New(s.h.Host, append([]Option{WithClock(s.h.Clock), record}, opts...)...)
+	s.Page = New(s.h.Host, append([]Option{WithClock(s.h.Clock), WithRates(rates), record}, opts...)...)
 	s.prefix = s.o.prefix
 	return s
 }
@@ -229,7 +231,7 @@ func TestTwoClicks(t *testing.T) {
 	s.h.Advance(10 * time.Minute)
 	has(t, s.get("/"), "Failed", "o-1", "the card was declined")
 	page := s.get("/runs/o-1")
-	has(t, page, `Failed: "charge" gave up after 3 attempts.`, "the card was declined", "It ended with STEP_FAILED, error.", "It is done by host/charge.", "charging failed", "3 attempts",
+	has(t, page, `Failed: "charge" gave up after 3 attempts.`, "the card was declined", "Error code: STEP_FAILED, error.", "Handler: host/charge.", "charging failed", "3 attempts",
 		"Restart from charge")
 	s.broken.Store(false)
 	has(t, s.get("/runs/o-1/do/retry"), "The failures that led to the end are forgotten")

@@ -87,10 +87,10 @@ func (v *verdict) failure(r *host.Run, t *timeline) {
 			v.Headline += " after " + plural(n, "attempt", "attempts")
 		}
 		if r.Target != "" {
-			v.Facts = append(v.Facts, "It is done by "+r.Target+".")
+			v.Facts = append(v.Facts, "Handler: "+r.Target+".")
 		}
 		if r.Code != "" {
-			v.Facts = append(v.Facts, "It ended with "+r.Code+".")
+			v.Facts = append(v.Facts, "Error code: "+r.Code+".")
 		}
 		break
 	}
