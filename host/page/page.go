@@ -140,6 +140,8 @@ var routes = []route{
 
 	{"GET /{$}", host.ScopeRead, (*visit).overview},
 	{"GET /runs", host.ScopeRead, (*visit).runs},
+	{"GET /bulk/{action}", host.ScopeRead, (*visit).confirmBulk},
+	{"POST /bulk/{action}", host.ScopeRead, (*visit).actBulk}, // and the scope of the action
 	{"GET /runs/{id}", host.ScopeRead, (*visit).run},
 	{"GET /runs/{id}/journal", host.ScopeRead, (*visit).journal},
 	{"GET /runs/{id}/log", host.ScopeRead, (*visit).log},

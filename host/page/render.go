@@ -159,6 +159,9 @@ func (v *visit) Segment(name string) string { return segment(name) }
 // With returns what a template sees that is given other data.
 func (s *screen) With(data any) *screen { return &screen{s.visit, s.View, s.Title, data} }
 
+// Sum adds two numbers.
+func (v *visit) Sum(a, b int) int { return a + b }
+
 // Next returns the number behind i.
 func (v *visit) Next(i int) int { return i + 1 }
 
