@@ -147,6 +147,7 @@ var routes = []route{
 	{"GET /runs/{id}/log", host.ScopeRead, (*visit).log},
 	{"GET /runs/{id}/output", host.ScopeRead, (*visit).output},
 	{"GET /runs/{id}/graph", host.ScopeRead, (*visit).graph},
+	{"GET /runs/{id}/compare", host.ScopeRead, (*visit).compare},
 	{"GET /runs/{id}/entries/{seq}", host.ScopeRead, (*visit).entry},
 	{"GET /runs/{id}/entries/{seq}/{part}", host.ScopeRead, (*visit).download},
 	{"GET /runs/{id}/do/{action}", host.ScopeRead, (*visit).confirm},
