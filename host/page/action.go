@@ -48,6 +48,13 @@ var actions = map[string]action{
 	"delete": {Label: "Delete", Past: "The run was deleted.", Scope: host.ScopeOperate, Danger: true,
 		Does: "The run is deleted with its journal, log and output. Its id stays taken for 30 days. It cannot be brought back."},
 
+	"check": {Label: "Check against", Past: "The runs were checked.", Scope: host.ScopeOperate,
+		Does: "Each live run of another version is replayed in memory against this one, to see whether it would do the same. " +
+			"Nothing changes."},
+	"migrate": {Label: "Migrate to", Past: "The runs were migrated.", Scope: host.ScopeOperate,
+		Does: "Each live run of another version is replayed against this one. If it would do the same, it goes on under this version, " +
+			"by an entry in its journal; otherwise it stays as it is. To go back is to migrate to the version before."},
+
 	"trigger": {Label: "Start now", Past: "A run was started.", Scope: host.ScopeRun,
 		Does: "A run of the schedule is started now, whether it is paused or not. Its other instants stay as they are."},
 	"pause-schedule": {Label: "Pause", Past: "The schedule is paused.", Scope: host.ScopeOperate,

@@ -71,6 +71,16 @@ type workflowData struct {
 	Uploaded bool
 }
 
+// Elsewhere returns how many live runs have another version.
+func (d *workflowData) Elsewhere(x host.Version) (n int) {
+	for _, other := range d.Versions {
+		if other.Number != x.Number {
+			n += other.Live
+		}
+	}
+	return n
+}
+
 // workflow shows a workflow: its versions with live runs and grants, and its schemas.
 func (v *visit) workflow() error {
 	ctx, name := v.r.Context(), v.r.PathValue("workflow")
