@@ -195,6 +195,15 @@ func (a *axis) ticks() (list []tick) {
 	return append(list, end)
 }
 
+// knots are the points between which the axis is even, as "place instant" with blanks between: a script that zooms needs no more.
+func (a *axis) knots() string {
+	text := fmt.Sprintf("0 %d", a.from)
+	for _, f := range a.folds {
+		text += fmt.Sprintf(" %.5f %d %.5f %d", a.at(f.from), f.from, a.at(f.to), f.to)
+	}
+	return text + fmt.Sprintf(" %.5f %d", a.width, a.to)
+}
+
 // bands returns the bands of the folded times.
 func (a *axis) bands() (list []bar) {
 	for _, f := range a.folds {

@@ -21,7 +21,7 @@ func TestCompare(t *testing.T) {
 	page = s.get("/runs/good/compare?with=twin")
 	has(t, page, "Both runs make the same 5 calls, with the same payloads.", "twin is sleeping.")
 	page = s.get("/runs/good/compare?with=other")
-	has(t, page, "First difference: start “order”: input.", `"item": "book" "item": "lamp"`, `set_attribute “item”`, "input")
+	has(t, page, "They part at start “order”: input.", `"item": "book" "item": "lamp"`, `set_attribute “item”`, "input")
 	page = s.get("/runs/good/compare?with=other&at=2")
 	has(t, page, "step “charge” in both", "Outcome the same in both")
 	s.broken.Store(true)
@@ -29,7 +29,7 @@ func TestCompare(t *testing.T) {
 	s.h.Advance(10 * time.Minute)
 	s.broken.Store(false)
 	page = s.get("/runs/good/compare?with=failed")
-	has(t, page, "First difference: step “charge”: outcome.", "step_failure 3 attempts", "the card was declined", "emit “progress”",
+	has(t, page, "They part at step “charge”: outcome.", "step_failure 3 attempts", "the card was declined", "emit “progress”",
 		"only in the first run", "failed is failed.")
 	if err := s.h.Retry(ctx, "failed", 0); err != nil { // which voids what differs
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestCompareSignals(t *testing.T) {
 		s.h.Settle()
 		s.does("/runs/"+id+"/do/signal", url.Values{"name": {"approve"}, "payload": {fmt.Sprintf(`{"by":%q}`, by)}})
 	}
-	has(t, s.get("/runs/a/compare?with=b"), "First difference: signal_wait “approve”: result.", `"by": "Ada" "by": "Bob"`, "completed")
+	has(t, s.get("/runs/a/compare?with=b"), "They part at signal_wait “approve”: result.", `"by": "Ada" "by": "Bob"`, "completed")
 }
 
 // TestAlign pairs calls of lists that have some in common.
@@ -116,7 +116,7 @@ func TestCompareLong(t *testing.T) {
 	s.start("many", "a", many)
 	s.start("many", "b", many-1)
 	page := s.get("/runs/a/compare?with=b")
-	has(t, page, "First difference: start “many”: input.", "calls are the same", "only in the first run", "step-4999")
+	has(t, page, "They part at start “many”: input.", "calls are the same", "only in the first run", "step-4999")
 	if len(page) > 100<<10 {
 		t.Error("the page has", len(page), "bytes")
 	}

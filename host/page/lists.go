@@ -17,6 +17,8 @@ import (
 const (
 	// maxAttention is how many stuck, failed and other runs the overview has of each.
 	maxAttention = 10
+	// maxCalm is how many of those it has that need nobody.
+	maxCalm = 5
 	// maxWakes is how many next wakes it has.
 	maxWakes = 10
 	// lateAfter is how long after its instant a wake is called late: before that it may just be on its way.
@@ -74,13 +76,14 @@ func (v *visit) overview() error {
 	for _, x := range []struct {
 		status host.Status
 		order  host.Order
+		most   int
 		to     *[]listed
-	}{{host.Stuck, host.NewestFirst, &d.Stuck}, {host.Failed, host.NewestFirst, &d.Failed},
-		{host.Paused, host.NewestFirst, &d.Paused}, {host.Waiting, host.OldestFirst, &d.Waiting}} {
+	}{{host.Stuck, host.NewestFirst, maxAttention, &d.Stuck}, {host.Failed, host.NewestFirst, maxAttention, &d.Failed},
+		{host.Paused, host.NewestFirst, maxCalm, &d.Paused}, {host.Waiting, host.OldestFirst, maxCalm, &d.Waiting}} {
 		if counts[x.status] == 0 {
 			continue
 		}
-		page, err := v.ns.RunPage(ctx, host.Query{Status: x.status, Order: x.order, Limit: maxAttention})
+		page, err := v.ns.RunPage(ctx, host.Query{Status: x.status, Order: x.order, Limit: x.most})
 		if err != nil {
 			return err
 		}

@@ -258,7 +258,7 @@ func TestTimeline(t *testing.T) {
 	s.h.Advance(6 * time.Hour)
 	has(t, s.get("/runs/n"), "sleep ×5", "nap-0 … nap-4", "clock", "Completed after 6h.", "Result", `"rested"`)
 	s.start("parent", "p", nil)
-	has(t, s.get("/runs/p"), `Waits for its child "kid" of forever`, "the-child")
+	has(t, s.get("/runs/p"), `Waits for its child "kid" of forever`, `the-child is waiting: waits for the signal "never"`)
 	has(t, s.get("/runs/the-child"), "child of p", `Waits for the signal "never"`)
 	s.start("order", "late", map[string]any{"item": "pen"})
 	s.h.Advance(11 * 24 * time.Hour)
@@ -266,6 +266,7 @@ func TestTimeline(t *testing.T) {
 	has(t, s.does("/runs/the-child/do/pause", nil), "Paused: nothing happens until it is unpaused.", "Unpause")
 	has(t, s.does("/runs/the-child/do/unpause", nil), `Waits for the signal "never"`)
 	has(t, s.does("/runs/the-child/do/terminate", nil), "Terminated after")
+	has(t, s.get("/runs/p"), `Failed: "kid" gave up.`, "It was the child the-child .")
 	has(t, s.does("/runs/late/do/restart", url.Values{"new": {"again"}}), "again", "Sleeps in")
 	has(t, s.does("/runs/the-child/do/delete", nil), "The run was deleted.")
 	has(t, s.does("/runs/again/do/cancel", nil), "Cancelled after")
@@ -329,7 +330,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s has what a workflow wrote", target)
 		}
 		for _, tag := range tags.FindAllString(w.Body.String(), -1) {
-			if foreign.MatchString(quoted.ReplaceAllString(tag, "")) && tag != `<script src="/static/page.js" defer>` {
+			if foreign.MatchString(quoted.ReplaceAllString(tag, "")) && tag != `<script src="/static/page.js" defer>` && tag != `<script src="/static/timeline.js" defer>` {
 				t.Errorf("%s has %s", target, tag)
 			}
 		}
@@ -346,7 +347,7 @@ func TestHostile(t *testing.T) {
 // TestHeaders checks the policy of each answer, errors and files included.
 func TestHeaders(t *testing.T) {
 	s := openSite(t)
-	for _, target := range []string{"/", "/nowhere", "/static/page.js", "/static/page.css", "/static/icon.svg", "/static/x", "/runs/nobody"} {
+	for _, target := range []string{"/", "/nowhere", "/static/page.js", "/static/timeline.js", "/static/page.css", "/static/icon.svg", "/static/x", "/runs/nobody"} {
 		w := s.request(http.MethodGet, target, "", nil)
 		csp := w.Header().Get("Content-Security-Policy")
 		if !strings.Contains(csp, "default-src 'none'; script-src 'self'; style-src 'self'") || strings.Contains(csp, "unsafe") ||
@@ -361,6 +362,7 @@ func TestHeaders(t *testing.T) {
 	if w := s.request(http.MethodGet, "/static/page.js", "", nil, "If-None-Match", w.Header().Get("ETag")); w.Code != http.StatusNotModified {
 		t.Error(w.Code)
 	}
+	w.Body.WriteString(s.get("/static/timeline.js"))
 	for _, word := range []string{"eval(", "new Function", "innerHTML =", "insertAdjacentHTML", "document.write"} {
 		if strings.Contains(w.Body.String(), word) {
 			t.Errorf("the script has %q", word)

@@ -46,7 +46,8 @@ type asset struct {
 var assets = func() map[string]asset {
 	all := map[string]asset{}
 	for name, kind := range map[string]string{"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8",
-		"icon.svg": "image/svg+xml"} {
+		"timeline.js": "text/javascript; charset=utf-8",
+		"icon.svg":    "image/svg+xml"} {
 		b, err := files.ReadFile("static/" + name)
 		if err != nil {
 			panic(err)
@@ -322,6 +323,7 @@ type payload struct {
 	Kind  string // JSON, text or bytes
 	Size  int    // in bytes, as it is stored
 	Cut   bool   // Text is the beginning
+	Seq   uint64 // the entry that holds it
 }
 
 // show returns a payload for people, nil if there is none.

@@ -20,6 +20,7 @@ type verdict struct {
 	Waits    []wait
 	More     int // waits that are not listed
 	Log      []logLine
+	Child    string // the child whose failure is the run's
 }
 
 // wait is one thing that a run waits for.
@@ -29,6 +30,7 @@ type wait struct {
 	Since time.Time
 	Seq   uint64
 	Run   string // the run that is waited for
+	Child string // status of the child that is waited for, and why it has that
 	Error string // of the newest attempt
 }
 
@@ -89,6 +91,7 @@ func (v *verdict) failure(r *host.Run, t *timeline) {
 		if r.Target != "" {
 			v.Facts = append(v.Facts, "Handler: "+r.Target+".")
 		}
+		v.Child = r.Child
 		if r.Code != "" {
 			v.Facts = append(v.Facts, "Error code: "+r.Code+".")
 		}
@@ -138,6 +141,24 @@ func (v *verdict) live(r *host.Run, t *timeline, now time.Time) {
 	}
 	if t.Deadline != 0 {
 		v.Facts = append(v.Facts, "It has to have ended by "+abi.TimeOf(t.Deadline).UTC().Format("2006-01-02 15:04:05 UTC")+".")
+	}
+}
+
+// follow says of children that a run waits for where they stand: the answer to what it waits for is often theirs.
+func (v *visit) follow(d *verdict) {
+	for i := range d.Waits {
+		w := &d.Waits[i]
+		if w.Run == "" {
+			continue
+		}
+		r, err := v.ns.Get(v.r.Context(), w.Run)
+		if err != nil { // it is not there yet, or no more
+			continue
+		}
+		w.Child = r.Status.String()
+		if why := reason(&r); why != "" {
+			w.Child += ": " + why
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ func TestMigrate(t *testing.T) {
 	if _, err := s.h.Upload(ctx, "order", hosttest.Build(t, "testdata/grown"), host.AllowStep("*")); err != nil { // which does more at the end
 		t.Fatal(err)
 	}
-	has(t, s.get("/workflows/order"), "Check 1 Migrate")
+	has(t, s.get("/workflows/order"), "Check 1 run Migrate")
 	has(t, s.get("/workflows/order/versions/2/do/check"), "Check against version 2 ?", "order; 1 live run of other versions", "Nothing changes.")
 	report := func(target string, values url.Values) string {
 		t.Helper()

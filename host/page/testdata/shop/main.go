@@ -17,6 +17,7 @@ func init() {
 	workflow.Register("parent", Parent)
 	workflow.Register("hostile", Hostile)
 	workflow.Register("forever", Forever)
+	workflow.Register("ping", Ping)
 }
 
 func main() {}
@@ -104,6 +105,9 @@ func Hostile(ctx context.Context, text string) (string, error) {
 	}
 	return "", errors.New(text)
 }
+
+// Ping answers at once.
+func Ping(_ context.Context, text string) (string, error) { return "pong " + text, nil }
 
 // Forever waits for a signal that nobody sends.
 func Forever(ctx context.Context, _ any) (string, error) {
