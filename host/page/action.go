@@ -55,6 +55,9 @@ var actions = map[string]action{
 		Does: "Each live run of another version is replayed against this one. If it would do the same, it goes on under this version, " +
 			"by an entry in its journal; otherwise it stays as it is. To go back is to migrate to the version before."},
 
+	"revoke": {Label: "Revoke", Past: "The token was revoked.", Scope: host.ScopeAdmin, Danger: true,
+		Does: "No request is accepted with the token any more, and nobody stays logged in with it. It cannot be brought back."},
+
 	"trigger": {Label: "Start now", Past: "A run was started.", Scope: host.ScopeRun,
 		Does: "A run of the schedule is started now, whether it is paused or not. Its other instants stay as they are."},
 	"pause-schedule": {Label: "Pause", Past: "The schedule is paused.", Scope: host.ScopeOperate,
