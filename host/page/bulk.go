@@ -160,8 +160,8 @@ func (d *bulkData) describe(v *visit, list *runsData) {
 	}
 }
 
-// actBulk does what was confirmed to the runs that were shown, whatever the filters select by now. A run that an action is not for
-// any more refuses it.
+// actBulk does what was confirmed to the runs that were shown, whatever the filters select by now. A run refuses an action that
+// is not for it any more.
 func (v *visit) actBulk() error {
 	d, err := v.bulkDataOf()
 	if err != nil {

@@ -26,8 +26,8 @@ const (
 	maxSuggested = 8
 )
 
-// moment is a call of a run with what came of it, as it is compared. Of payloads it has hashes: two journals of 50,000 entries are
-// no more than some megabytes.
+// moment is a call of a run with what came of it, as it is compared. It has hashes in place of payloads, so that two journals of
+// 50,000 entries take some megabytes.
 type moment struct {
 	Seq        uint64 // of the call
 	EndSeq     uint64 // of the entry that holds what came of it, 0 if there is none
@@ -180,8 +180,8 @@ func align(a, b []*moment) (list []*pairing) {
 	return list
 }
 
-// meet returns how many calls of each are passed over until both have the same call, the fewest; a call of each if they do not meet
-// within the window.
+// meet returns how many calls of each list are passed over until both have the same call: as few as can be, or one of each if
+// they do not meet within the window.
 func meet(a, b []*moment) (int, int) {
 	for n := 1; n <= 2*alignWindow; n++ {
 		for i := max(0, n-alignWindow); i <= min(n, alignWindow); i++ {

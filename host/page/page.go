@@ -164,7 +164,7 @@ var routes = []route{
 	{"GET /workflows/{workflow}/start", host.ScopeRun, (*visit).startForm},
 	{"POST /workflows/{workflow}/start", host.ScopeRun, (*visit).start},
 	{"GET /workflows/{workflow}/versions/{version}/do/{action}", host.ScopeRead, (*visit).confirmVersion},
-	{"POST /workflows/{workflow}/versions/{version}/do/{action}", host.ScopeRead, (*visit).actVersion}, // and the scope of the action
+	{"POST /workflows/{workflow}/versions/{version}/do/{action}", host.ScopeRead, (*visit).actVersion}, // and that of the action
 	{"GET /upload", host.ScopeUpload, (*visit).uploadForm},
 	{"POST /upload", host.ScopeUpload, (*visit).upload},
 

@@ -205,10 +205,12 @@ func (s stroke) BadY() float64 { return chartHeight - s.BadH }
 func (p *pulse) Each(n int64) string {
 	x := float64(n) / float64(p.Minutes)
 	switch {
+	case n == 0:
+		return ""
 	case x >= 100 || x == float64(int64(x)):
 		return (*visit)(nil).Count(int64(x)) + " a minute"
-	case x < 0.1:
-		return "less than 1 in ten minutes"
+	case x < 0.05:
+		return "less than 0.1 a minute"
 	}
 	return fmt.Sprintf("%.1f a minute", x)
 }

@@ -24,7 +24,7 @@ func TestRates(t *testing.T) {
 		t.Error("the failed run is drawn", n, "times")
 	}
 	s.h.Advance(70 * time.Minute)
-	has(t, s.get("/"), "In the last hour", "Started 0 0 a minute", "Ended 0 0 a minute", "Wakes 1 late by 0ms on average, 0ms at most")
+	has(t, s.get("/"), "In the last hour", "Started 0", "Ended 0", "Wakes 1 late by 0ms on average, 0ms at most")
 }
 
 // TestRatesAreBounded counts for as many namespaces as there is room for, and forgets those that are quiet.

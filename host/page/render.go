@@ -26,7 +26,8 @@ var files embed.FS
 
 // views are the templates of all pages, each with the frame around it.
 var views = func() map[string]*template.Template {
-	frame := template.Must(template.New("frame").Funcs(template.FuncMap{"join": strings.Join}).ParseFS(files, "templates/frame.html"))
+	frame := template.New("frame").Funcs(template.FuncMap{"join": strings.Join})
+	template.Must(frame.ParseFS(files, "templates/frame.html"))
 	all := map[string]*template.Template{}
 	names, _ := fs.Glob(files, "templates/*.html") // the pattern is one
 	for _, file := range names {

@@ -112,6 +112,53 @@ func (v *visit) actVersion() error {
 	return v.write(http.StatusOK, "report", fmt.Sprintf("%s: version %d", to.Workflow, to.Number), d)
 }
 
+const (
+	// maxVersionChecks is how many versions, the newest ones, a stuck run is checked against, and versionCheckTime for how long.
+	maxVersionChecks = 10
+	versionCheckTime = 10 * time.Second
+)
+
+// versionCheck says whether a version does what the journal of a stuck run records.
+type versionCheck struct {
+	Number  uint32
+	Created time.Time
+	Fits    bool
+	Why     string // it does not, or is not known to
+}
+
+// fits replays a stuck run against the versions of its workflow, and returns what was found, the newest version first, and the
+// version under which the run is best retried: the newest that fits, 0 if there is none.
+func (v *visit) fits(r *host.Run) (list []versionCheck, best uint32) {
+	ctx, cancel := context.WithTimeout(v.r.Context(), versionCheckTime)
+	defer cancel()
+	versions, err := v.ns.LiveVersions(ctx, r.Workflow)
+	if err != nil {
+		return nil, 0
+	}
+	slices.Reverse(versions)
+	for _, x := range versions[:min(len(versions), maxVersionChecks)] {
+		c := versionCheck{Number: x.Number, Created: x.Created}
+		if x.Number == r.Version {
+			c.Why = "the run is stuck under it"
+			list = append(list, c)
+			continue
+		}
+		_, err := v.ns.Migrate(ctx, r.Workflow, host.MigrateOptions{To: x.Number, Runs: []string{r.ID}, DryRun: true,
+			Each: func(got host.RunCheck) error {
+				c.Fits, c.Why = got.Outcome == host.CheckCompatible, got.Reason
+				return nil
+			}})
+		if err != nil {
+			c.Fits, c.Why = false, "it could not be checked: "+err.Error()
+		}
+		if c.Fits && best == 0 {
+			best = c.Number
+		}
+		list = append(list, c)
+	}
+	return list, best
+}
+
 // report collects the reports, until the time is over.
 func (v *visit) report(d *reportData, opts host.MigrateOptions) error {
 	ctx, cancel := context.WithTimeout(v.r.Context(), checkTime)

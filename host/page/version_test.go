@@ -3,6 +3,7 @@ package page
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/wfhost/wfhost/host"
@@ -62,4 +63,23 @@ func TestMigrate(t *testing.T) {
 	if w := s.post("/workflows/order/versions/1/do/check", url.Values{"from": {"x"}}); w.Code != http.StatusBadRequest {
 		t.Error(w.Code)
 	}
+}
+
+// TestStuckUnderAVersion says of a stuck run which versions do what it has done so far, and retries it under one.
+func TestStuckUnderAVersion(t *testing.T) {
+	s := openSite(t)
+	s.stuckOrder("o-1")
+	has(t, s.get("/runs/o-1"), "The code of version 2 does something else than the run has done so far.", "the next page says which do")
+	page := s.get("/runs/o-1/do/retry")
+	has(t, page, "2 no the run is stuck under it", "1 yes")
+	if !strings.Contains(page, `name="version" value="1"`) {
+		t.Error("version 1 is not chosen")
+	}
+	if r, err := s.h.Get(ctx, "o-1"); err != nil || r.Status != host.Stuck || r.Version != 2 {
+		t.Error("the page has changed the run:", r.Status, r.Version, err)
+	}
+	if err := s.h.DeleteVersion(ctx, "order", 1); err != nil {
+		t.Fatal(err)
+	}
+	has(t, s.get("/runs/o-1/do/retry"), "No version does what the run has done so far.")
 }

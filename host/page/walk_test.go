@@ -1,14 +1,21 @@
 package page
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +26,7 @@ import (
 )
 
 var (
-	shots   = flag.String("shots", "", "folder into which screenshots of all views are written")
+	shots   = flag.String("shots", "", "folder into which TestShots writes screenshots of all views, and TestWalk those of its steps")
 	shotsOf = flag.String("views", "", "regular expression of the views of -shots; empty for all")
 )
 
@@ -100,18 +107,23 @@ func TestWalk(t *testing.T) {
 	button := func(text string) chromedp.Action[chromedp.Void] {
 		return chromedp.Click(fmt.Sprintf(`//main//button[normalize-space(.)=%q]`, text))
 	}
+	if err := chromedp.Do(b, emulate(1040, "light")); err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range []struct {
 		what string
+		shot string // the picture of what is seen then
 		do   steps
 	}{
-		{"log in", steps{chromedp.Navigate(srv.URL), chromedp.SendKeys("#token", text), button("Log in"), see("Stuck")}},
-		{"open the stuck run", steps{link("order-42"), see("Stuck: it needs a person."), see("replay differs")}},
-		{"retry under the first version", steps{link("Retry"), see("The failures that led to the end"),
-			chromedp.SendKeys("#f-version", "1"), button("Retry"), see(`Sleeps in`)}},
-		{"wake it", steps{link("Wake cool-down"), button("Wake"), see(`Waits for the signal`)}},
-		{"signal it", steps{link("Signal approve"), chromedp.SendKeys("#f-payload", `{"by":"Ada"}`), button("Signal"),
+		{"log in", "walk-1-overview", steps{chromedp.Navigate(srv.URL), chromedp.SendKeys("#token", text), button("Log in"), see("Stuck")}},
+		{"open the stuck run", "walk-2-stuck", steps{link("order-42"), see("Stuck: it needs a person."), see("replay differs")}},
+		{"retry under the first version", "walk-3-retry", steps{link("Retry"), see("The failures that led to the end"),
+			see("Does what the run has done so far"), chromedp.WaitVisible(`//input[@id="f-version" and @value="1"]`)}},
+		{"confirm", "walk-4-sleeping", steps{button("Retry"), see(`Sleeps in`)}},
+		{"wake it", "", steps{link("Wake cool-down"), button("Wake"), see(`Waits for the signal`)}},
+		{"signal it", "walk-5-completed", steps{link("Signal approve"), chromedp.SendKeys("#f-payload", `{"by":"Ada"}`), button("Signal"),
 			see("Completed after"), see("approved by Ada")}},
-		{"by the keys to the list", steps{chromedp.KeyEvent("g"), chromedp.KeyEvent("r"), see("order-42"), chromedp.KeyEvent("j"),
+		{"by the keys to the list", "", steps{chromedp.KeyEvent("g"), chromedp.KeyEvent("r"), see("order-42"), chromedp.KeyEvent("j"),
 			chromedp.KeyEvent("\r"), see("Completed after"), chromedp.KeyEvent("?"), chromedp.WaitVisible("#help")}},
 	} {
 		if err := chromedp.Do(b, step.do...); err != nil {
@@ -119,6 +131,9 @@ func TestWalk(t *testing.T) {
 			defer cancel()
 			body, _ := chromedp.Run(s, chromedp.Text("body"))
 			t.Fatalf("%s: %v\n%s", step.what, err, body)
+		}
+		if *shots != "" && step.shot != "" {
+			s.shoot(b, step.shot)
 		}
 	}
 	if r, err := s.h.Get(ctx, "order-42"); err != nil || r.Status != host.Completed {
@@ -150,14 +165,46 @@ func TestShots(t *testing.T) {
 	}
 }
 
-// shoot writes a picture of what the browser shows.
+// shoot writes a picture of what the browser shows, with 256 colours: a page has hardly more, and a picture a third of the bytes.
 func (s *site) shoot(b context.Context, name string) {
 	s.t.Helper()
-	png, err := chromedp.Run(b, chromedp.FullScreenshot(100))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(*shots, name+".png"), png, 0o644)
-	}
+	b1, err := chromedp.Run(b, chromedp.FullScreenshot(100))
 	if err != nil {
+		s.t.Fatal(name, err)
+	}
+	img, err := png.Decode(bytes.NewReader(b1))
+	if err != nil {
+		s.t.Fatal(name, err)
+	}
+	counts := map[color.RGBA]int{}
+	for y := range img.Bounds().Dy() {
+		for x := range img.Bounds().Dx() {
+			counts[color.RGBAModel.Convert(img.At(x, y)).(color.RGBA)]++
+		}
+	}
+	most := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int { return counts[b] - counts[a] })
+	var palette color.Palette
+	for _, c := range most[:min(len(most), 256)] {
+		palette = append(palette, c)
+	}
+	small, nearest := image.NewPaletted(img.Bounds(), palette), map[color.RGBA]uint8{}
+	for y := range img.Bounds().Dy() {
+		for x := range img.Bounds().Dx() {
+			c := color.RGBAModel.Convert(img.At(x, y)).(color.RGBA)
+			i, ok := nearest[c]
+			if !ok {
+				i = uint8(palette.Index(c))
+				nearest[c] = i
+			}
+			small.SetColorIndex(x, y, i)
+		}
+	}
+	f, err := os.Create(filepath.Join(*shots, name+".png"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	enc := png.Encoder{CompressionLevel: png.BestCompression}
+	if err := errors.Join(enc.Encode(f, small), f.Close()); err != nil {
 		s.t.Fatal(name, err)
 	}
 }

@@ -22,7 +22,8 @@ func Place(ctx context.Context, in struct {
 	if err := workflow.SetAttribute(ctx, "item", in.Item); err != nil {
 		return "", err
 	}
-	if _, err := workflow.Call[string](ctx, "charge", "host/charge", in, workflow.Attempts(3), workflow.Delay(time.Minute)); err != nil {
+	_, err := workflow.Call[string](ctx, "charge", "host/charge", in, workflow.Attempts(3), workflow.Delay(time.Minute))
+	if err != nil {
 		return "", err
 	}
 	if _, err := workflow.Emit(ctx, "progress", map[string]string{"stage": "charged"}); err != nil {
