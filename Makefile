@@ -7,7 +7,7 @@ COVER_MIN = 90
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
-.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform clean
+.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform page page-pictures clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -149,6 +149,16 @@ hostile: build ## attack a real server for HOSTILE, 1h, while 1,000 honest runs 
 
 conform: ## send N requests (100000) that the API's description allows, from SEED on, and compare the answers with it
 	$(GO) test ./host/httpapi -run 'TestConform$$' -count=1 -timeout 2h -v -conform.n=$(or $(N),100000) -conform.seed=$(or $(SEED),1)
+
+page: ## look at every view of the web page in Chromium with N runs (100000), and measure the longest ones
+	$(GO) test ./host/page -run 'TestBrowser' -count=1 -timeout 60m -v -runs=$(or $(N),100000)
+	$(GO) test ./host/page -run '^$$' -bench . -benchtime 20x -runs=$(or $(N),100000)
+
+page-pictures: ## take the pictures of docs/page.md again, in Chromium
+	@set -e; d=$$(mktemp -d); trap 'rm -rf $$d' EXIT; \
+	$(GO) test ./host/page -run 'TestWalk$$|TestShots$$' -count=1 -shots $$d -views '^(overview|run-failed|run-waiting|compare)$$'; \
+	for n in overview run-failed run-waiting compare; do mv $$d/$$n-light.png docs/images/page-$${n#run-}.png; done; \
+	for f in $$d/walk-*.png; do mv $$f docs/images/page-$$(basename $$f); done
 
 clean: ## remove what was built
 	rm -rf bin definition/module/built/*.wasm.gz

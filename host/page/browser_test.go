@@ -116,7 +116,7 @@ func (s *site) demo() {
 		s.h.Settle()
 	}
 	for i := range 24 {
-		s.start([]string{"forever", "naps", "parent"}[i%3%2], fmt.Sprintf("report-%04d", 1000+i*7), nil)
+		s.start([]string{"report", "naps"}[i%3%2], fmt.Sprintf("report-%04d", 1000+i*7), nil)
 	}
 	s.stuckOrder("order-42")
 	s.h.Advance(3 * time.Hour)
@@ -135,7 +135,7 @@ func (s *site) demo() {
 	s.h.Settle()
 	s.start("parent", "batch-7", nil)
 	s.start("many", "import-1", 240)
-	_, err = s.h.CreateSchedule(ctx, "nightly", host.ScheduleSpec{Workflow: "forever", When: "0 3 * * *", Zone: "Europe/Berlin"})
+	_, err = s.h.CreateSchedule(ctx, "nightly", host.ScheduleSpec{Workflow: "report", When: "0 3 * * *", Zone: "Europe/Berlin"})
 	must(err)
 	_, err = s.h.CreateSchedule(ctx, "hourly-report", host.ScheduleSpec{Workflow: "naps", When: "@every 1h"})
 	must(err)
@@ -143,7 +143,7 @@ func (s *site) demo() {
 	must(err)
 	_, err = s.h.SetLimits(ctx, host.Limits{Workflow: "order", Concurrency: []string{"5 per input.item"}, Rate: []string{"100/1m"}})
 	must(err)
-	_, err = s.h.SetLimits(ctx, host.Limits{Workflow: "hostile", Concurrency: []string{"1"}})
+	_, err = s.h.SetLimits(ctx, host.Limits{Workflow: "invoice", Concurrency: []string{"1"}})
 	must(err)
 	_, err = s.h.SetHandlerLimits(ctx, host.HandlerLimits{Handler: "charge", Concurrency: []string{"4"}})
 	must(err)
@@ -154,7 +154,7 @@ func (s *site) demo() {
 	s.h.Advance(40 * time.Second)
 	s.broken.Store(false)
 	for i := range 30 { // so that the last hour has something to show
-		s.start(map[bool]string{true: "hostile", false: "ping"}[i%9 == 4], fmt.Sprint("note-", i), "out of paper")
+		s.start("invoice", fmt.Sprint("invoice-", 700+i), i%9 != 4)
 		s.h.Advance(time.Duration(20+40*(i%4)) * time.Second)
 	}
 }
@@ -286,4 +286,25 @@ func TestBrowserTimeline(t *testing.T) {
 	if path, err := chromedp.Run(b, chromedp.Evaluate[string]("location.pathname")); err != nil || path != "/runs/o-1" {
 		t.Error(path, err)
 	}
+}
+
+// TestBrowserLongRun opens a run of 10,000 entries, and logs how long that took until the browser had laid it out.
+func TestBrowserLongRun(t *testing.T) {
+	b := watched(t)
+	s := openSite(t)
+	s.start("many", "long", many)
+	srv := httptest.NewServer(s)
+	defer srv.Close()
+	if err := chromedp.Do(b, emulate(1280, "light"), chromedp.Navigate(srv.URL+"/runs/long"), chromedp.WaitVisible(".tl .r-open")); err != nil {
+		t.Fatal(err)
+	}
+	took, err := chromedp.Run(b, chromedp.Evaluate[float64](`performance.getEntriesByType("navigation")[0].loadEventEnd`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := chromedp.Run(b, chromedp.Evaluate[int](`document.querySelectorAll(".tl tbody tr").length`))
+	if err != nil || rows > pageRows*3/2 {
+		t.Error(rows, err)
+	}
+	t.Logf("%d entries: loaded in %.0f ms, %d rows of them shown", 2*many, took, rows)
 }

@@ -106,7 +106,9 @@ func (v *visit) overview() error {
 	}
 	if r := v.p.o.rates; r != nil {
 		d.Rates = r.pulse(v.space)
-		d.Rates.Overdue = v.p.h.Stats().Overdue
+		if v.seesAll() { // it may be another namespace's
+			d.Rates.Overdue = v.p.h.Stats().Overdue
+		}
 	}
 	if d.Total == 0 {
 		d.Empty = true

@@ -447,7 +447,7 @@ func TestUpload(t *testing.T) {
 		status int
 		text   string
 	}{
-		{[]string{"csrf", csrf, "workflow", "", "steps", "charge", "module", string(module(t))}, 200, "was inspected and compiled, and has 7 workflows."},
+		{[]string{"csrf", csrf, "workflow", "", "steps", "charge", "module", string(module(t))}, 200, "was inspected and compiled, and has 8 workflows."},
 		{[]string{"csrf", csrf, "module", "no module"}, 400, "shop.wasm (9 bytes) was refused."},
 		{[]string{"csrf", csrf, "module", ""}, 400, "Choose a file"},
 		{[]string{"csrf", "wrong", "module", string(module(t))}, 403, "not of this session"},

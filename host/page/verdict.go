@@ -46,8 +46,8 @@ func judge(r *host.Run, t *timeline, now time.Time) *verdict {
 	case host.Stuck:
 		v.Tone, v.Headline, v.Message = "bad", "Stuck: it needs a person.", r.Reason
 		if r.Help != "" {
-			v.Facts = append(v.Facts, fmt.Sprintf("The code of version %d does something else than the run has done so far. Retry it under "+
-				"a version that does the same: the next page says which do. If none does, upload one that is mended.", r.Version))
+			v.Facts = append(v.Facts, fmt.Sprintf("The code of version %d does something else than the run has done so far. Retry it "+
+				"under a version that does the same: the next page says which do. If none does, upload one that is mended.", r.Version))
 		} else {
 			v.Facts = append(v.Facts, "Retry lets it go on once what is in its way is mended.")
 		}

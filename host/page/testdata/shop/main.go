@@ -17,7 +17,8 @@ func init() {
 	workflow.Register("parent", Parent)
 	workflow.Register("hostile", Hostile)
 	workflow.Register("forever", Forever)
-	workflow.Register("ping", Ping)
+	workflow.Register("invoice", Invoice)
+	workflow.Register("report", Report)
 }
 
 func main() {}
@@ -106,8 +107,18 @@ func Hostile(ctx context.Context, text string) (string, error) {
 	return "", errors.New(text)
 }
 
-// Ping answers at once.
-func Ping(_ context.Context, text string) (string, error) { return "pong " + text, nil }
+// Invoice prints at once, or fails if there is no paper.
+func Invoice(_ context.Context, paper bool) (string, error) {
+	if !paper {
+		return "", errors.New("the printer is out of paper")
+	}
+	return "printed", nil
+}
+
+// Report waits for the numbers.
+func Report(ctx context.Context, _ any) (string, error) {
+	return workflow.Receive[string](ctx, "numbers")
+}
 
 // Forever waits for a signal that nobody sends.
 func Forever(ctx context.Context, _ any) (string, error) {
