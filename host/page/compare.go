@@ -358,6 +358,24 @@ func (d *compareData) align(v *visit) error {
 	return d.payloads(v)
 }
 
+// withoutHistory returns the data of an entry. Of the error of a step it leaves out what its attempts before the last one said: they
+// have entries of their own.
+func withoutHistory(e *host.Entry) []byte {
+	if e.Kind != store.KindStepFailure && e.Kind != store.KindChildFailure && e.Kind != store.KindFailed {
+		return e.Data
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(e.Data, &fields) != nil {
+		return e.Data
+	}
+	delete(fields, "details")
+	b, err := json.Marshal(fields)
+	if err != nil {
+		return e.Data
+	}
+	return b
+}
+
 // payloads reads what the chosen call was given and what came of it, in both runs.
 func (d *compareData) payloads(v *visit) error {
 	read := func(id string, iteration uint32, seq uint64) (host.Entry, error) {
@@ -386,7 +404,7 @@ func (d *compareData) payloads(v *visit) error {
 		if e, err = read(x.run.ID, x.iteration, x.m.EndSeq); err != nil {
 			return err
 		}
-		out[i] = e.Data
+		out[i] = withoutHistory(&e)
 	}
 	for _, x := range []struct {
 		label string

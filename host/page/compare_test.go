@@ -23,7 +23,7 @@ func TestCompare(t *testing.T) {
 	page = s.get("/runs/good/compare?with=other")
 	has(t, page, "They part at start “order”: input.", `"item": "book" "item": "lamp"`, `set_attribute “item”`, "input")
 	page = s.get("/runs/good/compare?with=other&at=2")
-	has(t, page, "step “charge” in both", "Outcome the same in both")
+	has(t, page, "step “charge” in both", "Outcome: the same in both.")
 	s.broken.Store(true)
 	s.start("order", "failed", map[string]any{"item": "book", "amount": 3})
 	s.h.Advance(10 * time.Minute)
