@@ -11,6 +11,7 @@ TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 window
 
 .PHONY: portable portable-vet release
 .PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform clean
+.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform page page-pictures clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -163,6 +164,15 @@ portable: portable-vet ## vet and build all packages for the six systems of a re
 
 release: interpreter ## build the archives, sums and SBOMs of a release into dist, for TARGETS, of a tree without changes
 	$(GO) run ./deploy/release -targets $$(echo $(TARGETS) | tr ' ' ,) $(if $(CHANGED),-changed)
+page: ## look at every view of the web page in Chromium with N runs (100000), and measure the longest ones
+	$(GO) test ./host/page -run 'TestBrowser' -count=1 -timeout 60m -v -runs=$(or $(N),100000)
+	$(GO) test ./host/page -run '^$$' -bench . -benchtime 20x -runs=$(or $(N),100000)
+
+page-pictures: ## take the pictures of docs/page.md again, in Chromium
+	@set -e; d=$$(mktemp -d); trap 'rm -rf $$d' EXIT; \
+	$(GO) test ./host/page -run 'TestWalk$$|TestShots$$' -count=1 -shots $$d -views '^(overview|run-failed|run-waiting|compare)$$'; \
+	for n in overview run-failed run-waiting compare; do mv $$d/$$n-light.png docs/images/page-$${n#run-}.png; done; \
+	for f in $$d/walk-*.png; do mv $$f docs/images/page-$$(basename $$f); done
 
 clean: ## remove what was built
 	rm -rf bin dist definition/module/built/*.wasm.gz

@@ -21,6 +21,8 @@ type MigrateOptions struct {
 	To   uint32   // version under which they go on
 	From uint32   // only runs of this version; 0 = of any other
 	Runs []string // only these runs; nil = all live ones
+	// DryRun only replays: reports say compatible in place of migrated, and nothing changes.
+	DryRun bool
 	// CPU, Parallel, Each and Progress are as of CheckOptions.
 	CPU      time.Duration
 	Parallel int
@@ -65,7 +67,7 @@ func (s *scope) Migrate(ctx context.Context, workflow string, opts MigrateOption
 	}
 	defer end()
 	sum.Module = to.Module.String()
-	if err := s.h.refuseCopy(); err != nil {
+	if err := s.h.refuseCopy(); err != nil && !opts.DryRun {
 		return sum, translate(err)
 	}
 	p := pass{s: s, ns: ns, workflow: workflow, runs: opts.Runs, from: opts.From, opts: o, sum: &sum}
@@ -104,7 +106,7 @@ func (s *scope) migrate(ctx context.Context, key store.RunKey, opts *MigrateOpti
 			return c, err
 		}
 		r, err := s.h.rt.Checks.Run(ctx, key, mod, fuel)
-		if c = reportOf(key, &r); err != nil || r.Outcome != check.Compatible {
+		if c = reportOf(key, &r); err != nil || r.Outcome != check.Compatible || opts.DryRun {
 			return c, err
 		}
 		err = s.goOn(ctx, key, &r, opts.To)

@@ -231,6 +231,11 @@ func TestMigrate(t *testing.T) {
 	}
 	u.outcome(of["c"], host.CheckDiverges, "audit")
 	u.version("c", "v1")
+	of, sum = u.migrate("order", "marked", host.MigrateOptions{From: 1, DryRun: true})
+	if u.outcome(of["c"], host.CheckCompatible, ""); sum.Compatible != 2 || sum.Migrated != 0 || sum.Version == 0 {
+		t.Errorf("of a dry run: %+v", sum)
+	}
+	u.version("c", "v1")
 	of, sum = u.migrate("order", "marked", host.MigrateOptions{From: 1})
 	if sum.Migrated != 2 || sum.Runs != 2 || !sum.Fits() || of["c"].Version != 1 {
 		t.Errorf("%+v %+v", sum, of)

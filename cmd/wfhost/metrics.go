@@ -11,28 +11,32 @@ import (
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
 	"github.com/wfhost/wfhost/host/metrics"
+	"github.com/wfhost/wfhost/host/page"
 )
 
 // metricsConnections is how many connections the listener for metrics has at a time: those of a few servers of Prometheus.
 const metricsConnections = 16
 
-// measures is what serve measures; without Metrics it measures nothing.
-type measures struct{ *metrics.Metrics }
+// measures is what serve measures: for Prometheus, unless Metrics is nil, and for the overview of the web page.
+type measures struct {
+	*metrics.Metrics
+	rates *page.Rates
+}
 
 func (c *serveCmd) newMetrics() (measures, error) {
 	if c.NoMetrics {
-		return measures{}, nil
+		return measures{rates: page.NewRates(nil)}, nil
 	}
 	m, err := metrics.New(metrics.Options{Version: buildVersion()})
-	return measures{m}, err
+	return measures{m, page.NewRates(nil)}, err
 }
 
 // events returns what the host is to call.
 func (m measures) events() host.Events {
 	if m.Metrics == nil {
-		return host.Events{}
+		return m.rates.Events()
 	}
-	return m.Events()
+	return host.JoinEvents(m.Events(), m.rates.Events())
 }
 
 // of has a host measured.

@@ -10,6 +10,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
+	"github.com/wfhost/wfhost/host/page"
 )
 
 type serveCmd struct {
@@ -241,7 +242,7 @@ func (c *serveCmd) options(m measures) []httpapi.Option {
 	opts := []httpapi.Option{definitions, httpapi.WithMetrics(m.handler()),
 		httpapi.WithBuild(buildVersion(), buildCommit())}
 	if !c.NoPage {
-		opts = append(opts, httpapi.WithPage())
+		opts = append(opts, httpapi.WithPage(page.WithRates(m.rates)))
 	}
 	return opts
 }

@@ -135,13 +135,14 @@ type migrateCmd struct {
 	To       uint32   `help:"Version under which the runs go on." required:"" placeholder:"N"`
 	From     uint32   `help:"Only runs of this version." placeholder:"N"`
 	RunID    []string `name:"run" help:"Only this run; repeatable." placeholder:"ID"`
+	DryRun   bool     `help:"Only say which runs are compatible."`
 	CPU      string   `name:"cpu" help:"What the replay of one run may compute, in seconds of a billion instructions." default:"10s"`
 	Parallel int      `help:"Runs that are replayed at a time; default: half of the processors."`
 }
 
 func (c *migrateCmd) Run(g *globals) error {
 	return migrateRuns(g, c.Workflow,
-		httpapi.MigrateRequest{To: c.To, From: c.From, Runs: c.RunID, CPU: c.CPU, Parallel: c.Parallel})
+		httpapi.MigrateRequest{To: c.To, From: c.From, Runs: c.RunID, DryRun: c.DryRun, CPU: c.CPU, Parallel: c.Parallel})
 }
 
 // migrateRuns has the server migrate the runs of a workflow.

@@ -30,6 +30,9 @@ func (s *API) makePage() {
 	default:
 		opts = append(opts, page.WithTokens(s.pageCaller))
 	}
+	if s.access.Records != nil {
+		opts = append(opts, page.WithAuditLog(s.access.Records))
+	}
 	if s.access.Proxy {
 		opts = append(opts, page.WithSecureCookie())
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -150,5 +151,26 @@ func TestPageOfAProgram(t *testing.T) {
 	}
 	if w := a.call("", http.MethodGet, "/wf/runs", ""); w.Code != http.StatusUnauthorized {
 		t.Error(w.Code, w.Header())
+	}
+}
+
+// TestPageAuditLog shows the audit log of the API in the page, to those who may read it, and has that in the log.
+func TestPageAuditLog(t *testing.T) {
+	a := newPage(t, Access{Records: func(bool) (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(`{"time":"2026-01-05T08:00:00Z","caller":"local","endpoint":"POST /v1/tokens","status":201}`)), nil
+	}})
+	w := a.browse(a.login(a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}})), http.MethodGet, "/access/audit", nil)
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "POST /v1/tokens") {
+		t.Error(w.Code, w.Body)
+	}
+	if r := a.records[len(a.records)-1]; r.Endpoint != "GET /access/audit" || r.Scope != host.ScopeAdmin || r.Status != http.StatusOK {
+		t.Errorf("%+v", r)
+	}
+	w = a.browse(a.login(a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeOperate, host.ScopeRead}})), http.MethodGet, "/access/audit", nil)
+	if w.Code != http.StatusForbidden {
+		t.Error(w.Code)
+	}
+	if r := a.records[len(a.records)-1]; r.Endpoint != "GET /access/audit" || !r.Refused {
+		t.Errorf("%+v", r)
 	}
 }

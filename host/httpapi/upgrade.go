@@ -37,6 +37,7 @@ type MigrateRequest struct {
 	To       uint32   `json:"to" minimum:"1" doc:"version under which the runs go on"`
 	From     uint32   `json:"from,omitempty" doc:"only runs of this version"`
 	Runs     []string `json:"runs,omitempty" maxItems:"10000" doc:"only these runs"`
+	DryRun   bool     `json:"dry_run,omitempty" doc:"only say which runs are compatible; nothing changes"`
 	CPU      string   `json:"cpu,omitempty" doc:"duration text: what the replay of one run may compute, 10s without it"`
 	Parallel int      `json:"parallel,omitempty" doc:"how many runs are replayed at a time"`
 }
@@ -96,7 +97,7 @@ func (s *API) check(ctx context.Context, in *checkInput) (*huma.StreamResponse, 
 }
 
 func (s *API) migrate(ctx context.Context, workflow string, in *MigrateRequest) (*huma.StreamResponse, error) {
-	opts := host.MigrateOptions{To: in.To, From: in.From, Runs: in.Runs, Parallel: in.Parallel}
+	opts := host.MigrateOptions{To: in.To, From: in.From, Runs: in.Runs, DryRun: in.DryRun, Parallel: in.Parallel}
 	var err error
 	if opts.CPU, err = durationOf("cpu", in.CPU); err != nil {
 		return nil, err

@@ -70,6 +70,10 @@ func TestUpgradeOverHTTP(t *testing.T) {
 			t.Errorf("%s: %d %s", body, status, text)
 		}
 	}
+	status, text = migrate(local, `{"to":2,"dry_run":true}`)
+	if _, sum := linesOf(t, text); status != http.StatusOK || sum.Compatible != 1 || sum.Migrated != 0 {
+		t.Fatalf("%d %s", status, text)
+	}
 	status, text = migrate(a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeOperate}}), `{"to":2,"from":1,"runs":["r","none"]}`)
 	if reports, sum := linesOf(t, text); status != http.StatusOK || sum.Migrated != 1 || sum.NotChecked != 1 || len(reports) != 2 {
 		t.Fatalf("%d %s", status, text)

@@ -48,6 +48,16 @@ var actions = map[string]action{
 	"delete": {Label: "Delete", Past: "The run was deleted.", Scope: host.ScopeOperate, Danger: true,
 		Does: "The run is deleted with its journal, log and output. Its id stays taken for 30 days. It cannot be brought back."},
 
+	"check": {Label: "Check against", Past: "The runs were checked.", Scope: host.ScopeOperate,
+		Does: "Each live run of another version is replayed in memory against this one, to see whether it would do the same. " +
+			"Nothing changes."},
+	"migrate": {Label: "Migrate to", Past: "The runs were migrated.", Scope: host.ScopeOperate,
+		Does: "Each live run of another version is replayed against this one. If it would do the same, it goes on under this " +
+			"version, by an entry in its journal; otherwise it stays as it is. To go back is to migrate to the version before."},
+
+	"revoke": {Label: "Revoke", Past: "The token was revoked.", Scope: host.ScopeAdmin, Danger: true,
+		Does: "No request is accepted with the token any more, and nobody stays logged in with it. It cannot be brought back."},
+
 	"trigger": {Label: "Start now", Past: "A run was started.", Scope: host.ScopeRun,
 		Does: "A run of the schedule is started now, whether it is paused or not. Its other instants stay as they are."},
 	"pause-schedule": {Label: "Pause", Past: "The schedule is paused.", Scope: host.ScopeOperate,
@@ -156,6 +166,8 @@ type confirmData struct {
 	Back    string
 	To      string
 	Problem string
+	Checks  []versionCheck // of a stuck run
+	Best    uint32         // the version under which it is best retried
 }
 
 // confirm says what an action on a run will do.
@@ -194,8 +206,14 @@ func (v *visit) confirmation(status int, problem string, given url.Values) error
 			Help: "Empty: from the beginning."},
 			{Name: "new", Label: "Id of the new run", Value: given.Get("new"), Kind: "text", Help: "Empty: one is made."}}
 	case "retry":
-		d.Fields = []field{{Name: "version", Label: "Version", Value: given.Get("version"), Kind: "number",
-			Help: fmt.Sprintf("Empty: it goes on under version %d.", r.Version)}}
+		f := field{Name: "version", Label: "Version", Value: given.Get("version"), Kind: "number",
+			Help: fmt.Sprintf("Empty: it goes on under version %d.", r.Version)}
+		if r.Status == host.Stuck && r.Help != "" { // its workflow differs from its journal
+			if d.Checks, d.Best = v.fits(&r); d.Best != 0 && !given.Has("version") {
+				f.Value = fmt.Sprint(d.Best)
+			}
+		}
+		d.Fields = []field{f}
 	}
 	return v.write(status, "confirm", a.Label+" "+r.ID, d)
 }

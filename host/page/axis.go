@@ -131,6 +131,7 @@ func (a *axis) bars(r *row) (list []bar) {
 		return []bar{a.bar("dot "+string(r.State), r.Start, r.Start, r.Kind)}
 	case r.step && len(r.Tries) > 0:
 		from := r.Start
+		var tries []bar // over the pauses, which would hide short ones
 		for _, t := range r.Tries {
 			if t.Start > from {
 				list = append(list, a.bar("pause", from, t.Start, "waits for "+humane(abi.Duration(t.Start-from))))
@@ -143,12 +144,13 @@ func (a *axis) bars(r *row) (list []bar) {
 				class, to = "open", a.to
 			}
 			title := fmt.Sprintf("attempt %d: %s %s", t.N, humane(abi.Duration(to-t.Start)), line(t.Error, 80))
-			list = append(list, a.bar(class, t.Start, to, title))
+			tries = append(tries, a.bar(class, t.Start, to, title))
 			from = to
 		}
 		if r.State == open && from < a.to {
 			list = append(list, a.bar("pause", from, a.to, "waits for the next attempt"))
 		}
+		list = append(list, tries...)
 	default:
 		class := string(r.State)
 		if !r.step {
@@ -191,6 +193,15 @@ func (a *axis) ticks() (list []tick) {
 		list = append([]tick{{"0%", "start", "0", false}}, list...)
 	}
 	return append(list, end)
+}
+
+// knots are the points between which the axis is even, as "place instant" with blanks between: a script that zooms needs no more.
+func (a *axis) knots() string {
+	text := fmt.Sprintf("0 %d", a.from)
+	for _, f := range a.folds {
+		text += fmt.Sprintf(" %.5f %d %.5f %d", a.at(f.from), f.from, a.at(f.to), f.to)
+	}
+	return text + fmt.Sprintf(" %.5f %d", a.width, a.to)
 }
 
 // bands returns the bands of the folded times.

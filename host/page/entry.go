@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/wfhost/wfhost/abi"
@@ -22,6 +23,64 @@ type entryData struct {
 	Facts    []pair
 	Payloads []*payload
 	Related  []entryLine // the other entries of its handle
+	Restart  string      // the address of a restart from here; empty if there is none
+}
+
+// pay adds a payload of an entry, if there is one.
+func (d *entryData) pay(p *payload, seq store.Seq) {
+	if p != nil {
+		p.Seq = uint64(seq)
+		d.Payloads = append(d.Payloads, p)
+	}
+}
+
+// dataLabel names the data of an entry.
+func dataLabel(e *host.Entry) string {
+	switch e.Kind {
+	case store.KindStepResult, store.KindChildResult, store.KindCompleted:
+		return "Result"
+	case store.KindStepFailure, store.KindChildFailure, store.KindAttemptFailed, store.KindFailed:
+		return "Error"
+	case store.KindSignalAccepted:
+		return "Payload of the signal"
+	}
+	return "Data"
+}
+
+// payOf adds the data of another entry.
+func (d *entryData) payOf(v *visit, seq store.Seq) error {
+	for x, err := range v.ns.JournalOf(v.r.Context(), d.Run.ID, d.Iteration, seq) {
+		if err == nil {
+			d.pay(show(dataLabel(&x), "data", x.Data), x.Seq)
+		}
+		return err
+	}
+	return nil
+}
+
+// relate adds the other entries of a handle, and what came of a call.
+func (d *entryData) relate(v *visit, e *host.Entry) error {
+	for x, err := range v.ns.JournalOf(v.r.Context(), d.Run.ID, d.Iteration, 0) {
+		if err != nil {
+			return err
+		}
+		if x.Handle != e.Handle || x.Seq == e.Seq {
+			continue
+		}
+		if len(d.Related) < maxRelated {
+			d.Related = append(d.Related, entryLineOf(&x))
+		}
+		switch {
+		case !e.Kind.Call() || !x.Kind.Delivery():
+		case x.Kind == store.KindSignal:
+			if err := d.payOf(v, x.Ref); err != nil {
+				return err
+			}
+		default:
+			d.pay(show(dataLabel(&x), "data", x.Data), x.Seq)
+		}
+	}
+	return nil
 }
 
 // find reads one entry.
@@ -62,21 +121,24 @@ func (v *visit) entry() error {
 	add(e.Skipped, "Ended", "before its time")
 	add(e.StartUnixMs != 0, "Took", humane(abi.Duration(e.UnixMs-e.StartUnixMs)))
 	add(e.Kind == store.KindAttribute, "Value", string(e.Input))
-	for _, p := range []*payload{show("Input", "input", e.Input), show("Data", "data", e.Data),
-		show("Options", "options", optionsOf(&e))} {
-		if p != nil {
-			d.Payloads = append(d.Payloads, p)
+	d.pay(show("Input", "input", e.Input), e.Seq)
+	if e.Kind != store.KindChild && e.Kind != store.KindHook { // whose data are an id
+		d.pay(show(dataLabel(&e), "data", e.Data), e.Seq)
+	}
+	if e.Kind == store.KindSignal { // which is bound to an accepted one
+		if err := d.payOf(v, e.Ref); err != nil {
+			return err
 		}
 	}
 	if e.Handle != 0 {
-		for x, err := range v.ns.JournalOf(v.r.Context(), f.Run.ID, f.Iteration, 0) {
-			if err != nil {
-				return err
-			}
-			if x.Handle == e.Handle && x.Seq != e.Seq && len(d.Related) < maxRelated {
-				d.Related = append(d.Related, entryLineOf(&x))
-			}
+		if err := d.relate(v, &e); err != nil {
+			return err
 		}
+	}
+	d.pay(show("Options", "options", optionsOf(&e)), e.Seq)
+	if slices.Contains([]store.Kind{store.KindStep, store.KindBody, store.KindSleep, store.KindChild}, e.Kind) && e.Name != "" &&
+		v.Can(string(actions["restart"].Scope)) {
+		d.Restart = v.Run(f.Run.ID, "/do/restart", "from", e.Name)
 	}
 	return v.write(http.StatusOK, "entry", fmt.Sprintf("%s: entry %d", f.Run.ID, e.Seq), d)
 }

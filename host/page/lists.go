@@ -3,8 +3,8 @@ package page
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +17,8 @@ import (
 const (
 	// maxAttention is how many stuck, failed and other runs the overview has of each.
 	maxAttention = 10
+	// maxCalm is how many of those it has that need nobody.
+	maxCalm = 5
 	// maxWakes is how many next wakes it has.
 	maxWakes = 10
 	// lateAfter is how long after its instant a wake is called late: before that it may just be on its way.
@@ -53,6 +55,7 @@ type overviewData struct {
 	Disk     *host.DiskState      // if it is full
 	Copy     bool
 	Empty    bool // there is no workflow
+	Rates    *pulse
 }
 
 // overview shows what needs somebody first.
@@ -73,13 +76,14 @@ func (v *visit) overview() error {
 	for _, x := range []struct {
 		status host.Status
 		order  host.Order
+		most   int
 		to     *[]listed
-	}{{host.Stuck, host.NewestFirst, &d.Stuck}, {host.Failed, host.NewestFirst, &d.Failed},
-		{host.Paused, host.NewestFirst, &d.Paused}, {host.Waiting, host.OldestFirst, &d.Waiting}} {
+	}{{host.Stuck, host.NewestFirst, maxAttention, &d.Stuck}, {host.Failed, host.NewestFirst, maxAttention, &d.Failed},
+		{host.Paused, host.NewestFirst, maxCalm, &d.Paused}, {host.Waiting, host.OldestFirst, maxCalm, &d.Waiting}} {
 		if counts[x.status] == 0 {
 			continue
 		}
-		page, err := v.ns.RunPage(ctx, host.Query{Status: x.status, Order: x.order, Limit: maxAttention})
+		page, err := v.ns.RunPage(ctx, host.Query{Status: x.status, Order: x.order, Limit: x.most})
 		if err != nil {
 			return err
 		}
@@ -99,6 +103,12 @@ func (v *visit) overview() error {
 	}
 	if disk, err := v.p.h.Disk(); err == nil && disk.Full {
 		d.Disk = &disk
+	}
+	if r := v.p.o.rates; r != nil {
+		d.Rates = r.pulse(v.space)
+		if v.seesAll() { // it may be another namespace's
+			d.Rates.Overdue = v.p.h.Stats().Overdue
+		}
 	}
 	if d.Total == 0 {
 		d.Empty = true
@@ -149,7 +159,9 @@ type runsData struct {
 	Done      string
 	Looked    int // how many runs a search has looked at, if it did not look at all
 	Filtered  bool
+	Cut       bool // a search has found more than are shown
 	Problem   string
+	Bulk      []offer
 }
 
 type choice struct {
@@ -157,8 +169,8 @@ type choice struct {
 	Chosen bool
 }
 
-// runs shows the list of runs.
-func (v *visit) runs() error {
+// filters reads by what a list is filtered, and which statuses were chosen.
+func (v *visit) filters() (*runsData, map[string]bool) {
 	q := v.r.URL.Query()
 	d := &runsData{Workflow: q.Get("workflow"), Since: q.Get("since"), From: q.Get("from"), To: q.Get("before"),
 		Order: cmp.Or(q.Get("order"), "newest"), Search: strings.TrimSpace(q.Get("q"))}
@@ -167,28 +179,35 @@ func (v *visit) runs() error {
 			d.Where = append(d.Where, text)
 		}
 	}
-	if a, ok := actions[q.Get("done")]; ok {
-		d.Done = a.Past
-	}
-	if d.Search != "" {
-		if to := v.exactly(d.Search); to != "" {
-			v.redirect(to)
-			return nil
-		}
-		if _, err := host.ParseCondition(d.Search); err == nil { // an attribute
-			d.Where, d.Search = append(d.Where, d.Search), ""
-		}
+	if _, err := host.ParseCondition(d.Search); err == nil && d.Search != "" { // an attribute
+		d.Where, d.Search = append(d.Where, d.Search), ""
 	}
 	chosen := map[string]bool{}
 	for _, text := range q["status"] {
 		for name := range strings.SplitSeq(text, ",") {
-			chosen[name] = name != ""
+			if name != "" {
+				chosen[name] = true
+			}
 		}
 	}
 	for _, s := range shownStatuses {
 		d.Statuses = append(d.Statuses, choice{s.String(), chosen[s.String()]})
 	}
 	d.Filtered = len(chosen)+len(d.Where) > 0 || d.Workflow+d.Since+d.From+d.To+d.Search != ""
+	return d, chosen
+}
+
+// runs shows the list of runs.
+func (v *visit) runs() error {
+	if text := strings.TrimSpace(v.r.URL.Query().Get("q")); text != "" {
+		if to := v.exactly(text); to != "" {
+			v.redirect(to)
+			return nil
+		}
+	}
+	q := v.r.URL.Query()
+	d, chosen := v.filters()
+	d.Done = actions[q.Get("done")].Past
 	if err := v.workflowNames(&d.Workflows); err != nil {
 		return err
 	}
@@ -210,6 +229,9 @@ func (v *visit) runs() error {
 	if d.Next != "" {
 		q.Set("cursor", d.Next)
 		d.Next = v.p.o.prefix + "/runs?" + q.Encode()
+	}
+	if len(d.Runs) > 0 {
+		d.Bulk = v.bulkOffers()
 	}
 	return v.write(status, "runs", "Runs", d)
 }
@@ -302,32 +324,51 @@ func (v *visit) fill(d *runsData, q host.Query) error {
 		d.Runs, d.Next = listOf(page.Runs), page.Next
 		return err
 	}
-	q.Limit, q.Cursor = maxSearched, ""
-	n := 0
-	for r, err := range v.ns.Runs(v.r.Context(), q) {
+	for r, err := range v.selected(d, q) {
 		if err != nil {
 			return err
 		}
-		if n++; strings.Contains(strings.ToLower(r.ID), strings.ToLower(d.Search)) && len(d.Runs) < pageRuns {
-			d.Runs = append(d.Runs, listed{r, reason(&r)})
+		if len(d.Runs) == pageRuns {
+			d.Cut = true
+			break
 		}
-	}
-	if n == maxSearched {
-		d.Looked = n
+		d.Runs = append(d.Runs, listed{r, reason(&r)})
 	}
 	return nil
 }
 
-// Only returns the address of the list filtered by one more thing, in place of what it was filtered by of that name.
-func (d *runsData) Only(v *visit, name, value string) string {
-	q := url.Values{}
-	for k, list := range v.r.URL.Query() {
-		if k != name && k != "cursor" && k != "done" {
-			q[k] = list
+// selected walks over the runs that the filters of a list select. For a text that ids or attributes must have it looks at
+// maxSearched of those that fit to the other filters; d.Looked says if that was not all.
+func (v *visit) selected(d *runsData, q host.Query) iter.Seq2[host.Run, error] {
+	q.Limit, q.Cursor = 0, ""
+	if d.Search == "" {
+		return v.ns.Runs(v.r.Context(), q)
+	}
+	q.Limit = maxSearched
+	return func(yield func(host.Run, error) bool) {
+		n := 0
+		for r, err := range v.ns.Runs(v.r.Context(), q) {
+			if n++; n == maxSearched {
+				d.Looked = n
+			}
+			if (err != nil || holds(&r, d.Search)) && !yield(r, err) {
+				return
+			}
 		}
 	}
-	if value != "" {
-		q.Set(name, value)
+}
+
+// holds reports whether the id of a run, or what is shown of it in a list, has a text in it, in capitals or not.
+func holds(r *host.Run, text string) bool {
+	text = strings.ToLower(text)
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+	if has(r.ID) || has(r.Workflow) || has(reason(r)) {
+		return true
 	}
-	return v.p.o.prefix + "/runs?" + q.Encode()
+	for k, x := range r.Attributes {
+		if has(k + "=" + x) {
+			return true
+		}
+	}
+	return false
 }

@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -27,7 +28,8 @@ type Caller struct {
 	Name string // for the audit log, such as "token 3f0c9a51d2e7"
 }
 
-// Action is what somebody has asked for by the page: every POST of somebody known, and each attempt to log in.
+// Action is what somebody has asked for by the page: every POST of somebody known, each attempt to log in, and each look at the
+// audit log.
 type Action struct {
 	Caller    Caller // the zero Caller before a login
 	Scope     host.Scope
@@ -49,12 +51,14 @@ var (
 type Option func(*options)
 
 type options struct {
-	prefix string
-	tokens func(r *http.Request, text string) (Caller, error)
-	people func(r *http.Request) (Caller, error)
-	audit  func(r *http.Request, a Action)
-	secure bool
-	clock  host.Clock
+	prefix   string
+	tokens   func(r *http.Request, text string) (Caller, error)
+	people   func(r *http.Request) (Caller, error)
+	audit    func(r *http.Request, a Action)
+	secure   bool
+	clock    host.Clock
+	rates    *Rates
+	auditLog func(refused bool) (io.ReadCloser, error)
 }
 
 // WithPrefix mounts the page below a path, such as "/admin/workflows". Default: "/".
@@ -127,6 +131,9 @@ type route struct {
 	handle  func(*visit) error
 }
 
+// auditPattern is the route of the audit log.
+const auditPattern = "GET /access/audit"
+
 // public is the scope of what strangers may see: the login and what it looks like.
 const public host.Scope = ""
 
@@ -139,11 +146,14 @@ var routes = []route{
 
 	{"GET /{$}", host.ScopeRead, (*visit).overview},
 	{"GET /runs", host.ScopeRead, (*visit).runs},
+	{"GET /bulk/{action}", host.ScopeRead, (*visit).confirmBulk},
+	{"POST /bulk/{action}", host.ScopeRead, (*visit).actBulk}, // and the scope of the action
 	{"GET /runs/{id}", host.ScopeRead, (*visit).run},
 	{"GET /runs/{id}/journal", host.ScopeRead, (*visit).journal},
 	{"GET /runs/{id}/log", host.ScopeRead, (*visit).log},
 	{"GET /runs/{id}/output", host.ScopeRead, (*visit).output},
 	{"GET /runs/{id}/graph", host.ScopeRead, (*visit).graph},
+	{"GET /runs/{id}/compare", host.ScopeRead, (*visit).compare},
 	{"GET /runs/{id}/entries/{seq}", host.ScopeRead, (*visit).entry},
 	{"GET /runs/{id}/entries/{seq}/{part}", host.ScopeRead, (*visit).download},
 	{"GET /runs/{id}/do/{action}", host.ScopeRead, (*visit).confirm},
@@ -153,6 +163,8 @@ var routes = []route{
 	{"GET /workflows/{workflow}", host.ScopeRead, (*visit).workflow},
 	{"GET /workflows/{workflow}/start", host.ScopeRun, (*visit).startForm},
 	{"POST /workflows/{workflow}/start", host.ScopeRun, (*visit).start},
+	{"GET /workflows/{workflow}/versions/{version}/do/{action}", host.ScopeRead, (*visit).confirmVersion},
+	{"POST /workflows/{workflow}/versions/{version}/do/{action}", host.ScopeRead, (*visit).actVersion}, // and that of the action
 	{"GET /upload", host.ScopeUpload, (*visit).uploadForm},
 	{"POST /upload", host.ScopeUpload, (*visit).upload},
 
@@ -161,6 +173,13 @@ var routes = []route{
 	{"GET /schedules/{schedule}/do/{action}", host.ScopeRead, (*visit).confirmSchedule},
 	{"POST /schedules/{schedule}/do/{action}", host.ScopeRead, (*visit).actSchedule}, // and the scope of the action
 	{"GET /limits", host.ScopeRead, (*visit).limits},
+
+	{"GET /access", host.ScopeAdmin, (*visit).access},
+	{auditPattern, host.ScopeAdmin, (*visit).audit},
+	{"GET /access/tokens", host.ScopeAdmin, (*visit).tokenForm},
+	{"POST /access/tokens", host.ScopeAdmin, (*visit).createToken},
+	{"GET /access/tokens/{token}/do/{action}", host.ScopeAdmin, (*visit).confirmToken},
+	{"POST /access/tokens/{token}/do/{action}", host.ScopeAdmin, (*visit).actToken},
 }
 
 // ServeHTTP answers a request.
@@ -229,7 +248,7 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request, to route) {
 	if err != nil {
 		v.fail(err)
 	}
-	if r.Method == http.MethodPost {
+	if r.Method == http.MethodPost || to.pattern == auditPattern { // who has read of the others is one of them
 		p.o.audit(r, Action{Caller: v.caller, Scope: v.scope(to), Pattern: to.pattern, Namespace: v.given(), Status: v.status,
 			Changed: v.changed})
 	}

@@ -51,7 +51,9 @@ type site struct {
 func newSite(t testing.TB, opts ...Option) *site {
 	t.Helper()
 	s := &site{t: t, broken: &atomic.Bool{}}
-	s.h = hosttest.New(t, hosttest.WithHandlers(func(h *host.Host) {
+	var rates *Rates
+	count := func(h *hosttest.Host) { rates = NewRates(h.Clock) }
+	s.h = hosttest.New(t, count, hosttest.WithConfig(func(c *host.Config) { c.Events = rates.Events() }), hosttest.WithHandlers(func(h *host.Host) {
 		h.HandleRawStep("charge", func(context.Context, []byte) ([]byte, error) {
 			if s.broken.Load() {
 				return nil, errors.New("the card was declined")
@@ -60,7 +62,7 @@ func newSite(t testing.TB, opts ...Option) *site {
 		})
 	}))
 	record := WithAudit(func(_ *http.Request, a Action) { s.actions = append(s.actions, a) })
-	s.Page = New(s.h.Host, append([]Option{WithClock(s.h.Clock), record}, opts...)...)
+	s.Page = New(s.h.Host, append([]Option{WithClock(s.h.Clock), WithRates(rates), record}, opts...)...)
 	s.prefix = s.o.prefix
 	return s
 }
@@ -175,7 +177,7 @@ func textOf(page string) string {
 // targets are all views.
 func targets(run string) []string {
 	list := []string{"/", "/runs", "/runs?status=failed&workflow=order&since=24h&where=item%3Dbook&order=oldest", "/runs?q=a", "/workflows",
-		"/upload", "/schedules", "/limits"}
+		"/upload", "/schedules", "/limits", "/access", "/access/tokens", "/bulk/cancel?q=a", "/bulk/retry"}
 	if run != "" {
 		run = "/runs/" + run
 		list = append(list, run, run+"/journal", run+"/log", run+"/output", run+"/entries/0", run+"/do/cancel", run+"/do/signal", run+"/do/restart",
@@ -229,7 +231,7 @@ func TestTwoClicks(t *testing.T) {
 	s.h.Advance(10 * time.Minute)
 	has(t, s.get("/"), "Failed", "o-1", "the card was declined")
 	page := s.get("/runs/o-1")
-	has(t, page, `Failed: "charge" gave up after 3 attempts.`, "the card was declined", "It ended with STEP_FAILED, error.", "It is done by host/charge.", "charging failed", "3 attempts",
+	has(t, page, `Failed: "charge" gave up after 3 attempts.`, "the card was declined", "Error code: STEP_FAILED, error.", "Handler: host/charge.", "charging failed", "3 attempts",
 		"Restart from charge")
 	s.broken.Store(false)
 	has(t, s.get("/runs/o-1/do/retry"), "The failures that led to the end are forgotten")
@@ -256,7 +258,7 @@ func TestTimeline(t *testing.T) {
 	s.h.Advance(6 * time.Hour)
 	has(t, s.get("/runs/n"), "sleep ×5", "nap-0 … nap-4", "clock", "Completed after 6h.", "Result", `"rested"`)
 	s.start("parent", "p", nil)
-	has(t, s.get("/runs/p"), `Waits for its child "kid" of forever`, "the-child")
+	has(t, s.get("/runs/p"), `Waits for its child "kid" of forever`, `the-child is waiting: waits for the signal "never"`)
 	has(t, s.get("/runs/the-child"), "child of p", `Waits for the signal "never"`)
 	s.start("order", "late", map[string]any{"item": "pen"})
 	s.h.Advance(11 * 24 * time.Hour)
@@ -264,6 +266,7 @@ func TestTimeline(t *testing.T) {
 	has(t, s.does("/runs/the-child/do/pause", nil), "Paused: nothing happens until it is unpaused.", "Unpause")
 	has(t, s.does("/runs/the-child/do/unpause", nil), `Waits for the signal "never"`)
 	has(t, s.does("/runs/the-child/do/terminate", nil), "Terminated after")
+	has(t, s.get("/runs/p"), `Failed: "kid" gave up.`, "It was the child the-child .")
 	has(t, s.does("/runs/late/do/restart", url.Values{"new": {"again"}}), "again", "Sleeps in")
 	has(t, s.does("/runs/the-child/do/delete", nil), "The run was deleted.")
 	has(t, s.does("/runs/again/do/cancel", nil), "Cancelled after")
@@ -327,7 +330,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s has what a workflow wrote", target)
 		}
 		for _, tag := range tags.FindAllString(w.Body.String(), -1) {
-			if foreign.MatchString(quoted.ReplaceAllString(tag, "")) && tag != `<script src="/static/page.js" defer>` {
+			if foreign.MatchString(quoted.ReplaceAllString(tag, "")) && tag != `<script src="/static/page.js" defer>` && tag != `<script src="/static/timeline.js" defer>` {
 				t.Errorf("%s has %s", target, tag)
 			}
 		}
@@ -344,7 +347,7 @@ func TestHostile(t *testing.T) {
 // TestHeaders checks the policy of each answer, errors and files included.
 func TestHeaders(t *testing.T) {
 	s := openSite(t)
-	for _, target := range []string{"/", "/nowhere", "/static/page.js", "/static/page.css", "/static/icon.svg", "/static/x", "/runs/nobody"} {
+	for _, target := range []string{"/", "/nowhere", "/static/page.js", "/static/timeline.js", "/static/page.css", "/static/icon.svg", "/static/x", "/runs/nobody"} {
 		w := s.request(http.MethodGet, target, "", nil)
 		csp := w.Header().Get("Content-Security-Policy")
 		if !strings.Contains(csp, "default-src 'none'; script-src 'self'; style-src 'self'") || strings.Contains(csp, "unsafe") ||
@@ -359,6 +362,7 @@ func TestHeaders(t *testing.T) {
 	if w := s.request(http.MethodGet, "/static/page.js", "", nil, "If-None-Match", w.Header().Get("ETag")); w.Code != http.StatusNotModified {
 		t.Error(w.Code)
 	}
+	w.Body.WriteString(s.get("/static/timeline.js"))
 	for _, word := range []string{"eval(", "new Function", "innerHTML =", "insertAdjacentHTML", "document.write"} {
 		if strings.Contains(w.Body.String(), word) {
 			t.Errorf("the script has %q", word)
@@ -443,7 +447,7 @@ func TestUpload(t *testing.T) {
 		status int
 		text   string
 	}{
-		{[]string{"csrf", csrf, "workflow", "", "steps", "charge", "module", string(module(t))}, 200, "was inspected and compiled."},
+		{[]string{"csrf", csrf, "workflow", "", "steps", "charge", "module", string(module(t))}, 200, "was inspected and compiled, and has 8 workflows."},
 		{[]string{"csrf", csrf, "module", "no module"}, 400, "shop.wasm (9 bytes) was refused."},
 		{[]string{"csrf", csrf, "module", ""}, 400, "Choose a file"},
 		{[]string{"csrf", "wrong", "module", string(module(t))}, 403, "not of this session"},

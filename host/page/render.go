@@ -26,7 +26,8 @@ var files embed.FS
 
 // views are the templates of all pages, each with the frame around it.
 var views = func() map[string]*template.Template {
-	frame := template.Must(template.New("frame").ParseFS(files, "templates/frame.html"))
+	frame := template.New("frame").Funcs(template.FuncMap{"join": strings.Join})
+	template.Must(frame.ParseFS(files, "templates/frame.html"))
 	all := map[string]*template.Template{}
 	names, _ := fs.Glob(files, "templates/*.html") // the pattern is one
 	for _, file := range names {
@@ -46,7 +47,8 @@ type asset struct {
 var assets = func() map[string]asset {
 	all := map[string]asset{}
 	for name, kind := range map[string]string{"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8",
-		"icon.svg": "image/svg+xml"} {
+		"timeline.js": "text/javascript; charset=utf-8",
+		"icon.svg":    "image/svg+xml"} {
 		b, err := files.ReadFile("static/" + name)
 		if err != nil {
 			panic(err)
@@ -158,6 +160,9 @@ func (v *visit) Segment(name string) string { return segment(name) }
 
 // With returns what a template sees that is given other data.
 func (s *screen) With(data any) *screen { return &screen{s.visit, s.View, s.Title, data} }
+
+// Sum adds two numbers.
+func (v *visit) Sum(a, b int) int { return a + b }
 
 // Next returns the number behind i.
 func (v *visit) Next(i int) int { return i + 1 }
@@ -319,6 +324,7 @@ type payload struct {
 	Kind  string // JSON, text or bytes
 	Size  int    // in bytes, as it is stored
 	Cut   bool   // Text is the beginning
+	Seq   uint64 // the entry that holds it
 }
 
 // show returns a payload for people, nil if there is none.

@@ -92,6 +92,7 @@ type runData struct {
 	Parts   []part
 	Ticks   []tick
 	Bands   []bar
+	Knots   string // of the axis
 	NowX    string // where now is; empty if the run has ended
 	Rows    int
 	Input   *payload
@@ -127,6 +128,7 @@ func (v *visit) run() error {
 	d := &runData{frame: f, Entries: t.Entries, Emitted: t.Emitted, Input: show("Input", "input", t.Input)}
 	if f.Newest() {
 		d.Verdict = judge(&f.Run, t, v.now)
+		v.follow(d.Verdict)
 		d.Offers = v.offers(&f.Run, t)
 		if d.Verdict.Tone == "bad" {
 			if d.Verdict.Log, err = v.tail(f.Run.ID, tailLines); err != nil {
@@ -197,7 +199,7 @@ func (d *runData) lay(v *visit, t *timeline) {
 	for _, r := range chosen {
 		d.Shown = append(d.Shown, shownRow{r, a.bars(r)})
 	}
-	d.Ticks, d.Bands = a.ticks(), a.bands()
+	d.Ticks, d.Bands, d.Knots = a.ticks(), a.bands(), a.knots()
 	if now != 0 {
 		d.NowX = percent(a.width)
 	}

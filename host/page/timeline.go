@@ -284,17 +284,7 @@ func (t *timeline) mark(e *host.Entry) {
 
 // retry takes back what a retry has voided: what was called is undone, and what had failed goes on.
 func (t *timeline) retry(e *host.Entry) {
-	var o struct {
-		Void []store.Seq `json:"void"`
-	}
-	_ = json.Unmarshal(e.Options, &o) // older ones have none: all from Ref on
-	void := map[uint64]bool{}
-	for _, seq := range o.Void {
-		void[uint64(seq)] = true
-	}
-	gone := func(seq uint64) bool {
-		return void[seq] || len(o.Void) == 0 && e.Ref != 0 && seq >= uint64(e.Ref) && seq < uint64(e.Seq)
-	}
+	gone := voidedBy(e)
 	for _, r := range t.Rows {
 		switch {
 		case gone(r.Seq) && r.Kind != "received":

@@ -20,6 +20,7 @@ type verdict struct {
 	Waits    []wait
 	More     int // waits that are not listed
 	Log      []logLine
+	Child    string // the child whose failure is the run's
 }
 
 // wait is one thing that a run waits for.
@@ -29,6 +30,7 @@ type wait struct {
 	Since time.Time
 	Seq   uint64
 	Run   string // the run that is waited for
+	Child string // status of the child that is waited for, and why it has that
 	Error string // of the newest attempt
 }
 
@@ -44,7 +46,8 @@ func judge(r *host.Run, t *timeline, now time.Time) *verdict {
 	case host.Stuck:
 		v.Tone, v.Headline, v.Message = "bad", "Stuck: it needs a person.", r.Reason
 		if r.Help != "" {
-			v.Facts = append(v.Facts, "To go on: "+r.Help+".")
+			v.Facts = append(v.Facts, fmt.Sprintf("The code of version %d does something else than the run has done so far. Retry it "+
+				"under a version that does the same: the next page says which do. If none does, upload one that is mended.", r.Version))
 		} else {
 			v.Facts = append(v.Facts, "Retry lets it go on once what is in its way is mended.")
 		}
@@ -87,10 +90,11 @@ func (v *verdict) failure(r *host.Run, t *timeline) {
 			v.Headline += " after " + plural(n, "attempt", "attempts")
 		}
 		if r.Target != "" {
-			v.Facts = append(v.Facts, "It is done by "+r.Target+".")
+			v.Facts = append(v.Facts, "Handler: "+r.Target+".")
 		}
+		v.Child = r.Child
 		if r.Code != "" {
-			v.Facts = append(v.Facts, "It ended with "+r.Code+".")
+			v.Facts = append(v.Facts, "Error code: "+r.Code+".")
 		}
 		break
 	}
@@ -138,6 +142,24 @@ func (v *verdict) live(r *host.Run, t *timeline, now time.Time) {
 	}
 	if t.Deadline != 0 {
 		v.Facts = append(v.Facts, "It has to have ended by "+abi.TimeOf(t.Deadline).UTC().Format("2006-01-02 15:04:05 UTC")+".")
+	}
+}
+
+// follow says of children that a run waits for where they stand: the answer to what it waits for is often theirs.
+func (v *visit) follow(d *verdict) {
+	for i := range d.Waits {
+		w := &d.Waits[i]
+		if w.Run == "" {
+			continue
+		}
+		r, err := v.ns.Get(v.r.Context(), w.Run)
+		if err != nil { // it is not there yet, or no more
+			continue
+		}
+		w.Child = r.Status.String()
+		if why := reason(&r); why != "" {
+			w.Child += ": " + why
+		}
 	}
 }
 

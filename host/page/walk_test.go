@@ -1,28 +1,34 @@
 package page
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
+	"regexp"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-var shots = flag.String("shots", "", "folder into which screenshots of all views are written")
+var (
+	shots   = flag.String("shots", "", "folder into which TestShots writes screenshots of all views, and TestWalk those of its steps")
+	shotsOf = flag.String("views", "", "regular expression of the views of -shots; empty for all")
+)
 
 // browser starts a Chromium, or skips the test if there is none, and returns a context for it.
 func browser(t *testing.T, opened ...chromedp.ContextOption) context.Context {
@@ -82,16 +88,7 @@ type steps []chromedp.Action[chromedp.Void]
 
 // TestWalk logs in, finds a stuck run from the overview, and brings it to its end, by what the page shows alone.
 func TestWalk(t *testing.T) {
-	var mu sync.Mutex
-	var faults []string
-	b := browser(t, chromedp.WithListener(func(event any) {
-		text, _ := json.Marshal(event) // what cannot be is no fault
-		if strings.Contains(string(text), "Content Security Policy") || strings.Contains(fmt.Sprintf("%T", event), "ExceptionThrown") {
-			mu.Lock()
-			defer mu.Unlock()
-			faults = append(faults, string(text))
-		}
-	}))
+	b := watched(t)
 	s := newSite(t)
 	s.upload()
 	s.stuckOrder("order-42")
@@ -110,18 +107,24 @@ func TestWalk(t *testing.T) {
 	button := func(text string) chromedp.Action[chromedp.Void] {
 		return chromedp.Click(fmt.Sprintf(`//main//button[normalize-space(.)=%q]`, text))
 	}
+	if err := chromedp.Do(b, emulate(1040, "light")); err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range []struct {
 		what string
+		shot string // the picture of what is seen then
 		do   steps
 	}{
-		{"log in", steps{chromedp.Navigate(srv.URL), chromedp.SendKeys("#token", text), button("Log in"), see("Stuck")}},
-		{"open the stuck run", steps{link("order-42"), see("Stuck: it needs a person."), see("replay differs")}},
-		{"retry under the first version", steps{link("Retry"), see("The failures that led to the end"),
-			chromedp.SendKeys("#f-version", "1"), button("Retry"), see(`Sleeps in`)}},
-		{"wake it", steps{link("Wake cool-down"), button("Wake"), see(`Waits for the signal`)}},
-		{"signal it", steps{link("Signal approve"), chromedp.SendKeys("#f-payload", `{"by":"Ada"}`), button("Signal"),
+		{"log in", "walk-1-overview", steps{chromedp.Navigate(srv.URL), chromedp.SendKeys("#token", text), button("Log in"), see("Stuck")}},
+		{"open the stuck run", "walk-2-stuck", steps{link("order-42"), see("Stuck: it needs a person."), see("replay differs")}},
+		{"retry under the first version", "walk-3-retry", steps{link("Retry"), see("The failures that led to the end"),
+			see("Does what the run has done so far"), chromedp.WaitVisible(`//input[@id="f-version" and @value="1"]`)}},
+		{"confirm", "walk-4-sleeping", steps{button("Retry"), see(`Sleeps in`),
+			chromedp.WaitVisible(`//main//*[contains(@class, "st-sleeping")]`)}},
+		{"wake it", "", steps{link("Wake cool-down"), button("Wake"), see(`Waits for the signal`)}},
+		{"signal it", "walk-5-completed", steps{link("Signal approve"), chromedp.SendKeys("#f-payload", `{"by":"Ada"}`), button("Signal"),
 			see("Completed after"), see("approved by Ada")}},
-		{"by the keys to the list", steps{chromedp.KeyEvent("g"), chromedp.KeyEvent("r"), see("order-42"), chromedp.KeyEvent("j"),
+		{"by the keys to the list", "", steps{chromedp.KeyEvent("g"), chromedp.KeyEvent("r"), see("order-42"), chromedp.KeyEvent("j"),
 			chromedp.KeyEvent("\r"), see("Completed after"), chromedp.KeyEvent("?"), chromedp.WaitVisible("#help")}},
 	} {
 		if err := chromedp.Do(b, step.do...); err != nil {
@@ -130,14 +133,12 @@ func TestWalk(t *testing.T) {
 			body, _ := chromedp.Run(s, chromedp.Text("body"))
 			t.Fatalf("%s: %v\n%s", step.what, err, body)
 		}
+		if *shots != "" && step.shot != "" {
+			s.shoot(b, step.shot)
+		}
 	}
 	if r, err := s.h.Get(ctx, "order-42"); err != nil || r.Status != host.Completed {
 		t.Error(r.Status, err)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	for _, f := range faults {
-		t.Error(f)
 	}
 }
 
@@ -148,59 +149,63 @@ func TestShots(t *testing.T) {
 	}
 	b := browser(t)
 	s := newSite(t, WithoutLogin())
-	s.upload()
-	for i := range 24 {
-		s.start([]string{"forever", "naps", "parent"}[i%3%2], fmt.Sprintf("report-%04d", 1000+i*7), nil)
-	}
-	s.stuckOrder("order-42")
-	s.h.Advance(3 * time.Hour)
-	s.broken.Store(true)
-	for i := range 3 {
-		if _, err := s.h.Start(ctx, "order", map[string]any{"item": "lamp"}, host.WithRunID(fmt.Sprint("order-5", i)), host.WithVersion(1)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.h.Settle()
-	s.h.Advance(10 * time.Minute)
-	s.broken.Store(false)
-	opt := host.WithVersion(1)
-	_, _ = s.h.Start(ctx, "order", map[string]any{"item": "chair", "amount": 12}, host.WithRunID("order-60"), opt)
-	s.h.Settle()
-	_ = s.h.Retry(ctx, "order-50", 1)
-	s.h.Settle()
-	s.h.Advance(25 * time.Hour)
-	_, _ = s.h.Wake(ctx, "order-60", "cool-down")
-	s.h.Settle()
-	s.start("parent", "batch-7", nil)
-	s.start("many", "import-1", 240)
-	_, _ = s.h.CreateSchedule(ctx, "nightly", host.ScheduleSpec{Workflow: "forever", When: "0 3 * * *", Zone: "Europe/Berlin"})
-	_, _ = s.h.SetLimits(ctx, host.Limits{Workflow: "order", Concurrency: []string{"5 per input.item"}, Rate: []string{"100/1m"}})
-	s.h.Advance(17 * time.Minute)
+	s.demo()
 	srv := httptest.NewServer(s)
 	defer srv.Close()
-	views := map[string]string{"overview": "/", "runs": "/runs", "run-failed": "/runs/order-51", "run-stuck": "/runs/order-42", "run-waiting": "/runs/order-60",
-		"run-sleeping": "/runs/order-50", "run-long": "/runs/import-1", "run-naps": "/runs/report-1007", "journal": "/runs/order-51/journal",
-		"log": "/runs/order-51/log", "entry": "/runs/order-51/entries/0", "confirm": "/runs/order-51/do/retry", "signal": "/runs/order-60/do/signal?name=approve",
-		"workflows": "/workflows", "workflow": "/workflows/order", "start": "/workflows/many/start", "start-form": "/workflows/hostile/start", "upload": "/upload",
-		"schedules": "/schedules", "schedule": "/schedules/nightly", "limits": "/limits", "nowhere": "/nowhere"}
-	for name, target := range views {
+	for name, target := range demoViews {
+		if *shotsOf != "" && !regexp.MustCompile(*shotsOf).MatchString(name) {
+			continue
+		}
 		for mode, width := range map[string]int64{"light": 1280, "dark": 1280, "phone": 390} {
 			scheme := map[bool]string{true: "dark", false: "light"}[mode == "dark"]
-			media := chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-				_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-					Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-				return err
-			})
-			if err := chromedp.Do(b, chromedp.EmulateViewport(width, 800), media, chromedp.Navigate(srv.URL+target)); err != nil {
+			if err := chromedp.Do(b, emulate(width, scheme), chromedp.Navigate(srv.URL+target)); err != nil {
 				t.Fatal(name, err)
 			}
-			png, err := chromedp.Run(b, chromedp.FullScreenshot(100))
-			if err != nil {
-				t.Fatal(name, err)
-			}
-			if err := os.WriteFile(filepath.Join(*shots, name+"-"+mode+".png"), png, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			s.shoot(b, name+"-"+mode)
 		}
+	}
+}
+
+// shoot writes a picture of what the browser shows, with 256 colours: a page has hardly more, and a picture a third of the bytes.
+func (s *site) shoot(b context.Context, name string) {
+	s.t.Helper()
+	b1, err := chromedp.Run(b, chromedp.FullScreenshot(100))
+	if err != nil {
+		s.t.Fatal(name, err)
+	}
+	img, err := png.Decode(bytes.NewReader(b1))
+	if err != nil {
+		s.t.Fatal(name, err)
+	}
+	counts := map[color.RGBA]int{}
+	for y := range img.Bounds().Dy() {
+		for x := range img.Bounds().Dx() {
+			counts[color.RGBAModel.Convert(img.At(x, y)).(color.RGBA)]++
+		}
+	}
+	most := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int { return counts[b] - counts[a] })
+	var palette color.Palette
+	for _, c := range most[:min(len(most), 256)] {
+		palette = append(palette, c)
+	}
+	small, nearest := image.NewPaletted(img.Bounds(), palette), map[color.RGBA]uint8{}
+	for y := range img.Bounds().Dy() {
+		for x := range img.Bounds().Dx() {
+			c := color.RGBAModel.Convert(img.At(x, y)).(color.RGBA)
+			i, ok := nearest[c]
+			if !ok {
+				i = uint8(palette.Index(c))
+				nearest[c] = i
+			}
+			small.SetColorIndex(x, y, i)
+		}
+	}
+	f, err := os.Create(filepath.Join(*shots, name+".png"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	enc := png.Encoder{CompressionLevel: png.BestCompression}
+	if err := errors.Join(enc.Encode(f, small), f.Close()); err != nil {
+		s.t.Fatal(name, err)
 	}
 }

@@ -71,6 +71,16 @@ type workflowData struct {
 	Uploaded bool
 }
 
+// Elsewhere returns how many live runs have another version.
+func (d *workflowData) Elsewhere(x host.Version) (n int) {
+	for _, other := range d.Versions {
+		if other.Number != x.Number {
+			n += other.Live
+		}
+	}
+	return n
+}
+
 // workflow shows a workflow: its versions with live runs and grants, and its schemas.
 func (v *visit) workflow() error {
 	ctx, name := v.r.Context(), v.r.PathValue("workflow")
@@ -230,7 +240,14 @@ type uploadData struct {
 	Problem  string
 	Name     string // of the file
 	Size     string
-	Versions []host.Version
+	Versions []uploaded
+}
+
+// uploaded is a version that an upload has made, or found, with what it says of itself.
+type uploaded struct {
+	host.Version
+	Typed     bool // it has a schema of its input
+	Elsewhere int  // live runs of other versions
 }
 
 func (v *visit) uploadForm() error {
@@ -272,7 +289,7 @@ func (v *visit) upload() error {
 		err = say(http.StatusForbidden, "Granting requests here needs a token for all namespaces; "+
 			"`wfhost upload` grants names with others")
 	default:
-		d.Versions, err = v.ns.UploadAll(v.r.Context(), d.Workflow, wasm, opts...)
+		err = v.uploadAll(d, wasm, opts)
 	}
 	status := http.StatusOK
 	if err != nil {
@@ -283,6 +300,31 @@ func (v *visit) upload() error {
 	}
 	v.changed = err == nil
 	return v.write(status, "upload", "Upload", d)
+}
+
+// uploadAll uploads a module, and collects what is said of its versions.
+func (v *visit) uploadAll(d *uploadData, wasm []byte, opts []host.UploadOption) error {
+	versions, err := v.ns.UploadAll(v.r.Context(), d.Workflow, wasm, opts...)
+	for _, made := range versions {
+		u := uploaded{Version: made}
+		all, err := v.ns.LiveVersions(v.r.Context(), made.Workflow)
+		if err != nil {
+			return err
+		}
+		for _, x := range all {
+			if x.Number == made.Number {
+				u.Version = x
+			} else {
+				u.Elsewhere += x.Live
+			}
+		}
+		u.New = made.New
+		if schemas, err := v.ns.Schemas(v.r.Context(), made.Workflow, made.Number); err == nil {
+			u.Typed = len(schemas.Input) > 0
+		}
+		d.Versions = append(d.Versions, u)
+	}
+	return err
 }
 
 // readUpload reads the form. Its token comes before the file, so that a form of another page is refused before it is read.

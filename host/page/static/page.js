@@ -45,6 +45,7 @@
   }
   tick();
   setInterval(tick, 1000);
+  document.addEventListener("shown", tick);
 
   // What changes is loaded again as the page it is in, and replaced where it differs.
   const pulse = document.getElementById("pulse");
@@ -65,17 +66,20 @@
       const next = new DOMParser().parseFromString(await r.text(), "text/html").getElementById("live");
       if (!next) throw new Error("the page is another one");
       // Texts of moments change with each answer, and are counted here: they are no change.
-      const text = next.innerHTML.replace(/<time [^>]*data-(ago|until|since)="(\d+)"[^>]*>[^<]*<\/time>/g, "$1$2").replace(/ (x|x1|x2|width)="[\d.]+%"/g, "");
+      const text = next.innerHTML.replace(/<time [^>]*data-(ago|until|since)="(\d+)"[^>]*>[^<]*<\/time>/g, "$1$2").replace(/ (x|x1|x2|width)="[\d.]+%"| data-axis="[^"]*"/g, "");
       const still = text === shown;
       shown = text;
       if (!still) replace(live, next);
       else { // only what grows with time
         const grown = next.querySelectorAll("svg");
         live.querySelectorAll("svg").forEach((svg, i) => svg.replaceChildren(...grown[i].childNodes));
+        const axis = next.querySelector("[data-axis]"), old = live.querySelector("[data-axis]");
+        if (axis && old) old.dataset.axis = axis.dataset.axis;
       }
       misses = 0;
       say("live");
       tick();
+      document.dispatchEvent(new Event("refreshed"));
     } catch (e) {
       misses++;
       say("not refreshed: the server does not answer", true);

@@ -17,6 +17,8 @@ func init() {
 	workflow.Register("parent", Parent)
 	workflow.Register("hostile", Hostile)
 	workflow.Register("forever", Forever)
+	workflow.Register("invoice", Invoice)
+	workflow.Register("report", Report)
 }
 
 func main() {}
@@ -103,6 +105,19 @@ func Hostile(ctx context.Context, text string) (string, error) {
 		return "", err
 	}
 	return "", errors.New(text)
+}
+
+// Invoice prints at once, or fails if there is no paper.
+func Invoice(_ context.Context, paper bool) (string, error) {
+	if !paper {
+		return "", errors.New("the printer is out of paper")
+	}
+	return "printed", nil
+}
+
+// Report waits for the numbers.
+func Report(ctx context.Context, _ any) (string, error) {
+	return workflow.Receive[string](ctx, "numbers")
 }
 
 // Forever waits for a signal that nobody sends.
