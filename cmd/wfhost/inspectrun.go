@@ -45,7 +45,7 @@ func (c *runsCmd) Run(g *globals) error {
 		if err != nil {
 			return &exitCode{exitUsage, fmt.Errorf("--since: %w", err)}
 		}
-		c.From = time.Now().Add(-abi.Duration(ms)).UTC().Format(time.RFC3339Nano)
+		c.From = g.now().Add(-abi.Duration(ms)).UTC().Format(time.RFC3339Nano)
 	}
 	for name, v := range map[string]string{"workflow": c.Workflow, "status": c.Status, "cursor": c.Cursor, "order": c.Order,
 		"created_from": c.From, "created_before": c.Before} {

@@ -108,7 +108,7 @@ func (g *globals) showRuns(runs []host.Run) error {
 	rows := make([][]string, len(runs))
 	for i, r := range runs {
 		rows[i] = []string{r.ID, fmt.Sprintf("%s@%d", r.Workflow, r.Version), r.Status.String(), instant(r.Created),
-			instant(r.Wake), cut(cmp.Or(r.Reason, r.Error))}
+			instant(r.Wake), cmp.Or(r.Reason, r.Error)}
 	}
 	if err := g.table("run\tworkflow\tstatus\tcreated\twakes\treason", rows); err != nil {
 		return err
@@ -127,9 +127,10 @@ func (g *globals) showRun(r host.Run) error {
 		_, _ = fmt.Fprintln(g.io.out, r.ID)
 		return nil
 	}
-	_, err := fmt.Fprintf(g.io.out, "run       %s\nworkflow  %s@%d\nmodule    %s\nstatus    %s %s\n"+
+	status := strings.TrimRight(r.Status.String()+" "+oneLine(r.Reason), " ")
+	_, err := fmt.Fprintf(g.io.out, "run       %s\nworkflow  %s@%d\nmodule    %s\nstatus    %s\n"+
 		"created   %s\nstarted   %s\nwakes     %s\nended     %s\nentries   %d\n%s",
-		r.ID, r.Workflow, r.Version, r.Module, r.Status, oneLine(r.Reason), instant(r.Created), instant(r.Started),
+		r.ID, r.Workflow, r.Version, r.Module, status, instant(r.Created), instant(r.Started),
 		instant(r.Wake), instant(r.Ended), r.Entries, more(r))
 	return err
 }

@@ -67,7 +67,7 @@ func (c *runCmd) Run(g *globals) (err error) {
 	if err != nil {
 		return err
 	}
-	h, err := host.Open(g.ctx, host.Config{Dir: dir, Drain: drainOf(c.Drain), SkipSleeps: c.SkipSleep && c.Data == "",
+	h, err := host.Open(g.ctx, host.Config{Dir: dir, Clock: g.io.clock, Drain: drainOf(c.Drain), SkipSleeps: c.SkipSleep && c.Data == "",
 		Compiler: host.SelfCompiler(), Secrets: secret, Codec: codec})
 	if err != nil {
 		return err
