@@ -181,8 +181,8 @@ func (s *scope) Sweep(ctx context.Context, dryRun bool) (Swept, error) {
 	return out, translate(err)
 }
 
-// keepSwept sweeps all namespaces until ctx is done: a minute after its start, and then every Config.SweepEvery. With SkipSleeps it
-// waits by the machine's clock, because sweeps are no reason to skip time, nor is skipped time one to sweep.
+// keepSwept sweeps all namespaces until ctx is done: a minute after its start, and then every Config.SweepEvery. With SkipSleeps
+// it waits by the machine's clock, because sweeps are no reason to skip time, nor is skipped time one to sweep.
 func (h *Host) keepSwept(ctx context.Context) {
 	c := h.cfg.Clock
 	if h.skip != nil {

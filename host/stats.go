@@ -35,7 +35,8 @@ func (h *Host) Stats() Stats {
 	if at := h.nextSweep.Load(); at != nil {
 		sweep = *at
 	}
-	return Stats{NextSweep: sweep, Runs: s.Runs, Instances: s.Instances, Timers: s.Timers, Queued: s.Queued, Waiting: s.Waiting, Commands: s.Commands,
+	return Stats{NextSweep: sweep,
+		Runs: s.Runs, Instances: s.Instances, Timers: s.Timers, Queued: s.Queued, Waiting: s.Waiting, Commands: s.Commands,
 		Commits: s.Commits, JournalBytes: h.journals.Held(), GuestBytes: s.GuestBytes,
 		Overdue: time.Duration(s.OverdueMs) * time.Millisecond, Partitions: s.Partitions}
 }

@@ -28,7 +28,8 @@ func (c *backupCmd) Run(g *globals) error {
 	rate := orNone(c.Rate)
 	write := func(ctx context.Context, have []backup.File, w io.Writer) error {
 		if c.Data != "" {
-			return host.WriteBackupDir(ctx, host.Config{Dir: c.Data, Clock: g.io.clock}, w, host.BackupOptions{BytesPerSecond: rate, Have: have})
+			cfg := host.Config{Dir: c.Data, Clock: g.io.clock}
+			return host.WriteBackupDir(ctx, cfg, w, host.BackupOptions{BytesPerSecond: rate, Have: have})
 		}
 		return g.receiveBackup(ctx, rate, have, w)
 	}
