@@ -14,7 +14,7 @@ type Clock = clock.Fake
 // NewClock returns a clock that stands at start.
 func NewClock(start time.Time) *Clock { return clock.NewFake(start) }
 
-// Advance moves the clock of a host forward by d, from deadline to deadline, and lets everything happen at each of them, sweeps of
+// Advance moves the clock of a host forward by d, from deadline to deadline, and lets all happen at each of them, sweeps of
 // retentions included. The host must run: it may be that of a server, over a store on disk. A Host has its own Advance.
 func Advance(ctx context.Context, h *host.Host, c *Clock, d time.Duration) error {
 	end := c.Now().Add(d)
