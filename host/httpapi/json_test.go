@@ -34,7 +34,7 @@ var fields = map[string]struct {
 		"from until runs priority revision"},
 	"schedule": {httpapi.Schedule{}, "id namespace created updated paused note ended next wake started skipped missed running waiting recent " +
 		"not_started backfills error"},
-	"start": {httpapi.StartRequest{}, "id input version at in timeout attributes memo signal on_conflict priority"},
+	"start": {httpapi.StartRequest{}, "id input input_base64 version at in timeout attributes memo signal on_conflict priority"},
 }
 
 func TestS87_JSONIsStable(t *testing.T) {
