@@ -81,7 +81,7 @@ type Run struct {
 	// Help is a sentence that says what helps a run that is stuck because its workflow differs from its journal.
 	Help string `json:"help,omitempty"`
 	// TraceID is the id of the run's trace in W3C Trace Context, 32 hexadecimal digits. Only Get returns it.
-	TraceID string `json:"traceId,omitempty"`
+	TraceID string `json:"trace_id,omitempty"`
 
 	incarnation store.Incarnation
 	traceParent string

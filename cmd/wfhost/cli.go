@@ -183,8 +183,12 @@ func execute(ctx context.Context, args []string, std stdio) int {
 		return exitUsage
 	}
 	if err := k.Run(&c.globals, c.bench(), p, k); err != nil {
-		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
-		return codeOf(ctx, err)
+		code, said := codeOf(ctx, err), indented(err.Error())
+		if code == exitInterrupted && errors.Is(err, context.Canceled) { // a request that was given up, or a command that followed
+			said = "interrupted"
+		}
+		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", said)
+		return code
 	}
 	return exitOK
 }

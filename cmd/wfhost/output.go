@@ -191,7 +191,8 @@ func failureLines(f *abi.Error) (text string) {
 	add(f.Code != 0, "code", f.Code)
 	add(f.Name != "", "step", f.Name)
 	add(f.Attempts > 0, "attempts", f.Attempts)
-	add(f.Kind != "" || f.Type != "", "cause", strings.TrimSpace(f.Kind+" "+f.Type))
+	add(f.Kind != "", "kind", f.Kind)
+	add(f.Type != "", "type", f.Type) // the failing code's own
 	add(f.Details != nil, "details", short(f.Details))
 	return text
 }
