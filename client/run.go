@@ -72,7 +72,7 @@ type Run struct {
 	Error string `json:"error,omitempty"`
 	// Failure is all that was recorded of it. Only Get has it.
 	Failure *abi.Error `json:"failure,omitempty"`
-	Help    string     `json:"help,omitempty"`    // what helps a run that is stuck
+	Help    string     `json:"help,omitempty"`     // what helps a run that is stuck
 	TraceID string     `json:"trace_id,omitempty"` // of W3C Trace Context; only Get has it
 }
 

@@ -211,7 +211,7 @@ func (c *journalCmd) follow(g *globals) error {
 // shownEntry returns an entry as the other commands have it.
 func shownEntry(e client.Entry) httpapi.Entry {
 	out := httpapi.Entry{Seq: e.Seq, Kind: e.Kind, Time: e.Time, Handle: e.Handle, Name: e.Name, Target: e.Target, Due: e.Due,
-		Attempt: e.Attempt, Refused: e.Refused, Code: e.Code, Skipped: e.Skipped, Consumed: e.Consumed}
+		Attempt: e.Attempt, Refused: e.Refused, Code: e.Code, Skipped: e.Skipped, Consumed: e.Consumed, Base64: e.Base64}
 	for _, x := range []struct {
 		to   *any
 		from json.RawMessage

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
@@ -223,11 +225,28 @@ func details(e httpapi.Entry, payload func(any) string) string {
 	}
 	add(e.Refused != "", "refused %s", e.Refused)
 	add(e.Skipped, "%s", "skipped")
-	for _, v := range []any{e.Input, e.Data} {
+	for _, v := range []any{readable(&e, "input", e.Input), readable(&e, "data", e.Data)} {
 		text := payload(v)
 		add(text != "", "%s", text)
 	}
 	return strings.Join(parts, " ")
+}
+
+// readable returns a payload of an entry: as a text if it is one and no JSON, such as what a program has printed.
+func readable(e *httpapi.Entry, name string, v any) any {
+	if !slices.Contains(e.Base64, name) {
+		return v
+	}
+	b, ok := v.([]byte)
+	if text, encoded := v.(string); encoded { // from a server
+		var err error
+		b, err = base64.StdEncoding.DecodeString(text)
+		ok = err == nil
+	}
+	if ok && utf8.Valid(b) {
+		return string(b)
+	}
+	return v
 }
 
 func duration(d time.Duration) string {

@@ -19,7 +19,7 @@ var fields = map[string]struct {
 		"attributes memo parent output schedule nominal aside imported place throttled error failure help trace_id"},
 	"version": {host.Version{}, "workflow version module allow_step allow_http allow_secret created imported new queries signals updates live"},
 	"timer":   {host.Timer{}, "run workflow due"},
-	"entry":   {httpapi.Entry{}, "seq kind time handle name target input options data due attempt refused code skipped consumed"},
+	"entry":   {httpapi.Entry{}, "seq kind time handle name target input options data due attempt refused code skipped consumed base64"},
 	"log":     {httpapi.Log{}, "index time level step attempt text"},
 	"chunk":   {httpapi.Chunk{}, "index time topic data"},
 	"check":   {host.RunCheck{}, "run version status iteration entries outcome entry journal workflow reason notes"},
