@@ -28,7 +28,7 @@ type StepOptions struct {
 	DelayMs      int64   // before the second attempt
 	Backoff      string  // how the delay grows: one of the Backoff constants
 	Factor       float64 // of the exponential back-off, at least 1
-	MaxDelayMs   int64   // upper bound of one delay
+	MaxDelayMs   int64   // upper bound of one delay; the default, or DelayMs if that is longer
 	MaxElapsedMs int64   // no attempt begins later than this after the call; 0 = no bound
 	Jitter       float64 // 0 to 1: the share of a delay that chance may take away
 	TimeoutMs    int64   // of one attempt, 1 to MaxStepTimeoutMs
@@ -49,8 +49,15 @@ func ParseStepOptions(text []byte) (StepOptions, error) {
 }
 
 func parseStepObject(text []byte, o StepOptions) (StepOptions, error) {
-	if err := parseObject("step option", text, o.set); err != nil {
+	bounded := false
+	if err := parseObject("step option", text, func(field string, value []byte) error {
+		bounded = bounded || field == "max_delay"
+		return o.set(field, value)
+	}); err != nil {
 		return StepOptions{}, err
+	}
+	if !bounded { // a delay of an hour that was asked for is not cut to the default bound
+		o.MaxDelayMs = max(o.MaxDelayMs, o.DelayMs)
 	}
 	return o, nil
 }

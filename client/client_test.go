@@ -96,6 +96,11 @@ func TestRun(t *testing.T) {
 	want(t, "existed", again.Existed, true)
 	_, err = s.Start(ctx, "order", order{18}, client.StartOptions{ID: "o17"})
 	wantErr(t, "another input", err, client.ErrConflict)
+	again, err = s.StartRaw(ctx, "order", []byte(`{"customer":17}`), client.StartOptions{ID: "o17"})
+	must(t, err)
+	want(t, "existed with the same bytes", again.Existed, true)
+	_, err = s.StartRaw(ctx, "order", []byte("seventeen"), client.StartOptions{})
+	wantErr(t, "bytes that are no JSON, for a workflow that reads JSON", err, client.ErrInvalid)
 
 	var total int
 	must(t, s.Update(ctx, "o17", "add", "u1", 5, &total))

@@ -20,7 +20,7 @@ import (
 // large store.
 const FollowPatience = 10 * time.Minute
 
-// Entry is an entry of a journal. Payloads are JSON where they are, else a JSON string of base64.
+// Entry is an entry of a journal. Payloads are JSON where they are, else a JSON string of base64, as Base64 says.
 type Entry struct {
 	Seq      uint64          `json:"seq"`
 	Kind     string          `json:"kind"`
@@ -37,6 +37,7 @@ type Entry struct {
 	Code     int32           `json:"code,omitempty"`
 	Skipped  bool            `json:"skipped,omitempty"`
 	Consumed uint64          `json:"consumed,omitempty"`
+	Base64   []string        `json:"base64,omitempty"` // which of input, options and data are no JSON
 }
 
 // Log is one line of a run's log.

@@ -72,8 +72,8 @@ type Run struct {
 	Error string `json:"error,omitempty"`
 	// Failure is all that was recorded of it. Only Get has it.
 	Failure *abi.Error `json:"failure,omitempty"`
-	Help    string     `json:"help,omitempty"`    // what helps a run that is stuck
-	TraceID string     `json:"traceId,omitempty"` // of W3C Trace Context; only Get has it
+	Help    string     `json:"help,omitempty"`     // what helps a run that is stuck
+	TraceID string     `json:"trace_id,omitempty"` // of W3C Trace Context; only Get has it
 }
 
 // Place is where a run stands that waits for a slot.

@@ -52,6 +52,7 @@ type FirstSignal struct {
 type startBody struct {
 	ID         string            `json:"id"`
 	Input      Payload           `json:"input,omitempty"`
+	Bytes      []byte            `json:"input_base64,omitempty"`
 	Version    uint32            `json:"version,omitempty"`
 	At         *time.Time        `json:"at,omitempty"`
 	In         string            `json:"in,omitempty"`
@@ -72,8 +73,22 @@ type signalBody struct {
 // Start starts a run of a workflow. The input is encoded as JSON; nil is none, and Payload and json.RawMessage are sent as they
 // are. The run is durable when Start returns it. Run.Existed says that it was there already.
 func (c *Client) Start(ctx context.Context, workflow string, input any, o StartOptions) (Run, error) {
-	body := startBody{ID: o.ID, Version: o.Version, In: duration(o.In), Timeout: duration(o.Timeout), Attributes: o.Attributes,
-		OnConflict: o.OnConflict, Priority: o.Priority}
+	p, err := payload(input)
+	if err != nil {
+		return Run{}, err
+	}
+	return c.start(ctx, workflow, startBody{Input: p}, o)
+}
+
+// StartRaw is Start with an input that need not be JSON: a text or other bytes, for programs that read those, and for workflows
+// whose input is workflow.Bytes.
+func (c *Client) StartRaw(ctx context.Context, workflow string, input []byte, o StartOptions) (Run, error) {
+	return c.start(ctx, workflow, startBody{Bytes: input}, o)
+}
+
+func (c *Client) start(ctx context.Context, workflow string, body startBody, o StartOptions) (Run, error) {
+	body.ID, body.Version, body.In, body.Timeout = o.ID, o.Version, duration(o.In), duration(o.Timeout)
+	body.Attributes, body.OnConflict, body.Priority = o.Attributes, o.OnConflict, o.Priority
 	if body.ID == "" {
 		body.ID = rand.Text()
 	}
@@ -81,8 +96,7 @@ func (c *Client) Start(ctx context.Context, workflow string, input any, o StartO
 		at := o.At.UTC()
 		body.At = &at
 	}
-	err := fillStart(&body, input, &o)
-	if err != nil {
+	if err := fillStart(&body, &o); err != nil {
 		return Run{}, err
 	}
 	r := Request{Method: http.MethodPost, Path: "/v1/workflows/" + Segment(workflow) + "/runs",
@@ -93,11 +107,8 @@ func (c *Client) Start(ctx context.Context, workflow string, input any, o StartO
 	return send[Run](ctx, c, r, body)
 }
 
-// fillStart encodes what is a payload.
-func fillStart(body *startBody, input any, o *StartOptions) (err error) {
-	if body.Input, err = payload(input); err != nil {
-		return err
-	}
+// fillStart encodes what else is a payload.
+func fillStart(body *startBody, o *StartOptions) (err error) {
 	if body.Memo, err = payload(o.Memo); err != nil || o.Signal == nil {
 		return err
 	}

@@ -25,6 +25,8 @@ const (
 	defaultModuleBytes = 256 << 20
 	// defaultStartLinger: a Go guest comes to its first step within it; one that computes longer costs a commit more.
 	defaultStartLinger = 50 * time.Millisecond
+	// defaultSweepEvery: an hour does not matter to what was kept for days.
+	defaultSweepEvery = time.Hour
 	// defaultDrain: most steps end within it, and supervisors of processes wait longer before they kill.
 	defaultDrain = 10 * time.Second
 	// defaultGuestBytes has room for some 120 Go guests of the usual size, or for two of the largest. With 256 MiB, and as much

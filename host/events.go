@@ -24,6 +24,9 @@ type Events struct {
 	// lived is the time from its creation to its end. A failed run that is retried ends again. The runs of some
 	// partitions wait for it.
 	RunEnded func(run Run, lived time.Duration)
+	// RunDeleted is called when it is durable that a run was deleted, by Delete or by a retention, with the run as
+	// it had ended. The runs of some partitions wait for it.
+	RunDeleted func(Run)
 	// RunStuck is called when it is durable that a run needs a person: Run.Reason says why. The runs of some partitions
 	// wait for it.
 	RunStuck func(Run)
@@ -132,7 +135,7 @@ type FaultInfo struct {
 func (h *Host) runtimeEvents() (r runtime.Events) {
 	e := &h.cfg.Events
 	r.Committed = func(c *store.RunCommit) { h.suspects.Committed(c); h.continued(c); h.tell(c) }
-	if e.RunStarted != nil || e.RunEnded != nil || e.RunCommitted != nil {
+	if e.RunStarted != nil || e.RunEnded != nil || e.RunDeleted != nil || e.RunCommitted != nil {
 		r.Committed = func(c *store.RunCommit) { h.suspects.Committed(c); h.continued(c); h.tell(c); h.committed(c) }
 	}
 	r.Stuck = h.stuck
@@ -185,7 +188,9 @@ func (h *Host) committed(c *store.RunCommit) {
 	e := &h.cfg.Events
 	started := e.RunStarted != nil && c.Create
 	ended := e.RunEnded != nil && !c.Delete && c.State.Status.Terminal() && slices.ContainsFunc(c.Append, ends)
-	if !started && !ended && e.RunCommitted == nil {
+	// What is left of a deleted run is deleted later, by another commit; a copy leaves nothing.
+	deleted := e.RunDeleted != nil && c.Delete && (c.State.Deleted || c.State.Aside == store.AsideCopy)
+	if !started && !ended && !deleted && e.RunCommitted == nil {
 		return // most commits: what is below allocates
 	}
 	r := h.runOf(c.State)
@@ -194,6 +199,9 @@ func (h *Host) committed(c *store.RunCommit) {
 	}
 	if ended {
 		e.RunEnded(r, r.Ended.Sub(r.Created))
+	}
+	if deleted {
+		e.RunDeleted(r)
 	}
 	if e.RunCommitted != nil {
 		e.RunCommitted(r)

@@ -35,10 +35,17 @@ func (h *heard) has(line string) bool {
 	return slices.ContainsFunc(h.lines, func(l string) bool { return strings.Contains(l, line) })
 }
 
+func (h *heard) said() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.lines)
+}
+
 func (h *heard) events(c *host.Config) {
 	c.Events = host.Events{
 		RunStarted:   func(r host.Run) { h.say("started %s%s", r.Namespace, r.ID) },
 		RunEnded:     func(r host.Run, lived time.Duration) { h.say("ended %s%s %s %v", r.Namespace, r.ID, r.Status, lived) },
+		RunDeleted:   func(r host.Run) { h.say("deleted %s%s %s", r.Namespace, r.ID, r.Status) },
 		RunStuck:     func(r host.Run) { h.say("stuck %s %s", r.ID, r.Status) },
 		RunCommitted: func(r host.Run) { h.say("committed %s", r.ID) },
 		Wake:         func(w host.WakeInfo) { h.say("wake %s%s %v", w.Namespace, w.RunID, w.Late) },

@@ -28,8 +28,20 @@ func TestFinding07_RetryKeepsSignals(t *testing.T) {
 	f.Advance(30 * time.Minute)
 	do(t, f.Signal(ctx, "r", "approved", "yes"))
 	f.ends("r", host.Failed)
+	ended := func() time.Time {
+		t.Helper()
+		r, err := f.Get(ctx, "r")
+		do(t, err)
+		return r.Ended
+	}
+	if ended().IsZero() {
+		t.Error("a run that has failed has not ended")
+	}
 	f.fails.Store(3) // as before
 	f.retry()
+	if at := ended(); !at.IsZero() {
+		t.Error("a run that goes on has ended at", at)
+	}
 	f.ends("r", host.Failed)
 	f.retry()
 	f.finish("r", "abyes")

@@ -177,6 +177,10 @@ type Config struct {
 	// Retention is how long ended runs are kept of workflows for which SetRetention has set nothing. Its Workflow is empty.
 	// Default: for ever.
 	Retention Retention
+	// SweepEvery is how often Run deletes the runs that retentions no longer keep, by Clock, and for the first time after a minute.
+	// Default 1 h; negative = never, so that Sweep has to be called. With SkipSleeps it goes by the machine's clock, so that
+	// skipped sleeps are no reason to sweep.
+	SweepEvery time.Duration
 	// Quota is what each namespace may use for which SetQuota has set nothing. Default: DefaultMaxRuns live runs, and nothing else
 	// is limited.
 	Quota *Quota
@@ -211,6 +215,7 @@ type Host struct {
 	workers   *performer
 	remotes   sync.Map // handlers for workers: true by name
 	sweeper   *retention.Sweeper
+	nextSweep atomic.Pointer[time.Time] // for Stats
 	keeper    *schedule.Keeper
 	gate      *gate.Keeper
 	quotas    *quota.Quotas
@@ -353,6 +358,7 @@ func (c Config) withDefaults() Config {
 	if c.Linger == 0 {
 		c.Linger = defaultLinger
 	}
+	c.SweepEvery = cmp.Or(c.SweepEvery, defaultSweepEvery)
 	if c.StartLinger <= 0 {
 		c.StartLinger = defaultStartLinger
 	}
@@ -418,7 +424,9 @@ func (h *Host) Run(ctx context.Context) error {
 	defer sweeps.Wait()
 	sweeping, cancel := context.WithCancel(ctx)
 	defer cancel()
-	sweeps.Go(func() { h.keepSwept(sweeping) })
+	if h.cfg.SweepEvery > 0 {
+		sweeps.Go(func() { h.keepSwept(sweeping) })
+	}
 	sweeps.Go(func() { h.watchDisk(sweeping) })
 	sweeps.Go(func() { h.watchStore(sweeping) })
 	if h.skip != nil {

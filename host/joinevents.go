@@ -8,6 +8,7 @@ func JoinEvents(all ...Events) (joined Events) {
 		joined = Events{
 			RunStarted:        join(joined.RunStarted, e.RunStarted),
 			RunEnded:          join2(joined.RunEnded, e.RunEnded),
+			RunDeleted:        join(joined.RunDeleted, e.RunDeleted),
 			RunStuck:          join(joined.RunStuck, e.RunStuck),
 			RunCommitted:      join(joined.RunCommitted, e.RunCommitted),
 			Wake:              join(joined.Wake, e.Wake),

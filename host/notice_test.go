@@ -57,6 +57,33 @@ func TestNoticeOfFailedRuns(t *testing.T) {
 	}
 }
 
+// TestNoticeOfStuckRuns has a run retried under code that does something else: the log says so in one line.
+func TestNoticeOfStuckRuns(t *testing.T) {
+	h, log := logging(t)
+	naps := func(name string) []byte {
+		m := wasmgen.New(1).Text(name).I64(1).Call(abi.FnSleep).Drop().Text(`{"code":"TIRED","message":"still tired"}`).Call(abi.FnFail).Drop()
+		return m.I32(1).Export(abi.ExportRun).Bytes()
+	}
+	for _, name := range []string{"short", "long"} {
+		_, err := h.Upload(ctx, "nap", naps(name))
+		do(t, err)
+	}
+	_, err := h.StartRaw(ctx, "nap", nil, host.WithRunID("r"), host.WithVersion(1))
+	do(t, err)
+	h.Finish("r")
+	do(t, h.Retry(ctx, "r", 2))
+	want(t, h.Finish("r").Status, host.Stuck)
+	h.Stop()
+	if n := strings.Count(log.String(), "run is stuck"); n != 1 || strings.Contains(log.String(), "level=ERROR") {
+		t.Errorf("%d lines: %s", n, log.String())
+	}
+	for _, part := range []string{`level=WARN msg="run is stuck" run=r workflow=nap version=2`, `the journal has sleep \"short\"`} {
+		if !strings.Contains(log.String(), part) {
+			t.Errorf("the log has no %s: %s", part, log.String())
+		}
+	}
+}
+
 // TestNoticeOfFailedSteps has the last attempt of a step fail, whose workflow goes on.
 func TestNoticeOfFailedSteps(t *testing.T) {
 	var log bytes.Buffer

@@ -18,9 +18,7 @@ const (
 	MinRetention = time.Minute
 	// MaxRetentionKeep is the greatest number of runs that a retention can say: more than a store holds.
 	MaxRetentionKeep = 1_000_000_000
-	// sweepEvery is how often a host looks for what is to be deleted, and firstSweep how long after its start: an hour does not
-	// matter to what was kept for days, and a start has other things to do.
-	sweepEvery = time.Hour
+	// firstSweep is how long after its start a host looks for what is to be deleted: a start has other things to do.
 	firstSweep = time.Minute
 )
 
@@ -183,29 +181,49 @@ func (s *scope) Sweep(ctx context.Context, dryRun bool) (Swept, error) {
 	return out, translate(err)
 }
 
-// keepSwept sweeps all namespaces until ctx is done. It waits by the machine's clock: where a clock skips over sleeps, or stands
-// still, sweeps are no reason to move it.
+// keepSwept sweeps all namespaces until ctx is done: a minute after its start, and then every Config.SweepEvery. With SkipSleeps
+// it waits by the machine's clock, because sweeps are no reason to skip time, nor is skipped time one to sweep.
 func (h *Host) keepSwept(ctx context.Context) {
-	for wait := firstSweep; ; wait = sweepEvery {
-		t := clock.System().NewTimer(wait)
+	c := h.cfg.Clock
+	if h.skip != nil {
+		c = clock.System()
+	}
+	defer h.nextSweep.Store(nil)
+	t, next := sweepTimer(c, min(firstSweep, h.cfg.SweepEvery))
+	for {
+		h.setNextSweep(next)
 		select {
 		case <-t.C():
 		case <-ctx.Done():
 			t.Stop()
 			return
 		}
-		if h.IsCopy() {
-			continue
+		// The timer is set before the sweep: whoever moves a fake clock as soon as the sweep has ended moves it past the next one.
+		t, next = sweepTimer(c, h.cfg.SweepEvery)
+		if !h.IsCopy() {
+			h.sweepAll(ctx)
 		}
-		report, err := h.sweeper.Sweep(ctx, h.cfg.Clock.Now().UnixMilli(), nil, false)
-		if ctx.Err() != nil {
-			return
-		}
-		if err = errors.Join(err, report.Err); err != nil {
-			h.cfg.Logger.Error("runs that are too old could not all be deleted", "failed", report.Failed, "cause", err)
-		}
-		if report.Deleted+report.Forgotten > 0 {
-			h.cfg.Logger.Info("deleted what was kept long enough", "runs", report.Deleted, "held", report.Held, "ids", report.Forgotten)
-		}
+	}
+}
+
+func (h *Host) setNextSweep(at time.Time) { h.nextSweep.Store(&at) }
+
+// sweepTimer returns a timer, and the instant at which it fires.
+func sweepTimer(c clock.Clock, d time.Duration) (clock.Timer, time.Time) {
+	now := c.Now()
+	return c.NewTimer(d), now.Add(d)
+}
+
+// sweepAll deletes what the retentions of all namespaces no longer keep.
+func (h *Host) sweepAll(ctx context.Context) {
+	report, err := h.sweeper.Sweep(ctx, h.cfg.Clock.Now().UnixMilli(), nil, false)
+	if ctx.Err() != nil {
+		return
+	}
+	if err = errors.Join(err, report.Err); err != nil {
+		h.cfg.Logger.Error("runs that are too old could not all be deleted", "failed", report.Failed, "cause", err)
+	}
+	if report.Deleted+report.Forgotten > 0 {
+		h.cfg.Logger.Info("deleted what was kept long enough", "runs", report.Deleted, "held", report.Held, "ids", report.Forgotten)
 	}
 }

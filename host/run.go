@@ -81,7 +81,7 @@ type Run struct {
 	// Help is a sentence that says what helps a run that is stuck because its workflow differs from its journal.
 	Help string `json:"help,omitempty"`
 	// TraceID is the id of the run's trace in W3C Trace Context, 32 hexadecimal digits. Only Get returns it.
-	TraceID string `json:"traceId,omitempty"`
+	TraceID string `json:"trace_id,omitempty"`
 
 	incarnation store.Incarnation
 	traceParent string
@@ -97,9 +97,12 @@ func (h *Host) runOf(s store.RunState) Run {
 	r := Run{Namespace: h.nameOf(s.Run.Namespace), ID: s.Run.ID, Workflow: s.Workflow, Version: s.Version,
 		Module: s.Module.String(), Status: s.Status,
 		Reason: s.Reason, Created: at(s.CreatedUnixMs), Started: at(s.StartedUnixMs), Updated: at(s.UpdatedUnixMs),
-		Ended: at(s.EndedUnixMs), Entries: uint64(s.Length),
+		Entries:   uint64(s.Length),
 		Iteration: s.Iteration, Parent: s.Parent, Output: s.Output, Schedule: s.Schedule,
 		Aside: s.Aside.String(), Imported: at(s.ImportUnixMs), incarnation: s.Incarnation, traceParent: s.TraceParent}
+	if s.Status.Terminal() { // a run that was retried has ended before, and may not have ended now
+		r.Ended = at(s.EndedUnixMs)
+	}
 	if r.Schedule != "" {
 		r.Nominal = abi.TimeOf(s.NominalUnixMs)
 	}

@@ -23,12 +23,20 @@ type Stats struct {
 	// that keeps up has 0 or some milliseconds. Runs that wait because of Quota.WakesPerSecond do not count.
 	Overdue    time.Duration
 	Partitions int // that this host owns
+	// NextSweep is when Run next deletes the runs that retentions no longer keep; it is in the past while it does. Zero if it does
+	// not: see Config.SweepEvery.
+	NextSweep time.Time
 }
 
 // Stats returns the numbers. It takes some microseconds, however many runs there are.
 func (h *Host) Stats() Stats {
 	s := h.rt.Stats()
-	return Stats{Runs: s.Runs, Instances: s.Instances, Timers: s.Timers, Queued: s.Queued, Waiting: s.Waiting, Commands: s.Commands,
+	var sweep time.Time
+	if at := h.nextSweep.Load(); at != nil {
+		sweep = *at
+	}
+	return Stats{NextSweep: sweep,
+		Runs: s.Runs, Instances: s.Instances, Timers: s.Timers, Queued: s.Queued, Waiting: s.Waiting, Commands: s.Commands,
 		Commits: s.Commits, JournalBytes: h.journals.Held(), GuestBytes: s.GuestBytes,
 		Overdue: time.Duration(s.OverdueMs) * time.Millisecond, Partitions: s.Partitions}
 }

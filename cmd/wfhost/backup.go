@@ -28,7 +28,8 @@ func (c *backupCmd) Run(g *globals) error {
 	rate := orNone(c.Rate)
 	write := func(ctx context.Context, have []backup.File, w io.Writer) error {
 		if c.Data != "" {
-			return host.WriteBackupDir(ctx, host.Config{Dir: c.Data}, w, host.BackupOptions{BytesPerSecond: rate, Have: have})
+			cfg := host.Config{Dir: c.Data, Clock: g.io.clock}
+			return host.WriteBackupDir(ctx, cfg, w, host.BackupOptions{BytesPerSecond: rate, Have: have})
 		}
 		return g.receiveBackup(ctx, rate, have, w)
 	}
@@ -185,7 +186,7 @@ func (c *verifyCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	report, err := host.Verify(g.ctx, c.Path, host.Config{Compiler: host.SelfCompiler(), Codec: codec},
+	report, err := host.Verify(g.ctx, c.Path, host.Config{Clock: g.io.clock, Compiler: host.SelfCompiler(), Codec: codec},
 		host.VerifyOptions{Repair: c.Repair, NoReplay: c.NoReplay, Engines: c.Engines})
 	if errors.Is(err, host.ErrLocked) {
 		return fmt.Errorf("%w: end the server, or verify a backup: wfhost backup PLACE, wfhost verify PLACE", err)

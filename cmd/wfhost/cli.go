@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -14,11 +15,14 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// stdio is what a command reads and writes.
+// stdio is what a command reads and writes, and its time. Only tests set the clock: main has no way to.
 type stdio struct {
 	in  io.Reader
 	out io.Writer
 	err io.Writer
+
+	clock  host.Clock       // the command's, and that of the hosts that it opens; nil is the machine's
+	opened func(*host.Host) // is called with the host of serve before it runs, unless it is nil
 }
 
 // globals are the flags of every command, and what commands share.
@@ -41,6 +45,14 @@ type globals struct {
 	client *client.Client // made with the first request
 
 	answered bool // the server has answered a command that follows something
+}
+
+// now returns the time, by which commands count what was --since, and what has expired.
+func (g *globals) now() time.Time {
+	if g.io.clock != nil {
+		return g.io.clock.Now()
+	}
+	return time.Now()
 }
 
 type cli struct {
@@ -172,8 +184,12 @@ func execute(ctx context.Context, args []string, std stdio) int {
 		return exitUsage
 	}
 	if err := k.Run(&c.globals, c.bench(), p, k); err != nil {
-		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
-		return codeOf(ctx, err)
+		code, said := codeOf(ctx, err), indented(err.Error())
+		if code == exitInterrupted && errors.Is(err, context.Canceled) { // a request that was given up, or a command that followed
+			said = "interrupted"
+		}
+		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", said)
+		return code
 	}
 	return exitOK
 }

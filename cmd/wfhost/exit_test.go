@@ -48,8 +48,12 @@ func TestExitCodes(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if code := execute(ctx, []string{"--server", "http://" + address, "runs"}, stdio{out: &bytes.Buffer{}, err: &bytes.Buffer{}}); code != exitInterrupted {
-		t.Errorf("interrupted: exit code %d", code)
+	for _, args := range [][]string{{"runs"}, {"logs", "-f", "live"}, {"result", "live", "--wait"}} {
+		var errs bytes.Buffer
+		code := execute(ctx, append([]string{"--server", "http://" + address}, args...), stdio{out: &bytes.Buffer{}, err: &errs})
+		if code != exitInterrupted || errs.String() != "wfhost: interrupted\n" {
+			t.Errorf("interrupted %v: exit code %d, %q", args, code, errs.String())
+		}
 	}
 	if got := printable("a\x1b[31m\x07\n"); got != "a\\x1b[31m\\x07\n" {
 		t.Errorf("control characters: %q", got)

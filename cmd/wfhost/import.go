@@ -81,7 +81,7 @@ func (c *importCmd) local(g *globals, in io.Reader) (r host.Run, err error) {
 	if _, err := os.Stat(c.Data); err != nil { // a folder that is misspelt is not made
 		return r, err
 	}
-	h, err := host.Open(g.ctx, host.Config{Dir: c.Data, Compiler: host.SelfCompiler(), Codec: codec})
+	h, err := host.Open(g.ctx, host.Config{Dir: c.Data, Clock: g.io.clock, Compiler: host.SelfCompiler(), Codec: codec})
 	if errors.Is(err, host.ErrLocked) {
 		return r, fmt.Errorf("%w: leave --data out to ask the server", err)
 	}

@@ -44,7 +44,7 @@ func (c *runsCmd) Run(g *globals) error {
 		if err != nil {
 			return &exitCode{exitUsage, fmt.Errorf("--since: %w", err)}
 		}
-		c.From = time.Now().Add(-abi.Duration(ms)).UTC().Format(time.RFC3339Nano)
+		c.From = g.now().Add(-abi.Duration(ms)).UTC().Format(time.RFC3339Nano)
 	}
 	for name, v := range map[string]string{"workflow": c.Workflow, "status": c.Status, "cursor": c.Cursor, "order": c.Order,
 		"created_from": c.From, "created_before": c.Before} {
@@ -210,7 +210,7 @@ func (c *journalCmd) follow(g *globals) error {
 // shownEntry returns an entry as the other commands have it.
 func shownEntry(e client.Entry) httpapi.Entry {
 	out := httpapi.Entry{Seq: e.Seq, Kind: e.Kind, Time: e.Time, Handle: e.Handle, Name: e.Name, Target: e.Target, Due: e.Due,
-		Attempt: e.Attempt, Refused: e.Refused, Code: e.Code, Skipped: e.Skipped, Consumed: e.Consumed}
+		Attempt: e.Attempt, Refused: e.Refused, Code: e.Code, Skipped: e.Skipped, Consumed: e.Consumed, Base64: e.Base64}
 	for _, x := range []struct {
 		to   *any
 		from json.RawMessage

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		_ = os.Setenv("XDG_CONFIG_HOME", dir) // where servers say where their tokens are
 	}
-	testscript.Main(m, map[string]func(){"wfhost": main})
+	testscript.Main(m, map[string]func(){"wfhost": timed})
 }
 
 // server starts `wfhost serve` as a process of its own. It is killed at the end.

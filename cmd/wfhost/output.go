@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
@@ -108,7 +110,7 @@ func (g *globals) showRuns(runs []host.Run) error {
 	rows := make([][]string, len(runs))
 	for i, r := range runs {
 		rows[i] = []string{r.ID, fmt.Sprintf("%s@%d", r.Workflow, r.Version), r.Status.String(), instant(r.Created),
-			instant(r.Wake), cut(cmp.Or(r.Reason, r.Error))}
+			instant(r.Wake), cmp.Or(r.Reason, r.Error)}
 	}
 	if err := g.table("run\tworkflow\tstatus\tcreated\twakes\treason", rows); err != nil {
 		return err
@@ -127,9 +129,10 @@ func (g *globals) showRun(r host.Run) error {
 		_, _ = fmt.Fprintln(g.io.out, r.ID)
 		return nil
 	}
-	_, err := fmt.Fprintf(g.io.out, "run       %s\nworkflow  %s@%d\nmodule    %s\nstatus    %s %s\n"+
+	status := strings.TrimRight(r.Status.String()+" "+oneLine(r.Reason), " ")
+	_, err := fmt.Fprintf(g.io.out, "run       %s\nworkflow  %s@%d\nmodule    %s\nstatus    %s\n"+
 		"created   %s\nstarted   %s\nwakes     %s\nended     %s\nentries   %d\n%s",
-		r.ID, r.Workflow, r.Version, r.Module, r.Status, oneLine(r.Reason), instant(r.Created), instant(r.Started),
+		r.ID, r.Workflow, r.Version, r.Module, status, instant(r.Created), instant(r.Started),
 		instant(r.Wake), instant(r.Ended), r.Entries, more(r))
 	return err
 }
@@ -190,7 +193,8 @@ func failureLines(f *abi.Error) (text string) {
 	add(f.Code != 0, "code", f.Code)
 	add(f.Name != "", "step", f.Name)
 	add(f.Attempts > 0, "attempts", f.Attempts)
-	add(f.Kind != "" || f.Type != "", "cause", strings.TrimSpace(f.Kind+" "+f.Type))
+	add(f.Kind != "", "kind", f.Kind)
+	add(f.Type != "", "type", f.Type) // the failing code's own
 	add(f.Details != nil, "details", short(f.Details))
 	return text
 }
@@ -221,11 +225,28 @@ func details(e httpapi.Entry, payload func(any) string) string {
 	}
 	add(e.Refused != "", "refused %s", e.Refused)
 	add(e.Skipped, "%s", "skipped")
-	for _, v := range []any{e.Input, e.Data} {
+	for _, v := range []any{readable(&e, "input", e.Input), readable(&e, "data", e.Data)} {
 		text := payload(v)
 		add(text != "", "%s", text)
 	}
 	return strings.Join(parts, " ")
+}
+
+// readable returns a payload of an entry: as a text if it is one and no JSON, such as what a program has printed.
+func readable(e *httpapi.Entry, name string, v any) any {
+	if !slices.Contains(e.Base64, name) {
+		return v
+	}
+	b, ok := v.([]byte)
+	if text, encoded := v.(string); encoded { // from a server
+		var err error
+		b, err = base64.StdEncoding.DecodeString(text)
+		ok = err == nil
+	}
+	if ok && utf8.Valid(b) {
+		return string(b)
+	}
+	return v
 }
 
 func duration(d time.Duration) string {

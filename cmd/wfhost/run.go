@@ -67,8 +67,8 @@ func (c *runCmd) Run(g *globals) (err error) {
 	if err != nil {
 		return err
 	}
-	h, err := host.Open(g.ctx, host.Config{Dir: dir, Drain: drainOf(c.Drain), SkipSleeps: c.SkipSleep && c.Data == "",
-		Compiler: host.SelfCompiler(), Secrets: secret, Codec: codec})
+	h, err := host.Open(g.ctx, host.Config{Dir: dir, Clock: g.io.clock, Drain: drainOf(c.Drain),
+		SkipSleeps: c.SkipSleep && c.Data == "", Compiler: host.SelfCompiler(), Secrets: secret, Codec: codec})
 	if err != nil {
 		return err
 	}

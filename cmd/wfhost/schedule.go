@@ -285,7 +285,7 @@ func (c *scheduleNextCmd) Run(g *globals) error {
 	case (c.ID == "") == (c.Cron == ""):
 		return &exitCode{exitUsage, errors.New("give the id of a schedule, or --cron")}
 	case c.Cron != "":
-		times, err := host.ScheduleSpec{When: c.Cron, Zone: c.TZ}.Next(time.Now(), c.N)
+		times, err := host.ScheduleSpec{When: c.Cron, Zone: c.TZ}.Next(g.now(), c.N)
 		if err != nil {
 			return &exitCode{exitUsage, err}
 		}

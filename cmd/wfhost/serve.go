@@ -176,7 +176,7 @@ func (c *serveCmd) Run(g *globals) error {
 		return err
 	}
 	defer f.close()
-	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Logger: logger, Secrets: secret, Codec: codec,
+	h, err := openPatiently(g.ctx, host.Config{Dir: c.Data, Clock: g.io.clock, Logger: logger, Secrets: secret, Codec: codec,
 		Events:      host.JoinEvents(m.events(), t.events(), f.door.Events(host.NumPartitions)),
 		DiskReserve: c.reserve(), Drain: drainOf(c.Drain), MaxInstances: c.MaxInstances, MaxChildren: c.MaxChildren,
 		Quota: &host.Quota{MaxRuns: c.MaxRuns}, PoolBytes: orNone(c.PoolBytes),
@@ -190,6 +190,9 @@ func (c *serveCmd) Run(g *globals) error {
 	}
 	if _, err := c.register(g, h, c.WorkerHandler); err != nil {
 		return errors.Join(err, h.Close())
+	}
+	if g.io.opened != nil {
+		g.io.opened(h)
 	}
 	return errors.Join(c.open(g, h, m.of(h), f, logger), h.Close())
 }

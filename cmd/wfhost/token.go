@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
@@ -96,7 +95,7 @@ func (c *tokensListCmd) Run(g *globals) error {
 		}
 		if !t.Expires.IsZero() {
 			expires = instant(t.Expires)
-			if t.Expires.Before(time.Now()) {
+			if t.Expires.Before(g.now()) {
 				expires += " (has expired)"
 			}
 		}

@@ -69,7 +69,7 @@ func (c *topCmd) look(g *globals) (*look, error) {
 	if err := g.get("/v1/timers", url.Values{"limit": {strconv.Itoa(c.Wakes)}}, &page); err != nil {
 		return nil, err
 	}
-	x.timers, x.at = page.Items, time.Now()
+	x.timers, x.at = page.Items, g.now()
 	return x, nil
 }
 

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"compress/gzip"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,13 +27,29 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// spanCollector takes what a server tells of its runs.
+var writeTrace = flag.Bool("trace.write", false, "write the trace of TestServeTraces into docs/operate/traces.md")
+
+// spanCollector takes what servers tell of their runs.
 type spanCollector struct {
 	*httptest.Server
 	mu    sync.Mutex
-	spans []*otlp.Span
+	began int // servers
+	spans []collected
 	of    map[string]bool // services
 	paths map[string]bool
+}
+
+// collected is a span, and which server has sent it, from 1.
+type collected struct {
+	*otlp.Span
+	server int
+}
+
+// serverBegins has what comes from now on come from the next server.
+func (c *spanCollector) serverBegins() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began++
 }
 
 func newCollector(t *testing.T) *spanCollector {
@@ -52,7 +70,9 @@ func newCollector(t *testing.T) *spanCollector {
 		for _, res := range req.GetResourceSpans() {
 			c.of[values(res.GetResource().GetAttributes())["service.name"]] = true
 			for _, s := range res.GetScopeSpans() {
-				c.spans = append(c.spans, s.GetSpans()...)
+				for _, span := range s.GetSpans() {
+					c.spans = append(c.spans, collected{span, c.began})
+				}
 			}
 		}
 	}))
@@ -75,30 +95,104 @@ func values(attributes []*common.KeyValue) map[string]string {
 	return m
 }
 
-// text shows a trace as a tree of one level below the first span.
+// text shows a trace: a line a span, by time, and what its activations and attempts say of themselves.
 func (c *spanCollector) text(trace string) (text string, spans []*otlp.Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var of []collected
 	for _, s := range c.spans {
 		if hex.EncodeToString(s.GetTraceId()) == trace {
-			spans = append(spans, s)
+			of = append(of, s)
 		}
 	}
-	slices.SortStableFunc(spans, func(a, b *otlp.Span) int {
+	slices.SortStableFunc(of, func(a, b collected) int {
 		return cmp.Or(cmp.Compare(a.GetStartTimeUnixNano(), b.GetStartTimeUnixNano()), cmp.Compare(a.GetName(), b.GetName()))
 	})
-	for _, s := range spans {
+	server := 0
+	for _, s := range of {
+		if spans = append(spans, s.Span); s.server != server {
+			server = s.server
+			text += fmt.Sprintf("from server %d\n", server)
+		}
 		v := values(s.GetAttributes())
-		text += fmt.Sprintf("%9.3f s %8.3f ms  %x below %x  %-14s %s\n",
-			float64(s.GetStartTimeUnixNano()-spans[0].GetStartTimeUnixNano())/1e9,
+		more := v["wfhost.activation.end"]
+		if n := v["wfhost.activation.replayed"]; n != "" && n != "0" {
+			more += ", " + n + " entries replayed"
+		}
+		if n := v["wfhost.step.attempt"]; n != "" {
+			more = "attempt " + n + " by " + v["wfhost.step.handler"]
+		}
+		if m := s.GetStatus().GetMessage(); m != "" {
+			more += ": " + m
+		}
+		for _, l := range s.GetLinks() {
+			more += fmt.Sprintf(", after %x", l.GetSpanId())
+		}
+		text += strings.TrimRight(fmt.Sprintf("%9.3f s %8.3f ms  %x below %x  %-12s %s", float64(s.GetStartTimeUnixNano()-of[0].GetStartTimeUnixNano())/1e9,
 			float64(s.GetEndTimeUnixNano()-s.GetStartTimeUnixNano())/1e6, s.GetSpanId(), s.GetParentSpanId(), s.GetName(),
-			strings.TrimSpace(v["wfhost.activation.end"]+" "+s.GetStatus().GetMessage()))
+			strings.TrimPrefix(more, ", ")), " ") + "\n"
 	}
 	return text, spans
 }
 
+// attributes shows all that the last activation of a trace says of itself, as a collector has it.
+func (c *spanCollector) attributes(spans []*otlp.Span) (text string) {
+	var last *otlp.Span
+	for _, s := range spans {
+		if s.GetName() == "order" {
+			last = s
+		}
+	}
+	text = fmt.Sprintf("%x, %v\n", last.GetSpanId(), last.GetKind())
+	for _, a := range last.GetAttributes() {
+		text += fmt.Sprintf("    %-28s %s\n", a.GetKey(), values([]*common.KeyValue{a})[a.GetKey()])
+	}
+	return text
+}
+
+// documented is where the manual shows a trace.
+const documented = "../../docs/operate/traces.md"
+
+// shown compares a trace with that of the manual, in which the same things happen at other times, or puts it there.
+func shown(t *testing.T, text string) {
+	t.Helper()
+	doc, err := os.ReadFile(documented)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const open, end = "```text collector\n", "```"
+	before, rest, ok := strings.Cut(string(doc), open)
+	got, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s shows no trace", documented)
+	}
+	if *writeTrace {
+		if err := os.WriteFile(documented, []byte(before+open+text+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	// Each name with what became of it, once: a slow machine may need another activation.
+	what := func(text string) (lines []string) {
+		for _, line := range strings.Split(numbers.ReplaceAllString(text, "N"), "\n") {
+			line, _, _ = strings.Cut(line, ", after") // the first one after a restart follows none
+			if line = strings.Join(strings.Fields(line), " "); !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+		slices.Sort(lines)
+		return lines
+	}
+	if a, b := what(got), what(text); !slices.Equal(a, b) {
+		t.Errorf("%s shows\n%q\nthe collector has\n%q\nwrite it with: make trace", documented, a, b)
+	}
+}
+
+// numbers are what differs between two traces: ids, times and counts, but not statuses of HTTP.
+var numbers = regexp.MustCompile(`\b([0-9a-f]{16,}|[0-9]+\.[0-9]+|[0-9]{4,}|[0-9]{1,2})\b`)
+
 // TestServeTraces has a run sleep over a restart of the server: the collector has one trace of it, below the span of the caller, and
-// the handler was told a span of that for each attempt.
+// the handler was told a span of that for each attempt. The manual shows that trace.
 func TestServeTraces(t *testing.T) {
 	c := newCollector(t)
 	var mu sync.Mutex
@@ -107,7 +201,7 @@ func TestServeTraces(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if told = append(told, r.Header.Get("Traceparent")); len(told) == 1 {
-			w.WriteHeader(http.StatusServiceUnavailable)
+			http.Error(w, "no line to the bank", http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = io.WriteString(w, `{"paid":true}`)
@@ -115,15 +209,18 @@ func TestServeTraces(t *testing.T) {
 	defer handler.Close()
 	wasm := filepath.Join(t.TempDir(), "order.wasm")
 	module := wasmgen.New(0).Text("pay").Text("host/pay").I32(0).I32(0).I32(0).I32(0).Call(abi.FnStepStart).Drop().
-		I32(0).I32(0).Call(abi.FnAwait).Drop().Text("cool").I64(2000).Call(abi.FnSleep).Drop().I32(0).Export(abi.ExportRun).Bytes()
+		I32(0).I32(0).Call(abi.FnAwait).Drop().Text("packing").I64(2000).Call(abi.FnSleep).Drop().
+		Text("ship").Text("host/ship").I32(0).I32(0).I32(0).I32(0).Call(abi.FnStepStart).Drop().
+		I32(0).I32(0).Call(abi.FnAwait).Drop().I32(0).Export(abi.ExportRun).Bytes()
 	if err := os.WriteFile(wasm, module, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TRACES_TEST_SECRET", strings.Repeat("s", 32))
 	address, data := freeAddress(t), t.TempDir()
-	flags := []string{"--otlp-endpoint", c.URL, "--handler", "pay=" + handler.URL, "--handler-secret", "env:TRACES_TEST_SECRET"}
+	flags := []string{"--otlp-endpoint", c.URL, "--handler", "pay=" + handler.URL, "--handler", "ship=" + handler.URL, "--handler-secret", "env:TRACES_TEST_SECRET"}
+	c.serverBegins()
 	p := serveProcess(t, data, address, flags...)
-	commanded(t, address, "upload", wasm, "--workflow", "order", "--allow-step", "pay")
+	commanded(t, address, "upload", wasm, "--workflow", "order", "--allow-step", "pay", "--allow-step", "ship")
 	const caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	commanded(t, address, "start", "order", "--id", "o-1", "--traceparent", caller)
 	for range 200 {
@@ -134,6 +231,7 @@ func TestServeTraces(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil || p.end() != 0 {
 		t.Fatal("it does not end", err)
 	}
+	c.serverBegins()
 	p = serveProcess(t, data, address, flags...)
 	commanded(t, address, "result", "o-1", "--wait")
 	if shown := commanded(t, address, "show", "o-1"); !strings.Contains(shown, "\ntrace     "+caller[3:35]) {
@@ -143,7 +241,7 @@ func TestServeTraces(t *testing.T) {
 		t.Fatal("it does not end", err)
 	}
 	text, spans := c.text(caller[3:35])
-	t.Logf("\n%s", text)
+	shown(t, text+"\n"+c.attributes(spans))
 	names := map[string]int{}
 	for _, s := range spans {
 		names[s.GetName()]++
@@ -155,12 +253,12 @@ func TestServeTraces(t *testing.T) {
 			t.Errorf("%s is below %s, not %s", s.GetName(), got, want)
 		}
 	}
-	if names["start order"] != 1 || names["end order"] != 1 || names["step pay"] != 2 || names["order"] < 2 {
+	if names["start order"] != 1 || names["end order"] != 1 || names["step pay"] != 2 || names["step ship"] != 1 || names["order"] < 2 {
 		t.Errorf("the spans are %v", names)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(told) != 2 || !slices.ContainsFunc(spans, func(s *otlp.Span) bool {
+	if len(told) != 3 || !slices.ContainsFunc(spans, func(s *otlp.Span) bool {
 		return s.GetName() == "step pay" && strings.Contains(told[1], hex.EncodeToString(s.GetSpanId()))
 	}) {
 		t.Errorf("the handler was told %v", told)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wfhost/wfhost/client"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
 )
@@ -79,8 +81,8 @@ func (c *uploadCmd) put(g *globals, wasm []byte, fileName string) ([]host.Versio
 
 // isUnnamed tells whether an upload failed because the module names no workflow.
 func isUnnamed(err error) bool {
-	var e *exitCode
-	return errors.As(err, &e) && e.Error() == unnamed
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && e.Detail == unnamed
 }
 
 // unnamed is the server's answer to an upload without a name of a module that lists no workflows.
@@ -188,6 +190,9 @@ type startCmd struct {
 func (c *startCmd) request(input []byte) (r httpapi.StartRequest, err error) {
 	r = httpapi.StartRequest{ID: c.ID, Input: input, Version: c.Number, In: c.In, Timeout: c.Timeout, Attributes: c.Attr,
 		OnConflict: c.OnConflict, Priority: c.Priority}
+	if c.InputRaw != "" {
+		r.Input, r.Bytes = nil, base64.StdEncoding.EncodeToString(input)
+	}
 	if !c.At.IsZero() {
 		r.At = &c.At
 	}
@@ -211,8 +216,9 @@ func (c *startCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	if len(input) > 0 && !json.Valid(input) {
-		return &exitCode{exitUsage, fmt.Errorf("--input is not JSON: %.80q", input)}
+	if len(input) > 0 && c.InputRaw == "" && !json.Valid(input) {
+		return &exitCode{exitUsage, fmt.Errorf("the input is not JSON: %.80q; for a program that reads something else, use "+
+			"--input-raw FILE", input)}
 	}
 	request, err := c.request(input)
 	if err != nil {

@@ -69,6 +69,7 @@ func New(t testing.TB, opts ...Option) *Host {
 	h.crash.open = func() store.Store { return h.Data.Open() }
 	h.cfg.Dir = cacheDir(t)
 	h.cfg.StartLinger = time.Minute // the number of commits does not depend on how fast the machine is
+	h.cfg.SweepEvery = -1           // runs are deleted when the test says so, or sets it
 	h.cfg.Drain = -1                // a test that wants attempts to be waited for says so
 	for _, o := range opts {
 		o(h)
@@ -154,18 +155,9 @@ func (h *Host) Settle() (next time.Time, ok bool) {
 		if !ok || next.After(h.Clock.Now()) || h.crash.crashed() {
 			return next, ok
 		}
-		h.breathe(ctx)
-	}
-}
-
-// breathe gives the timer loop a moment to see that something is due.
-func (h *Host) breathe(ctx context.Context) {
-	t := clock.System().NewTimer(100 * time.Microsecond)
-	defer t.Stop()
-	select {
-	case <-t.C():
-	case <-ctx.Done():
-		h.t.Fatal("a timer that is due does not fire")
+		if err := breathe(ctx); err != nil {
+			h.t.Fatal("a timer that is due does not fire")
+		}
 	}
 }
 

@@ -100,7 +100,7 @@ func (s *API) changed(ctx context.Context, id string, n int) (*struct{ Body Chan
 }
 
 // Entry is an entry of a journal as the API and the command line show it. Payloads are JSON where they are, else
-// text in base64.
+// text in base64, as Base64 says.
 type Entry struct {
 	Seq      uint64     `json:"seq"`
 	Kind     string     `json:"kind"`
@@ -117,6 +117,7 @@ type Entry struct {
 	Code     int32      `json:"code,omitempty"`
 	Skipped  bool       `json:"skipped,omitempty"`
 	Consumed uint64     `json:"consumed,omitempty"`
+	Base64   []string   `json:"base64,omitempty" doc:"which of input, options and data are no JSON, and stand there in base64"`
 }
 
 // EntryOf gives an entry as the API shows it. The seed of entry 0 is left out.
@@ -132,6 +133,14 @@ func EntryOf(e host.Entry) Entry {
 		}
 	}
 	asText(&out, &e)
+	for _, x := range []struct {
+		name string
+		v    any
+	}{{"input", out.Input}, {"options", out.Options}, {"data", out.Data}} {
+		if _, ok := x.v.([]byte); ok {
+			out.Base64 = append(out.Base64, x.name)
+		}
+	}
 	if e.Refused != 0 {
 		out.Refused = abi.Code(e.Refused).String()
 	}

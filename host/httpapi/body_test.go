@@ -67,6 +67,15 @@ func TestBadBody(t *testing.T) {
 	a.is(a.call(local, http.MethodPost, "/v1/backup", "{"), http.StatusBadRequest, "invalid")
 }
 
+// A start has its input as JSON or as bytes in base64.
+func TestStartBytes(t *testing.T) {
+	a := newAPI(t, Access{})
+	const path = "/v1/workflows/w/runs"
+	a.is(a.call(local, http.MethodPost, path, `{"input_base64":"b25l"}`), http.StatusNotFound, "not_found") // there is no workflow
+	a.is(a.call(local, http.MethodPost, path, `{"input_base64":"one!"}`), http.StatusBadRequest, "invalid")
+	a.is(a.call(local, http.MethodPost, path, `{"input_base64":"b25l","input":1}`), http.StatusBadRequest, "invalid")
+}
+
 // Paths that are not clean are no pages that redirect, and schemas that there are not are nothing.
 func TestUncleanPaths(t *testing.T) {
 	a := newAPI(t, Access{})

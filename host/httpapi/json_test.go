@@ -16,10 +16,10 @@ var fields = map[string]struct {
 	want string
 }{
 	"run": {host.Run{}, "namespace id workflow version module status reason created started updated ended wake entries existed iteration " +
-		"attributes memo parent output schedule nominal aside imported place throttled error failure help traceId"},
+		"attributes memo parent output schedule nominal aside imported place throttled error failure help trace_id"},
 	"version": {host.Version{}, "workflow version module allow_step allow_http allow_secret created imported new queries signals updates live"},
 	"timer":   {host.Timer{}, "run workflow due"},
-	"entry":   {httpapi.Entry{}, "seq kind time handle name target input options data due attempt refused code skipped consumed"},
+	"entry":   {httpapi.Entry{}, "seq kind time handle name target input options data due attempt refused code skipped consumed base64"},
 	"log":     {httpapi.Log{}, "index time level step attempt text"},
 	"chunk":   {httpapi.Chunk{}, "index time topic data"},
 	"check":   {host.RunCheck{}, "run version status iteration entries outcome entry journal workflow reason notes"},
@@ -34,7 +34,7 @@ var fields = map[string]struct {
 		"from until runs priority revision"},
 	"schedule": {httpapi.Schedule{}, "id namespace created updated paused note ended next wake started skipped missed running waiting recent " +
 		"not_started backfills error"},
-	"start": {httpapi.StartRequest{}, "id input version at in timeout attributes memo signal on_conflict priority"},
+	"start": {httpapi.StartRequest{}, "id input input_base64 version at in timeout attributes memo signal on_conflict priority"},
 }
 
 func TestS87_JSONIsStable(t *testing.T) {

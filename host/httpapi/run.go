@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -25,6 +26,7 @@ import (
 type StartRequest struct {
 	ID         string            `json:"id,omitempty"`
 	Input      json.RawMessage   `json:"input,omitempty"`
+	Bytes      string            `json:"input_base64,omitempty" doc:"in place of input: a text or other bytes that are no JSON"`
 	Version    uint32            `json:"version,omitempty"`
 	At         *time.Time        `json:"at,omitempty"`      // RFC 3339
 	In         string            `json:"in,omitempty"`      // duration text, in place of at
@@ -41,6 +43,18 @@ type StartSignal struct {
 	Name           string          `json:"name"`
 	Payload        json.RawMessage `json:"payload,omitempty"`
 	IdempotencyKey string          `json:"idempotency_key,omitempty"`
+}
+
+// bytes returns the input for the host.
+func (r *StartRequest) bytes() ([]byte, error) {
+	if r.Bytes == "" {
+		return r.Input, nil
+	}
+	b, err := base64.StdEncoding.DecodeString(r.Bytes)
+	if err != nil || r.Input != nil {
+		return nil, problem(http.StatusBadRequest, "invalid", "input_base64 must be base64, and without an input beside it")
+	}
+	return b, nil
 }
 
 // ends reports whether the start may end a run, or take the records of one.
@@ -170,6 +184,10 @@ func (s *API) start(ctx context.Context, workflow, traceParent string, body []by
 	if err != nil {
 		return nil, err
 	}
+	input, err := req.bytes()
+	if err != nil {
+		return nil, err
+	}
 	if req.Signal != nil {
 		declared, _ := space(ctx).DeclaredSignals(ctx, workflow, req.Version) // the start says what is wrong with the workflow
 		if err := checkSignal(declared, req.Signal.Name, req.Signal.Payload); err != nil {
@@ -180,7 +198,7 @@ func (s *API) start(ctx context.Context, workflow, traceParent string, body []by
 		return nil, problem(http.StatusForbidden, "scope", "on_conflict %q ends runs or takes their records: %s", req.OnConflict,
 			refusal(c, host.ScopeOperate, c.in))
 	}
-	r, err := space(ctx).StartRaw(ctx, workflow, req.Input, append(opts, host.WithTraceParent(traceParent))...)
+	r, err := space(ctx).StartRaw(ctx, workflow, input, append(opts, host.WithTraceParent(traceParent))...)
 	if err != nil {
 		return nil, failed(err)
 	}

@@ -39,6 +39,7 @@ type ofNamespace struct {
 // ofWorkflow is what is measured of a workflow. Each has all of its series from the beginning, so that a rate sees the first one.
 type ofWorkflow struct {
 	starts, stuck  prometheus.Counter
+	deletes        prometheus.Counter
 	ends           map[host.Status]prometheus.Counter
 	fresh, replays prometheus.Counter // activations of new runs, and of those with a journal
 	thawed         prometheus.Counter // activations that went on from memory
@@ -65,6 +66,7 @@ func (m *Metrics) byName() {
 	starts := vec("run_starts_total", "Runs that were started.", "namespace", "workflow")
 	ends := vec("run_ends_total", "Runs that ended, by how; one that is retried ends again.", "namespace", "workflow", "outcome")
 	stuck := vec("run_stuck_total", "Runs that were left to a person.", "namespace", "workflow")
+	deletes := vec("run_deletes_total", "Ended runs that were deleted, by hand or by a retention.", "namespace", "workflow")
 	activations := vec("activations_total", "Activations that ended, by where they began: new, at a replay of the journal, or with "+
 		"what was kept in memory.", "namespace", "workflow", "from")
 	replayed := vec("replayed_entries_total", "Journal entries that activations went through again.", "namespace", "workflow")
@@ -73,6 +75,7 @@ func (m *Metrics) byName() {
 	m.workflows = newBounded(MaxWorkflows, workflow{other, other}, func(w workflow) *ofWorkflow {
 		n := &ofWorkflow{ends: map[host.Status]prometheus.Counter{}, starts: starts.WithLabelValues(w.namespace, w.name),
 			stuck:    stuck.WithLabelValues(w.namespace, w.name),
+			deletes:  deletes.WithLabelValues(w.namespace, w.name),
 			fresh:    activations.WithLabelValues(w.namespace, w.name, "new"),
 			replays:  activations.WithLabelValues(w.namespace, w.name, "replay"),
 			thawed:   activations.WithLabelValues(w.namespace, w.name, "memory"),

@@ -164,7 +164,8 @@ func (m *Metrics) Events() host.Events {
 				c.Inc()
 			}
 		},
-		RunStuck: func(r host.Run) { m.workflow(r.Namespace, r.Workflow).stuck.Inc() },
+		RunDeleted: func(r host.Run) { m.workflow(r.Namespace, r.Workflow).deletes.Inc() },
+		RunStuck:   func(r host.Run) { m.workflow(r.Namespace, r.Workflow).stuck.Inc() },
 		Wake: func(w host.WakeInfo) {
 			m.namespace(w.Namespace).wakes.Inc()
 			m.lateness.Observe(w.Late.Seconds())

@@ -32,6 +32,10 @@ func TestEverySeriesMoves(t *testing.T) {
 	w.scrape() // there are timers
 	w.Advance(time.Hour)
 	w.scrape()
+	if err := w.Delete(ctx, "n"); err != nil {
+		t.Fatal(err)
+	}
+	w.scrape()
 	w.start("step", "s2")
 	w.Settle()
 	w.crowd()

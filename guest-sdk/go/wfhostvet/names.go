@@ -2,15 +2,14 @@ package wfhostvet
 
 import (
 	"go/ast"
-	"go/constant"
 	"go/token"
 	"go/types"
 )
 
-// use is a call with a name that is the same each time.
+// use is a call with a name that is the same each time, or of a function of this package that makes such a call.
 type use struct {
 	call *ast.CallExpr
-	fn   string
+	fn   string // as it is called
 	name string
 	path []ast.Node // from the function's body to the call
 }
@@ -33,32 +32,47 @@ func (c *checker) names(body *ast.BlockStmt) {
 		if !ok {
 			return true
 		}
-		u := use{call: call, fn: c.of(call)}
-		if !named[u.fn] || len(call.Args) < 2 || c.isMethod(call) {
-			return true
-		}
-		v := c.TypesInfo.Types[call.Args[1]].Value
-		if v == nil || v.Kind() != constant.String { // it may be another one each time
-			return true
-		}
 		of := c.workflow(path)
-		u.name, u.path = constant.StringVal(v), append([]ast.Node(nil), path[of:]...)
-		k := key{path[of], u.name}
-		if repeats(u.path) {
-			c.report(call.Pos(), "workflow.%s uses the name %q again in each turn of the loop, and names are unique in a run: "+
-				"add what tells the turns apart, such as the index", u.fn, u.name)
-		} else {
-			for _, before := range seen[k] {
-				if both(before.path, u.path) {
-					c.report(call.Pos(), "workflow.%s uses the name %q, which workflow.%s uses at line %d, and names are unique in a run", u.fn,
-						u.name, before.fn, c.Fset.Position(before.call.Pos()).Line)
-					break
-				}
-			}
+		for _, u := range c.uses(call) {
+			u.path = append([]ast.Node(nil), path[of:]...)
+			k := key{path[of], u.name}
+			c.again(&u, seen[k])
+			seen[k] = append(seen[k], u)
 		}
-		seen[k] = append(seen[k], u)
 		return true
 	})
+}
+
+// uses returns the names that a call uses, each time the same ones.
+func (c *checker) uses(call *ast.CallExpr) (all []use) {
+	fn := c.of(call)
+	if name, ok := c.fixedName(fn, call); ok {
+		return []use{{call: call, fn: "workflow." + fn, name: name}}
+	}
+	if decl := c.callee(call); decl != nil {
+		for _, r := range c.reaches(decl) {
+			if r.fixed {
+				all = append(all, use{call: call, fn: decl.Name.Name, name: r.name})
+			}
+		}
+	}
+	return all
+}
+
+// again reports a use of a name that is used before, or in each turn of a loop.
+func (c *checker) again(u *use, seen []use) {
+	if repeats(u.path) {
+		c.report(u.call.Pos(), "%s uses the name %q again in each turn of the loop, and names are unique in a run: "+
+			"add what tells the turns apart, such as the index", u.fn, u.name)
+		return
+	}
+	for _, before := range seen {
+		if before.call != u.call && both(before.path, u.path) {
+			c.report(u.call.Pos(), "%s uses the name %q, which %s uses at line %d, and names are unique in a run", u.fn,
+				u.name, before.fn, c.Fset.Position(before.call.Pos()).Line)
+			return
+		}
+	}
 }
 
 // workflow returns where on a path the innermost function begins that is called anew for each run: one that takes a context and

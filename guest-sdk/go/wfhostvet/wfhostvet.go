@@ -45,15 +45,26 @@ var named = map[string]bool{"Do": true, "Call": true, "Sleep": true, "SleepUntil
 
 type checker struct {
 	*analysis.Pass
-	allowed map[*token.File]map[int]bool
+	allowed  map[*token.File]map[int]bool
+	declared map[*types.Func]*ast.FuncDecl // of this package
+	reach    map[*ast.FuncDecl][]reached
+	looked   map[ast.Node]bool // bodies
 }
 
 func run(pass *analysis.Pass) (any, error) {
 	if pass.Pkg.Path() == sdk { // it is made of what it is to be used for
 		return nil, nil
 	}
-	c := &checker{pass, map[*token.File]map[int]bool{}}
+	c := &checker{Pass: pass, allowed: map[*token.File]map[int]bool{}, declared: map[*types.Func]*ast.FuncDecl{},
+		reach: map[*ast.FuncDecl][]reached{}, looked: map[ast.Node]bool{}}
 	for _, f := range pass.Files {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				if obj, ok := pass.TypesInfo.Defs[fn.Name].(*types.Func); ok {
+					c.declared[obj] = fn
+				}
+			}
+		}
 		c.allowed[pass.Fset.File(f.Pos())] = bodies.Allowed(pass.Fset, f)
 	}
 	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector) //nolint:forcetypeassert // it says so
@@ -90,9 +101,10 @@ func (c *checker) of(call *ast.CallExpr) string {
 // body looks at the body of a step: a function literal, or a function of this package.
 func (c *checker) body(x ast.Expr) {
 	fn := c.function(ast.Unparen(x))
-	if fn == nil {
+	if fn == nil || c.looked[fn] {
 		return
 	}
+	c.looked[fn] = true
 	for _, w := range bodies.Find(fn, func(id *ast.Ident) bool { return c.outside(fn, id) }) {
 		c.report(w.Pos, "the body of this step %s, which is declared outside of it: a body works on a copy of the workflow's memory, "+
 			"and the change is lost; return it as the step's result", w)
@@ -104,6 +116,11 @@ func (c *checker) body(x ast.Expr) {
 		case *ast.CallExpr:
 			if name := c.of(n); durable[name] {
 				c.report(n.Pos(), "workflow.%s in the body of a step is ErrNotHere: it belongs to the workflow", name)
+			} else if decl := c.callee(n); decl != nil {
+				if all := c.reaches(decl); len(all) > 0 {
+					c.report(n.Pos(), "%s calls workflow.%s, which in the body of a step is ErrNotHere: it belongs to the workflow",
+						decl.Name.Name, all[0].fn)
+				}
 			}
 			if s, ok := n.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Wait" {
 				waits = true
@@ -134,16 +151,49 @@ func (c *checker) function(x ast.Expr) ast.Node {
 	case *ast.FuncLit:
 		return x
 	case *ast.Ident:
-		obj := c.TypesInfo.ObjectOf(x)
-		for _, f := range c.Files {
-			for _, d := range f.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && obj != nil && c.TypesInfo.Defs[fn.Name] == obj {
-					return fn
-				}
+		switch obj := c.TypesInfo.ObjectOf(x).(type) {
+		case *types.Func:
+			if fn := c.declared[obj.Origin()]; fn != nil {
+				return fn
 			}
+		case *types.Var:
+			return c.value(obj)
 		}
 	}
 	return nil
+}
+
+// value returns the function literal with which a variable of this package is declared, nil if there is none.
+func (c *checker) value(v *types.Var) (fn ast.Node) {
+	for _, f := range c.Files {
+		if f.FileStart > v.Pos() || v.Pos() > f.FileEnd {
+			continue
+		}
+		find := func(names []*ast.Ident, values []ast.Expr) {
+			for i, id := range names {
+				if id == nil || c.TypesInfo.Defs[id] != v || len(values) != len(names) {
+					continue
+				}
+				if lit, ok := ast.Unparen(values[i]).(*ast.FuncLit); ok {
+					fn = lit
+				}
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				names := make([]*ast.Ident, len(n.Lhs))
+				for i, x := range n.Lhs {
+					names[i], _ = x.(*ast.Ident)
+				}
+				find(names, n.Rhs)
+			case *ast.ValueSpec:
+				find(n.Names, n.Values)
+			}
+			return fn == nil
+		})
+	}
+	return fn
 }
 
 // outside reports whether a name is that of a variable that a function does not declare.

@@ -122,7 +122,7 @@ func begin(ctx context.Context, what, name string) (*Env, error) {
 	switch {
 	case e == nil:
 		return nil, errNoEnv
-	case ctx.Value(bodyKey{}) != nil:
+	case inBody(ctx):
 		return nil, ErrNotHere
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)

@@ -138,3 +138,37 @@ func (e *Env) orLost(err error) error {
 	}
 	return errors.Join(e.lost, err)
 }
+
+// inBody reports whether a call is made in the body of a step: with the context of its Step, or with that of the workflow, which
+// the body has captured.
+func inBody(ctx context.Context) bool { return ctx.Value(bodyKey{}) != nil || calledByBody() }
+
+// The functions between which bodies are: try calls them, and iterate begins a run, which may be one that a body tests.
+var (
+	tryName     = runtime.FuncForPC(reflect.ValueOf(try).Pointer()).Name()
+	iterateName = runtime.FuncForPC(reflect.ValueOf(iterate).Pointer()).Name()
+)
+
+// calledByBody reports whether the body of a step is on the stack of this goroutine. A goroutine that a body has started is not
+// known as its own.
+func calledByBody() bool {
+	pcs := make([]uintptr, 32)
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs)
+		if n == 0 {
+			return false
+		}
+		for frames := runtime.CallersFrames(pcs[:n]); ; {
+			f, more := frames.Next()
+			switch f.Function {
+			case tryName:
+				return true
+			case iterateName:
+				return false
+			}
+			if !more {
+				break
+			}
+		}
+	}
+}

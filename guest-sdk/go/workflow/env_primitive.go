@@ -153,7 +153,7 @@ func enter(ctx context.Context) (*Env, error) {
 	switch {
 	case e == nil:
 		return nil, errNoEnv
-	case ctx.Value(bodyKey{}) != nil:
+	case inBody(ctx):
 		return nil, ErrNotHere
 	}
 	return e, nil

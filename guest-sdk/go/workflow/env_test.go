@@ -29,6 +29,12 @@ func ship(ctx context.Context, o order) (string, error) {
 		if err := workflow.Sleep(s, "inner", time.Second); !errors.Is(err, workflow.ErrNotHere) {
 			return "", fmt.Errorf("a sleep in a body: %w", err)
 		}
+		if err := workflow.Sleep(ctx, "outer", time.Second); !errors.Is(err, workflow.ErrNotHere) { // as a host says
+			return "", fmt.Errorf("a sleep in a body with the context of the workflow: %w", err)
+		}
+		if _, err := workflow.Emit(ctx, "topic", 1); !errors.Is(err, workflow.ErrNotHere) {
+			return "", fmt.Errorf("output of a body: %w", err)
+		}
 		return id + " shipped at attempt " + strconv.Itoa(s.Attempt), nil
 	})
 }

@@ -54,7 +54,7 @@ func Backoff(g Growth) Option { return func(o map[string]any) { o["backoff"] = s
 // Factor is that of the exponential growth. Default 2.
 func Factor(f float64) Option { return func(o map[string]any) { o["factor"] = f } }
 
-// MaxDelay bounds one delay. Default 5 min.
+// MaxDelay bounds one delay. Default 5 min, or that of Delay if it is longer.
 func MaxDelay(d time.Duration) Option { return func(o map[string]any) { o["max_delay"] = text(d) } }
 
 // MaxElapsed bounds the time from the call to the beginning of the last attempt. Default: no bound.

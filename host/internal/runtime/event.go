@@ -86,7 +86,6 @@ func (r *reporter) Note(n note.Note) {
 			e.Wake(n.Run, n.LateMs)
 		}
 	case note.Stuck:
-		log.Error("run is stuck", "run", n.Run.ID, "workflow", n.State.Workflow, "reason", n.State.Reason)
 		if e.Stuck != nil {
 			e.Stuck(n.State)
 		}

@@ -278,7 +278,7 @@ func (s *service) refusal(res *http.Response) error {
 		}
 	}
 	if text == "" {
-		text = string(b)
+		text = strings.TrimSpace(string(b)) // http.Error of a service in Go ends it with a line break
 	}
 	err := fmt.Errorf("handler %q answered %d: %s", s.name, res.StatusCode,
 		strings.ToValidUTF8(text[:min(len(text), maxDetail)], "\uFFFD"))

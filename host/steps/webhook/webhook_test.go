@@ -75,6 +75,7 @@ func TestAnswers(t *testing.T) {
 		"problem": {"", write(422, `{"title":"t","detail":"no such card"}`), 1, "step_failure", `answered 422: no such card`, 0},
 		"fatal":   {"", write(500, `{"fatal":true,"message":"gone"}`), 1, "step_failure", "answered 500: gone", 0},
 		"again":   {`{"attempts":3,"delay":"1s","backoff":"fixed"}`, write(500, "down"), 3, "step_failure", "answered 500: down", -1},
+		"line":    {"", write(400, "gone\r\n"), 1, "step_failure", `answered 400: gone"`, 0},
 		"not yet": {"", write(404, `{"fatal":false}`), 3, "step_failure", "answered 404", -1},
 		"later":   {"", header("Retry-After", "3600", 429), 3, "step_failure", "answered 429", 2 * time.Hour},
 		"moved":   {"", header("Location", "http://127.0.0.1:1/", 307), 1, "step_failure", "answered 307", 0},
