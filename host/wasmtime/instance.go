@@ -173,7 +173,7 @@ func (in *instance) explain(ctx context.Context, err error, kind string) error {
 		t.Kind = engine.TrapStack
 	case *code == wt.UnreachableCodeReached && in.denied && kind == engine.TrapGuest:
 		t.Kind, t.Message = engine.TrapMemory, in.outOfMemory(t.Message)
-	case *code == wt.UnreachableCodeReached:
+	case *code == wt.UnreachableCodeReached || kind == engine.TrapInit:
 		t.Message = in.say(t.Message)
 	}
 	return t

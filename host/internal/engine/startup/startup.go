@@ -105,7 +105,6 @@ func (h *Host) Result(int64) ([]byte, int64)                       { return nil,
 func (h *Host) Cancel(int64) (int64, error)                        { return 0, errInit }
 func (h *Host) Complete([]byte) int64                              { return 0 }
 func (h *Host) Fail([]byte) int64                                  { return 0 }
-func (h *Host) Log(int32, []byte) int64                            { return 0 }
 func (h *Host) NextEvent() int64                                   { return 0 }
 func (h *Host) WaitEvent(int64) (int64, error)                     { return 0, errInitWait }
 func (h *Host) Signal(string, int64) (int64, error)                { return 0, errInit }
@@ -123,6 +122,14 @@ func (h *Host) Fetch([]byte) ([]byte, int64)                       { return nil,
 func (h *Host) WallNs() int64                                      { return initWallNs }
 func (h *Host) MonoNs() int64                                      { return initMonoNs }
 func (h *Host) Stdin([]byte) int                                   { return 0 }
+
+// Log keeps warnings and errors, as if they were printed to descriptor 2. No run has a log yet.
+func (h *Host) Log(level int32, text []byte) int64 {
+	if level >= abi.LogWarn {
+		h.Write(append(text, '\n'))
+	}
+	return 0
+}
 
 // Output keeps the end of what is printed to descriptor 2.
 func (h *Host) Output(fd uint32, p []byte) {
