@@ -190,10 +190,12 @@ func refuel(c *wt.Caller, _ []wt.Val) (_ []wt.Val, trap *wt.Trap) {
 		in.denied = true
 		return nil, nil
 	}
-	if err := in.host.Refuel(); err != nil {
-		in.Halt(err)
+	for ; left < 0; left += engine.FuelSlice * rewrite.Ticks {
+		if err := in.host.Refuel(); err != nil {
+			in.Halt(err)
+		}
 	}
-	if err := fuel.Set(c, wt.ValI64(left+engine.FuelSlice)); err != nil {
+	if err := fuel.Set(c, wt.ValI64(left)); err != nil {
 		in.Halt(err)
 	}
 	return nil, nil

@@ -209,7 +209,7 @@ func (in *instance) Thaw(engine.Frozen) bool { return false }
 func (in *instance) Resident() int64         { return instanceBytes + in.Size() }
 func (in *instance) Size() int64             { return int64(len(in.memory())) }
 func (in *instance) Fuel() int64 {
-	return in.wasm.GetExport(in.store, in.m.rewritten.Fuel).Global().Get(in.store).I64()
+	return in.wasm.GetExport(in.store, in.m.rewritten.Fuel).Global().Get(in.store).I64() / rewrite.Ticks
 }
 func (in *instance) Hash() [32]byte {
 	var globals []uint64

@@ -142,7 +142,8 @@ func (l *loaded) memory() []byte {
 	return bytes.Clone(b)
 }
 
-var options = map[string]Options{"exports": {}, "fuel": {Fuel: true}, "numbers": {Fuel: true, NaN: true}}
+var options = map[string]Options{"exports": {}, "fuel": {Fuel: true}, "numbers": {Fuel: true, NaN: true},
+	"looking": {Fuel: true, large: 1}}
 
 // variants rewrites a module in both ways.
 func variants(t testing.TB, wasm []byte) map[string]*Module {
