@@ -89,7 +89,7 @@ var only = map[string][]string{
 	module + "/store/storetest":               {},
 	module + "/host/internal/engine/conform":  {},
 	module + "/host/internal/nan":             {"host/internal/rewrite", "host/internal/inspect"},
-	module + "/host/httpapi":                  {"cmd/wfhost"}, // and embedders
+	module + "/host/httpapi":                  {"cmd/wfhost"},   // and embedders
 	module + "/host/page":                     {"host/httpapi"}, // and embedders
 	module + "/cmd/wfhost/bench":              {"cmd/wfhost"},
 	module + "/host/wasmgen":                  {"cmd/wfhost/bench", "host/internal/engine/conform"},

@@ -352,3 +352,53 @@ func TestEnd(t *testing.T) {
 		l.close()
 	}
 }
+
+// TestReturnsAreLookedAt calls functions that do most of their work when the one that they have called returns. Each looks at its end:
+// else the work of all that are on the stack would be done before somebody can stop it.
+func TestReturnsAreLookedAt(t *testing.T) {
+	tail := bytes.Repeat([]byte{opLocalGet, 0, 0x45, opDrop}, 5000)
+	calls := []byte{opLocalGet, 0, opIf, blockEmpty, opLocalGet, 0, opI32Const, 1, 0x6b, opCall, 1, opDrop, opEnd}
+	leaves := map[string][]byte{
+		"end":    {opLocalGet, 0},
+		"return": {opLocalGet, 0, opReturn},
+		"branch": {opLocalGet, 0, opBr, 0},
+		"within": {opLoop, blockEmpty, opLocalGet, 0, opReturn, opEnd, opUnreachable},
+	}
+	for name, leave := range leaves {
+		for results, types := range (list{{typeI32}, {typeI32, typeI32}}) {
+			if name == "within" && results > 0 { // the other one is not within
+				continue
+			}
+			drops := bytes.Repeat([]byte{opDrop}, results)
+			values := bytes.Repeat([]byte{opLocalGet, 0}, results)
+			m := module{types: list{cat([]byte{formFunction, 1, typeI32}, vec(bytesOf(types)...)), {formFunction, 1, typeI32, 0}, voids},
+				imports: list{cat(str("wfhost"), str("nothing"), []byte{kindFunction, 2})}, functions: list{{0}}, memories: onePage,
+				exports: list{cat(str("f"), []byte{kindFunction, 1})},
+				bodies:  list{function(cat(calls[:len(calls)-1], drops, calls[len(calls)-1:], tail, values, leave)...)}}
+			r, err := Rewrite(m.bytes(), Options{Fuel: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for engine, config := range engines {
+				k := unlimited()
+				k.portion = 1
+				l, err := load(config(), nil, r, k)
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				if got := l.outcome("f", 100); strings.Contains(got, "error") || k.used() < 100*5000*costs(0x45) || k.lowest < -3*5000*costs(0x45) {
+					t.Errorf("%s, %d results, %s: %s, %d used, as low as %d", name, results+1, engine, got, k.used(), k.lowest)
+				}
+				l.close()
+			}
+		}
+	}
+}
+
+// bytesOf makes a list of lists of one.
+func bytesOf(b []byte) (out [][]byte) {
+	for _, x := range b {
+		out = append(out, []byte{x})
+	}
+	return out
+}
