@@ -16,7 +16,7 @@ const ImportModule = "workflow_v1"
 // WASIModule is the Wasm module name of WASI preview 1, which the host supplies in a virtual form.
 const WASIModule = "wasi_snapshot_preview1"
 
-// EnvModule is the Wasm module name of AssemblyScript's run-time, of which only EnvAbort is supplied.
+// EnvModule is the Wasm module name of AssemblyScript's run-time, of which only EnvFunctions are supplied.
 const EnvModule = "env"
 
 // Names of exports that the host looks for in a module.

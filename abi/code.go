@@ -85,6 +85,7 @@ type Error struct {
 	Attempts  int    `json:"attempts,omitempty"`  // how many attempts were made
 	Retryable bool   `json:"retryable,omitempty"` // whether another attempt could succeed
 	Details   any    `json:"details,omitempty"`   // retry history, stack, … for people
+	Handle    int64  `json:"handle,omitempty"`    // of CANCELLED and QUERY: the only handle that was awaited, still open
 }
 
 // Error makes *Error an error: "NAME: message".

@@ -169,7 +169,7 @@ func TestImport(t *testing.T) {
 	}{
 		{"workflow_v1", "sleep", "(i32 i32 i64) -> i64"}, {"wasi_snapshot_preview1", "proc_exit", "(i32)"},
 		{"env", "abort", "(i32 i32 i32 i32)"}, {"workflow_v1", "proc_exit", ""}, {"wasi_snapshot_preview1", "sleep", ""},
-		{"env", "memory", ""}, {"", "sleep", ""}, {"workflow_v2", "sleep", ""}, {"workflow_v1", "", ""},
+		{"env", "seed", "() -> f64"}, {"env", "memory", ""}, {"", "sleep", ""}, {"workflow_v2", "sleep", ""}, {"workflow_v1", "", ""},
 	} {
 		s, ok := Import(c.module, c.name)
 		if ok != (c.want != "") || ok && s.String() != c.want {

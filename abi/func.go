@@ -2,13 +2,14 @@ package abi
 
 import "strings"
 
-// Type is the type of a Wasm value that crosses the boundary: only the two integer types do.
+// Type is the type of a Wasm value that crosses the boundary.
 type Type byte
 
-// The value types, with the numbers of the Wasm binary format.
+// The value types, with the numbers of the Wasm binary format. F64 is the result of AssemblyScript's seed, and of nothing else.
 const (
 	I32 Type = 0x7f
 	I64 Type = 0x7e
+	F64 Type = 0x7c
 )
 
 // Signature is the type of an imported or exported function.
@@ -17,7 +18,7 @@ type Signature struct {
 	Results []Type
 }
 
-// sig reads a signature: i is i32, I is i64, and what follows the colon is the result.
+// sig reads a signature: i is i32, I is i64, D is f64, and what follows the colon is the result.
 func sig(text string) Signature {
 	var s Signature
 	into := &s.Params
@@ -27,6 +28,8 @@ func sig(text string) Signature {
 			*into = append(*into, I32)
 		case 'I':
 			*into = append(*into, I64)
+		case 'D':
+			*into = append(*into, F64)
 		case ':':
 			into = &s.Results
 		}
@@ -73,7 +76,7 @@ func (t Type) String() string {
 		return "i64"
 	case 0x7d:
 		return "f32"
-	case 0x7c:
+	case F64:
 		return "f64"
 	}
 	return "other"
@@ -167,6 +170,7 @@ var Functions = map[string]Signature{
 // EnvFunctions is what the host supplies of AssemblyScript's module "env". The map must not be changed.
 var EnvFunctions = map[string]Signature{
 	"abort": sig("iiii:"), // message, file (UTF-16 strings), line, column; traps
+	"seed":  sig(":D"),    // drawn from random
 }
 
 // WASIFunctions is WASI preview 1 whole, with the types of the snapshot's witx files

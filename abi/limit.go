@@ -46,9 +46,9 @@ const (
 	// MaxTableElements bounds each table of an instance, and what all tables of a module have in the beginning. An element
 	// takes 8 bytes of the host's memory; the largest programs have some 100,000.
 	MaxTableElements = 1 << 20
-	// MaxFuel bounds what a workflow computes between two waits, in instructions, about: some ten seconds. It is
-	// counted in the module itself, so that a replay and every other host come to the same end. A byte that a call
-	// copies, scans or fills counts as one instruction, which takes about as long.
+	// MaxFuel bounds what a workflow computes between two waits: some ten seconds. Each instruction that it executes counts as
+	// what it takes on a current processor, in nanoseconds, about. That is counted in the module itself, so that a replay and
+	// every other host come to the same end. A byte that a call copies, scans or fills counts as one.
 	MaxFuel = 10_000_000_000
 	// MaxSegmentCPU bounds the time that MaxFuel may take. A host that needs longer gives the activation up and
 	// tries again later.

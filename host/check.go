@@ -89,7 +89,7 @@ const (
 	DefaultCheckCPU = 10 * time.Second
 	// MaxCheckCPU bounds CheckOptions.CPU: a journal of 50,000 entries is replayed in seconds.
 	MaxCheckCPU = 10 * time.Minute
-	// fuelPerSecond is how many instructions count as a second of CheckOptions.CPU, about what a processor executes.
+	// fuelPerSecond is how much fuel is a second of CheckOptions.CPU.
 	fuelPerSecond = 1_000_000_000
 	// maxChecks and maxOwnChecks bound the checks, migrations and exports at a time, of all namespaces and of one: each has a
 	// module and some journals in memory, and takes as long as it has runs.
@@ -103,7 +103,7 @@ const (
 type CheckOptions struct {
 	// Ended also checks the runs that have ended within this time. Zero checks none of them.
 	Ended time.Duration
-	// CPU is what the replay of one run may compute at most, in seconds of 1,000,000,000 instructions, about. A run whose replay
+	// CPU is what the replay of one run may compute at most, about. A run whose replay
 	// takes more is not checked. Zero is DefaultCheckCPU; at most MaxCheckCPU.
 	CPU time.Duration
 	// Parallel is how many runs are replayed at a time. They take places among the guests that compute, see Config.MaxInstances.

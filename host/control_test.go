@@ -294,7 +294,7 @@ func TestS78_EndlessLoop(t *testing.T) {
 	good := l.begin("zeros", 10)
 	want(t, l.Finish(good).Status, host.Completed)
 	want(t, l.Finish(bad).Status, host.Failed)
-	if _, err := l.ResultRaw(ctx, bad); err == nil || !strings.Contains(err.Error(), "the limit is about 200000000 instructions") {
+	if _, err := l.ResultRaw(ctx, bad); err == nil || !strings.Contains(err.Error(), "the limit is about 200ms") {
 		t.Fatal(err)
 	}
 }

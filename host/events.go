@@ -94,7 +94,7 @@ type ActivationInfo struct {
 	// Total is the time from the activation's first place to its end. It includes what it waited for in its instance:
 	// commits, steps, and a place to go on.
 	Total time.Duration
-	// Fuel is what the workflow computed, its replay included, without bodies: instructions of its module, about, and the bytes of
+	// Fuel is what the workflow computed, its replay included, without bodies: some nanoseconds, and the bytes of
 	// its calls. See Config.MaxFuel.
 	Fuel int64
 	// End is how it ended: "suspended", "completed", "failed", "cancelled", "continued", "mismatch", "fault", "crowded" if

@@ -136,7 +136,7 @@ type Config struct {
 	// those that were loaded longest ago are removed; they are compiled again when they are next needed. Default 4 GiB, at least
 	// 256 MiB; negative does not bound them.
 	CacheBytes int64
-	// MaxFuel bounds what a workflow computes between two waits, in instructions of its module, about. A workflow that
+	// MaxFuel bounds what a workflow computes between two waits: abi.MaxFuel says how that is counted. A workflow that
 	// needs more fails, on every host and replay at the same instruction, give or take some hundred where it was
 	// frozen. Default 10,000,000,000, some ten seconds.
 	MaxFuel int64

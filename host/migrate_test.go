@@ -182,7 +182,7 @@ func TestCheckOfHostileModules(t *testing.T) {
 	u := upgradesOf(t, "v1")
 	u.start("order", "a")
 	of, sum := u.check("order", "loops", host.CheckOptions{CPU: 200 * time.Millisecond})
-	u.outcome(of["a"], host.CheckNotChecked, "the replay computed too long, the limit is about 200000000 instructions")
+	u.outcome(of["a"], host.CheckNotChecked, "the replay computed too long, the limit is about 200ms")
 	if sum.Fits() || sum.NotChecked != 1 {
 		t.Errorf("%+v", sum)
 	}

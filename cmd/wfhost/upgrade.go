@@ -22,7 +22,7 @@ type checkCmd struct {
 	Path     string `arg:"" help:"A .wasm file, or a folder with a Go main package."`
 	Workflow string `help:"Workflow whose runs are replayed; default: the only one in the module, else the name of the path."`
 	Ended    string `help:"Also runs that have ended within this time, such as 30d." placeholder:"DURATION"`
-	CPU      string `name:"cpu" help:"What the replay of one run may compute, in seconds of a billion instructions." default:"10s"`
+	CPU      string `name:"cpu" help:"What the replay of one run may compute, about." default:"10s"`
 	Parallel int    `help:"Runs that are replayed at a time; default: half of the processors."`
 	Data     string `help:"Folder of a server that does not run, or a backup; else the server is asked." aliases:"dir" xor:"of"`
 	Runs     string `help:"Folder of exported runs (*.wfrun); else the server is asked." xor:"of" placeholder:"DIR"`
@@ -136,7 +136,7 @@ type migrateCmd struct {
 	From     uint32   `help:"Only runs of this version." placeholder:"N"`
 	RunID    []string `name:"run" help:"Only this run; repeatable." placeholder:"ID"`
 	DryRun   bool     `help:"Only say which runs are compatible."`
-	CPU      string   `name:"cpu" help:"What the replay of one run may compute, in seconds of a billion instructions." default:"10s"`
+	CPU      string   `name:"cpu" help:"What the replay of one run may compute, about." default:"10s"`
 	Parallel int      `help:"Runs that are replayed at a time; default: half of the processors."`
 }
 

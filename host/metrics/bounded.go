@@ -70,7 +70,7 @@ func (m *Metrics) byName() {
 	activations := vec("activations_total", "Activations that ended, by where they began: new, at a replay of the journal, or with "+
 		"what was kept in memory.", "namespace", "workflow", "from")
 	replayed := vec("replayed_entries_total", "Journal entries that activations went through again.", "namespace", "workflow")
-	fuel := vec("fuel_total", "Fuel that workflows used, replays included and bodies not: instructions, about, and bytes of calls.",
+	fuel := vec("fuel_total", "Fuel that workflows used, replays included and bodies not: some nanoseconds, and bytes of calls.",
 		"namespace", "workflow")
 	m.workflows = newBounded(MaxWorkflows, workflow{other, other}, func(w workflow) *ofWorkflow {
 		n := &ofWorkflow{ends: map[host.Status]prometheus.Counter{}, starts: starts.WithLabelValues(w.namespace, w.name),

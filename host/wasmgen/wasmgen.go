@@ -47,10 +47,14 @@ func (m *Module) Text(s string) *Module {
 	return m.I32(int32(DataAt + at)).I32(int32(len(s)))
 }
 
-// wasiPrefix marks functions of WASI.
-const wasiPrefix = "wasi:"
+// Prefixes mark functions of WASI and of AssemblyScript's env.
+const (
+	wasiPrefix = "wasi:"
+	envPrefix  = "env:"
+)
 
-// Call calls a function of the host, or with the prefix "wasi:" one of WASI; its import is added where it is missing.
+// Call calls a function of the host, or with the prefix "wasi:" one of WASI, with "env:" one of AssemblyScript's env; its import
+// is added where it is missing.
 func (m *Module) Call(name string) *Module {
 	i := slices.Index(m.imports, name)
 	if i < 0 {
@@ -140,12 +144,13 @@ func (m *Module) Bytes() []byte {
 	names := slices.Sorted(maps.Keys(m.exports))
 	var types, imports, functions, exports, bodies [][]byte
 	for i, name := range m.imports {
-		from, table := abi.ImportModule, abi.Functions
-		name, wasi := strings.CutPrefix(name, wasiPrefix)
-		if wasi {
-			from, table = abi.WASIModule, abi.WASIFunctions
+		from := abi.ImportModule
+		if rest, ok := strings.CutPrefix(name, wasiPrefix); ok {
+			from, name = abi.WASIModule, rest
+		} else if rest, ok := strings.CutPrefix(name, envPrefix); ok {
+			from, name = abi.EnvModule, rest
 		}
-		s, ok := table[name]
+		s, ok := abi.Import(from, name)
 		if !ok {
 			panic("no function " + name)
 		}

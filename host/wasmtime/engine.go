@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"syscall"
 
 	wt "github.com/bytecodealliance/wasmtime-go/v39"
@@ -87,8 +88,11 @@ func types(list []abi.Type) []*wt.ValType {
 	var out []*wt.ValType
 	for _, t := range list {
 		kind := wt.KindI32
-		if t == abi.I64 {
+		switch t {
+		case abi.I64:
 			kind = wt.KindI64
+		case abi.F64:
+			kind = wt.KindF64
 		}
 		out = append(out, wt.NewValType(kind))
 	}
@@ -155,6 +159,8 @@ func answer(fn calls.Func, sig abi.Signature) func(*wt.Caller, []wt.Val) ([]wt.V
 			return nil, nil
 		case sig.Results[0] == abi.I64:
 			return []wt.Val{wt.ValI64(int64(v))}, nil
+		case sig.Results[0] == abi.F64:
+			return []wt.Val{wt.ValF64(math.Float64frombits(v))}, nil
 		}
 		return []wt.Val{wt.ValI32(int32(v))}, nil
 	}
@@ -184,10 +190,12 @@ func refuel(c *wt.Caller, _ []wt.Val) (_ []wt.Val, trap *wt.Trap) {
 		in.denied = true
 		return nil, nil
 	}
-	if err := in.host.Refuel(); err != nil {
-		in.Halt(err)
+	for ; left < 0; left += engine.FuelSlice * rewrite.Ticks {
+		if err := in.host.Refuel(); err != nil {
+			in.Halt(err)
+		}
 	}
-	if err := fuel.Set(c, wt.ValI64(left+engine.FuelSlice)); err != nil {
+	if err := fuel.Set(c, wt.ValI64(left)); err != nil {
 		in.Halt(err)
 	}
 	return nil, nil

@@ -173,7 +173,7 @@ func (in *instance) explain(ctx context.Context, err error, kind string) error {
 		t.Kind = engine.TrapStack
 	case *code == wt.UnreachableCodeReached && in.denied && kind == engine.TrapGuest:
 		t.Kind, t.Message = engine.TrapMemory, in.outOfMemory(t.Message)
-	case *code == wt.UnreachableCodeReached:
+	case *code == wt.UnreachableCodeReached || kind == engine.TrapInit:
 		t.Message = in.say(t.Message)
 	}
 	return t
@@ -209,7 +209,7 @@ func (in *instance) Thaw(engine.Frozen) bool { return false }
 func (in *instance) Resident() int64         { return instanceBytes + in.Size() }
 func (in *instance) Size() int64             { return int64(len(in.memory())) }
 func (in *instance) Fuel() int64 {
-	return in.wasm.GetExport(in.store, in.m.rewritten.Fuel).Global().Get(in.store).I64()
+	return in.wasm.GetExport(in.store, in.m.rewritten.Fuel).Global().Get(in.store).I64() / rewrite.Ticks
 }
 func (in *instance) Hash() [32]byte {
 	var globals []uint64

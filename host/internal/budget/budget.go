@@ -30,7 +30,7 @@ var (
 // Limits are what a guest may use between two waits.
 type Limits struct {
 	Slices int64         // of fuel; 0 = no limit
-	CPU    time.Duration // that its instructions may take
+	CPU    time.Duration // that its computing may take
 	Calls  int           // of the host
 }
 
@@ -108,7 +108,7 @@ func (m *Metered) Enter() error {
 }
 
 // Refuel grants another slice of fuel, unless the guest has used all that there is between two waits. What it is
-// granted depends on nothing but the instructions that it executes, and the bytes of its calls.
+// granted depends on nothing but what it executes, and the bytes of its calls.
 func (m *Metered) Refuel() error {
 	err := m.refuel()
 	if err == nil {
@@ -161,7 +161,7 @@ func (m *Metered) Untimed(do func() error) error {
 	return err
 }
 
-// Work counts the bytes of a call like instructions.
+// Work counts the bytes of a call as fuel.
 func (m *Metered) Work(bytes int64) error {
 	m.Granted += bytes
 	for m.worked += bytes; m.worked >= engine.FuelSlice; m.worked -= engine.FuelSlice {

@@ -89,10 +89,10 @@ type Result struct {
 // Module returns a module of the store.
 func (c *Checker) Module(d store.Digest) (*module.Module, error) { return c.cfg.Guests.Module(d) }
 
-// ErrTooLong stops a replay that needs more instructions than it may.
+// ErrTooLong stops a replay that needs more fuel than it may.
 var ErrTooLong = errors.New("the replay computed too long")
 
-// Run replays a run as it is durable now against a module, with at most fuel instructions, about. An error means that nothing
+// Run replays a run as it is durable now against a module, with at most so much fuel. An error means that nothing
 // can be said of this run, nor of others: ctx has ended, the host is closed, or there is no such run.
 func (c *Checker) Run(ctx context.Context, key store.RunKey, mod *module.Module, fuel int64) (r Result, err error) {
 	ctx, end, err := c.cfg.Guests.Begin(ctx)

@@ -177,10 +177,8 @@ func TestRun(t *testing.T) {
 		{naps("1", again), []store.Entry{activated, nap, woken, step, paid}, "compatible: the workflow goes on with a call of its own"},
 		{func(h engine.Host) (int32, error) { _, err := h.Reply(0, 0, nil); return 0, err }, []store.Entry{activated}, "diverges at 2: no end | fail: " +
 			`query_reply was refused: {"code":"STEP_FAILED","message":"query_reply was called outside of a query","kind":"trap"}`},
-		{loops, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 50000000 " +
-			"instructions"},
-		{calls, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 50000000 " +
-			"instructions"},
+		{loops, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 50ms"},
+		{calls, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 50ms"},
 		{func(engine.Host) (int32, error) { return 0, errors.New("the machine is ill") }, []store.Entry{activated},
 			"not checked: the machine is ill"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -19,8 +20,8 @@ func (p *player) result(ctx context.Context, err error) Result {
 	case ctx.Err() != nil: // which Run returns
 		return Result{Outcome: NotChecked, Reason: context.Cause(ctx).Error()}
 	case errors.Is(err, ErrTooLong):
-		return Result{Outcome: NotChecked, Reason: fmt.Sprintf("not replayed to its end: %v, the limit is about %d instructions", err,
-			p.slices*engine.FuelSlice)}
+		return Result{Outcome: NotChecked, Reason: fmt.Sprintf("not replayed to its end: %v, the limit is about %v", err,
+			time.Duration(p.slices*engine.FuelSlice))} // a unit of fuel is some nanosecond
 	}
 	return Judge(p.of.Journal(), p.Machine, p.waits, err)
 }

@@ -153,7 +153,7 @@ const (
 	ReadyEvents
 )
 
-// FuelSlice is the fuel that a guest is granted at a time, in instructions, about: a few milliseconds. A guest that
+// FuelSlice is the fuel that a guest is granted at a time, which it uses up in some five milliseconds. A guest that
 // computes without calling the host is stopped within one.
 const FuelSlice = 5_000_000
 
@@ -164,7 +164,7 @@ type Host interface {
 	Enter() error
 	// Refuel is called when the guest has used its fuel up. nil grants it FuelSlice more, an error stops it.
 	Refuel() error
-	// Work is called before a call works on so many bytes, some 64 KiB at a time. Each counts as one instruction, so
+	// Work is called before a call works on so many bytes, some 64 KiB at a time. Each counts as a unit of fuel, so
 	// that a guest that uses its fuel up in calls is stopped like one that computes.
 	Work(bytes int64) error
 	Input() []byte

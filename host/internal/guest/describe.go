@@ -8,13 +8,14 @@ import (
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/startup"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/store"
 )
 
-// Prepare compiles a module, runs its start-up once, and asks for its description; nil if it has none. ctx ends the start-up,
-// too. ErrFull of admission says that too many uploads wait. The module is in no cache of the runner; the caller closes it.
+// Prepare compiles a module, runs its start-up once, and asks for its description; nil if it has none. ErrFull of admission says
+// that too many uploads wait. The module is in no cache of the runner; the caller closes it.
 func (r *Runner) Prepare(ctx context.Context, wasm []byte) (*module.Module, []byte, error) {
 	ctx, end, err := r.Begin(ctx)
 	if err != nil {
@@ -30,7 +31,7 @@ func (r *Runner) Prepare(ctx context.Context, wasm []byte) (*module.Module, []by
 	if err != nil {
 		return nil, nil, err
 	}
-	description, err := r.describe(ctx, m)
+	description, err := r.describe(startup.Admitting(ctx), m)
 	if err == nil {
 		err = m.Describe(description)
 	}

@@ -45,10 +45,8 @@ type Config struct {
 	Journals    *room.Budget  // bounds the journals in memory; nil does not
 	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing; 0 keeps nothing.
 	WarmBytes int64
-	// Fuel bounds the instructions, about, that a workflow executes between two waits.
-	Fuel int64
-	// CPU bounds the time that they take. A machine that needs longer is at fault, not the workflow.
-	CPU time.Duration
+	Fuel      int64         // bounds what a workflow computes between two waits
+	CPU       time.Duration // bounds the time that it takes; a machine that needs longer is at fault, not the workflow
 	// HostCalls bounds the calls between two waits, Children the live children of a first run: see abi.LiveChildren.
 	HostCalls, Children int
 	Suspects            *suspect.Watch // nil watches nothing

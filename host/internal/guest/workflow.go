@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/budget"
@@ -70,8 +71,8 @@ func (w *workflow) end(ctx context.Context, err error) run.End {
 	case errors.As(err, &trap):
 		return failed(&abi.Error{Code: abi.StepFailed, Kind: trap.Failure(), Message: trap.Message, Details: stack(trap)})
 	case errors.Is(err, budget.ErrFuel):
-		return failed(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is about %d instructions",
-			err, w.r.cfg.Fuel)})
+		limit := time.Duration(w.r.cfg.Fuel) // a unit of fuel is some nanosecond
+		return failed(&abi.Error{Code: abi.Limit, Kind: "cpu", Message: fmt.Sprintf("%v: the limit is about %v", err, limit)})
 	case errors.Is(err, budget.ErrCalls):
 		return failed(&abi.Error{Code: abi.Limit, Kind: "calls", Message: err.Error()})
 	case errors.Is(err, replay.ErrDeadlock):

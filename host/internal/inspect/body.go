@@ -4,7 +4,7 @@ import "github.com/wfhost/wfhost/host/internal/nan"
 
 func (s *scanner) function() error {
 	b := body{values: weighAll(s.types[s.defined[s.bodies]].Params), open: s.open[:0]}
-	b.join(1) // a function is charged where it begins
+	b.join(joinsOfFunction)
 	defer func() { s.open = b.open }()
 	n, err := s.count("groups of locals", maxLocals, 2)
 	if err != nil {

@@ -167,6 +167,7 @@ func rejected() map[string]struct {
 		"entry kind":       {export(mem, cat(str("run"), []byte{3, 0})), "wrong type"},
 		"entry beyond":     {export(mem, cat(str("run"), []byte{0, 77})), "wrong type"},
 		"both":             {cat(head, types, sec(3, vec(leb(1))), memory, sec(7, vec(mem, cat(str("_start"), []byte{0, 0}), cat(str("_initialize"), []byte{0, 0}))), code([]byte{0})), "command and a library"},
+		"two entries":      {cat(head, types, sec(3, vec(leb(0), leb(1))), memory, sec(7, vec(mem, cat(str("run"), []byte{0, 0}), cat(str("_start"), []byte{0, 1}))), sec(10, vec(cat([]byte{4, 0, 0x41, 0}, []byte{0x0b}), []byte{2, 0, 0x0b}))), "it exports run and _start"},
 		"no bodies":        {cat(head, types, imports, funcs, memory, exports), "have code"},
 		"bodies differ":    {with(sec(10, vec(cat([]byte{2, 0, 0x0b}), cat([]byte{2, 0, 0x0b})))), "differ in number"},
 		"body size":        {with(sec(10, []byte{1}, leb(maxBodyBytes+1), make([]byte, 10))), "function is too large"},
@@ -258,7 +259,7 @@ func TestGoModules(t *testing.T) {
 	if m, err := Scan(goModule(t, "-buildmode=c-shared")); err != nil || m.EntryPoint != "run" || !m.HasInitialize || !m.ImportsWASI {
 		t.Fatalf("%+v %v", m, err)
 	}
-	if m, err := Scan(goModule(t)); err != nil || m.EntryPoint != "run" || m.HasInitialize {
+	if m, err := Scan(goModule(t)); err == nil || !strings.Contains(err.Error(), "-buildmode=c-shared") { // run would find no run-time
 		t.Fatalf("%+v %v", m, err)
 	}
 }

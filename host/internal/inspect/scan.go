@@ -233,9 +233,18 @@ func (s *scanner) check() error {
 		return s.bad("the module has no entry point", "it must export %s, %s or %s", abi.ExportRun, abi.ExportRunShort,
 			abi.ExportStart)
 	}
-	if _, start := s.exports[abi.ExportStart]; start && s.m.HasInitialize {
-		return s.bad("the module is both a command and a library", "it exports %s and %s", abi.ExportStart,
-			abi.ExportInitialize)
+	return checkCommand(s)
+}
+
+// checkCommand refuses a command that is something else, too: nobody would call its _start, which sets up the program.
+func checkCommand(s *scanner) error {
+	_, command := s.exports[abi.ExportStart]
+	switch {
+	case command && s.m.HasInitialize:
+		return s.bad("the module is both a command and a library", "it exports %s and %s", abi.ExportStart, abi.ExportInitialize)
+	case command && s.m.EntryPoint != abi.ExportStart:
+		return s.bad("the module has two entry points", "it exports %s and %s; a library (clang: -mexec-model=reactor, Go: "+
+			"-buildmode=c-shared) has no %[2]s, a command no %[1]s", s.m.EntryPoint, abi.ExportStart)
 	}
 	return nil
 }

@@ -34,9 +34,10 @@ type block struct {
 
 // What metering adds to instructions (package rewrite).
 const (
-	joinsOfLoop = 4 // a loop around it, and what asks for fuel
-	joinsOfBulk = 1
-	joinsOfGrow = 3
+	joinsOfFunction = 3 // it asks for fuel where it begins, and behind a block where it ends
+	joinsOfLoop     = 4 // a loop around it, and what asks for fuel
+	joinsOfBulk     = 1
+	joinsOfGrow     = 4 // one of which is the look before the host is told
 )
 
 // weigh returns how many values some of a type are for the compiler.

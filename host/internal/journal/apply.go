@@ -9,11 +9,11 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// The rules for what a guest is told that the host has changed since its first release. A run keeps those under which it began:
-// its guest is told the same on each replay, after an update of the host or a move to another one too.
+// Rules say which later changes to what guests are told count for a run. It keeps those under which it began, on every host.
 const (
-	RulesArguments = 1              // a program has one argument, the name of its workflow; before, it had none
-	RulesNewest    = RulesArguments // those of runs that begin now
+	RulesArguments = 1           // a program has one argument, the name of its workflow; before, it had none
+	RulesHandle    = 2           // where a cancel or a query ends a wait for one handle, the error has that handle
+	RulesNewest    = RulesHandle // those of runs that begin now
 )
 
 // Started is what entry 0 holds in its options, beside the workflow's name and the input.

@@ -283,7 +283,7 @@ func TestChildRoom(t *testing.T) {
 
 // TestProgramOfOldRuns asks for the argument of a program: a run that began when there was none has none for good.
 func TestProgramOfOldRuns(t *testing.T) {
-	for rules, want := range []string{"", "w"} {
+	for rules, want := range []string{"", "w", "w"} {
 		m := newTail(t).machine(func(c *Config) { c.Started.Rules = rules })
 		if got := m.Program(); got != want {
 			t.Errorf("rules %d: %q, want %q", rules, got, want)

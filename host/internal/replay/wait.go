@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -47,7 +48,7 @@ func (m *Machine) Await(ids []int64) (int64, error) {
 		m.last = nil
 		if e.Kind == store.KindCancel {
 			m.cancelled = true
-			return m.refuse(abi.Errorf(abi.Cancelled, "the run was asked to cancel")), nil
+			return interrupt(m, abi.Errorf(abi.Cancelled, "the run was asked to cancel"), ids), nil
 		}
 		return e.Handle, nil
 	}
@@ -61,9 +62,18 @@ func (m *Machine) Await(ids []int64) (int64, error) {
 	}
 	if m.cfg.Mode == Query && !m.query {
 		m.query = true
-		return m.refuse(abi.Errorf(abi.Query, "%s", m.cfg.Query.Name)), nil
+		return interrupt(m, abi.Errorf(abi.Query, "%s", m.cfg.Query.Name), ids), nil
 	}
 	return 0, ErrSuspend
+}
+
+// interrupt refuses an await that something else has ended. The error has the handle of a blocking call, which the guest has not
+// seen, and which is still open.
+func interrupt(m *Machine, e *abi.Error, awaited []int64) int64 {
+	if len(awaited) == 1 && m.cfg.Started.Rules >= journal.RulesHandle {
+		e.Handle = awaited[0]
+	}
+	return m.refuse(e)
 }
 
 // waits is called where the guest waits.

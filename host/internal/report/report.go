@@ -38,7 +38,7 @@ type Activation struct {
 	Replayed    int           // entries of the journal where the workflow last waited
 	Replay      time.Duration // from the beginning until the workflow was there; Total if it never was
 	Total       time.Duration // from its first place to its end
-	Fuel        int64         // that it used, replay included: instructions, about, and bytes of calls
+	Fuel        int64         // that it used, replay included: some nanoseconds, and bytes of calls
 	Thawed      bool          // it went on from where it was frozen
 	End         string        // see the constants
 }

@@ -2,7 +2,11 @@ package rewrite
 
 import (
 	"fmt"
+	"math"
+	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 )
@@ -110,6 +114,64 @@ func BenchmarkRewrite(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkBudget runs programs of several kinds, as they are and metered: testdata/budget in C, of which machine is an interpreter,
+// and testdata/guest in Go. The metric metered is how many times as long they take, and budget how many nanoseconds of fuel one
+// nanosecond of the program as it is uses: 0.8 to 1.2, or the ten seconds that a workflow may compute are others. An engine of
+// JavaScript that exports js(program, times i32) -> i32 is measured too where the variable WFHOST_BENCH_JS names it.
+func BenchmarkBudget(b *testing.B) {
+	c, err := os.ReadFile("testdata/budget/programs.wasm")
+	if err != nil {
+		b.Fatal(err)
+	}
+	budgetOf := func(name string, wasm []byte, f string, args ...uint64) {
+		b.Run(name, func(b *testing.B) { measure(b, wasm, f, args...) })
+	}
+	for _, f := range strings.Fields("count sum sieve sort mix matrix calls divide chase machine") {
+		budgetOf("c/"+f, c, f, 100)
+	}
+	guest := goGuest(b)
+	budgetOf("go/run", guest, "run", 20)
+	budgetOf("go/spin", guest, "spin", 1_000_000)
+	if path := os.Getenv("WFHOST_BENCH_JS"); path != "" {
+		js, err := os.ReadFile(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i := range uint64(11) {
+			budgetOf(fmt.Sprint("js/", i), js, "js", i, 4)
+		}
+	}
+}
+
+// measure compares a function of a module with the same one metered, in turns, by the least time of each.
+func measure(b *testing.B, wasm []byte, f string, args ...uint64) {
+	m, err := Rewrite(wasm, Options{Fuel: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var both [2]*loaded
+	least := [2]time.Duration{math.MaxInt64, math.MaxInt64}
+	for i, m := range []*Module{nil, m} {
+		if both[i], err = load(wazero.NewRuntimeConfigCompiler(), wasm, m, unlimited()); err != nil {
+			b.Fatal(err)
+		}
+		defer both[i].close()
+		if both[i].ExportedFunction("_initialize") != nil {
+			both[i].outcome("_initialize")
+		}
+	}
+	var used int64
+	for b.Loop() {
+		for i, l := range both {
+			before, begin := l.tank.used(), time.Now()
+			l.outcome(f, args...)
+			least[i], used = min(least[i], time.Since(begin)), l.tank.used()-before
+		}
+	}
+	b.ReportMetric(float64(least[1])/float64(least[0]), "metered")
+	b.ReportMetric(float64(used)/Ticks/float64(least[0]), "budget")
 }
 
 // BenchmarkGo compiles and runs a Go program, as it is and rewritten.

@@ -2,27 +2,49 @@ package rewrite
 
 import (
 	"github.com/wfhost/wfhost/host/internal/nan"
+	"github.com/wfhost/wfhost/host/internal/region"
 	"github.com/wfhost/wfhost/host/internal/wasmfmt"
 )
 
 // body is the function that is being read. Its slices are used again for the next one.
 type body struct {
 	edits   []edit
-	blocks  []block   // that are open
-	region  int       // the edit that pays for what is being read
+	blocks  []block // that are open
+	regions region.Map
 	called  int       // how many edits there were when something was read that changes the counter
+	calls   int       // of functions
+	loops   int       // with the instructions that pay for themselves: what a function has none of that is charged without a look
 	scratch int       // locals of type i32 that are needed beside those of the function
 	cached  bool      // a local of type i64 is needed after those of nans
 	nans    nan.Kinds // for which a local is needed after those of scratch
 	locals  int       // of the function, with its parameters
 	dear    int       // wrapped loops times locals
+	looks   looks
+	result  byte  // the type of the function's only result, 0 without one
+	early   bool  // a loop is entered first, before any call: it looks
+	labels  []int // of the br_table that is being read
 
 	wrapped []int // while it is written: the blocks that are open and are wrapped loops
 	until   int   // while it is written: up to this edit, the local has the counter
 }
 
+// looks says where a function looks whether there is fuel left, beside its loops. What it does between two looks is bounded: by
+// largeCost, times the functions that are on the stack, which return one after the other.
+type looks struct {
+	first bool // where it is entered
+	last  bool // where it returns
+	along bool // in each region: to look where it returns would need a type of its results that may not exist
+}
+
+// Bounds, in ticks.
+const (
+	leafCost  = 8 * region.Ticks   // of functions that never look
+	largeCost = 128 * region.Ticks // of functions that need not look where they return
+	// callCost is what a call counts for in these bounds: as much as a leaf that does not look may cost.
+	callCost = leafCost
+)
+
 type block struct {
-	around int // the region around it
 	loop   int // the edit that pays for it, if it is a loop, else 0
 	within int // the innermost loop, itself included, as an index of blocks; -1 without one
 }
@@ -31,9 +53,8 @@ type block struct {
 type edit struct {
 	kind   editKind
 	at, to int   // what is replaced
-	n      int64 // cost, index, scale, label, or the edit after a loop
+	n      int64 // cost, index, scale, label, region, or the edit after a loop
 	target int   // of a label: which of the open blocks, -1 for the function
-	ways   int   // of a loop: how many its largest br_table has
 	nan    nan.Kind
 }
 
@@ -43,16 +64,24 @@ const (
 	putNothing   editKind = iota
 	putIndex              // n in place of what stands there
 	putLabel              // n, and as much as the wrapped loops between it and its target make it deeper
+	putEntry              // pay for region n, where a function is entered
+	putExit               // where it ends
+	putReturn             // leave the function, whose label is n
+	putTurn               // pay for region n, and look whether there is fuel
+	putRegion             // pay for region n
 	putCharge             // pay n
 	putMove               // pay for as many things as are on the stack
 	putTee                // keep how many things are on the stack
 	putCanonical          // make the NaN on the stack canonical
 	putGrown              // pay for them, if the number on the stack is not -1
 
-	// A loop where nothing else changes the counter is wrapped (see wrap).
+	// Loops are wrapped (see wrap), if there are not too many.
 	putWrapper // before it
-	putWrapped // at the beginning of its body: pay n
+	putWrapped // at the beginning of its body: pay for region n
 	putClose   // at its end
+	// A loop where nothing else changes the counter has it in a local.
+	putCached     // before it
+	putCachedTurn // at the beginning of its body: pay for region n
 )
 
 func (r *rewriter) note(e edit) {
@@ -65,6 +94,7 @@ func (r *rewriter) note(e edit) {
 func (r *rewriter) moves(at, scale int) {
 	r.note(edit{kind: putMove, at: at, to: at, n: int64(scale)})
 	r.code.scratch = max(r.code.scratch, 1)
+	r.code.loops++
 	r.code.called = len(r.code.edits)
 }
 
@@ -73,6 +103,7 @@ func (r *rewriter) grows(at, scale int) {
 	r.note(edit{kind: putTee, at: at, to: at})
 	r.note(edit{kind: putGrown, at: r.At, to: r.At, n: int64(scale)})
 	r.code.scratch = 2
+	r.code.loops++
 	r.code.called = len(r.code.edits)
 }
 
@@ -97,20 +128,21 @@ func (r *rewriter) codeSection() {
 			return
 		}
 		r.End = r.At + int(size)
-		r.body(r.types[r.defined[i]].params)
+		r.body(r.types[r.defined[i]])
 		r.End = end
 	}
 	r.leave(secCode)
 }
 
 // body reads a function and writes it.
-func (r *rewriter) body(params int) {
+func (r *rewriter) body(of signature) {
 	from := r.At
 	c := &r.code
-	*c = body{edits: c.edits[:0], blocks: c.blocks[:0], wrapped: c.wrapped[:0]}
+	*c = body{edits: c.edits[:0], blocks: c.blocks[:0], wrapped: c.wrapped[:0], regions: c.regions, labels: c.labels[:0]}
+	c.regions.Reset()
 	groups := r.Count("groups of locals")
 	first := r.At
-	locals := int64(params)
+	locals := int64(of.params)
 	for i := 0; i < groups && r.Err == nil; i++ {
 		locals += int64(r.U32("locals"))
 		r.valueType("a local")
@@ -120,7 +152,7 @@ func (r *rewriter) body(params int) {
 	}
 	c.locals = int(locals)
 	begin := r.At
-	r.note(edit{kind: putCharge, at: begin, to: begin})
+	r.note(edit{kind: putEntry, at: begin, to: begin})
 	r.instructions()
 	if r.Err == nil && r.At != r.End {
 		r.Failf("%d bytes of a body are left over", r.End-r.At)
@@ -128,62 +160,88 @@ func (r *rewriter) body(params int) {
 	if r.Err != nil {
 		return
 	}
+	c.settle(of, r.large)
 	start := len(r.out)
 	if !r.fuel {
 		r.out = append(r.out, r.Module[from:begin]...)
 	} else {
 		r.putLocals(groups, r.Module[first:begin])
 	}
-	r.apply(begin)
+	r.apply(begin, of)
 	r.size(start)
 }
 
 // maxWrapped bounds the wrapped loops of a function times its locals, since engines compile a wrapped loop in up to
 // five times the time of another, which grows with both. The printf of C libraries comes to 1,215; the loops beyond
-// are charged like those that call.
+// ask for fuel within.
 const maxWrapped = 5_000
 
 // maxLocals is far above what inspection lets pass, and below what an index could not hold.
 const maxLocals = 1 << 20
 
-// instructions reads to the end of the function and counts what each region costs: the function without its
-// loops, each loop without those within.
+// settle decides what is paid where, and where the function looks whether there is fuel.
+func (c *body) settle(of signature, large int64) {
+	total := c.regions.Total() + callCost*int64(c.calls)
+	leaf := c.calls == 0 && c.loops == 0 && total <= leafCost
+	c.looks.first = !leaf && !c.early
+	if c.calls > 0 && total > large {
+		c.looks.along = of.results > 1
+		c.looks.last = !c.looks.along
+	}
+	c.regions.Fold()
+}
+
+// instructions reads to the end of the function, and divides it into regions.
 func (r *rewriter) instructions() {
 	c := &r.code
-	if !r.fuel {
-		c.edits = append(c.edits[:0], edit{}) // somebody to pay
-	}
 	for r.Err == nil {
 		at := r.At
 		op := r.Byte("a body")
+		c.regions.Add(region.Cost(op))
 		switch op {
 		case opEnd:
 			if len(c.blocks) == 0 {
+				r.note(edit{kind: putExit, at: at, to: at})
 				return
 			}
 			r.close(at)
 		case opElse:
+			r.begin(c.regions.Else())
 		case opBlock, opLoop, opIf:
-			c.edits[c.region].n++
 			r.open(op, at)
 		default:
-			c.edits[c.region].n++
 			r.instruction(op, at)
 		}
 	}
 }
 
+// begin notes where a region begins, if it is one.
+func (r *rewriter) begin(of int) {
+	if of != region.None {
+		r.note(edit{kind: putRegion, at: r.At, to: r.At, n: int64(of)})
+	}
+}
+
+// constructs are the kinds of blocks.
+var constructs = map[byte]region.Kind{opBlock: region.Block, opLoop: region.Loop, opIf: region.If}
+
 // open begins a block.
 func (r *rewriter) open(op byte, at int) {
 	c := &r.code
 	r.blockType()
-	b := block{around: c.region, within: c.innermost()}
+	of := c.regions.Open(constructs[op])
+	b := block{within: c.innermost()}
 	if op == opLoop && r.fuel {
+		c.early = c.early || c.loops == 0 && c.calls == 0 && len(c.regions.Regions) == 2
 		b.within = len(c.blocks)
+		c.loops++
+	}
+	if op == opLoop && r.fuel && of != region.None {
 		r.note(edit{kind: putNothing, at: at, to: at})
 		b.loop = len(c.edits)
-		r.note(edit{kind: putCharge, at: r.At, to: r.At, target: b.within})
-		c.region = b.loop
+		r.note(edit{kind: putTurn, at: r.At, to: r.At, n: int64(of), target: b.within})
+	} else {
+		r.begin(of)
 	}
 	c.blocks = append(c.blocks, b)
 }
@@ -193,30 +251,27 @@ func (r *rewriter) close(at int) {
 	c := &r.code
 	b := c.blocks[len(c.blocks)-1]
 	c.blocks = c.blocks[:len(c.blocks)-1]
-	c.region = b.around
 	if b.loop > 0 {
-		turn := &c.edits[b.loop]
-		turn.n = (turn.n + int64(max(turn.ways, 1)) - 1) / int64(max(turn.ways, 1))
+		closeLoop(r, at, b.loop)
 	}
-	if b.loop > c.called {
-		if c.dear += c.locals + 1; c.dear > maxWrapped {
-			c.called = len(c.edits) // by the loop itself, for those around it
-			return
-		}
-		r.note(edit{kind: putClose, at: at, to: at})
-		c.edits[b.loop-1].kind, c.edits[b.loop-1].n = putWrapper, int64(len(c.edits))
-		c.edits[b.loop].kind = putWrapped
-		c.cached = true
-	}
+	r.begin(c.regions.End())
 }
 
-// maxWays bounds by how much a br_table makes a loop cheaper, and so how much more than it pays for a guest can execute.
-const maxWays = 16
-
-// ways notes how many targets a br_table has.
-func (r *rewriter) ways(n int) {
-	turn := &r.code.edits[r.code.region]
-	turn.ways = max(turn.ways, min(n, maxWays))
+// closeLoop decides how a loop looks, of which the edits at its beginning are known.
+func closeLoop(r *rewriter, at, loop int) {
+	c := &r.code
+	alone := loop > c.called // nothing changes the counter but the loop itself
+	if c.dear += c.locals + 1; c.dear > maxWrapped {
+		c.called = len(c.edits) // by the loop itself, for those around it
+		return
+	}
+	r.note(edit{kind: putClose, at: at, to: at})
+	c.edits[loop-1].kind, c.edits[loop].kind = putWrapper, putWrapped
+	if alone {
+		c.edits[loop-1].kind, c.edits[loop].kind = putCached, putCachedTurn
+		c.edits[loop-1].n = int64(len(c.edits))
+		c.cached = true
+	}
 }
 
 // innermost gives the innermost loop that is open, as an index of blocks; -1 without one.
@@ -228,13 +283,14 @@ func (c *body) innermost() int {
 }
 
 // label reads where a branch leads, and notes it if a loop is there or between.
-func (r *rewriter) label() {
+func (r *rewriter) label() int {
 	at := r.At
 	n := r.Index("label", len(r.code.blocks)+1)
 	target := len(r.code.blocks) - 1 - int(n)
 	if r.code.innermost() >= max(target, 0) {
 		r.note(edit{kind: putLabel, at: at, to: r.At, n: int64(n), target: target})
 	}
+	return int(n)
 }
 
 // expression reads a constant expression (5.4.9) and copies it with the indexes of functions shifted.

@@ -1,6 +1,9 @@
 package rewrite
 
-import "github.com/wfhost/wfhost/host/internal/nan"
+import (
+	"github.com/wfhost/wfhost/host/internal/nan"
+	"github.com/wfhost/wfhost/host/internal/region"
+)
 
 // Opcodes with a meaning here (5.4).
 const (
@@ -85,15 +88,17 @@ const (
 	usesSegments = "it uses segments of data while it runs"
 )
 
-// referenceCost is what ref.func costs beside the one unit of each instruction. Engines leave the compiled code for it, and
+// referenceCost is what ref.func costs beside what each instruction does, in ticks. Engines leave the compiled code for it, and
 // make an object that lives as long as the instance: with this, a slice of fuel of the host makes a few megabytes of them.
-const referenceCost = 63
+const referenceCost = 64 * region.Ticks
 
-// Units of bulk instructions: the operand counts bytes, elements of 8 bytes or pages of 64 KiB; a unit is 64 bytes.
+// Ticks of bulk instructions, as shifts: the operand counts bytes, elements of 8 bytes or pages of 64 KiB. A unit of fuel is
+// 64 bytes.
 const (
-	perBytes    = -6
-	perElements = -3
-	perPages    = 10
+	perBytes    = -6 + tickBits
+	perElements = -3 + tickBits
+	perPages    = 10 + tickBits
+	tickBits    = 6 // of region.Ticks
 )
 
 // instruction reads what follows an opcode and notes what has to be changed.
@@ -108,32 +113,41 @@ func (r *rewriter) instruction(op byte, at int) {
 		r.SkipLEB(inInstruction, 32)
 	case op == opCall:
 		r.functionIndex()
-		r.code.called = len(r.code.edits)
+		calls(r)
 	case op == opRefFunc:
 		r.note(edit{kind: putCharge, at: at, to: at, n: referenceCost})
+		r.code.loops++
 		r.code.called = len(r.code.edits)
 		r.functionIndex()
 	case op == opGlobalGet, op == opGlobalSet:
 		r.Index("global", r.globals)
-	case op >= opI32Eqz && op <= opI64Extend32S, op <= 0x01, op == opReturn, op == opDrop, op == opSelect, op == opRefIsNull:
+	case op == opUnreachable:
+		r.code.regions.Trap()
+	case op >= opI32Eqz && op <= opI64Extend32S, op == 0x01, op == opDrop, op == opSelect, op == opRefIsNull:
 		computes(r, nan.Of(op))
-	case op == opBr, op == opBrIf:
-		r.label()
+	case op == opReturn:
+		r.note(edit{kind: putReturn, at: at, to: r.At, n: int64(len(r.code.blocks)), target: -1})
+		r.code.regions.Return()
+	case op == opBr:
+		r.code.regions.Branch(r.label())
+	case op == opBrIf:
+		r.begin(r.code.regions.BranchIf(r.label()))
 	case op == opTableGet:
 		r.U32(inInstruction)
 	case op == opTableSet:
 		r.refuse(changesTable)
 		r.U32(inInstruction)
 	case op == opBrTable:
-		n := r.Count("targets of a br_table")
-		r.ways(n)
-		for ; n >= 0 && r.Err == nil; n-- {
-			r.label()
+		labels := r.code.labels[:0]
+		for n := r.Count("targets of a br_table"); n >= 0 && r.Err == nil; n-- {
+			labels = append(labels, r.label())
 		}
+		r.code.regions.Branch(labels...)
+		r.code.labels = labels
 	case op == opCallIndirect:
 		r.Index("type", len(r.types))
 		r.U32(inInstruction)
-		r.code.called = len(r.code.edits)
+		calls(r)
 	case op == opSelectTyped:
 		r.valueTypes("types")
 	case op == opMemorySize:
@@ -158,6 +172,12 @@ func (r *rewriter) instruction(op byte, at int) {
 	}
 }
 
+// calls counts a call, which changes the counter.
+func calls(r *rewriter) {
+	r.code.calls++
+	r.code.called = len(r.code.edits)
+}
+
 // functionIndex reads the index of a function and notes that it is another one afterwards.
 func (r *rewriter) functionIndex() {
 	at := r.At
@@ -169,6 +189,7 @@ func (r *rewriter) functionIndex() {
 
 func (r *rewriter) prefixFC(at int) {
 	op := r.U32(inInstruction)
+	r.code.regions.Add(region.CostFC(op))
 	if op <= fcLastConversion {
 		return
 	}
@@ -207,6 +228,7 @@ func computes(r *rewriter, k nan.Kind) {
 
 func (r *rewriter) prefixFD() {
 	op := r.U32(inInstruction)
+	r.code.regions.Add(region.CostFD(op))
 	switch {
 	case op <= fdLastLoad, op >= fdLoadZero && op <= fdLastLoadZero:
 		r.U32(inInstruction)

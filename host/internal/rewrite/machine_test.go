@@ -34,6 +34,7 @@ type tank struct {
 	given   int64
 	calls   int  // of refuel
 	idle    bool // it gives nothing
+	lowest  int64
 }
 
 func (k *tank) refuel(_ context.Context, m api.Module, _ []uint64) {
@@ -41,6 +42,7 @@ func (k *tank) refuel(_ context.Context, m api.Module, _ []uint64) {
 	if k.counter == nil { // a start function
 		k.counter = m.ExportedGlobal(k.export).(api.MutableGlobal)
 	}
+	k.lowest = min(k.lowest, int64(k.counter.Get()))
 	for v := int64(k.counter.Get()); v < 0 && !k.idle; v += k.portion {
 		if k.given >= k.limit {
 			panic(errFuel)
@@ -142,7 +144,8 @@ func (l *loaded) memory() []byte {
 	return bytes.Clone(b)
 }
 
-var options = map[string]Options{"exports": {}, "fuel": {Fuel: true}, "numbers": {Fuel: true, NaN: true}}
+var options = map[string]Options{"exports": {}, "fuel": {Fuel: true}, "numbers": {Fuel: true, NaN: true},
+	"looking": {Fuel: true, large: 1}}
 
 // variants rewrites a module in both ways.
 func variants(t testing.TB, wasm []byte) map[string]*Module {

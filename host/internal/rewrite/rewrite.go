@@ -1,5 +1,5 @@
 // Package rewrite changes a module that passed inspection so that the host can meter what it computes and use its
-// instances again: a counter of fuel is charged at the entry of every function and in every loop, and what an
+// instances again: a counter of fuel is charged for what is executed, and what an
 // instance's state is made of (globals, the segments of data, the start function) becomes reachable from outside.
 //
 // Beside that, the module does what it did: what is inserted leaves the stack as it was, and nothing is removed
@@ -10,21 +10,27 @@
 package rewrite
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
+	"github.com/wfhost/wfhost/host/internal/region"
 	"github.com/wfhost/wfhost/host/internal/wasmfmt"
 )
 
 // The function of type () -> () that a metered module imports. It is called when the counter of fuel is below
 // zero: it makes it zero or more, or it ends the guest. If it does neither, some loops trap (unreachable). The counter
 // is zero in the beginning, so it is called first by the first function that runs: in a module that keeps its start
-// function, while the module is instantiated. It is also called, with a counter that is not below zero, when the memory
-// or a table could not grow: then there is nothing to do, but the host can tell why the guest breaks down.
+// function, while the module is instantiated, unless that is a leaf of few instructions. It is also called, with a counter that
+// is not below zero, when the memory or a table could not grow: then there is nothing to do, but the host can tell why the guest
+// breaks down.
 const (
 	ImportModule = "wfhost"
 	ImportRefuel = "refuel"
 )
+
+// Ticks is how many ticks of the counter are a unit of fuel.
+const Ticks = region.Ticks
 
 // MaxGlobals bounds the mutable globals of a module whose instances are used again: each is read and written by
 // the host, every time. Linkers emit a handful, Go has eight.
@@ -32,18 +38,21 @@ const MaxGlobals = 256
 
 // Options says what is done beside the exports.
 type Options struct {
-	// Fuel meters the module: one unit for an instruction; else and end are free. A function is paid when it is
-	// entered and the body of a loop in each turn, in advance: all instructions that stand there, in all branches,
-	// but not those of the loops within, and one unit at least. A loop with a br_table pays for its share of them: Go
-	// compiles a function with jumps into one loop, each turn of which executes what is behind one of the targets. So
-	// the sum is divided by the targets of the largest br_table, at most by 16, and rounded up.
+	// Fuel meters the module: it pays for what it executes (package region), some nanoseconds for an instruction, in ticks. The
+	// entry of a function, a turn of a loop, and each region within them are paid for where they begin, in advance. Short
+	// regions are paid for by those that do not come there, too.
 	// Beside that, an instruction that moves bytes or elements pays for as many as it is told, a unit for each 64
 	// bytes or 8 elements; one that adds to a memory or a table pays for what it has added, by the same measure.
 	// A reference to a function that is made while the guest runs costs 64 units: engines keep it as long as the instance.
 	// What is paid depends on nothing else.
+	// Whether there is fuel left is looked at where functions are entered and in each turn of a loop, where bytes are moved, and
+	// where a large function returns: what lies between two looks takes microseconds, and it takes many calls that return after
+	// each other to come to a second.
 	Fuel bool
 	// NaN makes each NaN that an instruction computes the canonical one (package nan), at no cost in fuel. It needs Fuel.
 	NaN bool
+	// large is the bound of functions that need not look where they return, in ticks; 0 is largeCost.
+	large int64
 	// TableElements is the largest maximum of a table; one that has more in the beginning cannot grow. 0 changes no table.
 	TableElements uint32
 }
@@ -65,7 +74,7 @@ type Module struct {
 	Wasm []byte
 	// Globals are all mutable globals that the module defines, except the counter of fuel; none with a refusal.
 	Globals []Global
-	// Fuel is the export of the counter, a mutable i64 which is zero in a new instance; "" without fuel.
+	// Fuel is the export of the counter of ticks, a mutable i64 which is zero in a new instance; "" without fuel.
 	Fuel string
 	// Refusal says why instances cannot be used again, such as "it changes its table"; "" if they can. Then
 	// Data and Start are what instantiation no longer does, in this order; the globals are what it leaves.
@@ -120,6 +129,7 @@ type rewriter struct {
 	m         Module
 	fuel, nan bool
 	elements  uint32 // Options.TableElements
+	large     int64  // Options.large
 	sections  [sectionKinds]span
 	names     span // subsections of the name section
 
@@ -139,8 +149,11 @@ type rewriter struct {
 	code body
 }
 
-// signature counts what a type of functions takes and gives.
-type signature struct{ params, results int }
+// signature counts what a type of functions takes and gives. result is the type of the only result.
+type signature struct {
+	params, results int
+	result          byte
+}
 
 type mutable struct {
 	index uint32
@@ -151,7 +164,7 @@ type mutable struct {
 // well formed is an error or is rewritten into one that no engine accepts; types are left to the engine.
 func Rewrite(wasm []byte, o Options) (*Module, error) {
 	r := &rewriter{Reader: wasmfmt.Reader{Module: wasm, End: len(wasm)}, fuel: o.Fuel, nan: o.NaN, elements: o.TableElements,
-		exports: map[string]bool{}}
+		large: cmp.Or(o.large, largeCost), exports: map[string]bool{}}
 	r.split()
 	r.survey()
 	r.out = make([]byte, 0, len(wasm)/4*5)

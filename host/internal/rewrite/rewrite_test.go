@@ -10,6 +10,8 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/wfhost/wfhost/host/internal/nan"
+	"github.com/wfhost/wfhost/host/internal/region"
+	"github.com/wfhost/wfhost/host/internal/wasmfmt"
 )
 
 // module is a small module, section by section. What is nil is left out.
@@ -54,11 +56,32 @@ var (
 // function gives a body without locals.
 func function(instructions ...byte) []byte { return sized([]byte{0}, instructions, []byte{opEnd}) }
 
-// paid gives the instructions that charge a function.
-func paid(counter, refuel, cost byte) []byte {
-	return []byte{opGlobalGet, counter, opI64Const, cost, opI64Sub, opGlobalSet, counter, opGlobalGet, counter, opI64Const, 0,
-		opI64LtS, opIf, blockEmpty, opCall, refuel, opEnd}
+// paid gives the instructions that charge a function that has calls or loops, spent those of one that has none, or of a region.
+func paid(counter, refuel byte, cost int64) []byte {
+	return cat(spent(counter, cost), looked(counter, refuel))
 }
+
+func spent(counter byte, cost int64) []byte {
+	return cat([]byte{opGlobalGet, counter}, constant(cost), []byte{opI64Sub, opGlobalSet, counter})
+}
+
+// looked gives the instructions that look whether there is fuel.
+func looked(counter, refuel byte) []byte {
+	return []byte{opGlobalGet, counter, opI64Const, 0, opI64LtS, opIf, blockEmpty, opCall, refuel, opEnd}
+}
+
+func constant(v int64) []byte { return wasmfmt.AppendS64([]byte{opI64Const}, v) }
+
+// costs sums up what instructions cost.
+func costs(ops ...byte) (n int64) {
+	for _, op := range ops {
+		n += region.Cost(op)
+	}
+	return n
+}
+
+// entered is what the entry of a function costs: something, whatever its instructions are.
+func entered(ops ...byte) int64 { return max(costs(ops...), 1) }
 
 var (
 	refuelImport = cat(str("wfhost"), str("refuel"), []byte{kindFunction, 0})
@@ -115,7 +138,7 @@ func TestRecyclable(t *testing.T) {
 	want.globals = append(slices.Clone(want.globals), fuelGlobal)
 	want.exports = list{cat(str("wfhost:g1"), []byte{kindFunction, 1}), cat(str("wfhost:start"), []byte{kindFunction, 2}), recyclable.exports[2],
 		want.exports[3], want.exports[4], cat(str("wfhost:start_"), []byte{kindFunction, 2}), fuelExport("wfhost:fuel_", 3)}
-	want.bodies = list{function(cat(paid(3, 0, 2), []byte{0x01, 0x01})...), function(paid(3, 0, 1)...)}
+	want.bodies = list{function(cat(spent(3, entered(0x01, 0x01)), []byte{0x01, 0x01})...), function(spent(3, 1)...)}
 	want.tail = list{sec(secCustom, str("name"), []byte{0}, sized(str("m")), []byte{1}, sized(vec(cat([]byte{2}, str("f")))))}
 	rest.Fuel = "wfhost:fuel_"
 	checked(t, Options{Fuel: true}, recyclable, want, rest)
@@ -153,8 +176,9 @@ func TestIndexes(t *testing.T) {
 		m.exports = append(m.exports, fuelExport("wfhost:fuel", 4))
 		reference := calls(2, 3)
 		at := bytes.IndexByte(reference, opRefFunc)
-		m.bodies = list{function(cat(paid(4, 1, 1), []byte{opI32Const, 7})...),
-			function(cat(paid(4, 1, 7), reference[:at], paid(4, 1, referenceCost), reference[at:])...)}
+		m.bodies = list{function(cat(spent(4, entered(opI32Const)), []byte{opI32Const, 7})...),
+			function(cat(paid(4, 1, costs(opCall, opCall, opDrop, opDrop, opCall, opRefFunc, opDrop)), reference[:at],
+				paid(4, 1, referenceCost), reference[at:])...)}
 	})
 	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel", Refusal: "it imports a global"})
 	checked(t, Options{}, m, m, Module{Refusal: "it imports a global"})
@@ -177,9 +201,10 @@ func TestBulk(t *testing.T) {
 		return []byte{opGlobalGet, 0, opLocalGet, 0, opI64ExtendU, opI64Const, scale, op, opI64Sub, opGlobalSet, 0, opGlobalGet, 0, opI64Const, 0,
 			opI64LtS, opIf, blockEmpty, opCall, 0, opEnd}
 	}
-	want := build([]byte{1, 2, typeI32}, cat(paid(0, 0, 7), []byte{opI32Const, 1, opI32Const, 2, opI32Const, 3, opLocalTee, 0}, pay(6, opI64ShrU),
+	all := 4*costs(opI32Const) + region.CostFC(fcMemoryFill) + costs(opMemoryGrow, opDrop)
+	want := build([]byte{1, 2, typeI32}, cat(paid(0, 0, all), []byte{opI32Const, 1, opI32Const, 2, opI32Const, 3, opLocalTee, 0}, pay(0, opI64Shl),
 		[]byte{opPrefixFC, fcMemoryFill, 0, opI32Const, 1, opLocalTee, 0, opMemoryGrow, 0, opLocalTee, 1, opI32Const, 0x7f, opI32Ne, opIf, blockEmpty},
-		pay(10, opI64Shl), []byte{opElse, opCall, 0, opEnd, opLocalGet, 1, opDrop})...)
+		pay(16, opI64Shl), []byte{opElse}, looked(0, 0), []byte{opCall, 0, opEnd, opLocalGet, 1, opDrop})...)
 	want.imports, want.globals, want.exports = list{refuelImport}, list{fuelGlobal}, list{fuelExport("wfhost:fuel", 0)}
 	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel"})
 }
@@ -220,44 +245,65 @@ func TestWrapped(t *testing.T) {
 	}
 	inner := func(loop, outside byte) []byte { return []byte{opI32Const, 0, opBrTable, 2, loop, outside, outside} }
 	m := build([]byte{0}, cat([]byte{opBlock, blockEmpty, opLoop, blockEmpty}, inner(0, 1), []byte{opEnd, opEnd})...)
-	want := build([]byte{1, 1, typeI64}, cat(paid(0, 0, 2), []byte{opBlock, blockEmpty, opGlobalGet, 0, opLocalSet, 0,
+	turn := costs(opI32Const, opBrTable)
+	want := build([]byte{1, 1, typeI64}, cat(spent(0, entered(opBlock, opLoop)), []byte{opBlock, blockEmpty, opGlobalGet, 0, opLocalSet, 0,
 		opLoop, blockEmpty, opLocalGet, 0, opI64Const, 0, opI64LtS, opIf, blockEmpty, opCall, 0, opGlobalGet, 0, opLocalTee, 0, opI64Const, 0, opI64LtS,
-		opIf, blockEmpty, opUnreachable, opEnd, opLocalGet, 0, opI64Const, 1, opI64Add, opLocalSet, 0, opEnd,
-		opLoop, blockEmpty, opLocalGet, 0, opI64Const, 1, opI64Sub, opLocalTee, 0, opGlobalSet, 0, opLocalGet, 0, opI64Const, 0, opI64GeS, opIf, blockEmpty},
+		opIf, blockEmpty, opUnreachable, opEnd, opEnd,
+		opLoop, blockEmpty, opLocalGet, 0, opI64Const, 0, opI64GeS, opIf, blockEmpty, opLocalGet, 0}, constant(turn),
+		[]byte{opI64Sub, opLocalTee, 0, opGlobalSet, 0},
 		inner(1, 3), []byte{opElse, opBr, 2, opEnd, opEnd, opEnd, opEnd})...)
 	want.imports, want.globals, want.exports = list{refuelImport}, list{fuelGlobal}, list{fuelExport("wfhost:fuel", 0)}
 	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel"})
 }
 
-// TestCost counts what the documentation of Options says.
+// TestCost pays for what is executed, and for what is folded into it.
 func TestCost(t *testing.T) {
+	step := []byte{opLocalGet, 0, 0x45, opDrop}
 	page := []byte{opI32Const, 1, opMemoryGrow, 0, opDrop}
+	grown := costs(opI32Const, opMemoryGrow, opDrop)
+	down := []byte{opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0} // counts down
+	counted := costs(opLocalGet, opI32Const, 0x6b, opLocalTee)
+	long := bytes.Repeat(step, 100) // is not folded
+	all := 100 * costs(0x45)
+	fold := costs(opI32Const, opIf)
 	for name, c := range map[string]struct {
 		body []byte
 		want int64
 	}{
 		"nothing": {nil, 1},
-		"three":   {[]byte{0x01, 0x01, 0x01}, 3},
-		// Entry: loop. Each of 10 iterations: local.get, i32.const, i32.sub, local.tee, br_if.
-		"loop": {[]byte{opLoop, blockEmpty, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd}, 1 + 10*5},
-		// Six instructions, and a br_table of three targets: back, out, back.
-		"ways": {[]byte{opLoop, blockEmpty, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, 0x45, opBrTable, 3, 0, 1, 0, 1, opEnd}, 1 + 10*2},
-		// Seven, rounded up.
-		"ways, and one": {[]byte{opLoop, blockEmpty, 0x01, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, 0x45, opBrTable, 3, 0, 1, 0, 1, opEnd}, 1 + 10*3},
-		// The same with a call of refuel's kind within: the other form of loops; and a nop after it.
-		"called": {[]byte{opLoop, blockEmpty, opCall, 0, opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd, 0x01}, 2 + 10*6},
-		// Both branches of an if are paid: its condition, itself, nop, nop.
-		"if": {[]byte{opI32Const, 0, opIf, blockEmpty, 0x01, opElse, 0x01, opEnd}, 4},
-		// Two loops: 10 + 9 + ... + 1 iterations of the inner one, whose 7 + 1 instructions stand in the outer one 5 + 1.
-		"nested": {[]byte{opLoop, blockEmpty, opLocalGet, 0, 0x21, 1, opLoop, blockEmpty, opLocalGet, 1, opI32Const, 1, 0x6b, opLocalTee, 1, opBrIf, 0, opEnd,
-			opLocalGet, 0, opI32Const, 1, 0x6b, opLocalTee, 0, opBrIf, 0, opEnd}, 1 + 10*8 + 55*5},
+		"three":   {[]byte{opLocalGet, 0, opDrop, opLocalGet, 0, 0x45, opDrop}, costs(0x45)},
+		"loop":    {cat([]byte{opLoop, blockEmpty}, down, []byte{opBrIf, 0, opEnd}), entered(opLoop) + 10*(counted+costs(opBrIf))},
+		// A br_table of three targets: back, out, back.
+		"ways": {cat([]byte{opLoop, blockEmpty}, down, []byte{0x45, opBrTable, 3, 0, 1, 0, 1, opEnd}),
+			entered(opLoop) + 10*(counted+costs(0x45, opBrTable))},
+		// A call of refuel's kind within: the other form of loops; and a nop after it.
+		"called": {cat([]byte{opLoop, blockEmpty, opCall, 0}, down, []byte{opBrIf, 0, opEnd, 0x01}),
+			entered(opLoop, 0x01) + 10*(costs(opCall)+counted+costs(opBrIf))},
+		// A short branch is paid by those who do not come there, too; a long one is not.
+		"if, short":       {[]byte{opI32Const, 0, opIf, blockEmpty, 0x01, opElse, 0x01, opEnd}, fold + 2*costs(0x01)},
+		"if, long":        {cat([]byte{opI32Const, 0, opIf, blockEmpty}, long, []byte{opElse, 0x01, opEnd}), fold + costs(0x01)},
+		"if, long, so":    {cat([]byte{opI32Const, 1, opIf, blockEmpty}, long, []byte{opElse, 0x01, opEnd, 0x01}), fold + all + 2*costs(0x01)},
+		"else, long":      {cat([]byte{opI32Const, 0, opIf, blockEmpty, opElse}, long, []byte{opEnd}), fold + all},
+		"br_if, long":     {cat([]byte{opI32Const, 1, opBrIf, 0}, long), costs(opI32Const, opBrIf)},
+		"br_if, long, no": {cat([]byte{opI32Const, 0, opBrIf, 0}, long), costs(opI32Const, opBrIf) + all},
+		"block, left": {cat([]byte{opBlock, blockEmpty, opI32Const, 1, opBrIf, 0}, long, []byte{opEnd, 0x01}),
+			costs(opBlock, opI32Const, opBrIf, 0x01)},
+		// What is behind a block that something has left is a region of its own, and so is each target of a br_table.
+		"cases": {cat([]byte{opBlock, blockEmpty, opBlock, blockEmpty, opBlock, blockEmpty, opI32Const, 1, opBrTable, 2, 0, 1, 2, opEnd}, long,
+			[]byte{opBr, 1, opEnd}, long, long, []byte{opEnd, 0x01}), costs(opBlock, opBlock, opBlock, opI32Const, opBrTable, 0x01) + 2*all},
+		"return":    {cat([]byte{opReturn}, long), costs(opReturn)},
+		"after all": {cat([]byte{opLoop, blockEmpty}, down, []byte{opBrIf, 0, 0x01, opEnd}), entered(opLoop, 0x01) + 10*(counted+costs(opBrIf))},
+		// Two loops: 10 + 9 + ... + 1 turns of the inner one.
+		"nested": {cat([]byte{opLoop, blockEmpty, opLocalGet, 0, 0x21, 1, opLoop, blockEmpty, opLocalGet, 1, opI32Const, 1, 0x6b, opLocalTee, 1, opBrIf, 0, opEnd},
+			down, []byte{opBrIf, 0, opEnd}), entered(opLoop) + 10*(costs(opLocalGet, 0x21, opLoop)+counted+costs(opBrIf)) + 55*(counted+costs(opBrIf))},
 		// More loops than are wrapped, of which each is the first instruction of the one around it.
-		"deep":        {cat(bytes.Repeat([]byte{opLoop, blockEmpty}, maxWrapped/3+100), []byte{0x01}, bytes.Repeat([]byte{opEnd}, maxWrapped/3+100)), maxWrapped/3 + 101},
-		"fill":        {[]byte{opI32Const, 0, opI32Const, 0, opI32Const, 0x80, 0x08, opPrefixFC, fcMemoryFill, 0}, 4 + 1024/64},
-		"copy":        {[]byte{opI32Const, 0, opI32Const, 0, opI32Const, 63, opPrefixFC, fcMemoryCopy, 0, 0}, 4},
-		"grow":        {page, 3 + 1024},
-		"grow beyond": {[]byte{opI32Const, 0x80, 0x80, 4, opMemoryGrow, 0, opDrop}, 3},
-		"grow, loop":  {cat(page, []byte{opLoop, blockEmpty}, page, []byte{opEnd}), 3 + 1024 + 1 + 3 + 1024},
+		"deep": {cat(bytes.Repeat([]byte{opLoop, blockEmpty}, maxWrapped/3+100), []byte{0x01}, bytes.Repeat([]byte{opEnd}, maxWrapped/3+100)),
+			maxWrapped/3 + 101},
+		"fill":        {[]byte{opI32Const, 0, opI32Const, 0, opI32Const, 0x80, 0x08, opPrefixFC, fcMemoryFill, 0}, 3*costs(opI32Const) + region.CostFC(fcMemoryFill) + 1024/64*region.Ticks},
+		"copy":        {[]byte{opI32Const, 0, opI32Const, 0, opI32Const, 3, opPrefixFC, fcMemoryCopy, 0, 0}, 3*costs(opI32Const) + region.CostFC(fcMemoryCopy) + 3},
+		"grow":        {page, grown + 1024*region.Ticks},
+		"grow beyond": {[]byte{opI32Const, 0x80, 0x80, 4, opMemoryGrow, 0, opDrop}, grown},
+		"grow, loop":  {cat(page, []byte{opLoop, blockEmpty}, page, []byte{opEnd}), 2*grown + costs(opLoop) + 2*1024*region.Ticks},
 	} {
 		m := module{types: list{voids, {formFunction, 1, typeI32, 0}}, imports: list{cat(str("wfhost"), str("nothing"), []byte{kindFunction, 0})},
 			functions: list{{1}}, memories: onePage, exports: list{cat(str("f"), []byte{kindFunction, 1})},
@@ -288,12 +334,13 @@ func TestEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for engine, config := range engines {
-		k := &tank{portion: 10, limit: 1000}
+		turn := costs(opLocalGet, opI32Const, 0x6b, opLocalTee, opBrIf)
+		k := &tank{portion: 2 * turn, limit: 200 * turn}
 		l, err := load(config(), nil, r, k)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := l.outcome("f", math.MaxUint32); got != errFuel.Error() || k.used() != 1001 {
+		if got := l.outcome("f", math.MaxUint32); got != errFuel.Error() || k.used() != 200*turn+1 {
 			t.Errorf("%s: %s after %d", engine, got, k.used())
 		}
 		k.portion, k.given = 0, math.MinInt64
@@ -304,4 +351,54 @@ func TestEnd(t *testing.T) {
 		}
 		l.close()
 	}
+}
+
+// TestReturnsAreLookedAt calls functions that do most of their work when the one that they have called returns. Each looks at its end:
+// else the work of all that are on the stack would be done before somebody can stop it.
+func TestReturnsAreLookedAt(t *testing.T) {
+	tail := bytes.Repeat([]byte{opLocalGet, 0, 0x45, opDrop}, 5000)
+	calls := []byte{opLocalGet, 0, opIf, blockEmpty, opLocalGet, 0, opI32Const, 1, 0x6b, opCall, 1, opDrop, opEnd}
+	leaves := map[string][]byte{
+		"end":    {opLocalGet, 0},
+		"return": {opLocalGet, 0, opReturn},
+		"branch": {opLocalGet, 0, opBr, 0},
+		"within": {opLoop, blockEmpty, opLocalGet, 0, opReturn, opEnd, opUnreachable},
+	}
+	for name, leave := range leaves {
+		for results, types := range (list{{typeI32}, {typeI32, typeI32}}) {
+			if name == "within" && results > 0 { // the other one is not within
+				continue
+			}
+			drops := bytes.Repeat([]byte{opDrop}, results)
+			values := bytes.Repeat([]byte{opLocalGet, 0}, results)
+			m := module{types: list{cat([]byte{formFunction, 1, typeI32}, vec(bytesOf(types)...)), {formFunction, 1, typeI32, 0}, voids},
+				imports: list{cat(str("wfhost"), str("nothing"), []byte{kindFunction, 2})}, functions: list{{0}}, memories: onePage,
+				exports: list{cat(str("f"), []byte{kindFunction, 1})},
+				bodies:  list{function(cat(calls[:len(calls)-1], drops, calls[len(calls)-1:], tail, values, leave)...)}}
+			r, err := Rewrite(m.bytes(), Options{Fuel: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for engine, config := range engines {
+				k := unlimited()
+				k.portion = 1
+				l, err := load(config(), nil, r, k)
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				if got := l.outcome("f", 100); strings.Contains(got, "error") || k.used() < 100*5000*costs(0x45) || k.lowest < -3*5000*costs(0x45) {
+					t.Errorf("%s, %d results, %s: %s, %d used, as low as %d", name, results+1, engine, got, k.used(), k.lowest)
+				}
+				l.close()
+			}
+		}
+	}
+}
+
+// bytesOf makes a list of lists of one.
+func bytesOf(b []byte) (out [][]byte) {
+	for _, x := range b {
+		out = append(out, []byte{x})
+	}
+	return out
 }

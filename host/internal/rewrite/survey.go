@@ -116,6 +116,9 @@ func (r *rewriter) surveyTypes() {
 			r.Failf("a type of the unknown form 0x%02x stands", form)
 		}
 		s := signature{params: r.valueTypes("parameters"), results: r.valueTypes("results")}
+		if s.results == 1 && r.Err == nil {
+			s.result = r.Module[r.At-1]
+		}
 		r.types = append(r.types, s)
 		if s == (signature{}) && r.nullary == n {
 			r.nullary = i

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/wfhost/wfhost/host/internal/region"
 )
 
 // grower is a module of two functions: f grows its table by as much as it is told, and g its memory. They return what the
@@ -58,6 +60,7 @@ func TestRefusedGrowth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f, g, page := costs(opRefNull, opLocalGet)+region.CostFC(fcTableGrow), costs(opLocalGet, opMemoryGrow), int64(1024*Ticks)
 	for engine, config := range engines {
 		k := &tank{portion: 100_000, limit: math.MaxInt64}
 		l, err := load(config(), nil, r, k)
@@ -70,7 +73,7 @@ func TestRefusedGrowth(t *testing.T) {
 			want   string
 			calls  int
 			used   int64
-		}{{"f", 1, "[0]", 1, 3}, {"f", 10, refused, 2, 6}, {"g", 1, "[1]", 2, 6 + 2 + 1024}, {"g", 1, refused, 3, 6 + 4 + 1024}} {
+		}{{"f", 1, "[0]", 1, f + 8}, {"f", 10, refused, 2, 2*f + 8}, {"g", 1, "[1]", 2, 2*f + 8 + g + page}, {"g", 1, refused, 3, 2*f + 8 + 2*g + page}} {
 			if got := l.outcome(c.export, c.by); got != c.want || k.calls != c.calls || k.used() != c.used {
 				t.Errorf("%s, %d: %s, %d calls, %d used, want %+v", engine, i, got, k.calls, k.used(), c)
 			}
@@ -95,7 +98,7 @@ func TestReferenceCost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := l.outcome("f", 10); got != "[]" || k.used() != 1+10*(7+referenceCost) {
+		if got := l.outcome("f", 10); got != "[]" || k.used() != 1+10*(costs(opRefFunc, opDrop, opLocalGet, opI32Const, 0x6b, opLocalTee, opBrIf)+referenceCost) {
 			t.Errorf("%s: %s, %d used", engine, got, k.used())
 		}
 		l.close()

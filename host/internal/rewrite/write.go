@@ -1,6 +1,10 @@
 package rewrite
 
-import "github.com/wfhost/wfhost/host/internal/wasmfmt"
+import (
+	"cmp"
+
+	"github.com/wfhost/wfhost/host/internal/wasmfmt"
+)
 
 // flush copies what has been read and not been written, up to a byte of the module.
 func (r *rewriter) flush(to int) {
@@ -31,8 +35,9 @@ func (r *rewriter) size(start int) {
 }
 
 // apply writes the rest of the body from a byte on, with its edits.
-func (r *rewriter) apply(from int) {
+func (r *rewriter) apply(from int, of signature) {
 	r.mark = from
+	r.code.result = of.result
 	if r.fuel {
 		for i, e := range r.code.edits {
 			r.flush(e.at)
@@ -52,10 +57,27 @@ func (r *rewriter) put(i int) {
 		r.out = wasmfmt.AppendU32(r.out, uint32(e.n))
 	case putLabel:
 		r.out = wasmfmt.AppendU32(r.out, uint32(e.n)+r.code.deeper(e.target))
+	case putEntry:
+		enterFunction(r, e)
+	case putExit:
+		if r.code.looks.last {
+			r.out = append(r.out, opEnd)
+			r.look()
+		}
+	case putReturn:
+		if !r.code.looks.last {
+			r.out = append(r.out, opReturn)
+			break
+		}
+		r.out = wasmfmt.AppendU32(append(r.out, opBr), uint32(e.n)+r.code.deeper(e.target))
+	case putTurn:
+		r.spend(cost(r, e))
+		r.look()
+	case putRegion:
+		payRegion(r, i)
 	case putCharge:
-		r.counter(opGlobalGet)
-		r.constant(e.cost())
-		r.pay()
+		r.spend(e.n)
+		r.look()
 	case putCanonical:
 		r.out = r.code.nans.Canonical(r.out, e.nan, r.code.locals+r.code.scratch)
 	case putMove:
@@ -68,22 +90,54 @@ func (r *rewriter) put(i int) {
 		r.out = append(r.out, opI32Const, 0x7f, opI32Ne, opIf, blockEmpty)
 		r.payScratch(e.n)
 		r.out = append(r.out, opElse)
-		r.ask() // which tells the host
+		r.look()
+		r.ask() // with fuel left, which tells the host
 		r.out = append(r.out, opEnd)
 		r.scratch(opLocalGet, 1)
 	case putWrapper:
-		r.wrap(i)
+		r.blockLike(opLoop, i)
+		r.look()
 	case putWrapped:
-		r.payWrapped(i)
-		r.code.wrapped = append(r.code.wrapped, e.target)
+		turn(r, i, func() { r.counter(opGlobalGet) })
+		r.spend(cost(r, e))
+	case putCached:
+		r.wrap(i)
+	case putCachedTurn:
+		turn(r, i, func() { r.cache(opLocalGet) })
+		payCached(r, cost(r, e))
 	case putClose:
 		r.out = append(r.out, opElse, opBr, 2, opEnd, opEnd) // the last end is that of the loop
 		r.code.wrapped = r.code.wrapped[:len(r.code.wrapped)-1]
 	}
 }
 
-// cost of a region: an empty one costs something too, or nobody could stop it.
-func (e edit) cost() int64 { return max(e.n, 1) }
+// cost returns that of the region for which an edit pays.
+func cost(r *rewriter, e edit) int64 { return r.code.regions.Regions[e.n].Cost }
+
+// enterFunction pays for the entry of a function.
+func enterFunction(r *rewriter, e edit) {
+	r.spend(cost(r, e))
+	if r.code.looks.first {
+		r.look()
+	}
+	if r.code.looks.last { // the function's label becomes that of a block, behind which it looks
+		r.out = append(r.out, opBlock, cmp.Or(r.code.result, blockEmpty))
+	}
+}
+
+// payRegion pays for a region within a function, where the counter is in a local in a wrapped loop.
+func payRegion(r *rewriter, i int) {
+	of := &r.code.regions.Regions[r.code.edits[i].n]
+	switch {
+	case !of.Charged:
+	case i < r.code.until:
+		payCached(r, of.Cost)
+	default:
+		if r.spend(of.Cost); r.code.looks.along {
+			r.look()
+		}
+	}
+}
 
 // deeper says by how much a label has to grow: by two for a wrapped loop that it leaves, by one for its own.
 func (c *body) deeper(target int) (n uint32) {
@@ -95,7 +149,15 @@ func (c *body) deeper(target int) (n uint32) {
 	return n
 }
 
-// payScratch pays for as many things as the first local of ours says, of which one or several make a unit.
+// spend takes a number of ticks from the counter.
+func (r *rewriter) spend(ticks int64) {
+	r.counter(opGlobalGet)
+	r.constant(ticks)
+	r.out = append(r.out, opI64Sub)
+	r.counter(opGlobalSet)
+}
+
+// payScratch pays for as many things as the first local of ours says, of which one or several make a tick.
 func (r *rewriter) payScratch(scale int64) {
 	r.counter(opGlobalGet)
 	r.scratch(opLocalGet, 0)
@@ -107,13 +169,13 @@ func (r *rewriter) payScratch(scale int64) {
 		r.constant(scale)
 		r.out = append(r.out, opI64Shl)
 	}
-	r.pay()
-}
-
-// pay takes what is on the stack from the counter below it, and asks for fuel if there is none left.
-func (r *rewriter) pay() {
 	r.out = append(r.out, opI64Sub)
 	r.counter(opGlobalSet)
+	r.look()
+}
+
+// look asks for fuel if there is none left.
+func (r *rewriter) look() {
 	r.counter(opGlobalGet)
 	r.constant(0)
 	r.out = append(r.out, opI64LtS, opIf, blockEmpty)
@@ -128,18 +190,16 @@ func (r *rewriter) pay() {
 //	  if local < 0 {
 //	    refuel()
 //	    local = counter                  which has to be 0 or above now
-//	    local += cost                    which is taken again
 //	  }
 //	  loop                               the loop as it was
-//	    counter = local = local - cost
-//	    if local >= 0 { body } else { continue the outer loop }
+//	    if local >= 0 { counter = local = local - cost; body } else { continue the outer loop }
 //
 // Engines keep in memory, all the time, what is needed after a call; a call within the loop would make them
 // load and store the loop's variables in each turn. This form has the call outside, and the way on as the one
 // that does not jump. With it the tightest loop takes 1.0 to 1.4 times as long as unmetered, where it falls in the
-// engine's code; with the call inside, 2.3 times (BenchmarkForms).
+// engine's code; with the call inside, 2.3 times (BenchmarkForms). A loop that calls has the same form, without the local.
 func (r *rewriter) wrap(i int) {
-	e, head := r.code.edits[i], r.code.edits[i+1]
+	e := r.code.edits[i]
 	if i >= r.code.until {
 		r.code.until = int(e.n)
 		r.counter(opGlobalGet)
@@ -153,25 +213,25 @@ func (r *rewriter) wrap(i int) {
 	r.counter(opGlobalGet)
 	r.cache(opLocalTee)
 	r.constant(0)
-	r.out = append(r.out, opI64LtS, opIf, blockEmpty, opUnreachable, opEnd)
-	r.cache(opLocalGet)
-	r.constant(head.cost())
-	r.out = append(r.out, opI64Add)
-	r.cache(opLocalSet)
-	r.out = append(r.out, opEnd)
+	r.out = append(r.out, opI64LtS, opIf, blockEmpty, opUnreachable, opEnd, opEnd)
 }
 
-// payWrapped writes the beginning of the body of a wrapped loop.
-func (r *rewriter) payWrapped(i int) {
-	r.cache(opLocalGet)
-	r.constant(r.code.edits[i].cost())
-	r.out = append(r.out, opI64Sub)
-	r.cache(opLocalTee)
-	r.counter(opGlobalSet)
-	r.cache(opLocalGet)
+// turn writes the beginning of the body of a wrapped loop.
+func turn(r *rewriter, i int, left func()) {
+	left()
 	r.constant(0)
 	r.out = append(r.out, opI64GeS)
 	r.blockLike(opIf, i-1)
+	r.code.wrapped = append(r.code.wrapped, r.code.edits[i].target)
+}
+
+// payCached takes ticks from the counter that a local has, too.
+func payCached(r *rewriter, ticks int64) {
+	r.cache(opLocalGet)
+	r.constant(ticks)
+	r.out = append(r.out, opI64Sub)
+	r.cache(opLocalTee)
+	r.counter(opGlobalSet)
 }
 
 // blockLike begins a block of the type of the loop before which an edit stands.

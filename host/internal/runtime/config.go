@@ -61,9 +61,9 @@ type Config struct {
 	GuestBytes int64
 	// Modules says when modules leave memory.
 	Modules module.Limits
-	// Fuel bounds the instructions, about, that a workflow executes between two waits.
+	// Fuel bounds what a workflow computes between two waits.
 	Fuel int64
-	// CPU bounds the time that they take. A machine that needs longer is at fault, not the workflow.
+	// CPU bounds the time that it takes. A machine that needs longer is at fault, not the workflow.
 	CPU time.Duration
 	// HostCalls bounds the calls between two waits, Children the live children of a first run: see abi.LiveChildren.
 	HostCalls, Children int

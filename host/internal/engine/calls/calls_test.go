@@ -97,3 +97,75 @@ func TestArguments(t *testing.T) {
 		}
 	}
 }
+
+// stopped is a guest that a call has stopped.
+type stopped struct{ reason error }
+
+func (s *stopped) Halt(reason error) { s.reason = reason; panic(s) }
+func (*stopped) Freezes() bool       { return false }
+
+// charged is a host that is charged, answers names with their length, and draws the same bytes each time.
+type charged struct {
+	engine.Host
+	worked int64
+	random byte
+}
+
+func (c *charged) Work(n int64) error { c.worked += n; return nil }
+func (c *charged) Input() []byte      { return []byte("input") }
+func (c *charged) Sleep(name string, _ int64) (int64, error) {
+	return int64(len(name)), nil
+}
+func (c *charged) Await(handles []int64) (int64, error) { return int64(len(handles)), nil }
+func (c *charged) Random(p []byte) {
+	for i := range p {
+		p[i] = c.random
+	}
+}
+
+// answer makes a call, and returns what it answers, or why it has stopped the guest.
+func answer(fn Func, h engine.Host, m memory, args ...uint64) (n uint64, reason error) {
+	guest := &stopped{}
+	defer func() {
+		if r := recover(); r != nil && r != any(guest) {
+			panic(r)
+		}
+		reason = guest.reason
+	}()
+	return fn(&Frame{Guest: guest, Host: h, Memory: m, Stack: args}), nil
+}
+
+// TestNothingIsAnywhere hands over no bytes at addresses of all kinds, and some bytes outside of the memory.
+func TestNothingIsAnywhere(t *testing.T) {
+	m := memory(make([]byte, 100))
+	funcs := workflowFuncs()
+	for _, at := range []uint64{0, 1, 99, 100, 101, 1 << 20, math.MaxUint32} {
+		for name, want := range map[string]uint64{abi.FnInput: 5, abi.FnSleepStart: 0, abi.FnAwait: 0, abi.FnRandom: 0} {
+			if n, err := answer(funcs[name], &charged{}, m, at, 0, 1); n != want || err != nil {
+				t.Errorf("%s of nothing at %d: %d, %v", name, at, n, err)
+			}
+			if _, err := answer(funcs[name], &charged{}, m, at, 1, 1); (err == nil) != (at < 100 && (name != abi.FnAwait || at < 92)) {
+				t.Errorf("%s of something at %d: %v", name, at, err)
+			}
+		}
+	}
+}
+
+// TestHandlesNeedNoAlignment reads a list of handles at an odd address.
+func TestHandlesNeedNoAlignment(t *testing.T) {
+	if n, err := answer(workflowFuncs()[abi.FnAwait], &charged{}, make(memory, 30), 3, 3); n != 3 || err != nil {
+		t.Error(n, err)
+	}
+}
+
+// TestSeed draws AssemblyScript's seed from the random bytes of the run: numbers from 0 to less than 1.
+func TestSeed(t *testing.T) {
+	seed := envFuncs()["seed"]
+	for random, want := range map[byte]float64{0: 0, 0x80: 0x80808080808080p-56, 0xff: 1 - 0x1p-53} {
+		h := &charged{random: random}
+		bits, err := answer(seed, h, nil)
+		if got := math.Float64frombits(bits); math.Abs(got-want) > 1e-9 || got >= 1 || err != nil || h.worked != 8 {
+			t.Errorf("%#x: %v, want %v; %v, charged %d", random, got, want, err, h.worked)
+		}
+	}
+}

@@ -250,13 +250,21 @@ func difference(a, b uint64) int64 {
 	return int64(min(a-b, math.MaxInt64))
 }
 
-// envFuncs supplies AssemblyScript's abort.
+// envFuncs supplies AssemblyScript's abort and seed.
 func envFuncs() map[string]Func {
-	return map[string]Func{"abort": func(f *Frame) uint64 {
-		f.Guest.Halt(&engine.Trap{Kind: engine.TrapGuest, Message: fmt.Sprintf("abort: %s (%s:%d:%d)",
-			f.utf16(f.u32(0)), f.utf16(f.u32(1)), f.u32(2), f.u32(3))})
-		return 0
-	}}
+	return map[string]Func{
+		"abort": func(f *Frame) uint64 {
+			f.Guest.Halt(&engine.Trap{Kind: engine.TrapGuest, Message: fmt.Sprintf("abort: %s (%s:%d:%d)",
+				f.utf16(f.u32(0)), f.utf16(f.u32(1)), f.u32(2), f.u32(3))})
+			return 0
+		},
+		"seed": func(f *Frame) uint64 {
+			var b [8]byte
+			f.work(len(b))
+			f.Host.Random(b[:])
+			return math.Float64bits(float64(binary.LittleEndian.Uint64(b[:])>>11) / (1 << 53))
+		},
+	}
 }
 
 // maxAbortBytes bounds the message of an abort.

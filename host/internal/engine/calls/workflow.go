@@ -73,8 +73,12 @@ func (f *Frame) outOfBounds(ptr, n uint32) {
 		"a call was given %d bytes at address %d, outside of the memory of %d bytes", n, ptr, f.Memory.Size())})
 }
 
-// view returns a part of the guest's memory, not a copy. It must not be kept beyond the call.
+// view returns a part of the guest's memory, not a copy. It must not be kept beyond the call. No bytes are nowhere: their address
+// may be any.
 func (f *Frame) view(ptr, n uint32) []byte {
+	if n == 0 {
+		return nil
+	}
 	b, ok := f.Memory.Read(ptr, n)
 	if !ok {
 		f.outOfBounds(ptr, n)

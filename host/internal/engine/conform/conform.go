@@ -4,8 +4,10 @@ package conform
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -73,8 +75,9 @@ func recursion() *wasmgen.Module { return wasmgen.New(40).Op(0x10, 0).Drop() }
 
 // fuel lets a guest compute: it asks for fuel as often as on every other engine, and is stopped where there is none.
 func fuel(t *testing.T, e engine.Engine) {
-	const turns, wantSlices = 3_000_000, 6
-	m := wasmgen.New(1).While().Get(0).I64(turns).NotLess().Break().Count(0, 1).EndWhile().I32(7).Export(abi.ExportRun)
+	const turns, wantSlices = 3_000_000, 4
+	m := wasmgen.New(1).While().Get(0).I64(turns).NotLess().Break().Count(0, 1).
+		Get(0).I64(3).Rem().I64(5).Rem().I64(7).Div().I64(9).Div().Drop().EndWhile().I32(7).Export(abi.ExportRun)
 	wasm := m.While().EndWhile().I32(0).Export("forever").Bytes()
 	h := newHost()
 	if code, err := run(t, e, wasm, h); err != nil || code != 7 || h.slices != wantSlices {
@@ -113,6 +116,7 @@ func callsOfTheHost(t *testing.T, e engine.Engine) {
 	m.I32(160).Call(abi.FnNow).Store64()
 	m.I32(0).I64(1).I32(168).Call("wasi:clock_time_get").Drop()
 	m.I32(1).I64(1).I32(176).Call("wasi:clock_time_get").Drop()
+	m.I32(184).Call("env:seed").Op(0x39, 3, 0) // f64.store
 	m.I32(0).I32(200).Call(abi.FnComplete).Drop()
 	h := newHost()
 	if code, err := run(t, e, m.I32(5).Export(abi.ExportRun).Bytes(), h); err != nil || code != 5 {
@@ -120,14 +124,20 @@ func callsOfTheHost(t *testing.T, e engine.Engine) {
 	}
 	random := make([]byte, 50)
 	h.Random(random)
+	if b := h.completed; len(b) == 200 && math.Float64frombits(binary.LittleEndian.Uint64(b[184:])) != seedOfHost {
+		t.Errorf("the seed is % x", b[184:192])
+	}
 	if got := string(h.completed); len(got) != 200 || !strings.HasPrefix(got, "the input\x00") || got[100:150] != string(random) ||
 		got[160:184] != "\x7b\x68\xe5\xcf\x8b\x01\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00" {
 		t.Errorf("%q", got)
 	}
-	if h.calls != 6 || h.worked != 9+50+200 {
+	if h.calls != 7 || h.worked != 9+50+8+200 {
 		t.Errorf("%d calls, which were charged %d bytes", h.calls, h.worked)
 	}
 }
+
+// seedOfHost is what env.seed makes of the first random bytes of a host here, 5a 5b 58 59 5e 5f 5c 5d.
+const seedOfHost = float64(0x5d5c5f5e59585b5a>>11) / (1 << 53)
 
 // startUp compares the state of new instances with what it is on every other engine, and lets them run.
 func startUp(t *testing.T, e engine.Engine) {
@@ -155,11 +165,14 @@ func badStartUp(t *testing.T, e engine.Engine) {
 		"these run once per module": wasmgen.New(0).I32(0).I32(0).I64(1).Call(abi.FnSleep).Drop(),
 		"proc_exit(9)":              wasmgen.New(0).I32(9).Call("wasi:proc_exit"),
 		"integer divide by zero":    wasmgen.New(0).I64(1).I64(0).Div().Drop(),
+		"the table is missing\nno bread (integer divide by zero)": wasmgen.New(0).I32(1).Text("all is well").Call(abi.FnLog).Drop().
+			I32(2).Text("the table is missing").Call(abi.FnLog).Drop().
+			I32(3).Text("no bread").Call(abi.FnLog).Drop().I64(1).I64(0).Div().Drop(),
 	} {
 		mod := module(t, e, m.Export(abi.ExportInitialize).I32(0).Export(abi.ExportRun).Bytes())
 		in, err := mod.Instantiate(context.Background())
 		var trap *engine.Trap
-		if !errors.As(err, &trap) || !strings.Contains(trap.Message, want) ||
+		if !errors.As(err, &trap) || !strings.Contains(trap.Message, want) || strings.Contains(trap.Message, "all is well") ||
 			trap.Kind != engine.TrapInit && trap.Kind != engine.TrapExit {
 			t.Errorf("%v, want %q", err, want)
 			if err == nil {

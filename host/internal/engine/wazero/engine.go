@@ -200,7 +200,7 @@ func (a *activation) explain(ctx context.Context, err error, kind string) error 
 		t.Kind = engine.TrapStack
 	case message == unreachable && a.denied && kind == engine.TrapGuest:
 		t.Kind, t.Message = engine.TrapMemory, a.outOfMemory(message)
-	case message == unreachable:
+	case message == unreachable || kind == engine.TrapInit:
 		t.Message = a.say(message)
 	}
 	return t

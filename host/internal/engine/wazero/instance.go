@@ -11,6 +11,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
+	"github.com/wfhost/wfhost/host/internal/rewrite"
 )
 
 type instance struct {
@@ -54,7 +55,7 @@ func (in *instance) Fuel() int64 {
 	if in.fuel == nil {
 		return 0
 	}
-	return int64(in.fuel.Get())
+	return int64(in.fuel.Get()) / rewrite.Ticks
 }
 
 func (in *instance) Resident() int64 { return in.onHeap() + in.ownMemory() }
@@ -151,7 +152,7 @@ func (in *instance) Memory() []byte {
 func (in *instance) Hash() [32]byte {
 	globals := make([]uint64, 0, len(in.globals))
 	for _, g := range in.globals {
-		if g != in.fuel { // a guest that was thawed has taken some dozens of instructions more
+		if g != in.fuel { // a guest that was thawed has used some more
 			globals = append(globals, g.Get())
 		}
 	}

@@ -47,8 +47,11 @@ func refuel(ctx context.Context, mod api.Module, _ []uint64) {
 		a.denied = true
 		return
 	}
-	if err := a.host.Refuel(); err != nil {
-		a.Halt(err)
+	fuel := int64(a.in.fuel.Get())
+	for ; fuel < 0; fuel += engine.FuelSlice * rewrite.Ticks {
+		if err := a.host.Refuel(); err != nil {
+			a.Halt(err)
+		}
 	}
 	if held := sum(a.in.heap); held > maxHeapBytes {
 		a.Halt(&engine.Trap{Kind: engine.TrapMemory, Message: fmt.Sprintf(
@@ -58,7 +61,7 @@ func refuel(ctx context.Context, mod api.Module, _ []uint64) {
 		a.Halt(errNotFrozen)
 	}
 	a.late = a.frozen
-	a.in.fuel.Set(uint64(int64(a.in.fuel.Get()) + engine.FuelSlice))
+	a.in.fuel.Set(uint64(fuel))
 }
 
 func types(ts []abi.Type) []api.ValueType {
