@@ -99,3 +99,40 @@ func inBodies(ctx context.Context) error {
 	})
 	return err
 }
+
+type account struct {
+	cents int
+	log   []string
+}
+
+func (a *account) add(n int) { a.cents += n }
+
+func (a account) with(n int) account {
+	a.cents += n // of a copy
+	return a
+}
+
+func (a *account) total() int { return a.cents }
+
+func count(m map[string]int, who string) { m[who]++ }
+
+func set(to *int, n int) { *to = n }
+
+func other(to *int, n int) int {
+	to = &n
+	return *to
+}
+
+func throughCalls(ctx context.Context) error {
+	a, m, n := &account{}, map[string]int{}, 0
+	_, err := workflow.Do(ctx, "pay", func(workflow.Step) (int, error) {
+		a.add(1)        // want `the body of this step has add write to a, which is declared outside of it`
+		count(m, "ada") // want `the body of this step has count write to m`
+		set(&n, 1)      // want `the body of this step has set write to n`
+		a.add(2)        //workflow:lost is looked at by the test alone
+		mine := &account{}
+		mine.add(a.total() + a.with(3).cents + other(&n, 2))
+		return mine.total(), nil
+	})
+	return err
+}
