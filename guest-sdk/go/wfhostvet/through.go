@@ -8,8 +8,8 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/internal/bodies"
 )
 
-// through reports a call in the body of a step that has a function or method of this package write to what is outside of the body:
-// to its receiver, or to what an argument points to.
+// through reports a call in the body of a step that has a function or method of this package write to what is outside of the
+// body: to its receiver, or to what an argument points to.
 func (c *checker) through(body ast.Node, call *ast.CallExpr, decl *ast.FuncDecl) {
 	changed := c.changed(decl)
 	if len(changed) == 0 {
@@ -23,8 +23,8 @@ func (c *checker) through(body ast.Node, call *ast.CallExpr, decl *ast.FuncDecl)
 		if root == nil || !changed[c.TypesInfo.Defs[param]] || !c.outside(body, root) {
 			return
 		}
-		c.report(call.Pos(), "the body of this step has %s write to %s, which is declared outside of it: a body works on a copy of the "+
-			"workflow's memory, and the change is lost; return it as the step's result", decl.Name.Name, root.Name)
+		c.report(call.Pos(), "the body of this step has %s write to %s, which is declared outside of it: a body works on a copy of "+
+			"the workflow's memory, and the change is lost; return it as the step's result", decl.Name.Name, root.Name)
 	}
 	if s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok && decl.Recv != nil {
 		for _, f := range decl.Recv.List {
