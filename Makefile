@@ -13,6 +13,7 @@ TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 window
 .PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform clean
 .PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform page page-pictures clean
 .PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile trace kill workers limits histories crash hostile conform clean
+.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile installation trace kill workers limits histories crash hostile conform clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,6 +134,9 @@ profile: build ## profile steps, wakes and a storm of Go guests, and draw the pi
 	draw steps "Steps of 64 runs of a Go guest" steps --runs 64 --for 10s; \
 	draw wake "Wakes of a Go guest, with a step each" wake --due 256 --step --for 10s; \
 	draw storm "20,000 Go guests that wake at once, and make a step" storm --n 20000 --step
+
+installation: ## operate an installation for a year of fake time: cmd/wfhost/testdata/year/year.txt (in the gate)
+	$(GO) test ./cmd/wfhost -run 'TestYear$$' -count=1 -v
 
 trace: ## write the trace of docs/operate/traces.md anew: a collector, and a server that is restarted while a run sleeps
 	$(GO) test ./cmd/wfhost -run 'TestServeTraces$$' -count=1 -trace.write

@@ -14,7 +14,7 @@ type inputFlags struct {
 	Input     string  `help:"Input as JSON, @file, or - for standard input." xor:"input"`
 	InputText *string `help:"Input as a text, which the workflow gets as a string of JSON." xor:"input" placeholder:"TEXT"`
 	InputFile string  `help:"File with the input as JSON; - for standard input." xor:"input" placeholder:"FILE"`
-	InputRaw  string  `help:"File with the input as it is, for programs that read no JSON; - as above." xor:"input" placeholder:"FILE"`
+	InputRaw  string  `help:"File with the input, for programs that read no JSON; - as above." xor:"input" placeholder:"FILE"`
 }
 
 // read returns the input, empty if there is none.

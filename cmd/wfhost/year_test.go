@@ -10,8 +10,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestYear operates an installation for a year, which takes well under a minute: time is fake; the processes, the disk, the
-// modules, the requests and the kills are real. The story is testdata/year/year.txt.
+// TestYear operates an installation for a year. Time is fake; the processes, the disk, the modules, the requests and the kill are
+// real. The story is testdata/year/year.txt. Most of its time goes into compiling five modules; the year itself takes seconds.
 func TestYear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles six modules")

@@ -117,6 +117,7 @@ func (c *checker) body(x ast.Expr) {
 			if name := c.of(n); durable[name] {
 				c.report(n.Pos(), "workflow.%s in the body of a step is ErrNotHere: it belongs to the workflow", name)
 			} else if decl := c.callee(n); decl != nil {
+				c.through(fn, n, decl)
 				if all := c.reaches(decl); len(all) > 0 {
 					c.report(n.Pos(), "%s calls workflow.%s, which in the body of a step is ErrNotHere: it belongs to the workflow",
 						decl.Name.Name, all[0].fn)

@@ -18,6 +18,7 @@ type Change struct {
 	Pos  token.Pos
 	Verb string // what it does: "writes to", "decodes into", "sends on"
 	Name string // of the variable as the source has it, such as total
+	Root *ast.Ident
 }
 
 // String returns the change as the end of a sentence about the body.
@@ -59,8 +60,8 @@ type finder struct {
 
 // add adds a change of what an expression names, if that is outside.
 func (f *finder) add(verb string, x ast.Expr) {
-	if root := rootOf(x); root != nil && root.Name != "_" && f.outside(root) {
-		f.found = append(f.found, Change{x.Pos(), verb, text(x)})
+	if root := Root(x); root != nil && root.Name != "_" && f.outside(root) {
+		f.found = append(f.found, Change{x.Pos(), verb, text(x), root})
 	}
 }
 
@@ -86,9 +87,9 @@ func (f *finder) call(c *ast.CallExpr) {
 	}
 }
 
-// rootOf returns the variable to which an expression that can be assigned to belongs; nil if there is none, as for what a
+// Root returns the variable to which an expression that can be assigned to belongs; nil if there is none, as for what a
 // function returns.
-func rootOf(x ast.Expr) *ast.Ident {
+func Root(x ast.Expr) *ast.Ident {
 	for {
 		switch e := x.(type) {
 		case *ast.Ident:

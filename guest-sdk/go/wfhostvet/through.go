@@ -1,0 +1,75 @@
+package wfhostvet
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/internal/bodies"
+)
+
+// through reports a call in the body of a step that has a function or method of this package write to what is outside of the
+// body: to its receiver, or to what an argument points to.
+func (c *checker) through(body ast.Node, call *ast.CallExpr, decl *ast.FuncDecl) {
+	changed := c.changed(decl)
+	if len(changed) == 0 {
+		return
+	}
+	check := func(param *ast.Ident, arg ast.Expr) {
+		if u, ok := ast.Unparen(arg).(*ast.UnaryExpr); ok && u.Op == token.AND {
+			arg = u.X
+		}
+		root := bodies.Root(arg)
+		if root == nil || !changed[c.TypesInfo.Defs[param]] || !c.outside(body, root) {
+			return
+		}
+		c.report(call.Pos(), "the body of this step has %s write to %s, which is declared outside of it: a body works on a copy of "+
+			"the workflow's memory, and the change is lost; return it as the step's result", decl.Name.Name, root.Name)
+	}
+	if s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok && decl.Recv != nil {
+		for _, f := range decl.Recv.List {
+			for _, id := range f.Names {
+				check(id, s.X)
+			}
+		}
+	}
+	i := 0
+	for _, f := range decl.Type.Params.List {
+		for _, id := range f.Names {
+			if i < len(call.Args) {
+				check(id, call.Args[i])
+			}
+			i++
+		}
+		if len(f.Names) == 0 {
+			i++
+		}
+	}
+}
+
+// changed returns the parameters of a function, its receiver included, through which it writes to what its caller has.
+func (c *checker) changed(decl *ast.FuncDecl) map[types.Object]bool {
+	all := map[types.Object]bool{}
+	if decl.Body == nil {
+		return all
+	}
+	for _, x := range bodies.Find(decl.Body, func(id *ast.Ident) bool { return c.shared(decl, id) }) {
+		if x.Name != x.Root.Name { // else the parameter is another one from there on
+			all[c.TypesInfo.ObjectOf(x.Root)] = true
+		}
+	}
+	return all
+}
+
+// shared reports whether a name is that of a parameter of a function through which it and its caller have the same thing.
+func (c *checker) shared(decl *ast.FuncDecl, id *ast.Ident) bool {
+	v, ok := c.TypesInfo.ObjectOf(id).(*types.Var)
+	if !ok || v.Pos() < decl.Pos() || v.Pos() > decl.Body.Pos() {
+		return false
+	}
+	switch v.Type().Underlying().(type) {
+	case *types.Pointer, *types.Map, *types.Slice:
+		return true
+	}
+	return false
+}
