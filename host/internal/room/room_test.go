@@ -361,10 +361,13 @@ func TestTurns(t *testing.T) {
 		}
 		b.countOf(key("first"), 10*mb)
 		late, other := b.Share(grows, key("late"), 0), b.Share(honest, key("other"), 0)
-		if late.MayBegin(false) || !other.MayBegin(true) {
-			t.Fatal("a further one of those that grow may begin, or none of others")
+		if late.MayBegin(true) || !late.MayBegin(false) || !other.MayBegin(true) {
+			t.Fatal("a further one of those that grow may begin, or none of others, or none that wakes")
 		}
 		b.countOf(key("first"), 40*mb)
+		if late.MayBegin(false) {
+			t.Fatal("far over the budget, a further one of those that grow wakes")
+		}
 		held := late.Hold(false, begins("late"), never)
 		if other.MayBegin(true) || !other.MayBegin(false) {
 			t.Fatal("far over the budget, a run begins, or one that has begun does not wake")

@@ -59,8 +59,9 @@ func (s *Share) Ask(begin, refuse func()) *Turn {
 	return t
 }
 
-// MayBegin reports whether a guest may get an instance. It may not if journals are over the budget, and many guests of its workflow wait
-// for room already, or if they are far over it and its run has not begun, which starts says.
+// MayBegin reports whether a guest may get an instance. starts says that its run has not begun: then it may not if journals are over the
+// budget, and many guests of its workflow wait for room already, or if they are far over it. A run that has begun is in memory while it
+// waits, and most wakes make a journal little longer: it may not if both is so.
 func (s *Share) MayBegin(starts bool) bool {
 	b := s.b
 	if b == nil {
@@ -147,11 +148,13 @@ func (b *Budget) mayBeginLocked(of Group, run store.RunKey, starts bool) bool {
 	if b.bytes <= b.limit || b.firstLocked(run) {
 		return true
 	}
-	if starts && b.bytes > b.limit+b.limit/fullShare {
-		return false
-	}
+	far := b.bytes > b.limit+b.limit/fullShare
 	g := b.held.groups[of]
-	return g == nil || g.growing < maxGrowing
+	many := g != nil && g.growing >= maxGrowing
+	if starts {
+		return !far && !many
+	}
+	return !far || !many
 }
 
 // releaseLocked lets guests begin that are held: as many as there is room for what they may append before they are asked to
