@@ -46,7 +46,7 @@ func (e *Event) judge(what string, got json.RawMessage, err error) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)
 	case !bytes.Equal(compact(got), compact(e.Want)):
-		return fmt.Errorf("%s is answered %s, and should be %s", what, got, e.Want)
+		return fmt.Errorf("%s is answered %s, and should be %s", what, got, compact(e.Want))
 	}
 	return nil
 }
