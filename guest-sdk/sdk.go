@@ -10,13 +10,15 @@ import (
 	"strings"
 )
 
-//go:embed c/workflow.h cpp/workflow.hpp
+//go:embed c/workflow.h cpp/workflow.hpp rust/Cargo.toml rust/README.md rust/src assemblyscript/assembly
 var sources embed.FS
 
 // files lists what a project in a language needs: a file or folder of the SDK, and what it is called in the project.
 var files = map[string]map[string]string{
-	"c":   {"c/workflow.h": "workflow.h"},
-	"cpp": {"c/workflow.h": "workflow.h", "cpp/workflow.hpp": "workflow.hpp"},
+	"c":    {"c/workflow.h": "workflow.h"},
+	"cpp":  {"c/workflow.h": "workflow.h", "cpp/workflow.hpp": "workflow.hpp"},
+	"rust": {"rust/Cargo.toml": "Cargo.toml", "rust/README.md": "README.md", "rust/src": "src"},
+	"as":   {"assemblyscript/assembly": "."},
 }
 
 // Write writes the SDK of a language into a folder, which need not exist.

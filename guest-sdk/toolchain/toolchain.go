@@ -110,15 +110,28 @@ func includes(dir string) []string {
 	return []string{"-I" + dir, "-I" + filepath.Join(dir, "wfhost")}
 }
 
-// flags are what all programs of clang have.
-var flags = []string{"-O2", "-Wall", "-mbulk-memory"}
+// clang compiles the files of a program with some flags, and links it with others. It does so in two steps: a clang that links with
+// optimization runs wasm-opt if it finds one in PATH, which then refuses instructions that it has not been told of.
+func clang(ctx context.Context, dir, cc string, files, compile, link []string, out string) error {
+	link = append(link, "-o", out)
+	compile = append(append(compile, "-O2", "-Wall", "-mbulk-memory"), includes(dir)...)
+	for i, file := range files {
+		object := filepath.Join(filepath.Dir(out), fmt.Sprint(i, ".o"))
+		if err := run(ctx, dir, nil, cc, append(compile[:len(compile):len(compile)], "-c", "-o", object, file)...); err != nil {
+			return err
+		}
+		link = append(link, object)
+	}
+	return run(ctx, dir, nil, cc, link...)
+}
 
 func compileC(ctx context.Context, dir string, files []string, out string) error {
 	if err := need("C", "on Debian and Ubuntu: apt-get install clang lld", "clang", "wasm-ld"); err != nil {
 		return err
 	}
-	args := append([]string{"--target=wasm32", "-std=c11", "-nostdlib", "-Wl,--no-entry", "-Wl,--strip-all", "-o", out}, flags...)
-	return run(ctx, dir, nil, "clang", append(append(args, includes(dir)...), files...)...)
+	const target = "--target=wasm32"
+	return clang(ctx, dir, "clang", files, []string{target, "-std=c11"},
+		[]string{target, "-nostdlib", "-Wl,--no-entry", "-Wl,--strip-all"}, out)
 }
 
 // hintCPP says how the standard library for WASI is installed, which clang does not bring.
@@ -129,12 +142,12 @@ func compileCPP(ctx context.Context, dir string, files []string, out string) err
 	if err := need("C++", hintCPP, "clang++", "wasm-ld"); err != nil {
 		return err
 	}
-	args := append([]string{"--target=wasm32-wasi", "-std=c++20", "-fno-exceptions", "-fno-rtti"}, flags...)
-	if err := run(ctx, dir, nil, "clang++", append(args, "-fsyntax-only", "-include", "coroutine", "-x", "c++", os.DevNull)...); err != nil {
+	const target = "--target=wasm32-wasi"
+	flags := []string{target, "-std=c++20", "-fno-exceptions", "-fno-rtti"}
+	if err := run(ctx, dir, nil, "clang++", append(flags, "-fsyntax-only", "-include", "coroutine", "-x", "c++", os.DevNull)...); err != nil {
 		return &MissingError{"C++", "a standard library of C++20 for WASI", hintCPP}
 	}
-	args = append(args, "-mexec-model=reactor", "-Wl,--strip-all", "-o", out)
-	return run(ctx, dir, nil, "clang++", append(append(args, includes(dir)...), files...)...)
+	return clang(ctx, dir, "clang++", files, flags, []string{target, "-mexec-model=reactor", "-Wl,--strip-all"}, out)
 }
 
 // rustTarget is what workflows in Rust are compiled for.

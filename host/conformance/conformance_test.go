@@ -76,3 +76,5 @@ func compile(t *testing.T, dir string) []byte {
 func TestCPP(t *testing.T) { check(t, compile(t, "../../guest-sdk/cpp/stories")) }
 
 func TestRust(t *testing.T) { check(t, compile(t, "../../guest-sdk/rust/stories")) }
+
+func TestAssemblyScript(t *testing.T) { check(t, compile(t, "../../guest-sdk/assemblyscript/stories")) }
