@@ -754,7 +754,10 @@ inline Response fetch(const Request &r) {
 	int64_t got = wf_fetch(all.data(), detail::length(all), nullptr, 0);
 	std::string answer = detail::last();
 	if (got < 0) {
-		out.error = Outcome(static_cast<int>(-got), answer);
+		int code = static_cast<int>(-got);
+		bool again = code == WF_STEP_FAILED; // the network; what else is wrong stays so
+		if (!again && answer.size() > 2) answer.insert(answer.size() - 1, ",\"retryable\":false");
+		out.error = Outcome(code, answer);
 		return out;
 	}
 	if (answer.size() < sizeof n) return out;

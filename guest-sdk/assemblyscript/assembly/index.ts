@@ -362,7 +362,11 @@ export function fetch(method: string, url: string, headers: string[], payload: s
   memory.copy(ptr(all) + 4 + a.byteLength, ptr(b), b.byteLength);
   const n = sys.fetch(ptr(all), all.byteLength, 0, 0);
   const got = last();
-  if (n < 0) return new Response(new Outcome(<i32>-n, got));
+  if (n < 0) {
+    const code = <i32>-n, why = String.UTF8.decode(got);
+    if (code == Code.STEP_FAILED || !why.endsWith("}")) return new Response(new Outcome(code, got)); // the network
+    return new Response(new Outcome(code, enc(why.substring(0, why.length - 1) + ",\"retryable\":false}"))); // it stays wrong
+  }
   const r = new Response(ok("")), size = <i32>load<u32>(ptr(got));
   const h = String.UTF8.decode(got.slice(4, 4 + size));
   r.status = <i32>json.number(json.field(h, "status"));
