@@ -46,6 +46,9 @@ func open(ctx context.Context, wasm []byte, replayed bool, dir string) (t *theat
 	}
 	t.HandleRawStep("vault", func(context.Context, []byte) ([]byte, error) { return nil, errors.New("nobody may call it") })
 	versions, err := t.UploadAll(ctx, "", wasm)
+	if errors.Is(err, host.ErrInvalid) { // it lists no workflows, so it has no stories
+		versions, err = t.UploadAll(ctx, "stories", wasm)
+	}
 	if err != nil {
 		return nil, errors.Join(err, t.Host.Close())
 	}
