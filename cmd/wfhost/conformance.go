@@ -11,7 +11,7 @@ import (
 )
 
 type conformCmd struct {
-	Path    string   `arg:"" help:"A module with the story workflows of docs/conformance.md: a .wasm file, or a folder that is compiled."`
+	Path    string   `arg:"" help:"A .wasm file with the story workflows of docs/conformance.md, or its folder."`
 	Story   []string `help:"Run this story alone; repeatable." placeholder:"NAME"`
 	Journal bool     `help:"Print the journals that the module has written."`
 }

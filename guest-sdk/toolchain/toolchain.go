@@ -110,8 +110,8 @@ func includes(dir string) []string {
 	return []string{"-I" + dir, "-I" + filepath.Join(dir, "wfhost")}
 }
 
-// clang compiles the files of a program with some flags, and links it with others. It does so in two steps: a clang that links with
-// optimization runs wasm-opt if it finds one in PATH, which then refuses instructions that it has not been told of.
+// clang compiles the files of a program with some flags, and links it with others. It does so in two steps: a clang that links
+// with optimization runs wasm-opt if it finds one in PATH, which then refuses instructions that it has not been told of.
 func clang(ctx context.Context, dir, cc string, files, compile, link []string, out string) error {
 	link = append(link, "-o", out)
 	compile = append(append(compile, "-O2", "-Wall", "-mbulk-memory"), includes(dir)...)
@@ -135,8 +135,8 @@ func compileC(ctx context.Context, dir string, files []string, out string) error
 }
 
 // hintCPP says how the standard library for WASI is installed, which clang does not bring.
-const hintCPP = "on Debian and Ubuntu: apt-get install clang lld libc++-dev-wasm32 wasi-libc libclang-rt-dev-wasm32 (or, with clang " +
-	"14, libclang-rt-14-dev-wasm32); elsewhere: the wasi-sdk, whose bin must come first in PATH"
+const hintCPP = "on Debian and Ubuntu: apt-get install clang lld libc++-dev-wasm32 wasi-libc libclang-rt-dev-wasm32; elsewhere: " +
+	"the wasi-sdk, whose bin must come first in PATH"
 
 func compileCPP(ctx context.Context, dir string, files []string, out string) error {
 	if err := need("C++", hintCPP, "clang++", "wasm-ld"); err != nil {
@@ -144,7 +144,8 @@ func compileCPP(ctx context.Context, dir string, files []string, out string) err
 	}
 	const target = "--target=wasm32-wasi"
 	flags := []string{target, "-std=c++20", "-fno-exceptions", "-fno-rtti"}
-	if err := run(ctx, dir, nil, "clang++", append(flags, "-fsyntax-only", "-include", "coroutine", "-x", "c++", os.DevNull)...); err != nil {
+	probe := append(flags[:len(flags):len(flags)], "-fsyntax-only", "-include", "coroutine", "-x", "c++", os.DevNull)
+	if err := run(ctx, dir, nil, "clang++", probe...); err != nil {
 		return &MissingError{"C++", "a standard library of C++20 for WASI", hintCPP}
 	}
 	return clang(ctx, dir, "clang++", files, flags, []string{target, "-mexec-model=reactor", "-Wl,--strip-all"}, out)
@@ -185,8 +186,8 @@ func compileRust(ctx context.Context, dir string, _ []string, out string) error 
 	if own := os.Getenv("CARGO_TARGET_DIR"); own != "" {
 		target = own
 	}
-	err = run(ctx, dir, []string{"RUSTC=" + filepath.Join(bin, "rustc")}, filepath.Join(bin, "cargo"), "build", "--release", "--quiet",
-		"--target", rustTarget, "--target-dir", target)
+	err = run(ctx, dir, []string{"RUSTC=" + filepath.Join(bin, "rustc")}, filepath.Join(bin, "cargo"), "build", "--release",
+		"--quiet", "--target", rustTarget, "--target-dir", target)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func storiesOf(b *testing.B, lang string) []byte {
 // BenchmarkLanguages measures, in CPU time of the process and on a store in memory: the upload of a module; the start of a run that
 // sleeps; its wake, when all of them wake at once, and its end; a body; the replay of a journal. Run it with -benchtime 1x.
 func BenchmarkLanguages(b *testing.B) {
-	const runs = 1000
+	const runs = 300
 	for _, lang := range []string{"go", "cpp", "rust", "assemblyscript"} {
 		b.Run(lang, func(b *testing.B) {
 			wasm := storiesOf(b, lang)
@@ -92,8 +92,8 @@ func BenchmarkLanguages(b *testing.B) {
 					must(err)
 				})
 				measure("wake-µs", runs, func() { must(t.advance(ctx, t.clock.Now().Add(time.Minute))) })
-				measure("body-µs", 1000, func() {
-					for i := range 100 { // bodies without a sleep, after the start, of which each has a tenth
+				measure("body-µs", 300, func() {
+					for i := range 30 { // bodies without a sleep, after the start, of which each has a tenth
 						start("long", fmt.Sprint("ten-", i), "9")
 						_, err := t.finish(ctx, fmt.Sprint("ten-", i))
 						must(err)

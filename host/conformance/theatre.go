@@ -19,7 +19,7 @@ import (
 var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 
 // restTime bounds, by the machine's clock, how long a host may take to come to rest.
-const restTime = time.Minute
+const restTime = 3 * time.Minute
 
 // theatre is a host in which stories are told, one after the other.
 type theatre struct {
