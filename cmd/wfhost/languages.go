@@ -58,7 +58,8 @@ func (c *newCmd) other(g *globals) error {
 	if l.first != "" {
 		first = "  " + l.first + "\n"
 	}
-	_, err := fmt.Fprintf(g.io.out, "%s\n\n  cd %[1]s\n%[2]s  ./test.sh\n  wfhost run . --skip-sleep --input '\"Ada\"'\n", c.Name, first)
+	_, err := fmt.Fprintf(g.io.out, "%s\n\n  cd %[1]s\n%[2]s  ./test.sh\n  wfhost run . --skip-sleep --input '\"Ada\"'\n",
+		c.Name, first)
 	return err
 }
 

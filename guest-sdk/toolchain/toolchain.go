@@ -135,8 +135,8 @@ func compileC(ctx context.Context, dir string, files []string, out string) error
 }
 
 // hintCPP says how the standard library for WASI is installed, which clang does not bring.
-const hintCPP = "on Debian and Ubuntu: apt-get install clang lld libc++-dev-wasm32 wasi-libc libclang-rt-dev-wasm32; elsewhere: " +
-	"the wasi-sdk, whose bin must come first in PATH"
+const hintCPP = "on Debian and Ubuntu: apt-get install clang lld libc++-dev-wasm32 wasi-libc libclang-rt-dev-wasm32; " +
+	"elsewhere: the wasi-sdk, whose bin must come first in PATH"
 
 func compileCPP(ctx context.Context, dir string, files []string, out string) error {
 	if err := need("C++", hintCPP, "clang++", "wasm-ld"); err != nil {
