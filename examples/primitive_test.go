@@ -24,8 +24,14 @@ type example struct {
 
 func newExample(t *testing.T, name string) *example {
 	t.Helper()
+	return newExampleOf(t, name, hosttest.Build(t, name))
+}
+
+// newExampleOf uploads a workflow of a module.
+func newExampleOf(t *testing.T, name string, wasm []byte) *example {
+	t.Helper()
 	e := &example{hosttest.New(t), t, name}
-	if _, err := e.Upload(context.Background(), name, hosttest.Build(t, name)); err != nil {
+	if _, err := e.Upload(context.Background(), name, wasm); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -68,15 +74,18 @@ func (e *example) is(got, want string) {
 	}
 }
 
-func TestApproval(t *testing.T) {
+func TestApproval(t *testing.T) { testApproval(t, hosttest.Build(t, "approval")) }
+
+// testApproval tests the workflow approval of a module.
+func testApproval(t *testing.T, wasm []byte) {
 	ctx := context.Background()
-	e := newExample(t, "approval")
+	e := newExampleOf(t, "approval", wasm)
 	link := func(id string) string {
 		lines, err := e.Logs(ctx, id, 0, 10)
 		if err != nil || len(lines) == 0 {
 			t.Fatal(lines, err)
 		}
-		_, token, _ := strings.Cut(lines[0].Text, "link=/v1/hooks/")
+		_, token, _ := strings.Cut(lines[0].Text, "/v1/hooks/")
 		return token
 	}
 	e.begin("a", map[string]string{"Number": "7", "Approver": "ada"})

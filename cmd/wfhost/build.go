@@ -77,6 +77,9 @@ func module(ctx context.Context, path string) (wasm []byte, name string, err err
 	name = strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
 	if info.IsDir() {
 		name = filepath.Base(abs)
+		if wasm, ok, err := compileOther(ctx, abs); ok {
+			return wasm, name, err
+		}
 		wasm, err = compile(ctx, abs)
 		return wasm, name, err
 	}

@@ -112,6 +112,7 @@ type cli struct {
 	Keys       keysCmd       `cmd:"" help:"Make a key that encrypts payloads, and say which keys data needs."`
 	Upgrade    upgradeCmd    `cmd:"" name:"upgrade-store" help:"Raise a folder's database to the newest format of this release."`
 	Bench      benchCmd      `cmd:"" help:"Measure the host on this machine."`
+	Conform    conformCmd    `cmd:"" name:"conformance" help:"Check an SDK by its story workflows."`
 	New        newCmd        `cmd:"" help:"Write a new workflow as a Go module, with a test."`
 	Version    versionCmd    `cmd:"" help:"Print the version, and those of what it understands."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`

@@ -22,7 +22,7 @@ var templates embed.FS
 
 type newCmd struct {
 	Name   string `arg:"" help:"Name of the workflow, and of the folder that is made for it."`
-	Lang   string `help:"Language: ${enum}." enum:"go" default:"go"`
+	Lang   string `help:"Language: ${enum}." enum:"go,rust,c,cpp,as" default:"go"`
 	Module string `help:"Path of the Go module; default: example.com/NAME." placeholder:"PATH"`
 	Source string `help:"Folder with the source of wfhost, for a build that is no release." type:"path" placeholder:"DIR"`
 }
@@ -33,6 +33,9 @@ var newName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 func (c *newCmd) Run(g *globals) error {
 	if !newName.MatchString(c.Name) || abi.CheckWorkflow(c.Name) != nil {
 		return &exitCode{exitUsage, fmt.Errorf("the name must begin with a letter and have only a-z, 0-9 and -, got %q", c.Name)}
+	}
+	if _, ok := languages[c.Lang]; ok {
+		return c.other(g)
 	}
 	version, source, err := sdk(c.Source)
 	if err != nil {

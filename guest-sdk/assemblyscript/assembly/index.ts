@@ -1,0 +1,443 @@
+// Durable workflows for wfhost in AssemblyScript.
+//
+//   import * as wf from "./wfhost";
+//   import * as json from "./wfhost/json";
+//   export { workflow_run, workflow_step, workflow_describe } from "./wfhost";
+//
+//   wf.workflow("welcome", (input) => {
+//     const greeting = wf.body("greet", "Ada", (name) => wf.ok(json.quote("hello " + name))).wait();
+//     wf.sleep("three days", "3d").wait();
+//     return greeting;
+//   });
+//
+// AssemblyScript has neither closures nor promises: calls are started, and wait() comes back when they are done, after a year if
+// need be, with the same memory. What a function needs beside its argument is a global variable.
+
+import * as json from "./json";
+import * as sys from "./sys";
+
+/** Codes of errors: section 10 of abi/ABI.md. */
+export namespace Code {
+  export const OK: i32 = 0;
+  export const INVALID_ARGUMENT: i32 = 1;
+  export const DUPLICATE_NAME: i32 = 2;
+  export const INVALID_DURATION: i32 = 3;
+  export const INVALID_DATE: i32 = 4;
+  export const NOT_HERE: i32 = 5;
+  export const STEP_FAILED: i32 = 6;
+  export const TIMEOUT: i32 = 7;
+  export const CANCELLED: i32 = 8;
+  export const TOO_LARGE: i32 = 9;
+  export const UNKNOWN_HANDLE: i32 = 10;
+  export const UNKNOWN_HANDLER: i32 = 11;
+  export const DENIED: i32 = 12;
+  export const LIMIT: i32 = 13;
+  export const CHILD_FAILED: i32 = 14;
+  export const CONFLICT: i32 = 15;
+  export const QUERY: i32 = 17;
+}
+
+const names: string[] = ["OK", "INVALID_ARGUMENT", "DUPLICATE_NAME", "INVALID_DURATION", "INVALID_DATE", "NOT_HERE", "STEP_FAILED",
+  "TIMEOUT", "CANCELLED", "TOO_LARGE", "UNKNOWN_HANDLE", "UNKNOWN_HANDLER", "DENIED", "LIMIT", "CHILD_FAILED", "CONFLICT", "PENDING",
+  "QUERY", "RUN_BODY", "FREEZE"];
+
+/** A result, or an error. */
+export class Outcome {
+  /** bytes are those of the result, or the error as JSON. */
+  constructor(public code: i32, public bytes: ArrayBuffer) {}
+  get ok(): bool { return this.code == Code.OK; }
+  /** The payload, or the error, as it is. */
+  get raw(): string { return String.UTF8.decode(this.bytes); }
+  /** What a payload that is a string of JSON says. */
+  get text(): string { return json.text(this.raw); }
+  /** A payload that is a whole number of JSON. */
+  get number(): i64 { return json.number(this.raw); }
+  /** The name of the code. */
+  get name(): string { return this.code >= 0 && this.code < names.length ? names[this.code] : "UNKNOWN"; }
+  // These belong to errors.
+  get message(): string { return json.text(json.field(this.raw, "message")); }
+  get kind(): string { return json.text(json.field(this.raw, "kind")); }
+  get attempts(): i64 { return json.number(json.field(this.raw, "attempts")); }
+}
+
+/** A result that is JSON, or any other text. */
+export function ok(payload: string): Outcome { return new Outcome(Code.OK, enc(payload)); }
+/** A result of bytes. */
+export function okBytes(payload: ArrayBuffer): Outcome { return new Outcome(Code.OK, payload); }
+/** A failure. A step is tried again after it, unless retryable is false; retryAfter, in milliseconds, replaces the delay. */
+export function failure(message: string, retryable: bool = true, retryAfter: i64 = -1, type: string = ""): Outcome {
+  let s = "{\"message\":" + json.quote(message);
+  if (type != "") s += ",\"type\":" + json.quote(type);
+  if (!retryable) s += ",\"retryable\":false";
+  if (retryAfter >= 0) s += ",\"retry_after_ms\":" + retryAfter.toString();
+  return new Outcome(Code.STEP_FAILED, enc(s + "}"));
+}
+
+function enc(s: string): ArrayBuffer { return String.UTF8.encode(s); }
+function ptr(b: ArrayBuffer): usize { return changetype<usize>(b); }
+
+function last(): ArrayBuffer {
+  const b = new ArrayBuffer(<i32>sys.last(0, 0));
+  sys.last(ptr(b), b.byteLength);
+  return b;
+}
+
+function outcomeOf(n: i64): Outcome {
+  if (n < 0) return new Outcome(<i32>-n, last());
+  return new Outcome(Code.OK, n > 0 ? last() : new ArrayBuffer(0));
+}
+
+/** The run's input, in a step function the step's. */
+export function inputBytes(): ArrayBuffer {
+  const b = new ArrayBuffer(<i32>sys.input(0, 0));
+  sys.input(ptr(b), b.byteLength);
+  return b;
+}
+export function input(): string { return String.UTF8.decode(inputBytes()); }
+/** JSON about the run: section 3 of abi/ABI.md. */
+export function info(): string {
+  const b = new ArrayBuffer(<i32>sys.info(0, 0));
+  sys.info(ptr(b), b.byteLength);
+  return String.UTF8.decode(b);
+}
+export function runID(): string { return json.text(json.field(info(), "run_id")); }
+/** The run's clock, in milliseconds since 1970. It moves only while the workflow waits. */
+export function now(): i64 { return sys.now(); }
+/** Random bytes, the same ones on each replay. */
+export function random(n: i32): Uint8Array {
+  const b = new Uint8Array(n);
+  sys.random(b.dataStart, n);
+  return b;
+}
+
+/** For what a body or step function is executed. */
+export class StepInfo {
+  name: string = "";
+  handler: string = "";
+  /** From 1. */
+  attempt: i64 = 0;
+  /** At most; 0 = no limit. */
+  attempts: i64 = 0;
+  /** The same at every attempt: hand it to whatever the step changes. */
+  idempotencyKey: string = "";
+}
+export function stepInfo(): StepInfo {
+  const s = json.field(info(), "step"), i = new StepInfo();
+  i.name = json.text(json.field(s, "name"));
+  i.handler = json.text(json.field(s, "handler"));
+  i.attempt = json.number(json.field(s, "attempt"));
+  i.attempts = json.number(json.field(s, "attempts"));
+  i.idempotencyKey = json.text(json.field(s, "idempotency_key"));
+  return i;
+}
+
+const open = new Map<i64, Call>(); // what was started and is not done, in the order of the calls
+let cancelAsked = false;
+
+/** Whether the run was asked to cancel, under the cooperative policy. */
+export function cancelled(): bool { return cancelAsked; }
+
+/** Something that was started: a sleep, a step, a wait for a signal, a child. */
+export class Call {
+  private known: Outcome | null = null;
+  constructor(public handle: i64) {
+    if (handle < 0) this.known = outcomeOf(handle);
+    else open.set(handle, this);
+  }
+  get done(): bool { return this.known != null; }
+  /** The outcome of a call that is done: of one that was refused, at once. */
+  get outcome(): Outcome { return this.known!; }
+  /** Waits until the call is done. */
+  wait(): Outcome {
+    while (!this.done) step_();
+    return this.known!;
+  }
+  /** Takes the call back, if it is not done: a signal stays for the next wait. A step that has begun goes on. */
+  withdraw(): void {
+    if (this.done) return;
+    sys.cancel(this.handle);
+    this.resolve(new Outcome(Code.CANCELLED, enc("{\"code\":\"CANCELLED\",\"message\":\"withdrawn\"}")));
+  }
+  /** @internal */
+  resolve(o: Outcome): void {
+    open.delete(this.handle);
+    this.known = o;
+  }
+}
+
+/** Waits for whatever comes first. */
+function step_(): void {
+  const h = sys.await_(0, 0);
+  if (h == -Code.QUERY) answer();
+  if (h == -Code.CANCELLED) {
+    cancelAsked = true;
+    const all = open.values();
+    for (let i = 0; i < all.length; i++) {
+      if (sys.cancel(all[i].handle) == 0) {
+        all[i].resolve(new Outcome(Code.CANCELLED, enc("{\"code\":\"CANCELLED\",\"message\":\"the run was asked to cancel\"}")));
+      }
+    }
+    return;
+  }
+  if (h < 0) throw new Error("await: " + String.UTF8.decode(last()));
+  if (open.has(h)) open.get(h).resolve(outcomeOf(sys.result(h, 0, 0)));
+}
+
+/** Waits for the first of some calls, withdraws the others, and returns its index. */
+export function race(calls: Call[]): i32 {
+  const won = first(calls);
+  for (let i = 0; i < calls.length; i++) if (i != won) calls[i].withdraw();
+  return won;
+}
+/** Waits for the first of some calls and returns its index. */
+export function first(calls: Call[]): i32 {
+  while (true) {
+    for (let i = 0; i < calls.length; i++) if (calls[i].done) return i;
+    step_();
+  }
+}
+/** Waits for all of some calls. */
+export function all(calls: Call[]): Outcome[] {
+  const list: Outcome[] = [];
+  for (let i = 0; i < calls.length; i++) list.push(calls[i].wait());
+  return list;
+}
+
+/** Sleeps for a duration in text ("1h30m", "7d", "PT5M"), or until an instant of RFC 3339. */
+export function sleep(name: string, text: string): Call {
+  const a = enc(name), b = enc(text);
+  return new Call(sys.sleep_text_start(ptr(a), a.byteLength, ptr(b), b.byteLength));
+}
+export function sleepMs(name: string, ms: i64): Call {
+  const a = enc(name);
+  return new Call(sys.sleep_start(ptr(a), a.byteLength, ms));
+}
+/** Sleeps until an instant, in milliseconds since 1970. */
+export function sleepUntil(name: string, unixMs: i64): Call {
+  const a = enc(name);
+  return new Call(sys.sleep_until_start(ptr(a), a.byteLength, unixMs));
+}
+
+/** Has a handler perform a step: a step function of this module by its name, or a handler of the host by "host/" and its name.
+ *  Options are JSON: section 5 of abi/ABI.md. */
+export function step(name: string, handler: string, payload: string, options: string = ""): Call {
+  const a = enc(name), b = enc(handler), c = enc(payload), d = enc(options);
+  return new Call(sys.step_start(ptr(a), a.byteLength, ptr(b), b.byteLength, ptr(c), c.byteLength, ptr(d), d.byteLength));
+}
+/** Runs a function with an argument as a step, at least once, on a copy of the workflow: it may read everything, what it changes is
+ *  lost, and only its Outcome comes back. */
+export function body<T>(name: string, argument: T, fn: (argument: T) => Outcome, options: string = ""): Call {
+  const a = enc(name), d = enc(options);
+  const h = sys.step_begin(ptr(a), a.byteLength, ptr(d), d.byteLength);
+  if (h == 0) {
+    const o = fn(argument);
+    sys.step_end(o.ok ? 0 : 1, ptr(o.bytes), o.bytes.byteLength);
+  }
+  return new Call(h);
+}
+
+/** Waits for the next signal of a name. A negative time-out, in milliseconds, is none. */
+export function signal(name: string, timeoutMs: i64 = -1): Call {
+  const a = enc(name);
+  return new Call(sys.signal_start(ptr(a), a.byteLength, timeoutMs));
+}
+/** Sends a signal to another run, and is done when it is durable there. */
+export function send(run: string, name: string, payload: string): Call {
+  const a = enc(name), r = enc(run), c = enc(payload);
+  return new Call(sys.signal_send(ptr(a), a.byteLength, ptr(r), r.byteLength, ptr(a), a.byteLength, ptr(c), c.byteLength));
+}
+/** Opens a hook; its outcome is the token, raw. An empty token is made by the host. What is delivered is a signal of the hook's name. */
+export function hook(name: string, token: string = "", options: string = ""): Call {
+  const a = enc(name), t = enc(token), d = enc(options);
+  return new Call(sys.hook_start(ptr(a), a.byteLength, ptr(t), t.byteLength, ptr(d), d.byteLength));
+}
+/** Starts a run of a workflow; its outcome is that run's. */
+export function child(name: string, workflow: string, payload: string, options: string = ""): Call {
+  const a = enc(name), b = enc(workflow), c = enc(payload), d = enc(options);
+  return new Call(sys.child_start(ptr(a), a.byteLength, ptr(b), b.byteLength, ptr(c), c.byteLength, ptr(d), d.byteLength));
+}
+/** The run id of a child. */
+export function childID(call: Call): string {
+  const b = new ArrayBuffer(<i32>sys.child_id(call.handle, 0, 0));
+  sys.child_id(call.handle, ptr(b), b.byteLength);
+  return String.UTF8.decode(b);
+}
+
+/** Appends to the run's output, exactly once; the number is the index, or a negated code. */
+export function emit(topic: string, payload: string): i64 {
+  const a = enc(topic), b = enc(payload);
+  return sys.emit(ptr(a), a.byteLength, ptr(b), b.byteLength);
+}
+/** Sets an attribute of the run. Answers 0, or a negated code. */
+export function setAttribute(key: string, value: string): i64 {
+  const a = enc(key), b = enc(value);
+  return sys.set_attribute(ptr(a), a.byteLength, ptr(b), b.byteLength);
+}
+/** Marks a change of the code: 0 in a run that passed here before the marker was there; newest, recorded, where it is new. */
+export function version(id: string, newest: i64): i64 {
+  const a = enc(id), n = sys.version(ptr(a), a.byteLength, newest);
+  return n < 0 ? 0 : n;
+}
+/** Stores a line of the log: level 0 debug, 1 info, 2 warn, 3 error. */
+export function log(line: string, level: i32 = 1): void {
+  const b = enc(line);
+  sys.log(level, ptr(b), b.byteLength);
+}
+/** Has the workflow told of a cancel: what it waits for is withdrawn and has the code CANCELLED, and what it starts after that works.
+ *  The run is cancelled if the workflow then fails, and completed if it does not. */
+export function cooperativeCancel(): void { sys.cancel_policy(1); }
+/** Ends this iteration of the run and begins the next one, with an empty journal. It never returns. */
+export function continueAsNew(payload: string, options: string = ""): void {
+  const a = enc(payload), d = enc(options);
+  sys.continue_as_new(ptr(a), a.byteLength, ptr(d), d.byteLength);
+}
+
+const queries = new Map<string, (input: string) => Outcome>();
+const validators = new Map<string, (input: string) => Outcome>();
+
+/** Offers a question: fn is called on a copy of the workflow where it waits or has ended. */
+export function onQuery(name: string, fn: (input: string) => Outcome): void { queries.set(name, fn); }
+
+function answer(): void {
+  const name = json.text(json.field(info(), "query"));
+  const update = name.startsWith("host/update/"), known = update ? validators : queries;
+  const key = update ? name.substring(12) : name;
+  const o = known.has(key) ? known.get(key)(input()) : failure("the workflow has no " + (update ? "handler of update " : "query ") + key);
+  sys.query_reply(o.ok ? 0 : 1, ptr(o.bytes), o.bytes.byteLength);
+}
+
+/** An update: a request to the run, whose sender waits for the answer. */
+export class Update {
+  constructor(private handle: i64, public input: string) {}
+  reply(o: Outcome): void { sys.update_reply(this.handle, o.ok ? 0 : 1, ptr(o.bytes), o.bytes.byteLength); }
+}
+/** The updates of a name, from here on. accepts decides on a copy of the workflow where it waits; a failure refuses the update. */
+export class Updates {
+  private open: Call;
+  constructor(private name: string, accepts: (input: string) => Outcome) {
+    validators.set(name, accepts);
+    this.open = signal("host/update/" + name);
+  }
+  /** Waits for an update; null if the run was asked to cancel. The wait for the one after it is open when it returns. */
+  next(): Update | null {
+    const call = this.open, o = call.wait();
+    if (!o.ok) return null;
+    this.open = signal("host/update/" + this.name);
+    return new Update(call.handle, o.raw);
+  }
+}
+
+/** A response, or why there is none. */
+export class Response {
+  status: i32 = 0;
+  headers: string = "{}";
+  body: ArrayBuffer = new ArrayBuffer(0);
+  constructor(public error: Outcome) {}
+  get text(): string { return String.UTF8.decode(this.body); }
+  /** The first value of a header, by its canonical name. */
+  header(name: string): string {
+    const values = json.elements(json.field(this.headers, name));
+    return values.length > 0 ? json.text(values[0]) : "";
+  }
+  /** The body of an answer below 400, and a failure otherwise: 408, 425, 429 and 500 and above may be tried again, after the time of
+   *  the header Retry-After; other statuses may not. */
+  checked(): Outcome {
+    if (!this.error.ok) return this.error;
+    if (this.status < 400) return okBytes(this.body);
+    const again = this.status == 408 || this.status == 425 || this.status == 429 || this.status >= 500;
+    const after = this.header("Retry-After");
+    return failure("the server has answered " + this.status.toString() + ": " + this.text.substring(0, 200), again,
+      again && after != "" ? 1000 * json.number(after) : -1);
+  }
+}
+/** Makes a request, in bodies and step functions. headers are names and values in turn. The version must be granted the host. */
+export function fetch(method: string, url: string, headers: string[], payload: string = ""): Response {
+  let head = "{\"method\":" + json.quote(method) + ",\"url\":" + json.quote(url) + ",\"headers\":{";
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    head += (i > 0 ? "," : "") + json.quote(headers[i]) + ":[" + json.quote(headers[i + 1]) + "]";
+  }
+  const a = enc(head + "}}"), b = enc(payload), all = new ArrayBuffer(4 + a.byteLength + b.byteLength);
+  store<u32>(ptr(all), a.byteLength);
+  memory.copy(ptr(all) + 4, ptr(a), a.byteLength);
+  memory.copy(ptr(all) + 4 + a.byteLength, ptr(b), b.byteLength);
+  const n = sys.fetch(ptr(all), all.byteLength, 0, 0);
+  const got = last();
+  if (n < 0) {
+    const code = <i32>-n, why = String.UTF8.decode(got);
+    if (code == Code.STEP_FAILED || !why.endsWith("}")) return new Response(new Outcome(code, got)); // the network
+    return new Response(new Outcome(code, enc(why.substring(0, why.length - 1) + ",\"retryable\":false}"))); // it stays wrong
+  }
+  const r = new Response(ok("")), size = <i32>load<u32>(ptr(got));
+  const h = String.UTF8.decode(got.slice(4, 4 + size));
+  r.status = <i32>json.number(json.field(h, "status"));
+  r.headers = json.field(h, "headers");
+  r.body = got.slice(4 + size);
+  return r;
+}
+
+/** What the module says of a workflow: queries, signals, updates, and JSON Schemas as text. */
+export class Description {
+  queries: string[] = [];
+  signals: string[] = [];
+  updates: string[] = [];
+  inputSchema: string = "";
+  outputSchema: string = "";
+}
+
+const workflows = new Map<string, (input: string) => Outcome>();
+const descriptions = new Map<string, Description>();
+const steps = new Map<string, (input: string) => Outcome>();
+
+/** Registers a workflow. Call it at the top of a file. */
+export function workflow(name: string, fn: (input: string) => Outcome): Description {
+  const d = new Description();
+  workflows.set(name, fn);
+  descriptions.set(name, d);
+  return d;
+}
+/** Registers a step function, which step calls by its name in an instance of its own. Call it at the top of a file. */
+export function stepFunction(name: string, fn: (input: string) => Outcome): void { steps.set(name, fn); }
+
+function end(o: Outcome): i32 {
+  const n = o.ok ? sys.complete(ptr(o.bytes), o.bytes.byteLength) : sys.fail(ptr(o.bytes), o.bytes.byteLength);
+  if (n == -Code.QUERY) answer(); // the run had ended before
+  if (n < 0) {
+    const why = last();
+    sys.fail(ptr(why), why.byteLength);
+    return 1;
+  }
+  return o.ok ? 0 : 1;
+}
+
+// The entry points: export them from the program's own file.
+export function workflow_run(): i32 {
+  const name = json.text(json.field(info(), "workflow"));
+  if (workflows.has(name)) return end(workflows.get(name)(input()));
+  if (workflows.size == 1) return end(workflows.values()[0](input()));
+  return end(failure("the module has no workflow " + name));
+}
+export function workflow_step(): i32 {
+  const name = stepInfo().handler;
+  if (!steps.has(name)) return end(failure("the module has no step function " + name, false));
+  return end(steps.get(name)(input()));
+}
+
+function list(names: string[]): string {
+  const quoted: string[] = [];
+  for (let i = 0; i < names.length; i++) quoted.push(json.quote(names[i]));
+  return "[" + quoted.join(",") + "]";
+}
+export function workflow_describe(): void {
+  const all: string[] = [], keys = descriptions.keys();
+  for (let i = 0; i < keys.length; i++) {
+    const d = descriptions.get(keys[i]);
+    let s = "{\"name\":" + json.quote(keys[i]);
+    if (d.queries.length > 0) s += ",\"queries\":" + list(d.queries);
+    if (d.signals.length > 0) s += ",\"signals\":" + list(d.signals);
+    if (d.updates.length > 0) s += ",\"updates\":" + list(d.updates);
+    if (d.inputSchema != "") s += ",\"input_schema\":" + d.inputSchema;
+    if (d.outputSchema != "") s += ",\"output_schema\":" + d.outputSchema;
+    all.push(s + "}");
+  }
+  end(ok("{\"workflows\":[" + all.join(",") + "],\"steps\":" + list(steps.keys()) + ",\"sdk\":\"assemblyscript/0.1.0\"}"));
+}

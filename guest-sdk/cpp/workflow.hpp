@@ -1,0 +1,895 @@
+// workflow.hpp: workflows for wfhost in C++20, as coroutines. One header, beside workflow.h, which has the calls themselves.
+//
+//   #include "workflow.hpp"
+//   using namespace std::chrono_literals;
+//
+//   wfhost::Task<wfhost::Outcome> welcome(std::string input) {
+//       auto greeting = co_await wfhost::body("greet", [&] { return wfhost::Outcome("\"hello\""); });
+//       co_await wfhost::sleep("three days", 72h);
+//       co_return greeting;
+//   }
+//   static wfhost::Workflow registered("welcome", welcome);
+//
+//   clang++ --target=wasm32-wasi -mexec-model=reactor -std=c++20 -O2 -fno-exceptions -fno-rtti -o welcome.wasm welcome.cpp
+//
+// Payloads are bytes, JSON by convention. There are no exceptions: each call resolves to an Outcome, which is a result or an
+// error. A Call that is destroyed before its outcome was taken is withdrawn.
+#ifndef WFHOST_WORKFLOW_HPP
+#define WFHOST_WORKFLOW_HPP
+
+#include <chrono>
+#include <coroutine>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#if __has_include("workflow.h")
+#include "workflow.h"
+#else
+#include "../c/workflow.h"
+#endif
+
+namespace wfhost {
+
+using Milliseconds = std::chrono::milliseconds;
+
+// Reading and writing the little JSON that the SDK itself needs. It is no JSON library.
+namespace json {
+
+// quote returns a string of JSON.
+inline std::string quote(std::string_view s) {
+	static constexpr char hex[] = "0123456789abcdef";
+	std::string out = "\"";
+	for (unsigned char c : s) {
+		switch (c) {
+		case '"': out += "\\\""; break;
+		case '\\': out += "\\\\"; break;
+		case '\n': out += "\\n"; break;
+		case '\r': out += "\\r"; break;
+		case '\t': out += "\\t"; break;
+		default:
+			if (c < 0x20) {
+				out += "\\u00";
+				out += hex[c >> 4];
+				out += hex[c & 15];
+			} else {
+				out += static_cast<char>(c);
+			}
+		}
+	}
+	return out + '"';
+}
+
+// skip returns the index behind the value that begins at i, and white space around it.
+inline size_t skip(std::string_view s, size_t i) {
+	int depth = 0;
+	for (bool begun = false; i < s.size(); i++) {
+		char c = s[i];
+		if (c == '"') {
+			for (i++; i < s.size() && s[i] != '"'; i++)
+				if (s[i] == '\\') i++;
+			begun = true;
+		} else if (c == '{' || c == '[') {
+			depth++;
+		} else if (c == '}' || c == ']') {
+			if (depth == 0) return i;
+			depth--;
+			begun = true;
+		} else if (depth == 0 && (c == ',' || c == ':') && begun) {
+			return i;
+		} else if (c > ' ') {
+			begun = true;
+		}
+	}
+	return i;
+}
+
+inline std::string_view trim(std::string_view s) {
+	while (!s.empty() && static_cast<unsigned char>(s.front()) <= ' ') s.remove_prefix(1);
+	while (!s.empty() && static_cast<unsigned char>(s.back()) <= ' ') s.remove_suffix(1);
+	return s;
+}
+
+// field returns the text of a field of an object, empty if there is none.
+inline std::string_view field(std::string_view object, std::string_view key) {
+	size_t i = object.find('{');
+	if (i == std::string_view::npos) return {};
+	std::string wanted = quote(key);
+	for (i++; i < object.size();) {
+		size_t colon = skip(object, i);
+		if (colon >= object.size() || object[colon] != ':') return {};
+		size_t end = skip(object, colon + 1);
+		if (trim(object.substr(i, colon - i)) == wanted) return trim(object.substr(colon + 1, end - colon - 1));
+		i = end + 1;
+	}
+	return {};
+}
+
+// append writes a code point as UTF-8.
+inline void append(std::string &out, uint32_t r) {
+	if (r < 0x80) {
+		out += static_cast<char>(r);
+	} else if (r < 0x800) {
+		out += static_cast<char>(0xc0 | r >> 6);
+		out += static_cast<char>(0x80 | (r & 63));
+	} else if (r < 0x10000) {
+		out += static_cast<char>(0xe0 | r >> 12);
+		out += static_cast<char>(0x80 | (r >> 6 & 63));
+		out += static_cast<char>(0x80 | (r & 63));
+	} else {
+		out += static_cast<char>(0xf0 | r >> 18);
+		out += static_cast<char>(0x80 | (r >> 12 & 63));
+		out += static_cast<char>(0x80 | (r >> 6 & 63));
+		out += static_cast<char>(0x80 | (r & 63));
+	}
+}
+
+// text returns what a string of JSON says, and other JSON as it is.
+inline std::string text(std::string_view value) {
+	value = trim(value);
+	if (value.size() < 2 || value.front() != '"') return std::string(value);
+	value = value.substr(1, value.size() - 2);
+	auto unit = [&](size_t i) {
+		return static_cast<uint32_t>(std::strtoul(std::string(value.substr(i, 4)).c_str(), nullptr, 16));
+	};
+	std::string out;
+	for (size_t i = 0; i < value.size(); i++) {
+		if (value[i] != '\\' || i + 1 == value.size()) {
+			out += value[i];
+			continue;
+		}
+		switch (char c = value[++i]) {
+		case 'n': out += '\n'; break;
+		case 'r': out += '\r'; break;
+		case 't': out += '\t'; break;
+		case 'b': out += '\b'; break;
+		case 'f': out += '\f'; break;
+		case 'u': {
+			uint32_t r = unit(i + 1);
+			i += 4;
+			if (r >= 0xd800 && r < 0xdc00 && value.substr(i + 1, 2) == "\\u") {
+				r = 0x10000 + ((r - 0xd800) << 10) + (unit(i + 3) - 0xdc00);
+				i += 6;
+			}
+			append(out, r);
+			break;
+		}
+		default: out += c;
+		}
+	}
+	return out;
+}
+
+// number returns a whole number of JSON, 0 if it is none.
+inline int64_t number(std::string_view value) { return std::strtoll(std::string(trim(value)).c_str(), nullptr, 10); }
+
+} // namespace json
+
+// code_name returns the name of a code, as error JSON has it.
+inline const char *code_name(int code) {
+	static constexpr const char *names[] = {"OK", "INVALID_ARGUMENT", "DUPLICATE_NAME", "INVALID_DURATION", "INVALID_DATE",
+		"NOT_HERE", "STEP_FAILED", "TIMEOUT", "CANCELLED", "TOO_LARGE", "UNKNOWN_HANDLE", "UNKNOWN_HANDLER", "DENIED", "LIMIT",
+		"CHILD_FAILED", "CONFLICT", "PENDING", "QUERY", "RUN_BODY", "FREEZE"};
+	return code >= 0 && code < static_cast<int>(sizeof names / sizeof *names) ? names[code] : "UNKNOWN";
+}
+
+// Failure is why a workflow, a step or a body fails.
+struct Failure {
+	std::string message;
+	std::string type = {};           // the name of the error in your own code
+	bool retryable = true;           // of steps: whether another attempt may succeed
+	Milliseconds retry_after{-1};    // of steps: the delay before the next attempt, in place of the back-off's
+
+	std::string json() const {
+		std::string s = "{\"message\":" + json::quote(message);
+		if (!type.empty()) s += ",\"type\":" + json::quote(type);
+		if (!retryable) s += ",\"retryable\":false";
+		if (retry_after.count() >= 0) s += ",\"retry_after_ms\":" + std::to_string(retry_after.count());
+		return s + "}";
+	}
+};
+
+// Outcome is a result, or an error. data holds the bytes of the result, or the error as JSON.
+struct Outcome {
+	int code = WF_OK; // one of wf_code
+	std::string data;
+
+	Outcome() = default;
+	Outcome(std::string result) : data(std::move(result)) {}
+	Outcome(const char *result) : data(result) {}
+	Outcome(const Failure &f) : code(WF_STEP_FAILED), data(f.json()) {}
+	Outcome(int code, std::string data) : code(code), data(std::move(data)) {}
+
+	bool ok() const { return code == WF_OK; }
+	explicit operator bool() const { return ok(); }
+	// text returns what a result that is a string of JSON says.
+	std::string text() const { return json::text(data); }
+	int64_t number() const { return json::number(data); }
+	// These belong to errors.
+	const char *name() const { return code_name(code); }
+	std::string message() const { return json::text(json::field(data, "message")); }
+	std::string kind() const { return json::text(json::field(data, "kind")); }
+	int64_t attempts() const { return json::number(json::field(data, "attempts")); }
+};
+
+namespace detail {
+
+inline uint32_t length(std::string_view s) { return static_cast<uint32_t>(s.size()); }
+
+// read calls a function that writes into a buffer, twice.
+template <class F> std::string read(F f) {
+	int64_t n = f(nullptr, 0);
+	std::string s(n > 0 ? static_cast<size_t>(n) : 0, '\0');
+	if (n > 0) f(s.data(), static_cast<uint32_t>(n));
+	return s;
+}
+
+// last returns the bytes of the newest answer.
+inline std::string last() { return read(wf_last); }
+
+inline Outcome outcome_of(int64_t n) { return Outcome(n < 0 ? static_cast<int>(-n) : WF_OK, n ? last() : std::string()); }
+
+// State is a call that was started.
+struct State {
+	wf_handle handle = 0;
+	bool done = false;
+	bool withdrawn = false;
+	Outcome outcome;
+	std::vector<std::coroutine_handle<>> waiters;
+
+	bool withdraw() {
+		if (done || withdrawn) return false;
+		withdrawn = wf_cancel(handle) == 0;
+		return withdrawn;
+	}
+};
+
+// resume resumes a coroutine. It is not inlined into another one, where the compiler would make a tail call of it.
+__attribute__((noinline)) inline void resume(std::coroutine_handle<> h) { h.resume(); }
+
+using Query = std::function<Outcome(std::string)>;
+using Entry = std::function<Outcome(std::string)>;
+
+// Loop is the executor of the one run that an instance computes.
+struct Loop {
+	std::map<wf_handle, std::shared_ptr<State>> open; // ordered by handle
+	std::vector<std::coroutine_handle<>> ready;
+	std::map<std::string, Query, std::less<>> queries;
+	std::map<std::string, Query, std::less<>> validators; // of updates
+	bool cancelled = false;
+
+	void resolve(State &s, Outcome outcome) {
+		s.done = true;
+		s.outcome = std::move(outcome);
+		open.erase(s.handle);
+		for (auto w : s.waiters) wake(w);
+		s.waiters.clear();
+	}
+	// wake has a coroutine resumed, once.
+	void wake(std::coroutine_handle<> w) {
+		for (auto r : ready)
+			if (r == w) return;
+		ready.push_back(w);
+	}
+	void run_ready() {
+		while (!ready.empty()) {
+			auto w = ready.front();
+			ready.erase(ready.begin());
+			resume(w);
+		}
+	}
+	// cancel_open withdraws what the workflow waits for, when its run was asked to cancel.
+	void cancel_open() {
+		cancelled = true;
+		std::vector<std::shared_ptr<State>> all;
+		for (auto &[_, s] : open) all.push_back(s);
+		for (auto &s : all)
+			if (s->withdraw()) resolve(*s, Outcome(WF_CANCELLED, "{\"code\":\"CANCELLED\",\"message\":\"cancelled\"}"));
+	}
+	[[noreturn]] void answer() {
+		std::string name = json::text(json::field(read(wf_info), "query"));
+		std::string_view update = name;
+		bool validates = update.substr(0, 12) == "host/update/";
+		if (validates) update.remove_prefix(12);
+		auto &known = validates ? validators : queries;
+		auto q = known.find(update);
+		Outcome o = q != known.end() ? q->second(read(wf_input))
+			: Outcome(Failure{"the workflow has no " + std::string(validates ? "handler of update " : "query ") + std::string(update)});
+		wf_query_reply(!o.ok(), o.data.data(), length(o.data));
+	}
+	// wait waits for whatever comes first. It returns an error that ends the workflow.
+	std::optional<Outcome> wait() {
+		if (open.empty()) return Outcome(Failure{"deadlock: the workflow waits for nothing that could happen"});
+		wf_handle h = wf_await(nullptr, 0);
+		if (h == -WF_QUERY) answer();
+		if (h == -WF_CANCELLED) {
+			cancel_open();
+			return {};
+		}
+		if (h < 0) return Outcome(static_cast<int>(-h), last());
+		auto s = open.find(h);
+		if (s == open.end()) return {};
+		auto state = s->second; // which resolve takes out of open
+		resolve(*state, outcome_of(wf_result(h, nullptr, 0)));
+		return {};
+	}
+};
+
+inline Loop &loop() {
+	static Loop l;
+	return l;
+}
+
+} // namespace detail
+
+// Call is something that was started: a sleep, a step, a wait for a signal, a child. co_await waits for its outcome.
+class [[nodiscard]] Call {
+public:
+	// The answer of a function of workflow.h that starts something.
+	explicit Call(wf_handle answer) : state(std::make_shared<detail::State>()) {
+		state->handle = answer;
+		if (answer < 0) {
+			state->done = true;
+			state->outcome = detail::outcome_of(answer);
+		} else {
+			detail::loop().open[answer] = state;
+		}
+	}
+	Call(Call &&) noexcept = default;
+	Call &operator=(Call &&other) noexcept {
+		if (this != &other) {
+			withdraw();
+			state = std::move(other.state);
+		}
+		return *this;
+	}
+	~Call() { withdraw(); }
+
+	wf_handle handle() const { return state->handle; }
+	bool done() const { return state->done; }
+	// outcome is that of a call that is done.
+	const Outcome &outcome() const { return state->outcome; }
+	// withdraw takes the call back, if it is not done: a signal stays for the next wait. A step that has begun goes on.
+	void withdraw() {
+		if (!state || state->done) return;
+		state->waiters.clear();
+		state->withdraw();
+		detail::loop().open.erase(state->handle);
+		state->done = true;
+		state->outcome = Outcome(WF_CANCELLED, "{\"code\":\"CANCELLED\",\"message\":\"withdrawn\"}");
+	}
+	// detach has the call go on when this object is gone.
+	void detach() { state.reset(); }
+
+	bool await_ready() const { return state->done; }
+	void await_suspend(std::coroutine_handle<> h) { state->waiters.push_back(h); }
+	Outcome await_resume() { return state->outcome; }
+
+private:
+	std::shared_ptr<detail::State> state;
+	template <class... C> friend class Race;
+	friend class First;
+};
+
+// Task is a coroutine. It begins when it is awaited, or started.
+template <class T> class [[nodiscard]] Task {
+public:
+	struct promise_type {
+		std::optional<T> value;
+		std::coroutine_handle<> waiter;
+		bool started = false;
+
+		Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
+		std::suspend_always initial_suspend() noexcept { return {}; }
+		struct Final {
+			bool await_ready() noexcept { return false; }
+			// The loop resumes the waiter: handing over to it from here needs tail calls, which not all engines have.
+			void await_suspend(std::coroutine_handle<promise_type> h) noexcept {
+				if (h.promise().waiter) detail::loop().wake(h.promise().waiter);
+			}
+			void await_resume() noexcept {}
+		};
+		Final final_suspend() noexcept { return {}; }
+		template <class U> void return_value(U &&v) { value.emplace(std::forward<U>(v)); }
+		void unhandled_exception() { __builtin_trap(); }
+	};
+
+	Task(Task &&other) noexcept : coroutine(std::exchange(other.coroutine, {})) {}
+	Task &operator=(Task &&other) noexcept {
+		if (this != &other) {
+			if (coroutine) coroutine.destroy();
+			coroutine = std::exchange(other.coroutine, {});
+		}
+		return *this;
+	}
+	~Task() {
+		if (coroutine) coroutine.destroy();
+	}
+
+	bool done() const { return coroutine.done(); }
+	// start runs the coroutine to its first wait, beside what runs now. co_await on the task waits for its value.
+	Task &start() & {
+		if (!coroutine.promise().started) {
+			coroutine.promise().started = true;
+			detail::resume(coroutine);
+		}
+		return *this;
+	}
+	Task &&start() && { return std::move(static_cast<Task *>(this)->start()); }
+	T take() { return std::move(*coroutine.promise().value); }
+
+	bool await_ready() const { return coroutine.done(); }
+	void await_suspend(std::coroutine_handle<> h) {
+		coroutine.promise().waiter = h;
+		start();
+	}
+	T await_resume() { return take(); }
+
+private:
+	explicit Task(std::coroutine_handle<promise_type> h) : coroutine(h) {}
+	std::coroutine_handle<promise_type> coroutine;
+};
+
+// Race waits for the first of some calls and withdraws the others, in order.
+template <class... C> class [[nodiscard]] Race {
+public:
+	explicit Race(C &...calls) : calls{&calls...} {}
+	bool await_ready() const { return winner() < calls.size(); }
+	void await_suspend(std::coroutine_handle<> h) {
+		for (Call *c : calls) c->state->waiters.push_back(h);
+	}
+	// The index of the call that came first.
+	size_t await_resume() {
+		size_t won = winner();
+		for (size_t i = 0; i < calls.size(); i++)
+			if (i != won) calls[i]->withdraw();
+		return won;
+	}
+
+private:
+	size_t winner() const {
+		size_t i = 0;
+		while (i < calls.size() && !calls[i]->done()) i++;
+		return i;
+	}
+	std::vector<Call *> calls;
+};
+
+// race returns what waits for the first of some calls and withdraws the others: switch (co_await wfhost::race(a, b)).
+template <class... C> Race<C...> race(C &...calls) { return Race<C...>(calls...); }
+
+// First waits for the next call of a list that is done, and takes it out of the list.
+class [[nodiscard]] First {
+public:
+	explicit First(std::vector<Call> &calls) : calls(calls) {}
+	bool await_ready() const { return calls.empty() || at() < calls.size(); }
+	void await_suspend(std::coroutine_handle<> h) {
+		for (Call &c : calls) c.state->waiters.push_back(h);
+	}
+	// The call, nothing if the list is empty.
+	std::optional<Call> await_resume() {
+		for (Call &c : calls) c.state->waiters.clear();
+		size_t i = at();
+		if (i == calls.size()) return {};
+		std::optional<Call> c(std::move(calls[i]));
+		calls.erase(calls.begin() + static_cast<std::ptrdiff_t>(i));
+		return c;
+	}
+
+private:
+	size_t at() const {
+		size_t i = 0;
+		while (i < calls.size() && !calls[i].done()) i++;
+		return i;
+	}
+	std::vector<Call> &calls;
+};
+
+inline First first(std::vector<Call> &calls) { return First(calls); }
+
+// What the run knows.
+inline std::string input() { return detail::read(wf_input); }
+inline std::string info() { return detail::read(wf_info); }
+inline std::string run_id() { return json::text(json::field(info(), "run_id")); }
+// now is the run's clock, in milliseconds since 1970.
+inline int64_t now() { return wf_now(); }
+// cancelled reports whether the run was asked to cancel, under the cooperative policy.
+inline bool cancelled() { return detail::loop().cancelled; }
+// random fills a value, with the same bytes on each replay.
+template <class T> T random() {
+	T v{};
+	wf_random(&v, sizeof v);
+	return v;
+}
+
+// StepInfo is for what a body or step function is executed.
+struct StepInfo {
+	std::string name, handler;
+	int64_t attempt, attempts; // from 1; at most, 0 = no limit
+	std::string idempotency_key; // the same at every attempt
+	std::string last_error;      // JSON
+};
+inline StepInfo step_info() {
+	std::string all = info(), s(json::field(all, "step"));
+	auto text = [&](const char *key) { return json::text(json::field(s, key)); };
+	auto number = [&](const char *key) { return json::number(json::field(s, key)); };
+	return {text("name"), text("handler"), number("attempt"), number("attempts"), text("idempotency_key"),
+		std::string(json::field(s, "last_error"))};
+}
+
+// Sleeps.
+inline Call sleep(std::string_view name, Milliseconds d) {
+	return Call(wf_sleep_start(name.data(), detail::length(name), d.count()));
+}
+// sleep takes "1h30m", "7d", "PT5M", and instants such as "2030-01-31T09:00:00Z", too.
+inline Call sleep(std::string_view name, std::string_view text) {
+	return Call(wf_sleep_text_start(name.data(), detail::length(name), text.data(), detail::length(text)));
+}
+inline Call sleep(std::string_view name, const char *text) { return sleep(name, std::string_view(text)); }
+inline Call sleep_until(std::string_view name, int64_t unix_ms) {
+	return Call(wf_sleep_until_start(name.data(), detail::length(name), unix_ms));
+}
+
+// StepOptions say how a step is attempted. What is not set is the host's default.
+struct StepOptions {
+	int attempts = -1; // default 3; 0 = no limit
+	std::string delay = {}, backoff = {}, max_delay = {}, max_elapsed = {}, timeout = {};
+	double factor = 0, jitter = -1;
+	bool at_most_once = false;
+
+	std::string json() const {
+		std::string s;
+		auto add = [&](const char *key, const std::string &value) {
+			s += (s.empty() ? "{" : ",") + json::quote(key) + ":" + value;
+		};
+		if (attempts >= 0) add("attempts", std::to_string(attempts));
+		if (!delay.empty()) add("delay", json::quote(delay));
+		if (!backoff.empty()) add("backoff", json::quote(backoff));
+		if (factor > 0) add("factor", std::to_string(factor));
+		if (!max_delay.empty()) add("max_delay", json::quote(max_delay));
+		if (!max_elapsed.empty()) add("max_elapsed", json::quote(max_elapsed));
+		if (jitter >= 0) add("jitter", std::to_string(jitter));
+		if (!timeout.empty()) add("timeout", json::quote(timeout));
+		if (at_most_once) add("at_most_once", "true");
+		return s.empty() ? s : s + "}";
+	}
+};
+
+// step has a handler perform a step: a step function of this module by its name, or a handler of the host by "host/" and its name.
+inline Call step(std::string_view name, std::string_view handler, std::string_view in, const StepOptions &o = {}) {
+	std::string opts = o.json();
+	return Call(wf_step_start(name.data(), detail::length(name), handler.data(), detail::length(handler), in.data(),
+		detail::length(in), opts.data(), detail::length(opts)));
+}
+
+// body runs a function as a step, at least once, on a copy of the workflow: it may read everything, what it changes is lost,
+// and only its Outcome comes back.
+template <class F> Call body(std::string_view name, F &&f, const StepOptions &o = {}) {
+	std::string opts = o.json();
+	wf_handle h = wf_step_begin(name.data(), detail::length(name), opts.data(), detail::length(opts));
+	if (h == 0) {
+		Outcome out = f();
+		wf_step_end(!out.ok(), out.data.data(), detail::length(out.data));
+	}
+	return Call(h);
+}
+
+// Signals and hooks. Without a time-out, the wait has no end.
+inline Call signal(std::string_view name, Milliseconds timeout = Milliseconds(-1)) {
+	return Call(wf_signal_start(name.data(), detail::length(name), timeout.count()));
+}
+inline Call send(std::string_view run, std::string_view signal, std::string_view payload) {
+	return Call(wf_signal_send(signal.data(), detail::length(signal), run.data(), detail::length(run), signal.data(),
+		detail::length(signal), payload.data(), detail::length(payload)));
+}
+// HookReply is what whoever delivers to a hook is answered.
+struct HookReply {
+	int status = 202;
+	std::string content_type = {}, body = {};
+};
+// hook opens a hook. It resolves to the token; an empty one is made by the host. What is delivered is a signal of the hook's name.
+inline Call hook(std::string_view name, std::string_view token = {}, const std::optional<HookReply> &reply = {}) {
+	std::string opts;
+	if (reply)
+		opts = "{\"status\":" + std::to_string(reply->status) + ",\"content_type\":" + json::quote(reply->content_type) +
+			",\"body\":" + json::quote(reply->body) + "}";
+	return Call(wf_hook_start(name.data(), detail::length(name), token.data(), detail::length(token), opts.data(),
+		detail::length(opts)));
+}
+
+// ChildOptions say how a child run is started. attributes and memo are JSON.
+struct ChildOptions {
+	std::string id = {}, version = {}, on_end = {}, timeout = {}, attributes = {}, memo = {};
+
+	std::string json() const {
+		std::string s;
+		auto add = [&](const char *key, const std::string &value) {
+			s += (s.empty() ? "{" : ",") + json::quote(key) + ":" + value;
+		};
+		if (!id.empty()) add("id", json::quote(id));
+		if (!version.empty()) add("version", version == "latest" ? "\"latest\"" : version);
+		if (!on_end.empty()) add("on_end", json::quote(on_end));
+		if (!timeout.empty()) add("timeout", json::quote(timeout));
+		if (!attributes.empty()) add("attributes", attributes);
+		if (!memo.empty()) add("memo", memo);
+		return s.empty() ? s : s + "}";
+	}
+};
+inline Call child(std::string_view name, std::string_view workflow, std::string_view in, const ChildOptions &o = {}) {
+	std::string opts = o.json();
+	return Call(wf_child_start(name.data(), detail::length(name), workflow.data(), detail::length(workflow), in.data(),
+		detail::length(in), opts.data(), detail::length(opts)));
+}
+// child_id returns the run id of a child.
+inline std::string child_id(const Call &c) {
+	return detail::read([&](void *out, uint32_t cap) { return wf_child_id(c.handle(), out, cap); });
+}
+
+// Output, attributes, markers, log. They answer at once.
+inline Outcome emit(std::string_view topic, std::string_view payload, int64_t *index = nullptr) {
+	int64_t n = wf_emit(topic.data(), detail::length(topic), payload.data(), detail::length(payload));
+	if (index) *index = n;
+	return n < 0 ? detail::outcome_of(n) : Outcome();
+}
+inline Outcome set_attribute(std::string_view key, std::string_view value) {
+	int64_t n = wf_set_attribute(key.data(), detail::length(key), value.data(), detail::length(value));
+	return n < 0 ? detail::outcome_of(n) : Outcome();
+}
+// version marks a change of the code: 0 in a run that passed here before the marker was there, newest in a new one.
+inline int64_t version(std::string_view id, int64_t newest) {
+	int64_t n = wf_version(id.data(), detail::length(id), newest);
+	return n < 0 ? 0 : n;
+}
+inline void log(std::string_view line, wf_level level = WF_INFO) { wf_log(level, line.data(), detail::length(line)); }
+
+// cooperative_cancel has the workflow told of a cancel: what it waits for is withdrawn and resolves with CANCELLED, and what it
+// starts after that works. The run is cancelled if the workflow then fails, and completed if it does not.
+inline void cooperative_cancel() { wf_cancel_policy(1); }
+
+// continue_as_new ends this iteration of the run and begins the next one, with an empty journal. It never returns.
+[[noreturn]] inline void continue_as_new(std::string_view in, bool latest = false) {
+	std::string_view opts = latest ? "{\"version\":\"latest\"}" : "";
+	wf_continue_as_new(in.data(), detail::length(in), opts.data(), detail::length(opts));
+}
+
+// on_query offers a question: f is called with its input, on a copy of the workflow where it waits or has ended.
+inline void on_query(std::string name, detail::Query f) { detail::loop().queries[std::move(name)] = std::move(f); }
+
+// Update is a request to the run, whose sender waits for the answer.
+class Update {
+public:
+	Update(wf_handle h, std::string in) : input(std::move(in)), handle(h) {}
+	std::string input;
+	void reply(const Outcome &o) const {
+		wf_update_reply(handle, !o.ok(), o.data.data(), detail::length(o.data));
+	}
+
+private:
+	wf_handle handle;
+};
+
+// Updates takes the updates of a name. Keep it for as long as they are to be accepted.
+class Updates {
+public:
+	// accepts decides on the state in which the workflow waits; an Outcome that is an error refuses the update.
+	Updates(std::string name, detail::Query accepts) : name(std::move(name)) {
+		detail::loop().validators[this->name] = std::move(accepts);
+		wait();
+	}
+	// next waits for an update. The wait for the one after it is open when it returns.
+	Task<std::optional<Update>> next() {
+		Call c = std::move(*open);
+		Outcome o = co_await c;
+		if (!o.ok()) co_return std::nullopt;
+		wait();
+		co_return Update(c.handle(), o.data);
+	}
+	~Updates() {
+		detail::loop().validators.erase(name);
+		if (open) open->detach();
+	}
+	Updates(const Updates &) = delete;
+	Updates &operator=(const Updates &) = delete;
+
+private:
+	void wait() {
+		std::string s = "host/update/" + name;
+		open.emplace(wf_signal_start(s.data(), detail::length(s), -1));
+	}
+	std::string name;
+	std::optional<Call> open;
+};
+
+// Requests, in bodies and step functions. Hosts must be granted.
+struct Request {
+	std::string url;
+	std::string method = "GET";
+	std::vector<std::pair<std::string, std::string>> headers = {};
+	std::string body = {};
+	Milliseconds timeout{0};
+};
+struct Response {
+	Outcome error; // not ok if there was no answer
+	int64_t status = 0;
+	std::string headers; // JSON: names and lists of values
+	std::string body;
+
+	// header returns the first value of a header, by its canonical name.
+	std::string header(std::string_view name) const {
+		std::string_view list = json::trim(json::field(headers, name));
+		if (list.size() < 2) return {};
+		list = list.substr(1);
+		return json::text(list.substr(0, json::skip(list, 0)));
+	}
+	// checked returns the body of an answer below 400, and a Failure otherwise: 408, 425, 429 and 500 and above may be tried again,
+	// after the time of the header Retry-After; other statuses may not.
+	Outcome checked() const {
+		if (!error.ok()) return error;
+		if (status < 400) return body;
+		Failure f{"the server has answered " + std::to_string(status) + ": " + body.substr(0, 200)};
+		f.retryable = status == 408 || status == 425 || status == 429 || status >= 500;
+		if (std::string after = header("Retry-After"); f.retryable && !after.empty())
+			f.retry_after = std::chrono::seconds(json::number(after));
+		return f;
+	}
+};
+inline Response fetch(const Request &r) {
+	std::string head = "{\"method\":" + json::quote(r.method) + ",\"url\":" + json::quote(r.url) + ",\"headers\":{";
+	for (size_t i = 0; i < r.headers.size(); i++)
+		head += (i ? "," : "") + json::quote(r.headers[i].first) + ":[" + json::quote(r.headers[i].second) + "]";
+	head += "}";
+	if (r.timeout.count() > 0) head += ",\"timeout_ms\":" + std::to_string(r.timeout.count());
+	head += "}";
+	uint32_t n = detail::length(head);
+	std::string all(reinterpret_cast<const char *>(&n), sizeof n); // little endian
+	all += head + r.body;
+	Response out;
+	int64_t got = wf_fetch(all.data(), detail::length(all), nullptr, 0);
+	std::string answer = detail::last();
+	if (got < 0) {
+		int code = static_cast<int>(-got);
+		bool again = code == WF_STEP_FAILED; // the network; what else is wrong stays so
+		if (!again && answer.size() > 2) answer.insert(answer.size() - 1, ",\"retryable\":false");
+		out.error = Outcome(code, answer);
+		return out;
+	}
+	if (answer.size() < sizeof n) return out;
+	__builtin_memcpy(&n, answer.data(), sizeof n);
+	head = answer.substr(sizeof n, n);
+	out.status = json::number(json::field(head, "status"));
+	out.headers = std::string(json::field(head, "headers"));
+	out.body = answer.substr(sizeof n + n);
+	return out;
+}
+
+// Saga collects what undoes the steps that were done.
+class Saga {
+public:
+	void add(std::function<Task<Outcome>()> undo) { undos.push_back(std::move(undo)); }
+	// compensate undoes what was done, newest first, and returns the failure that made it necessary.
+	Task<Outcome> compensate(Outcome failed) {
+		for (; !undos.empty(); undos.pop_back()) {
+			Outcome o = co_await undos.back()();
+			if (!o.ok()) log("undo failed: " + o.data, WF_ERROR);
+		}
+		co_return failed;
+	}
+
+private:
+	std::vector<std::function<Task<Outcome>()>> undos;
+};
+
+// Description is what the module says of a workflow. Schemas are JSON Schemas as text.
+struct Description {
+	std::vector<std::string> queries = {}, signals = {}, updates = {};
+	std::string input_schema = {}, output_schema = {};
+};
+
+namespace detail {
+
+struct Registered {
+	std::string name;
+	std::function<Task<Outcome>(std::string)> run;
+	Description description;
+};
+
+// Registry is what the module holds.
+struct Registry {
+	std::vector<Registered> workflows;
+	std::vector<std::pair<std::string, Entry>> steps;
+};
+
+inline Registry &registry() {
+	static Registry r;
+	return r;
+}
+
+inline std::string list(const std::vector<std::string> &names) {
+	std::string s;
+	for (auto &n : names) s += (s.empty() ? "" : ",") + json::quote(n);
+	return "[" + s + "]";
+}
+
+inline std::string describe() {
+	std::string s = "{\"workflows\":[", steps;
+	for (auto &w : registry().workflows) {
+		s += (s.back() == '[' ? "{\"name\":" : ",{\"name\":") + json::quote(w.name);
+		const Description &d = w.description;
+		if (!d.queries.empty()) s += ",\"queries\":" + list(d.queries);
+		if (!d.signals.empty()) s += ",\"signals\":" + list(d.signals);
+		if (!d.updates.empty()) s += ",\"updates\":" + list(d.updates);
+		if (!d.input_schema.empty()) s += ",\"input_schema\":" + d.input_schema;
+		if (!d.output_schema.empty()) s += ",\"output_schema\":" + d.output_schema;
+		s += "}";
+	}
+	for (auto &f : registry().steps) steps += (steps.empty() ? "" : ",") + json::quote(f.first);
+	return s + "],\"steps\":[" + steps + "],\"sdk\":\"cpp/1.0\"}";
+}
+
+// end hands over how the workflow, or a step function, has ended.
+inline int end(const Outcome &o) {
+	int64_t n = o.ok() ? wf_complete(o.data.data(), length(o.data)) : wf_fail(o.data.data(), length(o.data));
+	if (n == -WF_QUERY) loop().answer(); // the run had ended before
+	if (n < 0) {
+		std::string why = last();
+		wf_fail(why.data(), length(why));
+		return 1;
+	}
+	return !o.ok();
+}
+
+inline int run() {
+	std::string name = json::text(json::field(info(), "workflow"));
+	for (auto &w : registry().workflows) {
+		if (w.name != name && registry().workflows.size() > 1) continue;
+		Task<Outcome> root = w.run(input());
+		root.start();
+		for (loop().run_ready(); !root.done(); loop().run_ready())
+			if (auto failed = loop().wait()) return end(*failed);
+		return end(root.take());
+	}
+	return end(Failure{"the module has no workflow " + name});
+}
+
+inline int run_step() {
+	std::string handler = step_info().handler;
+	for (auto &[name, f] : registry().steps)
+		if (name == handler) return end(f(input()));
+	return end(Failure{"the module has no step function " + handler, {}, false});
+}
+
+} // namespace detail
+
+// Workflow registers a workflow, as a static variable. A module with one workflow runs it under whatever name it is uploaded.
+struct Workflow {
+	Workflow(std::string name, std::function<Task<Outcome>(std::string)> run, Description d = {}) {
+		detail::registry().workflows.push_back({std::move(name), std::move(run), std::move(d)});
+	}
+};
+
+// Step registers a step function, as a static variable: wfhost::step calls it, in an instance of its own.
+struct Step {
+	Step(std::string name, std::function<Outcome(std::string)> f) {
+		detail::registry().steps.emplace_back(std::move(name), std::move(f));
+	}
+};
+
+} // namespace wfhost
+
+extern "C" {
+__attribute__((used, weak, export_name("workflow_run"))) inline int wfhost_workflow_run() { return wfhost::detail::run(); }
+__attribute__((used, weak, export_name("workflow_step"))) inline int wfhost_workflow_step() { return wfhost::detail::run_step(); }
+__attribute__((used, weak, export_name("workflow_describe"))) inline void wfhost_workflow_describe() {
+	std::string d = wfhost::detail::describe();
+	wf_complete(d.data(), wfhost::detail::length(d));
+}
+}
+
+#endif

@@ -1,0 +1,181 @@
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use crate::json;
+
+/// A code with which the host answers; see section 10 of abi/ABI.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Code {
+    InvalidArgument,
+    DuplicateName,
+    InvalidDuration,
+    InvalidDate,
+    NotHere,
+    StepFailed,
+    Timeout,
+    Cancelled,
+    TooLarge,
+    UnknownHandle,
+    UnknownHandler,
+    Denied,
+    Limit,
+    ChildFailed,
+    Conflict,
+    Pending,
+    Query,
+    /// A code that this release of the SDK does not know.
+    Other(i64),
+}
+
+const CODES: &[(Code, &str)] = &[
+    (Code::InvalidArgument, "INVALID_ARGUMENT"),
+    (Code::DuplicateName, "DUPLICATE_NAME"),
+    (Code::InvalidDuration, "INVALID_DURATION"),
+    (Code::InvalidDate, "INVALID_DATE"),
+    (Code::NotHere, "NOT_HERE"),
+    (Code::StepFailed, "STEP_FAILED"),
+    (Code::Timeout, "TIMEOUT"),
+    (Code::Cancelled, "CANCELLED"),
+    (Code::TooLarge, "TOO_LARGE"),
+    (Code::UnknownHandle, "UNKNOWN_HANDLE"),
+    (Code::UnknownHandler, "UNKNOWN_HANDLER"),
+    (Code::Denied, "DENIED"),
+    (Code::Limit, "LIMIT"),
+    (Code::ChildFailed, "CHILD_FAILED"),
+    (Code::Conflict, "CONFLICT"),
+    (Code::Pending, "PENDING"),
+    (Code::Query, "QUERY"),
+];
+
+impl Code {
+    pub(crate) fn of(answer: i64) -> Code {
+        usize::try_from(-answer - 1).ok().and_then(|i| CODES.get(i)).map_or(Code::Other(-answer), |c| c.0)
+    }
+
+    /// The name of the code, as error JSON has it.
+    pub fn name(self) -> &'static str {
+        CODES.iter().find(|c| c.0 == self).map_or("UNKNOWN", |c| c.1)
+    }
+}
+
+/// A call that was refused or has failed.
+#[derive(Clone, Debug)]
+pub struct Error {
+    pub code: Code,
+    /// Error JSON, as section 2 of abi/ABI.md describes it.
+    pub json: String,
+}
+
+impl Error {
+    pub(crate) fn new(code: Code, message: &str) -> Error {
+        let json = alloc::format!(r#"{{"code":"{}","message":{}}}"#, code.name(), json::quote(message));
+        Error { code, json }
+    }
+
+    pub fn message(&self) -> String {
+        json::text_field(&self.json, "message")
+    }
+
+    /// Why a step or child failed: `error`, `timeout`, `trap`, `memory`, `stack`, `unknown`; `failed`, `cancelled`, `terminated`.
+    pub fn kind(&self) -> String {
+        json::text_field(&self.json, "kind")
+    }
+
+    /// How many attempts of the step were made.
+    pub fn attempts(&self) -> i64 {
+        json::number_field(&self.json, "attempts")
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code.name(), self.message())
+    }
+}
+
+#[cfg(feature = "std")]
+impl std::error::Error for Error {}
+
+/// Why a workflow, a body or a step function fails. An [`Error`] of a call becomes one with `?`, and so does a text.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub message: String,
+    /// The name of the error in the code that fails.
+    pub kind: String,
+    /// Of steps: whether another attempt may succeed.
+    pub retryable: bool,
+    /// Of steps: the delay before the next attempt, in milliseconds, in place of the back-off's.
+    pub retry_after_ms: Option<u64>,
+    /// The error of a call that it is made of.
+    cause: Option<Error>,
+}
+
+impl Failure {
+    pub fn new(message: &str) -> Failure {
+        Failure { message: message.into(), kind: String::new(), retryable: true, retry_after_ms: None, cause: None }
+    }
+
+    /// Has no further attempt made of the step.
+    pub fn fatal(mut self) -> Failure {
+        self.retryable = false;
+        self
+    }
+
+    /// Sets the delay before the next attempt of the step.
+    pub fn retry_after(mut self, delay: core::time::Duration) -> Failure {
+        self.retry_after_ms = Some(delay.as_millis() as u64);
+        self
+    }
+
+    /// Names the kind of the error.
+    pub fn kind(mut self, name: &str) -> Failure {
+        self.kind = name.into();
+        self
+    }
+
+    pub(crate) fn json(&self) -> String {
+        if let Some(e) = &self.cause {
+            return e.json.clone();
+        }
+        let mut s = alloc::format!(r#"{{"message":{}"#, json::quote(&self.message));
+        if !self.kind.is_empty() {
+            s.push_str(&alloc::format!(r#","type":{}"#, json::quote(&self.kind)));
+        }
+        if !self.retryable {
+            s.push_str(r#","retryable":false"#);
+        }
+        if let Some(ms) = self.retry_after_ms {
+            s.push_str(&alloc::format!(r#","retry_after_ms":{}"#, ms));
+        }
+        s.push('}');
+        s
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Failure {
+        Failure { cause: Some(e.clone()), ..Failure::new(&e.to_string()) }
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(message: &str) -> Failure {
+        Failure::new(message)
+    }
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure::new(&message)
+    }
+}
+
+/// The result of a workflow, a body or a step function.
+pub type Result<T> = core::result::Result<T, Failure>;

@@ -1,0 +1,228 @@
+// Package toolchain has the compilers of a machine make modules of workflows in C, C++, Rust and AssemblyScript.
+package toolchain
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// MissingError says that a tool is not on this machine.
+type MissingError struct {
+	Lang string // for people
+	Tool string
+	Hint string // how it is installed
+}
+
+// Error says what is missing and how it is installed.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("to compile %s, %s must be installed: %s", e.Lang, e.Tool, e.Hint)
+}
+
+// ErrUnknown is the error for a folder in which no language is found.
+var ErrUnknown = errors.New("it holds no program in C, C++, Rust or AssemblyScript: no *.c, *.cpp, Cargo.toml or asconfig.json")
+
+// lang is a language: which files show that a folder holds a program in it, and how that is compiled.
+type lang struct {
+	name    string
+	pattern string
+	compile func(ctx context.Context, dir string, files []string, out string) error
+}
+
+// langs are looked for in this order.
+var langs = []lang{
+	{"Rust", "Cargo.toml", compileRust},
+	{"AssemblyScript", "asconfig.json", compileAssemblyScript},
+	{"C++", "*.cpp", compileCPP},
+	{"C", "*.c", compileC},
+}
+
+// Find returns the language of the program in a folder; ok is false if there is none.
+func Find(dir string) (name string, ok bool) {
+	l, _ := find(dir)
+	if l == nil {
+		return "", false
+	}
+	return l.name, true
+}
+
+func find(dir string) (*lang, []string) {
+	for i := range langs {
+		if files, err := filepath.Glob(filepath.Join(dir, langs[i].pattern)); err == nil && len(files) > 0 {
+			return &langs[i], files
+		}
+	}
+	return nil, nil
+}
+
+// Compile makes a module of the program in a folder. A tool that is not there is a *MissingError.
+func Compile(ctx context.Context, dir string) ([]byte, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	l, files := find(abs)
+	if l == nil {
+		return nil, fmt.Errorf("%s: %w", dir, ErrUnknown)
+	}
+	tmp, err := os.MkdirTemp("", "wfhost-compile-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }() // a leftover in a temporary folder
+	out := filepath.Join(tmp, "module.wasm")
+	if err := l.compile(ctx, abs, files, out); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(out)
+}
+
+// run runs a tool in a folder. Its error has what the tool has printed.
+func run(ctx context.Context, dir string, env []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), env...)
+	var messages bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &messages, &messages
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s in %s: %w\n%s", filepath.Base(name), dir, err, bytes.TrimSpace(messages.Bytes()))
+	}
+	return nil
+}
+
+// need returns an error unless all of these tools are there.
+func need(lang, hint string, tools ...string) error {
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			return &MissingError{lang, tool, hint}
+		}
+	}
+	return nil
+}
+
+// includes are where headers of the SDK are looked for: in the project, and in its folder wfhost.
+func includes(dir string) []string {
+	return []string{"-I" + dir, "-I" + filepath.Join(dir, "wfhost")}
+}
+
+// clang compiles the files of a program with some flags, and links it with others. It does so in two steps: a clang that links
+// with optimization runs wasm-opt if it finds one in PATH, which then refuses instructions that it has not been told of.
+func clang(ctx context.Context, dir, cc string, files, compile, link []string, out string) error {
+	link = append(link, "-o", out)
+	compile = append(append(compile, "-O2", "-Wall", "-mbulk-memory"), includes(dir)...)
+	for i, file := range files {
+		object := filepath.Join(filepath.Dir(out), fmt.Sprint(i, ".o"))
+		if err := run(ctx, dir, nil, cc, append(compile[:len(compile):len(compile)], "-c", "-o", object, file)...); err != nil {
+			return err
+		}
+		link = append(link, object)
+	}
+	return run(ctx, dir, nil, cc, link...)
+}
+
+func compileC(ctx context.Context, dir string, files []string, out string) error {
+	if err := need("C", "on Debian and Ubuntu: apt-get install clang lld", "clang", "wasm-ld"); err != nil {
+		return err
+	}
+	const target = "--target=wasm32"
+	return clang(ctx, dir, "clang", files, []string{target, "-std=c11"},
+		[]string{target, "-nostdlib", "-Wl,--no-entry", "-Wl,--strip-all"}, out)
+}
+
+// hintCPP says how the standard library for WASI is installed, which clang does not bring.
+const hintCPP = "on Debian and Ubuntu: apt-get install clang lld libc++-dev-wasm32 wasi-libc libclang-rt-dev-wasm32; " +
+	"elsewhere: the wasi-sdk, whose bin must come first in PATH"
+
+func compileCPP(ctx context.Context, dir string, files []string, out string) error {
+	if err := need("C++", hintCPP, "clang++", "wasm-ld"); err != nil {
+		return err
+	}
+	const target = "--target=wasm32-wasi"
+	flags := []string{target, "-std=c++20", "-fno-exceptions", "-fno-rtti"}
+	probe := append(flags[:len(flags):len(flags)], "-fsyntax-only", "-include", "coroutine", "-x", "c++", os.DevNull)
+	if err := run(ctx, dir, nil, "clang++", probe...); err != nil {
+		return &MissingError{"C++", "a standard library of C++20 for WASI", hintCPP}
+	}
+	return clang(ctx, dir, "clang++", files, flags, []string{target, "-mexec-model=reactor", "-Wl,--strip-all"}, out)
+}
+
+// rustTarget is what workflows in Rust are compiled for.
+const rustTarget = "wasm32-unknown-unknown"
+
+// rust returns the folder of the first rustc in PATH that has the target.
+func rust(ctx context.Context) (bin string, err error) {
+	missing := &MissingError{"Rust", "a Rust with the target " + rustTarget, "rustup target add " + rustTarget +
+		"; on Debian and Ubuntu: apt-get install cargo rustc lld libstd-rust-dev-wasm32"}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		rustc := filepath.Join(dir, "rustc")
+		if _, err := exec.LookPath(rustc); err != nil {
+			continue
+		}
+		lib, err := exec.CommandContext(ctx, rustc, "--print", "target-libdir", "--target", rustTarget).Output()
+		if err != nil {
+			continue
+		}
+		if std, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(lib)), "libstd-*.rlib")); err == nil && len(std) > 0 {
+			return dir, nil
+		}
+	}
+	return "", missing
+}
+
+func compileRust(ctx context.Context, dir string, _ []string, out string) error {
+	bin, err := rust(ctx)
+	if err != nil {
+		return err
+	}
+	target := filepath.Join(filepath.Dir(out), "target")
+	if cache, err := os.UserCacheDir(); err == nil { // the next build takes what has not changed
+		target = filepath.Join(cache, "wfhost", "cargo", strings.ReplaceAll(dir, string(filepath.Separator), "-"))
+	}
+	if own := os.Getenv("CARGO_TARGET_DIR"); own != "" {
+		target = own
+	}
+	err = run(ctx, dir, []string{"RUSTC=" + filepath.Join(bin, "rustc")}, filepath.Join(bin, "cargo"), "build", "--release",
+		"--quiet", "--target", rustTarget, "--target-dir", target)
+	if err != nil {
+		return err
+	}
+	made, err := filepath.Glob(filepath.Join(target, rustTarget, "release", "*.wasm"))
+	if err != nil || len(made) != 1 {
+		return fmt.Errorf("cargo has made %d modules of %s, and should make one: its Cargo.toml needs [lib] with crate-type = "+
+			"[\"cdylib\"]", len(made), dir)
+	}
+	return copyFile(made[0], out)
+}
+
+func compileAssemblyScript(ctx context.Context, dir string, _ []string, out string) error {
+	asc, ok := "", false
+	for at := dir; !ok; at = filepath.Dir(at) { // as node finds packages
+		asc = filepath.Join(at, "node_modules", ".bin", "asc")
+		_, err := os.Stat(asc)
+		if ok = err == nil; ok || at == filepath.Dir(at) {
+			break
+		}
+	}
+	if !ok {
+		path, err := exec.LookPath("asc")
+		if err != nil {
+			return &MissingError{"AssemblyScript", "asc", "npm install in the folder, or npm install --global assemblyscript"}
+		}
+		asc = path
+	}
+	return run(ctx, dir, nil, asc, "--config", "asconfig.json", "--target", "release", "--outFile", out)
+}
+
+// copyFile copies a file, which may be on another disk.
+func copyFile(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o644) //nolint:gosec // a module that everybody may read
+}

@@ -1,0 +1,145 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+// Options are those of Check.
+type Options struct {
+	// Only are the names of the stories that are run; nil is all that the module can run.
+	Only []string
+	// Dir is a folder for compiled modules; empty compiles the module in each call, into memory.
+	Dir string
+}
+
+// Outcome says what came of one story.
+type Outcome struct {
+	Story string `json:"story"`
+	// Skipped says why the story was not run; empty if it was.
+	Skipped string `json:"skipped,omitempty"`
+	// Faults are what is wrong, in sentences; none if the module conforms.
+	Faults []string `json:"faults,omitempty"`
+	// Journal is what the module has written.
+	Journal string `json:"-"`
+}
+
+// Report says what came of all stories.
+type Report struct {
+	Outcomes []Outcome `json:"stories"`
+	Passed   int       `json:"passed"`
+	Failed   int       `json:"failed"`
+	Skipped  int       `json:"skipped"`
+	// Points is how often the memory of a workflow was compared, where it waited, with that of another instance at the same
+	// point of the same journal.
+	Points int `json:"memories_compared"`
+}
+
+// ways are the ways in which each story is run: with instances that are kept where that is possible, and with a new instance for
+// each wait, which replays the journal up to there.
+var ways = []struct {
+	name     string
+	replayed bool
+}{{"kept instances", false}, {"a replay before each step", true}}
+
+// Check runs the stories against a module. An error means that nothing can be said: the module is refused, or a name in
+// Options.Only is no story.
+func Check(ctx context.Context, wasm []byte, o Options) (*Report, error) {
+	stories, err := Stories()
+	if err != nil {
+		return nil, err
+	}
+	if err := known(stories, o.Only); err != nil {
+		return nil, err
+	}
+	outcomes := map[string]*Outcome{}
+	report := &Report{}
+	for _, way := range ways {
+		t, err := open(ctx, wasm, way.replayed, o.Dir)
+		if err != nil {
+			return nil, err
+		}
+		for i := range stories {
+			s := &stories[i]
+			if len(o.Only) > 0 && !slices.Contains(o.Only, s.Name) {
+				continue
+			}
+			out := outcomes[s.Name]
+			if out == nil {
+				out = &Outcome{Story: s.Name}
+				outcomes[s.Name] = out
+			}
+			if !s.runnable(t.workflows) {
+				out.Skipped = "the module has no workflow " + strings.Join(append([]string{s.Workflow}, s.Needs...), " or ")
+				continue
+			}
+			journal, faults := t.tell(ctx, s)
+			if out.Journal == "" {
+				out.Journal = journal
+			}
+			for _, f := range faults {
+				out.Faults = append(out.Faults, fmt.Sprintf("with %s: %s", way.name, f))
+			}
+		}
+		report.Points += t.memories.points()
+		if err := t.close(); err != nil {
+			return nil, err
+		}
+	}
+	report.add(stories, outcomes)
+	return report, nil
+}
+
+// add counts the outcomes, in the order of the stories.
+func (r *Report) add(stories []Story, outcomes map[string]*Outcome) {
+	for i := range stories {
+		out := outcomes[stories[i].Name]
+		if out == nil {
+			continue
+		}
+		r.Outcomes = append(r.Outcomes, *out)
+		switch {
+		case out.Skipped != "":
+			r.Skipped++
+		case len(out.Faults) > 0:
+			r.Failed++
+		default:
+			r.Passed++
+		}
+	}
+}
+
+// known refuses names that are no stories.
+func known(stories []Story, names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(stories, func(s Story) bool { return s.Name == name }) {
+			var all []string
+			for i := range stories {
+				all = append(all, stories[i].Name)
+			}
+			return fmt.Errorf("%w: there is no story %q; the stories are %s", host.ErrNotFound, name, strings.Join(all, ", "))
+		}
+	}
+	return nil
+}
+
+// difference says where two journals differ first.
+func difference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range max(len(w), len(g)) {
+		at := func(lines []string) string {
+			if i < len(lines) && lines[i] != "" {
+				return strings.TrimSpace(lines[i])
+			}
+			return "(no more entries)"
+		}
+		if at(w) != at(g) {
+			return fmt.Sprintf("the journal differs in line %d:\n  reference: %s\n  module:    %s", i+1, at(w), at(g))
+		}
+	}
+	return ""
+}

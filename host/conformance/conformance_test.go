@@ -1,0 +1,80 @@
+package conformance_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/wfhost/wfhost/guest-sdk/toolchain"
+	"github.com/wfhost/wfhost/host/conformance"
+	"github.com/wfhost/wfhost/host/hosttest"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the reference journals, of the stories in Go")
+
+// check runs all stories of a module, each in a subtest.
+func check(t *testing.T, wasm []byte) *conformance.Report {
+	t.Helper()
+	report, err := conformance.Check(t.Context(), wasm, conformance.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range report.Outcomes {
+		t.Run(o.Story, func(t *testing.T) {
+			if o.Skipped != "" {
+				t.Error(o.Skipped)
+			}
+			for _, fault := range o.Faults {
+				t.Error(fault)
+			}
+		})
+	}
+	return report
+}
+
+// TestGo runs the reference. With -rewrite it writes the journals; results and memory are compared all the same.
+func TestGo(t *testing.T) {
+	wasm := hosttest.Build(t, "../../guest-sdk/go/stories")
+	if *rewrite {
+		report, err := conformance.Check(t.Context(), wasm, conformance.Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range report.Outcomes {
+			if err := os.WriteFile(filepath.Join("stories", o.Story+".journal"), []byte(o.Journal), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			for _, fault := range o.Faults {
+				if !strings.Contains(fault, "the journal differs") {
+					t.Errorf("%s: %s", o.Story, fault)
+				}
+			}
+		}
+		return
+	}
+	if report := check(t, wasm); report.Passed < 25 || report.Points < 100 {
+		t.Errorf("%d stories have passed, and %d memories were compared", report.Passed, report.Points)
+	}
+}
+
+// compile makes a module of the stories in another language, or skips the test.
+func compile(t *testing.T, dir string) []byte {
+	t.Helper()
+	wasm, err := toolchain.Compile(t.Context(), dir)
+	if missing, ok := errors.AsType[*toolchain.MissingError](err); ok {
+		t.Skipf("SKIPPED: %v; the stories in %s were not run", missing, missing.Lang)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+func TestCPP(t *testing.T) { check(t, compile(t, "../../guest-sdk/cpp/stories")) }
+
+func TestRust(t *testing.T) { check(t, compile(t, "../../guest-sdk/rust/stories")) }
+
+func TestAssemblyScript(t *testing.T) { check(t, compile(t, "../../guest-sdk/assemblyscript/stories")) }

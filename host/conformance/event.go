@@ -1,0 +1,99 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+// happen has an event happen to the run of a story, and says what is wrong with the answer.
+func (t *theatre) happen(ctx context.Context, s *Story, e *Event) error {
+	switch {
+	case e.Signal != "":
+		return t.SignalRaw(ctx, s.Name, e.Signal, compact(e.Data))
+	case e.Deliver != "":
+		_, err := t.DeliverHook(ctx, e.Deliver, compact(e.Data))
+		return err
+	case e.Cancel:
+		_, err := t.Cancel(ctx, s.Name)
+		return err
+	case e.Query != "":
+		got, err := t.Query(ctx, s.Name, e.Query, json.RawMessage(compact(e.Data)))
+		return e.judge("query "+e.Query, got, err)
+	case e.Update != "":
+		u, err := t.Update(ctx, s.Name, e.Update, json.RawMessage(compact(e.Data)), host.WithUpdateID("at "+e.At))
+		return e.judge("update "+e.Update, u.Result, err)
+	}
+	return errors.New("the story says nothing that happens")
+}
+
+// judge compares an answer with what the story wants.
+func (e *Event) judge(what string, got json.RawMessage, err error) error {
+	switch {
+	case e.Error != "" && err == nil:
+		return fmt.Errorf("%s is answered %s, and should fail with %q", what, got, e.Error)
+	case e.Error != "" && !strings.Contains(err.Error(), e.Error):
+		return fmt.Errorf("%s fails with %q, and should with %q", what, err, e.Error)
+	case e.Error != "":
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, err)
+	case !bytes.Equal(compact(got), compact(e.Want)):
+		return fmt.Errorf("%s is answered %s, and should be %s", what, got, compact(e.Want))
+	}
+	return nil
+}
+
+// point is where a workflow has waited: after so many deliveries.
+type point struct {
+	run string
+	n   uint64
+}
+
+// memories keeps the hash of each run's memory wherever it waits.
+type memories struct {
+	mu     sync.Mutex // guards what follows
+	hashes map[point][32]byte
+	again  int // how often a point was seen before
+	differ map[string][]uint64
+}
+
+// see is called where a workflow waits.
+func (m *memories) see(run string, n uint64, hash func() [32]byte) {
+	at, h := point{run, n}, hash()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.hashes == nil {
+		m.hashes, m.differ = map[point][32]byte{}, map[string][]uint64{}
+	}
+	old, seen := m.hashes[at]
+	m.hashes[at] = h
+	if !seen {
+		return
+	}
+	m.again++
+	if old != h && !slices.Contains(m.differ[run], n) {
+		m.differ[run] = append(m.differ[run], n)
+	}
+}
+
+// points returns how many hashes were compared.
+func (m *memories) points() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.again
+}
+
+// differences returns after how many deliveries the memory of a run was not always the same.
+func (m *memories) differences(run string) []uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.differ[run])
+}

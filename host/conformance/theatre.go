@@ -1,0 +1,239 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
+)
+
+// epoch is when the virtual clock starts.
+var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
+
+// restTime bounds, by the machine's clock, how long a host may take to come to rest.
+const restTime = 3 * time.Minute
+
+// theatre is a host in which stories are told, one after the other.
+type theatre struct {
+	*host.Host
+	clock     *clock.Fake
+	workflows []string
+	memories  *memories
+	stop      context.CancelFunc
+	done      chan error
+}
+
+// open starts a host with a module. If replayed is set, the host keeps nothing of a guest that waits.
+func open(ctx context.Context, wasm []byte, replayed bool, dir string) (t *theatre, err error) {
+	t = &theatre{clock: clock.NewFake(epoch), memories: &memories{}, done: make(chan error, 1)}
+	data := memstore.New()
+	data.NowMs = func() int64 { return t.clock.Now().UnixMilli() }
+	cfg := host.Config{Store: data.Open(), Dir: dir, Clock: t.clock, StartLinger: restTime, Drain: -1,
+		Events: host.Events{GuestWaits: t.memories.see}}
+	if replayed {
+		cfg.Linger, cfg.WarmBytes, cfg.ParkBytes, cfg.PoolBytes = -1, -1, -1, -1
+	}
+	if t.Host, err = host.Open(ctx, cfg); err != nil {
+		return nil, err
+	}
+	t.HandleRawStep("vault", func(context.Context, []byte) ([]byte, error) { return nil, errors.New("nobody may call it") })
+	versions, err := t.UploadAll(ctx, "", wasm)
+	if errors.Is(err, host.ErrInvalid) { // it lists no workflows, so it has no stories
+		versions, err = t.UploadAll(ctx, "stories", wasm)
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.Host.Close())
+	}
+	for _, v := range versions {
+		t.workflows = append(t.workflows, v.Workflow)
+	}
+	running, stop := context.WithCancel(ctx)
+	t.stop = stop
+	go func() { t.done <- t.Run(running) }()
+	return t, nil
+}
+
+func (t *theatre) close() error {
+	t.stop()
+	return errors.Join(<-t.done, t.Host.Close())
+}
+
+// tell runs a story and returns its journal and what is wrong.
+func (t *theatre) tell(ctx context.Context, s *Story) (journal string, faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	began := t.clock.Now()
+	if _, err := t.StartRaw(ctx, s.Workflow, s.input(), host.WithRunID(s.Name)); err != nil {
+		return "", []string{fmt.Sprintf("the run cannot be started: %v", err)}
+	}
+	for i := range s.Do {
+		e := &s.Do[i]
+		if e.At == atEnd {
+			continue
+		}
+		after, err := e.after()
+		if err == nil {
+			err = t.advance(ctx, began.Add(after))
+		}
+		if err == nil {
+			err = t.happen(ctx, s, e)
+		}
+		if err != nil {
+			fault("at %s: %v", e.At, err)
+		}
+	}
+	r, err := t.finish(ctx, s.Name)
+	if err != nil {
+		return "", append(faults, err.Error())
+	}
+	for i := range s.Do {
+		if s.Do[i].At == atEnd {
+			if err := t.happen(ctx, s, &s.Do[i]); err != nil {
+				fault("at the end: %v", err)
+			}
+		}
+	}
+	if r.Status.String() != s.Status {
+		fault("the run is %s, and should be %s: %s", r.Status, s.Status, firstOf(r.Error, r.Reason))
+	}
+	if want := s.result(); len(want) > 0 && r.Status == host.Completed {
+		if got, err := t.ResultRaw(ctx, s.Name); err != nil || !bytes.Equal(got, want) {
+			fault("the result is %s %v, and should be %s", quoted(got), errText(err), quoted(want))
+		}
+	}
+	journal, err = t.journals(ctx, s.Name)
+	if err != nil {
+		fault("%v", err)
+	} else if d := difference(s.Journal, journal); d != "" {
+		fault("%s", d)
+	}
+	if err := t.Replay(ctx, s.Name); err != nil {
+		fault("the replay of the whole journal: %v", err)
+	}
+	if r.Iteration == 0 { // the memory of each iteration begins anew
+		if d := t.memories.differences(s.Name); len(d) > 0 {
+			fault("the memory of a live run and of its replay differ, after %v deliveries: the workflow has read what is no part "+
+				"of its journal, or a body has changed its memory", d)
+		}
+	}
+	return journal, faults
+}
+
+// compact returns JSON without white space, and other bytes as they are.
+func compact(b []byte) []byte {
+	var out bytes.Buffer
+	if json.Compact(&out, b) != nil {
+		return b
+	}
+	return out.Bytes()
+}
+
+func firstOf(texts ...string) string {
+	for _, s := range texts {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "(" + err.Error() + ")"
+}
+
+// journals writes the journals of all iterations of a run, and of the children that it has started.
+func (t *theatre) journals(ctx context.Context, id string) (string, error) {
+	r, err := t.Get(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	var children []string
+	for iteration := range r.Iteration + 1 {
+		fmt.Fprintf(&b, "run %s iteration %d\n", id, iteration)
+		var entries []store.Entry
+		for e, err := range t.JournalOf(ctx, id, iteration, 0) {
+			if err != nil {
+				return "", err
+			}
+			entries = append(entries, e)
+			if e.Kind == store.KindChild && e.Refused == 0 {
+				children = append(children, string(e.Data))
+			}
+		}
+		b.WriteString(text(entries))
+	}
+	for _, child := range children {
+		more, err := t.journals(ctx, child)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(more)
+	}
+	return b.String(), nil
+}
+
+// advance moves the clock to an instant, from deadline to deadline.
+func (t *theatre) advance(ctx context.Context, to time.Time) error {
+	for {
+		next, ok, err := t.settle(ctx)
+		if err != nil {
+			return err
+		}
+		if !ok || next.After(to) {
+			t.clock.Set(to)
+			_, _, err := t.settle(ctx)
+			return err
+		}
+		t.clock.Set(next)
+	}
+}
+
+// finish moves the clock from deadline to deadline until a run has ended or is stuck.
+func (t *theatre) finish(ctx context.Context, id string) (host.Run, error) {
+	for {
+		next, ok, err := t.settle(ctx)
+		if err != nil {
+			return host.Run{}, err
+		}
+		r, err := t.Get(ctx, id)
+		if err != nil || r.Status.Terminal() || r.Status == host.Stuck {
+			return r, err
+		}
+		if !ok {
+			return r, fmt.Errorf("the run is %s and nothing will wake it: %s", r.Status, r.Reason)
+		}
+		t.clock.Set(next)
+	}
+}
+
+// settle waits until nothing happens any more at this instant.
+func (t *theatre) settle(ctx context.Context) (next time.Time, ok bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, restTime)
+	defer cancel()
+	for {
+		next, ok, err := t.WaitIdle(ctx)
+		if err != nil {
+			return next, ok, fmt.Errorf("the host does not come to rest: %w", err)
+		}
+		if !ok || next.After(t.clock.Now()) {
+			return next, ok, nil
+		}
+		moment := clock.System().NewTimer(100 * time.Microsecond) // until the host sees that something is due
+		select {
+		case <-moment.C():
+		case <-ctx.Done():
+			return next, ok, fmt.Errorf("the host does not come to rest: %w", ctx.Err())
+		}
+	}
+}
