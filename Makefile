@@ -7,7 +7,7 @@ COVER_MIN = 90
 RUN_PARTS = run record origin step message
 RESTATE_VERSION = 1.7.12
 
-.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform clean
+.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform js-engine js-engine-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -149,6 +149,12 @@ hostile: build ## attack a real server for HOSTILE, 1h, while 1,000 honest runs 
 
 conform: ## send N requests (100000) that the API's description allows, from SEED on, and compare the answers with it
 	$(GO) test ./host/httpapi -run 'TestConform$$' -count=1 -timeout 2h -v -conform.n=$(or $(N),100000) -conform.seed=$(or $(SEED),1)
+
+js-engine: ## build the JavaScript engine, QuickJS, from its source; needs Debian's apt-get, clang, lld and wasi-libc
+	typescript/engine/build.sh
+
+js-engine-check: ## build the JavaScript engine, and compare it with the one in git
+	typescript/engine/build.sh --check
 
 clean: ## remove what was built
 	rm -rf bin definition/module/built/*.wasm.gz

@@ -14,6 +14,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/store/memstore"
+	"github.com/wfhost/wfhost/typescript"
 )
 
 type buildCmd struct {
@@ -75,6 +76,9 @@ func module(ctx context.Context, path string) (wasm []byte, name string, err err
 		return nil, "", err
 	}
 	name = strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
+	if typescript.Is(path) {
+		return typescript.Build(ctx, path)
+	}
 	if info.IsDir() {
 		name = filepath.Base(abs)
 		wasm, err = compile(ctx, abs)
