@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -62,15 +63,17 @@ const namespace = "wfhost"
 // embedded resolves the SDK: its code comes with this command, as the engine does that it is made for, so that a program needs no
 // npm install. The package from npm is for editors and tests.
 var embedded = api.Plugin{Name: "wfhost-sdk", Setup: func(b api.PluginBuild) {
-	b.OnResolve(api.OnResolveOptions{Filter: "^" + sdk.Package + "(/|$)"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+	part := api.OnResolveOptions{Filter: "^" + sdk.Package + "(/|$)"}
+	b.OnResolve(part, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		file, ok := sdk.Resolve(a.Path)
 		if !ok {
 			return api.OnResolveResult{}, fmt.Errorf("%s has no part for workflows that is called %q", sdk.Package, a.Path)
 		}
 		return api.OnResolveResult{Path: file, Namespace: namespace}, nil
 	})
-	b.OnResolve(api.OnResolveOptions{Filter: `^\.`, Namespace: namespace}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
-		return api.OnResolveResult{Path: filepath.ToSlash(filepath.Join(filepath.Dir(a.Importer), a.Path)), Namespace: namespace}, nil
+	inner := api.OnResolveOptions{Filter: `^\.`, Namespace: namespace}
+	b.OnResolve(inner, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+		return api.OnResolveResult{Path: path.Join(path.Dir(a.Importer), a.Path), Namespace: namespace}, nil
 	})
 	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: namespace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
 		text, err := sdk.Files.ReadFile(a.Path)
@@ -80,9 +83,9 @@ var embedded = api.Plugin{Name: "wfhost-sdk", Setup: func(b api.PluginBuild) {
 }}
 
 // nodeModules are names of modules that Node has, and that packages import without "node:".
-const nodeModules = "assert|async_hooks|buffer|child_process|cluster|crypto|dgram|diagnostics_channel|dns|domain|events|fs|http|" +
-	"http2|https|inspector|module|net|os|path|perf_hooks|process|punycode|querystring|readline|repl|stream|string_decoder|timers|tls|" +
-	"tty|url|util|v8|vm|wasi|worker_threads|zlib"
+const nodeModules = "assert|async_hooks|buffer|child_process|cluster|crypto|dgram|diagnostics_channel|dns|domain|events|fs|" +
+	"http|http2|https|inspector|module|net|os|path|perf_hooks|process|punycode|querystring|readline|repl|stream|string_decoder|" +
+	"timers|tls|tty|url|util|v8|vm|wasi|worker_threads|zlib"
 
 // builtins refuses the modules of Node, unless the project has a package of that name.
 var builtins = api.Plugin{Name: "wfhost-node", Setup: func(b api.PluginBuild) {

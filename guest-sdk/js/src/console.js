@@ -1,11 +1,12 @@
 // console writes to the run's log.
+import { stackOf } from "./error.js";
 import { host } from "./state.js";
 
 export function inspect(v) {
   if (typeof v === "string") return v;
   if (v instanceof Error) {
     const head = `${v.name}: ${v.message}`;
-    const stack = typeof v.stack === "string" ? v.stack.trimEnd() : "";
+    const stack = stackOf(v);
     const all = stack === "" ? head : stack.startsWith(head) ? stack : `${head}\n${stack}`;
     return v.cause === undefined ? all : `${all}\ncaused by ${inspect(v.cause)}`;
   }

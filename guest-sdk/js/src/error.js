@@ -29,7 +29,7 @@ export class RetryableError extends Error {
 }
 Object.defineProperty(RetryableError.prototype, "name", { value: "RetryableError", writable: true, configurable: true });
 
-// parseError reads error JSON of the host.
+// parseError reads error JSON of the host. Its stack is that of the code that failed, as far as the host has it.
 export function parseError(text) {
   try {
     const e = JSON.parse(text);
@@ -42,6 +42,21 @@ export function parseError(text) {
 
 const maxStack = 8 << 10;
 
+// stackOf returns the frames of an error that are not the SDK's.
+export function stackOf(e) {
+  if (!(e instanceof Error) || typeof e.stack !== "string") return "";
+  return e.stack.split("\n").filter((line) => line !== "" && !line.includes("(@wfhost/workflow/")).join("\n");
+}
+
+// cameFrom makes the stack of a call's failure: the frames of the code that failed, and the place of the call.
+export function cameFrom(e, label, where) {
+  const inner = e.details?.details?.stack ?? e.details?.stack;
+  const frames = typeof inner === "string" ? inner.split("\n").filter((line) => !line.includes("(@wfhost/workflow/")) : [];
+  if (where) frames.push(`    at ${label} (${where})`);
+  Object.defineProperty(e, "stack", { value: frames.join("\n"), writable: true, configurable: true });
+  return e;
+}
+
 // report makes the failure report of what was thrown.
 export function report(e) {
   const r = { message: messageOf(e), type: e?.type ?? (e instanceof Error ? e.name : typeof e) };
@@ -52,7 +67,7 @@ export function report(e) {
   }
   if (e?.retryable === false) r.retryable = false;
   if (e?.retryAfter !== undefined) r.retry_after_ms = retryMs(e.retryAfter);
-  const stack = e instanceof Error && typeof e.stack === "string" ? e.stack.trimEnd() : "";
+  const stack = stackOf(e);
   if (stack) r.stack = stack.slice(0, maxStack);
   return JSON.stringify(r);
 }

@@ -1,13 +1,15 @@
 // Promises of handles.
-import { WorkflowError } from "./error.js";
+import { WorkflowError, cameFrom } from "./error.js";
 import { decode, failure, host, run } from "./state.js";
 
 // pending returns the promise of a handle, or a rejected one of a refusal. read makes its value of the result's text.
 export function pending(handle, { read = decode, kind = "call", signal } = {}) {
-  if (handle < 0) return refused(failure());
+  const place = host.caller();
+  if (handle < 0) return refused(cameFrom(failure(), kind, host.where(place)));
   let settle;
   const promise = new Promise((resolve, reject) => {
-    settle = { reject, kind, resolve: (text) => resolve(read(text)) };
+    const failed = (e) => reject(e instanceof WorkflowError ? cameFrom(e, kind, host.where(place)) : e);
+    settle = { reject: failed, kind, resolve: (text) => resolve(read(text)) };
   });
   run.open.set(handle, settle);
   promise.handle = handle;

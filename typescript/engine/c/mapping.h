@@ -20,6 +20,9 @@ static uint32_t place_count;
 static const char *place_files;
 static uint32_t place_files_bytes;
 
+/* Which files are of the SDK, a bit for each. */
+static unsigned char place_sdk[(PLACE_FILES + 8) / 8];
+
 /* wfhost_place returns the place that a line and column of the bundle came from. */
 int wfhost_place(int line, int *column) {
 	uint32_t from = 0, to = place_count;
@@ -50,4 +53,19 @@ const char *wfhost_file(int *line) {
 		left -= n;
 	}
 	return NULL;
+}
+
+int wfhost_in_sdk(int line) {
+	uint32_t file = (uint32_t)line >> PLACE_LINES;
+	return place_sdk[file / 8] >> file % 8 & 1;
+}
+
+/* place_names takes the names of a program's files. */
+static void place_names(const char *names, uint32_t bytes) {
+	static const char sdk[] = "@wfhost/workflow/";
+	place_files = names;
+	place_files_bytes = bytes;
+	uint32_t file = 1;
+	for (const char *end = names + bytes; names < end && file <= PLACE_FILES; names += strlen(names) + 1, file++)
+		if (strncmp(names, sdk, sizeof sdk - 1) == 0) place_sdk[file / 8] |= 1 << file % 8;
 }

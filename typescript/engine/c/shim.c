@@ -28,6 +28,9 @@
  * all of their pages become pages of the activation. */
 #define HEAP_SLACK (8 << 20)
 
+/* A place as one number has its column in the low bits. */
+#define COLUMNS 4096
+
 /* The place of the program in memory: a head, bytecode, and the names of its files. */
 #define PROGRAM_BYTES (4 << 20)
 struct head {
@@ -229,6 +232,24 @@ static JSValue js_fetch(JSContext *c, JSValueConst this, int argc, JSValueConst 
 	return pair;
 }
 
+/* js_caller returns the place of the caller of the SDK as a number, which js_where turns into a text. */
+int wfhost_caller(JSContext *c, int *column);
+static JSValue js_caller(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
+	int column = 0, line = wfhost_caller(c, &column);
+	return JS_NewFloat64(c, (double)line * COLUMNS + (column < COLUMNS ? column : COLUMNS - 1));
+}
+
+static JSValue js_where(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
+	int64_t n;
+	if (JS_ToInt64(c, &n, argv[0])) return JS_EXCEPTION;
+	int line = (int)(n / COLUMNS);
+	const char *file = wfhost_file(&line);
+	char where[512];
+	if (!file) return JS_NewString(c, "");
+	snprintf(where, sizeof where, "%s:%d:%d", file, line, (int)(n % COLUMNS));
+	return JS_NewString(c, where);
+}
+
 static JSValue js_pause(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) { /* milliseconds, in bodies */
 	int64_t ms;
 	if (JS_ToInt64(c, &ms, argv[0])) return JS_EXCEPTION;
@@ -363,6 +384,8 @@ static void provide(void) {
 	function(o, "encode", 1, js_encode);
 	function(o, "childId", 1, js_child_id);
 	function(o, "fetch", 2, js_fetch);
+	function(o, "caller", 0, js_caller);
+	function(o, "where", 1, js_where);
 	function(o, "pause", 1, js_pause);
 	function(o, "hooks", HOOKS, js_hooks);
 	static const char *const texts[] = {[INPUT] = "input", [INFO] = "info", [LAST] = "last"};
@@ -428,8 +451,8 @@ __attribute__((constructor)) static void boot(void) {
 	if (head.code == 0) return; /* the engine alone, which compiles */
 	char *files = must(js_malloc(ctx, head.files + 1));
 	memcpy(files, program + sizeof head + head.code, head.files);
-	place_files = files;
-	place_files_bytes = head.files;
+	files[head.files] = 0;
+	place_names(files, head.files);
 	JSValue r = JS_ReadObject(ctx, program + sizeof head, head.code, JS_READ_OBJ_BYTECODE);
 	if (!JS_IsException(r)) r = JS_EvalFunction(ctx, r);
 	if (JS_IsException(r)) die();
