@@ -29,7 +29,7 @@ func bundle(p program) (engine.Script, error) {
 	main := fmt.Sprintf("import { serve } from %q;\nimport * as program from %s;\nserve(program, %s);\n", sdk.Package+"/engine",
 		entry, name)
 	result := api.Build(api.BuildOptions{
-		Stdin:         &api.StdinOptions{Contents: main, ResolveDir: p.dir, Sourcefile: "wfhost-main.js", Loader: api.LoaderJS},
+		Stdin:         &api.StdinOptions{Contents: main, ResolveDir: p.dir, Sourcefile: sdk.Package + "/main.js", Loader: api.LoaderJS},
 		AbsWorkingDir: p.dir, Outfile: filepath.Join(p.dir, "workflow.js"),
 		Bundle: true, Format: api.FormatIIFE, Target: api.ES2023, Platform: api.PlatformNeutral,
 		MainFields: []string{"module", "main"}, Conditions: []string{"wfhost", "worker", "module"},
@@ -40,8 +40,7 @@ func bundle(p program) (engine.Script, error) {
 		Plugins: []api.Plugin{embedded, builtins}, LogLevel: api.LogLevelSilent, LogLimit: maxMessages,
 	})
 	if len(result.Errors) > 0 {
-		messages := api.FormatMessages(result.Errors, api.FormatMessagesOptions{Kind: api.ErrorMessage})
-		return engine.Script{}, errors.New(strings.TrimSpace(strings.Join(messages, "")))
+		return engine.Script{}, failed(result.Errors)
 	}
 	s := engine.Script{}
 	for _, f := range result.OutputFiles {
@@ -52,6 +51,20 @@ func bundle(p program) (engine.Script, error) {
 		}
 	}
 	return s, nil
+}
+
+// failed makes one error of the messages of a bundle.
+func failed(messages []api.Message) error {
+	for i, m := range messages {
+		if name, ok := strings.CutPrefix(m.Text, "Could not resolve "); ok {
+			messages[i].Notes = nil // what to do elsewhere: here nothing can be left to be found later
+			if name = strings.Trim(name, `"`); name != "" && name[0] != '.' && name[0] != '/' {
+				messages[i].Notes = []api.Note{{Text: "Install it beside the program: npm install " + name}}
+			}
+		}
+	}
+	lines := api.FormatMessages(messages, api.FormatMessagesOptions{Kind: api.ErrorMessage})
+	return errors.New(strings.TrimSpace(strings.Join(lines, "")))
 }
 
 // maxMessages bounds the errors of a program that are shown.

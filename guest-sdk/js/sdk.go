@@ -12,7 +12,7 @@ const Package = "@wfhost/workflow"
 
 // Files has the npm package.
 //
-//go:embed package.json README.md *.d.ts src
+//go:embed package.json LICENSE README.md *.d.ts src
 var Files embed.FS
 
 // parts are what a workflow may import, and the file of each.

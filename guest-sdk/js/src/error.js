@@ -42,16 +42,18 @@ export function parseError(text) {
 
 const maxStack = 8 << 10;
 
+const ofProgram = (line) => line !== "" && !line.includes("(@wfhost/workflow/") && !line.includes("at <eval> (workflow.js:");
+
 // stackOf returns the frames of an error that are not the SDK's.
 export function stackOf(e) {
   if (!(e instanceof Error) || typeof e.stack !== "string") return "";
-  return e.stack.split("\n").filter((line) => line !== "" && !line.includes("(@wfhost/workflow/")).join("\n");
+  return e.stack.split("\n").filter(ofProgram).join("\n");
 }
 
 // cameFrom makes the stack of a call's failure: the frames of the code that failed, and the place of the call.
 export function cameFrom(e, label, where) {
   const inner = e.details?.details?.stack ?? e.details?.stack;
-  const frames = typeof inner === "string" ? inner.split("\n").filter((line) => !line.includes("(@wfhost/workflow/")) : [];
+  const frames = typeof inner === "string" ? inner.split("\n").filter(ofProgram) : [];
   if (where) frames.push(`    at ${label} (${where})`);
   Object.defineProperty(e, "stack", { value: frames.join("\n"), writable: true, configurable: true });
   return e;

@@ -41,6 +41,10 @@ function parse(input, base) {
     const [, authority, path] = /^[/\\]*([^/\\]*)(.*)$/s.exec(rest);
     setAuthority(u, authority, input);
     u.pathname = segments(path.replace(/\\/g, "/"));
+  } else if (u.protocol === "file:") {
+    const [, host = "", path] = /^(?:\/\/([^/]*))?(.*)$/s.exec(rest);
+    u.hostname = host === "localhost" ? "" : host.toLowerCase();
+    u.pathname = segments(path);
   } else if (rest.startsWith("//")) {
     const [, authority, path] = /^\/\/([^/]*)(.*)$/s.exec(rest);
     setAuthority(u, authority, input);

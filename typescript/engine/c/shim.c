@@ -266,12 +266,23 @@ static JSValue js_hooks(JSContext *c, JSValueConst this, int argc, JSValueConst 
 	return JS_UNDEFINED;
 }
 
-/* die ends the module with the pending exception. */
+/* die ends the module with the pending exception. Its last words are what the host shows: three lines, so the message, and the two
+ * innermost calls that are not the SDK's. */
 _Noreturn static void die(void) {
 	JSValue e = JS_GetException(ctx), stack = JS_UNDEFINED;
 	if (JS_IsObject(e)) stack = JS_GetPropertyStr(ctx, e, "stack");
 	const char *m = JS_ToCString(ctx, e), *s = JS_IsString(stack) ? JS_ToCString(ctx, stack) : NULL;
-	fprintf(stderr, "%s\n%s", m ? m : "an exception that has no text", s ? s : "");
+	fprintf(stderr, "%s\n", m ? m : "an exception that has no text");
+	for (int frames = 0; s && *s && frames < 2;) {
+		int n = (int)strcspn(s, "\n");
+		const char *sdk = strstr(s, "(@wfhost/workflow/");
+		if (!sdk || sdk - s >= n) {
+			fprintf(stderr, "%.*s\n", n, s);
+			frames++;
+		}
+		s += n;
+		s += *s == '\n';
+	}
 	fflush(stderr);
 	abort();
 }

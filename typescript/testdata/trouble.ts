@@ -1,0 +1,19 @@
+import { info, signal, sleep, step, workflow } from "@wfhost/workflow";
+
+workflow("deadlock", async () => await new Promise(() => {}));
+workflow("stuck", async () => await step("wait", () => new Promise(() => {})));
+workflow("inside", async () => await step("nap", () => sleep("1s"), { attempts: 1 }));
+workflow("again", async () =>
+  await step("fail", () => {
+    throw new Error(`trouble ${info().step!.attempt}`);
+  }, { delay: 5 }));
+workflow("options", async () => await step("fail", () => 1, { attemps: 1 } as any));
+workflow("signal", async () => await signal("go"));
+workflow("warned", async () => {
+  (async () => {
+    throw new Error("lost");
+  })();
+  await Promise.race([signal("go"), sleep("1s")]);
+  console.log("%j %d", { a: 1 }, "5", "x");
+  return "fine";
+});
