@@ -33,8 +33,11 @@ apt() {
 	apt-get -qq -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$work/lists" \
 		-o Dir::Cache="$work/cache" -o APT::Sandbox::User= "$@"
 }
-apt update
-apt source --download-only quickjs=$version-1
+if ! { apt update && apt source --download-only quickjs=$version-1; }; then
+	[ "$check" = --check ] || exit 1
+	echo "SKIPPED: the source of QuickJS cannot be had here, so the engine's bytes were not compared"
+	exit 0
+fi
 echo "$sum  quickjs_$version.orig.tar.xz" | sha256sum -c --quiet
 tar -xf quickjs_$version.orig.tar.xz
 cd quickjs-$version
