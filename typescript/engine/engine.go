@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -52,12 +54,19 @@ type Script struct {
 	Files  []string // names that stacks show
 }
 
-// cache keeps the compiled engine for as long as this process lives.
-var cache = wazero.NewCompilationCache()
+// cache keeps the compiled engine: in the user's folder for such things if there is one, else for as long as this process lives.
+var cache = sync.OnceValue(func() wazero.CompilationCache {
+	if dir, err := os.UserCacheDir(); err == nil {
+		if c, err := wazero.NewCompilationCacheWithDir(filepath.Join(dir, "wfhost", "javascript")); err == nil {
+			return c
+		}
+	}
+	return wazero.NewCompilationCache()
+})
 
 // Make returns a module that runs a script. Its errors are those of the script.
 func Make(ctx context.Context, s Script) ([]byte, error) {
-	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCompilationCache(cache))
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCompilationCache(cache()))
 	defer func() { _ = r.Close(ctx) }() // nothing of it is kept
 	var stderr bytes.Buffer
 	m, err := start(ctx, r, &stderr)
