@@ -1,14 +1,16 @@
 // What a workflow calls.
 import { milliseconds } from "./duration.js";
 import { WorkflowError, report } from "./error.js";
-import { pending, refused, withdraw } from "./pending.js";
+import { pending, withdraw } from "./pending.js";
 import { encode, failure, host, run, unique } from "./state.js";
 
 const nothing = () => undefined;
 
 // options splits what belongs to the promise from what the host reads.
+const none = { signal: undefined, text: "" };
 function options(o) {
-  const { signal, ...rest } = o ?? {};
+  if (o === undefined) return none;
+  const { signal, ...rest } = o;
   return { signal, text: Object.keys(rest).length > 0 ? encode(rest) : "" };
 }
 
@@ -16,8 +18,9 @@ const durations = { delay: "delay", maxDelay: "max_delay", maxElapsed: "max_elap
 
 // stepOptions turns options of the SDK into those of the host: numbers of milliseconds become texts.
 function stepOptions(o) {
+  if (o === undefined) return none;
   const out = {};
-  for (const [key, v] of Object.entries(o ?? {})) {
+  for (const [key, v] of Object.entries(o)) {
     if (v === undefined) continue;
     if (key in durations) out[durations[key]] = typeof v === "number" ? `${v}ms` : v;
     else if (key === "atMostOnce") out.at_most_once = v;
@@ -27,23 +30,22 @@ function stepOptions(o) {
 }
 
 /** sleep("5s"), sleep(1500), sleep("cool down", "1d") */
-export function sleep(...args) {
-  const o = typeof args.at(-1) === "object" ? args.pop() : {};
-  const [name, d] = args.length > 1 ? args : ["sleep", args[0]];
-  const label = unique(name);
-  return pending(typeof d === "number" ? host.sleep(label, Math.round(d)) : host.sleepText(label, String(d)),
-    { read: nothing, kind: "sleep", signal: o.signal });
+export function sleep(a, b, c) {
+  const named = b !== undefined && typeof b !== "object";
+  const d = named ? b : a;
+  const label = unique(named ? a : "sleep");
+  return pending(typeof d === "number" ? host.sleep(label, Math.round(d)) : host.sleepText(label, String(d)), "sleep", (named ? c : b)?.signal, nothing);
 }
 
 /** sleepUntil(date), sleepUntil("launch", "2030-01-31T09:00:00Z") */
-export function sleepUntil(...args) {
-  const o = typeof args.at(-1) === "object" && !(args.at(-1) instanceof Date) ? args.pop() : {};
-  const [name, when] = args.length > 1 ? args : ["sleep", args[0]];
+export function sleepUntil(a, b, c) {
+  const named = b !== undefined && (typeof b !== "object" || b instanceof Date);
+  const when = named ? b : a;
   const at = when instanceof Date ? when.getTime() : when;
-  if (Number.isNaN(at)) return refused(new RangeError("sleepUntil: the date is invalid"));
-  const label = unique(name);
-  return pending(typeof at === "number" ? host.sleepUntil(label, Math.ceil(at)) : host.sleepText(label, String(at)),
-    { read: nothing, kind: "sleep", signal: o.signal });
+  if (Number.isNaN(at)) return Promise.reject(new RangeError("sleepUntil: the date is invalid"));
+  const label = unique(named ? a : "sleep");
+  return pending(typeof at === "number" ? host.sleepUntil(label, Math.ceil(at)) : host.sleepText(label, String(at)), "sleep",
+    (named ? c : b)?.signal, nothing);
 }
 
 /** step(name, fn, options): fn runs once, its result is recorded. */
@@ -54,20 +56,20 @@ export function step(name, fn, o) {
   const { signal, text } = stepOptions(o);
   const handle = host.stepBegin(unique(name), text);
   if (handle > 0) run.bodies.set(handle, fn);
-  return pending(handle, { kind: "step", signal });
+  return pending(handle, "step", signal);
 }
 
 /** call("host/charge", input, { name: "charge" }): a handler of the host or a step function performs the step. */
 export function call(handler, input, o) {
   const { name = handler.slice(handler.lastIndexOf("/") + 1), ...rest } = o ?? {};
   const { signal, text } = stepOptions(rest);
-  return pending(host.step(unique(name), handler, encode(input), text), { kind: "step", signal });
+  return pending(host.step(unique(name), handler, encode(input), text), "step", signal);
 }
 
 /** signal("approved"): the next signal of the name. With a timeout, undefined if none comes. */
 export function signal(name, o = {}) {
   const ms = o.timeout === undefined ? -1 : Math.round(milliseconds(o.timeout));
-  const waits = pending(host.signal(name, ms), { kind: "signal", signal: o.signal });
+  const waits = pending(host.signal(name, ms), "signal", o.signal);
   if (ms < 0) return waits;
   return Object.assign(waits.catch((e) => {
     if (e instanceof WorkflowError && e.code === "TIMEOUT") return undefined;
@@ -79,7 +81,7 @@ export function signal(name, o = {}) {
 export async function hook(name, o = {}) {
   const { token = "", status, contentType, body } = o;
   const text = encode({ status, content_type: contentType, body });
-  const given = await pending(host.hook(name, token, text === "{}" ? "" : text), { read: (text) => text, kind: "hook" });
+  const given = await pending(host.hook(name, token, text === "{}" ? "" : text), "hook", undefined, (text) => text);
   return { token: given, path: `/v1/hooks/${given}`, next: (options) => signal(name, options) };
 }
 
@@ -90,14 +92,14 @@ export function child(workflow, input, o) {
   if (typeof rest.timeout === "number") rest.timeout = `${rest.timeout}ms`;
   const { signal, text } = options(rest);
   const handle = host.child(unique(name), workflow, encode(input), text);
-  const promise = pending(handle, { kind: "child", signal });
+  const promise = pending(handle, "child", signal);
   if (handle > 0) Object.defineProperty(promise, "id", { get: () => host.childId(handle) });
   return promise;
 }
 
 /** send(runId, "approved", payload): a signal to another run. */
 export function send(to, name, payload, o = {}) {
-  return pending(host.send(unique(o.name ?? `send ${name}`), to, name, encode(payload)), { read: nothing, kind: "send" });
+  return pending(host.send(unique(o.name ?? `send ${name}`), to, name, encode(payload)), "send", undefined, nothing);
 }
 
 /**
@@ -219,7 +221,7 @@ export function update(name, fn, o = {}) {
   if (run.updates.has(name)) throw new Error(`update ${JSON.stringify(name)} is handled twice`);
   run.updates.set(name, o.validate ?? nothing);
   const next = () => {
-    const waits = pending(host.signal(`host/update/${name}`, -1), { kind: "update" });
+    const waits = pending(host.signal(`host/update/${name}`, -1), "update");
     waits.then((input) => {
       next();
       run.updating++;

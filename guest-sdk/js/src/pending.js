@@ -2,46 +2,62 @@
 import { WorkflowError, cameFrom } from "./error.js";
 import { decode, failure, host, run } from "./state.js";
 
-// pending returns the promise of a handle, or a rejected one of a refusal. read makes its value of the result's text.
-export function pending(handle, { read = decode, kind = "call", signal } = {}) {
-  const place = host.caller();
-  if (handle < 0) return refused(cameFrom(failure(), kind, host.where(place)));
-  let settle;
-  const promise = new Promise((resolve, reject) => {
-    const failed = (e) => reject(e instanceof WorkflowError ? cameFrom(e, kind, host.where(place)) : e);
-    settle = { reject: failed, kind, resolve: (text) => resolve(read(text)) };
-  });
-  run.open.set(handle, settle);
-  promise.handle = handle;
-  promise.kind = kind;
-  promise.cancel = (reason) => {
-    promise.catch(() => {}); // who withdraws it need not wait for it
-    return withdraw(handle, reason);
-  };
-  if (signal) abortable(signal, promise);
-  return promise;
+// The functions of the promise that is being made: one executor for all of them.
+let resolver, rejecter;
+const grab = (resolve, reject) => {
+  resolver = resolve;
+  rejecter = reject;
+};
+
+// Call is what is known of a handle until it is resolved.
+class Call {
+  constructor(kind, read) {
+    this.kind = kind;
+    this.read = read;
+    this.place = host.caller();
+    this.fulfil = resolver;
+    this.refuse = rejecter;
+  }
+  resolve(text) {
+    this.fulfil(this.read(text));
+  }
+  reject(e) {
+    this.refuse(e instanceof WorkflowError ? cameFrom(e, this.kind, host.where(this.place)) : e);
+  }
 }
 
-export function refused(error) {
-  const promise = Promise.reject(error);
-  promise.cancel = () => {
-    promise.catch(() => {});
-    return "resolved";
-  };
+function cancel(reason) {
+  this.catch(() => {}); // who withdraws it need not wait for it
+  return this.handle > 0 ? withdraw(this.handle, reason) : "resolved";
+}
+
+// pending returns the promise of a handle, or a rejected one of a refusal. read makes its value of the result's text.
+export function pending(handle, kind, signal, read = decode) {
+  const promise = new Promise(grab);
+  const call = new Call(kind, read);
+  promise.handle = handle;
+  promise.kind = kind;
+  promise.cancel = cancel;
+  if (handle < 0) {
+    call.reject(failure());
+    return promise;
+  }
+  run.open.set(handle, call);
+  if (signal) abortable(signal, promise);
   return promise;
 }
 
 // withdraw takes a handle back, whose promise is then rejected. What has begun resolves by its outcome.
 export function withdraw(handle, reason) {
-  const settle = run.open.get(handle);
-  if (!settle) return "resolved";
+  const call = run.open.get(handle);
+  if (!call) return "resolved";
   const code = host.cancel(handle);
   if (code < 0) throw failure();
   if (code === 2) return "running";
   if (code === 0) {
     run.open.delete(handle);
     run.bodies.delete(handle);
-    settle.reject(reason ?? new WorkflowError({ code: "CANCELLED", message: "it was withdrawn" }));
+    call.reject(reason ?? new WorkflowError({ code: "CANCELLED", message: "it was withdrawn" }));
     return "withdrawn";
   }
   return "resolved";

@@ -18,7 +18,7 @@ function arm(fn, ms, args, every) {
     return id;
   }
   const next = () => {
-    const p = pending(host.sleep(unique("setTimeout"), delay(ms)), { read: () => undefined, kind: "sleep" });
+    const p = pending(host.sleep(unique("setTimeout"), delay(ms)), "sleep", undefined, () => undefined);
     run.timers.set(id, p);
     p.then(() => {
       if (every) next();

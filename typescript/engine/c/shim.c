@@ -193,7 +193,7 @@ static JSValue js_call(JSContext *c, JSValueConst this, int argc, JSValueConst *
 	if (!bad) r = perform((enum call)op, s, l, n);
 	for (int i = 0; i < texts; i++)
 		if (s[i]) JS_FreeCString(c, s[i]);
-	return bad ? JS_EXCEPTION : JS_NewFloat64(c, (double)r);
+	return bad ? JS_EXCEPTION : JS_NewInt64(c, r);
 }
 
 static int64_t child_of;
@@ -220,7 +220,7 @@ static JSValue js_fetch(JSContext *c, JSValueConst this, int argc, JSValueConst 
 	JS_FreeCString(c, h);
 	int64_t got = wf_fetch(request, (uint32_t)(4 + head + body), NULL, 0);
 	js_free(c, request);
-	if (got < 0) return JS_NewFloat64(c, (double)got);
+	if (got < 0) return JS_NewInt64(c, got);
 	char *response = js_malloc(c, (size_t)got);
 	if (!response) return JS_EXCEPTION;
 	wf_last(response, (uint32_t)got);
@@ -316,20 +316,18 @@ static int idle(void) {
 }
 
 /* resolved hands the outcome of a handle to the SDK. */
-static int64_t result_of;
-static int64_t result(void *p, uint32_t n) { return wf_result(result_of, p, n); }
 static void resolved(int64_t h) {
-	result_of = h;
-	int64_t n = wf_result(h, NULL, 0);
-	JSValue v = n < 0 ? text(wf_last) : text(result);
+	char small[1024];
+	int64_t n = wf_result(h, small, sizeof small);
+	JSValue v = n >= 0 && n <= (int64_t)sizeof small ? JS_NewStringLen(ctx, small, (size_t)n) : text(wf_last);
 	if (JS_IsException(v)) die();
-	JSValue args[] = {JS_NewFloat64(ctx, (double)h), JS_NewInt32(ctx, n < 0 ? (int32_t)-n : 0), v};
+	JSValue args[] = {JS_NewInt64(ctx, h), JS_NewInt32(ctx, n < 0 ? (int32_t)-n : 0), v};
 	call_hook(ON_RESULT, 3, args);
 }
 
 /* body executes the body of a step; it ends in a call that does not return. */
 static void body(int64_t h) {
-	JSValue args[] = {JS_NewFloat64(ctx, (double)h)};
+	JSValue args[] = {JS_NewInt64(ctx, h)};
 	call_hook(ON_BODY, 1, args);
 	while (idle() == 0) {
 	}
