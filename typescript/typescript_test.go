@@ -200,6 +200,9 @@ func TestTrouble(t *testing.T) {
 		"inside":   "this call belongs to the workflow",
 		"again":    "trouble 3",
 		"options":  "attemps",
+		"cycle":    "circular reference",
+		"big":      "BigInt",
+		"duration": `such as "5s" or "1h30m", got "soon"`,
 		"signal":   "what the signal has brought is not JSON",
 	} {
 		p.begin(name, name, nil)
@@ -229,9 +232,22 @@ func TestTrouble(t *testing.T) {
 func TestSteps(t *testing.T) {
 	p := load(t, "steps.ts")
 	p.begin("steps", "r", nil)
-	want := `{"double":42,"all":[1,2,3],"waited":true,"version":2,"child":[1,"r.kid"],"bytes":"[1]","retry":[2,3600000]}`
+	want := `{"double":42,"all":[1,2,3],"waited":true,"version":2,"child":[1,"r.kid"],"bytes":"[1] 3","retry":[2,3600000]}`
 	if got := p.ends("r"); got != want {
 		t.Errorf("%s\nnot\n%s", got, want)
+	}
+}
+
+// TestInput is about inputs that are no JSON.
+func TestInput(t *testing.T) {
+	p := load(t, "steps.ts")
+	for name, want := range map[string]string{"raw": `"{ 1"`, "kid": `the input is not JSON: `} {
+		if _, err := p.StartRaw(p.ctx, name, []byte("{"), host.WithRunID(name)); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.ends(name); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, not %s", name, got, want)
+		}
 	}
 }
 

@@ -43,6 +43,8 @@ export interface WorkflowOptions {
   input?: Schema;
   /** Schema of the result. */
   output?: Schema;
+  /** Hands the input over as it was sent, as a Uint8Array: it need not be JSON. */
+  raw?: boolean;
   /** Names of the queries that it answers. */
   queries?: string[];
   /** Names of the signals that it takes, or their schemas; true for any payload. */
@@ -202,7 +204,7 @@ export interface RunInfo {
 /** What the run knows of itself; in steps also of the attempt. */
 export function info(): RunInfo;
 
-/** The input as it was sent, for workflows whose input is not JSON. */
+/** The input as it was sent. */
 export function inputBytes(): Uint8Array;
 
 /** The number of milliseconds of a duration. */

@@ -6,7 +6,7 @@ stepFunction("double", async (n: number) => {
 });
 
 workflow("kid", (n: number) => n);
-workflow("raw", async () => new TextDecoder().decode(inputBytes()));
+workflow("raw", { raw: true }, async (b: Uint8Array) => `${new TextDecoder().decode(b)} ${inputBytes().length}`);
 workflow("steps", async () => {
   const kid = child<number>("kid", 1, { id: "r.kid" });
   return {

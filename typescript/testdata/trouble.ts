@@ -1,4 +1,4 @@
-import { info, signal, sleep, step, workflow } from "@wfhost/workflow";
+import { RetryableError, info, signal, sleep, step, workflow } from "@wfhost/workflow";
 
 workflow("deadlock", async () => await new Promise(() => {}));
 workflow("stuck", async () => await step("wait", () => new Promise(() => {})));
@@ -8,6 +8,16 @@ workflow("again", async () =>
     throw new Error(`trouble ${info().step!.attempt}`);
   }, { delay: 5 }));
 workflow("options", async () => await step("fail", () => 1, { attemps: 1 } as any));
+workflow("cycle", async () => {
+  const a: any = {};
+  a.a = a;
+  return a;
+});
+workflow("big", async () => await step("big", () => 1n, { attempts: 1 }));
+workflow("duration", async () =>
+  await step("busy", () => {
+    throw new RetryableError("busy", { retryAfter: "soon" });
+  }, { attempts: 1 }));
 workflow("signal", async () => await signal("go"));
 workflow("warned", async () => {
   (async () => {

@@ -71,10 +71,14 @@ export function signal(name, o = {}) {
   const ms = o.timeout === undefined ? -1 : Math.round(milliseconds(o.timeout));
   const waits = pending(host.signal(name, ms), "signal", o.signal);
   if (ms < 0) return waits;
-  return Object.assign(waits.catch((e) => {
+  const value = waits.catch((e) => {
     if (e instanceof WorkflowError && e.code === "TIMEOUT") return undefined;
     throw e;
-  }), { handle: waits.handle, kind: "signal", cancel: (reason) => waits.cancel(reason) });
+  });
+  return Object.assign(value, { handle: waits.handle, kind: "signal", cancel: (reason) => {
+    value.catch(nothing);
+    return waits.cancel(reason);
+  } });
 }
 
 /** hook("decision"): a token to which the outside delivers signals of that name. */
@@ -167,7 +171,7 @@ export function info() {
   return out;
 }
 
-/** inputBytes() returns the input as it was sent, for workflows whose input is no JSON. */
+/** inputBytes() returns the input as it was sent. */
 export function inputBytes() {
   return new Uint8Array(host.bytes());
 }
@@ -225,7 +229,7 @@ export function update(name, fn, o = {}) {
     waits.then((input) => {
       next();
       run.updating++;
-      (async () => fn(input))().then((v) => answer(waits.handle, 0, encode(v)), (e) => answer(waits.handle, 1, report(e))).finally(() => {
+      (async () => encode(await fn(input)))().then((text) => answer(waits.handle, 0, text), (e) => answer(waits.handle, 1, report(e))).finally(() => {
         if (--run.updating === 0) for (const resolve of run.rest.splice(0)) resolve();
       });
     }, (e) => console.error(`updates ${name} are not taken any more:`, e));

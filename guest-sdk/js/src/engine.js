@@ -26,11 +26,19 @@ function info() {
   return JSON.parse(host.info());
 }
 
+function input() {
+  try {
+    return decode(host.input());
+  } catch (e) {
+    throw new TypeError(`the input is not JSON: ${e.message}; workflow("name", { raw: true }, fn) takes it as bytes`);
+  }
+}
+
 function onRun() {
   const w = workflows.get(info().workflow) ?? (workflows.size === 1 ? [...workflows.values()][0] : undefined);
   if (!w) return end(new Error(`the program has no workflow ${JSON.stringify(info().workflow)}`));
-  (async () => w.fn(decode(host.input())))().then((v) => {
-    if (finish(host.complete(encode(v)), 1)) return;
+  (async () => encode(await w.fn(w.options.raw ? new Uint8Array(host.bytes()) : input())))().then((text) => {
+    if (finish(host.complete(text), 1)) return;
     end(failure());
   }, end);
 }
@@ -64,7 +72,7 @@ function onResult(handle, code, text) {
 function onBody(handle) {
   run.inBody = true;
   const fn = run.bodies.get(handle);
-  (async () => fn())().then((v) => host.stepEnd(0, encode(v)), (e) => host.stepEnd(1, report(e)));
+  (async () => encode(await fn()))().then((text) => host.stepEnd(0, text), (e) => host.stepEnd(1, report(e)));
 }
 
 function onStep() {
@@ -73,9 +81,9 @@ function onStep() {
   const fn = steps.get(step.handler);
   (async () => {
     if (!fn) throw Object.assign(new Error(`the program has no step function ${JSON.stringify(step.handler)}`), { retryable: false });
-    return fn(decode(host.input()));
-  })().then((v) => {
-    if (host.complete(encode(v)) >= 0) run.done = 1;
+    return encode(await fn(decode(host.input())));
+  })().then((text) => {
+    if (host.complete(text) >= 0) run.done = 1;
     else end(failure());
   }, end);
 }
@@ -90,12 +98,13 @@ function onQuery() {
     if (name.startsWith(updatePrefix)) {
       const validate = run.updates.get(name.slice(updatePrefix.length));
       if (!validate) throw new Error(`the workflow takes no update ${JSON.stringify(name.slice(updatePrefix.length))} where it waits`);
-      return void (await validate(input));
+      await validate(input);
+      return "";
     }
     const fn = run.queries.get(name);
     if (!fn) throw new Error(`the workflow answers no query ${JSON.stringify(name)} where it waits`);
-    return fn(input);
-  })().then((v) => host.queryReply(0, encode(v)), (e) => host.queryReply(1, report(e)));
+    return encode(await fn(input));
+  })().then((text) => host.queryReply(0, text), (e) => host.queryReply(1, report(e)));
 }
 
 function onStuck() {

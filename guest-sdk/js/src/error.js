@@ -24,7 +24,9 @@ Object.defineProperty(FatalError.prototype, "name", { value: "FatalError", writa
 export class RetryableError extends Error {
   constructor(message, options = {}) {
     super(message, options);
-    if (options.retryAfter !== undefined) this.retryAfter = options.retryAfter;
+    if (options.retryAfter === undefined) return;
+    if (!(options.retryAfter instanceof Date)) milliseconds(options.retryAfter); // throws if it is none
+    this.retryAfter = options.retryAfter;
   }
 }
 Object.defineProperty(RetryableError.prototype, "name", { value: "RetryableError", writable: true, configurable: true });
@@ -61,14 +63,14 @@ export function cameFrom(e, label, where) {
 
 // report makes the failure report of what was thrown.
 export function report(e) {
-  const r = { message: messageOf(e), type: e?.type ?? (e instanceof Error ? e.name : typeof e) };
+  const r = { message: messageOf(e), type: typeof e?.type === "string" ? e.type : e instanceof Error ? e.name : typeof e };
   if (e instanceof WorkflowError) {
     r.code = e.code;
     if (e.step) r.name = e.step;
     if (e.attempts) r.attempts = e.attempts;
   }
   if (e?.retryable === false) r.retryable = false;
-  if (e?.retryAfter !== undefined) r.retry_after_ms = retryMs(e.retryAfter);
+  if (e instanceof RetryableError && e.retryAfter !== undefined) r.retry_after_ms = retryMs(e.retryAfter);
   const stack = stackOf(e);
   if (stack) r.stack = stack.slice(0, maxStack);
   return JSON.stringify(r);

@@ -3,7 +3,7 @@
 export const workflows = new Map();
 export const steps = new Map();
 
-const fields = ["input", "output", "queries", "signals", "updates"];
+const fields = ["input", "output", "queries", "raw", "signals", "updates"];
 
 export function workflow(name, options, fn) {
   if (typeof options === "function") [options, fn] = [{}, options];
