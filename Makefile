@@ -15,6 +15,7 @@ TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 window
 .PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile trace kill workers limits histories crash hostile conform clean
 .PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile installation trace kill workers limits histories crash hostile conform clean
 .PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism stories programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform clean
+.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform js-engine js-engine-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -185,6 +186,11 @@ page-pictures: ## take the pictures of docs/page.md again, in Chromium
 	$(GO) test ./host/page -run 'TestWalk$$|TestShots$$' -count=1 -shots $$d -views '^(overview|run-failed|run-waiting|compare)$$'; \
 	for n in overview run-failed run-waiting compare; do mv $$d/$$n-light.png docs/images/page-$${n#run-}.png; done; \
 	for f in $$d/walk-*.png; do mv $$f docs/images/page-$$(basename $$f); done
+js-engine: ## build the JavaScript engine, QuickJS, from its source; needs Debian's apt-get, clang, lld and wasi-libc
+	typescript/engine/build.sh
+
+js-engine-check: ## build the JavaScript engine, and compare it with the one in git
+	typescript/engine/build.sh --check
 
 clean: ## remove what was built
 	rm -rf bin dist definition/module/built/*.wasm.gz

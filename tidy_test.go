@@ -83,7 +83,8 @@ func TestPicture(t *testing.T) {
 
 // only lists what may be imported by whom.
 var only = map[string][]string{
-	"github.com/tetratelabs/wazero":           {"host/internal/engine/wazero"},
+	"github.com/tetratelabs/wazero":           {"host/internal/engine/wazero", "typescript/engine"}, // which runs the compiler of JavaScript
+	"github.com/evanw/esbuild":                {"typescript"},
 	"github.com/cockroachdb/pebble":           {"store/pebblestore", "store/pebblestore/logfs"},
 	module + "/host/hosttest":                 {},
 	module + "/store/storetest":               {},
@@ -155,6 +156,8 @@ var leaves = map[string][]string{
 	"store/seal": {"store"}, "definition": {"abi", "cron", "definition/expression"}, "definition/yamltext": {"definition", "go.yaml.in/yaml/v4"},
 	"definition/interpret":   {"abi", "cron", "definition", "definition/expression", "guest-sdk/go/workflow"}, // no privileges
 	"definition/interpreter": {"definition", "definition/interpret"},
+	"guest-sdk/js":           {}, "typescript/engine": {"github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/api"},
+	"typescript": {"abi", "guest-sdk/js", "typescript/engine", "github.com/evanw/esbuild/pkg/api"},
 }
 
 func TestDirections(t *testing.T) {

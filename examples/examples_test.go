@@ -34,7 +34,7 @@ var results = map[string]struct {
 
 // tested lists the examples that have tests of their own.
 var tested = []string{"embed", "orders", "approval", "trial", "progress", "cooldown", "fanout", "cleanup", "upgrade", "relay", "bench", "worker",
-	"printer", "definitions", "cart", "invoices", "c", "cpp", "rust", "assemblyscript"}
+	"printer", "definitions", "cart", "invoices", "c", "cpp", "rust", "assemblyscript", "typescript"}
 
 func build(t *testing.T, name string) []byte {
 	switch name {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -29,7 +30,7 @@ func goSettings(args []string) bool { return slices.Contains(args, "--go-setting
 
 // bench gives what measurements need of the command.
 func (g *globals) bench() *bench.Env {
-	return &bench.Env{Ctx: g.ctx, Compile: compile, Compiler: host.SelfCompiler(), Show: g.showReport,
+	return &bench.Env{Ctx: g.ctx, Compile: g.compile, Compiler: host.SelfCompiler(), Show: g.showReport,
 		Say: func(text string) { _, _ = fmt.Fprintln(g.io.err, "bench:", text) }}
 }
 
@@ -44,4 +45,10 @@ func (g *globals) showReport(r *bench.Report) error {
 		}
 	}
 	return g.table(bench.Header, r.Rows())
+}
+
+// compile builds the workflows of a measurement.
+func (g *globals) compile(ctx context.Context, path string) ([]byte, error) {
+	wasm, _, err := module(ctx, path)
+	return wasm, err
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/store/memstore"
+	"github.com/wfhost/wfhost/typescript"
 )
 
 type buildCmd struct {
-	Path string `arg:"" help:"Folder with a Go main package, a definition, or a .wasm file to check."`
+	Path string `arg:"" help:"${program} A .wasm file is checked."`
 	Out  string `short:"o" name:"out" help:"File to write; default: the folder's name with .wasm."`
 }
 
@@ -63,8 +64,8 @@ func workflowsOf(versions []host.Version) []string {
 	return names
 }
 
-// module reads a .wasm file, compiles the Go program in a folder, or makes a module of a definition. The name is made
-// from the path, or is that of the definition.
+// module reads a .wasm file, builds a program in TypeScript or JavaScript, compiles the Go program in a folder, or makes a
+// module of a definition. The name is made from the path, or is that of the package or definition.
 func module(ctx context.Context, path string) (wasm []byte, name string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -75,6 +76,9 @@ func module(ctx context.Context, path string) (wasm []byte, name string, err err
 		return nil, "", err
 	}
 	name = strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
+	if typescript.Is(path) {
+		return typescript.Build(ctx, path)
+	}
 	if info.IsDir() {
 		name = filepath.Base(abs)
 		if wasm, ok, err := compileOther(ctx, abs); ok {

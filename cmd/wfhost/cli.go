@@ -128,11 +128,16 @@ type exitCode struct {
 func (e *exitCode) Error() string { return e.err.Error() }
 func (e *exitCode) Unwrap() error { return e.err }
 
+// programHelp says what can be built.
+const programHelp = "A folder with a Go main package or a package.json, a .ts or .js file, a definition (.json, .yaml), " +
+	"or a .wasm file."
+
 // newParser returns a parser of the command line, and what it fills. A call for help calls exit.
 func newParser(std stdio, exit func(int)) (*kong.Kong, *cli, error) {
 	c := new(cli)
 	p, err := kong.New(c, kong.Name("wfhost"), kong.UsageOnError(),
-		kong.Vars{"statuses": strings.Join(runStatuses(), ", "), "actions": "cancel,terminate,pause,unpause,retry,delete",
+		kong.Vars{"program": programHelp,
+			"statuses": strings.Join(runStatuses(), ", "), "actions": "cancel,terminate,pause,unpause,retry,delete",
 			"overlaps": "skip (default), buffer-one, buffer-all, allow, cancel-other, terminate-other"}, kong.Writers(std.out, std.err),
 		kong.Description("Durable workflows as WebAssembly: they sleep, die and come back."),
 		kong.Exit(exit), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),

@@ -5,13 +5,16 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"text/template"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/guest-sdk/js"
 )
 
 // modulePath is the module of the SDK, and of this command.
@@ -22,9 +25,9 @@ var templates embed.FS
 
 type newCmd struct {
 	Name   string `arg:"" help:"Name of the workflow, and of the folder that is made for it."`
-	Lang   string `help:"Language: ${enum}." enum:"go,rust,c,cpp,as" default:"go"`
+	Lang   string `help:"Language: ${enum}." enum:"go,ts,rust,c,cpp,as" default:"go"`
 	Module string `help:"Path of the Go module; default: example.com/NAME." placeholder:"PATH"`
-	Source string `help:"Folder with the source of wfhost, for a build that is no release." type:"path" placeholder:"DIR"`
+	Source string `help:"Folder with the source of wfhost, for Go and a build that is no release." type:"path" placeholder:"DIR"`
 }
 
 // newName is what a workflow may be called that is a folder and a module, too.
@@ -34,6 +37,9 @@ func (c *newCmd) Run(g *globals) error {
 	if !newName.MatchString(c.Name) || abi.CheckWorkflow(c.Name) != nil {
 		return &exitCode{exitUsage, fmt.Errorf("the name must begin with a letter and have only a-z, 0-9 and -, got %q", c.Name)}
 	}
+	if c.Lang == "ts" {
+		return c.typescript(g)
+	}
 	if _, ok := languages[c.Lang]; ok {
 		return c.other(g)
 	}
@@ -41,21 +47,13 @@ func (c *newCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(c.Name, 0o755); errors.Is(err, os.ErrExist) {
-		return &exitCode{exitConflict, fmt.Errorf("%s is there already: nothing was written", c.Name)}
-	} else if err != nil {
-		return err
-	}
 	module := c.Module
 	if module == "" {
 		module = "example.com/" + c.Name
 	}
-	data := map[string]string{"Name": c.Name, "Func": goName(c.Name), "Module": module, "SDK": modulePath, "Version": version,
-		"Source": source}
-	for _, name := range []string{"go.mod", "main.go", "main_test.go", "README.md"} {
-		if err := write(filepath.Join(c.Name, name), name, data); err != nil {
-			return err
-		}
+	if err := c.fill(map[string]string{"Name": c.Name, "Func": goName(c.Name), "Module": module, "SDK": modulePath,
+		"Version": version, "Source": source}); err != nil {
+		return err
 	}
 	if err := tidy(g.ctx, c.Name); err != nil {
 		_, _ = fmt.Fprintf(g.io.err, "wfhost: go mod tidy failed, so run it in %s before you build: %s\n", c.Name,
@@ -65,9 +63,53 @@ func (c *newCmd) Run(g *globals) error {
 	return err
 }
 
-// write writes a file from its template, which must not be there.
-func write(path, name string, data any) error {
-	t, err := template.ParseFS(templates, "template/"+name+".tmpl")
+// typescript makes the folder of a workflow in TypeScript. The SDK is copied into it, as the package that npm installs, and to
+// where npm install puts it: so tests and editors find it at once, without a network.
+func (c *newCmd) typescript(g *globals) error {
+	if c.Module != "" || c.Source != "" {
+		return &exitCode{exitUsage, errors.New("--module and --source are for --lang go")}
+	}
+	name := goName(c.Name)
+	data := map[string]string{"Name": c.Name, "Func": strings.ToLower(name[:1]) + name[1:], "SDK": modulePath}
+	if err := c.fill(data); err != nil {
+		return err
+	}
+	for _, to := range []string{"vendor/workflow", "node_modules/" + js.Package} {
+		if err := os.CopyFS(filepath.Join(c.Name, filepath.FromSlash(to)), js.Files); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(g.io.out, "%s\n\n  cd %s\n  npm test\n  wfhost run . --skip-sleep --input '\"Ada\"'\n", c.Name, c.Name)
+	return err
+}
+
+// fill makes the folder from the templates of the language. It must not be there.
+func (c *newCmd) fill(data any) error {
+	if err := os.Mkdir(c.Name, 0o755); errors.Is(err, os.ErrExist) {
+		return &exitCode{exitConflict, fmt.Errorf("%s is there already: nothing was written", c.Name)}
+	} else if err != nil {
+		return err
+	}
+	root := path.Join("template", c.Lang)
+	return fs.WalkDir(templates, root, func(from string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		to := strings.TrimSuffix(strings.TrimPrefix(from, root+"/"), ".tmpl")
+		if to == "gitignore" { // whose own name would hide files from this repository
+			to = ".gitignore"
+		}
+		to = filepath.Join(c.Name, filepath.FromSlash(to))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		return write(to, from, data)
+	})
+}
+
+// write writes a file, which must not be there, from a template.
+func write(path, from string, data any) error {
+	t, err := template.ParseFS(templates, from)
 	if err != nil {
 		return err
 	}

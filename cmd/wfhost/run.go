@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ import (
 
 type runCmd struct {
 	Config    configFile `help:"File with flags of run by their names, in YAML or JSON." type:"path" placeholder:"FILE"`
-	Path      string     `arg:"" help:"A .wasm file, a folder with a Go main package, or a definition (.json, .yaml)."`
+	Path      string     `arg:"" help:"${program}"`
 	Workflow  string     `help:"Which workflow of the module; default: its only one."`
 	ID        string     `name:"id" help:"Id of the run; a run of that id in --data goes on."`
 	SkipSleep bool       `help:"Jump over the sleeps of the run and its children; without --data, of the whole process."`
@@ -123,9 +124,24 @@ func (c *runCmd) perform(g *globals, h *host.Host, name string, wasm, input []by
 	}
 	result, err := ns.ResultRaw(g.ctx, run.ID)
 	if err != nil {
-		return err
+		return withStack(err)
 	}
 	return printResult(g.io.out, result)
+}
+
+// withStack adds the stack to the error of a failed run whose language has one.
+func withStack(err error) error {
+	run, ok := errors.AsType[*host.RunError](err)
+	if !ok {
+		return err
+	}
+	var failure struct {
+		Stack string `json:"stack"`
+	}
+	if json.Unmarshal(run.JSON, &failure) != nil || failure.Stack == "" {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, failure.Stack)
 }
 
 // keep says how an interrupted run goes on, or how the next one is kept that can.

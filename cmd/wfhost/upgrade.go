@@ -19,7 +19,7 @@ import (
 )
 
 type checkCmd struct {
-	Path     string `arg:"" help:"A .wasm file, or a folder with a Go main package."`
+	Path     string `arg:"" help:"${program}"`
 	Workflow string `help:"Workflow whose runs are replayed; default: the only one in the module, else the name of the path."`
 	Ended    string `help:"Also runs that have ended within this time, such as 30d." placeholder:"DURATION"`
 	CPU      string `name:"cpu" help:"What the replay of one run may compute, about." default:"10s"`

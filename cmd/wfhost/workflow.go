@@ -17,7 +17,7 @@ import (
 )
 
 type uploadCmd struct {
-	Path      string   `arg:"" help:"A .wasm file, a folder with a Go main package, or a definition (.json, .yaml)."`
+	Path      string   `arg:"" help:"${program}"`
 	Name      string   `help:"Name of the workflow; default: the names in the module, else that of the file."`
 	Workflow  []string `help:"Make versions of these workflows of the module only; repeatable."`
 	AllowStep []string `help:"Handler of the host that the workflow may call; repeatable, * for all."`

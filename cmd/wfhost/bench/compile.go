@@ -11,7 +11,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 )
 
-// sources is where the guests in Go and C stand in the repository.
+// sources is where the guests in Go, TypeScript and C stand in the repository.
 const sources = "examples/bench"
 
 // guest gives the module of the guest where one module has all workflows, else nil.
@@ -37,6 +37,12 @@ func (o *Hosted) guest(env *Env) ([]byte, error) {
 		}
 		env.Say("compiling " + dir)
 		return env.Compile(env.Ctx, dir)
+	case o.Guest == TS:
+		dir, err := sourceDir()
+		if err != nil {
+			return nil, err
+		}
+		return env.Compile(env.Ctx, filepath.Join(dir, "bench.ts"))
 	}
 	return nil, nil
 }

@@ -13,6 +13,7 @@ import (
 const (
 	Small = "small" // generated: a few hundred bytes of code and no run-time of its own
 	Go    = "go"    // examples/bench/main.go
+	TS    = "ts"    // examples/bench/bench.ts
 	C     = "c"     // examples/bench/c/bench.c
 )
 
@@ -188,7 +189,7 @@ func (s small) body() {
 func (s *session) upload(workflow string) (err error) {
 	wasm := s.module
 	switch {
-	case s.o.Module != "" || s.o.Guest == Go:
+	case s.o.Module != "" || s.o.Guest == Go || s.o.Guest == TS:
 	case s.o.Guest == C:
 		wasm, err = compileC(s.ctx, workflow)
 	default:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/typescript"
 )
 
 // story starts a workflow of a guest, lets it come to its end, and tells its journal, and what it gave the recorder of
@@ -45,7 +46,7 @@ func story(t *testing.T, wasm []byte, workflow string, in []byte) string {
 	return strings.Join(told, ", ")
 }
 
-// TestGuests has every workflow run by all three guests: they must do the same.
+// TestGuests has every workflow run by all four guests: they must do the same.
 func TestGuests(t *testing.T) {
 	soon := hosttest.Epoch.Add(time.Hour).UnixMilli()
 	inputs := map[string][]byte{"empty": nil, "steps": input(3), "bodies": input(3), "sleep": input(soon, soon+5, soon+5),
@@ -61,6 +62,10 @@ func TestGuests(t *testing.T) {
 		"signal": "signal_wait go, signal_accepted go, signal , completed ",
 	}
 	golang := hosttest.Build(t, "../../../examples/bench")
+	script, _, err := typescript.Build(t.Context(), "../../../examples/bench/bench.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, workflow := range slices.Sorted(maps.Keys(smallGuests)) {
 		t.Run(workflow, func(t *testing.T) {
 			in, ok := inputs[workflow]
@@ -81,6 +86,9 @@ func TestGuests(t *testing.T) {
 			if got := story(t, golang, workflow, in); got != small {
 				t.Errorf("go:    %s\nsmall: %s", got, small)
 			}
+			if got := story(t, script, workflow, in); got != small {
+				t.Errorf("ts:    %s\nsmall: %s", got, small)
+			}
 			if _, err := exec.LookPath("clang"); err != nil {
 				t.Skip("SKIPPED: clang is not installed, so the guest in C was not tested")
 			}
@@ -93,11 +101,13 @@ func TestGuests(t *testing.T) {
 			}
 		})
 	}
-	mixed := story(t, golang, "mixed", input(60_000, 700, 2, 1, 1))
-	if want := "body 00000000, step_result , step 00000001, step_result , step 00000002, step_result , signal_wait go, signal_accepted go, " +
+	want["mixed"] = "body 00000000, step_result , step 00000001, step_result , step 00000002, step_result , signal_wait go, signal_accepted go, " +
 		"signal , child 00000003, child_result , sleep 00000004, timer , step 00000005, step_result , " +
-		"completed "; !strings.HasSuffix(mixed, want) {
-		t.Errorf("mixed: %s", mixed)
+		"completed "
+	for language, wasm := range map[string][]byte{"go": golang, "ts": script} {
+		if got := story(t, wasm, "mixed", input(60_000, 700, 2, 1, 1)); !strings.HasSuffix(got, want["mixed"]) {
+			t.Errorf("%s: mixed: %s", language, got)
+		}
 	}
 	if _, err := smallGuest("nope"); !errors.Is(err, ErrNoWorkflow) {
 		t.Error(err)

@@ -93,11 +93,12 @@ func (b *Mixed) check() error {
 		return usagef("bench mixed goes on for a time: give --for, got --n %d", b.N)
 	}
 	switch {
-	case b.Module != "" || b.Guest == Go:
+	case b.Module != "" || b.Guest == Go || b.Guest == TS:
 	case b.Guest == Small:
 		b.Guest = Go
 	default:
-		return usagef("bench mixed needs the workflows in Go: give --guest go or --module FILE, got --guest %s", b.Guest)
+		return usagef("bench mixed needs the workflows in Go or TypeScript: give --guest go, --guest ts or --module FILE, "+
+			"got --guest %s", b.Guest)
 	}
 	return errors.Join(b.Common.check(mixedFor, 0), between("rate", b.Rate, 1, maxRate),
 		span("longest", b.Longest, shortest, maxFor), span("keep", b.Keep, 0, maxFor), span("every", b.Every, leastEvery, maxFor))

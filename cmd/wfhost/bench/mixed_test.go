@@ -51,11 +51,11 @@ func TestMixedFlags(t *testing.T) {
 		t.Error(err, good.Guest, good.For)
 	}
 	for want, change := range map[string]func(*Mixed){
-		"bench mixed goes on for a time: give --for, got --n 7":                                  func(b *Mixed) { b.N = 7 },
-		"bench mixed needs the workflows in Go: give --guest go or --module FILE, got --guest c": func(b *Mixed) { b.Guest = C },
-		"--longest must be from 10ms to 24h0m0s, got 1ms":                                        func(b *Mixed) { b.Longest = time.Millisecond },
-		"--every must be from 100ms to 24h0m0s, got 1ms":                                         func(b *Mixed) { b.Every = time.Millisecond },
-		"--keep must be from 0s to 24h0m0s, got -1ns":                                            func(b *Mixed) { b.Keep = -1 },
+		"bench mixed goes on for a time: give --for, got --n 7":                                                            func(b *Mixed) { b.N = 7 },
+		"bench mixed needs the workflows in Go or TypeScript: give --guest go, --guest ts or --module FILE, got --guest c": func(b *Mixed) { b.Guest = C },
+		"--longest must be from 10ms to 24h0m0s, got 1ms":                                                                  func(b *Mixed) { b.Longest = time.Millisecond },
+		"--every must be from 100ms to 24h0m0s, got 1ms":                                                                   func(b *Mixed) { b.Every = time.Millisecond },
+		"--keep must be from 0s to 24h0m0s, got -1ns":                                                                      func(b *Mixed) { b.Keep = -1 },
 	} {
 		b := good
 		change(&b)

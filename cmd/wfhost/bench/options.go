@@ -29,7 +29,7 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(f
 // Env is what a measurement needs of the command.
 type Env struct {
 	Ctx     context.Context
-	Compile func(ctx context.Context, dir string) ([]byte, error) // a Go program, for WebAssembly
+	Compile func(ctx context.Context, path string) ([]byte, error) // a folder with a Go program, or a .ts file
 	Show    func(*Report) error
 	// Compiler is the host.Config.Compiler of the hosts that are measured.
 	Compiler []string
@@ -66,7 +66,7 @@ type Common struct {
 type Hosted struct {
 	Common `embed:""`
 
-	Guest  string `help:"The workflows: small (made here), go, c (compiled)." enum:"small,go,c" default:"small"`
+	Guest  string `help:"The workflows: small (made here), go, ts, c (compiled)." enum:"small,go,ts,c" default:"small"`
 	Module string `help:"The workflows, as a compiled .wasm file, in place of --guest." type:"path" placeholder:"FILE"`
 	NoSync bool   `help:"Make nothing durable: shows what the disk costs, and is no figure of a durable host."`
 

@@ -1,0 +1,250 @@
+// What a workflow calls.
+import { milliseconds } from "./duration.js";
+import { WorkflowError, report } from "./error.js";
+import { pending, withdraw } from "./pending.js";
+import { encode, failure, host, run, unique } from "./state.js";
+
+const nothing = () => undefined;
+
+// options splits what belongs to the promise from what the host reads.
+const none = { signal: undefined, text: "" };
+function options(o) {
+  if (o === undefined) return none;
+  const { signal, ...rest } = o;
+  return { signal, text: Object.keys(rest).length > 0 ? encode(rest) : "" };
+}
+
+const durations = { delay: "delay", maxDelay: "max_delay", maxElapsed: "max_elapsed", timeout: "timeout" };
+
+// stepOptions turns options of the SDK into those of the host: numbers of milliseconds become texts.
+function stepOptions(o) {
+  if (o === undefined) return none;
+  const out = {};
+  for (const [key, v] of Object.entries(o)) {
+    if (v === undefined) continue;
+    if (key in durations) out[durations[key]] = typeof v === "number" ? `${v}ms` : v;
+    else if (key === "atMostOnce") out.at_most_once = v;
+    else out[key] = v; // the host names what it does not know
+  }
+  return options(out);
+}
+
+/** sleep("5s"), sleep(1500), sleep("cool down", "1d") */
+export function sleep(a, b, c) {
+  const named = b !== undefined && typeof b !== "object";
+  const d = named ? b : a;
+  const label = unique(named ? a : "sleep");
+  return pending(typeof d === "number" ? host.sleep(label, Math.round(d)) : host.sleepText(label, String(d)), "sleep", (named ? c : b)?.signal, nothing);
+}
+
+/** sleepUntil(date), sleepUntil("launch", "2030-01-31T09:00:00Z") */
+export function sleepUntil(a, b, c) {
+  const named = b !== undefined && (typeof b !== "object" || b instanceof Date);
+  const when = named ? b : a;
+  const at = when instanceof Date ? when.getTime() : when;
+  if (Number.isNaN(at)) return Promise.reject(new RangeError("sleepUntil: the date is invalid"));
+  const label = unique(named ? a : "sleep");
+  return pending(typeof at === "number" ? host.sleepUntil(label, Math.ceil(at)) : host.sleepText(label, String(at)), "sleep",
+    (named ? c : b)?.signal, nothing);
+}
+
+/** step(name, fn, options): fn runs once, its result is recorded. */
+export function step(name, fn, o) {
+  if (typeof name !== "string" || typeof fn !== "function") {
+    throw new TypeError('step(name, fn, options): name must be a string and fn a function; a handler is called by call("handler", input)');
+  }
+  const { signal, text } = stepOptions(o);
+  const handle = host.stepBegin(unique(name), text);
+  if (handle > 0) run.bodies.set(handle, fn);
+  return pending(handle, "step", signal);
+}
+
+/** call("host/charge", input, { name: "charge" }): a handler of the host or a step function performs the step. */
+export function call(handler, input, o) {
+  const { name = handler.slice(handler.lastIndexOf("/") + 1), ...rest } = o ?? {};
+  const { signal, text } = stepOptions(rest);
+  return pending(host.step(unique(name), handler, encode(input), text), "step", signal);
+}
+
+/** signal("approved"): the next signal of the name. With a timeout, undefined if none comes. */
+export function signal(name, o = {}) {
+  const ms = o.timeout === undefined ? -1 : Math.round(milliseconds(o.timeout));
+  const waits = pending(host.signal(name, ms), "signal", o.signal);
+  if (ms < 0) return waits;
+  const value = waits.catch((e) => {
+    if (e instanceof WorkflowError && e.code === "TIMEOUT") return undefined;
+    throw e;
+  });
+  return Object.assign(value, { handle: waits.handle, kind: "signal", cancel: (reason) => {
+    value.catch(nothing);
+    return waits.cancel(reason);
+  } });
+}
+
+/** hook("decision"): a token to which the outside delivers signals of that name. */
+export async function hook(name, o = {}) {
+  const { token = "", status, contentType, body } = o;
+  const text = encode({ status, content_type: contentType, body });
+  const given = await pending(host.hook(name, token, text === "{}" ? "" : text), "hook", undefined, (text) => text);
+  return { token: given, path: `/v1/hooks/${given}`, next: (options) => signal(name, options) };
+}
+
+/** child("invoice", input, { id }): a run of its own. */
+export function child(workflow, input, o) {
+  const { name = workflow, onEnd, ...rest } = o ?? {};
+  if (onEnd !== undefined) rest.on_end = onEnd;
+  if (typeof rest.timeout === "number") rest.timeout = `${rest.timeout}ms`;
+  const { signal, text } = options(rest);
+  const handle = host.child(unique(name), workflow, encode(input), text);
+  const promise = pending(handle, "child", signal);
+  if (handle > 0) Object.defineProperty(promise, "id", { get: () => host.childId(handle) });
+  return promise;
+}
+
+/** send(runId, "approved", payload): a signal to another run. */
+export function send(to, name, payload, o = {}) {
+  return pending(host.send(unique(o.name ?? `send ${name}`), to, name, encode(payload)), "send", undefined, nothing);
+}
+
+/**
+ * race({ approved: signal("approved"), late: sleep("3d") }) resolves with the key and value of the first, and withdraws the others.
+ * A function gets an AbortSignal, which ends when it has lost.
+ */
+export async function race(entries) {
+  const stop = new AbortController();
+  const all = Object.entries(entries).map(([key, v]) => [key, typeof v === "function" ? v(stop.signal) : v]);
+  if (all.length === 0) throw new TypeError("race({}): there is nothing to wait for");
+  const lose = (winner) => {
+    for (const [key, p] of all) {
+      if (key === winner || typeof p?.then !== "function") continue;
+      if (typeof p.cancel === "function") p.cancel();
+      else p.then(nothing, nothing);
+    }
+    stop.abort(new WorkflowError({ code: "CANCELLED", message: `it has lost a race to ${JSON.stringify(winner)}` }));
+  };
+  return await new Promise((resolve, reject) => {
+    let over = false;
+    const end = (key, settle) => {
+      if (over) return;
+      over = true;
+      try {
+        lose(key);
+      } catch (e) {
+        return reject(e);
+      }
+      settle();
+    };
+    for (const [key, p] of all) {
+      Promise.resolve(p).then((value) => end(key, () => resolve({ key, value })), (e) => end(key, () => reject(e)));
+    }
+  });
+}
+
+/** emit("progress", value) appends to the run's output, once, and returns the index. */
+export function emit(topic, value) {
+  return checked(host.emit(topic, encode(value)));
+}
+
+/** attribute("customer", "ada") sets a searchable attribute. */
+export function attribute(key, value) {
+  checked(host.attribute(key, value instanceof Date ? value.toISOString() : String(value)));
+}
+
+/** version("new mail", 1): 1 for runs that come here first, 0 for older ones. */
+export function version(id, newest) {
+  return checked(host.version(id, newest));
+}
+
+function checked(code) {
+  if (code < 0) throw failure();
+  return code;
+}
+
+/** info() of the run; in steps also of the attempt. */
+export function info() {
+  const { run_id, started_at, run_attempt, suggest_continue, step, ...rest } = JSON.parse(host.info());
+  const out = { runId: run_id, startedAt: new Date(started_at), runAttempt: run_attempt, suggestContinue: suggest_continue === true, ...rest };
+  if (step) {
+    out.step = { name: step.name, handler: step.handler, attempt: step.attempt, attempts: step.attempts, idempotencyKey: step.idempotency_key,
+      deadline: step.deadline_ms ? new Date(step.deadline_ms) : undefined, lastError: step.last_error };
+  }
+  return out;
+}
+
+/** inputBytes() returns the input as it was sent. */
+export function inputBytes() {
+  return new Uint8Array(host.bytes());
+}
+
+/** continueAsNew(input) ends this iteration and begins the next with an empty journal. It does not return. */
+export function continueAsNew(input, o) {
+  host.continueAsNew(encode(input), o === undefined ? "" : encode(o));
+  throw new Error("the run has continued as new"); // not reached on a host
+}
+
+/** query("status", () => status) answers queries from here on. */
+export function query(name, fn) {
+  run.queries.set(name, fn);
+}
+
+function cooperate() {
+  if (run.policy) return;
+  run.policy = true;
+  checked(host.policy(1));
+}
+
+/** cancelled() resolves when the run is asked to cancel, which then does not end it. */
+export function cancelled() {
+  cooperate();
+  run.cancelled ??= {};
+  run.cancelled.promise ??= new Promise((resolve) => {
+    run.cancelled.resolve = resolve;
+  });
+  return run.cancelled.promise;
+}
+
+/** throwOnCancel() has a cancel reject what the run waits for, so that catch and finally clean up. */
+export function throwOnCancel() {
+  cooperate();
+  run.throwing = true;
+}
+
+// asked is what a cancel does.
+export function asked() {
+  run.cancelled ??= {};
+  run.cancelled.promise ??= Promise.resolve();
+  run.cancelled.resolve?.();
+  if (!run.throwing) return;
+  for (const [handle, { kind }] of [...run.open]) {
+    if (kind !== "update") withdraw(handle, new WorkflowError({ code: "CANCELLED", message: "the run was asked to cancel" }));
+  }
+}
+
+/** update("add", fn, { validate }) answers updates from here on: requests whose senders wait. */
+export function update(name, fn, o = {}) {
+  if (run.updates.has(name)) throw new Error(`update ${JSON.stringify(name)} is handled twice`);
+  run.updates.set(name, o.validate ?? nothing);
+  const next = () => {
+    const waits = pending(host.signal(`host/update/${name}`, -1), "update");
+    waits.then((input) => {
+      next();
+      run.updating++;
+      (async () => encode(await fn(input)))().then((text) => answer(waits.handle, 0, text), (e) => answer(waits.handle, 1, report(e))).finally(() => {
+        if (--run.updating === 0) for (const resolve of run.rest.splice(0)) resolve();
+      });
+    }, (e) => console.error(`updates ${name} are not taken any more:`, e));
+  };
+  next();
+}
+
+function answer(handle, failed, text) {
+  if (host.updateReply(handle, failed, text) >= 0) return;
+  const e = failure();
+  if (e.code === "TOO_LARGE") host.updateReply(handle, 1, report(e));
+  console.error("an update has no answer:", e);
+}
+
+/** updatesDone() resolves when all updates that were taken are answered. */
+export async function updatesDone() {
+  while (run.updating > 0) await new Promise((resolve) => run.rest.push(resolve));
+}

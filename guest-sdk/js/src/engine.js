@@ -1,0 +1,134 @@
+// The engine's part: it installs what programs expect of a platform, and answers the loop in typescript/engine/shim.c.
+import "./globals.js";
+import { asked } from "./calls.js";
+import { inspect } from "./console.js";
+import { report } from "./error.js";
+import { description, steps, workflow, workflows } from "./registry.js";
+import { begin, decode, encode, failure, host, run } from "./state.js";
+import { fireTimer } from "./timers.js";
+
+const needed = 1; // version of __wf
+const native = globalThis.__wf;
+if (!(native?.interface >= needed)) throw new Error("this SDK needs a newer wfhost");
+begin(native);
+
+// serve registers what a program exports as its default, and hands the hooks to the engine.
+export function serve(program, name) {
+  const fn = program.default?.default ?? program.default; // of CommonJS, too
+  if (typeof fn === "function" && ![...workflows.values()].some((w) => w.fn === fn)) workflow(name, program.options ?? {}, fn);
+  if (workflows.size === 0) {
+    throw new Error('the program has no workflow: export a function as its default, or call workflow("name", fn)');
+  }
+  native.hooks(onRun, onResult, onBody, asked, onStuck, onQuery, onStep, () => native.complete(JSON.stringify(description())), onIdle);
+}
+
+function info() {
+  return JSON.parse(host.info());
+}
+
+function input() {
+  try {
+    return decode(host.input());
+  } catch (e) {
+    throw new TypeError(`the input is not JSON: ${e.message}; workflow("name", { raw: true }, fn) takes it as bytes`);
+  }
+}
+
+function onRun() {
+  const w = workflows.get(info().workflow) ?? (workflows.size === 1 ? [...workflows.values()][0] : undefined);
+  if (!w) return end(new Error(`the program has no workflow ${JSON.stringify(info().workflow)}`));
+  (async () => encode(await w.fn(w.options.raw ? new Uint8Array(host.bytes()) : input())))().then((text) => {
+    if (finish(host.complete(text), 1)) return;
+    end(failure());
+  }, end);
+}
+
+// end fails the run.
+function end(e) {
+  finish(host.fail(report(e)), 2);
+}
+
+const queried = -17; // the activation was made for a query, and the run has ended
+
+function finish(code, done) {
+  if (code === queried) onQuery();
+  else if (code >= 0) run.done = done;
+  return code >= 0 || code === queried;
+}
+
+function onResult(handle, code, text) {
+  const settle = run.open.get(handle);
+  run.open.delete(handle);
+  run.bodies.delete(handle);
+  if (!settle) return;
+  if (code) return settle.reject(failure());
+  try {
+    settle.resolve(text);
+  } catch (e) {
+    settle.reject(new Error(`what the ${settle.kind} has brought is not JSON: ${e.message}`));
+  }
+}
+
+function onBody(handle) {
+  run.inBody = true;
+  const fn = run.bodies.get(handle);
+  (async () => encode(await fn()))().then((text) => host.stepEnd(0, text), (e) => host.stepEnd(1, report(e)));
+}
+
+function onStep() {
+  run.inBody = true;
+  const { step } = info();
+  const fn = steps.get(step.handler);
+  (async () => {
+    if (!fn) throw Object.assign(new Error(`the program has no step function ${JSON.stringify(step.handler)}`), { retryable: false });
+    return encode(await fn(decode(host.input())));
+  })().then((text) => {
+    if (host.complete(text) >= 0) run.done = 1;
+    else end(failure());
+  }, end);
+}
+
+const updatePrefix = "host/update/";
+
+function onQuery() {
+  const name = info().query;
+  run.answering = true;
+  (async () => {
+    const input = decode(host.input());
+    if (name.startsWith(updatePrefix)) {
+      const validate = run.updates.get(name.slice(updatePrefix.length));
+      if (!validate) throw new Error(`the workflow takes no update ${JSON.stringify(name.slice(updatePrefix.length))} where it waits`);
+      await validate(input);
+      return "";
+    }
+    const fn = run.queries.get(name);
+    if (!fn) throw new Error(`the workflow answers no query ${JSON.stringify(name)} where it waits`);
+    return encode(await fn(input));
+  })().then((text) => host.queryReply(0, text), (e) => host.queryReply(1, report(e)));
+}
+
+function onStuck() {
+  host.fail(JSON.stringify({ message: "deadlock: the workflow waits for a promise that nothing can resolve", kind: "deadlock", type: "deadlock" }));
+  run.done = 2;
+}
+
+const rejected = new Map();
+native.rejections((promise, reason, handled) => {
+  if (handled) rejected.delete(promise);
+  else rejected.set(promise, reason);
+});
+
+// onIdle is called when no job is left. It returns 0 if there is something to wait for, else 1 and the exit code.
+function onIdle() {
+  if (!run.inBody && rejected.size > 0) {
+    for (const reason of rejected.values()) {
+      host.log(2, `a promise was rejected, and nobody handles that: ${inspect(reason)}`);
+    }
+    rejected.clear();
+  }
+  if (run.answering) host.queryReply(1, JSON.stringify({ message: "the query waits for a promise that nothing can resolve" }));
+  if (!run.inBody || run.done) return run.done;
+  if (fireTimer()) return 0;
+  host.fail(JSON.stringify({ message: "the step waits for a promise that nothing can resolve", type: "Deadlock", retryable: false }));
+  return 2; // the end of a body is the engine's
+}

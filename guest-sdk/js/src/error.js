@@ -1,0 +1,93 @@
+import { milliseconds } from "./duration.js";
+
+// WorkflowError is a refusal of the host, or the failure of a step, child or wait.
+export class WorkflowError extends Error {
+  constructor(e) {
+    super(e.message);
+    this.code = e.code;
+    if (e.name) this.step = e.name;
+    for (const key of ["kind", "type", "attempts", "retryable", "details"]) if (e[key] !== undefined) this[key] = e[key];
+  }
+}
+Object.defineProperty(WorkflowError.prototype, "name", { value: "WorkflowError", writable: true, configurable: true });
+
+// FatalError ends the attempts of a step.
+export class FatalError extends Error {
+  constructor(message, options) {
+    super(message, options);
+    this.retryable = false;
+  }
+}
+Object.defineProperty(FatalError.prototype, "name", { value: "FatalError", writable: true, configurable: true });
+
+// RetryableError sets the delay before the next attempt of a step.
+export class RetryableError extends Error {
+  constructor(message, options = {}) {
+    super(message, options);
+    if (options.retryAfter === undefined) return;
+    if (!(options.retryAfter instanceof Date)) milliseconds(options.retryAfter); // throws if it is none
+    this.retryAfter = options.retryAfter;
+  }
+}
+Object.defineProperty(RetryableError.prototype, "name", { value: "RetryableError", writable: true, configurable: true });
+
+// parseError reads error JSON of the host. Its stack is that of the code that failed, as far as the host has it.
+export function parseError(text) {
+  try {
+    const e = JSON.parse(text);
+    if (e && typeof e.code === "string") return new WorkflowError(e);
+  } catch {
+    // it is no JSON: the text itself is the message
+  }
+  return new WorkflowError({ code: "STEP_FAILED", message: text });
+}
+
+const maxStack = 8 << 10;
+
+const ofProgram = (line) => line !== "" && !line.includes("(@wfhost/workflow/") && !line.includes("at <eval> (workflow.js:");
+
+// stackOf returns the frames of an error that are not the SDK's.
+export function stackOf(e) {
+  if (!(e instanceof Error) || typeof e.stack !== "string") return "";
+  return e.stack.split("\n").filter(ofProgram).join("\n");
+}
+
+// cameFrom makes the stack of a call's failure: the frames of the code that failed, and the place of the call.
+export function cameFrom(e, label, where) {
+  const inner = e.details?.details?.stack ?? e.details?.stack;
+  const frames = typeof inner === "string" ? inner.split("\n").filter(ofProgram) : [];
+  if (where) frames.push(`    at ${label} (${where})`);
+  Object.defineProperty(e, "stack", { value: frames.join("\n"), writable: true, configurable: true });
+  return e;
+}
+
+// report makes the failure report of what was thrown.
+export function report(e) {
+  const r = { message: messageOf(e), type: typeof e?.type === "string" ? e.type : e instanceof Error ? e.name : typeof e };
+  if (e instanceof WorkflowError) {
+    r.code = e.code;
+    if (e.step) r.name = e.step;
+    if (e.attempts) r.attempts = e.attempts;
+  }
+  if (e?.retryable === false) r.retryable = false;
+  if (e instanceof RetryableError && e.retryAfter !== undefined) r.retry_after_ms = retryMs(e.retryAfter);
+  const stack = stackOf(e);
+  if (stack) r.stack = stack.slice(0, maxStack);
+  return JSON.stringify(r);
+}
+
+function retryMs(v) {
+  if (v instanceof Date) return Math.max(0, v.getTime() - Date.now());
+  return Math.max(0, Math.round(milliseconds(v)));
+}
+
+function messageOf(e) {
+  const cause = e instanceof Error && e.cause !== undefined ? `: ${messageOf(e.cause)}` : "";
+  if (e instanceof Error) return e.message + cause || e.name;
+  if (typeof e === "string") return e;
+  try {
+    return JSON.stringify(e) ?? String(e);
+  } catch {
+    return String(e);
+  }
+}

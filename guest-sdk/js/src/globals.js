@@ -1,0 +1,88 @@
+// What programs expect of a platform, as far as the engine does not have it.
+import { AbortController, AbortSignal, DOMException, Event, EventTarget } from "./abort.js";
+import { console } from "./console.js";
+import { Headers, Request, Response, fetch } from "./fetch.js";
+import { host } from "./state.js";
+import { TextDecoder, TextEncoder, atob, btoa } from "./text.js";
+import { clearTimeout, setInterval, setTimeout } from "./timers.js";
+import { URL, URLSearchParams } from "./url.js";
+
+const hex = [...Array(256).keys()].map((n) => n.toString(16).padStart(2, "0"));
+
+const crypto = {
+  getRandomValues(view) {
+    if (!ArrayBuffer.isView(view) || view instanceof Float32Array || view instanceof Float64Array || view instanceof DataView) {
+      throw new TypeError("getRandomValues takes an array of integers");
+    }
+    if (view.byteLength > 65_536) throw new DOMException("getRandomValues takes at most 65,536 bytes", "QuotaExceededError");
+    return host.fill(view);
+  },
+  randomUUID() {
+    const b = host.fill(new Uint8Array(16));
+    b[6] = (b[6] & 15) | 64;
+    b[8] = (b[8] & 63) | 128;
+    return [...b].map((n, i) => (i === 4 || i === 6 || i === 8 || i === 10 ? `-${hex[n]}` : hex[n])).join("");
+  },
+};
+
+// structuredClone copies what JSON can hold, and dates, maps, sets, errors and binary data; cycles, too.
+function structuredClone(value, seen = new Map()) {
+  if (typeof value === "function" || typeof value === "symbol") throw new DOMException(`a ${typeof value} cannot be cloned`, "DataCloneError");
+  if (typeof value !== "object" || value === null) return value;
+  if (seen.has(value)) return seen.get(value);
+  const keep = (copy) => (seen.set(value, copy), copy);
+  if (value instanceof Date) return keep(new Date(value));
+  if (value instanceof RegExp) return keep(new RegExp(value));
+  if (value instanceof ArrayBuffer) return keep(value.slice(0));
+  if (value instanceof DataView) return keep(new DataView(value.buffer.slice(0), value.byteOffset, value.byteLength));
+  if (ArrayBuffer.isView(value)) return keep(value.slice());
+  if (value instanceof Map) {
+    const copy = keep(new Map());
+    for (const [k, v] of value) copy.set(structuredClone(k, seen), structuredClone(v, seen));
+    return copy;
+  }
+  if (value instanceof Set) {
+    const copy = keep(new Set());
+    for (const v of value) copy.add(structuredClone(v, seen));
+    return copy;
+  }
+  if (value instanceof Error) {
+    const copy = keep(Object.assign(Object.create(Object.getPrototypeOf(value)), { message: value.message }));
+    return Object.assign(copy, { name: value.name, stack: value.stack });
+  }
+  const copy = keep(Array.isArray(value) ? [] : {});
+  for (const key of Object.keys(value)) copy[key] = structuredClone(value[key], seen);
+  return copy;
+}
+
+// Intl would be larger than the engine. What asks for it is told so; toLocaleString formats as in en-US without it.
+const Intl = new Proxy({}, {
+  get(_, key) {
+    if (typeof key === "symbol") return undefined;
+    throw new Error(`Intl.${key} is not there: format in a handler of the host, or by a package that has its own data, such as date-fns`);
+  },
+});
+
+// A plain Promise.race leaves the waits that lost, and a wait for a signal then takes the next one.
+const plainRace = Promise.race;
+let warned = false;
+function race(promises) {
+  const list = [...promises];
+  if (!warned && list.length > 1 && list.some((p) => p?.kind === "signal")) {
+    warned = true;
+    host.log(2, "Promise.race does not withdraw a wait for a signal that has lost, so that it takes the next one: use race({…}) of @wfhost/workflow");
+  }
+  return plainRace.call(this ?? Promise, list);
+}
+
+const define = (o, values) => {
+  for (const [key, value] of Object.entries(values)) Object.defineProperty(o, key, { value, writable: true, configurable: true });
+};
+define(Promise, { race });
+define(globalThis, {
+  AbortController, AbortSignal, DOMException, Event, EventTarget, Headers, Intl, Request, Response, TextDecoder, TextEncoder, URL,
+  URLSearchParams, atob, btoa, clearInterval: clearTimeout, clearTimeout, console, crypto, fetch, queueMicrotask: (fn) => {
+    Promise.resolve().then(fn);
+  }, self: globalThis, setInterval, setTimeout, structuredClone,
+  performance: { now: () => host.now(), timeOrigin: 0 },
+});

@@ -1,0 +1,37 @@
+// The state of a run, and the host that it runs on. In the engine there is one run in the life of this module; tests have one
+// after another.
+import { parseError } from "./error.js";
+
+export let host; // the calls of abi/ABI.md: the engine's, or those of a test's environment
+export let run;
+
+export function begin(calls) {
+  host = calls;
+  run = {
+    open: new Map(), // by handle: how its promise is settled
+    bodies: new Map(), // by handle: the function of a step
+    used: new Map(), // how often a name was used
+    queries: new Map(),
+    updates: new Map(),
+    updating: 0, // updates that were taken and not answered
+    rest: [], // who waits for updating to be 0
+    timers: new Map(), // of setTimeout, by id
+    timerIds: 0,
+    policy: false, // whether a cancel is told to the run
+    throwing: false, // whether a cancel rejects what is waited for
+    cancelled: undefined, // the promise of cancelled()
+    inBody: false, // whether a body or a step function is executed
+    done: 0, // 1 completed, 2 failed
+  };
+}
+
+export const failure = () => parseError(host.last());
+export const encode = (v) => (v === undefined ? "" : JSON.stringify(v) ?? "");
+export const decode = (text) => (text === "" || text === undefined ? undefined : JSON.parse(text));
+
+// unique numbers the further uses of a name: poll, poll#2, poll#3.
+export function unique(name) {
+  const n = (run.used.get(name) ?? 0) + 1;
+  run.used.set(name, n);
+  return n === 1 ? name : `${name}#${n}`;
+}

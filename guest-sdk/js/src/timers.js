@@ -1,0 +1,58 @@
+// setTimeout and setInterval: durable in workflows, as sleep is; in bodies and step functions they really wait.
+import { pending } from "./pending.js";
+import { host, run, unique } from "./state.js";
+
+const real = new Map(); // of a body: by id, when and what
+const longest = 253_402_300_799_999;
+
+function delay(ms) {
+  const n = Number(ms);
+  return n > 0 ? Math.min(Math.ceil(n), longest) : 0;
+}
+
+function arm(fn, ms, args, every) {
+  if (typeof fn !== "function") throw new TypeError("setTimeout and setInterval take a function");
+  const id = ++run.timerIds;
+  if (run.inBody) {
+    real.set(id, { at: host.now() + delay(ms), fire: () => fn(...args), every: every ? Math.max(1, delay(ms)) : 0 });
+    return id;
+  }
+  const next = () => {
+    const p = pending(host.sleep(unique("setTimeout"), delay(ms)), "sleep", undefined, () => undefined);
+    run.timers.set(id, p);
+    p.then(() => {
+      if (every) next();
+      else run.timers.delete(id);
+      fn(...args);
+    }, (e) => {
+      run.timers.delete(id);
+      if (e?.code !== "CANCELLED") throw e;
+    });
+  };
+  next();
+  return id;
+}
+
+export const setTimeout = (fn, ms, ...args) => arm(fn, ms, args, false);
+export const setInterval = (fn, ms, ...args) => arm(fn, ms, args, true);
+
+export function clearTimeout(id) {
+  if (real.delete(id)) return;
+  const p = run.timers.get(id);
+  run.timers.delete(id);
+  if (p?.handle !== undefined) p.cancel();
+}
+
+// fireTimer waits for the next timer of a body, and fires it. It returns false if there is none.
+export function fireTimer() {
+  let first;
+  for (const [id, t] of real) if (!first || t.at < first.t.at) first = { id, t };
+  if (!first) return false;
+  const { id, t } = first;
+  const wait = t.at - host.now();
+  if (wait > 0) host.pause(wait);
+  if (t.every) t.at += t.every;
+  else real.delete(id);
+  t.fire();
+  return true;
+}

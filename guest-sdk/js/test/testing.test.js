@@ -1,0 +1,169 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  FatalError, RetryableError, attribute, call, cancelled, child, continueAsNew, emit, hook, info, query, race, saga, send, signal, sleep, sleepUntil, step,
+  throwOnCancel, update, updatesDone,
+} from "../src/index.js";
+import { Env } from "../src/testing.js";
+
+test("sleeps take no time", async () => {
+  const env = new Env();
+  const from = env.now;
+  const napped = await env.run(async () => {
+    const start = Date.now();
+    await sleep("3d");
+    await sleep("nap", 1500);
+    await sleepUntil(new Date(start));
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    return new Date().getTime() - start;
+  });
+  assert.equal(napped, 3 * 86_400_000 + 2000);
+  assert.equal(env.now - from, napped);
+});
+
+test("a duration that is none", async () => {
+  await assert.rejects(new Env().run(() => sleep("5 seconds")), { code: "INVALID_DURATION" });
+  await assert.rejects(new Env().run(() => sleep("2030-13-01T00:00:00Z")), { code: "INVALID_DATE" });
+});
+
+test("steps are tried again after their delays", async () => {
+  const env = new Env();
+  const got = await env.run(async () => {
+    const start = Date.now();
+    const flaky = await step("flaky", () => {
+      if (info().step.attempt < 3) throw new Error("not yet");
+      return info().step.idempotencyKey;
+    });
+    const waited = Date.now() - start;
+    await step("later", () => {
+      if (info().step.attempt === 1) throw new RetryableError("busy", { retryAfter: "1h" });
+    });
+    return { flaky, waited, later: Date.now() - start - waited };
+  });
+  assert.deepEqual(got, { flaky: "key-of-0-flaky", waited: 3000, later: 3_600_000 });
+  assert.deepEqual(env.steps, ["flaky", "later"]);
+});
+
+test("a step that fails for good", async () => {
+  const e = await new Env().run(() => step("charge", () => {
+    throw new FatalError("no money");
+  })).catch((e) => e);
+  assert.deepEqual([e.code, e.message, e.step, e.attempts, e.type], ["STEP_FAILED", "no money", "charge", 1, "FatalError"]);
+  assert.match(e.stack, /testing\.test\.js/);
+});
+
+test("handlers, children and signals to others", async () => {
+  const env = new Env().handle("host/charge", (cents, s) => ({ cents, attempt: s.attempt })).child("invoice", (n) => {
+    if (n < 0) throw new Error("negative");
+    return n * 2;
+  });
+  const got = await env.run(async () => {
+    const c = child("invoice", 4);
+    await send("other", "go", { n: 1 });
+    const failed = await child("invoice", -1).catch((e) => e.code);
+    return { charge: await call("host/charge", 5), child: await c, id: c.id, failed };
+  });
+  assert.deepEqual(got, { charge: { cents: 5, attempt: 1 }, child: 8, id: "test.1", failed: "CHILD_FAILED" });
+  assert.deepEqual(env.sent, [{ runId: "other", signal: "go", payload: { n: 1 } }]);
+  await assert.rejects(new Env().run(() => call("host/none")), { code: "UNKNOWN_HANDLER" });
+});
+
+test("signals, hooks and time-outs", async () => {
+  const env = new Env().at("1h", () => env.signal("go", 1)).at("2h", () => env.signal("decision", { ok: true }));
+  const got = await env.run(async () => {
+    const go = await signal("go");
+    const h = await hook("decision");
+    const decision = await h.next({ timeout: "1d" });
+    const none = await signal("go", { timeout: "1m" });
+    return { go, path: h.path, decision, none: none === undefined };
+  });
+  assert.deepEqual(got, { go: 1, path: "/v1/hooks/token-2.test", decision: { ok: true }, none: true });
+});
+
+test("a race withdraws the losers", async () => {
+  const env = new Env().at("1h", () => env.signal("s", "late"));
+  const got = await env.run(async () => {
+    let aborted = false;
+    const first = await race({ s: signal("s"), t: sleep("1m"), f: async (abort) => {
+      abort.addEventListener("abort", () => (aborted = true));
+      await sleep("1d", { signal: abort });
+    } });
+    await Promise.resolve();
+    return { key: first.key, aborted, s: await signal("s") };
+  });
+  assert.deepEqual(got, { key: "t", aborted: true, s: "late" });
+  assert.equal(env.now - new Date("2026-01-05T08:00:00Z"), 3_600_000);
+});
+
+test("a saga undoes what was done, also when the run is cancelled", async () => {
+  const undone = [];
+  const env = new Env().at("1h", () => env.cancel());
+  await assert.rejects(env.run(() => saga(async (undo) => {
+    undo(() => undone.push("first"));
+    undo(() => step("undo", () => 1).then(() => undone.push("second")));
+    await sleep("1d");
+  })), { code: "CANCELLED" });
+  assert.deepEqual(undone, ["second", "first"]);
+});
+
+test("cancel", async () => {
+  const plain = new Env().at("1h", () => plain.cancel());
+  await assert.rejects(plain.run(() => sleep("1d")), { code: "CANCELLED" });
+  const told = new Env().at("1h", () => told.cancel());
+  assert.equal(await told.run(async () => (await race({ stop: cancelled(), nap: sleep("1d") })).key), "stop");
+  const thrown = new Env().at("1h", () => thrown.cancel());
+  assert.equal(await thrown.run(async () => {
+    throwOnCancel();
+    return await sleep("1d").catch((e) => e.code);
+  }), "CANCELLED");
+});
+
+test("queries and updates", async () => {
+  const answers = [];
+  const env = new Env()
+    .at("1h", async () => answers.push(await env.query("count")))
+    .at("2h", () => void env.update("add", 5).then((n) => answers.push(n)))
+    .at("3h", () => env.update("add", -1).catch((e) => answers.push(e.message)))
+    .at("4h", () => env.signal("stop"));
+  const count = await env.run(async () => {
+    let count = 1;
+    query("count", () => count);
+    update("add", async (n) => {
+      await sleep("1m");
+      return (count += n);
+    }, { validate: (n) => {
+      if (n < 0) throw new Error("negative");
+    } });
+    await signal("stop");
+    await updatesDone();
+    return count;
+  });
+  assert.equal(count, 6);
+  assert.deepEqual(answers, [1, 6, "negative"]);
+});
+
+test("continue as new, output, attributes", async () => {
+  const env = new Env();
+  const last = await env.run(async (n) => {
+    emit("n", n);
+    attribute("n", n);
+    await sleep("1h");
+    if (n < 2) continueAsNew(n + 1);
+    return { n, iteration: info().iteration };
+  }, 0);
+  assert.deepEqual(last, { n: 2, iteration: 2 });
+  assert.deepEqual(env.outputs.map((o) => o.value), [0, 1, 2]);
+  assert.deepEqual(env.attributes, { n: "2" });
+});
+
+test("what cannot go on says so", async () => {
+  await assert.rejects(new Env().run(() => signal("never")), /deadlock/);
+  await assert.rejects(new Env().run(() => step("s", () => sleep("1s"), { attempts: 1 })), /belongs to the workflow/);
+  await assert.rejects(new Env().run(() => step("s", () => 1, { tries: 2 })), { code: "INVALID_ARGUMENT", message: /tries/ });
+  assert.throws(() => step("s", "host/charge"), /call\(/);
+});
+
+test("the clock is the machine's again afterwards", async () => {
+  await new Env().run(() => sleep("100d"));
+  assert.ok(Date.now() > new Date("2026-02-01"));
+});

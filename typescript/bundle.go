@@ -1,0 +1,180 @@
+package typescript
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/evanw/esbuild/pkg/api"
+
+	sdk "github.com/wfhost/wfhost/guest-sdk/js"
+	"github.com/wfhost/wfhost/typescript/engine"
+)
+
+// bundle makes one script of a program, of what it imports, and of the SDK.
+func bundle(p program) (engine.Script, error) {
+	entry, err := json.Marshal("./" + filepath.ToSlash(p.entry))
+	if err != nil {
+		return engine.Script{}, err
+	}
+	name, err := json.Marshal(p.name)
+	if err != nil {
+		return engine.Script{}, err
+	}
+	// The engine's part of the SDK comes first: it defines what programs may use when they are loaded, such as URL.
+	main := fmt.Sprintf("import { serve } from %q;\nimport * as program from %s;\nserve(program, %s);\n", sdk.Package+"/engine",
+		entry, name)
+	result := api.Build(api.BuildOptions{
+		Stdin:         &api.StdinOptions{Contents: main, ResolveDir: p.dir, Sourcefile: sdk.Package + "/main.js", Loader: api.LoaderJS},
+		AbsWorkingDir: p.dir, Outfile: filepath.Join(p.dir, "workflow.js"),
+		Bundle: true, Format: api.FormatIIFE, Target: api.ES2023, Platform: api.PlatformNeutral,
+		MainFields: []string{"module", "main"}, Conditions: []string{"wfhost", "worker", "module"},
+		Define:      map[string]string{"process.env.NODE_ENV": `"production"`, "global": "globalThis"},
+		TreeShaking: api.TreeShakingTrue, MinifySyntax: true, LegalComments: api.LegalCommentsNone,
+		Loader:    map[string]api.Loader{".txt": api.LoaderText, ".wasm": api.LoaderBinary},
+		Sourcemap: api.SourceMapExternal, SourcesContent: api.SourcesContentExclude,
+		Plugins: []api.Plugin{embedded, builtins}, LogLevel: api.LogLevelSilent, LogLimit: maxMessages,
+	})
+	if len(result.Errors) > 0 {
+		return engine.Script{}, failed(result.Errors)
+	}
+	s := engine.Script{}
+	for _, f := range result.OutputFiles {
+		if filepath.Ext(f.Path) == ".js" {
+			s.Text = f.Contents
+		} else if s.Files, s.Places, err = parseMap(f.Contents); err != nil {
+			return engine.Script{}, err
+		}
+	}
+	return s, nil
+}
+
+// failed makes one error of the messages of a bundle.
+func failed(messages []api.Message) error {
+	for i, m := range messages {
+		if name, ok := strings.CutPrefix(m.Text, "Could not resolve "); ok {
+			messages[i].Notes = nil // what to do elsewhere: here nothing can be left to be found later
+			if name = strings.Trim(name, `"`); name != "" && name[0] != '.' && name[0] != '/' {
+				messages[i].Notes = []api.Note{{Text: "Install it beside the program: npm install " + name}}
+			}
+		}
+	}
+	lines := api.FormatMessages(messages, api.FormatMessagesOptions{Kind: api.ErrorMessage})
+	return errors.New(strings.TrimSpace(strings.Join(lines, "")))
+}
+
+// maxMessages bounds the errors of a program that are shown.
+const maxMessages = 20
+
+// namespace is that of files that are in this program, not on a disk.
+const namespace = "wfhost"
+
+// embedded resolves the SDK: its code comes with this command, as the engine does that it is made for, so that a program needs no
+// npm install. The package from npm is for editors and tests.
+var embedded = api.Plugin{Name: "wfhost-sdk", Setup: func(b api.PluginBuild) {
+	part := api.OnResolveOptions{Filter: "^" + sdk.Package + "(/|$)"}
+	b.OnResolve(part, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+		file, ok := sdk.Resolve(a.Path)
+		if !ok {
+			return api.OnResolveResult{}, fmt.Errorf("%s has no part for workflows that is called %q", sdk.Package, a.Path)
+		}
+		return api.OnResolveResult{Path: file, Namespace: namespace}, nil
+	})
+	inner := api.OnResolveOptions{Filter: `^\.`, Namespace: namespace}
+	b.OnResolve(inner, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+		return api.OnResolveResult{Path: path.Join(path.Dir(a.Importer), a.Path), Namespace: namespace}, nil
+	})
+	b.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: namespace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+		text, err := sdk.Files.ReadFile(a.Path)
+		contents := string(text)
+		return api.OnLoadResult{Contents: &contents, Loader: api.LoaderJS}, err
+	})
+}}
+
+// nodeModules are names of modules that Node has, and that packages import without "node:".
+const nodeModules = "assert|async_hooks|buffer|child_process|cluster|crypto|dgram|diagnostics_channel|dns|domain|events|fs|" +
+	"http|http2|https|inspector|module|net|os|path|perf_hooks|process|punycode|querystring|readline|repl|stream|string_decoder|" +
+	"timers|tls|tty|url|util|v8|vm|wasi|worker_threads|zlib"
+
+// builtins refuses the modules of Node, unless the project has a package of that name.
+var builtins = api.Plugin{Name: "wfhost-node", Setup: func(b api.PluginBuild) {
+	type again struct{}
+	refuse := func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+		if _, inner := a.PluginData.(again); inner {
+			return api.OnResolveResult{}, nil
+		}
+		if !strings.HasPrefix(a.Path, "node:") {
+			r := b.Resolve(a.Path, api.ResolveOptions{ResolveDir: a.ResolveDir, Importer: a.Importer, Kind: a.Kind,
+				PluginData: again{}})
+			if len(r.Errors) == 0 {
+				return api.OnResolveResult{Path: r.Path, Namespace: r.Namespace, External: r.External}, nil
+			}
+		}
+		return api.OnResolveResult{}, fmt.Errorf("%q is a module of Node, and a workflow has no files, sockets or processes: do what "+
+			"it is for in a handler of the host, or by fetch in a step", a.Path)
+	}
+	b.OnResolve(api.OnResolveOptions{Filter: "^node:|^(" + nodeModules + ")(/.*)?$"}, refuse)
+}}
+
+// parseMap reads a source map: its files, and where the parts of the script came from.
+func parseMap(text []byte) (files []string, places []engine.Place, err error) {
+	var m struct {
+		Sources  []string `json:"sources"`
+		Mappings string   `json:"mappings"`
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil, nil, fmt.Errorf("the bundle's source map: %w", err)
+	}
+	for _, s := range m.Sources {
+		if rest, ok := strings.CutPrefix(s, namespace+":"); ok {
+			s = sdk.Package + "/" + rest
+		}
+		files = append(files, s)
+	}
+	var at [4]int64 // column, file, line and column there
+	for line, part := range strings.Split(m.Mappings, ";") {
+		at[0] = 0
+		for _, segment := range strings.Split(part, ",") {
+			fields, err := vlq(segment)
+			if err != nil {
+				return nil, nil, err
+			}
+			for i := range min(len(fields), len(at)) {
+				at[i] += fields[i]
+			}
+			if len(fields) >= len(at) && at[1] >= 0 && at[1] < int64(len(files)) {
+				places = append(places, engine.Place{Line: uint32(line), Column: uint32(at[0]), File: uint32(at[1]) + 1,
+					ToLine: uint32(at[2]), ToColumn: uint32(at[3])})
+			}
+		}
+	}
+	return files, places, nil
+}
+
+// vlq reads the numbers of a segment of a source map, in base 64.
+func vlq(text string) (numbers []int64, err error) {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	const more, payload, width = 32, 31, 5
+	var v int64
+	shift := 0
+	for _, c := range []byte(text) {
+		d := int64(strings.IndexByte(digits, c))
+		if d < 0 || shift > 40 {
+			return nil, errors.New("the bundle's source map is not well formed: " + strconv.Quote(text))
+		}
+		v |= d & payload << shift
+		if shift += width; d&more != 0 {
+			continue
+		}
+		n := v >> 1
+		if v&1 != 0 {
+			n = -n
+		}
+		numbers, v, shift = append(numbers, n), 0, 0
+	}
+	return numbers, nil
+}

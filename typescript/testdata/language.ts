@@ -1,0 +1,25 @@
+const message = (fn: () => unknown) => {
+  try {
+    return fn();
+  } catch (e) {
+    return e instanceof Error ? (e.name === "InternalError" ? String(e) : e.message) : String(e);
+  }
+};
+const deep = (n: number): number => 1 + deep(n + 1);
+declare const WeakRef: unknown, FinalizationRegistry: unknown;
+
+export default async function language() {
+  const start = Date.now();
+  const refused = await fetch("https://example.com").catch((e) => e.message);
+  const list = Array.from({ length: 100 }, Math.random);
+  return {
+    overflow: message(() => deep(0)),
+    intl: message(() => new Intl.DateTimeFormat("de")),
+    weak: `${typeof WeakRef} ${typeof FinalizationRegistry}`,
+    fetch: refused,
+    random: new Set(list).size === 100 && list.every((x) => x >= 0 && x < 1),
+    uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(crypto.randomUUID()),
+    clock: Date.now() - start,
+    eval: new Function("a", "return a + 1")(2),
+  };
+}

@@ -1,0 +1,286 @@
+package typescript_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/typescript"
+)
+
+// program is a host with the workflows of a program.
+type program struct {
+	*hosttest.Host
+	t   *testing.T
+	ctx context.Context
+}
+
+// load builds a program of testdata.
+func load(t *testing.T, file string) *program {
+	t.Helper()
+	wasm, name, err := typescript.Build(t.Context(), filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{hosttest.New(t), t, t.Context()}
+	if _, err = p.UploadAll(p.ctx, name, wasm); errors.Is(err, host.ErrInvalid) { // it names its workflows itself
+		_, err = p.UploadAll(p.ctx, "", wasm)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *program) begin(workflow, id string, input any) {
+	p.t.Helper()
+	if _, err := p.Start(p.ctx, workflow, input, host.WithRunID(id)); err != nil {
+		p.t.Fatal(err)
+	}
+	p.Settle()
+}
+
+// ends returns the result of a run, or its error, after a replay of the run.
+func (p *program) ends(id string) string {
+	p.t.Helper()
+	p.Finish(id)
+	b, err := p.ResultRaw(p.ctx, id)
+	if err != nil {
+		b = []byte(err.Error())
+	}
+	if err := p.Replay(p.ctx, id); err != nil {
+		p.t.Error(err)
+	}
+	return string(b)
+}
+
+func (p *program) logs(id string) (all []string) {
+	p.t.Helper()
+	lines, err := p.Logs(p.ctx, id, 0, 100)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, l := range lines {
+		all = append(all, l.Text)
+	}
+	return all
+}
+
+// TestPlatform compares what a program finds with what Node has: what the file prints must be what it returns.
+func TestPlatform(t *testing.T) {
+	p := load(t, "platform.js")
+	p.begin("platform", "r", nil)
+	got := p.ends("r")
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("SKIPPED: node is not installed, so the engine was not compared with it")
+	}
+	out, err := exec.Command(node, "--input-type=module", "-e",
+		"import p from './testdata/platform.js'; p().then((v) => console.log(JSON.stringify(v)))").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var a, b map[string]any
+	if json.Unmarshal([]byte(got), &a) != nil || json.Unmarshal(out, &b) != nil || len(a) < 5 {
+		t.Fatalf("%s\n%s", got, out)
+	}
+	for key, want := range b {
+		x, _ := json.Marshal(a[key])
+		y, _ := json.Marshal(want)
+		if string(x) != string(y) {
+			t.Errorf("%s: engine %s\nnode %s", key, x, y)
+		}
+	}
+}
+
+// TestLanguage is about what is the engine's own.
+func TestLanguage(t *testing.T) {
+	p := load(t, "language.ts")
+	p.begin("language", "r", nil)
+	want := `{"overflow":"InternalError: stack overflow","intl":"Intl.DateTimeFormat is not there: format in a handler of the host, ` +
+		`or by a package that has its own data, such as date-fns","weak":"undefined undefined","fetch":"a workflow makes requests in ` +
+		`steps, whose results are recorded: step(\"name\", () => fetch(url))","random":true,"uuid":true,"clock":0,"eval":3}`
+	if got := p.ends("r"); got != want {
+		t.Errorf("%s\nnot\n%s", got, want)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	p := load(t, "cancel.ts")
+	for _, name := range []string{"plain", "told", "saga", "late"} {
+		p.begin(name, name, nil)
+		p.Advance(time.Minute)
+		if name == "saga" {
+			p.Crash()
+		}
+		if _, err := p.Cancel(p.ctx, name); err != nil {
+			t.Fatal(err)
+		}
+		p.Settle()
+	}
+	for name, want := range map[string]string{"plain": "run plain cancelled", "told": `"stopped"`, "saga": "run saga cancelled",
+		"late": `"carried on after CANCELLED"`} {
+		if got := p.ends(name); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, not %s", name, got, want)
+		}
+	}
+	if got := strings.Join(p.outputs("saga"), " "); got != `"refund" "release"` {
+		t.Errorf("undone %s", got)
+	}
+}
+
+func (p *program) outputs(id string) (all []string) {
+	p.t.Helper()
+	for o, err := range p.Output(p.ctx, id, "", 0) {
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		all = append(all, string(o.Data))
+	}
+	return all
+}
+
+func TestQueriesAndUpdates(t *testing.T) {
+	p := load(t, "cart.ts")
+	p.begin("cart", "r", nil)
+	for n, want := range []string{"2", "4"} {
+		u, err := p.Update(p.ctx, "r", "add", 2, host.UntilAccepted())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			p.Crash()
+		}
+		p.Advance(time.Second)
+		if u, err = p.UpdateResult(p.ctx, "r", "add", u.ID, true); err != nil || string(u.Result) != want {
+			t.Errorf("update %s, %v", u.Result, err)
+		}
+	}
+	query := func(name string) string {
+		b, err := p.Query(p.ctx, "r", name, nil)
+		if err != nil {
+			return err.Error()
+		}
+		return string(b)
+	}
+	if got := query("count"); got != "4" {
+		t.Errorf("query %s", got)
+	}
+	if _, err := p.Update(p.ctx, "r", "add", -1); err == nil || !strings.Contains(err.Error(), "more than nothing") {
+		t.Errorf("an update that is refused: %v", err)
+	}
+	if got := query("nothing"); !strings.Contains(got, "nothing") {
+		t.Errorf("a query that nobody answers: %s", got)
+	}
+	if err := p.Signal(p.ctx, "r", "checkout", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.ends("r"); got != "4" {
+		t.Errorf("result %s", got)
+	}
+	if got := query("count"); got != "4" {
+		t.Errorf("a query after the end: %s", got)
+	}
+}
+
+// TestTrouble is about programs that are wrong: each failure says why, and where.
+func TestTrouble(t *testing.T) {
+	p := load(t, "trouble.ts")
+	for name, want := range map[string]string{
+		"deadlock": "deadlock: the workflow waits for a promise that nothing can resolve",
+		"stuck":    "the body waits for a promise that nothing can resolve",
+		"inside":   "this call belongs to the workflow",
+		"again":    "trouble 3",
+		"options":  "attemps",
+		"cycle":    "circular reference",
+		"big":      "BigInt",
+		"duration": `such as "5s" or "1h30m", got "soon"`,
+		"signal":   "what the signal has brought is not JSON",
+	} {
+		p.begin(name, name, nil)
+		if name == "signal" {
+			if err := p.SignalRaw(p.ctx, name, "go", []byte("{")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := p.ends(name); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, not %s", name, got, want)
+		}
+	}
+	p.begin("warned", "warned", nil)
+	if got := p.ends("warned"); got != `"fine"` {
+		t.Error(got)
+	}
+	logs := strings.Join(p.logs("warned"), "\n")
+	for _, want := range []string{"a promise was rejected, and nobody handles that: Error: lost", "at <anonymous> (trouble.ts:",
+		"use race({…}) of @wfhost/workflow", `{"a":1} 5 x`} {
+		if !strings.Contains(logs, want) {
+			t.Errorf("the log lacks %q:\n%s", want, logs)
+		}
+	}
+}
+
+// TestSteps is about step functions, time in bodies, and bodies in parallel.
+func TestSteps(t *testing.T) {
+	p := load(t, "steps.ts")
+	p.begin("steps", "r", nil)
+	want := `{"double":42,"all":[1,2,3],"waited":true,"version":2,"child":[1,"r.kid"],"bytes":"[1] 3","retry":[2,3600000]}`
+	if got := p.ends("r"); got != want {
+		t.Errorf("%s\nnot\n%s", got, want)
+	}
+}
+
+// TestInput is about inputs that are no JSON.
+func TestInput(t *testing.T) {
+	p := load(t, "steps.ts")
+	for name, want := range map[string]string{"raw": `"{ 1"`, "kid": `the input is not JSON: `} {
+		if _, err := p.StartRaw(p.ctx, name, []byte("{"), host.WithRunID(name)); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.ends(name); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, not %s", name, got, want)
+		}
+	}
+}
+
+// TestManyCalls has a journal that is long, and replays it.
+func TestManyCalls(t *testing.T) {
+	p := load(t, "steps.ts")
+	p.begin("many", "r", 300)
+	p.Crash()
+	if got := p.ends("r"); got != "44850" {
+		t.Error(got)
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "large.js")
+	text := "export default () => " + `"` + strings.Repeat("x", 5<<20) + `";`
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := typescript.Build(t.Context(), file); err == nil || !strings.Contains(err.Error(), "the limit is 41942") {
+		t.Error(err)
+	}
+}
+
+// TestSDKUnderNode runs the tests of the environment for unit tests.
+func TestSDKUnderNode(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("SKIPPED: node is not installed, so the tests of the SDK's environment did not run")
+	}
+	cmd := exec.Command(node, "--test", "test/testing.test.js")
+	cmd.Dir = "../guest-sdk/js"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
