@@ -23,7 +23,8 @@ type floodGuest struct {
 	write func(s small)
 }
 
-// floodGuests are those workflows, beside "starts", which callers start without end, and "uploads", which they upload without end. Each goes on until the host stops.
+// floodGuests are those workflows, beside "starts", which callers start without end, and "uploads", which they upload without
+// end. Each goes on until the host stops.
 var floodGuests = map[string]floodGuest{
 	"compute": {100, func(s small) { // a third of a second or more, again and again
 		s.rounds(50, func() {
@@ -86,8 +87,8 @@ func (s small) nap() {
 // floodStarters is how many callers start runs without end.
 const floodStarters = 32
 
-// floodUploaders is how many callers upload modules without end. Each module has branches and locals near the bounds of inspection, so that
-// its compiler is busy for a second or more.
+// floodUploaders is how many callers upload modules without end. Each module has branches and locals near the bounds of
+// inspection, so that its compiler is busy for a second or more.
 const (
 	floodUploaders    = 8
 	floodBombLocals   = 100

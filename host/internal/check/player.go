@@ -12,6 +12,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/output"
+	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -61,7 +62,7 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 	}
 	entries := j.Entries()
 	cfg.Mode, cfg.Started, cfg.Input, cfg.StartedUnixMs = replay.Check, j.Started(), entries[0].Input, startedMs
-	cfg.Tail, cfg.BodiesEvent = replay.Recorded(entries), p.mod.BodiesEvent
+	cfg.Tail, cfg.BodiesEvent = record.Replayed(entries), p.mod.BodiesEvent
 	if !cfg.Strict { // what a live guest would pass on its way to the journal's end counts for the whole replay only
 		cfg.Rested = store.Seq(j.Len()) + 1
 	}

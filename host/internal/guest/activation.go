@@ -11,6 +11,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/entrance"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/room"
@@ -32,19 +33,18 @@ type Activation struct {
 	yield    atomic.Bool
 	halts    context.CancelCauseFunc
 	placed   *admission.Place
-	request  *admission.Request // of the place, the first time
-	linger   clock.Timer        // of its newest wait
-	waited   int                // how often the guest has waited
-	size     int64              // bytes of its linear memory, then or at the beginning
-	resident int64              // bytes of the instance, when that was last looked at; 0 = it was not
-	holds    int64              // bytes of everything that the guest holds where it waits
-	body     *forkedBody        // the body that its instance executes; nil if none does
+	entrance *entrance.Guest // where it waits before it has an instance
+	linger   clock.Timer     // of its newest wait
+	waited   int             // how often the guest has waited
+	size     int64           // bytes of its linear memory, then or at the beginning
+	resident int64           // bytes of the instance, when that was last looked at; 0 = it was not
+	holds    int64           // bytes of everything that the guest holds where it waits
+	body     *forkedBody     // the body that its instance executes; nil if none does
 	span     report.Span
 	passed   warm.Passed
-	share    room.Share                // of the memory for journals
-	turn     atomic.Pointer[room.Turn] // the newest
-	flushAt  int64                     // bytes of the journal at which the guest yields for a commit
-	left     bool                      // it was told to freeze: the run is another one's
+	share    room.Share // of the memory for journals
+	flushAt  int64      // bytes of the journal at which the guest yields for a commit
+	left     bool       // it was told to freeze: the run is another one's
 }
 
 // told is an order, or a body to be executed where the guest waits.
@@ -83,9 +83,9 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 	}
 	a.placed = r.room.NewPlace(max(r.modules.Resident(l.State.Module), l.Needs)).Of(uint32(l.State.Run.Namespace), l.State.Workflow,
 		l.State.Run.ID)
-	a.request = &admission.Request{Place: a.placed, Class: c, Begin: func() {
+	begin := func() {
 		r.workers.Go(func() {
-			if a.barred(ctx, r, c == Starting) {
+			if a.entrance.Barred(c == Starting) {
 				return
 			}
 			defer done()
@@ -93,55 +93,13 @@ func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func(
 			defer cancel(nil)
 			a.run(ctx, r)
 		})
-	}, Refuse: func() {
-		refuse()
-		end()
-	}}
-	if l.Grows {
-		a.turns(ctx, r, a.share.Ask)
-	} else {
-		a.asks(ctx, r)
 	}
-}
-
-// asks asks for a place.
-func (a *Activation) asks(ctx context.Context, r *Runner) {
-	r.room.Ask(a.request)
-	if ctx.Err() != nil || r.draining() {
-		a.request.Withdraw()
-	}
-}
-
-// turns waits for room in the memory for journals, and asks for a place when there is.
-func (a *Activation) turns(ctx context.Context, r *Runner, ask func(begin, refuse func()) *room.Turn) {
-	t := ask(func() { a.asks(ctx, r) }, a.request.Refuse)
-	if t == nil {
-		a.asks(ctx, r)
-		return
-	}
-	a.turn.Store(t)
-	if ctx.Err() != nil || r.draining() {
-		a.withdraw()
-	}
-}
-
-// barred gives the place up, before there is an instance, if the run's journal may not become longer for now, and reports whether it
-// did. Then the activation asks for a place again later.
-func (a *Activation) barred(ctx context.Context, r *Runner, starts bool) bool {
-	if a.share.MayBegin(starts) {
-		return false
-	}
-	a.placed.Leave()
-	a.turns(ctx, r, func(begin, refuse func()) *room.Turn { return a.share.Hold(starts, begin, refuse) })
-	return true
-}
-
-// withdraw refuses the activation if it waits for a place, or for its turn to ask for one.
-func (a *Activation) withdraw() {
-	a.request.Withdraw()
-	if a.turn.Load().Withdraw() {
-		a.request.Refuse()
-	}
+	a.entrance = &entrance.Guest{Places: r.room, Share: &a.share, Ends: ctx, Draining: r.draining,
+		Request: &admission.Request{Place: a.placed, Class: c, Begin: begin, Refuse: func() {
+			refuse()
+			end()
+		}}}
+	a.entrance.Ask(l.Grows)
 }
 
 // Order tells the activation what to do: once for each event that asks for an order, and once more after an order to park, by
@@ -170,8 +128,8 @@ func (a *Activation) Yield() { a.yield.Store(true) }
 // Halt ends the activation at its next call, or within a slice of fuel; one without a place, at once.
 func (a *Activation) Halt(cause error) {
 	a.halts(cause)
-	if a.request != nil {
-		a.withdraw()
+	if a.entrance != nil {
+		a.entrance.Withdraw()
 	}
 }
 
@@ -208,8 +166,8 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 	a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: ended})
 }
 
-// toldToLeave returns the end of a guest that gave its instance up because of what it holds, or how long it computes, with what it
-// asks for when it comes again; the zero End if it ended in another way.
+// toldToLeave returns the end of a guest that gave its instance up because of what it holds, or how long it computes, with
+// what it asks for when it comes again; the zero End if it ended in another way.
 func toldToLeave(err error) run.End {
 	switch {
 	case errors.Is(err, admission.ErrCrowded):

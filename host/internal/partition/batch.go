@@ -10,9 +10,9 @@ import (
 const (
 	// maxBatchBytes bounds what one batch writes, about: a larger one holds up what comes behind it.
 	maxBatchBytes = 4 << 20
-	// heavyBytes is from where on a commit is heavy. A run that sleeps and steps writes less than a kilobyte at a time; one that opens
-	// 10,000 handles between two waits writes more than a megabyte. Heavy commits go in batches of their own, one at a time, so that
-	// the others wait for at most one of them on the disk.
+	// heavyBytes is from where on a commit is heavy. A run that sleeps and steps writes less than a kilobyte at a time; one
+	// that opens 10,000 handles between two waits, more than a megabyte. Heavy commits go in batches of their own, one at a
+	// time, so that the others wait for at most one of them on the disk.
 	heavyBytes = 64 << 10
 )
 
@@ -153,36 +153,21 @@ func (c *commits) nextHeavy() *Batch {
 		return nil
 	}
 	b := &Batch{heavy: true}
-	taken := 0
-	for _, h := range c.heavy {
-		if b.full() {
-			break
-		}
-		taken++
-		if !h.sl.gone {
-			b.add(h)
+	for ; len(c.heavy) > 0 && !b.full(); c.heavy = slices.Delete(c.heavy, 0, 1) {
+		if !c.heavy[0].sl.gone {
+			b.add(c.heavy[0])
 		}
 	}
-	c.heavy = slices.Delete(c.heavy, 0, taken)
 	if len(b.picked) == 0 {
 		return nil
 	}
 	return b
 }
 
-// sent counts a batch that is on its way.
-func (c *commits) sent(b *Batch) {
-	c.flying++
+// count counts a batch that is on its way, with n = 1, or no longer, with -1.
+func (c *commits) count(b *Batch, n int) {
+	c.flying += n
 	if b.heavy {
-		c.heavies++
-	}
-	c.light = !b.heavy
-}
-
-// returned counts a batch that is no longer on its way.
-func (c *commits) returned(b *Batch) {
-	c.flying--
-	if b.heavy {
-		c.heavies--
+		c.heavies += n
 	}
 }

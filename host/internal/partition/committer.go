@@ -29,7 +29,8 @@ func (c *committer) batch(now int64) *Batch {
 		}
 		b.group()
 	}
-	queue.sent(b)
+	queue.light = !b.heavy
+	queue.count(b, 1)
 	return b
 }
 
@@ -85,7 +86,7 @@ func (c *committer) collect(now int64, b *Batch, sl *slot) {
 
 // committed takes what came of a batch.
 func (c *committer) committed(now int64, b *Batch, err error) {
-	c.mem.commits.returned(b)
+	c.mem.commits.count(b, -1)
 	if refused, ok := errors.AsType[*store.RefusedError](err); ok {
 		c.refused(now, b, refused)
 		return

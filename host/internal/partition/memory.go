@@ -10,6 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/busy"
 	"github.com/wfhost/wfhost/host/internal/lru"
 	"github.com/wfhost/wfhost/host/internal/note"
+	"github.com/wfhost/wfhost/host/internal/queued"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
@@ -25,14 +26,14 @@ type memory struct {
 	order []*Partition // of parts, by id
 
 	busy    busy.Set
-	starts  starts          // new runs that wait for a place
+	starts  queued.Set      // new runs that wait for a place
 	kept    lru.List[*slot] // runs at rest that may be needed soon
 	commits commits         // of runs that have changed
 }
 
 func newMemory(port Port, limits Limits) *memory {
 	return &memory{port: port, limits: limits, parts: map[store.PartitionID]*Partition{},
-		starts: starts{limit: limits.Starts, most: limits.StartBytes},
+		starts: queued.Set{Limit: limits.Starts, Most: limits.StartBytes},
 		kept:   lru.List[*slot]{Limit: limits.KeptBytes}, commits: commits{limit: max(limits.Commits, 1)},
 		busy: busy.Set{Limit: limits.Busy}}
 }
@@ -158,7 +159,7 @@ func (m *memory) unkeep(sl *slot) {
 // drop forgets a run. Its wake, which is durable, stays in memory if it is near, and else in the index alone.
 func (m *memory) drop(sl *slot) {
 	m.busy.Remove(&sl.busy)
-	m.starts.leave(sl)
+	m.starts.Leave(&sl.start)
 	sl.forget()
 	if sl.Run == nil || !sl.Run.Exists() {
 		return
@@ -176,8 +177,8 @@ func (m *memory) drop(sl *slot) {
 func (m *memory) evict(sl *slot, cause error) {
 	m.unkeep(sl)
 	m.busy.Remove(&sl.busy)
-	m.starts.leave(sl)
-	m.starts.arrived(sl)
+	m.starts.Leave(&sl.start)
+	m.starts.Arrived(&sl.start)
 	sl.Lose(fmt.Errorf("run %q: %w: %w", sl.Key.ID, ErrLost, cause))
 	sl.forget()
 }

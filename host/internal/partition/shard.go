@@ -99,7 +99,7 @@ func (s *Shard) Loaded(now int64, p *Partition, key store.RunKey, r *run.Run, st
 		}
 		return
 	}
-	s.mem.starts.arrived(sl)
+	s.mem.starts.Arrived(&sl.start)
 	if errors.Is(err, store.ErrNotFound) {
 		r, err = run.New(key, s.Config()), nil
 	}
@@ -146,7 +146,7 @@ func (s *Shard) Guest(now int64, l *run.Lease, ev run.Event) {
 	}
 	sl.Step(now, actor.Mail{Event: ev})
 	if r.Begun() || !r.Running() {
-		s.mem.starts.leave(sl)
+		s.mem.starts.Leave(&sl.start)
 	}
 	sl.Drain(now)
 	s.mem.settle(now, sl)
@@ -162,7 +162,7 @@ func (s *Shard) Inside(now int64, key store.RunKey, ev run.Event, reply Reply) {
 	}
 	s.mem.deliverTo(now, sl, actor.Mail{Event: ev, Reply: reply})
 	if !sl.gone && sl.Run != nil && !sl.Run.Lent() && !sl.Run.Running() {
-		s.mem.starts.leave(sl)
+		s.mem.starts.Leave(&sl.start)
 	}
 }
 
@@ -273,7 +273,7 @@ type Stats struct {
 
 // Stats returns the numbers.
 func (s *Shard) Stats(now int64) Stats {
-	n := Stats{Runs: s.mem.busy.Len(), Timers: s.mem.timers(), Queued: s.mem.starts.len()}
+	n := Stats{Runs: s.mem.busy.Len(), Timers: s.mem.timers(), Queued: s.mem.starts.Len()}
 	for _, p := range s.mem.order {
 		n.Commands += p.inbox.Waiting()
 		n.OverdueMs = max(n.OverdueMs, p.wakes.OverdueMs(now))

@@ -9,6 +9,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/inbox"
 	"github.com/wfhost/wfhost/host/internal/lru"
 	"github.com/wfhost/wfhost/host/internal/note"
+	"github.com/wfhost/wfhost/host/internal/queued"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -33,11 +34,9 @@ type slot struct {
 
 	cmds []inbox.Command // that the run has taken, and whose effect is not durable yet
 
-	queued  bool      // in commits.ready
-	busy    busy.Mark // in memory.busy: it was woken, and has not come to rest
-	asked   bool      // it has not begun, and waits for its first place: it counts in starts.asked
-	bytes   int64     // of its journal then, in starts.bytes
-	invited bool      // it waited as a key, and is read: it counts in starts.invited
+	queued bool        // in commits.ready
+	busy   busy.Mark   // in memory.busy: it was woken, and has not come to rest
+	start  queued.Mark // in memory.starts: it has not begun, and waits for its first place
 
 	place *lru.Place[*slot] // in memory.kept, nil if it is not there
 
@@ -109,7 +108,7 @@ func (sl *slot) Activate(now int64, l *run.Lease) {
 	switch {
 	case sl.Run.Begun():
 		sl.mem.port.Activate(l, ClassWake)
-	case sl.mem.starts.ask(sl, sl.Run.Journal().Bytes()):
+	case sl.mem.starts.Ask(sl.Key, &sl.start, sl.Run.Journal().Bytes()):
 		sl.mem.port.Activate(l, ClassStart)
 	default:
 		sl.Step(now, actor.Mail{Event: run.Refused{Lease: l, Later: true}})
@@ -132,7 +131,7 @@ func (sl *slot) Misses(name string) { sl.p.miss(name, sl.Key) }
 func (sl *slot) Prepared() { sl.mem.commits.add(sl) }
 
 // Replaced frees the place for which the run before may have asked.
-func (sl *slot) Replaced() { sl.mem.starts.leave(sl) }
+func (sl *slot) Replaced() { sl.mem.starts.Leave(&sl.start) }
 
 // Happened reports what people may want to know of a step.
 func (sl *slot) Happened(fx *run.Effects) {

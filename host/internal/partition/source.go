@@ -1,8 +1,6 @@
 package partition
 
 import (
-	"slices"
-
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -33,7 +31,7 @@ func (s *Shard) Source(key store.RunKey, wakeUnixMs int64) (from Source, unixMs 
 		return SourceWork, 0
 	case p.unreadable[key] != nil:
 		return SourceUnreadable, 0
-	case slices.Contains(s.mem.starts.later, key):
+	case s.mem.starts.Waits(key):
 		return SourceQueue, 0
 	}
 	if at, ok := p.wakes.Due(wakeKey(key)); ok {

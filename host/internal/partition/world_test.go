@@ -216,7 +216,7 @@ func (w *world) check() {
 			if sl.busy.Fresh() {
 				fresh++
 			}
-			if sl.asked {
+			if sl.start.Asked() {
 				waiting++
 			}
 			if sl.place != nil {
@@ -228,9 +228,9 @@ func (w *world) check() {
 			w.checkTimer(p, sl)
 		}
 	}
-	if busy != w.s.mem.busy.Len() || fresh != w.s.mem.busy.Fresh() || waiting != w.s.mem.starts.asked || kept != w.s.mem.kept.Bytes() {
+	if busy != w.s.mem.busy.Len() || fresh != w.s.mem.busy.Fresh() || waiting != w.s.mem.starts.Asking() || kept != w.s.mem.kept.Bytes() {
 		w.t.Errorf("busy %d, counted %d; of them fresh %d, counted %d; waiting for a place %d, counted %d; kept %d bytes, counted %d",
-			w.s.mem.busy.Len(), busy, w.s.mem.busy.Fresh(), fresh, w.s.mem.starts.asked, waiting, w.s.mem.kept.Bytes(), kept)
+			w.s.mem.busy.Len(), busy, w.s.mem.busy.Fresh(), fresh, w.s.mem.starts.Asking(), waiting, w.s.mem.kept.Bytes(), kept)
 	}
 	if kept > w.s.mem.limits.KeptBytes {
 		w.t.Errorf("%d bytes are kept, the limit is %d", kept, w.s.mem.limits.KeptBytes)

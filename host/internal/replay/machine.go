@@ -313,3 +313,6 @@ func asError(err error) *abi.Error {
 	}
 	return abi.Errorf(abi.InvalidArgument, "%v", err)
 }
+
+// At returns the entry that a guest has come to: the newest call that it has made, or delivery that it has taken.
+func At(m *Machine) store.Seq { return m.position }

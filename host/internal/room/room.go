@@ -1,12 +1,12 @@
 // Package room bounds the memory of all journals together. A journal is in memory whole while something goes on with its run, and
 // has at most abi.MaxJournalBytes; a hundred of those are more than a host should take.
 //
-// Over the budget, a run that is to be read waits as a key, and a guest that makes its journal longer waits at its next call,
-// without a place. It gives its instance up if that takes longer than a second, and waits for room before it gets another one (turn.go):
-// a guest that has its journal, and needs a place, must not wait for guests that have places, and wait for journals. Nobody fails.
-// One of those that wait goes on to its end in any case, guests first: they hold memory until they are done. That one may take
-// long, such as one whose step goes on for an hour. So others go on after a while, too, a piece at a time, the later the more
-// is held.
+// Over the budget, a run that is to be read waits as a key, and a guest that makes its journal longer waits at its next
+// call, without a place. It gives its instance up if that takes longer than a second, and waits for room before it gets
+// another one (turn.go): a guest that has its journal, and needs a place, must not wait for guests that have places, and
+// wait for journals. Nobody fails. One of those that wait goes on to its end in any case, guests first: they hold memory
+// until they are done. That one may take long, such as one whose step goes on for an hour. So others go on after a while,
+// too, a piece at a time, the later the more is held.
 //
 // Beside the budget there is room for modest journals, of each workflow no more than a part: whoever keeps the budget full, the
 // runs of others that are read for a moment need not wait for it.
@@ -364,7 +364,7 @@ func (b *Budget) grantGrowingLocked(now time.Time) (full bool) {
 		if behind {
 			b.urged = now
 		}
-		b.goLocked(w)
+		w.goLocked(b)
 	}
 	clear(b.growing[len(waiting):])
 	b.growing = waiting

@@ -40,7 +40,8 @@ type group struct {
 }
 
 // Ask is for a guest that has given its instance up because of ErrFull. It returns nil if there is room for its journal to become
-// longer. Otherwise begin is called when there is, or refuse by RefuseAll, without a lock, by any goroutine; they must not block.
+// longer. Otherwise begin is called when there is, or refuse by RefuseAll, without a lock, by any goroutine; they must not
+// block.
 func (s *Share) Ask(begin, refuse func()) *Turn {
 	b := s.b
 	if b == nil {
@@ -52,16 +53,16 @@ func (s *Share) Ask(begin, refuse func()) *Turn {
 	if b.bytes <= b.limit || b.firstLocked(s.run) {
 		return nil
 	}
-	t := b.newTurnLocked(s, begin, refuse)
+	t := s.newTurnLocked(begin, refuse)
 	t.grows = true
 	b.growLocked(t.w)
 	b.grantLocked()
 	return t
 }
 
-// MayBegin reports whether a guest may get an instance. starts says that its run has not begun: then it may not if journals are over the
-// budget, and many guests of its workflow wait for room already, or if they are far over it. A run that has begun is in memory while it
-// waits, and most wakes make a journal little longer: it may not if both is so.
+// MayBegin reports whether a guest may get an instance. starts says that its run has not begun: then it may not if journals are
+// over the budget, and many guests of its workflow wait for room already, or if they are far over it. A run that has begun is in
+// memory while it waits, and most wakes make a journal little longer: it may not if both is so.
 func (s *Share) MayBegin(starts bool) bool {
 	b := s.b
 	if b == nil {
@@ -80,7 +81,7 @@ func (s *Share) Hold(starts bool, begin, refuse func()) *Turn {
 	}
 	b.mu.Lock()
 	defer b.unlock()
-	t := b.newTurnLocked(s, begin, refuse)
+	t := s.newTurnLocked(begin, refuse)
 	t.starts = starts
 	if b.mayBeginLocked(s.of, s.run, starts) {
 		return nil
@@ -90,7 +91,8 @@ func (s *Share) Hold(starts bool, begin, refuse func()) *Turn {
 	return t
 }
 
-func (b *Budget) newTurnLocked(s *Share, begin, refuse func()) *Turn {
+func (s *Share) newTurnLocked(begin, refuse func()) *Turn {
+	b := s.b
 	w := &waiter{run: s.run, group: s.of, since: b.clock.Now()}
 	w.turn = &Turn{b: b, w: w, begin: begin, refuse: refuse}
 	return w.turn
@@ -107,7 +109,7 @@ func (t *Turn) Withdraw() bool {
 	if t.w.turn == nil {
 		return false
 	}
-	b.removeLocked(t.w)
+	t.removeLocked()
 	b.grantLocked()
 	return true
 }
@@ -121,7 +123,7 @@ func (b *Budget) RefuseAll() {
 	defer b.unlock()
 	for _, w := range slices.Concat(b.growing, b.held.list) {
 		if t := w.turn; t != nil {
-			b.removeLocked(w)
+			t.removeLocked()
 			b.begins = append(b.begins, t.refuse)
 		}
 	}
@@ -165,16 +167,16 @@ func (b *Budget) releaseLocked(now time.Time) {
 	for _, w := range b.held.list {
 		if free > 0 {
 			free -= growBytes
-			b.goLocked(w)
+			w.goLocked(b)
 			continue
 		}
-		g := b.groupLocked(w.group)
+		g := b.held.of(w.group)
 		if now.Sub(g.last) < patience || !b.mayBeginLocked(w.group, w.run, w.turn.starts) {
 			waiting = append(waiting, w)
 			continue
 		}
 		g.last = now
-		b.goLocked(w)
+		w.goLocked(b)
 	}
 	clear(b.held.list[len(waiting):])
 	b.held.list = waiting
@@ -188,11 +190,12 @@ func (b *Budget) releaseLocked(now time.Time) {
 	b.lookLocked()
 }
 
-func (b *Budget) groupLocked(of Group) *group {
-	g := b.held.groups[of]
+// of returns what is known of a workflow.
+func (h *held) of(workflow Group) *group {
+	g := h.groups[workflow]
 	if g == nil {
 		g = &group{}
-		b.held.groups[of] = g
+		h.groups[workflow] = g
 	}
 	return g
 }
@@ -200,33 +203,33 @@ func (b *Budget) groupLocked(of Group) *group {
 // growLocked has a guest wait for room.
 func (b *Budget) growLocked(w *waiter) {
 	b.growing = append(b.growing, w)
-	b.groupLocked(w.group).growing++
+	b.held.of(w.group).growing++
 }
 
 // shrinkLocked takes a guest away that waits for room.
 func (b *Budget) shrinkLocked(w *waiter) {
 	if i := slices.Index(b.growing, w); i >= 0 {
 		b.growing = slices.Delete(b.growing, i, i+1)
-		b.groupLocked(w.group).growing--
+		b.held.of(w.group).growing--
 	}
 }
 
 // removeLocked takes a guest away that waits before it begins.
-func (b *Budget) removeLocked(w *waiter) {
-	w.turn = nil
-	b.shrinkLocked(w)
-	b.held.list = without(b.held.list, w)
+func (t *Turn) removeLocked() {
+	t.w.turn = nil
+	t.b.shrinkLocked(t.w)
+	t.b.held.list = without(t.b.held.list, t.w)
 }
 
 // goLocked lets a guest go on that was taken from its list, or is about to be.
-func (b *Budget) goLocked(w *waiter) {
+func (w *waiter) goLocked(b *Budget) {
 	if w.turn == nil {
 		close(w.goes)
-		b.groupLocked(w.group).growing--
+		b.held.of(w.group).growing--
 		return
 	}
 	if w.turn.grows {
-		b.groupLocked(w.group).growing--
+		b.held.of(w.group).growing--
 	}
 	b.begins = append(b.begins, w.turn.begin)
 	w.turn = nil
@@ -244,7 +247,7 @@ func (b *Budget) unlock() {
 
 // lookLocked has it looked after a while who may go on, if anybody waits: some go on by time.
 func (b *Budget) lookLocked() {
-	if b.looking || !b.waitLocked() {
+	if b.looking || len(b.growing)+len(b.loading)+len(b.held.list) == 0 {
 		return
 	}
 	b.looking = true
@@ -255,5 +258,3 @@ func (b *Budget) lookLocked() {
 		b.grantLocked()
 	})
 }
-
-func (b *Budget) waitLocked() bool { return len(b.growing)+len(b.loading)+len(b.held.list) > 0 }

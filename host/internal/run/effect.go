@@ -52,7 +52,6 @@ type Told struct {
 // Order is what a guest that waits is told.
 type Order uint8
 
-// The orders.
 const (
 	OrderGo      Order = iota // go on, with the run to itself
 	OrderPark                 // keep the instance and wait: another order will come, or a body to execute

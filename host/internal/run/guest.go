@@ -50,9 +50,9 @@ func (g *guest) leave() { g.stands, g.lease = guestNone, nil }
 // Faulty reports whether the newest activation ended by a fault of the host.
 func (g *guest) Faulty() bool { return g.faults.Count > 0 }
 
-// Lease is what a guest has of its run, from Activate to its end. While the run is lent to it, from an order to go on
-// until it waits, yields or ends, the guest may call the methods. Others may then only ask the run what the guest does not
-// change: its key, its state as of the newest commit, whether it has begun, and where its guest stands.
+// Lease is what a guest has of its run, from Activate to its end. While the run is lent to it, from an order to go on until it
+// waits, yields or ends, the guest may call the methods. Others may then only ask the run what the guest does not change: its
+// key, its state as of the newest commit, whether it has begun, and where its guest stands.
 type Lease struct {
 	r      *Run
 	lent   bool
@@ -63,8 +63,7 @@ type Lease struct {
 	WakesMs int64
 	Needs   int64 // End.Needs of the guest before
 	Grows   bool  // End.Grows of the guest before
-	// Guest is for whoever runs the guest.
-	Guest any
+	Guest   any   // for whoever runs the guest
 }
 
 func newLease(r *Run) *Lease {
@@ -88,8 +87,7 @@ func (l *Lease) CallRoom() error { return l.r.rec.Journal.CallRoom() }
 // CheckAttribute returns an *abi.Error of Limit if the run may not have another attribute of that key.
 func (l *Lease) CheckAttribute(key string) error { return l.r.rec.Journal.CheckAttribute(key) }
 
-// errHeld says that nothing may be appended because the run has ended.
-var errHeld = errors.New("the run has ended")
+var errHeld = errors.New("the run has ended") // nothing may be appended
 
 // Append appends a call of the guest. Of a withdraw it decides whether the step's attempt has begun. An error ends the
 // activation.

@@ -42,7 +42,7 @@ func (w *world) read(key store.RunKey) (r replayed, ok bool) {
 func (w *world) replay(j *journal.Journal, entries []store.Entry, v *version, cfg replay.Config, g *env) (int, error) {
 	startedMs, _ := j.StartedUnixMs()
 	cfg.Started, cfg.Input, cfg.StartedUnixMs = j.Started(), entries[0].Input, startedMs
-	cfg.Tail, cfg.BodiesEvent = replay.Recorded(entries), true
+	cfg.Tail, cfg.BodiesEvent = record.Replayed(entries), true
 	cfg.NewToken, cfg.HandlerError = func() string { return "" }, func(string) error { return nil }
 	g.w, g.m, g.prog, g.enter, g.it = w, replay.New(cfg), v, func() error { return nil }, j.Started().Iteration
 	return g.run()
