@@ -34,8 +34,8 @@ const fewestFiles = 128
 // enoughFiles returns an error if a server could open hardly anything: its store would fail as soon as it writes a table.
 func enoughFiles() error {
 	if n := maxFiles(); n < fewestFiles {
-		return fmt.Errorf("this process may have %d files open at a time, and a server needs %d at least: raise the limit (ulimit -n)", n,
-			fewestFiles)
+		return fmt.Errorf("this process may have %d files open at a time, and a server needs %d at least: raise the limit "+
+			"(ulimit -n)", n, fewestFiles)
 	}
 	return nil
 }
