@@ -52,6 +52,9 @@ func vaultHost(t *testing.T, dir string, codec host.Codec) (h *host.Host, stop f
 	do(t, err)
 	host.HandleStep(h, "echo", func(_ context.Context, in string) (string, error) { return in + "-answer", nil })
 	host.HandleStep(h, "fail", func(_ context.Context, in string) (string, error) { return "", errors.New(in + "-error") })
+	host.HandleStep(h, "walk", func(ctx context.Context, in string) (string, error) {
+		return "", errors.Join(host.Heartbeat(ctx, in+"-details"), errors.New(in+"-lost"))
+	})
 	run, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- h.Run(run) }()
@@ -73,12 +76,14 @@ const marker = "m4rk3r"
 // marked are the payloads of the workload, each of which can be read where nothing is encrypted.
 var marked = []string{"-log", "-stepname", "-stepinput", "-stepinput-answer", "-failing", "-failinput-error", "-bodylog", "-bodyresult",
 	"-large", "-large" + strings.Repeat("x", 1000), "-topic", "-output", "-sent", "-childname", "-childinput", "-childinput-result",
-	"-childerror-error", "-reply", "-delivered", "-continued", "-continued-name", "-continued-end", "-signal", "-idempotency", "-memo"}
+	"-childerror-error", "-reply", "-delivered", "-continued", "-continued-name", "-continued-end", "-signal", "-idempotency", "-memo",
+	"-walk", "-walk-details", "-walk-lost", "-update", "-updateid", "-update-answered", "-bad-failed", "-limitkey", "-windowkey", "-windowinput",
+	"-scheduleinput", "-schedulememo", "-schedulenote"}
 
 // workload makes runs with every kind of payload, up to their ends.
 func workload(t *testing.T, h *host.Host) {
 	t.Helper()
-	for _, name := range []string{"vault", "opened", "inner", "broken"} {
+	for _, name := range []string{"vault", "opened", "inner", "broken", "kept", "held", "gathered"} {
 		_, err := h.Upload(ctx, name, hosttest.Build(t, "testdata/vault"), host.AllowStep("*"))
 		do(t, err)
 	}
@@ -98,6 +103,42 @@ func workload(t *testing.T, h *host.Host) {
 	if r, err := h.Wait(ctx, "v"); err != nil || r.Status != host.Failed {
 		t.Fatalf("the run ends as %s %s, %v", r.Status, r.Reason, err)
 	}
+	workloadMore(t, h)
+}
+
+// workloadMore makes what is stored beside runs that wait for each other: updates, limits, windows and schedules.
+func workloadMore(t *testing.T, h *host.Host) {
+	t.Helper()
+	_, err := h.Start(ctx, "kept", marker, host.WithRunID("k"))
+	do(t, err)
+	waitsFor(t, h, "k", "signal_wait")
+	u, err := h.Update(ctx, "k", "set", marker+"-update", host.WithUpdateID(marker+"-updateid"))
+	if err != nil || string(u.Result) != `"`+marker+`-update-answered"` {
+		t.Fatalf("the update is answered by %s, %v", u.Result, err)
+	}
+	if _, err = h.Update(ctx, "k", "refuse", marker+"-bad"); err == nil {
+		t.Fatal("the update has not failed")
+	}
+	_, err = h.SetLimits(ctx, host.Limits{Workflow: "held", Concurrency: []string{"1 per input.of"}})
+	do(t, err)
+	for _, id := range []string{"first", "second"} {
+		_, err := h.Start(ctx, "held", map[string]string{"of": marker + "-limitkey"}, host.WithRunID(id))
+		do(t, err)
+	}
+	waitsFor(t, h, "second", "a slot")
+	_, err = h.SetStartWindow(ctx, host.StartWindow{Workflow: "gathered", Debounce: "1h per input.of"})
+	do(t, err)
+	for _, in := range []string{"", "-windowinput"} {
+		_, err = h.Start(ctx, "gathered", map[string]string{"of": marker + "-windowkey", "is": marker + in})
+		do(t, err)
+	}
+	_, err = h.CreateSchedule(ctx, "nightly", host.ScheduleSpec{Workflow: "opened", Input: []byte(`"` + marker + `-scheduleinput"`),
+		Memo: []byte(`"` + marker + `-schedulememo"`), When: "24h"})
+	do(t, err)
+	_, err = h.TriggerSchedule(ctx, "nightly", host.OverlapAllow)
+	do(t, err)
+	_, err = h.PauseSchedule(ctx, "nightly", marker+"-schedulenote")
+	do(t, err)
 }
 
 // waitsFor waits until a run waits for a signal.
@@ -121,10 +162,18 @@ func waitsFor(t *testing.T, h *host.Host, id, name string) {
 func workloadText(t *testing.T, h *host.Host) string {
 	t.Helper()
 	var b strings.Builder
-	for _, id := range []string{"v", "listener"} {
+	ids := []string{"v", "listener", "k", "first", "second"}
+	for r, err := range h.Runs(ctx, host.Query{Workflow: "gathered"}) {
+		do(t, err)
+		ids = append(ids, r.ID)
+	}
+	s, err := h.GetSchedule(ctx, "nightly")
+	do(t, err)
+	fmt.Fprintf(&b, "%s %s %s %d\n", s.Spec.Input, s.Spec.Memo, s.Note, s.Started)
+	for _, id := range ids {
 		r, err := h.Get(ctx, id)
 		do(t, err)
-		fmt.Fprintln(&b, id, r.Status, r.Reason, r.Error, string(r.Memo))
+		fmt.Fprintln(&b, r.Workflow, r.Status, r.Reason, r.Error, string(r.Memo))
 		for i := range r.Iteration + 1 {
 			for e, err := range h.JournalOf(ctx, id, i, 0) {
 				do(t, err)
@@ -321,7 +370,7 @@ func TestVerifyEncrypted(t *testing.T) {
 	cfg, quick := host.Config{Codec: codec, Interpreter: true}, host.VerifyOptions{NoReplay: true}
 	r, err := host.Verify(ctx, data, cfg, quick)
 	do(t, err)
-	if !r.Sound() || r.Runs != 4 || r.Encrypted != "" {
+	if !r.Sound() || r.Runs != 9 || r.Encrypted != "" {
 		t.Errorf("with the key: %+v", r)
 	}
 	small := t.TempDir()
@@ -338,7 +387,7 @@ func TestVerifyEncrypted(t *testing.T) {
 	}
 	r, err = host.Verify(ctx, data, host.Config{}, host.VerifyOptions{})
 	do(t, err)
-	if !r.Sound() || r.Replayed != 0 || r.Runs != 4 || !strings.Contains(r.Encrypted, `"k1"`) {
+	if !r.Sound() || r.Replayed != 0 || r.Runs != 9 || !strings.Contains(r.Encrypted, `"k1"`) {
 		t.Errorf("without the key: %+v", r)
 	}
 	if _, err := host.Verify(ctx, data, host.Config{Codec: keyring(t, keyLine("k1", 2))}, host.VerifyOptions{}); !errors.Is(err, host.ErrKey) {

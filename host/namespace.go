@@ -88,6 +88,9 @@ func (s *scope) id(ctx context.Context, create bool) (store.NamespaceID, error) 
 		return store.NamespaceID(n - 1), nil
 	}
 	id, err := s.h.store.Namespace(ctx, s.name, create)
+	if errors.Is(err, store.ErrTooLarge) {
+		return 0, &joined{err, ErrLimit}
+	}
 	if err != nil {
 		return 0, err
 	}

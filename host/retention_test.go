@@ -3,20 +3,12 @@ package host_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/wasmgen"
-	"github.com/wfhost/wfhost/store"
-	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
 const day = 24 * time.Hour
@@ -136,88 +128,5 @@ func TestRetentionByDefault(t *testing.T) {
 			t.Fatalf("sweep %d: %+v", i, swept)
 		}
 		l.Advance(day)
-	}
-}
-
-// contents is what a store holds, without what is only not yet removed from its files.
-type contents struct{ keys, bytes, files int64 }
-
-// measure compacts a store that is closed, and measures it.
-func measure(t *testing.T, dir string) (c contents) {
-	t.Helper()
-	db, err := pebble.Open(dir, &pebble.Options{Logger: silent{}, FormatMajorVersion: pebble.FormatNewest})
-	do(t, err)
-	do(t, db.Compact(ctx, []byte{0}, []byte{255, 255, 255, 255, 255}, false))
-	it, err := db.NewIter(nil)
-	do(t, err)
-	for ok := it.First(); ok; ok = it.Next() {
-		c.keys, c.bytes = c.keys+1, c.bytes+int64(len(it.Key())+len(it.Value()))
-	}
-	do(t, errors.Join(it.Error(), it.Close(), db.Close()))
-	files, err := filepath.Glob(filepath.Join(dir, "*.sst"))
-	do(t, err)
-	for _, f := range files {
-		info, err := os.Stat(f)
-		do(t, err)
-		c.files += info.Size()
-	}
-	return c
-}
-
-type silent struct{}
-
-func (silent) Infof(string, ...any)  {}
-func (silent) Errorf(string, ...any) {}
-func (silent) Fatalf(format string, args ...any) {
-	panic(fmt.Sprintf(format, args...))
-}
-
-// TestYear starts runs each day of a year, some of them with a large input, and keeps them for 30 days: the store is as large as
-// after the days for which something is kept. WFHOST_YEAR_RUNS is the number of runs a day.
-func TestYear(t *testing.T) {
-	perDay, days := 4, 365
-	if text := os.Getenv("WFHOST_YEAR_RUNS"); text != "" {
-		n, err := strconv.Atoi(text)
-		do(t, err)
-		perDay = n
-	}
-	dir := t.TempDir()
-	h := handmade(t, wasmgen.New(0).I32(0), hosttest.WithStore(func() store.Store {
-		s, err := pebblestore.Open(dir, pebblestore.Options{NoSync: true})
-		do(t, err)
-		return s
-	}), hosttest.WithConfig(func(c *host.Config) { c.Retention = host.Retention{Completed: 30 * day} }))
-	at := map[int]contents{}
-	for d := 1; d <= days; d++ {
-		for i := range perDay {
-			input := []byte("1")
-			if i == 0 {
-				input = fmt.Appendf(nil, `"%s %d"`, strings.Repeat("x", 300<<10), d)
-			}
-			_, err := h.StartRaw(ctx, "w", input, host.WithRunID(fmt.Sprintf("%d.%d", d, i)))
-			do(t, err)
-		}
-		h.Settle()
-		swept, err := h.Sweep(ctx, false)
-		do(t, err)
-		if d > 31 && swept.Deleted != perDay || swept.Failed > 0 {
-			t.Fatalf("day %d: %+v", d, swept)
-		}
-		if d == 30 || d == 61 || d == days {
-			h.Stop()
-			at[d] = measure(t, dir)
-			t.Logf("day %d: %+v", d, at[d])
-			h.Reopen()
-		}
-		h.Clock.Advance(day)
-	}
-	month, steady, year := at[30], at[61], at[days]
-	// Ids of later days are longer, and there are some keys for each partition.
-	if float64(year.keys) > 1.01*float64(steady.keys) || float64(year.bytes) > 1.01*float64(steady.bytes) ||
-		float64(year.files) > 1.1*float64(steady.files) {
-		t.Errorf("it grows: %+v after 61 days, %+v after a year", steady, year)
-	}
-	if float64(year.bytes) > 1.1*float64(month.bytes) { // what is left of 30 days of deleted runs, and the 31st day
-		t.Errorf("%+v after 30 days, %+v after a year", month, year)
 	}
 }

@@ -8,6 +8,10 @@ import (
 // MaxQuotas bounds the quotas of a store: a host has all of them in memory, at some hundred bytes each.
 const MaxQuotas = 100_000
 
+// MaxNamespaces bounds the namespaces of a store, beside the default one: they are never deleted, an upload may create one, and a
+// host has the counts and names of all in memory, at some hundred bytes each.
+const MaxNamespaces = 100_000
+
 // storedUnit is the unit in which stored bytes are counted, as file systems do. It is what a commit of a run may add without that
 // the counts on disk change: with exact numbers, each commit would write one more key.
 const storedUnit = 4096
@@ -32,6 +36,15 @@ func (q *Quota) None() bool { return *q == Quota{Namespace: q.Namespace} }
 func CheckQuotas(n int) error {
 	if n >= MaxQuotas {
 		return fmt.Errorf("%w: the store has %d quotas, which is the limit", ErrTooLarge, n)
+	}
+	return nil
+}
+
+// CheckNamespaces returns an error if a store that has n namespaces beside the default one can take no other one.
+func CheckNamespaces(n int) error {
+	if n >= MaxNamespaces {
+		return fmt.Errorf("%w: the store has %d namespaces beside the default one, which is the limit; they are never deleted",
+			ErrTooLarge, n)
 	}
 	return nil
 }

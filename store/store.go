@@ -79,7 +79,7 @@ type Store interface {
 	Tokens() TokenStore
 	// Namespace returns the id of the namespace of a name. If there is none, it creates one, durable on return, or
 	// returns ErrNotFound unless create is set. Ids are never used again. Creating checks the name with
-	// abi.CheckNamespace.
+	// abi.CheckNamespace, and returns ErrTooLarge if the store has MaxNamespaces.
 	Namespace(ctx context.Context, name string, create bool) (NamespaceID, error)
 	// Namespaces lists the namespaces by name, the default one included.
 	Namespaces(ctx context.Context) iter.Seq2[Namespace, error]

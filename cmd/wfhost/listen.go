@@ -27,6 +27,19 @@ const (
 	maxLingering = 16
 )
 
+// fewestFiles is how many a server may have open at least. One without runs has some 25 open; each table of the store, each
+// connection, each module that is compiled and each backup takes more.
+const fewestFiles = 128
+
+// enoughFiles returns an error if a server could open hardly anything: its store would fail as soon as it writes a table.
+func enoughFiles() error {
+	if n := maxFiles(); n < fewestFiles {
+		return fmt.Errorf("this process may have %d files open at a time, and a server needs %d at least: raise the limit "+
+			"(ulimit -n)", n, fewestFiles)
+	}
+	return nil
+}
+
 // fewestConnections are accepted even where there are hardly any descriptors.
 const fewestConnections = 8
 

@@ -150,7 +150,11 @@ func (c *serveCmd) reserve() int64 {
 }
 
 func (c *serveCmd) Run(g *globals) error {
-	if err := c.check(); err != nil {
+	err := c.check()
+	if err == nil {
+		err = enoughFiles()
+	}
+	if err != nil {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))

@@ -33,6 +33,7 @@ type Data struct {
 	wakes    [store.Partitions]map[store.WakeKey]int64 // deadlines of those that are not of runs
 	scratch  []byte
 	spaces   []store.Namespace
+	spaceIDs map[string]store.NamespaceID
 	// retentions, by namespace and workflow; what was handed out stays as it is
 	retentions []store.Retention
 	quotas     []store.Quota
@@ -59,8 +60,8 @@ type module struct {
 // New gives empty data.
 func New() *Data {
 	return &Data{runs: map[store.RunKey]*run{}, used: map[store.NamespaceID]store.Usage{},
-		modules: map[store.Digest]module{},
-		hooks:   map[store.RunKey]store.HookHolder{}, tokens: map[store.Digest]store.Token{},
+		modules: map[store.Digest]module{}, spaceIDs: map[string]store.NamespaceID{},
+		hooks: map[store.RunKey]store.HookHolder{}, tokens: map[store.Digest]store.Token{},
 		schedules: map[store.RunKey]*store.Schedule{}, queues: map[store.RunKey]map[string][]byte{}}
 }
 

@@ -20,10 +20,8 @@ func (s *Store) Namespace(_ context.Context, name string, create bool) (store.Na
 	if name == store.DefaultNamespace {
 		return 0, nil
 	}
-	for _, ns := range s.d.spaces {
-		if ns.Name == name {
-			return ns.ID, nil
-		}
+	if id, ok := s.d.spaceIDs[name]; ok {
+		return id, nil
 	}
 	if !create {
 		return 0, fmt.Errorf("namespace %q: %w", name, store.ErrNotFound)
@@ -31,11 +29,14 @@ func (s *Store) Namespace(_ context.Context, name string, create bool) (store.Na
 	if err := abi.CheckNamespace(name); err != nil {
 		return 0, err
 	}
+	if err := store.CheckNamespaces(len(s.d.spaces)); err != nil {
+		return 0, err
+	}
 	ns := store.Namespace{ID: store.NamespaceID(len(s.d.spaces) + 1), Name: name}
 	if s.d.NowMs != nil {
 		ns.CreatedUnixMs = s.d.NowMs()
 	}
-	s.d.spaces = append(s.d.spaces, ns)
+	s.d.spaces, s.d.spaceIDs[name] = append(s.d.spaces, ns), ns.ID
 	return ns.ID, nil
 }
 

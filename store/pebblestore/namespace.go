@@ -13,7 +13,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// spaceCounter is the key of the newest id of a namespace, u32be. It stays when namespaces go.
+// spaceCounter is the key of the newest id of a namespace, u32be. Namespaces are never deleted, so that it is their number, too.
 var spaceCounter = store.GlobalKey(0, store.TableMeta, []byte("namespace"))
 
 func spaceKey(name string) []byte { return store.GlobalKey(0, store.TableSpace, []byte(name)) }
@@ -72,6 +72,9 @@ func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
 			return 0, fmt.Errorf("%w: newest namespace %x", store.ErrCorrupt, v)
 		}
 		ns.ID = store.NamespaceID(binary.BigEndian.Uint32(v)) + 1
+	}
+	if err := store.CheckNamespaces(int(ns.ID) - 1); err != nil { // none has ever been deleted
+		return 0, err
 	}
 	if s.nowMs != nil {
 		ns.CreatedUnixMs = s.nowMs()

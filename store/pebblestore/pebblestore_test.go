@@ -31,7 +31,7 @@ func TestStore(t *testing.T) {
 			}
 			return s
 		}
-	})
+	}, "many namespaces") // which takes an fsync each: see TestManyNamespaces
 }
 
 func open(t *testing.T, fs vfs.FS) *pebblestore.Store {

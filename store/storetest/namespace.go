@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -75,5 +76,30 @@ func testNamespaces(t *testing.T, e *env) {
 	wg.Wait()
 	if one := slices.Compact(got[:]); len(one) != 1 || used[one[0]] {
 		t.Fatalf("ids %v of one name", got)
+	}
+}
+
+// testManyNamespaces creates as many namespaces as there may be: another one is refused, and those that are there are found.
+func testManyNamespaces(t *testing.T, e *env) {
+	ctx := context.Background()
+	name := func(i int) string { return fmt.Sprint("n", i) }
+	for i := range store.MaxNamespaces {
+		if _, err := e.s.Namespace(ctx, name(i), true); err != nil {
+			t.Fatalf("namespace %d: %v", i, err)
+		}
+	}
+	for range 2 {
+		_, err := e.s.Namespace(ctx, "one-more", true)
+		e.is(err, store.ErrTooLarge)
+		_, err = e.s.Namespace(ctx, "one-more", false)
+		e.is(err, store.ErrNotFound)
+		for _, i := range []int{0, store.MaxNamespaces - 1} {
+			id, err := e.s.Namespace(ctx, name(i), true)
+			e.ok(err)
+			if id != store.NamespaceID(i+1) {
+				t.Errorf("namespace %d has the id %d", i, id)
+			}
+		}
+		e.reopen()
 	}
 }

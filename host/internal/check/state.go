@@ -80,8 +80,7 @@ func (c *crossed) wrong(e *store.Entry) string {
 	return ""
 }
 
-// firstVoid returns the first entry that a retry voids, or its own seq if it voids none. A retry of an older release does not list
-// them.
+// firstVoid returns the first entry that a retry voids, or its own seq if it voids none. Older releases did not list them.
 func firstVoid(e *store.Entry) store.Seq {
 	var o struct {
 		Void []store.Seq `json:"void"`

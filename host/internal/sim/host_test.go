@@ -48,6 +48,11 @@ type writer struct {
 
 func (h *host) start() {
 	w := h.w
+	if !w.disk.opens() {
+		w.note("%s cannot open its store", h.name)
+		w.later(nil, w.between(1000, 60_000), h.name+" is started again", h.start)
+		return
+	}
 	h.up, h.failed, h.active, h.handlers = true, false, false, map[string]bool{}
 	for i := range handlerNames {
 		h.handlers[handlerNames[i]] = w.calm || w.odds(2, 3)
@@ -251,7 +256,7 @@ func (x *writer) commit(b *partition.Batch) {
 	x.commits++
 	var it *item
 	told := false
-	write := func() error { return w.seen.commit(w, b.Groups) }
+	write := func() error { return w.disk.commit(w, b.Groups) }
 	it = w.later(x.h, x.slow(), fmt.Sprintf("%s commits %d runs", x.name(), b.Len()), func() {
 		err := x.write(b, write)
 		told = true

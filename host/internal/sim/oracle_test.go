@@ -63,6 +63,7 @@ func (s *shadow) commit(w *world, groups []store.Group) error {
 }
 
 func (s *shadow) apply(w *world, c *store.RunCommit) {
+	w.disk.nowhere(w, c)
 	st := &c.State
 	h := s.runs[c.Run]
 	w.note("durable: %s is %s (%s), %d entries, wake %d", c.Run.ID, st.Status, st.Reason, st.Length, st.WakeUnixMs)

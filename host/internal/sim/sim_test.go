@@ -25,6 +25,9 @@ const maxCalm = 200_000
 func (w *world) finish() {
 	w.calm = true
 	w.note("faults have stopped")
+	if w.disk.free < diskTotal {
+		w.disk.room(w)
+	}
 	w.pass(w.maxWall - w.wall)
 	for _, h := range w.hosts {
 		if !h.up {
@@ -165,7 +168,7 @@ func TestSeeds(t *testing.T) {
 	}
 	began := time.Now()
 	var next, bad atomic.Int64
-	var steps, effects, runs, migrations, unfit, updates, answers atomic.Int64
+	var steps, effects, runs, migrations, unfit, updates, answers, refused, went, failures atomic.Int64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
@@ -186,6 +189,9 @@ func TestSeeds(t *testing.T) {
 				unfit.Add(int64(w.users.unfit))
 				updates.Add(int64(w.users.updates))
 				answers.Add(int64(w.users.answers))
+				refused.Add(int64(w.disk.refused))
+				went.Add(int64(w.disk.went))
+				failures.Add(int64(w.disk.failures))
 			}
 		})
 	}
@@ -193,6 +199,11 @@ func TestSeeds(t *testing.T) {
 	t.Logf("%d seeds, %d events, %d runs, %d attempts, %d migrations, %d that did not fit, %d updates, %d answers, %v",
 		next.Load(), steps.Load(), runs.Load(), effects.Load(), migrations.Load(), unfit.Load(), updates.Load(), answers.Load(),
 		time.Since(began))
+	t.Logf("full disks: %d requests refused, %d commits in the reserve, %d failures of the store", refused.Load(), went.Load(),
+		failures.Load())
+	if n >= 300 && (refused.Load() == 0 || went.Load() == 0 || failures.Load() == 0) {
+		t.Error("no disk was full")
+	}
 }
 
 // TestSameSeedSameTrace runs seeds twice: nothing may depend on anything but the seed.

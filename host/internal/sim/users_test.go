@@ -90,7 +90,7 @@ func (u *users) calls(w *world, id string, name string, ev run.Event, check func
 	if w.odds(1, 50) {
 		h = w.hosts[w.rng.IntN(len(w.hosts))]
 	}
-	if !h.up || h.failed {
+	if !h.up || h.failed || !w.disk.admits(w, ev) {
 		return
 	}
 	r := &request{name: name + " " + id, h: h}

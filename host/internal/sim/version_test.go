@@ -126,9 +126,13 @@ func (w *world) byText(module string) *version {
 }
 
 // forced reports whether a person has had a run go on under a version that need not be compatible: a retry does not check. A
-// migration from there on does.
+// migration from there on does, and another retry under the same version changes nothing about it.
 func (w *world) forced(started journal.Started, entries []store.Entry) bool {
 	list := choices(started, entries)
-	i := len(list) - 1
-	return list[i].kind == store.KindRetried && w.byText(list[i].module).family != w.byText(list[i-1].module).family
+	for i := len(list) - 1; i > 0 && list[i].kind == store.KindRetried; i-- {
+		if w.byText(list[i].module).family != w.byText(list[i-1].module).family {
+			return true
+		}
+	}
+	return false
 }

@@ -34,6 +34,7 @@ type world struct {
 	calm   bool // faults have stopped
 	faults int  // of activations that may still be injected
 	users  users
+	disk   disk
 	seen   shadow
 	effect ledger
 	flows  []*workflow
@@ -91,6 +92,7 @@ func newWorld(seed uint64) *world {
 	w.p = w.draw()
 	w.trace.init()
 	w.seen.init()
+	w.disk.init(w)
 	w.effect.init()
 	if !w.p.all {
 		w.homes = map[store.PartitionID]bool{}
@@ -305,6 +307,8 @@ func (w *world) misfortune() bool {
 		h.take(store.PartitionID(w.rng.IntN(store.Partitions)))
 	case k < w.p.crash+w.p.jump+60:
 		return w.evictOne()
+	case k < w.p.crash+w.p.jump+60+w.disk.odds:
+		w.disk.change(w)
 	default:
 		return false
 	}

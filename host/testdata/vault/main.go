@@ -17,6 +17,9 @@ func init() {
 	workflow.Register("opened", opened)
 	workflow.Register("inner", inner)
 	workflow.Register("broken", broken)
+	workflow.Register("kept", kept, workflow.Updates("set", "refuse"))
+	workflow.Register("held", held)
+	workflow.Register("gathered", held)
 }
 
 // large is more than is kept within a record.
@@ -77,6 +80,21 @@ func opened(ctx context.Context, _ string) (string, error) {
 	}
 	b, err := workflow.Receive[string](ctx, "go")
 	return a + " " + b, err
+}
+
+// kept has a handler record how far it has come, and then answers updates until it gets a signal.
+func kept(ctx context.Context, mark string) (string, error) {
+	if _, err := workflow.Call[string](ctx, "walk", "host/walk", mark+"-walk", workflow.Attempts(1)); err == nil {
+		return "", errors.New("the step has not failed")
+	}
+	workflow.OnUpdate(ctx, "set", func(_ context.Context, in string) (string, error) { return in + "-answered", nil })
+	workflow.OnUpdate(ctx, "refuse", func(_ context.Context, in string) (string, error) { return "", errors.New(in + "-failed") })
+	return workflow.Receive[string](ctx, "go")
+}
+
+// held waits for a signal, whatever its input says.
+func held(ctx context.Context, _ map[string]string) (string, error) {
+	return workflow.Receive[string](ctx, "go")
 }
 
 func inner(_ context.Context, in string) (string, error) { return in + "-result", nil }
