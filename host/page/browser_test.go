@@ -167,7 +167,7 @@ var demoViews = map[string]string{"overview": "/", "runs": "/runs", "run-failed"
 	"compare-with": "/runs/order-51/compare", "confirm": "/runs/order-51/do/retry", "signal": "/runs/order-60/do/signal?name=approve",
 	"bulk": "/bulk/retry?status=failed&workflow=order", "workflows": "/workflows", "workflow": "/workflows/order",
 	"migrate": "/workflows/order/versions/2/do/check", "start": "/workflows/many/start", "start-form": "/workflows/order/start", "upload": "/upload",
-	"schedules": "/schedules", "schedule": "/schedules/nightly", "limits": "/limits", "nowhere": "/nowhere"}
+	"schedules": "/schedules", "schedule": "/schedules/nightly", "limits": "/limits", "access": "/access", "token": "/access/tokens", "nowhere": "/nowhere"}
 
 // TestBrowserViews opens every view of a host with no run, with one, and with many, and has a script look at what is wrong with it.
 func TestBrowserViews(t *testing.T) {
@@ -281,6 +281,9 @@ func TestBrowserTimeline(t *testing.T) {
 	do("an entry", chromedp.KeyEvent("j"), chromedp.KeyEvent("k"), chromedp.KeyEvent("\r"), is(`!document.getElementById("drawer").hidden`), chromedp.WaitVisible("#drawer .entry"),
 		is(`document.querySelector("#drawer h2").textContent.includes("charge")`),
 		is(`document.querySelector("#drawer").textContent.includes("the card was declined")`), is(`!!document.querySelector("#drawer a[download]")`))
+	if *shots != "" {
+		s.shoot(b, "entry-beside")
+	}
 	do("the next one", chromedp.KeyEvent("j"), is(`document.querySelector("#drawer h2").textContent.includes("failed")`),
 		chromedp.KeyEvent("\u001b"), is(`document.getElementById("drawer").hidden`), is(`document.activeElement.matches("[data-entry]")`))
 	if path, err := chromedp.Run(b, chromedp.Evaluate[string]("location.pathname")); err != nil || path != "/runs/o-1" {
