@@ -358,7 +358,7 @@ func (d *compareData) align(v *visit) error {
 	return d.payloads(v)
 }
 
-// withoutHistory returns the data of an entry. Of the error of a step it leaves out what its attempts before the last one said: they
+// withoutHistory returns the data of an entry. Of an error it leaves out the details, which have what earlier attempts said: those
 // have entries of their own.
 func withoutHistory(e *host.Entry) []byte {
 	if e.Kind != store.KindStepFailure && e.Kind != store.KindChildFailure && e.Kind != store.KindFailed {
