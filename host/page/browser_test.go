@@ -159,6 +159,28 @@ func (s *site) demo() {
 	}
 }
 
+// later makes n runs that have not begun, by several callers, so that as many as that can be made.
+func (s *site) later(n int) {
+	s.t.Helper()
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range 32 {
+		wg.Go(func() {
+			for i := range next {
+				if _, err := s.h.Start(ctx, "forever", nil, host.WithRunID(fmt.Sprintf("later-%06d", i)), host.WithStartIn(30*24*time.Hour),
+					host.WithAttributes(map[string]string{"half": fmt.Sprint(i % 2)})); err != nil {
+					s.t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
 // demoViews are the views of a host that demo has filled, by the names of their pictures.
 var demoViews = map[string]string{"overview": "/", "runs": "/runs", "run-failed": "/runs/order-51", "run-stuck": "/runs/order-42",
 	"run-waiting": "/runs/order-60", "run-sleeping": "/runs/order-50", "run-long": "/runs/import-1", "run-naps": "/runs/report-1007",
@@ -171,7 +193,6 @@ var demoViews = map[string]string{"overview": "/", "runs": "/runs", "run-failed"
 
 // TestBrowserViews opens every view of a host with no run, with one, and with many, and has a script look at what is wrong with it.
 func TestBrowserViews(t *testing.T) {
-	b := watched(t)
 	for _, c := range []struct {
 		name string
 		fill func(s *site) map[string]string
@@ -184,17 +205,14 @@ func TestBrowserViews(t *testing.T) {
 		}},
 		{"many", func(s *site) map[string]string {
 			s.demo()
-			for i := range *runsShown { // which have not begun, so that as many as that can be made
-				if _, err := s.h.Start(ctx, "forever", nil, host.WithRunID(fmt.Sprintf("later-%06d", i)), host.WithStartIn(30*24*time.Hour)); err != nil {
-					t.Fatal(err)
-				}
-			}
+			s.later(*runsShown)
 			return demoViews
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, WithoutLogin())
 			views := c.fill(s)
+			b := watched(t)
 			srv := httptest.NewServer(s)
 			defer srv.Close()
 			for _, mode := range []struct {
