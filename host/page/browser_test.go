@@ -258,7 +258,7 @@ func TestBrowserTimeline(t *testing.T) {
 	defer srv.Close()
 	is := func(expression string) chromedp.Action[chromedp.Void] {
 		return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-			wait, cancel := context.WithTimeout(ctx, 15*time.Second)
+			wait, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			if _, err := chromedp.Run(wait, chromedp.Poll[bool](expression)); err != nil {
 				return fmt.Errorf("%s: %w", expression, err)
