@@ -1,25 +1,16 @@
 package page
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
-
-	"github.com/wfhost/wfhost/host"
 )
 
 // BenchmarkViews renders views of a host with as many runs as -runs says. Most have not begun, so that as many can be made.
 func BenchmarkViews(b *testing.B) {
 	s := openSite(b)
 	s.start("order", "one", map[string]any{"item": "book"})
-	for i := range *runsShown {
-		if _, err := s.h.Start(ctx, "forever", nil, host.WithRunID(fmt.Sprintf("later-%06d", i)), host.WithStartIn(30*24*time.Hour),
-			host.WithAttributes(map[string]string{"half": fmt.Sprint(i % 2)})); err != nil {
-			b.Fatal(err)
-		}
-	}
+	s.later(*runsShown)
 	for name, target := range map[string]string{"overview": "/", "runs": "/runs", "filtered": "/runs?where=half%3D1&workflow=forever",
 		"text": "/runs?q=er-0000", "bulk": "/bulk/cancel?workflow=forever", "workflows": "/workflows", "run": "/runs/one", "limits": "/limits"} {
 		b.Run(name, func(b *testing.B) {

@@ -159,6 +159,28 @@ func (s *site) demo() {
 	}
 }
 
+// later makes n runs that have not begun, by several callers, so that as many as that can be made.
+func (s *site) later(n int) {
+	s.t.Helper()
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range 32 {
+		wg.Go(func() {
+			for i := range next {
+				if _, err := s.h.Start(ctx, "forever", nil, host.WithRunID(fmt.Sprintf("later-%06d", i)), host.WithStartIn(30*24*time.Hour),
+					host.WithAttributes(map[string]string{"half": fmt.Sprint(i % 2)})); err != nil {
+					s.t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
 // demoViews are the views of a host that demo has filled, by the names of their pictures.
 var demoViews = map[string]string{"overview": "/", "runs": "/runs", "run-failed": "/runs/order-51", "run-stuck": "/runs/order-42",
 	"run-waiting": "/runs/order-60", "run-sleeping": "/runs/order-50", "run-long": "/runs/import-1", "run-naps": "/runs/report-1007",
@@ -167,11 +189,10 @@ var demoViews = map[string]string{"overview": "/", "runs": "/runs", "run-failed"
 	"compare-with": "/runs/order-51/compare", "confirm": "/runs/order-51/do/retry", "signal": "/runs/order-60/do/signal?name=approve",
 	"bulk": "/bulk/retry?status=failed&workflow=order", "workflows": "/workflows", "workflow": "/workflows/order",
 	"migrate": "/workflows/order/versions/2/do/check", "start": "/workflows/many/start", "start-form": "/workflows/order/start", "upload": "/upload",
-	"schedules": "/schedules", "schedule": "/schedules/nightly", "limits": "/limits", "nowhere": "/nowhere"}
+	"schedules": "/schedules", "schedule": "/schedules/nightly", "limits": "/limits", "access": "/access", "token": "/access/tokens", "nowhere": "/nowhere"}
 
 // TestBrowserViews opens every view of a host with no run, with one, and with many, and has a script look at what is wrong with it.
 func TestBrowserViews(t *testing.T) {
-	b := watched(t)
 	for _, c := range []struct {
 		name string
 		fill func(s *site) map[string]string
@@ -184,17 +205,14 @@ func TestBrowserViews(t *testing.T) {
 		}},
 		{"many", func(s *site) map[string]string {
 			s.demo()
-			for i := range *runsShown { // which have not begun, so that as many as that can be made
-				if _, err := s.h.Start(ctx, "forever", nil, host.WithRunID(fmt.Sprintf("later-%06d", i)), host.WithStartIn(30*24*time.Hour)); err != nil {
-					t.Fatal(err)
-				}
-			}
+			s.later(*runsShown)
 			return demoViews
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, WithoutLogin())
 			views := c.fill(s)
+			b := watched(t)
 			srv := httptest.NewServer(s)
 			defer srv.Close()
 			for _, mode := range []struct {
@@ -240,7 +258,7 @@ func TestBrowserTimeline(t *testing.T) {
 	defer srv.Close()
 	is := func(expression string) chromedp.Action[chromedp.Void] {
 		return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-			wait, cancel := context.WithTimeout(ctx, 15*time.Second)
+			wait, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			if _, err := chromedp.Run(wait, chromedp.Poll[bool](expression)); err != nil {
 				return fmt.Errorf("%s: %w", expression, err)
@@ -281,6 +299,9 @@ func TestBrowserTimeline(t *testing.T) {
 	do("an entry", chromedp.KeyEvent("j"), chromedp.KeyEvent("k"), chromedp.KeyEvent("\r"), is(`!document.getElementById("drawer").hidden`), chromedp.WaitVisible("#drawer .entry"),
 		is(`document.querySelector("#drawer h2").textContent.includes("charge")`),
 		is(`document.querySelector("#drawer").textContent.includes("the card was declined")`), is(`!!document.querySelector("#drawer a[download]")`))
+	if *shots != "" {
+		s.shoot(b, "entry-beside")
+	}
 	do("the next one", chromedp.KeyEvent("j"), is(`document.querySelector("#drawer h2").textContent.includes("failed")`),
 		chromedp.KeyEvent("\u001b"), is(`document.getElementById("drawer").hidden`), is(`document.activeElement.matches("[data-entry]")`))
 	if path, err := chromedp.Run(b, chromedp.Evaluate[string]("location.pathname")); err != nil || path != "/runs/o-1" {
@@ -288,11 +309,15 @@ func TestBrowserTimeline(t *testing.T) {
 	}
 }
 
-// TestBrowserLongRun opens a run of 10,000 entries, and logs how long that took until the browser had laid it out.
+// TestBrowserLongRun opens a run of 10,000 entries, or of 1,000 where -runs is less than that, and logs how long that took until the browser had laid it out.
 func TestBrowserLongRun(t *testing.T) {
 	b := watched(t)
 	s := openSite(t)
-	s.start("many", "long", many)
+	steps := many
+	if *runsShown < many {
+		steps = many / 10
+	}
+	s.start("many", "long", steps)
 	srv := httptest.NewServer(s)
 	defer srv.Close()
 	if err := chromedp.Do(b, emulate(1280, "light"), chromedp.Navigate(srv.URL+"/runs/long"), chromedp.WaitVisible(".tl .r-open")); err != nil {
@@ -306,5 +331,5 @@ func TestBrowserLongRun(t *testing.T) {
 	if err != nil || rows > pageRows*3/2 {
 		t.Error(rows, err)
 	}
-	t.Logf("%d entries: loaded in %.0f ms, %d rows of them shown", 2*many, took, rows)
+	t.Logf("%d entries: loaded in %.0f ms, %d rows of them shown", 2*steps, took, rows)
 }

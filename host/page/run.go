@@ -261,7 +261,7 @@ func entryLineOf(e *host.Entry) entryLine {
 	switch {
 	case e.Kind == store.KindStepFailure, e.Kind == store.KindAttemptFailed, e.Kind == store.KindFailed,
 		e.Kind == store.KindChildFailure:
-		x.Class = "bad"
+		x.Class, x.Text = "bad", line(messageOf(e.Data), 300)
 	case e.Kind.End():
 		x.Class = "end"
 	case e.Kind.Delivery():

@@ -30,6 +30,9 @@ var (
 	shotsOf = flag.String("views", "", "regular expression of the views of -shots; empty for all")
 )
 
+// browserTime is how long a test may use its browser: long, since other tests may have the processors.
+const browserTime = 10 * time.Minute
+
 // browser starts a Chromium, or skips the test if there is none, and returns a context for it.
 func browser(t *testing.T, opened ...chromedp.ContextOption) context.Context {
 	t.Helper()
@@ -52,7 +55,7 @@ func browser(t *testing.T, opened ...chromedp.ContextOption) context.Context {
 		t.Cleanup(cancel)
 		err := chromedp.Do(b) // the browser lives as long as the context of the first call
 		if err == nil {
-			b, cancel = context.WithTimeout(b, 2*time.Minute)
+			b, cancel = context.WithTimeout(b, browserTime)
 			t.Cleanup(cancel)
 			return b
 		}

@@ -179,6 +179,7 @@
     drawer.querySelector("[data-page]").href = a.href;
     const was = drawer.hidden;
     drawer.hidden = false;
+    tip.hidden = true;
     drawer.scrollTop = 0;
     if (was) drawer.focus();
     document.dispatchEvent(new Event("shown"));
@@ -204,6 +205,8 @@
     if (!drawer.hidden && e.target.matches("[data-entry]") && e.target.href !== asked) open(e.target);
   });
 
+  document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+  document.documentElement.addEventListener("pointerleave", () => { tip.hidden = true; });
   document.addEventListener("refreshed", draw);
   draw();
 })();
