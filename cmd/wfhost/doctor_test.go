@@ -1,8 +1,17 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +81,77 @@ func TestDoctorAsksServer(t *testing.T) {
 		got := judgeBuild(c.b, c.err)
 		if got[0].Status != c.token || len(got) == 2 && got[1].Status != c.version || (len(got) == 2) != (c.version != "") {
 			t.Errorf("%+v %v: %+v", c.b, c.err, got)
+		}
+	}
+}
+
+// TestUpgrade is the upgrade of the manual, of a store that an early release has left: doctor says that its format becomes this
+// one, the server opens it and lists its runs, and doctor is content with it after that.
+func TestUpgrade(t *testing.T) {
+	data, address := t.TempDir(), freeAddress(t)
+	unpackStore(t, "../../host/testdata/store-190749f/store.tar.gz", data)
+	look := func() (c doctor.Check) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		execute(t.Context(), []string{"doctor", "--no-server", "--data", data, "--for", "1ms", "--format", "json"},
+			stdio{in: strings.NewReader(""), out: &out, err: &errs})
+		var r doctor.Report
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Checks[0].Name != "data" {
+			t.Fatalf("%v: %s %s", err, out.String(), errs.String())
+		}
+		return r.Checks[0]
+	}
+	if c := look(); c.Status != doctor.Warn || !strings.Contains(c.Found, fmt.Sprintf("which becomes %d when", host.StoreFormat)) ||
+		!strings.Contains(c.Advice, "back it up before") {
+		t.Errorf("before: %+v", c)
+	}
+	p := serveProcess(t, data, address)
+	if got := commanded(t, address, "runs", "--format", "ids"); !strings.Contains(got, "asleep") || !strings.Contains(got, "paused") {
+		t.Errorf("the runs are %s", got)
+	}
+	if c := look(); c.Status != doctor.OK || !strings.Contains(c.Found, fmt.Sprintf("a server has it open (process %d)", p.Process.Pid)) {
+		t.Errorf("while it runs: %+v", c)
+	}
+	_ = p.Process.Signal(os.Interrupt)
+	if code := p.end(); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	if c := look(); c.Status != doctor.OK || strings.Contains(c.Found, "open") {
+		t.Errorf("after: %+v", c)
+	}
+}
+
+// unpackStore writes what a compressed archive holds into a folder.
+func unpackStore(t *testing.T, archive, dir string) {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, filepath.FromSlash(h.Name))
+		if h.FileInfo().IsDir() {
+			err = os.MkdirAll(path, 0o700)
+		} else {
+			var b []byte
+			if b, err = io.ReadAll(r); err == nil {
+				err = os.WriteFile(path, b, 0o600)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

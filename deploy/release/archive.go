@@ -3,8 +3,10 @@ package main
 import (
 	"archive/tar"
 	"archive/zip"
+	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -78,6 +80,37 @@ func writeZip(path string, files []file, made time.Time) error {
 			}
 		}
 		return z.Close()
+	})
+}
+
+// forgetTool removes the hashes of the tool that has made an SBOM from it: they are those of a binary of this machine, and the SBOM
+// would be another one on the next.
+func forgetTool(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var bill map[string]any
+	if err := d.Decode(&bill); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	about, _ := bill["metadata"].(map[string]any)
+	tools, ok := about["tools"].([]any)
+	if !ok {
+		return fmt.Errorf("%s says no tools, whose hashes have to be removed", path)
+	}
+	for _, tool := range tools {
+		if t, ok := tool.(map[string]any); ok {
+			delete(t, "hashes")
+		}
+	}
+	return create(path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(bill)
 	})
 }
 

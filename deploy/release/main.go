@@ -192,6 +192,9 @@ func (r *release) build(target, tmp string) ([]string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s: %w\n%s", filepath.Base(r.tool), err, out)
 	}
+	if err := forgetTool(filepath.Join(r.out, bill)); err != nil {
+		return nil, err
+	}
 	files := []file{{name: name + "/" + exe, path: binary, mode: 0o755}}
 	for _, b := range beside {
 		files = append(files, file{name: name + "/" + b, path: b, mode: 0o644})

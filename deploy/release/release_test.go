@@ -136,3 +136,25 @@ func TestSums(t *testing.T) {
 		t.Error("a file that is missing has a sum")
 	}
 }
+
+// TestForgetTool keeps all of an SBOM but the hashes of the binary that has made it, which differ between machines.
+func TestForgetTool(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bill")
+	const made = `{"metadata":{"tools":[{"name":"t","hashes":[{"alg":"MD5"}]}],"component":{"hashes":[1]}},"version":1,"a":"<b>"}`
+	if err := os.WriteFile(path, []byte(made), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := forgetTool(path); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	want := `{"a":"<b>","metadata":{"component":{"hashes":[1]},"tools":[{"name":"t"}]},"version":1}`
+	if plain := strings.Join(strings.Fields(string(got)), ""); err != nil || plain != want {
+		t.Errorf("%s %v", plain, err)
+	}
+	for _, bad := range []string{`{"metadata":{}}`, `{`, `{}`} {
+		if err := errors.Join(os.WriteFile(path, []byte(bad), 0o600), forgetTool(path)); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+}
