@@ -223,7 +223,7 @@ func TestFinding16_LimitsLowered(t *testing.T) {
 			t.Fatal("it does not sleep", next)
 		}
 		h.Stop()
-		h = hosttest.New(t, inData, fuel(50_000_000))
+		h = hosttest.New(t, inData, fuel(5_000_000))
 		if r := h.Finish("r"); r.Status != host.Completed {
 			_, err := h.ResultRaw(ctx, "r")
 			t.Errorf("%s: it fails for what its journal had passed: %v", name, err)

@@ -78,7 +78,7 @@ func fuel(t *testing.T, e engine.Engine) {
 	const turns, wantSlices = 3_000_000, 4
 	m := wasmgen.New(1).While().Get(0).I64(turns).NotLess().Break().Count(0, 1).
 		Get(0).I64(3).Rem().I64(5).Rem().I64(7).Div().I64(9).Div().Drop().EndWhile().I32(7).Export(abi.ExportRun)
-	wasm := m.While().EndWhile().I32(0).Export("forever").Bytes()
+	wasm := m.While().I64(9).I64(5).Rem().I64(3).Rem().I64(7).Div().I64(1).Div().Drop().EndWhile().I32(0).Export("forever").Bytes()
 	h := newHost()
 	if code, err := run(t, e, wasm, h); err != nil || code != 7 || h.slices != wantSlices {
 		t.Errorf("it ended with %d and %v after %d slices, want 7 after %d", code, err, h.slices, wantSlices)
