@@ -62,7 +62,7 @@ func BenchmarkLanguages(b *testing.B) {
 			for b.Loop() {
 				ctx := context.Background()
 				at := cpu(b)
-				t, err := open(ctx, wasm, false, "")
+				t, err := open(ctx, wasm, false, &memories{off: true}, "")
 				if err != nil {
 					b.Fatal(err)
 				}

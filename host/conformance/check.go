@@ -59,7 +59,7 @@ func Check(ctx context.Context, wasm []byte, o Options) (*Report, error) {
 	outcomes := map[string]*Outcome{}
 	report := &Report{}
 	for _, way := range ways {
-		t, err := open(ctx, wasm, way.replayed, o.Dir)
+		t, err := open(ctx, wasm, way.replayed, &memories{}, o.Dir)
 		if err != nil {
 			return nil, err
 		}

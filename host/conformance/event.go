@@ -59,6 +59,7 @@ type point struct {
 
 // memories keeps the hash of each run's memory wherever it waits.
 type memories struct {
+	off    bool       // nothing is hashed: what is measured is the host
 	mu     sync.Mutex // guards what follows
 	hashes map[point][32]byte
 	again  int // how often a point was seen before
@@ -67,6 +68,9 @@ type memories struct {
 
 // see is called where a workflow waits.
 func (m *memories) see(run string, n uint64, hash func() [32]byte) {
+	if m.off {
+		return
+	}
 	at, h := point{run, n}, hash()
 	m.mu.Lock()
 	defer m.mu.Unlock()

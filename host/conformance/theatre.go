@@ -32,8 +32,8 @@ type theatre struct {
 }
 
 // open starts a host with a module. If replayed is set, the host keeps nothing of a guest that waits.
-func open(ctx context.Context, wasm []byte, replayed bool, dir string) (t *theatre, err error) {
-	t = &theatre{clock: clock.NewFake(epoch), memories: &memories{}, done: make(chan error, 1)}
+func open(ctx context.Context, wasm []byte, replayed bool, m *memories, dir string) (t *theatre, err error) {
+	t = &theatre{clock: clock.NewFake(epoch), memories: m, done: make(chan error, 1)}
 	data := memstore.New()
 	data.NowMs = func() int64 { return t.clock.Now().UnixMilli() }
 	cfg := host.Config{Store: data.Open(), Dir: dir, Clock: t.clock, StartLinger: restTime, Drain: -1,
