@@ -339,28 +339,29 @@ static void body(int64_t h) {
 /* Kinds of events. */
 enum { RESOLVED, RUN_BODY, CANCELLED, DUMP, QUERY };
 
-/* loop goes on until the workflow has ended, and returns its exit code. */
+/* loop hands over events until the workflow has ended, and returns its exit code. It begins with the wait: a run that is thawed
+ * there has done nothing else than one that has not been frozen. */
 static int loop(void) {
 	for (;;) {
-		int done = idle();
-		if (done) return done - 1;
 		int64_t e = wf_wait_event(-1);
 		if (e == -WF_FREEZE) return 0;
-		if (e <= 0) continue;
-		switch (e & 7) {
+		switch (e > 0 ? e & 7 : -1) {
 		case RESOLVED: resolved(e >> 3); break;
 		case RUN_BODY: body(e >> 3); break;
 		case CANCELLED: call_hook(ON_CANCEL, 0, NULL); break;
 		case DUMP: call_hook(ON_STUCK, 0, NULL); break;
 		case QUERY: call_hook(ON_QUERY, 0, NULL); break;
 		}
+		int done = idle();
+		if (done) return done - 1;
 	}
 }
 
 WF_EXPORT(workflow_run) int workflow_run(void) {
 	JS_UpdateStackTop(rt);
 	call_hook(ON_RUN, 0, NULL);
-	return loop();
+	int done = idle();
+	return done ? done - 1 : loop();
 }
 
 WF_EXPORT(workflow_thaw) int workflow_thaw(void) { return loop(); }
