@@ -83,8 +83,8 @@ func writeZip(path string, files []file, made time.Time) error {
 	})
 }
 
-// forgetTool removes the hashes of the tool that has made an SBOM from it: they are those of a binary of this machine, and the SBOM
-// would be another one on the next.
+// forgetTool removes the hashes of the tool that has made an SBOM from it: they are those of a binary of this machine, and
+// the SBOM would be another one on the next.
 func forgetTool(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

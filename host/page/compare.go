@@ -358,8 +358,8 @@ func (d *compareData) align(v *visit) error {
 	return d.payloads(v)
 }
 
-// withoutHistory returns the data of an entry. Of an error it leaves out the details, which have what earlier attempts said: those
-// have entries of their own.
+// withoutHistory returns the data of an entry. Of an error it leaves out the details, which have what earlier attempts said:
+// those have entries of their own.
 func withoutHistory(e *host.Entry) []byte {
 	if e.Kind != store.KindStepFailure && e.Kind != store.KindChildFailure && e.Kind != store.KindFailed {
 		return e.Data

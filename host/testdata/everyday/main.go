@@ -23,8 +23,8 @@ type order struct {
 	Last bool   `json:"last,omitempty"`
 }
 
-// everyday logs, sets attributes, shows output, performs steps, starts a child, opens a hook, waits for what comes by it and for a
-// signal, and continues as new once.
+// everyday logs, sets attributes, shows output, performs steps, starts a child, opens a hook, waits for what comes by it
+// and for a signal, and continues as new once.
 func everyday(ctx context.Context, in order) (string, error) {
 	if in.Last {
 		return workflow.Receive[string](ctx, "go")
