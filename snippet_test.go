@@ -30,14 +30,15 @@ var snippetPackages = []string{
 
 // snippetNames declares what snippets use without saying where it comes from: a context, an open host, a compiled module.
 var snippetNames = map[string]string{
-	"ctx":   "var ctx context.Context",
-	"h":     "var h *host.Host",
-	"c":     "var c *client.Client",
-	"wasm":  "var wasm []byte",
-	"t":     "var t *testing.T",
-	"mux":   "var mux *http.ServeMux",
-	"run":   "var run host.Run",
-	"token": "var token string",
+	"ctx":         "var ctx context.Context",
+	"h":           "var h *host.Host",
+	"c":           "var c *client.Client",
+	"wasm":        "var wasm []byte",
+	"t":           "var t *testing.T",
+	"mux":         "var mux *http.ServeMux",
+	"run":         "var run host.Run",
+	"token":       "var token string",
+	"yourSession": "func yourSession(r *http.Request) (struct{ Name string }, bool) { panic(0) }",
 }
 
 // A snippet is a block of Go in a page.
