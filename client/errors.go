@@ -45,9 +45,9 @@ type Error struct {
 	Status int    // of HTTP
 	Code   string // stable, such as "not_found"; empty if a proxy has answered
 	Detail string // a sentence for people
-	// RetryAfter is after how long the server asks to be tried again; 0 if it says nothing.
+	// RetryAfter is after how long the server asks to be retried; 0 if it says nothing.
 	RetryAfter time.Duration
-	// Faults are what does not fit to the workflow's schema, or what is wrong with a definition.
+	// Faults are what does not fit the workflow's schema, or what is wrong with a definition.
 	Faults []Fault
 	// Failure is what the workflow has said of an update that failed; nil for all else.
 	Failure *abi.Error
@@ -62,7 +62,7 @@ type Fault struct {
 	Message string `json:"message"`
 }
 
-// Error gives the sentence.
+// Error returns the sentence.
 func (e *Error) Error() string { return e.Detail }
 
 // Is says which of the errors of this package it is.
@@ -110,8 +110,9 @@ const maxRetryAfterSeconds = 24 * 3600
 // RunError says that a run has ended otherwise than completed, or is stuck.
 type RunError struct {
 	Run Run // as it stands
-	// Failure is what the workflow, or the host, has said: code, message, the step and its attempts, and the cause in its details.
-	// nil for runs that were cancelled or terminated, and for failures of a form of the workflow's own, which Run.Error has.
+	// Failure is what the workflow, or the host, has said: code, message, the step and its attempts, and the cause in
+	// its details. nil for runs that were cancelled or terminated, and for failures of a form of the workflow's own,
+	// which Run.Error has.
 	Failure *abi.Error
 
 	detail string
@@ -123,7 +124,7 @@ func (e *RunError) Error() string { return e.detail }
 // Is reports whether the target is ErrMismatch, and the run is stuck.
 func (e *RunError) Is(target error) bool { return target == ErrMismatch && e.Run.Status == Stuck }
 
-// permanent reports whether an error of a connection is the same when it is tried again.
+// permanent reports whether an error of a connection is the same when it is retried.
 func permanent(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true

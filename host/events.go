@@ -43,8 +43,8 @@ type Events struct {
 	Commit func(CommitInfo)
 	// UploadRefused is called when a module is refused, with the name that Upload was given. The upload waits for it.
 	UploadRefused func(workflow string, err error)
-	// DiskChanged is called when the disk has become nearly full, so that new work is refused, and when there is room again. The
-	// request that has noticed it waits for it, and others with it.
+	// DiskChanged is called when the disk has become nearly full, so that new work is refused, and when there is room
+	// again. The request that has noticed it waits for it, and others with it.
 	DiskChanged func(DiskState)
 	// StoreFailed is called once, when a write or fsync has failed. The host accepts nothing any more. A commit, or Run,
 	// waits for it.
@@ -81,15 +81,15 @@ type ActivationInfo struct {
 	// Replayed is how many entries the journal had where the workflow last waited: it went through them again. 0 if it did
 	// not have to.
 	Replayed int
-	// Thawed reports that the workflow went on where it was, with what Config.WarmBytes keeps, and replayed nothing.
+	// Thawed reports that the workflow continued where it was, with what Config.WarmBytes keeps, and replayed nothing.
 	Thawed bool
 	// Replay is the time from the making of the instance until the workflow was there; all of Total if it never was.
 	Replay time.Duration
 	// Total is the time from the activation's first place to its end. It includes what it waited for in its instance:
-	// commits, steps, and a place to go on.
+	// commits, steps, and a place to continue.
 	Total time.Duration
-	// Fuel is what the workflow computed, its replay included, without bodies: instructions of its module, about, and the bytes of
-	// its calls. See Config.MaxFuel.
+	// Fuel is what the workflow computed, its replay included, without bodies: instructions of its module, about, and
+	// the bytes of its calls. See Config.MaxFuel.
 	Fuel int64
 	// End is how it ended: "suspended", "completed", "failed", "cancelled", "continued", "mismatch", "fault", "crowded" if
 	// its guest had grown and guests held more than Config.GuestBytes, or "halted" if the run was ended, or lost, meanwhile.

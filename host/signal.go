@@ -52,7 +52,7 @@ func newRawSignal(name string, data []byte, opts []SignalOption) (run.Signal, er
 	return n, nil
 }
 
-// Signal gives a signal to a run, with a payload that is encoded as JSON (json.RawMessage and nil are taken as they
+// Signal sends a signal to a run, with a payload that is encoded as JSON (json.RawMessage and nil are taken as they
 // are). It is durable on return, and kept until the workflow takes it: first in, first out for each name. ErrTerminal
 // if the run has ended, unless it had accepted this very one before, by its idempotency key. ErrBusy if it has too much
 // that it has not taken, ErrDiskFull if the disk has no room for it.

@@ -119,7 +119,7 @@ type Entry struct {
 	Consumed uint64     `json:"consumed,omitempty"`
 }
 
-// EntryOf gives an entry as the API shows it. The seed of entry 0 is left out.
+// EntryOf returns an entry as the API shows it. The seed of entry 0 is left out.
 func EntryOf(e host.Entry) Entry {
 	out := Entry{Seq: uint64(e.Seq), Kind: e.Kind.String(), Time: abi.TimeOf(e.UnixMs), Handle: e.Handle,
 		Name: e.Name, Target: e.Target, Input: payload(e.Input), Data: payload(e.Data), Attempt: e.Attempt, Code: e.Code,
