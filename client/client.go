@@ -192,7 +192,7 @@ func (c *Client) call(ctx context.Context, r Request, into any) error {
 	return err
 }
 
-// read makes a request, and reads the answer. One that breaks off is asked for again.
+// read makes a request, and reads the answer. One that breaks off is requested again.
 func (c *Client) read(ctx context.Context, r *Request) (a answer, err error) {
 	err = c.patiently(ctx, r, c.patience, func() error {
 		res, err := c.once(ctx, r)
@@ -259,7 +259,8 @@ func (p Payload) MarshalJSON() ([]byte, error) {
 	return p, nil
 }
 
-// payload returns what a caller hands over as bytes: nil is none, Payload and json.RawMessage as they are, all else as JSON.
+// payload returns what a caller hands over as bytes: nil means none, Payload and json.RawMessage as they are, all else
+// as JSON.
 func payload(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:

@@ -19,7 +19,7 @@ var (
 	ErrConflict = errors.New("conflict")              // an id is taken by another run, or a version is in use
 	ErrTerminal = errors.New("run has ended")         // and an end is final
 	ErrMismatch = errors.New("replay differs")        // the run is stuck
-	ErrInvalid  = errors.New("invalid argument")      // a name, id, input or parameter that cannot be
+	ErrInvalid  = errors.New("invalid argument")      // a name, id, input or parameter is not allowed
 	ErrLimit    = errors.New("limit exceeded")        // something is larger than allowed
 	ErrRejected = errors.New("module rejected")       // it cannot be a workflow
 	ErrDenied   = errors.New("denied")                // no token, or one that does not allow it
@@ -31,7 +31,7 @@ var (
 	ErrFailed   = errors.New("the workflow answered") // an update or a query, with an error
 )
 
-// kinds says by its code what an error is. A code that is not here is told by its status.
+// kinds maps the codes of errors to sentinels. The status decides for a code that is not listed.
 var kinds = map[string]error{
 	"not_found": ErrNotFound, "conflict": ErrConflict, "terminal": ErrTerminal, "mismatch": ErrMismatch, "lease_lost": ErrConflict,
 	"invalid": ErrInvalid, "schema": ErrInvalid, "definition": ErrInvalid, "limit": ErrLimit, "rejected": ErrRejected,

@@ -96,16 +96,18 @@ func listed[T any](ctx context.Context, c *Client, path string, v url.Values, fr
 	})
 }
 
-// FollowRun returns a run as it stands, and again whenever it has changed, until it has ended or ctx is done. Changes
-// that come quickly are reported as one. A run that is stuck may still continue, when somebody mends it.
+// FollowRun yields a run as it stands, and again whenever it has changed, until it has ended or ctx is done. It
+// reports changes in quick succession as one. A run that is stuck may still continue, when somebody mends it.
 func (c *Client) FollowRun(ctx context.Context, id string) iter.Seq2[Run, error] {
 	return follow[Run](ctx, c, runPath(id, ""), nil, "run")
 }
 
-// FollowRuns returns the runs of the namespace whenever they have changed, as they stand then, from now on: those of a
-// workflow, if it is not empty. began, unless it is nil, is called when changes are gathered, so that what is listed
-// after that misses nothing; and again after the server was away, when runs may have changed that are not given. It
-// continues until ctx is done. ErrBusy if runs change faster than they are taken, so that some are missing.
+// FollowRuns yields the runs of the namespace, or of a workflow if it is not empty, whenever they have changed, as
+// they are then, until ctx is done.
+//
+// began, unless it is nil, is called when the server begins to report changes, so that a list that is read after it
+// misses nothing; and again after the server was away, when changes may have gone unreported. FollowRuns ends with
+// ErrBusy if runs change faster than the caller takes them, so that some are missing.
 func (c *Client) FollowRuns(ctx context.Context, workflow string, began func()) iter.Seq2[Run, error] {
 	v := url.Values{}
 	if workflow != "" {
@@ -129,9 +131,9 @@ func (c *Client) FollowRuns(ctx context.Context, workflow string, began func()) 
 	}
 }
 
-// FollowJournal returns the entries of a journal from a seq of an iteration on, as they become durable, from iteration
-// to iteration, until the run has ended or is stuck. Like the others that follow, it continues behind the last entry
-// when the server comes back.
+// FollowJournal yields the entries of a journal from a seq of an iteration on, as they become durable, from iteration
+// to iteration, until the run has ended or is stuck. Like the other methods that follow, it continues behind the last
+// entry when the server comes back.
 func (c *Client) FollowJournal(ctx context.Context, id string, iteration int64, from uint64) iter.Seq2[Entry, error] {
 	return follow[Entry](ctx, c, runPath(id, "/journal"), url.Values{"iteration": {strconv.FormatInt(iteration, 10)},
 		"from": {strconv.FormatUint(from, 10)}}, "entry")

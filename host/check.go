@@ -394,7 +394,7 @@ func reportOf(key store.RunKey, r *check.Result) RunCheck {
 // CheckData is Check of a data directory that no host has open, or of a backup, or of the newest backup of a place. cfg
 // says how modules are compiled; its Dir and Store are not used. The namespace may be empty for the default one.
 // ErrLocked if a host has the data open: check against that, or a backup of it. ErrKey if the data is encrypted and
-// cfg.Codec has not the key, or is not set.
+// cfg.Codec does not have the key, or is not set.
 func CheckData(ctx context.Context, path string, cfg Config, namespace, workflow string, wasm []byte,
 	opts CheckOptions) (sum CheckSummary, err error) {
 	at, err := locate(ctx, path)

@@ -25,7 +25,7 @@ type DiskState struct {
 	Path    string `json:"path"`    // the directory of the store
 	Free    uint64 `json:"free"`    // bytes that the host may still write
 	Total   uint64 `json:"total"`   // bytes of the file system
-	Reserve uint64 `json:"reserve"` // bytes of Free that are kept for the runs that are there: see Config.DiskReserve
+	Reserve uint64 `json:"reserve"` // bytes of Free that are kept for existing runs: see Config.DiskReserve
 	Full    bool   `json:"full"`    // starts, signals and uploads are refused with ErrDiskFull
 	Stalls  uint64 `json:"stalls"`  // operations of the disk that took longer than two seconds, since Open
 }

@@ -26,7 +26,7 @@ var (
 	ErrMismatch    = errors.New("replay differs")            // the run is stuck
 	ErrLimit       = errors.New("limit exceeded")            // something is larger than allowed
 	ErrBusy        = errors.New("busy")                      // a quota, or too much waits for a run, or to be uploaded; try later
-	ErrInvalid     = errors.New("invalid argument")          // a name, id or input that cannot be
+	ErrInvalid     = errors.New("invalid argument")          // a name, id or input is not allowed
 	ErrClosed      = errors.New("host is closed")            // Close was called
 	ErrFenced      = errors.New("data is owned by another")  // another host owns the run, or has just taken it over
 	ErrLocked      = errors.New("data is locked")            // another process has the data open

@@ -10,12 +10,12 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Events are functions that a Host calls when something happens, for metrics, traces and tests. Those that are nil are not
-// called.
+// Events are functions that a Host calls when something happens, for metrics, traces and tests. It does not call
+// those that are nil.
 //
-// They are called by goroutines of the host, several at a time, and must not block: the comment of each says what waits
-// for it. They may call the host's method Stats, and should hand everything else to a goroutine of their own. What a
-// function is given is its own, and is not changed later.
+// Goroutines of the host call them, several at a time, and they must not block: the comment of each says what waits
+// for it. They may call Host.Stats, and should pass everything else to a goroutine of their own. The values that a
+// function gets are its own, and do not change later.
 type Events struct {
 	// RunStarted is called when the start of a run is durable, before the start returns. The runs of some partitions
 	// wait for it.

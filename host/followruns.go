@@ -6,8 +6,8 @@ import (
 	"iter"
 )
 
-// MaxFollowed is how many runs that have changed are kept for one who follows them: he reads slower than they change,
-// and some seconds of a busy host are in it.
+// MaxFollowed is how many changed runs wait for a caller of FollowRuns. That is some seconds of a busy host; a caller
+// for whom more wait reads more slowly than they change.
 const MaxFollowed = 10_000
 
 // FollowRuns yields the runs of the namespace, or of a workflow if it is not empty, whenever a change of theirs has

@@ -191,7 +191,7 @@ type Config struct {
 	// Quota is what each namespace may use for which SetQuota has set nothing. Default: DefaultMaxRuns live runs, and
 	// nothing else is limited.
 	Quota *Quota
-	// DiskReserve is how many bytes of the disk are kept for what is there: with less than that free, starts, signals,
+	// DiskReserve is how many bytes of the disk are kept for existing runs: with less than that free, starts, signals,
 	// deliveries to hooks and uploads are refused with ErrDiskFull, while runs continue: they wake, step and end. It is
 	// looked at for each of these calls; they are accepted again when a sixteenth more than it is free. Default: 256
 	// MiB, or a tenth of a smaller disk; negative = none.
@@ -206,8 +206,8 @@ type Config struct {
 
 // Host runs workflows. It is safe for concurrent use.
 //
-// Its methods for workflows and runs, from Upload to Wait, act on the namespace "default". Those for the host as a whole are
-// Run, Close, Stats, WaitIdle and the registration of handlers.
+// Its methods for workflows and runs, from Upload to Wait, act on the namespace "default". Those for the host as a
+// whole are Run, Close, Stats, WaitIdle and the registration of handlers.
 type Host struct {
 	scope
 	waits
@@ -461,8 +461,8 @@ func (h *Host) skipSleeps(ctx context.Context) {
 	}
 }
 
-// Close stops everything and closes the store. Attempts of steps that are running are told to stop; they are
-// made again after the next Open. Close twice is legal.
+// Close stops everything and closes the store. It tells attempts of steps in flight to stop; they are made again
+// after the next Open. Closing twice is legal.
 func (h *Host) Close() error {
 	var err error
 	h.closing.Do(func() {

@@ -68,7 +68,7 @@ type ImportOptions struct {
 }
 
 // Import stores a run that Export has written. It keeps its id, which is ErrConflict if another run has it here, or had
-// it in the last 30 days. The same archive again, with the same option Adopt, returns the run that is there, with
+// it in the last 30 days. The same archive again, with the same option Adopt, returns the existing run, with
 // Existed set: also after it has continued or ended. Durable on return, all of it in one commit; after an error nothing
 // of the run is stored.
 //
@@ -180,7 +180,7 @@ func (s *scope) goesOn(ctx context.Context, n origin.NewRun, live bool, free fun
 	return st, !created, err
 }
 
-// mayCome returns why a run cannot be imported as it is, into a namespace that is there or a fresh one.
+// mayCome returns why a run cannot be imported as it is, into an existing namespace or a fresh one.
 func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *origin.Import, opts *ImportOptions) error {
 	j, err := i.Read()
 	if err != nil {

@@ -276,7 +276,7 @@ func (s *scope) TimerPage(ctx context.Context, q TimerQuery) (TimerPage, error) 
 }
 
 // Timers walks over the next wakes of the runs of the namespace that sleep or wait, up to an instant, soonest first;
-// the zero instant is none. It reads them in pages, as Runs does.
+// the zero instant means none. It reads them in pages, as Runs does.
 func (s *scope) Timers(ctx context.Context, until time.Time) iter.Seq2[Timer, error] {
 	return func(yield func(Timer, error) bool) {
 		for q := (TimerQuery{Until: until}); ; {

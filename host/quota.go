@@ -27,7 +27,7 @@ type Quota struct {
 	MaxRuns int64 `json:"max_runs,omitempty"`
 	// MaxBytes limits what the runs hold, ended ones included: entries of their journals, output and lines of their
 	// logs, before compression, each run rounded up to 4 KiB. Modules and indexes do not count. Beyond it starts are
-	// refused as for MaxRuns, until runs are deleted; runs that are there may continue to write.
+	// refused as for MaxRuns, until runs are deleted; existing runs may continue to write.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 	// MaxInstances limits the guests that compute at a time. Others wait, and guests of other namespaces go before them.
 	MaxInstances int64 `json:"max_instances,omitempty"`
@@ -41,7 +41,7 @@ type Quota struct {
 	// timeouts, and delays of retries. Beyond it they wake later, in the order in which they were due, and nobody else
 	// waits for that.
 	WakesPerSecond int64 `json:"wakes_per_second,omitempty"`
-	// MaxSchedules limits the schedules, ended ones included. Beyond it another one is ErrBusy; those that are there continue.
+	// MaxSchedules limits the schedules, ended ones included. Beyond it another one is ErrBusy; existing ones continue.
 	// Hosts that share a store may pass it by one each.
 	MaxSchedules int64 `json:"max_schedules,omitempty"`
 	// MaxVersions limits the versions of all workflows, each of which has a module of at most abi.MaxModuleBytes.
@@ -167,7 +167,7 @@ func (h *Host) admit(ns store.NamespaceID) (leave func(), err error) {
 	return h.quotas.Start(ns, h.cfg.Clock.Now())
 }
 
-// admitStart is admit for a start from outside. One that only returns the run that is there, or that replaces one that
+// admitStart is admit for a start from outside. One that only returns the existing run, or that replaces one that
 // lives, is let in.
 func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict ConflictPolicy) (leave func(), err error) {
 	leave, err = h.admit(key.Namespace)

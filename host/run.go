@@ -262,8 +262,8 @@ func (s *scope) Logs(ctx context.Context, id string, from uint64, limit int) ([]
 	return lines, translate(err)
 }
 
-// Watch returns a channel that receives when something of the run became durable, until stop is called. The run need not
-// exist. In a namespace that does not exist the channel never receives.
+// Watch returns a channel that receives when something of the run has become durable, until the returned function is
+// called. The run need not exist. In a namespace that does not exist the channel never receives.
 func (s *scope) Watch(id string) (changed <-chan struct{}, stop func()) {
 	key, err := s.key(context.Background(), id)
 	if err != nil {

@@ -40,7 +40,7 @@ func (e *SchemaError) Unwrap() error { return ErrInvalid }
 type SchemaSet struct{ all schema.Set }
 
 // Add adds a schema, draft 2020-12. The error is a sentence that says what is wrong with it, or that the schemas are
-// too much together: 1 MiB, 20,000 parts; one that is there already counts once.
+// too much together: 1 MiB, 20,000 parts; one that exists already counts once.
 func (s *SchemaSet) Add(text []byte) error { return s.all.Add(text) }
 
 // Schemas are what a version of a workflow says of its input, result, signals and updates, as JSON Schema, draft
@@ -75,7 +75,7 @@ func (s *scope) schemasOf(ctx context.Context, workflow string, module store.Dig
 	return w, translate(err)
 }
 
-// fitting checks the input of a start, and its first signal. The input of a run that is there was checked when it started.
+// fitting checks the input of a start, and its first signal. The input of an existing run was checked when it started.
 func (s *scope) fitting(ctx context.Context, n *origin.NewRun, module store.Digest, o *start) error {
 	if n.Existing {
 		if o.signal == nil {

@@ -87,7 +87,7 @@ func (s *scope) signal(ctx context.Context, id string, n run.Signal) error {
 	return busy(translate(err))
 }
 
-// HookReply is what whoever delivers to a hook is answered.
+// HookReply is the answer to a delivery to a hook.
 type HookReply struct {
 	Status      int // of HTTP
 	ContentType string

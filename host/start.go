@@ -36,7 +36,7 @@ type start struct {
 }
 
 // WithRunID names the run: 1 to 128 of A-Z a-z 0-9 . _ : ~ -. A second start with the same id, workflow and input
-// returns the run that is there, whatever its version is by now; with others it is ErrConflict. Two inputs that are
+// returns the existing run, whatever its version is by now; with others it is ErrConflict. Two inputs that are
 // JSON are the same if they differ in white space and in the order of the members of objects. Default: a UUIDv7.
 func WithRunID(id string) StartOption { return func(s *start) { s.id = id } }
 
@@ -107,7 +107,7 @@ func WithAttributes(attributes map[string]string) StartOption {
 }
 
 // WithMemo sets the run's memo: what people see beside the run in each list, such as who ordered it. It is encoded as
-// JSON, of at most 2,048 bytes without white space; nil is none. It stays the same for as long as the run is there, over
+// JSON, of at most 2,048 bytes without white space; nil means none. It stays the same for as long as the run is there, over
 // restarts and continue-as-new, and no list selects by it. ErrInvalid if it is no JSON, ErrLimit if it is longer.
 func WithMemo(memo any) StartOption {
 	return func(s *start) {
@@ -288,7 +288,7 @@ func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string
 	return r, nil
 }
 
-// versionOf chooses the version of a start: that of the run that is there already if the start is of the same workflow,
+// versionOf chooses the version of a start: that of the existing run if the start is of the same workflow,
 // whatever the latest version is by now. It sets n.Existing where such a run decides: it is answered, or is in conflict
 // with the start, and was checked when it started.
 func (s *scope) versionOf(ctx context.Context, n *origin.NewRun, o *start) (store.Version, error) {

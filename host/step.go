@@ -15,13 +15,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// HandleStep registers a Go function that performs steps: workflows call it by "host/" and the name, if their
-// version is allowed to (AllowStep). The input and the result are JSON. A handler may be called several times
-// for one step, and should hand the idempotency key of StepInfo to whatever it changes. Its context ends at the
-// step's timeout, when the run ends, and when the workflow cancels the step; the outcome of a cancelled step is
-// still recorded. Fatal and RetryAfter steer the retries; a panic is a failed attempt.
+// HandleStep registers a Go function that performs steps. Workflows call it by "host/" and the name, if their version
+// is allowed to (AllowStep). The input and the result are JSON. A handler may be called several times for one step,
+// and should pass the idempotency key of StepInfo to whatever it changes. Its context ends at the step's timeout,
+// when the run ends, and when the workflow cancels the step; the outcome of a cancelled step is still recorded. Fatal
+// and RetryAfter control the retries; a panic is a failed attempt.
 //
-// Registering a name again replaces the handler. Handlers are registered before Run.
+// Registering a name again replaces the handler. Register handlers before Run.
 func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, in In) (Out, error)) {
 	h.HandleRawStep(name, func(ctx context.Context, input []byte) ([]byte, error) {
 		var in In

@@ -37,7 +37,7 @@ var ErrUnauthorized = errors.New("token is not accepted")
 
 // Limits of tokens.
 const (
-	// MaxTokens is how many tokens a store holds: they are listed as a whole, and who needs more needs another way to know
+	// MaxTokens is how many tokens a store holds: they are listed as a whole, and a program with more needs another way to know
 	// callers.
 	MaxTokens = 10_000
 	// MaxTokensOfOne is how many tokens there may be for one namespace, so that the callers of one cannot take the place of all

@@ -30,7 +30,7 @@ const (
 type Update struct {
 	Run    string       `json:"run"`
 	Name   string       `json:"name"`
-	ID     string       `json:"id"` // by which its answer is asked for again
+	ID     string       `json:"id"` // by which its answer is requested again
 	Status UpdateStatus `json:"status"`
 	// Result is the answer of one that is completed: JSON, unless the workflow has another codec.
 	Result []byte `json:"-"`

@@ -63,7 +63,7 @@ func (r *VerifyReport) Sound() bool { return r.Left() == 0 }
 // records. cfg says how modules are compiled; its Dir and Store are not used. What is wrong is in the report; an error
 // means that the data cannot be read at all. ErrLocked if a host has it open: verify a backup of it then. Of encrypted
 // data, cfg.Codec decodes all but the commands in inboxes; without it, payloads are not read, and the report says so.
-// ErrKey if the codec has not the key.
+// ErrKey if the codec does not have the key.
 func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (report *VerifyReport, err error) {
 	report = &VerifyReport{}
 	if err := checkEngines(opts.Engines); err != nil {

@@ -369,8 +369,9 @@ func (s *scope) described(ctx context.Context, workflow string, module store.Dig
 	return w
 }
 
-// DeclaredSignals returns the names of the signals that a version of a workflow says it receives, none if it does not say;
-// number 0 is the latest version. Signal does not look at them: whoever takes signals from strangers may.
+// DeclaredSignals returns the names of the signals that a version of a workflow declares, none if it does not declare
+// any; number 0 is the latest version. Signal does not check them; a caller that accepts signals from strangers
+// should.
 func (s *scope) DeclaredSignals(ctx context.Context, workflow string, number uint32) ([]string, error) {
 	v, err := s.Workflow(ctx, workflow, number)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 )
 
 // Position is a place in a list: the time by which the list is ordered, in Unix milliseconds, and the id of a run. It need
-// not be that of a run that is there.
+// not be that of an existing run.
 type Position struct {
 	UnixMs int64
 	ID     string

@@ -73,7 +73,7 @@ func Validate[In any](fn func(in In) error) UpdateOption[In] {
 // it may sleep and call steps, and updates that come meanwhile are handled beside it. What it returns is recorded, and
 // is what the sender gets; so is an error. A panic fails the run.
 //
-// Until OnUpdate is called, and when ctx has ended, updates of the name are refused; so are inputs that cannot be
+// Until OnUpdate is called, and when ctx has ended, updates of the name are refused; so are inputs that are not allowed
 // decoded. A workflow that returns, or continues as new, fails the updates that it has taken and not answered: let it
 // wait for them by UpdatesDone, outside of handlers. Those that it has not taken move over to the next iteration. A
 // name that is handled twice panics, unless the first ctx has ended.
