@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A documented is a command line of wfhost in the manual.
-type documented struct {
+// A manualCommand is a command line of wfhost in the manual.
+type manualCommand struct {
 	at   string
 	args []string
 }
@@ -97,8 +97,8 @@ func ofWfhost(command []string) ([]string, bool) {
 }
 
 // documentedCommands returns the commands in the code blocks of a page.
-func documentedCommands(page, text string) []documented {
-	var all []documented
+func documentedCommands(page, text string) []manualCommand {
+	var all []manualCommand
 	fence := ""
 	lines := strings.Split(text, "\n")
 	for i := 0; i < len(lines); i++ {
@@ -121,7 +121,7 @@ func documentedCommands(page, text string) []documented {
 		}
 		for _, command := range words(line) {
 			if args, ok := ofWfhost(command); ok {
-				all = append(all, documented{at, args})
+				all = append(all, manualCommand{at, args})
 			}
 		}
 	}
