@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Cancel asks a run to end: its workflow is told and may tidy up; one that takes no cancel ends as cancelled. It reports whether
-// that is new, which it is not if the run was asked before.
+// Cancel asks a run to end: its workflow is told and may tidy up; one that takes no cancel ends as cancelled. It
+// reports whether that is new, which it is not if the run was asked before.
 func (c *Client) Cancel(ctx context.Context, id string) (changed bool, err error) {
 	return c.act(ctx, id, "cancel", nil, true)
 }
@@ -24,13 +24,13 @@ func (c *Client) Pause(ctx context.Context, id string) (changed bool, err error)
 	return c.act(ctx, id, "pause", nil, true)
 }
 
-// Unpause lets a paused run go on. It reports whether it was paused.
+// Unpause lets a paused run continue. It reports whether it was paused.
 func (c *Client) Unpause(ctx context.Context, id string) (changed bool, err error) {
 	return c.act(ctx, id, "unpause", nil, true)
 }
 
-// Wake ends the sleeps of a name before their time; all of them, and the delay of a start, for an empty name. It returns how many
-// there were.
+// Wake ends the sleeps of a name before their time; all of them, and the delay of a start, for an empty name. It
+// returns how many there were.
 func (c *Client) Wake(ctx context.Context, id, name string) (count int, err error) {
 	v := url.Values{}
 	if name != "" {
@@ -40,7 +40,8 @@ func (c *Client) Wake(ctx context.Context, id, name string) (count int, err erro
 	return a.Count, err
 }
 
-// Retry lets a failed or stuck run go on from the failure that ended it, under a version of its workflow; under its own for 0.
+// Retry lets a failed or stuck run continue from the failure that ended it, under a version of its workflow; under its
+// own for 0.
 func (c *Client) Retry(ctx context.Context, id string, version uint32) error {
 	v := url.Values{}
 	if version != 0 {
@@ -50,8 +51,8 @@ func (c *Client) Retry(ctx context.Context, id string, version uint32) error {
 	return err
 }
 
-// Restart starts a run like another one: from its beginning, or so that all before the first step, sleep or child of the name
-// from is as it was. The new run has an id of the server for an empty newID.
+// Restart starts a run like another one: from its beginning, or so that all before the first step, sleep or child of
+// the name from is as it was. The new run has an id of the server for an empty newID.
 func (c *Client) Restart(ctx context.Context, id, newID, from string) (Run, error) {
 	v := url.Values{}
 	if newID != "" {

@@ -1,18 +1,18 @@
-// Package client is for programs in Go that talk to a wfhost server. It needs nothing of the host: no database and no engine are
-// linked into the program.
+// Package client is for programs in Go that talk to a wfhost server. It needs nothing of the host: no database and no
+// engine are linked into the program.
 //
 //	c, err := client.New("https://flows.example.com", client.WithToken(token))
 //	run, err := c.Start(ctx, "orders", Order{Customer: 17}, client.StartOptions{ID: "order-17"})
 //	receipt, err := client.Result[Receipt](ctx, c, run.ID)
 //
-// What has returned without an error is durable. An error is an *Error if the server has answered, and says with errors.Is which
-// of a few things it is: ErrNotFound, ErrConflict and so on. A run that has ended otherwise than completed is a *RunError where
-// its result is asked for.
+// What has returned without an error is durable. An error is an *Error if the server has answered, and says with
+// errors.Is which of a few things it is: ErrNotFound, ErrConflict and so on. A run that has ended otherwise than
+// completed is a *RunError where its result is asked for.
 //
-// A server that is starting again, or about to end, or busy, is tried again for a while: see WithPatience. Requests of which it
-// is unknown whether the server has done them are only repeated where that is the same as doing them once. Starts have an id,
-// and signals, deliveries and updates have a key, which the client makes where the caller has none, so that these are repeated,
-// too.
+// A server that is starting again, or about to end, or busy, is retried for a while: see WithPatience. Requests of
+// which it is unknown whether the server has done them are only repeated where that is the same as doing them once.
+// Starts have an id, and signals, deliveries and updates have a key, which the client makes where the caller has none,
+// so that these are repeated, too.
 //
 // The types are those of the HTTP API, field by field; its documentation is in docs/api.md.
 package client
@@ -33,12 +33,12 @@ import (
 // DefaultNamespace is the namespace of a client without WithNamespace.
 const DefaultNamespace = "default"
 
-// DefaultPatience is how long a request goes on to try a server that is away, without WithPatience: a server that is started
-// again with some ten thousand runs is back within it.
+// DefaultPatience is how long a request continues to try a server that is away, without WithPatience: a server that is
+// started again with some ten thousand runs is back within it.
 const DefaultPatience = 10 * time.Second
 
-// maxAnswerBytes bounds what is read of one answer, which is kept in memory: a page of a journal with the largest payloads is
-// less.
+// maxAnswerBytes bounds what is read of one answer, which is kept in memory: a page of a journal with the largest
+// payloads is less.
 const maxAnswerBytes = 64 << 20
 
 // Client talks to one server, for one namespace. It may be used by many goroutines.
@@ -55,32 +55,32 @@ type Client struct {
 // Option is an option of New.
 type Option func(*Client)
 
-// WithToken gives the token of all requests. Without one, requests have none.
+// WithToken sets the token of all requests. Without one, requests have none.
 func WithToken(token string) Option {
 	return WithTokenSource(func() (string, error) { return token, nil })
 }
 
-// WithTokenSource has the token asked for at each request, and each time it is repeated: a server may have another one when it is
-// back. No token is sent for an empty one. An error of the function is that of the request.
+// WithTokenSource has the token asked for at each request, and each time it is repeated: a server may have another one
+// when it is back. No token is sent for an empty one. An error of the function is that of the request.
 func WithTokenSource(token func() (string, error)) Option { return func(c *Client) { c.token = token } }
 
 // WithNamespace has all requests be for a namespace, in place of the default one.
 func WithNamespace(name string) Option { return func(c *Client) { c.namespace = name } }
 
-// WithHTTPClient has requests made by an HTTP client: with certificates of its own, or for a test. It must have no Timeout, which
-// would cut what waits for a run. The default is http.DefaultClient.
+// WithHTTPClient has requests made by an HTTP client: with certificates of its own, or for a test. It must have no
+// Timeout, which would cut what waits for a run. The default is http.DefaultClient.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
-// WithPatience sets how long a request goes on to try a server that cannot be reached, is about to end or is busy, in place of
-// DefaultPatience. 0 never tries again. What follows a run is tried again for at least FollowPatience.
+// WithPatience sets how long a request continues to try a server that cannot be reached, is about to end or is busy, in
+// place of DefaultPatience. 0 never tries again. What follows a run is retried for at least FollowPatience.
 func WithPatience(d time.Duration) Option { return func(c *Client) { c.patience = d } }
 
-// WithAway has a function called when the server is away, with the error that a request met before it is tried again for the
+// WithAway has a function called when the server is away, with the error that a request met before it is retried for the
 // first time; and with nil when it has answered again.
 func WithAway(f func(error)) Option { return func(c *Client) { c.away = f } }
 
-// New returns a client of the server at an address, such as https://flows.example.com or http://127.0.0.1:7777; an API that is
-// mounted in a program has its prefix behind it. It makes no request.
+// New returns a client of the server at an address, such as https://flows.example.com or http://127.0.0.1:7777; an API
+// that is mounted in a program has its prefix behind it. It makes no request.
 func New(address string, opts ...Option) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -114,8 +114,8 @@ type Request struct {
 	Repeatable bool
 }
 
-// Do makes a request for which the client has no method, and returns the answer, whose body the caller closes. An answer of 400
-// or more is an *Error in its place. The server is tried again as WithPatience says.
+// Do makes a request for which the client has no method, and returns the answer, whose body the caller closes. An
+// answer of 400 or more is an *Error in its place. The server is retried as WithPatience says.
 func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
 	return c.retry(ctx, &r, c.patience)
 }
@@ -192,7 +192,7 @@ func (c *Client) call(ctx context.Context, r Request, into any) error {
 	return err
 }
 
-// read makes a request, and reads the answer. One that breaks off is asked for again.
+// read makes a request, and reads the answer. One that breaks off is requested again.
 func (c *Client) read(ctx context.Context, r *Request) (a answer, err error) {
 	err = c.patiently(ctx, r, c.patience, func() error {
 		res, err := c.once(ctx, r)
@@ -247,10 +247,11 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Payload is an input, a signal or a result as bytes, which are sent as they are: JSON, unless the workflow has another codec.
+// Payload is an input, a signal or a result as bytes, which are sent as they are: JSON, unless the workflow has another
+// codec.
 type Payload []byte
 
-// MarshalJSON gives the bytes.
+// MarshalJSON returns the bytes.
 func (p Payload) MarshalJSON() ([]byte, error) {
 	if len(p) == 0 {
 		return []byte("null"), nil
@@ -258,7 +259,8 @@ func (p Payload) MarshalJSON() ([]byte, error) {
 	return p, nil
 }
 
-// payload returns what a caller hands over as bytes: nil is none, Payload and json.RawMessage as they are, all else as JSON.
+// payload returns what a caller hands over as bytes: nil means none, Payload and json.RawMessage as they are, all else
+// as JSON.
 func payload(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -271,8 +273,8 @@ func payload(v any) ([]byte, error) {
 	return encode(v)
 }
 
-// Segment escapes a name or id as one segment of a path. "." and ".." are ids like others, and would be taken out of the path on
-// the way.
+// Segment escapes a name or id as one segment of a path. "." and ".." are ids like others, and would be taken out of
+// the path on the way.
 func Segment(text string) string {
 	if text == "." || text == ".." {
 		return strings.ReplaceAll(text, ".", "%2E")

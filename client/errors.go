@@ -19,7 +19,7 @@ var (
 	ErrConflict = errors.New("conflict")              // an id is taken by another run, or a version is in use
 	ErrTerminal = errors.New("run has ended")         // and an end is final
 	ErrMismatch = errors.New("replay differs")        // the run is stuck
-	ErrInvalid  = errors.New("invalid argument")      // a name, id, input or parameter that cannot be
+	ErrInvalid  = errors.New("invalid argument")      // a name, id, input or parameter is not allowed
 	ErrLimit    = errors.New("limit exceeded")        // something is larger than allowed
 	ErrRejected = errors.New("module rejected")       // it cannot be a workflow
 	ErrDenied   = errors.New("denied")                // no token, or one that does not allow it
@@ -31,7 +31,7 @@ var (
 	ErrFailed   = errors.New("the workflow answered") // an update or a query, with an error
 )
 
-// kinds says by its code what an error is. A code that is not here is told by its status.
+// kinds maps the codes of errors to sentinels. The status decides for a code that is not listed.
 var kinds = map[string]error{
 	"not_found": ErrNotFound, "conflict": ErrConflict, "terminal": ErrTerminal, "mismatch": ErrMismatch, "lease_lost": ErrConflict,
 	"invalid": ErrInvalid, "schema": ErrInvalid, "definition": ErrInvalid, "limit": ErrLimit, "rejected": ErrRejected,
@@ -45,9 +45,9 @@ type Error struct {
 	Status int    // of HTTP
 	Code   string // stable, such as "not_found"; empty if a proxy has answered
 	Detail string // a sentence for people
-	// RetryAfter is after how long the server asks to be tried again; 0 if it says nothing.
+	// RetryAfter is after how long the server asks to be retried; 0 if it says nothing.
 	RetryAfter time.Duration
-	// Faults are what does not fit to the workflow's schema, or what is wrong with a definition.
+	// Faults are what does not fit the workflow's schema, or what is wrong with a definition.
 	Faults []Fault
 	// Failure is what the workflow has said of an update that failed; nil for all else.
 	Failure *abi.Error
@@ -62,7 +62,7 @@ type Fault struct {
 	Message string `json:"message"`
 }
 
-// Error gives the sentence.
+// Error returns the sentence.
 func (e *Error) Error() string { return e.Detail }
 
 // Is says which of the errors of this package it is.
@@ -110,8 +110,9 @@ const maxRetryAfterSeconds = 24 * 3600
 // RunError says that a run has ended otherwise than completed, or is stuck.
 type RunError struct {
 	Run Run // as it stands
-	// Failure is what the workflow, or the host, has said: code, message, the step and its attempts, and the cause in its details.
-	// nil for runs that were cancelled or terminated, and for failures of a form of the workflow's own, which Run.Error has.
+	// Failure is what the workflow, or the host, has said: code, message, the step and its attempts, and the cause in
+	// its details. nil for runs that were cancelled or terminated, and for failures of a form of the workflow's own,
+	// which Run.Error has.
 	Failure *abi.Error
 
 	detail string
@@ -123,7 +124,7 @@ func (e *RunError) Error() string { return e.detail }
 // Is reports whether the target is ErrMismatch, and the run is stuck.
 func (e *RunError) Is(target error) bool { return target == ErrMismatch && e.Run.Status == Stuck }
 
-// permanent reports whether an error of a connection is the same when it is tried again.
+// permanent reports whether an error of a connection is the same when it is retried.
 func permanent(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// FollowPatience is how long what follows a run waits at least for a server that is away: longer than one takes to start with a
-// large store.
+// FollowPatience is how long what follows a run waits at least for a server that is away: longer than one takes to
+// start with a large store.
 const FollowPatience = 10 * time.Minute
 
 // Entry is an entry of a journal. Payloads are JSON where they are, else a JSON string of base64, as Base64 says.
@@ -61,17 +61,18 @@ type Chunk struct {
 // Newest is the iteration that a run is in.
 const Newest = -1
 
-// Journal gives the entries of an iteration of a run, from a seq on; Newest is that which it is in.
+// Journal returns the entries of an iteration of a run, from a seq on; Newest is that which it is in.
 func (c *Client) Journal(ctx context.Context, id string, iteration int64, from uint64) iter.Seq2[Entry, error] {
 	return listed[Entry](ctx, c, runPath(id, "/journal"), url.Values{"iteration": {strconv.FormatInt(iteration, 10)}}, int64(from))
 }
 
-// Logs gives the lines of a run's log, from an index on.
+// Logs returns the lines of a run's log, from an index on.
 func (c *Client) Logs(ctx context.Context, id string, from uint64) iter.Seq2[Log, error] {
 	return listed[Log](ctx, c, runPath(id, "/logs"), url.Values{}, int64(from))
 }
 
-// Output gives the output of a run on a topic, on all of them for "", from an index on; a negative one counts from the end.
+// Output returns the output of a run on a topic, on all of them for "", from an index on; a negative one counts from
+// the end.
 func (c *Client) Output(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
 	return listed[Chunk](ctx, c, runPath(id, "/output"), ofTopic(topic), from)
 }
@@ -84,7 +85,7 @@ func ofTopic(topic string) url.Values {
 	return v
 }
 
-// listed gives the items of a list that begins at an index.
+// listed returns the items of a list that begins at an index.
 func listed[T any](ctx context.Context, c *Client, path string, v url.Values, from int64) iter.Seq2[T, error] {
 	return pages(func(cursor string) (Page[T], error) {
 		if v.Del("from"); cursor == "" {
@@ -96,16 +97,18 @@ func listed[T any](ctx context.Context, c *Client, path string, v url.Values, fr
 	})
 }
 
-// FollowRun gives a run as it stands, and again whenever it has changed, until it has ended or ctx is done. Changes that come
-// quickly are given as one. A run that is stuck may still go on, when somebody mends it.
+// FollowRun yields a run as it stands, and again whenever it has changed, until it has ended or ctx is done. It
+// reports changes in quick succession as one. A run that is stuck may still continue, when somebody mends it.
 func (c *Client) FollowRun(ctx context.Context, id string) iter.Seq2[Run, error] {
 	return follow[Run](ctx, c, runPath(id, ""), nil, "run")
 }
 
-// FollowRuns gives the runs of the namespace whenever they have changed, as they stand then, from now on: those of a workflow,
-// if it is not empty. began, unless it is nil, is called when changes are gathered, so that what is listed after that misses
-// nothing; and again after the server was away, when runs may have changed that are not given. It goes on until ctx is done.
-// ErrBusy if runs change faster than they are taken, so that some are missing.
+// FollowRuns yields the runs of the namespace, or of a workflow if it is not empty, whenever they have changed, as
+// they are then, until ctx is done.
+//
+// began, unless it is nil, is called when the server begins to report changes, so that a list that is read after it
+// misses nothing; and again after the server was away, when changes may have gone unreported. FollowRuns ends with
+// ErrBusy if runs change faster than the caller takes them, so that some are missing.
 func (c *Client) FollowRuns(ctx context.Context, workflow string, began func()) iter.Seq2[Run, error] {
 	v := url.Values{}
 	if workflow != "" {
@@ -129,20 +132,20 @@ func (c *Client) FollowRuns(ctx context.Context, workflow string, began func()) 
 	}
 }
 
-// FollowJournal gives the entries of a journal from a seq of an iteration on, as they become durable, from iteration to
-// iteration, until the run has ended or is stuck. Like the others that follow, it goes on behind the last entry when the server
-// comes back.
+// FollowJournal yields the entries of a journal from a seq of an iteration on, as they become durable, from iteration
+// to iteration, until the run has ended or is stuck. Like the other methods that follow, it continues behind the last
+// entry when the server comes back.
 func (c *Client) FollowJournal(ctx context.Context, id string, iteration int64, from uint64) iter.Seq2[Entry, error] {
 	return follow[Entry](ctx, c, runPath(id, "/journal"), url.Values{"iteration": {strconv.FormatInt(iteration, 10)},
 		"from": {strconv.FormatUint(from, 10)}}, "entry")
 }
 
-// FollowLogs gives the lines of a run's log from an index on, until the run has ended or is stuck.
+// FollowLogs returns the lines of a run's log from an index on, until the run has ended or is stuck.
 func (c *Client) FollowLogs(ctx context.Context, id string, from uint64) iter.Seq2[Log, error] {
 	return follow[Log](ctx, c, runPath(id, "/logs"), url.Values{"from": {strconv.FormatUint(from, 10)}}, "log")
 }
 
-// FollowOutput is Output that goes on until the run has ended or is stuck.
+// FollowOutput is Output that continues until the run has ended or is stuck.
 func (c *Client) FollowOutput(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
 	v := ofTopic(topic)
 	v.Set("from", strconv.FormatInt(from, 10))
@@ -155,7 +158,8 @@ var (
 	errStopped = errors.New("stopped")
 )
 
-// follow gives the events of some names until the server says that there are no more, and connects again when they break off.
+// follow returns the events of some names until the server says that there are no more, and connects again when they
+// break off.
 func follow[T any](ctx context.Context, c *Client, path string, query url.Values, names ...string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		r := Request{Method: http.MethodGet, Path: path, Query: query, Header: http.Header{"Accept": {"text/event-stream"}}}

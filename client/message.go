@@ -10,8 +10,8 @@ import (
 
 // SignalOptions are options of Signal and Deliver.
 type SignalOptions struct {
-	// IdempotencyKey is remembered by the run: a signal with a key and the bytes of one before is that one. Without it the client
-	// makes one, with which the request can be repeated.
+	// IdempotencyKey is remembered by the run: a signal with a key and the bytes of one before is that one. Without it
+	// the client makes one, with which the request can be repeated.
 	IdempotencyKey string
 }
 
@@ -23,7 +23,7 @@ func (o *SignalOptions) header() http.Header {
 	return http.Header{"Idempotency-Key": {key}}
 }
 
-// Signal gives a signal to a run. The payload is encoded as Start does. It is durable on return, whether or not the workflow
+// Signal sends a signal to a run. The payload is encoded as Start does. It is durable on return, whether or not the workflow
 // waits for it. ErrTerminal if the run has ended, ErrBusy if too many wait for it.
 func (c *Client) Signal(ctx context.Context, id, name string, p any, o SignalOptions) error {
 	b, err := payload(p)
@@ -52,8 +52,9 @@ func (c *Client) Deliver(ctx context.Context, token string, p any, o SignalOptio
 	return HookReply{a.status, a.header.Get("Content-Type"), a.body}, err
 }
 
-// Ask asks a run a question that its workflow offers, and decodes the answer from JSON into answer, unless that is nil; a *[]byte
-// gets it as it is. Nothing of it is recorded. ErrFailed, with what it says, if the workflow answers with an error.
+// Ask asks a run a question that its workflow offers, and decodes the answer from JSON into answer, unless that is nil;
+// a *[]byte gets it as it is. Nothing of it is recorded. ErrFailed, with what it says, if the workflow answers with an
+// error.
 func (c *Client) Ask(ctx context.Context, id, query string, input, answer any) error {
 	b, err := payload(input)
 	if err != nil {
@@ -97,8 +98,8 @@ const (
 // Update asks a run to do something, waits for its answer and decodes it as Ask does. It can be asked for again, by another
 // process, too, with UpdateResult and the id; for an empty one the client makes one.
 //
-// ErrRefused if the workflow does not accept it. ErrFailed, as an *Error with the Failure, if the workflow answers with an error.
-// If ctx ends before the answer, the update may have been accepted.
+// ErrRefused if the workflow does not accept it. ErrFailed, as an *Error with the Failure, if the workflow answers with
+// an error. If ctx ends before the answer, the update may have been accepted.
 func (c *Client) Update(ctx context.Context, run, name, id string, input, answer any) error {
 	if id == "" {
 		id = rand.Text()
@@ -113,8 +114,8 @@ func (c *Client) Update(ctx context.Context, run, name, id string, input, answer
 	return decode(a.body, answer)
 }
 
-// BeginUpdate is Update that waits until the update is accepted, and not for its answer. The status is UpdateCompleted if it has
-// been answered by then.
+// BeginUpdate is Update that waits until the update is accepted, and not for its answer. The status is UpdateCompleted
+// if it has been answered by then.
 func (c *Client) BeginUpdate(ctx context.Context, run, name, id string, input any) (UpdateStatus, error) {
 	a, err := c.update(ctx, run, name, id, "0s", input)
 	if err != nil {
@@ -135,8 +136,8 @@ func (c *Client) update(ctx context.Context, run, name, id, wait string, input a
 		Header: http.Header{"Idempotency-Key": {id}}, Body: b, Repeatable: true})
 }
 
-// UpdateResult waits for the answer to an update that was accepted, and decodes it as Ask does. ErrNotFound if the run knows no
-// update of that id.
+// UpdateResult waits for the answer to an update that was accepted, and decodes it as Ask does. ErrNotFound if the run
+// knows no update of that id.
 func (c *Client) UpdateResult(ctx context.Context, run, name, id string, answer any) error {
 	r := Request{Method: http.MethodGet, Path: updatePath(run, name) + "/" + Segment(id), Query: url.Values{"wait": {held}}}
 	for {

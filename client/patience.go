@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A server that is away is tried again after the first of these, then after twice as long each time, up to the second.
+// A server that is away is retried after the first of these, then after twice as long each time, up to the second.
 const (
 	firstPause = 100 * time.Millisecond
 	mostPause  = 5 * time.Second

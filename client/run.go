@@ -26,7 +26,7 @@ const (
 	Sleeping   Status = "sleeping"
 	Waiting    Status = "waiting"
 	Paused     Status = "paused"
-	Stuck      Status = "stuck" // its workflow differs from its journal, or the module has broken down: it does not go on by itself
+	Stuck      Status = "stuck" // its workflow differs from its journal, or the module has broken down: it needs a person
 	Completed  Status = "completed"
 	Failed     Status = "failed"
 	Cancelled  Status = "cancelled"
@@ -153,7 +153,7 @@ func (c *Client) RunPage(ctx context.Context, q Query) (Page[Run], error) {
 	return get[Page[Run]](ctx, c, "/v1/runs", q.values())
 }
 
-// Runs gives all runs that a query selects, page by page, from its cursor on. It ends with the first error.
+// Runs returns all runs that a query selects, page by page, from its cursor on. It ends with the first error.
 func (c *Client) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 	return pages(func(cursor string) (Page[Run], error) {
 		if cursor != "" {
@@ -163,7 +163,7 @@ func (c *Client) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 	})
 }
 
-// pages gives the items of all pages.
+// pages returns the items of all pages.
 func pages[T any](page func(cursor string) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for cursor := ""; ; {
@@ -243,7 +243,7 @@ type Timer struct {
 	Due      time.Time `json:"due"`
 }
 
-// Timers gives what wakes within a time, soonest first; all for 0.
+// Timers returns what wakes within a time, soonest first; all for 0.
 func (c *Client) Timers(ctx context.Context, within time.Duration) iter.Seq2[Timer, error] {
 	v := url.Values{}
 	if within > 0 {

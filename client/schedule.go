@@ -22,8 +22,8 @@ type ScheduleSpec struct {
 	When       string            `json:"when"`              // a cron expression, @every, an instant, or ISO 8601
 	Zone       string            `json:"zone,omitempty"`    // such as Europe/Berlin; UTC for ""
 	Jitter     string            `json:"jitter,omitempty"`
-	// Overlap is what becomes of an instant while a run goes on: skip (""), buffer-one, buffer-all, allow, cancel-other or
-	// terminate-other.
+	// Overlap is what becomes of an instant while a run is in progress: skip (""), buffer-one, buffer-all, allow,
+	// cancel-other or terminate-other.
 	Overlap  string    `json:"overlap,omitempty"`
 	CatchUp  string    `json:"catch_up,omitempty"` // how late an instant is started at most; 1d for ""
 	From     time.Time `json:"from,omitzero"`
@@ -49,7 +49,7 @@ type Schedule struct {
 	Started    int64              `json:"started"`
 	Skipped    int64              `json:"skipped"`
 	Missed     int64              `json:"missed"`
-	Running    []string           `json:"running,omitempty"` // ids of runs that go on
+	Running    []string           `json:"running,omitempty"` // ids of runs in progress
 	Waiting    []time.Time        `json:"waiting,omitempty"` // instants that wait for the end of a run
 	Recent     []ScheduledRun     `json:"recent,omitempty"`
 	NotStarted []ScheduleMiss     `json:"not_started,omitempty"`
@@ -108,7 +108,7 @@ func (c *Client) Schedule(ctx context.Context, id string) (Schedule, error) {
 	return get[Schedule](ctx, c, schedulePath(id, ""), nil)
 }
 
-// Schedules gives all schedules, by id.
+// Schedules returns all schedules, by id.
 func (c *Client) Schedules(ctx context.Context) iter.Seq2[Schedule, error] {
 	return pages(func(cursor string) (Page[Schedule], error) {
 		v := url.Values{}
@@ -129,7 +129,7 @@ func (c *Client) PauseSchedule(ctx context.Context, id, note string) (Schedule, 
 	return c.noted(ctx, id, "/pause", note)
 }
 
-// ResumeSchedule lets a schedule go on with what is due from now on.
+// ResumeSchedule lets a schedule continue with what is due from now on.
 func (c *Client) ResumeSchedule(ctx context.Context, id, note string) (Schedule, error) {
 	return c.noted(ctx, id, "/resume", note)
 }
@@ -160,7 +160,7 @@ func (c *Client) BackfillSchedule(ctx context.Context, id string, from, to time.
 	}{from, to, all})
 }
 
-// DeleteSchedule deletes a schedule. Its runs go on.
+// DeleteSchedule deletes a schedule. Its runs continue.
 func (c *Client) DeleteSchedule(ctx context.Context, id string) error {
 	return c.call(ctx, Request{Method: http.MethodDelete, Path: schedulePath(id, "")}, nil)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limits say how many runs of a workflow go on at a time, or begin within a window.
+// Limits say how many runs of a workflow are in progress at a time, or begin within a window.
 type Limits struct {
 	Workflow    string   `json:"workflow"`
 	Concurrency []string `json:"concurrency,omitempty"` // such as "5", or "5 per input.customer"
@@ -16,7 +16,7 @@ type Limits struct {
 	Waiting     int64    `json:"waiting"`               // runs that wait for one
 }
 
-// HandlerLimits say how many attempts of a handler go on at a time, or begin within a window.
+// HandlerLimits say how many attempts of a handler are in flight at a time, or begin within a window.
 type HandlerLimits struct {
 	Handler     string   `json:"handler"`
 	Concurrency []string `json:"concurrency,omitempty"`
@@ -41,7 +41,7 @@ func (c *Client) LimitsOf(ctx context.Context, workflow string) (Limits, error) 
 	return get[Limits](ctx, c, "/v1/limits/"+Segment(workflow), nil)
 }
 
-// SetLimits sets the limits of l.Workflow in place of those that it had. Runs that have begun go on.
+// SetLimits sets the limits of l.Workflow in place of those that it had. Runs that have begun continue.
 func (c *Client) SetLimits(ctx context.Context, l Limits) (Limits, error) {
 	return put[Limits](ctx, c, "/v1/limits/"+Segment(l.Workflow), ruled{l.Concurrency, l.Rate})
 }

@@ -41,7 +41,7 @@ type StartOptions struct {
 	TraceParent string
 }
 
-// FirstSignal is a signal that a run has from its beginning; for a run that is there, it is a signal like others.
+// FirstSignal is a signal that a run has from its beginning; for an existing run, it is a signal like others.
 type FirstSignal struct {
 	Name           string
 	Payload        any
@@ -70,8 +70,8 @@ type signalBody struct {
 	IdempotencyKey string  `json:"idempotency_key"`
 }
 
-// Start starts a run of a workflow. The input is encoded as JSON; nil is none, and Payload and json.RawMessage are sent as they
-// are. The run is durable when Start returns it. Run.Existed says that it was there already.
+// Start starts a run of a workflow. The input is encoded as JSON; nil means none, and Payload and json.RawMessage are
+// sent as they are. The run is durable when Start returns it. Run.Existed says that it was there already.
 func (c *Client) Start(ctx context.Context, workflow string, input any, o StartOptions) (Run, error) {
 	p, err := payload(input)
 	if err != nil {

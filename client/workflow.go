@@ -38,9 +38,9 @@ type UploadOptions struct {
 	AllowSecret []string // NAME=host,Header: secrets that it may send there
 }
 
-// Upload stores a module as the next version of its workflows; of workflow, if the module lists none. A module that is there
-// with the same grants makes no new version. It is durable, and compiled, on return. ErrRejected, with the reason, if it cannot
-// be a workflow.
+// Upload stores a module as the next version of its workflows; of workflow, if the module lists none. A module that is
+// there with the same grants makes no new version. It is durable, and compiled, on return. ErrRejected, with the
+// reason, if it cannot be a workflow.
 func (c *Client) Upload(ctx context.Context, workflow string, wasm []byte, o UploadOptions) ([]Version, error) {
 	if workflow == "" {
 		workflow = "-"
@@ -88,7 +88,7 @@ func (c *Client) Schemas(ctx context.Context, workflow string, version uint32) (
 
 func workflowPath(name, rest string) string { return "/v1/workflows/" + Segment(name) + rest }
 
-// RunCheck says whether a run goes on under a module.
+// RunCheck reports whether a run fits a module.
 type RunCheck struct {
 	RunID     string   `json:"run"`
 	Version   uint32   `json:"version,omitempty"`
@@ -116,7 +116,7 @@ type CheckSummary struct {
 	Unchanged  int64  `json:"unchanged,omitempty"`
 }
 
-// Migration says which runs are to go on under another version.
+// Migration says which runs are to continue under another version.
 type Migration struct {
 	To       uint32   `json:"to"`
 	From     uint32   `json:"from,omitempty"` // only runs of this version
@@ -135,7 +135,7 @@ func (c *Client) Check(ctx context.Context, workflow string, wasm []byte, each f
 		Repeatable: true}, each)
 }
 
-// Migrate has live runs that are compatible with another version of their workflow go on under it. each is as in Check.
+// Migrate has live runs that are compatible with another version of their workflow continue under it. each is as in Check.
 func (c *Client) Migrate(ctx context.Context, workflow string, m Migration, each func(RunCheck) error) (CheckSummary, error) {
 	b, err := encode(m)
 	if err != nil {

@@ -68,7 +68,7 @@ type Step struct {
 	Description string
 	After       []string // of a graph: these must have ended
 	SkipIf      *expression.Expression
-	Optional    bool   // if it fails, the run goes on
+	Optional    bool   // if it fails, the run continues
 	OnFailure   string // this one is performed if it fails, and its output is the step's
 	Compensate  string // this one is performed if the run fails later
 	Next        string // of a list: this one is next, or End; "" is the one that follows
@@ -85,7 +85,7 @@ type Step struct {
 	Condition *Branch
 	Signal    string // of an event or approval
 	Where     *expression.Expression
-	Continue  bool            // of an event: a time-out is a result; of an approval: so is a rejection
+	Continue  bool            // of an event: a timeout is a result; of an approval: so is a rejection
 	Schema    json.RawMessage // of the payload of an event
 	Prompt    *Value          // of an approval
 	Content   string          // of an approval: the field of the state that is to be approved
@@ -159,8 +159,8 @@ func (d *Definition) Handlers() []string {
 	return sortedKeys(seen)
 }
 
-// Missing returns the handlers that the definition calls, and that a version may not call which has been granted these ("*" is
-// all of them), sorted. A run fails where it calls one.
+// Missing returns the handlers that the definition calls, and that a version may not call which has been granted these
+// ("*" is all of them), sorted. A run fails where it calls one.
 func (d *Definition) Missing(granted []string) []string {
 	if slices.Contains(granted, "*") {
 		return nil

@@ -67,7 +67,7 @@ func (d *decoder) step(n *Node) *Step {
 	}
 	s.Type = d.typeOf(o)
 	s.Description = o.text(maxDescriptionChars, "description")
-	if s.Type != Condition { // which goes on to others, and does nothing else
+	if s.Type != Condition { // which continues to others, and does nothing else
 		s.SkipIf = o.expression(d.scope(), "skip_if")
 		s.Optional = o.boolean("optional")
 		s.OnFailure = o.reference(s, "on_failure")

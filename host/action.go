@@ -8,9 +8,10 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Cancel asks a run to end. One whose workflow takes a cancel is told, once, and ends by itself; another one ends as
-// cancelled: its timers are gone, running attempts of its steps are told to stop, and none of its code runs any more.
-// It gives whether that changed anything: a second cancel does not. Durable on return. ErrTerminal if it has ended.
+// Cancel asks a run to end. A workflow that handles a cancel is told, once, and ends by itself. Any other run ends as
+// cancelled: its timers are gone, attempts of its steps in flight are told to stop, and none of its code runs any
+// more. Cancel reports whether it changed anything; a second cancel does not. Durable on return. It returns
+// ErrTerminal if the run has ended.
 func (s *scope) Cancel(ctx context.Context, id string) (changed bool, err error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
@@ -31,10 +32,11 @@ func (s *scope) Terminate(ctx context.Context, id string) error {
 
 // Wake ends sleeps of a run before their time, and returns how many it ended. Durable on return.
 //
-// With a name it ends the sleep of that name and nothing else: the run's clocks stay as they are, so that its deadlines, tickers
-// and other sleeps come when they would have come. Without one it skips the time for which the run sleeps: it ends all of its
-// sleeps, polls of time.Sleep included, and its monotonic clock moves by what was skipped, so that timers of the guest's own
-// come earlier. A run that waits for the instant of WithStartAt begins, and counts as one sleep; its deadline stays as it is.
+// With a name it ends the sleep of that name and nothing else: the run's clocks stay as they are, so that its
+// deadlines, tickers and other sleeps come when they would have come. Without one it skips the time for which the run
+// sleeps: it ends all of its sleeps, polls of time.Sleep included, and its monotonic clock moves by what was skipped,
+// so that timers of the guest's own come earlier. A run that waits for the instant of WithStartAt begins, and counts as
+// one sleep; its deadline stays as it is.
 func (s *scope) Wake(ctx context.Context, id, name string) (n int, err error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
@@ -44,7 +46,7 @@ func (s *scope) Wake(ctx context.Context, id, name string) (n int, err error) {
 }
 
 // Pause stops a run where it waits next, until Unpause: attempts of steps that are running finish, nothing new
-// begins, and nothing that comes due wakes it. It gives whether that changed anything. Durable on return.
+// begins, and nothing that comes due wakes it. It reports whether that changed anything. Durable on return.
 // ErrTerminal if it has ended, ErrConflict if it is stuck.
 func (s *scope) Pause(ctx context.Context, id string) (changed bool, err error) {
 	key, err := s.key(ctx, id)
@@ -54,8 +56,8 @@ func (s *scope) Pause(ctx context.Context, id string) (changed bool, err error) 
 	return changed, translate(err)
 }
 
-// Unpause lets a paused run go on. What came due meanwhile comes first, in the order of the deadlines. It gives
-// whether that changed anything. Durable on return.
+// Unpause lets a paused run continue. What came due meanwhile comes first, in the order of the deadlines. It reports
+// whether the run was paused. Durable on return.
 func (s *scope) Unpause(ctx context.Context, id string) (changed bool, err error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
@@ -64,10 +66,10 @@ func (s *scope) Unpause(ctx context.Context, id string) (changed bool, err error
 	return changed, translate(err)
 }
 
-// TakeBack lets a run go on that was exported with ExportOptions.Move, where it was exported. What came due meanwhile comes
-// first, in the order of the deadlines. It reports whether that changed anything: a run that was not moved stays as it is.
-// Durable on return. The caller knows that the run was adopted by no other host: otherwise it acts twice. ErrConflict if another
-// namespace of this one has adopted it.
+// TakeBack lets a run continue that was exported with ExportOptions.Move, where it was exported. What came due
+// meanwhile comes first, in the order of the deadlines. It reports whether that changed anything: a run that was not
+// moved stays as it is. Durable on return. The caller knows that the run was adopted by no other host: otherwise it
+// acts twice. ErrConflict if another namespace of this one has adopted it.
 func (s *scope) TakeBack(ctx context.Context, id string) (changed bool, err error) {
 	key, err := s.key(ctx, id)
 	if err != nil {
@@ -90,9 +92,10 @@ func (s *scope) TakeBack(ctx context.Context, id string) (changed bool, err erro
 	return changed, translate(err)
 }
 
-// Retry lets a failed or stuck run go on. A failed run forgets the failures that led to its end, and makes new attempts of
-// those steps. It keeps everything else: results, signals, tokens, and what is known of its children. With a version other
-// than 0 the run goes on under that version of its workflow. It has no deadline any more. Durable on return.
+// Retry lets a failed or stuck run continue. A failed run forgets the failures that led to its end, and makes new
+// attempts of those steps. It keeps everything else: results, signals, tokens, and what is known of its children. With
+// a version other than 0 the run continues under that version of its workflow. It has no deadline any more. Durable on
+// return.
 //
 // Retry returns ErrTerminal if the run ended otherwise, and ErrConflict if it lives. It also returns ErrConflict, and
 // changes nothing, if the workflow made another call that reaches outside after the failure, such as a compensation, since
@@ -118,11 +121,11 @@ func (s *scope) Retry(ctx context.Context, id string, version uint32) error {
 	return translate(s.h.rt.Runs.Retry(ctx, key, &v, free))
 }
 
-// Restart starts a new run like another one: the same workflow, version, input and random numbers. With from, it
-// begins with what the other one did before its step, sleep or child of that name, and does the rest again. The new
-// run's id is newID; by default it is made as that of any run. Its workflow is told the schedule and the nominal instant of the
-// other run, but no schedule counts it; with from, it is also told the version with which the other run began. Durable on return.
-// ErrDiskFull as of Start.
+// Restart starts a new run like another one: the same workflow, version, input and random numbers. With from, it begins
+// with what the other one did before its step, sleep or child of that name, and does the rest again. The new run's id
+// is newID; by default it is made as that of any run. Its workflow is told the schedule and the nominal instant of the
+// other run, but no schedule counts it; with from, it is also told the version with which the other run began. Durable
+// on return. ErrDiskFull as of Start.
 func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error) {
 	if newID == "" {
 		newID = newRunID(s.h.cfg.Clock.Now())

@@ -15,10 +15,17 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// BackupFile is a file of a backup.
+// BackupFile is a file of a backup: its name, size and SHA-256, and when the store has written it.
 type BackupFile = backup.File
 
-// BackupInfo says what a backup has written, and where.
+// BackupInfo says where a backup is and what it has written:
+//
+//	Dir      string // of the backup
+//	Files    int
+//	Bytes    int64    // of all files
+//	NewFiles int      // that were not taken from the backup before
+//	NewBytes int64
+//	Notes    []string // what was wrong with the backup before, and was not taken from it for that reason
 type BackupInfo = backup.Made
 
 // BackupOptions says how a backup is made. The zero value is usable.
@@ -32,8 +39,8 @@ type BackupOptions struct {
 	Have []BackupFile
 }
 
-// DefaultBackupRate is how many bytes a backup reads in a second. A disk does several times that, so that a host which commits
-// meanwhile has most of it.
+// DefaultBackupRate is how many bytes a backup reads in a second. A disk does several times that, so that a host which
+// commits meanwhile has most of it.
 const DefaultBackupRate = 64 << 20
 
 // checkpointer is a store that backups are made of.
@@ -41,10 +48,10 @@ type checkpointer interface {
 	Checkpoint() (dir string, remove func() error, err error)
 }
 
-// Backup makes a backup of everything that is durable when it is called, of all namespaces, in a place: a directory of backups,
-// which it creates if need be. Files that the newest backup of the place has are shared with it by hard links. The backup is
-// durable when it returns; after an error there is none. The host goes on meanwhile. ErrLocked if another backup is being made
-// in the place.
+// Backup makes a backup of everything that is durable when it is called, of all namespaces, in a place: a directory of
+// backups, which it creates if need be. Files that the newest backup of the place has are shared with it by hard links.
+// The backup is durable when it returns; after an error there is none. The host continues meanwhile. ErrLocked if
+// another backup is being made in the place.
 func (h *Host) Backup(ctx context.Context, place string, opts BackupOptions) (*BackupInfo, error) {
 	made, err := backup.Create(ctx, place, opts.create(), func(ctx context.Context, have []backup.File, w io.Writer) error {
 		opts.Have = have
@@ -53,9 +60,9 @@ func (h *Host) Backup(ctx context.Context, place string, opts BackupOptions) (*B
 	return made, translate(err)
 }
 
-// WriteBackup writes a backup as a tar stream, the manifest last: a stream that ends without an error of WriteBackup is whole.
-// Restore reads it, unless files were left out of it. Tables that the store writes anew meanwhile need room on the disk
-// until WriteBackup returns.
+// WriteBackup writes a backup as a tar stream, the manifest last: a stream that ends without an error of WriteBackup is
+// whole. Restore reads it, unless files were left out of it. Tables that the store writes anew meanwhile need room on
+// the disk until WriteBackup returns.
 func (h *Host) WriteBackup(ctx context.Context, w io.Writer, opts BackupOptions) error {
 	s, ok := h.below.(checkpointer)
 	if !ok {
@@ -134,9 +141,10 @@ type RestoreInfo struct {
 	Release string    `json:"release"`          // of wfhost that made the backup
 }
 
-// Restore makes a backup the data of a directory, which must be empty or not be there; durable on return. from is a backup, a
-// place whose newest backup is taken, or a file that WriteBackup has written. The SHA-256 of each file is checked. If it is cut,
-// a host refuses the directory. The answer says which backup it was: the newest one of a place is that with the last name.
+// Restore makes a backup the data of a directory, which must be empty or not be there; durable on return. from is a
+// backup, a place whose newest backup is taken, or a file that WriteBackup has written. The SHA-256 of each file is
+// checked. If it is cut, a host refuses the directory. The answer says which backup it was: the newest one of a place
+// is that with the last name.
 func Restore(ctx context.Context, from, dir string, opts RestoreOptions) (*RestoreInfo, error) {
 	of, m, err := backup.Restore(ctx, from, dir, opts.AsCopy)
 	if err != nil {
@@ -174,8 +182,9 @@ func (h *Host) refuseCopy() error {
 	return nil
 }
 
-// ReleaseCopy lets a copy act: from then on it is data like any other, durable on return. If Run is going on, runs wake at once
-// whose deadlines have passed. It does nothing to data that is no copy. See to it that the host of the original has ended.
+// ReleaseCopy lets a copy act: from then on it is data like any other, durable on return. If Run is in flight, runs
+// wake at once whose deadlines have passed. It does nothing to data that is no copy. See to it that the host of the
+// original has ended.
 func (h *Host) ReleaseCopy(ctx context.Context) error {
 	s, ok := h.below.(copied)
 	if !ok || !h.copied {
@@ -194,9 +203,9 @@ func (h *Host) ReleaseCopy(ctx context.Context) error {
 	return h.AcquirePartitions(ctx, all...)
 }
 
-// UpgradeStore raises the database of a data directory that no host has open to the newest format of Pebble that this release
-// writes, and returns the format before and after. Nothing else does that, so that the release before can open what this one
-// has used, until then.
+// UpgradeStore raises the database of a data directory that no host has open to the newest format of Pebble that this
+// release writes, and returns the format before and after. Nothing else does that, so that the release before can open
+// what this one has used, until then.
 func UpgradeStore(dir string) (before, after int, err error) {
 	path := filepath.Join(dir, storeName)
 	if _, err := os.Stat(path); err != nil {

@@ -29,7 +29,7 @@ const (
 	CheckDiverges CheckOutcome = "diverges"
 	// CheckNotChecked: the run could not be replayed to its end, for a reason that is given.
 	CheckNotChecked CheckOutcome = "not_checked"
-	// CheckMigrated: the run goes on under the other version. Only Migrate returns it, and the next one.
+	// CheckMigrated: the run continues under the other version. Only Migrate returns it, and the next one.
 	CheckMigrated CheckOutcome = "migrated"
 	// CheckUnchanged: the run has the version already.
 	CheckUnchanged CheckOutcome = "unchanged"
@@ -41,7 +41,7 @@ type RunCheck struct {
 	Version   uint32       `json:"version,omitempty"` // that the run had
 	Status    Status       `json:"status,omitempty"`
 	Iteration uint32       `json:"iteration,omitempty"`
-	Entries   uint64       `json:"entries"` // of the journal, when it was read: the run may have gone on since
+	Entries   uint64       `json:"entries"` // of the journal, when it was read: the run may have continued since
 	Outcome   CheckOutcome `json:"outcome"`
 	// Entry is the seq of the entry at which the workflow diverges, Journal what is there, and Workflow what the workflow did.
 	Entry    *uint64 `json:"entry,omitempty"`
@@ -106,10 +106,11 @@ type CheckOptions struct {
 	// CPU is what the replay of one run may compute at most, about. A run whose replay
 	// takes more is not checked. Zero is DefaultCheckCPU; at most MaxCheckCPU.
 	CPU time.Duration
-	// Parallel is how many runs are replayed at a time. They take places among the guests that compute, see Config.MaxInstances.
-	// Zero is half of the processors, at least 1; at most MaxCheckParallel.
+	// Parallel is how many runs are replayed at a time. They take places among the guests that compute, see
+	// Config.MaxInstances. Zero is half of the processors, at least 1; at most MaxCheckParallel.
 	Parallel int
-	// Each, if set, is called with each report, by one goroutine at a time, in no order. An error that it returns ends the check.
+	// Each, if set, is called with each report, by one goroutine at a time, in no order. An error that it returns ends
+	// the check.
 	Each func(RunCheck) error
 	// Progress, if set, is called before the first run and after each one: how many are done, and about how many there are.
 	Progress func(done, total int64)
@@ -131,15 +132,16 @@ func (o *CheckOptions) check() error {
 
 func (o *CheckOptions) fuel() int64 { return int64(o.CPU.Seconds() * fuelPerSecond) }
 
-// Check replays the live runs of a workflow against a module, in memory. The module is compiled as for an upload and is not
-// stored; runs are only read, one journal at a time, and go on meanwhile: each report says at which length a run was looked at.
+// Check replays the live runs of a workflow against a module, in memory. The module is compiled as for an upload and is
+// not stored; runs are only read, one journal at a time, and continue meanwhile: each report says at which length a run
+// was looked at.
 //
-// The module does what a journal records if it makes the same calls in the same order, with the same names. The length of a
-// sleep and the options of a step may differ; the input of a step may differ where the step has ended, which is a note. Where
-// the journal ends the workflow may wait, make a new call, or return. It must not fail there.
+// The module does what a journal records if it makes the same calls in the same order, with the same names. The length
+// of a sleep and the options of a step may differ; the input of a step may differ where the step has ended, which is a
+// note. Where the journal ends the workflow may wait, make a new call, or return. It must not fail there.
 //
-// The workflow may be empty where the module lists exactly one. ErrInvalid if the module does not list it, ErrNotFound if it has
-// no version, ErrRejected if the module cannot be a workflow, ErrBusy if too many uploads and checks wait.
+// The workflow may be empty where the module lists exactly one. ErrInvalid if the module does not list it, ErrNotFound
+// if it has no version, ErrRejected if the module cannot be a workflow, ErrBusy if too many uploads and checks wait.
 func (s *scope) Check(ctx context.Context, workflow string, wasm []byte, opts CheckOptions) (CheckSummary, error) {
 	sum := CheckSummary{}
 	if err := opts.check(); err != nil {
@@ -229,7 +231,7 @@ type pass struct {
 	about int64
 }
 
-// checking counts the checks, migrations and exports that go on.
+// checking counts the checks, migrations and exports in progress.
 type checking struct {
 	mu  sync.Mutex // guards what follows
 	all int
@@ -389,10 +391,10 @@ func reportOf(key store.RunKey, r *check.Result) RunCheck {
 	return c
 }
 
-// CheckData is Check of a data directory that no host has open, or of a backup, or of the newest backup of a place. cfg says how
-// modules are compiled; its Dir and Store are not used. The namespace may be empty for the default one. ErrLocked if a host has
-// the data open: check against that, or a backup of it. ErrKey if the data is encrypted and cfg.Codec has not the key, or is not
-// set.
+// CheckData is Check of a data directory that no host has open, or of a backup, or of the newest backup of a place. cfg
+// says how modules are compiled; its Dir and Store are not used. The namespace may be empty for the default one.
+// ErrLocked if a host has the data open: check against that, or a backup of it. ErrKey if the data is encrypted and
+// cfg.Codec does not have the key, or is not set.
 func CheckData(ctx context.Context, path string, cfg Config, namespace, workflow string, wasm []byte,
 	opts CheckOptions) (sum CheckSummary, err error) {
 	at, err := locate(ctx, path)

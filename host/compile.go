@@ -13,9 +13,12 @@ import (
 	"github.com/wfhost/wfhost/host/internal/runtime"
 )
 
-// CompileLimits bound the compilation of one module in a process of its own: CPU time (default 1 min; not on Windows), time
-// (default 2 min), and bytes of memory (default 2 GiB). A module that reaches one of them is refused with a sentence that
-// names it. At most two modules are compiled at a time, and others wait.
+// CompileLimits bound the compilation of one module in a process of its own. A module that reaches one of them is
+// refused with a sentence that names it. Two modules are compiled at a time; others wait.
+//
+//	CPU    time.Duration // of user and system mode together; default 1 min; not on Windows
+//	Wall   time.Duration // from the start of the process; default 2 min
+//	Memory int64         // bytes that the process has from the system; default 2 GiB
 type CompileLimits = compiler.Limits
 
 // CompilerMain compiles a module and ends the process, if the process was started for that by a host with Config.Compiler;
@@ -31,8 +34,9 @@ func CompilerMain() {
 	}
 }
 
-// SelfCompiler returns the command line for Config.Compiler that starts this program again, whose main calls CompilerMain
-// first. It returns nil, with which modules are compiled in the process itself, if the system does not tell where the program is.
+// SelfCompiler returns the command line for Config.Compiler that starts this program again, whose main calls
+// CompilerMain first. It returns nil, with which modules are compiled in the process itself, if the system does not
+// tell where the program is.
 func SelfCompiler() []string {
 	const self = "/proc/self/exe" // the program that runs, though its file may have been replaced
 	if _, err := os.Stat(self); err == nil {

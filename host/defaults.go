@@ -13,9 +13,9 @@ const (
 	// defaultInstances: more guests than processors, since guests wait for each other and for writers while they compute.
 	// With 8, a step of a small guest took a tenth more processor time, and with 32 no less than with 16.
 	defaultInstances = 16
-	// defaultParkBytes keeps some 250 Go guests that have written a few dozen pages each. Those beyond it are frozen, and thawed
-	// when they go on: with half as much, a sixth of the time of 256 runs that make steps. With twice as much, 2,000 runs that
-	// wake at once and make a step took 100 MB more memory, and no less time.
+	// defaultParkBytes keeps some 250 Go guests that have written a few dozen pages each. Those beyond it are frozen,
+	// and thawed when they continue: with half as much, a sixth of the time of 256 runs that make steps. With twice as
+	// much, 2,000 runs that wake at once and make a step took 100 MB more memory, and no less time.
 	defaultParkBytes = 128 << 20
 	// defaultWarmBytes keeps some thousand Go guests: twice as much is on the heap between two garbage collections.
 	defaultWarmBytes = 64 << 20
@@ -29,16 +29,17 @@ const (
 	defaultSweepEvery = time.Hour
 	// defaultDrain: most steps end within it, and supervisors of processes wait longer before they kill.
 	defaultDrain = 10 * time.Second
-	// defaultGuestBytes has room for some 120 Go guests of the usual size, or for two of the largest. With 256 MiB, and as much
-	// of the other bounds as they had then, a server came to more than 1 GiB after forty minutes of attacks that filled all of them.
+	// defaultGuestBytes has room for some 120 Go guests of the usual size, or for two of the largest. With 256 MiB, and
+	// as much of the other bounds as they had then, a server came to more than 1 GiB after forty minutes of attacks
+	// that filled all of them.
 	defaultGuestBytes = 160 << 20
 	// leastGuestBytes has room for one of the largest guests, and as much for others.
 	leastGuestBytes = 2 * abi.MaxMemoryBytes
-	// defaultJournalBytes is one and a half of the largest journals: with the garbage that comes of them, they are most of what a
-	// host may come to hold on Go's heap.
+	// defaultJournalBytes is one and a half of the largest journals: with the garbage that comes of them, they are most
+	// of what a host may come to hold on Go's heap.
 	defaultJournalBytes = 96 << 20
-	// defaultCacheBytes keeps some 250 Go modules. Those beyond it, which were used longest ago, each take two seconds of processor
-	// time when they are needed again.
+	// defaultCacheBytes keeps some 250 Go modules. Those beyond it, which were used longest ago, each take two seconds
+	// of processor time when they are needed again.
 	defaultCacheBytes = 4 << 30
 	// leastCacheBytes has room for the code of the largest module, and for some of the usual size.
 	leastCacheBytes = 256 << 20

@@ -14,8 +14,10 @@ import (
 // DefaultDiskReserve is the default of Config.DiskReserve on disks that are larger than ten times that.
 const DefaultDiskReserve = diskspace.DefaultReserve
 
-// DiskFullError says why something new was refused: how many bytes are free, how many are kept, and how many the request takes if
-// that is what is too much. errors.Is(err, ErrDiskFull) is true.
+// DiskFullError says why new work was refused because of the disk. errors.Is(err, ErrDiskFull) is true. Besides the
+// state of the disk (Free, Total and Reserve, in bytes) it has
+//
+//	Need uint64 // bytes that the request would take; 0 if its size does not matter
 type DiskFullError = diskspace.FullError
 
 // DiskState is what a host knows of the disk that holds its store.
@@ -23,7 +25,7 @@ type DiskState struct {
 	Path    string `json:"path"`    // the directory of the store
 	Free    uint64 `json:"free"`    // bytes that the host may still write
 	Total   uint64 `json:"total"`   // bytes of the file system
-	Reserve uint64 `json:"reserve"` // bytes of Free that are kept for the runs that are there: see Config.DiskReserve
+	Reserve uint64 `json:"reserve"` // bytes of Free that are kept for existing runs: see Config.DiskReserve
 	Full    bool   `json:"full"`    // starts, signals and uploads are refused with ErrDiskFull
 	Stalls  uint64 `json:"stalls"`  // operations of the disk that took longer than two seconds, since Open
 }
@@ -67,8 +69,8 @@ func (h *Host) roomOnDisk(bytes int) error { return translate(h.disk.Admit(bytes
 // minutes.
 const lookAtDisk = 10 * time.Second
 
-// watchStore stops the host when the store fails by itself, until ctx is done. A failed commit says so as well, but a host whose
-// runs all sleep may make none for a year.
+// watchStore stops the host when the store fails by itself, until ctx is done. A failed commit says so as well, but a
+// host whose runs all sleep may make none for a year.
 func (h *Host) watchStore(ctx context.Context) {
 	s, ok := h.below.(store.Failing)
 	if !ok {
@@ -81,12 +83,12 @@ func (h *Host) watchStore(ctx context.Context) {
 	}
 }
 
-// moduleTimes is by how much the size of a module is multiplied: it is written twice, as all that is admitted, and its compiled
-// code is four times as large, about, which is kept beside the store.
+// moduleTimes is by how much the size of a module is multiplied: it is written twice, as all that is admitted, and its
+// compiled code is four times as large, about, which is kept beside the store.
 const moduleTimes = 3
 
-// watchDisk looks at the disk every now and then until ctx is done, so that its state is logged though nobody asks for anything.
-// It waits by the machine's clock, as keepSwept does.
+// watchDisk looks at the disk every now and then until ctx is done, so that its state is logged though nobody asks for
+// anything. It waits by the machine's clock, as keepSwept does.
 func (h *Host) watchDisk(ctx context.Context) {
 	for {
 		_, _ = h.disk.Look() // what cannot be known is not logged each time: the store finds out what it means

@@ -11,17 +11,28 @@ import (
 	"github.com/wfhost/wfhost/store/seal"
 )
 
-// Codec encodes what callers and workflows supply before it reaches the store, and decodes it again: journals with all inputs,
-// results, errors and signals, large payloads, log lines, output, what runs send to each other, and reasons of statuses. It is
-// for encryption, with a Keyring or with keys of your own. What stays in the clear is said in docs/encryption.md.
+// Codec encodes what callers and workflows supply before it reaches the store, and decodes it again: journals with
+// all inputs, results, errors and signals, large payloads, log lines, output, commands between runs, and reasons of
+// statuses. It is meant for encryption, with a [Keyring] or with keys of your own. docs/encryption.md lists what
+// stays in the clear. It is an interface:
+//
+//	// Key returns the id of the key with which Encode encodes. It is stored in the clear with each record.
+//	Key() string
+//	// Encode appends the encoded payload to dst and returns the result. place says where it will be stored; a codec that
+//	// authenticates makes it part of what it authenticates. It must not change or keep place and payload.
+//	Encode(dst, place, payload []byte) ([]byte, error)
+//	// Decode returns exactly the bytes that Encode was given for this place and key. store.ErrCorrupt says that they are
+//	// damaged, and the run becomes stuck; after any other error the record is read again later.
+//	Decode(key string, place, encoded []byte) ([]byte, error)
 type Codec = seal.Codec
 
-// Keyring is a Codec that encrypts with AES-256-GCM (XAES-256-GCM), with the newest of its keys. It may be used by several hosts.
+// Keyring is a Codec that encrypts with AES-256-GCM (XAES-256-GCM), with the newest of its keys. It may be used by
+// several hosts.
 type Keyring = seal.Keyring
 
-// ParseKeyring reads keys as text, one a line: an id, white space, 32 bytes in base64. The last one encrypts; the others decrypt
-// what they have encrypted. Empty lines, and lines that begin with #, are left out. Ids have from 1 to 32 letters, digits, dots,
-// dashes and underscores. Errors never name what is in the text but ids.
+// ParseKeyring reads keys as text, one a line: an id, white space, 32 bytes in base64. The last one encrypts; the
+// others decrypt what they have encrypted. Empty lines, and lines that begin with #, are left out. Ids have from 1 to
+// 32 letters, digits, dots, dashes and underscores. Errors never name what is in the text but ids.
 func ParseKeyring(text []byte) (*Keyring, error) {
 	r, err := seal.ParseKeyring(text)
 	if err != nil {
@@ -52,12 +63,16 @@ func (h *Host) sealStore(ctx context.Context) error {
 	return err
 }
 
-// KeyUse says how many records a key encrypts.
+// KeyUse says how many records a key encrypts:
+//
+//	Key           string // its id; empty for records in the clear
+//	Records       int64
+//	CreatedUnixMs int64  // when the key was first used; 0 if that is not known
 type KeyUse = pebblestore.KeyUse
 
-// KeysInUse counts the records that each key encrypts in a data directory that no host has open, in a backup, or in the newest
-// backup of a place; it needs no key. The first of the list has no id: records that are in the clear. A key that is known and
-// encrypts nothing has 0 records. It reads the whole of the data, and changes nothing.
+// KeysInUse counts the records that each key encrypts in a data directory that no host has open, in a backup, or in the
+// newest backup of a place; it needs no key. The first of the list has no id: records that are in the clear. A key that
+// is known and encrypts nothing has 0 records. It reads the whole of the data, and changes nothing.
 func KeysInUse(ctx context.Context, path string) (list []KeyUse, err error) {
 	at, err := locate(ctx, path)
 	if err != nil {
@@ -68,8 +83,9 @@ func KeysInUse(ctx context.Context, path string) (list []KeyUse, err error) {
 	return list, translate(err)
 }
 
-// ForgetKey makes a data directory that no host has open forget a key that encrypts nothing any more, so that a host opens it
-// without that key; durable on return. ErrConflict if it encrypts records; ErrNotFound if the key is not known.
+// ForgetKey makes a data directory that no host has open forget a key that encrypts nothing any more, so that a host
+// opens it without that key; durable on return. ErrConflict if it encrypts records; ErrNotFound if the key is not
+// known.
 func ForgetKey(ctx context.Context, dir, id string) error {
 	used, err := pebblestore.ForgetKey(ctx, filepath.Join(dir, storeName), id)
 	if err != nil {
@@ -81,8 +97,8 @@ func ForgetKey(ctx context.Context, dir, id string) error {
 	return nil
 }
 
-// checkSealed decodes a run: its state, the journals of all iterations, its log and its output. It adds what does not decode to a
-// report, and reports whether the run can be replayed.
+// checkSealed decodes a run: its state, the journals of all iterations, its log and its output. It adds what does not
+// decode to a report, and reports whether the run can be replayed.
 func (h *Host) checkSealed(ctx context.Context, run store.RunKey, report *VerifyReport) (sound bool, err error) {
 	bad := func(kind string, err error) bool {
 		if !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrVersion) {

@@ -23,8 +23,9 @@ const (
 	EngineInterpreter = "interpreter" // a hundred times slower where a workflow computes
 )
 
-// Engines returns the names of the engines that VerifyOptions.Engines may name: EngineCompiler, EngineInterpreter, and those that
-// the program was linked with. Package github.com/wfhost/wfhost/host/wasmtime, a module of its own, adds "wasmtime".
+// Engines returns the names of the engines that VerifyOptions.Engines may name: EngineCompiler, EngineInterpreter, and
+// those that the program was linked with. Package github.com/wfhost/wfhost/host/wasmtime, a module of its own, adds
+// "wasmtime".
 func Engines() []string {
 	return append([]string{EngineCompiler, EngineInterpreter}, engine.LinkedNames()...)
 }
@@ -71,7 +72,7 @@ type verifier struct {
 type replayer struct {
 	name string
 	h    *Host
-	rep  *report.Replay // of the replay that goes on
+	rep  *report.Replay // of the replay in progress
 }
 
 // newVerifier opens a host for each engine, on the same store, with folders of their own below dir. The caller closes it.
@@ -185,8 +186,8 @@ func same(a, b *report.Replay) bool {
 	return a.At == b.At && a.Memory == b.Memory && string(a.Result) == string(b.Result) && says(a) == says(b)
 }
 
-// incomparable reports whether a replay ended for a reason that is not the workflow's: how deep calls may be nested is up to the
-// engine, and how long a replay takes up to the machine.
+// incomparable reports whether a replay ended for a reason that is not the workflow's: how deep calls may be nested is
+// up to the engine, and how long a replay takes up to the machine.
 func incomparable(err error) bool {
 	trap, ok := errors.AsType[*engine.Trap](err)
 	return ok && trap.Kind == engine.TrapStack || errors.Is(err, budget.ErrSlow)

@@ -26,7 +26,7 @@ var (
 	ErrMismatch    = errors.New("replay differs")            // the run is stuck
 	ErrLimit       = errors.New("limit exceeded")            // something is larger than allowed
 	ErrBusy        = errors.New("busy")                      // a quota, or too much waits for a run, or to be uploaded; try later
-	ErrInvalid     = errors.New("invalid argument")          // a name, id or input that cannot be
+	ErrInvalid     = errors.New("invalid argument")          // a name, id or input is not allowed
 	ErrClosed      = errors.New("host is closed")            // Close was called
 	ErrFenced      = errors.New("data is owned by another")  // another host owns the run, or has just taken it over
 	ErrLocked      = errors.New("data is locked")            // another process has the data open
@@ -38,8 +38,12 @@ var (
 	ErrRejected    = errors.New("module rejected")           // the module cannot be a workflow
 )
 
-// RejectError says why a module was refused at upload: which rule, the limit, what was got, and at which byte.
-// errors.Is(err, ErrRejected) is true.
+// RejectError says why a module was refused at upload. errors.Is(err, ErrRejected) is true.
+//
+//	Rule       string // which rule it breaks
+//	Limit, Got int64  // both zero if the rule is not about a number
+//	Offset     int64  // of the byte in the module
+//	Detail     string
 type RejectError = inspect.RejectError
 
 // RunError is the error with which a run ended, as Result returns it.
@@ -111,7 +115,7 @@ func translate(err error) error {
 	return err
 }
 
-// Fatal wraps a handler's error that must not be tried again. Fatal(nil) is nil.
+// Fatal wraps a handler's error that must not be retried. Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -119,8 +123,8 @@ func Fatal(err error) error {
 	return &handler.FatalError{Err: err}
 }
 
-// RetryAfter wraps a handler's error with the delay after which it is to be tried again, in place of the step's
-// back-off. The number of attempts still counts. RetryAfter(nil, d) is nil.
+// RetryAfter wraps a handler's error with the delay after which it is to be retried, in place of the step's
+// backoff. The number of attempts still counts. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil

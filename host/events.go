@@ -10,12 +10,12 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Events are functions that a Host calls when something happens, for metrics, traces and tests. Those that are nil are not
-// called.
+// Events are functions that a Host calls when something happens, for metrics, traces and tests. It does not call
+// those that are nil.
 //
-// They are called by goroutines of the host, several at a time, and must not block: the comment of each says what waits
-// for it. They may call the host's method Stats, and should hand everything else to a goroutine of their own. What a
-// function is given is its own, and is not changed later.
+// Goroutines of the host call them, several at a time, and they must not block: the comment of each says what waits
+// for it. They may call Host.Stats, and should pass everything else to a goroutine of their own. The values that a
+// function gets are its own, and do not change later.
 type Events struct {
 	// RunStarted is called when the start of a run is durable, before the start returns. The runs of some partitions
 	// wait for it.
@@ -46,8 +46,8 @@ type Events struct {
 	Commit func(CommitInfo)
 	// UploadRefused is called when a module is refused, with the name that Upload was given. The upload waits for it.
 	UploadRefused func(workflow string, err error)
-	// DiskChanged is called when the disk has become nearly full, so that new work is refused, and when there is room again. The
-	// request that has noticed it waits for it, and others with it.
+	// DiskChanged is called when the disk has become nearly full, so that new work is refused, and when there is room
+	// again. The request that has noticed it waits for it, and others with it.
 	DiskChanged func(DiskState)
 	// StoreFailed is called once, when a write or fsync has failed. The host accepts nothing any more. A commit, or Run,
 	// waits for it.
@@ -87,12 +87,12 @@ type ActivationInfo struct {
 	// Replayed is how many entries the journal had where the workflow last waited: it went through them again. 0 if it did
 	// not have to.
 	Replayed int
-	// Thawed reports that the workflow went on where it was, with what Config.WarmBytes keeps, and replayed nothing.
+	// Thawed reports that the workflow continued where it was, with what Config.WarmBytes keeps, and replayed nothing.
 	Thawed bool
 	// Replay is the time from the making of the instance until the workflow was there; all of Total if it never was.
 	Replay time.Duration
 	// Total is the time from the activation's first place to its end. It includes what it waited for in its instance:
-	// commits, steps, and a place to go on.
+	// commits, steps, and a place to continue.
 	Total time.Duration
 	// Fuel is what the workflow computed, its replay included, without bodies: some nanoseconds, and the bytes of
 	// its calls. See Config.MaxFuel.

@@ -25,22 +25,23 @@ const ArchiveSuffix = ".wfrun"
 type ExportOptions struct {
 	// WithoutModule leaves the module out, which is most of a small run: what is for tests is replayed against another one.
 	WithoutModule bool
-	// Move sets the run aside before it is written, so that it can go on elsewhere: see ImportOptions.Adopt. From then on nothing
-	// happens to it here: it makes no step, takes no signal, and wakes at no deadline. That is durable before the first byte is
-	// written, and stays so whatever comes after it; exported again, with Move or without, it is the same run that was moved.
-	// TakeBack lets it go on here, if it was adopted nowhere. Attempts of steps that are under way are given up, and made again
-	// where the run goes on; to wait for them, pause the run before. A run that has ended is written as it is.
+	// Move sets the run aside before it is written, so that it can continue elsewhere: see ImportOptions.Adopt. From
+	// then on nothing happens to it here: it makes no step, takes no signal, and wakes at no deadline. That is durable
+	// before the first byte is written, and stays so whatever comes after it; exported again, with Move or without, it
+	// is the same run that was moved. TakeBack lets it continue here, if it was adopted nowhere. Attempts of steps in
+	// flight are given up, and made again where the run continues; to wait for them, pause the run before. A run that
+	// has ended is written as it is.
 	Move bool
 }
 
-// Export writes a run as one file, as it is durable now: its state, its module, the journals of all iterations with all payloads,
-// its log and its output. The run may be live; it is only read, and goes on. Exported at the same point, it is the same bytes.
-// The file is not encrypted, even if the store is: it shows everything that the run was given and did. It does not contain the
-// run's children, the run that started it, or signals that have not reached it yet.
+// Export writes a run as one file, as it is durable now: its state, its module, the journals of all iterations with all
+// payloads, its log and its output. The run may be live; it is only read, and continues. Exported at the same point, it
+// is the same bytes. The file is not encrypted, even if the store is: it shows everything that the run was given and
+// did. It does not contain the run's children, the run that started it, or signals that have not reached it yet.
 //
-// Nothing is written before the state, the newest journal and the module were read, so that ErrNotFound and ErrBusy, if too many
-// checks and exports go on, come first, and with Move, ErrConflict for a run that waits for a child, for whose end another run
-// waits, or that is a copy. After another error, what was written is no archive.
+// Nothing is written before the state, the newest journal and the module were read, so that ErrNotFound and ErrBusy, if
+// too many checks and exports are in progress, come first, and with Move, ErrConflict for a run that waits for a child,
+// for whose end another run waits, or that is a copy. After another error, what was written is no archive.
 func (s *scope) Export(ctx context.Context, id string, w io.Writer, opts ExportOptions) error {
 	key, err := s.key(ctx, id)
 	if err != nil {
@@ -66,7 +67,7 @@ func (s *scope) Export(ctx context.Context, id string, w io.Writer, opts ExportO
 // moveBytes is the length of the id of a move: enough that no two are the same.
 const moveBytes = 16
 
-// setAside sets a run aside that is to go on elsewhere.
+// setAside sets a run aside that is to continue elsewhere.
 func (s *scope) setAside(ctx context.Context, key store.RunKey) error {
 	st, err := s.h.rt.Runs.Durable(ctx, key)
 	if err != nil {
@@ -91,10 +92,10 @@ func (s *scope) setAside(ctx context.Context, key store.RunKey) error {
 // Archive is an exported run that was read. It is not changed, and may be used concurrently.
 type Archive struct{ run *archive.Run }
 
-// ReadArchive reads what Export has written, to its end, and checks it: the checksums, that all records decode, that the journals
-// have no gaps and keep the rules of journals, and that state, journal and module are of one run. ErrInvalid if the file is not
-// sound, ErrVersion if a newer release has written it. The archive is no proof of where it comes from: its author may have
-// written any journal that keeps the rules.
+// ReadArchive reads what Export has written, to its end, and checks it: the checksums, that all records decode, that
+// the journals have no gaps and keep the rules of journals, and that state, journal and module are of one run.
+// ErrInvalid if the file is not sound, ErrVersion if a newer release has written it. The archive is no proof of where
+// it comes from: its author may have written any journal that keeps the rules.
 func ReadArchive(r io.Reader) (*Archive, error) {
 	run, err := archive.Read(r)
 	if err != nil {
@@ -114,8 +115,8 @@ func (a *Archive) Module() []byte { return a.run.Module }
 
 // ReplayOptions says how an archive is replayed. The zero value is the strict replay of the module that the run had.
 type ReplayOptions struct {
-	// Module is another module to replay it against. As with Check, lengths of sleeps and options of steps may differ then, and so
-	// may the inputs of steps that have ended. Default: the module of the archive, strictly.
+	// Module is another module to replay it against. As with Check, lengths of sleeps and options of steps may differ
+	// then, and so may the inputs of steps that have ended. Default: the module of the archive, strictly.
 	Module []byte
 	// Strict has Module do exactly what the journal records, down to inputs and lengths.
 	Strict bool
@@ -131,9 +132,9 @@ type TraceCall struct {
 	Got   string `json:"got,omitempty"`
 }
 
-// ReplayArchive replays an exported run in memory and reports what came of it. Nothing is stored, and the run needs not be one of
-// this host. Only the newest iteration is replayed. A run that diverges is no error: the report says where, as Replay does.
-// ErrRejected if the module cannot be a workflow, ErrInvalid if it does not list that of the run.
+// ReplayArchive replays an exported run in memory and reports what came of it. Nothing is stored, and the run needs not
+// be one of this host. Only the newest iteration is replayed. A run that diverges is no error: the report says where,
+// as Replay does. ErrRejected if the module cannot be a workflow, ErrInvalid if it does not list that of the run.
 func (h *Host) ReplayArchive(ctx context.Context, a *Archive, opts ReplayOptions) (RunCheck, error) {
 	wasm := opts.Module
 	if wasm == nil {
@@ -196,9 +197,10 @@ func (r recorded) Run(context.Context, store.RunKey) (store.RunState, []store.En
 	return r.run.State, r.run.Entries, nil
 }
 
-// CheckArchives is Check of exported runs, live and ended: the files of a folder whose names end with ArchiveSuffix. Runs of
-// other workflows are passed over; a file that is not sound is reported as not checked, under its name. The workflow may be empty
-// where the module lists exactly one, and needs no version on this host. ErrNotFound if the folder has no such file.
+// CheckArchives is Check of exported runs, live and ended: the files of a folder whose names end with ArchiveSuffix.
+// Runs of other workflows are passed over; a file that is not sound is reported as not checked, under its name. The
+// workflow may be empty where the module lists exactly one, and needs no version on this host. ErrNotFound if the
+// folder has no such file.
 func (h *Host) CheckArchives(ctx context.Context, dir, workflow string, wasm []byte, opts CheckOptions) (CheckSummary, error) {
 	sum := CheckSummary{}
 	if err := opts.check(); err != nil {

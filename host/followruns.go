@@ -6,17 +6,17 @@ import (
 	"iter"
 )
 
-// MaxFollowed is how many runs that have changed are kept for one who follows them: he reads slower than they change, and some
-// seconds of a busy host are in it.
+// MaxFollowed is how many changed runs wait for a caller of FollowRuns. That is some seconds of a busy host; a caller
+// for whom more wait reads more slowly than they change.
 const MaxFollowed = 10_000
 
-// FollowRuns gives the runs of the namespace whenever something of them has become durable, as they stand then, from now on:
-// those of a workflow, if it is not empty. Changes that come quickly are given as one. It ends with an error: that of ctx;
-// ErrClosed; or ErrBusy if more than MaxFollowed runs have changed which were not taken yet, so that some are missing: list the
-// runs, and follow them again. began, unless it is nil, is called when changes are gathered: what is listed after that misses
-// nothing.
+// FollowRuns yields the runs of the namespace, or of a workflow if it is not empty, whenever a change of theirs has
+// become durable, as they are then. It reports changes from now on, and changes in quick succession as one.
 //
-// Runs that are deleted, and those that another host owns which shares the store, are not given.
+// began, unless it is nil, is called when FollowRuns begins to gather changes: if you list the runs after that, you
+// miss nothing. The iteration ends with an error: that of ctx, ErrClosed, or ErrBusy if more than MaxFollowed changed
+// runs wait for the caller, so that some are lost; then list the runs and follow them again. It does not report runs
+// that are deleted, or that another host on the same store owns.
 func (s *scope) FollowRuns(ctx context.Context, workflow string, began func()) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		ns, err := s.id(ctx, false)

@@ -17,9 +17,10 @@ import (
 // MaxLimitedHandlers is how many handlers of a namespace may have limits.
 const MaxLimitedHandlers = turnstile.MaxHandlers
 
-// HandlerLimits limits the attempts of the steps that call a handler, for the runs of a namespace: how many of them go on at
-// a time, and how many begin within a window. Others wait, without a goroutine, and before their timeout begins. An attempt
-// holds its slot until its handler has returned, or until its outcome where a worker performs it: a run that sleeps holds none.
+// HandlerLimits limits the attempts of the steps that call a handler, for the runs of a namespace: how many of them are
+// in flight at a time, and how many begin within a window. Others wait, without a goroutine, and before their timeout
+// begins. An attempt holds its slot until its handler has returned, or until its outcome where a worker performs it: a
+// run that sleeps holds none.
 type HandlerLimits struct {
 	Handler string `json:"handler"` // as AllowStep and HandleStep name it, without "host/"
 	// Concurrency and Rate are as those of Limits, with keys from the input of the step.
@@ -35,11 +36,13 @@ type HandlerLimitsInfo struct {
 }
 
 // SetHandlerLimits sets the limits of a handler, in place of those that it had. The handler need not exist. Durable on
-// return, and then it holds on this host, also for attempts that wait; other hosts that share its store see it when they are
-// opened. Attempts that have begun go on, however many they are; those that began while the handler had no limits hold no slot.
+// return, and then it holds on this host, also for attempts that wait; other hosts that share its store see it when
+// they are opened. Attempts that have begun continue, however many they are; those that began while the handler had no
+// limits hold no slot.
 //
-// A concurrency is counted in memory, by each host for the runs that it owns: attempts that go on when a host dies are made
-// again by the next one, and ask again. A rate is durable before an attempt begins, and one for all hosts that share a store.
+// A concurrency is counted in memory, by each host for the runs that it owns: attempts in flight when a host dies are
+// made again by the next one, and ask again. A rate is durable before an attempt begins, and one for all hosts that
+// share a store.
 //
 // It returns ErrInvalid for limits that say nothing, and ErrLimit if MaxLimitedHandlers others have limits.
 func (s *scope) SetHandlerLimits(ctx context.Context, l HandlerLimits) (HandlerLimitsInfo, error) {
@@ -131,8 +134,8 @@ func (s *scope) AllHandlerLimits(ctx context.Context) ([]HandlerLimitsInfo, erro
 type waits struct {
 	turns   *turnstile.Turnstile
 	windows *window.Windows
-	// scheduling has one of 1 for a namespace, or for a few of them, which is held while a schedule is created there if it has a
-	// quota of them. The disk is waited for meanwhile.
+	// scheduling has one of 1 for a namespace, or for a few of them, which is held while a schedule is created there if
+	// it has a quota of them. The disk is waited for meanwhile.
 	scheduling [64]*semaphore.Weighted
 }
 

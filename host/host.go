@@ -1,6 +1,6 @@
-// Package host embeds durable workflows into a Go program. A workflow is a WebAssembly module that sleeps, runs
-// steps and waits; the host journals what it does, gives up its instance while it sleeps, and replays it from
-// its journal when it goes on: after a second, after a year, after a kill -9.
+// Package host embeds durable workflows into a Go program. A workflow is a WebAssembly module that sleeps, runs steps
+// and waits. The host records what it does in a journal, frees its instance while it sleeps, and continues it from
+// its journal: after a second, after a year, after a kill -9.
 //
 //	h, err := host.Open(ctx, host.Config{Dir: "data"})
 //	defer h.Close()
@@ -10,11 +10,11 @@
 //	run, err := h.Start(ctx, "orders", order, host.WithRunID("order-42"))
 //	receipt, err := host.Result[Receipt](ctx, h, run.ID)
 //
-// Open recovers and starts nothing. Activations begin with Run, when the handlers are known.
+// Open recovers the data and starts nothing. Activations begin with Run, when the handlers are known.
 //
-// What is durable when: a call that answers without error has been fsynced, whatever it is (an upload, a start,
-// a cancel, a wake); a result or status that is shown has been fsynced before. An attempt of a step begins after
-// everything that led to it has been fsynced.
+// When a call returns without an error, its effect is durable: an upload, a start, a cancel, a wake has been fsynced.
+// A result or status that is shown has been fsynced before. An attempt of a step begins after everything that led to
+// it has been fsynced.
 package host
 
 import (
@@ -52,31 +52,6 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
-// Clock is the clock of a host: Now returns the wall clock's time, and NewTimer returns a timer. The zero Config uses
-// the machine's clock, and tests use that of package hosttest. A program may implement its own. The host calls it from
-// many goroutines, some of which hold locks, so its methods must not block or call the host.
-//
-// What Now returns is journaled, in milliseconds, and workflows see it. It may jump: a run sleeps until the wall clock
-// shows its deadline, so it wakes later if the clock is set back, and earlier if the clock is set forward.
-//
-// NewTimer(d) fires once after d has passed, and immediately if d is zero or negative. A timer that is late makes
-// runs late. One that fires before Now shows its deadline is replaced by another one for the rest, so a clock that
-// rounds down costs time and is never wrong.
-//
-// A Clock should implement Stepper if it can.
-type Clock = clock.Clock
-
-// ClockTimer is a timer of a Clock. When it fires, C receives once; it must be buffered, because the host may no longer
-// receive from it. Stop prevents the timer from firing and reports whether it has done so. The host stops every timer
-// that it does not wait for, and never reads the time that C carries.
-type ClockTimer = clock.Timer
-
-// Stepper is what a Clock implements that can report that its wall clock was set: by hand, by a time server, or because the
-// machine was suspended. The host then looks at the deadlines of all sleepers anew. If a Clock is no Stepper, or Steps returns
-// a nil channel, the host reads Now once per second while a run sleeps, and wakes runs at most a second late after the clock
-// was set forward. A clock that is never set returns a channel that never receives, which spares the host that.
-type Stepper = clock.Stepper
-
 // Config says how a host is opened. The zero value is usable: it keeps its data in the directory "data".
 type Config struct {
 	// Dir is where the data is kept: the store in Dir/store, compiled modules in Dir/cache. Default "data". The directory is
@@ -100,26 +75,26 @@ type Config struct {
 	// StartLinger is how long a start waits for its first activation, to be committed together with it; a start
 	// that takes longer is committed alone, at the cost of one more fsync. Default 50 ms.
 	StartLinger time.Duration
-	// Drain is how long Run waits, when its context is done, for attempts of steps that are going on: what they do is
+	// Drain is how long Run waits, when its context is done, for attempts of steps in flight: what they do is
 	// recorded, and not done again after the next start. Default 10 s; negative = not at all.
 	Drain time.Duration
 	// MaxInstances is how many guests compute at a time, each with at most 64 MiB. Default 16.
 	MaxInstances int
-	// MaxChildren is how many children of one run may live at a time: have been started, and not ended as far as the run has been
-	// told. Of a run that was started by another one, it is half as many, and so on with each level, at least 1. The start of
-	// another one is refused with LIMIT, which the workflow can handle. Default 1,000.
+	// MaxChildren is how many children of one run may live at a time: have been started, and not ended as far as the
+	// run has been told. Of a run that was started by another one, it is half as many, and so on with each level, at
+	// least 1. The start of another one is refused with LIMIT, which the workflow can handle. Default 1,000.
 	MaxChildren int
-	// GuestBytes bounds the memory of all guests, about. Over it, guests wait, and one that has grown beyond 16 MiB may be given up
-	// and replayed later; nobody fails. Half is kept for smaller ones. Default 160 MiB, at least 128 MiB.
+	// GuestBytes bounds the memory of all guests, about. Over it, guests wait, and one that has grown beyond 16 MiB may
+	// be given up and replayed later; nobody fails. Half is kept for smaller ones. Default 160 MiB, at least 128 MiB.
 	GuestBytes int64
 	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
-	// steps goes on, about. What is over it is given up, at the cost of a replay. Default 128 MiB; negative keeps none.
+	// steps is in flight, about. What is over it is given up, at the cost of a replay. Default 128 MiB; negative keeps none.
 	ParkBytes int64
-	// WarmBytes bounds what is kept of guests that sleep, or wait for a signal, so that they go on without a replay of their
+	// WarmBytes bounds what is kept of guests that sleep, or wait for a signal, so that they continue without a replay of their
 	// journal, about: a few thousand bytes of each Go guest, those first that wake soonest. Default 64 MiB; negative keeps
 	// none.
 	WarmBytes int64
-	// JournalBytes bounds the journals in memory of runs with which something goes on, about; those of less than 64 KiB are not
+	// JournalBytes bounds the journals in memory of runs in progress, about; those of less than 64 KiB are not
 	// counted. Over it, runs are not read, and guests that make their journals longer wait, one after the other; nobody fails.
 	// An entry counts 512 bytes beside what it holds. Default 96 MiB, which is one and a half of the largest; negative does not
 	// bound them.
@@ -132,9 +107,9 @@ type Config struct {
 	// first. A module never leaves while an instance of it computes or is kept for a step. Default 256 MiB; negative keeps none
 	// that is not in use.
 	ModuleBytes int64
-	// CacheBytes bounds the files of compiled modules in Dir/cache, about; a Go module has some 15 MiB. Before a module is compiled,
-	// those that were loaded longest ago are removed; they are compiled again when they are next needed. Default 4 GiB, at least
-	// 256 MiB; negative does not bound them.
+	// CacheBytes bounds the files of compiled modules in Dir/cache, about; a Go module has some 15 MiB. Before a module
+	// is compiled, those that were loaded longest ago are removed; they are compiled again when they are next needed.
+	// Default 4 GiB, at least 256 MiB; negative does not bound them.
 	CacheBytes int64
 	// MaxFuel bounds what a workflow computes between two waits: abi.MaxFuel says how that is counted. A workflow that
 	// needs more fails, on every host and replay at the same instruction, give or take some hundred where it was
@@ -150,10 +125,10 @@ type Config struct {
 	// instance each time. Default "auto": the first of them that the system knows. It is for finding faults: nothing
 	// but the speed depends on it.
 	InstanceReset string
-	// Compiler is the command line of a process that compiles modules, whose main calls CompilerMain: SelfCompiler returns that of
-	// this program. A compiler needs some hundred megabytes for a Go module, and a module can be made so that it needs any
-	// amount; with Compiler, that is the process's own, within CompileLimits. It needs a Dir. Default: modules are compiled in
-	// this process, without limits.
+	// Compiler is the command line of a process that compiles modules, whose main calls CompilerMain: SelfCompiler
+	// returns that of this program. A compiler needs some hundred megabytes for a Go module, and a module can be made
+	// so that it needs any amount; with Compiler, that is the process's own, within CompileLimits. It needs a Dir.
+	// Default: modules are compiled in this process, without limits.
 	Compiler []string
 	// CompileLimits bound each process of Compiler.
 	CompileLimits CompileLimits
@@ -163,7 +138,7 @@ type Config struct {
 	// the time that they slept; the entries of their journals lie in the future of the machine's clock. It replaces Clock.
 	// All runs of the host, its schedules and retention have that clock: Namespace.SkipSleeps is for one run beside others.
 	SkipSleeps bool
-	// Secrets gives the value of a secret that AllowSecret names, false if there is none. Default: there are none.
+	// Secrets returns the value of a secret that AllowSecret names, false if there is none. Default: there are none.
 	// It is asked for each request that needs one.
 	Secrets func(name string) (value string, ok bool)
 	// Codec encodes what reaches the store and decodes it, to encrypt it: a Keyring, or one of your own. Data that was written
@@ -184,10 +159,10 @@ type Config struct {
 	// Quota is what each namespace may use for which SetQuota has set nothing. Default: DefaultMaxRuns live runs, and nothing else
 	// is limited.
 	Quota *Quota
-	// DiskReserve is how many bytes of the disk are kept for what is there: with less than that free, starts, signals, deliveries
-	// to hooks and uploads are refused with ErrDiskFull, while runs go on: they wake, step and end. It is looked at for each of
-	// these calls; they are accepted again when a sixteenth more than it is free. Default: 256 MiB, or a tenth of a smaller
-	// disk; negative = none.
+	// DiskReserve is how many bytes of the disk are kept for existing runs: with less than that free, starts, signals,
+	// deliveries to hooks and uploads are refused with ErrDiskFull, while runs continue: they wake, step and end. It is
+	// looked at for each of these calls; they are accepted again when a sixteenth more than it is free. Default: 256
+	// MiB, or a tenth of a smaller disk; negative = none.
 	DiskReserve int64
 	// Events are called when something happens. Default: none of them.
 	Events Events
@@ -199,8 +174,8 @@ type Config struct {
 
 // Host runs workflows. It is safe for concurrent use.
 //
-// Its methods for workflows and runs, from Upload to Wait, act on the namespace "default". Those for the host as a whole are
-// Run, Close, Stats, WaitIdle and the registration of handlers.
+// Its methods for workflows and runs, from Upload to Wait, act on the namespace "default". Those for the host as a
+// whole are Run, Close, Stats, WaitIdle and the registration of handlers.
 type Host struct {
 	scope
 	waits
@@ -233,7 +208,7 @@ type Host struct {
 	failure   atomic.Pointer[error] // of the store, as the runtime has reported it
 }
 
-// Open opens the data and recovers. Nothing is activated before Run.
+// Open opens the data and recovers. It activates nothing: that begins with Run.
 func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{})}
 	h.scope.init(h, store.DefaultNamespace)
@@ -417,7 +392,7 @@ func secureRandom(p []byte) {
 	}
 }
 
-// Run activates runs and fires timers until ctx is done; then it waits until what is going on has come to rest,
+// Run activates runs and fires timers until ctx is done; then it waits until what is in flight has come to rest,
 // and returns nil. An error means that the store has failed: the host accepts nothing any more.
 func (h *Host) Run(ctx context.Context) error {
 	var sweeps sync.WaitGroup
@@ -459,8 +434,8 @@ func (h *Host) skipSleeps(ctx context.Context) {
 	}
 }
 
-// Close stops everything and closes the store. Attempts of steps that are running are told to stop; they are
-// made again after the next Open. Close twice is legal.
+// Close stops everything and closes the store. It tells attempts of steps in flight to stop; they are made again
+// after the next Open. Closing twice is legal.
 func (h *Host) Close() error {
 	var err error
 	h.closing.Do(func() {
@@ -488,8 +463,8 @@ func (h *Host) release(ctx context.Context) (err error) {
 	return err
 }
 
-// WaitIdle waits until nothing happens any more unless time passes: no run is queued or active, and no attempt
-// of a step is going on. It gives the instant at which the next run wakes by itself, false if there is none.
+// WaitIdle waits until nothing happens any more unless time passes: no run is queued or active, and no attempt of a
+// step is in flight. It returns the instant at which the next run wakes by itself, and false if there is none.
 func (h *Host) WaitIdle(ctx context.Context) (next time.Time, ok bool, err error) {
 	ms, ok, err := h.rt.WaitIdle(ctx)
 	return time.UnixMilli(ms), ok, translate(err)

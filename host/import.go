@@ -18,24 +18,25 @@ import (
 )
 
 const (
-	// MaxImportBytes bounds what the journals, the log and the output of a run may take in memory while it is imported: a journal
-	// has at most half as much, and all of them are one commit.
+	// MaxImportBytes bounds what the journals, the log and the output of a run may take in memory while it is imported:
+	// a journal has at most half as much, and all of them are one commit.
 	MaxImportBytes = 2 * abi.MaxJournalBytes
 	// MaxArchiveBytes bounds the file of a run that is imported: what MaxImportBytes allows, its module, and what a tar adds.
 	MaxArchiveBytes = MaxImportBytes + abi.MaxModuleBytes + (16 << 20)
-	// maxImports bounds the imports that go on at a time, each with so much memory; one of each namespace.
+	// maxImports bounds the imports in progress at a time, each with so much memory; one of each namespace.
 	maxImports = 2
-	// maxImportReplay bounds the replay of a run that is to go on: the longest journals take some seconds, on a busy machine.
+	// maxImportReplay bounds the replay of a run that is to continue: the longest journals take some seconds, on a busy
+	// machine.
 	maxImportReplay = 2 * time.Minute
 )
 
-// importing is the names of the namespaces into which imports go on.
+// importing is the names of the namespaces with an import in progress.
 type importing struct {
 	mu sync.Mutex // guards in
 	in []string
 
-	// acting is held from the look whether a run acts in another namespace until it is durable that it acts in this one. It is taken
-	// before any other lock.
+	// acting is held from the look whether a run acts in another namespace until it is durable that it acts in this
+	// one. It is taken before any other lock.
 	acting sync.Mutex
 }
 
@@ -57,32 +58,34 @@ func (i *importing) begin(namespace string) (end func(), err error) {
 
 // ImportOptions says what becomes of a run that is imported. The zero value makes a copy of it, to look at.
 type ImportOptions struct {
-	// Adopt has the run go on here, where it stopped when it was exported. A run that lives must have been exported with
+	// Adopt has the run continue here, where it stopped when it was exported. A run that lives must have been exported with
 	// ExportOptions.Move.
 	Adopt bool
-	// Paused adopts the run as a paused one, so that its version can be given grants before it goes on.
+	// Paused adopts the run as a paused one, so that its version can be given grants before it continues.
 	Paused bool
 	// Force adopts a live run that was not moved: it acts twice, unless the caller knows that the other one is gone.
 	Force bool
 }
 
-// Import stores a run that Export has written. It keeps its id, which is ErrConflict if another run has it here, or had it in the
-// last 30 days. The same archive again, with the same option Adopt, returns the run that is there, with Existed set: also after
-// it has gone on or ended. Durable on return, all of it in one commit; after an error nothing of the run is stored.
+// Import stores a run that Export has written. It keeps its id, which is ErrConflict if another run has it here, or had
+// it in the last 30 days. The same archive again, with the same option Adopt, returns the existing run, with
+// Existed set: also after it has continued or ended. Durable on return, all of it in one commit; after an error nothing
+// of the run is stored.
 //
 // Without Adopt it is a copy, whose Aside is "copy": it can be listed, read, replayed, restarted, exported and deleted, and
 // nothing else happens to it. No retention deletes it.
 //
-// With Adopt it goes on: deadlines that have passed are due at once. It is replayed strictly before it is stored, unless it is
-// stuck, and ErrMismatch if it does not do what its journal records. Steps that were in progress are made again, under the same
-// idempotency keys; those that may be made only once fail as after a crash. The tokens of its hooks are claimed; ErrConflict if
-// another run holds one. If it has a parent, or was started by a schedule, these are told of its end if they are here.
-// Retention counts an ended run from its import. ErrConflict for a live run that was not moved, and one that waits for a child.
+// With Adopt it continues: deadlines that have passed are due at once. It is replayed strictly before it is stored,
+// unless it is stuck, and ErrMismatch if it does not do what its journal records. Steps that were in progress are made
+// again, under the same idempotency keys; those that may be made only once fail as after a crash. The tokens of its
+// hooks are claimed; ErrConflict if another run holds one. If it has a parent, or was started by a schedule, these are
+// told of its end if they are here. Retention counts an ended run from its import. ErrConflict for a live run that was
+// not moved, and one that waits for a child.
 //
-// The run needs its module. If the workflow has no version of it here, one is made without grants, and of the other workflows of
-// the module, too; no start uses it that does not name it. ErrInvalid if the file is no sound archive, or has no module and the
-// host neither; ErrLimit beyond MaxImportBytes; ErrBusy beyond a quota, or if other imports go on; ErrDiskFull, ErrRejected,
-// ErrVersion and ErrCopy as of Start and Upload.
+// The run needs its module. If the workflow has no version of it here, one is made without grants, and of the other
+// workflows of the module, too; no start uses it that does not name it. ErrInvalid if the file is no sound archive, or
+// has no module and the host neither; ErrLimit beyond MaxImportBytes; ErrBusy beyond a quota, or if other imports are
+// in progress; ErrDiskFull, ErrRejected, ErrVersion and ErrCopy as of Start and Upload.
 func (s *scope) Import(ctx context.Context, r io.Reader, opts ImportOptions) (Run, error) {
 	if !opts.Adopt && (opts.Paused || opts.Force) {
 		return Run{}, &joined{errors.New("paused and force are for a run that is adopted"), ErrInvalid}
@@ -177,7 +180,7 @@ func (s *scope) goesOn(ctx context.Context, n origin.NewRun, live bool, free fun
 	return st, !created, err
 }
 
-// mayCome returns why a run cannot be imported as it is, into a namespace that is there or a fresh one.
+// mayCome returns why a run cannot be imported as it is, into an existing namespace or a fresh one.
 func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *origin.Import, opts *ImportOptions) error {
 	j, err := i.Read()
 	if err != nil {
@@ -218,9 +221,9 @@ func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *or
 	return nil
 }
 
-// elsewhere returns ErrConflict if a run that is to go on here lives in another namespace of this host, or was adopted there
-// since the move. Force does not change that: each of the two would take messages to the other one for its own. A caller that
-// depends on the answer holds s.h.importing.acting until the run is stored.
+// elsewhere returns ErrConflict if a run that is to continue here lives in another namespace of this host, or was
+// adopted there since the move. Force does not change that: each of the two would take messages to the other one for
+// its own. A caller that depends on the answer holds s.h.importing.acting until the run is stored.
 func (s *scope) elsewhere(ctx context.Context, id, incarnation, move string) error {
 	for ns, err := range s.h.store.Namespaces(ctx) {
 		if err != nil {
@@ -249,7 +252,8 @@ func (s *scope) elsewhere(ctx context.Context, id, incarnation, move string) err
 	return nil
 }
 
-// proven returns the description of the run's module, after the module was compiled, and the run replayed if it is to go on.
+// proven returns the description of the run's module, after the module was compiled, and the run replayed if it is to
+// continue.
 func (s *scope) proven(ctx context.Context, w *archive.Whole, opts *ImportOptions) ([]byte, error) {
 	key, workflow := w.State.Run, w.State.Workflow
 	if w.Module == nil {
@@ -289,8 +293,8 @@ func (s *scope) proven(ctx context.Context, w *archive.Whole, opts *ImportOption
 	return description, nil
 }
 
-// versionFor returns the version under which an imported run goes on, and holds it until free is called: one with its module,
-// if it has one here the one with its number, else the newest. If there is none, one is made without grants.
+// versionFor returns the version under which an imported run continues, and holds it until free is called: one with its
+// module, if it has one here the one with its number, else the newest. If there is none, one is made without grants.
 func (s *scope) versionFor(ctx context.Context, ns store.NamespaceID, w *archive.Whole, description []byte) (v store.Version,
 	free func(), err error) {
 	m, digest, now := s.h.store.Modules(), w.State.Module, s.h.cfg.Clock.Now().UnixMilli()

@@ -23,12 +23,13 @@ const (
 	MaxPlace = limit.MaxPlace
 )
 
-// Limits limits the runs of a workflow: how many of them go on at a time, and how many begin within a window. Runs beyond that
-// wait for a slot. A run holds its slot from its admission to its end, also while it sleeps, is paused or stuck.
+// Limits limits the runs of a workflow: how many of them are in progress at a time, and how many begin within a window.
+// Runs beyond that wait for a slot. A run holds its slot from its admission to its end, also while it sleeps, is paused
+// or stuck.
 type Limits struct {
 	Workflow string `json:"workflow"`
-	// Concurrency are limits of how many runs hold a slot at a time: "5" of the workflow, or "5 per input.customer" of those with
-	// the same value at that place of their input, a key. 1 to 1,000,000.
+	// Concurrency are limits of how many runs hold a slot at a time: "5" of the workflow, or "5 per input.customer" of
+	// those with the same value at that place of their input, a key. 1 to 1,000,000.
 	Concurrency []string `json:"concurrency,omitempty"`
 	// Rate are limits of how many runs are admitted within any window of a length: "100/1m", or "100/1m per input.tenant". 1 to
 	// 10,000, within 1 ms to 366 days.
@@ -83,8 +84,9 @@ func limitsOf(workflow string, rules limit.Rules) Limits {
 	return l
 }
 
-// WithPriority says which of the runs that wait for a slot begins first: one of higher priority before others with the same keys,
-// and mostly before those with other keys, -MaxPriority to MaxPriority. Default: 0. It has no effect without limits.
+// WithPriority says which of the runs that wait for a slot begins first: one of higher priority before others with the
+// same keys, and mostly before those with other keys, -MaxPriority to MaxPriority. Default: 0. It has no effect without
+// limits.
 func WithPriority(p int) StartOption {
 	return func(s *start) {
 		if err := limit.CheckPriority(p); err != nil {
@@ -94,10 +96,10 @@ func WithPriority(p int) StartOption {
 	}
 }
 
-// SetLimits sets the limits of a workflow, in place of those that it had. The workflow need not exist. Durable on return; then it
-// holds for the runs that wait, too. Runs that hold a slot go on, however many they are. Runs that were started while the
-// workflow had no limits hold none. SetLimits returns ErrInvalid for limits that say nothing, and ErrLimit if the store has too
-// many.
+// SetLimits sets the limits of a workflow, in place of those that it had. The workflow need not exist. Durable on
+// return; then it holds for the runs that wait, too. Runs that hold a slot continue, however many they are. Runs that
+// were started while the workflow had no limits hold none. SetLimits returns ErrInvalid for limits that say nothing,
+// and ErrLimit if the store has too many.
 func (s *scope) SetLimits(ctx context.Context, l Limits) (LimitsInfo, error) {
 	rules, err := l.rules()
 	if err == nil && len(rules) == 0 {

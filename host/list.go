@@ -36,15 +36,15 @@ func ParseOrder(text string) (Order, error) {
 	return 0, &joined{fmt.Errorf("order must be newest or oldest, got %q", text), ErrInvalid}
 }
 
-// Query selects runs: those that fit to all that is said. The zero value selects all, from the newest.
+// Query selects the runs that pass all of its filters. The zero value selects all, from the newest.
 type Query struct {
 	Workflow string   // "" = any
 	Status   Status   // zero = any
 	Statuses []Status // any of these; with Status, that one as well
 	// Attributes that a run must have, all of them.
 	Attributes map[string]string
-	// Where a run must be, all of them: at most MaxConditions. Equality is looked up as Attributes are; no index has the order of
-	// values, so what compares them looks at each run that the other filters select.
+	// Where a run must be, all of them: at most MaxConditions. Equality is looked up as Attributes are; no index has
+	// the order of values, so what compares them looks at each run that the other filters select.
 	Where []Condition
 	// CreatedFrom and CreatedBefore bound the creation: at or after the one, before the other. Zero = no bound.
 	CreatedFrom, CreatedBefore time.Time
@@ -125,8 +125,8 @@ func pageLimit(limit int) error {
 	return nil
 }
 
-// Runs walks over runs, as they are durable. It reads them in pages, each when the one before is used up: a run that is there
-// throughout occurs once, and one that begins or ceases to fit meanwhile may occur or not.
+// Runs walks over runs, as they are durable. It reads them in pages, each when the one before is used up: a run that is
+// there throughout occurs once, and one that begins or ceases to fit meanwhile may occur or not.
 func (s *scope) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		ns, err := s.id(ctx, false)
@@ -154,9 +154,9 @@ type RunPage struct {
 	Next string `json:"next,omitempty"`
 }
 
-// RunPage returns a page of runs. It takes about as long as the page is, however many runs there are: it looks at no more than
-// 2,000 of them, so a page of a filter that few runs fit to may have fewer runs than its limit, or none, and yet a next one.
-// ErrInvalid if the cursor is none, or the limit above MaxPage.
+// RunPage returns a page of runs. It takes about as long as the page is, however many runs there are: it looks at no
+// more than 2,000 of them, so a page of a filter that few runs fit may have fewer runs than its limit, or none, and yet
+// a next one. ErrInvalid if the cursor is none, or the limit above MaxPage.
 func (s *scope) RunPage(ctx context.Context, q Query) (RunPage, error) {
 	p := RunPage{Runs: []Run{}}
 	ns, err := s.id(ctx, false)
@@ -193,8 +193,8 @@ func (c RunCounts) Total() (n int64) {
 	return n
 }
 
-// Counts returns how many runs the namespace has, of a workflow or, if that is empty, of all. They are counted as they change,
-// so it takes the same time for any number of runs. Runs that were deleted do not count.
+// Counts returns how many runs the namespace has, of a workflow or, if that is empty, of all. They are counted as they
+// change, so it takes the same time for any number of runs. Runs that were deleted do not count.
 func (s *scope) Counts(ctx context.Context, workflow string) (RunCounts, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -238,8 +238,8 @@ type TimerPage struct {
 	Next string `json:"next,omitempty"`
 }
 
-// TimerPage returns a page of the next wakes of the runs of the namespace that sleep or wait, soonest first. Like RunPage it is
-// bounded, and a page may be shorter than its limit.
+// TimerPage returns a page of the next wakes of the runs of the namespace that sleep or wait, soonest first. Like
+// RunPage it is bounded, and a page may be shorter than its limit.
 func (s *scope) TimerPage(ctx context.Context, q TimerQuery) (TimerPage, error) {
 	p := TimerPage{Timers: []Timer{}}
 	ns, err := s.id(ctx, false)
@@ -275,8 +275,8 @@ func (s *scope) TimerPage(ctx context.Context, q TimerQuery) (TimerPage, error) 
 	return p, nil
 }
 
-// Timers walks over the next wakes of the runs of the namespace that sleep or wait, up to an instant, soonest first; the zero
-// instant is none. It reads them in pages, as Runs does.
+// Timers walks over the next wakes of the runs of the namespace that sleep or wait, up to an instant, soonest first;
+// the zero instant means none. It reads them in pages, as Runs does.
 func (s *scope) Timers(ctx context.Context, until time.Time) iter.Seq2[Timer, error] {
 	return func(yield func(Timer, error) bool) {
 		for q := (TimerQuery{Until: until}); ; {

@@ -16,9 +16,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// MigrateOptions says which runs go on under which version. To is required.
+// MigrateOptions says which runs continue under which version. To is required.
 type MigrateOptions struct {
-	To   uint32   // version under which they go on
+	To   uint32   // version under which they continue
 	From uint32   // only runs of this version; 0 = of any other
 	Runs []string // only these runs; nil = all live ones
 	// DryRun only replays: reports say compatible in place of migrated, and nothing changes.
@@ -30,13 +30,13 @@ type MigrateOptions struct {
 	Progress func(done, total int64)
 }
 
-// Migrate has the live runs of a workflow go on under another version of it, those that are compatible with it: each is
-// replayed as Check does, and if it is still as it was replayed, goes on by an entry in its journal, atomically. What is reported
-// as migrated is durable. The others stay as they are. A run that moved meanwhile is replayed again.
+// Migrate has the live runs of a workflow continue under another version of it, those that are compatible with it: each
+// is replayed as Check does, and if it is still as it was replayed, continues by an entry in its journal, atomically.
+// What is reported as migrated is durable. The others stay as they are. A run that moved meanwhile is replayed again.
 //
-// Runs that sleep, wait or are paused go on to do so; stuck ones go on. Attempts of steps that are under way are finished by the
-// version that began them. A version that no run has any more can be deleted. To go back is to migrate to the version before:
-// runs that have done what only the newer version does stay where they are.
+// Runs that sleep, wait or are paused continue to do so; stuck ones continue. Attempts of steps in flight are finished
+// by the version that began them. A version that no run has any more can be deleted. To go back is to migrate to the
+// version before: runs that have done what only the newer version does stay where they are.
 //
 // ErrInvalid if To is 0, ErrNotFound if the workflow has no such version.
 func (s *scope) Migrate(ctx context.Context, workflow string, opts MigrateOptions) (CheckSummary, error) {
@@ -78,15 +78,15 @@ func (s *scope) Migrate(ctx context.Context, workflow string, opts MigrateOption
 	return sum, err
 }
 
-// How often a run is replayed again that has moved since, and how long is waited before that, at first and at most. A run that
-// moves all the time for a second is busy: it is better migrated later.
+// How often a run is replayed again that has moved since, and how long is waited before that, at first and at most. A
+// run that moves all the time for a second is busy: it is better migrated later.
 const (
 	migrateTries    = 20
 	migratePause    = time.Millisecond
 	migrateMaxPause = 100 * time.Millisecond
 )
 
-// migrate replays one run and has it go on under another version.
+// migrate replays one run and has it continue under another version.
 func (s *scope) migrate(ctx context.Context, key store.RunKey, opts *MigrateOptions, to *store.Version,
 	fuel int64) (c RunCheck, err error) {
 	pause := migratePause
@@ -145,7 +145,7 @@ func unfit(st *store.RunState, opts *MigrateOptions, to *store.Version) (CheckOu
 	return "", ""
 }
 
-// goOn has a run that was replayed go on under another version, which is looked up again: it may have been deleted.
+// goOn has a run that was replayed continue under another version, which is looked up again: it may have been deleted.
 func (s *scope) goOn(ctx context.Context, key store.RunKey, r *check.Result, to uint32) error {
 	free := s.h.rt.Versions.Hold()
 	v, err := s.h.store.Modules().Version(ctx, key.Namespace, r.State.Workflow, to)

@@ -15,7 +15,12 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Chunk is a piece of a run's output.
+// Chunk is one piece of a run's output, as [Host.Output] returns it. It is [store.Chunk]:
+//
+//	Index  uint64 // its number in the output of the run, from 0, over all topics and iterations
+//	UnixMs int64  // when it was emitted, in milliseconds
+//	Topic  string // under which the workflow emitted it
+//	Data   []byte // what it emitted: JSON from the Go SDK
 type Chunk = store.Chunk
 
 // outputPage bounds the chunks that are read at a time.
@@ -28,7 +33,7 @@ func (s *scope) Output(ctx context.Context, id, topic string, from int64) iter.S
 	return s.output(ctx, id, topic, from, false)
 }
 
-// FollowOutput is Output that goes on with what comes, until the run has ended or ctx is done.
+// FollowOutput is Output that continues with what comes, until the run has ended or ctx is done.
 func (s *scope) FollowOutput(ctx context.Context, id, topic string, from int64) iter.Seq2[Chunk, error] {
 	return s.output(ctx, id, topic, from, true)
 }
@@ -88,8 +93,8 @@ func (s *scope) output(ctx context.Context, id, topic string, from int64, follow
 	}
 }
 
-// last returns the index of the n-th last of a number of chunks, 0 if there are fewer: of those of a topic, if it is not empty.
-// It reads as far back as it has to, a page at a time.
+// last returns the index of the n-th last of a number of chunks, 0 if there are fewer: of those of a topic, if it is
+// not empty. It reads as far back as it has to, a page at a time.
 func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length, n uint64) (uint64, error) {
 	if topic == "" {
 		return length - min(n, length), nil
@@ -113,12 +118,12 @@ func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length
 	return 0, nil
 }
 
-// queryPatience is how long a query waits for a workflow that is at work to come to a wait, where it can be asked: some times
-// what it computes between two of them.
+// queryPatience is how long a query waits for a workflow that is at work to come to a wait, where it can be asked: some
+// times what it computes between two of them.
 const queryPatience = 10 * time.Second
 
-// ask asks a run, again and again while what is durable of it ends where it cannot be asked and more is on its way. st is the
-// run as it was asked.
+// ask asks a run, again and again while what is durable of it ends where it cannot be asked and more is on its way. st
+// is the run as it was asked.
 func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []byte) (_ []byte, st store.RunState, err error) {
 	changed, stop := s.h.rt.Watchers.Watch(key)
 	defer stop()
@@ -146,13 +151,17 @@ func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []
 	}
 }
 
-// QueryError says that a workflow refused a query, or could not be asked.
+// QueryError is the error of a query that the workflow answered with an error, or that it could not be asked:
+//
+//	Run, Name string
+//	JSON      []byte // what the workflow said; nil if it could not be asked
+//	Cause     error
 type QueryError = query.Error
 
-// Query asks a run a question that its workflow offers, with an input that is encoded as JSON, and returns the answer. The
-// workflow is replayed for it from what is durable; nothing is changed. One that has ended is asked where it ended, for as long
-// as the run is kept. ErrNotFound if there is no such run or query, *QueryError if the workflow refused or does not answer. A
-// workflow that is at work is asked when it comes to a wait, within ten seconds.
+// Query asks a run a question that its workflow offers, with an input that is encoded as JSON, and returns the answer.
+// The workflow is replayed for it from what is durable; nothing is changed. One that has ended is asked where it ended,
+// for as long as the run is kept. ErrNotFound if there is no such run or query, *QueryError if the workflow refused or
+// does not answer. A workflow that is at work is asked when it comes to a wait, within ten seconds.
 func (s *scope) Query(ctx context.Context, id, name string, input any) (json.RawMessage, error) {
 	var b []byte
 	if input != nil {

@@ -13,7 +13,7 @@ const NumPartitions = store.Partitions
 
 // AcquirePartitions makes the host the owner of partitions, from 0 to NumPartitions-1, whichever host owned them before.
 // Durable on return. From then on the other host's commits of these partitions are refused with ErrFenced, and its
-// activations and attempts of their runs are stopped as soon as it learns of it. Runs go on here from what is durable. A
+// activations and attempts of their runs are stopped as soon as it learns of it. Runs continue here from what is durable. A
 // partition that the host owns already stays as it is. If it returns an error, the host may own some of them.
 func (h *Host) AcquirePartitions(ctx context.Context, partitions ...int) error {
 	ids, err := partitionIDs(partitions)
@@ -23,7 +23,7 @@ func (h *Host) AcquirePartitions(ctx context.Context, partitions ...int) error {
 	return translate(h.rt.Partitions.Acquire(ctx, ids...))
 }
 
-// ReleasePartitions gives partitions up. What is not durable of their runs is dropped, and the callers that wait for it get
+// ReleasePartitions releases partitions. What is not durable of their runs is dropped, and the callers that wait for it get
 // ErrFenced. Nothing happens to these runs until a host acquires the partitions. One that the host does not own is left out.
 func (h *Host) ReleasePartitions(ctx context.Context, partitions ...int) error {
 	ids, err := partitionIDs(partitions)

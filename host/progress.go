@@ -16,21 +16,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// MaxDetailsBytes bounds the details of a heartbeat, which may be recorded some hundred times for one step: a place to go on
-// from, and not what was done.
+// MaxDetailsBytes bounds the details of a heartbeat, which may be recorded some hundred times for one step: a place to
+// continue from, and not what was done.
 const MaxDetailsBytes = 4 << 10
 
 type beatKey struct{}
 
-// Heartbeat records how far a handler has come, so that the next attempt of its step can go on from there: it finds the
+// Heartbeat records how far a handler has come, so that the next attempt of its step can continue from there: it finds the
 // details in StepInfo. They are encoded as JSON, of at most MaxDetailsBytes, and replace those before.
 //
-// They are in memory when Heartbeat returns, and in the journal at least every ten seconds, or each 64th of the time since the
-// first heartbeat if that is longer; before a failure of the attempt is, and when the host is closed. So an attempt that fails
-// loses nothing, and a crash of the host what came since the last record. Some calls wait for the disk: about one in ten seconds.
+// They are in memory when Heartbeat returns, and in the journal at least every ten seconds, or each 64th of the time
+// since the first heartbeat if that is longer; before a failure of the attempt is, and when the host is closed. So an
+// attempt that fails loses nothing, and a crash of the host what came since the last record. Some calls wait for the
+// disk: about one in ten seconds.
 //
-// ErrInvalid outside of a handler, and for details that are no JSON, ErrLimit for longer ones, ErrLeaseLost if there is a later
-// attempt by now: the handler should stop.
+// ErrInvalid outside of a handler, and for details that are no JSON, ErrLimit for longer ones, ErrLeaseLost if there is
+// a later attempt by now: the handler should stop.
 func Heartbeat(ctx context.Context, details any) error {
 	beat, _ := ctx.Value(beatKey{}).(func([]byte) error)
 	if beat == nil {
@@ -48,7 +49,7 @@ func (h *Host) newProgress() *progress.Keeper {
 	return progress.New(h.cfg.Clock, func(a handler.Attempt, details []byte) error {
 		_, err := h.rt.Runs.Change(context.Background(), a.Run, run.Amend{Make: progress.Entry(a, details), Beside: true})
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, partition.ErrNotOwned) {
-			return nil // the run was deleted, or another host goes on with it from its journal
+			return nil // the run was deleted, or another host continues with it from its journal
 		}
 		return err
 	})
@@ -91,9 +92,9 @@ func (p *performer) Perform(ctx context.Context, a handler.Attempt, in []byte, t
 	return out, reply
 }
 
-// HeartbeatDetails is Heartbeat that also records how far the worker has come: JSON of at most MaxDetailsBytes. The next
-// worker that gets the attempt, and the next attempt, find it in Attempt.Details. What is durable when is said at the function
-// Heartbeat.
+// HeartbeatDetails is Heartbeat that also records how far the worker has come: JSON of at most MaxDetailsBytes. The
+// next worker that gets the attempt, and the next attempt, find it in Attempt.Details. What is durable when is said at
+// the function Heartbeat.
 func (s *scope) HeartbeatDetails(ctx context.Context, handler, lease string, d time.Duration, details json.RawMessage) (
 	Lease, error,
 ) {

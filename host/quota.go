@@ -12,39 +12,41 @@ import (
 )
 
 const (
-	// DefaultMaxRuns is how many live runs a namespace may have for which nothing else is set: runs that start runs end there, at
-	// some kilobytes of disk each; a million sleepers are ordinary use.
+	// DefaultMaxRuns is how many live runs a namespace may have for which nothing else is set: runs that start runs end
+	// there, at some kilobytes of disk each; a million sleepers are ordinary use.
 	DefaultMaxRuns = 10_000_000
 	// MaxQuota is the greatest limit that a quota can say: no host comes near it.
 	MaxQuota = 1_000_000_000_000_000
 )
 
-// Quota is what a namespace may use. 0 is no limit; at most MaxQuota. What would begin is refused beyond it, with a sentence that
-// says limit and use; what is in progress goes on.
+// Quota is what a namespace may use. 0 is no limit; at most MaxQuota. What would begin is refused beyond it, with a
+// sentence that says limit and use; what is in progress continues.
 type Quota struct {
 	// MaxRuns limits the runs that have not ended. A start beyond it is ErrBusy; the start of a child is a failure of the child
 	// that its workflow gets as LIMIT. A retry makes a run live again, and is not refused.
 	MaxRuns int64 `json:"max_runs,omitempty"`
-	// MaxBytes limits what the runs hold, ended ones included: entries of their journals, output and lines of their logs, before
-	// compression, each run rounded up to 4 KiB. Modules and indexes do not count. Beyond it starts are refused as for MaxRuns,
-	// until runs are deleted; runs that are there may go on to write.
+	// MaxBytes limits what the runs hold, ended ones included: entries of their journals, output and lines of their
+	// logs, before compression, each run rounded up to 4 KiB. Modules and indexes do not count. Beyond it starts are
+	// refused as for MaxRuns, until runs are deleted; existing runs may continue to write.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 	// MaxInstances limits the guests that compute at a time. Others wait, and guests of other namespaces go before them.
 	MaxInstances int64 `json:"max_instances,omitempty"`
 	// StartsPerSecond limits starts, as many of which may come at once. Beyond it they are refused as for MaxRuns. A run that
 	// continues as new counts as a start, and is never refused.
 	StartsPerSecond int64 `json:"starts_per_second,omitempty"`
-	// RequestsPerSecond limits the requests that the HTTP API answers for the namespace, as many of which may come at once, but for
-	// those with the local token. Methods of this package do not count.
+	// RequestsPerSecond limits the requests that the HTTP API answers for the namespace, as many of which may come at
+	// once, but for those with the local token. Methods of this package do not count.
 	RequestsPerSecond int64 `json:"requests_per_second,omitempty"`
-	// WakesPerSecond limits the timers of runs that come due, as many of which may wake their runs at once: sleeps, time-outs, and
-	// delays of retries. Beyond it they wake later, in the order in which they were due, and nobody else waits for that.
+	// WakesPerSecond limits the timers of runs that come due, as many of which may wake their runs at once: sleeps,
+	// timeouts, and delays of retries. Beyond it they wake later, in the order in which they were due, and nobody else
+	// waits for that.
 	WakesPerSecond int64 `json:"wakes_per_second,omitempty"`
-	// MaxSchedules limits the schedules, ended ones included. Beyond it another one is ErrBusy; those that are there go on.
+	// MaxSchedules limits the schedules, ended ones included. Beyond it another one is ErrBusy; existing ones continue.
 	// Hosts that share a store may pass it by one each.
 	MaxSchedules int64 `json:"max_schedules,omitempty"`
-	// MaxVersions limits the versions of all workflows, each of which has a module of at most abi.MaxModuleBytes. Beyond it uploads,
-	// and imports that bring a module, are ErrBusy. Hosts that share a store may pass it by an upload each.
+	// MaxVersions limits the versions of all workflows, each of which has a module of at most abi.MaxModuleBytes.
+	// Beyond it uploads, and imports that bring a module, are ErrBusy. Hosts that share a store may pass it by an
+	// upload each.
 	MaxVersions int64 `json:"max_versions,omitempty"`
 }
 
@@ -97,10 +99,10 @@ func (h *Host) openQuotas(ctx context.Context) error {
 	return nil
 }
 
-// SetQuota sets what a namespace may use, in place of what was set before, and creates the namespace if it does not exist. The
-// zero Quota removes what was set: then Config.Quota holds again. Durable on return, and holds at once on this host; others that
-// share its store see it when they are opened. It returns ErrInvalid for a limit that cannot be, and ErrLimit if the store has
-// quotas for too many namespaces.
+// SetQuota sets what a namespace may use, in place of what was set before, and creates the namespace if it does not
+// exist. The zero Quota removes what was set: then Config.Quota holds again. Durable on return, and holds at once on
+// this host; others that share its store see it when they are opened. It returns ErrInvalid for a limit that cannot be,
+// and ErrLimit if the store has quotas for too many namespaces.
 func (h *Host) SetQuota(ctx context.Context, namespace string, q Quota) error {
 	if _, err := q.of(0); err != nil {
 		return err
@@ -165,8 +167,8 @@ func (h *Host) admit(ns store.NamespaceID) (leave func(), err error) {
 	return h.quotas.Start(ns, h.cfg.Clock.Now())
 }
 
-// admitStart is admit for a start from outside. One that only returns the run that is there, or that replaces one that lives, is
-// let in.
+// admitStart is admit for a start from outside. One that only returns the existing run, or that replaces one that
+// lives, is let in.
 func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict ConflictPolicy) (leave func(), err error) {
 	leave, err = h.admit(key.Namespace)
 	if err == nil {
@@ -188,8 +190,8 @@ func (h *Host) continued(c *store.RunCommit) {
 	}
 }
 
-// admitSchedule lets a schedule be created, or returns an error that says that the quota is in the way, or that ctx has ended
-// while other schedules of the namespace were created. The caller calls leave when it is, or is not.
+// admitSchedule lets a schedule be created, or returns an error that says that the quota is in the way, or that ctx has
+// ended while other schedules of the namespace were created. The caller calls leave when it is, or is not.
 func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func(), err error) {
 	quota := s.h.quotas.Of(key.Namespace).Schedules
 	if quota == 0 {
@@ -220,7 +222,8 @@ func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func
 	return func() { lock.Release(1) }, nil
 }
 
-// roomForVersions returns an error if versions would pass the quota of a namespace. Those that the store has already are none.
+// roomForVersions returns an error if versions would pass the quota of a namespace. Those that the store has already
+// are none.
 func (s *scope) roomForVersions(ctx context.Context, ns store.NamespaceID, specs []store.VersionSpec) error {
 	quota := s.h.quotas.Of(ns).Versions
 	if quota == 0 {

@@ -23,8 +23,8 @@ const (
 	MaxBatch = 100
 	// MaxTakeWait is how long a worker waits for an attempt at most: proxies cut requests that take longer.
 	MaxTakeWait = time.Minute
-	// DefaultLease is the lease of a worker that does not say how long, and MinLease and MaxLease bound it: a shorter one is lost
-	// when a machine is busy, and a dead worker holds up its attempts for a longer one.
+	// DefaultLease is the lease of a worker that does not say how long, and MinLease and MaxLease bound it: a shorter
+	// one is lost when a machine is busy, and a dead worker holds up its attempts for a longer one.
 	DefaultLease       = 30 * time.Second
 	MinLease, MaxLease = time.Second, time.Hour
 	// MaxWorkerNameBytes bounds the name of a worker, which has one line in a list.
@@ -33,13 +33,14 @@ const (
 	MaxFailureBytes = 16 << 10
 )
 
-// ErrLeaseLost: an attempt is not the worker's any more. Its lease has ended, its run has ended, or its outcome is known.
+// ErrLeaseLost is the error of a worker that no longer has the attempt: its lease has ended, its run has ended, or
+// its outcome is known.
 var ErrLeaseLost = errors.New("lease is lost")
 
-// HandleRemote says that the steps of a handler are performed by workers, which take its attempts with TakeAttempts. Until one
-// comes, attempts wait, for as long as it takes: the timeout of a step begins when a worker takes it. Registering a name
-// again with HandleStep, or here, replaces the handler. Handlers are registered before Run. ErrInvalid for a name that
-// no step could call.
+// HandleRemote says that the steps of a handler are performed by workers, which take its attempts with TakeAttempts.
+// Until one comes, attempts wait, for as long as it takes: the timeout of a step begins when a worker takes it.
+// Registering a name again with HandleStep, or here, replaces the handler. Handlers are registered before Run.
+// ErrInvalid for a name that no step could call.
 func (h *Host) HandleRemote(name string) error {
 	if name == "" {
 		return fmt.Errorf("%w: the name of a handler is empty", ErrInvalid)
@@ -151,8 +152,8 @@ func workerError(err error) error {
 // Lease is how long a worker has an attempt.
 type Lease struct {
 	Until time.Time `json:"until"` // never after the attempt's deadline
-	// Cancelled says that the workflow has cancelled the step: the worker should come to an end, and hand in what it has done. It
-	// is not tried again.
+	// Cancelled says that the workflow has cancelled the step: the worker should come to an end, and hand in what it
+	// has done. It is not tried again.
 	Cancelled bool `json:"cancelled"`
 }
 
@@ -173,9 +174,9 @@ func (s *scope) Heartbeat(ctx context.Context, handler, lease string, d time.Dur
 	return Lease{Until: until, Cancelled: cancelled}, workerError(err)
 }
 
-// CompleteAttempt hands in the result of an attempt, at most abi.MaxPayloadBytes. It is durable when CompleteAttempt returns.
-// ErrLeaseLost if nobody waits for it any more: another worker may have done it. ErrConflict for an attempt with
-// AtMostOnce that was not begun by a heartbeat. If ctx ends first, nobody knows.
+// CompleteAttempt hands in the result of an attempt, at most abi.MaxPayloadBytes. It is durable when CompleteAttempt
+// returns. ErrLeaseLost if nobody waits for it any more: another worker may have done it. ErrConflict for an attempt
+// with AtMostOnce that was not begun by a heartbeat. If ctx ends first, nobody knows.
 func (s *scope) CompleteAttempt(ctx context.Context, handler, lease string, result []byte) error {
 	if len(result) > abi.MaxPayloadBytes {
 		return fmt.Errorf("%w: a result has at most %d bytes, got %d", ErrLimit, abi.MaxPayloadBytes, len(result))
@@ -187,13 +188,13 @@ func (s *scope) CompleteAttempt(ctx context.Context, handler, lease string, resu
 type Failure struct {
 	Message string // at most MaxFailureBytes
 	Type    string // of the error, for the workflow; may be empty
-	Fatal   bool   // it must not be tried again
-	// RetryAfter is the delay after which it is to be tried again, in place of the step's back-off; negative: by that.
+	Fatal   bool   // it must not be retried
+	// RetryAfter is the delay after which it is to be retried, in place of the step's backoff; negative: by that.
 	RetryAfter time.Duration
 	Details    json.RawMessage // for the workflow; none, or JSON of at most MaxFailureBytes
 }
 
-// FailAttempt hands in that an attempt has failed. The options of the step say whether it is tried again. Durability and
+// FailAttempt hands in that an attempt has failed. The options of the step say whether it is retried. Durability and
 // errors are as for CompleteAttempt.
 func (s *scope) FailAttempt(ctx context.Context, handler, lease string, f Failure) error {
 	if n := max(len(f.Message), len(f.Type), len(f.Details)); n > MaxFailureBytes {
@@ -221,7 +222,7 @@ func (s *scope) handIn(ctx context.Context, handler, lease string, out step.Outc
 	return workerError(s.h.workers.HandIn(ctx, q, lease, out))
 }
 
-// ReleaseAttempt gives an attempt back that the worker has not begun: the next worker gets it, as if it had not been taken.
+// ReleaseAttempt returns an attempt that the worker has not begun: the next worker gets it, as if it had not been taken.
 // Errors are those of Heartbeat.
 func (s *scope) ReleaseAttempt(ctx context.Context, handler, lease string) error {
 	q, err := s.queue(ctx, handler)
@@ -241,7 +242,7 @@ type RemoteHandler struct {
 	Workers []string  `json:"workers" doc:"names"` // of workers that have attempts
 }
 
-// RemoteHandlers lists the handlers for workers by name, with what goes on in this namespace.
+// RemoteHandlers lists the handlers for workers by name, with their attempts in this namespace.
 func (s *scope) RemoteHandlers(ctx context.Context) ([]RemoteHandler, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {

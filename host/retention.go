@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// MinRetention is the least time for which a retention keeps a run: whoever waits for its result needs a moment.
+	// MinRetention is the least time for which a retention keeps a run: a caller that waits for its result needs a moment.
 	MinRetention = time.Minute
 	// MaxRetentionKeep is the greatest number of runs that a retention can say: more than a store holds.
 	MaxRetentionKeep = 1_000_000_000
@@ -22,8 +22,8 @@ const (
 	firstSweep = time.Minute
 )
 
-// Retention says how long the ended runs of a workflow are kept. Of its bounds, each one that is not zero holds: a run is deleted
-// as soon as it passes one of them. The zero value keeps all runs for ever.
+// Retention says how long the ended runs of a workflow are kept. Of its bounds, each one that is not zero holds: a run
+// is deleted as soon as it passes one of them. The zero value keeps all runs for ever.
 type Retention struct {
 	// Workflow is the workflow; empty = all of the namespace for which no retention is set.
 	Workflow string
@@ -71,8 +71,8 @@ func (h *Host) newSweeper(keep store.Retention) *retention.Sweeper {
 		TombstoneMs: record.IDRetentionMs})
 }
 
-// swept returns the partitions that sweeps look at: those that the host owns. It owns none of a copy, of which all are looked
-// at to say what would be deleted.
+// swept returns the partitions that sweeps look at: those that the host owns. It owns none of a copy, of which all are
+// looked at to say what would be deleted.
 func (h *Host) swept() []store.PartitionID {
 	if !h.IsCopy() {
 		return h.rt.Partitions.Owned()
@@ -84,9 +84,9 @@ func (h *Host) swept() []store.PartitionID {
 	return all
 }
 
-// SetRetention sets how long ended runs of a workflow are kept, in place of what was set for it before. The workflow need not
-// exist. Runs that are too old are deleted within about an hour, by Run or by Sweep. Durable on return. SetRetention returns
-// ErrInvalid for a retention that bounds nothing, and ErrLimit if the store has too many.
+// SetRetention sets how long ended runs of a workflow are kept, in place of what was set for it before. The workflow
+// need not exist. Runs that are too old are deleted within about an hour, by Run or by Sweep. Durable on return.
+// SetRetention returns ErrInvalid for a retention that bounds nothing, and ErrLimit if the store has too many.
 func (s *scope) SetRetention(ctx context.Context, r Retention) error {
 	if r.Workflow != "" {
 		if err := abi.CheckWorkflow(r.Workflow); err != nil {
@@ -112,8 +112,8 @@ func (s *scope) SetRetention(ctx context.Context, r Retention) error {
 	return translate(err)
 }
 
-// DeleteRetention removes the retention that was set for a workflow, or with the empty name, for all others of the namespace.
-// What holds for these holds for it then. Durable on return. ErrNotFound if there is none.
+// DeleteRetention removes the retention that was set for a workflow, or with the empty name, for all others of the
+// namespace. What holds for these holds for it then. Durable on return. ErrNotFound if there is none.
 func (s *scope) DeleteRetention(ctx context.Context, workflow string) error {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -160,9 +160,9 @@ type Swept struct {
 // MaxSweptRuns is how many runs a Swept lists at most.
 const MaxSweptRuns = retention.MaxListed
 
-// Sweep deletes the runs of the namespace that the retentions no longer keep, as Run does once an hour; with dryRun it only says
-// which. What it has deleted is durable on return, also with an error. It deletes runs of the partitions that this host owns. In
-// a copy it returns ErrCopy unless dryRun is set.
+// Sweep deletes the runs of the namespace that the retentions no longer keep, as Run does once an hour; with dryRun it
+// only says which. What it has deleted is durable on return, also with an error. It deletes runs of the partitions that
+// this host owns. In a copy it returns ErrCopy unless dryRun is set.
 func (s *scope) Sweep(ctx context.Context, dryRun bool) (Swept, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {

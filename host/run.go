@@ -17,21 +17,22 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Status is where a run stands.
+// Status is where a run is in its life. Its method Terminal reports whether it is an end, and String returns its
+// name, such as "sleeping".
 type Status = store.Status
 
 // The statuses.
 const (
-	Queued     = store.Queued
-	Running    = store.Running
-	Sleeping   = store.Sleeping
-	Waiting    = store.Waiting
-	Paused     = store.Paused
-	Stuck      = store.Stuck
-	Completed  = store.Completed
-	Failed     = store.Failed
-	Cancelled  = store.Cancelled
-	Terminated = store.Terminated
+	Queued     = store.Queued     // waits for an activation
+	Running    = store.Running    // an activation or an attempt of a step is in flight
+	Sleeping   = store.Sleeping   // waits for timers only
+	Waiting    = store.Waiting    // waits for something else; Run.Reason says what
+	Paused     = store.Paused     // an operator has paused it
+	Stuck      = store.Stuck      // needs a person; Run.Reason says why
+	Completed  = store.Completed  // ended with a result
+	Failed     = store.Failed     // ended with an error
+	Cancelled  = store.Cancelled  // ended by a cancel
+	Terminated = store.Terminated // ended by a terminate
 )
 
 // Run is what is known of a run. Instants are zero where there is none.
@@ -62,21 +63,21 @@ type Run struct {
 	// Schedule is the id of the schedule that started the run, and Nominal the instant for which it did.
 	Schedule string    `json:"schedule,omitempty"`
 	Nominal  time.Time `json:"nominal,omitzero"`
-	// Aside says why nothing happens to the run here: "copy" for one that was imported to be looked at, "moved" for one that was
-	// exported to go on elsewhere; empty for all others.
+	// Aside says why nothing happens to the run here: "copy" for one that was imported to be looked at, "moved" for one
+	// that was exported to continue elsewhere; empty for all others.
 	Aside string `json:"aside,omitempty"`
 	// Imported is when the run came here from another installation; zero if it was started here.
 	Imported time.Time `json:"imported,omitzero"`
 	// Place is where the run stands that waits for a slot. Only Get returns it.
 	Place *Place `json:"place,omitempty"`
-	// Throttled is until when other starts of the same key return this run, in place of one of their own: see StartWindow. Only such
-	// a start returns it.
+	// Throttled is until when other starts of the same key return this run, in place of one of their own: see
+	// StartWindow. Only such a start returns it.
 	Throttled time.Time `json:"throttled,omitzero"`
 	// Error is the message with which a failed run has failed. Lists have 300 characters of it, and none of a run that failed
 	// under a release before; Get returns it whole, and ResultRaw all that was recorded.
 	Error string `json:"error,omitempty"`
-	// Failure is all that was recorded of it: code, message, the step with its attempts, and the cause. Only Get returns it, for a
-	// failed run whose failure has that form.
+	// Failure is all that was recorded of it: code, message, the step with its attempts, and the cause. Only Get
+	// returns it, for a failed run whose failure has that form.
 	Failure *abi.Error `json:"failure,omitempty"`
 	// Help is a sentence that says what helps a run that is stuck because its workflow differs from its journal.
 	Help string `json:"help,omitempty"`
@@ -128,7 +129,7 @@ func (h *Host) runOf(s store.RunState) Run {
 	return r
 }
 
-// newRunID gives a UUID of version 7 (RFC 9562, 5.7): 48 bits of Unix milliseconds, then random bits.
+// newRunID returns a UUID of version 7 (RFC 9562, 5.7): 48 bits of Unix milliseconds, then random bits.
 func newRunID(now time.Time) string {
 	var u [16]byte
 	secureRandom(u[:])
@@ -186,16 +187,31 @@ func (s *scope) failure(ctx context.Context, id string, end store.Seq) (string, 
 	return "", nil
 }
 
-// Entry is one record of a run's journal.
+// Entry is one record of a run's journal, as [Host.Journal] returns it. It is [store.Entry]; the fields that matter
+// to readers are
+//
+//	Seq         store.Seq  // its number in the iteration, from 0
+//	Kind        store.Kind // what it records, such as store.KindSleep; Kind.String names it
+//	UnixMs      int64      // when, in milliseconds
+//	Handle      int64      // of a call: its handle; of what resolves the call: the same
+//	Name        string     // of the step, sleep, signal or child
+//	Target      string     // the handler, workflow, run or token that it is about
+//	Input       []byte     // what the workflow handed over
+//	Data        []byte     // a result, a payload or the JSON of an error
+//	DueUnixMs   int64      // the deadline of a sleep or wait, if HasDue is set
+//	Attempt     uint32     // of a step, from 1
+//
+// The comments of the constants of [store.Kind] say which fields a kind uses; the others are zero. Call, Delivery and
+// End of a Kind say whether the workflow made the entry, takes it, or ended with it. The bytes must not be changed.
 type Entry = store.Entry
 
-// Journal gives the entries of a run's newest iteration from a seq on, as far as they are durable.
+// Journal returns the durable entries of a run's newest iteration, from a seq on.
 func (s *scope) Journal(ctx context.Context, id string, from store.Seq) iter.Seq2[Entry, error] {
 	return s.journal(ctx, id, nil, from)
 }
 
-// JournalOf is Journal of an iteration, from 0: those of a run that has continued as new are kept with it. ErrNotFound if
-// the run has not come to that iteration.
+// JournalOf returns the entries of an iteration, from 0, as Journal does: a run that has continued as new keeps the
+// journals of earlier iterations. It yields ErrNotFound if the run has not reached that iteration.
 func (s *scope) JournalOf(ctx context.Context, id string, iteration uint32, from store.Seq) iter.Seq2[Entry, error] {
 	return s.journal(ctx, id, &iteration, from)
 }
@@ -226,10 +242,17 @@ func (s *scope) journal(ctx context.Context, id string, iteration *uint32, from 
 	}
 }
 
-// LogLine is one line of a run's log.
+// LogLine is one line of a run's log, as [Host.Logs] returns it. It is [store.LogLine]:
+//
+//	Index   uint64 // its number in the log of the run, from 0
+//	UnixMs  int64  // when, in milliseconds
+//	Level   int8   // abi.LogDebug, LogInfo, LogWarn or LogError
+//	Step    string // the step that printed it; empty for the workflow itself
+//	Attempt uint32 // of that step
+//	Text    string
 type LogLine = store.LogLine
 
-// Logs gives at most limit stored lines of a run's log, from an index on.
+// Logs returns at most limit stored lines of a run's log, from an index on.
 func (s *scope) Logs(ctx context.Context, id string, from uint64, limit int) ([]LogLine, error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
@@ -242,8 +265,8 @@ func (s *scope) Logs(ctx context.Context, id string, from uint64, limit int) ([]
 	return lines, translate(err)
 }
 
-// Watch returns a channel that receives when something of the run became durable, until stop is called. The run need not
-// exist. In a namespace that does not exist the channel never receives.
+// Watch returns a channel that receives when something of the run has become durable, until the returned function is
+// called. The run need not exist. In a namespace that does not exist the channel never receives.
 func (s *scope) Watch(id string) (changed <-chan struct{}, stop func()) {
 	key, err := s.key(context.Background(), id)
 	if err != nil {
@@ -252,7 +275,8 @@ func (s *scope) Watch(id string) (changed <-chan struct{}, stop func()) {
 	return s.h.rt.Watchers.Watch(key)
 }
 
-// Wait waits until the run has ended or is stuck, or ctx is done. ErrFenced if it has not, and another host owns it.
+// Wait waits until the run has ended or is stuck, or ctx is done. It returns ErrFenced if the run has not ended and
+// another host owns it.
 func (s *scope) Wait(ctx context.Context, id string) (Run, error) {
 	key, err := s.key(ctx, id)
 	if err != nil {
@@ -279,8 +303,8 @@ func (s *scope) Wait(ctx context.Context, id string) (Run, error) {
 	}
 }
 
-// ResultRaw waits until the run has ended and gives its result. A run that ended otherwise than completed is a
-// *RunError; one that is stuck is ErrMismatch.
+// ResultRaw waits until the run has ended and returns its result. It returns a *RunError if the run ended otherwise
+// than completed, and ErrMismatch if it is stuck.
 func (s *scope) ResultRaw(ctx context.Context, id string) ([]byte, error) {
 	r, err := s.Wait(ctx, id)
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 	MaxSchedules = store.MaxPage
 )
 
-// Overlap says what becomes of an instant of a schedule when a run of it has not ended.
+// Overlap says what a schedule does at an instant when its previous run has not ended, such as OverlapSkip.
 type Overlap = schedule.Overlap
 
 // The policies.
@@ -91,7 +91,7 @@ type Schedule struct {
 	Paused    bool
 	Note      string // of the newest Pause or Resume
 	Ended     bool   // it starts nothing any more by itself
-	// Next is the next instant, and Wake when something is done next: the jitter later, or when a refused start is tried again.
+	// Next is the next instant, and Wake when something is done next: the jitter later, or when a refused start is retried.
 	Next, Wake time.Time
 	// Started is how many runs it has started, Skipped how many instants its overlap policy has left out, and Missed how many others
 	// were not started.
@@ -238,7 +238,7 @@ func (s *scope) shown(x *schedule.Stored, err error) (Schedule, error) {
 }
 
 // CreateSchedule makes a schedule under an id of at most MaxScheduleID of A-Z a-z 0-9 . _ : ~ -. It starts what is due from
-// now on. Durable on return. ErrInvalid if the spec is wrong or never due, also a *SchemaError if the input does not fit to the
+// now on. Durable on return. ErrInvalid if the spec is wrong or never due, also a *SchemaError if the input does not fit the
 // workflow as it is, ErrConflict if there is a schedule of the id, ErrBusy if the namespace has as many as its
 // quota allows, ErrDiskFull if the disk has no room for new work.
 func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
@@ -260,7 +260,7 @@ func (s *scope) CreateSchedule(ctx context.Context, id string, spec ScheduleSpec
 	return s.shown(s.h.keeper.Create(ctx, key, spec.definition(), "", false))
 }
 
-// UpdateSchedule gives a schedule another spec, in place of the whole of the former one. If When, Zone or From are others,
+// UpdateSchedule replaces the whole spec of a schedule. If When, Zone or From are others,
 // only instants from now on are started by the new spec; otherwise nothing is left out. What waits, counts and pauses stays.
 // Durable on return. ErrNotFound if there is no such schedule, ErrConflict if its spec has another revision than spec.Revision.
 func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec) (Schedule, error) {
@@ -277,7 +277,7 @@ func (s *scope) UpdateSchedule(ctx context.Context, id string, spec ScheduleSpec
 	}))
 }
 
-// startable reports that a schedule could not start runs as things are, since the input does not fit to the workflow's schema.
+// startable reports that a schedule could not start runs as things are, since the input does not fit the workflow's schema.
 // Both may change before it is due, so its starts are checked again. A workflow may be uploaded later than its schedule is made.
 func (s *scope) startable(ctx context.Context, spec *ScheduleSpec) error {
 	if err := limit.CheckPriority(spec.Priority); err != nil {
@@ -291,7 +291,7 @@ func (s *scope) startable(ctx context.Context, spec *ScheduleSpec) error {
 }
 
 // PauseSchedule stops a schedule until ResumeSchedule, with a note of at most 1,024 bytes that says why. Instants that come
-// meanwhile are left out, and are not listed as missed. Its runs go on. Triggers and backfills are started. Durable on return.
+// meanwhile are left out, and are not listed as missed. Its runs continue. Triggers and backfills are started. Durable on return.
 func (s *scope) PauseSchedule(ctx context.Context, id, note string) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
@@ -300,7 +300,7 @@ func (s *scope) PauseSchedule(ctx context.Context, id, note string) (Schedule, e
 	return s.shown(s.h.keeper.Pause(ctx, key, note))
 }
 
-// ResumeSchedule lets a paused schedule go on with what is due from now on. Durable on return.
+// ResumeSchedule lets a paused schedule continue with what is due from now on. Durable on return.
 func (s *scope) ResumeSchedule(ctx context.Context, id, note string) (Schedule, error) {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err != nil {
@@ -339,7 +339,7 @@ func (s *scope) BackfillSchedule(ctx context.Context, id string, from, to time.T
 	return s.shown(s.h.keeper.Backfill(ctx, key, roundedUp(from)-1, to.UnixMilli(), all))
 }
 
-// DeleteSchedule removes a schedule. Its runs go on. Durable on return. ErrNotFound if there is none.
+// DeleteSchedule removes a schedule. Its runs continue. Durable on return. ErrNotFound if there is none.
 func (s *scope) DeleteSchedule(ctx context.Context, id string) error {
 	key, err := s.scheduleKey(ctx, id, true)
 	if err == nil {

@@ -13,11 +13,14 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// SchemaFault is one thing that does not fit to a schema.
+// SchemaFault is one place of an input that does not fit a schema:
+//
+//	Pointer string `json:"pointer"` // of the value, by RFC 6901; "" is the whole input
+//	Message string `json:"message"`
 type SchemaFault = schema.Fault
 
-// SchemaError says why an input or the payload of a signal does not fit to the schema that the workflow gives for it. Nothing was
-// recorded. errors.Is(err, ErrInvalid) is true.
+// SchemaError says why an input or the payload of a signal does not fit the schema that the workflow gives for it.
+// Nothing was recorded. errors.Is(err, ErrInvalid) is true.
 type SchemaError struct {
 	What   string        // such as: input of workflow "order"
 	Faults []SchemaFault // in the order of their pointers, at most 20
@@ -29,19 +32,19 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("%s: %v", e.What, &schema.Error{Faults: e.Faults, More: e.More})
 }
 
-// Unwrap gives ErrInvalid.
+// Unwrap returns ErrInvalid.
 func (e *SchemaError) Unwrap() error { return ErrInvalid }
 
-// SchemaSet checks the JSON Schemas of one module before there is a module: what Add takes, an upload of a module with all of
-// them takes, too. The zero value is ready. It may not be used concurrently.
+// SchemaSet checks the JSON Schemas of one module before there is a module: what Add takes, an upload of a module with
+// all of them takes, too. The zero value is ready. It may not be used concurrently.
 type SchemaSet struct{ all schema.Set }
 
-// Add adds a schema, draft 2020-12. The error is a sentence that says what is wrong with it, or that the schemas are too much
-// together: 1 MiB, 20,000 parts; one that is there already counts once.
+// Add adds a schema, draft 2020-12. The error is a sentence that says what is wrong with it, or that the schemas are
+// too much together: 1 MiB, 20,000 parts; one that exists already counts once.
 func (s *SchemaSet) Add(text []byte) error { return s.all.Add(text) }
 
-// Schemas are what a version of a workflow says of its input, result, signals and updates, as JSON Schema, draft 2020-12. What
-// it does not say is nil.
+// Schemas are what a version of a workflow says of its input, result, signals and updates, as JSON Schema, draft
+// 2020-12. What it does not say is nil.
 type Schemas struct {
 	Input   json.RawMessage            `json:"input,omitempty"`
 	Result  json.RawMessage            `json:"result,omitempty"`
@@ -72,7 +75,7 @@ func (s *scope) schemasOf(ctx context.Context, workflow string, module store.Dig
 	return w, translate(err)
 }
 
-// fitting checks the input of a start, and its first signal. The input of a run that is there was checked when it started.
+// fitting checks the input of a start, and its first signal. The input of an existing run was checked when it started.
 func (s *scope) fitting(ctx context.Context, n *origin.NewRun, module store.Digest, o *start) error {
 	if n.Existing {
 		if o.signal == nil {
@@ -119,8 +122,8 @@ func fittingSignal(ctx context.Context, w *schema.Workflow, name string, payload
 	return refusal(ctx, w.Signals[name], what, payload)
 }
 
-// fittingTo checks the payload of a signal to a run. One that the run has taken already, by its idempotency key, fits, whatever
-// the run's version says of it by now. Of a run that is not there, the signal itself says so.
+// fittingTo checks the payload of a signal to a run. One that the run has taken already, by its idempotency key, fits,
+// whatever the run's version says of it by now. Of a run that is not there, the signal itself says so.
 func (s *scope) fittingTo(ctx context.Context, key store.RunKey, n origin.Signal) error {
 	st, err := s.h.rt.Runs.State(ctx, key)
 	if err != nil {

@@ -52,7 +52,7 @@ func newRawSignal(name string, data []byte, opts []SignalOption) (run.Signal, er
 	return n, nil
 }
 
-// Signal gives a signal to a run, with a payload that is encoded as JSON (json.RawMessage and nil are taken as they
+// Signal sends a signal to a run, with a payload that is encoded as JSON (json.RawMessage and nil are taken as they
 // are). It is durable on return, and kept until the workflow takes it: first in, first out for each name. ErrTerminal
 // if the run has ended, unless it had accepted this very one before, by its idempotency key. ErrBusy if it has too much
 // that it has not taken, ErrDiskFull if the disk has no room for it.
@@ -87,7 +87,7 @@ func (s *scope) signal(ctx context.Context, id string, n run.Signal) error {
 	return busy(translate(err))
 }
 
-// HookReply is what whoever delivers to a hook is answered.
+// HookReply is the answer to a delivery to a hook.
 type HookReply struct {
 	Status      int // of HTTP
 	ContentType string

@@ -19,8 +19,8 @@ const (
 	mostLook  = 500 * time.Millisecond
 )
 
-// SkipSleeps lets no time pass for one run, and for its children and theirs: whenever nothing goes on in the host, the clock
-// of these runs moves to the next instant at which one of them wakes: a sleep, the time-out of a wait, the next attempt of a
+// SkipSleeps lets no time pass for one run, and for its children and theirs: whenever the host is idle, the clock
+// of these runs moves to the next instant at which one of them wakes: a sleep, the timeout of a wait, the next attempt of a
 // step, the run's own deadline. Workflows see that clock, and their journals hold its instants. All other runs, schedules,
 // limits, rates and retention keep the clock of the host.
 //

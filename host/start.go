@@ -36,8 +36,8 @@ type start struct {
 }
 
 // WithRunID names the run: 1 to 128 of A-Z a-z 0-9 . _ : ~ -. A second start with the same id, workflow and input
-// returns the run that is there, whatever its version is by now; with others it is ErrConflict. Two inputs that are JSON are the
-// same if they differ in white space and in the order of the members of objects. Default: a UUIDv7.
+// returns the existing run, whatever its version is by now; with others it is ErrConflict. Two inputs that are
+// JSON are the same if they differ in white space and in the order of the members of objects. Default: a UUIDv7.
 func WithRunID(id string) StartOption { return func(s *start) { s.id = id } }
 
 // WithVersion starts a version other than the latest.
@@ -66,8 +66,8 @@ func WithTimeout(d time.Duration) StartOption {
 	}
 }
 
-// WithTimeoutText is WithTimeout with duration text, as WithStartInText takes it. What rounds to nothing, such as "0.1ms", is a
-// millisecond.
+// WithTimeoutText is WithTimeout with duration text, as WithStartInText takes it. What rounds to nothing, such as
+// "0.1ms", is a millisecond.
 func WithTimeoutText(text string) StartOption {
 	return func(s *start) { s.timeoutMs = s.parse("timeout", text, abi.ParseTimeout) }
 }
@@ -101,13 +101,13 @@ func (s *start) atUnixMs(now time.Time) (int64, error) {
 	return s.at.UnixMilli(), nil
 }
 
-// WithAttributes gives the run searchable attributes: at most 64, with values of at most 1,024 bytes of text.
+// WithAttributes sets searchable attributes of the run: at most 64, with values of at most 1,024 bytes of text.
 func WithAttributes(attributes map[string]string) StartOption {
 	return func(s *start) { s.attributes = attributes }
 }
 
-// WithMemo gives the run a memo: what people are to see beside the run in each list, such as who ordered it. It is encoded as
-// JSON, of at most 2,048 bytes without white space; nil is none. It stays the same for as long as the run is there, over
+// WithMemo sets the run's memo: what people see beside the run in each list, such as who ordered it. It is encoded as
+// JSON, of at most 2,048 bytes without white space; nil means none. It stays the same for as long as the run is there, over
 // restarts and continue-as-new, and no list selects by it. ErrInvalid if it is no JSON, ErrLimit if it is longer.
 func WithMemo(memo any) StartOption {
 	return func(s *start) {
@@ -124,15 +124,15 @@ func WithMemo(memo any) StartOption {
 	}
 }
 
-// WithTraceParent has the run belong to a trace: header is what the caller's span says of itself in the header traceparent of
-// W3C Trace Context. The run's trace is the caller's then, after a restart of the host, over continue-as-new and in its children,
-// too, and requests of its steps say so. What is no such header is ignored, as the standard demands. A start that answers a run
-// which is there changes nothing. Default: a trace of its own.
+// WithTraceParent has the run belong to a trace: header is what the caller's span says of itself in the header
+// traceparent of W3C Trace Context. The run's trace is the caller's then, after a restart of the host, over
+// continue-as-new and in its children, too, and requests of its steps say so. What is no such header is ignored, as the
+// standard demands. A start that answers a run which is there changes nothing. Default: a trace of its own.
 func WithTraceParent(header string) StartOption {
 	return func(s *start) { s.trace = traceid.Normal(header) }
 }
 
-// WithSignal gives the run a first signal in the same commit as its start. Where a run of the id is there already
+// WithSignal sends the run a first signal in the same commit as its start. Where a run of the id is there already
 // and the start answers that one, the signal goes to it: ErrTerminal if it has ended, unless it has taken this very signal
 // before. The payload is encoded as JSON, as that of Signal.
 func WithSignal(name string, payload any, opts ...SignalOption) StartOption {
@@ -142,7 +142,8 @@ func WithSignal(name string, payload any, opts ...SignalOption) StartOption {
 	}
 }
 
-// ConflictPolicy says what a start does when there is a run of its id.
+// ConflictPolicy says what a start does if a run has its id already: ConflictExisting, ConflictFail,
+// ConflictTerminate or ConflictReplace.
 type ConflictPolicy = origin.ConflictPolicy
 
 // The policies.
@@ -240,8 +241,8 @@ func (s *scope) startOf(ctx context.Context, key store.RunKey, workflow string, 
 // errStartAgain is of a start whose version, or the run that it answers, is another one, or deleted, by now.
 var errStartAgain = errors.New("start again")
 
-// startOnce chooses a version, checks the input against its schema, and starts the run. Versions are not held while it checks, as
-// that may take long, and who deletes one waits.
+// startOnce chooses a version, checks the input against its schema, and starts the run. Versions are not held while it
+// checks, as that may take long, and who deletes one waits.
 func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string, input []byte, o *start, at int64) (Run, error) {
 	if err := ctx.Err(); err != nil {
 		return Run{}, err
@@ -287,9 +288,9 @@ func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string
 	return r, nil
 }
 
-// versionOf chooses the version of a start: that of the run that is there already if the start is of the same workflow,
-// whatever the latest version is by now. It sets n.Existing where such a run decides: it is answered, or is in conflict with the
-// start, and was checked when it started.
+// versionOf chooses the version of a start: that of the existing run if the start is of the same workflow,
+// whatever the latest version is by now. It sets n.Existing where such a run decides: it is answered, or is in conflict
+// with the start, and was checked when it started.
 func (s *scope) versionOf(ctx context.Context, n *origin.NewRun, o *start) (store.Version, error) {
 	number := o.version
 	if o.named && o.conflict == ConflictExisting {

@@ -10,17 +10,18 @@ import (
 
 // Stats is what the host holds in memory at the moment, and what it has done.
 type Stats struct {
-	Runs      int    // runs that something goes on with
+	Runs      int    // runs in progress
 	Instances int    // live instances
 	Timers    int    // wakes of the next minute
 	Queued    int    // new runs that wait for an instance
-	Waiting   int    // guests of all runs that wait for one, or for a place to go on in theirs
+	Waiting   int    // guests of all runs that wait for one, or for a place to continue in theirs
 	Commands  int    // what runs want of each other (signals, starts and ends of children, slots), read and not taken in yet
 	Commits   uint64 // of runs, each durable, since Open
 	// JournalBytes and GuestBytes are what is counted for the limits of that name.
 	JournalBytes, GuestBytes int64
-	// Overdue is how long the wake has been due that is due longest and has not happened: of a run, a schedule or a queue. A host
-	// that keeps up has 0 or some milliseconds. Runs that wait because of Quota.WakesPerSecond do not count.
+	// Overdue is how long the wake has been due that is due longest and has not happened: of a run, a schedule or a
+	// queue. A host that keeps up has 0 or some milliseconds. Runs that wait because of Quota.WakesPerSecond do not
+	// count.
 	Overdue    time.Duration
 	Partitions int // that this host owns
 	// NextSweep is when Run next deletes the runs that retentions no longer keep; it is in the past while it does. Zero if it does
@@ -45,7 +46,7 @@ func (h *Host) Stats() Stats {
 type StoreStats struct {
 	Bytes       uint64        // of its files, as they were a moment ago
 	WriteStalls uint64        // how often commits waited until the store had caught up with those before
-	Stalled     time.Duration // how long they waited, the stall included that goes on
+	Stalled     time.Duration // how long they waited, a stall in progress included
 }
 
 // StoreStats asks the store, which takes a tenth of a second at most. ErrNotFound if the store of Config.Store does not say.
@@ -61,8 +62,8 @@ func (h *Host) StoreStats() (StoreStats, error) {
 	return StoreStats{Bytes: m.Bytes, WriteStalls: m.WriteStalls, Stalled: m.Stalled}, translate(err)
 }
 
-// CountsByNamespace returns how many runs each namespace has that has or had any, by its name; the default one is "default". They
-// are counted as they change, so it takes as long as there are namespaces, however many runs they have.
+// CountsByNamespace returns how many runs each namespace has that has or had any, by its name; the default one is
+// "default". They are counted as they change, so it takes as long as there are namespaces, however many runs they have.
 func (h *Host) CountsByNamespace(ctx context.Context) (map[string]RunCounts, error) {
 	all, err := h.store.Tallies(ctx)
 	if err != nil {

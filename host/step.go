@@ -15,13 +15,13 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// HandleStep registers a Go function that performs steps: workflows call it by "host/" and the name, if their
-// version is allowed to (AllowStep). The input and the result are JSON. A handler may be called several times
-// for one step, and should hand the idempotency key of StepInfo to whatever it changes. Its context ends at the
-// step's timeout, when the run ends, and when the workflow cancels the step; the outcome of a cancelled step is
-// still recorded. Fatal and RetryAfter steer the retries; a panic is a failed attempt.
+// HandleStep registers a Go function that performs steps. Workflows call it by "host/" and the name, if their version
+// is allowed to (AllowStep). The input and the result are JSON. A handler may be called several times for one step,
+// and should pass the idempotency key of StepInfo to whatever it changes. Its context ends at the step's timeout,
+// when the run ends, and when the workflow cancels the step; the outcome of a cancelled step is still recorded. Fatal
+// and RetryAfter control the retries; a panic is a failed attempt.
 //
-// Registering a name again replaces the handler. Handlers are registered before Run.
+// Registering a name again replaces the handler. Register handlers before Run.
 func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, in In) (Out, error)) {
 	h.HandleRawStep(name, func(ctx context.Context, input []byte) ([]byte, error) {
 		var in In
@@ -42,16 +42,16 @@ func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, 
 	})
 }
 
-// HandleRawStep is HandleStep for a handler that takes and gives bytes.
+// HandleRawStep is HandleStep for a handler that takes and returns bytes.
 func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []byte) ([]byte, error)) {
 	h.remotes.Delete(name)
 	h.rt.Handle(name, func(ctx context.Context, a handler.Attempt, input []byte) ([]byte, error) {
-		// The journal keeps what comes in and what goes out; the handler may go on to use either.
+		// The journal keeps what comes in and what goes out; the handler may continue to use either.
 		a.Details = h.workers.progress.Latest(&a)
 		ctx = context.WithValue(ctx, beatKey{}, func(details []byte) error { return h.beat(a, details) })
 		failed := true
 		defer func() { // by a panic, too
-			if failed { // the next attempt goes on from there, whatever becomes of this host
+			if failed { // the next attempt continues from there, whatever becomes of this host
 				h.workers.progress.Flush(a.IdempotencyKey)
 			}
 		}()
@@ -80,8 +80,8 @@ type Step struct {
 	AtMostOnce bool
 	// Timeout is how long this attempt may take from when the handler is called.
 	Timeout time.Duration
-	// Details is the JSON that Heartbeat has recorded last, in an attempt before this one; for a worker also in this attempt, if
-	// another worker had it before. Nil: nothing.
+	// Details is the JSON that Heartbeat has recorded last, in an attempt before this one; for a worker also in this
+	// attempt, if another worker had it before. Nil: nothing.
 	Details json.RawMessage
 
 	ns          store.NamespaceID
@@ -89,8 +89,9 @@ type Step struct {
 	traceParent string // under which the run was started
 }
 
-// TraceParent returns the header traceparent of W3C Trace Context for requests of this attempt: the trace id is the run's. It is
-// computed when it is asked for, since two hashes are a good part of what a step costs. Of a zero Step it is empty.
+// TraceParent returns the header traceparent of W3C Trace Context for requests of this attempt: the trace id is the
+// run's. It is computed when it is asked for, since two hashes are a good part of what a step costs. Of a zero Step it
+// is empty.
 func (s *Step) TraceParent() string {
 	if s.Attempt == 0 {
 		return ""
@@ -110,19 +111,27 @@ func (h *Host) stepOf(a *handler.Attempt) Step {
 		Details: bytes.Clone(a.Details), incarnation: a.Incarnation, traceParent: a.TraceParent}
 }
 
-// StepInfo gives what the handler is called for. Outside of a handler it is zero.
+// StepInfo returns the step for which a handler is called. Outside of a handler it returns the zero Step.
 func StepInfo(ctx context.Context) Step {
 	s, _ := ctx.Value(stepKey{}).(Step)
 	return s
 }
 
-// HTTPRequest is the head of a request that Host.HTTP performs.
+// HTTPRequest is the head of a request that [Host.HTTP] performs:
+//
+//	Method    string              `json:"method"`
+//	URL       string              `json:"url"`
+//	Headers   map[string][]string `json:"headers,omitempty"`
+//	TimeoutMs int64               `json:"timeout_ms,omitempty"`
 type HTTPRequest = egress.Request
 
-// HTTPResponse is the head of its response.
+// HTTPResponse is the head of a response that [Host.HTTP] returns:
+//
+//	Status  int                 `json:"status"`
+//	Headers map[string][]string `json:"headers,omitempty"`
 type HTTPResponse = egress.Response
 
-// ErrDenied says that the grants of a version do not allow a request.
+// ErrDenied is the error of a request that the grants of a version do not allow.
 var ErrDenied = errors.New("not allowed")
 
 // HTTP performs a request for the step that a handler is called for, under what the version of its workflow may request

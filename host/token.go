@@ -32,12 +32,12 @@ const (
 // Scopes are all scopes, from that which allows least.
 var Scopes = []Scope{ScopeRead, ScopeWork, ScopeRun, ScopeOperate, ScopeUpload, ScopeAdmin}
 
-// ErrUnauthorized: a token is unknown, revoked or has expired.
+// ErrUnauthorized is the error of a token that is unknown, revoked or expired.
 var ErrUnauthorized = errors.New("token is not accepted")
 
 // Limits of tokens.
 const (
-	// MaxTokens is how many tokens a store holds: they are listed as a whole, and who needs more needs another way to know
+	// MaxTokens is how many tokens a store holds: they are listed as a whole, and a program with more needs another way to know
 	// callers.
 	MaxTokens = 10_000
 	// MaxTokensOfOne is how many tokens there may be for one namespace, so that the callers of one cannot take the place of all
@@ -88,9 +88,9 @@ func (h *Host) NewTokenText() string {
 	return TokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// CreateToken makes a token and returns its text, which is stored nowhere: only its SHA-256 is. When CreateToken returns, the
-// token is durable. ErrInvalid for scopes, names and times that cannot be, ErrLimit if there are MaxTokens, or
-// MaxTokensOfOne of the namespace.
+// CreateToken makes a token and returns its text, which is stored nowhere: only its SHA-256 is. When CreateToken
+// returns, the token is durable. ErrInvalid for scopes, names and times that cannot be, ErrLimit if there are
+// MaxTokens, or MaxTokensOfOne of the namespace.
 func (h *Host) CreateToken(ctx context.Context, spec TokenSpec) (text string, t Token, err error) {
 	st, err := h.tokenOf(spec)
 	if err != nil {

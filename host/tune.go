@@ -29,8 +29,8 @@ const (
 	gcLeastLiveBytes = 4 << 20
 )
 
-// Tune sets Go's runtime for a host that has the process to itself, as `wfhost serve` does. It is called once, at the beginning
-// of main:
+// Tune sets Go's runtime for a host that has the process to itself, as `wfhost serve` does. It is called once, at the
+// beginning of main:
 //
 //   - GOMAXPROCS becomes one more than it was, since a thread of a host nearly always waits for the disk. Go then no longer
 //     follows a limit of CPU time of the process that is changed while it runs.
@@ -39,9 +39,9 @@ const (
 //     320 MiB. A busy host with little alive takes up to a fifth less CPU time, and up to 64 MiB more memory; one with much
 //     alive holds less garbage.
 //
-// What GOMAXPROCS or GOGC are set to in the environment stays. A program should not call Tune if memory is scarcer than CPU time,
-// if it does much else beside the host, or if it calls runtime.GOMAXPROCS, debug.SetGCPercent or debug.SetMemoryLimit itself:
-// Tune sets the percentage again after collections. The host needs none of this to work.
+// What GOMAXPROCS or GOGC are set to in the environment stays. A program should not call Tune if memory is scarcer than
+// CPU time, if it does much else beside the host, or if it calls runtime.GOMAXPROCS, debug.SetGCPercent or
+// debug.SetMemoryLimit itself: Tune sets the percentage again after collections. The host needs none of this to work.
 func Tune() {
 	if v, _ := os.LookupEnv("GOMAXPROCS"); v == "" {
 		// One more than there are cores: Go takes a while to notice that a thread waits for the disk, and a host
@@ -77,7 +77,7 @@ func (t *headroom) collected(a *afterGC) {
 	runtime.SetFinalizer(a, func(a *afterGC) { a.t.collected(a) })
 }
 
-// gcPercent gives how much may be allocated before the next collection, in percent of what is alive.
+// gcPercent returns how much may be allocated before the next collection, in percent of what is alive.
 func gcPercent(liveBytes uint64) int {
 	live := max(liveBytes, gcLeastLiveBytes)
 	most := uint64(gcHeadroomBytes)

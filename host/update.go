@@ -30,7 +30,7 @@ const (
 type Update struct {
 	Run    string       `json:"run"`
 	Name   string       `json:"name"`
-	ID     string       `json:"id"` // by which its answer is asked for again
+	ID     string       `json:"id"` // by which its answer is requested again
 	Status UpdateStatus `json:"status"`
 	// Result is the answer of one that is completed: JSON, unless the workflow has another codec.
 	Result []byte `json:"-"`
@@ -76,33 +76,33 @@ type updating struct {
 	early  bool
 }
 
-// WithUpdateID sets the id of an update, by which a repeated one is recognized: the same name, id and input are the same
-// update, and get its answer; the same name and id with another input are ErrConflict. A run remembers its newest 10,000 ids,
-// those of signals included. Default: a random one, which the Update has.
+// WithUpdateID sets the id of an update, by which a repeated one is recognized: the same name, id and input are the
+// same update, and get its answer; the same name and id with another input are ErrConflict. A run remembers its newest
+// 10,000 ids, those of signals included. Default: a random one, which the Update has.
 func WithUpdateID(id string) UpdateOption { return func(u *updating) { u.ID = id } }
 
 // UntilAccepted has Update return when the update is accepted, and not wait for the answer.
 func UntilAccepted() UpdateOption { return func(u *updating) { u.early = true } }
 
-// updateTries is how often a workflow is asked whether it accepts an update, when it has gone on by the time that it has
+// updateTries is how often a workflow is asked whether it accepts an update, when it has continued by the time that it has
 // answered. Each is a replay; a run that makes so many commits meanwhile is busy for some time.
 const updateTries = 20
 
-// Update asks a run to do something and returns its answer. The input is encoded as JSON (json.RawMessage and nil are taken as
-// they are).
+// Update asks a run to do something and returns its answer. The input is encoded as JSON (json.RawMessage and nil are
+// taken as they are).
 //
-// First the workflow is asked whether it accepts the update, as it stands where it waits; nothing of that is recorded. A
-// workflow that refuses, or has no handler of that name there, is an *UpdateError with Refused; an input that does not fit to
-// the schema that it gives is a *SchemaError. An accepted update is durable. The workflow performs it in its own code, and its
-// answer is durable when Update returns it. An error of the workflow is an *UpdateError, too, and the same one each time it is
-// asked for.
+// First the workflow is asked whether it accepts the update, as it stands where it waits; nothing of that is recorded.
+// A workflow that refuses, or has no handler of that name there, is an *UpdateError with Refused; an input that does
+// not fit the schema that it gives is a *SchemaError. An accepted update is durable. The workflow performs it in its
+// own code, and its answer is durable when Update returns it. An error of the workflow is an *UpdateError, too, and the
+// same one each time it is asked for.
 //
-// If ctx ends before the answer, the error is that of ctx. The Update has its ID in each case. Its Status is UpdateAccepted if
-// that is known, and empty if it may have been accepted or not; Update with the same ID settles that, and UpdateResult waits
-// again, in another process as well. ErrTerminal if the run has ended before it accepted the update. A run that ends, or
-// continues as new, while it performs an update fails it. ErrBusy if the run has too many that it has not answered, has not
-// begun, or does not come to rest within ten seconds; ErrNotFound if there is no such run, or its workflow lists its updates
-// without this one.
+// If ctx ends before the answer, the error is that of ctx. The Update has its ID in each case. Its Status is
+// UpdateAccepted if that is known, and empty if it may have been accepted or not; Update with the same ID settles that,
+// and UpdateResult waits again, in another process as well. ErrTerminal if the run has ended before it accepted the
+// update. A run that ends, or continues as new, while it performs an update fails it. ErrBusy if the run has too many
+// that it has not answered, has not begun, or does not come to rest within ten seconds; ErrNotFound if there is no such
+// run, or its workflow lists its updates without this one.
 func (s *scope) Update(ctx context.Context, id, name string, input any, opts ...UpdateOption) (Update, error) {
 	var data []byte
 	if input != nil {
@@ -140,9 +140,9 @@ func (s *scope) Update(ctx context.Context, id, name string, input any, opts ...
 	return s.updated(ctx, u.key, u.Update, !u.early)
 }
 
-// UpdateResult returns an update that was accepted, by its name and id, and waits for its answer until ctx ends if wait is
-// true. An error of the workflow is an *UpdateError, as of Update. ErrNotFound if the run has accepted no such update, or has
-// forgotten it.
+// UpdateResult returns an update that was accepted, by its name and id, and waits for its answer until ctx ends if wait
+// is true. An error of the workflow is an *UpdateError, as of Update. ErrNotFound if the run has accepted no such
+// update, or has forgotten it.
 func (s *scope) UpdateResult(ctx context.Context, id, name, updateID string, wait bool) (Update, error) {
 	key, err := s.key(ctx, id)
 	if err == nil {
@@ -192,10 +192,11 @@ func mayAccept(j *journal.Journal, asked *store.RunState) error {
 	return nil
 }
 
-// knownUpdate reports whether a run has accepted an update before. Its error says why it cannot be accepted whatever the workflow
-// says: the run has ended, its input does not fit, its workflow does not list it, or it came with another input before.
+// knownUpdate reports whether a run has accepted an update before. Its error says why it cannot be accepted whatever
+// the workflow says: the run has ended, its input does not fit, its workflow does not list it, or it came with another
+// input before.
 func (s *scope) knownUpdate(ctx context.Context, u *updating) (known bool, err error) {
-	var seen struct { // which the writer goes on to fill in if ctx ends
+	var seen struct { // which the writer continues to fill in if ctx ends
 		st           store.RunState
 		known, ended bool
 	}
@@ -230,7 +231,7 @@ func (s *scope) updated(ctx context.Context, key store.RunKey, u Update, wait bo
 	changed, stop := s.h.rt.Watchers.Watch(key)
 	defer stop()
 	for {
-		now := struct { // which the writer goes on to fill in if ctx ends
+		now := struct { // which the writer continues to fill in if ctx ends
 			Update
 			known journal.Key
 			aside bool
@@ -282,8 +283,8 @@ func (s *scope) earlier(ctx context.Context, key store.RunKey, iteration uint32,
 	return err
 }
 
-// read takes what a journal says of the update. If an earlier iteration has accepted it, and this one has not, the status stays
-// empty, and the key says which.
+// read takes what a journal says of the update. If an earlier iteration has accepted it, and this one has not, the
+// status stays empty, and the key says which.
 func (u *Update) read(j *journal.Journal) (known journal.Key, err error) {
 	signal := abi.UpdatePrefix + u.Name
 	at, here := j.Update(signal, u.ID)

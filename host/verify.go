@@ -21,14 +21,21 @@ type VerifyOptions struct {
 	Repair bool
 	// NoReplay leaves out that each run's module is run against its journal, which takes most of the time.
 	NoReplay bool
-	// Engines names the engines on which each run is replayed; Engines returns which there are. If there are several, each is
-	// compared with the first: a run for which they differ in what the workflow does, hands over, or has in its memory at the end
-	// is a problem of the kind "engine", which names the first entry where they do. NoReplay ignores them. Default: the one of
-	// Config alone.
+	// Engines names the engines on which each run is replayed; Engines returns which there are. If there are several,
+	// each is compared with the first: a run for which they differ in what the workflow does, hands over, or has in its
+	// memory at the end is a problem of the kind "engine", which names the first entry where they do. NoReplay ignores
+	// them. Default: the one of Config alone.
 	Engines []string
 }
 
-// VerifyProblem is one thing that is wrong.
+// VerifyProblem is one thing that is wrong with a store:
+//
+//	Kind      string // what is wrong, such as "journal" or "index"
+//	Partition int    // -1 for the whole store
+//	Namespace store.NamespaceID
+//	Run       string
+//	Text      string
+//	Repaired  bool
 type VerifyProblem = pebblestore.Problem
 
 // VerifyReport is what was found.
@@ -42,20 +49,21 @@ type VerifyReport struct {
 	// Uncompared counts the runs for which an engine was not compared with the first, since one of them ended the replay for a
 	// reason that is not the workflow's: calls were nested too deeply for it, or the machine was too slow.
 	Uncompared int64 `json:"uncompared,omitempty"`
-	// Encrypted says why payloads were not read and no run was replayed: they are encrypted, and there was no Codec. It is empty
-	// otherwise.
+	// Encrypted says why payloads were not read and no run was replayed: they are encrypted, and there was no Codec. It
+	// is empty otherwise.
 	Encrypted string `json:"encrypted,omitempty"`
 }
 
 // Sound reports whether nothing is wrong, or no longer.
 func (r *VerifyReport) Sound() bool { return r.Left() == 0 }
 
-// Verify reads the whole of a data directory that no host has open, or of a backup, or of the newest backup of a place: all
-// records decode, journals have no gaps, payloads and modules are what their SHA-256 says, files of a backup too, the lists,
-// counts and wakes are what the states of the runs imply, and each run's module does what its journal records. cfg says how
-// modules are compiled; its Dir and Store are not used. What is wrong is in the report; an error means that the data cannot
-// be read at all. ErrLocked if a host has it open: verify a backup of it then. Of encrypted data, cfg.Codec decodes all but the
-// commands in inboxes; without it, payloads are not read, and the report says so. ErrKey if the codec has not the key.
+// Verify reads the whole of a data directory that no host has open, or of a backup, or of the newest backup of a place:
+// all records decode, journals have no gaps, payloads and modules are what their SHA-256 says, files of a backup too,
+// the lists, counts and wakes are what the states of the runs imply, and each run's module does what its journal
+// records. cfg says how modules are compiled; its Dir and Store are not used. What is wrong is in the report; an error
+// means that the data cannot be read at all. ErrLocked if a host has it open: verify a backup of it then. Of encrypted
+// data, cfg.Codec decodes all but the commands in inboxes; without it, payloads are not read, and the report says so.
+// ErrKey if the codec does not have the key.
 func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (report *VerifyReport, err error) {
 	report = &VerifyReport{}
 	if err := checkEngines(opts.Engines); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// MaxConditions bounds the conditions of a query, each of which is looked at for each run. It is that of attributes, as nobody
-// needs more.
+// MaxConditions bounds the conditions of a query, each of which is checked for each run. It is the bound of
+// attributes, since no query needs more.
 const MaxConditions = abi.MaxAttributes
 
 // Comparison is how a condition compares.
@@ -27,19 +27,20 @@ const (
 	AtLeast Comparison = ">="
 )
 
-// Condition compares an attribute of a run with a value. An attribute has the type of its text: an integer (42, of 64 bits,
-// without a plus sign or leading zeros), an instant (2026-01-31T12:00:00Z, RFC 3339, in any zone), or neither. A comparison
-// other than Equal needs a value that is an integer or an instant, and selects the runs whose attribute is one, too. Instants
-// are compared to the millisecond.
+// Condition compares an attribute of a run with a value. An attribute has the type of its text: an integer (42, of 64
+// bits, without a plus sign or leading zeros), an instant (2026-01-31T12:00:00Z, RFC 3339, in any zone), or neither. A
+// comparison other than Equal needs a value that is an integer or an instant, and selects the runs whose attribute is
+// one, too. Instants are compared to the millisecond.
 type Condition struct {
 	Key   string
 	Op    Comparison
 	Value string
 }
 
-// ParseCondition reads KEY=VALUE, KEY<VALUE, KEY<=VALUE, KEY>VALUE or KEY>=VALUE: the key ends at the first of these signs.
-// Blanks around the sign belong to neither. ErrInvalid if it is none, its value cannot be compared, or it looks like a comparison
-// of another language, such as != or ==, which would select nothing. A Condition may have any key and value.
+// ParseCondition reads KEY=VALUE, KEY<VALUE, KEY<=VALUE, KEY>VALUE or KEY>=VALUE. The key ends at the first of these
+// signs; blanks around the sign belong to neither. It returns ErrInvalid if the text is not a condition, if its value
+// cannot be compared, or if it looks like a comparison of another language, such as != or ==, which would select
+// nothing. A Condition may have any key and value.
 func ParseCondition(text string) (c Condition, err error) {
 	i := strings.IndexAny(text, "=<>")
 	if i < 1 {
@@ -106,8 +107,8 @@ func (c *Condition) into(q *store.Query) error {
 	return nil
 }
 
-// AttributeText returns the text of an attribute's value as conditions compare it: integers in decimal, instants in RFC 3339 and
-// UTC to the millisecond, true or false.
+// AttributeText returns the text of an attribute's value as conditions compare it: integers in decimal, instants in RFC
+// 3339 and UTC to the millisecond, true or false.
 func AttributeText[T string | bool | int | int64 | time.Time](value T) string {
 	switch v := any(value).(type) {
 	case bool:

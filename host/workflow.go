@@ -98,13 +98,13 @@ func AllowSecretText(text string) UploadOption {
 	}
 }
 
-// sorted gives a list sorted and without repetitions.
+// sorted returns a list sorted and without repetitions.
 func sorted(list []string) []string {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// over gives the grants of the next version: what was not given is as in the version before.
+// over returns the grants of the next version: what was not given is as in the version before.
 func (u *upload) over(before store.Grants) store.Grants {
 	g := u.grants
 	if !u.steps {
@@ -119,18 +119,19 @@ func (u *upload) over(before store.Grants) store.Grants {
 	return g
 }
 
-// Upload stores a module as the next version of a workflow, and returns that version. Of a module that lists workflows, at most
-// abi.MaxWorkflows, it makes a version of each, or of those of OnlyWorkflows, and returns that of the one named (any of them
-// if name is empty). The same bytes with the same grants again are the same version. A module that cannot be a workflow is
-// refused with a *RejectError. The module is inspected, compiled, and its start-up run once; that of two modules goes on at a
-// time, and ErrBusy says that too many wait. ErrDiskFull says that the disk has no room for it. It ends with ctx. A namespace
-// that does not exist is created. Durable on return.
+// Upload stores a module as the next version of a workflow, and returns that version. If the module lists workflows,
+// at most abi.MaxWorkflows, Upload makes a version of each, or of those of OnlyWorkflows, and returns that of the one
+// named, or of any if name is empty. The same bytes with the same grants again are the same version.
 //
-// A workflow that exists gets a version of another module only if the caller names it, by name or OnlyWorkflows, or names another
-// one whose latest version came in the same module; or names none, and the new module lists the same workflows as the one
-// before. Otherwise the whole upload is refused with ErrConflict. Grants that the upload does not give are those of the version
-// before, for the workflows that are named in this way and for the same bytes; a caller who names none and would pass grants
-// on to another module gets ErrConflict.
+// Upload inspects and compiles the module, and runs its start-up once; two modules at a time, and ErrBusy says that
+// too many wait. It returns a *RejectError for a module that cannot be a workflow, and ErrDiskFull if the disk has no
+// room for it. It ends with ctx. It creates a namespace that does not exist. Durable on return.
+//
+// An existing workflow gets a version of another module only if the caller names it, by name or OnlyWorkflows; or
+// names another one whose latest version came in the same module; or names none, and the new module lists the same
+// workflows as the one before. Otherwise the whole upload is refused with ErrConflict. Workflows that are named in
+// this way, and uploads of the same bytes, inherit the grants that the upload does not give from the version before.
+// A caller who names none and would pass grants on to another module gets ErrConflict.
 func (s *scope) Upload(ctx context.Context, name string, wasm []byte, opts ...UploadOption) (Version, error) {
 	versions, err := s.UploadAll(ctx, name, wasm, opts...)
 	if err != nil {
@@ -140,7 +141,7 @@ func (s *scope) Upload(ctx context.Context, name string, wasm []byte, opts ...Up
 	return versions[max(i, 0)], nil
 }
 
-// UploadAll is Upload and gives the versions of all workflows of the module.
+// UploadAll is Upload, and returns the versions of all workflows of the module.
 func (s *scope) UploadAll(ctx context.Context, name string, wasm []byte, opts ...UploadOption) ([]Version, error) {
 	versions, err := s.upload(ctx, name, wasm, opts)
 	if f := s.h.cfg.Events.UploadRefused; f != nil && errors.Is(err, ErrRejected) {
@@ -220,7 +221,7 @@ func (s *scope) addVersions(ctx context.Context, c claim, wasm []byte, info stor
 	return s.addDecided(ctx, ns, c, wasm, info, u)
 }
 
-// discard deletes a module that was stored for nothing, unless it has versions. An upload of the same bytes that is under way
+// discard deletes a module that was stored for nothing, unless it has versions. An upload of the same bytes in flight
 // stores them again. If it fails, the next host does it.
 func (h *Host) discard(ctx context.Context, d store.Digest) {
 	if _, err := h.rt.Versions.DeleteUnused(context.WithoutCancel(ctx), d); err != nil {
@@ -277,7 +278,7 @@ func (s *scope) addDecided(ctx context.Context, ns store.NamespaceID, c claim, w
 	return versions, nil
 }
 
-// Workflow gives a version of a workflow; number 0 is the latest.
+// Workflow returns a version of a workflow; number 0 is the latest.
 func (s *scope) Workflow(ctx context.Context, name string, number uint32) (Version, error) {
 	ns, err := s.id(ctx, false)
 	if err != nil {
@@ -368,8 +369,9 @@ func (s *scope) described(ctx context.Context, workflow string, module store.Dig
 	return w
 }
 
-// DeclaredSignals returns the names of the signals that a version of a workflow says it receives, none if it does not say;
-// number 0 is the latest version. Signal does not look at them: whoever takes signals from strangers may.
+// DeclaredSignals returns the names of the signals that a version of a workflow declares, none if it does not declare
+// any; number 0 is the latest version. Signal does not check them; a caller that accepts signals from strangers
+// should.
 func (s *scope) DeclaredSignals(ctx context.Context, workflow string, number uint32) ([]string, error) {
 	v, err := s.Workflow(ctx, workflow, number)
 	if err != nil {

@@ -205,7 +205,7 @@ func splitAttributes(b []byte) (list []Attribute) {
 	return list
 }
 
-// Equal tells whether two grants allow the same.
+// Equal reports whether two grants allow the same.
 func (g Grants) Equal(h Grants) bool {
 	return joinList(g.Steps) == joinList(h.Steps) && joinList(g.HTTPHosts) == joinList(h.HTTPHosts) &&
 		joinList(g.Secrets) == joinList(h.Secrets) && g.Trusted == h.Trusted

@@ -7,7 +7,7 @@ type Disk struct {
 	Path  string // the directory of the store
 	Free  uint64 // bytes that the store may still take
 	Total uint64 // bytes of the whole file system
-	// Stalls counts the operations of the disk since the store was opened that took longer than two seconds, those that go on
+	// Stalls counts the operations of the disk since the store was opened that took longer than two seconds, those in progress
 	// included.
 	Stalls uint64
 }
@@ -18,7 +18,8 @@ type OnDisk interface {
 	Disk() (Disk, error)
 }
 
-// Failing is implemented by stores that fail by themselves: a table that cannot be written fails a store in which nobody writes.
+// Failing is implemented by stores that fail by themselves: a table that cannot be written fails a store in which
+// nobody writes.
 type Failing interface {
 	// Failed returns a channel that is closed when the store has failed.
 	Failed() <-chan struct{}
@@ -30,7 +31,7 @@ type Failing interface {
 type Measures struct {
 	Bytes       uint64        // of its files, as they were a moment ago
 	WriteStalls uint64        // how often commits waited until the store had caught up with those before
-	Stalled     time.Duration // how long they waited, the stall included that goes on
+	Stalled     time.Duration // how long they waited, a stall in progress included
 }
 
 // Measured is implemented by stores that measure themselves.

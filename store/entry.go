@@ -22,9 +22,9 @@ const (
 	KindCancelAsked    Kind = 8 // reserved
 	KindPaused         Kind = 9
 	KindUnpaused       Kind = 10
-	KindMoved          Kind = 11 // Target the id of the move: the run was set aside here, to go on in another installation
+	KindMoved          Kind = 11 // Target the id of the move: the run was set aside here, to continue in another installation
 	KindProgress       Kind = 13 // Handle, Attempt, Data what a handler has recorded of its attempt, for the next one
-	KindAdopted        Kind = 12 // Target the id of the move, or nothing: the run goes on here
+	KindAdopted        Kind = 12 // Target the id of the move, or nothing: the run continues here
 )
 
 // Calls.
@@ -85,7 +85,7 @@ var kindNames = map[Kind]string{
 	KindContinued: "continued",
 }
 
-// String gives the kind's name as the journal command shows it.
+// String returns the kind's name as the journal command shows it.
 func (k Kind) String() string {
 	if name, ok := kindNames[k]; ok {
 		return name
@@ -93,16 +93,16 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// Known tells whether this release knows the kind.
+// Known reports whether this release knows the kind.
 func (k Kind) Known() bool { _, ok := kindNames[k]; return ok }
 
-// Call tells whether the guest made the entry.
+// Call reports whether the guest made the entry.
 func (k Kind) Call() bool { return k >= 32 && k < 64 }
 
-// Delivery tells whether the guest takes the entry.
+// Delivery reports whether the guest takes the entry.
 func (k Kind) Delivery() bool { return k >= 64 && k < 96 }
 
-// End tells whether the entry ends the iteration.
+// End reports whether the entry ends the iteration.
 func (k Kind) End() bool { return k >= 96 && k < 128 }
 
 // Status returns the status of a run whose journal ends with an entry of the kind, 0 if such a run has not ended.
@@ -143,6 +143,7 @@ type Entry struct {
 	StartUnixMs int64 // when the attempt began
 	Skipped     bool
 	Ref         Seq // an earlier entry that this one is about
-	// Sealed says that Data is the whole entry, encoded by package seal, and that of the other fields Seq, Kind and UnixMs are set.
+	// Sealed says that Data is the whole entry, encoded by package seal, and that of the other fields Seq, Kind and
+	// UnixMs are set.
 	Sealed bool
 }

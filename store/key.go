@@ -59,18 +59,18 @@ func AppendPrefix(dst []byte, ns NamespaceID, p PartitionID, table byte) []byte 
 // prefixBytes is the length of what AppendPrefix writes.
 const prefixBytes = 7
 
-// RunTableKey gives the key of a run in a table that is keyed by the run id alone.
+// RunTableKey returns the key of a run in a table that is keyed by the run id alone.
 func RunTableKey(run RunKey, table byte) []byte {
 	return append(AppendPrefix(nil, run.Namespace, run.Partition(), table), run.ID...)
 }
 
-// JournalKey gives the key of a chunk of a journal by the seq of its first entry.
+// JournalKey returns the key of a chunk of a journal by the seq of its first entry.
 func JournalKey(run RunKey, iteration uint32, first Seq) []byte {
 	k := append(RunTableKey(run, TableJournal), 0)
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(k, iteration), uint64(first))
 }
 
-// IndexKey gives the key of a log line or a piece of output by its index.
+// IndexKey returns the key of a log line or a piece of output by its index.
 func IndexKey(run RunKey, table byte, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(RunTableKey(run, table), 0), index)
 }
@@ -140,8 +140,8 @@ func ParseListKey(rest []byte) (Position, error) {
 	return Position{int64(binary.BigEndian.Uint64(rest) ^ 1<<63), string(rest[8:])}, nil
 }
 
-// CountKey returns the key of the counts of a version of a workflow. Those of all namespaces stand under namespace 0, so that
-// a store that is opened finds them by one scan of each partition.
+// CountKey returns the key of the counts of a version of a workflow. Those of all namespaces stand under namespace 0,
+// so that a store that is opened finds them by one scan of each partition.
 func CountKey(p PartitionID, ns NamespaceID, workflow string, version uint32) []byte {
 	k := binary.BigEndian.AppendUint32(AppendPrefix(nil, 0, p, TableCount), uint32(ns))
 	return binary.BigEndian.AppendUint32(append(append(k, workflow...), 0), version)
@@ -223,7 +223,7 @@ func ParseRunTableKey(k []byte) (RunKey, error) {
 	return RunKey{Namespace: NamespaceID(binary.BigEndian.Uint32(k)), ID: string(k[prefixBytes:])}, nil
 }
 
-// VersionKey gives the key of a version of a workflow; number 0 gives the prefix of all of its versions.
+// VersionKey returns the key of a version of a workflow; number 0 gives the prefix of all of its versions.
 func VersionKey(ns NamespaceID, workflow string, number uint32) []byte {
 	k := append(append(AppendPrefix(nil, ns, NoPartition, TableWorkflow), workflow...), 0)
 	if number == 0 {
@@ -232,12 +232,12 @@ func VersionKey(ns NamespaceID, workflow string, number uint32) []byte {
 	return binary.BigEndian.AppendUint32(k, number)
 }
 
-// GlobalKey gives a key of a table that belongs to the whole store.
+// GlobalKey returns a key of a table that belongs to the whole store.
 func GlobalKey(ns NamespaceID, table byte, rest []byte) []byte {
 	return append(AppendPrefix(nil, ns, NoPartition, table), rest...)
 }
 
-// PrefixEnd gives the first key after all keys with the prefix.
+// PrefixEnd returns the first key after all keys with the prefix.
 func PrefixEnd(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	for i := len(end) - 1; i >= 0; i-- {

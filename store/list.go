@@ -23,7 +23,7 @@ const (
 )
 
 // Position is a place in a list: the time by which the list is ordered, in Unix milliseconds, and the id of a run. It need
-// not be that of a run that is there.
+// not be that of an existing run.
 type Position struct {
 	UnixMs int64
 	ID     string
@@ -54,8 +54,8 @@ type Query struct {
 	Statuses  []Status // empty = any
 	// Attributes that a run must have, all of them.
 	Attributes []Attribute
-	// Ranges in which a run's attributes must be, all of them. No index has them: each run that the other filters select is looked
-	// at.
+	// Ranges in which a run's attributes must be, all of them. No index has them: each run that the other filters
+	// select is looked at.
 	Ranges []Range
 	// CreatedFrom and CreatedBefore bound the creation in Unix milliseconds: at or after the one, before the other. nil = no
 	// bound.
@@ -68,13 +68,13 @@ type Query struct {
 // Page is a part of a list.
 type Page struct {
 	Runs []RunState
-	// Next is behind what was looked at for this page; the list goes on there. nil at its end. A page may have fewer runs
+	// Next is behind what was looked at for this page; the list continues there. nil at its end. A page may have fewer runs
 	// than its limit, or none, and yet a next one: see MaxLooks.
 	Next *Position
 }
 
-// Unreadable returns what a list shows in the place of a run whose record is damaged, with the error that says how: a run that
-// needs a person. What else the list was asked for is not compared with it.
+// Unreadable returns what a list shows in the place of a run whose record is damaged, with the error that says how: a
+// run that needs a person. What else the list was asked for is not compared with it.
 func Unreadable(run RunKey, at Position, err error) RunState {
 	return RunState{Run: run, Status: Stuck, Reason: "its record cannot be read: " + err.Error(), CreatedUnixMs: at.UnixMs,
 		WakeUnixMs: NoWake}
@@ -93,8 +93,8 @@ func (q *Query) Matches(s *RunState) bool {
 		!slices.ContainsFunc(q.Ranges, func(r Range) bool { return !r.Matches(s.Attributes) })
 }
 
-// Distinct returns the statuses of a list once each. A user may name them as often as a request is long, and what a list costs
-// for each of them is paid for each kind of runs and for each run.
+// Distinct returns the statuses of a list once each. A user may name them as often as a request is long, and what a
+// list costs for each of them is paid for each kind of runs and for each run.
 func Distinct(statuses []Status) (once []Status) {
 	var seen [math.MaxUint8 + 1]bool
 	for _, s := range statuses {

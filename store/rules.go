@@ -52,7 +52,7 @@ func VersionNotFound(workflow string, number uint32) error {
 	return fmt.Errorf("version %d of workflow %q: %w", number, workflow, ErrNotFound)
 }
 
-// Next gives the version that the spec makes after the latest one (zero if there is none), and whether it is
+// Next returns the version that the spec makes after the latest one (zero if there is none), and whether it is
 // a new one: the same module with the same grants again is the same version.
 func (s VersionSpec) Next(latest Version) (Version, bool) {
 	if latest.Number != 0 && !latest.Deleted && latest.Module == s.Module && latest.Grants.Equal(s.Grants) &&

@@ -73,7 +73,7 @@ type Store interface {
 	// the groups may be durable. A partition and a run may occur once over all groups. Commit may be called
 	// concurrently; it does not wait for the fsync of an Acquire.
 	Commit(ctx context.Context, groups []Group) error
-	// Modules gives the content-addressed modules and the versions of workflows.
+	// Modules returns the content-addressed modules and the versions of workflows.
 	Modules() ModuleStore
 	// Tokens returns the tokens of callers.
 	Tokens() TokenStore
@@ -97,16 +97,16 @@ type Store interface {
 	Tallies(ctx context.Context) (map[NamespaceID]Tally, error)
 	// CountOf returns how many runs a version of a workflow has, as Counts does, in a time that depends on nothing.
 	CountOf(ctx context.Context, ns NamespaceID, workflow string, version uint32) (Tally, error)
-	// Ended returns at most q.Limit ended runs of a partition, in the order of their ends. A run may have been deleted since, or
-	// may go on: its state says so.
+	// Ended returns at most q.Limit ended runs of a partition, in the order of their ends. A run may have been deleted
+	// since, or may continue: its state says so.
 	Ended(ctx context.Context, q EndedQuery) ([]Position, error)
 	// SetRetention sets the retention of a workflow, durable on return; one that bounds nothing is removed. ErrTooLarge if the
 	// store has MaxRetentions.
 	SetRetention(ctx context.Context, r Retention) error
 	// Retentions returns the retentions of all namespaces, by namespace and workflow.
 	Retentions(ctx context.Context) ([]Retention, error)
-	// SetQuota sets the quota of a namespace, durable on return; one that limits nothing is removed. ErrTooLarge if the store has
-	// MaxQuotas.
+	// SetQuota sets the quota of a namespace, durable on return; one that limits nothing is removed. ErrTooLarge if the
+	// store has MaxQuotas.
 	SetQuota(ctx context.Context, q Quota) error
 	// Quotas returns the quotas of all namespaces, by the number of the namespace.
 	Quotas(ctx context.Context) ([]Quota, error)
@@ -130,7 +130,7 @@ type Store interface {
 	Logs(ctx context.Context, run RunKey, from uint64, limit int) ([]LogLine, error)
 	// Output reads at most limit chunks of a run's output, from an index on.
 	Output(ctx context.Context, run RunKey, from uint64, limit int) ([]Chunk, error)
-	// Hook gives who holds a token, false if nobody does.
+	// Hook returns who holds a token, false if nobody does.
 	Hook(ctx context.Context, ns NamespaceID, token string) (HookHolder, bool, error)
 	// Close releases everything. What was acknowledged stays. Close twice is legal.
 	Close() error
@@ -154,13 +154,13 @@ type Partition interface {
 	// Discard takes commands out of the inbox that no run takes, and puts the answers to them into the inboxes of those that
 	// the answers are for: in one atomic commit, durable on return, so that no crash has a command answered twice.
 	Discard(ctx context.Context, seqs []CommandSeq, answers []Command) error
-	// Claim makes a run the holder of a token of this partition, unless another one holds it, and gives the holder
+	// Claim makes a run the holder of a token of this partition, unless another one holds it, and returns the holder
 	// as it is afterwards. In the same commit the command that asked for it leaves the inbox, and its reply goes
 	// out.
 	Claim(ctx context.Context, c HookClaim) (HookHolder, error)
 	// Renew prolongs the ownership; ErrFenced if it is lost.
 	Renew(ctx context.Context) error
-	// Release gives the partition up.
+	// Release releases the partition.
 	Release(ctx context.Context) error
 }
 
@@ -186,7 +186,7 @@ type ModuleStore interface {
 	// Version and Versions do not give it any more, and its number is never given again. The caller has made
 	// sure that no run needs it. ErrNotFound if there is none.
 	DeleteVersion(ctx context.Context, ns NamespaceID, workflow string, number uint32) error
-	// Unused returns at most limit modules that were put and have got no version since: those whose upload is under way, or did
+	// Unused returns at most limit modules that were put and have got no version since: those whose upload is in flight, or did
 	// not come to its end. It reads no other modules. Some of them may have a version that is older than Put.
 	Unused(ctx context.Context, limit int) ([]Digest, error)
 	// DeleteUnused deletes those of the modules that no version of any namespace has, durable on return, and returns them.
@@ -292,5 +292,5 @@ type HookClaim struct {
 	Reply func(HookHolder) (*Command, error)
 }
 
-// TokenPartition gives the partition that a token belongs to.
+// TokenPartition returns the partition that a token belongs to.
 func TokenPartition(ns NamespaceID, token string) PartitionID { return RunKey{ns, token}.Partition() }

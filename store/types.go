@@ -60,7 +60,7 @@ type RunKey struct {
 	ID        string
 }
 
-// Partition gives the partition that a run belongs to: FNV-1a 64 over the namespace (4 bytes, big endian)
+// Partition returns the partition that a run belongs to: FNV-1a 64 over the namespace (4 bytes, big endian)
 // and the id, modulo Partitions.
 func (k RunKey) Partition() PartitionID {
 	h := fnv.New64a()
@@ -72,7 +72,7 @@ func (k RunKey) Partition() PartitionID {
 // Digest is the SHA-256 of a module or payload.
 type Digest [32]byte
 
-// String gives the digest in lower-case hexadecimal.
+// String returns the digest in lower-case hexadecimal.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
 // ParseDigest reads what String gives.
@@ -88,7 +88,7 @@ func ParseDigest(text string) (d Digest, err error) {
 // Incarnation is 128 random bits that tell two runs of one id apart.
 type Incarnation [16]byte
 
-// String gives the incarnation in lower-case hexadecimal.
+// String returns the incarnation in lower-case hexadecimal.
 func (i Incarnation) String() string { return hex.EncodeToString(i[:]) }
 
 // Status is where a run stands.
@@ -97,7 +97,7 @@ type Status uint8
 // The statuses. Zero is invalid.
 const (
 	Queued     Status = 1  // waits for an activation
-	Running    Status = 2  // an activation or an attempt of a step is going on
+	Running    Status = 2  // an activation or an attempt of a step is in flight
 	Sleeping   Status = 3  // waits for timers only
 	Waiting    Status = 4  // waits for something else; Reason says what
 	Paused     Status = 5  // an operator stopped it for the time being
@@ -113,7 +113,7 @@ var statusNames = [...]string{
 	Stuck: "stuck", Completed: "completed", Failed: "failed", Cancelled: "cancelled", Terminated: "terminated",
 }
 
-// String gives the status as CLI and API show it.
+// String returns the status as CLI and API show it.
 func (s Status) String() string {
 	if s > 0 && int(s) < len(statusNames) {
 		return statusNames[s]
@@ -131,16 +131,16 @@ func ParseStatus(text string) (Status, error) {
 	return 0, fmt.Errorf("unknown status %q; it is one of %s", text, strings.Join(statusNames[Queued:], ", "))
 }
 
-// Terminal tells whether the status is an end.
+// Terminal reports whether the status is an end.
 func (s Status) Terminal() bool { return s >= Completed && s <= Terminated }
 
-// Attention tells whether the status needs a person.
+// Attention reports whether the status needs a person.
 func (s Status) Attention() bool { return s == Paused || s == Stuck }
 
 // Busy reports whether the host has something to do for the run: a status that comes and goes with nearly each commit of it.
 func (s Status) Busy() bool { return s == Queued || s == Running }
 
-// MarshalText gives the name.
+// MarshalText returns the name.
 func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads a name.
@@ -199,7 +199,7 @@ type Aside uint8
 const (
 	NotAside   Aside = 0 // it is as any run
 	AsideCopy  Aside = 1 // it is a copy, to be looked at
-	AsideMoved Aside = 2 // it goes on in another installation
+	AsideMoved Aside = 2 // it continues in another installation
 )
 
 // String returns the reason's name, nothing for NotAside.
@@ -333,8 +333,8 @@ type Chunk struct {
 	Sealed bool // Data is the whole chunk, encoded by package seal; of the other fields, Index and UnixMs are set
 }
 
-// CommandID says which command it is: the sender's incarnation, iteration and seq. An answer has that of what it answers, with
-// another kind.
+// CommandID says which command it is: the sender's incarnation, iteration and seq. An answer has that of what it
+// answers, with another kind.
 type CommandID struct {
 	Incarnation Incarnation
 	Iteration   uint32

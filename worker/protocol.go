@@ -140,7 +140,7 @@ func (w *Worker) request(ctx context.Context, method, path string, query url.Val
 	return json.NewDecoder(io.LimitReader(res.Body, maxAnswerBytes)).Decode(out)
 }
 
-// pause waits, and reports whether ctx goes on.
+// pause waits, and reports whether ctx is not done.
 func pause(ctx context.Context, d time.Duration) bool {
 	late, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -230,7 +230,7 @@ func (w *Worker) perform(drained context.Context, a Attempt) {
 			return
 		}
 	}
-	// Heartbeats go on after a cancel, for as long as the function takes to come to an end: else it would lose its lease.
+	// Heartbeats continue after a cancel, for as long as the function takes to come to an end: else it would lose its lease.
 	beating, stop := context.WithCancel(drained)
 	done := make(chan struct{})
 	go func() {
@@ -244,7 +244,7 @@ func (w *Worker) perform(drained context.Context, a Attempt) {
 		log.Warn("the lease of an attempt was lost, and its outcome is not recorded")
 		return
 	}
-	if d := a.progress.take(); err != nil && d != nil { // the next attempt goes on from there
+	if d := a.progress.take(); err != nil && d != nil { // the next attempt continues from there
 		a.progress.giveBack(d)
 		if _, err := w.beat(context.WithoutCancel(ctx), &a); err != nil {
 			log.Warn("the details of an attempt that failed could not be recorded", "cause", err)
@@ -258,8 +258,9 @@ func (w *Worker) perform(drained context.Context, a Attempt) {
 	}
 }
 
-// keep sends heartbeats until ctx is done. It ends the context of the attempt when that is cancelled, and when the lease is lost:
-// the server says so, or has not been reached for as long as the lease lasts, so that another worker may have the attempt.
+// keep sends heartbeats until ctx is done. It ends the context of the attempt when that is cancelled, and when the
+// lease is lost: the server says so, or has not been reached for as long as the lease lasts, so that another worker may
+// have the attempt.
 func (w *Worker) keep(ctx context.Context, a *Attempt, end context.CancelCauseFunc) {
 	drop := w.watch(ctx, end)
 	defer func() { drop() }()

@@ -31,10 +31,10 @@ type Worker struct {
 	Name string
 	// Concurrency is how many attempts of each handler are performed at a time. Default 10.
 	Concurrency int
-	// Lease is how long the server waits for a sign of life before another worker gets an attempt. Heartbeats come three times as
-	// often. From 1 s to 1 h; default 30 s.
+	// Lease is how long the server waits for a sign of life before another worker gets an attempt. Heartbeats come
+	// three times as often. From 1 s to 1 h; default 30 s.
 	Lease time.Duration
-	// Drain is how long Run waits, when its context is done, for attempts that are going on. Then their contexts end, and the
+	// Drain is how long Run waits, when its context is done, for attempts in flight. Then their contexts end, and the
 	// server offers them to another worker when the leases have ended. Default 30 s; negative = not at all.
 	Drain time.Duration
 	// Client makes the requests. Default: one that follows no redirects, and no time limit of its own.
@@ -85,15 +85,15 @@ func (w *Worker) HandleRaw(name string, fn Func) { w.handlers[name] = fn }
 // recorded.
 var ErrCancelled = errors.New("the workflow has cancelled the step")
 
-// ErrLost is the cause of a context that ends since the attempt is not this worker's any more. What the function returns is not
-// recorded.
+// ErrLost is the cause of a context that ends since the attempt is not this worker's any more. What the function
+// returns is not recorded.
 var ErrLost = errors.New("the lease of the attempt is lost")
 
 type fatal struct{ error }
 
 func (e fatal) Unwrap() error { return e.error }
 
-// Fatal wraps an error after which the step must not be tried again. Fatal(nil) is nil.
+// Fatal wraps an error after which the step must not be retried. Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -108,7 +108,7 @@ type retryAfter struct {
 
 func (e retryAfter) Unwrap() error { return e.error }
 
-// RetryAfter wraps an error with the delay after which the step is to be tried again, in place of its back-off. The number
+// RetryAfter wraps an error with the delay after which the step is to be retried, in place of its backoff. The number
 // of attempts still counts. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
@@ -128,10 +128,10 @@ func Info(ctx context.Context) Attempt {
 // maxDetailsBytes is what the server takes as details of a heartbeat.
 const maxDetailsBytes = 4 << 10
 
-// Heartbeat records how far a function has come, so that the next attempt of its step can go on from there: it finds the
-// details in Info. They are encoded as JSON, of at most 4 KiB, replace those before, and are sent with the next heartbeat of
-// the lease, three times in a lease, and before an error of the function is handed in. Details of which no heartbeat came are
-// lost with the worker.
+// Heartbeat records how far a function has come, so that the next attempt of its step can continue from there: it finds
+// the details in Info. They are encoded as JSON, of at most 4 KiB, replace those before, and are sent with the next
+// heartbeat of the lease, three times in a lease, and before an error of the function is handed in. Details of which no
+// heartbeat came are lost with the worker.
 func Heartbeat(ctx context.Context, details any) error {
 	a := Info(ctx)
 	if a.progress == nil {
@@ -177,8 +177,8 @@ func (w *Worker) setDefaults() {
 	}
 }
 
-// Run takes attempts and performs them until ctx is done, and waits for those that are going on for as long as Drain. Then
-// it returns nil. It goes on when the server cannot be reached. It returns an error if the server refuses the worker for
+// Run takes attempts and performs them until ctx is done, and waits for those in flight for as long as Drain. Then
+// it returns nil. It continues when the server cannot be reached. It returns an error if the server refuses the worker for
 // good: a token without the scope, a handler that is not for workers, a lease that cannot be.
 func (w *Worker) Run(ctx context.Context) error {
 	w.setDefaults()

@@ -17,7 +17,7 @@ func TestDefaultsAreDocumented(t *testing.T) {
 		defaults[f.Name] = f.Tag.Get("default")
 	}
 	words := regexp.MustCompile(`-(\w)`)
-	for file, form := range map[string]string{"server": "`-(-[a-z-]+)` \\((\\d+) (M|G)iB\\)", "memory": "`(\\w+Bytes)` \\((\\d+) (M|G)iB\\)"} {
+	for file, form := range map[string]string{"server": "`-(-[a-z-]+)` (?:\\(|\\| )(\\d+) (M|G)iB", "memory": "`(\\w+Bytes)` \\((\\d+) (M|G)iB\\)"} {
 		text, err := os.ReadFile("../../docs/" + file + ".md")
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ var exits = []struct {
 }{
 	{exitOK, "it is done"},
 	{exitError, "anything else went wrong: no server, a full disk, a refused request"},
-	{exitUsage, "the command line cannot be meant"},
+	{exitUsage, "the command line is wrong"},
 	{exitDenied, "the token is missing, or may not do this"},
 	{exitNotFound, "there is no such run, workflow, schedule or file"},
 	{exitRunFailed, "the run has failed, or was cancelled or terminated"},

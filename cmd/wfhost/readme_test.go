@@ -1,58 +1,105 @@
 package main
 
 import (
+	"encoding/base64"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
-// block gives the lines of README.md between a fence and its end.
-func block(t *testing.T, readme, fence string) string {
-	t.Helper()
-	_, rest, ok := strings.Cut(readme, fence+"\n")
-	text, _, end := strings.Cut(rest, "```")
-	if !ok || !end {
-		t.Fatalf("README.md has no block %q", fence)
+// fileName matches the first line of a Go block that a reader writes to a file.
+var fileName = regexp.MustCompile(`^// ([a-z_/]+\.go)$`)
+
+// typed returns what a reader of a page types: it writes each Go block that begins with the name of its file, and runs each block
+// "sh tutorial", in the order of the page.
+func typed(text string) string {
+	var script, block strings.Builder
+	fence := ""
+	for line := range strings.Lines(text) {
+		bare := strings.TrimSuffix(line, "\n")
+		switch {
+		case fence == "" && strings.HasPrefix(bare, "```"):
+			fence = bare
+			block.Reset()
+		case fence == "":
+		case bare != "```":
+			block.WriteString(line)
+		default:
+			first, _, _ := strings.Cut(block.String(), "\n")
+			if name := fileName.FindStringSubmatch(first); fence == "```go" && name != nil {
+				fmt.Fprintf(&script, "mkdir -p %s\nbase64 -d >%s <<<%s\n", filepath.Dir(name[1]), name[1],
+					base64.StdEncoding.EncodeToString([]byte(block.String())))
+			} else if fence == "```sh tutorial" {
+				script.WriteString(block.String())
+			}
+			fence = ""
+		}
 	}
-	return text
+	return script.String()
 }
 
-// TestTutorial types the commands of the README's tutorial.
-func TestTutorial(t *testing.T) {
-	b, err := os.ReadFile("../../README.md")
+// TestTutorials types the commands of the pages that have a reader type them.
+func TestTutorials(t *testing.T) {
+	for _, c := range []struct {
+		page string
+		has  map[string]int // texts, and how often they are printed at least
+	}{
+		{"README.md", map[string]int{"hello Ada, and good morning": 3, `step_result`: 1}},
+		{"docs/tutorial.md", map[string]int{"hello Ada, and good morning": 1, "lamp is shipped, approved by Ada, payment of 1200 cents": 2,
+			"waits for the signal": 0, "1 compatible": 1}},
+	} {
+		t.Run(c.page, func(t *testing.T) {
+			text := perform(t, filepath.Join("..", "..", c.page))
+			for want, n := range c.has {
+				if got := strings.Count(text, want); got < n {
+					t.Errorf("%q was printed %d times, want %d", want, got, n)
+				}
+			}
+			if !strings.Contains(text, "sleeping") && !strings.Contains(text, "waiting") {
+				t.Error("no run was shown asleep or waiting")
+			}
+			if t.Failed() || os.Getenv("SHOW") != "" {
+				t.Log(text)
+			}
+		})
+	}
+}
+
+// perform runs what a page has its reader type, and returns what was printed.
+func perform(t *testing.T, page string) string {
+	t.Helper()
+	b, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme := string(b)
-	// The workflow is built within this module, where its import is found.
+	script := typed(string(b))
+	if !strings.Contains(script, "wfhost serve") {
+		t.Fatalf("%s has nothing to type", page)
+	}
+	// Workflows are built within this module, where their import is found.
 	dir, err := os.MkdirTemp(".", "tutorial-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := os.Mkdir(filepath.Join(dir, "nap"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "nap", "main.go"), []byte(block(t, readme, "```go")), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	address := freeAddress(t)
 	// A busy machine may need more than the second that the text gives a server, and no server outlives the test.
-	script := strings.ReplaceAll(block(t, readme, "```sh tutorial"), "server=$!\n",
+	script = strings.ReplaceAll(script, "server=$!\n",
 		"server=$!\nuntil (: </dev/tcp/"+strings.Replace(address, ":", "/", 1)+") 2>/dev/null; do sleep 0.1; done\n")
-	script = strings.Replace(script, "kill -9 $server\n", "kill -9 $server\nwait $server || true\n", 1) // or its port still answers
+	script = strings.ReplaceAll(script, "kill -9 $server\n", "kill -9 $server\nwait $server || true\n") // or its port still answers
 	cmd := exec.Command("bash", "-euc", "trap 'kill $server' EXIT\n"+script)
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary(t))+":"+os.Getenv("PATH"), "WFHOST_LISTEN="+address,
 		"WFHOST_SERVER=http://"+address)
 	out, err := cmd.CombinedOutput()
-	text := string(out)
-	if err != nil || strings.Count(text, "hello Ada, and good morning") < 3 || !strings.Contains(text, "sleeping") &&
-		!strings.Contains(text, "waiting") || strings.Count(text, "step_result") != 1 {
-		t.Fatalf("%v\n%s", err, text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
+	return string(out)
 }

@@ -276,7 +276,7 @@ func (p *crashPartition) Discard(ctx context.Context, seqs []store.CommandSeq, a
 	return p.c.commit(func() error { return p.Partition.Discard(ctx, seqs, answers) })
 }
 
-// Commits gives the number of commits that the host has made since New, those of a crash included.
+// Commits returns the number of commits that the host has made since New, those of a crash included.
 func (h *Host) Commits() int {
 	h.crash.mu.Lock()
 	defer h.crash.mu.Unlock()

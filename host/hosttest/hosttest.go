@@ -61,7 +61,7 @@ func WithStore(open func() store.Store) Option {
 	return func(h *Host) { h.crash.open = open }
 }
 
-// New gives a running host with an empty store in memory and a fake clock. It is closed at the test's end.
+// New returns a running host with an empty store in memory and a fake clock. It is closed at the test's end.
 func New(t testing.TB, opts ...Option) *Host {
 	t.Helper()
 	h := &Host{t: t, Clock: clock.NewFake(Epoch), Data: memstore.New(), crash: &crashStore{}}
@@ -97,7 +97,7 @@ func (h *Host) start() {
 	go func() { h.done <- hh.Run(ctx) }()
 }
 
-// Stop stops the host as a signal would: what is going on comes to rest first.
+// Stop stops the host as a signal would: what is in flight comes to rest first.
 func (h *Host) Stop() {
 	if h.Host == nil {
 		return
@@ -139,10 +139,10 @@ func (h *Host) Crash() {
 // it, so that its acknowledgement is lost. Revive with Reopen.
 func (h *Host) CrashAt(n int, after bool) { h.crash.arm(n, after) }
 
-// Crashed tells whether the crash of CrashAt has happened.
+// Crashed reports whether the crash of CrashAt has happened.
 func (h *Host) Crashed() bool { return h.crash.crashed() }
 
-// Settle waits until nothing happens any more at this instant, and gives the next deadline, false if there is none.
+// Settle waits until nothing happens any more at this instant, and returns the next deadline, false if there is none.
 func (h *Host) Settle() (next time.Time, ok bool) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -176,7 +176,7 @@ func (h *Host) Advance(d time.Duration) {
 	h.Settle()
 }
 
-// Finish moves the clock from deadline to deadline until the run has ended or is stuck, and gives it.
+// Finish moves the clock from deadline to deadline until the run has ended or is stuck, and returns it.
 func (h *Host) Finish(id string) host.Run {
 	h.t.Helper()
 	for range 1_000_000 {
@@ -197,7 +197,7 @@ func (h *Host) Finish(id string) host.Run {
 	return host.Run{}
 }
 
-// Dir gives the folder in which the host keeps compiled modules.
+// Dir returns the folder in which the host keeps compiled modules.
 func (h *Host) Dir() string { return h.cfg.Dir }
 
 // builds keeps what this process has compiled.
@@ -210,7 +210,7 @@ type build struct {
 	err  error
 }
 
-// Build compiles the Go workflow in a folder and gives the module.
+// Build compiles the Go workflow in a folder and returns the module.
 func Build(t testing.TB, dir string) []byte { return compile(t, dir, "-buildmode=c-shared") }
 
 // BuildCommand compiles an ordinary Go program, without exports.

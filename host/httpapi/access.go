@@ -21,11 +21,12 @@ type Access struct {
 	Local string
 	// Open lets everybody do everything without a token.
 	Open bool
-	// Authenticate says who makes a request, in place of tokens: what is called must know its callers already, by a session or a
-	// certificate. The token that it returns needs scopes, and an ID or a name for the audit log; without a namespace it is for
-	// all. An error is answered by 401 with its text. It is not called for what everybody may ask for: /healthz, /readyz, the
-	// description, and hooks, whose paths hold tokens of their own. It is called by several goroutines at a time. Cookies need
-	// no care for pages of foreign origins, whose requests are refused before. Default: tokens of the host.
+	// Authenticate says who makes a request, in place of tokens: what is called must know its callers already, by a
+	// session or a certificate. The token that it returns needs scopes, and an ID or a name for the audit log; without
+	// a namespace it is for all. An error is answered by 401 with its text. It is not called for what everybody may ask
+	// for: /healthz, /readyz, the description, and hooks, whose paths hold tokens of their own. It is called by several
+	// goroutines at a time. Cookies need no care for pages of foreign origins, whose requests are refused before.
+	// Default: tokens of the host.
 	Authenticate func(*http.Request) (host.Token, error)
 	// Hosts are the names under which the server is called, beside IP addresses and localhost. A page whose name was made to
 	// point to this machine sends that name.
@@ -44,8 +45,8 @@ type Access struct {
 	Streams int
 	// Audit is called for each request that changed something or was denied. Default: nothing is recorded.
 	Audit func(Record)
-	// Records opens the audit log for reading: lines of JSON, the oldest first; refused is the log of requests that were refused.
-	// Default: it cannot be read.
+	// Records opens the audit log for reading: lines of JSON, the oldest first; refused is the log of requests that
+	// were refused. Default: it cannot be read.
 	Records func(refused bool) (io.ReadCloser, error)
 }
 
@@ -102,7 +103,7 @@ var scopes = map[string]host.Scope{
 
 	exportPattern: host.ScopeOperate, // and read: it is in the audit log, since it takes all of a run out of the host
 	movePattern:   host.ScopeOperate, "POST /v1/runs/{id}/take-back": host.ScopeOperate,
-	importPattern: host.ScopeUpload, // and operate: it brings code, and a run that goes on
+	importPattern: host.ScopeUpload, // and operate: it brings code, and a run that continues
 
 	definePattern: host.ScopeUpload, // and operate, to migrate runs
 	checkPattern:  host.ScopeUpload, "POST /v1/workflows/{workflow}/migrate": host.ScopeOperate,

@@ -120,7 +120,7 @@ type Entry struct {
 	Base64   []string   `json:"base64,omitempty" doc:"which of input, options and data are no JSON, and stand there in base64"`
 }
 
-// EntryOf gives an entry as the API shows it. The seed of entry 0 is left out.
+// EntryOf returns an entry as the API shows it. The seed of entry 0 is left out.
 func EntryOf(e host.Entry) Entry {
 	out := Entry{Seq: uint64(e.Seq), Kind: e.Kind.String(), Time: abi.TimeOf(e.UnixMs), Handle: e.Handle,
 		Name: e.Name, Target: e.Target, Input: payload(e.Input), Data: payload(e.Data), Attempt: e.Attempt, Code: e.Code,

@@ -4,9 +4,9 @@
 //
 // Every request for workflows and runs takes the parameter namespace; without it, it is for the default namespace.
 //
-// Every request but those to hooks needs a token whose scopes allow it; the table scopes says which. A request that a foreign
-// web page makes, or that comes under a name that is not the server's, is refused. A program that knows its callers itself says
-// who they are by Access.Authenticate.
+// Every request but those to hooks needs a token whose scopes allow it; the table scopes says which. A request that a
+// foreign web page makes, or that comes under a name that is not the server's, is refused. A program that knows its
+// callers itself says who they are by Access.Authenticate.
 package httpapi
 
 import (
@@ -180,8 +180,8 @@ type Problem struct {
 	Detail string `json:"detail"`
 	Code   string `json:"code"` // stable, always there: not_found, conflict, terminal, invalid, rejected, limit, mismatch, …
 	Run    any    `json:"run,omitempty"`
-	// Faults are what does not fit to the workflow's schema, with the code schema; or what is wrong with a definition, with the code
-	// definition.
+	// Faults are what does not fit the workflow's schema, with the code schema; or what is wrong with a definition,
+	// with the code definition.
 	Faults []Fault `json:"faults,omitempty"`
 	// Update is the update that has failed, with the code update_failed.
 	Update *host.Update `json:"update,omitempty"`
@@ -189,10 +189,10 @@ type Problem struct {
 	Failure *abi.Error `json:"failure,omitempty"`
 }
 
-// Error gives the detail.
+// Error returns the detail.
 func (p *Problem) Error() string { return p.Detail }
 
-// GetStatus gives the HTTP status.
+// GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType is that of a problem document.

@@ -73,7 +73,7 @@ func (s *API) registerChanges(api huma.API) {
 		})
 }
 
-// act does one of the actions that need nothing but the run, and gives whether that changed anything.
+// act does one of the actions that need nothing but the run, and reports whether that changed anything.
 func (s *API) act(ctx context.Context, action, id string) (bool, error) {
 	switch action {
 	case "cancel":

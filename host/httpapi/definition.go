@@ -21,8 +21,8 @@ const (
 	definePattern   = "POST " + definitionsPath
 	// maxDefinitionBytes bounds the body of a definition: what a module has room for.
 	maxDefinitionBytes = definition.MaxBytes
-	// maxRunsLeft bounds the runs in an answer that a migration left as they were: each takes some hundred bytes. The migration of a
-	// workflow with more is asked for by its own endpoint, whose answer is a stream.
+	// maxRunsLeft bounds the runs in an answer that a migration left as they were: each takes some hundred bytes. The
+	// migration of a workflow with more is asked for by its own endpoint, whose answer is a stream.
 	maxRunsLeft = 100
 )
 
@@ -49,8 +49,8 @@ func builtIn(context.Context) ([]byte, error) {
 	return wasm, nil
 }
 
-// ReadDefinition reads a definition of JSON or of YAML, and checks all that an upload of it would: its schemas, too. It returns
-// the definition, and its text as JSON, which its module has in it. The error is a definition.Faults.
+// ReadDefinition reads a definition of JSON or of YAML, and checks all that an upload of it would: its schemas, too. It
+// returns the definition, and its text as JSON, which its module has in it. The error is a definition.Faults.
 func ReadDefinition(text []byte, json bool) (*definition.Definition, []byte, error) {
 	read := yamltext.Read
 	if json {
@@ -161,7 +161,7 @@ func (s *API) define(ctx context.Context, in *defineInput) (*defineOutput, error
 	return out, nil
 }
 
-// migrateTo has the live runs that fit a version go on under it.
+// migrateTo has the live runs that fit a version continue under it.
 func migrateTo(ctx context.Context, v host.Version) (*Migration, error) {
 	who := callerOf(ctx)
 	m := &Migration{}

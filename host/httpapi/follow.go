@@ -18,14 +18,14 @@ import (
 )
 
 // Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html): what a request with Accept:
-// text/event-stream gets, until the run has ended. The id of an event is where to go on, so that a client that connects again
-// misses nothing; the event "end" closes the stream, and "error" says why it was closed before. "stuck" has the run, which does
-// not go on by itself: nothing comes until somebody mends it.
+// text/event-stream gets, until the run has ended. The id of an event is where to continue, so that a client that
+// connects again misses nothing; the event "end" closes the stream, and "error" says why it was closed before. "stuck"
+// has the run, which does not continue by itself: nothing comes until somebody mends it.
 
 const eventStream = "text/event-stream"
 
-// stillThere is how often a stream says that it is there when nothing else is said: proxies cut connections after a minute of
-// silence.
+// stillThere is how often a stream says that it is there when nothing else is said: proxies cut connections after a
+// minute of silence.
 const stillThere = 15 * time.Second
 
 // Follows is a part of the inputs of what can be followed.
@@ -141,7 +141,8 @@ func (s *API) followRun(ctx context.Context, id string) (*huma.StreamResponse, e
 	})
 }
 
-// followJournal sends the entries of a journal, from iteration to iteration. The id of an event is the iteration and the seq.
+// followJournal sends the entries of a journal, from iteration to iteration. The id of an event is the iteration and
+// the seq.
 func (s *API) followJournal(ctx context.Context, in *journalInput) (*huma.StreamResponse, error) {
 	iteration, from := in.Iteration, in.From
 	if in.LastID != "" {

@@ -16,8 +16,8 @@ import (
 
 // Limits of connections and callers.
 const (
-	// denialsPerSecond and denialsAtOnce bound the answers of 401 to one address: a token has 256 bits, so this is not for those
-	// who guess, but for the load that they make.
+	// denialsPerSecond and denialsAtOnce bound the answers of 401 to one address: a token has 256 bits, so this is not
+	// for those who guess, but for the load that they make.
 	denialsPerSecond = 10
 	denialsAtOnce    = 50
 	// bodyTime is how long the body of a request may take that is no module, and what a refused request still sends.
@@ -90,7 +90,8 @@ func newStreams(limit int, what string) streams {
 	return streams{limit: limit, what: what, by: map[string]int{}}
 }
 
-// enter counts one more stream of a caller until the returned function is called. If there are too many, it returns a problem.
+// enter counts one more stream of a caller until the returned function is called. If there are too many, it returns a
+// problem.
 func (s *streams) enter(c *caller) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,8 +144,8 @@ func (p *paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 func (p *paced) more() { _ = p.control.SetWriteDeadline(clock.System().Now().Add(writeTime)) } // a recorder of a test has none
 
-// pace returns a writer for the answer, and the request with a body that must come in time. The returned function is called at
-// the end.
+// pace returns a writer for the answer, and the request with a body that must come in time. The returned function is
+// called at the end.
 func pace(rw http.ResponseWriter, r *http.Request) (w http.ResponseWriter, out *http.Request, end func()) {
 	p := &paced{rw, http.NewResponseController(rw)}
 	_ = p.control.SetWriteDeadline(time.Time{}) // that of the request before
@@ -165,7 +166,7 @@ type timed struct {
 }
 
 // Read reads from the body. At its end, the time does not count any more: the client now waits for the answer. After
-// another error it goes on to count, and the connection is closed: nobody knows what of the body is still to come.
+// another error it continues to count, and the connection is closed: nobody knows what of the body is still to come.
 func (t *timed) Read(b []byte) (int, error) {
 	if !t.until.IsZero() {
 		_ = t.control.SetReadDeadline(t.until)
@@ -180,7 +181,7 @@ func (t *timed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// allowBody gives the body of a request that was let in the time that it needs.
+// allowBody allows the body of a request that was let in the time that it needs.
 func allowBody(r *http.Request, pattern string) {
 	t, ok := r.Body.(*timed)
 	if !ok {

@@ -7,8 +7,8 @@ const metricsPattern = "GET " + metricsPath
 
 const metricsPath = "/metrics"
 
-// WithMetrics answers GET /metrics by a handler such as that of package metrics. It is for tokens of all namespaces that have the
-// scope read, as its answer names all namespaces. Default: there is nothing at /metrics.
+// WithMetrics answers GET /metrics by a handler such as that of package metrics. It is for tokens of all namespaces
+// that have the scope read, as its answer names all namespaces. Default: there is nothing at /metrics.
 func WithMetrics(metrics http.Handler) Option {
 	return func(s *API) { s.metrics = metrics }
 }
@@ -22,9 +22,9 @@ func (s *API) scraped(w http.ResponseWriter, r *http.Request) {
 	s.metrics.ServeHTTP(w, r)
 }
 
-// MetricsOnly returns a handler for a listener of its own, which answers GET /metrics without a token, and nothing else. Whoever
-// reaches the listener can read the names of namespaces, workflows and handlers. Of access it takes Hosts and AnyHost: as the
-// API does, it refuses foreign web pages and names that are not the server's.
+// MetricsOnly returns a handler for a listener of its own, which answers GET /metrics without a token, and nothing
+// else. A caller that reaches the listener can read the names of namespaces, workflows and handlers. Of access it takes
+// Hosts and AnyHost: as the API does, it refuses foreign web pages and names that are not the server's.
 func MetricsOnly(metrics http.Handler, access Access) http.Handler {
 	s := &API{access: Access{Hosts: access.Hosts, AnyHost: access.AnyHost}}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -22,7 +22,7 @@ type Chunk struct {
 	Data  any       `json:"data,omitempty"`
 }
 
-// ChunkOf gives a piece of output as the API shows it.
+// ChunkOf returns a piece of output as the API shows it.
 func ChunkOf(c host.Chunk) Chunk {
 	return Chunk{Index: c.Index, Time: abi.TimeOf(c.UnixMs), Topic: c.Topic, Data: payload(c.Data)}
 }

@@ -67,7 +67,7 @@ func (r *StartRequest) ends() bool {
 var conflicts = map[string]host.ConflictPolicy{"": host.ConflictExisting, "existing": host.ConflictExisting,
 	"fail": host.ConflictFail, "terminate": host.ConflictTerminate, "replace": host.ConflictReplace}
 
-// options gives what the request asks for.
+// options returns what the request asks for.
 func (r *StartRequest) options() (opts []host.StartOption, err error) {
 	if r.ID != "" {
 		opts = append(opts, host.WithRunID(r.ID))
@@ -234,8 +234,8 @@ func (in *listInput) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// attributesOf returns what a query says of attributes, as attr.key=value. A run has one value of a key, so a key that is given
-// twice is a mistake.
+// attributesOf returns what a query says of attributes, as attr.key=value. A run has one value of a key, so a key that
+// is given twice is a mistake.
 func attributesOf(q url.Values) (map[string]string, error) {
 	attributes := map[string]string{}
 	for k, v := range q {
@@ -325,7 +325,7 @@ func parseStatuses(text string) (list []store.Status, err error) {
 // maxWait bounds how long an answer is held.
 const maxWait = time.Minute
 
-// held gives a context that ends after a time in duration text, or with the request.
+// held returns a context that ends after a time in duration text, or with the request.
 func held(ctx context.Context, text string) (context.Context, context.CancelFunc, error) {
 	if text == "" {
 		return ctx, func() {}, nil
@@ -349,7 +349,7 @@ type journalInput struct {
 	Iteration int64 `query:"iteration" default:"-1" doc:"of a run that has continued as new; -1 is the newest"`
 }
 
-// entries gives the entries that are asked for.
+// entries returns the entries that are asked for.
 func (s *API) entries(ctx context.Context, in *journalInput) iter.Seq2[host.Entry, error] {
 	if in.Iteration < 0 {
 		return space(ctx).Journal(ctx, in.ID, store.Seq(in.From))
@@ -416,7 +416,7 @@ func (s *API) result(ctx context.Context, in *struct {
 	r, err := space(ctx).Get(ctx, in.ID)
 	if err == nil && in.Wait != "" {
 		r, err = space(ctx).Wait(hold, in.ID)
-		if hold.Err() != nil && r.ID != "" { // the run goes on
+		if hold.Err() != nil && r.ID != "" { // the run continues
 			err = nil
 		}
 	}
@@ -481,7 +481,7 @@ func (s *API) logs(ctx context.Context, in *struct {
 	return single(List[Log]{out, next}, err)
 }
 
-// LogOf gives a log line as the API shows it.
+// LogOf returns a log line as the API shows it.
 func LogOf(l host.LogLine) Log {
 	return Log{Index: l.Index, Time: abi.TimeOf(l.UnixMs), Level: levels[min(max(int(l.Level), 0), len(levels)-1)],
 		Step: l.Step, Attempt: l.Attempt, Text: l.Text}

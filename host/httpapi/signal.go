@@ -70,8 +70,8 @@ func (s *API) registerSignals(api huma.API) {
 		}})
 }
 
-// checkSignal refuses a signal that a workflow which declares its signals does not receive, or would not understand. One that
-// declares none takes any name and any bytes.
+// checkSignal refuses a signal that a workflow which declares its signals does not receive, or would not understand.
+// One that declares none takes any name and any bytes.
 func checkSignal(declared []string, name string, payload []byte) error {
 	switch {
 	case len(declared) == 0:
@@ -102,7 +102,7 @@ func optionalBody(api huma.API, paths ...string) {
 // raw hands bytes on as they are where a value is encoded as JSON.
 type raw []byte
 
-// MarshalJSON gives the bytes.
+// MarshalJSON returns the bytes.
 func (r raw) MarshalJSON() ([]byte, error) { return r, nil }
 
 func (s *API) query(ctx context.Context, id, name string, input []byte) (*resultOutput, error) {

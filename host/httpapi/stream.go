@@ -21,9 +21,9 @@ type stream struct {
 // streamBytes is how much is written at a time.
 const streamBytes = 16 << 10
 
-// add writes an item with its index, or the error with which the items end, and reports whether to go on. An error before the
-// first item is a problem document; after that it cuts the connection, so that nobody takes a part for the whole. What is over
-// the limit is not written; the cursor is the index behind the last item then.
+// add writes an item with its index, or the error with which the items end, and reports whether to continue. An error
+// before the first item is a problem document; after that it cuts the connection, so that nobody takes a part for the
+// whole. What is over the limit is not written; the cursor is the index behind the last item then.
 func (a *stream) add(index uint64, v any, err error) bool {
 	if err == nil && a.n >= a.limit {
 		a.close(strconv.FormatUint(a.last+1, 10))

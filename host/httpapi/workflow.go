@@ -41,8 +41,9 @@ func (in *Grants) options() (opts []host.UploadOption) {
 	return opts
 }
 
-// check refuses what a caller may not grant. Whoever may upload may run code; what that code reaches outside is for those
-// to say who administer the namespace. Secrets, and addresses that only the server reaches, are not of one namespace.
+// check refuses what a caller may not grant. A caller that may upload may run code; what that code reaches outside is
+// for those to say who administer the namespace. Secrets, and addresses that only the server reaches, are not of one
+// namespace.
 func (in *Grants) check(c *caller) error {
 	if len(in.AllowStep)+len(in.AllowHTTP)+len(in.Secret) == 0 {
 		return nil
@@ -67,8 +68,8 @@ func (in *Grants) check(c *caller) error {
 	return nil
 }
 
-// ownAddress reports whether a grant names an address in place of a public name. The addresses of names are checked when they are
-// dialled; those that a grant names are allowed, whatever they are.
+// ownAddress reports whether a grant names an address in place of a public name. The addresses of names are checked
+// when they are dialled; those that a grant names are allowed, whatever they are.
 func ownAddress(grant string) bool {
 	if _, rest, ok := strings.Cut(grant, "://"); ok {
 		grant = rest

@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Bounds of labels. Whoever may upload can make any number of names, and each of them is some series that Prometheus keeps for
-// weeks: a host has some ten thousand at most. Names come first that are seen first.
+// Bounds of labels. A caller that may upload can make any number of names, and each of them is some series that
+// Prometheus keeps for weeks: a host has some ten thousand at most. Names come first that are seen first.
 const (
 	// MaxNamespaces is how many namespaces have series of their own, of which most are counts by status.
 	MaxNamespaces = 100
@@ -36,13 +36,14 @@ type ofNamespace struct {
 	wakes prometheus.Counter
 }
 
-// ofWorkflow is what is measured of a workflow. Each has all of its series from the beginning, so that a rate sees the first one.
+// ofWorkflow is what is measured of a workflow. Each has all of its series from the beginning, so that a rate sees the
+// first one.
 type ofWorkflow struct {
 	starts, stuck  prometheus.Counter
 	deletes        prometheus.Counter
 	ends           map[host.Status]prometheus.Counter
 	fresh, replays prometheus.Counter // activations of new runs, and of those with a journal
-	thawed         prometheus.Counter // activations that went on from memory
+	thawed         prometheus.Counter // activations that continued from memory
 	replayed, fuel prometheus.Counter
 }
 

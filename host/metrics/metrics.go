@@ -6,8 +6,8 @@
 //	m.Watch(h)
 //	http.Handle("/metrics", m.Handler())
 //
-// Labels are bounded: no series has the id of a run, and names beyond MaxNamespaces, MaxWorkflows and MaxHandlers share the label
-// "other". docs/operate/metrics.md lists the series.
+// Labels are bounded: no series has the id of a run, and names beyond MaxNamespaces, MaxWorkflows and MaxHandlers share
+// the label "other". docs/operate/metrics.md lists the series.
 package metrics
 
 import (
@@ -61,7 +61,7 @@ type Metrics struct {
 var (
 	// latenessBounds begin with the millisecond in which deadlines are counted.
 	latenessBounds = []float64{.001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}
-	// activationBounds begin with a guest that goes on from memory, and end with the longest that one may compute.
+	// activationBounds begin with a guest that continues from memory, and end with the longest that one may compute.
 	activationBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	attemptBounds    = []float64{.0001, .001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 300, 3600}
 	// commitBounds begin with the fsync of a good disk, and end with one that is about to fail.
@@ -146,7 +146,7 @@ func (m *Metrics) Watch(h *host.Host) { m.host.Store(h) }
 // Registry returns the registry that has the series, to which an embedder may add its own.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
-// maxScrapes bounds the scrapes that go on at a time: a Prometheus, its twin, and somebody who looks.
+// maxScrapes bounds the scrapes in progress at a time: a Prometheus, its twin, and somebody who looks.
 const maxScrapes = 4
 
 // Handler returns what answers scrapes, with 503 if there are too many at a time. It asks for no credentials.
@@ -154,8 +154,8 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, EnableOpenMetrics: true})
 }
 
-// Events returns the events that measure, for host.Config.Events; an embedder that has its own joins them with host.JoinEvents.
-// They take about a microsecond, and allocate nothing but for names that they have not seen.
+// Events returns the events that measure, for host.Config.Events; an embedder that has its own joins them with
+// host.JoinEvents. They take about a microsecond, and allocate nothing but for names that they have not seen.
 func (m *Metrics) Events() host.Events {
 	return host.Events{
 		RunStarted: func(r host.Run) { m.workflow(r.Namespace, r.Workflow).starts.Inc() },

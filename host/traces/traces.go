@@ -6,12 +6,13 @@
 //	...
 //	err = t.Close(ctx) // after h.Close
 //
-// Each run is a trace, or belongs to that of its caller (host.WithTraceParent). No span is open while a run sleeps: the run
-// itself is a span without a length, its start, and everything else stands below that. Each activation is a span, with a link to
-// the one before; so is each attempt of a step, whose id its handler is told in the header traceparent, and the run's end. The
-// start of a child is below that of its parent. docs/operate/traces.md lists spans and attributes.
+// Each run is a trace, or belongs to that of its caller (host.WithTraceParent). No span is open while a run sleeps: the
+// run itself is a span without a length, its start, and everything else stands below that. Each activation is a span,
+// with a link to the one before; so is each attempt of a step, whose id its handler is told in the header traceparent,
+// and the run's end. The start of a child is below that of its parent. docs/operate/traces.md lists spans and
+// attributes.
 //
-// All ids but those of activations are computed from what is durable, so that a trace goes on after a restart of the host.
+// All ids but those of activations are computed from what is durable, so that a trace continues after a restart of the host.
 package traces
 
 import (
@@ -41,8 +42,8 @@ const scope = "github.com/wfhost/wfhost/host"
 type Options struct {
 	// Exporter takes the spans. It is required.
 	Exporter sdktrace.SpanExporter
-	// Resource describes the program. Default: what the environment says (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES), with the
-	// service "wfhost" if that does not name one.
+	// Resource describes the program. Default: what the environment says (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES),
+	// with the service "wfhost" if that does not name one.
 	Resource *resource.Resource
 	// Ratio is the part of all traces that is recorded, chosen by the trace's id, from above 0 to 1. Default: 1. Traces whose
 	// callers say that nobody records them are not, either.

@@ -17,16 +17,16 @@
 //
 //	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o welcome.wasm .
 //
-// Goroutines, channels, select, sync, errgroup, time.Sleep, time.After and context.WithTimeout are durable: Go's
-// own scheduler runs on the run's journal. There are no special types for them and nothing to avoid: the clock,
-// random numbers and the order of maps are the same on every replay.
+// Goroutines, channels, select, sync, errgroup, time.Sleep, time.After and context.WithTimeout are durable: Go's own
+// scheduler runs on the run's journal. There are no special types for them: the clock, random numbers and the order of
+// maps are the same on every replay.
 //
-// What reaches outside belongs into a step: Do runs a function once and records its result, Call has a handler
-// do it. The function of Do works on a copy of the workflow: it sees everything, and what it changes in memory
-// is gone when it ends; only its result comes back. Within it, workflow calls answer ErrNotHere.
+// Code that reaches outside belongs in a step. Do runs a function once and records its result; Call asks a handler to do it.
+// The function of Do works on a copy of the workflow: it sees everything, and what it changes in memory is lost. Only its
+// result comes back. Workflow calls in it return ErrNotHere.
 //
-// A context that is cancelled withdraws sleeps and steps that have not begun. A step that has begun is waited
-// for, so that who cleans up knows what was done.
+// A cancelled context withdraws sleeps and steps that have not begun. A step that has begun is waited for, so that clean-up
+// code can tell what was done.
 //
 // Built for any other platform, the package runs workflow functions on an in-memory Env, for go test.
 package workflow

@@ -38,7 +38,7 @@ type Env struct {
 	ended     bool
 }
 
-// NewEnv gives an empty environment.
+// NewEnv returns an empty environment.
 func NewEnv() *Env {
 	e := &Env{handlers: map[string]stepFunc{}, names: map[string]bool{}, rng: rand.NewChaCha8([32]byte{}),
 		started: time.Now(), run: newEnvRun(), id: envRunID, workflows: map[string]workflowFunc{}}
@@ -63,22 +63,22 @@ func Handle[In, Out any](e *Env, name string, fn func(s Step, in In) (Out, error
 	}
 }
 
-// Steps gives the names of the steps and sleeps that were begun, in order.
+// Steps returns the names of the steps and sleeps that were begun, in order.
 func (e *Env) Steps() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]string(nil), e.steps...)
 }
 
-// Logs gives the lines that were logged.
+// Logs returns the lines that were logged.
 func (e *Env) Logs() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]string(nil), e.logs...)
 }
 
-// Run runs a workflow function in an environment. Input and result pass through the codec, as in the host. A body that changes
-// what is outside of it fails the run with ErrLostChange.
+// Run runs a workflow function in an environment. Input and result pass through the codec, as in the host. A body that
+// changes what is outside of it fails the run with ErrLostChange.
 func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) (Out, error), in In) (out Out, err error) {
 	input, err := encode(in)
 	if err != nil {

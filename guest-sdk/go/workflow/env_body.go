@@ -17,21 +17,22 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/internal/bodies"
 )
 
-// ErrLostChange is the error of Run where a body of Do changes a variable that is declared outside of it. On a host a body
-// works on a copy of the workflow's memory, so that the change is lost: what a body has found out is its result. A change that
-// is meant to be lost, or is there for the test only, has a comment //workflow:lost on its line or above it, with the reason
-// behind it.
+// ErrLostChange is the error of Run if a body of Do changes a variable that is declared outside of it. On a host a
+// body works on a copy of the workflow's memory, so the change is lost; return the value as the result of the step.
+// If a change is meant to be lost, or is there for the test only, put a comment //workflow:lost on its line or above
+// it, with the reason behind it.
 //
-// It is found in the source of the body, when the test has that: assignments, increments, sends, copy, delete, clear, and
-// pointers that are handed to Unmarshal, Decode and Scan. What a function changes that the body calls is not found.
+// The check reads the source of the body, if the test has it: assignments, increments, sends, copy, delete, clear,
+// and pointers that are passed to Unmarshal, Decode and Scan. It does not find what a function changes that the body
+// calls.
 var ErrLostChange = errors.New("on a host a body works on a copy of the workflow's memory, and the change is lost: " +
 	"return it as the result of the step")
 
 // checked is what was found in bodies, by the address of their code: an error, or nil.
 var checked sync.Map
 
-// checkBody returns an error if the body of a step changes what is outside of it. The run fails then, whatever becomes of the
-// error.
+// checkBody returns an error if the body of a step changes what is outside of it. The run fails then, whatever becomes
+// of the error.
 func checkBody(ctx context.Context, name string, body any) error {
 	e, _ := ctx.Value(envKey{}).(*Env)
 	if e == nil || ctx.Value(bodyKey{}) != nil {
@@ -80,7 +81,8 @@ func changeOf(pc uintptr) string {
 	return ""
 }
 
-// bodyAt returns the function of a file that begins in a line and takes nothing but a Step; nil if there are none, or several.
+// bodyAt returns the function of a file that begins in a line and takes nothing but a Step; nil if there are none, or
+// several.
 func bodyAt(fset *token.FileSet, file *ast.File, line int) (body ast.Node) {
 	several := false
 	ast.Inspect(file, func(n ast.Node) bool {

@@ -47,7 +47,7 @@ func newEnvRun() envRun {
 		updates: envUpdates{set: &updateSet{}, sent: map[string][]chan envAnswer{}}}
 }
 
-// channelsOf returns the channels of the iteration that goes on; ones of nobody outside of a workflow, where none ever
+// channelsOf returns the channels of the current iteration; ones of nobody outside of a workflow, where none ever
 // receives.
 func channelsOf(ctx context.Context) *channelSet {
 	e, _ := ctx.Value(envKey{}).(*Env)
@@ -59,7 +59,7 @@ func channelsOf(ctx context.Context) *channelSet {
 	return e.run.channels
 }
 
-// SendSignal gives a signal to the workflow under test, as Host.Signal would.
+// SendSignal sends a signal to the workflow under test, as Host.Signal would.
 func (e *Env) SendSignal(name string, payload any) error {
 	if err := abi.CheckName("signal name", name); err != nil {
 		return err
@@ -95,22 +95,22 @@ func (e *Env) Deliver(token string, payload any) error {
 	return e.SendSignal(name, payload)
 }
 
-// Sent gives the signals that the workflow has sent to other runs, as "run name payload". Those to children, and of these to
-// each other and to the run under test, are delivered; one that has ended is ErrConflict.
+// Sent returns the signals that the workflow has sent to other runs, as "run name payload". Those to children, and of
+// these to each other and to the run under test, are delivered; one that has ended is ErrConflict.
 func (e *Env) Sent() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]string(nil), e.run.sent...)
 }
 
-// Output gives what the workflow has emitted, as "topic payload".
+// Output returns what the workflow has emitted, as "topic payload".
 func (e *Env) Output() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]string(nil), e.run.output...)
 }
 
-// Attributes gives the attributes of the run.
+// Attributes returns the attributes of the run.
 func (e *Env) Attributes() map[string]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -163,8 +163,8 @@ func signalWait(ctx context.Context, name string, timeoutMs int64) ([]byte, erro
 	return signalTake(ctx, name, timeoutMs, nil)
 }
 
-// signalTake is signalWait that calls taken, unless it is nil, before anybody else can take a signal or end the iteration: the
-// environment's lock is held.
+// signalTake is signalWait that calls taken, unless it is nil, before anybody else can take a signal or end the
+// iteration: the environment's lock is held.
 func signalTake(ctx context.Context, name string, timeoutMs int64, taken func(r *envRun)) ([]byte, error) {
 	e, err := enter(ctx)
 	if err != nil {
@@ -242,7 +242,8 @@ func hookStart(ctx context.Context, name, token, opts string) ([]byte, error) {
 	return []byte(token), nil
 }
 
-// iterate runs a workflow function over all its iterations. The context of each ends with it, as its goroutines do in the host.
+// iterate runs a workflow function over all its iterations. The context of each ends with it, as its goroutines do in
+// the host.
 func iterate(ctx context.Context, fn workflowFunc, input []byte) ([]byte, error) {
 	for {
 		own, cancel := context.WithCancel(ctx)
@@ -259,7 +260,7 @@ func iterate(ctx context.Context, fn workflowFunc, input []byte) ([]byte, error)
 	}
 }
 
-// end ends an iteration, and the run unless it goes on again. The iteration's context ends after its updates have: what
+// end ends an iteration, and the run unless it continues again. The iteration's context ends after its updates have: what
 // handlers answer because of that is no answer.
 func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
 	e.mu.Lock()

@@ -61,7 +61,7 @@ func (e *Env) Update(ctx context.Context, name string, input, out any) error {
 	}
 }
 
-// updatesOf returns the handlers of the iteration that goes on; ones of nobody outside of a workflow.
+// updatesOf returns the handlers of the current iteration; ones of nobody outside of a workflow.
 func updatesOf(ctx context.Context) *updateSet {
 	e, err := enter(ctx)
 	if err != nil {

@@ -77,7 +77,7 @@ func withCause(ctx context.Context, err error) error {
 	return err
 }
 
-// Is tells whether target is the sentinel of the error's code, or ErrTimeout for an attempt that timed out.
+// Is reports whether target is the sentinel of the error's code, or ErrTimeout for an attempt that timed out.
 func (e *StepError) Is(target error) bool {
 	return sentinels[e.Code] == target || e.Kind == "timeout" && target == ErrTimeout
 }
@@ -95,7 +95,7 @@ type fatalError struct{ error }
 
 func (e fatalError) Unwrap() error { return e.error }
 
-// Fatal marks the error of a body or step function as one that must not be tried again. Fatal(nil) is nil.
+// Fatal marks the error of a body or step function as one that must not be retried. Fatal(nil) is nil.
 func Fatal(err error) error {
 	if err == nil {
 		return nil
@@ -134,7 +134,7 @@ type report struct {
 // maxStackBytes bounds the stack of a panic in a journal.
 const maxStackBytes = 32 << 10
 
-// reportOf gives the report of an error.
+// reportOf returns the report of an error.
 func reportOf(err error) report {
 	r := report{Message: err.Error()}
 	if after, ok := errors.AsType[retryAfterError](err); ok {

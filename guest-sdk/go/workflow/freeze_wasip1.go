@@ -1,12 +1,12 @@
 package workflow
 
 // A guest that waits may be frozen: it gives up its WebAssembly stack, and what it is made of then is its memory and its
-// globals, with which the host lets it go on later, in this instance or in another one. That takes no time and a few
+// globals, with which the host lets it continue later, in this instance or in another one. That takes no time and a few
 // thousand bytes, where a replay of the journal takes both.
 //
 // Go's compiler for WebAssembly keeps the stacks of goroutines in linear memory. A function that returns 1 has its callers
 // return as well, down to a loop of the runtime, which then calls the function to which the Go stack says that it returns,
-// at the place where it goes on: that is how goroutines are switched (cmd/internal/obj/wasm, and wasm_pc_f_loop_export in
+// at the place where it continues: that is how goroutines are switched (cmd/internal/obj/wasm, and wasm_pc_f_loop_export in
 // runtime/asm_wasm.s). The register PAUSE ends that loop. pause uses all this as runtime.pause does, which has been how a
 // Go program returns to its host since Go 1.11; for the runtime, the goroutine has called a function that takes long.
 //
@@ -33,7 +33,7 @@ func noEvent(timeoutNs int64) int64
 // pause returns from the export that was called. When workflow_thaw is called, it returns to its caller.
 func pause()
 
-// thaw goes on where pause was called. It does not return.
+// thaw continues where pause was called. It does not return.
 func thaw()
 
 //go:wasmexport workflow_thaw

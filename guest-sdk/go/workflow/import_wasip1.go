@@ -73,8 +73,8 @@ func read(f func(out unsafe.Pointer, n uint32) int64) []byte {
 	}
 }
 
-// lastError gives the error of the newest call, which answered a negative number.
+// lastError returns the error of the newest call, which answered a negative number.
 func lastError() error { return parseError(read(hostLast)) }
 
-// viewed gives bytes as text for a call of the host, without a copy.
+// viewed returns bytes as text for a call of the host, without a copy.
 func viewed(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -48,7 +48,7 @@ func (j *stepJSON) step(ctx context.Context) Step {
 		IdempotencyKey: j.IdempotencyKey, LastError: last.Message}
 }
 
-// handler gives the name of the step function that is meant.
+// handler returns the name of the step function that is meant.
 func (j *stepJSON) handler() string {
 	if j == nil {
 		return ""
@@ -120,7 +120,7 @@ func (i *infoJSON) scan(b []byte) bool {
 	return string(b) == "}"
 }
 
-// quoted gives the text at the beginning of b, which has no escapes, and what follows it.
+// quoted returns the text at the beginning of b, which has no escapes, and what follows it.
 func quoted(b []byte) (text, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, nil, false

@@ -62,7 +62,7 @@ func (jsonCodec) Unmarshal(b []byte, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// plain tells whether text is the same in JSON, between quotes.
+// plain reports whether text is the same in JSON, between quotes.
 func plain(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {

@@ -13,10 +13,11 @@ import (
 	"unsafe"
 )
 
-// Structs of numbers, text, truth values, and slices and structs of these are what most inputs and results are. Package json
-// needs as long for a small one as a step takes otherwise. A plan says how a type looks in memory and in JSON, is made once, in
-// the image if the type is that of an input, and reads and writes what is plain: names as they are declared, no null, no escapes,
-// no unusual numbers. Whatever is not so is left to package json as a whole, so that it means the same.
+// Structs of numbers, text, truth values, and slices and structs of these are what most inputs and results are. Package
+// json needs as long for a small one as a step takes otherwise. A plan says how a type looks in memory and in JSON, is
+// made once, in the image if the type is that of an input, and reads and writes what is plain: names as they are
+// declared, no null, no escapes, no unusual numbers. Whatever is not so is left to package json as a whole, so that it
+// means the same.
 
 // plan is how values of a type are read and written.
 type plan struct {
@@ -127,7 +128,7 @@ func (pl *plan) addFields(t reflect.Type, depth int) bool {
 	return true
 }
 
-// plainName tells whether a name stands as it is in JSON, and is taken as it is from a tag.
+// plainName reports whether a name stands as it is in JSON, and is taken as it is from a tag.
 func plainName(s string) bool {
 	for i := range len(s) {
 		if c := s[i] | ' '; (c < 'a' || c > 'z') && (s[i] < '0' || s[i] > '9') && s[i] != '_' && s[i] != '-' {
@@ -147,7 +148,8 @@ func marshalPlanned(v any) ([]byte, bool) {
 	if pl == nil {
 		return nil, false
 	}
-	// An interface holds the address of what is not a pointer itself: a slice is not, nor is a struct with a field that is planned.
+	// An interface holds the address of what is not a pointer itself: a slice is not, nor is a struct with a field that
+	// is planned.
 	return pl.append(make([]byte, 0, 64), (*[2]unsafe.Pointer)(unsafe.Pointer(&v))[1])
 }
 
@@ -213,7 +215,7 @@ func (pl *plan) appendStruct(b []byte, p unsafe.Pointer) (_ []byte, ok bool) {
 	return append(b, '}'), true
 }
 
-// empty tells whether omitempty leaves the value at p out.
+// empty reports whether omitempty leaves the value at p out.
 func (pl *plan) empty(p unsafe.Pointer) bool {
 	switch pl.kind {
 	case reflect.Bool:

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Option says how a step is attempted.
+// Option is an option of a step: how it is attempted.
 type Option func(map[string]any)
 
 func text(d time.Duration) string { return strconv.FormatInt(millis(d), 10) + "ms" }
@@ -32,13 +32,13 @@ func fromMillis(ms int64) time.Duration {
 // longest is the longest time.Duration, some 292 years.
 const longest = time.Duration(math.MaxInt64)
 
-// Attempts bounds all tries of a step, the first included; 0 means no bound. Default 3.
+// Attempts sets how many attempts a step has, the first included; 0 means no limit. The default is 3.
 func Attempts(n int) Option { return func(o map[string]any) { o["attempts"] = n } }
 
-// Delay is the time before the second attempt. Default 1 s.
+// Delay sets the time before the second attempt. The default is 1 s.
 func Delay(d time.Duration) Option { return func(o map[string]any) { o["delay"] = text(d) } }
 
-// Growth says how the delay grows from attempt to attempt.
+// Growth is how the delay grows from attempt to attempt.
 type Growth string
 
 // The growths of a delay.
@@ -48,29 +48,29 @@ const (
 	Exponential Growth = "exponential" // delay × factor^(failures-1), the default
 )
 
-// Backoff sets the growth of the delay.
+// Backoff sets how the delay grows. The default is Exponential.
 func Backoff(g Growth) Option { return func(o map[string]any) { o["backoff"] = string(g) } }
 
-// Factor is that of the exponential growth. Default 2.
+// Factor sets the factor of the exponential growth. The default is 2.
 func Factor(f float64) Option { return func(o map[string]any) { o["factor"] = f } }
 
 // MaxDelay bounds one delay. Default 5 min, or that of Delay if it is longer.
 func MaxDelay(d time.Duration) Option { return func(o map[string]any) { o["max_delay"] = text(d) } }
 
-// MaxElapsed bounds the time from the call to the beginning of the last attempt. Default: no bound.
+// MaxElapsed bounds the time from the call to the beginning of the last attempt. By default there is no bound.
 func MaxElapsed(d time.Duration) Option { return func(o map[string]any) { o["max_elapsed"] = text(d) } }
 
-// Jitter is the share of a delay, 0 to 1, that chance may take away. Default 0.
+// Jitter sets the share of a delay, 0 to 1, that chance may take away. The default is 0.
 func Jitter(f float64) Option { return func(o map[string]any) { o["jitter"] = f } }
 
-// Timeout bounds one attempt. Default 10 min.
+// Timeout bounds one attempt. The default is 10 min.
 func Timeout(d time.Duration) Option { return func(o map[string]any) { o["timeout"] = text(d) } }
 
-// AtMostOnce never repeats an attempt whose outcome nobody knows: after a crash or time-out the step fails with
-// the kind "unknown".
+// AtMostOnce makes sure that an attempt whose outcome nobody knows is not repeated: after a crash or timeout the step
+// fails with the kind "unknown".
 func AtMostOnce() Option { return func(o map[string]any) { o["at_most_once"] = true } }
 
-// options gives the JSON of options, empty for the defaults.
+// options returns the JSON of options, empty for the defaults.
 func options(list []Option) string {
 	if len(list) == 0 {
 		return ""
@@ -98,9 +98,9 @@ var codec Codec = jsonCodec{}
 // the workflow are alive: their journals hold what the old codec wrote.
 func SetCodec(c Codec) { codec = c }
 
-// Bytes is a payload that is handed over as it is, and neither encoded nor decoded: text, or any other bytes. As the input of a
-// workflow, Bytes takes whatever the run was started with, JSON or not. It has no schema. Within another type Bytes is a []byte,
-// which JSON writes in base64.
+// Bytes is a payload that is handed over as it is, and neither encoded nor decoded: text, or any other bytes. As the
+// input of a workflow, Bytes takes whatever the run was started with, JSON or not. It has no schema. Within another
+// type Bytes is a []byte, which JSON writes in base64.
 type Bytes []byte
 
 // encode writes a value as its type says.

@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// Receive waits for the next signal of a name and gives its payload. Signals are kept until somebody receives them,
-// first in, first out for each name. A context that ends withdraws the wait; a signal that comes later stays for the
-// next one.
+// Receive waits for the next signal of a name and returns its payload. The host keeps signals until the workflow
+// receives them, first in, first out for each name. If the context ends, the wait ends; a signal that comes later
+// stays for the next one.
 func Receive[T any](ctx context.Context, name string) (v T, err error) {
 	return receive[T](ctx, name, -1)
 }
 
-// ReceiveTimeout is Receive that gives up after a time, with ErrTimeout. Fractions of a millisecond are rounded up.
+// ReceiveTimeout is Receive with a timeout, after which it returns ErrTimeout. Fractions of a millisecond are rounded
+// up.
 func ReceiveTimeout[T any](ctx context.Context, name string, d time.Duration) (v T, err error) {
 	return receive[T](ctx, name, max(millis(d), 0))
 }
@@ -39,7 +40,7 @@ type channelSet struct {
 	byName map[string]any
 }
 
-// Signal gives a channel for the signals of a name, for use in a select. It is the same channel for each call with
+// Signal returns a channel for the signals of a name, for use in a select. It is the same channel for each call with
 // the name, and holds back at most one signal that nobody has received; payloads that cannot be decoded are logged
 // and dropped. It ends with the context of the first call. A workflow that continues as new loses a signal that the
 // channel holds back: receive such signals by Receive.
@@ -91,19 +92,19 @@ func Send(ctx context.Context, runID, name string, payload any) error {
 	return signalSend(ctx, runID, name, b)
 }
 
-// HookOption says what whoever delivers to a hook is answered.
+// HookOption is an option of Hook.
 type HookOption func(map[string]any)
 
-// HookReply sets the answer to a delivery: a status of HTTP from 200 to 299, its content type and body. The default
-// is 202 with an empty body.
+// HookReply sets the answer to a delivery: an HTTP status from 200 to 299, its content type and body. The default is
+// 202 with an empty body.
 func HookReply(status int, contentType, body string) HookOption {
 	return func(o map[string]any) { o["status"], o["content_type"], o["body"] = status, contentType, body }
 }
 
-// Hook opens a hook and gives its token, with which the outside reaches this run without knowing it: what is posted
-// to /v1/hooks/ and the token is received as a signal of the hook's name. An empty token is made by the host and
-// cannot be guessed. A chosen one is unique among live runs; one that is taken is ErrConflict. A token dies with its
-// run.
+// Hook opens a hook and returns its token, by which somebody outside reaches this run without knowing it: what is
+// posted to /v1/hooks/ and the token is received as a signal of the hook's name. If token is empty, the host makes
+// one that cannot be guessed. A token that you choose is unique among live runs; if another run has it, Hook returns
+// ErrConflict. A token ends with its iteration.
 func Hook(ctx context.Context, name, token string, opts ...HookOption) (string, error) {
 	o := map[string]any{}
 	for _, f := range opts {
@@ -132,12 +133,12 @@ func ChildTimeout(d time.Duration) ChildOption {
 	return func(o map[string]any) { o["timeout"] = text(d) }
 }
 
-// ChildAttributes gives the child attributes.
+// ChildAttributes sets attributes of the child.
 func ChildAttributes(a map[string]string) ChildOption {
 	return func(o map[string]any) { o["attributes"] = a }
 }
 
-// ChildMemo gives the child a memo: what people are to see with the run, such as who ordered it. It is encoded as JSON, of at
+// ChildMemo sets the child's memo: what people see with the run, such as who ordered it. It is encoded as JSON, of at
 // most 2,048 bytes without white space, and is not searched. The child reads it as RunInfo.Memo. nil gives it none.
 func ChildMemo(memo any) ChildOption {
 	return func(o map[string]any) {
@@ -154,7 +155,7 @@ type EndPolicy string
 const (
 	EndCancel    EndPolicy = "cancel" // the default
 	EndTerminate EndPolicy = "terminate"
-	EndAbandon   EndPolicy = "abandon" // it goes on
+	EndAbandon   EndPolicy = "abandon" // it continues
 )
 
 // OnEnd sets what becomes of a child that lives when its parent ends.
@@ -185,8 +186,8 @@ func StartChild[T any](ctx context.Context, name, workflow string, in any, opts 
 	return &ChildRun[T]{ID: id, name: name, handle: h}, nil
 }
 
-// Wait waits until the child has ended and gives its result. One that did not complete is a *StepError that is
-// ErrChildFailed, with what it said. A context that ends withdraws the child: what becomes of it is OnEnd's to say.
+// Wait waits until the child has ended and returns its result. A child that did not complete is a *StepError that is
+// ErrChildFailed, with what it said. If the context ends, the child is withdrawn: OnEnd decides what becomes of it.
 func (c *ChildRun[T]) Wait(ctx context.Context) (v T, err error) {
 	b, err := childWait(ctx, c.handle)
 	if err != nil {
@@ -213,9 +214,9 @@ type ContinueOption func(map[string]any)
 // ContinueLatest begins the next iteration under the latest version of the workflow; the default is the same one.
 func ContinueLatest() ContinueOption { return func(o map[string]any) { o["version"] = "latest" } }
 
-// ContinueAsNew ends this iteration of the run and begins the next one, with a new input and an empty journal: for
-// workflows without an end. Signals that nobody has received, output and attributes stay; everything that is open is
-// dropped. It comes back only with an error:
+// ContinueAsNew ends this iteration of the run and begins the next one, with a new input and an empty journal. It is
+// for workflows without an end. Output, attributes and signals that nobody has received stay; everything that is open
+// is dropped. It returns only if there is an error:
 //
 //	return workflow.ContinueAsNew(ctx, state)
 func ContinueAsNew(ctx context.Context, in any, opts ...ContinueOption) error {
@@ -230,7 +231,7 @@ func ContinueAsNew(ctx context.Context, in any, opts ...ContinueOption) error {
 	return continueAsNew(ctx, input, jsonText(o))
 }
 
-// Emit appends to the output of the run, under a topic, exactly once over all replays, and gives the index. Whoever
+// Emit appends to the output of the run, under a topic, exactly once over all replays, and returns the index. A caller that
 // follows the run's output sees it when it is durable.
 func Emit(ctx context.Context, topic string, v any) (index int64, err error) {
 	b, err := encode(v)
@@ -257,15 +258,15 @@ func SetAttribute[T string | bool | int | int64 | time.Time](ctx context.Context
 	}
 }
 
-// Version marks a change of the code, so that runs that are older go on as they began: it gives 0 in a run whose
-// journal passed here without the marker, and what it gave before where it passed with it; a run that comes here for
-// the first time gets newest, which is recorded. The id is unique in the run.
+// Version marks a change of the code, so that older runs continue as they began. It returns 0 when it replays a
+// journal that passed this place before the marker existed. When a run reaches it for the first time, Version records
+// newest and returns it; later replays return the recorded number. The id is unique in the run.
 //
 //	if workflow.Version(ctx, "check address first", 1) >= 1 {
 //		…
 //	}
 //
-// An error (the id was used before, the journal is full) gives 0 and is logged.
+// If the id was used before, or the journal is full, Version logs that and returns 0.
 func Version(ctx context.Context, id string, newest int) int { return version(ctx, id, newest) }
 
 // CancelPolicy says what a cancel of the run does.
@@ -280,15 +281,15 @@ const (
 	CooperativeCancel CancelPolicy = 1
 )
 
-// SetCancelPolicy says what a cancel of this run does from now on.
+// SetCancelPolicy sets what a cancel of this run does from now on.
 func SetCancelPolicy(ctx context.Context, p CancelPolicy) error { return setCancelPolicy(ctx, p) }
 
 // queryFunc is the handler of a query with its types erased.
 type queryFunc func(input []byte) ([]byte, error)
 
-// Query offers a question that can be asked while the run lives, and when it has ended: fn is called on a copy of the workflow
-// where it waits, or where it returned. It may read everything; workflow calls answer ErrNotHere, and what it changes is lost.
-// List the name in Register by Queries, so that the module's description shows it.
+// Query offers a question that callers can ask while the run lives, and after its end. The host calls fn on a copy of
+// the workflow, where it waits or where it returned. fn may read everything; workflow calls return ErrNotHere, and
+// what fn changes is lost. List the name in Register with Queries, so that the module's description shows it.
 func Query[In, Out any](ctx context.Context, name string, fn func(in In) (Out, error)) {
 	setQuery(ctx, name, func(input []byte) ([]byte, error) {
 		var in In
@@ -303,14 +304,14 @@ func Query[In, Out any](ctx context.Context, name string, fn func(in In) (Out, e
 	})
 }
 
-// Future is the outcome of something that goes on beside the workflow.
+// Future is the outcome of a function that Async runs.
 type Future[T any] struct {
 	done chan struct{}
 	v    T
 	err  error
 }
 
-// Async runs a function in a goroutine of its own and gives its outcome as a Future, for those who prefer futures to
+// Async runs a function in a goroutine of its own and returns its outcome as a Future, if you prefer futures to
 // channels.
 func Async[T any](ctx context.Context, fn func(context.Context) (T, error)) *Future[T] {
 	f := &Future[T]{done: make(chan struct{})}
@@ -331,17 +332,17 @@ func (f *Future[T]) Get(ctx context.Context) (v T, err error) {
 	}
 }
 
-// Done gives a channel that is closed when the outcome is there.
+// Done returns a channel that is closed when the outcome is known.
 func (f *Future[T]) Done() <-chan struct{} { return f.done }
 
-// Saga collects what undoes the steps that were done, to be run in reverse order if the workflow fails.
+// Saga collects what undoes the steps that were done, to run it in reverse order if the workflow fails.
 type Saga struct{ undo []func(context.Context) error }
 
 // Add adds what undoes the step that was just done.
 func (s *Saga) Add(undo func(ctx context.Context) error) { s.undo = append(s.undo, undo) }
 
-// Compensate undoes what was done, newest first, if *err is set; call it by defer. It works when the context is
-// cancelled. Errors of what it runs are joined to *err, and the rest is run all the same.
+// Compensate undoes what was done, newest first, if *err is set; defer it. It also works when the context is
+// cancelled. It joins the errors of what it runs to *err, and runs the rest all the same.
 func (s *Saga) Compensate(ctx context.Context, err *error) {
 	if *err == nil {
 		return

@@ -28,8 +28,8 @@ func kindOf(key string) (string, bool) {
 	return "", false
 }
 
-// constrain adds what a field's tags say to its schema, and reports whether it is required. A tag that means nothing, or that
-// no value of the field could fit to, panics, which the upload shows: it would be believed to be checked.
+// constrain adds what a field's tags say to its schema, and reports whether it is required. A tag that means nothing,
+// or that no value of the field could fit, panics, which the upload shows: it would be believed to be checked.
 func (d *deriver) constrain(s object, of reflect.Type, f field) (required bool) {
 	if text := f.Tag.Get("jsonschema_description"); text != "" {
 		s["description"] = text
@@ -74,7 +74,8 @@ func typesOf(s object) []string {
 	return nil
 }
 
-// target returns the schema to which a key adds: that of the field, or of its items; nil if the key does not go with the field.
+// target returns the schema to which a key adds: that of the field, or of its items; nil if the key does not go with
+// the field.
 func (d *deriver) target(s object, f field, kind, key string) object {
 	goes := func(s object, t reflect.Type) bool {
 		types := d.typesBehind(s)

@@ -21,7 +21,7 @@ import (
 // atomic length of the heap of timers and the length of the slice that it is.
 var counters [2]uintptr
 
-// timersPending tells whether a timer may be pending.
+// timersPending reports whether a timer may be pending.
 func timersPending() bool {
 	return counters[0] == 0 || word(counters[0]) != 0 || word(counters[1]) != 0
 }
@@ -57,7 +57,7 @@ var barrier uintptr
 // What marking writes: a pointer into the heap.
 var written, pointer *int = new(int), new(int)
 
-// marking tells whether the garbage collector may be marking.
+// marking reports whether the garbage collector may be marking.
 func marking() bool {
 	if barrier == 0 {
 		return true
@@ -83,7 +83,7 @@ func word(at uintptr) uint32 { return *(*uint32)(unsafe.Add(unsafe.Pointer(nil),
 
 func memoryPages() int32
 
-// current gives the address of the runtime's description of the calling goroutine (the g).
+// current returns the address of the runtime's description of the calling goroutine (the g).
 func current() uintptr
 
 const (
@@ -204,7 +204,7 @@ func processor(end uintptr) uintptr {
 	return 0
 }
 
-// address gives the aligned address below end that a word holds, else 0.
+// address returns the aligned address below end that a word holds, else 0.
 func address(at, end uintptr) uintptr {
 	if a := uintptr(word64(at)); a%8 == 0 && a < end {
 		return a

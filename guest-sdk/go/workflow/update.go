@@ -60,22 +60,23 @@ type UpdateOption[In any] func(*updateOptions[In])
 
 type updateOptions[In any] struct{ validate func(In) error }
 
-// Validate has fn decide whether an update is accepted. It is called on a copy of the workflow where it waits, as the function of
-// a Query is: it may read everything, workflow calls answer ErrNotHere, and what it changes is lost. The sender gets its error,
-// and nothing is recorded. When the update is handled, updates that were accepted before it may still be going on.
+// Validate has fn decide whether an update is accepted. It is called on a copy of the workflow where it waits, as the
+// function of a Query is: it may read everything, workflow calls answer ErrNotHere, and what it changes is lost. The
+// sender gets its error, and nothing is recorded. When the update is handled, updates that were accepted before it may
+// still be in progress.
 func Validate[In any](fn func(in In) error) UpdateOption[In] {
 	return func(o *updateOptions[In]) { o.validate = fn }
 }
 
-// OnUpdate handles the updates of a name from here on. An update is a request to the run whose sender waits for the answer: it is
-// accepted durably, then fn is called, in a goroutine of its own, with ctx. fn is a part of the workflow: it may sleep and call
-// steps, and updates that come meanwhile are handled beside it. What it returns is recorded, and is what the sender gets; so is
-// an error. A panic fails the run.
+// OnUpdate handles the updates of a name from here on. An update is a request to the run whose sender waits for the
+// answer: it is accepted durably, then fn is called, in a goroutine of its own, with ctx. fn is a part of the workflow:
+// it may sleep and call steps, and updates that come meanwhile are handled beside it. What it returns is recorded, and
+// is what the sender gets; so is an error. A panic fails the run.
 //
-// Until OnUpdate is called, and when ctx has ended, updates of the name are refused; so are inputs that cannot be decoded. A
-// workflow that returns, or continues as new, fails the updates that it has taken and not answered: let it wait for them by
-// UpdatesDone, outside of handlers. Those that it has not taken move over to the next iteration. A name that is handled twice
-// panics, unless the first ctx has ended.
+// Until OnUpdate is called, and when ctx has ended, updates of the name are refused; so are inputs that are not allowed
+// decoded. A workflow that returns, or continues as new, fails the updates that it has taken and not answered: let it
+// wait for them by UpdatesDone, outside of handlers. Those that it has not taken move over to the next iteration. A
+// name that is handled twice panics, unless the first ctx has ended.
 func OnUpdate[In, Out any](ctx context.Context, name string, fn func(ctx context.Context, in In) (Out, error),
 	opts ...UpdateOption[In]) {
 	var o updateOptions[In]
@@ -175,8 +176,8 @@ func (s *updateSet) end() {
 	}
 }
 
-// UpdatesDone waits until all updates that the workflow has taken are answered. Call it before the workflow returns or continues
-// as new. An update may be accepted after it, and fails if the workflow then returns.
+// UpdatesDone waits until all updates that the workflow has taken are answered. Call it before the workflow returns or
+// continues as new. An update may be accepted after it, and fails if the workflow then returns.
 func UpdatesDone(ctx context.Context) error {
 	set := updatesOf(ctx)
 	for {

@@ -7,7 +7,7 @@ import (
 	"runtime/metrics"
 )
 
-// A goroutine that waits while nothing else of the program can go on polls by itself: it has the event in two calls of
+// A goroutine that waits while nothing else of the program can continue polls by itself: it has the event in two calls of
 // the host, where the way through Go's scheduler, its poller and the reader goroutine takes many and is some ten times
 // as long. Both ways make the same calls in the same order, so that a journal does not tell which one was gone; and
 // which one it is depends on linear memory alone, so that a replay goes the way of the live run.
@@ -15,7 +15,7 @@ import (
 // runnable asks the runtime how many goroutines could run, besides the calling one.
 var runnable = []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 
-// quiet tells whether nothing of this program can happen while the calling goroutine waits for the workflow: no other
+// quiet reports whether nothing of this program can happen while the calling goroutine waits for the workflow: no other
 // goroutine can run or waits for the garbage collector, and there is no timer that would start one or end a context.
 func quiet() bool {
 	if timersPending() || marking() {
@@ -24,7 +24,7 @@ func quiet() bool {
 	return runtime.NumGoroutine() == st.goroutines || idle()
 }
 
-// idle tells whether no other goroutine can run, but the reader that waits for this.
+// idle reports whether no other goroutine can run, but the reader that waits for this.
 func idle() bool {
 	metrics.Read(runnable)
 	if runnable[0].Value.Kind() != metrics.KindUint64 {
@@ -34,7 +34,7 @@ func idle() bool {
 	return n == 0 || n == 1 && st.readerYields
 }
 
-// forever is the time-out of a poll that has none.
+// forever is the timeout of a poll that has none.
 const forever = -1
 
 // poll waits for the next event, and is 0 if the time comes first. Meanwhile the guest may be frozen.
@@ -48,10 +48,10 @@ func poll(timeoutNs int64) int64 {
 	}
 }
 
-// readEvents is the goroutine that gets events while all others wait: it stays behind those that can run, and polls as soon as
-// there are none, for as long as it takes until the first timer is due. While the garbage collector is at work it waits in
-// the poller of Go's scheduler, which then polls when there is nothing else to do: the collector's workers run in place of a
-// program that waits, and so not beside a goroutine that can run.
+// readEvents is the goroutine that gets events while all others wait: it stays behind those that can run, and polls as
+// soon as there are none, for as long as it takes until the first timer is due. While the garbage collector is at work
+// it waits in the poller of Go's scheduler, which then polls when there is nothing else to do: the collector's workers
+// run in place of a program that waits, and so not beside a goroutine that can run.
 func readEvents() {
 	conn, err := st.events.SyscallConn()
 	if err != nil {
@@ -100,7 +100,7 @@ func readerTurn() (timeoutNs int64, ok bool) {
 	return 0, false
 }
 
-// pollFor polls until the handle is resolved, and is false if the wait has to go on by way of Go's scheduler: as soon as
+// pollFor polls until the handle is resolved, and is false if the wait has to continue by way of Go's scheduler: as soon as
 // there is something else to do.
 func pollFor(ctx context.Context, h int64, body func(Step) ([]byte, error)) bool {
 	for quiet() {
@@ -150,7 +150,7 @@ func newWaiter(h int64) *waiter {
 	return w
 }
 
-// waiterOf gives the waiter of a handle, nil if it has none.
+// waiterOf returns the waiter of a handle, nil if it has none.
 func waiterOf(h int64) *waiter {
 	if h < int64(len(st.waiters)) {
 		return st.waiters[h]
@@ -228,7 +228,7 @@ func waitAgain(ctx context.Context, h int64) error {
 	return waitOn(ctx, h, w, nil)
 }
 
-// waitResult waits for a handle and gives its outcome.
+// waitResult waits for a handle and returns its outcome.
 func waitResult(ctx context.Context, h int64, body func(Step) ([]byte, error)) ([]byte, error) {
 	if err := wait(ctx, h, body); err != nil {
 		return nil, err

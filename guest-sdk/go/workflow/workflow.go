@@ -44,14 +44,14 @@ type schemas struct {
 var registered = registry{workflows: map[string]workflowFunc{}, steps: map[string]stepFunc{},
 	queries: map[string][]string{}, signals: map[string][]string{}, schemas: map[string]*schemas{}}
 
-// Register makes a function a workflow of this module, under a name. Call it in an init function. A name that
-// is registered twice panics, which the upload shows.
+// Register makes a function a workflow of this module, under a name. Call it in an init function. It panics if the
+// name is registered twice, which the upload shows.
 //
-// The module's description has JSON Schemas of In and Out, as encoding/json reads and writes them, and as the tags jsonschema and
-// jsonschema_description of their fields say: required, title, description, format, pattern, minimum, maximum, exclusiveMinimum,
-// exclusiveMaximum, multipleOf, minLength, maxLength, minItems, maxItems, uniqueItems, minProperties, maxProperties, enum,
-// example and default, separated by commas (`jsonschema:"required,minimum=1"`). A start whose input does not fit is refused.
-// InputSchema and ResultSchema give others.
+// The module's description has JSON Schemas of In and Out, as encoding/json reads and writes them, and as the tags
+// jsonschema and jsonschema_description of their fields say: required, title, description, format, pattern, minimum,
+// maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minLength, maxLength, minItems, maxItems, uniqueItems,
+// minProperties, maxProperties, enum, example and default, separated by commas (`jsonschema:"required,minimum=1"`). A
+// start whose input does not fit is refused. InputSchema and ResultSchema set other schemas.
 func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out, error), opts ...RegisterOption) {
 	if registered.workflows[name] != nil {
 		panic(fmt.Sprintf("workflow %q is registered twice", name))
@@ -66,18 +66,18 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 	}
 }
 
-// RegisterOption says more of a workflow.
+// RegisterOption is an option of Register.
 type RegisterOption func(workflow string)
 
-// Queries lists the queries that the workflow offers by Query, for the module's description. Where it is given,
-// others are refused without asking the workflow.
+// Queries lists the queries that the workflow offers with Query, for the module's description. The host then refuses
+// other queries without asking the workflow.
 func Queries(names ...string) RegisterOption {
 	return func(workflow string) { registered.queries[workflow] = append(registered.queries[workflow], names...) }
 }
 
-// Signals lists the signals that the workflow receives, for the module's description. Where it is given, signals over HTTP
-// and from the command line that have another name, or a payload that is not JSON, are refused with 422. Those of other
-// workflows and of Go programs are not looked at.
+// Signals lists the signals that the workflow receives, for the module's description. The host then refuses signals
+// over HTTP and from the command line that have another name, or a payload that is not JSON, with 422. It does not
+// check signals from other workflows and from Go programs.
 func Signals(names ...string) RegisterOption {
 	return func(workflow string) {
 		for _, name := range names {
@@ -106,13 +106,14 @@ func SignalSchema(name, text string) RegisterOption {
 	}
 }
 
-// InputSchema sets the JSON Schema (draft 2020-12) of the input, as text, in place of the one that Register makes of its type.
-// The schema "true" takes anything. If the text is not a schema, the upload is refused.
+// InputSchema sets the JSON Schema (draft 2020-12) of the input, as text, in place of the one that Register makes of
+// its type. The schema "true" takes anything. If the text is not a schema, the upload is refused.
 func InputSchema(text string) RegisterOption {
 	return func(workflow string) { registered.schemas[workflow].input = text }
 }
 
-// ResultSchema sets the JSON Schema of the result, as InputSchema sets that of the input. It documents: results are not checked.
+// ResultSchema sets the JSON Schema of the result, as InputSchema sets that of the input. It documents: results are not
+// checked.
 func ResultSchema(text string) RegisterOption {
 	return func(workflow string) { registered.schemas[workflow].result = text }
 }
@@ -131,8 +132,8 @@ func erase[In, Out any](fn func(ctx context.Context, in In) (Out, error)) workfl
 	}
 }
 
-// RegisterStep makes a function a step function of this module: Call runs it in an instance of its own, with real
-// clock and random. Call RegisterStep in an init function.
+// RegisterStep makes a function a step function of this module. Call runs it in an instance of its own, with the real
+// clock and real random numbers. Call RegisterStep in an init function.
 func RegisterStep[In, Out any](name string, fn func(s Step, in In) (Out, error)) {
 	if registered.steps[name] != nil {
 		panic(fmt.Sprintf("step function %q is registered twice", name))
@@ -152,7 +153,7 @@ func RegisterStep[In, Out any](name string, fn func(s Step, in In) (Out, error))
 	warm[In, Out]()
 }
 
-// Step is what a body or step function gets: a context, and what it is executed for.
+// Step is passed to a body or step function: a context, and the step for which the function runs.
 type Step struct {
 	context.Context
 	Name     string
@@ -164,10 +165,10 @@ type Step struct {
 	LastError      string // message of the failure of the attempt before
 }
 
-// Do runs fn as a step, at least once, and gives its recorded result: on a replay fn is not run. The name is
-// unique in the run. fn works on a copy of the workflow: it may read everything, and what it changes is lost.
-// An error of fn is tried again as the options say; Fatal and RetryAfter steer that. What remains is a
-// *StepError.
+// Do runs fn as a step, at least once, and returns its recorded result; on a replay it returns the result without
+// running fn. The name is unique in an iteration of the run. fn works on a copy of the workflow: it may read
+// everything, and what it changes is lost. If fn returns an error, the options say when it is retried; Fatal and
+// RetryAfter control that. When the attempts are used up, Do returns a *StepError.
 func Do[T any](ctx context.Context, name string, fn func(s Step) (T, error), opts ...Option) (v T, err error) {
 	if err := checkBody(ctx, name, fn); err != nil {
 		return v, err
@@ -188,8 +189,8 @@ func Do[T any](ctx context.Context, name string, fn func(s Step) (T, error), opt
 	return v, nil
 }
 
-// Call runs a step by a handler and gives its recorded result: a step function of this module, by its name, or
-// a function of the host's program, by "host/" and its name.
+// Call has a handler perform a step and returns the recorded result. The handler is a step function of this module,
+// by its name, or a handler of the host, by "host/" and its name. Retries and errors are as for Do.
 func Call[T any](ctx context.Context, name, handler string, in any, opts ...Option) (v T, err error) {
 	input, err := encode(in)
 	if err != nil {
@@ -205,13 +206,13 @@ func Call[T any](ctx context.Context, name, handler string, in any, opts ...Opti
 	return v, nil
 }
 
-// Sleep sleeps durably. The name is unique in the run; it is what operators see, and wake. Fractions of a
-// millisecond are rounded up; a negative duration is ErrInvalidDuration, however short it is.
+// Sleep sleeps durably. Operators see the name, and can end the sleep by it; it is unique in an iteration of the run.
+// Fractions of a millisecond are rounded up. A negative duration is ErrInvalidDuration, however short it is.
 func Sleep(ctx context.Context, name string, d time.Duration) error {
 	return sleepMs(ctx, name, millis(d))
 }
 
-// SleepUntil sleeps until an instant; one that has passed is no sleep.
+// SleepUntil sleeps until an instant. It returns at once if the instant has passed.
 func SleepUntil(ctx context.Context, name string, t time.Time) error {
 	ms := t.UnixMilli()
 	if t.Nanosecond()%int(time.Millisecond) != 0 {
@@ -223,16 +224,16 @@ func SleepUntil(ctx context.Context, name string, t time.Time) error {
 // SleepText sleeps for a duration in text ("1h30m", "7d", "PT5M"), or until an instant of RFC 3339.
 func SleepText(ctx context.Context, name, text string) error { return sleepText(ctx, name, text) }
 
-// Rand gives a source of random numbers of this run: the same numbers on each replay, others in other runs. The
-// global functions of math/rand and math/rand/v2 are replayed as well, but give the same numbers in all runs of a module; in
-// bodies and step functions they differ from run to run, and from attempt to attempt.
+// Rand returns a source of random numbers of this run: the same numbers on each replay, others in other runs. The
+// global functions of math/rand and math/rand/v2 are replayed as well, but return the same numbers in all runs of a
+// module; in bodies and step functions they differ from run to run, and from attempt to attempt.
 func Rand(ctx context.Context) *rand.Rand {
 	var seed [16]byte
 	random(ctx, seed[:])
 	return rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:]), binary.LittleEndian.Uint64(seed[8:])))
 }
 
-// RunInfo is what a workflow may know of its run.
+// RunInfo describes the run to its workflow.
 type RunInfo struct {
 	RunID     string
 	Workflow  string
@@ -243,18 +244,18 @@ type RunInfo struct {
 	Position  uint64 // of the workflow in its journal
 	// SuggestContinue says that the journal has become long: a good time for ContinueAsNew.
 	SuggestContinue bool
-	// Schedule is the id of the schedule that started the run, or the run that this one repeats, and Nominal the instant for which
-	// it did; empty and zero if none did.
+	// Schedule is the id of the schedule that started the run, or the run that this one repeats, and Nominal the
+	// instant for which it did; empty and zero if none did.
 	Schedule string
 	Nominal  time.Time
-	// Attributes are those with which the run, or its iteration, was started and what the workflow has set up to here; empty in step
-	// functions of a module. A query may read them, too.
+	// Attributes are those with which the run, or its iteration, was started and what the workflow has set up to here;
+	// empty in step functions of a module. A query may read them, too.
 	Attributes map[string]string
 	// Memo is the JSON with which the run was started for people to see; nil if there is none.
 	Memo json.RawMessage
 }
 
-// Info gives what a workflow may know of its run.
+// Info returns what the workflow may know about its run.
 func Info(ctx context.Context) RunInfo {
 	i := readInfo(ctx)
 	info := RunInfo{RunID: i.RunID, Workflow: i.Workflow, Version: i.Version, Module: i.Module,
@@ -267,7 +268,8 @@ func Info(ctx context.Context) RunInfo {
 	return info
 }
 
-// Log gives a logger whose lines are kept with the run. A line that was stored is not stored again on a replay.
+// Log returns a logger whose lines the host keeps with the run. A line that was stored is not stored again on a
+// replay.
 func Log(ctx context.Context) *slog.Logger { return slog.New(&logHandler{ctx: ctx}) }
 
 // logHandler hands records to the host as text: the message, then key=value.

@@ -27,7 +27,7 @@ type Request struct {
 	Body      json.RawMessage `json:"body,omitempty"`
 	TimeoutMs int64           `json:"timeout_ms,omitempty"`
 	// Accept lists statuses that are results. Default: those below 400. Of the others, 408, 425, 429 and those of 500
-	// and more are tried again, after what Retry-After says; the rest fails the step at once.
+	// and more are retried, after what Retry-After says; the rest fails the step at once.
 	Accept []int `json:"accept,omitempty"`
 }
 

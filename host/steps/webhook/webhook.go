@@ -1,5 +1,6 @@
-// Package webhook has steps performed by services that are called: a handler whose attempts are posted to a URL, signed as
-// Standard Webhooks has it, so that the service can tell who calls. For services that cannot be called there is package worker.
+// Package webhook has steps performed by services that are called: a handler whose attempts are posted to a URL, signed
+// as Standard Webhooks has it, so that the service can tell who calls. For services that cannot be called there is
+// package worker.
 package webhook
 
 import (
@@ -37,7 +38,7 @@ const (
 	maxProblemBytes, maxDetail = 64 << 10, 1000
 	// maxRetryAfter bounds what is believed of a Retry-After: a year.
 	maxRetryAfter = 365 * 24 * time.Hour
-	// idleConnections are kept to the service; as many calls of one handler go on at a time.
+	// idleConnections are kept to the service; as many calls of one handler are in flight at a time.
 	idleConnections = 64
 )
 
@@ -219,7 +220,7 @@ func (s *service) perform(ctx context.Context, input []byte) ([]byte, error) {
 	return nil, s.refusal(res)
 }
 
-// broken returns the error of a request that was not answered. If the step may be made at most once, it is tried again only
+// broken returns the error of a request that was not answered. If the step may be made at most once, it is retried only
 // if nothing was sent.
 func (s *service) broken(info *host.Step, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok { // without its URL, which may hold a secret: the error goes into the journal

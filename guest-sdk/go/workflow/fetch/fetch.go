@@ -87,8 +87,8 @@ func (Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // maxRetryAfter bounds what is believed of a Retry-After, in seconds: a year.
 const maxRetryAfter = 365 * 24 * 3600
 
-// Check gives an error for a response that is no success, as steps want it: 408, 425, 429 and statuses of 500 and more
-// are tried again, after what Retry-After says in seconds; others of 400 and more are fatal.
+// Check returns an error for a response that is no success, as steps want it: 408, 425, 429 and statuses of 500 and more
+// are retried, after what Retry-After says in seconds; others of 400 and more are fatal.
 func Check(res *http.Response) error {
 	if res.StatusCode < http.StatusBadRequest {
 		return nil

@@ -16,7 +16,7 @@ func hostFetch(req string, out unsafe.Pointer, n uint32) int64
 //go:wasmimport workflow_v1 last
 func hostLast(out unsafe.Pointer, n uint32) int64
 
-// last gives the whole of the newest answer, of which the length is known.
+// last returns the whole of the newest answer, of which the length is known.
 func last(n int64) []byte {
 	b := make([]byte, max(n, 1))
 	return b[:hostLast(unsafe.Pointer(&b[0]), uint32(len(b)))]
