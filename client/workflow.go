@@ -119,9 +119,10 @@ type CheckSummary struct {
 // Migration says which runs are to continue under another version.
 type Migration struct {
 	To       uint32   `json:"to"`
-	From     uint32   `json:"from,omitempty"` // only runs of this version
-	Runs     []string `json:"runs,omitempty"` // only these
-	CPU      string   `json:"cpu,omitempty"`  // duration text: what the replay of one run may compute; 10s for ""
+	From     uint32   `json:"from,omitempty"`    // only runs of this version
+	Runs     []string `json:"runs,omitempty"`    // only these
+	DryRun   bool     `json:"dry_run,omitempty"` // nothing changes: it is only said which runs are compatible
+	CPU      string   `json:"cpu,omitempty"`     // duration text: what the replay of one run may compute; 10s for ""
 	Parallel int      `json:"parallel,omitempty"`
 }
 
