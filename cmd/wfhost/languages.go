@@ -44,7 +44,7 @@ func (c *newCmd) other(g *globals) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		if err := write(path, c.Lang+"/"+name, data); err != nil {
+		if err := write(path, "template/"+c.Lang+"/"+name+".tmpl", data); err != nil {
 			return err
 		}
 	}

@@ -67,7 +67,7 @@ func judgeFsync(took []time.Duration, kind string, volatile, remote bool) Check 
 			"what was acknowledged", short(fsyncNoDisk))
 	case p50 > fsyncSlowMedian || p99 > fsyncSlowTail:
 		c.Status = Warn
-		c.Advice = fmt.Sprintf("runs will be slow: p50 should be within %s and p99 within %s; wfhost bench disk measures more",
+		c.Advice = fmt.Sprintf("runs will be slow: p50 should be within %s and p99 within %s; measure more: wfhost bench disk",
 			short(fsyncSlowMedian), short(fsyncSlowTail))
 	}
 	return c
