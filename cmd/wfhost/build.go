@@ -76,14 +76,16 @@ func module(ctx context.Context, path string) (wasm []byte, name string, err err
 		return nil, "", err
 	}
 	name = strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs))
+	if info.IsDir() {
+		if wasm, ok, err := compileOther(ctx, abs); ok { // before TypeScript: AssemblyScript has a package.json, too
+			return wasm, filepath.Base(abs), err
+		}
+	}
 	if typescript.Is(path) {
 		return typescript.Build(ctx, path)
 	}
 	if info.IsDir() {
 		name = filepath.Base(abs)
-		if wasm, ok, err := compileOther(ctx, abs); ok {
-			return wasm, name, err
-		}
 		wasm, err = compile(ctx, abs)
 		return wasm, name, err
 	}
