@@ -100,6 +100,9 @@ func (a *Actor) TakeBack(now int64, l *run.Lease, ev run.Event) {
 		a.apply(now, fx, Mail{})
 	}
 	a.Drain(now)
+	if ends, ok := ev.(run.GuestEnds); ok && ends.End.Grows { // it waits for long before it goes on
+		a.urgent = true
+	}
 	if _, yields := ev.(run.GuestYields); yields && a.prepared == nil {
 		a.prepare(now)
 	}

@@ -20,6 +20,7 @@ type Guest struct {
 	Draining func() bool
 
 	turn atomic.Pointer[room.Turn] // the newest
+	let  atomic.Bool               // it has waited for room, and goes on now
 }
 
 // Ask has the guest let in when there is a place for it. grows says that it has given an instance up because there was no room
@@ -42,12 +43,16 @@ func (g *Guest) enter() {
 
 // wait asks for a place when there is room for the journal.
 func (g *Guest) wait(ask func(begin, refuse func()) *room.Turn) {
-	t := ask(g.enter, g.Request.Refuse)
+	before := g.turn.Load()
+	t := ask(func() {
+		g.let.Store(true)
+		g.enter()
+	}, g.Request.Refuse)
 	if t == nil {
 		g.enter()
 		return
 	}
-	g.turn.Store(t)
+	g.turn.CompareAndSwap(before, t) // it may have begun already, and wait again
 	if g.over() {
 		g.Withdraw()
 	}
@@ -58,7 +63,7 @@ func (g *Guest) over() bool { return g.Ends.Err() != nil || g.Draining() }
 // Barred gives the place up of a guest that was let in, if the journal of its run may not become longer for now, and reports
 // whether it did. Then it asks for a place again later. starts says that the run has not begun.
 func (g *Guest) Barred(starts bool) bool {
-	if g.Share.MayBegin(starts) {
+	if g.let.Swap(false) || g.Share.MayBegin(starts) {
 		return false
 	}
 	g.Request.Place.Leave()

@@ -67,7 +67,8 @@ const (
 func (r *Runner) Activate(l *run.Lease, c admission.Class, desk Desk, done func()) {
 	a := &Activation{workflow: workflow{lease: l}, desk: desk, orders: make(chan told, ordersAhead)}
 	of := room.Group{Namespace: l.State.Run.Namespace, Workflow: l.State.Workflow}
-	a.share = r.cfg.Journals.Share(of, l.State.Run, room.Size(l.State.JournalBytes, int(l.State.Length)))
+	j := l.Run().Journal() // the state is as of the newest commit
+	a.share = r.cfg.Journals.Share(of, l.State.Run, room.Size(j.Bytes(), j.Len()))
 	l.Guest = a
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	a.halts = cancel

@@ -196,6 +196,10 @@ func (b *Budget) forgetLocked(run store.RunKey) {
 
 // besideLocked reads a modest journal though the budget is full, or reports false if there is no room beside it either.
 func (b *Budget) besideLocked(w *waiter) bool {
+	if _, counted := b.runs[w.run]; counted {
+		b.countLocked(w.run, w.bytes)
+		return true
+	}
 	if w.bytes > modestBytes || b.beside.held+w.bytes > b.limit/besideShare ||
 		b.beside.groups[w.group]+w.bytes > b.limit/groupShare {
 		return false
@@ -224,7 +228,11 @@ func (b *Budget) Share(of Group, run store.RunKey, bytes int64) Share {
 		return s
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
+	if was, counted := b.runs[run]; counted && bytes < was { // it has continued as new, and has had its end
+		b.forgetLocked(run)
+		defer b.grantLocked()
+	}
 	if bytes >= smallBytes {
 		b.countLocked(run, bytes)
 	}
@@ -264,13 +272,20 @@ func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error 
 	b.grantLocked()
 	b.unlock()
 	err := b.wait(ctx, w, func() error {
-		if b.clock.Now().Sub(w.since) >= keepFor && b.Held() > b.limit {
+		if b.clock.Now().Sub(w.since) >= keepFor && b.over(w.run) {
 			return ErrFull
 		}
 		return look()
 	})
 	b.mu.Lock()
 	return err
+}
+
+// over reports whether there is no room, and the run is not the one that goes on in any case.
+func (b *Budget) over(run store.RunKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bytes > b.limit && !b.firstLocked(run)
 }
 
 // wait waits until w goes on. look is called every now and then, unless it is nil.
@@ -356,6 +371,10 @@ func (b *Budget) grantGrowingLocked(now time.Time) (full bool) {
 			waiting = append(waiting, b.growing[i:]...)
 			break
 		}
+		if _, counted := b.runs[w.run]; !counted { // it was lost, and is about to leave
+			w.goLocked(b)
+			continue
+		}
 		if !b.firstLocked(w.run) && b.bytes > b.limit && !b.passLocked(w, now) {
 			full = true // the one that goes on in any case may be behind it
 			waiting = append(waiting, w)
@@ -394,12 +413,16 @@ func (b *Budget) passLocked(w *waiter, now time.Time) bool {
 		b.first, b.passed = &w.run, now
 		return true
 	}
-	over := min(8*max(b.bytes-b.limit, 0)/max(b.limit, 1), mostPatience)
-	if now.Sub(b.passed) < patience<<over {
+	if now.Sub(b.passed) < patience<<b.overLocked() {
 		return false
 	}
 	b.passed = now
 	return true
+}
+
+// overLocked returns how many eighths of the limit are held beyond it, and mostPatience at most.
+func (b *Budget) overLocked() int64 {
+	return min(8*max(b.bytes-b.limit, 0)/max(b.limit, 1), mostPatience)
 }
 
 // overdueLocked reports whether a guest may go on though the store is behind: it has waited long, and no other one went on

@@ -170,8 +170,11 @@ func (b *Budget) releaseLocked(now time.Time) {
 			w.goLocked(b)
 			continue
 		}
-		g := b.held.of(w.group)
-		if now.Sub(g.last) < patience || !b.mayBeginLocked(w.group, w.run, w.turn.starts) {
+		g, after := b.held.of(w.group), patience
+		if !b.mayBeginLocked(w.group, w.run, w.turn.starts) { // what is held may be so for as long as steps take
+			after <<= b.overLocked()
+		}
+		if now.Sub(g.last) < after || now.Sub(w.since) < after {
 			waiting = append(waiting, w)
 			continue
 		}

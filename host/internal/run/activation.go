@@ -108,7 +108,9 @@ func (e GuestEnds) happen(t *turn) error {
 		t.fault(end.Fault)
 	default:
 		_, waits := t.rec.Journal.Suspension()
-		t.pending, t.needs, t.grows = !waits, end.Needs, end.Grows
+		if t.pending, t.grows = !waits, end.Grows; !end.Grows {
+			t.needs = end.Needs
+		}
 	}
 	return nil
 }
