@@ -30,7 +30,7 @@ func TestGuestsThatGrow(t *testing.T) {
 	grow := wasmgen.New(2).Text("nap").I64(1).Call(abi.FnSleep).Drop().I32(pages).Op(0x40, 0).Drop().
 		I64(1<<16).Set(0).While().Get(0).I64(pages<<16).NotLess().Break().
 		Get(0).Op(0xa7).I32(1).Op(0x36, 2, 0). // i32.store at the index
-		I64(0).Set(1).While().Get(1).I64(500).NotLess().Break().Count(1, 1).EndWhile().
+		I64(0).Set(1).While().Get(1).I64(5000).NotLess().Break().Count(1, 1).EndWhile().
 		Count(0, 4096).EndWhile()
 	stay := wasmgen.New(0).Text("nap").I64(1).Call(abi.FnSleep).Drop()
 	for name, m := range map[string]*wasmgen.Module{"grow": grow, "stay": stay} {

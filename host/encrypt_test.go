@@ -116,7 +116,7 @@ func workloadMore(t *testing.T, h *host.Host) {
 	if err != nil || string(u.Result) != `"`+marker+`-update-answered"` {
 		t.Fatalf("the update is answered by %s, %v", u.Result, err)
 	}
-	if _, err = h.Update(ctx, "k", "refuse", marker+"-bad"); err == nil {
+	if _, err = h.Update(ctx, "k", "refuse", marker+"-bad", host.WithUpdateID("refused")); err == nil {
 		t.Fatal("the update has not failed")
 	}
 	_, err = h.SetLimits(ctx, host.Limits{Workflow: "held", Concurrency: []string{"1 per input.of"}})
@@ -133,7 +133,7 @@ func workloadMore(t *testing.T, h *host.Host) {
 		do(t, err)
 	}
 	_, err = h.CreateSchedule(ctx, "nightly", host.ScheduleSpec{Workflow: "opened", Input: []byte(`"` + marker + `-scheduleinput"`),
-		Memo: []byte(`"` + marker + `-schedulememo"`), When: "24h"})
+		Memo: []byte(`"` + marker + `-schedulememo"`), When: "@every 24h"})
 	do(t, err)
 	_, err = h.TriggerSchedule(ctx, "nightly", host.OverlapAllow)
 	do(t, err)

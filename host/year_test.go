@@ -92,7 +92,7 @@ func (e everyday) prepare() {
 	do(e.t, err)
 	_, err = e.SetStartWindow(ctx, host.StartWindow{Workflow: "gathered", Debounce: "1h per input.name"})
 	do(e.t, err)
-	_, err = e.CreateSchedule(ctx, "daily", host.ScheduleSpec{Workflow: "part", Input: []byte(`"scheduled"`), When: "24h"})
+	_, err = e.CreateSchedule(ctx, "daily", host.ScheduleSpec{Workflow: "part", Input: []byte(`"scheduled"`), When: "@every 24h"})
 	do(e.t, err)
 }
 
@@ -178,11 +178,15 @@ func TestYear(t *testing.T) {
 		t.Errorf("it grows: %v after 61 days, %v after a year", steady, year)
 	}
 	for table, n := range year.tables {
-		if before := steady.tables[table]; n > before+before/100+2 {
+		most := steady.tables[table] + steady.tables[table]/100 + 2
+		if table == 'e' { // what partitions know of themselves: a few keys each, some of which come late
+			most = 5 * host.NumPartitions
+		}
+		if before := steady.tables[table]; n > most {
 			t.Errorf("table %c has %d keys after 61 days, and %d after a year", table, before, n)
 		}
 	}
-	for _, table := range []byte("sjrcktxoughyqpPBi") { // of runs and what they leave
+	for _, table := range []byte("sjrcktxougyqpPBi") { // of runs and what they leave
 		if table != store.TableInbox && steady.tables[table] == 0 {
 			t.Errorf("there is nothing in table %c", table)
 		}

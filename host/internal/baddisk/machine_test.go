@@ -50,6 +50,7 @@ func (m *machine) open(dir string, opts pebblestore.Options) (err error) {
 	}
 	cfg := m.cfg
 	cfg.Dir, cfg.Store, cfg.Clock, cfg.StartLinger, cfg.Drain = m.cache, m.store, m.clock, patience, -1
+	cfg.SweepEvery = -1 // what is there at which operation is then known
 	failed := make(chan struct{})
 	m.failed, cfg.Events.StoreFailed = failed, func(error) { close(failed) }
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
