@@ -426,3 +426,42 @@ func TestRefuseAll(t *testing.T) {
 		t.Error("without a budget somebody waits")
 	}
 }
+
+// A guest whose run was lost, and that has not left yet, does not become the one that goes on to its end: it never would.
+func TestLostWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(mb, nil)
+		first, lost := b.Share(Group{}, key("first"), 0), b.Share(Group{}, key("lost"), 0)
+		if err := first.Wait(t.Context(), 40*mb, nothing); err != nil {
+			t.Fatal(err)
+		}
+		ctx, halt := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { left <- lost.Wait(ctx, mb, nothing) }()
+		synctest.Wait()
+		b.Forget(key("lost"))
+		b.Forget(key("first"))
+		if b.first != nil {
+			t.Error("the lost run is the one that goes on")
+		}
+		halt()
+		<-left
+		third := b.Share(Group{}, key("third"), 0)
+		if err := third.Wait(t.Context(), 2*mb, nothing); err != nil || b.first == nil || b.first.ID != "third" {
+			t.Error(err, b.first)
+		}
+	})
+}
+
+// A run that has continued as new with a short journal is not counted with the one before, and is no longer the one that goes on.
+func TestContinuedAsNew(t *testing.T) {
+	b := New(mb, nil)
+	s := b.Share(Group{}, key("a"), 0)
+	if err := s.Wait(t.Context(), 2*mb, nothing); err != nil || b.first == nil {
+		t.Fatal(err, b.first)
+	}
+	b.Share(Group{}, key("a"), smallBytes/2)
+	if b.Held() != 0 || b.first != nil {
+		t.Error(b.Held(), b.first)
+	}
+}
