@@ -149,6 +149,9 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 	}
 	if left := toldToLeave(err); left.Evicted {
 		end = report.EndCrowded
+		if left.Grows {
+			left.Needs = a.lease.Needs
+		}
 		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: left})
 		return
 	}

@@ -43,6 +43,8 @@ const (
 	// patience is how long one that goes on over the budget, or while the store is behind, keeps the next one from doing so. Such a
 	// guest writes growBytes, which no disk notices.
 	patience = time.Second
+	// loadPatience is for how many times as long a run that is to be read waits for guests that make their journals longer.
+	loadPatience = 8
 	// mostPatience is how often the patience doubles at most, once with each eighth of the limit that is held beyond it: to a
 	// quarter of an hour.
 	mostPatience = 10
@@ -143,7 +145,7 @@ func (b *Budget) Load(ctx context.Context, of Group, run store.RunKey, bytes int
 		b.mu.Unlock()
 		return nil
 	}
-	w := &waiter{run: run, group: of, bytes: bytes, goes: make(chan struct{})}
+	w := &waiter{run: run, group: of, bytes: bytes, since: b.clock.Now(), goes: make(chan struct{})}
 	if b.besideLocked(w) {
 		b.mu.Unlock()
 		return nil
@@ -272,7 +274,7 @@ func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error 
 	b.grantLocked()
 	b.unlock()
 	err := b.wait(ctx, w, func() error {
-		if b.clock.Now().Sub(w.since) >= keepFor && b.over(w.run) {
+		if b.clock.Now().Sub(w.since) >= keepFor && over(b, w.run) {
 			return ErrFull
 		}
 		return look()
@@ -282,7 +284,7 @@ func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error 
 }
 
 // over reports whether there is no room, and the run is not the one that goes on in any case.
-func (b *Budget) over(run store.RunKey) bool {
+func over(b *Budget, run store.RunKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.bytes > b.limit && !b.firstLocked(run)
@@ -353,6 +355,12 @@ func (b *Budget) countLocked(run store.RunKey, bytes int64) {
 // grantLocked lets those go on for which there is room, and one in any case.
 func (b *Budget) grantLocked() {
 	now := b.clock.Now()
+	if b.bytes > b.limit && len(b.loading) > 0 {
+		w := b.loading[0]
+		if late := loadPatience * patience << eighths(b.bytes, b.limit); now.Sub(w.since) >= late && b.passLocked(w, now) {
+			w.readLocked(b)
+		}
+	}
 	if !b.grantGrowingLocked(now) {
 		b.grantLoadingLocked(now)
 	}
@@ -367,7 +375,7 @@ func (b *Budget) grantGrowingLocked(now time.Time) (full bool) {
 	behind := b.behind()
 	waiting := b.growing[:0]
 	for i, w := range b.growing {
-		if behind && !b.overdueLocked(w, now) {
+		if behind && !w.overdueLocked(b, now) {
 			waiting = append(waiting, b.growing[i:]...)
 			break
 		}
@@ -396,10 +404,15 @@ func (b *Budget) grantLoadingLocked(now time.Time) {
 		if b.bytes+w.bytes > b.limit && !b.passLocked(w, now) {
 			return
 		}
-		b.countLocked(w.run, w.bytes)
-		close(w.goes)
-		b.loading = b.loading[1:]
+		w.readLocked(b)
 	}
+}
+
+// readLocked lets the first run be read of those that wait for it.
+func (w *waiter) readLocked(b *Budget) {
+	b.countLocked(w.run, w.bytes)
+	close(w.goes)
+	b.loading = b.loading[1:]
 }
 
 // firstLocked reports whether a run is the one that goes on in any case.
@@ -413,20 +426,18 @@ func (b *Budget) passLocked(w *waiter, now time.Time) bool {
 		b.first, b.passed = &w.run, now
 		return true
 	}
-	if now.Sub(b.passed) < patience<<b.overLocked() {
+	if now.Sub(b.passed) < patience<<eighths(b.bytes, b.limit) {
 		return false
 	}
 	b.passed = now
 	return true
 }
 
-// overLocked returns how many eighths of the limit are held beyond it, and mostPatience at most.
-func (b *Budget) overLocked() int64 {
-	return min(8*max(b.bytes-b.limit, 0)/max(b.limit, 1), mostPatience)
-}
+// eighths returns how many eighths of the limit are held beyond it, and mostPatience at most.
+func eighths(held, limit int64) int64 { return min(8*max(held-limit, 0)/max(limit, 1), mostPatience) }
 
 // overdueLocked reports whether a guest may go on though the store is behind: it has waited long, and no other one went on
 // lately.
-func (b *Budget) overdueLocked(w *waiter, now time.Time) bool {
+func (w *waiter) overdueLocked(b *Budget, now time.Time) bool {
 	return now.Sub(w.since) >= patience && now.Sub(b.urged) >= patience
 }

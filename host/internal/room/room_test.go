@@ -130,7 +130,7 @@ func grow(ctx context.Context, s *Share, bytes int64) error {
 	}
 	begun := make(chan struct{})
 	*s = s.b.Share(s.of, s.run, bytes)
-	if s.Ask(func() { close(begun) }, nil) != nil {
+	if s.Ask(func() { close(begun) }, func() { close(begun) }) != nil {
 		<-begun
 	}
 	return nil
@@ -464,4 +464,41 @@ func TestContinuedAsNew(t *testing.T) {
 	if b.Held() != 0 || b.first != nil {
 		t.Error(b.Held(), b.first)
 	}
+}
+
+// A long journal is read at last, though guests wait that come before it.
+func TestLoadBehindGrowing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(10*mb, nil)
+		first := b.Share(Group{}, key("first"), 0)
+		if err := first.Wait(t.Context(), 11*mb, nothing); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		for i := range 3 { // which grow again and again
+			go func() {
+				for bytes := int64(smallBytes); ctx.Err() == nil; bytes += pieceBytes {
+					s := b.Share(Group{}, key(fmt.Sprint(i)), bytes)
+					if err := grow(ctx, &s, bytes); err != nil && ctx.Err() == nil {
+						t.Error(err)
+					}
+				}
+			}()
+		}
+		<-time.After(lookEvery)
+		read := make(chan error, 1)
+		go func() { read <- b.Load(ctx, Group{}, key("long"), 2*mb) }()
+		select {
+		case err := <-read:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * loadPatience * patience):
+			t.Error("it is not read")
+		}
+		stop()
+		b.RefuseAll()
+		synctest.Wait()
+	})
 }

@@ -172,7 +172,7 @@ func (b *Budget) releaseLocked(now time.Time) {
 		}
 		g, after := b.held.of(w.group), patience
 		if !b.mayBeginLocked(w.group, w.run, w.turn.starts) { // what is held may be so for as long as steps take
-			after <<= b.overLocked()
+			after <<= eighths(b.bytes, b.limit)
 		}
 		if now.Sub(g.last) < after || now.Sub(w.since) < after {
 			waiting = append(waiting, w)

@@ -108,9 +108,7 @@ func (e GuestEnds) happen(t *turn) error {
 		t.fault(end.Fault)
 	default:
 		_, waits := t.rec.Journal.Suspension()
-		if t.pending, t.grows = !waits, end.Grows; !end.Grows {
-			t.needs = end.Needs
-		}
+		t.pending, t.needs, t.grows = !waits, end.Needs, end.Grows
 	}
 	return nil
 }
