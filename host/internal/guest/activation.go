@@ -149,9 +149,7 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 	}
 	if left := toldToLeave(err); left.Evicted {
 		end = report.EndCrowded
-		if left.Grows {
-			left.Needs = a.lease.Needs
-		}
+		left.Needs = max(left.Needs, a.lease.Needs) // as it was told before
 		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: left})
 		return
 	}
