@@ -90,7 +90,8 @@ func TestUpdateWhoseSenderGoes(t *testing.T) {
 // TestUpdateTooEarly has an update wait for the beginning of a run, and be one for later if that does not come.
 func TestUpdateTooEarly(t *testing.T) {
 	p := newUpdates(t)
-	r, err := p.Start(ctx, "cart", nil, host.WithStartIn(time.Hour))
+	const later = 1000 * time.Hour // however many seconds pass until the update comes
+	r, err := p.Start(ctx, "cart", nil, host.WithStartIn(later))
 	do(t, err)
 	got := make(chan error, 1)
 	go func() {
@@ -109,7 +110,7 @@ func TestUpdateTooEarly(t *testing.T) {
 		}
 		break
 	}
-	p.Advance(time.Hour)
+	p.Advance(later)
 	want(t, p.update(r.ID, "add", item{"pen", 1}), "1")
 }
 
