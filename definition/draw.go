@@ -68,7 +68,6 @@ func (d *Definition) Edges() (list []Edge) {
 	return list
 }
 
-
 // edges tells what follows a step.
 func (d *Definition) edges(i int, s *Step, edge func(from int, to, label string, dotted bool)) {
 	following := End

@@ -49,7 +49,7 @@ func rest(ctx context.Context, h *host.Host, c *Clock) (next time.Time, ok bool,
 	}
 }
 
-// breathe gives a timer that is due a moment to fire.
+// breathe waits a moment, in which a timer that is due may fire.
 func breathe(ctx context.Context) error {
 	t := clock.System().NewTimer(100 * time.Microsecond)
 	defer t.Stop()
