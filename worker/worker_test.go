@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,7 +59,8 @@ func (s *site) begin(id, options string) {
 	}
 }
 
-// run runs a worker until the returned function is called, which returns its error.
+// run runs a worker until the returned function is called, which returns its error when the server has noticed that the
+// worker's requests have ended: an attempt that one of them still gets is offered again only when its lease has ended.
 func (s *site) run(change func(w *worker.Worker)) (stop func() error) {
 	w := worker.New(s.url, local)
 	w.Logger = slog.New(slog.DiscardHandler)
@@ -66,7 +68,15 @@ func (s *site) run(change func(w *worker.Worker)) (stop func() error) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
-	return func() error { cancel(); return <-ended }
+	return func() error {
+		cancel()
+		err := <-ended
+		s.until("the end of the worker's requests", func() bool {
+			list, failed := s.RemoteHandlers(s.t.Context())
+			return failed == nil && list[0].Asking == 0
+		})
+		return err
+	}
 }
 
 // entries returns the kinds of a run's entries of its step, and the last one's data.
@@ -193,13 +203,16 @@ func TestDrain(t *testing.T) {
 	if _, ok := s.entry("given-up"); ok {
 		t.Error("the attempt of a worker that was stopped is recorded")
 	}
-	done := make(chan bool, 1)
+	var delivered atomic.Bool
 	stop = s.run(func(w *worker.Worker) {
-		worker.Handle(w, "charge", func(ctx context.Context, _ charge) (int, error) { done <- true; return worker.Info(ctx).Delivery, nil })
+		worker.Handle(w, "charge", func(ctx context.Context, _ charge) (int, error) {
+			delivered.Store(true)
+			return worker.Info(ctx).Delivery, nil
+		})
 	})
-	s.until("another delivery", func() bool { // the request of the worker that was stopped may get it once more
+	s.until("another delivery", func() bool { // what is delivered just before the clock moves is delivered again
 		s.Clock.Advance(host.DefaultLease)
-		return len(done) > 0
+		return delivered.Load()
 	})
 	r := s.Finish("given-up")
 	if e, _ := s.entry("given-up"); r.Status != host.Completed || string(e.Data) < "2" {
