@@ -19,8 +19,15 @@ type Guest struct {
 	Ends     context.Context
 	Draining func() bool
 
-	turn atomic.Pointer[room.Turn] // the newest
-	let  atomic.Bool               // it has waited for room, and goes on now
+	asked atomic.Int64         // how often it has waited for room
+	turn  atomic.Pointer[turn] // the newest
+	let   atomic.Bool          // it has waited for room, and goes on now
+}
+
+// turn is the wait for room of that number.
+type turn struct {
+	number int64
+	*room.Turn
 }
 
 // Ask has the guest let in when there is a place for it. grows says that it has given an instance up because there was no room
@@ -43,16 +50,20 @@ func (g *Guest) enter() {
 
 // wait asks for a place when there is room for the journal.
 func (g *Guest) wait(ask func(begin, refuse func()) *room.Turn) {
-	before := g.turn.Load()
-	t := ask(func() {
+	now := &turn{number: g.asked.Add(1)}
+	now.Turn = ask(func() {
 		g.let.Store(true)
 		g.enter()
 	}, g.Request.Refuse)
-	if t == nil {
+	if now.Turn == nil {
 		g.enter()
 		return
 	}
-	g.turn.CompareAndSwap(before, t) // it may have begun already, and wait again
+	for was := g.turn.Load(); was == nil || was.number < now.number; was = g.turn.Load() { // it may have begun, and wait again
+		if g.turn.CompareAndSwap(was, now) {
+			break
+		}
+	}
 	if g.over() {
 		g.Withdraw()
 	}
@@ -74,7 +85,7 @@ func (g *Guest) Barred(starts bool) bool {
 // Withdraw refuses the guest if it still waits.
 func (g *Guest) Withdraw() {
 	g.Request.Withdraw()
-	if g.turn.Load().Withdraw() {
+	if t := g.turn.Load(); t != nil && t.Withdraw() {
 		g.Request.Refuse()
 	}
 }
