@@ -69,6 +69,7 @@ type Admission struct {
 	quiet     int // slices since somebody came in who had not computed for one
 	overtaken int // how many have entered since one of the class Computing did, while one waited
 	outrun    int // the same of the class Large
+	before    int // how many of the class Woken have since one of the class Starting did, while one waited
 
 	parked      list.List // of *Place, the one that was parked first at the front
 	parkedBytes int64
@@ -286,6 +287,12 @@ func (a *Admission) enterLocked(p *Place, c Class) {
 	case a.waiters[Computing].Len() > 0:
 		a.overtaken++
 	}
+	switch {
+	case c == Starting:
+		a.before = 0
+	case c == Woken && a.waiters[Starting].Len() > 0:
+		a.before++
+	}
 	if c == Large {
 		a.outrun = 0
 	} else if a.waiters[Large].Len() > 0 {
@@ -427,6 +434,10 @@ func (a *Admission) makeRoomLocked() {
 // others have to do.
 const maxOvertaken = 64
 
+// maxBefore is how many guests of runs that have waited enter before one of a run that is new: runs that wait for a moment again
+// and again would keep all others from beginning.
+const maxBefore = 3
+
 // grantLocked lets in those that wait and for which there is room now.
 func (a *Admission) grantLocked() {
 	if a.long == 0 && a.overtaken >= maxOvertaken {
@@ -438,6 +449,9 @@ func (a *Admission) grantLocked() {
 	defer grantLargeLocked(a)
 	for c := range Class(Large) {
 		for a.firstLocked(c) != nil {
+			if c == Woken && a.before >= maxBefore && a.grantFirstLocked(Starting) {
+				continue
+			}
 			if !a.grantFirstLocked(c) {
 				a.makeRoomLocked()
 				for a.grantFirstLocked(Computing) { // these have their memory, for which the others may wait

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -133,6 +134,25 @@ func TestSlice(t *testing.T) {
 			t.Errorf("%d places are free, %d bytes are held", a.free, a.held)
 		}
 	})
+}
+
+// However many runs wake, new ones begin: one after so many others, of each workflow in turn.
+func TestStartsAreNotStarved(t *testing.T) {
+	a := New(1, 1000, 0)
+	var begun []string
+	now := asks(a, Woken, "flood", &begun)
+	waiting := []*Place{asks(a, Starting, "flood", &begun), asks(a, Starting, "flood", &begun), asks(a, Starting, "honest", &begun)}
+	for range 24 {
+		waiting = append(waiting, asks(a, Woken, "flood", &begun))
+		now.Leave()
+		now = waiting[slices.IndexFunc(waiting, func(p *Place) bool { return p.at == inside })]
+	}
+	if n := slices.Index(begun, "honest"); n < 0 || n > 10 {
+		t.Errorf("a new run of a workflow begins as number %d of %q", n, begun)
+	}
+	if n := a.waiters[Starting].Len(); n != 0 {
+		t.Errorf("%d new runs wait", n)
+	}
 }
 
 // However much others have to do, one of those that compute for long goes on; and who is stopped leaves.

@@ -16,6 +16,7 @@ type model struct {
 	guests           []*modelGuest
 	queue            []*modelGuest // all that wait, in the order in which they came
 	parked           []*modelGuest // the one that was parked first at the front
+	before           int           // how many have entered since a new one, while one waits
 }
 
 type modelGuest struct {
@@ -55,10 +56,20 @@ func (m *model) room(g *modelGuest) bool {
 // next returns who enters next, if there is room for it; nil if nobody waits.
 func (m *model) next() *modelGuest {
 	for c := range Class(classes) {
-		for _, g := range m.queue {
-			if g.class == c {
+		if first := m.first(c); first != nil {
+			if g := m.first(Starting); c == Woken && m.before >= maxBefore && g != nil && m.room(g) {
 				return g
 			}
+			return first
+		}
+	}
+	return nil
+}
+
+func (m *model) first(c Class) *modelGuest {
+	for _, g := range m.queue {
+		if g.class == c {
+			return g
 		}
 	}
 	return nil
@@ -81,6 +92,12 @@ func (m *model) evictFor(wanted int64) {
 }
 
 func (m *model) enter(g *modelGuest) {
+	switch {
+	case g.class == Starting:
+		m.before = 0
+	case g.class == Woken && m.first(Starting) != nil:
+		m.before++
+	}
 	had := g.at == returning
 	if g.at = inside; !had {
 		m.evictFor(0)

@@ -27,6 +27,9 @@ func (a *Admission) ask(q *Request) {
 	}
 	q.waits = &waiter{place: q.Place, request: q}
 	a.waiters[q.Class].push(q.waits)
+	if q.Class == Starting && a.before >= maxBefore {
+		a.grantFirstLocked(Starting) // those before it may wait for memory
+	}
 	a.makeRoomLocked()
 	if q.Class == Large {
 		grantLargeLocked(a)

@@ -60,12 +60,13 @@ type Metered struct {
 	slices  int64     // of fuel
 	worked  int64     // bytes of calls since the newest slice was counted
 	segment time.Time // when the clock was first looked at
+	sliced  time.Time // when the newest slice of calls began
 	looks   int       // at the clock that were not made, one for each call
 }
 
-// callsPerSlice is how many calls are a slice of computing, of some milliseconds: a guest that does nothing but call the host
-// takes its processor, too.
-const callsPerSlice = 20 * callsPerLook
+// callSlice is how long calls are a slice of computing: a guest that does nothing but call the
+// host takes its processor, too. Calls differ by a hundred times in what they cost, so they are not counted for it.
+const callSlice = 4 * time.Millisecond
 
 // Stop ends the guest at its next call, or when its slice of fuel is used up.
 func (m *Metered) Stop(cause error) { m.stopped.CompareAndSwap(nil, &cause) }
@@ -78,8 +79,9 @@ func (m *Metered) Stopped() error {
 	return nil
 }
 
-// callsPerLook is how many calls a guest makes between two looks at the clock: a look takes about as long as a call.
-const callsPerLook = 1000
+// callsPerLook is how many calls a guest makes between two looks at the clock: a look takes about as long as a cheap call, and
+// as many of the dear ones, which open handles, take two milliseconds.
+const callsPerLook = 250
 
 // Enter counts a call, unless the guest's journal has passed it.
 func (m *Metered) Enter() error {
@@ -93,9 +95,7 @@ func (m *Metered) Enter() error {
 		if err := m.inTime(); err != nil {
 			return err
 		}
-	}
-	if m.looks%callsPerSlice == 0 {
-		if err := m.slice(); err != nil {
+		if err := m.sliceOfCalls(); err != nil {
 			return err
 		}
 	}
@@ -143,12 +143,26 @@ func (m *Metered) refuel() error {
 	return m.inTime()
 }
 
+// sliceOfCalls lets others compute if the guest has called for long.
+func (m *Metered) sliceOfCalls() error {
+	now := Clock.Now()
+	if m.sliced.IsZero() {
+		m.sliced = now
+	}
+	if now.Sub(m.sliced) < callSlice {
+		return nil
+	}
+	return m.slice()
+}
+
 // slice lets others compute, and does not count how long.
 func (m *Metered) slice() error {
 	if m.Slice == nil {
 		return nil
 	}
-	return m.Untimed(m.Slice)
+	err := m.Untimed(m.Slice)
+	m.sliced = Clock.Now()
+	return err
 }
 
 // Untimed does something whose time is not the guest's.
@@ -187,6 +201,6 @@ func (m *Metered) inTime() error {
 // Rested begins to count anew when the guest has waited.
 func (m *Metered) Rested() {
 	if c := m.Consumed(); c != m.taken {
-		m.taken, m.calls, m.slices, m.worked, m.segment = c, 0, 0, 0, time.Time{}
+		m.taken, m.calls, m.slices, m.worked, m.segment, m.sliced = c, 0, 0, 0, time.Time{}, time.Time{}
 	}
 }

@@ -3,6 +3,7 @@ package budget
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -120,5 +121,25 @@ func TestUnfuelled(t *testing.T) {
 		if slices != want || m.Granted != 3*engine.FuelSlice {
 			t.Errorf("fuelled %v: %d slices, %d granted", fuelled, slices, m.Granted)
 		}
+	}
+}
+
+// Calls are a slice when they have taken as long as one, whatever each of them costs; what a slice waits for is not counted.
+func TestSliceOfCalls(t *testing.T) {
+	for cost, want := range map[time.Duration]int{time.Microsecond: 2, 100 * time.Microsecond: 10_000 / callsPerLook} {
+		synctest.Test(t, func(t *testing.T) {
+			m := metered(10*engine.FuelSlice, time.Hour)
+			slices := 0
+			m.Look = func() error { <-time.NewTimer(cost).C; return nil }
+			m.Slice = func() error { slices++; <-time.NewTimer(time.Minute).C; return nil }
+			for range 10_000 {
+				if err := m.Enter(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if slices < want-1 || slices > want {
+				t.Errorf("calls of %v each: %d slices, want %d", cost, slices, want)
+			}
+		})
 	}
 }

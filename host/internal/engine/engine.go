@@ -183,7 +183,7 @@ type Host interface {
 	Cancel(handle int64) (int64, error)
 	Complete(b []byte) int64
 	Fail(b []byte) int64
-	Log(level int32, text []byte) int64
+	Log(level int32, text []byte) int64 // text is the guest's own memory: it is not changed, and not kept
 	NextEvent() int64
 	// WaitEvent waits until there is an event, and takes it, or until the time has come, which is answered by 0; a negative
 	// time-out is none. ErrFreeze has the guest return from its export at once, to go

@@ -141,7 +141,7 @@ func TestCrowd(t *testing.T) {
 					if barring && v.Barred(starts) {
 						return
 					}
-					time.Sleep(stays) // of the bubble's clock
+					<-time.NewTimer(stays).C // of the bubble's clock
 					v.Request.Place.Leave()
 					d.journals.Forget(v.run)
 					ended[i].Add(1)
@@ -155,14 +155,14 @@ func TestCrowd(t *testing.T) {
 			go func() {
 				v.Ask(grows)
 				if gives {
-					time.Sleep(after)
+					<-time.NewTimer(after).C
 					v.cancel()
 					v.Withdraw()
 					d.journals.Forget(v.run)
 				}
 			}()
 		}
-		time.Sleep(time.Hour)
+		<-time.NewTimer(time.Hour).C
 		for i, v := range all {
 			if n := ended[i].Load() + v.refused.Load(); n != 1 {
 				t.Errorf("guest %d has ended %d times, and was refused %d times", i, ended[i].Load(), v.refused.Load())

@@ -181,7 +181,7 @@ func TestDrainOfAComputingGuest(t *testing.T) {
 // New runs that wait for a place are bounded: those beyond it wait as keys, and ask in their order.
 func TestStartsAreBounded(t *testing.T) {
 	few := limits
-	few.Starts, few.KeptBytes = 2, 0
+	few.Starts, few.KeptBytes = 8, 0 // a workflow has a quarter
 	w := newWorld(t, few, 1, 2)
 	var rs []*reply
 	for i := range 9 {
@@ -216,7 +216,7 @@ func TestStartsAreBounded(t *testing.T) {
 // The runs that hold the places of the queue are lost with their partition: others have these places.
 func TestStartsAfterALoss(t *testing.T) {
 	few := limits
-	few.Starts = 2
+	few.Starts = 8 // a workflow has a quarter
 	w := newWorld(t, few, 1, 2)
 	w.start(keyIn(1, 0))
 	w.start(keyIn(1, 1))

@@ -105,10 +105,11 @@ func (sl *slot) arm(active bool) {
 
 // Activate asks for a place for a guest. New runs that would wait for long wait as keys.
 func (sl *slot) Activate(now int64, l *run.Lease) {
+	of := queued.Group{Namespace: sl.Key.Namespace, Workflow: l.State.Workflow}
 	switch {
 	case sl.Run.Begun():
 		sl.mem.port.Activate(l, ClassWake)
-	case sl.mem.starts.Ask(sl.Key, &sl.start, sl.Run.Journal().Bytes()):
+	case sl.mem.starts.Ask(of, sl.Key, &sl.start, sl.Run.Journal().Bytes()):
 		sl.mem.port.Activate(l, ClassStart)
 	default:
 		sl.Step(now, actor.Mail{Event: run.Refused{Lease: l, Later: true}})

@@ -76,14 +76,14 @@ func (w *waker) wake(now int64, p *Partition, key store.RunKey, due int64) {
 
 // invite lets new runs ask for a place that wait as keys, as many as there is room for.
 func (w *waker) invite(now int64) {
-	for key, ok := w.mem.starts.Next(); ok; key, ok = w.mem.starts.Next() {
+	for of, key, ok := w.mem.starts.Next(); ok; of, key, ok = w.mem.starts.Next() {
 		p := w.mem.parts[key.Partition()]
 		if p == nil {
 			continue
 		}
 		w.mem.deliver(now, p, key, actor.Mail{Event: run.Due{}})
 		if sl := p.slots[key]; sl != nil && sl.Run == nil {
-			w.mem.starts.Invite(&sl.start)
+			w.mem.starts.Invite(of, &sl.start)
 		}
 	}
 }

@@ -133,10 +133,13 @@ func (b *Budget) Peak() int64 {
 	return b.peak
 }
 
+// Counts reports whether a journal that is to be read may have to wait for room.
+func (b *Budget) Counts(bytes int64) bool { return b != nil && bytes >= smallBytes }
+
 // Load waits until there is room for the journal of a run that is to be read, and counts it, until ctx is done, whose cause is
 // the error then.
 func (b *Budget) Load(ctx context.Context, of Group, run store.RunKey, bytes int64) error {
-	if b == nil || bytes < smallBytes {
+	if !b.Counts(bytes) {
 		return nil
 	}
 	b.mu.Lock()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/child"
 	"github.com/wfhost/wfhost/host/internal/message"
+	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/writer"
 	"github.com/wfhost/wfhost/store"
@@ -14,7 +15,7 @@ import (
 type courier struct {
 	store    store.Store
 	writers  writer.Set
-	versions *Versions
+	versions *module.Versions
 	random   func(p []byte)
 	keepers  Keepers
 	admit    func(store.NamespaceID) (leave func(), err error) // Config.Admit

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/errand"
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/writer"
 )
@@ -21,6 +22,8 @@ type life struct {
 	ctx      context.Context //nolint:containedctx // it ends when the runtime is closed
 	cancel   context.CancelCauseFunc
 	wg       sync.WaitGroup // of what reads and writes, and of attempts
+	reads    *errand.Pool   // of runs
+	starts   *errand.Pool   // of children
 	running  chan struct{}  // closed when Run has begun
 	failing  chan struct{}  // closed when the store has failed
 
@@ -31,6 +34,7 @@ type life struct {
 
 func newLife(ctx context.Context) *life {
 	l := &life{running: make(chan struct{}), failing: make(chan struct{})}
+	l.reads, l.starts = errand.New(errand.Reads, l.begin), errand.New(errand.ChildStarts, l.begin)
 	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return l
 }
@@ -93,11 +97,21 @@ func (l *life) end() bool {
 	return first
 }
 
+// begin counts something that Close waits for until end is called.
+func (l *life) begin() (end func()) {
+	l.activity.Begin()
+	l.wg.Add(1)
+	return func() {
+		l.activity.Done()
+		l.wg.Done()
+	}
+}
+
 // background does something in a goroutine that Close waits for.
 func (l *life) background(f func()) {
-	l.activity.Begin()
-	l.wg.Go(func() {
-		defer l.activity.Done()
+	end := l.begin()
+	go func() {
+		defer end()
 		f()
-	})
+	}()
 }

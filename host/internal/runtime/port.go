@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/errand"
 	"github.com/wfhost/wfhost/host/internal/leap"
 	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/partition"
@@ -33,12 +34,13 @@ type port struct {
 
 // Load reads a run.
 func (p *port) Load(of *partition.Partition, key store.RunKey) {
-	p.life.background(func() {
+	p.life.reads.Go(uint32(key.Namespace), func(e *errand.Errand) {
 		state, err := p.store.State(p.life.ctx, key)
 		var entries []store.Entry
-		if err == nil {
-			err = p.journals.Load(p.life.ctx, room.Group{Namespace: key.Namespace, Workflow: state.Workflow}, key,
-				room.Size(state.JournalBytes, int(state.Length)))
+		if size := room.Size(state.JournalBytes, int(state.Length)); err == nil && p.journals.Counts(size) {
+			e.Aside(func() {
+				err = p.journals.Load(p.life.ctx, room.Group{Namespace: key.Namespace, Workflow: state.Workflow}, key, size)
+			})
 		}
 		if err == nil || errors.Is(err, store.ErrNotFound) {
 			state, entries, err = p.store.Run(p.life.ctx, key)
@@ -78,13 +80,21 @@ func (p *port) Inbox(of *partition.Partition, after store.CommandSeq, limit int)
 
 // Carry carries a command out.
 func (p *port) Carry(of *partition.Partition, cmd store.Command, m message.Message) {
-	p.life.background(func() {
+	carry := func(e *errand.Errand) {
 		start, free, err := p.courier.carry(p.life.ctx, of.Owned, cmd, m)
-		posted := p.writer.Post(func(s *partition.Shard, now int64) { s.Carried(now, of, cmd.To, start, free, err) })
-		if !posted && free != nil {
+		if free != nil {
+			done, release := free, e.Keep(errand.LongestStart)
+			free = func() { done(); release() }
+		}
+		if !p.writer.Post(func(s *partition.Shard, now int64) { s.Carried(now, of, cmd.To, start, free, err) }) && free != nil {
 			free()
 		}
-	})
+	}
+	if cmd.Kind == store.CommandChildStart {
+		p.life.starts.Go(uint32(cmd.To.Namespace), carry)
+	} else {
+		p.life.background(func() { carry(nil) }) // it may wait for others
+	}
 }
 
 // Refuse answers a command that no run takes.

@@ -9,6 +9,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/leap"
+	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -25,7 +26,7 @@ type Runs struct {
 	store    store.Store
 	writers  writer.Set
 	guests   *guest.Runner
-	versions *Versions
+	versions *module.Versions
 	random   func(p []byte)
 	refuse   func() error // Config.Refuse
 	keepers  Keepers

@@ -2,7 +2,7 @@
 // done: it reads and writes the store, has guests and handlers compute, and carries commands from one run to another.
 // Everything that the host does to runs goes through it.
 //
-//	Runs, Versions, Partitions, Watchers   what package host calls
+//	Runs, Partitions, Watchers   what package host calls
 //	          |
 //	          v
 //	   writer.Set     a goroutine for each shard
@@ -23,6 +23,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/check"
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/handler"
+	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/watch"
 	"github.com/wfhost/wfhost/host/internal/writer"
@@ -54,7 +55,7 @@ const (
 // Runtime runs the partitions that this host owns.
 type Runtime struct {
 	Runs       *Runs
-	Versions   *Versions
+	Versions   *module.Versions
 	Partitions *Partitions
 	Watchers   *watch.Watchers
 	Checks     *check.Checker
@@ -82,7 +83,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 		rt.writers = append(rt.writers, writer.New(writer.Config{Clock: cfg.Clock, Activity: &l.activity, Commits: maxCommits,
 			Commit: rt.commit}))
 	}
-	rt.Versions = &Versions{life: l, store: cfg.Store, guests: rt.guests}
+	rt.Versions = &module.Versions{Usable: l.usable, Store: cfg.Store, Guests: rt.guests}
 	rt.Partitions = &Partitions{life: l, store: cfg.Store, writers: rt.writers, logger: cfg.Logger, owner: cfg.Owner}
 	rt.Runs = &Runs{life: l, store: cfg.Store, writers: rt.writers, guests: rt.guests, versions: rt.Versions,
 		random: cfg.Random, refuse: cfg.Refuse, keepers: cfg.Keepers}

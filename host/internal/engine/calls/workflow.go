@@ -122,14 +122,15 @@ func (f *Frame) random() {
 const maxCopyBytes = abi.MaxPayloadBytes + 1
 
 // bytes copies an argument out of the guest's memory.
-func (f *Frame) bytes(i int) []byte {
-	ptr, n := f.u32(i), f.u32(i+1)
-	b := f.view(ptr, n)
-	if len(b) > maxCopyBytes {
-		b = b[:maxCopyBytes]
-	}
-	f.work(len(b))
-	return append([]byte(nil), b...)
+func (f *Frame) bytes(i int) []byte { return append([]byte(nil), f.peek(i)...) }
+
+// peek returns an argument in the guest's memory, for the time of the call. A replay logs much that was logged before: copies
+// of it would be a gigabyte a second for the collector.
+func (f *Frame) peek(i int) []byte {
+	b := f.view(f.u32(i), f.u32(i+1))
+	n := min(len(b), maxCopyBytes)
+	f.work(n)
+	return b[:n:n]
 }
 
 // maxTextBytes bounds names and other short text in the same way.
@@ -235,7 +236,7 @@ func workflowFuncs() map[string]Func {
 		abi.FnCancel:    func(f *Frame) uint64 { return f.done(f.Host.Cancel(f.i64(0))) },
 		abi.FnComplete:  func(f *Frame) uint64 { return uint64(f.Host.Complete(f.bytes(0))) },
 		abi.FnFail:      func(f *Frame) uint64 { return uint64(f.Host.Fail(f.bytes(0))) },
-		abi.FnLog:       func(f *Frame) uint64 { return uint64(f.Host.Log(int32(f.u32(0)), f.bytes(1))) },
+		abi.FnLog:       func(f *Frame) uint64 { return uint64(f.Host.Log(int32(f.u32(0)), f.peek(1))) },
 		abi.FnNextEvent: func(f *Frame) uint64 { return uint64(f.Host.NextEvent()) },
 		abi.FnWaitEvent: (*Frame).waitEvent,
 	}
