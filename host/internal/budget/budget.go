@@ -165,10 +165,14 @@ func (m *Metered) slice() error {
 	return err
 }
 
+// Waited says that the guest has waited for something that is not its doing: no slice of calls goes on.
+func (m *Metered) Waited() { m.sliced = time.Time{} }
+
 // Untimed does something whose time is not the guest's.
 func (m *Metered) Untimed(do func() error) error {
 	begun := Clock.Now()
 	err := do()
+	m.Waited()
 	if !m.segment.IsZero() {
 		m.segment = m.segment.Add(Clock.Now().Sub(begun))
 	}

@@ -140,6 +140,19 @@ func TestSliceOfCalls(t *testing.T) {
 			if slices < want-1 || slices > want {
 				t.Errorf("calls of %v each: %d slices, want %d", cost, slices, want)
 			}
+			slices = 0
+			for i := range 2 * callsPerLook { // a wait between any two looks
+				if err := m.Enter(); err != nil {
+					t.Fatal(err)
+				}
+				if i%callsPerLook == callsPerLook/2 {
+					<-time.NewTimer(time.Hour).C
+					m.Waited()
+				}
+			}
+			if slices > 1 {
+				t.Errorf("waits count as calls: %d slices", slices)
+			}
 		})
 	}
 }

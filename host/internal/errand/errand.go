@@ -17,8 +17,9 @@ const (
 	// ChildStarts is how many starts of children are on their way at a time, until they are durable: enough to fill a commit. What
 	// writers do for them is no more than some milliseconds, for which others wait.
 	ChildStarts = 64
-	// LongestStart is how long one counts for that: a child may have the id of a run for whose journal there is no room.
-	LongestStart = time.Second
+	// LongestStart is how long one counts for that: twice as long as a start waits for its first activation, to be committed with
+	// it. A child may have the id of a run for whose journal there is no room, and would count for minutes.
+	LongestStart = 100 * time.Millisecond
 )
 
 // Pool does errands. Its methods may be called concurrently.

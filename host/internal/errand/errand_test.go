@@ -72,26 +72,26 @@ func TestKeep(t *testing.T) {
 			p.Go(1, func(e *Errand) { release[i] = e.Keep(time.Second) })
 		}
 		synctest.Wait()
-		began := 0
+		var began atomic.Int64
 		for range 4 {
-			p.Go(1, func(e *Errand) { began++; e.Keep(time.Hour) })
+			p.Go(1, func(e *Errand) { began.Add(1); e.Keep(time.Hour) })
 		}
 		release[0]()
 		release[0]()
 		synctest.Wait()
-		if began != 1 {
-			t.Errorf("%d have begun after one was released", began)
+		if began.Load() != 1 {
+			t.Errorf("%d have begun after one was released", began.Load())
 		}
 		<-time.NewTimer(time.Second + time.Millisecond).C
-		if synctest.Wait(); began != 2 {
-			t.Errorf("%d have begun after the other one's time", began)
+		if synctest.Wait(); began.Load() != 2 {
+			t.Errorf("%d have begun after the other one's time", began.Load())
 		}
-		if release[1](); began != 2 {
-			t.Errorf("%d have begun by one that was over", began)
+		if release[1](); began.Load() != 2 {
+			t.Errorf("%d have begun by one that was over", began.Load())
 		}
 		<-time.NewTimer(3 * time.Hour).C
-		if synctest.Wait(); began != 4 || p.going != 0 {
-			t.Errorf("%d have begun, %d are said to be done", began, p.going)
+		if synctest.Wait(); began.Load() != 4 || p.going != 0 {
+			t.Errorf("%d have begun, %d are said to be done", began.Load(), p.going)
 		}
 	})
 }

@@ -184,6 +184,7 @@ func (g *guest) waitFor(d time.Duration) error {
 func (g *guest) without(do func() error) error {
 	g.place.Aside()
 	err := do()
+	g.Waited()
 	if errors.Is(err, room.ErrFull) { // it gives its instance up
 		return err
 	}

@@ -82,6 +82,7 @@ type Mark struct {
 	asked   bool  // it has not begun, and waits for its first place
 	bytes   int64 // of its journal then
 	invited bool  // it waited as a key, and is read
+	read    bool  // it was invited, and is to ask now: its place is kept for it
 }
 
 // Asked reports whether the run waits with its state in memory.
@@ -119,7 +120,9 @@ func (s *Set) Ask(of Group, key store.RunKey, m *Mark, bytes int64) bool {
 	if m.asked {
 		return true
 	}
-	if !s.room(of, false) {
+	read := m.read
+	m.read = false
+	if !s.room(of, !read) {
 		if !s.waits[key] {
 			s.push(of, key)
 		}
@@ -153,6 +156,7 @@ func (s *Set) push(of Group, key store.RunKey) {
 
 // Leave counts a run that no longer waits for its first place.
 func (s *Set) Leave(m *Mark) {
+	m.read = false
 	if m.asked {
 		m.asked = false
 		s.count(m.of, -1, -m.bytes, 0)
@@ -203,10 +207,10 @@ func (s *Set) Invite(of Group, m *Mark) {
 	}
 }
 
-// Arrived counts a run that was invited, and has been read.
+// Arrived counts a run that was invited, and has been read. It asks before anything else is asked.
 func (s *Set) Arrived(m *Mark) {
 	if m.invited {
-		m.invited = false
+		m.invited, m.read = false, true
 		s.count(m.of, 0, 0, -1)
 	}
 }

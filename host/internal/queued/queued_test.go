@@ -79,6 +79,43 @@ func TestPartsOfBytes(t *testing.T) {
 	}
 }
 
+// The place of a run that is invited is kept for it while it is read, whoever else asks meanwhile.
+func TestInvited(t *testing.T) {
+	s := Set{Limit: 8, Most: 1 << 20}
+	ask := func(ns store.NamespaceID, workflow string, i int) (*Mark, bool) {
+		m := &Mark{}
+		of, k := key(ns, workflow, i)
+		return m, s.Ask(of, k, m, 10)
+	}
+	var first *Mark
+	for i := range 2 {
+		for _, of := range []Group{{1, "a"}, {1, "b"}, {3, "c"}, {3, "d"}} {
+			if m, ok := ask(of.Namespace, of.Workflow, i); !ok {
+				t.Fatal("there is room")
+			} else if first == nil {
+				first = m
+			}
+		}
+	}
+	if _, ok := ask(2, "honest", 0); ok {
+		t.Fatal("there is no room")
+	}
+	s.Leave(first)
+	of, k, ok := s.Next()
+	if !ok || of.Workflow != "honest" {
+		t.Fatal(of, k, ok)
+	}
+	invited := &Mark{}
+	s.Invite(of, invited)
+	if _, ok := ask(1, "a", 2); ok {
+		t.Error("another one has the place of one that is read")
+	}
+	s.Arrived(invited)
+	if !s.Ask(of, k, invited, 10) {
+		t.Error("one that was invited has no place")
+	}
+}
+
 // Everybody who waits as a key is next in the end, once; a set in which nobody is has nothing.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
