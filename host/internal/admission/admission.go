@@ -257,6 +257,11 @@ func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
 			return false
 		}
 	}
+	if c == Woken && a.before >= maxBefore {
+		if w := a.firstLocked(Starting); w != nil && a.roomLocked(w.place, Starting) {
+			return false
+		}
+	}
 	return a.roomLocked(p, c)
 }
 

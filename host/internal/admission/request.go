@@ -27,8 +27,8 @@ func (a *Admission) ask(q *Request) {
 	}
 	q.waits = &waiter{place: q.Place, request: q}
 	a.waiters[q.Class].push(q.waits)
-	if q.Class == Starting && a.before >= maxBefore {
-		a.grantFirstLocked(Starting) // those before it may wait for memory
+	if a.before >= maxBefore { // those before one that is new may wait for memory
+		a.grantLocked()
 	}
 	a.makeRoomLocked()
 	if q.Class == Large {
