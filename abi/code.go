@@ -77,7 +77,7 @@ const (
 // Error is a refusal or failure as a guest sees it: the JSON that last answers after a negative result,
 // and that fail and a failed step_end hand over.
 type Error struct {
-	Code      Code   `json:"code"`
+	Code      Code   `json:"code,omitzero"` // absent from an error of the workflow's own
 	Message   string `json:"message"`
 	Name      string `json:"name,omitempty"`      // of the step, sleep, … that failed
 	Kind      string `json:"kind,omitempty"`      // for StepFailed: one of the Kind constants

@@ -172,8 +172,7 @@ func (s *scope) failure(ctx context.Context, id string, end store.Seq) (string, 
 		if err != nil || e.Kind != store.KindFailed {
 			break
 		}
-		f := &abi.Error{}
-		if json.Unmarshal(e.Data, f) == nil && f.Message != "" {
+		if f, ok := failureOf(e.Data); ok && f.Message != "" {
 			return f.Message, f
 		}
 		var plain struct { // of a form of the guest's own
@@ -325,9 +324,8 @@ func (s *scope) ResultRaw(ctx context.Context, id string) ([]byte, error) {
 		return last.Data, nil
 	}
 	re := &RunError{RunID: id, Status: r.Status, JSON: last.Data}
-	var f abi.Error
-	if err := json.Unmarshal(last.Data, &f); err == nil {
-		re.Failure = &f
+	if f, ok := failureOf(last.Data); ok {
+		re.Failure = f
 	}
 	return nil, re
 }
