@@ -267,7 +267,8 @@ func TestTokenOfANamespace(t *testing.T) {
 	a.is(a.call(own, http.MethodGet, "/v1/runs/r", ""), http.StatusForbidden, "scope")
 	a.is(a.call(own, http.MethodGet, "/v1/runs/r?namespace=default", ""), http.StatusForbidden, "scope")
 	a.is(a.call(own, http.MethodGet, "/v1/runs/r?namespace=nope", ""), http.StatusForbidden, "scope") // whether it exists is not said
-	a.is(a.call(own, http.MethodGet, "/v1/runs/r?namespace=team-a&namespace=default", ""), http.StatusOK, "")
+	a.is(a.call(own, http.MethodGet, "/v1/runs/r?namespace=team-a&namespace=default", ""), http.StatusBadRequest, "invalid")
+	a.is(a.call(own, http.MethodGet, "/v1/runs?namespace=team-a&status=failed&status=stuck", ""), http.StatusBadRequest, "invalid")
 	a.is(a.call(def, http.MethodGet, "/v1/runs/r", ""), http.StatusOK, "")
 	a.is(a.call(def, http.MethodGet, "/v1/runs/r?namespace=team-a", ""), http.StatusForbidden, "scope")
 	for token, want := range map[string]string{all: "default team-a", own: "team-a", def: "default"} {

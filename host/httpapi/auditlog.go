@@ -74,8 +74,7 @@ func copyRecords(to io.Writer, log io.Reader, from time.Time) error {
 		var r Record
 		line = bytes.TrimSuffix(line, []byte{'\n'})
 		if !long && json.Unmarshal(line, &r) == nil && !r.Time.Before(from) {
-			_, _ = w.Write(line) // the error stays in w
-			if err := w.WriteByte('\n'); err != nil {
+			if err := Encode(w, &r, ""); err != nil { // files have instants as exact as the machine's
 				return err
 			}
 		}

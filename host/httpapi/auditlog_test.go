@@ -13,10 +13,10 @@ import (
 
 // TestAuditLog reads the audit log, from an instant on, and the one of requests that were refused.
 func TestAuditLog(t *testing.T) {
-	const old, cut, young = `{"time":"2026-01-05T08:00:00Z","caller":"local","status":201}`, `{"time":"2026-`,
-		`{"time":"2026-01-05T09:00:00Z","caller":"token 1","status":204}`
+	const old, cut, young = `{"time":"2026-01-05T08:00:00.123Z","caller":"local","address":"","scope":"","endpoint":"","status":201}`,
+		`{"time":"2026-`, `{"time":"2026-01-05T09:00:00.000Z","caller":"token 1","address":"","scope":"","endpoint":"","status":204}`
 	a := newAPI(t, Access{Records: func(refused bool) (io.ReadCloser, error) {
-		text := old + "\n" + cut + "\n" + young + "\n"
+		text := strings.Replace(old, ".123", ".123456789", 1) + "\n" + cut + "\n" + young + "\n"
 		if refused {
 			text = strings.ReplaceAll(text, "204", "403")
 		}
@@ -46,8 +46,8 @@ func TestAuditLog(t *testing.T) {
 
 // TestAuditLogIsDamaged reads on behind what a power failure has left of the end of a file: zeros, for many records.
 func TestAuditLogIsDamaged(t *testing.T) {
-	const first, last = `{"time":"2026-01-05T08:00:00Z","caller":"local","status":201}`,
-		`{"time":"2026-01-05T09:00:00Z","caller":"token 1","status":204}`
+	const first, last = `{"time":"2026-01-05T08:00:00.000Z","caller":"local","address":"","scope":"","endpoint":"","status":201}`,
+		`{"time":"2026-01-05T09:00:00.000Z","caller":"token 1","address":"","scope":"","endpoint":"","status":204}`
 	for _, zeros := range []int{10, 1000, 64 << 10, 1 << 20} {
 		a := newAPI(t, Access{Records: func(bool) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(first + "\n" + strings.Repeat("\x00", zeros) + "\n" + last + "\n")), nil
@@ -71,4 +71,13 @@ func TestAuditLogIsCut(t *testing.T) {
 	}()
 	a.call(local, http.MethodGet, "/v1/audit", "")
 	t.Error("the answer was sent to its end")
+}
+
+// A value that is none of those that there are is answered with these.
+func TestOrders(t *testing.T) {
+	a := newAPI(t, Access{})
+	w := a.call(local, http.MethodGet, "/v1/runs?order=up", "")
+	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "newest, oldest") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
 }

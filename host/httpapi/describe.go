@@ -150,6 +150,7 @@ func describeStatuses(api huma.API) {
 			p.Schema = &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Enum: names}}
 		case "order":
 			p.Schema.Enum = []any{"newest", "oldest"}
+			p.Schema.PrecomputeMessages()
 		}
 	}
 }

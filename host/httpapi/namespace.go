@@ -65,7 +65,10 @@ func (s *API) checkParameters(r *http.Request, pattern string) error {
 	if !ok {
 		return nil
 	}
-	for name := range r.URL.Query() { // it was parsed before
+	for name, values := range r.URL.Query() { // it was parsed before
+		if len(values) > 1 && slices.Contains(known, name) { // those of attributes are looked at with their values
+			return problem(http.StatusBadRequest, "invalid", "the parameter %.80q is given %d times: once is enough", name, len(values))
+		}
 		if !slices.Contains(known, name) && (pattern != listPattern || !strings.HasPrefix(name, attributePrefix)) {
 			return problem(http.StatusBadRequest, "invalid", "there is no parameter %.80q; there are %q", name, known)
 		}
