@@ -44,92 +44,23 @@ func TestGroupCommitGathers(t *testing.T) {
 	}
 }
 
-// big delivers signals to a run that write some MiB together.
-func (w *world) big(key store.RunKey, mib int) *reply {
-	var r *reply
-	for i := range mib {
-		r = w.deliver(key, run.Signal{Name: fmt.Sprint("x", i%2), Data: make([]byte, 1<<20), Key: fmt.Sprint(i)})
-	}
-	return r
-}
-
 func TestBatchIsBounded(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a, b := keyIn(1, 0), keyIn(1, 1)
 	w.waiter(a)
 	w.waiter(b)
-	first, second := w.big(a, 5), w.big(b, 1)
+	for i := range 5 {
+		w.deliver(a, run.Signal{Name: "x", Data: make([]byte, 1<<20), Key: fmt.Sprint(i)})
+	}
+	r := w.deliver(b, run.Signal{Name: "x"})
 	batch := w.begin()
 	if batch.Len() != 1 {
 		t.Errorf("%d runs, want 1: it writes 5 MiB", batch.Len())
 	}
 	w.end(batch, nil)
-	w.want(first, nil)
-	w.unanswered(second)
+	w.unanswered(r)
 	w.pump()
-	w.want(second, nil)
-}
-
-// Commits that write much wait for those that write little, one batch of them goes at a time, and they do not wait for ever.
-func TestHeavyCommits(t *testing.T) {
-	several := limits
-	several.Commits = 3
-	w := newWorld(t, several, 1, 2)
-	heavy, other := keyIn(1, 0), keyIn(2, 0)
-	w.waiter(heavy)
-	w.waiter(other)
-	var light []store.RunKey
-	for i := range 10 {
-		light = append(light, keyIn(1, 1+i))
-		w.waiter(light[i])
-	}
-	big, bigger := w.big(heavy, 5), w.big(other, 5)
-	for _, key := range light[:5] {
-		w.deliver(key, run.Signal{Name: "x"})
-	}
-	batch := w.begin()
-	if batch.Len() != 5 || batch.heavy {
-		t.Fatalf("the first batch has %d runs, want the 5 that write little", batch.Len())
-	}
-	for _, key := range light[5:] { // which come as fast as commits are made
-		w.deliver(key, run.Signal{Name: "x"})
-	}
-	second := w.begin()
-	if second.Len() != 1 || !second.heavy {
-		t.Fatalf("the second batch has %d runs, want one that writes much", second.Len())
-	}
-	third := w.begin()
-	if third.Len() != 5 || third.heavy {
-		t.Fatalf("the third batch has %d runs, want the 5 that write little", third.Len())
-	}
-	w.end(third, nil)
-	if b := w.begin(); b != nil {
-		t.Fatalf("beside a batch that writes much, another one is on its way")
-	}
-	w.unanswered(big)
-	w.end(second, nil)
-	w.want(big, nil)
-	w.end(batch, nil)
-	w.unanswered(bigger)
-	w.pump()
-	w.want(bigger, nil)
-}
-
-// What waits for a batch that writes much is lost with its partition, and the batch has nothing of it.
-func TestHeavyCommitIsLost(t *testing.T) {
-	w := newWorld(t, limits, 1, 2)
-	first, lost := keyIn(1, 0), keyIn(2, 0)
-	w.waiter(first)
-	w.waiter(lost)
-	a, b := w.big(first, 5), w.big(lost, 5)
-	batch := w.begin()
-	w.s.Lose(w.s.Partition(2), errDisk)
-	w.want(b, ErrLost)
-	w.end(batch, nil)
-	w.want(a, nil)
-	if w.begin() != nil {
-		t.Error("something of a lost partition is committed")
-	}
+	w.want(r, nil)
 }
 
 // A run that the store refuses is left out, and the others are committed.

@@ -24,69 +24,51 @@ func (c *committer) batch(now int64) *Batch {
 	}
 	b := queue.next()
 	if b == nil {
-		if b = c.pick(now); b == nil {
+		b = &Batch{}
+		for len(b.picked) == 0 && len(queue.ready) > 0 { // a run that had nothing to commit may have by what waited for it
+			c.gather(now, b)
+		}
+		if len(b.picked) == 0 {
 			return nil
 		}
 		b.group()
 	}
-	queue.light = !b.heavy
-	queue.count(b, 1)
+	queue.flying++
 	return b
 }
 
-// pick returns the commits of a new batch, nil if there is none. Heavy commits take turns with the others, so that neither
-// waits for ever.
-func (c *committer) pick(now int64) *Batch {
-	queue := &c.mem.commits
-	if queue.light {
-		if b := queue.nextHeavy(); b != nil {
-			return b
-		}
-	}
-	b := &Batch{}
-	for len(b.picked) == 0 && len(queue.ready) > 0 { // a run that had nothing to commit may have by what waited for it
-		c.gather(now, b)
-	}
-	if len(b.picked) > 0 {
-		return b
-	}
-	return queue.nextHeavy()
-}
-
-// gather adds the commits of the runs that are ready, as many as one batch holds, and has heavy ones wait for their own.
+// gather adds the commits of the runs that are ready, as many as one batch holds.
 func (c *committer) gather(now int64, b *Batch) {
 	queue := &c.mem.commits
+	bytes := 0
 	ready := queue.ready
 	queue.ready = nil
 	for i, sl := range ready {
-		if b.full() {
+		if len(b.picked) >= store.MaxCommitRecords || bytes >= maxBatchBytes {
 			queue.ready = append(ready[i:], queue.ready...)
 			break
 		}
 		sl.queued = false
-		c.collect(now, b, sl)
+		bytes += c.collect(now, b, sl)
 	}
 }
 
-// collect adds the commit of a run to a batch, if it has one, or to the heavy ones.
-func (c *committer) collect(now int64, b *Batch, sl *slot) {
+// collect adds the commit of a run to a batch, if it has one, and returns about how much that writes.
+func (c *committer) collect(now int64, b *Batch, sl *slot) int {
 	if sl.gone || sl.Flying() { // it comes again when that commit is durable
-		return
+		return 0
 	}
-	if sl.Fly(now) == nil {
+	rc := sl.Fly(now)
+	if rc == nil {
 		c.mem.settle(now, sl)
-		return
+		return 0
 	}
-	if p := newPick(sl); p.bytes < heavyBytes {
-		b.add(p)
-	} else {
-		c.mem.commits.heavy = append(c.mem.commits.heavy, p)
-	}
+	return b.add(sl, rc)
 }
 
 // committed takes what came of a batch.
 func (c *committer) committed(now int64, b *Batch, err error) {
-	c.mem.commits.count(b, -1)
+	c.mem.commits.flying--
 	if refused, ok := errors.AsType[*store.RefusedError](err); ok {
 		c.refused(now, b, refused)
 		return
