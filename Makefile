@@ -9,13 +9,10 @@ RESTATE_VERSION = 1.7.12
 
 TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: portable portable-vet release
-.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform clean
-.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform page page-pictures clean
-.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile trace kill workers limits histories crash hostile conform clean
-.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile installation trace kill workers limits histories crash hostile conform clean
-.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism stories programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform clean
-.PHONY: help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers bench-peers-install profile kill workers limits histories crash hostile conform js-engine js-engine-check clean
+.PHONY: portable portable-vet release help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules \
+  differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers \
+  bench-peers-install profile kill workers limits histories crash hostile conform clean page page-pictures trace \
+  installation stories js-engine js-engine-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -136,13 +136,14 @@ func (r *Record) Begun() bool {
 	return ok
 }
 
-// StartsAt returns the instant before which the first activation does not begin, 0 once it has begun: a clock that is set
-// back does not stop a run.
+// StartsAt returns the instant before which the first activation does not begin, 0 once it has begun, or once something has
+// happened to the run at that instant or later: a clock that is set back does not stop a run.
 func (r *Record) StartsAt() int64 {
-	if r.Begun() {
+	at := r.Journal.Started().AtUnixMs
+	if r.Begun() || at <= r.Journal.LastUnixMs() {
 		return 0
 	}
-	return r.Journal.Started().AtUnixMs
+	return at
 }
 
 // Failed reports whether the run has ended as failed, so that it may be retried.
