@@ -41,3 +41,43 @@ func TestFollowSurvivesARestart(t *testing.T) {
 		t.Errorf("%d %q", code, errs)
 	}
 }
+
+// TestWaitSurvivesARestart kills the server while the first wait for a result goes on: the command says so, and gets the result
+// from the next one. A run that there is not is said at once, and so is a server that was never there.
+func TestWaitSurvivesARestart(t *testing.T) {
+	t.Setenv("WFHOST_TOKEN", "x")
+	for _, c := range []struct {
+		args   []string
+		before int64 // requests before the wait
+	}{{[]string{"result", "r", "--wait"}, 1}, {[]string{"start", "w", "--id", "r", "--wait"}, 1}} {
+		var asked atomic.Int64
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n := asked.Add(1)
+			switch wait := strings.HasSuffix(r.URL.Path, "/result"); {
+			case wait != (n > c.before):
+				t.Errorf("%v: request %d is %s", c.args, n, r.URL.Path)
+			case !wait:
+				_, _ = io.WriteString(w, `{"id":"r","status":"running"}`)
+			case n <= c.before+2: // one may be repeated by the client of HTTP
+				panic(http.ErrAbortHandler)
+			case n == c.before+3:
+				w.WriteHeader(http.StatusServiceUnavailable)
+			default:
+				_, _ = io.WriteString(w, `"done"`)
+			}
+		}))
+		code, out, errs := command(append([]string{"--server", s.URL}, c.args...)...)
+		if code != exitOK || out != "\"done\"\n" || strings.Count(errs, "trying again") != 1 || !strings.Contains(errs, "is back") {
+			t.Errorf("%v: %d %q %q", c.args, code, out, errs)
+		}
+		s.Close()
+		if code, _, errs := command(append([]string{"--server", s.URL}, c.args...)...); code != exitError || strings.Contains(errs, "trying again") {
+			t.Errorf("%v without a server: %d %q", c.args, code, errs)
+		}
+	}
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	if code, _, errs := command("--server", s.URL, "result", "r", "--wait"); code != exitNotFound || strings.Contains(errs, "trying again") {
+		t.Errorf("%d %q", code, errs)
+	}
+}

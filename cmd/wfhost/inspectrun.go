@@ -241,7 +241,14 @@ func (c *resultCmd) Run(g *globals) error {
 	return printResult(g.io.out, b)
 }
 
+// waitResult waits for the end of a run, and prints its result. Of a server that has not answered yet it asks first whether it has
+// the run: that is answered at once, and from then on the server is waited for when it is away.
 func waitResult(g *globals, id string) error {
+	if !g.answered {
+		if err := g.get(runPath(id, ""), nil, nil); err != nil {
+			return err
+		}
+	}
 	for {
 		var status int
 		var b []byte

@@ -238,6 +238,7 @@ func (c *startCmd) Run(g *globals) error {
 		return err
 	}
 	if c.Wait {
+		g.answered = true // the server has the run
 		return waitResult(g, r.ID)
 	}
 	if g.Format == "json" {
