@@ -13,7 +13,7 @@ import (
 )
 
 type auditCmd struct {
-	From    string `help:"RFC 3339: only what was answered at this instant or after it." placeholder:"INSTANT"`
+	From    string `help:"RFC 3339: only what was answered at this instant or after it." placeholder:"INSTANT" type:"instant"`
 	Refused bool   `help:"Requests that were refused, in place of those that may have changed something."`
 }
 

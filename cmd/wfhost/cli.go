@@ -113,7 +113,7 @@ type cli struct {
 	Upgrade    upgradeCmd    `cmd:"" name:"upgrade-store" help:"Raise a folder's database to the newest format of this release."`
 	Bench      benchCmd      `cmd:"" help:"Measure the host on this machine."`
 	Conform    conformCmd    `cmd:"" name:"conformance" help:"Check an SDK by its story workflows."`
-	New        newCmd        `cmd:"" help:"Write a new workflow as a Go module, with a test."`
+	New        newCmd        `cmd:"" help:"Write a new workflow with its test, in Go, TypeScript, Rust, C, C++ or AssemblyScript."`
 	Version    versionCmd    `cmd:"" help:"Print the version, and those of what it understands."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Complete   completeCmd   `cmd:"" hidden:"true" help:"Print what may come next, for a completion script."`
@@ -135,13 +135,13 @@ const programHelp = "A folder with a Go main package, a program in C, C++, Rust 
 // newParser returns a parser of the command line, and what it fills. A call for help calls exit.
 func newParser(std stdio, exit func(int)) (*kong.Kong, *cli, error) {
 	c := new(cli)
-	p, err := kong.New(c, kong.Name("wfhost"), kong.UsageOnError(),
+	p, err := kong.New(c, append(flagTypes(), kong.Name("wfhost"), kong.UsageOnError(),
 		kong.Vars{"program": programHelp,
 			"statuses": strings.Join(runStatuses(), ", "), "actions": "cancel,terminate,pause,unpause,retry,delete",
 			"overlaps": "skip (default), buffer-one, buffer-all, allow, cancel-other, terminate-other"}, kong.Writers(std.out, std.err),
 		kong.Description("Durable workflows as WebAssembly: they sleep, die and come back."),
 		kong.Exit(exit), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Help(help), kong.PostBuild(environ))
+		kong.Help(help), kong.PostBuild(environ))...)
 	return p, c, err
 }
 

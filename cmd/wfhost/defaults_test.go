@@ -1,11 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"reflect"
 	"regexp"
-	"strconv"
 	"testing"
 )
 
@@ -24,11 +22,7 @@ func TestDefaultsAreDocumented(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile(form).FindAllStringSubmatch(string(text), -1) {
 			name := words.ReplaceAllStringFunc(m[1], func(s string) string { return string(s[1] - 'a' + 'A') })
-			number, _ := strconv.Atoi(m[2])
-			if m[3] == "G" {
-				number <<= 10
-			}
-			if n++; defaults[name] != fmt.Sprint(number<<20) {
+			if n++; defaults[name] != m[2]+m[3]+"iB" {
 				t.Errorf("docs/%s.md says that %s is %s %siB, serve has %q", file, m[1], m[2], m[3], defaults[name])
 			}
 		}

@@ -36,7 +36,7 @@ var exits = []struct {
 	{exitMismatch, "the workflow differs from the journal"},
 	{exitLive, "the run has not ended, and there is no result yet"},
 	{exitWarning, "doctor: nothing fails, and somebody should look at something"},
-	{exitInterrupted, "interrupted, by Ctrl-C or a signal"},
+	{exitInterrupted, "interrupted, by Ctrl-C or a signal; watch, and top without -n, end in this way with 0"},
 }
 
 // printExits writes the table of exit statuses.

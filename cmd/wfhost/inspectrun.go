@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -19,16 +20,16 @@ import (
 type runsCmd struct {
 	Workflow string `help:"Only of this workflow."`
 	Status   string `help:"Only of these statuses, separated by commas: ${statuses}." xor:"status"`
-	From     string `name:"created-from" help:"Only created at this instant or after." placeholder:"2026-01-31T12:00:00Z" xor:"from"`
-	Before   string `name:"created-before" help:"Only created before this instant." placeholder:"2026-01-31T12:00:00Z"`
-	Since    string `help:"Only created within this time, such as 1h or 2d." placeholder:"DURATION" xor:"from"`
+	From     string `name:"created-from" help:"Only created then or after." placeholder:"INSTANT" type:"instant" xor:"from"`
+	Before   string `name:"created-before" help:"Only created before." placeholder:"INSTANT" type:"instant"`
+	Since    string `help:"Only created within this time, such as 1h or 2d." placeholder:"DURATION" type:"duration" xor:"from"`
 	Failed   bool   `help:"Only failed and stuck ones." xor:"status"`
 	Order    string `help:"Order of their creation: newest or oldest first." enum:"newest,oldest" default:"newest"`
-	Limit    int    `help:"At most so many, up to 1000." default:"100"`
+	Limit    int    `help:"At most so many, up to 1000." default:"100" type:"limit"`
 	Cursor   string `help:"Go on where the page before ended, which says how." placeholder:"CURSOR"`
 
 	Attr  map[string]string `help:"Only with this attribute; repeatable." placeholder:"KEY=VALUE"`
-	Where []string          `help:"Only where = < <= > >= holds for an attribute; repeatable." placeholder:"KEY>=VALUE" sep:"none"`
+	Where []string          `help:"Only where = < <= > >= holds; repeatable." placeholder:"KEY>=VALUE" sep:"none" type:"where"`
 }
 
 func (c *runsCmd) Run(g *globals) error {
@@ -42,7 +43,7 @@ func (c *runsCmd) Run(g *globals) error {
 	if c.Since != "" {
 		ms, err := abi.ParseDuration(c.Since)
 		if err != nil {
-			return &exitCode{exitUsage, fmt.Errorf("--since: %w", err)}
+			return err // it was read with the command line
 		}
 		c.From = g.now().Add(-abi.Duration(ms)).UTC().Format(time.RFC3339Nano)
 	}
@@ -58,7 +59,7 @@ func (c *runsCmd) Run(g *globals) error {
 	q["where"] = c.Where
 	var page httpapi.List[host.Run]
 	if _, _, err := g.call(http.MethodGet, "/v1/runs", q, nil, &page); err != nil {
-		return err
+		return refusedCursor(c.Cursor, err)
 	}
 	if g.Format == "json" {
 		return g.json(page)
@@ -102,6 +103,9 @@ type countCmd struct {
 }
 
 func (c *countCmd) Run(g *globals) error {
+	if g.Format == "ids" {
+		return &exitCode{exitUsage, errors.New("--format ids: counts have no ids; wfhost runs --format ids prints those of runs")}
+	}
 	q := url.Values{}
 	if c.Workflow != "" {
 		q.Set("workflow", c.Workflow)
@@ -241,8 +245,8 @@ func (c *resultCmd) Run(g *globals) error {
 	return printResult(g.io.out, b)
 }
 
-// waitResult waits for the end of a run, and prints its result. Of a server that has not answered yet it asks first whether it has
-// the run: that is answered at once, and from then on the server is waited for when it is away.
+// waitResult waits for the end of a run, and prints its result. A server that has not answered yet is asked first whether it
+// has the run: that is answered at once, and from then on the server is waited for when it is away.
 func waitResult(g *globals, id string) error {
 	if !g.answered {
 		if err := g.get(runPath(id, ""), nil, nil); err != nil {
@@ -304,8 +308,8 @@ func (c *logsCmd) print(g *globals, l client.Log) {
 }
 
 type timersCmd struct {
-	Within string `help:"Only what wakes within this time, such as 1h."`
-	Limit  int    `help:"At most so many, up to 1000." default:"100"`
+	Within string `help:"Only what wakes within this time, such as 1h." placeholder:"DURATION" type:"duration"`
+	Limit  int    `help:"At most so many, up to 1000." default:"100" type:"limit"`
 	Cursor string `help:"Go on where the page before ended, which says how." placeholder:"CURSOR"`
 }
 
@@ -318,7 +322,7 @@ func (c *timersCmd) Run(g *globals) error {
 	}
 	var page httpapi.List[host.Timer]
 	if _, _, err := g.call(http.MethodGet, "/v1/timers", q, nil, &page); err != nil {
-		return err
+		return refusedCursor(c.Cursor, err)
 	}
 	if g.Format == "json" {
 		return g.json(page)

@@ -52,10 +52,10 @@ func orEver(age string) string {
 
 type retentionSetCmd struct {
 	Workflow   string `arg:"" help:"Name of the workflow, or - for all that have no retention of their own."`
-	Completed  string `help:"How long a completed run is kept after its end, such as 30d; default: for ever." placeholder:"DURATION"`
-	Failed     string `help:"A failed one." placeholder:"DURATION"`
-	Cancelled  string `help:"A cancelled one." placeholder:"DURATION"`
-	Terminated string `help:"A terminated one." placeholder:"DURATION"`
+	Completed  string `help:"How long a completed run is kept: 30d; default: for ever." placeholder:"DURATION" type:"duration"`
+	Failed     string `help:"A failed one." placeholder:"DURATION" type:"duration"`
+	Cancelled  string `help:"A cancelled one." placeholder:"DURATION" type:"duration"`
+	Terminated string `help:"A terminated one." placeholder:"DURATION" type:"duration"`
 	Keep       int    `help:"How many ended runs are kept, those that were created last; default: any number." placeholder:"N"`
 }
 

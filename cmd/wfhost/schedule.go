@@ -81,20 +81,20 @@ func scheduleStatus(s *httpapi.Schedule) string {
 // scheduleFlags are what a schedule is made of.
 type scheduleFlags struct {
 	Cron   string `help:"When: a cron expression such as \"0 9 * * MON-FRI\"; @daily, P1M." placeholder:"TEXT"`
-	Every  string `help:"When: at this interval, such as 90s." placeholder:"DURATION"`
-	Offset string `help:"With --every: so long after the interval begins." placeholder:"DURATION"`
+	Every  string `help:"When: at this interval, such as 90s." placeholder:"DURATION" type:"duration"`
+	Offset string `help:"With --every: so long after the interval begins." placeholder:"DURATION" type:"duration"`
 	At     string `help:"When: once, at this instant (RFC 3339) or local time." placeholder:"TIME"`
 	TZ     string `name:"tz" help:"Time zone, such as Europe/Berlin; default: UTC." placeholder:"ZONE"`
 
 	Input   string            `help:"Input of each run as JSON, @file, or - for standard input."`
 	Number  uint32            `name:"version" help:"Version of the workflow; default: the latest at each start."`
-	Timeout string            `help:"Fail a run if it has not ended after this time." placeholder:"DURATION"`
+	Timeout string            `help:"Fail a run if it has not ended after this time." placeholder:"DURATION" type:"duration"`
 	Attr    map[string]string `help:"Attribute of each run; repeatable." placeholder:"KEY=VALUE"`
 	Memo    string            `help:"What people are to see with each run, as JSON; null: nothing." placeholder:"JSON"`
 
 	Overlap string    `help:"If a run has not ended: ${overlaps}." placeholder:"POLICY"`
-	CatchUp string    `help:"How late an instant is still started; default: 1d." placeholder:"DURATION"`
-	Jitter  string    `help:"Delay each start by up to this." placeholder:"DURATION"`
+	CatchUp string    `help:"How late an instant is still started; default: 1d." placeholder:"DURATION" type:"duration"`
+	Jitter  string    `help:"Delay each start by up to this." placeholder:"DURATION" type:"duration"`
 	From    time.Time `help:"Nothing is due before (RFC 3339)."`
 	Until   time.Time `help:"Nothing is due after (RFC 3339)."`
 	Runs    int64     `help:"Start so many instants; default: any number." placeholder:"N"`

@@ -26,7 +26,7 @@ type serveCmd struct {
 
 	EncryptionKeys source `help:"Keys that encrypt payloads, a source too." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
 	// A pointer, because 0 keeps none and the default depends on the disk.
-	DiskReserve *int64 `help:"Bytes of disk kept for runs that are there; 0: none. Default: 256 MiB, or a tenth of a small disk."`
+	DiskReserve *int64 `help:"Disk kept for runs that are there; 0: none. Default: 256MiB, or a tenth of a small disk." type:"bytes"`
 
 	Interpreter string `help:"Module of the interpreter of definitions; default: as of define." type:"path" placeholder:"FILE"`
 
@@ -50,17 +50,17 @@ type serveCmd struct {
 	MaxInstances  int           `help:"Guests that compute at a time, each with at most 64 MiB." default:"16"`
 	MaxRuns       int64         `help:"Live runs of a namespace that has no quota; 0: any number." default:"10000000"`
 	MaxChildren   int           `help:"Live children of one run; half as many with each level below." default:"1000"`
-	GuestBytes    int64         `help:"Memory of all guests; at least 134217728." default:"167772160"`
-	PoolBytes     int64         `help:"Memory of idle instances that are kept to be used again; 0 keeps none." default:"33554432"`
-	ParkBytes     int64         `help:"Memory of instances that wait for a commit or a step; 0 keeps none." default:"134217728"`
-	WarmBytes     int64         `help:"Memory of guests that sleep, for wakes without a replay; 0 keeps none." default:"67108864"`
-	JournalBytes  int64         `help:"Memory of journals of runs that go on; those beyond it wait." default:"100663296"`
+	GuestBytes    int64         `help:"Memory of all guests; at least 128MiB." default:"160MiB" type:"bytes"`
+	PoolBytes     int64         `help:"Memory of idle instances, to be used again; 0 keeps none." default:"32MiB" type:"bytes"`
+	ParkBytes     int64         `help:"Memory of instances that wait for a step; 0 keeps none." default:"128MiB" type:"bytes"`
+	WarmBytes     int64         `help:"Memory of sleeping guests, to wake them at once; 0 keeps none." default:"64MiB" type:"bytes"`
+	JournalBytes  int64         `help:"Memory of journals of runs that go on; more of them wait." default:"96MiB" type:"bytes"`
 	ModuleIdle    time.Duration `help:"How long after its last use a module leaves memory; 0: never." default:"30s"`
-	ModuleBytes   int64         `help:"Memory of modules that are not in use." default:"268435456"`
-	CacheBytes    int64         `help:"Disk for compiled modules; those unused longest go first; 0: any." default:"4294967296"`
+	ModuleBytes   int64         `help:"Memory of modules that are not in use." default:"256MiB" type:"bytes"`
+	CacheBytes    int64         `help:"Disk for compiled modules; the longest unused go first; 0: any." default:"4GiB" type:"bytes"`
 	CompileCPU    time.Duration `name:"compile-cpu" help:"CPU time that compiling a module may take." default:"1m"`
 	CompileTime   time.Duration `help:"Time that it may take." default:"2m"`
-	CompileMemory int64         `help:"Memory that it may take." default:"2147483648"`
+	CompileMemory int64         `help:"Memory that it may take." default:"2GiB" type:"bytes"`
 	InstanceReset string        `help:"How instances are made new: ${enum}." enum:"auto,scan,drop,copy,none" default:"auto"`
 }
 

@@ -162,7 +162,7 @@ type bulkCmd struct {
 	Workflow string            `help:"Only runs of this workflow."`
 	Status   string            `help:"Only runs of these statuses, separated by commas."`
 	Attr     map[string]string `help:"Only runs with this attribute; repeatable." placeholder:"KEY=VALUE"`
-	Where    []string          `help:"Only where it holds; repeatable." placeholder:"KEY>=VALUE" sep:"none"`
+	Where    []string          `help:"Only where it holds; repeatable." placeholder:"KEY>=VALUE" sep:"none" type:"where"`
 	DryRun   bool              `help:"Only print which runs it would be."`
 	Limit    int               `help:"At most so many runs." default:"10000"`
 }
@@ -171,6 +171,9 @@ func (c *bulkCmd) Run(g *globals) error {
 	if c.Workflow == "" && c.Status == "" && len(c.Attr)+len(c.Where) == 0 && !c.DryRun {
 		return &exitCode{exitUsage, fmt.Errorf("%s of all runs there are: say which by --workflow, --status, --attr or --where",
 			c.Action)}
+	}
+	if err := checkStatuses(c.Status); err != nil {
+		return err
 	}
 	body, err := json.Marshal(httpapi.BulkRequest{Action: c.Action, Workflow: c.Workflow, Status: c.Status,
 		Attributes: c.Attr, Where: c.Where, DryRun: c.DryRun, Limit: c.Limit})

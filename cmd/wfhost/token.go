@@ -39,7 +39,7 @@ type tokensCmd struct {
 type tokensCreateCmd struct {
 	Scope   []string `help:"What it allows: read, work, run, operate, upload, admin; several separated by commas." required:""`
 	Name    string   `help:"Name for people."`
-	Expires string   `help:"How long it lasts, such as 30d; default: until it is revoked." placeholder:"DURATION"`
+	Expires string   `help:"How long it lasts, such as 30d; default: until it is revoked." placeholder:"DURATION" type:"duration"`
 	All     bool     `name:"all-namespaces" help:"For all namespaces, and not only for that of --namespace."`
 }
 

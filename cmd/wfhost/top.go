@@ -31,6 +31,9 @@ func (c *topCmd) Run(g *globals) error {
 	if c.Every < leastTop {
 		return &exitCode{exitUsage, fmt.Errorf("--every must be at least %v, got %v", leastTop, c.Every)}
 	}
+	if c.N < 0 {
+		return &exitCode{exitUsage, fmt.Errorf("-n must not be negative, got %d", c.N)}
+	}
 	if c.Wakes < 1 || c.Wakes > 1000 {
 		return &exitCode{exitUsage, fmt.Errorf("--wakes must be 1 to 1000, got %d", c.Wakes)}
 	}
@@ -41,6 +44,9 @@ func (c *topCmd) Run(g *globals) error {
 	var before *look
 	for n := 1; ; n++ {
 		now, err := c.look(g)
+		if err != nil && g.ctx.Err() != nil {
+			return c.interrupted(n - 1)
+		}
 		if err != nil {
 			return err
 		}
@@ -54,9 +60,17 @@ func (c *topCmd) Run(g *globals) error {
 		select {
 		case <-time.After(c.Every):
 		case <-g.ctx.Done():
-			return nil // that is how it ends
+			return c.interrupted(n)
 		}
 	}
+}
+
+// interrupted is how top ends, unless it was to look more often.
+func (c *topCmd) interrupted(looks int) error {
+	if c.N == 0 {
+		return nil
+	}
+	return &exitCode{exitInterrupted, fmt.Errorf("interrupted after %d of %d looks", looks, c.N)}
 }
 
 // look reads what there is to show. A server that is restarted is waited for.

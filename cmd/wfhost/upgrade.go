@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
 )
@@ -119,15 +118,11 @@ func period(flag, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	ms, err := abi.ParseDuration(text)
-	const longest = int64(1<<63-1) / int64(time.Millisecond)
-	if err == nil && ms > longest {
-		err = fmt.Errorf("must be less than 292 years, got %s", text)
-	}
+	d, err := wholeDuration(text)
 	if err != nil {
 		return 0, &exitCode{exitUsage, fmt.Errorf("%s: %w", flag, err)}
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	return d, nil
 }
 
 type migrateCmd struct {

@@ -41,7 +41,7 @@ func setStartWindow(g *globals, workflow string, w httpapi.StartWindowBody) erro
 type limitsDebounceCmd struct {
 	Workflow string `arg:"" help:"Name of the workflow."`
 	Quiet    string `arg:"" help:"Begin when no start has come for so long: 10s, \"10s per input.customer\"."`
-	Longest  string `help:"Begin so long after the first start at the latest; default: 10 times QUIET." placeholder:"DURATION"`
+	Longest  string `help:"Begin so long after the first start; default: 10 times QUIET." placeholder:"DURATION" type:"duration"`
 }
 
 func (c *limitsDebounceCmd) Run(g *globals) error {

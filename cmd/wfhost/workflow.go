@@ -174,8 +174,8 @@ type startCmd struct {
 	Wait     bool   `help:"Wait for the result and print it."`
 
 	At         time.Time         `help:"Start it at this instant (RFC 3339)."`
-	In         string            `help:"Start it after this time, such as 1h30m." placeholder:"DURATION"`
-	Timeout    string            `help:"Fail it if it has not ended after this time." placeholder:"DURATION"`
+	In         string            `help:"Start it after this time, such as 1h30m." placeholder:"DURATION" type:"duration"`
+	Timeout    string            `help:"Fail it if it has not ended after this time." placeholder:"DURATION" type:"duration"`
 	Attr       map[string]string `help:"Attribute; repeatable." placeholder:"KEY=VALUE"`
 	Memo       string            `help:"What people are to see with the run, as JSON; at most 2,048 bytes." placeholder:"JSON"`
 	Trace      string            `name:"traceparent" help:"Span of W3C Trace Context below which it is." placeholder:"HEADER"`
