@@ -87,6 +87,9 @@ func (v *visit) bulkDataOf() (*bulkData, error) {
 	if fitting(name) == nil {
 		return nil, say(http.StatusNotFound, "There is no action %.80q on many runs.", name)
 	}
+	if err := v.knows(filterNames...); err != nil {
+		return nil, err
+	}
 	a := actions[name]
 	if err := v.needs(a.Scope); err != nil {
 		return nil, err

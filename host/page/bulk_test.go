@@ -105,3 +105,33 @@ func TestBulkIsConfirmed(t *testing.T) {
 	}
 	has(t, s.confirm("/bulk/cancel", url.Values{"all": {"true"}}), "Cancel: 1 run was changed")
 }
+
+// TestMisspeltFilters refuses a filter that there is not: it would be none, and all runs were selected.
+func TestMisspeltFilters(t *testing.T) {
+	s := openSite(t)
+	s.start("forever", "f", nil)
+	s.h.Advance(time.Second)
+	for target, want := range map[string]string{
+		"/bulk/cancel?workflw=nothere":           `There is no parameter "workflw" here. Those that there are: workflow, status, where,`,
+		"/bulk/cancel?workflow=forever&attr.k=v": `There is no parameter "attr.k" here.`,
+		"/bulk/cancel?cursor=1.f":                `There is no parameter "cursor" here.`,
+		"/bulk/cancel?workflow=%zz":              "The parameters of the address cannot be read",
+		"/runs?Status=failed":                    `There is no parameter "Status" here.`,
+		"/runs?status=failed;workflow=forever":   "The parameters of the address cannot be read",
+		"/runs?ordr=oldest&since=24h":            `There is no parameter "ordr" here.`,
+	} {
+		w := s.request(http.MethodGet, target, "", nil)
+		if w.Code != http.StatusBadRequest {
+			t.Errorf("GET %s: %d", target, w.Code)
+		}
+		has(t, textOf(w.Body.String()), want)
+	}
+	w := s.post("/bulk/cancel?workflw=nothere", url.Values{"id": {"f"}, "all": {"true"}})
+	if w.Code != http.StatusBadRequest || s.statusOf("f").Terminal() {
+		t.Error(w.Code, s.statusOf("f"))
+	}
+	for _, target := range []string{"/bulk/cancel", "/runs"} {
+		has(t, s.get(target+"?workflow=forever&status=waiting&where=&since=24h&from=&before=&q=&order=oldest&namespace=default"), "f")
+	}
+	has(t, s.get("/runs?cursor=&done=delete"), "f")
+}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -169,6 +171,25 @@ type choice struct {
 	Chosen bool
 }
 
+// filterNames are the parameters by which runs are selected, and that of the namespace.
+var filterNames = []string{"workflow", "status", "where", "since", "from", "before", "q", "order", "namespace"}
+
+// knows refuses a request with a parameter that its view does not have, or that cannot be read: a filter that is misspelt would
+// select all.
+func (v *visit) knows(names ...string) error {
+	q, err := url.ParseQuery(v.r.URL.RawQuery)
+	if err != nil {
+		return say(http.StatusBadRequest, "The parameters of the address cannot be read: %v.", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if !slices.Contains(names, name) {
+			return say(http.StatusBadRequest, "There is no parameter %.80q here. Those that there are: %s.", name,
+				strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
 // filters reads by what a list is filtered, and which statuses were chosen.
 func (v *visit) filters() (*runsData, map[string]bool) {
 	q := v.r.URL.Query()
@@ -199,6 +220,9 @@ func (v *visit) filters() (*runsData, map[string]bool) {
 
 // runs shows the list of runs.
 func (v *visit) runs() error {
+	if err := v.knows(append(slices.Clone(filterNames), "cursor", "done")...); err != nil {
+		return err
+	}
 	if text := strings.TrimSpace(v.r.URL.Query().Get("q")); text != "" {
 		if to := v.exactly(text); to != "" {
 			v.redirect(to)
