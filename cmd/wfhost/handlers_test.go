@@ -30,7 +30,7 @@ func TestHandlerFlags(t *testing.T) {
 		{[]string{"--worker-handler=a,b", "--worker-handler=charge", "--handler=x=http://a/?b=c,d", signed}, ""},
 	} {
 		var flags serveCmd
-		p, err := kong.New(&flags, kong.Exit(func(int) {}), kong.Vars{})
+		p, err := kong.New(&flags, append(flagTypes(), kong.Exit(func(int) {}), kong.Vars{})...)
 		if err != nil {
 			t.Fatal(err)
 		}

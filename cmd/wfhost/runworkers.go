@@ -44,7 +44,7 @@ func (c *runCmd) work(g globals, h *host.Host, dir string) error {
 		return h.Run(g.ctx)
 	}
 	var s serveCmd
-	if err := kong.ApplyDefaults(&s); err != nil {
+	if err := kong.ApplyDefaults(&s, flagTypes()...); err != nil {
 		return err
 	}
 	s.Data, s.Listen, s.Drain = dir, c.Listen, c.Drain

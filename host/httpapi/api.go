@@ -55,7 +55,7 @@ type API struct {
 	metrics     http.Handler                          // nil: nothing is measured
 	build       Build
 
-	parameters map[string][]string // of the query, by pattern; none for patterns that take any
+	parameters map[string]parameters // of the query, by pattern; none for patterns that take any
 }
 
 // New returns the API of a host for those whom access lets in.

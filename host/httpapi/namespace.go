@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -38,21 +39,23 @@ func namespaceOf(r *http.Request) (string, error) {
 // attributePrefix begins the parameters of lists that are attributes of runs.
 const attributePrefix = "attr."
 
+// parameters are those of the query of an operation, by name: whether more than one may be given.
+type parameters map[string]bool
+
 // parametersOf returns the parameters of the query that each operation takes, by its pattern.
-func parametersOf(api huma.API) map[string][]string {
-	all := map[string][]string{}
+func parametersOf(api huma.API) map[string]parameters {
+	all := map[string]parameters{}
 	for path, item := range api.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete} {
 			if op == nil {
 				continue
 			}
-			names := []string{"namespace"} // the command sends it with every request
+			names := parameters{"namespace": false} // the command sends it with every request
 			for _, p := range op.Parameters {
-				if p.In == "query" && p.Name != "namespace" {
-					names = append(names, p.Name)
+				if p.In == "query" {
+					names[p.Name] = p.Explode != nil && *p.Explode
 				}
 			}
-			slices.Sort(names)
 			all[op.Method+" "+path] = names
 		}
 	}
@@ -66,11 +69,16 @@ func (s *API) checkParameters(r *http.Request, pattern string) error {
 		return nil
 	}
 	for name, values := range r.URL.Query() { // it was parsed before
-		if len(values) > 1 && slices.Contains(known, name) { // those of attributes are looked at with their values
-			return problem(http.StatusBadRequest, "invalid", "the parameter %.80q is given %d times: once is enough", name, len(values))
+		several, ok := known[name]
+		if !ok && pattern == listPattern && strings.HasPrefix(name, attributePrefix) { // it is looked at with its values
+			continue
 		}
-		if !slices.Contains(known, name) && (pattern != listPattern || !strings.HasPrefix(name, attributePrefix)) {
-			return problem(http.StatusBadRequest, "invalid", "there is no parameter %.80q; there are %q", name, known)
+		if !ok {
+			return problem(http.StatusBadRequest, "invalid", "there is no parameter %.80q; there are %q", name,
+				slices.Sorted(maps.Keys(known)))
+		}
+		if !several && len(values) > 1 {
+			return problem(http.StatusBadRequest, "invalid", "the parameter %q is given %d times: once is enough", name, len(values))
 		}
 	}
 	return nil
