@@ -146,7 +146,7 @@ func TestSliceOfCalls(t *testing.T) {
 					t.Fatal(err)
 				}
 				if i%callsPerLook == callsPerLook/2 {
-					<-time.NewTimer(time.Hour).C
+					<-time.NewTimer(time.Second).C
 					m.Waited()
 				}
 			}
