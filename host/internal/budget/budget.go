@@ -64,8 +64,8 @@ type Metered struct {
 	looks   int       // at the clock that were not made, one for each call
 }
 
-// callSlice is how long calls are a slice of computing: a guest that does nothing but call the
-// host takes its processor, too. Calls differ by a hundred times in what they cost, so they are not counted for it.
+// callSlice is how long a guest may call the host before that is a slice of computing: one that does nothing else takes its
+// processor, too. Calls differ by a hundred times in what they cost, so they are not counted.
 const callSlice = 4 * time.Millisecond
 
 // Stop ends the guest at its next call, or when its slice of fuel is used up.
