@@ -37,6 +37,7 @@ engines: ## pass the conformance suite with the three engines, and replay N rand
 
 test: interpreter ## vet and run all tests, those of the structure included
 	$(GO) vet ./...
+	$(GO) vet -tags kill,hostile ./cmd/wfhost
 	GOOS=wasip1 GOARCH=wasm $(GO) vet ./guest-sdk/go/workflow
 	$(GO) test -timeout 30m ./...
 

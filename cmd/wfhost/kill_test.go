@@ -94,7 +94,7 @@ func TestKillFamilies(t *testing.T) {
 	if post("GET", "/v1/runs?workflow=kid&limit=1000", nil, &page); len(page.Items) != min(1000, rounds*families*4) {
 		t.Fatalf("%d children, want %d", len(page.Items), rounds*families*4)
 	}
-	for _, r := range page.Runs {
+	for _, r := range page.Items {
 		if r.Status != host.Completed {
 			t.Errorf("child %s is %s", r.ID, r.Status)
 		}
