@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wfhost/wfhost/host"
@@ -195,6 +197,35 @@ func TestNap(t *testing.T) {
 	if ms := b.nap(0); ms != 1 {
 		t.Error(ms)
 	}
+}
+
+// TestEach: whoever finds nothing left to begin does not end what the others do.
+func TestEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done atomic.Int64
+		err := each(t.Context(), 4, 3, 9, func(ctx context.Context, i int) error {
+			select {
+			case <-time.NewTimer(time.Duration(i) * time.Second).C:
+				done.Add(int64(i))
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		if err != nil || done.Load() != 3+4+5+6+7+8 {
+			t.Error(err, done.Load())
+		}
+		odd := errors.New("odd")
+		err = each(t.Context(), 2, 0, 9, func(ctx context.Context, i int) error {
+			if i == 3 {
+				return odd
+			}
+			return nil
+		})
+		if !errors.Is(err, odd) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestFiller(t *testing.T) {

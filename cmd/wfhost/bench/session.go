@@ -237,19 +237,28 @@ const starters = 256
 
 // startAll starts runs of a workflow with the numbers from a first one to a last one, excluded.
 func (s *session) startAll(what, workflow string, from, to int, in func(i int) []byte) error {
-	ctx, cancel := context.WithCancelCause(s.ctx)
+	return each(s.ctx, starters, from, to, func(ctx context.Context, i int) error {
+		_, err := s.h.StartRaw(ctx, workflow, in(i), host.WithRunID(runID(what, i)))
+		return err
+	})
+}
+
+// each has callers do something once for each of the numbers from a first one to a last one, excluded, and returns when all is
+// done, or the first error, which ends the ctx of the others: none of them is cut short because there is nothing left to begin.
+func each(ctx context.Context, callers, from, to int, do func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
 	next.Store(int64(from))
 	var wg sync.WaitGroup
-	for range min(starters, to-from) {
+	for range min(callers, to-from) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				i := int(next.Add(1) - 1)
 				if i >= to {
 					return
 				}
-				if _, err := s.h.StartRaw(ctx, workflow, in(i), host.WithRunID(runID(what, i))); err != nil {
+				if err := do(ctx, i); err != nil {
 					cancel(err)
 				}
 			}

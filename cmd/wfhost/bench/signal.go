@@ -132,15 +132,10 @@ func (b *Signal) throughput(s *session, n int) error {
 	}
 	s.env.Say("measurement")
 	u := s.open()
-	w := newCrew(s.ctx, func(ctx context.Context, number int) error {
-		if number >= n {
-			return errOver
-		}
-		return s.h.SignalRaw(ctx, runID("callers", number), signalName, nil)
+	err = each(s.ctx, b.Callers, 0, n, func(ctx context.Context, i int) error {
+		return s.h.SignalRaw(ctx, runID("callers", i), signalName, nil)
 	})
-	w.add(b.Callers)
-	w.wg.Wait()
-	if err := w.end(); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := s.until(e.ended); err != nil {
