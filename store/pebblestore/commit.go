@@ -115,12 +115,12 @@ func (c *commit) build() error {
 			setWake(c.b, p, &g.Wakes[j])
 		}
 	}
-	c.lockMarks()
-	if outgoing {
+	if outgoing { // before the marks, for which commits that send nothing wait, too: many commands take a while
 		if err := c.send(); err != nil {
 			return err
 		}
 	}
+	c.lockMarks()
 	if err := c.s.settle(c.b, &c.large); err != nil {
 		return err
 	}

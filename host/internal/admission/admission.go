@@ -15,6 +15,7 @@
 package admission
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -42,6 +43,13 @@ type group struct {
 	workflow  string
 }
 
+// space returns the group of all guests of its namespace.
+func (g group) space() group { return group{namespace: g.namespace} }
+
+func compare(a, b group) int {
+	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.workflow, b.workflow))
+}
+
 // ErrStopped says that the caller's quit was closed before there was room.
 var ErrStopped = errors.New("the host stops")
 
@@ -53,10 +61,11 @@ type Admission struct {
 	watch     *suspect.Watch // not changed
 	free      int            // how many more may be inside; negative where guests were woken that rested
 	total     int
-	held      int64 // bytes of the guests that are not outside
-	leaving   int64 // of them, bytes of those that were evicted and have not left yet
-	large     int64 // of held, bytes of large guests
-	slow      int64 // of held, bytes of slow guests
+	held      int64         // bytes of the guests that are not outside
+	leaving   int64         // of them, bytes of those that were evicted and have not left yet
+	large     int64         // of held, bytes of large guests
+	slow      int64         // of held, bytes of slow guests
+	half      map[group]int // of slow guests
 	bodies    map[group]int64
 	bodyEnded chan struct{} // closed, and replaced, when bodies hold less
 	limit     int64         // of held
@@ -80,7 +89,7 @@ type Admission struct {
 // hold no more than limit bytes. Those that are parked hold at most parkLimit bytes.
 func New(places int, limit, parkLimit int64) *Admission {
 	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: processors(),
-		bodies: map[group]int64{}, bodyEnded: make(chan struct{})}
+		half: map[group]int{}, bodies: map[group]int64{}, bodyEnded: make(chan struct{})}
 }
 
 // Watched has a watch note who computes, and hold suspects, and returns the admission. It is called before anything else.
@@ -149,7 +158,7 @@ type waiter struct {
 	request *Request
 	turn    uint64 // in which it enters: see queue
 	e       *list.Element
-	aside   bool // it is in queue.aside, else in queue.waiting
+	aside   *group // it is in queue.aside under this; nil if it is in queue.waiting
 }
 
 // Enter waits until the guest may come in, until ctx is done or quit, which may be nil, is closed: the error is the cause
@@ -268,7 +277,8 @@ func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
 // roomLocked reports whether there is room for a guest. There is for any that would be the only one inside, so that a
 // guest that is larger than the limit waits, and not for ever. One that has its instance needs a place alone.
 func (a *Admission) roomLocked(p *Place, c Class) bool {
-	return a.free > 0 && (c != Computing || a.long == 0 || a.long < p.longMost() && !p.crowdedLocked()) && !a.fullLocked(p) &&
+	return a.free > 0 && (c != Computing || a.long == 0 || a.long < p.longMost() && !p.crowdedLocked()) &&
+		reasonLocked(p, c) == nil &&
 		(p.at == returning || p.fitsLocked(c))
 }
 

@@ -159,7 +159,7 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 	}
 	stays := a.long <= p.longMost() && (a.long == 1 || !p.crowdedLocked())
 	for i := range Class(Large) {
-		stays = stays && a.firstLocked(i) == nil && !a.waiters[i].asideOf(p.group.namespace) // for which it is in the way itself
+		stays = stays && a.firstLocked(i) == nil && !a.waiters[i].asideOf(p.group.space()) // for which it is in the way itself
 	}
 	a.mu.Unlock()
 	if stays {

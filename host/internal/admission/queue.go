@@ -11,12 +11,13 @@ import (
 // has many waiting has as many turns, and one that comes with the first of its own enters after one of each other group
 // at most. (Start-time fair queueing, P. Goyal and others, 1996, where all guests are of one size.)
 //
-// Those whose namespaces have enough inside are set aside, so that nobody goes over them again and again to find the next.
+// Those who may not come in because of others of their namespaces, or of their groups, are set aside, so that nobody goes over
+// them again and again to find the next.
 type queue struct {
 	waiting list.List // of *waiter, by turn
 	now     uint64    // the turn of who entered last
 	groups  map[group]*turns
-	aside   map[uint32]*list.List // of *waiter, by turn, of a namespace
+	aside   map[group]*list.List // of *waiter, by turn, of a namespace (without a workflow), or of a group
 }
 
 // turns is of a group that has somebody waiting.
@@ -43,8 +44,8 @@ func (q *queue) size() int {
 // all returns everybody who waits, those first who are not set aside.
 func (q *queue) all() (all []*waiter) {
 	lists := []*list.List{&q.waiting}
-	for _, ns := range slices.Sorted(maps.Keys(q.aside)) {
-		lists = append(lists, q.aside[ns])
+	for _, of := range slices.SortedFunc(maps.Keys(q.aside), compare) {
+		lists = append(lists, q.aside[of])
 	}
 	for _, l := range lists {
 		for e := l.Front(); e != nil; e = e.Next() {
@@ -70,40 +71,38 @@ func (q *queue) push(w *waiter) {
 	w.e = insert(&q.waiting, w)
 }
 
-// asideOf reports whether anybody of a namespace is set aside.
-func (q *queue) asideOf(namespace uint32) bool { return q.aside[namespace] != nil }
+// asideOf reports whether anybody of a namespace, or of a group, is set aside.
+func (q *queue) asideOf(of group) bool { return q.aside[of] != nil }
 
-// setAside sets somebody aside who waits.
-func (q *queue) setAside(w *waiter) {
-	ns := w.place.group.namespace
+// setAside sets somebody aside who waits, because of its namespace or its group.
+func (q *queue) setAside(w *waiter, of group) {
 	q.waiting.Remove(w.e)
 	if q.aside == nil {
-		q.aside = map[uint32]*list.List{}
+		q.aside = map[group]*list.List{}
 	}
-	if q.aside[ns] == nil {
-		q.aside[ns] = list.New()
+	if q.aside[of] == nil {
+		q.aside[of] = list.New()
 	}
-	w.e, w.aside = insert(q.aside[ns], w), true
+	w.e, w.aside = insert(q.aside[of], w), &of
 }
 
-// bring has the first one of a namespace who is set aside wait among the others again.
-func (q *queue) bring(namespace uint32) {
-	w := waiterOf(q.aside[namespace].Front())
+// bring has the first one who is set aside because of its namespace, or its group, wait among the others again.
+func (q *queue) bring(of group) {
+	w := waiterOf(q.aside[of].Front())
 	q.take(w)
 	w.e = insert(&q.waiting, w)
 }
 
 // take takes somebody out of the list in which it is.
 func (q *queue) take(w *waiter) {
-	if !w.aside {
+	if w.aside == nil {
 		q.waiting.Remove(w.e)
 		return
 	}
-	w.aside = false
-	ns := w.place.group.namespace
-	if l := q.aside[ns]; l.Remove(w.e) != nil && l.Len() == 0 {
-		delete(q.aside, ns)
+	if l := q.aside[*w.aside]; l.Remove(w.e) != nil && l.Len() == 0 {
+		delete(q.aside, *w.aside)
 	}
+	w.aside = nil
 }
 
 // insert puts somebody behind all in a list whose turn is not later, from the end that is nearer by turns.

@@ -12,6 +12,11 @@ import "errors"
 // With the large ones' half, a quarter is left to those that wake, compute for less than a slice, and sleep.
 const slowShare = 4
 
+// maxHalfDone is how many guests of a group may be slow before none of its new runs begins. One or two of them compute at a
+// time, and each holds what it has done until it comes to a wait, which is little of an instance, and may be much of a journal: a
+// thousand runs that had each started some hundreds of children had half a gigabyte of them.
+const maxHalfDone = 32
+
 // ErrSlow tells a guest that has computed for a slice to give its instance up: such guests keep as much memory as they may.
 var ErrSlow = errors.New("guests that compute for long hold as much memory as they may")
 
@@ -28,9 +33,17 @@ func (p *Place) slowLocked(slow bool) {
 		return
 	}
 	p.slow = slow
-	bytes := p.bytes - large(p.bytes)
-	if !slow {
-		bytes = -bytes
+	a, bytes := p.a, p.bytes-large(p.bytes)
+	if slow {
+		a.slow += bytes
+		a.half[p.group]++
+		return
 	}
-	p.a.slow += bytes
+	a.slow -= bytes
+	if a.half[p.group]--; a.half[p.group] == 0 {
+		delete(a.half, p.group)
+	}
+	if q := &a.waiters[Starting]; a.half[p.group] < maxHalfDone && q.asideOf(p.group) {
+		q.bring(p.group)
+	}
 }

@@ -24,8 +24,8 @@ func (p *Place) countLocked(n int) {
 	}
 	a.spaces.Add(p.group.namespace, n)
 	for c := range a.waiters {
-		if q := &a.waiters[c]; q.asideOf(p.group.namespace) && !a.fullLocked(p) {
-			q.bring(p.group.namespace)
+		if q, space := &a.waiters[c], p.group.space(); q.asideOf(space) && !a.fullLocked(p) {
+			q.bring(space)
 		}
 	}
 }
@@ -35,14 +35,28 @@ func (a *Admission) fullLocked(p *Place) bool {
 	return a.spaces != nil && a.spaces.Full(p.group.namespace)
 }
 
-// firstLocked returns who is next in a class, nil if there is nobody. It sets those aside whose namespaces have enough inside.
+// reasonLocked returns because of whom a guest may not come in: others of its namespace, or of its group; nil if it may.
+func reasonLocked(p *Place, c Class) *group {
+	a := p.a
+	switch {
+	case a.fullLocked(p):
+		space := p.group.space()
+		return &space
+	case c == Starting && a.half[p.group] >= maxHalfDone:
+		return &p.group
+	}
+	return nil
+}
+
+// firstLocked returns who is next in a class, nil if there is nobody. It sets those aside who may not come in because of others.
 func (a *Admission) firstLocked(c Class) *waiter {
 	for e := a.waiters[c].Front(); e != nil; e = a.waiters[c].Front() {
 		w := waiterOf(e)
-		if !a.fullLocked(w.place) {
+		because := reasonLocked(w.place, c)
+		if because == nil {
 			return w
 		}
-		a.waiters[c].setAside(w)
+		a.waiters[c].setAside(w, *because)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package budget
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -60,13 +61,24 @@ type Metered struct {
 	slices  int64     // of fuel
 	worked  int64     // bytes of calls since the newest slice was counted
 	segment time.Time // when the clock was first looked at
-	sliced  time.Time // when the newest slice of calls began
-	looks   int       // at the clock that were not made, one for each call
+	sliced  time.Time // when the newest slice of calls began; zero if none has
+	looked  time.Time // when the clock was last looked at because of calls
+	unseen  int       // calls since then
+	perLook int       // calls at which the clock is looked at again
 }
 
-// callSlice is how long a guest may call the host before that is a slice of computing: one that does nothing else takes its
-// processor, too. Calls differ by a hundred times in what they cost, so they are not counted.
-const callSlice = 4 * time.Millisecond
+const (
+	// callSlice is how long a guest may call the host before that is a slice of computing: one that does nothing else takes its
+	// processor, too. Calls differ by a thousand times in what they cost, so they are not counted.
+	callSlice = 4 * time.Millisecond
+	// lookEvery is how long the calls between two looks at the clock are to take, by what those before them took. At each look
+	// other goroutines go first: a call into the host takes its processor for as long as it computes, and what others do goes
+	// through many goroutines, each of which would wait for all guests.
+	lookEvery = 200 * time.Microsecond
+	// leastPerLook and mostPerLook bound how many they are: a look takes about as long as a cheap call, and a child's start, with
+	// what it has the collector do, some hundred microseconds.
+	leastPerLook, mostPerLook = 4, 250
+)
 
 // Stop ends the guest at its next call, or when its slice of fuel is used up.
 func (m *Metered) Stop(cause error) { m.stopped.CompareAndSwap(nil, &cause) }
@@ -79,10 +91,6 @@ func (m *Metered) Stopped() error {
 	return nil
 }
 
-// callsPerLook is how many calls a guest makes between two looks at the clock: a look takes about as long as a cheap call, and
-// as many of the dear ones, which open handles, take two milliseconds.
-const callsPerLook = 250
-
 // Enter counts a call, unless the guest's journal has passed it.
 func (m *Metered) Enter() error {
 	if !m.Passed() {
@@ -91,7 +99,7 @@ func (m *Metered) Enter() error {
 	if m.calls > m.Limits.Calls {
 		return ErrCalls
 	}
-	if m.looks++; m.looks%callsPerLook == 0 {
+	if m.unseen++; m.unseen >= m.perLook {
 		if err := m.inTime(); err != nil {
 			return err
 		}
@@ -143,12 +151,17 @@ func (m *Metered) refuel() error {
 	return m.inTime()
 }
 
-// sliceOfCalls lets others compute if the guest has called for long.
+// sliceOfCalls lets others compute: for a moment, and first if the guest has called for long.
 func (m *Metered) sliceOfCalls() error {
+	runtime.Gosched()
 	now := Clock.Now()
 	if m.sliced.IsZero() {
 		m.sliced = now
+	} else {
+		took := max(now.Sub(m.looked), 1)
+		m.perLook = int(int64(m.unseen) * int64(lookEvery) / int64(took))
 	}
+	m.looked, m.unseen, m.perLook = now, 0, min(max(m.perLook, leastPerLook), mostPerLook)
 	if now.Sub(m.sliced) < callSlice {
 		return nil
 	}

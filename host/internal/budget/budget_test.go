@@ -39,7 +39,7 @@ func TestFinding02_WorkLooksAtTheClock(t *testing.T) {
 	}
 	m = metered(0, -1)
 	var err error
-	for range callsPerLook {
+	for range mostPerLook {
 		if err = m.Enter(); err != nil {
 			break
 		}
@@ -126,7 +126,7 @@ func TestUnfuelled(t *testing.T) {
 
 // Calls are a slice when they have taken as long as one, whatever each of them costs; what a slice waits for is not counted.
 func TestSliceOfCalls(t *testing.T) {
-	for cost, want := range map[time.Duration]int{time.Microsecond: 2, 100 * time.Microsecond: 10_000 / callsPerLook} {
+	for cost, want := range map[time.Duration]int{time.Microsecond: 2, 100 * time.Microsecond: 10_000 * 100 / 4000} {
 		synctest.Test(t, func(t *testing.T) {
 			m := metered(10*engine.FuelSlice, time.Hour)
 			slices := 0
@@ -141,11 +141,11 @@ func TestSliceOfCalls(t *testing.T) {
 				t.Errorf("calls of %v each: %d slices, want %d", cost, slices, want)
 			}
 			slices = 0
-			for i := range 2 * callsPerLook { // a wait between any two looks
+			for i := range 2 * mostPerLook { // a wait between any two looks
 				if err := m.Enter(); err != nil {
 					t.Fatal(err)
 				}
-				if i%callsPerLook == callsPerLook/2 {
+				if i%leastPerLook == leastPerLook/2 {
 					<-time.NewTimer(time.Second).C
 					m.Waited()
 				}

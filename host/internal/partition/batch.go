@@ -4,11 +4,18 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/wfhost/wfhost/host/internal/queued"
+	"github.com/wfhost/wfhost/host/internal/turns"
 	"github.com/wfhost/wfhost/store"
 )
 
-// maxBatchBytes bounds what one batch writes, about: a larger one holds up what comes behind it.
-const maxBatchBytes = 4 << 20
+const (
+	// maxBatchBytes bounds what one batch writes, about: a larger one holds up what comes behind it, and the shard while it is made.
+	// Some three hundred commits of runs that sleep are as much.
+	maxBatchBytes = 128 << 10
+	// commitBytes is what a commit writes beside its entries and commands.
+	commitBytes = 256
+)
 
 // Batch is one group commit.
 type Batch struct {
@@ -33,6 +40,9 @@ func (b *Batch) add(sl *slot, c *store.RunCommit) (bytes int) {
 	b.picked = append(b.picked, sl)
 	for i := range c.Append {
 		bytes += len(c.Append[i].Input) + len(c.Append[i].Data) + 64
+	}
+	for i := range c.Outbox {
+		bytes += len(c.Outbox[i].Data) + commitBytes
 	}
 	b.Bytes += bytes
 	return bytes
@@ -80,23 +90,23 @@ func (b *Batch) leaveOut(group, n int) *slot {
 
 // commits is what there is to commit, and what is on its way: a run that has changed is ready, and is in one batch at most.
 type commits struct {
-	limit  int      // of those that are on their way
-	flying int      // how many are
-	ready  []*slot  // slots that may have something to commit
-	again  []*Batch // what is left of batches, one run of which was refused
+	limit  int                              // of those that are on their way
+	flying int                              // how many are
+	ready  turns.Queue[queued.Group, *slot] // slots that may have something to commit, of workflows in turn
+	again  []*Batch                         // what is left of batches, one run of which was refused
 }
 
 // add has a slot looked at when the next batch is made.
 func (c *commits) add(sl *slot) {
 	if !sl.queued {
 		sl.queued = true
-		c.ready = append(c.ready, sl)
+		c.ready.Push(sl.group(), sl)
 	}
 }
 
 // lose forgets the runs of a partition.
 func (c *commits) lose(p *Partition) {
-	c.ready = slices.DeleteFunc(c.ready, func(sl *slot) bool { return sl.p == p })
+	c.ready.DeleteFunc(func(sl *slot) bool { return sl.p == p })
 	for _, b := range c.again {
 		b.remove(p)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -229,6 +230,50 @@ func TestAttemptStartsWhenTheGuestYields(t *testing.T) {
 	w.guest(l, run.GuestYields{Lease: l}) // what came since was durable too, and the guest was asked again
 	if len(w.starts) != 1 {
 		t.Errorf("%d attempts start", len(w.starts))
+	}
+}
+
+// A run of another workflow is in the next batch, however many of one have come before it, and a batch holds no more than a part of
+// those that write much.
+func TestWorkflowsTakeTurns(t *testing.T) {
+	w := newWorld(t, limits, 1)
+	var much []store.RunKey
+	for i := range 20 {
+		key := keyIn(1, i)
+		w.waiter(key)
+		much = append(much, key)
+	}
+	other := keyIn(1, 20)
+	n := newRun(other)
+	n.Workflow = "another"
+	w.deliver(other, run.Start{New: n})
+	w.pump()
+	l := w.ready(other)
+	w.call(l, waitCall(1, "go"))
+	w.waits(l, 1)
+	w.pump()
+	for _, key := range much {
+		w.deliver(key, run.Signal{Name: "go", Data: make([]byte, maxBatchBytes/4)})
+	}
+	w.deliver(other, run.Signal{Name: "go"})
+	b := w.begin()
+	var got []string
+	for _, g := range b.Groups {
+		for i := range g.Runs {
+			got = append(got, g.Runs[i].State.Workflow)
+		}
+	}
+	if len(got) > 6 || !slices.Contains(got, "another") {
+		t.Errorf("the batch has runs of %v", got)
+	}
+	w.end(b, nil)
+	if commits := w.pump(); commits < 3 {
+		t.Errorf("%d more batches", commits)
+	}
+	for _, key := range much {
+		if w.state(key).Length < 4 {
+			t.Errorf("run %s has %d entries", key.ID, w.state(key).Length)
+		}
 	}
 }
 

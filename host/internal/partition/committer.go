@@ -25,7 +25,7 @@ func (c *committer) batch(now int64) *Batch {
 	b := queue.next()
 	if b == nil {
 		b = &Batch{}
-		for len(b.picked) == 0 && len(queue.ready) > 0 { // a run that had nothing to commit may have by what waited for it
+		for len(b.picked) == 0 && queue.ready.Len() > 0 { // a run that had nothing to commit may have by what waited for it
 			c.gather(now, b)
 		}
 		if len(b.picked) == 0 {
@@ -37,19 +37,19 @@ func (c *committer) batch(now int64) *Batch {
 	return b
 }
 
-// gather adds the commits of the runs that are ready, as many as one batch holds.
+// gather adds the commits of the runs that are ready, as many as one batch holds: of each workflow as much.
 func (c *committer) gather(now int64, b *Batch) {
 	queue := &c.mem.commits
 	bytes := 0
-	ready := queue.ready
-	queue.ready = nil
-	for i, sl := range ready {
+	for range queue.ready.Len() { // those that become ready meanwhile are for the next one
 		if len(b.picked) >= store.MaxCommitRecords || bytes >= maxBatchBytes {
-			queue.ready = append(ready[i:], queue.ready...)
-			break
+			return
 		}
+		of, sl, _ := queue.ready.Pop()
 		sl.queued = false
-		bytes += c.collect(now, b, sl)
+		n := c.collect(now, b, sl)
+		bytes += n
+		queue.ready.Charge(of, n)
 	}
 }
 

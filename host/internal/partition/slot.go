@@ -60,6 +60,15 @@ func (sl *slot) forget() {
 	sl.mem.port.Forgot(sl.Key)
 }
 
+// group returns whose run it is, among those that take turns.
+func (sl *slot) group() queued.Group {
+	g := queued.Group{Namespace: sl.Key.Namespace}
+	if sl.Run != nil {
+		g.Workflow = sl.Run.State().Workflow
+	}
+	return g
+}
+
 // working reports whether something goes on with the run that comes to an end by itself.
 func (sl *slot) working() bool { return sl.queued || sl.Working() }
 
@@ -105,7 +114,7 @@ func (sl *slot) arm(active bool) {
 
 // Activate asks for a place for a guest. New runs that would wait for long wait as keys.
 func (sl *slot) Activate(now int64, l *run.Lease) {
-	of := queued.Group{Namespace: sl.Key.Namespace, Workflow: l.State.Workflow}
+	of := sl.group()
 	switch {
 	case sl.Run.Begun():
 		sl.mem.port.Activate(l, ClassWake)
