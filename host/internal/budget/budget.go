@@ -62,7 +62,7 @@ type Metered struct {
 	worked  int64     // bytes of calls since the newest slice was counted
 	segment time.Time // when the clock was first looked at
 	sliced  time.Time // when the newest slice of calls began; zero if none has
-	looked  time.Time // when the clock was last looked at because of calls
+	looked  time.Time // when the clock was last looked at because of calls; zero if the guest has waited since
 	unseen  int       // calls since then
 	perLook int       // calls at which the clock is looked at again
 }
@@ -157,7 +157,8 @@ func (m *Metered) sliceOfCalls() error {
 	now := Clock.Now()
 	if m.sliced.IsZero() {
 		m.sliced = now
-	} else {
+	}
+	if !m.looked.IsZero() {
 		took := max(now.Sub(m.looked), 1)
 		m.perLook = int(int64(m.unseen) * int64(lookEvery) / int64(took))
 	}
@@ -179,7 +180,7 @@ func (m *Metered) slice() error {
 }
 
 // Waited says that the guest has waited for something that is not its doing: no slice of calls goes on.
-func (m *Metered) Waited() { m.sliced = time.Time{} }
+func (m *Metered) Waited() { m.sliced, m.looked = time.Time{}, time.Time{} }
 
 // Untimed does something whose time is not the guest's.
 func (m *Metered) Untimed(do func() error) error {
