@@ -12,6 +12,7 @@ import (
 
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/typescript"
 )
 
 // point is a point at which a run waited: after so many deliveries.
@@ -77,11 +78,21 @@ func workflows() int {
 	return 8
 }
 
-// TestRandomWorkflows runs random Go workflows under dropped activations and restarts. The memory of the workflow,
-// whenever it waits, is the same in the live run, in every replay and in every copy made for a body; at the end
+// TestRandomWorkflows runs random workflows in Go and TypeScript under dropped activations and restarts. The memory of the
+// workflow, whenever it waits, is the same in the live run, in every replay and in every copy made for a body; at the end
 // the whole journal is replayed once more.
 func TestRandomWorkflows(t *testing.T) {
-	wasm := hosttest.Build(t, "testdata/random")
+	t.Run("go", func(t *testing.T) { randomWorkflows(t, hosttest.Build(t, "testdata/random")) })
+	t.Run("typescript", func(t *testing.T) {
+		wasm, _, err := typescript.Build(t.Context(), "testdata/randomts/random.ts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		randomWorkflows(t, wasm)
+	})
+}
+
+func randomWorkflows(t *testing.T, wasm []byte) {
 	m := &memories{hashes: map[point][32]byte{}}
 	n := workflows()
 	for seed := range uint64(n) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wfhost/wfhost/guest-sdk/toolchain"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/typescript"
 )
 
 // cpu returns the CPU time that the process has used.
@@ -45,6 +46,13 @@ func storiesOf(b *testing.B, lang string) []byte {
 		}
 		return wasm
 	}
+	if lang == "js" {
+		wasm, _, err := typescript.Build(b.Context(), filepath.Join(dir, "stories.ts"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return wasm
+	}
 	wasm, err := toolchain.Compile(b.Context(), dir)
 	if err != nil {
 		b.Skip(err)
@@ -56,7 +64,7 @@ func storiesOf(b *testing.B, lang string) []byte {
 // sleeps; its wake, when all of them wake at once, and its end; a body; the replay of a journal. Run it with -benchtime 1x.
 func BenchmarkLanguages(b *testing.B) {
 	const runs = 300
-	for _, lang := range []string{"go", "cpp", "rust", "assemblyscript"} {
+	for _, lang := range []string{"go", "js", "cpp", "rust", "assemblyscript"} {
 		b.Run(lang, func(b *testing.B) {
 			wasm := storiesOf(b, lang)
 			for b.Loop() {

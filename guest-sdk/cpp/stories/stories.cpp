@@ -85,14 +85,19 @@ static Task failures(string) {
 
 static Task refusals(string) {
 	std::vector<string> codes;
-	codes.push_back(code(co_await wfhost::sleep("x", 0s)));
-	codes.push_back(code(co_await wfhost::sleep("x", 0s)));
 	codes.push_back(code(co_await wfhost::sleep("negative", -1ms)));
 	codes.push_back(code(co_await wfhost::sleep("bare", "5")));
 	codes.push_back(code(co_await wfhost::sleep("date", "2026-13-01")));
 	codes.push_back(code(co_await wfhost::step("nobody", "nobody", "null")));
 	codes.push_back(code(co_await wfhost::step("denied", "host/vault", "null")));
 	codes.push_back(code(co_await wfhost::sleep("", 0s)));
+	co_return list(codes);
+}
+
+static Task names(string) {
+	std::vector<string> codes;
+	codes.push_back(code(co_await wfhost::sleep("x", 0s)));
+	codes.push_back(code(co_await wfhost::sleep("x", 0s)));
 	co_return list(codes);
 }
 
@@ -249,7 +254,7 @@ static Task chance(string) {
 
 static wfhost::Workflow workflows[] = {
 	{"sleeps", sleeps}, {"steps", steps}, {"bodies", bodies}, {"retries", retries}, {"failures", failures},
-	{"refusals", refusals}, {"failing", failing}, {"signals", signals, {.signals = {"go", "none"}}},
+	{"refusals", refusals}, {"names", names}, {"failing", failing}, {"signals", signals, {.signals = {"go", "none"}}},
 	{"race", race, {.signals = {"stop"}}}, {"parallel", parallel}, {"cancels", cancels}, {"parent", parent}, {"child", child},
 	{"counter", counter, {.signals = {"add"}}}, {"queries", queries, {.queries = {"status"}}},
 	{"updates", updates, {.updates = {"add"}}}, {"output", output}, {"hooks", hooks, {.signals = {"paid"}}},

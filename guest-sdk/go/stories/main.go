@@ -22,6 +22,7 @@ func init() {
 	workflow.Register("retries", retries)
 	workflow.Register("failures", failures)
 	workflow.Register("refusals", refusals)
+	workflow.Register("names", names)
 	workflow.Register("failing", failing)
 	workflow.Register("signals", signals, workflow.Signals("go", "none"))
 	workflow.Register("race", race, workflow.Signals("stop"))
@@ -204,13 +205,18 @@ func refusals(ctx context.Context, _ any) ([]string, error) {
 	}
 	var list []string
 	for _, err := range []error{
-		workflow.Sleep(ctx, "x", 0), workflow.Sleep(ctx, "x", 0), workflow.Sleep(ctx, "negative", -time.Millisecond),
-		workflow.SleepText(ctx, "bare", "5"), workflow.SleepText(ctx, "date", "2026-13-01"), call("nobody", "nobody"),
-		call("denied", "host/vault"), workflow.Sleep(ctx, "", 0),
+		workflow.Sleep(ctx, "negative", -time.Millisecond), workflow.SleepText(ctx, "bare", "5"),
+		workflow.SleepText(ctx, "date", "2026-13-01"), call("nobody", "nobody"), call("denied", "host/vault"),
+		workflow.Sleep(ctx, "", 0),
 	} {
 		list = append(list, codeOf(err))
 	}
 	return list, nil
+}
+
+func names(ctx context.Context, _ any) ([]string, error) {
+	first := workflow.Sleep(ctx, "x", 0)
+	return []string{codeOf(first), codeOf(workflow.Sleep(ctx, "x", 0))}, nil
 }
 
 func failing(ctx context.Context, _ any) (any, error) {

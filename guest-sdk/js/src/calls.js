@@ -103,7 +103,7 @@ export function child(workflow, input, o) {
 
 /** send(runId, "approved", payload): a signal to another run. */
 export function send(to, name, payload, o = {}) {
-  return pending(host.send(unique(o.name ?? `send ${name}`), to, name, encode(payload)), "send", undefined, nothing);
+  return pending(host.send(o.name ?? name, to, name, encode(payload)), "send", undefined, nothing);
 }
 
 /**

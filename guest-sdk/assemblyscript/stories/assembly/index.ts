@@ -62,14 +62,19 @@ wf.workflow("failures", () => {
 
 wf.workflow("refusals", () => {
   const codes: string[] = [];
-  codes.push(code(wf.sleepMs("x", 0).wait()));
-  codes.push(code(wf.sleepMs("x", 0).wait()));
   codes.push(code(wf.sleepMs("negative", -1).wait()));
   codes.push(code(wf.sleep("bare", "5").wait()));
   codes.push(code(wf.sleep("date", "2026-13-01").wait()));
   codes.push(code(wf.step("nobody", "nobody", "null").wait()));
   codes.push(code(wf.step("denied", "host/vault", "null").wait()));
   codes.push(code(wf.sleepMs("", 0).wait()));
+  return list(codes);
+});
+
+wf.workflow("names", () => {
+  const codes: string[] = [];
+  codes.push(code(wf.sleepMs("x", 0).wait()));
+  codes.push(code(wf.sleepMs("x", 0).wait()));
   return list(codes);
 });
 

@@ -115,8 +115,6 @@ async fn failures(_: ()) -> wf::Result<Vec<Raw>> {
 
 async fn refusals(_: ()) -> wf::Result<Vec<Raw>> {
     Ok(vec![
-        code(wf::sleep("x", ms(0)).await),
-        code(wf::sleep("x", ms(0)).await),
         code(wf::sleep_ms("negative", -1).await),
         code(wf::sleep_text("bare", "5").await),
         code(wf::sleep_text("date", "2026-13-01").await),
@@ -124,6 +122,10 @@ async fn refusals(_: ()) -> wf::Result<Vec<Raw>> {
         code(wf::step::<()>("denied", "host/vault", ()).await),
         code(wf::sleep("", ms(0)).await),
     ])
+}
+
+async fn names(_: ()) -> wf::Result<Vec<Raw>> {
+    Ok(vec![code(wf::sleep("x", ms(0)).await), code(wf::sleep("x", ms(0)).await)])
 }
 
 async fn failing(_: ()) -> wf::Result<()> {
@@ -302,7 +304,7 @@ fn never(_: ()) -> wf::Result<()> {
 wf::module! {
     workflows: {
         "sleeps" => sleeps, "steps" => steps, "bodies" => bodies, "retries" => retries, "failures" => failures,
-        "refusals" => refusals, "failing" => failing, "signals" => signals { signals: ["go", "none"] },
+        "refusals" => refusals, "names" => names, "failing" => failing, "signals" => signals { signals: ["go", "none"] },
         "race" => race { signals: ["stop"] }, "parallel" => parallel, "cancels" => cancels, "parent" => parent, "child" => child,
         "counter" => counter { signals: ["add"] }, "queries" => queries { queries: ["status"] },
         "updates" => updates { updates: ["add"] }, "output" => output, "hooks" => hooks { signals: ["paid"] },
