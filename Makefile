@@ -12,7 +12,7 @@ TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 window
 .PHONY: portable portable-vet release help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules \
   differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers \
   bench-peers-install profile kill workers limits histories crash hostile conform clean page page-pictures trace \
-  installation stories js-engine js-engine-check
+  installation stories js-engine js-engine-check js-tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -184,6 +184,10 @@ page-pictures: ## take the pictures of docs/page.md again, in Chromium
 	$(GO) test ./host/page -run 'TestWalk$$|TestShots$$' -count=1 -shots $$d -views '^(overview|run-failed|run-waiting|compare)$$'; \
 	for n in overview run-failed run-waiting compare; do mv $$d/$$n-light.png docs/images/page-$${n#run-}.png; done; \
 	for f in $$d/walk-*.png; do mv $$f docs/images/page-$$(basename $$f); done
+js-tools: ## install tsc and ESLint, with which tests check the SDK for JavaScript, into bin/js, by npm
+	mkdir -p bin/js
+	npm install --prefix bin/js --ignore-scripts --no-audit --no-fund --no-save eslint@9 typescript@5.9 typescript-eslint@8
+
 js-engine: ## build the JavaScript engine, QuickJS, from its source; needs Debian's apt-get, clang, lld and wasi-libc
 	typescript/engine/build.sh
 

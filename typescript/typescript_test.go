@@ -272,6 +272,67 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+// tool returns Node and the folder of tools, if they are there (make js-tools).
+func tool(t *testing.T, name string) (node, dir string) {
+	t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("SKIPPED: node is not installed")
+	}
+	if dir, err = filepath.Abs("../bin/js"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "node_modules", name)); err != nil {
+		t.Skipf("SKIPPED: %s is not installed: make js-tools", name)
+	}
+	return node, dir
+}
+
+// TestLintRules runs the tests of the rules for ESLint.
+func TestLintRules(t *testing.T) {
+	node, dir := tool(t, "typescript-eslint")
+	cmd := exec.Command(node, "--test", "test/eslint.test.js")
+	cmd.Dir, cmd.Env = "../guest-sdk/js", append(os.Environ(), "WFHOST_JS_TOOLS="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestTypes has tsc check all workflows in TypeScript that are here, against the types of the SDK.
+func TestTypes(t *testing.T) {
+	node, dir := tool(t, "typescript")
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(files ...string) (string, error) {
+		config, err := json.Marshal(map[string]any{"include": files, "compilerOptions": map[string]any{"target": "ES2023", "module": "ESNext",
+			"moduleResolution": "bundler", "lib": []string{"ES2023", "DOM"}, "strict": true, "noEmit": true, "types": []string{},
+			"paths": map[string][]string{"@wfhost/workflow": {root + "/guest-sdk/js/index.d.ts"},
+				"@wfhost/workflow/testing": {root + "/guest-sdk/js/testing.d.ts"}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "tsconfig.json")
+		if err := os.WriteFile(file, config, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(node, filepath.Join(dir, "node_modules/typescript/bin/tsc"), "-p", file).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := check(root+"/examples/typescript/*.ts", root+"/guest-sdk/js/stories/*.ts", root+"/host/testdata/randomts/*.ts",
+		root+"/guest-sdk/js/*.d.ts"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong.ts")
+	if err := os.WriteFile(wrong, []byte(`import { sleep } from "@wfhost/workflow"; sleep({ days: 1 });`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := check(wrong); err == nil || !strings.Contains(out, "wrong.ts") {
+		t.Errorf("tsc has found nothing: %v %s", err, out)
+	}
+}
+
 // TestSDKUnderNode runs the tests of the environment for unit tests.
 func TestSDKUnderNode(t *testing.T) {
 	node, err := exec.LookPath("node")

@@ -1,0 +1,163 @@
+// Rules for ESLint, which find what cannot work in a workflow. They look at calls of what is imported from @wfhost/workflow.
+
+const from = "@wfhost/workflow";
+
+// What a body cannot call: it has NOT_HERE for an answer, or throws.
+const durable = new Set(["attribute", "call", "cancelled", "child", "continueAsNew", "emit", "hook", "race", "saga", "send", "signal", "sleep",
+  "sleepUntil", "step", "throwOnCancel", "update", "updatesDone", "version"]);
+
+// waits are what takes a signal when it comes, whether or not anybody still waits.
+const waits = new Set(["signal"]);
+
+function scopeOf(context, node) {
+  for (let scope = context.sourceCode.getScope(node); scope; scope = scope.upper) {
+    const v = scope.set.get(node.name);
+    if (v) return v;
+  }
+  return undefined;
+}
+
+// imported returns the name of the SDK that an expression stands for: sleep, or wf.sleep of import * as wf.
+function imported(context, node) {
+  if (node.type === "MemberExpression" && !node.computed && node.object.type === "Identifier") {
+    const def = scopeOf(context, node.object)?.defs[0];
+    return def?.type === "ImportBinding" && def.node.type === "ImportNamespaceSpecifier" && def.parent.source.value === from
+      ? node.property.name : undefined;
+  }
+  if (node.type !== "Identifier") return undefined;
+  const def = scopeOf(context, node)?.defs[0];
+  if (def?.type !== "ImportBinding" || def.parent.source.value !== from || def.node.type !== "ImportSpecifier") return undefined;
+  return def.node.imported.name ?? def.node.imported.value;
+}
+
+const isFunction = (node) => /^(Arrow)?Function(Expression|Declaration)?$/.test(node?.type ?? "");
+
+// functionOf returns the function that an argument is, or that a name in the same file stands for.
+function functionOf(context, node) {
+  if (isFunction(node)) return node;
+  if (node?.type !== "Identifier") return undefined;
+  const def = scopeOf(context, node)?.defs[0];
+  if (def?.type === "FunctionName") return def.node;
+  if (def?.type === "Variable" && isFunction(def.node.init)) return def.node.init;
+  return undefined;
+}
+
+// bodyOf returns the body of a call step(name, body).
+function bodyOf(context, node) {
+  return imported(context, node.callee) === "step" ? functionOf(context, node.arguments[1]) : undefined;
+}
+
+// visit calls f with each node below one.
+function visit(context, node, f) {
+  f(node);
+  for (const key of context.sourceCode.visitorKeys[node.type] ?? []) {
+    for (const child of [node[key]].flat()) if (child) visit(context, child, f);
+  }
+}
+
+// bodies calls check with each body, once.
+function bodies(context, check) {
+  const seen = new Set();
+  return {
+    CallExpression(node) {
+      const body = bodyOf(context, node);
+      if (!body || seen.has(body)) return;
+      seen.add(body);
+      check(body);
+    },
+  };
+}
+
+const noDurableCallInBody = {
+  meta: {
+    type: "problem",
+    docs: { description: "The body of a step calls nothing that is recorded in the workflow's journal." },
+    messages: { call: "{{name}}() in the body of a step fails with NOT_HERE: call it in the workflow, before or after the step." },
+    schema: [],
+  },
+  create: (context) => bodies(context, (body) => visit(context, body.body, (node) => {
+    if (node.type !== "CallExpression") return;
+    const name = imported(context, node.callee);
+    if (durable.has(name)) context.report({ node, messageId: "call", data: { name } });
+  })),
+};
+
+// root returns the variable to which an expression belongs: list of list.items[0].
+function root(node) {
+  while (node.type === "MemberExpression" || node.type === "TSNonNullExpression" || node.type === "TSAsExpression") {
+    node = node.object ?? node.expression;
+  }
+  return node.type === "Identifier" ? node : undefined;
+}
+
+// targets returns what an assignment writes to.
+function targets(node) {
+  switch (node?.type) {
+    case "ArrayPattern": return node.elements.flatMap(targets);
+    case "ObjectPattern": return node.properties.flatMap((p) => targets(p.value ?? p.argument));
+    case "AssignmentPattern": return targets(node.left);
+    case "RestElement": return targets(node.argument);
+    default: return node ? [node] : [];
+  }
+}
+
+const noCapturedWriteInBody = {
+  meta: {
+    type: "problem",
+    docs: { description: "The body of a step changes nothing of the workflow: it runs on a copy." },
+    messages: { write: "The body of a step runs on a copy of the workflow, so this change of {{name}} is lost: return the value instead." },
+    schema: [],
+  },
+  create: (context) => bodies(context, (body) => visit(context, body.body, (node) => {
+    let written = [];
+    if (node.type === "AssignmentExpression") written = targets(node.left);
+    else if (node.type === "UpdateExpression") written = [node.argument];
+    else if (node.type === "UnaryExpression" && node.operator === "delete") written = [node.argument];
+    else if ((node.type === "ForOfStatement" || node.type === "ForInStatement") && node.left.type !== "VariableDeclaration") written = targets(node.left);
+    for (const target of written) {
+      const name = root(target);
+      const at = name && scopeOf(context, name)?.defs[0]?.name.range[0];
+      if (at === undefined || at >= body.range[0] && at < body.range[1]) continue; // unknown, or the body's own
+      context.report({ node, messageId: "write", data: { name: name.name } });
+    }
+  })),
+};
+
+const noPlainRace = {
+  meta: {
+    type: "problem",
+    docs: { description: "Who waits for the first of several withdraws the waits that have lost." },
+    messages: { race: "Promise.{{name}} leaves {{wait}}() waiting when it has lost, and it takes the next signal: use race({ … }) of the SDK." },
+    schema: [],
+  },
+  create: (context) => ({
+    CallExpression(node) {
+      const { callee } = node;
+      if (callee.type !== "MemberExpression" || callee.object.name !== "Promise" || !["race", "any"].includes(callee.property.name)) return;
+      for (const arg of node.arguments) {
+        visit(context, arg, (inner) => {
+          if (inner.type !== "CallExpression") return;
+          const wait = imported(context, inner.callee);
+          if (waits.has(wait)) context.report({ node, messageId: "race", data: { name: callee.property.name, wait } });
+        });
+      }
+    },
+  }),
+};
+
+const plugin = {
+  meta: { name: "@wfhost/workflow", version: "0.1.0" },
+  rules: {
+    "no-durable-call-in-body": noDurableCallInBody,
+    "no-captured-write-in-body": noCapturedWriteInBody,
+    "no-plain-race": noPlainRace,
+  },
+  configs: {},
+};
+
+plugin.configs.recommended = {
+  plugins: { wfhost: plugin },
+  rules: Object.fromEntries(Object.keys(plugin.rules).map((name) => [`wfhost/${name}`, "error"])),
+};
+
+export default plugin;

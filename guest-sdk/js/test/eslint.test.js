@@ -1,0 +1,68 @@
+// Tests of the rules. They need ESLint and typescript-eslint: WFHOST_JS_TOOLS names the folder in which they are installed.
+import { createRequire } from "node:module";
+import { describe, it } from "node:test";
+import plugin from "../src/eslint.js";
+
+const require = createRequire(`${process.env.WFHOST_JS_TOOLS ?? process.cwd()}/`);
+const { RuleTester } = require("eslint");
+const { parser } = require("typescript-eslint");
+RuleTester.describe = describe;
+RuleTester.it = it;
+
+const tester = new RuleTester({ languageOptions: { ecmaVersion: 2024, sourceType: "module" } });
+const sdk = 'import { step, sleep, signal, race, emit as say, info } from "@wfhost/workflow"; import * as wf from "@wfhost/workflow";';
+const ok = (...codes) => codes.map((code) => sdk + code);
+const bad = (messageId, ...codes) => codes.map((code) => ({ code: sdk + code, errors: [{ messageId }] }));
+
+tester.run("no-durable-call-in-body", plugin.rules["no-durable-call-in-body"], {
+  valid: [...ok(
+    'step("a", () => info().runId); sleep("1s");',
+    'step("a", async () => { const sleep = () => {}; sleep("1s"); });',
+    'step("a", () => fetch("https://example.com"));',
+    'function later() { return sleep("1s"); } later();',
+  ), 'import { sleep, step } from "elsewhere"; step("a", () => sleep("1s"));'],
+  invalid: bad("call",
+    'step("a", () => sleep("1s"));',
+    'step("a", async () => { await Promise.all([wf.signal("x")]); });',
+    'wf.step("a", function () { say("topic", 1); });',
+    'const body = async () => { await sleep("1s"); }; step("a", body); step("b", body);',
+    'async function body() { if (1) { await step("inner", () => 1); } } step("a", body, { attempts: 1 });',
+  ),
+});
+
+tester.run("no-captured-write-in-body", plugin.rules["no-captured-write-in-body"], {
+  valid: ok(
+    'let n = 0; n = await step("a", () => n + 1);',
+    'step("a", () => { let n = 0; n++; for (const x of [1]) n += x; return n; });',
+    'step("a", (x = 1) => { x = 2; return x; });',
+    'let n = 0; sleep("1s").then(() => n++);',
+    'const client = {}; step("a", () => client.set("k", 1));',
+  ),
+  invalid: bad("write",
+    'let n = 0; step("a", () => { n++; });',
+    'let n = 0; step("a", () => n += 1);',
+    'const o = { list: [] }; step("a", () => { o.list[0] = 1; });',
+    'let a; step("a", async () => { [a] = [1]; });',
+    'let a; step("a", async () => { ({ b: a = 2 } = {}); });',
+    'let x; step("a", () => { for (x of [1]); });',
+    'const o = {}; step("a", () => { delete o.x; });',
+    'let n = 0; function body() { const inner = () => { n = 1; }; inner(); } step("a", body);',
+  ),
+});
+
+tester.run("no-plain-race", plugin.rules["no-plain-race"], {
+  valid: ok('race({ a: signal("a"), b: sleep("1s") });', 'Promise.race([fetch("x"), sleep("1s")]);', 'Promise.all([signal("a"), signal("b")]);'),
+  invalid: bad("race", 'Promise.race([signal("a"), sleep("1s")]);', 'Promise.any([wf.signal("a").then((x) => x), sleep("1s")]);'),
+});
+
+const typed = new RuleTester({ languageOptions: { parser } });
+
+typed.run("no-captured-write-in-body in TypeScript", plugin.rules["no-captured-write-in-body"], {
+  valid: ok('const n: number = await step<number>("a", (): number => { let m = 0 as number; m++; return m; }, { attempts: 1 });'),
+  invalid: bad("write", 'const o: { n?: number } = {}; step("a", () => { o!.n = 1; });', 'let n = 0; step<void>("a", () => { (n as number)++; });'),
+});
+
+typed.run("no-durable-call-in-body in TypeScript", plugin.rules["no-durable-call-in-body"], {
+  valid: ok('type Later = typeof sleep; step("a", (): Later | undefined => undefined);'),
+  invalid: bad("call", 'step("a", async (): Promise<void> => { await (sleep("1s") as Promise<void>); });'),
+});
