@@ -299,6 +299,36 @@ func TestS78_EndlessLoop(t *testing.T) {
 	}
 }
 
+// TestReplayOfAnEndlessLoop: a run that was terminated while it computed without end, and one that still does, are sound, and a
+// replay of them ends.
+func TestReplayOfAnEndlessLoop(t *testing.T) {
+	l := newLab(t, hosttest.WithConfig(func(c *host.Config) { c.MaxFuel = 1e12 }))
+	ended, live := l.begin("loop", 0), l.begin("loop", 0)
+	for _, id := range []string{ended, live} {
+		for begun := false; !begun; {
+			r, err := l.Get(ctx, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun = r.Entries > 1 // it is activated, and computes
+		}
+	}
+	if err := l.Terminate(ctx, ended); err != nil {
+		t.Fatal(err)
+	}
+	l.Kill()
+	h, err := host.Open(ctx, host.Config{Store: l.Data.Open(), Dir: l.Dir(), Clock: l.Clock, MaxFuel: 200_000_000, Partitions: []int{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = h.Close() }()
+	for _, id := range []string{ended, live} {
+		if err := h.Replay(ctx, id); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestDeadlockAndPanicAreShown(t *testing.T) {
 	l := newLab(t)
 	for name, parts := range map[string][]string{"deadlock": {"can never come", "main.go:", "goroutine"}, "panic": {"panic: as it must", "main.go:"}} {

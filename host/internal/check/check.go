@@ -191,7 +191,7 @@ func (c *Checker) VerifyWith(ctx context.Context, key store.RunKey, mod *module.
 	p := newPlayer(c, mod, of)
 	p.Limits.Slices, p.strict = budget.Slices(c.cfg.Fuel), true
 	cfg := replay.Config{Strict: true, Tuned: Tuned(j.Entries()), Rested: j.Rested()}
-	if end := j.Ended(); end != store.KindInvalid && end != store.KindFailed { // which may have been a limit
+	if end := j.Ended(); end != store.KindInvalid && end != store.KindFailed && !p.stopped() { // a failure may have been a limit
 		cfg.Rested = store.Seq(j.Len()) // it has passed everything
 	}
 	if f := c.cfg.OnVerify; f != nil {

@@ -95,7 +95,7 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 	}
 	f, ok := p.finished(err)
 	if !ok {
-		if errors.Is(err, budget.ErrSlow) && p.limited() {
+		if errors.Is(err, budget.ErrSlow) && (p.limited() || p.open()) {
 			return nil
 		}
 		return err
@@ -107,12 +107,12 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 	switch {
 	case f.is(end), j.Ended() == store.KindInvalid && (f.kind == store.KindInvalid || err == nil):
 		return nil
+	case p.open() && errors.Is(err, budget.ErrFuel), p.stopped():
+		return nil
 	case j.Ended() == store.KindInvalid: // it broke down
 		return err
 	case j.Ended() == store.KindFailed && p.limited():
 		return nil
-	case (j.Ended() == store.KindCancelled || j.Ended() == store.KindTerminated) && len(end.Data) == 0:
-		return nil // a person ended it, perhaps while it computed
 	}
 	if trap, ok := errors.AsType[*engine.Trap](err); ok && trap.Kind == engine.TrapStack {
 		return err // how deep calls may be nested is up to the engine
@@ -148,6 +148,15 @@ func errorOf(data []byte) (e abi.Error) {
 	}
 	return e
 }
+
+// stopped reports whether a person ended the run, perhaps while it computed.
+func (p *player) stopped() bool {
+	j := p.of.Journal()
+	return (j.Ended() == store.KindCancelled || j.Ended() == store.KindTerminated) && len(newest(j).Data) == 0
+}
+
+// open reports whether the journal does not say where the workflow has come to: it computes, or was stopped while it did.
+func (p *player) open() bool { return p.of.Journal().Ended() == store.KindInvalid || p.stopped() }
 
 // limited reports whether the run failed because of a limit, which may be another one in a replay: its deadline, the room in its
 // journal, what it may compute and call, how deep its calls may be nested, or that it waited for what could not come.
