@@ -156,7 +156,7 @@ var leaves = map[string][]string{
 	"store/seal": {"store"}, "definition": {"abi", "cron", "definition/expression"}, "definition/yamltext": {"definition", "go.yaml.in/yaml/v4"},
 	"definition/interpret":   {"abi", "cron", "definition", "definition/expression", "guest-sdk/go/workflow"}, // no privileges
 	"definition/interpreter": {"definition", "definition/interpret"},
-	"guest-sdk/js":           {}, "typescript/engine": {"github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/api"},
+	"guest-sdk/js":           {}, "internal/segment": {}, "typescript/engine": {"internal/segment", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/api"},
 	"typescript": {"abi", "guest-sdk/js", "typescript/engine", "github.com/evanw/esbuild/pkg/api"},
 }
 

@@ -11,9 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/wfhost/wfhost/definition"
+	"github.com/wfhost/wfhost/internal/segment"
 )
 
 // built has the interpreter if make has put it there; see the file README beside it.
@@ -49,75 +49,22 @@ const SlotBytes = len(Marker) + 4 + definition.MaxBytes
 // ErrNoInterpreter is for modules that have no place for a definition, or one already.
 var ErrNoInterpreter = errors.New("the module is no interpreter of definitions")
 
-// Sections of a module (WebAssembly Core Specification 2.0, 5.5).
-const (
-	headBytes = 8
-	data      = 11
-	dataCount = 12
-)
-
 // Make returns a module that performs a definition, given as JSON. It adds a segment of data to the interpreter, behind
 // the marker.
 func Make(interpreter, text []byte) ([]byte, error) {
 	if len(text) > definition.MaxBytes {
 		return nil, fmt.Errorf("the definition has %d bytes, the limit is %d", len(text), definition.MaxBytes)
 	}
-	if len(interpreter) < headBytes || string(interpreter[:4]) != "\x00asm" {
+	packed := binary.LittleEndian.AppendUint32(nil, uint32(len(text)))
+	out, err := segment.Append(interpreter, segment.Keep, append(packed, text...), func(data []byte) (uint32, error) {
+		at, err := find(data)
+		return uint32(at) + uint32(len(Marker)), err
+	})
+	if errors.Is(err, segment.ErrModule) {
 		return nil, ErrNoInterpreter
 	}
-	out := slices.Clone(interpreter[:headBytes])
-	done := false
-	for rest := interpreter[headBytes:]; len(rest) > 0; {
-		id := rest[0]
-		size, n := binary.Uvarint(rest[1:])
-		if n <= 0 || size > uint64(len(rest)-1-n) {
-			return nil, ErrNoInterpreter
-		}
-		body := rest[1+n : 1+n+int(size)]
-		rest = rest[1+n+int(size):]
-		switch id {
-		case dataCount:
-			return nil, fmt.Errorf("%w: it counts its segments", ErrNoInterpreter)
-		case data:
-			added, err := add(body, text)
-			if err != nil {
-				return nil, err
-			}
-			body, done = added, true
-		}
-		out = append(out, id)
-		out = binary.AppendUvarint(out, uint64(len(body)))
-		out = append(out, body...)
-	}
-	if !done {
-		return nil, ErrNoInterpreter
-	}
-	return out, nil
+	return out, err
 }
-
-// add returns a data section with a segment more.
-func add(body, text []byte) ([]byte, error) {
-	at, err := find(body)
-	if err != nil {
-		return nil, err
-	}
-	count, n := binary.Uvarint(body)
-	out := binary.AppendUvarint(nil, count+1)
-	out = append(out, body[n:]...)
-	segment := binary.LittleEndian.AppendUint32(nil, uint32(len(text)))
-	segment = append(segment, text...)
-	out = append(out, 0, i32Const)
-	out = appendSigned(out, int64(at)+int64(len(Marker)))
-	out = append(out, end)
-	out = binary.AppendUvarint(out, uint64(len(segment)))
-	return append(out, segment...), nil
-}
-
-// Instructions of the offset of a segment.
-const (
-	i32Const = 0x41
-	end      = 0x0b
-)
 
 // find returns the address of the marker in memory.
 func find(body []byte) (at int32, err error) {
@@ -128,11 +75,11 @@ func find(body []byte) (at int32, err error) {
 	body = body[n:]
 	found := 0
 	for range count {
-		if len(body) < 2 || body[0] != 0 || body[1] != i32Const {
+		if len(body) < 2 || body[0] != 0 || body[1] != segment.I32Const {
 			return 0, fmt.Errorf("%w: its segments have other forms than Go's", ErrNoInterpreter)
 		}
 		offset, n := signed(body[2:])
-		if n == 0 || len(body) < 3+n || body[2+n] != end {
+		if n == 0 || len(body) < 3+n || body[2+n] != segment.End {
 			return 0, ErrNoInterpreter
 		}
 		body = body[3+n:]
@@ -140,9 +87,9 @@ func find(body []byte) (at int32, err error) {
 		if m <= 0 || size > uint64(len(body)-m) {
 			return 0, ErrNoInterpreter
 		}
-		segment := body[m : m+int(size)]
+		held := body[m : m+int(size)]
 		body = body[m+int(size):]
-		if i := bytes.Index(segment, Marker[:]); i >= 0 {
+		if i := bytes.Index(held, Marker[:]); i >= 0 {
 			found++
 			at = int32(offset) + int32(i)
 		} else if found > 0 && int32(offset) == at+int32(len(Marker)) {
@@ -170,16 +117,4 @@ func signed(b []byte) (v int64, n int) {
 		}
 	}
 	return 0, 0
-}
-
-// appendSigned writes a signed LEB128 number.
-func appendSigned(b []byte, v int64) []byte {
-	for {
-		c := byte(v & 0x7f)
-		v >>= 7
-		if v == 0 && c&0x40 == 0 || v == -1 && c&0x40 != 0 {
-			return append(b, c)
-		}
-		b = append(b, c|0x80)
-	}
 }

@@ -11,13 +11,18 @@ import (
 	"testing"
 
 	"github.com/wfhost/wfhost/definition"
+	"github.com/wfhost/wfhost/internal/segment"
 )
 
-// segment makes an active segment of data at an address.
-func segment(at int64, b []byte) []byte {
-	s := append(appendSigned([]byte{0, i32Const}, at), end)
-	return append(binary.AppendUvarint(s, uint64(len(b))), b...)
-}
+// A section of data, and the instructions of a segment's offset.
+const (
+	data     = 11
+	i32Const = segment.I32Const
+	end      = segment.End
+)
+
+// segmentOf makes an active segment of data at an address.
+func segmentOf(at int64, b []byte) []byte { return segment.Active(nil, uint32(at), b) }
 
 // wasm makes a module of sections: an id, and a body.
 func wasm(sections ...[]byte) []byte {
@@ -35,13 +40,13 @@ func dataOf(segments ...[]byte) []byte {
 
 func TestMake(t *testing.T) {
 	for _, at := range []int64{0, 63, 64, 8191, 8192, 1 << 20, -2147483648 + 64} {
-		in := wasm([]byte{1, 0}, dataOf(segment(5, []byte("abc")), segment(at, append([]byte("xy"), Marker[:]...))), []byte{0, 1, 'n'})
+		in := wasm([]byte{1, 0}, dataOf(segmentOf(5, []byte("abc")), segmentOf(at, append([]byte("xy"), Marker[:]...))), []byte{0, 1, 'n'})
 		out, err := Make(in, []byte(`{"name":"x"}`))
 		if err != nil {
 			t.Fatal(at, err)
 		}
-		want := wasm([]byte{1, 0}, dataOf(segment(5, []byte("abc")), segment(at, append([]byte("xy"), Marker[:]...)),
-			segment(at+2+int64(len(Marker)), []byte("\x0c\x00\x00\x00{\"name\":\"x\"}"))), []byte{0, 1, 'n'})
+		want := wasm([]byte{1, 0}, dataOf(segmentOf(5, []byte("abc")), segmentOf(at, append([]byte("xy"), Marker[:]...)),
+			segmentOf(at+2+int64(len(Marker)), []byte("\x0c\x00\x00\x00{\"name\":\"x\"}"))), []byte{0, 1, 'n'})
 		if !bytes.Equal(out, want) {
 			t.Errorf("at %d:\n%x, want\n%x", at, out, want)
 		}
@@ -53,10 +58,10 @@ func TestMake(t *testing.T) {
 
 // TestRefused lists what is no interpreter.
 func TestRefused(t *testing.T) {
-	good := dataOf(segment(64, Marker[:]))
+	good := dataOf(segmentOf(64, Marker[:]))
 	cases := map[string][]byte{
-		"empty": nil, "text": []byte("hello, world"), "no data": wasm([]byte{1, 0}), "no marker": wasm(dataOf(segment(0, []byte("x")))),
-		"two": wasm(dataOf(segment(0, Marker[:]), segment(99, Marker[:]))), "counts": wasm([]byte{dataCount, 1}, good),
+		"empty": nil, "text": []byte("hello, world"), "no data": wasm([]byte{1, 0}), "no marker": wasm(dataOf(segmentOf(0, []byte("x")))),
+		"two":     wasm(dataOf(segmentOf(0, Marker[:]), segmentOf(99, Marker[:]))),
 		"passive": wasm([]byte{data, 1, 1, 1, 'x'}), "no segments": wasm([]byte{data}), "claims": wasm([]byte{data, 9, 0, i32Const, 0, end, 99}),
 		"no end": wasm([]byte{data, 1, 0, i32Const, 0, 0, 0}), "offset": wasm([]byte{data, 1, 0, i32Const, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80}),
 	}
@@ -120,7 +125,7 @@ func TestBuiltIn(t *testing.T) {
 
 // FuzzMake takes modules of any bytes.
 func FuzzMake(f *testing.F) {
-	f.Add(wasm(dataOf(segment(64, Marker[:]))))
+	f.Add(wasm(dataOf(segmentOf(64, Marker[:]))))
 	f.Add(wasm([]byte{data, 1, 0, i32Const, 0x7f, end, 32}))
 	f.Fuzz(func(_ *testing.T, b []byte) {
 		_, _ = Make(b, []byte("{}")) // it does not panic

@@ -18,6 +18,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/wfhost/wfhost/internal/segment"
 )
 
 //go:embed engine.wasm.gz
@@ -86,9 +88,10 @@ func Make(ctx context.Context, s Script) ([]byte, error) {
 	if n := len(code) + len(files); n > int(most) {
 		return nil, fmt.Errorf("the program has %d bytes when it is compiled, the limit is %d", n, most)
 	}
-	segment := binary.LittleEndian.AppendUint32(nil, uint32(len(code)))
-	segment = binary.LittleEndian.AppendUint32(segment, uint32(len(files)))
-	return attach(Wasm(), at, append(append(segment, code...), files...))
+	program := binary.LittleEndian.AppendUint32(nil, uint32(len(code)))
+	program = binary.LittleEndian.AppendUint32(program, uint32(len(files)))
+	program = append(append(program, code...), files...)
+	return segment.Append(Wasm(), segment.Drop, program, func([]byte) (uint32, error) { return at, nil })
 }
 
 // start instantiates the engine with stand-ins for the host, which it does not call while it compiles.
