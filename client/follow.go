@@ -56,6 +56,18 @@ type Chunk struct {
 	Time  time.Time       `json:"time"`
 	Topic string          `json:"topic"`
 	Data  json.RawMessage `json:"data,omitempty"` // JSON where it is, else a string of base64
+
+	Base64 []string `json:"base64,omitempty"` // ["data"] if Data is no JSON
+}
+
+// Bytes returns the data as the workflow has emitted it.
+func (c *Chunk) Bytes() ([]byte, error) {
+	if !slices.Contains(c.Base64, "data") {
+		return c.Data, nil
+	}
+	var b []byte
+	err := json.Unmarshal(c.Data, &b)
+	return b, err
 }
 
 // Newest is the iteration that a run is in.

@@ -225,23 +225,27 @@ func details(e httpapi.Entry, payload func(any) string) string {
 	}
 	add(e.Refused != "", "refused %s", e.Refused)
 	add(e.Skipped, "%s", "skipped")
-	for _, v := range []any{readable(&e, "input", e.Input), readable(&e, "data", e.Data)} {
+	for _, v := range []any{readable(e.Base64, "input", e.Input), readable(e.Base64, "data", e.Data)} {
 		text := payload(v)
 		add(text != "", "%s", text)
 	}
 	return strings.Join(parts, " ")
 }
 
-// readable returns a payload of an entry: as a text if it is one and no JSON, such as what a program has printed.
-func readable(e *httpapi.Entry, name string, v any) any {
-	if !slices.Contains(e.Base64, name) {
+// readable returns a payload: as a text if it is one and no JSON, such as what a program has printed. inBase64 names
+// those that stand so.
+func readable(inBase64 []string, name string, v any) any {
+	if !slices.Contains(inBase64, name) {
 		return v
 	}
 	b, ok := v.([]byte)
-	if text, encoded := v.(string); encoded { // from a server
+	switch v := v.(type) { // from a server
+	case string:
 		var err error
-		b, err = base64.StdEncoding.DecodeString(text)
+		b, err = base64.StdEncoding.DecodeString(v)
 		ok = err == nil
+	case json.RawMessage:
+		ok = json.Unmarshal(v, &b) == nil
 	}
 	if ok && utf8.Valid(b) {
 		return string(b)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -20,5 +21,21 @@ func TestEntryLine(t *testing.T) {
 	}
 	if cut := short(strings.Repeat("😀", 90)); !strings.HasSuffix(cut, "😀…") || len([]rune(cut)) != 80 {
 		t.Error(cut)
+	}
+}
+
+// TestReadable: payloads that are no JSON are shown as text where they are one.
+func TestReadable(t *testing.T) {
+	coded := []string{"data"}
+	for _, c := range []struct {
+		coded   []string
+		v, want any
+	}{
+		{coded, "aGk=", "hi"}, {coded, json.RawMessage(`"aGk="`), "hi"}, {coded, []byte("hi"), "hi"}, {coded, "/wA=", "/wA="},
+		{nil, "aGk=", "aGk="},
+	} {
+		if got := readable(c.coded, "data", c.v); got != c.want {
+			t.Errorf("%T %v is shown as %v, not %v", c.v, c.v, got, c.want)
+		}
 	}
 }

@@ -51,7 +51,7 @@ func (c *outputCmd) print(g *globals, chunk httpapi.Chunk) {
 	if g.Format == "json" {
 		return
 	}
-	b, err := json.Marshal(chunk.Data)
+	b, err := json.Marshal(readable(chunk.Base64, "data", chunk.Data))
 	if err != nil {
 		b = []byte(err.Error())
 	}
@@ -76,7 +76,7 @@ func (c *outputCmd) follow(g *globals) error {
 			_, _ = fmt.Fprintf(g.io.out, "%s\n", printableJSON(bytes.TrimSpace(b)))
 			continue
 		}
-		c.print(g, httpapi.Chunk{Index: chunk.Index, Time: chunk.Time, Topic: chunk.Topic, Data: chunk.Data})
+		c.print(g, httpapi.Chunk{Index: chunk.Index, Time: chunk.Time, Topic: chunk.Topic, Data: chunk.Data, Base64: chunk.Base64})
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ var fields = map[string]struct {
 	"timer":   {host.Timer{}, "run workflow due"},
 	"entry":   {httpapi.Entry{}, "seq kind time handle name target input options data due attempt refused code skipped consumed base64"},
 	"log":     {httpapi.Log{}, "index time level step attempt text"},
-	"chunk":   {httpapi.Chunk{}, "index time topic data"},
+	"chunk":   {httpapi.Chunk{}, "index time topic data base64"},
 	"check":   {host.RunCheck{}, "run version status iteration entries outcome entry journal workflow reason notes"},
 	"summary": {host.CheckSummary{}, "workflow version module runs compatible diverging not_checked migrated unchanged"},
 	"page":    {httpapi.List[host.Run]{}, "items next"},

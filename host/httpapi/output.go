@@ -14,17 +14,23 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// Chunk is a piece of a run's output as the API shows it. Data is JSON where it is, else base64.
+// Chunk is a piece of a run's output as the API shows it. Data is JSON where it is, else text in base64, as Base64 says.
 type Chunk struct {
 	Index uint64    `json:"index"`
 	Time  time.Time `json:"time"`
 	Topic string    `json:"topic"`
 	Data  any       `json:"data,omitempty"`
+
+	Base64 []string `json:"base64,omitempty" doc:"[\"data\"] if data is no JSON, and stands there in base64"`
 }
 
 // ChunkOf returns a piece of output as the API shows it.
 func ChunkOf(c host.Chunk) Chunk {
-	return Chunk{Index: c.Index, Time: abi.TimeOf(c.UnixMs), Topic: c.Topic, Data: payload(c.Data)}
+	out := Chunk{Index: c.Index, Time: abi.TimeOf(c.UnixMs), Topic: c.Topic, Data: payload(c.Data)}
+	if _, bytes := out.Data.([]byte); bytes {
+		out.Base64 = []string{"data"}
+	}
+	return out
 }
 
 type outputInput struct {
