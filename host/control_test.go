@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/wasmgen"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -302,29 +305,25 @@ func TestS78_EndlessLoop(t *testing.T) {
 // TestReplayOfAnEndlessLoop: a run that was terminated while it computed without end, and one that still does, are sound, and a
 // replay of them ends.
 func TestReplayOfAnEndlessLoop(t *testing.T) {
-	l := newLab(t, hosttest.WithConfig(func(c *host.Config) { c.MaxFuel = 1e12 }))
-	ended, live := l.begin("loop", 0), l.begin("loop", 0)
-	for _, id := range []string{ended, live} {
-		for begun := false; !begun; {
-			r, err := l.Get(ctx, id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			begun = r.Entries > 1 // it is activated, and computes
-		}
+	m := wasmgen.New(0)
+	m.Text("nap").I64(1000).Call(abi.FnSleep).Drop()
+	l := handmade(t, m.While().EndWhile().I32(0), hosttest.WithConfig(func(c *host.Config) { c.MaxFuel, c.MaxInstances = 1e12, 4 }))
+	const ended, live = "ended", "r"
+	_, err := l.StartRaw(ctx, "w", nil, host.WithRunID(ended))
+	do(t, err)
+	next, _ := l.Settle()
+	l.Clock.Set(next)
+	for l.Stats().Instances < 2 { // both compute
+		runtime.Gosched()
 	}
-	if err := l.Terminate(ctx, ended); err != nil {
-		t.Fatal(err)
-	}
+	do(t, l.Terminate(ctx, ended))
 	l.Kill()
 	h, err := host.Open(ctx, host.Config{Store: l.Data.Open(), Dir: l.Dir(), Clock: l.Clock, MaxFuel: 200_000_000, Partitions: []int{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, err)
 	defer func() { _ = h.Close() }()
 	for _, id := range []string{ended, live} {
 		if err := h.Replay(ctx, id); err != nil {
-			t.Error(err)
+			t.Errorf("%s: %v", id, err)
 		}
 	}
 }

@@ -115,12 +115,12 @@ func (c *commit) build() error {
 			setWake(c.b, p, &g.Wakes[j])
 		}
 	}
-	if outgoing { // before the marks, for which commits that send nothing wait, too: many commands take a while
+	c.lockMarks()
+	if outgoing {
 		if err := c.send(); err != nil {
 			return err
 		}
 	}
-	c.lockMarks()
 	if err := c.s.settle(c.b, &c.large); err != nil {
 		return err
 	}

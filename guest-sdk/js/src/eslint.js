@@ -3,8 +3,8 @@
 const from = "@wfhost/workflow";
 
 // What a body cannot call: it has NOT_HERE for an answer, or throws.
-const durable = new Set(["attribute", "call", "cancelled", "child", "continueAsNew", "emit", "hook", "race", "saga", "send", "signal", "sleep",
-  "sleepUntil", "step", "throwOnCancel", "update", "updatesDone", "version"]);
+const durable = new Set(["attribute", "call", "cancelled", "child", "continueAsNew", "emit", "hook", "saga", "send", "signal", "sleep",
+  "sleepUntil", "step", "throwOnCancel", "update", "version"]);
 
 // waits are what takes a signal when it comes, whether or not anybody still waits.
 const waits = new Set(["signal"]);
@@ -75,18 +75,18 @@ const noDurableCallInBody = {
     messages: { call: "{{name}}() in the body of a step fails with NOT_HERE: call it in the workflow, before or after the step." },
     schema: [],
   },
-  create: (context) => bodies(context, (body) => visit(context, body.body, (node) => {
+  create: (context) => bodies(context, (body) => visit(context, body, (node) => {
     if (node.type !== "CallExpression") return;
     const name = imported(context, node.callee);
     if (durable.has(name)) context.report({ node, messageId: "call", data: { name } });
   })),
 };
 
+const inside = new Set(["MemberExpression", "ChainExpression", "TSNonNullExpression", "TSAsExpression", "TSSatisfiesExpression", "TSTypeAssertion"]);
+
 // root returns the variable to which an expression belongs: list of list.items[0].
 function root(node) {
-  while (node.type === "MemberExpression" || node.type === "TSNonNullExpression" || node.type === "TSAsExpression") {
-    node = node.object ?? node.expression;
-  }
+  while (inside.has(node.type)) node = node.object ?? node.expression;
   return node.type === "Identifier" ? node : undefined;
 }
 
@@ -134,13 +134,14 @@ const noPlainRace = {
     CallExpression(node) {
       const { callee } = node;
       if (callee.type !== "MemberExpression" || callee.object.name !== "Promise" || !["race", "any"].includes(callee.property.name)) return;
+      let wait;
       for (const arg of node.arguments) {
         visit(context, arg, (inner) => {
-          if (inner.type !== "CallExpression") return;
-          const wait = imported(context, inner.callee);
-          if (waits.has(wait)) context.report({ node, messageId: "race", data: { name: callee.property.name, wait } });
+          const name = inner.type === "CallExpression" && imported(context, inner.callee);
+          if (waits.has(name)) wait ??= name;
         });
       }
+      if (wait) context.report({ node, messageId: "race", data: { name: callee.property.name, wait } });
     },
   }),
 };

@@ -19,12 +19,14 @@ tester.run("no-durable-call-in-body", plugin.rules["no-durable-call-in-body"], {
     'step("a", () => info().runId); sleep("1s");',
     'step("a", async () => { const sleep = () => {}; sleep("1s"); });',
     'step("a", () => fetch("https://example.com"));',
+    'step("a", () => race({ a: fetch("https://example.com") }));',
     'function later() { return sleep("1s"); } later();',
   ), 'import { sleep, step } from "elsewhere"; step("a", () => sleep("1s"));'],
   invalid: bad("call",
     'step("a", () => sleep("1s"));',
     'step("a", async () => { await Promise.all([wf.signal("x")]); });',
     'wf.step("a", function () { say("topic", 1); });',
+    'step("a", (nap = sleep("1s")) => nap);',
     'const body = async () => { await sleep("1s"); }; step("a", body); step("b", body);',
     'async function body() { if (1) { await step("inner", () => 1); } } step("a", body, { attempts: 1 });',
   ),
@@ -46,20 +48,21 @@ tester.run("no-captured-write-in-body", plugin.rules["no-captured-write-in-body"
     'let a; step("a", async () => { ({ b: a = 2 } = {}); });',
     'let x; step("a", () => { for (x of [1]); });',
     'const o = {}; step("a", () => { delete o.x; });',
+    'const o = {}; step("a", () => { delete o?.x; });',
     'let n = 0; function body() { const inner = () => { n = 1; }; inner(); } step("a", body);',
   ),
 });
 
 tester.run("no-plain-race", plugin.rules["no-plain-race"], {
   valid: ok('race({ a: signal("a"), b: sleep("1s") });', 'Promise.race([fetch("x"), sleep("1s")]);', 'Promise.all([signal("a"), signal("b")]);'),
-  invalid: bad("race", 'Promise.race([signal("a"), sleep("1s")]);', 'Promise.any([wf.signal("a").then((x) => x), sleep("1s")]);'),
+  invalid: bad("race", 'Promise.race([signal("a"), sleep("1s")]);', 'Promise.any([wf.signal("a").then((x) => x), signal("b")]);'),
 });
 
 const typed = new RuleTester({ languageOptions: { parser } });
 
 typed.run("no-captured-write-in-body in TypeScript", plugin.rules["no-captured-write-in-body"], {
   valid: ok('const n: number = await step<number>("a", (): number => { let m = 0 as number; m++; return m; }, { attempts: 1 });'),
-  invalid: bad("write", 'const o: { n?: number } = {}; step("a", () => { o!.n = 1; });', 'let n = 0; step<void>("a", () => { (n as number)++; });'),
+  invalid: bad("write", 'const o: { n?: number } = {}; step("a", () => { o!.n = 1; });', 'const o = {}; step("a", () => { (o satisfies object).n = 1; });', 'let n = 0; step<void>("a", () => { (n as number)++; });'),
 });
 
 typed.run("no-durable-call-in-body in TypeScript", plugin.rules["no-durable-call-in-body"], {

@@ -110,3 +110,6 @@ func (a *Actor) start(attempts []*run.Attempt) {
 		}
 	}
 }
+
+// HasPrepared reports whether a commit was made that is not on its way.
+func (a *Actor) HasPrepared() bool { return a.prepared != nil && !a.flying }

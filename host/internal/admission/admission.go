@@ -65,7 +65,7 @@ type Admission struct {
 	leaving   int64         // of them, bytes of those that were evicted and have not left yet
 	large     int64         // of held, bytes of large guests
 	slow      int64         // of held, bytes of slow guests
-	half      map[group]int // of slow guests
+	half      map[group]int // how many guests are slow, of groups and of namespaces (without a workflow)
 	bodies    map[group]int64
 	bodyEnded chan struct{} // closed, and replaced, when bodies hold less
 	limit     int64         // of held
@@ -194,6 +194,7 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 		a.leaveLocked(p)
 	default:
 		a.waiters[c].remove(w)
+		nextLocked(p, c)
 		a.goLocked(p)
 		a.grantLocked() // it may have stood before others, for which there is room
 	}
@@ -431,7 +432,7 @@ func (a *Admission) makeRoomLocked() {
 	for c := range a.waiters {
 		for e := a.waiters[c].Front(); e != nil && free > 0; e = e.Next() {
 			p := waiterOf(e).place
-			if a.fullLocked(p) {
+			if reasonLocked(p, Class(c)) != nil {
 				continue
 			}
 			if p.at != returning {
@@ -485,6 +486,7 @@ func (a *Admission) grantFirstLocked(c Class) bool {
 	}
 	a.waiters[c].enter(w)
 	a.enterLocked(w.place, c)
+	nextLocked(w.place, c)
 	if w.request != nil {
 		w.request.waits = nil
 		w.request.Begin() // which only starts a goroutine

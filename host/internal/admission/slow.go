@@ -12,10 +12,17 @@ import "errors"
 // With the large ones' half, a quarter is left to those that wake, compute for less than a slice, and sleep.
 const slowShare = 4
 
-// maxHalfDone is how many guests of a group may be slow before none of its new runs begins. One or two of them compute at a
-// time, and each holds what it has done until it comes to a wait, which is little of an instance, and may be much of a journal: a
-// thousand runs that had each started some hundreds of children had half a gigabyte of them.
-const maxHalfDone = 32
+// leastHalfDone is how many guests of a group may be slow before none of its new runs begins; where more than half as many
+// compute at a time, it is twice as many as do, so that processors have work. Each guest holds what it has done until it
+// comes to a wait, which is little of an instance, and may be much of a journal: a thousand runs that had each started some
+// hundreds of children had half a gigabyte of them. A namespace may have spaceHalfDone times as many.
+const (
+	leastHalfDone = 32
+	spaceHalfDone = 4
+)
+
+// halfMost returns how many guests of a group may be slow.
+func halfMost(a *Admission) int { return max(leastHalfDone, 2*a.longLimit) }
 
 // ErrSlow tells a guest that has computed for a slice to give its instance up: such guests keep as much memory as they may.
 var ErrSlow = errors.New("guests that compute for long hold as much memory as they may")
@@ -34,16 +41,23 @@ func (p *Place) slowLocked(slow bool) {
 	}
 	p.slow = slow
 	a, bytes := p.a, p.bytes-large(p.bytes)
-	if slow {
-		a.slow += bytes
-		a.half[p.group]++
-		return
+	n := 1
+	if !slow {
+		bytes, n = -bytes, -1
 	}
-	a.slow -= bytes
-	if a.half[p.group]--; a.half[p.group] == 0 {
-		delete(a.half, p.group)
+	a.slow += bytes
+	addLocked(a.half, p.group, n)
+	if space := p.group.space(); space != p.group {
+		addLocked(a.half, space, n)
 	}
-	if q := &a.waiters[Starting]; a.half[p.group] < maxHalfDone && q.asideOf(p.group) {
-		q.bring(p.group)
+	if !slow {
+		nextLocked(p, Starting)
+	}
+}
+
+// addLocked adds to a count, of which there is none where it is 0.
+func addLocked(counts map[group]int, g group, n int) {
+	if counts[g] += n; counts[g] == 0 {
+		delete(counts, g)
 	}
 }

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 )
@@ -63,48 +62,4 @@ func TestSlow(t *testing.T) {
 			t.Fatal("one that is alone:", err)
 		}
 	})
-}
-
-// A group with as many half-done guests as it may have begins no further run, though there are places; others do, and the group does
-// again when one of its guests comes to a wait, or leaves. Runs that have waited enter all the same.
-func TestHalfDone(t *testing.T) {
-	a := New(2*maxHalfDone, 1000, 1000)
-	a.longLimit = 2 * maxHalfDone
-	a.quiet = quietSlices
-	var begun []string
-	half := make([]*Place, maxHalfDone)
-	for i := range half {
-		half[i] = asks(a, Starting, "bomb", &begun)
-		if err := half[i].Slice(t.Context(), 0, true); err != nil {
-			t.Fatal(err)
-		}
-	}
-	begun = nil
-	var next [3]*Place
-	for i := range next {
-		next[i] = asks(a, Starting, "bomb", &begun)
-	}
-	asks(a, Starting, "other", &begun)
-	asks(a, Woken, "bomb", &begun)
-	if want := []string{"other", "bomb"}; !slices.Equal(begun, want) {
-		t.Fatalf("%v began, not %v", begun, want)
-	}
-	begun = nil
-	half[0].Park(1)
-	if len(begun) != 1 {
-		t.Fatalf("one has come to a wait, and %v began", begun)
-	}
-	if err := next[0].Slice(t.Context(), 0, true); err != nil {
-		t.Fatal(err)
-	}
-	half[1].Leave()
-	if len(begun) != 2 {
-		t.Fatalf("one has left, and %v began", begun)
-	}
-	for _, p := range slices.Concat(half[2:], next[:1]) {
-		p.Leave()
-	}
-	if len(begun) != 3 || len(a.half) != 0 {
-		t.Errorf("all have left: %v began, and half done are %v", begun, a.half)
-	}
 }

@@ -24,9 +24,7 @@ func (p *Place) countLocked(n int) {
 	}
 	a.spaces.Add(p.group.namespace, n)
 	for c := range a.waiters {
-		if q, space := &a.waiters[c], p.group.space(); q.asideOf(space) && !a.fullLocked(p) {
-			q.bring(space)
-		}
+		nextLocked(p, Class(c))
 	}
 }
 
@@ -38,11 +36,10 @@ func (a *Admission) fullLocked(p *Place) bool {
 // reasonLocked returns because of whom a guest may not come in: others of its namespace, or of its group; nil if it may.
 func reasonLocked(p *Place, c Class) *group {
 	a := p.a
-	switch {
-	case a.fullLocked(p):
-		space := p.group.space()
+	switch space := p.group.space(); {
+	case a.fullLocked(p) || c == Starting && a.half[space] >= spaceHalfDone*halfMost(a):
 		return &space
-	case c == Starting && a.half[p.group] >= maxHalfDone:
+	case c == Starting && a.half[p.group] >= halfMost(a):
 		return &p.group
 	}
 	return nil
@@ -57,6 +54,20 @@ func (a *Admission) firstLocked(c Class) *waiter {
 			return w
 		}
 		a.waiters[c].setAside(w, *because)
+		nextLocked(w.place, c)
 	}
 	return nil
+}
+
+// nextLocked has the next one that was set aside because of a namespace, and because of a group, wait among the others again, if
+// those of a place may come in. It is called when one of them may, and when one that was brought no longer waits there.
+func nextLocked(p *Place, c Class) {
+	q, space := &p.a.waiters[c], p.group.space()
+	because := reasonLocked(p, c)
+	if (because == nil || *because != space) && q.asideOf(space) {
+		q.bring(space)
+	}
+	if because == nil && q.asideOf(p.group) {
+		q.bring(p.group)
+	}
 }

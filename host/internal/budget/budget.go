@@ -219,6 +219,7 @@ func (m *Metered) inTime() error {
 // Rested begins to count anew when the guest has waited.
 func (m *Metered) Rested() {
 	if c := m.Consumed(); c != m.taken {
-		m.taken, m.calls, m.slices, m.worked, m.segment, m.sliced = c, 0, 0, 0, time.Time{}, time.Time{}
+		m.taken, m.calls, m.slices, m.worked, m.segment = c, 0, 0, 0, time.Time{}
+		m.Waited()
 	}
 }

@@ -95,7 +95,7 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 	}
 	f, ok := p.finished(err)
 	if !ok {
-		if errors.Is(err, budget.ErrSlow) && (p.limited() || p.open()) {
+		if errors.Is(err, budget.ErrSlow) && (p.limited() || p.open() && p.LeftOver() == nil) {
 			return nil
 		}
 		return err
@@ -107,7 +107,7 @@ func (p *player) judgeEnd(ctx context.Context, err error) error {
 	switch {
 	case f.is(end), j.Ended() == store.KindInvalid && (f.kind == store.KindInvalid || err == nil):
 		return nil
-	case p.open() && errors.Is(err, budget.ErrFuel), p.stopped():
+	case p.open() && (errors.Is(err, budget.ErrFuel) || errors.Is(err, budget.ErrCalls)), p.stopped():
 		return nil
 	case j.Ended() == store.KindInvalid: // it broke down
 		return err
@@ -155,8 +155,15 @@ func (p *player) stopped() bool {
 	return (j.Ended() == store.KindCancelled || j.Ended() == store.KindTerminated) && len(newest(j).Data) == 0
 }
 
-// open reports whether the journal does not say where the workflow has come to: it computes, or was stopped while it did.
-func (p *player) open() bool { return p.of.Journal().Ended() == store.KindInvalid || p.stopped() }
+// open reports whether the journal does not say where the workflow has come to: it computed when the journal was read, or was
+// stopped while it did. One that waits has come to its wait.
+func (p *player) open() bool {
+	switch p.of.State().Status {
+	case store.Running, store.Queued:
+		return true
+	}
+	return p.stopped()
+}
 
 // limited reports whether the run failed because of a limit, which may be another one in a replay: its deadline, the room in its
 // journal, what it may compute and call, how deep its calls may be nested, or that it waited for what could not come.

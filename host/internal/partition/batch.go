@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/wfhost/wfhost/host/internal/queued"
+	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/turns"
 	"github.com/wfhost/wfhost/store"
 )
@@ -13,8 +14,8 @@ const (
 	// maxBatchBytes bounds what one batch writes, about: a larger one holds up what comes behind it, and the shard while it is made.
 	// Some three hundred commits of runs that sleep are as much.
 	maxBatchBytes = 128 << 10
-	// commitBytes is what a commit writes beside its entries and commands.
-	commitBytes = 256
+	// commitBytes is what a commit writes of the run's state and index, commandBytes what a command has beside its payload.
+	commitBytes, commandBytes = 256, 256
 )
 
 // Batch is one group commit.
@@ -38,11 +39,9 @@ func (b *Batch) Len() (n int) {
 // add adds the commit of a slot, and returns about how much that writes.
 func (b *Batch) add(sl *slot, c *store.RunCommit) (bytes int) {
 	b.picked = append(b.picked, sl)
-	for i := range c.Append {
-		bytes += len(c.Append[i].Input) + len(c.Append[i].Data) + 64
-	}
+	bytes = commitBytes + int(record.Stored(c))
 	for i := range c.Outbox {
-		bytes += len(c.Outbox[i].Data) + commitBytes
+		bytes += commandBytes + len(c.Outbox[i].Data)
 	}
 	b.Bytes += bytes
 	return bytes

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -273,6 +274,57 @@ func TestWorkflowsTakeTurns(t *testing.T) {
 	for _, key := range much {
 		if w.state(key).Length < 4 {
 			t.Errorf("run %s has %d entries", key.ID, w.state(key).Length)
+		}
+	}
+}
+
+// A guest that computes on, and yields for a commit while the one before is on its way, has the next one made when that is durable.
+func TestCommitsOfAGuestThatComputes(t *testing.T) {
+	several := limits
+	several.Commits = 4
+	w := newWorld(t, several, 1)
+	a := keyIn(1, 0)
+	w.start(a)
+	w.pump()
+	l := w.ready(a)
+	yields := func() {
+		w.call(l, store.Entry{Kind: store.KindEmit, Name: "x"})
+		w.guest(l, run.GuestYields{Lease: l})
+	}
+	yields()
+	first := w.begin()
+	yields()
+	if w.begin() != nil {
+		t.Fatal("two commits of a run are on their way")
+	}
+	w.end(first, nil)
+	if n := w.pump(); n != 1 {
+		t.Errorf("%d commits of what it did meanwhile", n)
+	}
+	r := w.deliver(a, run.Signal{Name: "x"})
+	yields()
+	w.pump()
+	w.want(r, nil)
+	if n := w.state(a).Length; int(n) != len(l.Entries()) {
+		t.Errorf("%d of %d entries are durable", n, len(l.Entries()))
+	}
+}
+
+// A batch weighs what it writes: lines and the state as well as entries.
+func TestWeight(t *testing.T) {
+	b := &Batch{}
+	for _, c := range []struct {
+		commit store.RunCommit
+		least  int
+	}{
+		{store.RunCommit{}, commitBytes},
+		{store.RunCommit{Logs: []store.LogLine{{Text: strings.Repeat("x", 5000)}}}, 5000},
+		{store.RunCommit{Output: []store.Chunk{{Data: make([]byte, 5000)}}}, 5000},
+		{store.RunCommit{Append: []store.Entry{{Kind: store.KindEmit, Data: make([]byte, 5000)}}}, 5000},
+		{store.RunCommit{Outbox: []store.Command{{Data: make([]byte, 5000)}}}, 5000},
+	} {
+		if n := b.add(&slot{}, &c.commit); n < c.least || n > c.least+1000 {
+			t.Errorf("%+v weighs %d", c.commit, n)
 		}
 	}
 }

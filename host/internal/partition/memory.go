@@ -119,6 +119,9 @@ func (m *memory) settle(now int64, sl *slot) {
 	if sl.Run != nil {
 		if sl.Run.Lent() {
 			sl.AskToYield()
+			if sl.HasPrepared() { // made while the one before was on its way
+				m.commits.add(sl)
+			}
 		} else {
 			sl.arm(m.active)
 			if sl.Wants() {

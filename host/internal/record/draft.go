@@ -68,7 +68,7 @@ func (r *Record) Commit(st store.RunState) *store.RunCommit {
 		c.Outbox = append(c.Outbox, *d.ask)
 	}
 	r.State, r.Draft, r.Log.fresh = st, Draft{prepared: r.Journal.Len()}, nil
-	r.State.StoredBytes = before + stored(c)
+	r.State.StoredBytes = before + Stored(c)
 	c.State = r.State
 	return c
 }
@@ -99,8 +99,8 @@ const (
 	lineBytes  = 48
 )
 
-// stored returns how many bytes a commit stores, about: entries, output and lines.
-func stored(c *store.RunCommit) (n int64) {
+// Stored returns how many bytes a commit stores, about: entries, output and lines.
+func Stored(c *store.RunCommit) (n int64) {
 	n = journal.Size(c.Append)
 	for i := range c.Earlier {
 		n += journal.Size(c.Earlier[i].Append)

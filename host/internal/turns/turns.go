@@ -48,6 +48,11 @@ func (q *Queue[G, T]) Push(group G, what T) {
 		l = &line[G, T]{group: group}
 		q.groups[group] = l
 	}
+	if l.head > keptRoom && l.head > len(l.all)/2 { // what was taken is more than what waits
+		n := copy(l.all, l.all[l.head:])
+		clear(l.all[n:])
+		l.all, l.head = l.all[:n], 0
+	}
 	l.all = append(l.all, what)
 	if q.size++; l.len() == 1 {
 		q.number++

@@ -82,6 +82,19 @@ func TestComesAgain(t *testing.T) {
 	}
 }
 
+// TestRoom: a group that always has something waiting takes no more room than that needs.
+func TestRoom(t *testing.T) {
+	var q queue
+	q.Push("busy", 0)
+	for i := range 100_000 {
+		q.Push("busy", i)
+		take(&q, 1, 1)
+	}
+	if n := cap(q.groups["busy"].all); q.Len() != 1 || n > 4*keptRoom {
+		t.Errorf("%d wait, with room for %d", q.Len(), n)
+	}
+}
+
 // TestModel compares a queue with lists that are gone over.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

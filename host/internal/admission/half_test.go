@@ -1,0 +1,137 @@
+package admission
+
+import (
+	"slices"
+	"testing"
+)
+
+// halfDone has guests of a group begin, and be half done.
+func halfDone(a *Admission, group string, n int) (all []*Place) {
+	var begun []string
+	for range n {
+		p := asks(a, Starting, group, &begun)
+		a.mu.Lock()
+		p.slowLocked(true)
+		a.mu.Unlock()
+		all = append(all, p)
+	}
+	return all
+}
+
+// A group with as many half-done guests as it may have begins no further run, though there are places; others do, and runs that have
+// waited. When one of the guests comes to a wait, all go on for which there are places.
+func TestHalfDone(t *testing.T) {
+	a := New(leastHalfDone+4, 1000, 1000)
+	half := halfDone(a, "bomb", leastHalfDone)
+	var begun []string
+	for range 20 {
+		asks(a, Starting, "bomb", &begun)
+	}
+	other, woken := asks(a, Starting, "other", &begun), asks(a, Woken, "bomb", &begun)
+	if want := []string{"other", "bomb"}; !slices.Equal(begun, want) {
+		t.Fatalf("%v began, not %v", begun, want)
+	}
+	begun = nil
+	half[0].Park(1)
+	if len(begun) != 3 { // with half[0], which is parked, there are as many places
+		t.Fatalf("one has come to a wait, and %v began", begun)
+	}
+	for _, p := range append(half[1:], other, woken) {
+		p.Leave()
+	}
+	if len(begun) != 20 || len(a.half) != 0 {
+		t.Errorf("%d began, and half done are %v", len(begun), a.half)
+	}
+}
+
+// Those that were set aside all begin, also if none of those before them ever computes for long.
+func TestHalfDoneShort(t *testing.T) {
+	a := New(leastHalfDone, 1<<40, 1<<40)
+	half := halfDone(a, "bomb", leastHalfDone)
+	var begun []string
+	var next []*Place
+	for range 3 * leastHalfDone {
+		next = append(next, asks(a, Starting, "bomb", &begun))
+	}
+	for _, p := range half {
+		p.Leave()
+	}
+	for range 3 {
+		for _, p := range next { // those that have begun end; the others are outside
+			p.Leave()
+		}
+	}
+	if _, waiting, _ := a.Held(); waiting > 0 || len(begun) != len(next) {
+		t.Errorf("%d of %d began, %d wait", len(begun), len(next), waiting)
+	}
+}
+
+// One of a namespace that is brought back, and may not begin because of its group, does not keep the others of the namespace away.
+func TestHalfDoneInAFullSpace(t *testing.T) {
+	l := limits{map[uint32]int{}, map[uint32]int{}}
+	a := New(100, 1<<40, 1<<40).By(l)
+	halfDone(a, "n/bomb", leastHalfDone)
+	var begun []string
+	x := asks(a, Woken, "n/x", &begun)
+	l.most[1] = leastHalfDone + 1 // now it is full
+	begun = nil
+	asks(a, Starting, "n/bomb", &begun)
+	asks(a, Starting, "n/honest", &begun)
+	x.Leave()
+	if !slices.Equal(begun, []string{"honest"}) {
+		t.Errorf("%v began", begun)
+	}
+}
+
+// Groups of one namespace together have a bound, too; other namespaces begin.
+func TestHalfDoneOfASpace(t *testing.T) {
+	a := New(1000, 1<<40, 1<<40)
+	for i := range spaceHalfDone {
+		halfDone(a, "n/"+string(rune('a'+i)), leastHalfDone)
+	}
+	var begun []string
+	asks(a, Starting, "n/honest", &begun)
+	asks(a, Starting, "mm/other", &begun)
+	if !slices.Equal(begun, []string{"other"}) {
+		t.Errorf("%v began", begun)
+	}
+}
+
+// One that was brought back and is withdrawn leaves its turn to the next.
+func TestWithdrawnAfterBrought(t *testing.T) {
+	l := limits{map[uint32]int{1: 1}, map[uint32]int{}}
+	a := New(2, 1<<40, 1<<40).By(l)
+	var begun []string
+	x, m := asks(a, Starting, "n/x", &begun), asks(a, Starting, "mm/m", &begun)
+	var waits []*Request
+	for range 2 {
+		r := &Request{Place: a.NewPlace(1).Of(1, "w", ""), Class: Starting, Begin: func() { begun = append(begun, "w") }, Refuse: func() {}}
+		a.Ask(r)
+		waits = append(waits, r)
+	}
+	a.mu.Lock()
+	a.firstLocked(Starting) // as anybody does who asks: both are set aside
+	a.mu.Unlock()
+	woken := asks(a, Woken, "mm/m", &begun) // waits for a place
+	x.Leave()                               // which it gets; the first one of n is brought, and waits for a place
+	waits[0].Withdraw()
+	m.Leave()
+	woken.Leave()
+	if _, waiting, _ := a.Held(); waiting > 0 {
+		t.Errorf("%d wait, %d of %d places are free, begun %v", waiting, a.free, a.total, begun)
+	}
+}
+
+// Nobody gives his instance up for one that may not begin.
+func TestNoRoomForOneAside(t *testing.T) {
+	a := New(100, leastHalfDone+100, 100)
+	halfDone(a, "bomb", leastHalfDone)
+	var begun []string
+	parked := asks(a, Woken, "honest", &begun)
+	parked.Park(100)
+	p := a.NewPlace(50).Of(0, "bomb", "")
+	a.Ask(&Request{Place: p, Class: Starting, Begin: func() {}, Refuse: func() {}})
+	if isEvicted(parked) {
+		t.Error("a parked guest was evicted")
+	}
+}
