@@ -203,6 +203,11 @@ func (x *writer) goesWith(a *run.Attempt) {
 		return
 	}
 	j := r.Journal()
+	for _, e := range j.Entries()[min(len(a.Entries), j.Len()):] {
+		if e.Kind == store.KindRetried { // the run had ended, perhaps by its deadline just before, and with it the attempt
+			return
+		}
+	}
 	if j.Started().Iteration == a.Run.Iteration && j.Ended() == store.KindInvalid && j.Aside() == store.NotAside {
 		x.w.broken("attempts of a live run go on", "%s: attempt %d of %s is dropped", a.Run.Run.ID, a.Number, a.Name)
 	}
