@@ -1,7 +1,7 @@
 # wfhost. `make` lists the targets.
 GO ?= go
 FUZZTIME ?= 30s
-COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/nan host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission host/internal/quota host/internal/plain host/internal/schema host/internal/child host/internal/retention host/internal/suspect host/internal/room host/internal/diskspace host/internal/check host/internal/archive host/internal/schedule host/internal/limit host/internal/gate host/internal/remote store store/seal cron definition definition/expression definition/yamltext definition/interpret definition/module
+COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/nan host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission host/internal/quota host/internal/plain host/internal/schema host/internal/child host/internal/retention host/internal/suspect host/internal/room host/internal/diskspace host/internal/check host/internal/archive host/internal/schedule host/internal/limit host/internal/gate host/internal/remote store store/seal cron definition definition/expression definition/yamltext definition/interpret definition/module internal/segment host/internal/turns
 COVER_MIN = 90
 # The stories of package run cover what it is made of.
 RUN_PARTS = run record origin step message
