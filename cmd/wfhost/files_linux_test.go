@@ -121,7 +121,7 @@ func TestMoreConnectionsThanFiles(t *testing.T) {
 		_ = c.Close() // a socket
 	}
 	commanded(t, s.address, "start", "s01", "--id", "r", "--input", "1")
-	commanded(t, s.address, "result", "r")
+	commanded(t, s.address, "result", "r", "--wait")
 	if err := s.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
