@@ -67,6 +67,37 @@ func TestFinding13_RestartAfterContinue(t *testing.T) {
 	}
 }
 
+// TestRestartAfterChild restarts a run from a call behind a child: the copy has the child of the run that it repeats, and is sound.
+func TestRestartAfterChild(t *testing.T) {
+	m := wasmgen.New(1)
+	m.Pages = 2
+	m.Text("kid").Text("nap").Text(`"1ms"`).I32(0).I32(0).Call(abi.FnChildStart).Set(0)
+	m.I32(32).Get(0).Store64().I32(32).I32(1).Call(abi.FnAwait).Drop()
+	m.Text("after").I64(1).Call(abi.FnSleep).Drop()
+	h := hosttest.New(t)
+	for name, wasm := range map[string][]byte{"w": m.I32(0).Export(abi.ExportRun).Bytes(), "nap": napModule()} {
+		_, err := h.Upload(ctx, name, wasm)
+		do(t, err)
+	}
+	_, err := h.Start(ctx, "w", nil, host.WithRunID("r"))
+	do(t, err)
+	want(t, h.Finish("r").Status, host.Completed)
+	_, err = h.Host.Restart(ctx, "r", "again", "after")
+	do(t, err)
+	want(t, h.Finish("again").Status, host.Completed)
+	for _, id := range []string{"r", "again"} {
+		do(t, h.Replay(ctx, id))
+	}
+	kids := 0
+	for r, err := range h.Runs(ctx, host.Query{}) {
+		do(t, err)
+		if r.Parent != "" {
+			kids++
+		}
+	}
+	want(t, kids, 1)
+}
+
 // naps returns the name of the run's sleep.
 func naps(t *testing.T, f *findings, id string) (name string) {
 	t.Helper()
