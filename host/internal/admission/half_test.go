@@ -122,7 +122,7 @@ func TestWithdrawnAfterBrought(t *testing.T) {
 	}
 }
 
-// Nobody gives his instance up for one that may not begin.
+// A guest that may not begin takes nobody's instance away.
 func TestNoRoomForOneAside(t *testing.T) {
 	a := New(100, leastHalfDone+100, 100)
 	halfDone(a, "bomb", leastHalfDone)

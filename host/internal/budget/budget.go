@@ -62,7 +62,7 @@ type Metered struct {
 	worked  int64     // bytes of calls since the newest slice was counted
 	segment time.Time // when the clock was first looked at
 	sliced  time.Time // when the newest slice of calls began; zero if none has
-	looked  time.Time // when the clock was last looked at because of calls; zero if the guest has waited since
+	looked  time.Time // when the clock was last looked at because of calls; zero if the guest has given its place up since
 	unseen  int       // calls since then
 	perLook int       // calls at which the clock is looked at again
 }
@@ -220,6 +220,6 @@ func (m *Metered) inTime() error {
 func (m *Metered) Rested() {
 	if c := m.Consumed(); c != m.taken {
 		m.taken, m.calls, m.slices, m.worked, m.segment = c, 0, 0, 0, time.Time{}
-		m.Waited()
+		m.sliced = time.Time{} // and not looked: a replay rests at each call, and would look at the clock at every fourth
 	}
 }
