@@ -2,6 +2,8 @@ module github.com/wfhost/wfhost
 
 go 1.26.0
 
+ignore ./bin // what make builds and installs: npm packages may have Go in them
+
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/anishathalye/porcupine v1.3.1
