@@ -145,7 +145,7 @@ func uploadAndLeave(ctx context.Context, h *hour, r *rand.Rand) string {
 func flood(ctx context.Context, h *hour, r *rand.Rand) string {
 	to := fmt.Sprint("victim", r.IntN(10))
 	if r.IntN(20) == 0 {
-		to = fmt.Sprint("honest", r.IntN(honestRuns))
+		to = fmt.Sprint("honest", r.IntN(*hostileRuns))
 	}
 	code := h.call(ctx, "POST", "/v1/runs/"+to+"/signals/s", []byte(`"`+strings.Repeat("s", r.IntN(2000))+`"`), nil)
 	if code == http.StatusNotFound && strings.HasPrefix(to, "victim") {
@@ -232,7 +232,7 @@ func sendSlowly(ctx context.Context, h *hour, r *rand.Rand) string {
 }
 
 func followOutput(ctx context.Context, h *hour, r *rand.Rand) string {
-	return h.raw(ctx, h.head("GET", fmt.Sprintf("/v1/runs/honest%d/output?follow=true", r.IntN(honestRuns)))+"Accept: text/event-stream\r\n\r\n")
+	return h.raw(ctx, h.head("GET", fmt.Sprintf("/v1/runs/honest%d/output?follow=true", r.IntN(*hostileRuns)))+"Accept: text/event-stream\r\n\r\n")
 }
 
 func listRuns(ctx context.Context, h *hour, r *rand.Rand) string {

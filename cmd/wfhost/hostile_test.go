@@ -31,16 +31,18 @@ var (
 	hostileFor  = flag.Duration("hostile.for", 2*time.Minute, "how long the server is attacked")
 	hostileSeed = flag.Uint64("hostile.seed", 1, "of what the attackers do")
 	hostileMore = flag.Bool("hostile.more", false, "attack by hooks, updates, schedules, definitions, mutants, checks and imports, too")
+	hostileRuns = flag.Int("hostile.runs", 1000, "how many honest runs there are")
+	hostileNap  = flag.Duration("hostile.longest", 30*time.Second, "the longest of their sleeps")
+	hostileDump = flag.String("hostile.dump", "", "a file for the stacks of the server, which is ended when an honest run stands still")
 	hostileOnly = flag.String("hostile.only", "", "the attackers that attack, separated by commas; all without it, none for none")
 )
 
 // What has to hold meanwhile.
 const (
-	honestRuns     = 1000
-	honestLongest  = 30 * time.Second // of their sleeps: some 65 wakes a second
 	honestLate     = 100 * time.Millisecond
 	hostileMemory  = 1 << 30
-	honestPatience = 2 * time.Minute // after the end, for those that are behind
+	honestPatience = 2 * time.Minute  // after the end, for those that are behind
+	honestStands   = 30 * time.Second // for so long one is "running", and nothing is recorded
 )
 
 // hour is a server that is attacked.
@@ -60,7 +62,7 @@ type hour struct {
 	started int
 }
 
-// TestHostileHour attacks one server by uploads, guests, requests and signals while 1,000 honest runs sleep and step. The server
+// TestHostileHour attacks one server by uploads, guests, requests and signals while 1,000 honest runs sleep and step: some 65 wakes a second. The server
 // lives on, in less than 1 GiB; no honest run is lost, and of their wakes one in a hundred at most is later than 100 ms.
 func TestHostileHour(t *testing.T) {
 	h := newHour(t)
@@ -68,9 +70,9 @@ func TestHostileHour(t *testing.T) {
 	h.honest = buildGuest(t, "testdata/honest")
 	h.must("PUT", "/v1/workflows/honest/versions", h.honest, http.StatusCreated)
 	h.must("PUT", "/v1/workflows/hostile/versions", buildGuest(t, "testdata/hostile"), http.StatusCreated)
-	for i := range honestRuns {
+	for i := range *hostileRuns {
 		body, _ := json.Marshal(httpapi.StartRequest{ID: fmt.Sprint("honest", i),
-			Input: json.RawMessage(fmt.Sprintf(`{"untilUnixMs":%d,"longestMs":%d}`, until.UnixMilli(), honestLongest.Milliseconds()))})
+			Input: json.RawMessage(fmt.Sprintf(`{"untilUnixMs":%d,"longestMs":%d}`, until.UnixMilli(), hostileNap.Milliseconds()))})
 		h.must("POST", "/v1/workflows/honest/runs", body, http.StatusCreated)
 	}
 	ctx, cancel := context.WithDeadline(t.Context(), until)
@@ -110,6 +112,14 @@ func newHour(t *testing.T) *hour {
 	h.cmd.Env = append(os.Environ(), "TESTSCRIPT_COMMAND=")
 	var said bytes.Buffer
 	h.cmd.Stderr = &tail{to: &said}
+	if *hostileDump != "" {
+		f, err := os.Create(*hostileDump)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }() // the process has its own
+		h.cmd.Stderr, h.cmd.Env = f, append(h.cmd.Env, "GOTRACEBACK=all")
+	}
 	out, err := h.cmd.StdoutPipe()
 	if err == nil {
 		err = h.cmd.Start()
@@ -234,10 +244,26 @@ func (h *hour) watch(ctx context.Context) {
 		if n%memoryEvery > 0 {
 			continue
 		}
+		h.stands(ctx)
 		used, mapped := memoryOf(h.cmd.Process.Pid)
 		h.peak, h.mapped = max(h.peak, used), max(h.mapped, mapped)
 		if n%(6*memoryEvery) == 0 {
 			h.Logf("%v: %d MiB, %d MiB at most; mapped %d MiB at most", time.Duration(n)*time.Second, used>>20, h.peak>>20, h.mapped>>20)
+		}
+	}
+}
+
+// stands ends the server with its stacks, where these are wanted, if an honest run stands still.
+func (h *hour) stands(ctx context.Context) {
+	var runs []host.Run
+	if *hostileDump == "" || h.call(ctx, "GET", "/v1/runs?workflow=honest&status=running&limit=1000", nil, httpapi.ItemsOf(&runs)) != http.StatusOK {
+		return
+	}
+	for _, r := range runs {
+		if time.Since(r.Updated) > honestStands {
+			b, _ := json.Marshal(r)
+			h.Errorf("it stands still: %s", b)
+			_ = h.cmd.Process.Signal(syscall.SIGQUIT)
 		}
 	}
 }
@@ -264,11 +290,11 @@ func memoryOf(pid int) (used, mapped int64) {
 
 // judge waits for the honest runs, and reads in their journals how late they were.
 func (h *hour) judge() {
-	patience, cancel := context.WithTimeout(h.Context(), honestLongest+honestPatience)
+	patience, cancel := context.WithTimeout(h.Context(), *hostileNap+honestPatience)
 	defer cancel()
 	var late []time.Duration
 	unended := map[host.Status]int{}
-	for i := range honestRuns {
+	for i := range *hostileRuns {
 		id := fmt.Sprint("honest", i)
 		var steps int
 		for code := http.StatusAccepted; code == http.StatusAccepted; {
@@ -286,7 +312,7 @@ func (h *hour) judge() {
 		}
 	}
 	for status, n := range unended {
-		h.Errorf("%d of %d honest runs are %q %v after the attack", n, honestRuns, status, honestLongest+honestPatience)
+		h.Errorf("%d of %d honest runs are %q %v after the attack", n, *hostileRuns, status, *hostileNap+honestPatience)
 	}
 	if len(late) == 0 {
 		return
