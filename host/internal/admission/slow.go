@@ -7,7 +7,8 @@ import "errors"
 // are not taken from them, and as one or two of them compute at a time, it takes each of them long to come to its end. Where
 // there are many, these would hold all the memory, and whoever wakes would wait for one of them. So a guest that becomes slow
 // while others keep this share gives its instance up, and comes again as a large one, of which few are let in at a time, and
-// which then goes on to its end.
+// which then goes on to its end. One of a group that has less than its part of the share, an equal one of each group that has
+// slow guests, stays: a run whose replay takes a slice is not to wait for minutes because of others that compute.
 //
 // With the large ones' half, a quarter is left to those that wake, compute for less than a slice, and sleep.
 const slowShare = 4
@@ -30,8 +31,15 @@ var ErrSlow = errors.New("guests that compute for long hold as much memory as th
 // tooSlowLocked reports whether a guest that is inside, and has computed for a slice, is to give its instance up. Any may
 // be slow that would be the only one.
 func (p *Place) tooSlowLocked() bool {
-	a := p.a
-	return !p.slow && large(p.bytes) == 0 && a.slow > 0 && a.slow+p.bytes > a.limit/slowShare
+	a, share := p.a, p.a.limit/slowShare
+	if p.slow || large(p.bytes) > 0 || a.slow == 0 || a.slow+p.bytes <= share {
+		return false
+	}
+	groups, of := int64(len(a.slowOf)), a.slowOf[p.group]
+	if of == 0 {
+		groups++
+	}
+	return of+p.bytes > share/groups
 }
 
 // slowLocked says whether a guest that is not outside is slow.
@@ -46,6 +54,7 @@ func (p *Place) slowLocked(slow bool) {
 		bytes, n = -bytes, -1
 	}
 	a.slow += bytes
+	addLocked(a.slowOf, p.group, bytes)
 	addLocked(a.half, p.group, n)
 	if space := p.group.space(); space != p.group {
 		addLocked(a.half, space, n)
@@ -56,7 +65,7 @@ func (p *Place) slowLocked(slow bool) {
 }
 
 // addLocked adds to a count, of which there is none where it is 0.
-func addLocked(counts map[group]int, g group, n int) {
+func addLocked[N int | int64](counts map[group]N, g group, n N) {
 	if counts[g] += n; counts[g] == 0 {
 		delete(counts, g)
 	}

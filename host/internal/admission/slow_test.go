@@ -63,3 +63,35 @@ func TestSlow(t *testing.T) {
 		}
 	})
 }
+
+// A guest that becomes slow beside many of another group stays, as long as its own has less than its part.
+func TestSlowOfFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		a := New(16, 160*mib, 160*mib)
+		a.longLimit = 16
+		a.quiet = quietSlices
+		slow := func(workflow string, bytes int64) error {
+			p := a.NewPlace(1).Of(0, workflow, "")
+			if err := p.Enter(t.Context(), Woken, nil); err != nil {
+				t.Fatal(err)
+			}
+			return p.Slice(t.Context(), bytes, true)
+		}
+		for range 4 {
+			if err := slow("many", 10*mib); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []struct {
+			workflow string
+			bytes    int64
+			want     error
+		}{{"many", mib, ErrSlow}, {"few", 15 * mib, nil}, {"few", 5 * mib, nil}, {"few", mib, ErrSlow}, {"third", 13 * mib, nil},
+			{"third", mib, ErrSlow}, {"fourth", 11 * mib, ErrSlow}, {"fourth", 10 * mib, nil}} {
+			if err := slow(c.workflow, c.bytes); !errors.Is(err, c.want) {
+				t.Errorf("%d bytes of %q: %v, want %v", c.bytes, c.workflow, err, c.want)
+			}
+		}
+	})
+}

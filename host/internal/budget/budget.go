@@ -35,6 +35,9 @@ type Limits struct {
 	Calls  int           // of the host
 }
 
+// letOthers lets other goroutines go first. Tests replace it.
+var letOthers = runtime.Gosched
+
 // Slices returns how many slices of fuel an amount of it is, one at least.
 func Slices(fuel int64) int64 { return max((fuel+engine.FuelSlice-1)/engine.FuelSlice, 1) }
 
@@ -56,15 +59,15 @@ type Metered struct {
 	Unfuelled bool
 
 	stopped atomic.Pointer[error]
-	taken   uint64    // deliveries, as of the wait after which everything below is counted
-	calls   int       // of the host
-	slices  int64     // of fuel
-	worked  int64     // bytes of calls since the newest slice was counted
-	segment time.Time // when the clock was first looked at
-	sliced  time.Time // when the newest slice of calls began; zero if none has
-	looked  time.Time // when the clock was last looked at because of calls; zero if the guest has given its place up since
-	unseen  int       // calls since then
-	perLook int       // calls at which the clock is looked at again
+	taken   uint64        // deliveries, as of the wait after which everything below is counted
+	calls   int           // of the host
+	slices  int64         // of fuel
+	worked  int64         // bytes of calls since the newest slice was counted
+	segment time.Time     // when the clock was first looked at
+	called  time.Duration // how long the calls took since the newest slice, without what others did at looks
+	looked  time.Time     // when the clock was last looked at because of calls; zero if the guest has given its place up since
+	unseen  int           // calls since then
+	perLook int           // calls at which the clock is looked at again
 }
 
 const (
@@ -151,19 +154,17 @@ func (m *Metered) refuel() error {
 	return m.inTime()
 }
 
-// sliceOfCalls lets others compute: for a moment, and first if the guest has called for long.
+// sliceOfCalls lets others compute: for a moment, and first if the guest has called for long. What the others take is not the
+// guest's: where all compute, it would be a slice by the time that they have each had their turn.
 func (m *Metered) sliceOfCalls() error {
-	runtime.Gosched()
-	now := Clock.Now()
-	if m.sliced.IsZero() {
-		m.sliced = now
-	}
 	if !m.looked.IsZero() {
-		took := max(now.Sub(m.looked), 1)
+		took := max(Clock.Now().Sub(m.looked), 1)
+		m.called += took
 		m.perLook = int(int64(m.unseen) * int64(lookEvery) / int64(took))
 	}
-	m.looked, m.unseen, m.perLook = now, 0, min(max(m.perLook, leastPerLook), mostPerLook)
-	if now.Sub(m.sliced) < callSlice {
+	letOthers()
+	m.looked, m.unseen, m.perLook = Clock.Now(), 0, min(max(m.perLook, leastPerLook), mostPerLook)
+	if m.called < callSlice {
 		return nil
 	}
 	return m.slice()
@@ -175,12 +176,12 @@ func (m *Metered) slice() error {
 		return nil
 	}
 	err := m.Untimed(m.Slice)
-	m.sliced = Clock.Now()
+	m.looked, m.unseen = Clock.Now(), 0
 	return err
 }
 
 // Waited says that the guest has waited for something that is not its doing: no slice of calls goes on.
-func (m *Metered) Waited() { m.sliced, m.looked = time.Time{}, time.Time{} }
+func (m *Metered) Waited() { m.called, m.looked = 0, time.Time{} }
 
 // Untimed does something whose time is not the guest's.
 func (m *Metered) Untimed(do func() error) error {
@@ -220,6 +221,6 @@ func (m *Metered) inTime() error {
 func (m *Metered) Rested() {
 	if c := m.Consumed(); c != m.taken {
 		m.taken, m.calls, m.slices, m.worked, m.segment = c, 0, 0, 0, time.Time{}
-		m.sliced = time.Time{} // and not looked: a replay rests at each call, and would look at the clock at every fourth
+		m.called = 0 // and not looked: a replay rests at each call, and would look at the clock at every fourth
 	}
 }

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,4 +156,24 @@ func TestSliceOfCalls(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What others do while the guest lets them go first is not its time: neither a slice of it, nor a reason to look more often.
+func TestOthersAreNoSlice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns, slices := 0, 0
+		letOthers = func() { turns++; <-time.NewTimer(time.Millisecond).C }
+		defer func() { letOthers = runtime.Gosched }()
+		m := metered(10*engine.FuelSlice, time.Hour)
+		m.Look = func() error { <-time.NewTimer(time.Microsecond).C; return nil }
+		m.Slice = func() error { slices++; return nil }
+		for range 3000 {
+			if err := m.Enter(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if slices > 0 || turns > 20 {
+			t.Errorf("in 3 ms of calls others were let go first %d times, and there were %d slices; want 15 or a few more, and 0", turns, slices)
+		}
+	})
 }
