@@ -228,6 +228,36 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
+// TestPromises has programs do strange things to the promises of calls.
+func TestPromises(t *testing.T) {
+	p := load(t, "promises.js")
+	for name, want := range map[string]string{
+		"like":     `["handle,kind","function",true,true,"resolved",2]`,
+		"bytes":    `["\ufffd",{"\ufffd":1},null]`,
+		"many":     "3000",
+		"rubbish":  `[["RangeError","RangeError","RangeError","RangeError","RangeError"],"resolved"]`,
+		"setter":   `"CANCELLED"`,
+		"replaced": "1",
+	} {
+		p.begin(name, name, 3000)
+		switch name {
+		case "bytes":
+			for _, payload := range []string{"\"\xff\"", "{\"\xfe\":1}", "null"} {
+				if err := p.SignalRaw(p.ctx, name, "go", []byte(payload)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case "setter":
+			if _, err := p.Cancel(p.ctx, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := p.ends(name); strings.ReplaceAll(got, "\ufffd", `\ufffd`) != want {
+			t.Errorf("%s: %s, not %s", name, got, want)
+		}
+	}
+}
+
 // TestSteps is about step functions, time in bodies, and bodies in parallel.
 func TestSteps(t *testing.T) {
 	p := load(t, "steps.ts")

@@ -1,10 +1,10 @@
 // What a workflow calls.
 import { milliseconds } from "./duration.js";
 import { WorkflowError, report } from "./error.js";
-import { pending, withdraw } from "./pending.js";
+import { nothing, pending, text as asText, withdraw } from "./pending.js";
 import { encode, failure, host, run, unique } from "./state.js";
 
-const nothing = () => undefined;
+const ignore = () => undefined;
 
 // options splits what belongs to the promise from what the host reads.
 const none = { signal: undefined, text: "" };
@@ -54,9 +54,7 @@ export function step(name, fn, o) {
     throw new TypeError('step(name, fn, options): name must be a string and fn a function; a handler is called by call("handler", input)');
   }
   const { signal, text } = stepOptions(o);
-  const handle = host.stepBegin(unique(name), text);
-  if (handle > 0) run.bodies.set(handle, fn);
-  return pending(handle, "step", signal);
+  return pending(host.stepBegin(unique(name), text), "step", signal, undefined, fn);
 }
 
 /** call("host/charge", input, { name: "charge" }): a handler of the host or a step function performs the step. */
@@ -76,7 +74,7 @@ export function signal(name, o = {}) {
     throw e;
   });
   return Object.assign(value, { handle: waits.handle, kind: "signal", cancel: (reason) => {
-    value.catch(nothing);
+    value.catch(ignore);
     return waits.cancel(reason);
   } });
 }
@@ -85,7 +83,7 @@ export function signal(name, o = {}) {
 export async function hook(name, o = {}) {
   const { token = "", status, contentType, body } = o;
   const text = encode({ status, content_type: contentType, body });
-  const given = await pending(host.hook(name, token, text === "{}" ? "" : text), "hook", undefined, (text) => text);
+  const given = await pending(host.hook(name, token, text === "{}" ? "" : text), "hook", undefined, asText);
   return { token: given, path: `/v1/hooks/${given}`, next: (options) => signal(name, options) };
 }
 
@@ -118,7 +116,7 @@ export async function race(entries) {
     for (const [key, p] of all) {
       if (key === winner || typeof p?.then !== "function") continue;
       if (typeof p.cancel === "function") p.cancel();
-      else p.then(nothing, nothing);
+      else p.then(ignore, ignore);
     }
     stop.abort(new WorkflowError({ code: "CANCELLED", message: `it has lost a race to ${JSON.stringify(winner)}` }));
   };
@@ -215,15 +213,15 @@ export function asked() {
   run.cancelled.promise ??= Promise.resolve();
   run.cancelled.resolve?.();
   if (!run.throwing) return;
-  for (const [handle, { kind }] of [...run.open]) {
-    if (kind !== "update") withdraw(handle, new WorkflowError({ code: "CANCELLED", message: "the run was asked to cancel" }));
+  for (const promise of host.opened().sort((a, b) => a.handle - b.handle)) {
+    if (promise.kind !== "update") withdraw(promise, new WorkflowError({ code: "CANCELLED", message: "the run was asked to cancel" }));
   }
 }
 
 /** update("add", fn, { validate }) answers updates from here on: requests whose senders wait. */
 export function update(name, fn, o = {}) {
   if (run.updates.has(name)) throw new Error(`update ${JSON.stringify(name)} is handled twice`);
-  run.updates.set(name, o.validate ?? nothing);
+  run.updates.set(name, o.validate ?? ignore);
   const next = () => {
     const waits = pending(host.signal(`host/update/${name}`, -1), "update");
     waits.then((input) => {

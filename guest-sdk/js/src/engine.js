@@ -3,14 +3,18 @@ import "./globals.js";
 import { asked } from "./calls.js";
 import { inspect } from "./console.js";
 import { report } from "./error.js";
+import { cancel, failed, notJSON } from "./pending.js";
 import { description, steps, workflow, workflows } from "./registry.js";
 import { begin, decode, encode, failure, host, run } from "./state.js";
 import { fireTimer } from "./timers.js";
 
-const needed = 1; // version of __wf
+const needed = 2; // version of __wf
 const native = globalThis.__wf;
 if (!(native?.interface >= needed)) throw new Error("this SDK needs a newer wfhost");
 begin(native);
+
+// What the promises of handles inherit from: made before the program can change what a platform has.
+const promises = Object.create(Promise.prototype, { cancel: { value: cancel, writable: true, configurable: true } });
 
 // serve registers what a program exports as its default, and hands the hooks to the engine.
 export function serve(program, name) {
@@ -19,7 +23,8 @@ export function serve(program, name) {
   if (workflows.size === 0) {
     throw new Error('the program has no workflow: export a function as its default, or call workflow("name", fn)');
   }
-  native.hooks(onRun, onResult, onBody, asked, onStuck, onQuery, onStep, () => native.complete(JSON.stringify(description())), onIdle);
+  native.hooks(onRun, onFailed, onBody, asked, onStuck, onQuery, onStep, () => native.complete(JSON.stringify(description())), onIdle,
+    promises);
 }
 
 function info() {
@@ -56,22 +61,13 @@ function finish(code, done) {
   return code >= 0 || code === queried;
 }
 
-function onResult(handle, code, text) {
-  const settle = run.open.get(handle);
-  run.open.delete(handle);
-  run.bodies.delete(handle);
-  if (!settle) return;
-  if (code) return settle.reject(failure());
-  try {
-    settle.resolve(text);
-  } catch (e) {
-    settle.reject(new Error(`what the ${settle.kind} has brought is not JSON: ${e.message}`));
-  }
+// onFailed returns the error of a handle that has failed, or whose result is not JSON because of a cause.
+function onFailed(kind, place, cause) {
+  return cause === undefined ? failed(kind, place, failure()) : notJSON(kind, cause);
 }
 
-function onBody(handle) {
+function onBody(fn) {
   run.inBody = true;
-  const fn = run.bodies.get(handle);
   (async () => encode(await fn()))().then((text) => host.stepEnd(0, text), (e) => host.stepEnd(1, report(e)));
 }
 

@@ -57,7 +57,7 @@ export function cameFrom(e, label, where) {
   const inner = e.details?.details?.stack ?? e.details?.stack;
   const frames = typeof inner === "string" ? inner.split("\n").filter(ofProgram) : [];
   if (where) frames.push(`    at ${label} (${where})`);
-  Object.defineProperty(e, "stack", { value: frames.join("\n"), writable: true, configurable: true });
+  e.stack = frames.join("\n");
   return e;
 }
 

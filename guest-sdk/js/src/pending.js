@@ -1,70 +1,56 @@
-// Promises of handles.
+// Promises of handles. The host makes and settles them: the engine in typescript/engine/c/open.h, since a replay does little else,
+// and tests in opened.js.
 import { WorkflowError, cameFrom } from "./error.js";
-import { decode, failure, host, run } from "./state.js";
+import { failure, host } from "./state.js";
 
-// The functions of the promise that is being made: one executor for all of them.
-let resolver, rejecter;
-const grab = (resolve, reject) => {
-  resolver = resolve;
-  rejecter = reject;
-};
+// What becomes of the text of a result.
+export const json = 0;
+export const nothing = 1;
+export const text = 2;
 
-// Call is what is known of a handle until it is resolved.
-class Call {
-  constructor(kind, read) {
-    this.kind = kind;
-    this.read = read;
-    this.place = host.caller();
-    this.fulfil = resolver;
-    this.refuse = rejecter;
-  }
-  resolve(text) {
-    this.fulfil(this.read(text));
-  }
-  reject(e) {
-    this.refuse(e instanceof WorkflowError ? cameFrom(e, this.kind, host.where(this.place)) : e);
-  }
+// made adds to a promise of this kind what those of the engine have.
+export function made(promise, handle, kind) {
+  return Object.defineProperty(Object.assign(promise, { handle, kind }), "cancel", { __proto__: null, value: cancel, writable: true, configurable: true });
 }
 
-function cancel(reason) {
+// cancel is a method of the promises.
+export function cancel(reason) {
   this.catch(() => {}); // who withdraws it need not wait for it
-  return this.handle > 0 ? withdraw(this.handle, reason) : "resolved";
+  return this.handle > 0 ? withdraw(this, reason) : "resolved";
 }
 
-// pending returns the promise of a handle, or a rejected one of a refusal. read makes its value of the result's text.
-export function pending(handle, kind, signal, read = decode) {
-  const promise = new Promise(grab);
-  const call = new Call(kind, read);
-  promise.handle = handle;
-  promise.kind = kind;
-  promise.cancel = cancel;
-  if (handle < 0) {
-    call.reject(failure());
-    return promise;
-  }
-  run.open.set(handle, call);
+// pending returns the promise of a handle, or a rejected one of a refusal. A body is that of a step.
+export function pending(handle, kind, signal, read = json, body = undefined) {
+  if (handle < 0) return made(Promise.reject(failed(kind, host.caller(), failure())), handle, kind);
+  const promise = host.open(handle, kind, read, body);
   if (signal) abortable(signal, promise);
   return promise;
 }
 
+// failed adds to an error where the call was made that has failed.
+export function failed(kind, place, e) {
+  return e instanceof WorkflowError ? cameFrom(e, kind, host.where(place)) : e;
+}
+
+// notJSON is the error of a result that is not JSON.
+export function notJSON(kind, e) {
+  return new Error(`what the ${kind} has brought is not JSON: ${e?.message ?? "out of memory"}`);
+}
+
 // withdraw takes a handle back, whose promise is then rejected. What has begun resolves by its outcome.
-export function withdraw(handle, reason) {
-  const call = run.open.get(handle);
-  if (!call) return "resolved";
+export function withdraw({ handle, kind }, reason) {
+  const place = host.place(handle);
+  if (place === undefined) return "resolved";
   const code = host.cancel(handle);
   if (code < 0) throw failure();
   if (code === 2) return "running";
-  if (code === 0) {
-    run.open.delete(handle);
-    run.bodies.delete(handle);
-    call.reject(reason ?? new WorkflowError({ code: "CANCELLED", message: "it was withdrawn" }));
-    return "withdrawn";
-  }
-  return "resolved";
+  if (code !== 0) return "resolved";
+  host.refuse(handle, failed(kind, place, reason ?? new WorkflowError({ code: "CANCELLED", message: "it was withdrawn" })));
+  return "withdrawn";
 }
 
 function abortable(signal, promise) {
-  const stop = () => withdraw(promise.handle, signal.reason);
+  const stop = () => withdraw(promise, signal.reason);
   if (signal.aborted) {
     stop();
     return;

@@ -8,8 +8,6 @@ export let run;
 export function begin(calls) {
   host = calls;
   run = {
-    open: new Map(), // by handle: how its promise is settled
-    bodies: new Map(), // by handle: the function of a step
     used: new Map(), // how often a name was used
     queries: new Map(),
     updates: new Map(),

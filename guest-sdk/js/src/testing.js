@@ -2,6 +2,8 @@
 import { asked, info } from "./calls.js";
 import { milliseconds } from "./duration.js";
 import { WorkflowError, parseError, report } from "./error.js";
+import { Opened } from "./opened.js";
+import { failed } from "./pending.js";
 import { begin, decode, encode, run } from "./state.js";
 import { clearTimeout, setInterval, setTimeout } from "./timers.js";
 
@@ -30,6 +32,7 @@ export class Env {
   #signals = []; // that nobody has taken: {name, text, answer}
   #answers = new Map(); // of updates, by handle
   #places = [];
+  #opened;
   #input;
   #continued;
   #ended;
@@ -159,12 +162,8 @@ export class Env {
   #tell(handle, code, text) {
     const h = this.#handles.get(handle);
     h.told = true;
-    const settle = run.open.get(handle);
-    run.open.delete(handle);
-    run.bodies.delete(handle);
-    if (!settle) return;
-    if (code) settle.reject(parseError(text));
-    else settle.resolve(text);
+    if (code) this.#opened.fail(handle, (kind, place) => failed(kind, place, parseError(text)));
+    else this.#opened.resolve(handle, text);
   }
 
   #plan(at, fire, handle) {
@@ -248,23 +247,26 @@ export class Env {
     }
     this.steps.push(name);
     const handle = this.#open("step", { name, handler, options, since: this.#now });
-    this.#handles.get(handle).perform = perform ?? (() => run.bodies.get(handle)());
+    this.#handles.get(handle).perform = perform ?? (() => this.#opened.body(handle)());
     return handle;
   }
 
   #calls() {
+    this.#opened = new Opened();
+    const caller = () => {
+      const at = {};
+      Error.captureStackTrace(at);
+      return this.#places.push(at.stack) - 1;
+    };
     const calls = {
+      ...this.#opened.calls(caller),
+      caller,
       input: () => this.#input,
       bytes: () => new TextEncoder().encode(this.#input).buffer,
       last: () => this.#last,
       now: () => (this.#inBody ? real.Date.now() : this.#now),
       info: () => JSON.stringify({ run_id: this.runId, workflow: this.#name, version: 1, module: "", started_at: this.#now, iteration: this.#iteration,
         run_attempt: 1, position: this.#handles.size, suggest_continue: false, attributes: this.attributes, memo: this.memo, step: this.#inBody }),
-      caller: () => {
-        const at = {};
-        Error.captureStackTrace(at);
-        return this.#places.push(at.stack) - 1;
-      },
       where: (n) => /\(?([^\s(]+:\d+:\d+)\)?$/.exec(this.#places[n].split("\n").slice(1).find((line) => !line.includes(sdk)) ?? "")?.[1] ?? "",
       log: (level, text) => void console.log(text),
       sleep: (name, ms) => this.#sleep(this.#now + ms),
@@ -341,7 +343,7 @@ export class Env {
 
   // guarded refuses in bodies what belongs to the workflow.
   #guarded(calls) {
-    const free = ["input", "bytes", "info", "now", "last", "caller", "where", "log"];
+    const free = ["input", "bytes", "info", "now", "last", "caller", "where", "log", "open", "opened", "place", "refuse"];
     return Object.fromEntries(Object.entries(calls).map(([name, fn]) => [name, free.includes(name) ? fn : (...args) => this.#inBody
       ? this.#refuse("NOT_HERE", "this call belongs to the workflow, a step cannot make it") : fn(...args)]));
   }

@@ -1,5 +1,5 @@
 // setTimeout and setInterval: durable in workflows, as sleep is; in bodies and step functions they really wait.
-import { pending } from "./pending.js";
+import { nothing, pending } from "./pending.js";
 import { host, run, unique } from "./state.js";
 
 const real = new Map(); // of a body: by id, when and what
@@ -18,7 +18,7 @@ function arm(fn, ms, args, every) {
     return id;
   }
   const next = () => {
-    const p = pending(host.sleep(unique("setTimeout"), delay(ms)), "sleep", undefined, () => undefined);
+    const p = pending(host.sleep(unique("setTimeout"), delay(ms)), "sleep", undefined, nothing);
     run.timers.set(id, p);
     p.then(() => {
       if (every) next();

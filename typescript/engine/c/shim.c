@@ -18,8 +18,8 @@
 
 #define countof(a) (sizeof(a) / sizeof *(a))
 
-/* The version of __wf, for an SDK that comes with a project. It grows when something is added. */
-#define INTERFACE 1
+/* The version of __wf, for an SDK that comes with a project. It grows when something is added or means something else. */
+#define INTERFACE 2
 
 /* Of the stack of C, JavaScript gets all but this: what a call of the host and the engine's own leaves need. */
 #define STACK_RESERVE (64 << 10)
@@ -41,8 +41,8 @@ static unsigned char program[PROGRAM_BYTES] __attribute__((aligned(16)));
 static JSRuntime *rt;
 static JSContext *ctx;
 
-/* The functions that the SDK gives to hooks(), in this order. */
-enum hook { ON_RUN, ON_RESULT, ON_BODY, ON_CANCEL, ON_STUCK, ON_QUERY, ON_STEP, ON_DESCRIBE, ON_IDLE, HOOKS };
+/* What the SDK gives to hooks(), in this order: functions, and what the promises of handles inherit from. */
+enum hook { ON_RUN, ON_FAILED, ON_BODY, ON_CANCEL, ON_STUCK, ON_QUERY, ON_STEP, ON_DESCRIBE, ON_IDLE, PROMISE, HOOKS };
 static JSValue hooks[HOOKS];
 
 static void *must(void *p) {
@@ -131,70 +131,7 @@ static JSValue js_encode(JSContext *c, JSValueConst this, int argc, JSValueConst
 	return v;
 }
 
-/* Calls of the host: one function for all of them, whose arguments are texts and numbers in the order of the ABI. */
-enum call {
-	SLEEP, SLEEP_UNTIL, SLEEP_TEXT, STEP, STEP_BEGIN, STEP_END, SIGNAL, SEND, CHILD, HOOK, CANCEL, COMPLETE, FAIL, EMIT, ATTRIBUTE,
-	POLICY, CONTINUE, VERSION, UPDATE_REPLY, QUERY_REPLY, LOG
-};
-static const struct {
-	const char *name;
-	const char *args; /* s a text, n a number */
-} calls[] = {
-	[SLEEP] = {"sleep", "sn"}, [SLEEP_UNTIL] = {"sleepUntil", "sn"}, [SLEEP_TEXT] = {"sleepText", "ss"}, [STEP] = {"step", "ssss"},
-	[STEP_BEGIN] = {"stepBegin", "ss"}, [STEP_END] = {"stepEnd", "ns"}, [SIGNAL] = {"signal", "sn"}, [SEND] = {"send", "ssss"},
-	[CHILD] = {"child", "ssss"}, [HOOK] = {"hook", "sss"}, [CANCEL] = {"cancel", "n"}, [COMPLETE] = {"complete", "s"},
-	[FAIL] = {"fail", "s"}, [EMIT] = {"emit", "ss"}, [ATTRIBUTE] = {"attribute", "ss"}, [POLICY] = {"policy", "n"},
-	[CONTINUE] = {"continueAsNew", "ss"}, [VERSION] = {"version", "sn"}, [UPDATE_REPLY] = {"updateReply", "nns"},
-	[QUERY_REPLY] = {"queryReply", "ns"}, [LOG] = {"log", "ns"},
-};
-
-static int64_t perform(enum call op, const char **s, const uint32_t *l, const int64_t *n) {
-	switch (op) {
-	case SLEEP: return wf_sleep_start(s[0], l[0], n[0]);
-	case SLEEP_UNTIL: return wf_sleep_until_start(s[0], l[0], n[0]);
-	case SLEEP_TEXT: return wf_sleep_text_start(s[0], l[0], s[1], l[1]);
-	case STEP: return wf_step_start(s[0], l[0], s[1], l[1], s[2], l[2], s[3], l[3]);
-	case STEP_BEGIN: return wf_step_begin(s[0], l[0], s[1], l[1]);
-	case STEP_END: wf_step_end((int32_t)n[0], s[0], l[0]);
-	case SIGNAL: return wf_signal_start(s[0], l[0], n[0]);
-	case SEND: return wf_signal_send(s[0], l[0], s[1], l[1], s[2], l[2], s[3], l[3]);
-	case CHILD: return wf_child_start(s[0], l[0], s[1], l[1], s[2], l[2], s[3], l[3]);
-	case HOOK: return wf_hook_start(s[0], l[0], s[1], l[1], s[2], l[2]);
-	case CANCEL: return wf_cancel(n[0]);
-	case COMPLETE: return wf_complete(s[0], l[0]);
-	case FAIL: return wf_fail(s[0], l[0]);
-	case EMIT: return wf_emit(s[0], l[0], s[1], l[1]);
-	case ATTRIBUTE: return wf_set_attribute(s[0], l[0], s[1], l[1]);
-	case POLICY: return wf_cancel_policy((int32_t)n[0]);
-	case CONTINUE: wf_continue_as_new(s[0], l[0], s[1], l[1]);
-	case VERSION: return wf_version(s[0], l[0], n[0]);
-	case UPDATE_REPLY: return wf_update_reply(n[0], (int32_t)n[1], s[0], l[0]);
-	case QUERY_REPLY: wf_query_reply((int32_t)n[0], s[0], l[0]);
-	case LOG: return wf_log((int32_t)n[0], s[0], l[0]);
-	}
-	return -WF_INVALID_ARGUMENT;
-}
-
-static JSValue js_call(JSContext *c, JSValueConst this, int argc, JSValueConst *argv, int op) {
-	const char *s[4] = {0};
-	uint32_t l[4] = {0};
-	int64_t n[4] = {0}, r = 0;
-	int texts = 0, numbers = 0, bad = 0;
-	for (const char *a = calls[op].args; *a && !bad; a++, argv++) {
-		if (*a == 'n') {
-			bad = JS_ToInt64(c, &n[numbers++], *argv);
-		} else {
-			size_t len;
-			s[texts] = JS_ToCStringLen(c, &len, *argv);
-			bad = !s[texts];
-			l[texts++] = (uint32_t)len;
-		}
-	}
-	if (!bad) r = perform((enum call)op, s, l, n);
-	for (int i = 0; i < texts; i++)
-		if (s[i]) JS_FreeCString(c, s[i]);
-	return bad ? JS_EXCEPTION : JS_NewInt64(c, r);
-}
+#include "calls.h"
 
 static int64_t child_of;
 static int64_t child_id(void *p, uint32_t n) { return wf_child_id(child_of, p, n); }
@@ -232,12 +169,13 @@ static JSValue js_fetch(JSContext *c, JSValueConst this, int argc, JSValueConst 
 	return pair;
 }
 
-/* js_caller returns the place of the caller of the SDK as a number, which js_where turns into a text. */
+/* caller returns the place of the caller of the SDK as a number, which js_where turns into a text. */
 int wfhost_caller(JSContext *c, int *column);
-static JSValue js_caller(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
-	int column = 0, line = wfhost_caller(c, &column);
-	return JS_NewFloat64(c, (double)line * COLUMNS + (column < COLUMNS ? column : COLUMNS - 1));
+static double caller(void) {
+	int column = 0, line = wfhost_caller(ctx, &column);
+	return (double)line * COLUMNS + (column < COLUMNS ? column : COLUMNS - 1);
 }
+static JSValue js_caller(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) { return JS_NewFloat64(c, caller()); }
 
 static JSValue js_where(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
 	int64_t n;
@@ -259,7 +197,8 @@ static JSValue js_pause(JSContext *c, JSValueConst this, int argc, JSValueConst 
 }
 
 static JSValue js_hooks(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
-	for (int i = 0; i < argc && i < HOOKS; i++) {
+	if (argc != HOOKS) return JS_ThrowTypeError(c, "this wfhost needs another version of @wfhost/workflow");
+	for (int i = 0; i < argc; i++) {
 		JS_FreeValue(c, hooks[i]);
 		hooks[i] = JS_DupValue(c, argv[i]);
 	}
@@ -287,7 +226,8 @@ _Noreturn static void die(void) {
 	abort();
 }
 
-static int call_hook(enum hook h, int argc, JSValue *argv) {
+/* ask calls a hook, and frees its arguments. */
+static JSValue ask(enum hook h, int argc, JSValue *argv) {
 	if (JS_IsUndefined(hooks[h])) {
 		fputs("the program does not import @wfhost/workflow, so that it has no workflow", stderr);
 		abort();
@@ -295,6 +235,11 @@ static int call_hook(enum hook h, int argc, JSValue *argv) {
 	JSValue r = JS_Call(ctx, hooks[h], JS_UNDEFINED, argc, (JSValueConst *)argv);
 	if (JS_IsException(r)) die();
 	for (int i = 0; i < argc; i++) JS_FreeValue(ctx, argv[i]);
+	return r;
+}
+
+static int call_hook(enum hook h, int argc, JSValue *argv) {
+	JSValue r = ask(h, argc, argv);
 	int32_t n = 0;
 	JS_ToInt32(ctx, &n, r);
 	JS_FreeValue(ctx, r);
@@ -315,19 +260,12 @@ static int idle(void) {
 	return call_hook(ON_IDLE, 0, NULL);
 }
 
-/* resolved hands the outcome of a handle to the SDK. */
-static void resolved(int64_t h) {
-	char small[1024];
-	int64_t n = wf_result(h, small, sizeof small);
-	JSValue v = n >= 0 && n <= (int64_t)sizeof small ? JS_NewStringLen(ctx, small, (size_t)n) : text(wf_last);
-	if (JS_IsException(v)) die();
-	JSValue args[] = {JS_NewInt64(ctx, h), JS_NewInt32(ctx, n < 0 ? (int32_t)-n : 0), v};
-	call_hook(ON_RESULT, 3, args);
-}
+#include "open.h"
 
 /* body executes the body of a step; it ends in a call that does not return. */
 static void body(int64_t h) {
-	JSValue args[] = {JS_NewInt64(ctx, h)};
+	struct open *o = open_find(h);
+	JSValue args[] = {o ? JS_DupValue(ctx, o->body) : JS_UNDEFINED};
 	call_hook(ON_BODY, 1, args);
 	while (idle() == 0) {
 	}
@@ -398,6 +336,12 @@ static void provide(void) {
 	function(o, "where", 1, js_where);
 	function(o, "pause", 1, js_pause);
 	function(o, "hooks", HOOKS, js_hooks);
+	function(o, "open", 4, js_open);
+	function(o, "opened", 0, js_opened);
+	function(o, "place", 1, js_place);
+	function(o, "refuse", 2, js_refuse);
+	name_handle = JS_NewAtom(ctx, "handle");
+	name_kind = JS_NewAtom(ctx, "kind");
 	static const char *const texts[] = {[INPUT] = "input", [INFO] = "info", [LAST] = "last"};
 	for (int i = 0; i < (int)countof(texts); i++)
 		JS_SetPropertyStr(ctx, o, texts[i], JS_NewCFunctionMagic(ctx, js_text, texts[i], 0, JS_CFUNC_generic_magic, i));

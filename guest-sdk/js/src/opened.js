@@ -1,0 +1,52 @@
+// The handles that are open, for tests: in the engine, typescript/engine/c/open.h has them.
+import { made, notJSON, nothing, text as asText } from "./pending.js";
+import { decode } from "./state.js";
+
+export class Opened {
+  #all = new Map(); // by handle
+
+  // calls returns those of the host that the SDK makes for promises. place is called for that of the caller.
+  calls(place) {
+    return {
+      open: (handle, kind, read, body) => {
+        const call = { kind, read, body, place: place() };
+        call.promise = made(new Promise((resolve, reject) => Object.assign(call, { resolve, reject })), handle, kind);
+        this.#all.set(handle, call);
+        return call.promise;
+      },
+      opened: () => [...this.#all.values()].map((call) => call.promise),
+      place: (handle) => this.#all.get(handle)?.place,
+      refuse: (handle, reason) => this.#take(handle)?.reject(reason),
+    };
+  }
+
+  #take(handle) {
+    const call = this.#all.get(handle);
+    this.#all.delete(handle);
+    return call;
+  }
+
+  // body returns that of a step.
+  body(handle) {
+    return this.#all.get(handle).body;
+  }
+
+  // resolve settles the promise of a handle by its result.
+  resolve(handle, text) {
+    const call = this.#take(handle);
+    if (!call) return;
+    if (call.read === nothing) return call.resolve();
+    if (call.read === asText) return call.resolve(text);
+    try {
+      call.resolve(decode(text));
+    } catch (e) {
+      call.reject(notJSON(call.kind, e));
+    }
+  }
+
+  // fail settles it by what the failure makes of kind and place.
+  fail(handle, failure) {
+    const call = this.#take(handle);
+    call?.reject(failure(call.kind, call.place));
+  }
+}
