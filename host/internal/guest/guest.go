@@ -107,13 +107,19 @@ func (g *guest) Await(handles []int64) (int64, error) {
 			g.Rested()
 			return h, err
 		}
-		if err := g.wait(); err != nil {
+		if err := g.waited(); err != nil {
 			if errors.Is(err, errForked) {
 				return g.forked.Await(handles)
 			}
 			return 0, err
 		}
 	}
+}
+
+// waited waits for something that has not happened. What a body does meanwhile in the guest's instance is not the guest's time.
+func (g *guest) waited() error {
+	defer g.Waited()
+	return g.wait()
 }
 
 // Poll waits for a clock or an event.
@@ -127,7 +133,7 @@ func (g *guest) Poll(p engine.Poll) (engine.Ready, error) {
 			}
 			return engine.ReadyClock, nil
 		case errors.Is(err, replay.ErrSuspend):
-			if err := g.wait(); err != nil {
+			if err := g.waited(); err != nil {
 				if errors.Is(err, errForked) {
 					return g.forked.Poll(p)
 				}

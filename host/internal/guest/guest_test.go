@@ -1,9 +1,13 @@
 package guest
 
 import (
+	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/store"
@@ -37,4 +41,28 @@ func TestFinding21_OutputIsHeld(t *testing.T) {
 	if n := g.held(); n < before+400_000 {
 		t.Error("with its result", n)
 	}
+}
+
+// What a guest waits for is no slice of its computing, also where a body has its instance meanwhile: for one that was held for a
+// guest that computes, it would wait behind all that do.
+func TestAWaitIsNoSlice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, slices := idleGuest(), 0
+		g.Limits = budget.Limits{Calls: 1000, CPU: time.Hour}
+		g.Slice = func() error { slices++; return nil }
+		for _, end := range []error{nil, errForked, errSuspended} {
+			g.wait = func() error { <-time.NewTimer(time.Second).C; return end }
+			for range 100 {
+				if err := g.Enter(); err != nil {
+					t.Fatal(err)
+				}
+				if err := g.waited(); !errors.Is(err, end) {
+					t.Fatal(err)
+				}
+			}
+		}
+		if slices > 0 {
+			t.Errorf("%d slices", slices)
+		}
+	})
 }
