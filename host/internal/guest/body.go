@@ -2,10 +2,8 @@ package guest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -135,7 +133,7 @@ func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) s
 	case errors.Is(err, replay.ErrBodyEnd) && out.BodyOK:
 		return step.Outcome{Data: out.Body}
 	case errors.Is(err, replay.ErrBodyEnd):
-		return reported(out.Body)
+		return step.Reported(out.Body)
 	case errors.Is(context.Cause(ctx), step.ErrTimeout) || errors.Is(err, budget.ErrSlow):
 		return step.Timeout()
 	case ctx.Err() != nil:
@@ -151,40 +149,9 @@ func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) s
 	case a.Target == "":
 		return step.Failure(abi.KindError, "the workflow returned without executing the body", true)
 	case code != 0:
-		return reported(out.Failure)
+		return step.Reported(out.Failure)
 	}
 	return step.Outcome{Data: out.Result}
-}
-
-// reported reads the error JSON with which a body or step function reports its failure.
-func reported(b []byte) step.Outcome {
-	var e struct {
-		Message      string          `json:"message"`
-		Type         string          `json:"type"`
-		Kind         string          `json:"kind"`
-		Stack        string          `json:"stack"`
-		Retryable    *bool           `json:"retryable"`
-		RetryAfterMs *int64          `json:"retry_after_ms"`
-		Details      json.RawMessage `json:"details"`
-	}
-	if err := json.Unmarshal(b, &e); err != nil || e.Message == "" {
-		e.Message = strings.ToValidUTF8(string(b), "�")
-	}
-	if e.Message == "" {
-		e.Message = "the step failed without a message"
-	}
-	out := step.Failure(abi.KindError, e.Message, e.Retryable == nil || *e.Retryable)
-	out.Err.Type = e.Type
-	if e.Kind == abi.KindTrap {
-		out.Err.Kind = abi.KindTrap
-	}
-	if e.Stack != "" {
-		out.Err.Details = map[string]string{"stack": e.Stack}
-	}
-	if e.RetryAfterMs != nil {
-		out.RetryAfterMs = max(*e.RetryAfterMs, 0)
-	}
-	return out
 }
 
 // logLine stores a line of a body or step function, with the next commit of the run.

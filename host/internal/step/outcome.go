@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -24,6 +25,38 @@ type Outcome struct {
 func Failure(kind, message string, retryable bool) Outcome {
 	return Outcome{Err: &abi.Error{Code: abi.StepFailed, Kind: kind, Message: message, Retryable: retryable},
 		RetryAfterMs: -1}
+}
+
+// Reported returns the outcome of an attempt that failed. It reads the error JSON with which a body or step function
+// reports its failure.
+func Reported(b []byte) Outcome {
+	var e struct {
+		Message      string          `json:"message"`
+		Type         string          `json:"type"`
+		Kind         string          `json:"kind"`
+		Stack        string          `json:"stack"`
+		Retryable    *bool           `json:"retryable"`
+		RetryAfterMs *int64          `json:"retry_after_ms"`
+		Details      json.RawMessage `json:"details"`
+	}
+	if err := json.Unmarshal(b, &e); err != nil || e.Message == "" {
+		e.Message = strings.ToValidUTF8(string(b), "�")
+	}
+	if e.Message == "" {
+		e.Message = "the step failed without a message"
+	}
+	out := Failure(abi.KindError, e.Message, e.Retryable == nil || *e.Retryable)
+	out.Err.Type = e.Type
+	if e.Kind == abi.KindTrap {
+		out.Err.Kind = abi.KindTrap
+	}
+	if e.Stack != "" {
+		out.Err.Details = map[string]string{"stack": e.Stack}
+	}
+	if e.RetryAfterMs != nil {
+		out.RetryAfterMs = max(*e.RetryAfterMs, 0)
+	}
+	return out
 }
 
 // ErrTimeout is the cause of a context whose attempt ran over the step's timeout.
