@@ -79,6 +79,7 @@ type Admission struct {
 	quiet     int // slices since somebody came in who had not computed for one
 	overtaken int // how many have entered since one of the class Computing did, while one waited
 	outrun    int // the same of the class Large
+	resumed   int // how many of the class Resuming have since one of the class Woken did, while one waited
 	before    int // how many of the class Woken have since one of the class Starting did, while one waited
 
 	parked      list.List // of *Place, the one that was parked first at the front
@@ -122,6 +123,7 @@ type Place struct {
 	group group
 	long  bool // it is inside, and has computed for a slice
 	body  bool // it executes a body, and has computed for a slice
+	fresh bool // its newest slice was the first one since it last waited for something
 	slow  bool // it has computed for a slice since it last waited for something
 	// subject is the guest for the watch, nil if it is not watched.
 	subject *suspect.Subject
@@ -158,6 +160,7 @@ type waiter struct {
 	granted chan struct{}
 	request *Request
 	turn    uint64 // in which it enters: see queue
+	fresh   bool
 	e       *list.Element
 	aside   *group // it is in queue.aside under this; nil if it is in queue.waiting
 }
@@ -178,7 +181,7 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 		a.mu.Unlock()
 		return nil
 	}
-	w := &waiter{place: p, granted: make(chan struct{})}
+	w := &waiter{place: p, granted: make(chan struct{}), fresh: c == Computing && p.fresh}
 	a.waiters[c].push(w)
 	a.grantLocked()
 	a.mu.Unlock()
@@ -225,9 +228,10 @@ func (p *Place) TryEnter() bool {
 	a := p.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if p.at != parked || a.free <= 0 || a.firstLocked(Resuming) != nil || a.fullLocked(p) {
+	if p.at != parked || a.free <= 0 || a.firstLocked(Resuming) != nil || a.fullLocked(p) || wokenFirstLocked(a) {
 		return false
 	}
+	resumedLocked(a)
 	a.unparkLocked(p) // its bytes count already
 	p.insideLocked()
 	p.countLocked(1)
@@ -268,6 +272,9 @@ func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
 			return false
 		}
 	}
+	if c == Resuming && wokenFirstLocked(a) {
+		return false
+	}
 	if c == Woken && a.before >= maxBefore {
 		if w := a.firstLocked(Starting); w != nil && a.roomLocked(w.place, Starting) {
 			return false
@@ -303,6 +310,12 @@ func (a *Admission) enterLocked(p *Place, c Class) {
 		a.overtaken = 0
 	case a.waiters[Computing].Len() > 0:
 		a.overtaken++
+	}
+	switch c {
+	case Resuming:
+		resumedLocked(a)
+	case Woken:
+		a.resumed = 0
 	}
 	switch {
 	case c == Starting:
@@ -447,14 +460,6 @@ func (a *Admission) makeRoomLocked() {
 	}
 }
 
-// maxOvertaken is how many guests enter before one that has computed for a slice, or is large, so that it goes on however much
-// others have to do.
-const maxOvertaken = 64
-
-// maxBefore is how many guests of runs that have waited enter before one of a run that is new: runs that wait for a moment again
-// and again would keep all others from beginning.
-const maxBefore = 3
-
 // grantLocked lets in those that wait and for which there is room now.
 func (a *Admission) grantLocked() {
 	if a.long == 0 && a.overtaken >= maxOvertaken {
@@ -466,6 +471,9 @@ func (a *Admission) grantLocked() {
 	defer grantLargeLocked(a)
 	for c := range Class(Large) {
 		for a.firstLocked(c) != nil {
+			if c == Resuming && wokenFirstLocked(a) && a.grantFirstLocked(Woken) {
+				continue
+			}
 			if c == Woken && a.before >= maxBefore && a.grantFirstLocked(Starting) {
 				continue
 			}

@@ -151,6 +151,7 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 		a.mu.Unlock()
 		return ErrSlow
 	}
+	p.fresh = !p.slow && !p.body
 	p.slowLocked(leaves)
 	bodyLocked(p, !leaves)
 	a.longLocked(p)

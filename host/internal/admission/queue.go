@@ -20,6 +20,10 @@ type queue struct {
 	aside   map[group]*list.List // of *waiter, by turn, of a namespace (without a workflow), or of a group
 }
 
+// fullTurn is what a turn counts, where one of a guest that has computed for a slice just now, and most likely is done within the
+// next one, counts 1: a group of short guests has as many more turns.
+const fullTurn = 4
+
 // turns is of a group that has somebody waiting.
 type turns struct {
 	last    uint64 // the one given last
@@ -66,7 +70,11 @@ func (q *queue) push(w *waiter) {
 		q.groups[w.place.group] = g
 	}
 	g.waiting++
-	w.turn = max(g.last, q.now) + 1
+	step := uint64(fullTurn)
+	if w.fresh {
+		step = 1
+	}
+	w.turn = max(g.last, q.now) + step
 	g.last = w.turn
 	w.e = insert(&q.waiting, w)
 }

@@ -8,7 +8,8 @@ import "errors"
 // there are many, these would hold all the memory, and whoever wakes would wait for one of them. So a guest that becomes slow
 // while others keep this share gives its instance up, and comes again as a large one, of which few are let in at a time, and
 // which then goes on to its end. One of a group that has less than its part of the share, an equal one of each group that has
-// slow guests, stays: a run whose replay takes a slice is not to wait for minutes because of others that compute.
+// slow guests, stays, and so does the first one of a group: a run whose replay takes a slice is not to wait for minutes because
+// of others that compute. For them there is half of the share more.
 //
 // With the large ones' half, a quarter is left to those that wake, compute for less than a slice, and sleep.
 const slowShare = 4
@@ -29,15 +30,21 @@ func halfMost(a *Admission) int { return max(leastHalfDone, 2*a.longLimit) }
 var ErrSlow = errors.New("guests that compute for long hold as much memory as they may")
 
 // tooSlowLocked reports whether a guest that is inside, and has computed for a slice, is to give its instance up. Any may
-// be slow that would be the only one.
+// be slow that would be the only one. A group that was there before others keeps an equal part, and gives the rest up.
 func (p *Place) tooSlowLocked() bool {
 	a, share := p.a, p.a.limit/slowShare
-	if p.slow || large(p.bytes) > 0 || a.slow == 0 || a.slow+p.bytes <= share {
-		return false
-	}
 	groups, of := int64(len(a.slowOf)), a.slowOf[p.group]
-	if of == 0 {
-		groups++
+	switch {
+	case large(p.bytes) > 0:
+		return false
+	case p.slow:
+		return groups > 1 && a.slow > share && of > max(share/groups, p.bytes)
+	case a.slow == 0 || a.slow+p.bytes <= share:
+		return false
+	case a.slow+p.bytes > share+share/2: // parts shrink as groups come: without this k groups would keep 1 + 1/2 + … + 1/k shares
+		return true
+	case of == 0: // one of each
+		return false
 	}
 	return of+p.bytes > share/groups
 }

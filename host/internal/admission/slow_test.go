@@ -1,9 +1,14 @@
 package admission
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Guests that compute for long keep a quarter of the memory, so that those that wake enter; whoever becomes slow beyond that
@@ -64,34 +69,156 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// A guest that becomes slow beside many of another group stays, as long as its own has less than its part.
+// A guest that becomes slow beside many of another group stays, as long as its own has less than its part, and there is half of the
+// share more; a group that was there before has to give up what is beyond its part.
 func TestSlowOfFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20
 		a := New(16, 160*mib, 160*mib)
 		a.longLimit = 16
 		a.quiet = quietSlices
-		slow := func(workflow string, bytes int64) error {
-			p := a.NewPlace(1).Of(0, workflow, "")
+		var places []*Place
+		for _, c := range []struct {
+			workflow string
+			mib      int64
+			want     error
+		}{{"many", 10, nil}, {"many", 10, nil}, {"many", 10, nil}, {"many", 10, nil}, {"many", 1, ErrSlow}, {"few", 15, nil}, {"few", 5, nil},
+			{"few", 1, ErrSlow}, {"third", 10, ErrSlow}} {
+			p := a.NewPlace(1).Of(0, c.workflow, "")
 			if err := p.Enter(t.Context(), Woken, nil); err != nil {
 				t.Fatal(err)
 			}
-			return p.Slice(t.Context(), bytes, true)
+			if err := p.Slice(t.Context(), c.mib*mib, true); !errors.Is(err, c.want) {
+				t.Errorf("%d MiB of %q: %v, want %v", c.mib, c.workflow, err, c.want)
+			} else if err != nil {
+				p.Leave()
+				continue
+			}
+			places = append(places, p)
 		}
-		for range 4 {
-			if err := slow("many", 10*mib); err != nil {
-				t.Fatal(err)
+		for i, want := range []error{ErrSlow, ErrSlow, nil, nil, nil, nil} { // 60 MiB of 40, and "many" has 40
+			p := places[i]
+			if err := p.Slice(t.Context(), 0, true); !errors.Is(err, want) {
+				t.Errorf("guest %d at its next slice: %v, want %v", i, err, want)
+			} else if err != nil {
+				p.Leave()
 			}
 		}
-		for _, c := range []struct {
-			workflow string
-			bytes    int64
-			want     error
-		}{{"many", mib, ErrSlow}, {"few", 15 * mib, nil}, {"few", 5 * mib, nil}, {"few", mib, ErrSlow}, {"third", 13 * mib, nil},
-			{"third", mib, ErrSlow}, {"fourth", 11 * mib, ErrSlow}, {"fourth", 10 * mib, nil}} {
-			if err := slow(c.workflow, c.bytes); !errors.Is(err, c.want) {
-				t.Errorf("%d bytes of %q: %v, want %v", c.bytes, c.workflow, err, c.want)
+		for _, p := range places {
+			p.Leave()
+		}
+		if len(a.slowOf) != 0 || a.slow != 0 {
+			t.Error("nobody is in, and slow are", a.slowOf)
+		}
+	})
+}
+
+// Runs that compute for six milliseconds when they wake go on beside workflows whose guests compute for ten seconds: their second
+// turn counts little. They neither wait longer and longer, nor give their instances up.
+func TestShortGuestsBesideLongOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const (
+			mib    = 1 << 20
+			honest = 50
+			period = time.Second
+			long   = time.Minute
+		)
+		ctx, cancel := context.WithCancel(t.Context())
+		a := New(16, 160*mib, 0)
+		a.longLimit = 2
+		var all sync.WaitGroup
+		sleep := func(d time.Duration) {
+			select {
+			case <-time.After(d):
+			case <-ctx.Done():
 			}
 		}
+		compute := func(p *Place, slices int) error {
+			for range slices {
+				sleep(5 * time.Millisecond)
+				if err := p.Slice(ctx, 0, true); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for i := range 48 {
+			all.Go(func() {
+				for bytes := int64(mib); ctx.Err() == nil; {
+					p := a.NewPlace(bytes).Of(9, fmt.Sprint("computes", i%6), "")
+					if p.Enter(ctx, Woken, nil) != nil {
+						return
+					}
+					if bytes = mib; errors.Is(compute(p, 2000), ErrSlow) {
+						bytes = LargeBytes
+					}
+					p.Leave()
+				}
+			})
+		}
+		sleep(time.Second)
+		var done, gaveUp atomic.Int32
+		for i := range honest {
+			all.Go(func() {
+				sleep(period * time.Duration(i) / honest)
+				for ctx.Err() == nil {
+					began := time.Now()
+					for bytes := int64(mib); ; bytes = LargeBytes {
+						p := a.NewPlace(bytes).Of(1, "wakes", "")
+						if p.Enter(ctx, Woken, nil) != nil {
+							return
+						}
+						err := compute(p, 1)
+						if err == nil {
+							sleep(2 * time.Millisecond)
+						}
+						p.Leave()
+						if err == nil || ctx.Err() != nil {
+							break
+						}
+						gaveUp.Add(1)
+					}
+					done.Add(1)
+					sleep(period - time.Since(began)%period)
+				}
+			})
+		}
+		sleep(long)
+		cancel()
+		all.Wait()
+		if n, want := done.Load(), int32(honest*(long/period)); n < want-honest || gaveUp.Load() > 0 {
+			t.Errorf("%d wakes of %d were done, %d gave their instances up", n, want, gaveUp.Load())
+		}
+	})
+}
+
+// Bodies that wait for a moment again and again do not keep all others from waking.
+func TestResumingLetsOthersWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := New(16, 1<<40, 0)
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				p := a.NewPlace(1<<20).Of(9, fmt.Sprint("sleeps", i%4), "")
+				err := p.EnterBody(ctx)
+				for err == nil && ctx.Err() == nil {
+					time.Sleep(3900 * time.Microsecond)
+					p.Aside()
+					time.Sleep(time.Millisecond)
+					err = p.Enter(ctx, Resuming, nil)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		patience, end := context.WithTimeout(ctx, time.Minute)
+		defer end()
+		err := a.NewPlace(1<<20).Of(1, "wakes", "").Enter(patience, Woken, nil)
+		if late := time.Since(began); err != nil || late > 50*time.Millisecond {
+			t.Errorf("it woke after %v: %v", late, err)
+		}
+		cancel()
+		all.Wait()
 	})
 }

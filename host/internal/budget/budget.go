@@ -78,6 +78,9 @@ const (
 	// other goroutines go first: a call into the host takes its processor for as long as it computes, and what others do goes
 	// through many goroutines, each of which would wait for all guests.
 	lookEvery = 200 * time.Microsecond
+	// mostPerInterval is how much an interval between two looks counts at most: a goroutine may stand still for milliseconds, as
+	// where a collection goes on or the system has given its processor to others, and that is not a slice of computing.
+	mostPerInterval = callSlice / 4
 	// leastPerLook and mostPerLook bound how many they are: a look takes about as long as a cheap call, and a child's start, with
 	// what it has the collector do, some hundred microseconds.
 	leastPerLook, mostPerLook = 4, 250
@@ -159,7 +162,7 @@ func (m *Metered) refuel() error {
 func (m *Metered) sliceOfCalls() error {
 	if !m.looked.IsZero() {
 		took := max(Clock.Now().Sub(m.looked), 1)
-		m.called += took
+		m.called += min(took, mostPerInterval)
 		m.perLook = int(int64(m.unseen) * int64(lookEvery) / int64(took))
 	}
 	letOthers()
@@ -176,20 +179,22 @@ func (m *Metered) slice() error {
 		return nil
 	}
 	err := m.Untimed(m.Slice)
-	m.looked, m.unseen = Clock.Now(), 0
+	m.called, m.looked, m.unseen = 0, Clock.Now(), 0
 	return err
 }
 
 // Waited says that the guest has waited for something that is not its doing: no slice of calls goes on.
 func (m *Metered) Waited() { m.called, m.looked = 0, time.Time{} }
 
-// Untimed does something whose time is not the guest's.
+// Untimed does something whose time is not the guest's. What calls took before it counts.
 func (m *Metered) Untimed(do func() error) error {
 	begun := Clock.Now()
 	err := do()
-	m.Waited()
-	if !m.segment.IsZero() {
-		m.segment = m.segment.Add(Clock.Now().Sub(begun))
+	took := Clock.Now().Sub(begun)
+	for _, since := range []*time.Time{&m.segment, &m.looked} {
+		if !since.IsZero() {
+			*since = since.Add(took)
+		}
 	}
 	return err
 }
@@ -217,10 +222,11 @@ func (m *Metered) inTime() error {
 	return nil
 }
 
-// Rested begins to count anew when the guest has waited.
+// Rested begins to count anew when the guest has waited, or what it waits for had happened already. The latter is no rest from
+// calls: each takes some of their time from a slice, so that a replay is none, and a guest that takes a thousand of them is.
 func (m *Metered) Rested() {
 	if c := m.Consumed(); c != m.taken {
 		m.taken, m.calls, m.slices, m.worked, m.segment = c, 0, 0, 0, time.Time{}
-		m.called = 0 // and not looked: a replay rests at each call, and would look at the clock at every fourth
+		m.called = max(m.called-lookEvery, 0) // and not looked: a replay rests at each call, and would look at the clock at every fourth
 	}
 }

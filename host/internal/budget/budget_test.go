@@ -10,6 +10,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/store"
 )
 
 // metered is the budget of a guest that executes a step function: its journal has passed nothing.
@@ -176,4 +177,44 @@ func TestOthersAreNoSlice(t *testing.T) {
 			t.Errorf("in 3 ms of calls others were let go first %d times, and there were %d slices; want 15 or a few more, and 0", turns, slices)
 		}
 	})
+}
+
+// taken is a journal of deliveries that have come.
+type taken []store.Entry
+
+func (t taken) Entries() []store.Entry                    { return t }
+func (t taken) CallRoom() error                           { return nil }
+func (t taken) CheckAttribute(string) error               { return nil }
+func (t taken) Append(e store.Entry) (store.Entry, error) { return e, nil }
+
+// Taking what has come already is no rest: a guest that does so between its calls is one that computes, if these take longer than
+// those of a replay. A look at the clock comes as late as without.
+func TestDeliveriesAreNoRest(t *testing.T) {
+	for calls, want := range map[int]int{2: 0, 33: 700} { // of 100 µs each, before a delivery
+		synctest.Test(t, func(t *testing.T) {
+			journal := taken{{Kind: store.KindStarted}, {Seq: 1, Kind: store.KindActivated}}
+			for i := range 1000 {
+				journal = append(journal, store.Entry{Seq: store.Seq(i + 2), Kind: store.KindClock, DueUnixMs: int64(i)})
+			}
+			m := metered(10*engine.FuelSlice, time.Hour)
+			m.Machine = replay.New(replay.Config{Mode: replay.Live, Tail: journal})
+			slices := 0
+			m.Slice = func() error { slices++; return nil }
+			m.Look = func() error { <-time.NewTimer(100 * time.Microsecond).C; return nil }
+			for range 1000 {
+				for range calls {
+					if err := m.Enter(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := m.Poll(replay.PollRequest{HasClock: true, TimeoutNs: 5e6}); err != nil {
+					t.Fatal(err)
+				}
+				m.Rested()
+			}
+			if slices < want || want == 0 && slices > 0 {
+				t.Errorf("%d calls before each: %d slices, want %d", calls, slices, want)
+			}
+		})
+	}
 }

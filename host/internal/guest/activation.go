@@ -280,7 +280,7 @@ func (a *Activation) looks() error {
 	if n := j.Bytes(); n >= a.flushAt {
 		first := a.flushAt == 0
 		if a.flushAt = n + flushBytes; !first {
-			if err := a.ask(a.ctx, run.GuestYields{Lease: a.lease}); err != nil {
+			if err := a.Untimed(a.giveBack); err != nil { // as long as a commit takes
 				return err
 			}
 		}
@@ -289,17 +289,22 @@ func (a *Activation) looks() error {
 		wait := func() error { return a.share.Wait(a.ctx, bytes, a.yields) }
 		return a.Untimed(func() error { return a.without(wait) })
 	}
-	return a.yields()
+	if !a.yield.Load() {
+		return nil
+	}
+	return a.Untimed(a.yields)
 }
 
 // yields gives the run back for a moment if the writer has something for it.
 func (a *Activation) yields() error {
-	if !a.yield.Load() {
+	if !a.yield.Swap(false) {
 		return nil
 	}
-	a.yield.Store(false)
-	return a.ask(a.ctx, run.GuestYields{Lease: a.lease})
+	return a.giveBack()
 }
+
+// giveBack gives the run back for a moment.
+func (a *Activation) giveBack() error { return a.ask(a.ctx, run.GuestYields{Lease: a.lease}) }
 
 // waits is called when the guest waits for something that has not happened. It returns nil when the guest may look again.
 // The guest keeps its instance while commits and attempts go on, for as long as it may linger and is not evicted.

@@ -170,7 +170,7 @@ func (g *guest) bodyWait(p engine.Poll) error {
 	}
 	d := time.Duration(p.TimeoutNs)
 	if d < longWait || g.place == nil {
-		return g.waitFor(d)
+		return g.Untimed(func() error { return g.waitFor(d) })
 	}
 	return g.without(func() error { return g.waitFor(d) })
 }

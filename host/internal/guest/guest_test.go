@@ -8,6 +8,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/budget"
+	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/store"
@@ -43,26 +44,50 @@ func TestFinding21_OutputIsHeld(t *testing.T) {
 	}
 }
 
+// written is a journal that takes every call.
+type written []store.Entry
+
+func (w *written) Entries() []store.Entry      { return *w }
+func (w *written) CallRoom() error             { return nil }
+func (w *written) CheckAttribute(string) error { return nil }
+func (w *written) Append(e store.Entry) (store.Entry, error) {
+	e.Seq = store.Seq(len(*w))
+	*w = append(*w, e)
+	return e, nil
+}
+
 // What a guest waits for is no slice of its computing, also where a body has its instance meanwhile: for one that was held for a
 // guest that computes, it would wait behind all that do.
 func TestAWaitIsNoSlice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, slices := idleGuest(), 0
-		g.Limits = budget.Limits{Calls: 1000, CPU: time.Hour}
-		g.Slice = func() error { slices++; return nil }
-		for _, end := range []error{nil, errForked, errSuspended} {
-			g.wait = func() error { <-time.NewTimer(time.Second).C; return end }
-			for range 100 {
+	for name, wait := range map[string]func(g *guest) error{
+		"await": func(g *guest) error { _, err := g.Await([]int64{1}); return err },
+		"poll":  func(g *guest) error { _, err := g.Poll(engine.Poll{Events: true}); return err },
+		"body sleeps": func(g *guest) error {
+			return g.bodyWait(engine.Poll{HasClock: true, TimeoutNs: int64(longWait - 1)})
+		},
+		"yields": func(g *guest) error { return g.Untimed(func() error { <-time.NewTimer(time.Second).C; return nil }) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g, slices := idleGuest(), 0
+			g.ctx = t.Context()
+			g.Machine = replay.New(replay.Config{Mode: replay.Live, Tail: &written{{Kind: store.KindStarted}, {Seq: 1, Kind: store.KindActivated}}})
+			g.Limits = budget.Limits{Calls: 1000, CPU: time.Hour}
+			g.Slice = func() error { slices++; return nil }
+			g.wait = func() error { <-time.NewTimer(time.Second).C; return errSuspended }
+			if h, err := g.Sleep("nap", time.Hour.Milliseconds()); err != nil || h != 1 {
+				t.Fatal(h, err)
+			}
+			for range 400 {
 				if err := g.Enter(); err != nil {
 					t.Fatal(err)
 				}
-				if err := g.waited(); !errors.Is(err, end) {
-					t.Fatal(err)
+				if err := wait(g); err != nil && !errors.Is(err, errSuspended) {
+					t.Fatal(name, err)
 				}
 			}
-		}
-		if slices > 0 {
-			t.Errorf("%d slices", slices)
-		}
-	})
+			if slices > 0 {
+				t.Errorf("%s: %d slices", name, slices)
+			}
+		})
+	}
 }

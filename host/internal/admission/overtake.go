@@ -1,0 +1,26 @@
+package admission
+
+// maxOvertaken is how many guests enter before one that has computed for a slice, or is large, so that it goes on however much
+// others have to do.
+const maxOvertaken = 64
+
+// maxBefore is how many guests of runs that have waited enter before one of a run that is new: runs that wait for a moment again
+// and again would keep all others from beginning.
+const maxBefore = 3
+
+// wokenFirstLocked reports whether a guest of the class Woken is to enter before the next one of the class Resuming: maxOvertaken of
+// those have, and there is room for it. Bodies that sleep for a moment again and again would keep all others from waking.
+func wokenFirstLocked(a *Admission) bool {
+	if a.resumed < maxOvertaken {
+		return false
+	}
+	w := a.firstLocked(Woken)
+	return w != nil && a.roomLocked(w.place, Woken)
+}
+
+// resumedLocked counts a guest of the class Resuming that enters.
+func resumedLocked(a *Admission) {
+	if a.waiters[Woken].Len() > 0 {
+		a.resumed++
+	}
+}
