@@ -72,18 +72,19 @@ type Metered struct {
 
 const (
 	// callSlice is how long a guest may call the host before that is a slice of computing: one that does nothing else takes its
-	// processor, too. Calls differ by a thousand times in what they cost, so they are not counted.
-	callSlice = 4 * time.Millisecond
+	// processor, too. Calls differ by a thousand times in what they cost, so they are not counted. It is less than a slice of
+	// fuel, as a call keeps all that it makes on the heap and in journals; a run that wakes rarely calls for so long.
+	callSlice = time.Millisecond
 	// lookEvery is how long the calls between two looks at the clock are to take, by what those before them took. At each look
 	// other goroutines go first: a call into the host takes its processor for as long as it computes, and what others do goes
 	// through many goroutines, each of which would wait for all guests.
-	lookEvery = 200 * time.Microsecond
+	lookEvery = 50 * time.Microsecond
 	// mostPerInterval is how much an interval between two looks counts at most: a goroutine may stand still for milliseconds, as
 	// where a collection goes on or the system has given its processor to others, and that is not a slice of computing.
 	mostPerInterval = callSlice / 4
 	// leastPerLook and mostPerLook bound how many they are: a look takes about as long as a cheap call, and a child's start, with
 	// what it has the collector do, some hundred microseconds.
-	leastPerLook, mostPerLook = 4, 250
+	leastPerLook, mostPerLook = 1, 250
 )
 
 // Stop ends the guest at its next call, or when its slice of fuel is used up.

@@ -128,7 +128,7 @@ func TestUnfuelled(t *testing.T) {
 
 // Calls are a slice when they have taken as long as one, whatever each of them costs; what a slice waits for is not counted.
 func TestSliceOfCalls(t *testing.T) {
-	for cost, want := range map[time.Duration]int{time.Microsecond: 2, 100 * time.Microsecond: 10_000 * 100 / 4000} {
+	for cost, want := range map[time.Duration]int{time.Microsecond: 10, 100 * time.Microsecond: 10_000 * 100 / 1000} {
 		synctest.Test(t, func(t *testing.T) {
 			m := metered(10*engine.FuelSlice, time.Hour)
 			slices := 0
@@ -168,13 +168,13 @@ func TestOthersAreNoSlice(t *testing.T) {
 		m := metered(10*engine.FuelSlice, time.Hour)
 		m.Look = func() error { <-time.NewTimer(time.Microsecond).C; return nil }
 		m.Slice = func() error { slices++; return nil }
-		for range 3000 {
+		for range 900 {
 			if err := m.Enter(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if slices > 0 || turns > 20 {
-			t.Errorf("in 3 ms of calls others were let go first %d times, and there were %d slices; want 15 or a few more, and 0", turns, slices)
+		if slices > 0 || turns > 24 {
+			t.Errorf("in 0.9 ms of calls others were let go first %d times, and there were %d slices; want 18 or a few more, and 0", turns, slices)
 		}
 	})
 }
@@ -190,7 +190,7 @@ func (t taken) Append(e store.Entry) (store.Entry, error) { return e, nil }
 // Taking what has come already is no rest: a guest that does so between its calls is one that computes, if these take longer than
 // those of a replay. A look at the clock comes as late as without.
 func TestDeliveriesAreNoRest(t *testing.T) {
-	for calls, want := range map[int]int{2: 0, 33: 700} { // of 100 µs each, before a delivery
+	for calls, want := range map[int]int{2: 0, 33: 200} { // of 10 µs each, before a delivery
 		synctest.Test(t, func(t *testing.T) {
 			journal := taken{{Kind: store.KindStarted}, {Seq: 1, Kind: store.KindActivated}}
 			for i := range 1000 {
@@ -200,7 +200,7 @@ func TestDeliveriesAreNoRest(t *testing.T) {
 			m.Machine = replay.New(replay.Config{Mode: replay.Live, Tail: journal})
 			slices := 0
 			m.Slice = func() error { slices++; return nil }
-			m.Look = func() error { <-time.NewTimer(100 * time.Microsecond).C; return nil }
+			m.Look = func() error { <-time.NewTimer(10 * time.Microsecond).C; return nil }
 			for range 1000 {
 				for range calls {
 					if err := m.Enter(); err != nil {
