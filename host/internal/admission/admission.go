@@ -486,21 +486,3 @@ func (a *Admission) grantLocked() {
 		}
 	}
 }
-
-// grantFirstLocked lets in who is first in a class, if there is one and room.
-func (a *Admission) grantFirstLocked(c Class) bool {
-	w := a.firstLocked(c)
-	if w == nil || !a.roomLocked(w.place, c) {
-		return false
-	}
-	a.waiters[c].enter(w)
-	a.enterLocked(w.place, c)
-	nextLocked(w.place, c)
-	if w.request != nil {
-		w.request.waits = nil
-		w.request.Begin() // which only starts a goroutine
-		return true
-	}
-	close(w.granted)
-	return true
-}

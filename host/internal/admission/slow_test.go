@@ -203,14 +203,14 @@ func TestResumingLetsOthersWake(t *testing.T) {
 				p := a.NewPlace(1<<20).Of(9, fmt.Sprint("sleeps", i%4), "")
 				err := p.EnterBody(ctx)
 				for err == nil && ctx.Err() == nil {
-					time.Sleep(3900 * time.Microsecond)
+					<-time.NewTimer(3900 * time.Microsecond).C
 					p.Aside()
-					time.Sleep(time.Millisecond)
+					<-time.NewTimer(time.Millisecond).C
 					err = p.Enter(ctx, Resuming, nil)
 				}
 			})
 		}
-		time.Sleep(time.Second)
+		<-time.NewTimer(time.Second).C
 		began := time.Now()
 		patience, end := context.WithTimeout(ctx, time.Minute)
 		defer end()

@@ -228,6 +228,6 @@ func (m *Metered) inTime() error {
 func (m *Metered) Rested() {
 	if c := m.Consumed(); c != m.taken {
 		m.taken, m.calls, m.slices, m.worked, m.segment = c, 0, 0, 0, time.Time{}
-		m.called = max(m.called-lookEvery, 0) // and not looked: a replay rests at each call, and would look at the clock at every fourth
+		m.called = max(m.called-lookEvery, 0) // and not looked: a replay rests at each call, and would look at each
 	}
 }
