@@ -9,7 +9,8 @@ const maxOvertaken = 64
 const maxBefore = 3
 
 // wokenFirstLocked reports whether a guest of the class Woken is to enter before the next one of the class Resuming:
-// maxOvertaken of those have, and there is room for it. Bodies that sleep for a moment again and again would keep all others from waking.
+// maxOvertaken of those have, and there is room for it. Bodies that sleep for a moment again and again would keep
+// all others from waking.
 func wokenFirstLocked(a *Admission) bool {
 	if a.resumed < maxOvertaken {
 		return false
