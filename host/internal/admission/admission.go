@@ -61,12 +61,12 @@ type Admission struct {
 	watch     *suspect.Watch // not changed
 	free      int            // how many more may be inside; negative where guests were woken that rested
 	total     int
-	held      int64 // bytes of the guests that are not outside
-	leaving   int64 // of them, bytes of those that were evicted and have not left yet
-	large     int64 // of held, bytes of large guests
-	slow      int64 // of held, bytes of slow guests
-	slowOf    map[group]int64
-	half      map[group]int // how many guests are slow, of groups and of namespaces (without a workflow)
+	held      int64           // bytes of the guests that are not outside
+	leaving   int64           // of them, bytes of those that were evicted and have not left yet
+	large     int64           // of held, bytes of large guests
+	slow      int64           // of held, bytes of slow guests
+	slowOf    map[group]int64 // of slow, by group
+	half      map[group]int   // how many guests are slow, of groups and of namespaces (without a workflow)
 	bodies    map[group]int64
 	bodyEnded chan struct{} // closed, and replaced, when bodies hold less
 	limit     int64         // of held
@@ -160,7 +160,7 @@ type waiter struct {
 	granted chan struct{}
 	request *Request
 	turn    uint64 // in which it enters: see queue
-	fresh   bool
+	fresh   bool   // see Place
 	e       *list.Element
 	aside   *group // it is in queue.aside under this; nil if it is in queue.waiting
 }

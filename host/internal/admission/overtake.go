@@ -8,9 +8,9 @@ const maxOvertaken = 64
 // and again would keep all others from beginning.
 const maxBefore = 3
 
-// wokenFirstLocked reports whether a guest of the class Woken is to enter before the next one of the class Resuming:
-// maxOvertaken of those have, and there is room for it. Bodies that sleep for a moment again and again would keep
-// all others from waking.
+// wokenFirstLocked reports whether a guest of the class Woken is to enter before the next one of the class Resuming, since
+// maxOvertaken of those have entered before it, and there is room for it. Otherwise bodies that sleep for a moment again and
+// again would keep all runs from waking.
 func wokenFirstLocked(a *Admission) bool {
 	if a.resumed < maxOvertaken {
 		return false

@@ -20,8 +20,8 @@ type queue struct {
 	aside   map[group]*list.List // of *waiter, by turn, of a namespace (without a workflow), or of a group
 }
 
-// fullTurn is what a turn counts, where one of a guest that has computed for a slice just now, and most likely is done within the
-// next one, counts 1: a group of short guests has as many more turns.
+// fullTurn is what a turn counts. That of a guest that has just become slow counts 1: most such guests are done within one more
+// slice, and a group of them would otherwise have too few turns.
 const fullTurn = 4
 
 // turns is of a group that has somebody waiting.

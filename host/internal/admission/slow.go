@@ -11,7 +11,7 @@ import "errors"
 // slow guests, stays, and so does the first one of a group: a run whose replay takes a slice is not to wait for minutes because
 // of others that compute. For them there is half of the share more.
 //
-// With the large ones' half, a quarter is left to those that wake, compute for less than a slice, and sleep.
+// With the large ones' half, an eighth is left at least to those that wake, compute for less than a slice, and sleep.
 const slowShare = 4
 
 // leastHalfDone is how many guests of a group may be slow before none of its new runs begins; where more than half as many
@@ -29,8 +29,8 @@ func halfMost(a *Admission) int { return max(leastHalfDone, 2*a.longLimit) }
 // ErrSlow tells a guest that has computed for a slice to give its instance up: such guests keep as much memory as they may.
 var ErrSlow = errors.New("guests that compute for long hold as much memory as they may")
 
-// tooSlowLocked reports whether a guest that is inside, and has computed for a slice, is to give its instance up. Any may
-// be slow that would be the only one. A group that was there before others keeps an equal part, and gives the rest up.
+// tooSlowLocked reports whether a guest that is inside, and has computed for a slice, is to give its instance up. The only slow
+// guest never is. When other groups come, one that holds more than its part gives instances up until it does not.
 func (p *Place) tooSlowLocked() bool {
 	a, share := p.a, p.a.limit/slowShare
 	groups, of := int64(len(a.slowOf)), a.slowOf[p.group]
@@ -41,9 +41,9 @@ func (p *Place) tooSlowLocked() bool {
 		return groups > 1 && a.slow > share && of > max(share/groups, p.bytes)
 	case a.slow == 0 || a.slow+p.bytes <= share:
 		return false
-	case a.slow+p.bytes > share+share/2: // parts shrink as groups come: without this k groups would keep 1 + 1/2 + … + 1/k shares
+	case a.slow+p.bytes > share+share/2: // however many groups there are
 		return true
-	case of == 0: // one of each
+	case of == 0: // the first of its group
 		return false
 	}
 	return of+p.bytes > share/groups

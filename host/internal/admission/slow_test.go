@@ -11,14 +11,20 @@ import (
 	"time"
 )
 
+const mib = 1 << 20
+
+// forSlow returns an admission in which sixteen guests compute for long at a time, and may keep 40 MiB.
+func forSlow() *Admission {
+	a := New(16, 160*mib, 160*mib)
+	a.longLimit, a.quiet = 16, quietSlices
+	return a
+}
+
 // Guests that compute for long keep a quarter of the memory, so that those that wake enter; whoever becomes slow beyond that
 // gives its instance up, unless it cannot. What has waited for something, or is large, is not slow.
 func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const mib = 1 << 20
-		a := New(16, 160*mib, 160*mib)
-		a.longLimit = 16
-		a.quiet = quietSlices
+		a := forSlow()
 		var slow []*Place
 		for range 4 {
 			p := asksFor(a, 1)
@@ -73,10 +79,7 @@ func TestSlow(t *testing.T) {
 // share more; a group that was there before has to give up what is beyond its part.
 func TestSlowOfFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const mib = 1 << 20
-		a := New(16, 160*mib, 160*mib)
-		a.longLimit = 16
-		a.quiet = quietSlices
+		a := forSlow()
 		var places []*Place
 		for _, c := range []struct {
 			workflow string
@@ -118,7 +121,6 @@ func TestSlowOfFew(t *testing.T) {
 func TestShortGuestsBesideLongOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
-			mib    = 1 << 20
 			honest = 50
 			period = time.Second
 			long   = time.Minute

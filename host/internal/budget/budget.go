@@ -158,8 +158,8 @@ func (m *Metered) refuel() error {
 	return m.inTime()
 }
 
-// sliceOfCalls lets others compute: for a moment, and first if the guest has called for long. What the others take is not the
-// guest's: where all compute, it would be a slice by the time that they have each had their turn.
+// sliceOfCalls lets other goroutines run, and other guests go first if this one has called for a slice. The time that others
+// take is not counted: with sixteen guests computing it would be most of every slice.
 func (m *Metered) sliceOfCalls() error {
 	if !m.looked.IsZero() {
 		took := max(Clock.Now().Sub(m.looked), 1)
@@ -223,8 +223,9 @@ func (m *Metered) inTime() error {
 	return nil
 }
 
-// Rested begins to count anew when the guest has waited, or what it waits for had happened already. The latter is no rest from
-// calls: each takes some of their time from a slice, so that a replay is none, and a guest that takes a thousand of them is.
+// Rested begins to count anew when the guest has waited, or what it waits for had happened already. A delivery takes no more
+// than lookEvery off the time of its calls: enough that a replay is no slice of computing, and too little for a guest that takes
+// one delivery after the other to hide what it computes between them.
 func (m *Metered) Rested() {
 	if c := m.Consumed(); c != m.taken {
 		m.taken, m.calls, m.slices, m.worked, m.segment = c, 0, 0, 0, time.Time{}

@@ -303,7 +303,7 @@ func (a *Activation) yields() error {
 	return a.giveBack()
 }
 
-// giveBack gives the run back for a moment.
+// giveBack returns the run to the writer, and takes it again when the writer has done what it has for it.
 func (a *Activation) giveBack() error { return a.ask(a.ctx, run.GuestYields{Lease: a.lease}) }
 
 // waits is called when the guest waits for something that has not happened. It returns nil when the guest may look again.
