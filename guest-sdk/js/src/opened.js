@@ -5,7 +5,7 @@ import { decode } from "./state.js";
 export class Opened {
   #all = new Map(); // by handle
 
-  // calls returns those of the host that the SDK makes for promises. place is called for that of the caller.
+  // calls returns the calls of the host that are about promises. place returns the place of the caller.
   calls(place) {
     return {
       open: (handle, kind, read, body) => {
@@ -26,7 +26,7 @@ export class Opened {
     return call;
   }
 
-  // body returns that of a step.
+  // body returns the body of a step.
   body(handle) {
     return this.#all.get(handle).body;
   }
@@ -44,7 +44,7 @@ export class Opened {
     }
   }
 
-  // fail settles it by what the failure makes of kind and place.
+  // fail rejects the promise of a handle. failure makes the error of its kind and place.
   fail(handle, failure) {
     const call = this.#take(handle);
     call?.reject(failure(call.kind, call.place));

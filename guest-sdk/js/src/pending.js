@@ -8,7 +8,7 @@ export const json = 0;
 export const nothing = 1;
 export const text = 2;
 
-// made adds to a promise of this kind what those of the engine have.
+// made gives a promise the properties that those of the engine have.
 export function made(promise, handle, kind) {
   return Object.defineProperty(Object.assign(promise, { handle, kind }), "cancel", { __proto__: null, value: cancel, writable: true, configurable: true });
 }
@@ -27,7 +27,7 @@ export function pending(handle, kind, signal, read = json, body = undefined) {
   return promise;
 }
 
-// failed adds to an error where the call was made that has failed.
+// failed adds to the error of a call where the program made it.
 export function failed(kind, place, e) {
   return e instanceof WorkflowError ? cameFrom(e, kind, host.where(place)) : e;
 }

@@ -56,8 +56,8 @@ func (w *written) Append(e store.Entry) (store.Entry, error) {
 	return e, nil
 }
 
-// What a guest waits for is no slice of its computing, also where a body has its instance meanwhile: for one that was held for a
-// guest that computes, it would wait behind all that do.
+// What a guest waits for is no slice of its computing, also where a body has its instance meanwhile: mistaken for a guest
+// that computes, it would wait behind all that do.
 func TestAWaitIsNoSlice(t *testing.T) {
 	for name, wait := range map[string]func(g *guest) error{
 		"await": func(g *guest) error { _, err := g.Await([]int64{1}); return err },
