@@ -14,6 +14,10 @@ const cacheBytes = 32 << 20
 // wake before them. It is about as long as a turn of the host's wheel.
 const nearMs = 65_536
 
+// endedBytes bounds what is kept of runs that have ended, whose results are asked for now, and of ids that no run has, of
+// which one is about to: some three thousand.
+const endedBytes = 2 << 20
+
 // recordBytes is about what a record takes beside its variable parts: itself, its key, its places in map and list.
 const recordBytes = 640
 
@@ -24,6 +28,9 @@ type record struct {
 	last []byte
 }
 
+// absent stands for the record of an id that no run has.
+var absent = &record{}
+
 func (r *record) bytes() int {
 	n := recordBytes + cap(r.last) + len(r.state.Reason) + len(r.state.Memo) + len(r.state.TraceParent)
 	for i := range r.state.Attributes {
@@ -32,17 +39,35 @@ func (r *record) bytes() int {
 	return n
 }
 
-// soon tells whether somebody may need the record soon.
-func (r *record) soon() bool {
+// list tells with which others the record is kept, nil if nobody may need it soon.
+func (r *record) list(c *cache) *recent {
 	s := &r.state
-	return !s.Deleted && !s.Status.Terminal() && s.WakeUnixMs-s.UpdatedUnixMs <= nearMs
+	switch {
+	case r == absent || s.Status.Terminal() && !s.Deleted:
+		return &c.ended
+	case !s.Deleted && s.WakeUnixMs-s.UpdatedUnixMs <= nearMs:
+		return &c.live
+	}
+	return nil
 }
 
-// cache holds records, the least recently used of which give way. What it holds is what the database holds: whoever
-// changes a record has the lock of its run, from before the database changes until after the cache does.
+// tail returns the last chunk if it holds all entries of an iteration from one on.
+func (r *record) tail(iteration uint32, from store.Seq) ([]byte, bool) {
+	return r.last, r != absent && iteration == r.state.Iteration && from >= r.chunk && len(r.last) > 0
+}
+
+// cache holds records, the least recently used of which give way: those of runs that go on, and apart from them those of
+// others. What it holds is what the database holds: whoever changes a record has the lock of its run, from before the
+// database changes until after the cache does; and whoever notes that a run is absent has it, too.
 type cache struct {
 	mu    sync.Mutex
 	items map[store.RunKey]*list.Element
+	live  recent
+	ended recent
+}
+
+// recent holds records in the order of their use.
+type recent struct {
 	lru   list.List // of *item, the most recently used first
 	bytes int
 }
@@ -51,8 +76,10 @@ type item struct {
 	run    store.RunKey
 	record *record
 	bytes  int
+	in     *recent
 }
 
+// get returns the record of a run, absent if there is no such run, nil if that is not known.
 func (c *cache) get(run store.RunKey) *record {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,41 +87,45 @@ func (c *cache) get(run store.RunKey) *record {
 	if e == nil {
 		return nil
 	}
-	c.lru.MoveToFront(e)
-	return e.Value.(*item).record //nolint:forcetypeassert // it holds nothing else
+	i := e.Value.(*item) //nolint:forcetypeassert // it holds nothing else
+	i.in.lru.MoveToFront(e)
+	return i.record
 }
 
 // put replaces what is held of a run, by nothing if the record is nil or will not be needed soon.
 func (c *cache) put(run store.RunKey, r *record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.items[run]
-	switch keep := r != nil && r.soon(); {
-	case !keep && e != nil:
+	if e := c.items[run]; e != nil {
 		c.remove(e)
-		return
-	case !keep:
-		return
-	case e == nil:
-		e = c.lru.PushFront(&item{run: run})
-		if c.items == nil {
-			c.items = map[store.RunKey]*list.Element{}
-		}
-		c.items[run] = e
-	default:
-		c.lru.MoveToFront(e)
 	}
-	i := e.Value.(*item) //nolint:forcetypeassert // it holds nothing else
-	c.bytes -= i.bytes
-	i.record, i.bytes = r, r.bytes()
-	c.bytes += i.bytes
-	for c.bytes > cacheBytes && c.lru.Len() > 1 {
-		c.remove(c.lru.Back())
+	if r == nil {
+		return
+	}
+	in := r.list(c)
+	if in == nil {
+		return
+	}
+	i := &item{run: run, record: r, bytes: r.bytes(), in: in}
+	if c.items == nil {
+		c.items = map[store.RunKey]*list.Element{}
+	}
+	c.items[run] = in.lru.PushFront(i)
+	in.bytes += i.bytes
+	c.shrink(&c.live, cacheBytes)
+	c.shrink(&c.ended, endedBytes)
+}
+
+// shrink has records leave that are too many, but for one.
+func (c *cache) shrink(in *recent, limit int) {
+	for in.bytes > limit && in.lru.Len() > 1 {
+		c.remove(in.lru.Back())
 	}
 }
 
 func (c *cache) remove(e *list.Element) {
-	i := c.lru.Remove(e).(*item) //nolint:forcetypeassert // it holds nothing else
+	i := e.Value.(*item) //nolint:forcetypeassert // it holds nothing else
+	i.in.lru.Remove(e)
 	delete(c.items, i.run)
-	c.bytes -= i.bytes
+	i.in.bytes -= i.bytes
 }

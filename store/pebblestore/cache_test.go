@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -17,19 +18,18 @@ func TestCache(t *testing.T) {
 	}
 	put(0, 1000)
 	put(0, 2000)
-	if c.bytes != 2000+recordBytes || c.lru.Len() != 1 {
-		t.Fatalf("%d bytes in %d records", c.bytes, c.lru.Len())
+	if c.live.bytes != 2000+recordBytes || c.live.lru.Len() != 1 {
+		t.Fatalf("%d bytes in %d records", c.live.bytes, c.live.lru.Len())
 	}
 	const many = cacheBytes / (1 << 20)
 	for i := range many {
 		put(i, 1<<20)
 		c.get(run(0))
 	}
-	if c.get(run(0)) == nil || c.get(run(1)) != nil || c.get(run(many-1)) == nil || c.bytes > cacheBytes {
-		t.Fatalf("%d bytes, limit %d", c.bytes, cacheBytes)
+	if c.get(run(0)) == nil || c.get(run(1)) != nil || c.get(run(many-1)) == nil || c.live.bytes > cacheBytes {
+		t.Fatalf("%d bytes, limit %d", c.live.bytes, cacheBytes)
 	}
 	for i, s := range []store.RunState{
-		{Status: store.Completed, WakeUnixMs: store.NoWake},
 		{Status: store.Sleeping, UpdatedUnixMs: 5, WakeUnixMs: 6 + nearMs},
 		{Status: store.Completed, WakeUnixMs: store.NoWake, Deleted: true},
 	} {
@@ -41,7 +41,94 @@ func TestCache(t *testing.T) {
 	for i := range many {
 		c.put(run(i), nil)
 	}
-	if c.bytes != 0 || c.lru.Len() != 0 || len(c.items) != 0 {
-		t.Errorf("%d bytes in %d records are left", c.bytes, c.lru.Len())
+	if c.live.bytes != 0 || c.live.lru.Len() != 0 || len(c.items) != 0 {
+		t.Errorf("%d bytes in %d records are left", c.live.bytes, c.live.lru.Len())
 	}
+}
+
+// TestCacheOfEnded keeps runs that have ended, and ids without a run, and lets none of them push out runs that go on.
+func TestCacheOfEnded(t *testing.T) {
+	var c cache
+	run := func(i int) store.RunKey { return store.RunKey{ID: fmt.Sprint(i)} }
+	live := &record{stored: stored{state: store.RunState{Status: store.Sleeping}}, last: make([]byte, cacheBytes)}
+	c.put(run(-1), live)
+	for i := range 3 * endedBytes / recordBytes {
+		r := absent
+		if i%2 == 0 {
+			r = &record{stored: stored{state: store.RunState{Status: store.Completed, WakeUnixMs: store.NoWake}}}
+		}
+		c.put(run(i), r)
+		if c.get(run(i)) != r {
+			t.Fatalf("%d is not kept", i)
+		}
+	}
+	if c.get(run(-1)) != live || c.get(run(0)) != nil || c.ended.bytes > endedBytes || c.ended.bytes < endedBytes/2 {
+		t.Errorf("%d bytes of what has ended, the limit is %d", c.ended.bytes, endedBytes)
+	}
+	c.put(run(-1), &record{stored: stored{state: store.RunState{Status: store.Failed}}})
+	if c.live.bytes != 0 || c.live.lru.Len() != 0 {
+		t.Errorf("a run that has ended is kept with those that go on: %d bytes", c.live.bytes)
+	}
+}
+
+// TestCacheAnswers asks for an id that no run has, and for the end of one that has ended: both are answered from memory, as
+// what is durable is, while a commit of the run is in flight, and after it.
+func TestCacheAnswers(t *testing.T) {
+	run := store.RunKey{ID: "r"}
+	s, g := openGate(t)
+	part := acquire(t, s, run.Partition())
+	commit := func(expect int, status store.Status) store.RunCommit {
+		e := store.Entry{Seq: store.Seq(expect), Kind: store.KindSleep, Data: []byte{byte(expect)}}
+		return store.RunCommit{Run: run, Create: expect == 0, Expect: e.Seq, Append: []store.Entry{e}, State: store.RunState{
+			Run: run, Length: e.Seq + 1, Status: status, WakeUnixMs: store.NoWake}}
+	}
+	check := func(when string, length int) {
+		t.Helper()
+		st, err := s.State(t.Context(), run)
+		if length == 0 && !errors.Is(err, store.ErrNotFound) || length > 0 && (err != nil || st.Length != store.Seq(length)) {
+			t.Errorf("%s: %d entries, %v, want %d", when, st.Length, err, length)
+		}
+		n := 0
+		for e, err := range s.Load(t.Context(), run, 0, store.Seq(max(length-1, 0))) {
+			if err != nil || e.Seq != store.Seq(length-1) || e.Data[0] != byte(length-1) {
+				t.Errorf("%s: entry %d, %v", when, e.Seq, err)
+			} else {
+				e.Data[0] = 0xff // the caller's own
+			}
+			n++
+		}
+		if n != min(length, 1) {
+			t.Errorf("%s: %d entries, want the last one of %d", when, n, length)
+		}
+	}
+	check("before the start", 0)
+	if s.cache.get(run) != absent {
+		t.Error("that there is no such run is not kept")
+	}
+	for i, status := range []store.Status{store.Sleeping, store.Completed, store.Sleeping, store.Failed} {
+		when := fmt.Sprintf("commit %d", i)
+		before := s.db.Metrics().WAL.BytesIn
+		g.set(true)
+		done := make(chan error, 1)
+		go func() { done <- part.Commit(t.Context(), []store.RunCommit{commit(i, status)}) }()
+		for s.db.Metrics().WAL.BytesIn == before { //nolint:revive // until it is applied
+		}
+		if i > 0 { // the journal of an absent run is read when no commit of it is in flight
+			check(when+", in flight", i)
+		} else if _, err := s.State(t.Context(), run); !errors.Is(err, store.ErrNotFound) {
+			t.Error(err)
+		}
+		g.set(false)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		check(when, i+1)
+		if s.cache.get(run) == nil {
+			t.Errorf("%s: the run is not kept", when)
+		}
+	}
+	if err := part.Commit(t.Context(), []store.RunCommit{{Run: run, Delete: true}}); err != nil {
+		t.Fatal(err)
+	}
+	check("deleted", 0)
 }

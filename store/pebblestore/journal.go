@@ -16,12 +16,20 @@ import (
 
 // record gives what is stored of a run, nil if there is no such run. The run is locked.
 func (s *Store) record(run store.RunKey) (*record, error) {
-	if r := s.cache.get(run); r != nil {
+	switch r := s.cache.get(run); r {
+	case nil:
+	case absent:
+		return nil, nil
+	default:
 		return r, nil
 	}
 	v, err := s.get(store.RunTableKey(run, store.TableState))
-	if err != nil || v == nil {
+	if err != nil {
 		return nil, err
+	}
+	if v == nil {
+		s.cache.put(run, absent)
+		return nil, nil
 	}
 	r := &record{}
 	if r.stored, err = decodeStored(v); err != nil {
@@ -50,7 +58,11 @@ func (s *Store) State(_ context.Context, run store.RunKey) (store.RunState, erro
 
 // state returns a run's durable state.
 func (s *Store) state(run store.RunKey) (store.RunState, error) {
-	if r := s.cache.get(run); r != nil {
+	switch r := s.cache.get(run); r {
+	case nil:
+	case absent:
+		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, store.ErrNotFound)
+	default:
 		return r.state, nil
 	}
 	defer s.lockRun(run)() // a commit that is going on is visible in the database, and perhaps not durable
@@ -59,6 +71,7 @@ func (s *Store) state(run store.RunKey) (store.RunState, error) {
 	case err != nil:
 		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, err)
 	case v == nil:
+		s.cache.put(run, absent)
 		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, store.ErrNotFound)
 	}
 	st, err := decodeStored(v)
@@ -196,6 +209,12 @@ func (s *Store) unlessGone(cause error, key, chunk []byte) error {
 // on are of a commit that is in flight.
 func (s *Store) loadChunks(run store.RunKey, iteration uint32, from store.Seq,
 	visit func(first store.Seq, chunk []byte, durable store.Seq) (bool, error)) error {
+	if r := s.cache.get(run); r != nil {
+		if last, ok := r.tail(iteration, from); ok {
+			_, err := visit(r.chunk, bytes.Clone(last), r.state.Length)
+			return err
+		}
+	}
 	it, r, err := s.view(run, store.JournalKey(run, iteration, 0), store.JournalKey(run, iteration, noSeq))
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func firstError(a, b error) error {
 // waits until no commit of the run is in flight.
 func (s *Store) view(run store.RunKey, lower, upper []byte) (*pebble.Iterator, *record, error) {
 	bounds := pebble.IterOptions{LowerBound: lower, UpperBound: upper}
-	if r := s.cache.get(run); r != nil {
+	if r := s.cache.get(run); r != nil && r != absent {
 		it, err := s.db.NewIter(&bounds)
 		if err != nil || s.cache.get(run) == r {
 			return it, r, err
