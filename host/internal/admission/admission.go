@@ -61,12 +61,13 @@ type Admission struct {
 	watch     *suspect.Watch // not changed
 	free      int            // how many more may be inside; negative where guests were woken that rested
 	total     int
-	held      int64           // bytes of the guests that are not outside
-	leaving   int64           // of them, bytes of those that were evicted and have not left yet
-	large     int64           // of held, bytes of large guests
-	slow      int64           // of held, bytes of slow guests
-	slowOf    map[group]int64 // of slow, by group
-	half      map[group]int   // how many guests are slow, of groups and of namespaces (without a workflow)
+	held      int64                // bytes of the guests that are not outside
+	leaving   int64                // of them, bytes of those that were evicted and have not left yet
+	large     int64                // of held, bytes of large guests
+	slow      int64                // of held, bytes of slow guests
+	slowOf    map[group]int64      // of slow, by group
+	slowIn    map[uint32]slowSpace // the same by namespace
+	half      map[group]int        // how many guests are slow, of groups and of namespaces (without a workflow)
 	bodies    map[group]int64
 	bodyEnded chan struct{} // closed, and replaced, when bodies hold less
 	limit     int64         // of held
@@ -91,7 +92,7 @@ type Admission struct {
 // hold no more than limit bytes. Those that are parked hold at most parkLimit bytes.
 func New(places int, limit, parkLimit int64) *Admission {
 	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: processors(),
-		slowOf: map[group]int64{}, half: map[group]int{}, bodies: map[group]int64{}, bodyEnded: make(chan struct{})}
+		slowOf: map[group]int64{}, slowIn: map[uint32]slowSpace{}, half: map[group]int{}, bodies: map[group]int64{}, bodyEnded: make(chan struct{})}
 }
 
 // Watched has a watch note who computes, and hold suspects, and returns the admission. It is called before anything else.

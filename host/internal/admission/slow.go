@@ -7,8 +7,9 @@ import "errors"
 // are not taken from them, and as one or two of them compute at a time, it takes each of them long to come to its end. Where
 // there are many, these would hold all the memory, and whoever wakes would wait for one of them. So a guest that becomes slow
 // while others keep this share gives its instance up, and comes again as a large one, of which few are let in at a time, and
-// which then goes on to its end. One of a group that has less than its part of the share, an equal one of each group that has
-// slow guests, stays, and so does the first one of a group: a run whose replay takes a slice is not to wait for minutes because
+// which then goes on to its end. One of a group that has less than its part of the share, an equal one of each namespace that
+// has slow guests and in it of each of its groups that has, stays, and so does the first one of a group of a namespace that has
+// less than its part: a run whose replay takes a slice is not to wait for minutes because
 // of others that compute. For them there is half of the share more.
 //
 // With the large ones' half, an eighth is left at least to those that wake, compute for less than a slice, and sleep.
@@ -29,24 +30,36 @@ func halfMost(a *Admission) int { return max(leastHalfDone, 2*a.longLimit) }
 // ErrSlow tells a guest that has computed for a slice to give its instance up: such guests keep as much memory as they may.
 var ErrSlow = errors.New("guests that compute for long hold as much memory as they may")
 
+// slowSpace is what the slow guests of a namespace hold.
+type slowSpace struct {
+	bytes  int64
+	groups int // that have slow guests
+}
+
 // tooSlowLocked reports whether a guest that is inside, and has computed for a slice, is to give its instance up. The only slow
-// guest never is. When other groups come, one that holds more than its part gives instances up until it does not.
+// guest never is. When other groups come, one that holds more than its part gives instances up until it does not; so does
+// a namespace when others come, however many workflows it has.
 func (p *Place) tooSlowLocked() bool {
 	a, share := p.a, p.a.limit/slowShare
-	groups, of := int64(len(a.slowOf)), a.slowOf[p.group]
+	space, of := a.slowIn[p.group.namespace], a.slowOf[p.group]
+	part := share / int64(max(len(a.slowIn), 1))   // of the namespace
+	ofGroup := part / int64(max(space.groups, 1))  // of the group
+	others := len(a.slowIn) > 1 && space.bytes > 0 // and it has slow guests itself
 	switch {
 	case large(p.bytes) > 0:
 		return false
 	case p.slow:
-		return groups > 1 && a.slow > share && of > max(share/groups, p.bytes)
+		return a.slow > share && (len(a.slowOf) > 1 && of > max(ofGroup, p.bytes) || others && space.bytes > max(part, p.bytes))
 	case a.slow == 0 || a.slow+p.bytes <= share:
 		return false
 	case a.slow+p.bytes > share+share/2: // however many groups there are
 		return true
+	case others && space.bytes+p.bytes > part:
+		return true
 	case of == 0: // the first of its group
 		return false
 	}
-	return of+p.bytes > share/groups
+	return of+p.bytes > ofGroup
 }
 
 // slowLocked says whether a guest that is not outside is slow.
@@ -61,7 +74,7 @@ func (p *Place) slowLocked(slow bool) {
 		bytes, n = -bytes, -1
 	}
 	a.slow += bytes
-	addLocked(a.slowOf, p.group, bytes)
+	slowAddLocked(a, p.group, bytes)
 	addLocked(a.half, p.group, n)
 	if space := p.group.space(); space != p.group {
 		addLocked(a.half, space, n)
@@ -69,6 +82,18 @@ func (p *Place) slowLocked(slow bool) {
 	if !slow {
 		nextLocked(p, Starting)
 	}
+}
+
+// slowAddLocked adds to what the slow guests of a group hold.
+func slowAddLocked(a *Admission, g group, bytes int64) {
+	space, had := a.slowIn[g.namespace], len(a.slowOf)
+	addLocked(a.slowOf, g, bytes)
+	space.bytes += bytes
+	if space.groups += len(a.slowOf) - had; space.groups == 0 {
+		delete(a.slowIn, g.namespace)
+		return
+	}
+	a.slowIn[g.namespace] = space
 }
 
 // addLocked adds to a count, of which there is none where it is 0.

@@ -110,8 +110,60 @@ func TestSlowOfFew(t *testing.T) {
 		for _, p := range places {
 			p.Leave()
 		}
-		if len(a.slowOf) != 0 || a.slow != 0 {
-			t.Error("nobody is in, and slow are", a.slowOf)
+		if len(a.slowOf) != 0 || len(a.slowIn) != 0 || a.slow != 0 {
+			t.Error("nobody is in, and slow are", a.slowOf, a.slowIn)
+		}
+	})
+}
+
+// A namespace has its part of the share, however many workflows it has: those of others keep theirs, and the first guest of
+// a namespace stays.
+func TestSlowOfManyWorkflows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := forSlow()
+		var many, few []*Place
+		slow := func(namespace uint32, workflow string, bytes int64, want error) *Place {
+			p := a.NewPlace(1).Of(namespace, workflow, "")
+			if err := p.Enter(t.Context(), Woken, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Slice(t.Context(), bytes, true); !errors.Is(err, want) {
+				t.Errorf("%d bytes of %q: %v, want %v", bytes, workflow, err, want)
+			}
+			return p
+		}
+		for i := range 10 { // of 40 MiB
+			many = append(many, slow(9, fmt.Sprint("many", i), 4*mib, nil))
+		}
+		few = append(few, slow(1, "few", 8*mib, nil))
+		slow(9, "many10", 4*mib, ErrSlow).Leave()
+		few = append(few, slow(1, "few", 4*mib, nil), slow(1, "another", 4*mib, nil))
+		slow(1, "few", 8*mib, ErrSlow).Leave()
+		stay := 0
+		for _, p := range many { // 56 MiB of 40
+			err := p.Slice(t.Context(), 0, true)
+			switch {
+			case err == nil:
+				stay++
+			case !errors.Is(err, ErrSlow):
+				t.Error(err)
+			default:
+				p.Leave()
+			}
+		}
+		if stay != 6 || a.slow != 40*mib {
+			t.Errorf("%d of the many stay, and slow guests hold %d bytes", stay, a.slow)
+		}
+		for _, p := range few {
+			if err := p.Slice(t.Context(), 0, true); err != nil {
+				t.Error("one of few:", err)
+			}
+		}
+		for _, p := range append(many, few...) {
+			p.Leave()
+		}
+		if len(a.slowIn) != 0 {
+			t.Error("nobody is in, and slow are", a.slowIn)
 		}
 	})
 }
