@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"runtime"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 const page = 65536
@@ -98,6 +100,34 @@ func TestSave(t *testing.T) {
 		if n := saved.Bytes(); n < 200 || n > 6*page {
 			t.Errorf("what is saved takes %d bytes", n)
 		}
+	})
+}
+
+// Whichever pages are written before a memory is saved, and after, it becomes what it was; and so does the next one, which has
+// the room of the first.
+func TestSaveOfAny(t *testing.T) {
+	each(t, func(t *testing.T, reset Reset) {
+		im, _ := imageOf(t, reset)
+		m := New(im)
+		defer m.Free()
+		rapid.Check(t, func(t *rapid.T) {
+			m.Restore()
+			b := m.Resize(6 * page)
+			write := func(what string) {
+				for _, at := range rapid.SliceOfN(rapid.IntRange(0, len(b)/pageBytes-1), 0, 40).Draw(t, what) {
+					b[at*pageBytes+at]++
+				}
+			}
+			write("before")
+			want := bytes.Clone(b)
+			saved := m.Save(len(b))
+			write("after")
+			m.Load(saved)
+			saved.Free()
+			if !bytes.Equal(b, want) {
+				t.Fatal("it differs from what it was")
+			}
+		})
 	})
 }
 

@@ -88,8 +88,8 @@ func (m *Memory) Restore() (moved bool) {
 		return false
 	}
 	m.held = m.Resident()
-	n := copy(m.base[:m.high], m.im.bytes)
-	clear(m.base[n:m.high])
+	m.undo(0, m.high)
+	n := min(m.high, len(m.im.bytes))
 	m.base, m.high = m.base[:n], n
 	if moved = cap(m.base) > n+n/4+MaxSpareBytes; moved {
 		m.base = append(make([]byte, 0, n+n/4), m.im.bytes...)

@@ -3,6 +3,7 @@ package linear
 import (
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -219,9 +220,7 @@ func (m *Memory) restoreMapped() {
 		if ok && m.held <= maxCopyBack {
 			m.kept = m.held
 			for _, r := range dirty {
-				end := min(max(r.start, uint64(len(m.im.bytes))), r.end) // of what the image has
-				copy(b[r.start:end], m.im.bytes[min(r.start, uint64(len(m.im.bytes))):])
-				clear(b[end:r.end])
+				m.undo(int(r.start), int(r.end)) //nolint:gosec // within the memory
 			}
 			return
 		}
@@ -245,23 +244,34 @@ func (m *Memory) residentMapped() int64 {
 }
 
 // saveMapped keeps the pages that were written, false if the kernel does not tell, or if there are too many.
-func (m *Memory) saveMapped() (Saved, bool) {
-	if m.im.reset != ResetScan {
+func (m *Memory) saveMapped() (*Saved, bool) {
+	dirty, done, ok := m.dirty(m.high)
+	if !ok {
 		return nil, false
 	}
-	into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
-	defer regionLists.Put(into)
-	dirty, ok := scan(m.base[:m.high], into)
-	if !ok || written(dirty) > maxSave {
+	defer done()
+	if written(dirty) > maxSave {
 		return nil, false
 	}
-	parts, all := make(Saved, 0, len(dirty)+1), make([]byte, 0, written(dirty))
+	s := &Saved{parts: make([]part, 0, len(dirty)), all: savePool.Get().(*[]byte)} //nolint:forcetypeassert // it holds nothing else
+	all := slices.Grow((*s.all)[:0], int(written(dirty)))                          //nolint:gosec // at most maxSave
 	for _, r := range dirty {
 		from := len(all)
 		all = append(all, m.base[r.start:r.end]...)
-		parts = append(parts, part{int(r.start), all[from:]})
+		s.parts = append(s.parts, part{int(r.start), all[from:]}) //nolint:gosec // within the memory
 	}
-	return parts, true
+	*s.all = all
+	return s, true
+}
+
+// loadMapped is Load where the kernel tells which pages were written since, and they are few.
+func (m *Memory) loadMapped(s *Saved) bool {
+	dirty, done, ok := m.dirty(m.high)
+	if !ok {
+		return false
+	}
+	defer done()
+	return int64(written(dirty))-s.Bytes() <= maxCopyBack && m.undoTo(s, dirty) //nolint:gosec // at most the memory
 }
 
 // dirty lists the pages of a memory of a size that were written, until done is called. It is not ok if the kernel does not

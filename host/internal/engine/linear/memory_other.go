@@ -18,4 +18,5 @@ func (m *Memory) unmap()                             {}
 func (m *Memory) restoreMapped()                     {}
 func (m *Memory) dirty(int) ([]region, func(), bool) { return nil, nil, false }
 func (m *Memory) residentMapped() int64              { return 0 }
-func (m *Memory) saveMapped() (Saved, bool)          { return nil, false }
+func (m *Memory) saveMapped() (*Saved, bool)         { return nil, false }
+func (m *Memory) loadMapped(*Saved) bool             { return false }

@@ -1,9 +1,15 @@
 package linear
 
-import "bytes"
+import (
+	"bytes"
+	"sync"
+)
 
-// Saved is how a memory was: the parts of it that differed from the image.
-type Saved []part
+// Saved is how a memory was: the parts of it that differed from the image, in their order.
+type Saved struct {
+	parts []part
+	all   *[]byte // of the pool; nil if the parts are of the heap
+}
 
 // part is a piece of a memory.
 type part struct {
@@ -11,13 +17,29 @@ type part struct {
 	bytes []byte
 }
 
+func (p *part) end() int { return p.at + len(p.bytes) }
+
 // Bytes returns what it takes.
-func (s Saved) Bytes() (n int64) {
-	for _, p := range s {
+func (s *Saved) Bytes() (n int64) {
+	for _, p := range s.parts {
 		n += int64(len(p.bytes))
 	}
 	return n
 }
+
+// Free gives its memory to the next that is saved. It is not used any more.
+func (s *Saved) Free() {
+	if s.all != nil && cap(*s.all) <= maxSpareSave {
+		savePool.Put(s.all)
+	}
+	s.parts, s.all = nil, nil
+}
+
+// savePool has room for what is saved: a body that is undone is often followed by the next one.
+var savePool = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxSpareSave is the largest room that is kept: some hundred kilobytes are what guests write.
+const maxSpareSave = 1 << 20
 
 // CanSave tells whether Save is worth while: where the whole memory is copied, a copy of the run may be cheaper.
 func (m *Memory) CanSave() bool { return m.mapped || len(m.im.bytes) <= maxSave }
@@ -26,27 +48,61 @@ func (m *Memory) CanSave() bool { return m.mapped || len(m.im.bytes) <= maxSave 
 const maxSave = 4 << 20
 
 // Save keeps what differs from the image in a memory of a size, nil if it is too much.
-func (m *Memory) Save(size int) Saved {
+func (m *Memory) Save(size int) *Saved {
 	if m.mapped {
-		if parts, ok := m.saveMapped(); ok {
-			return parts
+		if s, ok := m.saveMapped(); ok {
+			return s
 		}
 	}
 	if size > maxSave {
 		return nil
 	}
-	return Saved{{0, bytes.Clone(m.base[:size])}}
+	return &Saved{parts: []part{{0, bytes.Clone(m.base[:size])}}}
 }
 
 // Load makes the memory what it was when it was saved. Its size is for the caller to set.
-func (m *Memory) Load(s Saved) {
-	if m.mapped {
+func (m *Memory) Load(s *Saved) {
+	switch {
+	case m.mapped && m.loadMapped(s):
+		return
+	case m.mapped:
 		m.restoreMapped()
-	} else {
-		n := copy(m.base[:m.high], m.im.bytes)
-		clear(m.base[n:m.high])
+	default:
+		m.undo(0, m.high)
 	}
-	for _, p := range s {
+	for _, p := range s.parts {
 		copy(m.base[p.at:], p.bytes)
 	}
+}
+
+// undo makes a part of the memory that of the image again, zero beyond it.
+func (m *Memory) undo(from, to int) {
+	end := min(max(from, len(m.im.bytes)), to) // of what the image has
+	copy(m.base[from:end], m.im.bytes[min(from, len(m.im.bytes)):])
+	clear(m.base[end:to])
+}
+
+// undoTo makes the pages that were written what they were when they were saved, and reports whether all that was saved lies in
+// them.
+func (m *Memory) undoTo(s *Saved, dirty []region) bool {
+	parts, loaded := s.parts, 0
+	for _, r := range dirty {
+		for at, end := int(r.start), int(r.end); at < end; { //nolint:gosec // within the memory
+			for len(parts) > 0 && parts[0].end() <= at {
+				parts = parts[1:]
+			}
+			next := end // what is saved
+			if len(parts) > 0 {
+				next = min(parts[0].at, end)
+			}
+			if at < next {
+				m.undo(at, next)
+				at = next
+				continue
+			}
+			n := copy(m.base[at:end], parts[0].bytes[at-parts[0].at:])
+			at, loaded = at+n, loaded+n
+		}
+	}
+	return int64(loaded) == s.Bytes()
 }

@@ -19,7 +19,7 @@ type fork struct {
 	stack   experimental.Snapshot
 	copied  int64  // bytes of the stack
 	size    uint32 // of the memory
-	memory  linear.Saved
+	memory  *linear.Saved
 	globals []uint64
 	denied  bool
 }
@@ -60,6 +60,7 @@ func (in *instance) Fork(h engine.Host) bool {
 func (a *activation) undo() {
 	f, in := a.fork, a.in
 	in.memory.Load(f.memory)
+	f.memory.Free()
 	if !in.resize(int(f.size), false) {
 		a.Halt(errCannotUndo)
 	}
