@@ -2,8 +2,10 @@ package pebblestore
 
 import (
 	"container/list"
+	"strings"
 	"sync"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -31,8 +33,8 @@ type record struct {
 // absent stands for the record of an id that no run has.
 var absent = &record{}
 
-func (r *record) bytes() int {
-	n := recordBytes + cap(r.last) + len(r.state.Reason) + len(r.state.Memo) + len(r.state.TraceParent)
+func (r *record) bytes(run store.RunKey) int {
+	n := recordBytes + cap(r.last) + len(run.ID) + len(r.state.Reason) + len(r.state.Memo) + len(r.state.TraceParent)
 	for i := range r.state.Attributes {
 		n += len(r.state.Attributes[i].Key) + len(r.state.Attributes[i].Value)
 	}
@@ -99,14 +101,17 @@ func (c *cache) put(run store.RunKey, r *record) {
 	if e := c.items[run]; e != nil {
 		c.remove(e)
 	}
-	if r == nil {
+	if r == nil || r == absent && len(run.ID) > abi.MaxRunIDBytes { // no run will have that id
 		return
 	}
 	in := r.list(c)
 	if in == nil {
 		return
 	}
-	i := &item{run: run, record: r, bytes: r.bytes(), in: in}
+	if r == absent {
+		run.ID = strings.Clone(run.ID) // which may be a part of a long request
+	}
+	i := &item{run: run, record: r, bytes: r.bytes(run), in: in}
 	if c.items == nil {
 		c.items = map[store.RunKey]*list.Element{}
 	}

@@ -3,8 +3,10 @@ package pebblestore
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -18,7 +20,7 @@ func TestCache(t *testing.T) {
 	}
 	put(0, 1000)
 	put(0, 2000)
-	if c.live.bytes != 2000+recordBytes || c.live.lru.Len() != 1 {
+	if c.live.bytes != 2000+recordBytes+1 || c.live.lru.Len() != 1 {
 		t.Fatalf("%d bytes in %d records", c.live.bytes, c.live.lru.Len())
 	}
 	const many = cacheBytes / (1 << 20)
@@ -64,6 +66,10 @@ func TestCacheOfEnded(t *testing.T) {
 	}
 	if c.get(run(-1)) != live || c.get(run(0)) != nil || c.ended.bytes > endedBytes || c.ended.bytes < endedBytes/2 {
 		t.Errorf("%d bytes of what has ended, the limit is %d", c.ended.bytes, endedBytes)
+	}
+	long := store.RunKey{ID: strings.Repeat("x", abi.MaxRunIDBytes+1)}
+	if c.put(long, absent); c.get(long) != nil {
+		t.Error("an id is kept that no run can have")
 	}
 	c.put(run(-1), &record{stored: stored{state: store.RunState{Status: store.Failed}}})
 	if c.live.bytes != 0 || c.live.lru.Len() != 0 {

@@ -148,6 +148,7 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 		return ErrCrowded
 	}
 	if leaves && p.tooSlowLocked() {
+		p.slowLocked(false) // others that come to a slice before it has left stay
 		a.mu.Unlock()
 		return ErrSlow
 	}

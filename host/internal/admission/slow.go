@@ -7,9 +7,9 @@ import "errors"
 // are not taken from them, and as one or two of them compute at a time, it takes each of them long to come to its end. Where
 // there are many, these would hold all the memory, and whoever wakes would wait for one of them. So a guest that becomes slow
 // while others keep this share gives its instance up, and comes again as a large one, of which few are let in at a time, and
-// which then goes on to its end. One of a group that has less than its part of the share, an equal one of each namespace that
-// has slow guests and in it of each of its groups that has, stays, and so does the first one of a group of a namespace that has
-// less than its part: a run whose replay takes a slice is not to wait for minutes because
+// which then goes on to its end. Each namespace that has slow guests has an equal part of the share, and each of its groups that
+// has any an equal part of that. One of a namespace or of a group that holds less than its part stays, and so do the first one of
+// a namespace, and of a group where there is one namespace: a run whose replay takes a slice is not to wait for minutes because
 // of others that compute. For them there is half of the share more.
 //
 // With the large ones' half, an eighth is left at least to those that wake, compute for less than a slice, and sleep.
@@ -37,29 +37,37 @@ type slowSpace struct {
 }
 
 // tooSlowLocked reports whether a guest that is inside, and has computed for a slice, is to give its instance up. The only slow
-// guest never is. When other groups come, one that holds more than its part gives instances up until it does not; so does
-// a namespace when others come, however many workflows it has.
+// guest never is, nor one of the only group, nor the only one of a group of the only namespace. A namespace that holds more than
+// its part, because others have come, gives instances up until it does not: those of groups that hold more than theirs.
 func (p *Place) tooSlowLocked() bool {
 	a, share := p.a, p.a.limit/slowShare
 	space, of := a.slowIn[p.group.namespace], a.slowOf[p.group]
-	part := share / int64(max(len(a.slowIn), 1))   // of the namespace
-	ofGroup := part / int64(max(space.groups, 1))  // of the group
-	others := len(a.slowIn) > 1 && space.bytes > 0 // and it has slow guests itself
-	switch {
-	case large(p.bytes) > 0:
-		return false
-	case p.slow:
-		return a.slow > share && (len(a.slowOf) > 1 && of > max(ofGroup, p.bytes) || others && space.bytes > max(part, p.bytes))
-	case a.slow == 0 || a.slow+p.bytes <= share:
-		return false
-	case a.slow+p.bytes > share+share/2: // however many groups there are
-		return true
-	case others && space.bytes+p.bytes > part:
-		return true
-	case of == 0: // the first of its group
+	shared := len(a.slowIn) > 1 && space.bytes > 0 // with other namespaces
+	part := share / int64(max(len(a.slowIn), 1))
+	if large(p.bytes) > 0 {
 		return false
 	}
-	return of+p.bytes > ofGroup
+	if p.slow {
+		alone := of == p.bytes
+		if shared {
+			alone = space.bytes == p.bytes
+		}
+		return len(a.slowOf) > 1 && a.slow > share && !alone && space.bytes > part && of > part/int64(space.groups)
+	}
+	if of == 0 {
+		space.groups++
+	}
+	switch {
+	case a.slow == 0 || a.slow+p.bytes <= share:
+		return false
+	case a.slow+p.bytes > share+share/2: // however many there are
+		return true
+	case shared && space.bytes+p.bytes <= part:
+		return false
+	case of == 0 && !shared: // the first of its group
+		return false
+	}
+	return of+p.bytes > part/int64(space.groups)
 }
 
 // slowLocked says whether a guest that is not outside is slow.

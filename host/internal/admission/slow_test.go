@@ -139,6 +139,11 @@ func TestSlowOfManyWorkflows(t *testing.T) {
 		slow(9, "many10", 4*mib, ErrSlow).Leave()
 		few = append(few, slow(1, "few", 4*mib, nil), slow(1, "another", 4*mib, nil))
 		slow(1, "few", 8*mib, ErrSlow).Leave()
+		honest := slow(9, "honest", mib, nil) // which has less than its part of what the namespace has
+		if err := honest.Slice(t.Context(), 0, true); err != nil {
+			t.Error("one of a group that holds little:", err)
+		}
+		honest.Leave()
 		stay := 0
 		for _, p := range many { // 56 MiB of 40
 			err := p.Slice(t.Context(), 0, true)

@@ -271,7 +271,9 @@ func (m *Memory) loadMapped(s *Saved) bool {
 		return false
 	}
 	defer done()
-	return int64(written(dirty))-s.Bytes() <= maxCopyBack && m.undoTo(s, dirty) //nolint:gosec // at most the memory
+	// What is undone stays the guest's own, and would be saved with the next body: where that is much, it is given back.
+	n := int64(written(dirty)) //nolint:gosec // at most the memory
+	return (n <= maxCopyBack || n == s.Bytes()) && m.undoTo(s, dirty)
 }
 
 // dirty lists the pages of a memory of a size that were written, until done is called. It is not ok if the kernel does not

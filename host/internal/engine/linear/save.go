@@ -9,6 +9,7 @@ import (
 type Saved struct {
 	parts []part
 	all   *[]byte // of the pool; nil if the parts are of the heap
+	freed bool
 }
 
 // part is a piece of a memory.
@@ -27,12 +28,12 @@ func (s *Saved) Bytes() (n int64) {
 	return n
 }
 
-// Free gives its memory to the next that is saved. It is not used any more.
+// Free gives its memory to the next that is saved. It must not be loaded any more.
 func (s *Saved) Free() {
 	if s.all != nil && cap(*s.all) <= maxSpareSave {
 		savePool.Put(s.all)
 	}
-	s.parts, s.all = nil, nil
+	s.parts, s.all, s.freed = nil, nil, true
 }
 
 // savePool has room for what is saved: a body that is undone is often followed by the next one.
@@ -62,8 +63,11 @@ func (m *Memory) Save(size int) *Saved {
 
 // Load makes the memory what it was when it was saved. Its size is for the caller to set.
 func (m *Memory) Load(s *Saved) {
+	if s.freed {
+		panic("a memory is loaded that was freed")
+	}
 	switch {
-	case m.mapped && m.loadMapped(s):
+	case m.mapped && s.all != nil && m.loadMapped(s):
 		return
 	case m.mapped:
 		m.restoreMapped()
