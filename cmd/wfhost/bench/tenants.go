@@ -20,6 +20,7 @@ type Tenants struct {
 	MaxInstances int64         `help:"Quota of the other tenant: guests that compute; 0: none."`
 	MaxRuns      int64         `help:"Quota of the other tenant: runs that have not ended; 0: that of all."`
 	Starts       int64         `help:"Quota of the other tenant: starts a second; 0: none."`
+	Wakes        int64         `help:"Quota of the other tenant: wakes a second; 0: none."`
 }
 
 // tenantsFor is how long each of the two parts takes if nothing is said.
@@ -58,7 +59,8 @@ func (b *Tenants) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.flood(b.Beside, host.Quota{MaxRuns: b.MaxRuns, MaxInstances: b.MaxInstances, StartsPerSecond: b.Starts})
+	f, err := s.flood(b.Beside, host.Quota{MaxRuns: b.MaxRuns, MaxInstances: b.MaxInstances, StartsPerSecond: b.Starts,
+		WakesPerSecond: b.Wakes})
 	defer f.end()
 	if err != nil {
 		return err
