@@ -22,7 +22,8 @@ const (
 	call
 	indirect
 	global
-	bulk   // moves, fills or adds bytes or elements, beside what it pays for each
+	bulk   // moves or fills bytes or elements, beside what it pays for each
+	grow   // adds pages or elements, beside what it pays for each: the engine's code leaves the guest's for it
 	vector // computes with vectors
 	classes
 )
@@ -32,7 +33,7 @@ const (
 // uses them.
 var costs = [classes]int64{
 	free: 0, move: 2, number: 6, product: 16, divide: 80, float: 12, root: 128, load: 14, store: 20, branch: 14, jump: 4, table: 40,
-	call: 80, indirect: 100, global: 6, bulk: 512, vector: 32,
+	call: 80, indirect: 100, global: 6, bulk: 512, grow: 1600, vector: 32,
 }
 
 // group is opcodes up to one, all of a class.
@@ -45,7 +46,7 @@ type group struct {
 var groups = []group{
 	{0x00, jump}, {0x03, free}, {0x04, branch}, {0x0b, free}, {0x0c, jump}, {0x0d, branch}, {0x0e, table}, {0x0f, jump},
 	{0x10, call}, {0x11, indirect}, {0x1a, free}, {0x1c, number}, {0x20, free}, {0x22, move}, {0x24, global}, {0x26, load},
-	{0x35, load}, {0x3e, store}, {0x3f, number}, {0x40, bulk}, {0x44, free}, // 0x40: memory.grow
+	{0x35, load}, {0x3e, store}, {0x3f, number}, {0x40, grow}, {0x44, free}, // 0x40: memory.grow
 	{0x5a, number}, {0x66, float}, // comparisons
 	{0x6b, number}, {0x6c, product}, {0x70, divide}, // integers
 	{0x7d, number}, {0x7e, product}, {0x82, divide}, {0x8a, number},
@@ -73,7 +74,7 @@ func Cost(op byte) int64 { return costs[classOf[op]] }
 const (
 	lastConversion              = 7
 	dataDrop, elemDrop          = 9, 13
-	tableSize                   = 16
+	tableGrow, tableSize        = 15, 16
 	lastLoad, storeVector       = 10, 11
 	constant                    = 12
 	firstLane, lastLane         = 84, 87 // loads
@@ -87,6 +88,8 @@ func CostFC(op uint32) int64 {
 		return costs[float]
 	case op == dataDrop, op == elemDrop, op == tableSize:
 		return costs[number]
+	case op == tableGrow:
+		return costs[grow]
 	}
 	return costs[bulk]
 }

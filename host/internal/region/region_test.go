@@ -302,7 +302,7 @@ func TestEverythingCosts(t *testing.T) {
 		op   byte
 		want class
 	}{{0x00, jump}, {0x02, free}, {0x0b, free}, {0x0d, branch}, {0x0e, table}, {0x10, call}, {0x11, indirect}, {0x1b, number}, {0x20, free},
-		{0x21, move}, {0x22, move}, {0x24, global}, {0x28, load}, {0x35, load}, {0x36, store}, {0x3e, store}, {0x40, bulk}, {0x41, free},
+		{0x21, move}, {0x22, move}, {0x24, global}, {0x28, load}, {0x35, load}, {0x36, store}, {0x3e, store}, {0x40, grow}, {0x41, free},
 		{0x45, number}, {0x5b, float}, {0x66, float}, {0x67, number}, {0x6c, product}, {0x6d, divide}, {0x70, divide}, {0x71, number},
 		{0x7e, product}, {0x82, divide}, {0x8a, number}, {0x8b, float}, {0x91, root}, {0x95, root}, {0x9f, root}, {0xa3, root}, {0xa6, float},
 		{0xa7, number}, {0xa8, float}, {0xac, number}, {0xb7, float}, {0xbc, number}, {0xc4, number}, {0xd0, free}, {0xd2, number}} {
@@ -310,7 +310,7 @@ func TestEverythingCosts(t *testing.T) {
 			t.Errorf("%#x costs %d, want %d", c.op, got, costs[c.want])
 		}
 	}
-	for op, want := range map[uint32]class{0: float, 7: float, 8: bulk, 9: number, 11: bulk, 13: number, 15: bulk, 16: number, 17: bulk} {
+	for op, want := range map[uint32]class{0: float, 7: float, 8: bulk, 9: number, 11: bulk, 13: number, 14: bulk, 15: grow, 16: number, 17: bulk} {
 		if got := CostFC(op); got != costs[want] {
 			t.Errorf("0xfc %d costs %d, want %d", op, got, costs[want])
 		}

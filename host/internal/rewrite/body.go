@@ -42,6 +42,8 @@ const (
 	largeCost = 128 * region.Ticks // of functions that need not look where they return
 	// callCost is what a call counts for in these bounds: as much as a leaf that does not look may cost.
 	callCost = leafCost
+	// deniedCost is what a growth costs that the host is told of because nothing was added.
+	deniedCost = 100 * region.Ticks
 )
 
 type block struct {

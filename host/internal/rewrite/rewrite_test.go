@@ -204,7 +204,7 @@ func TestBulk(t *testing.T) {
 	all := 4*costs(opI32Const) + region.CostFC(fcMemoryFill) + costs(opMemoryGrow, opDrop)
 	want := build([]byte{1, 2, typeI32}, cat(paid(0, 0, all), []byte{opI32Const, 1, opI32Const, 2, opI32Const, 3, opLocalTee, 0}, pay(0, opI64Shl),
 		[]byte{opPrefixFC, fcMemoryFill, 0, opI32Const, 1, opLocalTee, 0, opMemoryGrow, 0, opLocalTee, 1, opI32Const, 0x7f, opI32Ne, opIf, blockEmpty},
-		pay(16, opI64Shl), []byte{opElse}, looked(0, 0), []byte{opCall, 0, opEnd, opLocalGet, 1, opDrop})...)
+		pay(16, opI64Shl), []byte{opElse}, paid(0, 0, deniedCost), []byte{opCall, 0, opEnd, opLocalGet, 1, opDrop})...)
 	want.imports, want.globals, want.exports = list{refuelImport}, list{fuelGlobal}, list{fuelExport("wfhost:fuel", 0)}
 	checked(t, Options{Fuel: true}, m, want, Module{Fuel: "wfhost:fuel"})
 }
@@ -302,7 +302,7 @@ func TestCost(t *testing.T) {
 		"fill":        {[]byte{opI32Const, 0, opI32Const, 0, opI32Const, 0x80, 0x08, opPrefixFC, fcMemoryFill, 0}, 3*costs(opI32Const) + region.CostFC(fcMemoryFill) + 1024/64*region.Ticks},
 		"copy":        {[]byte{opI32Const, 0, opI32Const, 0, opI32Const, 3, opPrefixFC, fcMemoryCopy, 0, 0}, 3*costs(opI32Const) + region.CostFC(fcMemoryCopy) + 3},
 		"grow":        {page, grown + 1024*region.Ticks},
-		"grow beyond": {[]byte{opI32Const, 0x80, 0x80, 4, opMemoryGrow, 0, opDrop}, grown},
+		"grow beyond": {[]byte{opI32Const, 0x80, 0x80, 4, opMemoryGrow, 0, opDrop}, grown + deniedCost},
 		"grow, loop":  {cat(page, []byte{opLoop, blockEmpty}, page, []byte{opEnd}), 2*grown + costs(opLoop) + 2*1024*region.Ticks},
 	} {
 		m := module{types: list{voids, {formFunction, 1, typeI32, 0}}, imports: list{cat(str("wfhost"), str("nothing"), []byte{kindFunction, 0})},

@@ -54,7 +54,7 @@ func TestTableElements(t *testing.T) {
 	}
 }
 
-// TestRefusedGrowth tells the host of each growth that is refused, and charges nothing for it.
+// TestRefusedGrowth tells the host of each growth that is refused, and charges for that alone.
 func TestRefusedGrowth(t *testing.T) {
 	r, err := Rewrite(grower(1, 0, 10).bytes(), Options{Fuel: true})
 	if err != nil {
@@ -73,7 +73,8 @@ func TestRefusedGrowth(t *testing.T) {
 			want   string
 			calls  int
 			used   int64
-		}{{"f", 1, "[0]", 1, f + 8}, {"f", 10, refused, 2, 2*f + 8}, {"g", 1, "[1]", 2, 2*f + 8 + g + page}, {"g", 1, refused, 3, 2*f + 8 + 2*g + page}} {
+		}{{"f", 1, "[0]", 1, f + 8}, {"f", 10, refused, 2, 2*f + 8 + deniedCost}, {"g", 1, "[1]", 2, 2*f + 8 + deniedCost + g + page},
+			{"g", 1, refused, 3, 2*f + 8 + 2*g + page + 2*deniedCost}} {
 			if got := l.outcome(c.export, c.by); got != c.want || k.calls != c.calls || k.used() != c.used {
 				t.Errorf("%s, %d: %s, %d calls, %d used, want %+v", engine, i, got, k.calls, k.used(), c)
 			}

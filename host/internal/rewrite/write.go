@@ -90,6 +90,7 @@ func (r *rewriter) put(i int) {
 		r.out = append(r.out, opI32Const, 0x7f, opI32Ne, opIf, blockEmpty)
 		r.payScratch(e.n)
 		r.out = append(r.out, opElse)
+		r.spend(deniedCost)
 		r.look()
 		r.ask() // with fuel left, which tells the host
 		r.out = append(r.out, opEnd)

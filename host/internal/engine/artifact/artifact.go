@@ -18,7 +18,7 @@ import (
 
 // Format is part of the name of each file. It grows when the files, or what rewrite makes of a module, change: then all
 // modules are compiled again. A test compares what rewrite makes of some modules with what it made when Format was set.
-const Format = 4
+const Format = 5
 
 // Artifact is what is known of a compiled module. Its fields are all that instances need, besides the code.
 type Artifact struct {
