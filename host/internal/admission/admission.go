@@ -92,7 +92,8 @@ type Admission struct {
 // hold no more than limit bytes. Those that are parked hold at most parkLimit bytes.
 func New(places int, limit, parkLimit int64) *Admission {
 	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: processors(),
-		slowOf: map[group]int64{}, slowIn: map[uint32]slowSpace{}, half: map[group]int{}, bodies: map[group]int64{}, bodyEnded: make(chan struct{})}
+		slowOf: map[group]int64{},
+		slowIn: map[uint32]slowSpace{}, half: map[group]int{}, bodies: map[group]int64{}, bodyEnded: make(chan struct{})}
 }
 
 // Watched has a watch note who computes, and hold suspects, and returns the admission. It is called before anything else.

@@ -273,7 +273,7 @@ func (m *Memory) loadMapped(s *Saved) bool {
 	defer done()
 	// What is undone stays the guest's own, and would be saved with the next body: where that is much, it is given back.
 	n := int64(written(dirty)) //nolint:gosec // at most the memory
-	return (n <= maxCopyBack || n == s.Bytes()) && m.undoTo(s, dirty)
+	return (n <= maxCopyBack || n == s.Bytes()) && undoTo(m, s, dirty)
 }
 
 // dirty lists the pages of a memory of a size that were written, until done is called. It is not ok if the kernel does not

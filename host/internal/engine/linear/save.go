@@ -88,7 +88,7 @@ func (m *Memory) undo(from, to int) {
 
 // undoTo makes the pages that were written what they were when they were saved, and reports whether all that was saved lies in
 // them.
-func (m *Memory) undoTo(s *Saved, dirty []region) bool {
+func undoTo(m *Memory, s *Saved, dirty []region) bool {
 	parts, loaded := s.parts, 0
 	for _, r := range dirty {
 		for at, end := int(r.start), int(r.end); at < end; { //nolint:gosec // within the memory
