@@ -226,6 +226,9 @@ func TestModuleLeavesMemory(t *testing.T) {
 	if _, err := h.ResultRaw(ctx, "r"); err != nil {
 		t.Fatal(err)
 	}
+	if err := h.Close(); err != nil { // the end of an activation is told after what it has committed
+		t.Fatal(err)
+	}
 	if log.count(gone) == 0 || log.count("stuck") > 0 {
 		t.Errorf("left memory %d times\n%s", log.count(gone), &log.b)
 	}
