@@ -16,8 +16,8 @@ const cacheBytes = 32 << 20
 // wake before them. It is about as long as a turn of the host's wheel.
 const nearMs = 65_536
 
-// endedBytes bounds what is kept of runs that have ended, whose results are asked for now, and of ids that no run has, of
-// which one is about to: some three thousand.
+// endedBytes bounds what is kept of runs that have ended, whose results are read soon afterwards, and of ids without a run,
+// for which one is often about to start: some three thousand in all.
 const endedBytes = 2 << 20
 
 // recordBytes is about what a record takes beside its variable parts: itself, its key, its places in map and list.
@@ -59,8 +59,8 @@ func (r *record) tail(iteration uint32, from store.Seq) ([]byte, bool) {
 }
 
 // cache holds records, the least recently used of which give way: those of runs that go on, and apart from them those of
-// others. What it holds is what the database holds: whoever changes a record has the lock of its run, from before the
-// database changes until after the cache does; and whoever notes that a run is absent has it, too.
+// others. It agrees with the database: a commit holds the lock of each run that it changes until both are up to date, and
+// a run is noted as absent only under its lock.
 type cache struct {
 	mu    sync.Mutex
 	items map[store.RunKey]*list.Element
@@ -121,7 +121,7 @@ func (c *cache) put(run store.RunKey, r *record) {
 	c.shrink(&c.ended, endedBytes)
 }
 
-// shrink has records leave that are too many, but for one.
+// shrink removes the least recently used records above the limit. The last record stays.
 func (c *cache) shrink(in *recent, limit int) {
 	for in.bytes > limit && in.lru.Len() > 1 {
 		c.remove(in.lru.Back())

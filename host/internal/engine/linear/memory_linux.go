@@ -271,7 +271,8 @@ func (m *Memory) loadMapped(s *Saved) bool {
 		return false
 	}
 	defer done()
-	// What is undone stays the guest's own, and would be saved with the next body: where that is much, it is given back.
+	// Pages that are undone remain private to the guest, so the next Save would include them. Above maxCopyBack they are
+	// dropped instead.
 	n := int64(written(dirty)) //nolint:gosec // at most the memory
 	return (n <= maxCopyBack || n == s.Bytes()) && undoTo(m, s, dirty)
 }

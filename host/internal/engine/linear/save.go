@@ -28,7 +28,7 @@ func (s *Saved) Bytes() (n int64) {
 	return n
 }
 
-// Free gives its memory to the next that is saved. It must not be loaded any more.
+// Free makes the memory of s available to later calls of Save. s must not be loaded afterwards.
 func (s *Saved) Free() {
 	if s.all != nil && cap(*s.all) <= maxSpareSave {
 		savePool.Put(s.all)
@@ -36,10 +36,10 @@ func (s *Saved) Free() {
 	s.parts, s.all, s.freed = nil, nil, true
 }
 
-// savePool has room for what is saved: a body that is undone is often followed by the next one.
+// savePool keeps buffers for Save, since one body often follows another.
 var savePool = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxSpareSave is the largest room that is kept: some hundred kilobytes are what guests write.
+// maxSpareSave is the size of the largest buffer that is kept. Most guests write some hundred kilobytes.
 const maxSpareSave = 1 << 20
 
 // CanSave tells whether Save is worth while: where the whole memory is copied, a copy of the run may be cheaper.
@@ -64,7 +64,7 @@ func (m *Memory) Save(size int) *Saved {
 // Load makes the memory what it was when it was saved. Its size is for the caller to set.
 func (m *Memory) Load(s *Saved) {
 	if s.freed {
-		panic("a memory is loaded that was freed")
+		panic("linear: Load after Free")
 	}
 	switch {
 	case m.mapped && s.all != nil && m.loadMapped(s):
@@ -79,15 +79,14 @@ func (m *Memory) Load(s *Saved) {
 	}
 }
 
-// undo makes a part of the memory that of the image again, zero beyond it.
+// undo restores a part of the memory from the image. Beyond the image it is zero.
 func (m *Memory) undo(from, to int) {
 	end := min(max(from, len(m.im.bytes)), to) // of what the image has
 	copy(m.base[from:end], m.im.bytes[min(from, len(m.im.bytes)):])
 	clear(m.base[end:to])
 }
 
-// undoTo makes the pages that were written what they were when they were saved, and reports whether all that was saved lies in
-// them.
+// undoTo restores the given dirty pages to what was saved, and reports whether they include all of it.
 func undoTo(m *Memory, s *Saved, dirty []region) bool {
 	parts, loaded := s.parts, 0
 	for _, r := range dirty {
