@@ -120,6 +120,25 @@ func (x *charged) come(holding, waiting int) {
 	}
 }
 
+// inside waits until so many attempts that hold a slot are within their handler.
+func (x *charged) inside(n int) {
+	x.t.Helper()
+	deadline, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for {
+		x.mu.Lock()
+		going := x.going
+		x.mu.Unlock()
+		if going == n {
+			return
+		}
+		if deadline.Err() != nil {
+			x.t.Fatalf("%d attempts are within their handler, want %d", going, n)
+		}
+		runtime.Gosched()
+	}
+}
+
 // count returns how many attempts of a workflow there were.
 func (x *charged) count(workflow string) int {
 	x.mu.Lock()
@@ -168,6 +187,7 @@ func TestHandlerConcurrency(t *testing.T) {
 	x.come(2, 2)
 	x.limit("3", "")
 	x.come(3, 1)
+	x.inside(3)
 	_, err = x.Cancel(ctx, "a4")
 	do(t, err)
 	for range 5 {
