@@ -74,17 +74,24 @@ func (p *program) logs(id string) (all []string) {
 	return all
 }
 
-// TestPlatform compares what a program finds with what Node has: what the file prints must be what it returns.
+// TestPlatform compares what programs find with what Node has.
 func TestPlatform(t *testing.T) {
-	p := load(t, "platform.js")
-	p.begin("platform", "r", nil)
+	for _, name := range []string{"platform", "async"} {
+		t.Run(name, func(t *testing.T) { likeNode(t, name) })
+	}
+}
+
+// likeNode checks that what a file returns is what it returns in Node.
+func likeNode(t *testing.T, name string) {
+	p := load(t, name+".js")
+	p.begin(name, "r", nil)
 	got := p.ends("r")
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("SKIPPED: node is not installed, so the engine was not compared with it")
 	}
 	out, err := exec.Command(node, "--input-type=module", "-e",
-		"import p from './testdata/platform.js'; p().then((v) => console.log(JSON.stringify(v)))").CombinedOutput()
+		"import p from './testdata/"+name+".js'; p().then((v) => console.log(JSON.stringify(v)))").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -254,6 +261,17 @@ func TestPromises(t *testing.T) {
 		}
 		if got := p.ends(name); strings.ReplaceAll(got, "\ufffd", `\ufffd`) != want {
 			t.Errorf("%s: %s, not %s", name, got, want)
+		}
+	}
+}
+
+// TestLater starts a workflow that a program registers late.
+func TestLater(t *testing.T) {
+	p := load(t, "later.js")
+	for _, name := range []string{"first", "second"} {
+		p.begin(name, name, nil)
+		if got := p.ends(name); got != `"`+name+`"` {
+			t.Errorf("the workflow %s has returned %s", name, got)
 		}
 	}
 }

@@ -4,7 +4,7 @@ import { asked } from "./calls.js";
 import { inspect } from "./console.js";
 import { report } from "./error.js";
 import { cancel, failed, notJSON } from "./pending.js";
-import { description, steps, workflow, workflows } from "./registry.js";
+import { description, sole, steps, workflow, workflows } from "./registry.js";
 import { begin, decode, encode, failure, host, run } from "./state.js";
 import { fireTimer } from "./timers.js";
 
@@ -39,13 +39,25 @@ function input() {
   }
 }
 
+// settle calls a function, and hands what it brings, as text, or what it throws to one of two others.
+async function settle(fn, brought, thrown) {
+  let text;
+  try {
+    text = encode(await fn());
+  } catch (e) {
+    return thrown(e);
+  }
+  brought(text);
+}
+
 function onRun() {
-  const w = workflows.get(info().workflow) ?? (workflows.size === 1 ? [...workflows.values()][0] : undefined);
+  const w = sole ?? workflows.get(host.workflow?.() ?? info().workflow); // the only one runs, whatever its name
   if (!w) return end(new Error(`the program has no workflow ${JSON.stringify(info().workflow)}`));
-  (async () => encode(await w.fn(w.options.raw ? new Uint8Array(host.bytes()) : input())))().then((text) => {
-    if (finish(host.complete(text), 1)) return;
-    end(failure());
-  }, end);
+  settle(() => w.fn(w.options.raw ? new Uint8Array(host.bytes()) : input()), complete, end);
+}
+
+function complete(text) {
+  if (!finish(host.complete(text), 1)) end(failure());
 }
 
 // end fails the run.
@@ -68,20 +80,17 @@ function onFailed(kind, place, cause) {
 
 function onBody(fn) {
   run.inBody = true;
-  (async () => encode(await fn()))().then((text) => host.stepEnd(0, text), (e) => host.stepEnd(1, report(e)));
+  settle(fn, (text) => host.stepEnd(0, text), (e) => host.stepEnd(1, report(e)));
 }
 
 function onStep() {
   run.inBody = true;
   const { step } = info();
   const fn = steps.get(step.handler);
-  (async () => {
+  settle(() => {
     if (!fn) throw Object.assign(new Error(`the program has no step function ${JSON.stringify(step.handler)}`), { retryable: false });
-    return encode(await fn(decode(host.input())));
-  })().then((text) => {
-    if (host.complete(text) >= 0) run.done = 1;
-    else end(failure());
-  }, end);
+    return fn(decode(host.input()));
+  }, complete, end);
 }
 
 const updatePrefix = "host/update/";
@@ -89,18 +98,18 @@ const updatePrefix = "host/update/";
 function onQuery() {
   const name = info().query;
   run.answering = true;
-  (async () => {
+  settle(async () => {
     const input = decode(host.input());
     if (name.startsWith(updatePrefix)) {
       const validate = run.updates.get(name.slice(updatePrefix.length));
       if (!validate) throw new Error(`the workflow takes no update ${JSON.stringify(name.slice(updatePrefix.length))} where it waits`);
       await validate(input);
-      return "";
+      return undefined;
     }
     const fn = run.queries.get(name);
     if (!fn) throw new Error(`the workflow answers no query ${JSON.stringify(name)} where it waits`);
-    return encode(await fn(input));
-  })().then((text) => host.queryReply(0, text), (e) => host.queryReply(1, report(e)));
+    return fn(input);
+  }, (text) => host.queryReply(0, text), (e) => host.queryReply(1, report(e)));
 }
 
 function onStuck() {

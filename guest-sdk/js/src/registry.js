@@ -1,6 +1,7 @@
 // What a program registers when it is loaded.
 
 export const workflows = new Map();
+export let sole; // the only workflow, undefined if there are several
 export const steps = new Map();
 
 const fields = ["input", "output", "queries", "raw", "signals", "updates"];
@@ -14,7 +15,9 @@ export function workflow(name, options, fn) {
     if (!fields.includes(key)) throw new TypeError(`workflow ${JSON.stringify(name)}: there is no option ${key}, but ${fields.join(", ")}`);
   }
   if (workflows.has(name)) throw new Error(`workflow ${JSON.stringify(name)} is registered twice`);
-  workflows.set(name, { fn, options });
+  const w = { fn, options };
+  workflows.set(name, w);
+  sole = workflows.size === 1 ? w : undefined;
   return fn;
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <wasi/api.h>
 
 #include "quickjs.h"
 #include "workflow.h"
@@ -19,7 +20,7 @@
 #define countof(a) (sizeof(a) / sizeof *(a))
 
 /* The version of __wf, for an SDK that comes with a project. It grows when something is added or means something else. */
-#define INTERFACE 2
+#define INTERFACE 3
 
 /* Of the stack of C, JavaScript gets all but this: what a call of the host and the engine's own leaves need. */
 #define STACK_RESERVE (64 << 10)
@@ -70,6 +71,16 @@ static JSValue text(int64_t (*call)(void *, uint32_t)) {
 enum { INPUT, INFO, LAST };
 static JSValue js_text(JSContext *c, JSValueConst this, int argc, JSValueConst *argv, int what) {
 	return text(what == INPUT ? wf_input : what == INFO ? wf_info : wf_last);
+}
+
+/* js_workflow returns the name of the run's workflow: the program's only argument, or nothing in a run that began before there
+ * was one. info has it, too, but has to be made and read. */
+static JSValue js_workflow(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
+	char name[1024];
+	uint8_t *args[1];
+	__wasi_size_t n, bytes;
+	if (__wasi_args_sizes_get(&n, &bytes) || n != 1 || bytes > sizeof name || __wasi_args_get(args, (uint8_t *)name)) return JS_UNDEFINED;
+	return *name ? JS_NewString(c, name) : JS_UNDEFINED;
 }
 
 static JSValue js_bytes(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) { /* the input as it is */
@@ -196,12 +207,16 @@ static JSValue js_pause(JSContext *c, JSValueConst this, int argc, JSValueConst 
 	return JS_UNDEFINED;
 }
 
+#include "warm.h"
+
 static JSValue js_hooks(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
 	if (argc != HOOKS) return JS_ThrowTypeError(c, "this wfhost needs another version of @wfhost/workflow");
 	for (int i = 0; i < argc; i++) {
 		JS_FreeValue(c, hooks[i]);
 		hooks[i] = JS_DupValue(c, argv[i]);
 	}
+	static const char *const of_promise[] = {"handle", "kind"}; /* see js_open */
+	warm_shapes(hooks[PROMISE], JS_PROP_C_W_E, countof(of_promise), of_promise);
 	return JS_UNDEFINED;
 }
 
@@ -325,6 +340,7 @@ static void function(JSValue o, const char *name, int argc, JSCFunction *f) {
 /* provide defines __wf, and Math.random by the journal. */
 static void provide(void) {
 	JSValue global = JS_GetGlobalObject(ctx), o = JS_NewObject(ctx), math = JS_GetPropertyStr(ctx, global, "Math");
+	function(o, "workflow", 0, js_workflow);
 	function(o, "bytes", 0, js_bytes);
 	function(o, "now", 0, js_now);
 	function(o, "fill", 1, js_fill);
@@ -395,6 +411,7 @@ static void engine(void) {
 	function(o, "rejections", 1, js_rejections);
 	JS_FreeValue(ctx, o);
 	JS_FreeValue(ctx, global);
+	warm();
 }
 
 /* boot loads the program, and leaves the memory that activations start from. */
