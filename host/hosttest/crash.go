@@ -238,6 +238,13 @@ func (c *crashStore) Measure() (store.Measures, error) {
 	return s.Measure()
 }
 
+// Absent implements store.Remembering, for stores that do.
+func (c *crashStore) Absent(run store.RunKey) bool {
+	s, err := c.inner()
+	below, ok := s.(store.Remembering)
+	return err == nil && ok && below.Absent(run)
+}
+
 // Disk implements store.OnDisk, for stores on disk.
 func (c *crashStore) Disk() (store.Disk, error) {
 	c.mu.Lock()

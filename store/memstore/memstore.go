@@ -132,6 +132,15 @@ func (s *Store) State(_ context.Context, key store.RunKey) (store.RunState, erro
 	return r.state, nil
 }
 
+// Absent implements store.Remembering.
+func (s *Store) Absent(run store.RunKey) bool {
+	if s.lock() != nil {
+		return false
+	}
+	defer s.d.mu.Unlock()
+	return s.d.runs[run] == nil
+}
+
 // Run reads a run's state and journal.
 func (s *Store) Run(_ context.Context, key store.RunKey) (store.RunState, []store.Entry, error) {
 	if err := s.lock(); err != nil {

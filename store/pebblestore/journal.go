@@ -56,6 +56,9 @@ func (s *Store) State(_ context.Context, run store.RunKey) (store.RunState, erro
 	return s.state(run)
 }
 
+// Absent implements store.Remembering.
+func (s *Store) Absent(run store.RunKey) bool { return s.cache.get(run) == absent }
+
 // state returns a run's durable state.
 func (s *Store) state(run store.RunKey) (store.RunState, error) {
 	switch r := s.cache.get(run); r {

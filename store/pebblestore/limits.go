@@ -100,18 +100,14 @@ func (s *Store) Cells(_ context.Context, q store.CellQuery) (list []store.Cell, 
 		return nil, err
 	}
 	defer end()
+	if n := len(q.From); n > 0 && len(q.To) == n+1 && q.To[n] == 0 && bytes.HasPrefix(q.To, q.From) && q.Limit > 0 {
+		return s.cell(q.Queue, q.From)
+	}
 	defer s.lockRun(q.Queue)()
 	prefix := store.QueueKey(q.Queue, nil)
 	lower, upper := store.QueueKey(q.Queue, q.From), store.PrefixEnd(prefix)
 	if q.To != nil {
 		upper = store.QueueKey(q.Queue, q.To)
-	}
-	if len(q.From) > 0 && bytes.Equal(upper, append(bytes.Clone(lower), 0)) { // one key needs no iterator
-		v, err := s.get(lower)
-		if err != nil || v == nil || q.Limit < 1 {
-			return nil, err
-		}
-		return []store.Cell{{Key: bytes.Clone(q.From), Value: bytes.Clone(v)}}, nil
 	}
 	if bytes.Compare(lower, upper) >= 0 {
 		return nil, nil
@@ -124,6 +120,24 @@ func (s *Store) Cells(_ context.Context, q store.CellQuery) (list []store.Cell, 
 		return true, nil
 	})
 	return list, err
+}
+
+// cell reads one cell, which needs no iterator, and often not the database.
+func (s *Store) cell(queue store.RunKey, name []byte) ([]store.Cell, error) {
+	key := store.QueueKey(queue, name)
+	v, known := s.cells.get(key)
+	if !known {
+		defer s.lockRun(queue)()
+		var err error
+		if v, err = s.get(key); err != nil {
+			return nil, err
+		}
+		s.cells.note(key, v)
+	}
+	if v == nil {
+		return nil, nil
+	}
+	return []store.Cell{{Key: bytes.Clone(name), Value: bytes.Clone(v)}}, nil
 }
 
 // SetCells changes cells of a queue without an owner.
@@ -156,6 +170,7 @@ func (s *Store) addCells(b *pebble.Batch, x *store.QueueSet) error {
 	}
 	for i := range x.Cells {
 		key := store.QueueKey(x.Queue, x.Cells[i].Key)
+		s.cells.forget(key)
 		if x.Cells[i].Value == nil {
 			_ = b.Delete(key, nil)
 		} else {
@@ -169,6 +184,7 @@ func (s *Store) addCells(b *pebble.Batch, x *store.QueueSet) error {
 			return err
 		}
 		if now != nil && bytes.Equal(now, x.Expired[i].Value) {
+			s.cells.forget(key)
 			_ = b.Delete(key, nil)
 		}
 	}

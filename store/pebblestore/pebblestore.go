@@ -72,6 +72,7 @@ type Store struct {
 	marks [store.Partitions]wakeMark
 	inbox sync.Mutex
 	cache cache
+	cells cells
 
 	payloads sync.Mutex
 

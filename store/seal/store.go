@@ -51,6 +51,12 @@ func New(ctx context.Context, s store.Store, codec Codec, opts Options) (*Store,
 	return sealed, nil
 }
 
+// Absent implements store.Remembering, for stores that do.
+func (s *Store) Absent(run store.RunKey) bool {
+	below, ok := s.Store.(store.Remembering)
+	return ok && below.Absent(run)
+}
+
 // checked is what is encoded to know a key again.
 const checked = "wfhost"
 

@@ -35,6 +35,7 @@ func Run(t *testing.T, data func(t *testing.T) Open, without ...string) {
 		"many namespaces":       testManyNamespaces,
 		"tokens":                testTokens,
 		"keys":                  testKeys,
+		"absent":                testAbsent,
 		"inbox concurrently":    testInboxConcurrently,
 		"payload shares module": testPayloadSharesModule,
 	} {
@@ -375,6 +376,34 @@ func testDelete(t *testing.T, e *env) {
 		t.Fatal("something is left of a deleted run")
 	}
 	e.ok(e.commit(state("r"), true, 0, 1))
+}
+
+func testAbsent(t *testing.T, e *env) {
+	ctx := context.Background()
+	s, ok := e.s.(store.Remembering)
+	if !ok {
+		t.Skip("the store does not remember which runs are not there")
+	}
+	p := e.partition(key("r").Partition())
+	for round := range 2 {
+		_, err := e.s.State(ctx, key("r"))
+		e.is(err, store.ErrNotFound)
+		if !s.Absent(key("r")) {
+			t.Errorf("round %d: an id that was asked for, and that no run has, is not remembered", round)
+		}
+		e.ok(e.commit(state("r"), true, 0, 1))
+		if s.Absent(key("r")) {
+			t.Errorf("round %d: a run is there, and is taken for absent", round)
+		}
+		e.ok(p.Commit(ctx, []store.RunCommit{{Run: key("r"), Delete: true}}))
+	}
+	e.ok(e.commit(state("r"), true, 0, 1))
+	st := state("r")
+	st.Status, st.Deleted = store.Completed, true
+	e.ok(p.Commit(ctx, []store.RunCommit{{Run: st.Run, Delete: true, State: st}}))
+	if s.Absent(key("r")) {
+		t.Error("what is left of a deleted run is taken for absent")
+	}
 }
 
 func testClosed(_ *testing.T, e *env) {

@@ -32,8 +32,12 @@ type port struct {
 	clocks     *leap.Clocks
 }
 
-// Load reads a run.
+// Load reads a run. What the store remembers needs no goroutine.
 func (p *port) Load(of *partition.Partition, key store.RunKey) {
+	if s, ok := p.store.(store.Remembering); ok && s.Absent(key) {
+		p.writer.Next(func(s *partition.Shard, now int64) { s.Loaded(now, of, key, nil, nil, store.ErrNotFound) })
+		return
+	}
 	p.life.reads.Go(uint32(key.Namespace), func(e *errand.Errand) {
 		state, err := p.store.State(p.life.ctx, key)
 		var entries []store.Entry
