@@ -141,7 +141,7 @@ func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error
 	}
 	leave, err := s.h.admit(key.Namespace)
 	if err != nil {
-		return Run{}, translate(busy(err))
+		return Run{}, s.slowly(ctx, translate(busy(err)))
 	}
 	defer leave()
 	st, err := s.h.rt.Runs.Restart(ctx, key, store.RunKey{Namespace: key.Namespace, ID: newID}, from)

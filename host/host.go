@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/brake"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/diskspace"
 	"github.com/wfhost/wfhost/host/internal/egress"
@@ -194,7 +195,8 @@ type Host struct {
 	keeper    *schedule.Keeper
 	gate      *gate.Keeper
 	quotas    *quota.Quotas
-	notices   *notices // nil if the log takes none
+	refusals  brake.Brake[string] // of starts, by namespace
+	notices   *notices            // nil if the log takes none
 	checks    checking
 	importing importing
 	setting   sync.Mutex     // held by SetQuota, so that what holds is what is stored

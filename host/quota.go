@@ -183,6 +183,15 @@ func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict Confli
 	return nil, translate(busy(err))
 }
 
+// slowly returns an error of a start, later if a quota has refused it: who asks again and again takes little from others. The
+// caller holds nothing that others wait for.
+func (s *scope) slowly(ctx context.Context, err error) error {
+	if e, ok := errors.AsType[*abi.Error](err); ok && e.Kind == quota.Kind {
+		s.h.refusals.Hold(ctx, s.name)
+	}
+	return err
+}
+
 // continued counts a run that continues as new.
 func (h *Host) continued(c *store.RunCommit) {
 	if c.Before != nil {

@@ -1,10 +1,14 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -212,4 +216,45 @@ func TestQuotasThatCannotBe(t *testing.T) {
 	if !errors.Is(err, host.ErrInvalid) || !strings.Contains(err.Error(), "Config.Quota") {
 		t.Error(err)
 	}
+}
+
+// TestRefusalsHoldNothing has callers of one namespace be refused again and again. They wait for that, and others do not.
+func TestRefusalsHoldNothing(t *testing.T) {
+	h := hosttest.New(t)
+	do(t, h.SetQuota(ctx, "a", host.Quota{MaxRuns: 1}))
+	a, b := tenant(t, h, "a", nil), tenant(t, h, "b", nil)
+	_, err := a.StartRaw(ctx, "nap", []byte("1d"))
+	do(t, err)
+	const callers = 500
+	going, stop := context.WithCancel(ctx)
+	var refusals atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for going.Err() == nil {
+				if _, err := a.StartRaw(going, "nap", []byte("1d")); !errors.Is(err, host.ErrBusy) && going.Err() == nil {
+					t.Error(err)
+				}
+				refusals.Add(1)
+			}
+		})
+	}
+	for refusals.Load() < callers { // now each waits half a second for its next one
+		runtime.Gosched()
+	}
+	least := int64(math.MaxInt64)
+	for range 3 { // the machine may stand still
+		before := refusals.Load()
+		if err := b.DeleteVersion(ctx, "none", 1); !errors.Is(err, host.ErrNotFound) {
+			t.Error(err)
+		}
+		_, err := b.StartRaw(ctx, "nap", []byte("1d"))
+		do(t, err)
+		least = min(least, refusals.Load()-before)
+	}
+	if least > callers/2 {
+		t.Errorf("%d starts were refused while another namespace deleted a version and started a run", least)
+	}
+	stop()
+	all.Wait()
 }

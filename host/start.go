@@ -189,6 +189,15 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	for _, opt := range opts {
 		opt(&o)
 	}
+	r, err := s.begin(ctx, workflow, input, &o)
+	if o.schedule == "" { // a schedule asks again at a pace of its own, and others wait for it
+		err = s.slowly(ctx, err)
+	}
+	return r, err
+}
+
+// begin starts a run as its options say.
+func (s *scope) begin(ctx context.Context, workflow string, input []byte, o *start) (Run, error) {
 	if o.err != nil {
 		return Run{}, o.err
 	}
@@ -222,10 +231,10 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	if err != nil {
 		return Run{}, translate(err)
 	}
-	if r, is, err := s.startWithin(ctx, key, workflow, input, &o, at); is {
+	if r, is, err := s.startWithin(ctx, key, workflow, input, o, at); is {
 		return r, err
 	}
-	return s.startOf(ctx, key, workflow, input, &o, at)
+	return s.startOf(ctx, key, workflow, input, o, at)
 }
 
 // startOf starts the run of a start.

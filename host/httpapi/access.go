@@ -177,12 +177,26 @@ func (g guarded) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 		cut := true
 		defer func() { g.audit(at, r, pattern, scope, c, cut) }() // also if the handler panics, which cuts the answer
 		if err != nil {
+			g.hold(r, c, err)
 			writeProblem(at, err)
 		} else {
 			handler(at, r)
 		}
 		cut = false
 	})
+}
+
+// hold delays the answer to a caller who makes more requests than he may: who asks again and again takes little from the others.
+func (s *API) hold(r *http.Request, c *caller, err error) {
+	p, ok := errors.AsType[*Problem](err)
+	if !ok || p.Status != http.StatusTooManyRequests {
+		return
+	}
+	key := s.addressOf(r)
+	if c != nil {
+		key = c.name
+	}
+	s.brake.Hold(r.Context(), key)
 }
 
 // callerKey is the key of the request's caller in its context.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/internal/brake"
 	"github.com/wfhost/wfhost/host/page"
 )
 
@@ -44,6 +45,7 @@ type API struct {
 	streams  streams
 	polls    streams   // of workers
 	refusals *refusals // in the audit log
+	brake    brake.Brake[string]
 	schemas  map[string]bool
 	draining atomic.Bool
 	withPage bool

@@ -47,6 +47,7 @@ func (s *API) pagePerson(r *http.Request) (page.Caller, error) {
 	}
 	c := page.Caller{Token: t, Name: "caller " + cmp.Or(t.ID, t.Name)}
 	if !s.rates.allow(c.Name) {
+		s.brake.Hold(r.Context(), c.Name)
 		return page.Caller{}, page.ErrTooMany
 	}
 	return c, nil
@@ -68,6 +69,7 @@ func (s *API) pageCaller(r *http.Request, text string) (page.Caller, error) {
 	switch {
 	case errors.Is(err, host.ErrUnauthorized) && !s.denials.allow(s.addressOf(r)),
 		err == nil && !c.exempt && !s.rates.allow(c.name):
+		s.brake.Hold(r.Context(), s.addressOf(r))
 		return page.Caller{}, page.ErrTooMany
 	case err != nil:
 		return page.Caller{}, err

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,14 +100,15 @@ const (
 type flood struct {
 	started, refused atomic.Int64
 	uploaded         atomic.Int64
-	stop             context.CancelFunc
+	stop             context.CancelCauseFunc
+	cause            func() error // of the end of the callers
 	callers          sync.WaitGroup
 }
 
 // flood begins the floods of some kinds.
 func (s *session) flood(kinds []string, quota host.Quota) (*flood, error) {
-	ctx, stop := context.WithCancel(s.ctx)
-	f := &flood{stop: stop}
+	ctx, stop := context.WithCancelCause(s.ctx)
+	f := &flood{stop: stop, cause: func() error { return context.Cause(ctx) }}
 	ns, err := s.h.Namespace(ctx, floodSpace)
 	if err != nil {
 		return f, err
@@ -121,11 +123,7 @@ func (s *session) flood(kinds []string, quota host.Quota) (*flood, error) {
 		if _, err := ns.Upload(ctx, kind, m.I32(0).Export(abi.ExportRun).Bytes()); err != nil {
 			return f, fmt.Errorf("flood of %s: %w", kind, err)
 		}
-		for i := range g.runs {
-			if _, err := ns.StartRaw(ctx, kind, nil, host.WithRunID(runID(kind, i))); err != nil {
-				return f, fmt.Errorf("flood of %s: %w", kind, err)
-			}
-		}
+		f.callers.Go(func() { f.begin(ctx, ns, kind, g.runs) })
 	}
 	if slices.Contains(kinds, "starts") {
 		for range floodStarters {
@@ -138,6 +136,21 @@ func (s *session) flood(kinds []string, quota host.Quota) (*flood, error) {
 		}
 	}
 	return f, nil
+}
+
+// begin starts runs of a workflow, each as soon as the quota lets it in.
+func (f *flood) begin(ctx context.Context, ns *host.Namespace, workflow string, runs int) {
+	for i := 0; i < runs && ctx.Err() == nil; {
+		switch _, err := ns.StartRaw(ctx, workflow, nil, host.WithRunID(runID(workflow, i))); {
+		case err == nil:
+			f.started.Add(1)
+			i++
+		case errors.Is(err, host.ErrBusy) && !errors.Is(err, host.ErrDiskFull):
+			f.refused.Add(1)
+		default:
+			f.stop(fmt.Errorf("flood of %s: %w", workflow, err)) // the first cause counts
+		}
+	}
 }
 
 // upload uploads modules without end that take compilers long, each another one, so that none has been compiled before.
@@ -168,8 +181,12 @@ func (f *flood) start(ctx context.Context, ns *host.Namespace) {
 	}
 }
 
-// end ends the callers. Runs go on until the host stops.
-func (f *flood) end() {
-	f.stop()
+// end ends the callers, and returns why they could not go on until then. Runs go on until the host stops.
+func (f *flood) end() error {
+	f.stop(nil)
 	f.callers.Wait()
+	if cause := f.cause(); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
 }

@@ -61,7 +61,7 @@ func (b *Tenants) Run(env *Env) error {
 	}
 	f, err := s.flood(b.Beside, host.Quota{MaxRuns: b.MaxRuns, MaxInstances: b.MaxInstances, StartsPerSecond: b.Starts,
 		WakesPerSecond: b.Wakes})
-	defer f.end()
+	defer func() { _ = f.end() }()
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,9 @@ func (b *Tenants) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	f.end()
+	if err := f.end(); err != nil {
+		return err
+	}
 	x := s.latency("alone", "lateness alone, until durable", alone.late)
 	y := s.latency("beside", "lateness beside the flood, until durable", beside.late)
 	s.number("besideToAloneP50", "beside the flood to alone, p50", ratio, float64(y.P50)/float64(x.P50))

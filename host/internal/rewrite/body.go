@@ -100,7 +100,7 @@ func (r *rewriter) moves(at, scale int) {
 	r.code.called = len(r.code.edits)
 }
 
-// grows notes an instruction that pays afterwards: if it fails, it has cost nothing, however much was wanted.
+// grows notes an instruction that pays afterwards: if it fails, it has cost little, however much was wanted.
 func (r *rewriter) grows(at, scale int) {
 	r.note(edit{kind: putTee, at: at, to: at})
 	r.note(edit{kind: putGrown, at: r.At, to: r.At, n: int64(scale)})
