@@ -67,9 +67,11 @@ func ownPath(path string) bool {
 func (s *API) pageCaller(r *http.Request, text string) (page.Caller, error) {
 	c, err := s.holder(r.Context(), text)
 	switch {
-	case errors.Is(err, host.ErrUnauthorized) && !s.denials.allow(s.addressOf(r)),
-		err == nil && !c.exempt && !s.rates.allow(c.name):
+	case errors.Is(err, host.ErrUnauthorized) && !s.denials.allow(s.addressOf(r)):
 		s.brake.Hold(r.Context(), s.addressOf(r))
+		return page.Caller{}, page.ErrTooMany
+	case err == nil && !c.exempt && !s.rates.allow(c.name):
+		s.brake.Hold(r.Context(), c.name)
 		return page.Caller{}, page.ErrTooMany
 	case err != nil:
 		return page.Caller{}, err

@@ -32,6 +32,9 @@ func (c *cells) get(key []byte) (value []byte, known bool) {
 func (c *cells) note(key, value []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, known := c.of[string(key)]; known { // others have waited for the queue, too
+		return
+	}
 	if c.of == nil || c.bytes > cellBytes {
 		c.of, c.bytes = map[string][]byte{}, 0
 	}

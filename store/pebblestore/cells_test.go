@@ -57,6 +57,12 @@ func TestCells(t *testing.T) {
 // TestCellsAreBounded remembers more cells than there is room for.
 func TestCellsAreBounded(t *testing.T) {
 	var c cells
+	for range 2 {
+		c.note([]byte("twice"), nil)
+	}
+	if c.bytes > 2*cellOverhead {
+		t.Errorf("a cell that was noted twice takes %d bytes", c.bytes)
+	}
 	for i := range 3 * cellBytes / cellOverhead {
 		c.note(fmt.Append(nil, i), nil)
 		if c.bytes > cellBytes+2*cellOverhead || len(c.of)*cellOverhead > c.bytes {

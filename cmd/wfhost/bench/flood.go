@@ -123,7 +123,14 @@ func (s *session) flood(kinds []string, quota host.Quota) (*flood, error) {
 		if _, err := ns.Upload(ctx, kind, m.I32(0).Export(abi.ExportRun).Bytes()); err != nil {
 			return f, fmt.Errorf("flood of %s: %w", kind, err)
 		}
-		f.callers.Go(func() { f.begin(ctx, ns, kind, g.runs) })
+		begun := make(chan struct{})
+		f.callers.Go(func() {
+			defer close(begun)
+			f.begin(ctx, ns, kind, g.runs)
+		})
+		if quota == (host.Quota{}) { // else it may never be done
+			<-begun
+		}
 	}
 	if slices.Contains(kinds, "starts") {
 		for range floodStarters {

@@ -65,7 +65,7 @@ func (b *Tenants) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	w := s.open()
+	w, before := s.open(), f.started.Load()
 	beside, err := b.sleepers(s, "beside")
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (b *Tenants) Run(env *Env) error {
 	s.number("besideToAloneP50", "beside the flood to alone, p50", ratio, float64(y.P50)/float64(x.P50))
 	s.number("besideToAloneP99", "beside the flood to alone, p99", ratio, float64(y.P99)/float64(x.P99))
 	s.number("early", "wakes before their instant", count, float64(alone.early+beside.early))
-	s.number("floodStarts", "starts of the flood in a second", perSecond, float64(f.started.Load())/u.elapsed.Seconds())
+	s.number("floodStarts", "starts of the flood in a second", perSecond, float64(f.started.Load()-before)/u.elapsed.Seconds())
 	s.number("floodUploads", "uploads of the flood in a second", perSecond, float64(f.uploaded.Load())/u.elapsed.Seconds())
 	s.number("floodRefused", "refused starts and uploads of the flood", count, float64(f.refused.Load()))
 	ns, err := s.h.Namespace(s.ctx, floodSpace)
