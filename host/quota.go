@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -183,7 +184,7 @@ func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict Confli
 	return nil, translate(busy(err))
 }
 
-// slowly returns an error of a start, later if a quota has refused it: who asks again and again takes little from others. The
+// slowly returns an error of a start or upload, later if a quota has refused it: who asks again and again takes little from others. The
 // caller holds nothing that others wait for.
 func (s *scope) slowly(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*abi.Error](err); ok && e.Kind == quota.Kind {
@@ -231,6 +232,24 @@ func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func
 	return func() { lock.Release(1) }, nil
 }
 
+// roomForModule returns an error if the namespace has all versions that its quota allows, and the module is a new one: then it need
+// not be compiled. A module that the store has may be that of a version which is there.
+func (s *scope) roomForModule(ctx context.Context, wasm []byte) error {
+	ns, err := s.id(ctx, false)
+	quota := s.h.quotas.Of(ns).Versions
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && quota == 0:
+		return nil
+	case err != nil:
+		return err
+	}
+	_, err = s.h.store.Modules().Info(ctx, sha256.Sum256(wasm))
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return s.moreVersions(ctx, ns, quota, 1)
+}
+
 // roomForVersions returns an error if versions would pass the quota of a namespace. Those that the store has already
 // are none.
 func (s *scope) roomForVersions(ctx context.Context, ns store.NamespaceID, specs []store.VersionSpec) error {
@@ -248,18 +267,25 @@ func (s *scope) roomForVersions(ctx context.Context, ns store.NamespaceID, specs
 			more++
 		}
 	}
+	return s.moreVersions(ctx, ns, quota, more)
+}
+
+// moreVersions returns an error if so many more versions would pass the quota of a namespace.
+func (s *scope) moreVersions(ctx context.Context, ns store.NamespaceID, limit, more int64) error {
 	n := int64(0)
-	for _, err := range m.Versions(ctx, ns, "") {
+	for _, err := range s.h.store.Modules().Versions(ctx, ns, "") {
 		if err != nil {
 			return err
 		}
-		if n++; n+more > quota {
+		if n++; n+more > limit {
 			break
 		}
 	}
-	if more == 0 || n+more <= quota {
+	if more == 0 || n+more <= limit {
 		return nil
 	}
-	return busy(abi.Errorf(abi.Limit, "the namespace has %d versions or more of its workflows, %d more would pass its quota of "+
-		"%d; delete some that no run needs", n, more, quota))
+	e := abi.Errorf(abi.Limit, "the namespace has %d versions or more of its workflows, %d more would pass its quota of "+
+		"%d; delete some that no run needs", n, more, limit)
+	e.Kind = quota.Kind
+	return busy(e)
 }

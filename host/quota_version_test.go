@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
 // TestQuotaOfVersions refuses uploads and imports that would make more versions than a namespace may have, and none that make none.
@@ -31,12 +33,19 @@ func TestQuotaOfVersions(t *testing.T) {
 	refused(upload("third"))
 	refused(upload("nap", host.AllowStep("charge")))
 	do(t, upload("nap")) // which is there
+	// Its start-up would be refused, but it is not compiled.
+	broken := wasmgen.New(0).Op(0x00).Export("_initialize").I32(0).Export(abi.ExportRun).Bytes()
+	_, err := a.Upload(ctx, "broken", broken)
+	refused(err)
+	if _, err := h.Upload(ctx, "broken", broken); !errors.Is(err, host.ErrRejected) {
+		t.Errorf("elsewhere: %v", err)
+	}
 	do(t, h.SetQuota(ctx, "a", host.Quota{MaxVersions: 1}))
 	do(t, upload("nap"))
 	do(t, h.SetQuota(ctx, "a", host.Quota{MaxVersions: 2}))
 
 	b := tenant(t, h, "b", nil)
-	_, err := b.Upload(ctx, "late", nap)
+	_, err = b.Upload(ctx, "late", nap)
 	do(t, err)
 	_, err = b.StartRaw(ctx, "late", []byte("1d"), host.WithRunID("r"))
 	do(t, err)

@@ -144,6 +144,7 @@ func (s *scope) Upload(ctx context.Context, name string, wasm []byte, opts ...Up
 // UploadAll is Upload, and returns the versions of all workflows of the module.
 func (s *scope) UploadAll(ctx context.Context, name string, wasm []byte, opts ...UploadOption) ([]Version, error) {
 	versions, err := s.upload(ctx, name, wasm, opts)
+	err = s.slowly(ctx, err)
 	if f := s.h.cfg.Events.UploadRefused; f != nil && errors.Is(err, ErrRejected) {
 		f(name, err)
 	}
@@ -169,6 +170,9 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	}
 	if err := s.h.roomOnDisk(moduleTimes * len(wasm)); err != nil {
 		return nil, err
+	}
+	if err := s.roomForModule(ctx, wasm); err != nil {
+		return nil, translate(err)
 	}
 	if len(wasm) >= largeModule { // its upload leaves several times the module and its code behind
 		defer debug.FreeOSMemory()

@@ -21,6 +21,7 @@ type Tenants struct {
 	MaxRuns      int64         `help:"Quota of the other tenant: runs that have not ended; 0: that of all."`
 	Starts       int64         `help:"Quota of the other tenant: starts a second; 0: none."`
 	Wakes        int64         `help:"Quota of the other tenant: wakes a second; 0: none."`
+	MaxVersions  int64         `help:"Quota of the other tenant: versions of its workflows; 0: none."`
 }
 
 // tenantsFor is how long each of the two parts takes if nothing is said.
@@ -60,7 +61,7 @@ func (b *Tenants) Run(env *Env) error {
 		return err
 	}
 	f, err := s.flood(b.Beside, host.Quota{MaxRuns: b.MaxRuns, MaxInstances: b.MaxInstances, StartsPerSecond: b.Starts,
-		WakesPerSecond: b.Wakes})
+		WakesPerSecond: b.Wakes, MaxVersions: b.MaxVersions})
 	defer func() { _ = f.end() }()
 	if err != nil {
 		return err
