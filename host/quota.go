@@ -184,8 +184,8 @@ func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict Confli
 	return nil, translate(busy(err))
 }
 
-// slowly returns an error of a start or upload, later if a quota has refused it: who asks again and again takes little from others. The
-// caller holds nothing that others wait for.
+// slowly returns an error of a start or upload, later if a quota has refused it: who asks again and again takes little from
+// others. The caller holds nothing that others wait for.
 func (s *scope) slowly(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*abi.Error](err); ok && e.Kind == quota.Kind {
 		s.h.refusals.Hold(ctx, s.name)
@@ -232,8 +232,8 @@ func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func
 	return func() { lock.Release(1) }, nil
 }
 
-// roomForModule returns an error if the namespace has all versions that its quota allows, and the module is a new one: then it need
-// not be compiled. A module that the store has may be that of a version which is there.
+// roomForModule returns an error if the namespace has all versions that its quota allows, and the module is a new one: then it
+// need not be compiled. A module that the store has may be that of a version which is there.
 func (s *scope) roomForModule(ctx context.Context, wasm []byte) error {
 	ns, err := s.id(ctx, false)
 	quota := s.h.quotas.Of(ns).Versions
