@@ -63,6 +63,10 @@ func (c *committer) collect(now int64, b *Batch, sl *slot) int {
 		c.mem.settle(now, sl)
 		return 0
 	}
+	if sl.linger != nil {
+		sl.linger()
+		sl.linger = nil
+	}
 	return b.add(sl, rc)
 }
 

@@ -65,8 +65,8 @@ type Port interface {
 	actor.Port // guests and attempts
 
 	// After calls f by the shard's goroutine when time has passed: time that is really waited for, whatever the host's clock
-	// shows.
-	After(d time.Duration, f func(now int64))
+	// shows. After stop, f may be called once more.
+	After(d time.Duration, f func(now int64)) (stop func())
 	// Durable reports a commit of a run that has become durable.
 	Durable(c *store.RunCommit)
 	// Kick says that a command for a partition has become durable in its inbox.

@@ -40,6 +40,8 @@ type slot struct {
 
 	place *lru.Place[*slot] // in memory.kept, nil if it is not there
 
+	linger func() // ends the wait of a start for its first activation; nil if it does not wait
+
 	armed   bool  // it is known which timer it has
 	wakesMs int64 // the instant of that timer, wake.Never if it has none
 	gone    bool  // it is no longer its partition's
@@ -127,7 +129,7 @@ func (sl *slot) Activate(now int64, l *run.Lease) {
 
 // Created has a start committed whose first activation takes long.
 func (sl *slot) Created() {
-	sl.mem.port.After(sl.mem.limits.StartLinger, func(now int64) {
+	sl.linger = sl.mem.port.After(sl.mem.limits.StartLinger, func(now int64) {
 		if !sl.gone && sl.Hurry() {
 			sl.mem.settle(now, sl)
 		}

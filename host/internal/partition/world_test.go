@@ -155,17 +155,20 @@ func (w *world) Refuse(p *Partition, cmd store.Command, answer *store.Command) {
 
 func (w *world) Ring(k wake.Key) { w.rung = append(w.rung, k) }
 
-func (w *world) Acquire(p *Partition)                     { w.acquires = append(w.acquires, p) }
-func (w *world) Activate(l *run.Lease, c Class)           { w.asked = append(w.asked, asked{l, c}) }
-func (w *world) Order(l *run.Lease, o run.Order)          { w.orders[l] = append(w.orders[l], o) }
-func (w *world) Yield(l *run.Lease)                       { w.yields = append(w.yields, l) }
-func (w *world) Halt(l *run.Lease, cause error)           { w.halts[l] = cause }
-func (w *world) Tell(a *run.Attempt)                      { w.tells = append(w.tells, a) }
-func (w *world) Drop(a *run.Attempt)                      { w.drops = append(w.drops, a) }
-func (w *world) After(_ time.Duration, f func(now int64)) { w.afters = append(w.afters, f) }
-func (w *world) Kick(p store.PartitionID)                 { w.kicks = append(w.kicks, p) }
-func (w *world) Forgot(store.RunKey)                      {}
-func (w *world) Note(n note.Note)                         { w.notes = append(w.notes, n) }
+func (w *world) Acquire(p *Partition)            { w.acquires = append(w.acquires, p) }
+func (w *world) Activate(l *run.Lease, c Class)  { w.asked = append(w.asked, asked{l, c}) }
+func (w *world) Order(l *run.Lease, o run.Order) { w.orders[l] = append(w.orders[l], o) }
+func (w *world) Yield(l *run.Lease)              { w.yields = append(w.yields, l) }
+func (w *world) Halt(l *run.Lease, cause error)  { w.halts[l] = cause }
+func (w *world) Tell(a *run.Attempt)             { w.tells = append(w.tells, a) }
+func (w *world) Drop(a *run.Attempt)             { w.drops = append(w.drops, a) }
+func (w *world) After(_ time.Duration, f func(now int64)) (stop func()) {
+	w.afters = append(w.afters, f)
+	return func() {}
+}
+func (w *world) Kick(p store.PartitionID) { w.kicks = append(w.kicks, p) }
+func (w *world) Forgot(store.RunKey)      {}
+func (w *world) Note(n note.Note)         { w.notes = append(w.notes, n) }
 
 // Start checks that what led to the attempt is durable.
 func (w *world) Start(a *run.Attempt) {

@@ -124,8 +124,8 @@ func (p *port) Acquire(lost *partition.Partition) {
 }
 
 // After calls f when time has passed.
-func (p *port) After(d time.Duration, f func(now int64)) {
-	clock.AfterFunc(budgetClock, d, func() {
+func (p *port) After(d time.Duration, f func(now int64)) (stop func()) {
+	return clock.AfterFunc(budgetClock, d, func() {
 		p.writer.Post(func(_ *partition.Shard, now int64) { f(now) }) // nobody waits for it
 	})
 }

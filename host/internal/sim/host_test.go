@@ -459,9 +459,10 @@ func (x *writer) Acquire(p *partition.Partition) {
 	})
 }
 
-// After calls f when time has passed.
-func (x *writer) After(d time.Duration, f func(now int64)) {
+// After calls f when time has passed, also after stop, which it may.
+func (x *writer) After(d time.Duration, f func(now int64)) (stop func()) {
 	x.w.later(x.h, d.Milliseconds(), x.name()+" a while is over", func() { x.post(f) })
+	return func() {}
 }
 
 // Durable reports a commit.

@@ -51,7 +51,7 @@ func (p *Pool) work(f func()) {
 		}
 		p.spare = append(p.spare, c)
 		p.mu.Unlock()
-		t = system.NewTimer(spareFor)
+		t = clock.Again(system, t, spareFor)
 		select {
 		case f = <-c:
 			continue
