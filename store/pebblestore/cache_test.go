@@ -108,7 +108,7 @@ func TestCacheAnswers(t *testing.T) {
 		}
 	}
 	check("before the start", 0)
-	if s.cache.get(run) != absent {
+	if !s.Absent(run) {
 		t.Error("that there is no such run is not kept")
 	}
 	for i, status := range []store.Status{store.Sleeping, store.Completed, store.Sleeping, store.Failed} {
