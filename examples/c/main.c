@@ -13,24 +13,11 @@ static void add_n(Text *t, const char *s, uint32_t n) {
 static void add(Text *t, const char *s) { add_n(t, s, wf_len(s)); }
 static void add_text(Text *t, const Text *other) { add_n(t, other->s, other->n); }
 
-/* field adds the JSON of a field of a flat object, which must not contain its name elsewhere. Strings keep their quotes. */
+/* field adds the value of a field of an object. Strings keep their quotes. */
 static void field(Text *out, const Text *object, const char *name) {
-	uint32_t n = wf_len(name);
-	for (uint32_t i = 0; i + n + 2 < object->n; i++) {
-		uint32_t k = 0;
-		while (k < n && object->s[i + 1 + k] == name[k]) k++;
-		if (object->s[i] != '"' || k < n || object->s[i + 1 + n] != '"') continue;
-		i += n + 2;
-		while (i < object->n && (object->s[i] == ':' || object->s[i] == ' ')) i++;
-		uint32_t end = i, quoted = object->s[i] == '"';
-		for (end += quoted; end < object->n; end++) {
-			char c = object->s[end];
-			if (quoted && c == '\\') end++;
-			else if (quoted ? c == '"' : c == ',' || c == '}' || c == ' ') break;
-		}
-		add_n(out, object->s + i, end + quoted - i);
-		return;
-	}
+	uint32_t n;
+	const char *value = wf_field(object->s, object->n, name, &n);
+	add_n(out, value, n);
 }
 
 /* unquoted adds a field that is a string, without its quotes. */
@@ -69,12 +56,14 @@ static int64_t outcome(wf_handle h, Text *out) {
 	return n;
 }
 
-/* step_field adds a field of what the step is executed for: "idempotency_key". */
+/* step_field adds a field of what the info says of the step: "idempotency_key". */
 static void step_field(Text *out, const char *name) {
-	static Text info;
+	static Text info, step;
 	int64_t n = wf_info(info.s, sizeof info.s);
 	info.n = n < (int64_t)sizeof info.s ? (uint32_t)n : sizeof info.s;
-	field(out, &info, name);
+	step.n = 0;
+	field(&step, &info, "step");
+	field(out, &step, name);
 }
 
 /* mail is a step that sends a mail. A real one hands the idempotency key to its mail service. */

@@ -116,12 +116,17 @@ static inline int64_t wf_sleep_s(const char *name, int64_t ms) { return wf_sleep
 static inline int64_t wf_sleep_text_s(const char *name, const char *text) {
 	return wf_sleep_text(name, wf_len(name), text, wf_len(text));
 }
+static inline wf_handle wf_sleep_start_s(const char *name, int64_t ms) { return wf_sleep_start(name, wf_len(name), ms); }
 static inline wf_handle wf_step_begin_s(const char *name) { return wf_step_begin(name, wf_len(name), 0, 0); }
+static inline _Noreturn void wf_step_end_s(int32_t failed, const char *json) { wf_step_end(failed, json, wf_len(json)); }
 static inline int64_t wf_step_do_s(const char *name, const char *handler, const char *in, void *out, uint32_t cap) {
 	return wf_step_do(name, wf_len(name), handler, wf_len(handler), in, wf_len(in), 0, 0, out, cap);
 }
 static inline int64_t wf_signal_wait_s(const char *name, int64_t timeout_ms, void *out, uint32_t cap) {
 	return wf_signal_wait(name, wf_len(name), timeout_ms, out, cap);
+}
+static inline wf_handle wf_signal_start_s(const char *name, int64_t timeout_ms) {
+	return wf_signal_start(name, wf_len(name), timeout_ms);
 }
 static inline int64_t wf_child_run_s(const char *name, const char *workflow, const char *in, void *out, uint32_t cap) {
 	return wf_child_run(name, wf_len(name), workflow, wf_len(workflow), in, wf_len(in), 0, 0, out, cap);
@@ -130,6 +135,58 @@ static inline int64_t wf_emit_s(const char *topic, const char *json) { return wf
 static inline int wf_complete_s(const char *json) { return wf_complete(json, wf_len(json)) < 0; }
 static inline int wf_fail_s(const char *json) { wf_fail(json, wf_len(json)); return 1; }
 static inline int64_t wf_log_s(int32_t level, const char *text) { return wf_log(level, text, wf_len(text)); }
+
+/* wf_code_name returns the name of a code, as error JSON has it. The code may be negated, as calls answer it. */
+static inline const char *wf_code_name(int64_t code) {
+	static const char *const names[] = {"OK", "INVALID_ARGUMENT", "DUPLICATE_NAME", "INVALID_DURATION", "INVALID_DATE", "NOT_HERE",
+		"STEP_FAILED", "TIMEOUT", "CANCELLED", "TOO_LARGE", "UNKNOWN_HANDLE", "UNKNOWN_HANDLER", "DENIED", "LIMIT", "CHILD_FAILED",
+		"CONFLICT", "PENDING", "QUERY", "RUN_BODY", "FREEZE"};
+	if (code < 0) code = -code;
+	return code < (int64_t)(sizeof names / sizeof *names) ? names[code] : "UNKNOWN";
+}
+
+/* wf_value_end returns the index behind the JSON value that begins at json[i]. */
+static inline uint32_t wf_value_end(const char *json, uint32_t n, uint32_t i) {
+	for (uint32_t depth = 0; i < n; i++) {
+		unsigned char c = (unsigned char)json[i];
+		if (c == '"') {
+			for (i++; i < n && json[i] != '"'; i++)
+				if (json[i] == '\\') i++;
+			if (depth == 0) return i < n ? i + 1 : n;
+		} else if (c == '{' || c == '[') {
+			depth++;
+		} else if (c == '}' || c == ']') {
+			if (depth == 0) return i;
+			if (--depth == 0) return i + 1;
+		} else if (depth == 0 && (c <= ' ' || c == ',' || c == ':')) {
+			return i;
+		}
+	}
+	return n;
+}
+
+/* wf_field finds a field of a JSON object, such as what wf_info and wf_last write. It returns where the value begins and sets
+   *len to its length, or returns 0 if there is no such field. Strings keep their quotes and escapes. It does not look into
+   values: for the attempt of a step, find "step" in the info first, then "attempt" in that. */
+static inline const char *wf_field(const char *json, uint32_t n, const char *key, uint32_t *len) {
+	uint32_t i = 0, want = wf_len(key), found = 0, keys = 1;
+	*len = 0;
+	while (i < n && (unsigned char)json[i] <= ' ') i++;
+	if (i == n || json[i] != '{') return 0;
+	for (i++; i < n; keys = !keys) {
+		while (i < n && ((unsigned char)json[i] <= ' ' || json[i] == ',' || json[i] == ':')) i++;
+		uint32_t end = wf_value_end(json, n, i);
+		if (end == i) return 0; /* behind the last field */
+		if (!keys && found) {
+			*len = end - i;
+			return json + i;
+		}
+		if (keys && (found = end - i == want + 2))
+			for (uint32_t k = 0; k < want; k++) found &= json[i + 1 + k] == key[k];
+		i = end;
+	}
+	return 0;
+}
 
 #ifdef __cplusplus
 }

@@ -173,12 +173,7 @@ inline int64_t number(std::string_view value) { return std::strtoll(std::string(
 } // namespace json
 
 // code_name returns the name of a code, as error JSON has it.
-inline const char *code_name(int code) {
-	static constexpr const char *names[] = {"OK", "INVALID_ARGUMENT", "DUPLICATE_NAME", "INVALID_DURATION", "INVALID_DATE",
-		"NOT_HERE", "STEP_FAILED", "TIMEOUT", "CANCELLED", "TOO_LARGE", "UNKNOWN_HANDLE", "UNKNOWN_HANDLER", "DENIED", "LIMIT",
-		"CHILD_FAILED", "CONFLICT", "PENDING", "QUERY", "RUN_BODY", "FREEZE"};
-	return code >= 0 && code < static_cast<int>(sizeof names / sizeof *names) ? names[code] : "UNKNOWN";
-}
+inline const char *code_name(int code) { return wf_code_name(code); }
 
 // Failure is why a workflow, a step or a body fails.
 struct Failure {
