@@ -8,7 +8,7 @@
  *
  *   clang --target=wasm32 -mbulk-memory -O2 -nostdlib -Wl,--no-entry -o hello.wasm hello.c
  *
- * Every function answers 0 or more, or a negated code of wf_code. Into the host go (pointer, length) pairs; out of
+ * Every call of the host answers 0 or more, or a negated code of wf_code. Into the host go (pointer, length) pairs; out of
  * it come min(cap, length) bytes in the caller's buffer, and the whole length as the answer. After a short buffer or
  * an error, wf_last gives the bytes of the newest answer: the result, or the error JSON. Times are milliseconds.
  */

@@ -64,7 +64,7 @@ func storiesOf(b *testing.B, lang string) []byte {
 // sleeps; its wake, when all of them wake at once, and its end; a body; the replay of a journal. Run it with -benchtime 1x.
 func BenchmarkLanguages(b *testing.B) {
 	const runs = 300
-	for _, lang := range []string{"go", "js", "cpp", "rust", "assemblyscript"} {
+	for _, lang := range []string{"go", "js", "rust", "cpp", "c", "assemblyscript"} {
 		b.Run(lang, func(b *testing.B) {
 			wasm := storiesOf(b, lang)
 			for b.Loop() {

@@ -84,6 +84,8 @@ func TestTypeScript(t *testing.T) {
 	check(t, wasm, "bytes", "names")
 }
 
+func TestC(t *testing.T) { check(t, compile(t, "../../guest-sdk/c/stories")) }
+
 func TestCPP(t *testing.T) { check(t, compile(t, "../../guest-sdk/cpp/stories")) }
 
 func TestRust(t *testing.T) { check(t, compile(t, "../../guest-sdk/rust/stories")) }
