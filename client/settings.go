@@ -168,6 +168,7 @@ type Quota struct {
 	StartsPerSecond   int64 `json:"starts_per_second,omitempty"`
 	RequestsPerSecond int64 `json:"requests_per_second,omitempty"`
 	WakesPerSecond    int64 `json:"wakes_per_second,omitempty"`
+	BytesPerSecond    int64 `json:"bytes_per_second,omitempty"` // that its runs write
 	MaxSchedules      int64 `json:"max_schedules,omitempty"`
 	MaxVersions       int64 `json:"max_versions,omitempty"`
 }

@@ -42,6 +42,10 @@ type Quota struct {
 	// timeouts, and delays of retries. Beyond it they wake later, in the order in which they were due, and nobody else
 	// waits for that.
 	WakesPerSecond int64 `json:"wakes_per_second,omitempty"`
+	// BytesPerSecond limits what runs write: what MaxBytes counts, and some hundred bytes for each commit, as many of which may
+	// be written at once. Beyond it guests wait, and starts are refused as for MaxRuns, until what was written before is made up
+	// for; a guest that computes comes to its next wait.
+	BytesPerSecond int64 `json:"bytes_per_second,omitempty"`
 	// MaxSchedules limits the schedules, ended ones included. Beyond it another one is ErrBusy; existing ones continue.
 	// Hosts that share a store may pass it by one each.
 	MaxSchedules int64 `json:"max_schedules,omitempty"`
@@ -65,6 +69,7 @@ func (q *Quota) of(ns store.NamespaceID) (store.Quota, error) {
 		limit int64
 	}{{"runs", q.MaxRuns}, {"bytes", q.MaxBytes}, {"instances", q.MaxInstances}, {"starts a second", q.StartsPerSecond},
 		{"requests a second", q.RequestsPerSecond}, {"wakes a second", q.WakesPerSecond},
+		{"bytes a second", q.BytesPerSecond},
 		{"schedules", q.MaxSchedules}, {"versions", q.MaxVersions}} {
 		if x.limit < 0 || x.limit > MaxQuota {
 			return store.Quota{}, &joined{fmt.Errorf("a quota of %s must be from 0 to %d, got %d", x.what, int64(MaxQuota), x.limit),
@@ -73,13 +78,13 @@ func (q *Quota) of(ns store.NamespaceID) (store.Quota, error) {
 	}
 	return store.Quota{Namespace: ns, Runs: q.MaxRuns, Bytes: q.MaxBytes, Instances: q.MaxInstances, Starts: q.StartsPerSecond,
 		Requests: q.RequestsPerSecond, Schedules: q.MaxSchedules, Wakes: q.WakesPerSecond,
-		Versions: q.MaxVersions}, nil
+		Versions: q.MaxVersions, Written: q.BytesPerSecond}, nil
 }
 
 func quotaOf(q store.Quota) Quota {
 	return Quota{MaxRuns: q.Runs, MaxBytes: q.Bytes, MaxInstances: q.Instances, StartsPerSecond: q.Starts,
 		RequestsPerSecond: q.Requests, MaxSchedules: q.Schedules, WakesPerSecond: q.Wakes,
-		MaxVersions: q.Versions}
+		MaxVersions: q.Versions, BytesPerSecond: q.Written}
 }
 
 // openQuotas reads the quotas from the store.

@@ -27,6 +27,7 @@ type Quota struct {
 	Schedules int64
 	Wakes     int64 // a second
 	Versions  int64
+	Written   int64 // bytes a second
 }
 
 // None reports whether the quota limits nothing.
@@ -118,6 +119,7 @@ func AppendQuota(dst []byte, x *Quota) []byte {
 	e.int(7, x.Schedules)
 	e.int(8, x.Wakes)
 	e.int(9, x.Versions)
+	e.int(10, x.Written)
 	return e.seal(from)
 }
 
@@ -143,6 +145,8 @@ func DecodeQuota(b []byte) (x Quota, err error) {
 			x.Wakes = f.int()
 		case 9:
 			x.Versions = f.int()
+		case 10:
+			x.Written = f.int()
 		default:
 			return false
 		}

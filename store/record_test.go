@@ -14,7 +14,8 @@ import (
 // Retentions, quotas and counts come back as they were, and damaged ones are told.
 func TestSmallRecords(t *testing.T) {
 	keep := store.Retention{Namespace: 7, Workflow: "orders", CompletedMs: 1, FailedMs: 2, CancelledMs: 3, TerminatedMs: 4, Keep: 5}
-	quota := store.Quota{Namespace: math.MaxUint32, Runs: 1, Bytes: 2, Instances: 3, Starts: 4, Requests: 5, Schedules: 6, Wakes: 7, Versions: 8}
+	quota := store.Quota{Namespace: math.MaxUint32, Runs: 1, Bytes: 2, Instances: 3, Starts: 4, Requests: 5, Schedules: 6, Wakes: 7, Versions: 8,
+		Written: 9}
 	counts := store.Counted{Bytes: 4096}
 	counts.Tally[store.Sleeping] = 3
 	for name, c := range map[string]struct {

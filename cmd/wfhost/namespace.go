@@ -40,9 +40,11 @@ func showNamespaces(g *globals, list []host.NamespaceInfo, all any) error {
 	for i, n := range list {
 		rows[i] = []string{n.Name, instant(n.Created), of(n.Usage.Runs, n.Quota.MaxRuns), of(n.Usage.Bytes, n.Quota.MaxBytes),
 			of(int64(n.Usage.Instances), n.Quota.MaxInstances), limit(n.Quota.StartsPerSecond), limit(n.Quota.WakesPerSecond),
-			limit(n.Quota.RequestsPerSecond), limit(n.Quota.MaxSchedules), limit(n.Quota.MaxVersions)}
+			limit(n.Quota.BytesPerSecond), limit(n.Quota.RequestsPerSecond), limit(n.Quota.MaxSchedules),
+			limit(n.Quota.MaxVersions)}
 	}
-	return g.table("namespace\tcreated\tlive runs\tbytes\tinstances\tstarts/s\twakes/s\trequests/s\tschedules\tversions", rows)
+	return g.table("namespace\tcreated\tlive runs\tbytes\tinstances\tstarts/s\twakes/s\tbytes/s\trequests/s\tschedules\t"+
+		"versions", rows)
 }
 
 // of shows a use, and the limit if there is one.
@@ -69,6 +71,7 @@ type namespacesSetCmd struct {
 	StartsPerSecond   int64  `help:"Starts a second, children and continue-as-new included; 0: any number." placeholder:"N"`
 	RequestsPerSecond int64  `help:"Requests of HTTP a second; 0: any number." placeholder:"N"`
 	WakesPerSecond    int64  `help:"Timers of runs that wake them a second; others wake later; 0: any number." placeholder:"N"`
+	BytesPerSecond    int64  `help:"Bytes that its runs write a second; beyond it they wait; 0: any number." placeholder:"N"`
 	MaxSchedules      int64  `help:"Schedules, ended ones included; 0: any number." placeholder:"N"`
 	MaxVersions       int64  `help:"Versions of workflows, each with a module; 0: any number." placeholder:"N"`
 }
@@ -76,7 +79,7 @@ type namespacesSetCmd struct {
 func (c *namespacesSetCmd) Run(g *globals) error {
 	quota := host.Quota{MaxRuns: c.MaxRuns, MaxBytes: c.MaxBytes, MaxInstances: c.MaxInstances,
 		StartsPerSecond: c.StartsPerSecond, RequestsPerSecond: c.RequestsPerSecond, MaxSchedules: c.MaxSchedules,
-		WakesPerSecond: c.WakesPerSecond, MaxVersions: c.MaxVersions}
+		WakesPerSecond: c.WakesPerSecond, MaxVersions: c.MaxVersions, BytesPerSecond: c.BytesPerSecond}
 	var set host.NamespaceInfo
 	if err := g.exchange(http.MethodPut, "/v1/namespaces/"+url.PathEscape(c.Name), quota, &set); err != nil {
 		return err

@@ -167,6 +167,7 @@ func (v *visit) limits() error {
 	}{{"Live runs", q.MaxRuns, v.Count(d.Usage.Runs)}, {"Bytes", q.MaxBytes, size(d.Usage.Bytes)},
 		{"Guests that compute", q.MaxInstances, v.Count(d.Usage.Instances)}, {"Starts a second", q.StartsPerSecond, ""},
 		{"Requests a second", q.RequestsPerSecond, ""}, {"Wakes a second", q.WakesPerSecond, ""},
+		{"Bytes a second", q.BytesPerSecond, ""},
 		{"Schedules", q.MaxSchedules, ""}, {"Versions", q.MaxVersions, ""}} {
 		text := "no limit"
 		if x.n > 0 {

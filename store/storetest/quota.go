@@ -22,7 +22,7 @@ func testQuotas(t *testing.T, e *env) {
 			e.reopen()
 		}
 	}
-	a := store.Quota{Runs: 1, Bytes: 2, Instances: 3, Starts: 4, Requests: 5, Schedules: 6, Wakes: 7, Versions: 8}
+	a := store.Quota{Runs: 1, Bytes: 2, Instances: 3, Starts: 4, Requests: 5, Schedules: 6, Wakes: 7, Versions: 8, Written: 9}
 	b := store.Quota{Namespace: 300, Runs: 7}
 	is()
 	for _, q := range []store.Quota{b, a, {Namespace: 2}} {

@@ -21,6 +21,7 @@ type Tenants struct {
 	MaxRuns      int64         `help:"Quota of the other tenant: runs that have not ended; 0: that of all."`
 	Starts       int64         `help:"Quota of the other tenant: starts a second; 0: none."`
 	Wakes        int64         `help:"Quota of the other tenant: wakes a second; 0: none."`
+	Bytes        int64         `help:"Quota of the other tenant: bytes that its runs write a second; 0: none."`
 	MaxVersions  int64         `help:"Quota of the other tenant: versions of its workflows; 0: none."`
 }
 
@@ -61,7 +62,7 @@ func (b *Tenants) Run(env *Env) error {
 		return err
 	}
 	f, err := s.flood(b.Beside, host.Quota{MaxRuns: b.MaxRuns, MaxInstances: b.MaxInstances, StartsPerSecond: b.Starts,
-		WakesPerSecond: b.Wakes, MaxVersions: b.MaxVersions})
+		WakesPerSecond: b.Wakes, BytesPerSecond: b.Bytes, MaxVersions: b.MaxVersions})
 	defer func() { _ = f.end() }()
 	if err != nil {
 		return err

@@ -47,6 +47,13 @@ type Activation struct {
 	left     bool       // it was told to freeze: the run is another one's
 }
 
+// errOwes ends an activation before it begins: for so many milliseconds the runs of its namespace may not go on.
+type errOwes int64
+
+func (e errOwes) Error() string {
+	return fmt.Sprintf("its namespace may write again in %d ms", int64(e))
+}
+
 // told is an order, or a body to be executed where the guest waits.
 type told struct {
 	order run.Order
@@ -147,6 +154,10 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 		a.desk.Inside(st.Run, run.Refused{Lease: a.lease})
 		return
 	}
+	if owes, ok := errors.AsType[errOwes](err); ok {
+		a.desk.Inside(st.Run, run.Refused{Lease: a.lease, HoldMs: int64(owes)})
+		return
+	}
 	if left := toldToLeave(err); left.Evicted {
 		end = report.EndCrowded
 		left.Needs = max(left.Needs, a.lease.Needs) // as it was told before
@@ -185,6 +196,9 @@ func toldToLeave(err error) run.End {
 // perform runs the guest. The error says how it ended, an *endEntry if it returned.
 func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState) error {
 	defer a.placed.Leave()
+	if ms := r.cfg.OwesMs(st.Run.Namespace); ms > 0 {
+		return errOwes(ms)
+	}
 	mod, err := r.modules.Get(st.Module)
 	if err != nil && ctx.Err() != nil { // compiling was broken off
 		return context.Cause(ctx)
@@ -318,7 +332,8 @@ func (a *Activation) waits() error {
 	}
 	a.measure()
 	a.placed.Rest() // whatever the writer does meanwhile
-	a.desk.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), CanFork: a.mayFork})
+	a.desk.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(),
+		CanFork: a.mayFork && a.r.cfg.OwesMs(a.key.Namespace) == 0})
 	a.linger = clock.Again(a.r.cfg.Clock, a.linger, a.r.cfg.Linger)
 	defer a.linger.Stop()
 	lingered := a.linger.C()

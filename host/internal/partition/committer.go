@@ -67,7 +67,11 @@ func (c *committer) collect(now int64, b *Batch, sl *slot) int {
 		sl.linger()
 		sl.linger = nil
 	}
-	return b.add(sl, rc)
+	n := b.add(sl, rc)
+	if pacer := c.mem.limits.Pacer; pacer != nil {
+		pacer.Wrote(uint32(sl.Key.Namespace), n, now)
+	}
+	return n
 }
 
 // committed takes what came of a batch.

@@ -1,4 +1,4 @@
-// Package quota says whether a namespace may use more: runs, starts and wakes a second, and guests that
+// Package quota says whether a namespace may use more: runs, starts, wakes and bytes a second, and guests that
 // compute. What is refused is what would begin; what is in progress goes on.
 //
 // The package is pure: it starts no goroutine and reads no clock.
@@ -19,6 +19,7 @@ const Kind = "quota"
 type Quotas struct {
 	Instances // guests that compute
 	Wakes     // a second
+	Written   // bytes a second
 	used      func(store.NamespaceID) (store.Usage, error)
 
 	mu        sync.Mutex // guards the fields below; used is called while it is held
@@ -33,6 +34,7 @@ func New(otherwise store.Quota, set []store.Quota, used func(store.NamespaceID) 
 	q := &Quotas{used: used, otherwise: otherwise, set: map[store.NamespaceID]store.Quota{},
 		starting: map[store.NamespaceID]int64{}, rates: map[store.NamespaceID]*bucket{}}
 	q.Instances.otherwise, q.Wakes.otherwise = otherwise.Instances, otherwise.Wakes
+	q.all(otherwise.Written)
 	for _, x := range set {
 		q.Set(x)
 	}
@@ -65,6 +67,7 @@ func (q *Quotas) Set(x store.Quota) {
 	delete(q.rates, x.Namespace)
 	q.Instances.set(&x)
 	q.Wakes.set(&x)
+	q.Written.set(&x)
 }
 
 // Start lets a run of a namespace begin, or returns an *abi.Error of code LIMIT that says which limit is in the way, or that of
@@ -84,6 +87,10 @@ func (q *Quotas) Start(ns store.NamespaceID, now time.Time) (done func(), err er
 		if x.Bytes > 0 && u.Bytes >= x.Bytes {
 			return nil, refusal("the runs of the namespace hold %d bytes, its quota is %d; delete ended runs", u.Bytes, x.Bytes)
 		}
+	}
+	if ms := q.owesMs(uint32(ns), now.UnixMilli(), 0); ms > 0 {
+		return nil, refusal("the runs of the namespace write more than %d bytes a second, its quota; try again in %v", x.Written,
+			time.Duration(ms)*time.Millisecond)
 	}
 	if x.Starts > 0 && !q.rate(ns, x.Starts, now).take(now) {
 		return nil, refusal("the namespace starts more than %d runs a second, its quota; try again in a second", x.Starts)

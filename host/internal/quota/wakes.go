@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"math"
 	"sync"
 
 	"github.com/wfhost/wfhost/store"
@@ -60,24 +61,43 @@ func (w *Wakes) NextWake(namespace uint32) int64 {
 	if !ok || r.left >= 1000 {
 		return 0
 	}
-	return r.atMs + (1000-r.left+r.perSecond-1)/r.perSecond
+	return r.whenMs(1000)
 }
 
-// ration is what a namespace may still wake, in thousandths, which grows with each millisecond up to that of a second. Whole
-// numbers have the instant of NextWake be one at which Wake does let one.
+// ration is how much of something a namespace may still do, in thousandths, which grows with each millisecond up to that of a
+// second. Whole numbers have the instant of NextWake be one at which Wake does let one.
 type ration struct {
 	perSecond, left, atMs int64
 }
 
-// take takes one, if there is one.
-func (r *ration) take(nowMs int64) bool {
-	if passed := nowMs - r.atMs; passed >= 1000 {
-		r.left = 1000 * r.perSecond
+// most bounds what is left, and what is owed, so that no sum of two overflows: it is more than a second of the greatest quota.
+const most = math.MaxInt64 / 4
+
+// fill adds what the time since has brought.
+func (r *ration) fill(nowMs int64) {
+	full := 1000 * r.perSecond
+	if passed := nowMs - r.atMs; passed > (full-r.left)/r.perSecond {
+		r.left = full
 	} else if passed > 0 { // not so if the clock was set back
-		r.left = min(r.left+passed*r.perSecond, 1000*r.perSecond)
+		r.left = min(r.left+passed*r.perSecond, full)
 	}
 	r.atMs = nowMs
-	if r.left < 1000 {
+}
+
+// spend takes so many, of which there may be too few.
+func (r *ration) spend(n int64) { r.left = max(r.left-1000*min(n, most/1000), -most) }
+
+// whenMs returns the instant from which on so many thousandths are left.
+func (r *ration) whenMs(thousandths int64) int64 {
+	if r.left >= thousandths {
+		return r.atMs
+	}
+	return r.atMs + (thousandths-r.left+r.perSecond-1)/r.perSecond
+}
+
+// take takes one, if there is one.
+func (r *ration) take(nowMs int64) bool {
+	if r.fill(nowMs); r.left < 1000 {
 		return false
 	}
 	r.left -= 1000

@@ -138,12 +138,9 @@ func (e Evict) happen(t *turn) error {
 // happen takes back that a guest was asked for.
 func (e Refused) happen(t *turn) error {
 	t.withdrawFork(e.Lease) // a body that has not begun, even if the run has another guest by now
-	if e.Lease != t.lease {
-		return nil
-	}
-	switch t.stands {
-	case guestForked, guestAsked, guestResuming:
+	if e.Lease == t.lease && (t.stands == guestForked || t.stands == guestAsked || t.stands == guestResuming) {
 		t.leave()
+		t.faults.Hold(t.now, e.HoldMs)
 	}
 	return nil
 }

@@ -110,10 +110,11 @@ type (
 	// Evict says that the memory of a parked guest is wanted, or that it was kept long enough. Without a Lease, it is the run's.
 	Evict struct{ Lease *Lease }
 	// Refused says that there will be no instance for an activation: the host stops, or, with Later, there are too many
-	// that wait for one. Then the run does not ask again before it is stepped again.
+	// that wait for one. Then the run does not ask again before it is stepped again. With HoldMs it asks again after so long.
 	Refused struct {
-		Lease *Lease
-		Later bool
+		Lease  *Lease
+		Later  bool
+		HoldMs int64
 	}
 	// AttemptEnds says how an attempt ended.
 	AttemptEnds struct {

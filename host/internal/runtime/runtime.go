@@ -73,8 +73,9 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects, cfg.Limiter)
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
-		Modules: cfg.Modules, Spaces: cfg.Spaces, Children: cfg.Children, Suspects: cfg.Suspects, Journals: cfg.Journals,
-		Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances, ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
+		Modules: cfg.Modules, Spaces: cfg.Spaces, OwesMs: rt.owesMs, Children: cfg.Children, Suspects: cfg.Suspects,
+		Journals: cfg.Journals, Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances,
+		ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: cfg.GuestBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
 		Handled: handlers.Handled, Fetch: cfg.Fetch, OnWait: cfg.Events.Waits, OnEnd: cfg.Events.Activation})
 	rt.Checks = check.New(check.Config{Guests: rt.guests, Store: cfg.Store, Journals: cfg.Journals, Fuel: cfg.Fuel, CPU: cfg.CPU,
@@ -103,6 +104,11 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	return rt, nil
 }
 
+// owesMs returns for how many milliseconds no run of a namespace may go on, because they have written too much.
+func (rt *Runtime) owesMs(of store.NamespaceID) int64 {
+	return rt.cfg.Spaces.OwesMs(uint32(of), rt.cfg.Clock.Now().UnixMilli())
+}
+
 // startWriters gives each writer a shard, and the shard a port.
 func (rt *Runtime) startWriters() {
 	n := len(rt.writers)
@@ -113,7 +119,7 @@ func (rt *Runtime) startWriters() {
 		admit: rt.cfg.Admit, keepers: rt.cfg.Keepers}
 	handled := rt.handlers.Handled
 	for _, w := range rt.writers {
-		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock,
+		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock, owesMs: rt.owesMs,
 			ended: rt.cfg.Events.Attempt}
 		p := &port{desk: d, reporter: rt.reporter, life: rt.life, store: rt.cfg.Store, writers: rt.writers,
 			partitions: rt.Partitions, courier: c, writer: w, handled: handled, journals: rt.cfg.Journals,

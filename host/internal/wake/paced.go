@@ -14,6 +14,8 @@ type Pacer interface {
 	Wake(namespace uint32, nowMs int64) bool
 	// NextWake returns the instant from which on Wake may let another one.
 	NextWake(namespace uint32) int64
+	// Wrote counts bytes that a run of a namespace writes.
+	Wrote(namespace uint32, bytes int, nowMs int64)
 }
 
 // paced is runs that are due, and whose namespaces have woken as many as they may. Of each namespace the one that was due first

@@ -21,6 +21,8 @@ func (r ration) Wake(ns uint32, _ int64) bool {
 
 func (r ration) NextWake(ns uint32) int64 { return 1000 * int64(ns) }
 
+func (r ration) Wrote(uint32, int, int64) {}
+
 func of(ns store.NamespaceID, id string) Key {
 	return Key{store.WakeRun, store.RunKey{Namespace: ns, ID: id}}
 }

@@ -1,0 +1,143 @@
+package quota
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+const (
+	// wakeBytes is what a wake counts before anything is written for it, and less than what most write: of all the runs that
+	// wait until their namespace may write again, no more are woken at a time than may write so much.
+	wakeBytes = 256
+	// ahead is what a namespace may write before it has it: a run that was woken may go on, though that counted.
+	ahead = 16 << 10
+)
+
+// Written bounds how many bytes the runs of each namespace write in a second. What is written is counted when it is on its way to
+// the store, and may pass what there was: then guests wait, and starts are refused, until that has been made up for. Shards
+// and guests call it, so it has a lock of its own, which is held for no more than that.
+type Written struct {
+	limited   atomic.Bool // some namespace has a limit, or had one: most hosts need no lock
+	mu        sync.Mutex
+	otherwise int64             // limit where none is set; 0: none
+	limits    map[uint32]int64  // that were set
+	rates     map[uint32]ration // of those that have a limit
+}
+
+// all sets the limit of those that have none of their own.
+func (w *Written) all(perSecond int64) {
+	w.otherwise = perSecond
+	w.limited.Store(perSecond > 0)
+}
+
+// set sets the limit of a namespace, or removes it. What was written before is forgotten.
+func (w *Written) set(x *store.Quota) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.limits == nil {
+		w.limits = map[uint32]int64{}
+	}
+	if w.limits[uint32(x.Namespace)] = x.Written; x.None() {
+		delete(w.limits, uint32(x.Namespace))
+	}
+	w.limited.Store(w.limited.Load() || x.Written > 0)
+	delete(w.rates, uint32(x.Namespace))
+}
+
+// rateLocked returns what a namespace may still write, false if it has no limit.
+func (w *Written) rateLocked(namespace uint32, nowMs int64) (r ration, limited bool) {
+	limit, ok := w.limits[namespace]
+	if !ok {
+		limit = w.otherwise
+	}
+	if limit <= 0 {
+		return r, false
+	}
+	if r, ok = w.rates[namespace]; !ok {
+		r = ration{perSecond: limit, left: 1000 * limit}
+	}
+	r.fill(nowMs)
+	return r, true
+}
+
+func (w *Written) keepLocked(namespace uint32, r ration) {
+	if w.rates == nil {
+		w.rates = map[uint32]ration{}
+	}
+	w.rates[namespace] = r
+}
+
+// Wrote counts bytes that a run of a namespace writes.
+func (w *Written) Wrote(namespace uint32, bytes int, nowMs int64) {
+	if !w.limited.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r, limited := w.rateLocked(namespace, nowMs); limited {
+		r.spend(int64(bytes))
+		w.keepLocked(namespace, r)
+	}
+}
+
+// OwesMs returns for how many milliseconds no run of a namespace may go on, because they have written too much; 0 if they may.
+// Who has to wait waits until nothing is owed.
+func (w *Written) OwesMs(namespace uint32, nowMs int64) int64 {
+	return w.owesMs(namespace, nowMs, ahead)
+}
+
+// owesMs is OwesMs for who may write so much before the namespace has it.
+func (w *Written) owesMs(namespace uint32, nowMs, ahead int64) int64 {
+	if !w.limited.Load() {
+		return 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, limited := w.rateLocked(namespace, nowMs)
+	if !limited || r.left >= -1000*ahead {
+		return 0
+	}
+	return r.whenMs(0) - nowMs
+}
+
+// may reports whether runs of a namespace may be woken.
+func (w *Written) may(namespace uint32, nowMs int64) bool {
+	if !w.limited.Load() {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, limited := w.rateLocked(namespace, nowMs)
+	if limited {
+		w.keepLocked(namespace, r)
+	}
+	return r.left >= 0
+}
+
+// nextMs returns the instant from which on may reports true, unless the clock is set back.
+func (w *Written) nextMs(namespace uint32) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, ok := w.rates[namespace]
+	if !ok {
+		return 0
+	}
+	return r.whenMs(0)
+}
+
+// Wake lets a run of a namespace be woken now, and counts it, or reports false.
+func (q *Quotas) Wake(namespace uint32, nowMs int64) bool {
+	if !q.may(namespace, nowMs) || !q.Wakes.Wake(namespace, nowMs) {
+		return false
+	}
+	q.Wrote(namespace, wakeBytes, nowMs)
+	return true
+}
+
+// NextWake returns the instant in milliseconds from which on Wake lets another run of the namespace be woken, unless the clock is
+// set back.
+func (q *Quotas) NextWake(namespace uint32) int64 {
+	return max(q.Wakes.NextWake(namespace), q.Written.nextMs(namespace))
+}

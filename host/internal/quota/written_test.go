@@ -1,0 +1,94 @@
+package quota
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// TestWritten has runs of a namespace write more than a second's worth: nothing goes on until that is made up for.
+func TestWritten(t *testing.T) {
+	q := New(store.Quota{}, []store.Quota{{Namespace: 1, Written: 1000}}, nil)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	owes := func(wake, goOn int64) {
+		t.Helper()
+		if got := q.OwesMs(1, now); got != goOn {
+			t.Errorf("it owes %d ms, want %d", got, goOn)
+		}
+		if may := q.Wake(1, now); may != (wake == 0) {
+			t.Errorf("woken: %v, it owes %d ms", may, wake)
+		} else if may {
+			q.Wrote(1, -wakeBytes, now)
+		}
+		if _, err := q.Start(1, time.UnixMilli(now)); (err == nil) != (wake == 0) {
+			t.Errorf("a start: %v, it owes %d ms", err, wake)
+		}
+		if wake > 0 && q.NextWake(1) != now+wake {
+			t.Errorf("the next wake is in %d ms, want %d", q.NextWake(1)-now, wake)
+		}
+	}
+	owes(0, 0)
+	q.Wrote(1, 1000, now)
+	owes(0, 0)
+	q.Wrote(1, ahead, now)
+	q.Wrote(2, math.MaxInt, now)
+	owes(ahead, 0)
+	q.Wrote(1, 1, now)
+	owes(ahead+1, ahead+1) // a byte a millisecond
+	now++
+	owes(ahead, 0)
+	now += ahead - 1
+	owes(1, 0)
+	now++
+	owes(0, 0)
+	q.Wrote(1, 1, now)
+	owes(1, 0)
+	now -= time.Hour.Milliseconds() // the clock is set back
+	owes(1, 0)
+	now += 5000
+	q.Wrote(1, 1000, now) // no more than a second's worth is saved up
+	owes(0, 0)
+	q.Wrote(1, ahead+10, now)
+	owes(ahead+10, ahead+10)
+	if q.OwesMs(2, now) != 0 || !q.Wake(2, now) {
+		t.Error("another namespace owes")
+	}
+	_, err := q.Start(1, time.UnixMilli(now))
+	const sentence = "the runs of the namespace write more than 1000 bytes a second, its quota; try again in 16.394s"
+	if err == nil || !strings.Contains(err.Error(), sentence) {
+		t.Error(err)
+	}
+	q.Set(store.Quota{Namespace: 1})
+	owes(0, 0)
+}
+
+// TestWrittenBounds has the greatest quota, the smallest and the greatest writes overflow nothing.
+func TestWrittenBounds(t *testing.T) {
+	for _, limit := range []int64{1, 1_000_000_000_000_000} {
+		q := New(store.Quota{Written: limit}, nil, nil)
+		for range 10 {
+			q.Wrote(1, math.MaxInt, 0)
+		}
+		if ms := q.OwesMs(1, 0); ms <= 0 || q.OwesMs(1, math.MaxInt64/2) > ms || q.Wake(1, 1) {
+			t.Errorf("limit %d: it owes %d ms", limit, ms)
+		}
+		if year := int64(365 * 24 * 3600 * 1000); limit > 1 && q.OwesMs(1, year) != 0 {
+			t.Errorf("limit %d: it owes %d ms after a year", limit, q.OwesMs(1, year))
+		}
+	}
+}
+
+// TestWokenOneAfterTheOther has many runs wait until their namespace may write: as many are woken as may write what a wake does.
+func TestWokenOneAfterTheOther(t *testing.T) {
+	q := New(store.Quota{Written: 10 * wakeBytes}, nil, nil)
+	n := 0
+	for q.Wake(7, 0) {
+		n++
+	}
+	if n != 11 {
+		t.Errorf("%d were woken at once", n)
+	}
+}
