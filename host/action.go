@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -127,6 +128,7 @@ func (s *scope) Retry(ctx context.Context, id string, version uint32) error {
 // other run, but no schedule counts it; with from, it is also told the version with which the other run began. Durable
 // on return. ErrDiskFull as of Start.
 func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error) {
+	began := budget.Clock.Now()
 	if newID == "" {
 		newID = newRunID(s.h.cfg.Clock.Now())
 	} else if err := checkRunID(newID); err != nil {
@@ -141,7 +143,7 @@ func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error
 	}
 	leave, err := s.h.admit(key.Namespace)
 	if err != nil {
-		return Run{}, s.slowly(ctx, translate(busy(err)))
+		return Run{}, s.slowly(ctx, began, translate(busy(err)))
 	}
 	defer leave()
 	st, err := s.h.rt.Runs.Restart(ctx, key, store.RunKey{Namespace: key.Namespace, ID: newID}, from)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/archive"
+	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/replay"
@@ -87,6 +88,13 @@ type ImportOptions struct {
 // has no module and the host neither; ErrLimit beyond MaxImportBytes; ErrBusy beyond a quota, or if other imports are
 // in progress; ErrDiskFull, ErrRejected, ErrVersion and ErrCopy as of Start and Upload.
 func (s *scope) Import(ctx context.Context, r io.Reader, opts ImportOptions) (Run, error) {
+	began := budget.Clock.Now()
+	run, err := s.imported(ctx, r, opts)
+	return run, s.slowly(ctx, began, err)
+}
+
+// imported is Import, and refuses at once.
+func (s *scope) imported(ctx context.Context, r io.Reader, opts ImportOptions) (Run, error) {
 	if !opts.Adopt && (opts.Paused || opts.Force) {
 		return Run{}, &joined{errors.New("paused and force are for a run that is adopted"), ErrInvalid}
 	}
@@ -138,6 +146,9 @@ func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptio
 	}
 	if err == nil {
 		err = s.h.roomOnDisk(int(w.State.JournalBytes))
+	}
+	if err == nil && w.Module != nil {
+		err = s.roomForModule(ctx, w.Module)
 	}
 	if err != nil {
 		return st, false, err

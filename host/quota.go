@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/store"
@@ -189,11 +191,11 @@ func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict Confli
 	return nil, translate(busy(err))
 }
 
-// slowly returns an error of a start or upload, later if a quota has refused it: who asks again and again takes little from
-// others. The caller holds nothing that others wait for.
-func (s *scope) slowly(ctx context.Context, err error) error {
+// slowly returns an error of what began at an instant, later if a quota has refused it: who asks again and again takes little
+// from others. The caller holds nothing that others wait for.
+func (s *scope) slowly(ctx context.Context, began time.Time, err error) error {
 	if e, ok := errors.AsType[*abi.Error](err); ok && e.Kind == quota.Kind {
-		s.h.refusals.Hold(ctx, s.name)
+		s.h.refusals.Hold(ctx, s.name, budget.Clock.Now().Sub(began))
 	}
 	return err
 }
@@ -208,8 +210,8 @@ func (h *Host) continued(c *store.RunCommit) {
 // admitSchedule lets a schedule be created, or returns an error that says that the quota is in the way, or that ctx has
 // ended while other schedules of the namespace were created. The caller calls leave when it is, or is not.
 func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func(), err error) {
-	quota := s.h.quotas.Of(key.Namespace).Schedules
-	if quota == 0 {
+	limit := s.h.quotas.Of(key.Namespace).Schedules
+	if limit == 0 {
 		return func() {}, nil
 	}
 	lock := s.h.scheduling[int(key.Namespace)%len(s.h.scheduling)]
@@ -217,7 +219,7 @@ func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func
 		return nil, translate(err)
 	}
 	n, err := int64(0), error(nil)
-	for after := ""; err == nil && n < quota; {
+	for after := ""; err == nil && n < limit; {
 		var page []store.Schedule
 		page, err = s.h.store.Schedules(ctx, store.ScheduleQuery{Namespace: key.Namespace, After: after, Limit: store.MaxPage})
 		if n += int64(len(page)); len(page) < store.MaxPage {
@@ -225,9 +227,9 @@ func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func
 		}
 		after = page[len(page)-1].Key.ID
 	}
-	if err == nil && n >= quota {
+	if err == nil && n >= limit {
 		if _, there := s.h.store.Schedule(ctx, key); there != nil { // the conflict of a second creation says more
-			err = busy(abi.Errorf(abi.Limit, "the namespace has %d schedules or more, its quota is %d; delete some", n, quota))
+			err = busy(quota.Refusal("the namespace has %d schedules or more, its quota is %d; delete some", n, limit))
 		}
 	}
 	if err != nil {
@@ -289,8 +291,6 @@ func (s *scope) moreVersions(ctx context.Context, ns store.NamespaceID, limit, m
 	if more == 0 || n+more <= limit {
 		return nil
 	}
-	e := abi.Errorf(abi.Limit, "the namespace has %d versions or more of its workflows, %d more would pass its quota of "+
-		"%d; delete some that no run needs", n, more, limit)
-	e.Kind = quota.Kind
-	return busy(e)
+	return busy(quota.Refusal("more versions would pass the quota of %d that the namespace has; delete some that no run "+
+		"needs", limit))
 }

@@ -20,7 +20,7 @@ func TestQuotaOfVersions(t *testing.T) {
 	nap := napModule()
 	refused := func(err error) {
 		t.Helper()
-		if !errors.Is(err, host.ErrBusy) || !strings.Contains(err.Error(), "1 more would pass its quota of 2; delete some") {
+		if !errors.Is(err, host.ErrBusy) || !strings.Contains(err.Error(), "more versions would pass the quota of 2 that the namespace has; delete some") {
 			t.Error(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/traceid"
 	"github.com/wfhost/wfhost/store"
@@ -189,9 +190,10 @@ func (s *scope) StartRaw(ctx context.Context, workflow string, input []byte, opt
 	for _, opt := range opts {
 		opt(&o)
 	}
+	began := budget.Clock.Now()
 	r, err := s.begin(ctx, workflow, input, &o)
 	if o.schedule == "" { // a schedule asks again at a pace of its own, and others wait for it
-		err = s.slowly(ctx, err)
+		err = s.slowly(ctx, began, err)
 	}
 	return r, err
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/inspect"
 	"github.com/wfhost/wfhost/store"
@@ -143,8 +144,9 @@ func (s *scope) Upload(ctx context.Context, name string, wasm []byte, opts ...Up
 
 // UploadAll is Upload, and returns the versions of all workflows of the module.
 func (s *scope) UploadAll(ctx context.Context, name string, wasm []byte, opts ...UploadOption) ([]Version, error) {
+	began := budget.Clock.Now()
 	versions, err := s.upload(ctx, name, wasm, opts)
-	err = s.slowly(ctx, err)
+	err = s.slowly(ctx, began, err)
 	if f := s.h.cfg.Events.UploadRefused; f != nil && errors.Is(err, ErrRejected) {
 		f(name, err)
 	}

@@ -196,7 +196,7 @@ func (s *API) hold(r *http.Request, c *caller, err error) {
 	if c != nil {
 		key = c.name
 	}
-	s.brake.Hold(r.Context(), key)
+	s.brake.Hold(r.Context(), key, 0)
 }
 
 // callerKey is the key of the request's caller in its context.

@@ -130,7 +130,7 @@ func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
 	reply, err := space(r.Context()).DeliverHook(r.Context(), r.PathValue("token"), body,
 		keyOption(r.Header.Get("Idempotency-Key"))...)
 	if errors.Is(err, host.ErrNotFound) && !s.misses.Allow() {
-		s.brake.Hold(r.Context(), s.addressOf(r))
+		s.brake.Hold(r.Context(), s.addressOf(r), 0)
 		w.Header().Set("Retry-After", "1")
 		writeProblem(w, problem(http.StatusTooManyRequests, "busy", "too many deliveries to tokens that nobody holds"))
 		return

@@ -82,18 +82,18 @@ func (q *Quotas) Start(ns store.NamespaceID, now time.Time) (done func(), err er
 			return nil, err
 		}
 		if runs := u.Runs + q.starting[ns]; x.Runs > 0 && runs >= x.Runs {
-			return nil, refusal("%d runs of the namespace have not ended, its quota is %d; try again when some have", runs, x.Runs)
+			return nil, Refusal("%d runs of the namespace have not ended, its quota is %d; try again when some have", runs, x.Runs)
 		}
 		if x.Bytes > 0 && u.Bytes >= x.Bytes {
-			return nil, refusal("the runs of the namespace hold %d bytes, its quota is %d; delete ended runs", u.Bytes, x.Bytes)
+			return nil, Refusal("the runs of the namespace hold %d bytes, its quota is %d; delete ended runs", u.Bytes, x.Bytes)
 		}
 	}
 	if ms := q.owesMs(uint32(ns), now.UnixMilli(), 0); ms > 0 {
-		return nil, refusal("the runs of the namespace write more than %d bytes a second, its quota; try again in %v", x.Written,
+		return nil, Refusal("the runs of the namespace write more than %d bytes a second, its quota; try again in %v", x.Written,
 			time.Duration(ms)*time.Millisecond)
 	}
 	if x.Starts > 0 && !q.rate(ns, x.Starts, now).take(now) {
-		return nil, refusal("the namespace starts more than %d runs a second, its quota; try again in a second", x.Starts)
+		return nil, Refusal("the namespace starts more than %d runs a second, its quota; try again in a second", x.Starts)
 	}
 	q.starting[ns]++
 	return sync.OnceFunc(func() {
@@ -114,7 +114,8 @@ func (q *Quotas) Continued(ns store.NamespaceID, now time.Time) {
 	}
 }
 
-func refusal(format string, args ...any) error {
+// Refusal returns the error of what a quota refuses.
+func Refusal(format string, args ...any) error {
 	e := abi.Errorf(abi.Limit, format, args...)
 	e.Kind = Kind
 	return e
