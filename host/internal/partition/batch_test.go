@@ -355,31 +355,6 @@ func TestDuplicateSignalWaitsForTheFirst(t *testing.T) {
 	w.want(third, nil)
 }
 
-func TestStartLinger(t *testing.T) {
-	w := newWorld(t, limits, 1)
-	a, b := keyIn(1, 0), keyIn(1, 1)
-	r := w.start(a)
-	w.serveLoads()
-	if w.begin() != nil || len(w.afters) != 1 {
-		t.Fatal("a start is committed before its first activation had a chance")
-	}
-	w.afters[0](w.now)
-	if n := w.pump(); n != 1 {
-		t.Errorf("%d commits", n)
-	}
-	w.want(r, nil)
-	w.start(b)
-	w.serveLoads()
-	w.complete(w.ready(b))
-	if n := w.pump(); n != 1 {
-		t.Errorf("%d commits of a run that ends in its first activation", n)
-	}
-	w.afters[1](w.now) // too late
-	if n := w.pump(); n != 0 {
-		t.Errorf("%d commits", n)
-	}
-}
-
 // Of two starts that terminate, each ends what it finds.
 func TestReplaceTwice(t *testing.T) {
 	w := newWorld(t, limits, 1)
@@ -448,9 +423,7 @@ func TestAnswerShowsNothingThatIsNotDurable(t *testing.T) {
 	a := keyIn(1, 0)
 	r := w.start(a)
 	w.serveLoads()
-	for _, f := range w.afters { // the start has lingered long enough
-		f(w.now)
-	}
+	w.whilesEnd() // the start has lingered long enough
 	batch := w.begin()
 	l := w.ready(a)
 	w.call(l, store.Entry{Kind: store.KindEmit, Name: "x"})

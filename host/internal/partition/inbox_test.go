@@ -392,7 +392,7 @@ func TestCommandsOfALentRunAreTakenAgain(t *testing.T) {
 	a := keyIn(1, 0)
 	w.start(a)
 	w.serveLoads()
-	w.afters[0](w.now)
+	w.whilesEnd()
 	w.pump()
 	w.deliver(a, run.Pause{})
 	w.deliver(a, run.Unpause{})
@@ -417,7 +417,7 @@ func TestFinding24_ChildStartAtARefusedRun(t *testing.T) {
 	a := keyIn(1, 0)
 	w.start(a)
 	w.serveLoads()
-	w.afters[0](w.now)
+	w.whilesEnd()
 	batch := w.begin()
 	w.ready(a) // its guest has it
 	w.submit(1, store.CommandChildStart, a, message.Message{Handle: 3, Workflow: "order"})

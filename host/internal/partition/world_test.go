@@ -47,7 +47,7 @@ type world struct {
 	starts    []*run.Attempt
 	tells     []*run.Attempt
 	drops     []*run.Attempt
-	afters    []func(now int64)
+	whiles    []*while
 	durables  []*store.RunCommit
 	kicks     []store.PartitionID
 	notes     []note.Note
@@ -162,13 +162,9 @@ func (w *world) Yield(l *run.Lease)              { w.yields = append(w.yields, l
 func (w *world) Halt(l *run.Lease, cause error)  { w.halts[l] = cause }
 func (w *world) Tell(a *run.Attempt)             { w.tells = append(w.tells, a) }
 func (w *world) Drop(a *run.Attempt)             { w.drops = append(w.drops, a) }
-func (w *world) After(_ time.Duration, f func(now int64)) (stop func()) {
-	w.afters = append(w.afters, f)
-	return func() {}
-}
-func (w *world) Kick(p store.PartitionID) { w.kicks = append(w.kicks, p) }
-func (w *world) Forgot(store.RunKey)      {}
-func (w *world) Note(n note.Note)         { w.notes = append(w.notes, n) }
+func (w *world) Kick(p store.PartitionID)        { w.kicks = append(w.kicks, p) }
+func (w *world) Forgot(store.RunKey)             {}
+func (w *world) Note(n note.Note)                { w.notes = append(w.notes, n) }
 
 // Start checks that what led to the attempt is durable.
 func (w *world) Start(a *run.Attempt) {
