@@ -459,10 +459,10 @@ func (x *writer) Acquire(p *partition.Partition) {
 	})
 }
 
-// After calls f when time has passed, also after stop, which it may.
+// After calls f when time has passed; after stop a draw says whether it does, which it may.
 func (x *writer) After(d time.Duration, f func(now int64)) (stop func()) {
-	x.w.later(x.h, d.Milliseconds(), x.name()+" a while is over", func() { x.post(f) })
-	return func() {}
+	it := x.w.later(x.h, d.Milliseconds(), x.name()+" a while is over", func() { x.post(f) })
+	return func() { x.w.maybeDrop(it) }
 }
 
 // Durable reports a commit.

@@ -136,6 +136,14 @@ func (w *world) later(h *host, afterMs int64, name string, do func()) *item {
 	return it
 }
 
+// maybeDrop takes a pending operation back, or leaves it, as one that begins at this very moment goes on.
+func (w *world) maybeDrop(it *item) {
+	if !it.gone && w.odds(1, 2) {
+		it.gone = true
+		w.items = slices.DeleteFunc(w.items, func(other *item) bool { return other == it })
+	}
+}
+
 // flaky reports whether an operation of the store fails.
 func (w *world) flaky() bool { return !w.calm && w.p.flaky > 0 && w.rng.IntN(1000) < w.p.flaky }
 
