@@ -59,12 +59,19 @@ func (s *Store) State(_ context.Context, run store.RunKey) (store.RunState, erro
 // Absent implements store.Remembering.
 func (s *Store) Absent(run store.RunKey) bool { return s.cache.get(run) == absent }
 
+// noRun is the error of a run that is not there. Each start looks for one, so the sentence is made when it is read.
+type noRun string
+
+func (id noRun) Error() string { return fmt.Sprintf("run %q: %v", string(id), store.ErrNotFound) }
+
+func (noRun) Unwrap() error { return store.ErrNotFound }
+
 // state returns a run's durable state.
 func (s *Store) state(run store.RunKey) (store.RunState, error) {
 	switch r := s.cache.get(run); r {
 	case nil:
 	case absent:
-		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, store.ErrNotFound)
+		return store.RunState{}, noRun(run.ID)
 	default:
 		return r.state, nil
 	}
@@ -75,7 +82,7 @@ func (s *Store) state(run store.RunKey) (store.RunState, error) {
 		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, err)
 	case v == nil:
 		s.cache.put(run, absent)
-		return store.RunState{}, fmt.Errorf("run %q: %w", run.ID, store.ErrNotFound)
+		return store.RunState{}, noRun(run.ID)
 	}
 	st, err := decodeStored(v)
 	if err != nil {
@@ -97,7 +104,7 @@ func (s *Store) Run(_ context.Context, run store.RunKey) (store.RunState, []stor
 	case err != nil:
 		return store.RunState{}, nil, fmt.Errorf("run %q: %w", run.ID, err)
 	case r == nil:
-		return store.RunState{}, nil, fmt.Errorf("run %q: %w", run.ID, store.ErrNotFound)
+		return store.RunState{}, nil, noRun(run.ID)
 	case r.state.Deleted:
 		return r.state, nil, nil
 	}

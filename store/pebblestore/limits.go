@@ -21,6 +21,7 @@ func (s *Store) SetLimits(_ context.Context, l store.Limits, tell store.Command)
 	b := s.db.NewBatch()
 	defer s.drop(b)
 	key := store.LimitsKey(l.Namespace, l.Workflow)
+	defer s.limited.forget(key) // before another one reads it
 	if len(l.Data) == 0 {
 		_ = b.Delete(key, nil)
 	} else {
@@ -68,9 +69,16 @@ func (s *Store) LimitsOf(_ context.Context, ns store.NamespaceID, workflow strin
 	defer end()
 	s.limits.RLock()
 	defer s.limits.RUnlock()
-	v, err := s.get(store.LimitsKey(ns, workflow))
-	if err != nil || v == nil {
-		return l, err
+	key := store.LimitsKey(ns, workflow)
+	v, known := s.limited.get(key)
+	if !known {
+		if v, err = s.get(key); err != nil {
+			return l, err
+		}
+		s.limited.note(key, v)
+	}
+	if v == nil {
+		return l, nil
 	}
 	return store.DecodeLimits(v)
 }

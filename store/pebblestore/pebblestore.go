@@ -98,7 +98,8 @@ type Store struct {
 	log      meter        // of the write-ahead log
 	logs     *logfs.FS    // that of the write-ahead log, on a disk
 	spaces   sync.RWMutex // of the registry of namespaces
-	limits   sync.RWMutex // of the limits of workflows
+	limits   sync.RWMutex // of the limits of workflows, and held while limited changes
+	limited  cells        // limits that were read, by their keys: with each start, those of its workflow are
 	tokens   sync.RWMutex // of the tokens of callers
 	nowMs    func() int64
 

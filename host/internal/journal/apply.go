@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
@@ -18,31 +19,24 @@ const (
 
 // Started is what entry 0 holds in its options, beside the workflow's name and the input.
 type Started struct {
-	RunID       string `json:"run_id"`
-	Workflow    string `json:"workflow"`
-	Version     uint32 `json:"version"`
-	Module      string `json:"module"` // SHA-256 in hexadecimal
-	Incarnation string `json:"incarnation"`
-	Iteration   uint32 `json:"iteration"`
-	RunAttempt  int    `json:"run_attempt"`
-	Seed        []byte `json:"seed"` // 32 bytes of the host's secure random
-	// Rules are the newest ones that count for the run, one of the constants above; 0 = the first ones.
-	Rules int `json:"rules,omitempty"`
-	// AtUnixMs is the instant before which the first activation does not begin; 0 = at once.
-	AtUnixMs int64 `json:"at,omitempty"`
-	// DeadlineUnixMs is the instant at which the run has to have ended; 0 = none.
-	DeadlineUnixMs int64   `json:"deadline,omitempty"`
+	RunID          string  `json:"run_id"`
+	Workflow       string  `json:"workflow"`
+	Version        uint32  `json:"version"`
+	Module         string  `json:"module"` // SHA-256 in hexadecimal
+	Incarnation    string  `json:"incarnation"`
+	Iteration      uint32  `json:"iteration"`
+	RunAttempt     int     `json:"run_attempt"`
+	Seed           []byte  `json:"seed"`               // 32 bytes of the host's secure random
+	Rules          int     `json:"rules,omitempty"`    // the newest that count for the run, a constant above; 0 = the first ones
+	AtUnixMs       int64   `json:"at,omitempty"`       // before which the first activation does not begin; 0 = at once
+	DeadlineUnixMs int64   `json:"deadline,omitempty"` // at which the run has to have ended; 0 = none
 	Parent         *Parent `json:"parent,omitempty"`
-	// Schedule is the id of the schedule that started the run, or the one that it repeats, and NominalMs the instant for which it
-	// did.
-	Schedule  string `json:"schedule,omitempty"`
-	NominalMs int64  `json:"nominal,omitempty"`
-	// Limit is what the limits of the workflow have to know of the run; nil = nothing held it back when it was started.
-	Limit *Limit `json:"limit,omitempty"`
+	Schedule       string  `json:"schedule,omitempty"` // id of the one that started the run, or the one that it repeats
+	NominalMs      int64   `json:"nominal,omitempty"`  // the instant for which the schedule did
+	Limit          *Limit  `json:"limit,omitempty"`    // for the limits of the workflow; nil = nothing held it back at its start
 	// ChildSalt stands in the ids of children that the workflow does not name, where a run of this id was there before.
-	ChildSalt string `json:"child_salt,omitempty"`
-	// Output is how many chunks of output earlier iterations have made.
-	Output      uint64            `json:"output,omitempty"`
+	ChildSalt   string            `json:"child_salt,omitempty"`
+	Output      uint64            `json:"output,omitempty"` // how many chunks of it earlier iterations have made
 	Attributes  map[string]string `json:"attributes,omitempty"`
 	Memo        json.RawMessage   `json:"memo,omitempty"`          // what people are shown with the run
 	TraceParent string            `json:"traceparent,omitempty"`   // header of W3C Trace Context of who started the run
@@ -76,6 +70,16 @@ func (s Started) Entry(input []byte) store.Entry {
 		panic(err) // strings, numbers and bytes always encode
 	}
 	return store.Entry{Kind: store.KindStarted, Name: s.Workflow, Input: input, Options: bytes.TrimSpace(options.Bytes())}
+}
+
+// Begin returns the journal of a run that begins. What is decoded as it was encoded is not decoded: all but what callers bring.
+func Begin(s *Started, input []byte, now int64) (*Journal, error) {
+	j := &Journal{}
+	if s.Parent == nil && s.Limit == nil && s.Attributes == nil && s.Memo == nil && utf8.ValidString(s.TraceParent) {
+		j.started = *s
+	}
+	_, err := j.Append(s.Entry(input), now)
+	return j, err
 }
 
 // apply checks the entry against the state, folds it in and appends it.
@@ -227,7 +231,8 @@ func (j *Journal) checkDelivery(e *store.Entry) error {
 func (j *Journal) fold(e *store.Entry) error {
 	switch {
 	case e.Kind == store.KindStarted:
-		if err := json.Unmarshal(e.Options, &j.started); err != nil {
+		if j.started.RunID != "" { // Begin has set it
+		} else if err := json.Unmarshal(e.Options, &j.started); err != nil {
 			return illegal("options of entry 0: %v", err)
 		}
 		if r := j.started.Rules; r < 0 || r > RulesNewest {

@@ -63,13 +63,12 @@ type Journal struct {
 
 // Handle is what the journal knows of one thing that the guest started.
 type Handle struct {
-	ID      int64 // 1, 2, 3 … in call order
-	Kind    store.Kind
-	Name    string
-	Target  string // handler of a step
-	CallSeq store.Seq
-	// ResolvedSeq is the seq of the delivery; meaningful if Resolved.
-	ResolvedSeq store.Seq
+	ID          int64 // 1, 2, 3 … in call order
+	Kind        store.Kind
+	Name        string
+	Target      string // handler of a step
+	CallSeq     store.Seq
+	ResolvedSeq store.Seq // of the delivery; meaningful if Resolved
 	Resolved    bool
 	Withdrawn   bool
 	DueUnixMs   int64 // timers
@@ -89,14 +88,10 @@ func (h *Handle) Open() bool { return !h.Resolved && !h.Withdrawn }
 
 // Step is the history of a step's attempts as far as it is journaled.
 type Step struct {
-	Options abi.StepOptions
-	// Attempt is the highest attempt that is recorded as begun or failed; 0 when there is no record, though
-	// the first attempt may have begun.
-	Attempt uint32
-	// Base is how many of them a retry of the run has forgiven.
-	Base uint32
-	// InFlight tells that the newest attempt is recorded as begun and not as ended.
-	InFlight   bool
+	Options    abi.StepOptions
+	Attempt    uint32 // the highest that is recorded as begun or failed; 0: none is, though the first may have begun
+	Base       uint32 // how many of them a retry of the run has forgiven
+	InFlight   bool   // the newest attempt is recorded as begun and not as ended
 	Failures   uint32 // attempts recorded as failed
 	Recoveries uint32 // attempts recorded as begun while another one was recorded as begun or unrecorded
 	RetryMs    int64  // the next attempt is not before this instant; 0 = at once

@@ -97,12 +97,12 @@ func (n *NewRun) Journal(now int64, replaces bool) (*journal.Journal, error) {
 		}
 		started.DeadlineUnixMs = due
 	}
-	j := &journal.Journal{}
 	created := now
 	if n.Copy != nil {
 		created = n.Copy.begin(&started, now)
 	}
-	if _, err := j.Append(started.Entry(n.Input), created); err != nil {
+	j, err := journal.Begin(&started, n.Input, created)
+	if err != nil {
 		return nil, err
 	}
 	if n.Copy != nil {
