@@ -89,12 +89,12 @@ type ImportOptions struct {
 // in progress; ErrDiskFull, ErrRejected, ErrVersion and ErrCopy as of Start and Upload.
 func (s *scope) Import(ctx context.Context, r io.Reader, opts ImportOptions) (Run, error) {
 	began := budget.Clock.Now()
-	run, err := s.imported(ctx, r, opts)
+	run, err := s.imported(ctx, r, opts, &began)
 	return run, s.slowly(ctx, began, err)
 }
 
-// imported is Import, and refuses at once.
-func (s *scope) imported(ctx context.Context, r io.Reader, opts ImportOptions) (Run, error) {
+// imported is Import, and refuses at once. It says when it had read the file, which may take long for want of bytes.
+func (s *scope) imported(ctx context.Context, r io.Reader, opts ImportOptions, read *time.Time) (Run, error) {
 	if !opts.Adopt && (opts.Paused || opts.Force) {
 		return Run{}, &joined{errors.New("paused and force are for a run that is adopted"), ErrInvalid}
 	}
@@ -113,6 +113,7 @@ func (s *scope) imported(ctx context.Context, r io.Reader, opts ImportOptions) (
 	if err != nil {
 		return Run{}, translate(err)
 	}
+	*read = budget.Clock.Now()
 	st, existed, err := s.imports(ctx, whole, &opts)
 	if err != nil {
 		return Run{}, translate(err)

@@ -136,6 +136,7 @@ func (h *Host) SetQuota(ctx context.Context, namespace string, q Quota) error {
 		return translate(err)
 	}
 	h.quotas.Set(x)
+	h.rt.QuotasChanged()
 	return nil
 }
 

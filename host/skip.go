@@ -111,7 +111,11 @@ func (h *Host) waking(ctx context.Context, key store.RunKey) (waking, error) {
 		if x.over = x.over || at == math.MinInt64; x.over { // a stranger has taken its id
 			return nil
 		}
-		if at, ok := of.NextWake(h.cfg.Clock.Now().UnixMilli()); ok {
+		now := h.cfg.Clock.Now().UnixMilli()
+		if of.Exists() && of.Ready(now) { // it goes on when its namespace may, and has nothing to skip before
+			return nil
+		}
+		if at, ok := of.NextWake(now); ok {
 			x.unixMs = at
 		}
 		for open := range of.Journal().Handles {

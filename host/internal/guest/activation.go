@@ -47,12 +47,8 @@ type Activation struct {
 	left     bool       // it was told to freeze: the run is another one's
 }
 
-// errOwes ends an activation before it begins: for so many milliseconds the runs of its namespace may not go on.
-type errOwes int64
-
-func (e errOwes) Error() string {
-	return fmt.Sprintf("its namespace may write again in %d ms", int64(e))
-}
+// errOwes ends an activation before it begins: the runs of its namespace have written too much.
+var errOwes = errors.New("its namespace owes what it has written")
 
 // told is an order, or a body to be executed where the guest waits.
 type told struct {
@@ -150,12 +146,8 @@ func (a *Activation) run(ctx context.Context, r *Runner) {
 		defer func() { r.cfg.OnEnd(a.span.Report(st, end, a.Granted)) }()
 	}
 	err := a.perform(ctx, r, st)
-	if errors.Is(err, admission.ErrStopped) {
+	if errors.Is(err, admission.ErrStopped) || errors.Is(err, errOwes) {
 		a.desk.Inside(st.Run, run.Refused{Lease: a.lease})
-		return
-	}
-	if owes, ok := errors.AsType[errOwes](err); ok {
-		a.desk.Inside(st.Run, run.Refused{Lease: a.lease, HoldMs: int64(owes)})
 		return
 	}
 	if left := toldToLeave(err); left.Evicted {
@@ -196,8 +188,8 @@ func toldToLeave(err error) run.End {
 // perform runs the guest. The error says how it ended, an *endEntry if it returned.
 func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState) error {
 	defer a.placed.Leave()
-	if ms := r.cfg.OwesMs(st.Run.Namespace); ms > 0 {
-		return errOwes(ms)
+	if r.cfg.Owes(st.Run.Namespace) {
+		return errOwes
 	}
 	mod, err := r.modules.Get(st.Module)
 	if err != nil && ctx.Err() != nil { // compiling was broken off
@@ -332,8 +324,8 @@ func (a *Activation) waits() error {
 	}
 	a.measure()
 	a.placed.Rest() // whatever the writer does meanwhile
-	a.desk.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(),
-		CanFork: a.mayFork && a.r.cfg.OwesMs(a.key.Namespace) == 0})
+	leaves := a.r.cfg.Owes(a.key.Namespace)
+	a.desk.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), CanFork: a.mayFork && !leaves, Leaves: leaves})
 	a.linger = clock.Again(a.r.cfg.Clock, a.linger, a.r.cfg.Linger)
 	defer a.linger.Stop()
 	lingered := a.linger.C()

@@ -41,8 +41,8 @@ type Config struct {
 	MemoryBytes int64
 	ParkBytes   int64
 	Spaces      admission.Spaces
-	// OwesMs returns for how many milliseconds no guest of a namespace may begin: its runs have written too much; nil: all may.
-	OwesMs   func(of store.NamespaceID) int64
+	// Owes reports whether no guest of a namespace may go on, because its runs have written too much; nil: all may.
+	Owes     func(of store.NamespaceID) bool
 	Modules  module.Limits // their idle time is real time
 	Journals *room.Budget  // bounds the journals in memory; nil does not
 	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing; 0 keeps nothing.
@@ -95,8 +95,8 @@ type Runner struct {
 
 // NewRunner returns a Runner. The caller closes it.
 func NewRunner(cfg Config) *Runner {
-	if cfg.OwesMs == nil {
-		cfg.OwesMs = func(store.NamespaceID) int64 { return 0 }
+	if cfg.Owes == nil {
+		cfg.Owes = func(store.NamespaceID) bool { return false }
 	}
 	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store, budget.Clock, cfg.Modules), drained: make(chan struct{}),
 		room:    admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Spaces).Watched(cfg.Suspects),

@@ -78,7 +78,7 @@ func Begin(s *Started, input []byte, now int64) (*Journal, error) {
 	if s.Parent == nil && s.Limit == nil && s.Attributes == nil && s.Memo == nil && utf8.ValidString(s.TraceParent) {
 		j.started = *s
 	}
-	_, err := j.Append(s.Entry(input), now)
+	_, err := j.append(s.Entry(input), now) // no timer is due: there is none
 	return j, err
 }
 

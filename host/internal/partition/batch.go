@@ -16,6 +16,8 @@ const (
 	maxBatchBytes = 128 << 10
 	// commitBytes is what a commit writes of the run's state and index, commandBytes what a command has beside its payload.
 	commitBytes, commandBytes = 256, 256
+	// awaitedBytes is what a handle takes for which a guest waits.
+	awaitedBytes = 3
 )
 
 // Batch is one group commit.
@@ -39,12 +41,21 @@ func (b *Batch) Len() (n int) {
 // add adds the commit of a slot, and returns about how much that writes.
 func (b *Batch) add(sl *slot, c *store.RunCommit) (bytes int) {
 	b.picked = append(b.picked, sl)
-	bytes = commitBytes + int(record.Stored(c))
+	bytes = commitBytes + int(record.Stored(c)) + stateBytes(&c.State)
 	for i := range c.Outbox {
 		bytes += commandBytes + len(c.Outbox[i].Data)
 	}
 	b.Bytes += bytes
 	return bytes
+}
+
+// stateBytes returns about how much the parts of a state take that have no bound of a few bytes.
+func stateBytes(st *store.RunState) int {
+	n := len(st.Memo) + len(st.Reason) + awaitedBytes*len(st.Suspension.Awaited)
+	for i := range st.Attributes {
+		n += len(st.Attributes[i].Key) + len(st.Attributes[i].Value)
+	}
+	return n
 }
 
 // group makes the groups: the commits that the slots have prepared, by partition.

@@ -68,7 +68,7 @@ func (c *committer) collect(now int64, b *Batch, sl *slot) int {
 		sl.linger = nil
 	}
 	n := b.add(sl, rc)
-	if pacer := c.mem.limits.Pacer; pacer != nil {
+	if pacer := c.mem.limits.Pacer; pacer != nil && !rc.State.Deleted { // what frees room costs nothing
 		pacer.Wrote(uint32(sl.Key.Namespace), n, now)
 	}
 	return n

@@ -43,6 +43,8 @@ type slot struct {
 	linger func() // ends the wait of a start for its first activation; nil if it does not wait
 
 	armed   bool  // it is known which timer it has
+	held    bool  // it waits until its namespace may go on, and that is its timer
+	let     bool  // its namespace may, and it has waited for that
 	wakesMs int64 // the instant of that timer, wake.Never if it has none
 	gone    bool  // it is no longer its partition's
 }
@@ -95,6 +97,9 @@ func wakeKey(key store.RunKey) wake.Key { return wake.Key{Kind: store.WakeRun, R
 
 // arm sets the timer of a run in memory. A run has one timer, however often it is armed.
 func (sl *slot) arm(active bool) {
+	if sl.held {
+		return
+	}
 	since := sl.SteppedMs // what was due by then has been dealt with, and nothing else
 	if !active {          // nothing is fired, so that what is due by now is due when the shard is active again
 		since = math.MinInt64
@@ -117,7 +122,12 @@ func (sl *slot) arm(active bool) {
 // Activate asks for a place for a guest. New runs that would wait for long wait as keys.
 func (sl *slot) Activate(now int64, l *run.Lease) {
 	of := sl.group()
+	let := sl.let
+	sl.let = false
 	switch {
+	case !let && sl.p.wakes.Hold(now, wakeKey(sl.Key)):
+		sl.held = true
+		sl.Step(now, actor.Mail{Event: run.Refused{Lease: l, Later: true}})
 	case sl.Run.Begun():
 		sl.mem.port.Activate(l, ClassWake)
 	case sl.mem.starts.Ask(of, sl.Key, &sl.start, sl.Run.Journal().Bytes()):

@@ -65,10 +65,13 @@ func (w *waker) fire(now int64) {
 // wake wakes a run whose timer has rung.
 func (w *waker) wake(now int64, p *Partition, key store.RunKey, due int64) {
 	if sl := p.slots[key]; sl != nil {
-		sl.armed = false
+		sl.armed, sl.held, sl.let = false, false, true
 	}
 	w.port.Note(note.Note{Kind: note.Wake, Run: key, Partition: p.ID, LateMs: now - due})
 	w.mem.deliver(now, p, key, actor.Mail{Event: run.Due{}})
+	if sl := p.slots[key]; sl != nil && sl.Run == nil { // it is being read
+		sl.let = true
+	}
 	if sl := p.slots[key]; sl != nil && sl.working() {
 		w.mem.busy.Add(now, &sl.busy)
 	}

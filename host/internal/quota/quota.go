@@ -88,7 +88,7 @@ func (q *Quotas) Start(ns store.NamespaceID, now time.Time) (done func(), err er
 			return nil, Refusal("the runs of the namespace hold %d bytes, its quota is %d; delete ended runs", u.Bytes, x.Bytes)
 		}
 	}
-	if ms := q.owesMs(uint32(ns), now.UnixMilli(), 0); ms > 0 {
+	if ms := q.OwesMs(uint32(ns), now.UnixMilli()); ms > 0 {
 		return nil, Refusal("the runs of the namespace write more than %d bytes a second, its quota; try again in %v", x.Written,
 			time.Duration(ms)*time.Millisecond)
 	}

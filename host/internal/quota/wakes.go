@@ -70,22 +70,32 @@ type ration struct {
 	perSecond, left, atMs int64
 }
 
-// most bounds what is left, and what is owed, so that no sum of two overflows: it is more than a second of the greatest quota.
-const most = math.MaxInt64 / 4
+const (
+	// most bounds what is left, and what is owed, so that no sum of two overflows: it is more than a second of the greatest quota.
+	most = math.MaxInt64 / 4
+	// skewMs is how far the clocks of two goroutines may be apart that take of a ration: each has its own look at the time. A
+	// larger step back is a clock that was set back.
+	skewMs = 2000
+)
 
 // fill adds what the time since has brought.
 func (r *ration) fill(nowMs int64) {
 	full := 1000 * r.perSecond
 	if passed := nowMs - r.atMs; passed > (full-r.left)/r.perSecond {
 		r.left = full
-	} else if passed > 0 { // not so if the clock was set back
+	} else if passed > 0 {
 		r.left = min(r.left+passed*r.perSecond, full)
+	} else if passed >= -skewMs { // these milliseconds have counted
+		return
 	}
 	r.atMs = nowMs
 }
 
 // spend takes so many, of which there may be too few.
-func (r *ration) spend(n int64) { r.left = max(r.left-1000*min(n, most/1000), -most) }
+func (r *ration) spend(n int64) {
+	owed := 1000 * (ahead + longestDebt*min(r.perSecond, most/(2000*longestDebt)))
+	r.left = max(r.left-1000*min(n, most/1000), -owed)
+}
 
 // whenMs returns the instant from which on so many thousandths are left.
 func (r *ration) whenMs(thousandths int64) int64 {

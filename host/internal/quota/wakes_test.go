@@ -12,7 +12,7 @@ func TestWakes(t *testing.T) {
 	q := New(store.Quota{}, []store.Quota{{Namespace: 1, Wakes: 4}, {Namespace: 2, Wakes: 1000}}, nil)
 	now := begun.UnixMilli()
 	woken := func(ns uint32, most int) (n int) {
-		for n < most && q.Wake(ns, now) {
+		for n < most && q.Wake(ns, now, now) {
 			n++
 		}
 		return n
@@ -24,25 +24,25 @@ func TestWakes(t *testing.T) {
 		t.Errorf("%d and %d of other namespaces were woken", n, m)
 	}
 	for range 3 {
-		next := q.NextWake(1)
+		next := q.NextWake(1, now)
 		if next != now+250 {
 			t.Errorf("the next one is in %d ms", next-now)
 		}
 		for now = next - 250; now < next; now += 3 {
-			if q.Wake(1, now) {
+			if q.Wake(1, now, now) {
 				t.Errorf("woken %d ms early", next-now)
 			}
 		}
-		if now = next; !q.Wake(1, now) || q.Wake(1, now) {
+		if now = next; !q.Wake(1, now, now) || q.Wake(1, now, now) {
 			t.Error("not one was woken when it was time")
 		}
 	}
 	now -= time.Hour.Milliseconds() // the clock is set back
-	if q.Wake(1, now) || q.NextWake(1) != now+250 {
-		t.Errorf("after the clock was set back the next one is in %d ms", q.NextWake(1)-now)
+	if q.Wake(1, now, now) || q.NextWake(1, now) != now+250 {
+		t.Errorf("after the clock was set back the next one is in %d ms", q.NextWake(1, now)-now)
 	}
 	q.Set(store.Quota{Namespace: 1, Wakes: 5})
-	if q.NextWake(1) != 0 || woken(1, 9) != 5 {
+	if q.NextWake(1, now) != 0 || woken(1, 9) != 5 {
 		t.Error("another quota does not hold at once")
 	}
 	q.Set(store.Quota{Namespace: 1})

@@ -11,8 +11,11 @@ const (
 	// wakeBytes is what a wake counts before anything is written for it, and less than what most write: of all the runs that
 	// wait until their namespace may write again, no more are woken at a time than may write so much.
 	wakeBytes = 256
-	// ahead is what a namespace may write before it has it: a run that was woken may go on, though that counted.
+	// ahead is what a namespace may write before it has it: a run that was woken may go on, though that counted, and another one
+	// may begin, though those that are there use all that comes.
 	ahead = 16 << 10
+	// longestDebt is for how many seconds a namespace waits at most, whatever it has written.
+	longestDebt = 3600
 )
 
 // Written bounds how many bytes the runs of each namespace write in a second. What is written is counted when it is on its way to
@@ -24,6 +27,22 @@ type Written struct {
 	otherwise int64             // limit where none is set; 0: none
 	limits    map[uint32]int64  // that were set
 	rates     map[uint32]ration // of those that have a limit
+	lines     map[uint32]line   // of those that have runs which wait
+}
+
+// line is who goes on first of those that wait, whatever goroutine has them: the one that was due first.
+type line struct {
+	dueMs int64
+	atMs  int64 // when it asks again
+}
+
+// graceMs is how much later than the first one others ask. When it has not come by then, it needs nothing any more.
+const graceMs = 5
+
+// turnLocked reports whether it is the turn of a run that was due at an instant, and not that of another one.
+func (w *Written) turnLocked(namespace uint32, nowMs, dueMs int64) bool {
+	l, ok := w.lines[namespace]
+	return !ok || dueMs <= l.dueMs || nowMs >= l.atMs+graceMs
 }
 
 // all sets the limit of those that have none of their own.
@@ -44,6 +63,7 @@ func (w *Written) set(x *store.Quota) {
 	}
 	w.limited.Store(w.limited.Load() || x.Written > 0)
 	delete(w.rates, uint32(x.Namespace))
+	delete(w.lines, uint32(x.Namespace))
 }
 
 // rateLocked returns what a namespace may still write, false if it has no limit.
@@ -82,14 +102,9 @@ func (w *Written) Wrote(namespace uint32, bytes int, nowMs int64) {
 	}
 }
 
-// OwesMs returns for how many milliseconds no run of a namespace may go on, because they have written too much; 0 if they may.
-// Who has to wait waits until nothing is owed.
+// OwesMs returns for how many milliseconds no run of a namespace may begin or go on, because they have written too much; 0 if
+// they may. Who has to wait waits until nothing is owed.
 func (w *Written) OwesMs(namespace uint32, nowMs int64) int64 {
-	return w.owesMs(namespace, nowMs, ahead)
-}
-
-// owesMs is OwesMs for who may write so much before the namespace has it.
-func (w *Written) owesMs(namespace uint32, nowMs, ahead int64) int64 {
 	if !w.limited.Load() {
 		return 0
 	}
@@ -102,42 +117,72 @@ func (w *Written) owesMs(namespace uint32, nowMs, ahead int64) int64 {
 	return r.whenMs(0) - nowMs
 }
 
-// may reports whether runs of a namespace may be woken.
-func (w *Written) may(namespace uint32, nowMs int64) bool {
+// May reports whether a run of a namespace may go on that nobody has woken: nothing is owed, and nobody waits.
+func (w *Written) May(namespace uint32, nowMs int64) bool {
 	if !w.limited.Load() {
 		return true
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, limited := w.rateLocked(namespace, nowMs)
-	if limited {
-		w.keepLocked(namespace, r)
-	}
-	return r.left >= 0
+	return !limited || r.left >= 0 && w.turnLocked(namespace, nowMs, nowMs)
 }
 
-// nextMs returns the instant from which on may reports true, unless the clock is set back.
-func (w *Written) nextMs(namespace uint32) int64 {
+// may reports whether a run may be woken that was due at an instant, and else has it wait in the line.
+func (w *Written) may(namespace uint32, nowMs, dueMs int64) bool {
+	if !w.limited.Load() {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, limited := w.rateLocked(namespace, nowMs)
+	if !limited {
+		return true
+	}
+	w.keepLocked(namespace, r)
+	if l, ok := w.lines[namespace]; ok {
+		l.atMs = min(l.atMs, max(r.whenMs(0), nowMs)) // not so only if the clock was set back
+		w.lines[namespace] = l
+	}
+	turn := w.turnLocked(namespace, nowMs, dueMs)
+	if turn && r.left >= 0 {
+		delete(w.lines, namespace)
+		return true
+	}
+	if turn {
+		if w.lines == nil {
+			w.lines = map[uint32]line{}
+		}
+		w.lines[namespace] = line{dueMs, max(r.whenMs(0), nowMs)}
+	}
+	return false
+}
+
+// nextMs returns the instant from which on may reports true for a run that was due at an instant, unless the clock is set back.
+func (w *Written) nextMs(namespace uint32, dueMs int64) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, ok := w.rates[namespace]
 	if !ok {
 		return 0
 	}
+	if l, ok := w.lines[namespace]; ok && dueMs > l.dueMs {
+		return r.whenMs(0) + graceMs
+	}
 	return r.whenMs(0)
 }
 
-// Wake lets a run of a namespace be woken now, and counts it, or reports false.
-func (q *Quotas) Wake(namespace uint32, nowMs int64) bool {
-	if !q.may(namespace, nowMs) || !q.Wakes.Wake(namespace, nowMs) {
+// Wake lets a run of a namespace be woken now that was due at an instant, and counts it, or reports false.
+func (q *Quotas) Wake(namespace uint32, nowMs, dueMs int64) bool {
+	if !q.may(namespace, nowMs, dueMs) || !q.Wakes.Wake(namespace, nowMs) {
 		return false
 	}
 	q.Wrote(namespace, wakeBytes, nowMs)
 	return true
 }
 
-// NextWake returns the instant in milliseconds from which on Wake lets another run of the namespace be woken, unless the clock is
-// set back.
-func (q *Quotas) NextWake(namespace uint32) int64 {
-	return max(q.Wakes.NextWake(namespace), q.Written.nextMs(namespace))
+// NextWake returns the instant in milliseconds from which on Wake lets a run of the namespace be woken that was due at an
+// instant, unless the clock is set back, or others come before it.
+func (q *Quotas) NextWake(namespace uint32, dueMs int64) int64 {
+	return max(q.Wakes.NextWake(namespace), q.Written.nextMs(namespace, dueMs))
 }

@@ -18,16 +18,16 @@ func TestWritten(t *testing.T) {
 		if got := q.OwesMs(1, now); got != goOn {
 			t.Errorf("it owes %d ms, want %d", got, goOn)
 		}
-		if may := q.Wake(1, now); may != (wake == 0) {
+		if may := q.Wake(1, now, 0); may != (wake == 0) {
 			t.Errorf("woken: %v, it owes %d ms", may, wake)
 		} else if may {
 			q.Wrote(1, -wakeBytes, now)
 		}
-		if _, err := q.Start(1, time.UnixMilli(now)); (err == nil) != (wake == 0) {
-			t.Errorf("a start: %v, it owes %d ms", err, wake)
+		if _, err := q.Start(1, time.UnixMilli(now)); (err == nil) != (goOn == 0) {
+			t.Errorf("a start: %v, it owes %d ms", err, goOn)
 		}
-		if wake > 0 && q.NextWake(1) != now+wake {
-			t.Errorf("the next wake is in %d ms, want %d", q.NextWake(1)-now, wake)
+		if wake > 0 && q.NextWake(1, 0) != now+wake {
+			t.Errorf("the next wake is in %d ms, want %d", q.NextWake(1, 0)-now, wake)
 		}
 	}
 	owes(0, 0)
@@ -46,6 +46,10 @@ func TestWritten(t *testing.T) {
 	owes(0, 0)
 	q.Wrote(1, 1, now)
 	owes(1, 0)
+	now -= 1000 // another goroutine has looked at the time before: these milliseconds have counted
+	if q.OwesMs(1, now) != 0 || q.Wake(1, now, 0) || q.NextWake(1, 0) != now+1001 {
+		t.Error(q.NextWake(1, 0) - now)
+	}
 	now -= time.Hour.Milliseconds() // the clock is set back
 	owes(1, 0)
 	now += 5000
@@ -53,7 +57,7 @@ func TestWritten(t *testing.T) {
 	owes(0, 0)
 	q.Wrote(1, ahead+10, now)
 	owes(ahead+10, ahead+10)
-	if q.OwesMs(2, now) != 0 || !q.Wake(2, now) {
+	if q.OwesMs(2, now) != 0 || !q.Wake(2, now, now) {
 		t.Error("another namespace owes")
 	}
 	_, err := q.Start(1, time.UnixMilli(now))
@@ -72,10 +76,10 @@ func TestWrittenBounds(t *testing.T) {
 		for range 10 {
 			q.Wrote(1, math.MaxInt, 0)
 		}
-		if ms := q.OwesMs(1, 0); ms <= 0 || q.OwesMs(1, math.MaxInt64/2) > ms || q.Wake(1, 1) {
+		if ms := q.OwesMs(1, 0); ms <= 0 || q.OwesMs(1, math.MaxInt64/2) > ms || q.Wake(1, 1, 1) {
 			t.Errorf("limit %d: it owes %d ms", limit, ms)
 		}
-		if year := int64(365 * 24 * 3600 * 1000); limit > 1 && q.OwesMs(1, year) != 0 {
+		if year := int64(365 * 24 * 3600 * 1000); q.OwesMs(1, year) != 0 {
 			t.Errorf("limit %d: it owes %d ms after a year", limit, q.OwesMs(1, year))
 		}
 	}
@@ -85,10 +89,53 @@ func TestWrittenBounds(t *testing.T) {
 func TestWokenOneAfterTheOther(t *testing.T) {
 	q := New(store.Quota{Written: 10 * wakeBytes}, nil, nil)
 	n := 0
-	for q.Wake(7, 0) {
+	for q.Wake(7, 0, 0) {
 		n++
 	}
 	if n != 11 {
 		t.Errorf("%d were woken at once", n)
+	}
+}
+
+// TestTurns has runs wait that different goroutines have: the one that was due first goes on first, and who does not come keeps nobody
+// waiting.
+func TestTurns(t *testing.T) {
+	q := New(store.Quota{Written: 1000}, nil, nil)
+	const begun = 1 << 40
+	q.Wrote(1, 1100, begun)
+	for _, due := range []int64{7, 5, 9, 5} {
+		if q.Wake(1, begun+10, due) {
+			t.Fatal(due)
+		}
+	}
+	first, next := q.NextWake(1, 5), q.NextWake(1, 9)
+	if first != begun+100 || next != first+graceMs {
+		t.Error(first-begun, next-begun)
+	}
+	if q.Wake(1, first, 9) || q.May(1, first) {
+		t.Error("another one goes before the first")
+	}
+	if next := q.NextWake(1, 9); next != first+graceMs {
+		t.Error("it would ask again and again", next)
+	}
+	if !q.Wake(1, first, 5) {
+		t.Error("the first one does not go on")
+	}
+	now := first + 1000
+	q.Wrote(1, 1000, now)
+	if q.Wake(1, now, 9) {
+		t.Error("it owes")
+	}
+	now = q.NextWake(1, 9)
+	if q.Wake(1, now, 20) || !q.Wake(1, now+graceMs, 20) { // the one that was due at 9 needs nothing any more
+		t.Error("who does not come keeps others waiting")
+	}
+	q.Wrote(1, 2000, now)
+	if q.Wake(1, now, 9) {
+		t.Error("it owes")
+	}
+	now -= 3_600_000 // the clock is set back
+	if next := q.NextWake(1, 20); q.Wake(1, now, 20) || q.NextWake(1, 20) > now+3000 || next < now {
+		t.Errorf("it waits %d ms", q.NextWake(1, 20)-now)
 	}
 }

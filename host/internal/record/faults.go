@@ -4,18 +4,7 @@ package record
 type Faults struct {
 	Count   uint32
 	RetryMs int64 // no activation before this instant
-	heldMs  int64 // nor before this one: it is no fault that the run waits for it
 }
-
-// maxHoldMs is for how long a run is held at most before it asks for a guest again: so a clock that is set back delays it by no
-// more.
-const maxHoldMs = 1000
-
-// Hold has the run wait so many milliseconds for its next activation, or as long as it may be held.
-func (f *Faults) Hold(now, ms int64) { f.heldMs = now + min(ms, maxHoldMs) }
-
-// NotBefore returns the instant before which there is no activation.
-func (f *Faults) NotBefore() int64 { return max(f.RetryMs, f.heldMs) }
 
 // maxFaults is how many faults in a row leave a run to a person.
 const maxFaults = 3
@@ -36,7 +25,6 @@ func (f *Faults) Add(now int64) bool {
 
 // Look drops a delay that is longer than any: the clock was set back.
 func (f *Faults) Look(now int64) {
-	f.heldMs = min(f.heldMs, now+maxHoldMs)
 	if f.RetryMs-now > faultDelayMs<<(3*(maxFaults-2)) {
 		f.RetryMs = now
 	}

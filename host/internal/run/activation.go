@@ -22,7 +22,7 @@ func (e GuestReady) happen(t *turn) error {
 		return err
 	}
 	t.pending, t.rec.Waiting = false, ""
-	t.goOn()
+	t.goOn(false)
 	return nil
 }
 
@@ -48,15 +48,14 @@ func (e GuestWaits) happen(t *turn) error {
 		t.suspend()
 		return nil
 	}
-	t.faults, t.needs, t.grows = record.Faults{}, 0, false
-	t.rec.Reason = ""
+	t.faults, t.needs, t.grows, t.rec.Reason = record.Faults{}, 0, false, ""
 	t.rec.Journal.Suspend(e.Suspension)
 	if err := t.fireDue(); err != nil || t.rec.Ended() || t.rec.Journal.Paused() {
 		t.suspend()
 		return err
 	}
 	if t.rec.Journal.Deliverable() {
-		t.goOn()
+		t.goOn(e.Leaves)
 		return nil
 	}
 	if t.active {
@@ -66,12 +65,12 @@ func (e GuestWaits) happen(t *turn) error {
 			return err
 		}
 		if t.rec.Journal.Deliverable() { // an attempt of which nobody knows the outcome has failed its step
-			t.goOn()
+			t.goOn(e.Leaves)
 			return nil
 		}
 	}
 	switch {
-	case len(t.going) > 0 && t.active:
+	case len(t.going) > 0 && t.active && !e.Leaves:
 		t.tell(e.Lease, OrderPark)
 	case t.rec.Hopeless():
 		t.stands = guestComputing
@@ -140,7 +139,6 @@ func (e Refused) happen(t *turn) error {
 	t.withdrawFork(e.Lease) // a body that has not begun, even if the run has another guest by now
 	if e.Lease == t.lease && (t.stands == guestForked || t.stands == guestAsked || t.stands == guestResuming) {
 		t.leave()
-		t.faults.Hold(t.now, e.HoldMs)
 	}
 	return nil
 }

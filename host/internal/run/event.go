@@ -101,6 +101,7 @@ type (
 		Lease      *Lease
 		Suspension store.Suspension
 		CanFork    bool // the instance can execute the body that the guest waits for
+		Leaves     bool // it gives its instance up, whatever it waits for
 	}
 	// GuestEnds says how an activation ended that was not told to end.
 	GuestEnds struct {
@@ -110,11 +111,10 @@ type (
 	// Evict says that the memory of a parked guest is wanted, or that it was kept long enough. Without a Lease, it is the run's.
 	Evict struct{ Lease *Lease }
 	// Refused says that there will be no instance for an activation: the host stops, or, with Later, there are too many
-	// that wait for one. Then the run does not ask again before it is stepped again. With HoldMs it asks again after so long.
+	// that wait for one. Then the run does not ask again before it is stepped again.
 	Refused struct {
-		Lease  *Lease
-		Later  bool
-		HoldMs int64
+		Lease *Lease
+		Later bool
 	}
 	// AttemptEnds says how an attempt ended.
 	AttemptEnds struct {

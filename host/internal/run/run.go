@@ -148,9 +148,9 @@ func (r *Run) settle() {
 	r.pending = false
 }
 
-// ready reports whether the guest has something to do, and may: after a fault of the host it waits a while.
-func (r *Run) ready(now int64) bool {
-	return (r.pending || r.rec.Journal.Deliverable()) && max(r.faults.NotBefore(), r.rec.StartsAt()) <= now &&
+// Ready reports whether the guest has something to do, and may: after a fault of the host it waits a while.
+func (r *Run) Ready(now int64) bool {
+	return (r.pending || r.rec.Journal.Deliverable()) && max(r.faults.RetryMs, r.rec.StartsAt()) <= r.own.Of(&r.rec, now) &&
 		!r.rec.WaitsForSlot()
 }
 
@@ -166,7 +166,7 @@ func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
 		}
 	}
 	if r.stands == guestNone && (r.pending || r.rec.Journal.Deliverable()) && r.rec.State.Slot != store.SlotAsked {
-		consider(max(r.faults.NotBefore(), r.rec.StartsAt()))
+		consider(max(r.faults.RetryMs, r.rec.StartsAt()))
 	}
 	if at, has := r.rec.Journal.WakeAfter(now); has {
 		consider(at)

@@ -109,7 +109,7 @@ func (t *turn) offer() bool {
 		t.stands = guestResuming
 		t.tell(t.lease, OrderResume)
 		return true
-	case t.stands == guestNone && t.ready(t.now):
+	case t.stands == guestNone && t.Ready(t.now):
 		if t.active && !t.Continued() { // the iteration before has its end first
 			t.lease = newLease(t.Run)
 			t.stands, t.fx.Activate = guestAsked, t.lease

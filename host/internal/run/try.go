@@ -110,7 +110,7 @@ func (e BodyEnds) happen(t *turn) error {
 	case t.rec.Held() || !t.active || !t.rec.Journal.Deliverable():
 		t.suspend()
 	default:
-		t.goOn()
+		t.goOn(false)
 	}
 	return nil
 }

@@ -72,8 +72,12 @@ func (t *turn) back(l *Lease) {
 	}
 }
 
-// goOn lends the run to its guest.
-func (t *turn) goOn() {
+// goOn lends the run to its guest, or to another one later.
+func (t *turn) goOn(later bool) {
+	if later {
+		t.suspend()
+		return
+	}
 	t.rec.Journal.Resume()
 	t.stands = guestComputing
 	t.tell(t.lease, OrderGo)

@@ -26,7 +26,6 @@ type desk struct {
 	guests   *guest.Runner
 	handlers *handler.Registry
 	clock    clock.Clock
-	owesMs   func(of store.NamespaceID) int64
 	ended    func(a handler.Attempt, took time.Duration, err error) // Events.Attempt
 }
 
@@ -104,16 +103,10 @@ func (d *desk) Guest(l *run.Lease, ev run.Event) {
 			d.attemptEnded(e.Attempt, e.Outcome)
 		}
 		s.Guest(now, l, ev)
-		if _, ok := ev.(run.GuestWaits); ok && d.leaves(l.Run().Key()) {
+		if _, ok := ev.(run.GuestWaits); ok && d.handlers.Waits(l.Run().Key()) {
 			s.Inside(now, l.Run().Key(), run.Evict{Lease: l}, nil)
 		}
 	})
-}
-
-// leaves reports whether a guest that waits for attempts keeps no instance meanwhile: it may be long until they begin, or until
-// the run may go on.
-func (d *desk) leaves(key store.RunKey) bool {
-	return d.handlers.Waits(key) || d.owesMs(key.Namespace) > 0
 }
 
 // Ready takes GuestReady to the shard, next.

@@ -73,7 +73,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects, cfg.Limiter)
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
-		Modules: cfg.Modules, Spaces: cfg.Spaces, OwesMs: rt.owesMs, Children: cfg.Children, Suspects: cfg.Suspects,
+		Modules: cfg.Modules, Spaces: cfg.Spaces, Owes: rt.owes, Children: cfg.Children, Suspects: cfg.Suspects,
 		Journals: cfg.Journals, Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances,
 		ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: cfg.GuestBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
@@ -104,10 +104,13 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	return rt, nil
 }
 
-// owesMs returns for how many milliseconds no run of a namespace may go on, because they have written too much.
-func (rt *Runtime) owesMs(of store.NamespaceID) int64 {
-	return rt.cfg.Spaces.OwesMs(uint32(of), rt.cfg.Clock.Now().UnixMilli())
+// owes reports whether no run of a namespace may go on, because they have written too much.
+func (rt *Runtime) owes(of store.NamespaceID) bool {
+	return rt.cfg.Spaces.OwesMs(uint32(of), rt.cfg.Clock.Now().UnixMilli()) > 0
 }
+
+// QuotasChanged has the runs looked at that wait for their quotas.
+func (rt *Runtime) QuotasChanged() { rt.writers.Post(func(*partition.Shard, int64) {}) }
 
 // startWriters gives each writer a shard, and the shard a port.
 func (rt *Runtime) startWriters() {
@@ -119,7 +122,7 @@ func (rt *Runtime) startWriters() {
 		admit: rt.cfg.Admit, keepers: rt.cfg.Keepers}
 	handled := rt.handlers.Handled
 	for _, w := range rt.writers {
-		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock, owesMs: rt.owesMs,
+		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock,
 			ended: rt.cfg.Events.Attempt}
 		p := &port{desk: d, reporter: rt.reporter, life: rt.life, store: rt.cfg.Store, writers: rt.writers,
 			partitions: rt.Partitions, courier: c, writer: w, handled: handled, journals: rt.cfg.Journals,

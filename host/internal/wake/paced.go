@@ -10,10 +10,12 @@ import (
 // Pacer says how soon one after the other runs of a namespace may be woken. Its methods may be called concurrently, and do not
 // block.
 type Pacer interface {
-	// Wake lets a run of a namespace be woken now, and counts it, or reports false.
-	Wake(namespace uint32, nowMs int64) bool
-	// NextWake returns the instant from which on Wake may let another one.
-	NextWake(namespace uint32) int64
+	// Wake lets a run of a namespace be woken now that was due at an instant, and counts it, or reports false.
+	Wake(namespace uint32, nowMs, dueMs int64) bool
+	// NextWake returns the instant from which on Wake may let one that was due at an instant.
+	NextWake(namespace uint32, dueMs int64) int64
+	// May reports whether runs of a namespace may go on without having been woken.
+	May(namespace uint32, nowMs int64) bool
 	// Wrote counts bytes that a run of a namespace writes.
 	Wrote(namespace uint32, bytes int, nowMs int64)
 }
@@ -57,7 +59,7 @@ func (p *paced) tidy(ns store.NamespaceID) {
 // pop removes and returns a run that may be woken now, false if none may. It counts as due now: that it waited is nobody's delay.
 func (p *paced) pop(now int64, pacer Pacer) (k Key, dueUnixMs int64, ok bool) {
 	for i, ns := range p.order {
-		if !pacer.Wake(uint32(ns), now) {
+		if due, _ := p.queues[ns].Next(); !pacer.Wake(uint32(ns), now, due) {
 			continue
 		}
 		k, _, ok = p.queues[ns].Pop(Never)
@@ -79,7 +81,8 @@ func (p *paced) due(k Key) (dueUnixMs int64, ok bool) {
 func (p *paced) next(pacer Pacer) (unixMs int64, ok bool) {
 	unixMs = Never
 	for _, ns := range p.order {
-		unixMs = min(unixMs, pacer.NextWake(uint32(ns)))
+		due, _ := p.queues[ns].Next()
+		unixMs = min(unixMs, pacer.NextWake(uint32(ns), due))
 	}
 	return unixMs, len(p.order) > 0
 }

@@ -11,7 +11,7 @@ import (
 // ration lets a namespace wake as many as it says.
 type ration map[uint32]int
 
-func (r ration) Wake(ns uint32, _ int64) bool {
+func (r ration) Wake(ns uint32, _, _ int64) bool {
 	if r[ns] == 0 {
 		return false
 	}
@@ -19,7 +19,9 @@ func (r ration) Wake(ns uint32, _ int64) bool {
 	return true
 }
 
-func (r ration) NextWake(ns uint32) int64 { return 1000 * int64(ns) }
+func (r ration) NextWake(ns uint32, _ int64) int64 { return 1000 * int64(ns) }
+
+func (r ration) May(uint32, int64) bool { return true }
 
 func (r ration) Wrote(uint32, int, int64) {}
 

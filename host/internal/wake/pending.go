@@ -61,11 +61,25 @@ func (p *pending) Pop(now int64) (k Key, dueUnixMs int64, ok bool) {
 	}
 	for {
 		k, dueUnixMs, ok = p.wakes.Pop(now)
-		if !ok || p.pacer == nil || k.Kind != store.WakeRun || !p.paced.has(k) && p.pacer.Wake(uint32(k.Run.Namespace), now) {
+		if !ok || p.pacer == nil || k.Kind != store.WakeRun ||
+			!p.paced.has(k) && p.pacer.Wake(uint32(k.Run.Namespace), now, dueUnixMs) {
 			return k, dueUnixMs, ok
 		}
 		p.paced.put(k, dueUnixMs)
 	}
+}
+
+// Hold has a run wait until its namespace may go on, behind those that wait already, and reports whether it has to. One that
+// waits keeps its place.
+func (p *pending) Hold(now int64, k Key) bool {
+	if p.pacer == nil || !p.paced.has(k) && p.pacer.May(uint32(k.Run.Namespace), now) {
+		return false
+	}
+	if _, waits := p.paced.due(k); !waits {
+		p.Remove(k)
+		p.paced.put(k, now)
+	}
+	return true
 }
 
 // Due returns the instant of the timer of a key, false if it has none.
