@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
 // TestQuotaOfWakes has more runs of a namespace sleep to one instant than it may wake in a second: they wake one after the other, also
@@ -66,5 +68,38 @@ func TestQuotaOfWakes(t *testing.T) {
 	h.Advance(time.Second)
 	if n := ended(a); n != 19 {
 		t.Errorf("%d have ended without a quota", n)
+	}
+}
+
+// TestQuotaOfWakesHoldsNoOthers has many runs wait that are due, where one may wake in a second: others that are signalled, or start, go
+// on at once.
+func TestQuotaOfWakesHoldsNoOthers(t *testing.T) {
+	const n = 100
+	h := hosttest.New(t)
+	m := wasmgen.New(0).Text("go").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop()
+	a := tenant(t, h, "a", m.I32(0))
+	do(t, h.SetQuota(ctx, "a", host.Quota{WakesPerSecond: 1}))
+	for i := range n {
+		_, err := a.StartRaw(ctx, "nap", []byte("1h"), host.WithRunID(fmt.Sprint("nap", i)))
+		do(t, err)
+		_, err = a.StartRaw(ctx, "w", nil, host.WithRunID(fmt.Sprint("w", i)))
+		do(t, err)
+	}
+	h.Advance(time.Hour + 500*time.Millisecond)
+	for i := range n {
+		do(t, a.Signal(ctx, fmt.Sprint("w", i), "go", nil))
+		_, err := a.StartRaw(ctx, "w", nil, host.WithRunID(fmt.Sprint("late", i)))
+		do(t, err)
+	}
+	h.Settle()
+	for i := range n {
+		for id, status := range map[string]host.Status{"w": host.Completed, "late": host.Waiting} {
+			if r, err := a.Get(ctx, fmt.Sprint(id, i)); err != nil || r.Status != status {
+				t.Fatalf("%s%d is %v, %v", id, i, r.Status, err)
+			}
+		}
+	}
+	if n := h.Stats().Timers; n < 90 {
+		t.Errorf("%d naps wait", n)
 	}
 }

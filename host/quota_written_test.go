@@ -279,6 +279,37 @@ func TestSkippedSleepsOfWhoOwes(t *testing.T) {
 	}
 }
 
+// TestSkippedSleepsOfAFamilyThatOwes has a parent with a deadline wait for a child whose namespace owes when it wakes: nobody's clock
+// is moved past that.
+func TestSkippedSleepsOfAFamilyThatOwes(t *testing.T) {
+	h := hosttest.New(t)
+	a := tenant(t, h, "a", nil)
+	parent := wasmgen.New(0).Text("child").Text("w").I32(0).I32(0).I32(0).I32(0).I32(0).I32(0).Call(abi.FnChildRun).Drop()
+	for name, wasm := range map[string][]byte{"p": parent.I32(0).Export(abi.ExportRun).Bytes(),
+		"w": dozer(1, 3_600_000, func(m *wasmgen.Module) { m.Text("t").I32(32_768).I32(10_000).Call(abi.FnEmit).Drop() })} {
+		_, err := a.Upload(ctx, name, wasm)
+		do(t, err)
+	}
+	do(t, h.SetQuota(ctx, "a", host.Quota{BytesPerSecond: 1000}))
+	r, err := a.StartRaw(ctx, "p", nil, host.WithTimeout(2*time.Hour))
+	do(t, err)
+	going, stop := context.WithCancel(ctx)
+	skipped := make(chan error, 1)
+	go func() { skipped <- a.SkipSleeps(going, r.ID) }()
+	for range 100_000 { // while another goroutine skips the sleeps, in real time
+		if r, err = a.Get(ctx, r.ID); err != nil || r.Status.Terminal() {
+			break
+		}
+		h.Advance(10 * time.Millisecond)
+	}
+	stop()
+	<-skipped
+	do(t, err)
+	if took := r.Updated.Sub(r.Created); r.Status != host.Completed || took < time.Hour || took > 100*time.Minute {
+		t.Errorf("it is %v after %v", r.Status, took)
+	}
+}
+
 // TestHeldRunsGoOn has runs wait for their namespace in real time: without a quota they go on at once, and not when they might have.
 func TestHeldRunsGoOn(t *testing.T) {
 	h := newReal(t, nil)

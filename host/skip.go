@@ -73,7 +73,7 @@ func (s *scope) SkipSleeps(ctx context.Context, id string) error {
 // whether its root needs nobody to wait for it any more.
 func (h *Host) appointment(ctx context.Context, root store.RunKey) (unixMs int64, over bool, err error) {
 	unixMs = math.MaxInt64
-	seen := map[store.RunKey]bool{}
+	seen, goesOn := map[store.RunKey]bool{}, false
 	for queue := append([]store.RunKey{root}, h.rt.Runs.Clocks.Members(root)...); len(queue) > 0; queue = queue[1:] {
 		key := queue[0]
 		if seen[key] {
@@ -87,10 +87,13 @@ func (h *Host) appointment(ctx context.Context, root store.RunKey) (unixMs int64
 		if key == root && x.over {
 			return 0, true, nil
 		}
-		unixMs = min(unixMs, x.unixMs)
+		unixMs, goesOn = min(unixMs, x.unixMs), goesOn || x.goesOn
 		for _, id := range x.children { // one that was there before is a member from this look on
 			queue = append(queue, store.RunKey{Namespace: key.Namespace, ID: id})
 		}
+	}
+	if goesOn { // it may have something to do before
+		unixMs = math.MaxInt64
 	}
 	return unixMs, false, nil
 }
@@ -99,6 +102,7 @@ func (h *Host) appointment(ctx context.Context, root store.RunKey) (unixMs int64
 type waking struct {
 	unixMs   int64 // math.MaxInt64 if it does not
 	over     bool  // it has ended, or is left to a person
+	goesOn   bool  // it goes on by itself, as soon as its namespace may
 	children []string
 }
 
@@ -112,9 +116,7 @@ func (h *Host) waking(ctx context.Context, key store.RunKey) (waking, error) {
 			return nil
 		}
 		now := h.cfg.Clock.Now().UnixMilli()
-		if of.Exists() && of.Ready(now) { // it goes on when its namespace may, and has nothing to skip before
-			return nil
-		}
+		x.goesOn = of.Exists() && of.Ready(now)
 		if at, ok := of.NextWake(now); ok {
 			x.unixMs = at
 		}

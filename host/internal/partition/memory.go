@@ -123,6 +123,7 @@ func (m *memory) settle(now int64, sl *slot) {
 				m.commits.add(sl)
 			}
 		} else {
+			sl.let = false // it has used it, or has nothing to go on with
 			sl.arm(m.active)
 			if sl.Wants() {
 				m.commits.add(sl)

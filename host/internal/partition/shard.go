@@ -144,6 +144,9 @@ func (s *Shard) Guest(now int64, l *run.Lease, ev run.Event) {
 	if r.Lent() {
 		sl.TakeBack(now, l, ev)
 	}
+	if _, ready := ev.(run.GuestReady); ready {
+		sl.dueMs = 0
+	}
 	sl.Step(now, actor.Mail{Event: ev})
 	if r.Begun() || !r.Running() {
 		s.mem.starts.Leave(&sl.start)

@@ -45,6 +45,7 @@ type slot struct {
 	armed   bool  // it is known which timer it has
 	held    bool  // it waits until its namespace may go on, and that is its timer
 	let     bool  // its namespace may, and it has waited for that
+	dueMs   int64 // since when it has waited for that, and for a place then; 0: it does not
 	wakesMs int64 // the instant of that timer, wake.Never if it has none
 	gone    bool  // it is no longer its partition's
 }
@@ -122,11 +123,13 @@ func (sl *slot) arm(active bool) {
 // Activate asks for a place for a guest. New runs that would wait for long wait as keys.
 func (sl *slot) Activate(now int64, l *run.Lease) {
 	of := sl.group()
-	let := sl.let
-	sl.let = false
+	let, due := sl.let, sl.dueMs
+	if sl.let = false; due == 0 {
+		due = now
+	}
 	switch {
-	case !let && sl.p.wakes.Hold(now, wakeKey(sl.Key)):
-		sl.held = true
+	case !let && sl.p.wakes.Hold(now, wakeKey(sl.Key), due):
+		sl.held, sl.dueMs = true, due
 		sl.Step(now, actor.Mail{Event: run.Refused{Lease: l, Later: true}})
 	case sl.Run.Begun():
 		sl.mem.port.Activate(l, ClassWake)

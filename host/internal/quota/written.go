@@ -128,7 +128,7 @@ func (w *Written) May(namespace uint32, nowMs int64) bool {
 	return !limited || r.left >= 0 && w.turnLocked(namespace, nowMs, nowMs)
 }
 
-// may reports whether a run may be woken that was due at an instant, and else has it wait in the line.
+// may reports whether a run may be woken that was due at an instant. One that may not for what is owed waits in the line.
 func (w *Written) may(namespace uint32, nowMs, dueMs int64) bool {
 	if !w.limited.Load() {
 		return true
@@ -145,21 +145,31 @@ func (w *Written) may(namespace uint32, nowMs, dueMs int64) bool {
 		w.lines[namespace] = l
 	}
 	turn := w.turnLocked(namespace, nowMs, dueMs)
-	if turn && r.left >= 0 {
-		delete(w.lines, namespace)
-		return true
-	}
-	if turn {
+	if turn && r.left < 0 {
 		if w.lines == nil {
 			w.lines = map[uint32]line{}
 		}
 		w.lines[namespace] = line{dueMs, max(r.whenMs(0), nowMs)}
 	}
-	return false
+	return turn && r.left >= 0
+}
+
+// woken counts a run that is woken: it was the first of the line, or that has not come.
+func (w *Written) woken(namespace uint32, nowMs int64) {
+	if !w.limited.Load() {
+		return
+	}
+	w.Wrote(namespace, wakeBytes, nowMs)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.lines, namespace)
 }
 
 // nextMs returns the instant from which on may reports true for a run that was due at an instant, unless the clock is set back.
 func (w *Written) nextMs(namespace uint32, dueMs int64) int64 {
+	if !w.limited.Load() {
+		return 0
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r, ok := w.rates[namespace]
@@ -177,7 +187,7 @@ func (q *Quotas) Wake(namespace uint32, nowMs, dueMs int64) bool {
 	if !q.may(namespace, nowMs, dueMs) || !q.Wakes.Wake(namespace, nowMs) {
 		return false
 	}
-	q.Wrote(namespace, wakeBytes, nowMs)
+	q.woken(namespace, nowMs)
 	return true
 }
 

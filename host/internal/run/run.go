@@ -150,8 +150,8 @@ func (r *Run) settle() {
 
 // Ready reports whether the guest has something to do, and may: after a fault of the host it waits a while.
 func (r *Run) Ready(now int64) bool {
-	return (r.pending || r.rec.Journal.Deliverable()) && max(r.faults.RetryMs, r.rec.StartsAt()) <= r.own.Of(&r.rec, now) &&
-		!r.rec.WaitsForSlot()
+	return !r.rec.Held() && (r.pending || r.rec.Journal.Deliverable()) && !r.rec.WaitsForSlot() &&
+		max(r.faults.RetryMs, r.rec.StartsAt()) <= r.own.Of(&r.rec, now)
 }
 
 // NextWake returns the instant after now at which something of the run comes due by itself, false if nothing does. What

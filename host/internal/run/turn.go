@@ -75,7 +75,7 @@ func (t *turn) back(l *Lease) {
 // goOn lends the run to its guest, or to another one later.
 func (t *turn) goOn(later bool) {
 	if later {
-		t.suspend()
+		t.freeze()
 		return
 	}
 	t.rec.Journal.Resume()

@@ -69,15 +69,15 @@ func (p *pending) Pop(now int64) (k Key, dueUnixMs int64, ok bool) {
 	}
 }
 
-// Hold has a run wait until its namespace may go on, behind those that wait already, and reports whether it has to. One that
+// Hold has a run wait, as one that was due at an instant, until its namespace may go on, and reports whether it has to. One that
 // waits keeps its place.
-func (p *pending) Hold(now int64, k Key) bool {
-	if p.pacer == nil || !p.paced.has(k) && p.pacer.May(uint32(k.Run.Namespace), now) {
+func (p *pending) Hold(now int64, k Key, dueUnixMs int64) bool {
+	if p.pacer == nil || p.pacer.May(uint32(k.Run.Namespace), now) {
 		return false
 	}
 	if _, waits := p.paced.due(k); !waits {
 		p.Remove(k)
-		p.paced.put(k, now)
+		p.paced.put(k, dueUnixMs)
 	}
 	return true
 }
