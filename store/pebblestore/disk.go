@@ -3,10 +3,12 @@ package pebblestore
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
 var (
@@ -14,9 +16,24 @@ var (
 	_ store.Failing = (*Store)(nil)
 )
 
-// Disk asks the file system how much room is left. It also answers for a store that has failed or is closed.
+const (
+	// plenty is how much room is so much that nobody has to ask again for a moment: no disk takes that much in diskMoment.
+	// It is many times the default reserve of a host; one that keeps more learns a moment later that it has no more.
+	plenty = 8 << 30
+	// diskMoment is how long that is known. Each start asks, and the kernel takes as long as a small part of a start to answer.
+	diskMoment = 10 * time.Millisecond
+)
+
+// diskLook is what was seen of a disk with plenty of room.
+type diskLook struct {
+	usage vfs.DiskUsage
+	at    time.Duration // since the beginning of the process
+}
+
+// Disk asks the file system how much room is left, or returns what it has said a moment ago if that was plenty. It also answers
+// for a store that has failed or is closed.
 func (s *Store) Disk() (store.Disk, error) {
-	usage, err := s.fs.GetDiskUsage(s.dir)
+	usage, err := s.usage()
 	if errors.Is(err, vfs.ErrUnsupported) { // a file system in memory
 		err = errors.ErrUnsupported
 	}
@@ -24,6 +41,18 @@ func (s *Store) Disk() (store.Disk, error) {
 		return store.Disk{}, fmt.Errorf("free space of %s: %w", s.dir, err)
 	}
 	return store.Disk{Path: s.dir, Free: usage.AvailBytes, Total: usage.TotalBytes, Stalls: s.stalls.count.Load()}, nil
+}
+
+func (s *Store) usage() (vfs.DiskUsage, error) {
+	now := logfs.Elapsed()
+	if l := s.disk.Load(); l != nil && now-l.at < diskMoment {
+		return l.usage, nil
+	}
+	usage, err := s.fs.GetDiskUsage(s.dir)
+	if err == nil && usage.AvailBytes >= plenty {
+		s.disk.Store(&diskLook{usage, now})
+	}
+	return usage, err
 }
 
 // Failed implements store.Failing.

@@ -93,6 +93,7 @@ type Store struct {
 	counted  bool       // set while the store is opened: see readUses
 	latest   latest
 	stalls   stallWatch
+	disk     atomic.Pointer[diskLook]
 	writes   writeStalls
 	files    fileSize
 	log      meter        // of the write-ahead log
