@@ -127,10 +127,15 @@ func (sl *slot) Activate(now int64, l *run.Lease) {
 	if sl.let = false; due == 0 {
 		due = now
 	}
-	switch {
-	case !let && sl.p.wakes.Hold(now, wakeKey(sl.Key), due):
+	if !let && sl.p.wakes.Hold(now, wakeKey(sl.Key), due) {
 		sl.held, sl.dueMs = true, due
 		sl.Step(now, actor.Mail{Event: run.Refused{Lease: l, Later: true}})
+		return
+	}
+	if sl.held { // it need not wait after all, and has the timer of any run again
+		sl.held, sl.armed = false, false
+	}
+	switch {
 	case sl.Run.Begun():
 		sl.mem.port.Activate(l, ClassWake)
 	case sl.mem.starts.Ask(of, sl.Key, &sl.start, sl.Run.Journal().Bytes()):
