@@ -23,7 +23,8 @@ var writers = map[string]func(m *wasmgen.Module, i int){
 	"again": nil, // it continues as new
 }
 
-// writer gives one of them that does so a number of times.
+// writer returns the module of one of them. It emits a number of times, and calls between after each; without between, it emits once
+// and continues as new.
 func writer(times int, between func(m *wasmgen.Module, i int)) []byte {
 	m := wasmgen.New(0)
 	for i := range times {
@@ -166,7 +167,7 @@ func TestBadQuotaOfBytesWritten(t *testing.T) {
 	}
 }
 
-// dozer gives a workflow that does something, and takes naps then.
+// dozer returns the module of a workflow that does what first writes, and then takes a number of naps of so many milliseconds.
 func dozer(times int, ms int64, first func(m *wasmgen.Module)) []byte {
 	m := wasmgen.New(0)
 	first(m)

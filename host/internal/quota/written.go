@@ -30,7 +30,7 @@ type Written struct {
 	lines     map[uint32]line   // of those that have runs which wait
 }
 
-// line is who goes on first of those that wait, whatever goroutine has them: the one that was due first.
+// line says which of the runs that wait goes on first, whichever shard has it: the one that was due first.
 type line struct {
 	dueMs int64
 	atMs  int64 // when it asks again
@@ -128,8 +128,9 @@ func (w *Written) May(namespace uint32, nowMs int64) bool {
 	return !limited || r.left >= 0 && w.turnLocked(namespace, nowMs, nowMs)
 }
 
-// may reports whether a run may be woken that was due at an instant. One that may not for what is owed waits in the line.
-func (w *Written) may(namespace uint32, nowMs, dueMs int64) bool {
+// mayWake reports whether a run that was due at an instant may be woken. If it may not because of what is owed, it waits in the
+// line.
+func (w *Written) mayWake(namespace uint32, nowMs, dueMs int64) bool {
 	if !w.limited.Load() {
 		return true
 	}
@@ -154,7 +155,7 @@ func (w *Written) may(namespace uint32, nowMs, dueMs int64) bool {
 	return turn && r.left >= 0
 }
 
-// woken counts a run that is woken: it was the first of the line, or that has not come.
+// woken counts a wake, and begins the line anew: the run was its first, or the first did not come in time.
 func (w *Written) woken(namespace uint32, nowMs int64) {
 	if !w.limited.Load() {
 		return
@@ -165,7 +166,8 @@ func (w *Written) woken(namespace uint32, nowMs int64) {
 	delete(w.lines, namespace)
 }
 
-// nextMs returns the instant from which on may reports true for a run that was due at an instant, unless the clock is set back.
+// nextMs returns the instant from which on mayWake reports true for a run that was due at an instant, unless the clock is set
+// back.
 func (w *Written) nextMs(namespace uint32, dueMs int64) int64 {
 	if !w.limited.Load() {
 		return 0
@@ -184,7 +186,7 @@ func (w *Written) nextMs(namespace uint32, dueMs int64) int64 {
 
 // Wake lets a run of a namespace be woken now that was due at an instant, and counts it, or reports false.
 func (q *Quotas) Wake(namespace uint32, nowMs, dueMs int64) bool {
-	if !q.may(namespace, nowMs, dueMs) || !q.Wakes.Wake(namespace, nowMs) {
+	if !q.mayWake(namespace, nowMs, dueMs) || !q.Wakes.Wake(namespace, nowMs) {
 		return false
 	}
 	q.woken(namespace, nowMs)

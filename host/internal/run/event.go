@@ -101,7 +101,7 @@ type (
 		Lease      *Lease
 		Suspension store.Suspension
 		CanFork    bool // the instance can execute the body that the guest waits for
-		Leaves     bool // it gives its instance up, whatever it waits for
+		Leaves     bool // the guest gives its instance up, whatever it waits for
 	}
 	// GuestEnds says how an activation ended that was not told to end.
 	GuestEnds struct {
