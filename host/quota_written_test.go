@@ -311,17 +311,25 @@ func TestSkippedSleepsOfAFamilyThatOwes(t *testing.T) {
 	}
 }
 
-// TestHeldRunsGoOn has runs wait for their namespace in real time: without a quota they go on at once, and not when they might have.
+// TestHeldRunsGoOn has a run wait in real time until its namespace may write again, in minutes: without a quota it goes on at once.
 func TestHeldRunsGoOn(t *testing.T) {
 	h := newReal(t, nil)
-	_, err := h.Upload(ctx, "w", writer(3, writers["naps"]))
+	m := wasmgen.New(0).Text("t").I32(32_768).I32(10_000).Call(abi.FnEmit).Drop()
+	_, err := h.Upload(ctx, "w", m.Text("go").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().I32(0).Export(abi.ExportRun).Bytes())
 	do(t, err)
 	do(t, h.SetQuota(ctx, "default", host.Quota{BytesPerSecond: 100}))
 	r, err := h.StartRaw(ctx, "w", nil)
 	do(t, err)
-	until(t, h, r.ID, func(r host.Run) bool { return r.Output > 0 })
+	until(t, h, r.ID, func(r host.Run) bool { return r.Status == host.Waiting })
+	do(t, h.Signal(ctx, r.ID, "go", nil))
+	until(t, h, r.ID, func(r host.Run) bool { return r.Status == host.Queued })
+	_, _, err = h.WaitIdle(ctx) // else what is still in progress would have the run looked at
+	do(t, err)
 	do(t, h.SetQuota(ctx, "default", host.Quota{}))
-	until(t, h, r.ID, func(r host.Run) bool { return r.Status == host.Completed })
+	soon, stop := context.WithTimeout(ctx, 30*time.Second)
+	defer stop()
+	_, err = h.ResultRaw(soon, r.ID) // which asks for nothing meanwhile
+	do(t, err)
 }
 
 // TestHeldRunsOfAnEarlierClock sets the clock back by an hour while a run waits for its namespace: it waits no longer for that.
