@@ -267,7 +267,8 @@ func TestSkippedSleepsOfWhoOwes(t *testing.T) {
 	do(t, err)
 	going, stop := context.WithCancel(ctx)
 	skipped := make(chan error, 1)
-	go func() { skipped <- a.SkipSleeps(going, r.ID) }()
+	id := r.ID
+	go func() { skipped <- a.SkipSleeps(going, id) }()
 	for range 100 {
 		h.Advance(time.Second)
 	}
@@ -296,9 +297,10 @@ func TestSkippedSleepsOfAFamilyThatOwes(t *testing.T) {
 	do(t, err)
 	going, stop := context.WithCancel(ctx)
 	skipped := make(chan error, 1)
-	go func() { skipped <- a.SkipSleeps(going, r.ID) }()
+	id := r.ID
+	go func() { skipped <- a.SkipSleeps(going, id) }()
 	for range 100_000 { // while another goroutine skips the sleeps, in real time
-		if r, err = a.Get(ctx, r.ID); err != nil || r.Status.Terminal() {
+		if r, err = a.Get(ctx, id); err != nil || r.Status.Terminal() {
 			break
 		}
 		h.Advance(10 * time.Millisecond)
