@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/wfhost/wfhost/host/internal/folder"
 )
 
 // Folder is the path of a cache: artifacts in its folder "modules", code in a folder for each version of the compiler, and
@@ -17,35 +19,80 @@ const (
 	modules  = "modules"
 	index    = "artifact" // the file with the artifact where a module was compiled
 	scratch  = "new-"     // what names of folders begin with in which modules are being compiled
+	lock     = "lock"     // the file there that is locked for as long
 	dirMode  = 0o700
 	fileMode = 0o600
+
+	// scratchTries is how often a folder is made that others remove before it is locked, which is within microseconds.
+	scratchTries = 3
 )
 
 // inFlight are the folders in which this process has modules compiled.
 var inFlight sync.Map
 
-// Clean removes what processes that were killed have left.
+// Clean removes what processes that were killed have left. A folder in which another process compiles is locked: programs that
+// test workflows share a cache.
 func (f Folder) Clean() error {
 	all, err := os.ReadDir(string(f))
 	for _, d := range all {
 		dir := filepath.Join(string(f), d.Name())
 		if _, ok := inFlight.Load(dir); !ok && strings.HasPrefix(d.Name(), scratch) {
-			err = errors.Join(err, os.RemoveAll(dir))
+			err = errors.Join(err, clean(dir))
 		}
 	}
 	return err
 }
 
+// clean removes a folder in which something was compiled, unless somebody has locked it.
+func clean(dir string) error {
+	held, err := folder.Lock(filepath.Join(dir, lock))
+	if err != nil {
+		return nil //nolint:nilerr // its process is alive, or has just removed it
+	}
+	return removeLocked(dir, held)
+}
+
+// removeLocked removes a folder and the lock in it. Windows does not remove a file that is open.
+func removeLocked(dir string, held *os.File) error {
+	err := os.RemoveAll(dir)
+	if closed := held.Close(); err != nil {
+		return errors.Join(os.RemoveAll(dir), closed)
+	}
+	return nil
+}
+
 // Scratch makes a folder in which something is compiled.
 func (f Folder) Scratch() (dir string, remove func(), err error) {
+	for range scratchTries {
+		if dir, remove, err = f.scratch(); err == nil {
+			return dir, remove, nil
+		}
+	}
+	return "", nil, err
+}
+
+// scratch makes a folder and locks it. It fails if another process removes the folder in between.
+func (f Folder) scratch() (dir string, remove func(), err error) {
 	if dir, err = os.MkdirTemp(string(f), scratch); err != nil {
 		return "", nil, err
 	}
 	inFlight.Store(dir, true)
-	return dir, func() {
-		_ = os.RemoveAll(dir) // the next process tries again
+	path := filepath.Join(dir, lock)
+	held, err := folder.Lock(path)
+	if err == nil {
+		_, err = os.Stat(path) // gone if somebody had it locked before, to remove it
+	} else if errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	remove = func() {
+		_ = removeLocked(dir, held) // the next process tries again
 		inFlight.Delete(dir)
-	}, nil
+	}
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	return dir, remove, nil
 }
 
 // Write writes the artifact into a folder in which its module was compiled, and moves the file with the code to where the

@@ -1,0 +1,85 @@
+package artifact
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// holding has this program, as another process, compile in the cache whose path it is, until its standard input ends.
+const holding = "WFHOST_TEST_SCRATCH"
+
+// TestMain is that other process, if it is to be.
+func TestMain(m *testing.M) {
+	if cache := os.Getenv(holding); cache != "" {
+		dir, _, err := Folder(cache).Scratch()
+		fmt.Println(dir, err)
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed, or the test has ended
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestCleanLeavesWhatIsUsed keeps the folder in which another process compiles, and removes it when that was killed.
+func TestCleanLeavesWhatIsUsed(t *testing.T) {
+	cache := t.TempDir()
+	other := exec.Command(os.Args[0])
+	other.Env = append(os.Environ(), holding+"="+cache)
+	in, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, err := bufio.NewReader(out).ReadString('\n')
+	dir, ok := strings.CutSuffix(said, " <nil>\n")
+	if err != nil || !ok {
+		t.Fatal(said, err)
+	}
+	for _, alive := range []bool{true, false} {
+		if !alive {
+			if err := other.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = other.Wait() // it was killed
+		}
+		if err := Folder(cache).Clean(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(dir); (err == nil) != alive {
+			t.Errorf("the process lives: %v, its folder: %v", alive, err)
+		}
+	}
+	own, remove, err := Folder(cache).Scratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Folder(cache).Clean(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(own); err != nil {
+		t.Error(err)
+	}
+	if remove(); len(glob(t, cache)) > 0 {
+		t.Error(glob(t, cache))
+	}
+}
+
+func glob(t *testing.T, dir string) []string {
+	all, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
