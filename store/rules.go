@@ -52,6 +52,11 @@ func VersionNotFound(workflow string, number uint32) error {
 	return fmt.Errorf("version %d of workflow %q: %w", number, workflow, ErrNotFound)
 }
 
+// NewestNotFound says that no version of a workflow has a module. It is ErrNotFound.
+func NewestNotFound(workflow string, module Digest) error {
+	return fmt.Errorf("version of workflow %q with module %s: %w", workflow, module, ErrNotFound)
+}
+
 // Next returns the version that the spec makes after the latest one (zero if there is none), and whether it is
 // a new one: the same module with the same grants again is the same version.
 func (s VersionSpec) Next(latest Version) (Version, bool) {

@@ -182,6 +182,11 @@ type ModuleStore interface {
 	// Versions lists the versions of one workflow, oldest first; the empty name lists those of all
 	// workflows, by name.
 	Versions(ctx context.Context, ns NamespaceID, workflow string) iter.Seq2[Version, error]
+	// Newest reads the version of a workflow with the highest number that has a module, Imported or not. ErrNotFound if none has it.
+	// Asked again, it takes a time that does not depend on how many versions there are.
+	Newest(ctx context.Context, ns NamespaceID, workflow string, module Digest) (Version, error)
+	// Count returns how many versions Versions lists for all workflows of a namespace, in a time that depends on nothing.
+	Count(ctx context.Context, ns NamespaceID) (int64, error)
 	// DeleteVersion deletes a version, durable on return, with its module if no version of any namespace has it.
 	// Version and Versions do not give it any more, and its number is never given again. The caller has made
 	// sure that no run needs it. ErrNotFound if there is none.

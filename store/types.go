@@ -280,7 +280,8 @@ type Version struct {
 	CreatedUnixMs int64
 	// Imported marks a version that came with an imported run, for that run: it is never the latest one.
 	Imported bool
-	// Deleted marks a version that is gone: its record stays, so that its number is never given again.
+	// Deleted marks a version that is gone. If it was the newest one of its workflow, its record stays until the next version is
+	// there, so that its number is never given again. Those of others are deleted.
 	Deleted bool
 }
 

@@ -66,6 +66,9 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 		}
 		next, added := spec.Next(latest)
 		if added {
+			m.s.d.versions = slices.DeleteFunc(m.s.d.versions, func(v store.Version) bool { // whose number next follows
+				return v.Deleted && v.Namespace == next.Namespace && v.Workflow == next.Workflow
+			})
 			m.s.d.versions = append(m.s.d.versions, next)
 		}
 		out = append(out, next)
@@ -120,11 +123,48 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 	if i < 0 {
 		return store.VersionNotFound(workflow, number)
 	}
-	m.s.d.versions[i].Deleted = true
-	if d := m.s.d.versions[i].Module; !m.used(d) {
+	d := m.s.d.versions[i].Module
+	if slices.ContainsFunc(m.s.d.versions[i+1:], func(v store.Version) bool { return v.Namespace == ns && v.Workflow == workflow }) {
+		m.s.d.versions = slices.Delete(m.s.d.versions, i, i+1)
+	} else {
+		m.s.d.versions[i].Deleted = true // it is the newest one, whose number must not be given again
+	}
+	if !m.used(d) {
 		delete(m.s.d.modules, d)
 	}
 	return nil
+}
+
+// Newest returns the newest version of a workflow with a module.
+func (m modules) Newest(_ context.Context, ns store.NamespaceID, workflow string, module store.Digest) (store.Version, error) {
+	var found store.Version
+	if err := m.s.lock(); err != nil {
+		return found, err
+	}
+	defer m.s.d.mu.Unlock()
+	for _, v := range m.s.d.versions {
+		if v.Namespace == ns && v.Workflow == workflow && v.Module == module && !v.Deleted {
+			found = v
+		}
+	}
+	if found.Number == 0 {
+		return found, store.NewestNotFound(workflow, module)
+	}
+	return found, nil
+}
+
+// Count returns how many versions a namespace has.
+func (m modules) Count(_ context.Context, ns store.NamespaceID) (n int64, err error) {
+	if err := m.s.lock(); err != nil {
+		return 0, err
+	}
+	defer m.s.d.mu.Unlock()
+	for _, v := range m.s.d.versions {
+		if v.Namespace == ns && !v.Deleted {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // used reports whether a version has a module. The data is locked.

@@ -36,6 +36,9 @@ func (s *Store) load(opts Options) error {
 	if err := s.readUses(log); err != nil {
 		return err
 	}
+	if err := s.readVersions(); err != nil {
+		return err
+	}
 	for p := range store.PartitionID(store.Partitions) { // Timers reads those of partitions that nobody has acquired, too
 		if err := s.marks[p].read(s, p); err != nil {
 			return err

@@ -24,7 +24,7 @@ import (
 //	tallies.parts  the counts of a partition that are stored    the batch is applied
 //	tallies.mu     the counts that are durable                  the function returns
 //	cache.mu       the cache                                    the function returns
-//	latest.mu      the latest versions                          the function returns
+//	newest.mu      the newest versions, and their numbers       the function returns
 //
 // "Applied" means that the batch has its place in the log, behind everything that was applied before, and is visible
 // to reads. A batch that is applied later is durable later. So what is decided under parts.mu, marks or inbox need not

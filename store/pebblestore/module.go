@@ -91,49 +91,59 @@ func (m modules) AddVersions(_ context.Context, specs []store.VersionSpec) ([]st
 	defer m.s.versions.Unlock()
 	b := m.s.db.NewBatch()
 	defer m.s.drop(b)
-	var out []store.Version
-	more, changes := map[store.Digest]uint64{}, false
+	var out, more []store.Version
+	uses := map[store.Digest]uint64{}
 	for _, spec := range specs {
 		if _, err := m.info(spec.Module); err != nil {
 			return nil, err
 		}
-		latest, err := m.newest(spec.Namespace, spec.Workflow, func(*store.Version) bool { return true })
+		last, _, err := m.last(spec.Namespace, spec.Workflow, func(*store.Version) bool { return true })
 		if err != nil {
 			return nil, err
 		}
-		next, added := spec.Next(latest)
-		more[spec.Module] += 0
+		next, added := spec.Next(last)
+		uses[spec.Module] += 0
 		if added {
-			changes = true
-			more[spec.Module]++
-			key := store.VersionKey(spec.Namespace, spec.Workflow, next.Number)
-			_ = b.Set(key, store.AppendVersion(nil, &next), nil)
+			uses[spec.Module]++
+			more = append(more, next)
+			_ = b.Set(store.VersionKey(spec.Namespace, spec.Workflow, next.Number), store.AppendVersion(nil, &next), nil)
+		}
+		if added && last.Deleted { // the next one has a greater number
+			_ = b.Delete(store.VersionKey(spec.Namespace, spec.Workflow, last.Number), nil)
 		}
 		out = append(out, next)
 	}
-	if err := m.use(b, more); err != nil {
+	if err := m.use(b, uses); err != nil {
 		return nil, err
 	}
-	if !changes { // but for the list of unused modules, which need not be durable
+	if len(more) == 0 { // but for the list of unused modules, which need not be durable
 		return out, m.s.apply(b)
 	}
-	defer m.s.latest.changed()
-	return out, m.s.sync(b, nil)
+	if err := m.s.sync(b, nil); err != nil {
+		return out, err
+	}
+	for i := range more {
+		m.s.newest.added(&more[i])
+	}
+	return out, nil
 }
 
-// newest reads the version of a workflow with the highest number that is wanted; zero if there is none.
-func (m modules) newest(ns store.NamespaceID, workflow string, want func(*store.Version) bool) (v store.Version, err error) {
+// last reads the version of a workflow with the highest number that is wanted; zero if there is none. It returns how many
+// records it has read.
+func (m modules) last(ns store.NamespaceID, workflow string, want func(*store.Version) bool) (v store.Version, read int,
+	err error) {
 	prefix := store.VersionKey(ns, workflow, 0)
 	it, err := m.s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: store.PrefixEnd(prefix)})
 	if err != nil {
-		return v, err
+		return v, 0, err
 	}
 	for ok := it.Last(); ok && err == nil; ok = it.Prev() {
+		read++
 		if v, err = store.DecodeVersion(it.Value()); err == nil && want(&v) {
-			return v, it.Close()
+			return v, read, it.Close()
 		}
 	}
-	return store.Version{}, firstError(firstError(err, it.Error()), it.Close())
+	return store.Version{}, read, firstError(firstError(err, it.Error()), it.Close())
 }
 
 // Version reads a version; number 0 is the latest.
@@ -145,7 +155,7 @@ func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow strin
 	defer end()
 	var v store.Version
 	if number == 0 {
-		v, err = m.latest(ns, workflow)
+		v, err = m.newest(newestKey{ns: ns, workflow: workflow, latest: true}, func(v *store.Version) bool { return !v.Imported })
 	} else {
 		v, err = m.version(ns, workflow, number)
 	}
@@ -155,17 +165,41 @@ func (m modules) Version(_ context.Context, ns store.NamespaceID, workflow strin
 	return v, err
 }
 
-// latest returns the version with the highest number that is neither deleted nor imported; zero if there is none.
-func (m modules) latest(ns store.NamespaceID, workflow string) (store.Version, error) {
-	v, ok, changes := m.s.latest.get(ns, workflow)
-	if ok {
-		return v, nil
+// Newest reads the newest version of a workflow with a module.
+func (m modules) Newest(_ context.Context, ns store.NamespaceID, workflow string, module store.Digest) (store.Version, error) {
+	end, err := m.s.begin()
+	if err != nil {
+		return store.Version{}, err
 	}
-	v, err := m.newest(ns, workflow, func(v *store.Version) bool { return !v.Deleted && !v.Imported })
-	if err == nil && v.Number != 0 {
-		m.s.latest.put(v, changes)
+	defer end()
+	k := newestKey{ns: ns, workflow: workflow, module: module}
+	v, err := m.newest(k, func(v *store.Version) bool { return v.Module == module })
+	if err == nil && v.Number == 0 {
+		err = store.NewestNotFound(workflow, module)
 	}
 	return v, err
+}
+
+// newest returns the version with the highest number that is wanted and not deleted, zero if there is none. That there is none is
+// remembered unless it is seen at once, so that questions about what was never there push nothing out.
+func (m modules) newest(k newestKey, want func(*store.Version) bool) (store.Version, error) {
+	a, v, known := m.s.newest.get(k)
+	if known {
+		return v, nil
+	}
+	v, read, err := m.last(k.ns, k.workflow, func(v *store.Version) bool { return !v.Deleted && want(v) })
+	m.s.newest.put(k, a, v, err == nil && read > 0)
+	return v, err
+}
+
+// Count returns how many versions a namespace has.
+func (m modules) Count(_ context.Context, ns store.NamespaceID) (int64, error) {
+	end, err := m.s.begin()
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	return m.s.newest.counted(ns), nil
 }
 
 // Versions lists versions by workflow and number.
@@ -215,7 +249,8 @@ func (m modules) scanVersions(ns store.NamespaceID, workflow string, visit func(
 	})
 }
 
-// DeleteVersion writes the version's record as deleted, and deletes the module with its last version.
+// DeleteVersion deletes a version's record, or writes it as deleted if the next number follows from it, and deletes the module
+// with its last version.
 func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow string, number uint32) error {
 	end, err := m.s.beginWrite()
 	if err != nil {
@@ -231,13 +266,25 @@ func (m modules) DeleteVersion(_ context.Context, ns store.NamespaceID, workflow
 	if v.Number == 0 {
 		return store.VersionNotFound(workflow, number)
 	}
+	last, _, err := m.last(ns, workflow, func(*store.Version) bool { return true })
+	if err != nil {
+		return err
+	}
 	b := m.s.db.NewBatch()
 	defer m.s.drop(b)
-	v.Deleted = true
-	_ = b.Set(store.VersionKey(ns, workflow, number), store.AppendVersion(nil, &v), nil)
+	if key := store.VersionKey(ns, workflow, number); last.Number > number {
+		_ = b.Delete(key, nil)
+	} else {
+		gone := v
+		gone.Deleted = true
+		_ = b.Set(key, store.AppendVersion(nil, &gone), nil)
+	}
 	if err := m.disuse(b, v.Module); err != nil {
 		return err
 	}
-	defer m.s.latest.changed()
-	return m.s.sync(b, nil)
+	if err := m.s.sync(b, nil); err != nil {
+		return err
+	}
+	m.s.newest.deleted(&v)
+	return nil
 }

@@ -91,7 +91,7 @@ type Store struct {
 
 	versions sync.Mutex // under which versions are numbered, and modules deleted
 	counted  bool       // set while the store is opened: see readUses
-	latest   latest
+	newest   newest
 	stalls   stallWatch
 	disk     atomic.Pointer[diskLook]
 	writes   writeStalls

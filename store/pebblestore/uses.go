@@ -103,21 +103,15 @@ func (s *Store) countUses(b *pebble.Batch) error {
 
 // usesOfAll counts the versions of each module, of all namespaces.
 func (s *Store) usesOfAll() (uses map[store.Digest]uint64, err error) {
-	it, err := s.db.NewIter(nil)
-	if err != nil {
-		return nil, err
-	}
 	uses = map[store.Digest]uint64{}
-	for ok := it.First(); ok && err == nil; { // of a namespace, the first key that it has
-		ns := store.NamespaceID(binary.BigEndian.Uint32(it.Key()))
-		err = modules{s}.scanVersions(ns, "", func(v store.Version) bool {
+	err = s.eachVersion(func(_, record []byte) error {
+		v, err := store.DecodeVersion(record)
+		if err == nil && !v.Deleted {
 			uses[v.Module]++
-			return true
-		})
-		next := store.AppendPrefix(nil, ns+1, 0, 0)
-		ok = ns+1 != 0 && it.SeekGE(next)
-	}
-	return uses, firstError(firstError(err, it.Error()), it.Close())
+		}
+		return err
+	})
+	return uses, err
 }
 
 func appendUses(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

@@ -32,6 +32,7 @@ func Run(t *testing.T, data func(t *testing.T) Open, without ...string) {
 		"limits": testLimits, "queues": testQueues, "cells": testCells,
 		"upload races delete": testUploadRacesDelete, "shared module": testSharedModule, "namespaces": testNamespaces,
 		"unused modules":        testUnusedModules,
+		"versions":              testVersions,
 		"many namespaces":       testManyNamespaces,
 		"tokens":                testTokens,
 		"keys":                  testKeys,
