@@ -357,13 +357,17 @@ func (s *scope) versionFor(ctx context.Context, ns store.NamespaceID, w *archive
 // number is 0 if there is none.
 func versionOfModule(ctx context.Context, m store.ModuleStore, ns store.NamespaceID, workflow string, module store.Digest,
 	number uint32) (v store.Version, err error) {
-	for x, err := range m.Versions(ctx, ns, workflow) {
-		if err != nil {
-			return v, err
+	if number != 0 {
+		v, err = m.Version(ctx, ns, workflow, number)
+		if err == nil && v.Module == module {
+			return v, nil
 		}
-		if x.Module == module && v.Number != number {
-			v = x
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return store.Version{}, err
 		}
 	}
-	return v, nil
+	if v, err = m.Newest(ctx, ns, workflow, module); errors.Is(err, store.ErrNotFound) {
+		return store.Version{}, nil
+	}
+	return v, err
 }

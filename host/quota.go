@@ -280,17 +280,12 @@ func (s *scope) roomForVersions(ctx context.Context, ns store.NamespaceID, specs
 
 // moreVersions returns an error if so many more versions would pass the quota of a namespace.
 func (s *scope) moreVersions(ctx context.Context, ns store.NamespaceID, limit, more int64) error {
-	n := int64(0)
-	for _, err := range s.h.store.Modules().Versions(ctx, ns, "") {
-		if err != nil {
-			return err
-		}
-		if n++; n+more > limit {
-			break
-		}
-	}
-	if more == 0 || n+more <= limit {
+	if more == 0 {
 		return nil
+	}
+	n, err := s.h.store.Modules().Count(ctx, ns)
+	if err != nil || n+more <= limit {
+		return err
 	}
 	return busy(quota.Refusal("more versions would pass the quota of %d that the namespace has; delete some that no run "+
 		"needs", limit))

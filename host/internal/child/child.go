@@ -16,18 +16,10 @@ import (
 // the parent, so that both come of the same upload and understand each other; else the latest.
 func Version(ctx context.Context, modules store.ModuleStore, ns store.NamespaceID, m *message.Message) (store.Version, error) {
 	if m.Version == 0 && !m.Latest && m.Module != "" {
-		var v store.Version
-		found := false
-		for x, err := range modules.Versions(ctx, ns, m.Workflow) {
-			if err != nil {
+		if d, err := store.ParseDigest(m.Module); err == nil {
+			if v, err := modules.Newest(ctx, ns, m.Workflow, d); !errors.Is(err, store.ErrNotFound) {
 				return v, err
 			}
-			if x.Module.String() == m.Module {
-				v, found = x, true
-			}
-		}
-		if found {
-			return v, nil
 		}
 	}
 	return modules.Version(ctx, ns, m.Workflow, m.Version)

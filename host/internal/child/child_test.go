@@ -45,8 +45,10 @@ func TestVersion(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Version(ctx, s.Modules(), 0, &message.Message{Workflow: "w", Module: "m"}); !errors.Is(err, store.ErrClosed) {
-		t.Error(err)
+	for _, module := range []string{"m", modules[0].String()} {
+		if _, err := Version(ctx, s.Modules(), 0, &message.Message{Workflow: "w", Module: module}); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("module %q: %v", module, err)
+		}
 	}
 }
 
