@@ -39,6 +39,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/folder"
 	"github.com/wfhost/wfhost/host/internal/gate"
 	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/names"
 	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/host/internal/remote"
 	"github.com/wfhost/wfhost/host/internal/report"
@@ -204,7 +205,8 @@ type Host struct {
 	journals  *room.Budget
 	disk      *diskspace.Gauge
 	schemas   schema.Cache
-	names     sync.Map // of namespaces, string by store.NamespaceID
+	named     names.Cache // what descriptions of modules say, as names
+	names     sync.Map    // of namespaces, string by store.NamespaceID
 	closing   sync.Once
 	closed    chan struct{}
 	failure   atomic.Pointer[error] // of the store, as the runtime has reported it

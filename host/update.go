@@ -219,7 +219,7 @@ func (s *scope) knownUpdate(ctx context.Context, u *updating) (known bool, err e
 	if seen.ended {
 		return false, fmt.Errorf("run %q: %w: it takes no update", u.Run, run.ErrTerminal)
 	}
-	if d := s.described(ctx, st.Workflow, st.Module); len(d.Updates) > 0 && !slices.Contains(d.Updates, u.Name) {
+	if d := s.names(ctx, st.Workflow, st.Module); len(d.Updates) > 0 && !slices.Contains(d.Updates, u.Name) {
 		return false, fmt.Errorf("update %q of run %q: %w: workflow %q has no such update, it has %q", u.Name, u.Run, store.ErrNotFound,
 			st.Workflow, d.Updates)
 	}

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"reflect"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -103,5 +106,55 @@ func TestVersionsAreNotListed(t *testing.T) {
 	}
 	if kids == 0 {
 		t.Error("no child has the version of its parent's module")
+	}
+}
+
+// TestLiveVersionsReadsADescriptionOnce lists versions of few modules, and asks for some of them: each description is read once,
+// and no count of other workflows.
+func TestLiveVersionsReadsADescriptionOnce(t *testing.T) {
+	h, n := counting(t)
+	description := fmt.Sprintf(`{"workflows":[{"name":"w","queries":["q"],"signals":["go"],"input_schema":{"description":%q}}]}`,
+		strings.Repeat("long ", 1000))
+	wasm := described(t, description)
+	const many = 30
+	for i := range many {
+		_, err := h.Upload(ctx, "w", wasm, host.AllowStep(fmt.Sprint("step", i)))
+		do(t, err)
+	}
+	_, err := h.Upload(ctx, "w", described(t, `{"workflows":[{"name":"w","updates":["u"]}]}`))
+	do(t, err)
+	for version, runs := range map[uint32]int{3: 2, many + 1: 1} {
+		for range runs {
+			_, err := h.Start(ctx, "w", nil, host.WithVersion(version))
+			do(t, err)
+		}
+	}
+	h.Settle()
+	n.infos.Store(0)
+	n.counts.Store(0)
+	for range 2 {
+		versions, err := h.LiveVersions(ctx, "w")
+		do(t, err)
+		want(t, len(versions), many+1)
+		for i, v := range versions {
+			live, names := 0, [][]string{{"q"}, {"go"}, nil}
+			switch i {
+			case 2:
+				live = 2
+			case many:
+				live, names = 1, [][]string{nil, nil, {"u"}}
+			}
+			if got := [][]string{v.Queries, v.Signals, v.Updates}; v.Live != live || !reflect.DeepEqual(got, names) {
+				t.Errorf("version %d has %d live runs and %q, want %d and %q", v.Number, v.Live, got, live, names)
+			}
+		}
+		_, err = h.DeclaredSignals(ctx, "w", 3)
+		do(t, err)
+	}
+	if got := n.infos.Load(); got != 2 {
+		t.Errorf("descriptions of two modules were read %d times", got)
+	}
+	if got := n.counts.Load(); got != 0 {
+		t.Errorf("the counts of all workflows were read %d times", got)
 	}
 }

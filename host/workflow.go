@@ -15,6 +15,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/inspect"
+	"github.com/wfhost/wfhost/host/internal/names"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -294,7 +295,7 @@ func (s *scope) Workflow(ctx context.Context, name string, number uint32) (Versi
 	if err != nil {
 		return Version{}, translate(err)
 	}
-	v, d := versionOf(x), s.described(ctx, name, x.Module)
+	v, d := versionOf(x), s.names(ctx, name, x.Module)
 	v.Queries, v.Signals, v.Updates = d.Queries, d.Signals, d.Updates
 	return v, nil
 }
@@ -336,28 +337,30 @@ func (s *scope) LiveVersions(ctx context.Context, workflow string) (versions []V
 	if err != nil {
 		return nil, translate(err)
 	}
-	counts, err := s.h.store.Counts(ctx, ns)
-	if err != nil {
-		return nil, translate(err)
-	}
-	live := map[uint32]int{}
-	for i := range counts {
-		if counts[i].Workflow == workflow {
-			live[counts[i].Version] = int(counts[i].Runs.Live())
-		}
-	}
 	for v, err := range s.Versions(ctx, workflow) {
 		if err != nil {
 			return nil, err
 		}
-		d := s.described(ctx, v.Workflow, v.Module)
-		v.Live, v.Queries, v.Signals, v.Updates = live[v.Number], d.Queries, d.Signals, d.Updates
+		runs, err := s.h.store.CountOf(ctx, ns, v.Workflow, v.Number)
+		if err != nil {
+			return nil, translate(err)
+		}
+		d := s.names(ctx, v.Workflow, v.Module)
+		v.Live, v.Queries, v.Signals, v.Updates = int(runs.Live()), d.Queries, d.Signals, d.Updates
 		versions = append(versions, v)
 	}
 	if len(versions) == 0 {
 		return nil, &joined{fmt.Errorf("workflow %q: %w", workflow, ErrNotFound), ErrNotFound}
 	}
 	return versions, nil
+}
+
+// names returns the names in what a module's description says of a workflow. They are read once.
+func (s *scope) names(ctx context.Context, workflow string, module store.Digest) names.Names {
+	return s.h.named.Of(module, workflow, func() ([]byte, error) {
+		info, err := s.h.store.Modules().Info(ctx, module)
+		return info.DescriptionJSON, err
+	})
 }
 
 // described returns what a module's description says of a workflow; nothing, if it has none.
@@ -396,5 +399,5 @@ func (s *scope) SignalsOf(ctx context.Context, id string) ([]string, error) {
 	if err != nil {
 		return nil, translate(err)
 	}
-	return s.described(ctx, st.Workflow, st.Module).Signals, nil
+	return s.names(ctx, st.Workflow, st.Module).Signals, nil
 }
