@@ -16,9 +16,12 @@ const (
 	DefaultPage = 100
 	// MaxPage bounds a page: its states are in memory at once, each of some hundred bytes and up to 64 attributes.
 	MaxPage = 1000
+	// MaxPageBytes ends a page: when it holds so much, nothing more comes into it, and the list continues behind it. A thousand
+	// runs without large attributes fit in. With all attributes that a run may have they were 80 MB, and schedules 256 MB.
+	MaxPageBytes = 1 << 20
 	// MaxLooks bounds the entries of indexes that are looked at for one page, and thereby the states that are read for it.
-	// A filter that selects few of them makes a short page and not a slow one. It is above MaxPage, so that a page without
-	// a filter is never cut short.
+	// A filter that selects few of them makes a short page and not a slow one. It is above MaxPage, so that it never cuts a page
+	// without a filter short.
 	MaxLooks = 2000
 )
 
@@ -69,8 +72,21 @@ type Query struct {
 type Page struct {
 	Runs []RunState
 	// Next is behind what was looked at for this page; the list continues there. nil at its end. A page may have fewer runs
-	// than its limit, or none, and yet a next one: see MaxLooks.
+	// than its limit, or none, and yet a next one: see MaxLooks and MaxPageBytes.
 	Next *Position
+}
+
+// stateBytes is about what a state holds without its texts.
+const stateBytes = 512
+
+// Bytes returns about how many bytes a state holds in memory.
+func (x *RunState) Bytes() int {
+	n := stateBytes + len(x.Run.ID) + len(x.Workflow) + len(x.Reason) + len(x.Memo) + len(x.TraceParent) + len(x.Parent) +
+		len(x.Schedule) + len(x.Import) + 8*len(x.Suspension.Awaited)
+	for i := range x.Attributes {
+		n += len(x.Attributes[i].Key) + len(x.Attributes[i].Value)
+	}
+	return n
 }
 
 // Unreadable returns what a list shows in the place of a run whose record is damaged, with the error that says how: a
@@ -78,6 +94,17 @@ type Page struct {
 func Unreadable(run RunKey, at Position, err error) RunState {
 	return RunState{Run: run, Status: Stuck, Reason: "its record cannot be read: " + err.Error(), CreatedUnixMs: at.UnixMs,
 		WakeUnixMs: NoWake}
+}
+
+// Fitting returns how many of a list come into one page: those up to the one with which it holds MaxPageBytes.
+func Fitting[T any](list []T, size func(*T) int) int {
+	held := 0
+	for i := range list {
+		if held += size(&list[i]); held >= MaxPageBytes {
+			return i + 1
+		}
+	}
+	return len(list)
 }
 
 // PageLimit returns how many runs a page of a limit has at most.

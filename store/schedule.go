@@ -97,8 +97,8 @@ func DecodeSchedule(b []byte) (x Schedule, err error) {
 type ScheduleStore interface {
 	// Schedule reads a schedule, as it is durable. ErrNotFound if there is none.
 	Schedule(ctx context.Context, key RunKey) (Schedule, error)
-	// Schedules returns a page of schedules. It reads at most as many ids from each partition as the page may have, and no record
-	// that is not in the page.
+	// Schedules returns a page of schedules, which ends when it holds MaxPageBytes. Behind the last schedule there are none. It
+	// reads at most as many ids from each partition as the page may have, and no record that is not in the page.
 	Schedules(ctx context.Context, q ScheduleQuery) ([]Schedule, error)
 }
 

@@ -84,7 +84,8 @@ type Store interface {
 	// Namespaces lists the namespaces by name, the default one included.
 	Namespaces(ctx context.Context) iter.Seq2[Namespace, error]
 	// List returns a page of runs in the order of their creation, runs of one millisecond by id, as they are now or were a
-	// moment ago. It takes as long as the page is, however many runs there are: at most MaxLooks of them are looked at.
+	// moment ago. It takes as long as the page is, however many runs there are: at most MaxLooks of them are looked at. The page
+	// ends when it holds MaxPageBytes.
 	List(ctx context.Context, q Query) (Page, error)
 	// Timers returns a page of the runs that sleep or wait with a deadline, soonest first, those of one instant by id; it is
 	// bounded as List is.
@@ -126,9 +127,11 @@ type Store interface {
 	// Load reads entries of the run's given iteration, from a seq on, in order, without gaps. ErrNotFound if the run is deleted
 	// meanwhile and the rest cannot be read.
 	Load(ctx context.Context, run RunKey, iteration uint32, from Seq) iter.Seq2[Entry, error]
-	// Logs reads at most limit stored log lines of a run, from an index on.
+	// Logs reads at most limit stored log lines of a run, from an index on, and no more once they hold MaxPageBytes. Behind the
+	// last line there are none.
 	Logs(ctx context.Context, run RunKey, from uint64, limit int) ([]LogLine, error)
-	// Output reads at most limit chunks of a run's output, from an index on.
+	// Output reads at most limit chunks of a run's output, from an index on, and no more once they hold MaxPageBytes. Behind the
+	// last chunk there are none.
 	Output(ctx context.Context, run RunKey, from uint64, limit int) ([]Chunk, error)
 	// Hook returns who holds a token, false if nobody does.
 	Hook(ctx context.Context, ns NamespaceID, token string) (HookHolder, bool, error)

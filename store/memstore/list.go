@@ -47,12 +47,13 @@ func (s *Store) page(limit int, choose func(*store.RunState) (store.Position, bo
 		}
 		return a.at.Compare(b.at)
 	})
-	for i, p := range places {
-		if i == store.PageLimit(limit) {
-			page.Next = &places[i-1].at
-			break
-		}
+	fitting := places[:min(store.PageLimit(limit), len(places))]
+	fitting = fitting[:store.Fitting(fitting, func(p *place) int { return p.run.state.Bytes() })]
+	for _, p := range fitting {
 		page.Runs = append(page.Runs, p.run.state)
+	}
+	if n := len(fitting); n < len(places) {
+		page.Next = &places[n-1].at
 	}
 	return page, nil
 }

@@ -186,7 +186,8 @@ func (s *Store) Logs(_ context.Context, key store.RunKey, from uint64, limit int
 		return nil, nil
 	}
 	lines := r.logs[from:]
-	return slices.Clone(lines[:min(limit, len(lines))]), nil
+	lines = lines[:min(limit, len(lines))]
+	return slices.Clone(lines[:store.Fitting(lines, func(x *store.LogLine) int { return len(x.Text) })]), nil
 }
 
 // Output reads chunks of output.
@@ -201,7 +202,8 @@ func (s *Store) Output(_ context.Context, key store.RunKey, from uint64, limit i
 	}
 	first, _ := slices.BinarySearchFunc(r.output, from, func(c store.Chunk, i uint64) int { return cmp.Compare(c.Index, i) })
 	chunks := r.output[first:]
-	return slices.Clone(chunks[:min(limit, len(chunks))]), nil
+	chunks = chunks[:min(limit, len(chunks))]
+	return slices.Clone(chunks[:store.Fitting(chunks, func(x *store.Chunk) int { return len(x.Data) })]), nil
 }
 
 // Hook gives who holds a token.

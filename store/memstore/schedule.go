@@ -33,7 +33,8 @@ func (s *Store) Schedules(_ context.Context, q store.ScheduleQuery) (list []stor
 		}
 	}
 	slices.SortFunc(list, store.CompareSchedules)
-	return list[:min(len(list), q.Limit)], nil
+	list = list[:min(len(list), q.Limit)]
+	return list[:store.Fitting(list, func(x *store.Schedule) int { return len(x.Data) })], nil
 }
 
 // setSchedule makes a change that was checked.

@@ -42,12 +42,12 @@ func (s *Store) List(ctx context.Context, q store.Query) (page store.Page, err e
 	}
 	limit := store.PageLimit(q.Limit)
 	var at store.Position
-	for looks := 0; ; looks++ {
+	for looks, held := 0, 0; ; looks++ {
 		next, ok, err := m.next()
 		if err != nil || !ok {
 			return page, err
 		}
-		if len(page.Runs) == limit || looks == store.MaxLooks {
+		if len(page.Runs) == limit || looks == store.MaxLooks || held >= store.MaxPageBytes {
 			page.Next = &at
 			return page, ctx.Err()
 		}
@@ -61,6 +61,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (page store.Page, err e
 			return page, err
 		case st.CreatedUnixMs == at.UnixMs && q.Matches(&st): // a run that replaced the one of the entry has another place
 			page.Runs = append(page.Runs, st)
+			held += st.Bytes()
 		}
 	}
 }

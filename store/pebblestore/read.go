@@ -62,8 +62,8 @@ func (s *Store) view(run store.RunKey, lower, upper []byte) (*pebble.Iterator, *
 	return it, nil, err
 }
 
-// list visits at most limit records of a table of a run that is kept by index, from an index on. durable returns the
-// end of those that a durable state counts.
+// list visits at most limit records of a table of a run that is kept by index, from an index on, and none after those that have
+// MaxPageBytes. durable returns the end of those that a durable state counts.
 func (s *Store) list(run store.RunKey, table byte, from uint64, limit int, durable func(*store.RunState) uint64,
 	visit func(v []byte) error) error {
 	end, err := s.begin()
@@ -76,11 +76,13 @@ func (s *Store) list(run store.RunKey, table byte, from uint64, limit int, durab
 	if err != nil {
 		return err
 	}
+	held := 0
 	return walk(it, it.First(), func(k, v []byte) (bool, error) {
-		if limit <= 0 || r != nil && binary.BigEndian.Uint64(k[len(k)-8:]) >= durable(&r.state) {
+		if limit <= 0 || held >= store.MaxPageBytes || r != nil && binary.BigEndian.Uint64(k[len(k)-8:]) >= durable(&r.state) {
 			return false, nil
 		}
 		limit--
+		held += len(v)
 		return true, visit(v)
 	})
 }

@@ -50,7 +50,7 @@ func (s *Store) schedule(key store.RunKey) (*store.Schedule, error) {
 	return &x, nil
 }
 
-// Schedules returns a page of schedules: the first ids of all partitions, merged.
+// Schedules returns a page of schedules: the first ids of all partitions, merged, as far as their records fit in.
 func (s *Store) Schedules(_ context.Context, q store.ScheduleQuery) (list []store.Schedule, err error) {
 	end, err := s.begin()
 	if err != nil {
@@ -75,8 +75,9 @@ func (s *Store) Schedules(_ context.Context, q store.ScheduleQuery) (list []stor
 		}
 	}
 	slices.Sort(ids)
+	held := 0
 	for _, id := range ids {
-		if len(list) == q.Limit {
+		if len(list) == q.Limit || held >= store.MaxPageBytes {
 			break
 		}
 		x, err := s.durableSchedule(store.RunKey{Namespace: q.Namespace, ID: id})
@@ -87,6 +88,7 @@ func (s *Store) Schedules(_ context.Context, q store.ScheduleQuery) (list []stor
 			return nil, err
 		}
 		list = append(list, x)
+		held += len(x.Data)
 	}
 	return list, nil
 }

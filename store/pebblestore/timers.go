@@ -26,13 +26,13 @@ func (s *Store) Timers(ctx context.Context, q store.TimerQuery) (page store.Page
 		}
 	}
 	limit := store.PageLimit(q.Limit)
-	at := q.After
+	at, held := q.After, 0
 	for {
 		x := m.first()
 		switch {
 		case x == nil:
 			return page, m.err
-		case len(page.Runs) == limit || m.looks >= store.MaxLooks:
+		case len(page.Runs) == limit || m.looks >= store.MaxLooks || held >= store.MaxPageBytes:
 			if next := (store.Position{UnixMs: x.at.UnixMs}); at == nil || at.UnixMs < next.UnixMs {
 				at = &next // nothing is before the one that comes next, or it has not been looked at
 			}
@@ -51,6 +51,7 @@ func (s *Store) Timers(ctx context.Context, q store.TimerQuery) (page store.Page
 			return page, err
 		case q.Matches(&st) && max(st.WakeUnixMs, 0) == here.UnixMs:
 			page.Runs = append(page.Runs, st)
+			held += st.Bytes()
 		}
 		m.move(x, x.it.Next())
 	}

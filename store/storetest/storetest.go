@@ -39,6 +39,7 @@ func Run(t *testing.T, data func(t *testing.T) Open, without ...string) {
 		"absent":                testAbsent,
 		"inbox concurrently":    testInboxConcurrently,
 		"payload shares module": testPayloadSharesModule,
+		"full pages":            testFullPages,
 	} {
 		if slices.Contains(without, name) {
 			continue
