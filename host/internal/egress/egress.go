@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -149,7 +150,7 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 	return res, answer, nil
 }
 
-func denied(u *url.URL) error {
+func denied(u *url.URL) *abi.Error {
 	return abi.Errorf(abi.Denied, "requests to %s://%s are not allowed: upload the version with that host allowed", u.Scheme, u.Host)
 }
 
@@ -158,7 +159,8 @@ type fetcher struct {
 	policy   *Policy
 	secret   bool // one was filled in
 	redactor redactor
-	denial   error // why an address or redirect was refused
+	// denial is why an address or redirect was refused. The goroutine that dials sets it, also after the request has ended.
+	denial atomic.Pointer[abi.Error]
 }
 
 // placeholder is how a guest names a secret.
@@ -269,8 +271,7 @@ func (f *fetcher) checkAddress(wanted, resolved string) error {
 			return nil
 		}
 	}
-	f.denial = abi.Errorf(abi.Denied, "%s resolves to the private address %s, which no grant names", host, to.Addr())
-	return f.denial
+	return f.deny(abi.Errorf(abi.Denied, "%s resolves to the private address %s, which no grant names", host, to.Addr()))
 }
 
 func (f *fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
@@ -278,18 +279,23 @@ func (f *fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
 	case f.secret:
 		return http.ErrUseLastResponse // a secret goes where it was meant to go, and nowhere else
 	case !f.policy.allowed(req.URL):
-		f.denial = denied(req.URL)
-		return f.denial
+		return f.deny(denied(req.URL))
 	case len(via) >= maxRedirects:
 		return fmt.Errorf("stopped after %d redirects", maxRedirects)
 	}
 	return nil
 }
 
+// deny keeps a denial for failure, and returns it.
+func (f *fetcher) deny(e *abi.Error) error {
+	f.denial.Store(e)
+	return e
+}
+
 // failure makes an error of the client one that the guest may see.
 func (f *fetcher) failure(err error) error {
-	if f.denial != nil {
-		return f.denial
+	if e := f.denial.Load(); e != nil {
+		return e
 	}
 	kind := abi.KindError
 	var timeout interface{ Timeout() bool }

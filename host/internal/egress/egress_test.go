@@ -161,6 +161,23 @@ func TestDialledAddress(t *testing.T) {
 	}
 }
 
+// TestLateDenial ends a request while an address of it is still to be dialled: the goroutine that dials finds a denial while the
+// failure of the request is told. The race detector sees whether they get in each other's way.
+func TestLateDenial(t *testing.T) {
+	f := &fetcher{policy: &Policy{}}
+	dialled := make(chan error)
+	go func() { dialled <- f.checkAddress("api.example.com:443", "127.0.0.1:443") }()
+	if err := f.failure(context.DeadlineExceeded); code(err) != abi.StepFailed && code(err) != abi.Denied {
+		t.Error(err)
+	}
+	if err := <-dialled; code(err) != abi.Denied {
+		t.Error(err)
+	}
+	if err := f.failure(context.DeadlineExceeded); code(err) != abi.Denied {
+		t.Error(err)
+	}
+}
+
 // TestNoProxy asks for no proxy, whatever the environment of the host says.
 func TestNoProxy(t *testing.T) {
 	if tr, ok := (&fetcher{}).client().Transport.(*http.Transport); !ok || tr.Proxy != nil {
