@@ -16,6 +16,9 @@ import (
 // MaxPage is how many runs or timers a page has at most.
 const MaxPage = store.MaxPage
 
+// MaxPageBytes ends a page: one that holds about so much in memory has nothing more, however many its limit allows.
+const MaxPageBytes = store.MaxPageBytes
+
 // Order is the order of a list of runs. The zero value is NewestFirst.
 type Order uint8
 
@@ -155,8 +158,8 @@ type RunPage struct {
 }
 
 // RunPage returns a page of runs. It takes about as long as the page is, however many runs there are: it looks at no
-// more than 2,000 of them, so a page of a filter that few runs fit may have fewer runs than its limit, or none, and yet
-// a next one. ErrInvalid if the cursor is none, or the limit above MaxPage.
+// more than 2,000 of them, and ends when it holds MaxPageBytes. So it may have fewer runs than its limit, or none, and yet a
+// next one. ErrInvalid if the cursor is none, or the limit above MaxPage.
 func (s *scope) RunPage(ctx context.Context, q Query) (RunPage, error) {
 	p := RunPage{Runs: []Run{}}
 	ns, err := s.id(ctx, false)

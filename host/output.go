@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +72,7 @@ func (s *scope) output(ctx context.Context, id, topic string, from int64, follow
 						return
 					}
 				}
-				if len(chunks) < outputPage {
+				if len(chunks) == 0 || next >= r.Output { // what came since is told by changed
 					break
 				}
 			}
@@ -101,18 +100,25 @@ func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length
 	}
 	for end := length; end > 0; {
 		begin := end - min(end, outputPage)
-		chunks, err := s.h.store.Output(ctx, key, begin, int(end-begin))
-		if err != nil {
-			return 0, err
-		}
-		for _, c := range slices.Backward(chunks) {
-			if c.Topic != topic || c.Index >= end {
-				continue
+		var of []uint64 // the topic
+		for next := begin; next < end; {
+			chunks, err := s.h.store.Output(ctx, key, next, int(end-next))
+			if err != nil {
+				return 0, err
 			}
-			if n--; n == 0 {
-				return c.Index, nil
+			if len(chunks) == 0 {
+				break
+			}
+			for i := range chunks {
+				if next = chunks[i].Index + 1; chunks[i].Topic == topic && next <= end {
+					of = append(of, chunks[i].Index)
+				}
 			}
 		}
+		if k := uint64(len(of)); n <= k {
+			return of[k-n], nil
+		}
+		n -= uint64(len(of))
 		end = begin
 	}
 	return 0, nil

@@ -223,10 +223,10 @@ func (s *scope) admitSchedule(ctx context.Context, key store.RunKey) (leave func
 	for after := ""; err == nil && n < limit; {
 		var page []store.Schedule
 		page, err = s.h.store.Schedules(ctx, store.ScheduleQuery{Namespace: key.Namespace, After: after, Limit: store.MaxPage})
-		if n += int64(len(page)); len(page) < store.MaxPage {
+		if len(page) == 0 {
 			break
 		}
-		after = page[len(page)-1].Key.ID
+		n, after = n+int64(len(page)), page[len(page)-1].Key.ID
 	}
 	if err == nil && n >= limit {
 		if _, there := s.h.store.Schedule(ctx, key); there != nil { // the conflict of a second creation says more

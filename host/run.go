@@ -260,8 +260,16 @@ func (s *scope) Logs(ctx context.Context, id string, from uint64, limit int) ([]
 	if err != nil {
 		return nil, translate(err)
 	}
-	lines, err := s.h.store.Logs(ctx, key, from, limit)
-	return lines, translate(err)
+	var lines []LogLine
+	for len(lines) < limit {
+		page, err := s.h.store.Logs(ctx, key, from, limit-len(lines))
+		lines = append(lines, page...)
+		if err != nil || len(page) == 0 {
+			return lines, translate(err)
+		}
+		from = lines[len(lines)-1].Index + 1
+	}
+	return lines, nil
 }
 
 // Watch returns a channel that receives when something of the run has become durable, until the returned function is

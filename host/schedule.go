@@ -346,24 +346,6 @@ func (s *scope) ScheduleNext(ctx context.Context, id string, n int) ([]ScheduleI
 	return list, nil
 }
 
-// Schedules returns at most limit schedules of the namespace in the order of their ids, behind that with the id after; limit
-// is 1 to MaxSchedules. The next page begins behind the last one.
-func (s *scope) Schedules(ctx context.Context, after string, limit int) ([]Schedule, error) {
-	if limit < 1 || limit > MaxSchedules {
-		return nil, &joined{fmt.Errorf("limit must be from 1 to %d, got %d", MaxSchedules, limit), ErrInvalid}
-	}
-	ns, err := s.id(ctx, false)
-	if err != nil {
-		return nil, translate(err)
-	}
-	page, err := s.h.keeper.List(ctx, ns, after, limit)
-	list := []Schedule{}
-	for _, x := range page {
-		list = append(list, s.h.scheduleOf(x))
-	}
-	return list, translate(err)
-}
-
 // scheduler is the host as its schedules see it.
 type scheduler Host
 

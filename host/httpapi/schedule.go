@@ -115,15 +115,12 @@ func (s *API) registerSchedules(api huma.API) {
 			Cursor string `query:"cursor" doc:"next of the page before"`
 			Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
 		}) (*listOutput[Schedule], error) {
-			list, err := space(ctx).Schedules(ctx, in.Cursor, in.Limit)
-			out, next := []Schedule{}, ""
-			for _, x := range list {
+			page, err := space(ctx).SchedulePage(ctx, in.Cursor, in.Limit)
+			out := []Schedule{}
+			for _, x := range page.Schedules {
 				out = append(out, scheduleOf(x))
 			}
-			if len(out) == in.Limit { // maybe nothing comes behind it
-				next = out[len(out)-1].ID
-			}
-			return paged(out, next, err)
+			return paged(out, page.Next, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "create-schedule", Method: http.MethodPost, Path: "/v1/schedules",
 		Summary: "Create a schedule", DefaultStatus: http.StatusCreated},

@@ -18,19 +18,16 @@ const (
 // schedulesData is the list of schedules.
 type schedulesData struct {
 	Schedules []host.Schedule
-	Next      string // the id behind which there may be more
+	Next      string // the id behind which there are more
 }
 
 // schedules lists the schedules.
 func (v *visit) schedules() error {
-	list, err := v.ns.Schedules(v.r.Context(), v.r.URL.Query().Get("after"), pageSchedules)
+	page, err := v.ns.SchedulePage(v.r.Context(), v.r.URL.Query().Get("after"), pageSchedules)
 	if err != nil && statusOf(err) != http.StatusNotFound {
 		return err
 	}
-	d := &schedulesData{Schedules: list}
-	if len(list) == pageSchedules {
-		d.Next = list[len(list)-1].ID
-	}
+	d := &schedulesData{page.Schedules, page.Next}
 	return v.write(http.StatusOK, "schedules", "Schedules", d)
 }
 

@@ -1,0 +1,57 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// SchedulePage is a page of schedules.
+type SchedulePage struct {
+	Schedules []Schedule `json:"items"`
+	// Next is the id behind which the next page begins, empty on the last.
+	Next string `json:"next,omitempty"`
+}
+
+// SchedulePage returns a page of the schedules of the namespace in the order of their ids, behind that with the id after; limit
+// is 1 to MaxSchedules. A page that holds MaxPageBytes has fewer schedules than its limit, and yet a next one.
+func (s *scope) SchedulePage(ctx context.Context, after string, limit int) (SchedulePage, error) {
+	p := SchedulePage{Schedules: []Schedule{}}
+	if limit < 1 || limit > MaxSchedules {
+		return p, &joined{fmt.Errorf("limit must be from 1 to %d, got %d", MaxSchedules, limit), ErrInvalid}
+	}
+	ns, err := s.id(ctx, false)
+	if err != nil {
+		return p, translate(err)
+	}
+	page, err := s.h.keeper.List(ctx, ns, after, limit)
+	for _, x := range page {
+		p.Schedules = append(p.Schedules, s.h.scheduleOf(x))
+	}
+	if err != nil || len(page) == 0 {
+		return p, translate(err)
+	}
+	last := p.Schedules[len(page)-1].ID
+	more, err := s.h.store.Schedules(ctx, store.ScheduleQuery{Namespace: ns, After: last, Limit: 1})
+	if len(more) > 0 {
+		p.Next = last
+	}
+	return p, translate(err)
+}
+
+// Schedules returns at most limit schedules of the namespace in the order of their ids, behind that with the id after; limit
+// is 1 to MaxSchedules. There are no more behind them if they are fewer. Each has up to 256 KiB, and all are in memory at once:
+// SchedulePage bounds that.
+func (s *scope) Schedules(ctx context.Context, after string, limit int) ([]Schedule, error) {
+	p, err := s.SchedulePage(ctx, after, limit)
+	list := p.Schedules
+	for err == nil && p.Next != "" && len(list) < limit {
+		p, err = s.SchedulePage(ctx, p.Next, limit-len(list))
+		list = append(list, p.Schedules...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
