@@ -23,9 +23,10 @@ type Access struct {
 	Open bool
 	// Authenticate says who makes a request, in place of tokens: what is called must know its callers already, by a
 	// session or a certificate. The token that it returns needs scopes, and an ID or a name for the audit log; without
-	// a namespace it is for all. An error is answered by 401 with its text. It is not called for what everybody may ask
-	// for: /healthz, /readyz, the description, and hooks, whose paths hold tokens of their own. It is called by several
-	// goroutines at a time. Cookies need no care for pages of foreign origins, whose requests are refused before.
+	// a namespace it is for all. An error is answered by 401 with its text. It is called again, without the body, every 5 s
+	// of a request that lasts, which ends with an error or with a token that allows less. It is not called for what everybody
+	// may ask for: /healthz, /readyz, the description, and hooks, whose paths hold tokens of their own. It is called by
+	// several goroutines at a time. Cookies need no care for pages of foreign origins, whose requests are refused before.
 	// Default: tokens of the host.
 	Authenticate func(*http.Request) (host.Token, error)
 	// Hosts are the names under which the server is called, beside IP addresses and localhost. A page whose name was made to
@@ -172,7 +173,7 @@ func (g guarded) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 		panic("endpoint without a scope: " + pattern)
 	}
 	g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		at := &answered{ResponseWriter: w}
+		at, asked := &answered{ResponseWriter: w}, r
 		c, r, err := g.admit(w, r, pattern, scope)
 		cut := true
 		defer func() { g.audit(at, r, pattern, scope, c, cut) }() // also if the handler panics, which cuts the answer
@@ -180,7 +181,15 @@ func (g guarded) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 			g.hold(r, c, err)
 			writeProblem(at, err)
 		} else {
-			handler(at, r)
+			in, leave := g.attend(asked, r, scope, c)
+			defer leave()
+			if r.Method == http.MethodGet || r.Method == http.MethodHead { // of another one, the answer says what it has done
+				at.of = in.Context()
+			}
+			handler(at, in)
+			if at.cut { // a part of the answer: only this tells the receiver
+				panic(http.ErrAbortHandler)
+			}
 		}
 		cut = false
 	})

@@ -24,6 +24,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/internal/brake"
+	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/page"
 )
 
@@ -48,6 +49,7 @@ type API struct {
 	brake    brake.Brake[string]
 	schemas  map[string]bool
 	draining atomic.Bool
+	clock    clock.Clock // by which it is looked whether callers are still let in
 	withPage bool
 	pageOpts []page.Option
 	page     http.Handler // nil = none
@@ -66,7 +68,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	s := &API{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
 		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
 		streams: newStreams(access.Streams, "output"), polls: newStreams(access.Streams, "handlers"), refusals: newRefusals(),
-		interpreter: builtIn, build: builtAs()}
+		clock: clock.System(), interpreter: builtIn, build: builtAs()}
 	for _, o := range opts {
 		o(s)
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -99,10 +100,37 @@ type answered struct {
 	http.ResponseWriter
 	status  int
 	changed bool // whatever the status says: a workflow chose it
+
+	of   context.Context // of a request that reads; nil: what is answered does not depend on it
+	told bool            // the answer says that the caller is no longer let in
+	cut  bool            // likewise, but it had begun
+}
+
+// still returns an error if the caller of a request that reads is no longer let in. An answer that has not begun says so;
+// nothing more of another one is sent.
+func (a *answered) still() error {
+	if a.of == nil {
+		return nil
+	}
+	err := endOf(a.of)
+	if err == nil || a.told {
+		return err
+	}
+	if a.status != 0 {
+		a.cut = true
+		return err
+	}
+	a.told, a.status = true, http.StatusUnauthorized
+	a.Header().Del("Content-Length")
+	writeProblem(a.ResponseWriter, err)
+	return err
 }
 
 // WriteHeader writes the status.
 func (a *answered) WriteHeader(status int) {
+	if a.still() != nil {
+		return
+	}
 	if a.status == 0 {
 		a.status = status
 	}
@@ -111,6 +139,9 @@ func (a *answered) WriteHeader(status int) {
 
 // Write writes a part of the body.
 func (a *answered) Write(b []byte) (int, error) {
+	if err := a.still(); err != nil {
+		return 0, err
+	}
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
@@ -119,6 +150,9 @@ func (a *answered) Write(b []byte) (int, error) {
 
 // Flush writes what is buffered.
 func (a *answered) Flush() {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
 	if f, ok := a.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
 	}

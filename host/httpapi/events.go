@@ -34,7 +34,7 @@ func (s *API) registerEvents(api huma.API) {
 				defer leave()
 				c.SetHeader("Content-Type", eventStream)
 				c.SetHeader("Cache-Control", "no-store")
-				f := &follower{w: c.BodyWriter()}
+				f := newFollower(c)
 				f.all(c.Context(), in.Workflow)
 			}}, nil
 		})

@@ -31,7 +31,7 @@ func (s *API) registerExport(api huma.API) {
 		}
 		huma.Register(api, op, func(ctx context.Context, in *input) (*huma.StreamResponse, error) {
 			return &huma.StreamResponse{Body: func(c huma.Context) {
-				out := &archiveWriter{c: c}
+				out := &archiveWriter{c: c, of: ctx}
 				err := space(ctx).Export(ctx, in.ID, out, host.ExportOptions{WithoutModule: !in.Module, Move: move})
 				switch {
 				case err != nil && !out.begun:
@@ -47,11 +47,15 @@ func (s *API) registerExport(api huma.API) {
 // archiveWriter is an answer whose headers are written with its first byte.
 type archiveWriter struct {
 	c     huma.Context
+	of    context.Context
 	begun bool
 }
 
 // Write implements io.Writer.
 func (w *archiveWriter) Write(b []byte) (int, error) {
+	if err := endOf(w.of); err != nil { // to move a run is no GET
+		return 0, err
+	}
 	if !w.begun {
 		w.begun = true
 		w.c.SetHeader("Content-Type", archiveType)

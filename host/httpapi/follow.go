@@ -38,13 +38,27 @@ func (f *Follows) wanted() bool { return strings.Contains(f.Accept, eventStream)
 
 // follower writes the events of one stream.
 type follower struct {
+	of    context.Context
 	w     io.Writer
 	err   error // of the connection
 	stuck bool  // it was said that the run is
 }
 
-// send writes an event. It reports whether the client is still there.
+// newFollower returns the writer of a stream, which says itself that its caller is no longer let in.
+func newFollower(c huma.Context) *follower {
+	f := &follower{of: c.Context(), w: c.BodyWriter()}
+	if a, ok := f.w.(*answered); ok {
+		a.of = nil
+	}
+	return f
+}
+
+// send writes an event, unless the caller is no longer let in. It reports whether the stream goes on.
 func (f *follower) send(id, event string, v any) bool {
+	if err := endOf(f.of); err != nil {
+		f.fail(err)
+		return false
+	}
 	b, err := marshal(v)
 	if err != nil {
 		f.fail(err)
@@ -69,6 +83,9 @@ func (f *follower) flush() {
 // fail says why the stream ends, unless the client has gone, or the host is about to: then the client connects again, to the
 // next server.
 func (f *follower) fail(err error) {
+	if end := endOf(f.of); end != nil {
+		err, f.of = end, context.Background() // this is still said
+	}
 	if f.err == nil && !errors.Is(err, context.Canceled) && !errors.Is(err, host.ErrClosed) {
 		f.send("", "error", failed(err))
 		f.err = err
@@ -89,7 +106,7 @@ func (s *API) follow(ctx context.Context, run string, more func(context.Context,
 		defer leave()
 		c.SetHeader("Content-Type", eventStream)
 		c.SetHeader("Cache-Control", "no-store")
-		f := &follower{w: c.BodyWriter()}
+		f := newFollower(c)
 		f.flush()
 		f.watch(c.Context(), run, more)
 	}}, nil
@@ -121,6 +138,7 @@ func (f *follower) watch(ctx context.Context, run string, more func(context.Cont
 			_, f.err = io.WriteString(f.w, ": nothing new\n\n")
 			f.flush()
 		case <-ctx.Done():
+			f.fail(ctx.Err())
 			f.err = ctx.Err()
 		}
 		silence.Stop()

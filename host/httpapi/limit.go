@@ -1,10 +1,13 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -152,7 +155,7 @@ func pace(rw http.ResponseWriter, r *http.Request) (w http.ResponseWriter, out *
 	if r.ContentLength != 0 && r.Body != nil {
 		_ = p.control.SetReadDeadline(clock.System().Now().Add(bodyTime))
 		r = r.WithContext(r.Context()) // net/http looks at the body of its own
-		r.Body = &timed{r.Body, p.control, rw.Header(), time.Time{}}
+		r.Body = &timed{ReadCloser: r.Body, control: p.control, header: rw.Header(), of: r.Context()}
 	}
 	return p, r, p.more // what is buffered is written after the end
 }
@@ -163,6 +166,8 @@ type timed struct {
 	control *http.ResponseController
 	header  http.Header // of the answer
 	until   time.Time   // the zero time: as pace has it
+	of      context.Context
+	read    atomic.Bool // to its end
 }
 
 // Read reads from the body. At its end, the time does not count any more: the client now waits for the answer. After
@@ -171,14 +176,28 @@ func (t *timed) Read(b []byte) (int, error) {
 	if !t.until.IsZero() {
 		_ = t.control.SetReadDeadline(t.until)
 	}
-	n, err := t.ReadCloser.Read(b)
+	n, err := 0, endOf(t.of) // after the deadline was set, which interrupt sets to an earlier instant
+	if err == nil {
+		n, err = t.ReadCloser.Read(b)
+	}
+	if end := endOf(t.of); end != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = end
+	}
 	switch {
 	case errors.Is(err, io.EOF):
+		t.read.Store(true)
 		_ = t.control.SetReadDeadline(time.Time{})
 	case err != nil:
 		t.header.Set("Connection", "close")
 	}
 	return n, err
+}
+
+// interrupt ends a read that waits, after the context has ended.
+func (t *timed) interrupt() {
+	if !t.read.Load() {
+		_ = t.control.SetReadDeadline(clock.System().Now())
+	}
 }
 
 // allowBody allows the body of a request that was let in the time that it needs.

@@ -1,0 +1,113 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/internal/clock"
+)
+
+// lookAgainEvery is how often it is looked whether the caller of a request in progress would still be let in: soon enough for
+// who revokes a token that was stolen, and so rarely that a thousand streams ask for 200 tokens a second.
+const lookAgainEvery = 5 * time.Second
+
+// attended is a request in progress whose caller has a token that may end.
+type attended struct {
+	s   *API
+	r   *http.Request // as it was let in
+	c   *caller
+	end context.CancelCauseFunc // ends what the request is for
+
+	mu   sync.Mutex // guards the fields below
+	done bool
+	stop func() // of the timer
+}
+
+// attend ends the context of a request when its caller would not be let in any more: the token was revoked or has expired, or
+// allows less. The cause is a problem then. out is the request as it goes on; leave is called at its end.
+func (s *API) attend(admitted, out *http.Request, scope host.Scope, c *caller) (r *http.Request, leave func()) {
+	if scope == public || c.exempt {
+		return out, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(out.Context())
+	a := &attended{s: s, r: admitted, c: c, end: cancel}
+	if t, ok := out.Body.(*timed); ok {
+		t.of = ctx
+	}
+	a.wait()
+	return out.WithContext(ctx), a.leave
+}
+
+// wait has look called after a while.
+func (a *attended) wait() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.done {
+		a.stop = clock.AfterFunc(a.s.clock, lookAgainEvery, a.look)
+	}
+}
+
+func (a *attended) look() {
+	err := a.s.stillIn(a.r, a.c)
+	if err == nil {
+		a.wait()
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.done {
+		return
+	}
+	a.end(err)
+	if t, ok := a.r.Body.(*timed); ok {
+		t.interrupt()
+	}
+}
+
+func (a *attended) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.done = true
+	a.stop()
+	a.end(nil)
+}
+
+// stillIn returns a problem if the caller of a request would not be let in any more, or be allowed less.
+func (s *API) stillIn(r *http.Request, c *caller) error {
+	var t host.Token
+	var err error
+	if s.access.Authenticate != nil {
+		again := r.WithContext(r.Context())
+		again.Body = http.NoBody // who handles the request reads it
+		t, err = s.access.Authenticate(again)
+	} else {
+		text, _ := bearer(r)
+		t, err = s.h.Authenticate(r.Context(), text)
+		if err != nil && !errors.Is(err, host.ErrUnauthorized) {
+			return failed(err)
+		}
+	}
+	if err != nil {
+		return problem(http.StatusUnauthorized, "unauthorized", "the request has ended: %v", err)
+	}
+	for _, scope := range c.Scopes {
+		if t.ID != c.ID || t.Namespace != c.Namespace || !slices.Contains(t.Scopes, scope) {
+			return problem(http.StatusUnauthorized, "unauthorized",
+				"the request has ended: the caller is another one, or may do less, than when it began")
+		}
+	}
+	return nil
+}
+
+// endOf returns why the caller of a request is no longer let in, nil as long as he is.
+func endOf(ctx context.Context) error {
+	if p, ok := errors.AsType[*Problem](context.Cause(ctx)); ok {
+		return p
+	}
+	return nil
+}

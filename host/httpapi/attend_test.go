@@ -1,0 +1,200 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/wasmgen"
+)
+
+// patience is after which time a test gives a request up that should have ended.
+const patience = 20 * time.Second
+
+// attendedAPI is a server with a sleeping run, and the clock by which it looks at its callers again.
+func attendedAPI(t *testing.T, access Access) (*api, *clock.Fake) {
+	t.Helper()
+	a := &api{t: t, h: hosttest.New(t, hosttest.WithHandlers(func(h *host.Host) { _ = h.HandleRemote("charge") }))}
+	access.Local = local
+	a.API = New(a.h.Host, access)
+	c := clock.NewFake(time.Unix(0, 0))
+	a.clock = c
+	a.upload("", "w", wasmgen.New(0).I32(1).Text("begins").Call(abi.FnLog).Drop().Text("t").Text("x").Call(abi.FnEmit).Drop().
+		Text("nap").I64(86_400_000).Call(abi.FnSleep).Drop().I32(0))
+	a.is(a.call(local, http.MethodPost, "/v1/workflows/w/runs", `{"id":"r"}`), http.StatusCreated, "")
+	a.h.Settle()
+	return a, c
+}
+
+// last makes a request, has meanwhile called when it is in progress and the clock moved then, and returns the answer.
+func (a *api) last(c *clock.Fake, method, target, token string, body io.Reader, accept string, meanwhile func()) *httptest.ResponseRecorder {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, method, "http://127.0.0.1:7777"+target, body)
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Accept", accept)
+	r.Header.Set("Content-Type", "application/json")
+	w, done := httptest.NewRecorder(), make(chan struct{})
+	waiting(ctx, c, false) // for requests before
+	go func() {
+		defer close(done)
+		a.ServeHTTP(w, r)
+	}()
+	waiting(ctx, c, true)
+	meanwhile()
+	c.Advance(lookAgainEvery)
+	<-done
+	if ctx.Err() != nil {
+		a.t.Errorf("%s %s has not ended: %d %s", method, target, w.Code, w.Body)
+	}
+	return w
+}
+
+// waiting returns when somebody waits for the clock, or nobody does.
+func waiting(ctx context.Context, c *clock.Fake, somebody bool) {
+	for {
+		if _, ok := c.Next(); ok == somebody || ctx.Err() != nil {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// lasting are the requests that may take long, with what they accept.
+var lasting = map[string]string{
+	eventsPath: eventStream, "/v1/runs/r": eventStream, "/v1/runs/r/journal": eventStream, "/v1/runs/r/logs": eventStream,
+	"/v1/runs/r/output": eventStream, "/v1/runs/r/result?wait=1m": "", "/v1/runs/r/journal?from=9&wait=1m": "",
+	"/v1/handlers/charge/attempts?wait=1m": "",
+}
+
+// TestRequestsEndWithTheirToken follows, waits and takes attempts with a token that is revoked meanwhile, and with one that expires
+// by the host's clock.
+func TestRequestsEndWithTheirToken(t *testing.T) {
+	for target, accept := range lasting {
+		for _, how := range []string{"revoked", "expired"} {
+			a, c := attendedAPI(t, Access{})
+			spec := host.TokenSpec{Scopes: []host.Scope{host.ScopeRead, host.ScopeWork}, TTL: time.Hour}
+			text, token, err := a.h.CreateToken(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := a.last(c, http.MethodGet, target, text, nil, accept, func() {
+				if how == "revoked" {
+					a.is(a.call(local, http.MethodDelete, "/v1/tokens/"+token.ID, ""), http.StatusNoContent, "")
+				} else {
+					a.h.Advance(time.Hour)
+				}
+			})
+			said := w.Body.String()
+			if at := strings.LastIndex(said, "event: "); accept != "" {
+				if said = said[max(at, 0):]; !strings.HasPrefix(said, "event: error\n") {
+					t.Errorf("%s, %s: the stream ends with %s", target, how, said)
+				}
+			} else if w.Code != http.StatusUnauthorized {
+				t.Errorf("%s, %s: %d", target, how, w.Code)
+			}
+			if !strings.Contains(said, `"code":"unauthorized"`) || !strings.Contains(said, "the request has ended: token is not accepted: ") {
+				t.Errorf("%s, %s: %s", target, how, said)
+			}
+		}
+	}
+}
+
+// TestRequestsGoOnWithTheirToken follows with a caller who is asked for again: it goes on as long as he may do what he might, and ends
+// when he may do less.
+func TestRequestsGoOnWithTheirToken(t *testing.T) {
+	asked, answer := make(chan string, 1), make(chan host.Token)
+	a, c := attendedAPI(t, Access{Authenticate: func(r *http.Request) (host.Token, error) {
+		if r.Header.Get("Authorization") == "Bearer "+local {
+			return host.Token{ID: "local", Scopes: host.Scopes}, nil
+		}
+		b, err := io.ReadAll(r.Body)
+		asked <- string(b)
+		return <-answer, err
+	}})
+	may := func(scopes ...host.Scope) host.Token { return host.Token{ID: "x", Scopes: scopes} }
+	go func() { <-asked; answer <- may(host.ScopeRead, host.ScopeRun) }()
+	w := a.last(c, http.MethodGet, "/v1/runs/r", "x", nil, eventStream, func() {
+		for range 3 {
+			c.Advance(lookAgainEvery)
+			if body := <-asked; body != "" {
+				t.Errorf("asked again with the body %q", body)
+			}
+			answer <- may(host.ScopeRun, host.ScopeRead, host.ScopeOperate)
+			waiting(t.Context(), c, true)
+		}
+		go func() { <-asked; answer <- may(host.ScopeRead) }()
+	})
+	if !strings.Contains(w.Body.String(), "event: error\n") || !strings.Contains(w.Body.String(), "may do less") {
+		t.Errorf("the stream ends with %s", w.Body)
+	}
+}
+
+// TestBodyOfARevokedToken imports by a body that does not come to its end before the token is revoked.
+func TestBodyOfARevokedToken(t *testing.T) {
+	a, c := attendedAPI(t, Access{})
+	server := httptest.NewServer(a.API)
+	defer server.Close()
+	text, token, err := a.h.CreateToken(t.Context(), host.TokenSpec{Scopes: []host.Scope{host.ScopeUpload, host.ScopeOperate}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	body, more := io.Pipe()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/runs:import", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+text)
+	r.Header.Set("Content-Type", archiveType)
+	go func() {
+		_, _ = more.Write([]byte("x"))
+		waiting(ctx, c, true)
+		if err := a.h.RevokeToken(ctx, token.ID); err != nil {
+			t.Error(err)
+		}
+		c.Advance(lookAgainEvery)
+	}()
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if said, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("%d %s", res.StatusCode, said)
+	}
+}
+
+// TestAnswerOfARevokedToken writes the answer to a request that reads, whose caller is let in no longer before the answer has begun,
+// and in its middle.
+func TestAnswerOfARevokedToken(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	begun, w := httptest.NewRecorder(), httptest.NewRecorder()
+	a := &answered{ResponseWriter: begun, of: ctx}
+	if _, err := a.Write([]byte("a part")); err != nil {
+		t.Fatal(err)
+	}
+	gone := problem(http.StatusUnauthorized, "unauthorized", "gone")
+	end(gone)
+	if _, err := a.Write([]byte("of it")); !errors.Is(err, gone) || !a.cut || begun.Body.String() != "a part" {
+		t.Errorf("in the middle: %v, cut %t, %s", err, a.cut, begun.Body)
+	}
+	a = &answered{ResponseWriter: w, of: ctx}
+	a.WriteHeader(http.StatusOK)
+	if _, err := a.Write([]byte("all of it")); !errors.Is(err, gone) || a.cut || w.Code != http.StatusUnauthorized ||
+		!strings.Contains(w.Body.String(), `"code":"unauthorized"`) || strings.Contains(w.Body.String(), "of it") {
+		t.Errorf("before it: %v, cut %t, %d %s", err, a.cut, w.Code, w.Body)
+	}
+}
