@@ -76,8 +76,9 @@ func (s *scope) TakeBack(ctx context.Context, id string) (changed bool, err erro
 	if err != nil {
 		return false, translate(err)
 	}
-	s.h.importing.acting.Lock()
-	defer s.h.importing.acting.Unlock()
+	one := s.h.importing.acting.of(id)
+	one.Lock()
+	defer one.Unlock()
 	var incarnation, move string
 	err = s.h.rt.Runs.Look(ctx, key, func(of *run.Run) error {
 		j := of.Journal()

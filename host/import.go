@@ -36,9 +36,7 @@ type importing struct {
 	mu sync.Mutex // guards in
 	in []string
 
-	// acting is held from the look whether a run acts in another namespace until it is durable that it acts in this
-	// one. It is taken before any other lock.
-	acting sync.Mutex
+	acting acting
 }
 
 // begin counts one more until end is called, or returns ErrBusy.
@@ -181,8 +179,9 @@ func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptio
 func (s *scope) goesOn(ctx context.Context, n origin.NewRun, live bool, free func()) (st store.RunState, existed bool,
 	err error) {
 	if live && !n.Import.Copy { // looked at again: it was replayed meanwhile
-		s.h.importing.acting.Lock()
-		defer s.h.importing.acting.Unlock()
+		one := s.h.importing.acting.of(n.Key.ID)
+		one.Lock()
+		defer one.Unlock()
 		if err := s.elsewhere(ctx, n.Key.ID, n.Import.Incarnation(), n.Import.ID); err != nil {
 			free()
 			return st, false, err
@@ -228,37 +227,6 @@ func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *or
 		if held && !h.Withdrawn && !h.Refused {
 			return &joined{fmt.Errorf("run %q cannot have the token of its hook %q here, which run %q holds", key.ID, h.Name,
 				holder.Run.ID), ErrConflict}
-		}
-	}
-	return nil
-}
-
-// elsewhere returns ErrConflict if a run that is to continue here lives in another namespace of this host, or was
-// adopted there since the move. Force does not change that: each of the two would take messages to the other one for
-// its own. A caller that depends on the answer holds s.h.importing.acting until the run is stored.
-func (s *scope) elsewhere(ctx context.Context, id, incarnation, move string) error {
-	for ns, err := range s.h.store.Namespaces(ctx) {
-		if err != nil {
-			return err
-		}
-		if ns.Name == s.Name() {
-			continue
-		}
-		st, err := s.h.store.State(ctx, store.RunKey{Namespace: ns.ID, ID: id})
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		switch {
-		case st.Incarnation.String() != incarnation || st.Aside == store.AsideCopy:
-		case st.Import == move:
-			return &joined{fmt.Errorf("run %q was adopted in namespace %q of this host, where it acts, or has acted", id, ns.Name),
-				ErrConflict}
-		case st.Aside == store.NotAside && !st.Status.Terminal() && !st.Deleted:
-			return &joined{fmt.Errorf("run %q lives in namespace %q of this host: export it from there with --move", id, ns.Name),
-				ErrConflict}
 		}
 	}
 	return nil

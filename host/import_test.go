@@ -389,7 +389,7 @@ func TestMoveToAnotherNamespace(t *testing.T) {
 	do(t, err)
 	file := export(t, p.Host.Host, id)
 	if _, err := n.Import(ctx, bytes.NewReader(file), host.ImportOptions{Adopt: true, Force: true}); !errors.Is(err,
-		host.ErrConflict) || !strings.Contains(err.Error(), "lives in namespace") {
+		host.ErrConflict) || !strings.Contains(err.Error(), "lives in another namespace") {
 		t.Error(err)
 	}
 	file = move(t, p.Host.Host, id)

@@ -93,5 +93,9 @@ func (c *importCmd) local(g *globals, in io.Reader) (r host.Run, err error) {
 	if err != nil {
 		return r, err
 	}
-	return n.Import(g.ctx, in, host.ImportOptions{Adopt: c.Adopt, Paused: c.Paused, Force: c.Force})
+	r, err = n.Import(g.ctx, in, host.ImportOptions{Adopt: c.Adopt, Paused: c.Paused, Force: c.Force})
+	if e, ok := errors.AsType[*host.ElsewhereError](err); ok { // who has the data may read all of it
+		err = fmt.Errorf("%w: %s", host.ErrConflict, e.Detail())
+	}
+	return r, err
 }

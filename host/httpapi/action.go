@@ -51,7 +51,7 @@ func (s *API) registerActions(api huma.API) {
 			func(ctx context.Context, in *RunPath) (*struct{ Body Changed }, error) {
 				n, err := act(space(ctx), ctx, in.ID)
 				if err != nil {
-					return nil, failed(err)
+					return nil, failedFor(ctx, err)
 				}
 				return s.changed(ctx, in.ID, n)
 			})

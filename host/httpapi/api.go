@@ -255,3 +255,11 @@ func failed(err error) error {
 	}
 	return problem(http.StatusInternalServerError, "internal", "%v", err)
 }
+
+// failedFor is failed, and names the namespace that has a run to a caller who may read there.
+func failedFor(ctx context.Context, err error) error {
+	if e, ok := errors.AsType[*host.ElsewhereError](err); ok && callerOf(ctx).Allows(host.ScopeRead, e.Namespace) {
+		return problem(http.StatusConflict, "conflict", "%s", e.Detail())
+	}
+	return failed(err)
+}

@@ -68,7 +68,7 @@ func (s *API) importRun(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, badBody(err, host.MaxArchiveBytes))
 		return
 	case err != nil:
-		writeProblem(w, failed(err))
+		writeProblem(w, failedFor(r.Context(), err))
 		return
 	}
 	b, err := marshal(run)

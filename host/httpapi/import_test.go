@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -81,6 +82,54 @@ func TestTakeBack(t *testing.T) {
 		var c Changed
 		if err := json.Unmarshal(w.Body.Bytes(), &c); err != nil || c.Count != count || c.Run.Aside != "" {
 			t.Errorf("%+v, %v", c, err)
+		}
+	}
+}
+
+// TestImportHidesNamespaces adopts, and takes back, what another namespace of the server has. Only who may read there is told which
+// one it is.
+func TestImportHidesNamespaces(t *testing.T) {
+	const theirs = "secret-customer"
+	a := newNaps(t)
+	for _, name := range []string{theirs, "b"} {
+		a.is(a.call(local, http.MethodPut, "/v1/namespaces/"+name, `{"max_runs":10}`, "Content-Type", "application/json"), http.StatusOK, "")
+	}
+	w := a.call(local, http.MethodPost, "/v1/workflows/nap/runs", `{"id":"r","input":1}`)
+	a.is(w, http.StatusCreated, "")
+	send := func(token, query, file string) *httptest.ResponseRecorder {
+		return a.call(token, http.MethodPost, "/v1/runs:import?adopt=true"+query, file, "Content-Type", archiveType)
+	}
+	first := a.call(local, http.MethodPost, "/v1/runs/r/move", "").Body.String()
+	a.is(send(local, "&namespace="+theirs, first), http.StatusCreated, "")
+	lives := a.call(local, http.MethodGet, "/v1/runs/r/export?namespace="+theirs, "").Body.String()
+	own := []host.Scope{host.ScopeRead, host.ScopeOperate, host.ScopeUpload}
+	for _, c := range []struct {
+		who   string
+		spec  host.TokenSpec
+		named bool
+	}{
+		{"one of b", host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}, Namespace: "b"}, false},
+		{"one of all who may not read", host.TokenSpec{Scopes: own[1:]}, false},
+		{"one of all", host.TokenSpec{Scopes: own}, true},
+	} {
+		token := a.token(c.spec)
+		for what, w := range map[string]*httptest.ResponseRecorder{
+			"lives":   send(token, "&force=true&namespace=b", lives),
+			"adopted": send(token, "&namespace=b", first),
+		} {
+			a.is(w, http.StatusConflict, "conflict")
+			if strings.Contains(w.Body.String(), theirs) != c.named || !strings.Contains(w.Body.String(), what) {
+				t.Errorf("%s is told: %s", c.who, w.Body)
+			}
+		}
+	}
+	for token, named := range map[string]bool{
+		a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeAdmin}, Namespace: "default"}): false, local: true,
+	} {
+		w := a.call(token, http.MethodPost, "/v1/runs/r/take-back", "")
+		a.is(w, http.StatusConflict, "conflict")
+		if strings.Contains(w.Body.String(), theirs) != named {
+			t.Errorf("who takes it back is told: %s", w.Body)
 		}
 	}
 }
