@@ -15,6 +15,15 @@ export default async function language() {
   return {
     overflow: message(() => deep(0)),
     intl: message(() => new Intl.DateTimeFormat("de")),
+    locale: [
+      message(() => new Date(0).toLocaleString("en-US", { timeZone: "America/New_York" })),
+      message(() => (1234567.5).toLocaleString("de-DE", { style: "currency", currency: "EUR" })),
+      message(() => new Date(0).toLocaleDateString("de-DE", { weekday: "long" })),
+      message(() => ["ä", "z", "a"].sort((a, b) => a.localeCompare(b))),
+      message(() => [1.5].toLocaleString("de")),
+      message(() => "i".toLocaleUpperCase("tr-TR")),
+      message(() => new Date(-1e14).toLocaleString()),
+    ],
     weak: `${typeof WeakRef} ${typeof FinalizationRegistry}`,
     fetch: refused,
     random: new Set(list).size === 100 && list.every((x) => x >= 0 && x < 1),

@@ -61,6 +61,12 @@ export default async function platform() {
     language: [[3, 1, 2].toSorted(), [1, 2, 3].findLast((x) => x < 3), "a-b-a".replaceAll("a", "c"), [1, 2].at(-1),
       new Error("x", { cause: "y" }).cause, /(?<y>\d{4})/.exec("in 2026").groups.y, 2n ** 70n + "", await Promise.any([Promise.reject(1), 2]), new Intl_free().x],
     date: [new Date("2026-01-05T10:00:00+01:00").toISOString(), new Date(2026, 0, 5).getTimezoneOffset() === new Date().getTimezoneOffset(), Date.UTC(2024, 1, 29), new Date("nonsense").getTime()],
+    locale: [
+      [0, -0, 999.9995, 1234567.5, 0.0005, 1.0005, 1e21, 1e-9, 5e-324, NaN, -Infinity, -1234.5678, 2n ** 70n].map((n) => n.toLocaleString("en-US")),
+      [0, 43_200_000, 1.7e12, -1e13, 2.5e14, NaN].map((t) => new Date(t)).map((d) =>
+        [d.toLocaleString("en-US", { timeZone: "UTC" }), d.toLocaleDateString("en", { timeZone: "UTC" }), d.toLocaleTimeString(["en-US"], { timeZone: "UTC" })]),
+      [1234.5, null, "x"].toLocaleString("en-US"), new Uint16Array([1234, 5]).toLocaleString("en-US"), "ß".toLocaleUpperCase("de"), "İ".toLocaleLowerCase(),
+    ],
     micro: await new Promise((resolve) => queueMicrotask(() => resolve("task"))),
   };
 }

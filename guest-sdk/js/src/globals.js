@@ -2,6 +2,7 @@
 import { AbortController, AbortSignal, DOMException, Event, EventTarget } from "./abort.js";
 import { console } from "./console.js";
 import { Headers, Request, Response, fetch } from "./fetch.js";
+import { install } from "./locale.js";
 import { host } from "./state.js";
 import { TextDecoder, TextEncoder, atob, btoa } from "./text.js";
 import { clearTimeout, setInterval, setTimeout } from "./timers.js";
@@ -55,14 +56,6 @@ function structuredClone(value, seen = new Map()) {
   return copy;
 }
 
-// Intl would be larger than the engine. What asks for it is told so; toLocaleString formats as in en-US without it.
-const Intl = new Proxy({}, {
-  get(_, key) {
-    if (typeof key === "symbol") return undefined;
-    throw new Error(`Intl.${key} is not there: format in a handler of the host, or by a package that has its own data, such as date-fns`);
-  },
-});
-
 // A plain Promise.race leaves the waits that lost, and a wait for a signal then takes the next one.
 const plainRace = Promise.race;
 let warned = false;
@@ -78,9 +71,10 @@ function race(promises) {
 const define = (o, values) => {
   for (const [key, value] of Object.entries(values)) Object.defineProperty(o, key, { value, writable: true, configurable: true });
 };
+install();
 define(Promise, { race });
 define(globalThis, {
-  AbortController, AbortSignal, DOMException, Event, EventTarget, Headers, Intl, Request, Response, TextDecoder, TextEncoder, URL,
+  AbortController, AbortSignal, DOMException, Event, EventTarget, Headers, Request, Response, TextDecoder, TextEncoder, URL,
   URLSearchParams, atob, btoa, clearInterval: clearTimeout, clearTimeout, console, crypto, fetch, queueMicrotask: (fn) => {
     Promise.resolve().then(fn);
   }, self: globalThis, setInterval, setTimeout, structuredClone,

@@ -2,6 +2,7 @@
 import { asked, info } from "./calls.js";
 import { milliseconds } from "./duration.js";
 import { WorkflowError, parseError, report } from "./error.js";
+import { install } from "./locale.js";
 import { Opened } from "./opened.js";
 import { failed } from "./pending.js";
 import { begin, decode, encode, run } from "./state.js";
@@ -37,6 +38,7 @@ export class Env {
   #continued;
   #ended;
   #iteration = 0;
+  #restore; // gives the platform its languages back
   #name = "test";
 
   steps = []; // names of the steps, in the order of their calls
@@ -105,6 +107,7 @@ export class Env {
     running = this;
     const kept = Object.fromEntries(Object.keys(globals).map((key) => [key, globalThis[key]]));
     Object.assign(globalThis, globals, { Date: this.#date() });
+    this.#restore = install();
     try {
       this.#input = encode(input);
       for (;;) {
@@ -114,6 +117,7 @@ export class Env {
         this.#iteration++;
       }
     } finally {
+      this.#restore();
       Object.assign(globalThis, kept, { Date: real.Date });
       running = undefined;
     }
@@ -212,6 +216,16 @@ export class Env {
       details: stack ? { details: { stack } } : undefined })]);
   }
 
+  // outside calls what stands in for a handler of the host, which has the languages of the platform.
+  async #outside(fn) {
+    this.#restore();
+    try {
+      return await fn();
+    } finally {
+      this.#restore = install();
+    }
+  }
+
   #deliver(s) {
     const wait = this.#waits.findIndex((w) => w.name === s.name);
     if (wait < 0) {
@@ -284,7 +298,7 @@ export class Env {
       step: (name, handler, input, text) => {
         const fn = this.#handlers.get(handler);
         if (!fn) return this.#refuse("UNKNOWN_HANDLER", `the test has no handler ${JSON.stringify(handler)}: env.handle(${JSON.stringify(handler)}, fn)`);
-        return this.#step(name, handler, text, () => fn(decode(input), info().step));
+        return this.#step(name, handler, text, () => this.#outside(() => fn(decode(input), info().step)));
       },
       stepBegin: (name, text) => this.#step(name, undefined, text),
       signal: (name, ms) => {

@@ -163,6 +163,33 @@ test("what cannot go on says so", async () => {
   assert.throws(() => step("s", "host/charge"), /call\(/);
 });
 
+// What a host would format otherwise than asked for throws in a test as well, though Node could do it.
+test("languages", async () => {
+  const env = new Env().handle("host/format", (n) => n.toLocaleString("de-DE", { style: "currency", currency: "EUR" }) + "a".localeCompare("b"));
+  const got = await env.run(async () => {
+    const refused = [];
+    for (const fn of [
+      () => new Date(0).toLocaleString("en-US", { timeZone: "America/New_York" }), () => new Date(0).toLocaleDateString("de-DE", { weekday: "long" }),
+      () => (1.5).toLocaleString("de-DE"), () => [1.5].toLocaleString("de-DE"), () => "a".localeCompare("b"), () => Intl.NumberFormat(),
+      () => "i".toLocaleUpperCase("tr"),
+    ]) {
+      try {
+        refused.push(fn());
+      } catch (e) {
+        refused.push(e.message.split(" ").slice(0, 3).join(" "));
+      }
+    }
+    return { refused, plain: [new Date(0).toLocaleString(), (1234.5).toLocaleString()], handler: await call("host/format", 1.5) };
+  });
+  assert.deepEqual(got, {
+    refused: ["Date.prototype.toLocaleString knows no", "Date.prototype.toLocaleDateString knows no", "Number.prototype.toLocaleString knows no",
+      "Number.prototype.toLocaleString knows no", "String.prototype.localeCompare is not", "Intl.NumberFormat is not",
+      "String.prototype.toLocaleUpperCase does not"],
+    plain: ["1/1/1970, 12:00:00 AM", "1,234.5"], handler: "1,50\u00a0€-1",
+  });
+  assert.equal((1.5).toLocaleString("de-DE"), "1,5");
+});
+
 test("the clock is the machine's again afterwards", async () => {
   await new Env().run(() => sleep("100d"));
   assert.ok(Date.now() > new Date("2026-02-01"));
