@@ -24,15 +24,15 @@ type program struct {
 }
 
 // load builds a program of testdata.
-func load(t *testing.T, file string) *program {
+func load(t *testing.T, file string, opts ...host.UploadOption) *program {
 	t.Helper()
 	wasm, name, err := typescript.Build(t.Context(), filepath.Join("testdata", file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &program{hosttest.New(t), t, t.Context()}
-	if _, err = p.UploadAll(p.ctx, name, wasm); errors.Is(err, host.ErrInvalid) { // it names its workflows itself
-		_, err = p.UploadAll(p.ctx, "", wasm)
+	if _, err = p.UploadAll(p.ctx, name, wasm, opts...); errors.Is(err, host.ErrInvalid) { // it names its workflows itself
+		_, err = p.UploadAll(p.ctx, "", wasm, opts...)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,7 @@
 // Events, AbortController and AbortSignal.
+import { milliseconds } from "./duration.js";
+import { run } from "./state.js";
+import { alarm, nextTimeout } from "./timers.js";
 
 export class DOMException extends Error {
   #name;
@@ -46,10 +49,24 @@ export class EventTarget {
 
 const key = Symbol("AbortSignal");
 
+// What fetch asks of a signal: whether it was made outside of the body that asks, and when a timer could end it.
+export let madeOutside;
+export let mayEndAt;
+
 export class AbortSignal extends EventTarget {
+  #inBody = run?.inBody === true;
+  #due; // of a timeout in a body
+  #sources; // of any
   aborted = false;
   reason = undefined;
   onabort = null;
+  static {
+    madeOutside = (s) => #inBody in s && (!s.#inBody || s.#sources?.some(madeOutside) === true);
+    mayEndAt = (s) => {
+      if (!(#due in s)) return nextTimeout(); // a class of the program's own
+      return s.#due ?? (s.#sources ? Math.min(...s.#sources.map(mayEndAt)) : nextTimeout());
+    };
+  }
   constructor(k) {
     super();
     if (k !== key) throw new TypeError("an AbortSignal is made by an AbortController");
@@ -62,15 +79,16 @@ export class AbortSignal extends EventTarget {
   }
   static timeout(ms) {
     const s = new AbortSignal(key);
-    globalThis.setTimeout(() => end(s, new DOMException("the time is over", "TimeoutError")), ms);
+    s.#due = alarm(() => end(s, new DOMException("the time is over", "TimeoutError")), milliseconds(Number(ms)));
     return s;
   }
   static any(signals) {
     const s = new AbortSignal(key);
-    for (const other of signals) {
+    s.#sources = [...signals];
+    for (const other of s.#sources) {
       if (other.aborted) return end(s, other.reason);
-      other.addEventListener("abort", () => end(s, other.reason), { once: true });
     }
+    for (const other of s.#sources) other.addEventListener("abort", () => end(s, other.reason), { once: true });
     return s;
   }
 }

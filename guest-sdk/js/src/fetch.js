@@ -1,7 +1,12 @@
 // fetch, in steps: the host makes the request, by the rules that the workflow was uploaded with.
-import { failure, host } from "./state.js";
+import { madeOutside, mayEndAt } from "./abort.js";
+import { milliseconds } from "./duration.js";
+import { failure, host, run } from "./state.js";
+import { fireUntil } from "./timers.js";
 
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+
+const cookies = "set-cookie"; // values of this name cannot be joined
 
 export class Headers {
   #map = new Map();
@@ -15,13 +20,16 @@ export class Headers {
   }
   append(name, value) {
     const k = this.#key(name);
-    this.#map.set(k, this.#map.has(k) ? `${this.#map.get(k)}, ${String(value).trim()}` : String(value).trim());
+    this.#map.set(k, [...(this.#map.get(k) ?? []), String(value).trim()]);
   }
   set(name, value) {
-    this.#map.set(this.#key(name), String(value).trim());
+    this.#map.set(this.#key(name), [String(value).trim()]);
   }
   get(name) {
-    return this.#map.get(this.#key(name)) ?? null;
+    return this.#map.get(this.#key(name))?.join(", ") ?? null;
+  }
+  getSetCookie() {
+    return [...(this.#map.get(cookies) ?? [])];
   }
   has(name) {
     return this.#map.has(this.#key(name));
@@ -33,13 +41,14 @@ export class Headers {
     for (const [k, v] of this) fn(v, k, this);
   }
   keys() {
-    return [...this.#map.keys()].sort().values();
+    return [...this].map(([k]) => k).values();
   }
   values() {
     return [...this].map(([, v]) => v).values();
   }
   entries() {
-    return [...this.#map].sort(([a], [b]) => (a < b ? -1 : 1)).values();
+    const sorted = [...this.#map].sort(([a], [b]) => (a < b ? -1 : 1));
+    return sorted.flatMap(([k, list]) => (k === cookies ? list.map((v) => [k, v]) : [[k, list.join(", ")]])).values();
   }
   [Symbol.iterator]() {
     return this.entries();
@@ -55,11 +64,28 @@ function bytesOf(body) {
   return { bytes: new Uint8Array(host.encode(String(body))), type };
 }
 
+// Stream stands for a body that has come as a whole.
+class Stream {
+  locked = false;
+  static {
+    const unread = ["getReader", "pipeThrough", "pipeTo", "tee", Symbol.asyncIterator];
+    for (const key of unread) {
+      this.prototype[key] = () => {
+        throw new TypeError("there are no streams here, a body comes as a whole: read it by text(), json(), bytes() or arrayBuffer()");
+      };
+    }
+  }
+  async cancel() {}
+}
+
 class Body {
   #bytes;
   bodyUsed = false;
   constructor(bytes) {
     this.#bytes = bytes;
+  }
+  get body() {
+    return this.#bytes.length > 0 ? new Stream() : null;
   }
   #take() {
     if (this.bodyUsed) throw new TypeError("the body was read before");
@@ -92,6 +118,7 @@ export class Request extends Body {
     this.method = String(init.method ?? from?.method ?? "GET").toUpperCase();
     this.headers = new Headers(init.headers ?? from?.headers);
     this.timeout = init.timeout ?? from?.timeout;
+    this.signal = (init.signal === undefined ? from?.signal : init.signal) ?? undefined;
     if (type && !this.headers.has("content-type")) this.headers.set("content-type", type);
     if (bytes.length > 0 && (this.method === "GET" || this.method === "HEAD")) throw new TypeError(`a ${this.method} has no body`);
   }
@@ -123,12 +150,18 @@ export class Response extends Body {
   }
 }
 
+// The instance waits in the host's call, so that nothing in it can abort the request meanwhile but a timer: the request ends when
+// one is due that may.
 export async function fetch(input, init = {}) {
   const r = new Request(input, init);
-  (init.signal ?? undefined)?.throwIfAborted?.();
-  const headers = Object.fromEntries([...r.headers].map(([k, v]) => [k, [v]]));
+  let ends = limit(r.signal);
+  for (; ends <= host.now(); ends = limit(r.signal)) await overdue(r.signal, ends);
+  const headers = {};
+  for (const [k, v] of r.headers) (headers[k] ??= []).push(v);
   const head = { method: r.method, url: r.url, headers };
-  if (r.timeout !== undefined) head.timeout_ms = r.timeout;
+  const left = ends - host.now();
+  if (r.timeout !== undefined) head.timeout_ms = Math.ceil(milliseconds(r.timeout));
+  if (left < (head.timeout_ms ?? Infinity)) head.timeout_ms = left;
   const got = host.fetch(JSON.stringify(head), r._peek());
   if (typeof got !== "number") {
     const { status, headers } = JSON.parse(got[0]);
@@ -140,5 +173,30 @@ export async function fetch(input, init = {}) {
   if (e.code === "NOT_HERE") {
     throw new TypeError('a workflow makes requests in steps, whose results are recorded: step("name", () => fetch(url))');
   }
+  if (head.timeout_ms === left && e.kind === "timeout" && host.now() + 1 >= ends) {
+    await overdue(r.signal, ends);
+    throw new TypeError("fetch failed: a timer of the step was due that might have aborted its signal, so that the request was given up, and " +
+      "did not abort it: give fetch AbortSignal.timeout(ms)");
+  }
   throw Object.assign(new TypeError(`fetch failed: ${e.message}`, { cause: e }), { code: e.code }, e.code === "DENIED" ? { retryable: false } : {});
+}
+
+// limit returns when a signal may end. It throws if it has, or could not be seen to.
+function limit(signal) {
+  if (signal?.aborted) throw signal.reason;
+  if (!signal || !run.inBody) return Infinity; // the host says that this is no step
+  if (madeOutside(signal)) {
+    throw Object.assign(new TypeError("fetch: the signal was made outside of the step, which has a copy of it that never ends: give the signal to " +
+      "step(name, fn, { signal }), or make one in the step, such as AbortSignal.timeout(ms)"), { retryable: false });
+  }
+  return mayEndAt(signal);
+}
+
+const turns = 10; // in which what waits for a timer may abort a signal
+
+// overdue fires the timers that are due, and throws if they have aborted a signal.
+async function overdue(signal, at) {
+  fireUntil(at);
+  for (let i = 0; i < turns && !signal.aborted; i++) await undefined;
+  if (signal.aborted) throw signal.reason;
 }

@@ -43,16 +43,43 @@ export function clearTimeout(id) {
   if (p?.handle !== undefined) p.cancel();
 }
 
-// fireTimer waits for the next timer of a body, and fires it. It returns false if there is none.
-export function fireTimer() {
+// alarm is setTimeout for AbortSignal.timeout. In a body it returns when that ends.
+export function alarm(fn, ms) {
+  const t = real.get(setTimeout(fn, ms));
+  if (t) t.alarm = true;
+  return t?.at;
+}
+
+// nextTimeout returns when the next setTimeout of a body is due, Infinity if there is none.
+export function nextTimeout() {
+  let at = Infinity;
+  for (const t of real.values()) if (!t.every && !t.alarm && t.at < at) at = t.at;
+  return at;
+}
+
+function first() {
   let first;
   for (const [id, t] of real) if (!first || t.at < first.t.at) first = { id, t };
-  if (!first) return false;
-  const { id, t } = first;
-  const wait = t.at - host.now();
-  if (wait > 0) host.pause(wait);
+  return first;
+}
+
+function fire({ id, t }) {
   if (t.every) t.at += t.every;
   else real.delete(id);
   t.fire();
+}
+
+// fireTimer waits for the next timer of a body, and fires it. It returns false if there is none.
+export function fireTimer() {
+  const next = first();
+  if (!next) return false;
+  const wait = next.t.at - host.now();
+  if (wait > 0) host.pause(wait);
+  fire(next);
   return true;
+}
+
+// fireUntil fires the timers of a body that are due at an instant.
+export function fireUntil(at) {
+  for (let next = first(); next && next.t.at <= at; next = first()) fire(next);
 }
