@@ -245,6 +245,34 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
+// TestNumbers is about what is no duration, instant or number: each refusal names what it got, and the limit.
+func TestNumbers(t *testing.T) {
+	p := load(t, "trouble.ts")
+	p.begin("numbers", "r", nil)
+	var got []string
+	if err := json.Unmarshal([]byte(p.ends("r")), &got); err != nil {
+		t.Fatal(err)
+	}
+	const milliseconds = "a duration must be a number of milliseconds from 0 to 253402300799999, got "
+	const until = `INVALID_DATE: sleepUntil: an instant is a Date, a text such as "2030-01-31T09:00:00Z", or a number of Unix ` +
+		`milliseconds up to 253402300799999, got `
+	for i, want := range []string{"INVALID_DURATION: sleep: " + milliseconds + "NaN", "INVALID_DURATION: sleep: " + milliseconds + "Infinity",
+		"INVALID_DURATION: sleep: " + milliseconds + "100000000000000000000", until + `"tomorrow"; sleep is for durations`,
+		until + "an invalid Date; sleep is for durations", until + "NaN; sleep is for durations",
+		until + "100000000000000000000; sleep is for durations", until + "+275760-09-13T00:00:00.000Z; sleep is for durations",
+		until + `"5s"; sleep is for durations`, "RangeError: " + milliseconds + "Infinity",
+		"INVALID_ARGUMENT: options: timeout: " + milliseconds + "NaN", "INVALID_ARGUMENT: options: delay: " + milliseconds + "Infinity",
+		"INVALID_ARGUMENT: options: attempts must be a finite number, got Infinity; 0 is no limit",
+		"INVALID_ARGUMENT: options: factor must be a finite number, got NaN",
+		"INVALID_ARGUMENT: options: maxElapsed: " + milliseconds + "100000000000000000000",
+		"INVALID_ARGUMENT: options: timeout: " + milliseconds + "NaN", "RangeError: " + milliseconds + "NaN",
+		"RangeError: retryAfter: the Date is invalid", "INVALID_DURATION: a duration must not be negative, got -1 ms"} {
+		if i >= len(got) || got[i] != want {
+			t.Errorf("%d: %q, not %q", i, got[min(i, len(got)-1)], want)
+		}
+	}
+}
+
 // TestPromises has programs do strange things to the promises of calls.
 func TestPromises(t *testing.T) {
 	p := load(t, "promises.js")

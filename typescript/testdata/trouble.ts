@@ -1,4 +1,4 @@
-import { RetryableError, info, signal, sleep, step, workflow } from "@wfhost/workflow";
+import { RetryableError, call, child, info, signal, sleep, sleepUntil, step, workflow } from "@wfhost/workflow";
 
 workflow("deadlock", async () => await new Promise(() => {}));
 workflow("stuck", async () => await step("wait", () => new Promise(() => {})));
@@ -26,4 +26,27 @@ workflow("warned", async () => {
   await Promise.race([signal("go"), sleep("1s")]);
   console.log("%j %d", { a: 1 }, "5", "x");
   return "fine";
+});
+
+// What is no duration, no instant, or no number.
+const numbers: (() => unknown)[] = [
+  () => sleep(NaN), () => sleep("nap", Infinity), () => sleep(1e20), () => sleepUntil("tomorrow"), () => sleepUntil("t", new Date(NaN)),
+  () => sleepUntil(NaN), () => sleepUntil(1e20), () => sleepUntil(new Date(8.64e15)), () => sleepUntil("5s"), () => signal("go", { timeout: Infinity }),
+  () => step("a", () => 1, { timeout: NaN }), () => step("b", () => 1, { delay: Infinity }), () => step("c", () => 1, { attempts: Infinity }),
+  () => step("d", () => 1, { factor: NaN }), () => call("host/x", 1, { maxElapsed: 1e20 }), () => child("kid", 1, { timeout: NaN }),
+  () => new RetryableError("", { retryAfter: NaN }), () => new RetryableError("", { retryAfter: new Date(NaN) }), () => sleep(-1),
+];
+workflow("numbers", async () => {
+  const all: string[] = [];
+  for (const fn of numbers) {
+    try {
+      await fn();
+      all.push("nothing was thrown");
+    } catch (e: any) {
+      all.push(`${e.code ?? e.name}: ${e.message}`);
+    }
+  }
+  await sleep(0.4);
+  await step("tiny", () => 1, { maxElapsed: 1e-9, delay: 1e-7 });
+  return all;
 });

@@ -1,48 +1,63 @@
 // What a workflow calls.
-import { milliseconds } from "./duration.js";
+import { longest, milliseconds, shown } from "./duration.js";
 import { WorkflowError, report } from "./error.js";
-import { nothing, pending, text as asText, withdraw } from "./pending.js";
+import { nothing, pending, refused, text as asText, withdraw } from "./pending.js";
 import { encode, failure, host, run, unique } from "./state.js";
 
 const ignore = () => undefined;
 
-// options splits what belongs to the promise from what the host reads.
-const none = { signal: undefined, text: "" };
-function options(o) {
+// options splits what belongs to the promise from what the host reads. Numbers that JSON does not have would be null there.
+const none = { signal: undefined, text: "", wrong: undefined };
+function options(o, names = {}) {
   if (o === undefined) return none;
   const { signal, ...rest } = o;
-  return { signal, text: Object.keys(rest).length > 0 ? encode(rest) : "" };
-}
-
-const durations = { delay: "delay", maxDelay: "max_delay", maxElapsed: "max_elapsed", timeout: "timeout" };
-
-// stepOptions turns options of the SDK into those of the host: numbers of milliseconds become texts.
-function stepOptions(o) {
-  if (o === undefined) return none;
   const out = {};
-  for (const [key, v] of Object.entries(o)) {
+  for (const [key, v] of Object.entries(rest)) {
     if (v === undefined) continue;
-    if (key in durations) out[durations[key]] = typeof v === "number" ? `${v}ms` : v;
-    else if (key === "atMostOnce") out.at_most_once = v;
-    else out[key] = v; // the host names what it does not know
+    const wrong = typeof v === "number" ? wrongNumber(key, v) : undefined;
+    if (wrong) return { signal, text: "", wrong: `options: ${wrong}` };
+    const name = Object.hasOwn(names, key) ? names[key] : key; // the host names what it does not know
+    out[name] = typeof v === "number" && durations.has(key) ? `${v > 0 ? Math.max(v, 1e-6) : v}ms` : v; // without an exponent
   }
-  return options(out);
+  return { signal, text: Object.keys(out).length > 0 ? encode(out) : "" };
 }
+
+const durations = new Set(["delay", "maxDelay", "maxElapsed", "timeout"]);
+
+function wrongNumber(key, v) {
+  if (!durations.has(key)) return Number.isFinite(v) ? undefined : `${key} must be a finite number, got ${v}${key === "attempts" ? "; 0 is no limit" : ""}`;
+  try {
+    milliseconds(v);
+  } catch (e) {
+    return `${key}: ${e.message}`;
+  }
+}
+
+const stepNames = { maxDelay: "max_delay", maxElapsed: "max_elapsed", atMostOnce: "at_most_once" };
+const stepOptions = (o) => options(o, stepNames);
 
 /** sleep("5s"), sleep(1500), sleep("cool down", "1d") */
 export function sleep(a, b, c) {
   const named = b !== undefined && typeof b !== "object";
   const d = named ? b : a;
+  if (typeof d === "number" && !(Math.abs(d) <= longest)) {
+    return refused("sleep", "INVALID_DURATION", `sleep: a duration must be a number of milliseconds from 0 to ${longest}, got ${d}`);
+  }
   const label = unique(named ? a : "sleep");
   return pending(typeof d === "number" ? host.sleep(label, Math.round(d)) : host.sleepText(label, String(d)), "sleep", (named ? c : b)?.signal, nothing);
 }
+
+const instant = /^\d{4}-/;
 
 /** sleepUntil(date), sleepUntil("launch", "2030-01-31T09:00:00Z") */
 export function sleepUntil(a, b, c) {
   const named = b !== undefined && (typeof b !== "object" || b instanceof Date);
   const when = named ? b : a;
   const at = when instanceof Date ? when.getTime() : when;
-  if (Number.isNaN(at)) return Promise.reject(new RangeError("sleepUntil: the date is invalid"));
+  if (!(typeof at === "number" ? Math.abs(at) <= longest : instant.test(at))) {
+    return refused("sleep", "INVALID_DATE", `sleepUntil: an instant is a Date, a text such as "2030-01-31T09:00:00Z", or a number of Unix milliseconds up to ${
+      longest}, got ${when instanceof Date && !Number.isNaN(at) ? when.toISOString() : shown(when)}; sleep is for durations`);
+  }
   const label = unique(named ? a : "sleep");
   return pending(typeof at === "number" ? host.sleepUntil(label, Math.ceil(at)) : host.sleepText(label, String(at)), "sleep",
     (named ? c : b)?.signal, nothing);
@@ -53,14 +68,16 @@ export function step(name, fn, o) {
   if (typeof name !== "string" || typeof fn !== "function") {
     throw new TypeError('step(name, fn, options): name must be a string and fn a function; a handler is called by call("handler", input)');
   }
-  const { signal, text } = stepOptions(o);
+  const { signal, text, wrong } = stepOptions(o);
+  if (wrong) return refused("step", "INVALID_ARGUMENT", wrong);
   return pending(host.stepBegin(unique(name), text), "step", signal, undefined, fn);
 }
 
 /** call("host/charge", input, { name: "charge" }): a handler of the host or a step function performs the step. */
 export function call(handler, input, o) {
   const { name = handler.slice(handler.lastIndexOf("/") + 1), ...rest } = o ?? {};
-  const { signal, text } = stepOptions(rest);
+  const { signal, text, wrong } = stepOptions(rest);
+  if (wrong) return refused("step", "INVALID_ARGUMENT", wrong);
   return pending(host.step(unique(name), handler, encode(input), text), "step", signal);
 }
 
@@ -87,12 +104,13 @@ export async function hook(name, o = {}) {
   return { token: given, path: `/v1/hooks/${given}`, next: (options) => signal(name, options) };
 }
 
+const childNames = { onEnd: "on_end" };
+
 /** child("invoice", input, { id }): a run of its own. */
 export function child(workflow, input, o) {
-  const { name = workflow, onEnd, ...rest } = o ?? {};
-  if (onEnd !== undefined) rest.on_end = onEnd;
-  if (typeof rest.timeout === "number") rest.timeout = `${rest.timeout}ms`;
-  const { signal, text } = options(rest);
+  const { name = workflow, ...rest } = o ?? {};
+  const { signal, text, wrong } = options(rest, childNames);
+  if (wrong) return refused("child", "INVALID_ARGUMENT", wrong);
   const handle = host.child(unique(name), workflow, encode(input), text);
   const promise = pending(handle, "child", signal);
   if (handle > 0) Object.defineProperty(promise, "id", { get: () => host.childId(handle) });

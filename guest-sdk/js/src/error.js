@@ -26,6 +26,7 @@ export class RetryableError extends Error {
     super(message, options);
     if (options.retryAfter === undefined) return;
     if (!(options.retryAfter instanceof Date)) milliseconds(options.retryAfter); // throws if it is none
+    else if (Number.isNaN(options.retryAfter.getTime())) throw new RangeError("retryAfter: the Date is invalid");
     this.retryAfter = options.retryAfter;
   }
 }

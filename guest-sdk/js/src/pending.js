@@ -27,6 +27,11 @@ export function pending(handle, kind, signal, read = json, body = undefined) {
   return promise;
 }
 
+// refused returns the promise of a call that is wrong, so that the host is not asked.
+export function refused(kind, code, message) {
+  return made(Promise.reject(failed(kind, host.caller(), new WorkflowError({ code, message }))), -1, kind);
+}
+
 // failed adds to the error of a call where the program made it.
 export function failed(kind, place, e) {
   return e instanceof WorkflowError ? cameFrom(e, kind, host.where(place)) : e;

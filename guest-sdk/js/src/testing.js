@@ -283,7 +283,7 @@ export class Env {
         run_attempt: 1, position: this.#handles.size, suggest_continue: false, attributes: this.attributes, memo: this.memo, step: this.#inBody }),
       where: (n) => /\(?([^\s(]+:\d+:\d+)\)?$/.exec(this.#places[n].split("\n").slice(1).find((line) => !line.includes(sdk)) ?? "")?.[1] ?? "",
       log: (level, text) => void console.log(text),
-      sleep: (name, ms) => this.#sleep(this.#now + ms),
+      sleep: (name, ms) => (ms < 0 ? this.#refuse("INVALID_DURATION", `a duration must not be negative, got ${ms} ms`) : this.#sleep(this.#now + ms)),
       sleepUntil: (name, at) => this.#sleep(at),
       sleepText: (name, text) => {
         const dated = /^\d{4}-/.test(text);

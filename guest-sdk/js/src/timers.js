@@ -1,9 +1,9 @@
 // setTimeout and setInterval: durable in workflows, as sleep is; in bodies and step functions they really wait.
+import { longest } from "./duration.js";
 import { nothing, pending } from "./pending.js";
 import { host, run, unique } from "./state.js";
 
 const real = new Map(); // of a body: by id, when and what
-const longest = 253_402_300_799_999;
 
 function delay(ms) {
   const n = Number(ms);

@@ -26,6 +26,16 @@ test("a duration that is none", async () => {
   await assert.rejects(new Env().run(() => sleep("2030-13-01T00:00:00Z")), { code: "INVALID_DATE" });
 });
 
+test("numbers that are no durations", async () => {
+  for (const [fn, code, message] of [
+    [() => sleep(NaN), "INVALID_DURATION", /to 253402300799999, got NaN/], [() => sleep("nap", Infinity), "INVALID_DURATION", /got Infinity/],
+    [() => sleep(-1), "INVALID_DURATION", /-1/], [() => sleepUntil("tomorrow"), "INVALID_DATE", /an instant is a Date.*got "tomorrow"/],
+    [() => step("s", () => 1, { delay: NaN }), "INVALID_ARGUMENT", /options: delay: .*got NaN/],
+    [() => step("s", () => 1, { attempts: Infinity }), "INVALID_ARGUMENT", /attempts must be a finite number, got Infinity; 0 is no limit/],
+    [() => child("c", 1, { timeout: Infinity }), "INVALID_ARGUMENT", /timeout/],
+  ]) await assert.rejects(new Env().run(fn), { code, message });
+});
+
 test("steps are tried again after their delays", async () => {
   const env = new Env();
   const got = await env.run(async () => {
