@@ -113,7 +113,7 @@ func TestLanguage(t *testing.T) {
 	p := load(t, "language.ts")
 	p.begin("language", "r", nil)
 	other := ` knows no language but en-US, and no options: got `
-	want := `{"overflow":"InternalError: stack overflow","intl":"Intl.DateTimeFormat is not there: WAYS","locale":[` +
+	want := `{"overflow":"InternalError: stack overflow","range":true,"intl":"Intl.DateTimeFormat is not there: WAYS","locale":[` +
 		`"Date.prototype.toLocaleString` + other + `{\"timeZone\":\"America/New_York\"}; WAYS",` +
 		`"Number.prototype.toLocaleString` + other + `\"de-DE\"; WAYS",` +
 		`"Date.prototype.toLocaleDateString` + other + `\"de-DE\"; WAYS",` +
@@ -239,6 +239,36 @@ func TestTrouble(t *testing.T) {
 	logs := strings.Join(p.logs("warned"), "\n")
 	for _, want := range []string{"a promise was rejected, and nobody handles that: Error: lost", "at <anonymous> (trouble.ts:",
 		"use race({…}) of @wfhost/workflow", `{"a":1} 5 x`} {
+		if !strings.Contains(logs, want) {
+			t.Errorf("the log lacks %q:\n%s", want, logs)
+		}
+	}
+}
+
+// TestShown is about what people are shown of values and errors.
+func TestShown(t *testing.T) {
+	p := load(t, "trouble.ts")
+	for name, want := range map[string][]string{
+		"shown": {"AggregateError: one; two"},
+		"deep":  {"stack overflow: calls are nested too deeply, the stack of 2 MiB has room for some thousands"},
+		"large": {"out of memory: an instance has at most 64 MiB"},
+	} {
+		p.begin(name, name, nil)
+		if got := p.ends(name); !strings.Contains(got, want[0]) {
+			t.Errorf("%s: %s, not %s", name, got, want)
+		}
+	}
+	var failed *host.RunError
+	_, err := p.ResultRaw(p.ctx, "deep")
+	if !errors.As(err, &failed) {
+		t.Fatal(err)
+	}
+	if b, _ := json.Marshal(failed.Failure); !strings.Contains(string(b), "times more") || strings.Count(string(b), "trouble.ts:") > 8 {
+		t.Errorf("the stack of a recursion: %s", b)
+	}
+	logs := strings.Join(p.logs("shown"), "\n")
+	for _, want := range []string{`failed {"error":Error: why` + "\n    at ", "[Error: in list\n    at ",
+		`{"m":Map {"a" => 1},"self":[circular]} [class Cart] Cart {"items":Map {"tea" => 2}}`} {
 		if !strings.Contains(logs, want) {
 			t.Errorf("the log lacks %q:\n%s", want, logs)
 		}
@@ -425,7 +455,7 @@ func TestSDKUnderNode(t *testing.T) {
 	if err != nil {
 		t.Skip("SKIPPED: node is not installed, so the tests of the SDK's environment did not run")
 	}
-	cmd := exec.Command(node, "--test", "test/testing.test.js")
+	cmd := exec.Command(node, "--test", "test/testing.test.js", "test/inspect.test.js")
 	cmd.Dir = "../guest-sdk/js"
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

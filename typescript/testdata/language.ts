@@ -14,6 +14,13 @@ export default async function language() {
   const list = Array.from({ length: 100 }, Math.random);
   return {
     overflow: message(() => deep(0)),
+    range: (() => {
+      try {
+        return deep(0);
+      } catch (e) {
+        return e instanceof RangeError;
+      }
+    })(),
     intl: message(() => new Intl.DateTimeFormat("de")),
     locale: [
       message(() => new Date(0).toLocaleString("en-US", { timeZone: "America/New_York" })),

@@ -50,3 +50,20 @@ workflow("numbers", async () => {
   await step("tiny", () => 1, { maxElapsed: 1e-9, delay: 1e-7 });
   return all;
 });
+
+class Cart {
+  items = new Map([["tea", 2]]);
+}
+const cyclic: any = { m: new Map([["a", 1]]) };
+cyclic.self = cyclic;
+workflow("shown", async () => {
+  console.error("failed", { error: new Error("why") }, [new Error("in list")]);
+  console.log(cyclic, Cart, new Cart());
+  return await Promise.any([Promise.reject(new Error("one")), Promise.reject(new Error("two"))]);
+});
+const odd = (n: number): number => 1 + even(n + 1), even = (n: number): number => 1 + odd(n + 1);
+workflow("deep", async () => odd(0));
+workflow("large", async () => {
+  const all: string[] = [];
+  for (let i = 0; ; i++) all.push(`${i}`.repeat(100_000));
+});

@@ -1,27 +1,6 @@
 // console writes to the run's log.
-import { stackOf } from "./error.js";
+import { inspect } from "./inspect.js";
 import { host } from "./state.js";
-
-export function inspect(v) {
-  if (typeof v === "string") return v;
-  if (v instanceof Error) {
-    const head = `${v.name}: ${v.message}`;
-    const stack = stackOf(v);
-    const all = stack === "" ? head : stack.startsWith(head) ? stack : `${head}\n${stack}`;
-    return v.cause === undefined ? all : `${all}\ncaused by ${inspect(v.cause)}`;
-  }
-  if (typeof v === "function") return `[function ${v.name || "without a name"}]`;
-  if (typeof v === "object" && v !== null) {
-    if (v instanceof Map) return `Map ${inspect([...v])}`;
-    if (v instanceof Set) return `Set ${inspect([...v])}`;
-    try {
-      return JSON.stringify(v, (_, x) => (typeof x === "bigint" ? `${x}n` : x)) ?? String(v);
-    } catch {
-      return Object.prototype.toString.call(v); // a cycle
-    }
-  }
-  return typeof v === "bigint" ? `${v}n` : String(v);
-}
 
 function format(args) {
   let rest = args;

@@ -1,8 +1,8 @@
 // The engine's part: it installs what programs expect of a platform, and answers the loop in typescript/engine/shim.c.
 import "./globals.js";
 import { asked } from "./calls.js";
-import { inspect } from "./console.js";
 import { report } from "./error.js";
+import { inspect } from "./inspect.js";
 import { cancel, failed, notJSON } from "./pending.js";
 import { description, sole, steps, workflow, workflows } from "./registry.js";
 import { begin, decode, encode, failure, host, run } from "./state.js";

@@ -1,4 +1,5 @@
 import { milliseconds } from "./duration.js";
+import { inspect, messageOf, ofProgram, stackOf } from "./inspect.js";
 
 // WorkflowError is a refusal of the host, or the failure of a step, child or wait.
 export class WorkflowError extends Error {
@@ -45,14 +46,6 @@ export function parseError(text) {
 
 const maxStack = 8 << 10;
 
-const ofProgram = (line) => line !== "" && !line.includes("(@wfhost/workflow/") && !line.includes("at <eval> (workflow.js:");
-
-// stackOf returns the frames of an error that are not the SDK's.
-export function stackOf(e) {
-  if (!(e instanceof Error) || typeof e.stack !== "string") return "";
-  return e.stack.split("\n").filter(ofProgram).join("\n");
-}
-
 // cameFrom makes the stack of a call's failure: the frames of the code that failed, and the place of the call.
 export function cameFrom(e, label, where) {
   const inner = e.details?.details?.stack ?? e.details?.stack;
@@ -64,7 +57,7 @@ export function cameFrom(e, label, where) {
 
 // report makes the failure report of what was thrown.
 export function report(e) {
-  const r = { message: messageOf(e), type: typeof e?.type === "string" ? e.type : e instanceof Error ? e.name : typeof e };
+  const r = { message: told(e), type: typeof e?.type === "string" ? e.type : e instanceof Error ? e.name : typeof e };
   if (e instanceof WorkflowError) {
     r.code = e.code;
     if (e.step) r.name = e.step;
@@ -82,13 +75,15 @@ function retryMs(v) {
   return Math.max(0, Math.round(milliseconds(v)));
 }
 
-function messageOf(e) {
-  const cause = e instanceof Error && e.cause !== undefined ? `: ${messageOf(e.cause)}` : "";
-  if (e instanceof Error) return e.message + cause || e.name;
+// told returns the message of what was thrown, with those of its causes that it does not repeat.
+function told(e, above = []) {
   if (typeof e === "string") return e;
-  try {
-    return JSON.stringify(e) ?? String(e);
-  } catch {
-    return String(e);
-  }
+  if (!(e instanceof Error)) return inspect(e);
+  const own = messageOf(e);
+  if (above.includes(e)) return own;
+  const causes = e instanceof AggregateError && Array.isArray(e.errors) ? [...e.errors] : [];
+  if (e.cause !== undefined) causes.push(e.cause);
+  const more = causes.map((c) => told(c, [...above, e])).filter((text) => !own.includes(text));
+  const head = own || (more.length > 0 && !(e instanceof AggregateError) ? "" : e.name);
+  return [head, more.join("; ")].filter(Boolean).join(": ");
 }

@@ -72,6 +72,8 @@ const define = (o, values) => {
   for (const [key, value] of Object.entries(values)) Object.defineProperty(o, key, { value, writable: true, configurable: true });
 };
 install();
+// What other engines throw when calls are nested too deeply is a RangeError.
+if (typeof InternalError === "function") Object.setPrototypeOf(InternalError.prototype, RangeError.prototype);
 define(Promise, { race });
 define(globalThis, {
   AbortController, AbortSignal, DOMException, Event, EventTarget, Headers, Request, Response, TextDecoder, TextEncoder, URL,
