@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -377,6 +378,30 @@ func TestManyCalls(t *testing.T) {
 	}
 }
 
+// refusal returns the error of the upload of a program that cannot be loaded.
+func refusal(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "refused.ts")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wasm, name, err := typescript.Build(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = hosttest.New(t).UploadAll(t.Context(), name, wasm)
+	return fmt.Sprint(err)
+}
+
+// TestSchemaOfLibrary uploads a workflow whose schema is not JSON Schema.
+func TestSchemaOfLibrary(t *testing.T) {
+	got := refusal(t, `import { workflow } from "@wfhost/workflow";
+		workflow("zz", { input: { _zod: {}, safeParse() {} } as any }, () => 1);`)
+	if !strings.Contains(got, "input is a schema of a library, and must be a JSON Schema: of zod that is z.toJSONSchema(schema)") {
+		t.Error(got)
+	}
+}
+
 func TestTooLarge(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "large.js")
 	text := "export default () => " + `"` + strings.Repeat("x", 5<<20) + `";`
@@ -455,7 +480,7 @@ func TestSDKUnderNode(t *testing.T) {
 	if err != nil {
 		t.Skip("SKIPPED: node is not installed, so the tests of the SDK's environment did not run")
 	}
-	cmd := exec.Command(node, "--test", "test/testing.test.js", "test/inspect.test.js")
+	cmd := exec.Command(node, "--test", "test/testing.test.js", "test/inspect.test.js", "test/registry.test.js")
 	cmd.Dir = "../guest-sdk/js"
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -14,11 +14,35 @@ export function workflow(name, options, fn) {
   for (const key of Object.keys(options)) {
     if (!fields.includes(key)) throw new TypeError(`workflow ${JSON.stringify(name)}: there is no option ${key}, but ${fields.join(", ")}`);
   }
+  checkSchemas(name, options);
   if (workflows.has(name)) throw new Error(`workflow ${JSON.stringify(name)} is registered twice`);
   const w = { fn, options };
   workflows.set(name, w);
   sole = workflows.size === 1 ? w : undefined;
   return fn;
+}
+
+// checkSchemas refuses schemas of libraries, such as zod's: as JSON Schema they would check nothing.
+function checkSchemas(name, options) {
+  for (const [key, v] of Object.entries(options)) {
+    const several = (key === "signals" || key === "updates") && typeof v === "object" && v !== null && !Array.isArray(v);
+    for (const [at, schema] of several ? Object.entries(v).map(([n, x]) => [`${key}.${n}`, x]) : [[key, v]]) {
+      if (!ofLibrary(schema)) continue;
+      throw new TypeError(`workflow ${JSON.stringify(name)}: ${at} is a schema of a library${vendor(schema)}, and must be a JSON Schema: of zod ` +
+        `that is z.toJSONSchema(schema), other libraries have a function for it as well`);
+    }
+  }
+}
+
+const marks = ["~standard", "_zod", "_def", "safeParse"];
+
+function ofLibrary(v) {
+  return (typeof v === "object" || typeof v === "function") && v !== null && (typeof v === "function" || marks.some((mark) => mark in v));
+}
+
+function vendor(schema) {
+  const name = schema["~standard"]?.vendor;
+  return typeof name === "string" ? ` (${name})` : "";
 }
 
 export function stepFunction(name, fn) {
