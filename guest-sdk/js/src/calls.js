@@ -2,6 +2,7 @@
 import { longest, milliseconds, shown } from "./duration.js";
 import { WorkflowError, report } from "./error.js";
 import { nothing, pending, refused, text as asText, withdraw } from "./pending.js";
+import { waiting } from "./races.js";
 import { encode, failure, host, run, unique } from "./state.js";
 
 const ignore = () => undefined;
@@ -85,11 +86,13 @@ export function call(handler, input, o) {
 export function signal(name, o = {}) {
   const ms = o.timeout === undefined ? -1 : Math.round(milliseconds(o.timeout));
   const waits = pending(host.signal(name, ms), "signal", o.signal);
+  if (!o.signal) waiting(waits, name);
   if (ms < 0) return waits;
   const value = waits.catch((e) => {
     if (e instanceof WorkflowError && e.code === "TIMEOUT") return undefined;
     throw e;
   });
+  if (!o.signal) waiting(value, name);
   return Object.assign(value, { handle: waits.handle, kind: "signal", cancel: (reason) => {
     value.catch(ignore);
     return waits.cancel(reason);

@@ -4,6 +4,7 @@ import { asked } from "./calls.js";
 import { report } from "./error.js";
 import { inspect } from "./inspect.js";
 import { cancel, failed, notJSON } from "./pending.js";
+import { turned } from "./races.js";
 import { description, sole, steps, workflow, workflows } from "./registry.js";
 import { begin, decode, encode, failure, host, run } from "./state.js";
 import { fireTimer } from "./timers.js";
@@ -125,6 +126,7 @@ native.rejections((promise, reason, handled) => {
 
 // onIdle is called when no job is left. It returns 0 if there is something to wait for, else 1 and the exit code.
 function onIdle() {
+  turned();
   if (!run.inBody && rejected.size > 0) {
     for (const reason of rejected.values()) {
       host.log(2, `a promise was rejected, and nobody handles that: ${inspect(reason)}`);

@@ -6,9 +6,6 @@ const from = "@wfhost/workflow";
 const durable = new Set(["attribute", "call", "cancelled", "child", "continueAsNew", "emit", "hook", "saga", "send", "signal", "sleep",
   "sleepUntil", "step", "throwOnCancel", "update", "version"]);
 
-// waits are what takes a signal when it comes, whether or not anybody still waits.
-const waits = new Set(["signal"]);
-
 function scopeOf(context, node) {
   for (let scope = context.sourceCode.getScope(node); scope; scope = scope.upper) {
     const v = scope.set.get(node.name);
@@ -123,6 +120,69 @@ const noCapturedWriteInBody = {
   })),
 };
 
+// through are the nodes whose value is that of a part of them.
+const through = {
+  ArrayExpression: (n) => n.elements, ChainExpression: (n) => [n.expression],
+  ConditionalExpression: (n) => [n.consequent, n.alternate], LogicalExpression: (n) => [n.left, n.right],
+  ObjectExpression: (n) => n.properties.map((p) => p.value ?? p.argument), SequenceExpression: (n) => [n.expressions.at(-1)],
+  SpreadElement: (n) => [n.argument], TSAsExpression: (n) => [n.expression], TSNonNullExpression: (n) => [n.expression],
+  TSSatisfiesExpression: (n) => [n.expression], TSTypeAssertion: (n) => [n.expression],
+};
+const chained = new Set(["then", "catch", "finally"]);
+
+// constant returns what a const of the file is.
+function constant(context, node) {
+  const def = node?.type === "Identifier" && scopeOf(context, node)?.defs[0];
+  return def?.type === "Variable" && def.parent.kind === "const" && def.node.id.type === "Identifier" ? def.node.init : undefined;
+}
+
+// signalWait returns how the promise of an expression waits for a signal: by signal, next or a function of the file; undefined if
+// it does not, or is withdrawn by an option signal. What is looked at already is in seen.
+function signalWait(context, node, seen) {
+  const first = (nodes) => nodes.reduce((found, n) => found ?? (n ? signalWait(context, n, seen) : undefined), undefined);
+  if (node.type === "Identifier") {
+    const value = constant(context, node);
+    return !value || seen.has(value) ? undefined : first([seen.add(value) && value]);
+  }
+  if (node.type !== "CallExpression") return first(through[node.type]?.(node) ?? []);
+  const { callee } = node;
+  const name = imported(context, callee);
+  if (name === "signal") return withdrawn(node.arguments[1]) ? undefined : "signal";
+  if (name === "race") return first(node.arguments);
+  if (callee.type === "MemberExpression" && !callee.computed) {
+    if (chained.has(callee.property.name)) return first([callee.object]);
+    if (callee.object.name === "Promise") return first(node.arguments);
+    return callee.property.name === "next" && isHook(context, callee.object) && !withdrawn(node.arguments[0]) ? "next" : undefined;
+  }
+  const fn = functionOf(context, callee);
+  return fn && waitsIn(context, fn, seen) ? callee.name ?? "function" : undefined;
+}
+
+function withdrawn(options) {
+  return options?.type === "ObjectExpression" && options.properties.some((p) => p.key?.name === "signal" || p.type === "SpreadElement");
+}
+
+// isHook tells whether an expression is what hook() resolves to.
+function isHook(context, node) {
+  const value = constant(context, node) ?? node;
+  return value.type === "AwaitExpression" && value.argument.type === "CallExpression" && imported(context, value.argument.callee) === "hook";
+}
+
+// waitsIn tells whether a call of a function waits for a signal before it is done.
+function waitsIn(context, fn, seen) {
+  if (seen.has(fn) || fn.generator) return false;
+  seen.add(fn);
+  let found = false;
+  const look = (node) => {
+    if (found || isFunction(node)) return;
+    if (node.type === "AwaitExpression" || node.type === "ReturnStatement") found ||= Boolean(node.argument && signalWait(context, node.argument, seen));
+    for (const key of context.sourceCode.visitorKeys[node.type] ?? []) for (const child of [node[key]].flat()) if (child) look(child);
+  };
+  if (fn.body.type !== "BlockStatement" && signalWait(context, fn.body, seen)) return true;
+  look(fn.body);
+  return found;
+}
+
 const noPlainRace = {
   meta: {
     type: "problem",
@@ -136,9 +196,10 @@ const noPlainRace = {
       if (callee.type !== "MemberExpression" || callee.object.name !== "Promise" || !["race", "any"].includes(callee.property.name)) return;
       let wait;
       for (const arg of node.arguments) {
-        visit(context, arg, (inner) => {
-          const name = inner.type === "CallExpression" && imported(context, inner.callee);
-          if (waits.has(name)) wait ??= name;
+        wait ??= signalWait(context, arg, new Set());
+        visit(context, arg, (inner) => { // as in Promise.race(names.map((name) => signal(name)))
+          if (inner.type !== "CallExpression" || imported(context, inner.callee) !== "signal" || withdrawn(inner.arguments[1])) return;
+          wait ??= "signal";
         });
       }
       if (wait) context.report({ node, messageId: "race", data: { name: callee.property.name, wait } });

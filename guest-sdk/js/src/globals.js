@@ -3,6 +3,7 @@ import { AbortController, AbortSignal, DOMException, Event, EventTarget } from "
 import { console } from "./console.js";
 import { Headers, Request, Response, fetch } from "./fetch.js";
 import { install } from "./locale.js";
+import { plain } from "./races.js";
 import { host } from "./state.js";
 import { TextDecoder, TextEncoder, atob, btoa } from "./text.js";
 import { clearTimeout, setInterval, setTimeout } from "./timers.js";
@@ -56,17 +57,6 @@ function structuredClone(value, seen = new Map()) {
   return copy;
 }
 
-// A plain Promise.race leaves the waits that lost, and a wait for a signal then takes the next one.
-const plainRace = Promise.race;
-let warned = false;
-function race(promises) {
-  const list = [...promises];
-  if (!warned && list.length > 1 && list.some((p) => p?.kind === "signal")) {
-    warned = true;
-    host.log(2, "Promise.race does not withdraw a wait for a signal that has lost, so that it takes the next one: use race({…}) of @wfhost/workflow");
-  }
-  return plainRace.call(this ?? Promise, list);
-}
 
 const define = (o, values) => {
   for (const [key, value] of Object.entries(values)) Object.defineProperty(o, key, { value, writable: true, configurable: true });
@@ -74,7 +64,7 @@ const define = (o, values) => {
 install();
 // What other engines throw when calls are nested too deeply is a RangeError.
 if (typeof InternalError === "function") Object.setPrototypeOf(InternalError.prototype, RangeError.prototype);
-define(Promise, { race });
+define(Promise, { race: plain("race"), any: plain("any") });
 define(globalThis, {
   AbortController, AbortSignal, DOMException, Event, EventTarget, Headers, Request, Response, TextDecoder, TextEncoder, URL,
   URLSearchParams, atob, btoa, clearInterval: clearTimeout, clearTimeout, console, crypto, fetch, queueMicrotask: (fn) => {

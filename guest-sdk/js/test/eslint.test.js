@@ -54,8 +54,35 @@ tester.run("no-captured-write-in-body", plugin.rules["no-captured-write-in-body"
 });
 
 tester.run("no-plain-race", plugin.rules["no-plain-race"], {
-  valid: ok('race({ a: signal("a"), b: sleep("1s") });', 'Promise.race([fetch("x"), sleep("1s")]);', 'Promise.all([signal("a"), signal("b")]);'),
-  invalid: bad("race", 'Promise.race([signal("a"), sleep("1s")]);', 'Promise.any([wf.signal("a").then((x) => x), signal("b")]);'),
+  valid: ok(
+    'race({ a: signal("a"), b: sleep("1s") });',
+    'Promise.race([fetch("x"), sleep("1s")]);',
+    'Promise.all([signal("a"), signal("b")]);',
+    'const s = await signal("a"); Promise.race([s, sleep("1s")]);',
+    'const stop = new AbortController(); Promise.race([signal("a", { signal: stop.signal }), sleep("1s")]);',
+    'const nap = async () => { await sleep("1s"); }; Promise.race([nap(), sleep("1s")]);',
+    'const start = async () => { const later = async () => await signal("a"); return later; }; Promise.race([start(), sleep("1s")]);',
+    'async function again() { await sleep("1s"); return again(); } Promise.race([again(), sleep("1s")]);',
+    'const it = { next: async () => 1 }; Promise.race([it.next(), sleep("1s")]);',
+    'const s = s.then(() => s); Promise.race([s, sleep("1s")]);',
+    'let s = signal("a"); s = sleep("1s"); Promise.race([s, sleep("2s")]);',
+  ),
+  invalid: bad("race",
+    'Promise.race([signal("a"), sleep("1s")]);',
+    'Promise.any([wf.signal("a").then((x) => x), signal("b")]);',
+    'Promise.race(["a", "b"].map((name) => signal(name)));',
+    'const s = signal("a"); await Promise.race([s, sleep("1s")]);',
+    'const s = signal("a").then((x) => x); await Promise.race([s.catch(() => 1), sleep("1s")]);',
+    'const all = [signal("a"), sleep("1s")]; await Promise.race(all);',
+    'const h = await wf.hook("a"); await Promise.race([h.next(), sleep("1s")]);',
+    'await Promise.race([(await wf.hook("a")).next(), sleep("1s")]);',
+    'const w = async () => await signal("a"); await Promise.race([w(), sleep("1s")]);',
+    'const w = () => signal("a"); await Promise.race([w(), sleep("1s")]);',
+    'async function w() { for (;;) { if (await signal("a")) return; } } await Promise.race([w(), sleep("1s")]);',
+    'async function outer() { await inner(); } async function inner() { const x = await signal("a"); return x; } Promise.any([outer(), sleep("1s")]);',
+    'await Promise.race([(async () => await signal("a"))(), sleep("1s")]);',
+    'const w = async () => (await race({ a: signal("a"), b: sleep("1h") })).key; await Promise.race([w(), sleep("1s")]);',
+  ),
 });
 
 const typed = new RuleTester({ languageOptions: { parser } });
@@ -68,4 +95,9 @@ typed.run("no-captured-write-in-body in TypeScript", plugin.rules["no-captured-w
 typed.run("no-durable-call-in-body in TypeScript", plugin.rules["no-durable-call-in-body"], {
   valid: ok('type Later = typeof sleep; step("a", (): Later | undefined => undefined);'),
   invalid: bad("call", 'step("a", async (): Promise<void> => { await (sleep("1s") as Promise<void>); });'),
+});
+
+typed.run("no-plain-race in TypeScript", plugin.rules["no-plain-race"], {
+  valid: ok('const s = (await signal("a")) as string; Promise.race([s, sleep("1s")]);'),
+  invalid: bad("race", 'const s = signal<string>("a") as Promise<string>; Promise.race<string | void>([s!, sleep("1s")]);'),
 });

@@ -1,0 +1,52 @@
+// Races of promises that are no calls themselves, but come of a wait for a signal.
+import { hook, race, signal, sleep, workflow } from "@wfhost/workflow";
+
+// lost has a wait lose a race, waits for the signal again, and returns whether the second wait has got the only signal.
+async function lost(compete: () => Promise<unknown>) {
+  await compete();
+  const got = await race({ go: signal("go"), late: sleep("1h") });
+  return got.key === "go";
+}
+
+const wrapped = async () => await signal("go");
+
+workflow("then", () => lost(() => Promise.race([signal("go").then((x) => x), sleep("1s")])));
+workflow("wrapped", () => lost(() => Promise.race([wrapped(), sleep("1s")])));
+workflow("later", () => lost(() => Promise.race([sleep(1).then(wrapped), sleep("1s")])));
+workflow("any", () => lost(() => Promise.any([wrapped(), sleep("1s")])));
+workflow("direct", () => lost(() => Promise.any([signal("go"), sleep("1s")])));
+workflow("next", () => lost(async () => {
+  const h = await hook("go");
+  await Promise.race([h.next(), sleep("1s")]);
+}));
+
+// What follows is right, and is not warned of.
+workflow("again", async () => { // the promise that has lost is waited for
+  const go = wrapped();
+  await Promise.race([go, sleep("1s")]);
+  await go;
+  return true;
+});
+workflow("others", async () => { // two take signals in turn, and one of them races something else meanwhile
+  let left = 4;
+  const take = async (pause: string) => {
+    while (left-- > 0) {
+      await signal("go");
+      await Promise.race([sleep(pause).then(() => 1), sleep("2s")]);
+    }
+  };
+  await Promise.all([take("1s"), take("3s")]);
+  return true;
+});
+workflow("ended", async () => { // the wait has a time-out of its own, and got nothing
+  await Promise.race([signal("go", { timeout: "2s" }).then((x) => x), sleep("1s")]);
+  await Promise.all([signal("go"), sleep("5s")]);
+  return true;
+});
+workflow("withdrawn", async () => { // by a signal of its own
+  const stop = new AbortController();
+  await Promise.race([signal("go", { signal: stop.signal }), sleep("1s")]);
+  stop.abort();
+  await signal("go");
+  return true;
+});
