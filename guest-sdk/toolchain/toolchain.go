@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // MissingError says that a tool is not on this machine.
@@ -149,54 +148,6 @@ func compileCPP(ctx context.Context, dir string, files []string, out string) err
 		return &MissingError{"C++", "a standard library of C++20 for WASI", hintCPP}
 	}
 	return clang(ctx, dir, "clang++", files, flags, []string{target, "-mexec-model=reactor", "-Wl,--strip-all"}, out)
-}
-
-// rustTarget is what workflows in Rust are compiled for.
-const rustTarget = "wasm32-unknown-unknown"
-
-// rust returns the folder of the first rustc in PATH that has the target.
-func rust(ctx context.Context) (bin string, err error) {
-	missing := &MissingError{"Rust", "a Rust with the target " + rustTarget, "rustup target add " + rustTarget +
-		"; on Debian and Ubuntu: apt-get install cargo rustc lld libstd-rust-dev-wasm32"}
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		rustc := filepath.Join(dir, "rustc")
-		if _, err := exec.LookPath(rustc); err != nil {
-			continue
-		}
-		lib, err := exec.CommandContext(ctx, rustc, "--print", "target-libdir", "--target", rustTarget).Output()
-		if err != nil {
-			continue
-		}
-		if std, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(lib)), "libstd-*.rlib")); err == nil && len(std) > 0 {
-			return dir, nil
-		}
-	}
-	return "", missing
-}
-
-func compileRust(ctx context.Context, dir string, _ []string, out string) error {
-	bin, err := rust(ctx)
-	if err != nil {
-		return err
-	}
-	target := filepath.Join(filepath.Dir(out), "target")
-	if cache, err := os.UserCacheDir(); err == nil { // the next build takes what has not changed
-		target = filepath.Join(cache, "wfhost", "cargo", strings.ReplaceAll(dir, string(filepath.Separator), "-"))
-	}
-	if own := os.Getenv("CARGO_TARGET_DIR"); own != "" {
-		target = own
-	}
-	err = run(ctx, dir, []string{"RUSTC=" + filepath.Join(bin, "rustc")}, filepath.Join(bin, "cargo"), "build", "--release",
-		"--quiet", "--target", rustTarget, "--target-dir", target)
-	if err != nil {
-		return err
-	}
-	made, err := filepath.Glob(filepath.Join(target, rustTarget, "release", "*.wasm"))
-	if err != nil || len(made) != 1 {
-		return fmt.Errorf("cargo has made %d modules of %s, and should make one: its Cargo.toml needs [lib] with crate-type = "+
-			"[\"cdylib\"]", len(made), dir)
-	}
-	return copyFile(made[0], out)
 }
 
 func compileAssemblyScript(ctx context.Context, dir string, _ []string, out string) error {
