@@ -90,4 +90,20 @@ func TestCPP(t *testing.T) { check(t, compile(t, "../../guest-sdk/cpp/stories"))
 
 func TestRust(t *testing.T) { check(t, compile(t, "../../guest-sdk/rust/stories")) }
 
+// TestRustWASI: the SDK does the same where std has WASI. Rust before 1.78 calls the target wasm32-wasi.
+func TestRustWASI(t *testing.T) {
+	for _, target := range []string{"wasm32-wasip1", "wasm32-wasi"} {
+		t.Setenv("CARGO_BUILD_TARGET", target)
+		wasm, err := toolchain.Compile(t.Context(), "../../guest-sdk/rust/stories")
+		if err == nil {
+			check(t, wasm)
+			return
+		}
+		if _, ok := errors.AsType[*toolchain.MissingError](err); !ok {
+			t.Fatal(err)
+		}
+	}
+	t.Skip("SKIPPED: there is no Rust with the target wasm32-wasip1 or wasm32-wasi; the stories were not run on it")
+}
+
 func TestAssemblyScript(t *testing.T) { check(t, compile(t, "../../guest-sdk/assemblyscript/stories")) }

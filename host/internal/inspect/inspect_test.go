@@ -148,7 +148,7 @@ func rejected() map[string]struct {
 		"leb":              {cat(head, []byte("\x01\xff\xff\xff\xff\xff\x0f")), "32 bits"},
 		"form":             {cat(head, sec(1, vec([]byte{0x5f, 0, 0}))), "form of type"},
 		"value type":       {cat(head, sec(1, vec([]byte{0x60, 1, 0x40, 0}))), "unknown value type"},
-		"unknown import":   {imp("env", "memory_thing", 0, 0), "unknown import"},
+		"unknown import":   {imp("env", "memory_thing", 0, 0), "env.memory_thing; the host supplies workflow_v1, wasi_snapshot_preview1, and of env abort and seed"},
 		"import type":      {imp("workflow_v1", "now", 0, 0), "the module says () -> i32"},
 		"import memory":    {imp("env", "memory", 2, 0), "only functions"},
 		"import bad index": {imp("workflow_v1", "now", 0, 9), "unknown type"},

@@ -1,6 +1,10 @@
 package inspect
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/wfhost/wfhost/abi"
 )
 
@@ -98,7 +102,8 @@ func (s *scanner) importSection() error {
 		}
 		want, ok := abi.Import(module, name)
 		if !ok {
-			return s.bad("unknown import", "%s.%s; the host supplies %s and %s", module, name, abi.ImportModule, abi.WASIModule)
+			return s.bad("unknown import", "%s.%s; the host supplies %s, %s, and of %s %s", module, name, abi.ImportModule,
+				abi.WASIModule, abi.EnvModule, strings.Join(slices.Sorted(maps.Keys(abi.EnvFunctions)), " and "))
 		}
 		if !want.Equal(s.types[t]) {
 			return s.bad("an import has the wrong type", "%s.%s is %s, the module says %s", module, name, want, s.types[t])
