@@ -177,6 +177,11 @@ func (g guarded) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 		c, r, err := g.admit(w, r, pattern, scope)
 		cut := true
 		defer func() { g.audit(at, r, pattern, scope, c, cut) }() // also if the handler panics, which cuts the answer
+		if p, ok := w.(*paced); err == nil && ok && wholeLists[pattern] {
+			if p.made, err = g.makers.enter(r.Context()); err == nil {
+				defer p.made()
+			}
+		}
 		if err != nil {
 			g.hold(r, c, err)
 			writeProblem(at, err)

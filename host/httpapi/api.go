@@ -47,6 +47,8 @@ type API struct {
 	polls    streams   // of workers
 	refusals *refusals // in the audit log
 	brake    brake.Brake[string]
+	backlog  *backlog // of answers
+	makers   makers
 	schemas  map[string]bool
 	draining atomic.Bool
 	clock    clock.Clock // by which it is looked whether callers are still let in
@@ -68,7 +70,8 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	s := &API{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
 		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
 		streams: newStreams(access.Streams, "output"), polls: newStreams(access.Streams, "handlers"), refusals: newRefusals(),
-		clock: clock.System(), interpreter: builtIn, build: builtAs()}
+		backlog: newBacklog(maxBacklog), makers: make(makers, maxMakers), clock: clock.System(),
+		interpreter: builtIn, build: builtAs()}
 	for _, o := range opts {
 		o(s)
 	}
@@ -131,7 +134,7 @@ func (s *API) Drain() { s.draining.Store(true) }
 
 // ServeHTTP answers a request.
 func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w, r, end := pace(rw, r)
+	w, r, end := s.backlog.pace(rw, r)
 	defer end()
 	harden(w.Header())
 	whole := r // with the prefix, which the page has, too

@@ -202,14 +202,14 @@ func (s *API) followLogs(ctx context.Context, id, lastID string, from uint64) (*
 	}
 	return s.follow(ctx, id, func(ctx context.Context, f *follower) error {
 		for {
-			lines, err := space(ctx).Logs(ctx, id, from, maxPage)
+			lines, err := space(ctx).Logs(ctx, id, from, logPortion)
 			for _, l := range lines {
 				if !f.send(strconv.FormatUint(l.Index, 10), "log", LogOf(l)) {
 					return nil
 				}
 				from = l.Index + 1
 			}
-			if err != nil || len(lines) < maxPage {
+			if err != nil || len(lines) < logPortion {
 				return err
 			}
 		}

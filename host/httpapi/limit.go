@@ -122,10 +122,23 @@ func (s *streams) enter(c *caller) (leave func(), err error) {
 type paced struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	backlog *backlog
+	made    func() // the answer is made when it is written; may be nil
+
+	held int    // bytes in the backlog
+	turn uint64 // of the last piece: later ones have higher numbers
+	cut  bool   // the client was cut off
 }
 
 // Write writes pieces of b.
 func (p *paced) Write(b []byte) (n int, err error) {
+	if len(b) > writePiece {
+		p.backlog.enter(p, len(b))
+		defer p.backlog.leave(p)
+	}
+	if p.made != nil {
+		p.made()
+	}
 	for {
 		piece := b[n:min(len(b), n+writePiece)]
 		p.more()
@@ -145,12 +158,12 @@ func (p *paced) Flush() {
 // Unwrap is for http.ResponseController.
 func (p *paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-func (p *paced) more() { _ = p.control.SetWriteDeadline(clock.System().Now().Add(writeTime)) } // a recorder of a test has none
+func (p *paced) more() { p.backlog.more(p) }
 
 // pace returns a writer for the answer, and the request with a body that must come in time. The returned function is
 // called at the end.
-func pace(rw http.ResponseWriter, r *http.Request) (w http.ResponseWriter, out *http.Request, end func()) {
-	p := &paced{rw, http.NewResponseController(rw)}
+func (b *backlog) pace(rw http.ResponseWriter, r *http.Request) (w http.ResponseWriter, out *http.Request, end func()) {
+	p := &paced{ResponseWriter: rw, control: http.NewResponseController(rw), backlog: b}
 	_ = p.control.SetWriteDeadline(time.Time{}) // that of the request before
 	if r.ContentLength != 0 && r.Body != nil {
 		_ = p.control.SetReadDeadline(clock.System().Now().Add(bodyTime))

@@ -3,13 +3,16 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -35,17 +38,10 @@ func (s *stalled) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestFinding_ClientsThatDoNotRead asks for a long journal twenty times, and reads none of the answers.
-func TestFinding_ClientsThatDoNotRead(t *testing.T) {
-	const clients, signals = 20, 8
-	a := newAPI(t, Access{})
-	a.upload("", "w", wasmgen.New(0).Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0))
-	a.is(a.call(local, http.MethodPost, "/v1/workflows/w/runs", `{"id":"r"}`), http.StatusCreated, "")
-	payload := `"` + strings.Repeat("x", abi.MaxPayloadBytes-2) + `"`
-	for i := range signals { // of two names, each of which takes four of them
-		name := string("st"[i%2])
-		a.is(a.call(local, http.MethodPost, "/v1/runs/r/signals/"+name, payload), http.StatusAccepted, "")
-	}
+// heldBy returns how many bytes more are in use while some clients ask for a path and read nothing of the answer. No write has
+// more than writePiece.
+func (a *api) heldBy(t *testing.T, clients int, path string) int {
+	t.Helper()
 	heap := func() int {
 		runtime.GC()
 		var m runtime.MemStats
@@ -56,7 +52,7 @@ func TestFinding_ClientsThatDoNotRead(t *testing.T) {
 	began, release, done := make(chan struct{}), make(chan struct{}), make(chan int)
 	for range clients {
 		go func() {
-			r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "http://127.0.0.1/v1/runs/r/journal", nil)
+			r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "http://127.0.0.1"+path, nil)
 			r.Header.Set("Authorization", "Bearer "+local)
 			w := &stalled{ResponseRecorder: httptest.NewRecorder(), began: began, release: release}
 			a.ServeHTTP(w, r)
@@ -66,14 +62,138 @@ func TestFinding_ClientsThatDoNotRead(t *testing.T) {
 	for range clients {
 		<-began
 	}
-	if held := heap() - before; held > clients*signals*abi.MaxPayloadBytes/4 {
-		t.Errorf("%d clients that do not read hold %d MiB", clients, held>>20)
-	}
+	held := heap() - before
 	close(release)
 	for range clients {
 		if n := <-done; n > writePiece {
 			t.Errorf("a write of %d bytes", n)
 		}
+	}
+	t.Logf("%d clients of %s hold %d KiB", clients, path, held>>10)
+	return held
+}
+
+// TestFinding_ClientsThatDoNotRead asks twenty times for a long journal, and for lists of what is large, and reads none of the
+// answers.
+func TestFinding_ClientsThatDoNotRead(t *testing.T) {
+	const clients, signals, runs = 20, 8, 100
+	const most = 2 << 20 // of a page
+	a := newAPI(t, Access{})
+	a.upload("", "w", wasmgen.New(0).Text("nap").I64(1<<40).Call(abi.FnSleep).Drop().I32(0))
+	a.is(a.call(local, http.MethodPost, "/v1/workflows/w/runs", `{"id":"r"}`), http.StatusCreated, "")
+	payload := `"` + strings.Repeat("x", abi.MaxPayloadBytes-2) + `"`
+	for i := range signals { // of two names, each of which takes four of them
+		name := string("st"[i%2])
+		a.is(a.call(local, http.MethodPost, "/v1/runs/r/signals/"+name, payload), http.StatusAccepted, "")
+	}
+	if held := a.heldBy(t, clients, "/v1/runs/r/journal"); held > clients*signals*abi.MaxPayloadBytes/4 {
+		t.Errorf("clients that do not read a journal hold %d MiB", held>>20)
+	}
+	attributes := map[string]string{}
+	for i := range abi.MaxAttributes {
+		attributes[fmt.Sprint("key", i)] = strings.Repeat("x", abi.MaxAttributeBytes)
+	}
+	ctx := context.Background()
+	for i := range runs {
+		_, err := a.h.Start(ctx, "w", nil, host.WithRunID(fmt.Sprint("r", i)), host.WithAttributes(attributes))
+		if err == nil {
+			_, err = a.h.CreateSchedule(ctx, fmt.Sprint("s", i), host.ScheduleSpec{Workflow: "w", When: "0 0 1 1 *",
+				Input: []byte(payload[:60<<10] + `"`)})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/v1/runs?limit=1000", "/v1/schedules?limit=1000", "/v1/timers?limit=1000"} {
+		if held := a.heldBy(t, clients, path); held > clients*most {
+			t.Errorf("clients that do not read %s hold %d MiB", path, held>>20)
+		}
+		seen := map[string]bool{}
+		for next, pages := "", 0; pages == 0 || next != ""; pages++ {
+			w := a.call(local, http.MethodGet, path+next, "")
+			var page struct {
+				Items []struct {
+					ID  string `json:"id"`
+					Run string `json:"run"`
+				} `json:"items"`
+				Next string `json:"next"`
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Body.Len() > most {
+				t.Fatal(w.Body.Len(), err)
+			}
+			for _, x := range page.Items {
+				seen[x.ID+x.Run] = true
+			}
+			if next = ""; page.Next != "" {
+				next = "&cursor=" + page.Next
+			}
+		}
+		if len(seen) < runs {
+			t.Errorf("%s: %d of %d are in the pages", path, len(seen), runs)
+		}
+	}
+}
+
+// deaf is a client that reads nothing: its writes wait until the deadline is over.
+type deaf struct {
+	*httptest.ResponseRecorder
+	leave      context.CancelFunc // the request
+	began, cut chan struct{}
+	over       sync.Once
+}
+
+func (d *deaf) SetWriteDeadline(at time.Time) error {
+	if at.Equal(longAgo) {
+		d.over.Do(func() { close(d.cut) })
+	}
+	return nil
+}
+
+func (d *deaf) Write([]byte) (int, error) {
+	d.began <- struct{}{}
+	<-d.cut
+	d.leave() // as net/http does
+	return 0, os.ErrDeadlineExceeded
+}
+
+// TestBacklog has more bytes of answers wait than may: those who have waited longest are cut off, and who reads gets an answer.
+func TestBacklog(t *testing.T) {
+	const size, fit = 1 << 20, 4
+	b := newBacklog(fit*size + size/2)
+	answer := make([]byte, size)
+	began, done := make(chan struct{}), make(chan int)
+	var all []*deaf
+	for i := range 10 {
+		_, leave := context.WithCancel(t.Context())
+		d := &deaf{ResponseRecorder: httptest.NewRecorder(), leave: leave, began: began, cut: make(chan struct{})}
+		all = append(all, d)
+		go func() {
+			w, _, end := b.pace(d, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+			_, err := w.Write(answer)
+			end()
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error(err)
+			}
+			done <- i
+		}()
+		if <-began; i >= fit { // there is no room for it, unless the first one goes
+			if first := <-done; first != i-fit {
+				t.Fatalf("%d was cut off for %d", first, i)
+			}
+		}
+	}
+	rec := &recorder{ResponseRecorder: httptest.NewRecorder()}
+	w, _, _ := b.pace(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if n, err := w.Write(answer); n != size || err != nil || rec.Body.Len() != size {
+		t.Errorf("who reads gets %d bytes, %v", n, err)
+	}
+	<-done // for whom there was room until then
+	for _, d := range all[len(all)-fit+1:] {
+		_ = d.SetWriteDeadline(longAgo) // the usual one
+		<-done
+	}
+	if b.bytes != 0 || len(b.of) != 0 {
+		t.Errorf("left over: %d bytes, %d answers", b.bytes, len(b.of))
 	}
 }
 
@@ -92,7 +212,7 @@ func TestDeadlines(t *testing.T) {
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPut, "/", io.MultiReader(strings.NewReader("a"), strings.NewReader("b")))
 	r.ContentLength = 10 * slowestUpload
 	before := time.Now()
-	w, r, end := pace(rec, r)
+	w, r, end := newBacklog(maxBacklog).pace(rec, r)
 	if len(rec.read) != 1 || rec.read[0].Before(before.Add(bodyTime)) || len(rec.write) != 1 || !rec.write[0].IsZero() {
 		t.Fatalf("at the beginning: %v %v", rec.read, rec.write)
 	}
@@ -105,7 +225,7 @@ func TestDeadlines(t *testing.T) {
 	}
 	late := &recorder{ResponseRecorder: httptest.NewRecorder()}
 	failing := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", iotest.ErrReader(os.ErrDeadlineExceeded))
-	_, failing, _ = pace(late, failing)
+	_, failing, _ = newBacklog(maxBacklog).pace(late, failing)
 	if _, err := io.ReadAll(failing.Body); !errors.Is(err, os.ErrDeadlineExceeded) || late.read[len(late.read)-1].IsZero() ||
 		late.Header().Get("Connection") != "close" {
 		t.Errorf("a body that does not come may be waited for for ever: %v %v", late.read, err)

@@ -26,9 +26,9 @@ func (s *API) scraped(w http.ResponseWriter, r *http.Request) {
 // else. A caller that reaches the listener can read the names of namespaces, workflows and handlers. Of access it takes
 // Hosts and AnyHost: as the API does, it refuses foreign web pages and names that are not the server's.
 func MetricsOnly(metrics http.Handler, access Access) http.Handler {
-	s := &API{access: Access{Hosts: access.Hosts, AnyHost: access.AnyHost}}
+	s, waiting := &API{access: Access{Hosts: access.Hosts, AnyHost: access.AnyHost}}, newBacklog(maxBacklog)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w, r, end := pace(rw, r)
+		w, r, end := waiting.pace(rw, r)
 		defer end()
 		harden(w.Header())
 		switch {

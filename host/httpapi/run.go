@@ -11,7 +11,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -437,52 +436,4 @@ func (s *API) result(ctx context.Context, in *struct {
 		return nil, failed(err)
 	}
 	return &resultOutput{http.StatusOK, contentType(b), b}, nil
-}
-
-// Log is one line of a run's log.
-type Log struct {
-	Index   uint64    `json:"index"`
-	Time    time.Time `json:"time"`
-	Level   string    `json:"level"`
-	Step    string    `json:"step,omitempty"`
-	Attempt uint32    `json:"attempt,omitempty"`
-	Text    string    `json:"text"`
-}
-
-var levels = [...]string{"debug", "info", "warn", "error"}
-
-func (s *API) logs(ctx context.Context, in *struct {
-	RunPath
-	From   uint64 `query:"from"`
-	Limit  int    `query:"limit" default:"1000"`
-	Cursor string `query:"cursor" doc:"next of the page before, in place of from"`
-	Follows
-}) (*huma.StreamResponse, error) {
-	if in.Limit < 1 {
-		return nil, problem(http.StatusBadRequest, "invalid", "limit must be at least 1, got %d", in.Limit)
-	}
-	from, err := position(in.Cursor, in.From)
-	if err != nil {
-		return nil, err
-	}
-	if in.wanted() {
-		return s.followLogs(ctx, in.ID, in.LastID, from)
-	}
-	limit := min(in.Limit, maxPage)
-	lines, err := space(ctx).Logs(ctx, in.ID, from, limit+1)
-	out, next := []Log{}, ""
-	for i, l := range lines {
-		if i == limit {
-			next = strconv.FormatUint(l.Index, 10)
-			break
-		}
-		out = append(out, LogOf(l))
-	}
-	return single(List[Log]{out, next}, err)
-}
-
-// LogOf returns a log line as the API shows it.
-func LogOf(l host.LogLine) Log {
-	return Log{Index: l.Index, Time: abi.TimeOf(l.UnixMs), Level: levels[min(max(int(l.Level), 0), len(levels)-1)],
-		Step: l.Step, Attempt: l.Attempt, Text: l.Text}
 }

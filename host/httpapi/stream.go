@@ -14,18 +14,24 @@ type stream struct {
 	c     huma.Context
 	limit int // of items
 	n     int
+	bytes int    // of the items
 	last  uint64 // index of the last item
 	w     *bufio.Writer
 }
 
-// streamBytes is how much is written at a time.
-const streamBytes = 16 << 10
+const (
+	// streamBytes is how much is written at a time.
+	streamBytes = 16 << 10
+	// maxStreamed ends a list that is streamed: with so many bytes of items it has nothing more, and the next page begins behind
+	// them. A client keeps an answer in memory, and reads no more than 64 MiB of one.
+	maxStreamed = 16 << 20
+)
 
 // add writes an item with its index, or the error with which the items end, and reports whether to continue. An error
 // before the first item is a problem document; after that it cuts the connection, so that nobody takes a part for the
-// whole. What is over the limit is not written; the cursor is the index behind the last item then.
+// whole. What is over a limit is not written; the cursor is the index behind the last item then.
 func (a *stream) add(index uint64, v any, err error) bool {
-	if err == nil && a.n >= a.limit {
+	if err == nil && (a.n >= a.limit || a.bytes >= maxStreamed) {
 		a.close(strconv.FormatUint(a.last+1, 10))
 		return false
 	}
@@ -47,7 +53,7 @@ func (a *stream) add(index uint64, v any, err error) bool {
 	if _, err := a.w.Write(b); err != nil { // the client is gone
 		return false
 	}
-	a.n, a.last = a.n+1, index
+	a.n, a.bytes, a.last = a.n+1, a.bytes+len(b), index
 	return true
 }
 

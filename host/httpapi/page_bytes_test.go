@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/wasmgen"
+)
+
+// indexes returns the indexes of all items of a list, and how many pages it has.
+func (a *api) indexes(path string) (all []int, pages int) {
+	a.t.Helper()
+	for next := ""; pages == 0 || next != ""; pages++ {
+		w := a.call(local, http.MethodGet, path+next, "")
+		var page struct {
+			Items []struct{ Index int }
+			Next  string
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Body.Len() > maxStreamed+2*abi.MaxPayloadBytes {
+			a.t.Fatal(w.Body.Len(), err)
+		}
+		for _, x := range page.Items {
+			all = append(all, x.Index)
+		}
+		if next = ""; page.Next != "" {
+			next = "&cursor=" + page.Next
+		}
+	}
+	return all, pages
+}
+
+// TestStreamedPages reads a log that is read in portions, and output of which a page has no more than maxStreamed.
+func TestStreamedPages(t *testing.T) {
+	const lines, chunks = 3*logPortion + 1, 20
+	m := wasmgen.New(0)
+	m.Pages = 20
+	for i := range lines {
+		m.I32(1).Text(fmt.Sprint("line ", i)).Call(abi.FnLog).Drop()
+	}
+	for range chunks {
+		m.Text("t").I32(0).I32(abi.MaxPayloadBytes).Call(abi.FnEmit).Drop()
+	}
+	a := newAPI(t, Access{})
+	a.upload("", "w", m.I32(0))
+	a.is(a.call(local, http.MethodPost, "/v1/workflows/w/runs", `{"id":"r"}`), http.StatusCreated, "")
+	a.h.Finish("r")
+	for _, c := range []struct {
+		path             string
+		items, min, most int // pages
+	}{{"/v1/runs/r/logs?limit=1000", lines, 1, 1}, {"/v1/runs/r/logs?limit=20", lines, 3, 3}, {"/v1/runs/r/logs?limit=49", lines, 1, 1},
+		{"/v1/runs/r/output?limit=1000", chunks, 2, 3}} {
+		all, pages := a.indexes(c.path)
+		if len(all) != c.items || pages < c.min || pages > c.most {
+			t.Errorf("%s: %d items in %d pages", c.path, len(all), pages)
+		}
+		for i, at := range all {
+			if i != at {
+				t.Errorf("%s: item %d is at %d", c.path, at, i)
+			}
+		}
+	}
+	if w := a.call(local, http.MethodGet, "/v1/runs/none/logs", ""); w.Code != http.StatusNotFound {
+		t.Errorf("the log of no run: %d %s", w.Code, w.Body)
+	}
+	events := a.call(local, http.MethodGet, "/v1/runs/r/logs", "", "Accept", eventStream).Body.String()
+	if n := strings.Count(events, "event: log"); n != lines {
+		t.Errorf("%d lines were followed", n)
+	}
+}
+
+// TestMakers makes as many lists as may be made: another one waits, and what is no list does not.
+func TestMakers(t *testing.T) {
+	a := newAPI(t, Access{})
+	a.upload("", "w", wasmgen.New(0).I32(0))
+	var leave []func()
+	for range maxMakers {
+		l, err := a.makers.enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave = append(leave, l)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/v1/runs", nil)
+	r.Header.Set("Authorization", "Bearer "+local)
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, r)
+	a.is(w, http.StatusServiceUnavailable, "cancelled")
+	a.is(a.call(local, http.MethodGet, "/v1/runs:count", ""), http.StatusOK, "")
+	leave[0]()
+	leave[0]() // once
+	for range 3 {
+		a.is(a.call(local, http.MethodGet, "/v1/runs", ""), http.StatusOK, "")
+	}
+	if len(a.makers) != maxMakers-1 {
+		t.Errorf("%d lists are being made", len(a.makers))
+	}
+}
