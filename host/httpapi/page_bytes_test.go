@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -103,4 +104,60 @@ func TestMakers(t *testing.T) {
 	if len(a.makers) != maxMakers-1 {
 		t.Errorf("%d lists are being made", len(a.makers))
 	}
+}
+
+// telling says when something is written.
+type telling struct {
+	http.ResponseWriter
+	began chan<- struct{}
+}
+
+func (w *telling) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *telling) Write(b []byte) (int, error) {
+	select {
+	case w.began <- struct{}{}:
+	default:
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// TestBacklogOfConnections has two clients ask for answers that do not fit beside each other, nor into the buffers of a connection: the
+// one that does not read is cut off, and sees that its answer is not whole; the other gets all.
+func TestBacklogOfConnections(t *testing.T) {
+	const size = 32 << 20
+	b, began, ended := newBacklog(size+size/2), make(chan struct{}, 1), make(chan error, 2)
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w, _, end := b.pace(&telling{rw, began}, r)
+		defer end()
+		_, err := w.Write(make([]byte, size))
+		ended <- err
+	}))
+	defer s.Close()
+	ask := func() io.ReadCloser {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Body
+	}
+	deaf := ask()
+	<-began
+	reads := ask()
+	if n, err := io.Copy(io.Discard, reads); n != size || err != nil {
+		t.Errorf("who reads gets %d bytes, %v", n, err)
+	}
+	one, two := <-ended, <-ended
+	if (one == nil) == (two == nil) {
+		t.Errorf("the writes end with %v and %v", one, two)
+	}
+	if n, err := io.Copy(io.Discard, deaf); n >= size || err == nil {
+		t.Errorf("who does not read gets %d bytes, %v", n, err)
+	}
+	_, _ = deaf.Close(), reads.Close() // they were read
 }
