@@ -20,6 +20,13 @@ type liar struct {
 	run            archive.Run
 }
 
+// State has the journal read as a whole.
+func (l *liar) State(context.Context, store.RunKey) (store.RunState, error) {
+	st := l.run.State
+	st.JournalBytes = 0
+	return st, nil
+}
+
 func (l *liar) Run(context.Context, store.RunKey) (store.RunState, []store.Entry, error) {
 	return l.run.State, l.run.Entries, nil
 }

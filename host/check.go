@@ -91,7 +91,7 @@ const (
 	MaxCheckCPU = 10 * time.Minute
 	// fuelPerSecond is how much fuel is a second of CheckOptions.CPU.
 	fuelPerSecond = 1_000_000_000
-	// maxChecks and maxOwnChecks bound the checks, migrations and exports at a time, of all namespaces and of one: each has a
+	// maxChecks and maxOwnChecks bound the checks and migrations at a time, of all namespaces and of one: each has a
 	// module and some journals in memory, and takes as long as it has runs.
 	maxChecks    = 8
 	maxOwnChecks = 2
@@ -231,7 +231,7 @@ type pass struct {
 	about int64
 }
 
-// checking counts the checks, migrations and exports in progress.
+// checking counts the checks and migrations in progress.
 type checking struct {
 	mu  sync.Mutex // guards what follows
 	all int
@@ -243,7 +243,7 @@ func (c *checking) begin(ns store.NamespaceID) (end func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all >= maxChecks || c.by[ns] >= maxOwnChecks {
-		return nil, &joined{fmt.Errorf("too many checks, migrations and exports go on, %d of them of this namespace; the limits are "+
+		return nil, &joined{fmt.Errorf("too many checks and migrations go on, %d of them of this namespace; the limits are "+
 			"%d, and %d of one namespace: try again later", c.by[ns], maxChecks, maxOwnChecks), ErrBusy}
 	}
 	if c.by == nil {

@@ -39,15 +39,17 @@ type ExportOptions struct {
 // is the same bytes. The file is not encrypted, even if the store is: it shows everything that the run was given and
 // did. It does not contain the run's children, the run that started it, or signals that have not reached it yet.
 //
-// Nothing is written before the state, the newest journal and the module were read, so that ErrNotFound and ErrBusy, if
-// too many checks and exports are in progress, come first, and with Move, ErrConflict for a run that waits for a child,
-// for whose end another run waits, or that is a copy. After another error, what was written is no archive.
+// Nothing is written before the state and the module were read, so that ErrNotFound and ErrBusy, if too many exports are
+// in progress, come first, and with Move, ErrConflict for a run that waits for a child, for whose end another run waits,
+// or that is a copy. After another error, what was written is no archive: ErrNotFound if the run was deleted meanwhile,
+// ErrBusy if w took less than 256 KiB a second while others found no place. Some megabytes are in memory while w takes
+// what is written, however long the journals are.
 func (s *scope) Export(ctx context.Context, id string, w io.Writer, opts ExportOptions) error {
 	key, err := s.key(ctx, id)
 	if err != nil {
 		return translate(err)
 	}
-	end, err := s.h.checks.begin(key.Namespace)
+	out, end, err := s.h.exports.begin(ctx, key.Namespace, w)
 	if err != nil {
 		return err
 	}
@@ -57,7 +59,7 @@ func (s *scope) Export(ctx context.Context, id string, w io.Writer, opts ExportO
 			return translate(err)
 		}
 	}
-	err = archive.Write(ctx, w, s.h.store, key, !opts.WithoutModule)
+	err = out.failed(archive.Write(out.ctx, out, s.h.store, key, !opts.WithoutModule))
 	if errors.Is(err, store.ErrTooLarge) {
 		return &joined{err, ErrLimit}
 	}

@@ -32,6 +32,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/brake"
+	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/diskspace"
 	"github.com/wfhost/wfhost/host/internal/egress"
@@ -199,6 +200,7 @@ type Host struct {
 	refusals  brake.Brake[string] // of starts, by namespace
 	notices   *notices            // nil if the log takes none
 	checks    checking
+	exports   exporting
 	importing importing
 	setting   sync.Mutex     // held by SetQuota, so that what holds is what is stored
 	suspects  *suspect.Watch // nil watches nothing
@@ -214,7 +216,7 @@ type Host struct {
 
 // Open opens the data and recovers. It activates nothing: that begins with Run.
 func Open(ctx context.Context, cfg Config) (h *Host, err error) {
-	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{})}
+	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{}), exports: exporting{clock: budget.Clock}}
 	h.scope.init(h, store.DefaultNamespace)
 	defer func() {
 		if err != nil {

@@ -34,6 +34,10 @@ func (s *source) Modules() store.ModuleStore { return s }
 
 func (s *source) Get(context.Context, store.Digest) ([]byte, error) { return s.wasm, s.bad["module"] }
 
+func (s *source) State(context.Context, store.RunKey) (store.RunState, error) {
+	return s.state, s.bad["run"]
+}
+
 func (s *source) Run(context.Context, store.RunKey) (store.RunState, []store.Entry, error) {
 	return s.state, s.iterations[len(s.iterations)-1], s.bad["run"]
 }

@@ -2,18 +2,21 @@ package archive
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
+	"math"
 
 	"github.com/wfhost/wfhost/store"
 )
 
 // Source is what an archive is made of. A store.Store is one.
 type Source interface {
+	State(ctx context.Context, run store.RunKey) (store.RunState, error)
 	Run(ctx context.Context, run store.RunKey) (store.RunState, []store.Entry, error)
 	Load(ctx context.Context, run store.RunKey, iteration uint32, from store.Seq) iter.Seq2[store.Entry, error]
 	Logs(ctx context.Context, run store.RunKey, from uint64, limit int) ([]store.LogLine, error)
@@ -21,19 +24,26 @@ type Source interface {
 	Modules() store.ModuleStore
 }
 
-// page is how many log lines or chunks are read at a time.
-const page = 100
+const (
+	// page is how many log lines or chunks are read at a time.
+	page = 100
+	// wholeBytes and wholeEntries are of a journal that is read as a whole, with its state. A longer one is read in parts, so
+	// that whoever reads the archive slowly has a part of it in memory. A run that has not begun is among those that are read
+	// as a whole: its records may be replaced by those of another start.
+	wholeBytes   = 64 << 10
+	wholeEntries = 4
+)
 
 // Write writes a run as it is durable now, with its module or without. The same run at the same point is the same bytes, whatever
-// wrote them. Nothing is written before the state, the newest journal and the module have been read.
+// wrote them. Nothing is written before the state and the module have been read. While w takes what is written, it holds a
+// few parts of partBytes, and nothing of the store.
 func Write(ctx context.Context, w io.Writer, from Source, key store.RunKey, module bool) error {
-	st, entries, err := from.Run(ctx, key)
+	out := &writer{tar: tar.NewWriter(w), from: from, key: key}
+	entries, err := out.read(ctx)
 	if err != nil {
 		return err
 	}
-	if st.Deleted {
-		return fmt.Errorf("run %q: %w: it was deleted", key.ID, store.ErrNotFound)
-	}
+	st := out.st
 	var wasm []byte
 	if module {
 		if wasm, err = from.Modules().Get(ctx, st.Module); err != nil {
@@ -41,22 +51,22 @@ func Write(ctx context.Context, w io.Writer, from Source, key store.RunKey, modu
 		}
 	}
 	st.Run.Namespace = 0 // the number means nothing elsewhere
-	out := &writer{tar: tar.NewWriter(w)}
 	if err := out.member(stateName, store.AppendState(nil, &st)); err != nil {
 		return err
 	}
 	if module {
-		if err := out.member(moduleName, wasm); err != nil {
+		if err := out.module(ctx, wasm); err != nil {
 			return err
 		}
+		wasm = nil
 	}
-	if err := out.journals(ctx, from, key, st.Iteration, entries); err != nil {
+	if err := out.journals(ctx, entries); err != nil {
 		return err
 	}
-	if err := out.logs(ctx, from, key, st.LogRecords); err != nil {
+	if err := out.logs(ctx, st.LogRecords); err != nil {
 		return err
 	}
-	if err := out.output(ctx, from, key, st.Output); err != nil {
+	if err := out.output(ctx, st.Output); err != nil {
 		return err
 	}
 	manifest, err := json.MarshalIndent(manifestOf(&st, out.files), "", " ")
@@ -71,6 +81,9 @@ func Write(ctx context.Context, w io.Writer, from Source, key store.RunKey, modu
 
 type writer struct {
 	tar    *tar.Writer
+	from   Source
+	key    store.RunKey
+	st     store.RunState
 	files  []File
 	kind   string // of the part that is being filled
 	number int    // of the part
@@ -80,32 +93,83 @@ type writer struct {
 
 // member writes one member. Its header has neither owner nor time, so that the same run makes the same file.
 func (w *writer) member(name string, b []byte) error {
-	w.files = append(w.files, fileOf(name, b))
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(b)), Format: tar.FormatUSTAR}
-	if err := w.tar.WriteHeader(h); err != nil {
+	if err := w.header(name, b); err != nil {
 		return err
 	}
 	_, err := w.tar.Write(b)
 	return err
 }
 
+func (w *writer) header(name string, b []byte) error {
+	w.files = append(w.files, fileOf(name, b))
+	return w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(b)),
+		Format: tar.FormatUSTAR})
+}
+
+// read reads the state, and the journal of the newest iteration if that is read as a whole.
+func (w *writer) read(ctx context.Context) (entries []store.Entry, err error) {
+	w.st, err = w.from.State(ctx, w.key)
+	if err == nil && (w.st.JournalBytes <= wholeBytes || w.st.Length <= wholeEntries) {
+		w.st, entries, err = w.from.Run(ctx, w.key)
+	}
+	if err == nil && w.st.Deleted {
+		err = fmt.Errorf("run %q: %w: it was deleted", w.key.ID, store.ErrNotFound)
+	}
+	return entries, err
+}
+
+// same returns an error if what was read since the state may be of another run: this one was deleted, or replaced.
+func (w *writer) same(ctx context.Context) error {
+	st, err := w.from.State(ctx, w.key)
+	if err != nil {
+		return err
+	}
+	if st.Deleted || st.Incarnation != w.st.Incarnation || st.Import != w.st.Import || st.Iteration < w.st.Iteration {
+		return fmt.Errorf("run %q: %w: it was deleted, or replaced, while it was exported", w.key.ID, store.ErrNotFound)
+	}
+	return nil
+}
+
+// module writes the module in pieces. A large one is read again for each of them: it is not held while w takes a piece.
+func (w *writer) module(ctx context.Context, wasm []byte) (err error) {
+	size := len(wasm)
+	if err := w.header(moduleName, wasm); err != nil {
+		return err
+	}
+	for at := 0; at < size; at += partBytes {
+		if wasm == nil {
+			if wasm, err = w.from.Modules().Get(ctx, w.st.Module); err != nil {
+				return fmt.Errorf("module of run %q: %w", w.key.ID, err)
+			}
+		}
+		piece := wasm[at:min(at+partBytes, size)]
+		if size > partBytes {
+			piece, wasm = bytes.Clone(piece), nil
+		}
+		if _, err := w.tar.Write(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // begin begins with the first part of a kind.
 func (w *writer) begin(kind string) { w.kind, w.number, w.part = kind, 0, w.part[:0] }
 
-// add adds a record to the part; prefix stands before its length.
-func (w *writer) add(prefix, record []byte) error {
+// add adds a record to the part; prefix stands before its length. It reports whether the part is full, and is to be flushed.
+func (w *writer) add(prefix, record []byte) (full bool) {
 	w.part = append(w.part, prefix...)
 	w.part = append(binary.AppendUvarint(w.part, uint64(len(record))), record...)
-	if len(w.part) < partBytes {
-		return nil
-	}
-	return w.flush()
+	return len(w.part) >= partBytes
 }
 
-// flush writes the part, unless it is empty.
-func (w *writer) flush() error {
+// flush writes the part, unless it is empty, or not of the run.
+func (w *writer) flush(ctx context.Context) error {
 	if len(w.part) == 0 {
 		return nil
+	}
+	if err := w.same(ctx); err != nil {
+		return err
 	}
 	if len(w.files) >= maxParts {
 		return fmt.Errorf("%w: the run has more than %d parts of %d bytes", store.ErrTooLarge, maxParts, partBytes)
@@ -118,36 +182,73 @@ func (w *writer) flush() error {
 
 func partName(kind string, number int) string { return fmt.Sprintf("%s/%06d", kind, number) }
 
-// journals writes the journals of all iterations. Those before the newest one do not change any more.
-func (w *writer) journals(ctx context.Context, from Source, key store.RunKey, newest uint32, entries []store.Entry) error {
+// journals writes the journals of all iterations. Those before the newest one do not change any more; entries is that one, or
+// nil if it is to be read.
+func (w *writer) journals(ctx context.Context, entries []store.Entry) error {
 	w.begin(journalName)
-	add := func(iteration uint32, e *store.Entry) error {
-		w.record = store.AppendEntry(w.record[:0], e)
-		return w.add(binary.AppendUvarint(nil, uint64(iteration)), w.record)
-	}
-	for it := range newest {
-		for e, err := range from.Load(ctx, key, it, 0) {
-			if err == nil {
-				err = add(it, &e)
-			}
-			if err != nil {
-				return fmt.Errorf("iteration %d: %w", it, err)
-			}
+	for it := range w.st.Iteration {
+		if _, err := w.journal(ctx, it, math.MaxUint64); err != nil {
+			return fmt.Errorf("iteration %d: %w", it, err)
 		}
 	}
 	for i := range entries {
-		if err := add(newest, &entries[i]); err != nil {
+		if w.entry(w.st.Iteration, &entries[i]) {
+			if err := w.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if entries == nil {
+		n, err := w.journal(ctx, w.st.Iteration, w.st.Length)
+		if err == nil && n != w.st.Length {
+			if err = w.same(ctx); err == nil {
+				err = fmt.Errorf("%w: the journal of run %q has %d entries, its state says %d", store.ErrCorrupt, w.key.ID, n, w.st.Length)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return w.flush()
+	return w.flush(ctx)
+}
+
+// journal writes the entries of an iteration up to a seq, and returns how many there are. The store is not read while a part
+// is written.
+func (w *writer) journal(ctx context.Context, iteration uint32, end store.Seq) (n store.Seq, err error) {
+	for full := true; full; {
+		full = false
+		for e, err := range w.from.Load(ctx, w.key, iteration, n) {
+			if err != nil {
+				return n, err
+			}
+			if e.Seq >= end {
+				break
+			}
+			n = e.Seq + 1
+			if full = w.entry(iteration, &e); full {
+				break
+			}
+		}
+		if full {
+			if err := w.flush(ctx); err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// entry adds an entry to the part, and reports whether that is full.
+func (w *writer) entry(iteration uint32, e *store.Entry) (full bool) {
+	w.record = store.AppendEntry(w.record[:0], e)
+	return w.add(binary.AppendUvarint(nil, uint64(iteration)), w.record)
 }
 
 // logs writes the lines that the state counts.
-func (w *writer) logs(ctx context.Context, from Source, key store.RunKey, n uint64) error {
+func (w *writer) logs(ctx context.Context, n uint64) error {
 	w.begin(logsName)
 	for next := uint64(0); next < n; {
-		lines, err := from.Logs(ctx, key, next, page)
+		lines, err := w.from.Logs(ctx, w.key, next, page)
 		if err != nil {
 			return err
 		}
@@ -159,19 +260,22 @@ func (w *writer) logs(ctx context.Context, from Source, key store.RunKey, n uint
 				break // it was written since
 			}
 			w.record = store.AppendLogLine(w.record[:0], &lines[i])
-			if err := w.add(nil, w.record); err != nil {
+			if !w.add(nil, w.record) {
+				continue
+			}
+			if err := w.flush(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	return w.flush()
+	return w.flush(ctx)
 }
 
 // output writes the chunks that the state counts.
-func (w *writer) output(ctx context.Context, from Source, key store.RunKey, n uint64) error {
+func (w *writer) output(ctx context.Context, n uint64) error {
 	w.begin(outputName)
 	for next := uint64(0); next < n; {
-		chunks, err := from.Output(ctx, key, next, page)
+		chunks, err := w.from.Output(ctx, w.key, next, page)
 		if err != nil {
 			return err
 		}
@@ -183,10 +287,13 @@ func (w *writer) output(ctx context.Context, from Source, key store.RunKey, n ui
 				break // it was written since
 			}
 			w.record = store.AppendChunk(w.record[:0], &chunks[i])
-			if err := w.add(nil, w.record); err != nil {
+			if !w.add(nil, w.record) {
+				continue
+			}
+			if err := w.flush(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	return w.flush()
+	return w.flush(ctx)
 }

@@ -1,0 +1,131 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/store"
+)
+
+const (
+	// maxExports and maxOwnExports bound the exports at a time, of all namespaces and of one: each holds two or three parts of
+	// 4 MiB.
+	maxExports    = 16
+	maxOwnExports = 2
+	// exportGrace is for how long an export keeps its place however slowly it is taken, and slowestExport how many bytes a
+	// second must have been taken after that, or it makes room for another one that finds no place: two megabits, of which
+	// the largest file takes some ten minutes.
+	exportGrace   = 10 * time.Second
+	slowestExport = 256 << 10
+	// exportPiece is how much is handed over between two looks whether the export still has its place.
+	exportPiece = 64 << 10
+)
+
+// errTooSlow is the cause with which an export ends that was taken too slowly.
+var errTooSlow = fmt.Errorf("the export was taken by less than %d bytes a second, and another one needed its place: try again "+
+	"later", slowestExport)
+
+// exporting counts the exports in progress.
+type exporting struct {
+	clock clock.Clock
+
+	mu  sync.Mutex // guards in
+	all []*exported
+}
+
+// exported is one export in progress. It is the writer of what it makes.
+type exported struct {
+	ns    store.NamespaceID
+	w     io.Writer
+	ctx   context.Context
+	end   context.CancelCauseFunc
+	began time.Time
+	bytes atomic.Int64 // that were taken
+}
+
+// begin counts an export until end is called, or returns ErrBusy. What it is to write goes to the returned writer, until
+// the context ends.
+func (x *exporting) begin(ctx context.Context, ns store.NamespaceID, w io.Writer) (e *exported, end func(), err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	own := 0
+	for _, o := range x.all {
+		if o.ns == ns {
+			own++
+		}
+	}
+	now := x.clock.Now()
+	if own >= maxOwnExports || len(x.all) >= maxExports && !x.evictLocked(now) {
+		return nil, nil, &joined{fmt.Errorf("too many exports go on, %d of them of this namespace; the limits are %d, and %d of one "+
+			"namespace: try again later", own, maxExports, maxOwnExports), ErrBusy}
+	}
+	e = &exported{ns: ns, w: w, began: now}
+	e.ctx, e.end = context.WithCancelCause(ctx)
+	x.all = append(x.all, e)
+	return e, func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.removeLocked(e)
+		e.end(nil)
+	}, nil
+}
+
+func (x *exporting) removeLocked(e *exported) {
+	for i, o := range x.all {
+		if o == e {
+			x.all = append(x.all[:i:i], x.all[i+1:]...)
+			return
+		}
+	}
+}
+
+// evictLocked ends the export that is taken the most slowly, and reports whether there is one that is too slow.
+func (x *exporting) evictLocked(now time.Time) bool {
+	var slowest *exported
+	least := float64(slowestExport)
+	for _, e := range x.all {
+		took := now.Sub(e.began)
+		if took < exportGrace {
+			continue
+		}
+		if rate := float64(e.bytes.Load()) / took.Seconds(); rate < least {
+			slowest, least = e, rate
+		}
+	}
+	if slowest == nil {
+		return false
+	}
+	slowest.end(&joined{errTooSlow, ErrBusy})
+	x.removeLocked(slowest)
+	return true
+}
+
+// Write hands over b in pieces, as long as the export has its place.
+func (e *exported) Write(b []byte) (n int, err error) {
+	for n < len(b) {
+		if e.ctx.Err() != nil {
+			return n, context.Cause(e.ctx)
+		}
+		m, err := e.w.Write(b[n:min(n+exportPiece, len(b))])
+		n += m
+		e.bytes.Add(int64(m))
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// failed returns the error with which an export ended.
+func (e *exported) failed(err error) error {
+	if err != nil && errors.Is(context.Cause(e.ctx), errTooSlow) {
+		return context.Cause(e.ctx)
+	}
+	return err
+}
