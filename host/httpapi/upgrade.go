@@ -11,6 +11,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
 // checkPattern is the endpoint that takes a module and stores nothing.
@@ -89,7 +90,7 @@ func (s *API) check(ctx context.Context, in *checkInput) (*huma.StreamResponse, 
 		in.Workflow = ""
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
-		out := lineWriter{c: c}
+		out := lineWriter{c: c, clock: s.clock}
 		opts.Each, opts.Progress = out.report, out.progress
 		sum, err := space(ctx).Check(ctx, in.Workflow, in.RawBody, opts)
 		out.end(&sum, err)
@@ -105,7 +106,7 @@ func (s *API) migrate(ctx context.Context, workflow string, in *MigrateRequest) 
 	who := callerOf(ctx)
 	blind := !who.Allows(host.ScopeRead, who.in)
 	return &huma.StreamResponse{Body: func(c huma.Context) {
-		out := lineWriter{c: c}
+		out := lineWriter{c: c, clock: s.clock}
 		opts.Progress, opts.Each = out.progress, func(r host.RunCheck) error {
 			if blind {
 				withoutJournal(&r)
@@ -130,9 +131,15 @@ const jsonLines = "application/jsonl"
 
 // lineWriter writes the lines of an answer as they come. Its methods are called by one goroutine at a time.
 type lineWriter struct {
-	c     huma.Context
-	begun bool
+	c      huma.Context
+	clock  clock.Clock
+	begun  bool
+	waited time.Duration // for the client
 }
+
+// maxLineWait is how long a check or a migration waits in all for a client that does not read its lines. It has a place that
+// others need; the lines of some thousand runs are on their way before it waits at all.
+const maxLineWait = 30 * time.Second
 
 // progress writes the first line; those of the reports say how far it is.
 func (w *lineWriter) progress(_, total int64) {
@@ -153,12 +160,16 @@ func (w *lineWriter) write(line CheckLine) error {
 	if err != nil {
 		return err
 	}
-	out := w.c.BodyWriter()
+	out, began := w.c.BodyWriter(), w.clock.Now()
 	if _, err := out.Write(append(b, '\n')); err != nil {
 		return err
 	}
 	if f, ok := out.(http.Flusher); ok {
 		f.Flush()
+	}
+	if w.waited += w.clock.Now().Sub(began); w.waited > maxLineWait {
+		return problem(http.StatusRequestTimeout, "timeout", "the reports were not read: the client was waited for longer than %v",
+			maxLineWait)
 	}
 	return nil
 }

@@ -2,13 +2,17 @@ package httpapi
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
 // linesOf reads the lines of an answer.
@@ -92,5 +96,43 @@ func TestMigrationTellsNoJournal(t *testing.T) {
 	b, err := json.Marshal(r)
 	if err != nil || strings.Contains(string(b), "secret") || r.Reason != "diverges at entry 4" {
 		t.Errorf("%s %v", b, err)
+	}
+}
+
+// slowReader is a client for each of whose pieces some time passes.
+type slowReader struct {
+	*httptest.ResponseRecorder
+	clock *clock.Fake
+	takes time.Duration
+}
+
+func (s slowReader) Write(b []byte) (int, error) {
+	s.clock.Advance(s.takes)
+	return s.ResponseRecorder.Write(b)
+}
+
+// TestCheckOfSlowReaders checks five runs for clients who take the lines slowly. It waits for them as long as maxLineWait in all.
+func TestCheckOfSlowReaders(t *testing.T) {
+	a := newAPI(t, Access{})
+	c := clock.NewFake(time.Unix(0, 0))
+	a.clock = c
+	module := nap().Export(abi.ExportRun).Bytes()
+	a.is(a.call(local, http.MethodPut, "/v1/workflows/w/versions", string(module), "Content-Type", "application/wasm"), http.StatusCreated, "")
+	for range 5 {
+		a.is(a.call(local, http.MethodPost, "/v1/workflows/w/runs", `{"input":"90h"}`), http.StatusCreated, "")
+	}
+	for takes, cut := range map[time.Duration]bool{maxLineWait / 6: false, maxLineWait/5 + 1: true} {
+		w := slowReader{httptest.NewRecorder(), c, takes}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:7777/v1/workflows/w/check", bytes.NewReader(module))
+		r.Header.Set("Authorization", "Bearer "+local)
+		r.Header.Set("Content-Type", "application/wasm")
+		was := func() (err any) {
+			defer func() { err = recover() }()
+			a.ServeHTTP(w, r)
+			return nil
+		}()
+		if (was != nil) != cut || strings.Contains(w.Body.String(), `"summary"`) == cut {
+			t.Errorf("%v for each line: %v, %s", takes, was, w.Body)
+		}
 	}
 }
