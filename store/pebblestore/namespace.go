@@ -18,7 +18,7 @@ var spaceCounter = store.GlobalKey(0, store.TableMeta, []byte("namespace"))
 
 func spaceKey(name string) []byte { return store.GlobalKey(0, store.TableSpace, []byte(name)) }
 
-// Namespace returns the id of a namespace.
+// Namespace returns the id of a namespace that is durable. It waits for another one that creates it only if it is to be created.
 func (s *Store) Namespace(_ context.Context, name string, create bool) (store.NamespaceID, error) {
 	end, err := s.begin()
 	if err != nil {
@@ -28,9 +28,7 @@ func (s *Store) Namespace(_ context.Context, name string, create bool) (store.Na
 	if name == store.DefaultNamespace {
 		return 0, nil
 	}
-	s.spaces.RLock()
-	v, err := s.get(spaceKey(name))
-	s.spaces.RUnlock()
+	v, err := s.durable(spaceKey(name))
 	switch {
 	case err != nil:
 		return 0, err
@@ -55,7 +53,7 @@ func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
 	defer end()
 	s.spaces.Lock()
 	defer s.spaces.Unlock()
-	if v, err := s.get(spaceKey(name)); err != nil || v != nil { // created meanwhile
+	if v, err := s.durable(spaceKey(name)); err != nil || v != nil { // created meanwhile
 		if err != nil {
 			return 0, err
 		}
@@ -83,7 +81,12 @@ func (s *Store) createNamespace(name string) (store.NamespaceID, error) {
 	defer s.drop(b)
 	_ = b.Set(spaceCounter, binary.BigEndian.AppendUint32(nil, uint32(ns.ID)), nil)
 	_ = b.Set(spaceKey(name), store.AppendNamespace(nil, &ns), nil)
-	return ns.ID, s.sync(b, nil)
+	settle := s.settling.begin(spaceKey(name), nil)
+	if err := s.sync(b, nil); err != nil {
+		return ns.ID, err
+	}
+	settle()
+	return ns.ID, nil
 }
 
 // Namespaces lists the namespaces that are durable when it begins.

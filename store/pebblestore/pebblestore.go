@@ -98,10 +98,11 @@ type Store struct {
 	files    fileSize
 	log      meter        // of the write-ahead log
 	logs     *logfs.FS    // that of the write-ahead log, on a disk
-	spaces   sync.RWMutex // of the registry of namespaces
+	settling settling     // tokens and namespaces that are being changed
+	spaces   sync.RWMutex // of changes of namespaces, quotas, retentions and keys, and of their lists
 	limits   sync.RWMutex // of the limits of workflows, and held while limited changes
 	limited  cells        // limits that were read, by their keys: with each start, those of its workflow are
-	tokens   sync.RWMutex // of the tokens of callers
+	tokens   sync.RWMutex // of changes of tokens of callers, and of their list
 	nowMs    func() int64
 
 	lock      io.Closer   // of the directory

@@ -43,7 +43,7 @@ func (t tokens) Delete(_ context.Context, hash store.Digest) error {
 	})
 }
 
-// change makes one change durable. It holds the lock until then: what Token returns is durable.
+// change makes one change durable. Token returns what was before until then, and All waits for it.
 func (t tokens) change(hash store.Digest, fill func(b *pebble.Batch, there bool) error) error {
 	end, err := t.s.beginWrite()
 	if err != nil {
@@ -52,7 +52,7 @@ func (t tokens) change(hash store.Digest, fill func(b *pebble.Batch, there bool)
 	defer end()
 	t.s.tokens.Lock()
 	defer t.s.tokens.Unlock()
-	v, err := t.s.get(tokenKey(hash[:]))
+	v, err := t.s.durable(tokenKey(hash[:]))
 	if err != nil {
 		return err
 	}
@@ -61,22 +61,22 @@ func (t tokens) change(hash store.Digest, fill func(b *pebble.Batch, there bool)
 		_ = b.Close() // memory only
 		return err
 	}
+	settle := t.s.settling.begin(tokenKey(hash[:]), v)
 	if err := t.s.sync(b, nil); err != nil {
 		return err // the batch of a failed store may still be in use
 	}
+	settle()
 	return b.Close()
 }
 
-// Token reads a token.
+// Token reads a token that is durable, and waits for none that is not.
 func (t tokens) Token(_ context.Context, hash store.Digest) (store.Token, error) {
 	end, err := t.s.begin()
 	if err != nil {
 		return store.Token{}, err
 	}
 	defer end()
-	t.s.tokens.RLock()
-	defer t.s.tokens.RUnlock()
-	v, err := t.s.get(tokenKey(hash[:]))
+	v, err := t.s.durable(tokenKey(hash[:]))
 	if err != nil {
 		return store.Token{}, err
 	}

@@ -1,12 +1,8 @@
 package pebblestore
 
 import (
-	"context"
 	"errors"
 	"testing"
-	"time"
-
-	"github.com/wfhost/wfhost/store"
 )
 
 // TestFinding_BatchOfAFailedStore: a batch whose commit was given up because the store has failed is still in use by the goroutine
@@ -29,34 +25,5 @@ func TestFinding_BatchOfAFailedStore(t *testing.T) {
 	s.drop(b)
 	if b.Count() != 1 {
 		t.Error("the batch of a failed store was given away")
-	}
-}
-
-// TestTokenIsDurableWhenFound reads a token while its fsync waits.
-func TestTokenIsDurableWhenFound(t *testing.T) {
-	s, g := openGate(t)
-	ctx := context.Background()
-	tok := store.Token{Hash: store.Digest{1}, Name: "n"}
-	g.set(true)
-	added, found := make(chan error, 1), make(chan error, 1)
-	go func() { added <- s.Tokens().Add(ctx, tok) }()
-	for { // until the batch is applied
-		if v, err := s.get(tokenKey(tok.Hash[:])); err != nil {
-			t.Fatal(err)
-		} else if v != nil {
-			break
-		}
-	}
-	go func() { _, err := s.Tokens().Token(ctx, tok.Hash); found <- err }()
-	select {
-	case err := <-found:
-		t.Fatalf("found before it is durable: %v", err)
-	case err := <-added:
-		t.Fatalf("added before it is durable: %v", err)
-	case <-time.After(50 * time.Millisecond): // longer than a call takes that does not wait
-	}
-	g.set(false)
-	if err := errors.Join(<-added, <-found); err != nil {
-		t.Fatal(err)
 	}
 }
