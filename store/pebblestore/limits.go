@@ -21,7 +21,10 @@ func (s *Store) SetLimits(_ context.Context, l store.Limits, tell store.Command)
 	b := s.db.NewBatch()
 	defer s.drop(b)
 	key := store.LimitsKey(l.Namespace, l.Workflow)
-	defer s.limited.forget(key) // before another one reads it
+	old, err := s.durable(key)
+	if err != nil {
+		return err
+	}
 	if len(l.Data) == 0 {
 		_ = b.Delete(key, nil)
 	} else {
@@ -35,7 +38,13 @@ func (s *Store) SetLimits(_ context.Context, l store.Limits, tell store.Command)
 		s.inbox.Unlock()
 		return err
 	}
-	return s.sync(b, s.inbox.Unlock)
+	settle := s.settling.begin(key, old)
+	if err := s.sync(b, s.inbox.Unlock); err != nil {
+		return err
+	}
+	s.limited.forget(key) // before another one reads it
+	settle()
+	return nil
 }
 
 // roomForLimits returns store.ErrTooLarge if there is no room for limits under a key.
@@ -59,7 +68,8 @@ func (s *Store) roomForLimits(l *store.Limits, key []byte) error {
 	return store.CheckLimits(all, own, l)
 }
 
-// LimitsOf reads the limits of a workflow.
+// LimitsOf reads the limits of a workflow. If they are being changed, it waits until that is durable: who has found the command
+// that tells of the change gets what they have become. It does not wait for other workflows.
 func (s *Store) LimitsOf(_ context.Context, ns store.NamespaceID, workflow string) (store.Limits, error) {
 	l := store.Limits{Namespace: ns, Workflow: workflow}
 	end, err := s.begin()
@@ -67,20 +77,43 @@ func (s *Store) LimitsOf(_ context.Context, ns store.NamespaceID, workflow strin
 		return l, err
 	}
 	defer end()
-	s.limits.RLock()
-	defer s.limits.RUnlock()
-	key := store.LimitsKey(ns, workflow)
-	v, known := s.limited.get(key)
-	if !known {
-		if v, err = s.get(key); err != nil {
-			return l, err
-		}
-		s.limited.note(key, v)
-	}
-	if v == nil {
-		return l, nil
+	v, err := s.limit(store.LimitsKey(ns, workflow))
+	if err != nil || v == nil {
+		return l, err
 	}
 	return store.DecodeLimits(v)
+}
+
+// limit reads the record of limits when it is durable, nil if there is none. The caller does not change it.
+func (s *Store) limit(key []byte) ([]byte, error) {
+	for {
+		v, change, err := s.limitOrChange(key)
+		if err != nil || change == nil {
+			return v, err
+		}
+		select {
+		case <-change.done:
+		case <-s.failed:
+			return change.before, nil
+		}
+	}
+}
+
+// limitOrChange reads the record of limits, or returns the change of it that is not durable yet.
+func (s *Store) limitOrChange(key []byte) ([]byte, *unsettled, error) {
+	s.settling.mu.RLock() // nobody begins to change it until it is noted
+	defer s.settling.mu.RUnlock()
+	if u := s.settling.before[string(key)]; u != nil {
+		return nil, u, nil
+	}
+	if v, known := s.limited.get(key); known {
+		return v, nil, nil
+	}
+	v, err := s.get(key)
+	if err == nil {
+		s.limited.note(key, v)
+	}
+	return v, nil, err
 }
 
 // Limits returns the limits of a namespace that are durable.

@@ -24,7 +24,7 @@ import (
 //	tallies.parts  the counts of a partition that are stored    the batch is applied
 //	tallies.mu     the counts that are durable                  the function returns
 //	cache.mu       the cache                                    the function returns
-//	settling.mu    tokens and namespaces before a change        the function returns
+//	settling.mu    tokens, namespaces, limits before a change   the function returns
 //	newest.mu      the newest versions, and their numbers       the function returns
 //
 // "Applied" means that the batch has its place in the log, behind everything that was applied before, and is visible
@@ -36,8 +36,8 @@ import (
 // of the owner before, which are ahead of it in the log; a commit never waits for an Acquire longer than that takes to
 // apply. Claim and Discard take parts.mu and inbox; raise takes marks, reads and applies. The locks versions (of modules and
 // versions), spaces (of namespaces and retentions) and tokens are taken before settling.mu and newest.mu and none else, limits
-// (of workflows) before inbox, and held until what they decide is durable. Who looks up one token, namespace or version takes
-// none of the first three.
+// (of workflows) before inbox, and held until what they decide is durable. Who looks up one token, namespace, version or limit
+// takes none of these four.
 //
 // Locks that are released once a batch is applied are released by the goroutine that applies it, see sync. In a store
 // that has failed they are released without having been applied: nothing can be written there any more.

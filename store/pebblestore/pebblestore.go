@@ -98,9 +98,9 @@ type Store struct {
 	files    fileSize
 	log      meter        // of the write-ahead log
 	logs     *logfs.FS    // that of the write-ahead log, on a disk
-	settling settling     // tokens and namespaces that are being changed
+	settling settling     // tokens, namespaces and limits that are being changed
 	spaces   sync.RWMutex // of changes of namespaces, quotas, retentions and keys, and of their lists
-	limits   sync.RWMutex // of the limits of workflows, and held while limited changes
+	limits   sync.RWMutex // of changes of limits of workflows, and of their lists
 	limited  cells        // limits that were read, by their keys: with each start, those of its workflow are
 	tokens   sync.RWMutex // of changes of tokens of callers, and of their list
 	nowMs    func() int64

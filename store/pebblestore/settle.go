@@ -7,7 +7,13 @@ import "sync"
 // under a lock that no such reader takes.
 type settling struct {
 	mu     sync.RWMutex // nobody waits for the disk while holding it
-	before map[string][]byte
+	before map[string]*unsettled
+}
+
+// unsettled is a record that is being changed.
+type unsettled struct {
+	before []byte
+	done   chan struct{} // closed when the change is durable
 }
 
 // begin notes what a record is, nil for none, before the batch that changes it is applied. The caller calls settle when that is
@@ -16,13 +22,15 @@ func (x *settling) begin(key, value []byte) (settle func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.before == nil {
-		x.before = map[string][]byte{}
+		x.before = map[string]*unsettled{}
 	}
-	x.before[string(key)] = value
+	u := &unsettled{value, make(chan struct{})}
+	x.before[string(key)] = u
 	return func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		delete(x.before, string(key))
+		close(u.done)
 	}
 }
 
@@ -30,8 +38,8 @@ func (x *settling) begin(key, value []byte) (settle func()) {
 func (s *Store) durable(key []byte) ([]byte, error) {
 	s.settling.mu.RLock()
 	defer s.settling.mu.RUnlock()
-	if v, ok := s.settling.before[string(key)]; ok {
-		return v, nil
+	if u := s.settling.before[string(key)]; u != nil {
+		return u.before, nil
 	}
 	return s.get(key)
 }

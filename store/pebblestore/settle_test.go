@@ -211,3 +211,46 @@ func TestNamespacesAreReadWhileOthersChange(t *testing.T) {
 	e.do(errors.Join(<-made, <-again))
 	e.do(read("new", false)())
 }
+
+// TestLimitsAreReadWhileOthersChange looks limits up while those of another workflow are set. Who asks for these waits for what they
+// become, also if it was known before what they were.
+func TestLimitsAreReadWhileOthersChange(t *testing.T) {
+	e := newSettle(t)
+	set := func(workflow, data string) error {
+		l := store.Limits{Workflow: workflow, Data: []byte(data)}
+		return e.s.SetLimits(t.Context(), l, store.Command{Kind: store.CommandLimits, To: l.Queue()})
+	}
+	is := func(workflow, data string) func() error {
+		return func() error {
+			l, err := e.s.LimitsOf(t.Context(), 0, workflow)
+			if string(l.Data) != data {
+				t.Errorf("the limits of %s are %q, want %q", workflow, l.Data, data)
+			}
+			return err
+		}
+	}
+	e.do(set("there", "1"))
+	e.do(set("changed", "1"))
+	for _, data := range []string{"2", "", "3"} { // set, removed, and set where none were
+		e.do(is("there", "1")())
+		changed := e.change(store.LimitsKey(0, "changed"), func() error { return set("changed", data) })
+		e.soon("another workflow", is("there", "1"), nil)
+		e.soon("a workflow without limits", is("none", ""), nil)
+		read := make(chan error, 1)
+		go func() { read <- is("changed", data)() }()
+		e.waits("the change", changed)
+		e.waits("who reads what is changed", read)
+		e.g.set(false)
+		e.do(errors.Join(<-changed, <-read))
+		e.do(is("changed", data)())
+	}
+	changed := e.change(store.LimitsKey(0, "changed"), func() error { return set("changed", "4") })
+	read := make(chan error, 1)
+	go func() { read <- is("changed", "3")() }() // what is durable for certain
+	e.waits("who reads what is changed", read)
+	e.s.fail(errors.New("disk"))
+	if err := <-changed; !errors.Is(err, store.ErrUnknown) {
+		t.Error(err)
+	}
+	e.do(<-read)
+}
