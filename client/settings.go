@@ -104,7 +104,12 @@ type Retention struct {
 	Failed     string `json:"failed,omitempty"`
 	Cancelled  string `json:"cancelled,omitempty"`
 	Terminated string `json:"terminated,omitempty"`
-	Keep       int    `json:"keep,omitempty"` // so many ended runs at most; any number for 0
+	Keep       int    `json:"keep,omitempty"` // so many ended runs at most, whatever their status; any number for 0
+
+	KeepCompleted  int `json:"keep_completed,omitempty"` // so many completed runs at most; any number for 0
+	KeepFailed     int `json:"keep_failed,omitempty"`
+	KeepCancelled  int `json:"keep_cancelled,omitempty"`
+	KeepTerminated int `json:"keep_terminated,omitempty"`
 }
 
 // Retentions lists how long ended runs are kept.

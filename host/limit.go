@@ -71,6 +71,12 @@ func (l *Limits) rules() (rules limit.Rules, err error) {
 	return rules, rules.Check()
 }
 
+// Check returns ErrInvalid for limits that cannot be, as SetLimits does.
+func (l *Limits) Check() error {
+	_, err := l.rules()
+	return translate(err)
+}
+
 // limitsOf shows the limits of a workflow.
 func limitsOf(workflow string, rules limit.Rules) Limits {
 	l := Limits{Workflow: workflow}

@@ -32,13 +32,26 @@ type Retention struct {
 	// Keep is how many ended runs of the workflow are kept, whatever their status: those that were created last. 0 = any
 	// number; at most MaxRetentionKeep.
 	Keep int
+	// The same of the runs that ended with one status, so that many of one push out none of another.
+	KeepCompleted, KeepFailed, KeepCancelled, KeepTerminated int
 }
 
 // of returns the retention for the store, or ErrInvalid.
 func (r *Retention) of(ns store.NamespaceID) (store.Retention, error) {
-	out := store.Retention{Namespace: ns, Workflow: r.Workflow, Keep: int64(r.Keep)}
-	if r.Keep < 0 || r.Keep > MaxRetentionKeep {
-		return out, &joined{fmt.Errorf("keep must be from 0 to %d, got %d", MaxRetentionKeep, r.Keep), ErrInvalid}
+	out := store.Retention{Namespace: ns, Workflow: r.Workflow}
+	for _, x := range []struct {
+		name   string
+		number int
+		set    *int64
+	}{
+		{"keep", r.Keep, &out.Keep}, {"keep_completed", r.KeepCompleted, &out.KeepCompleted},
+		{"keep_failed", r.KeepFailed, &out.KeepFailed}, {"keep_cancelled", r.KeepCancelled, &out.KeepCancelled},
+		{"keep_terminated", r.KeepTerminated, &out.KeepTerminated},
+	} {
+		if x.number < 0 || x.number > MaxRetentionKeep {
+			return out, &joined{fmt.Errorf("%s must be from 0 to %d, got %d", x.name, MaxRetentionKeep, x.number), ErrInvalid}
+		}
+		*x.set = int64(x.number)
 	}
 	for _, x := range []struct {
 		status Status
@@ -142,7 +155,9 @@ func (s *scope) Retentions(ctx context.Context) ([]Retention, error) {
 	for _, x := range list {
 		if x.Namespace == ns {
 			out = append(out, Retention{Workflow: x.Workflow, Completed: abi.Duration(x.CompletedMs), Failed: abi.Duration(x.FailedMs),
-				Cancelled: abi.Duration(x.CancelledMs), Terminated: abi.Duration(x.TerminatedMs), Keep: int(x.Keep)})
+				Cancelled: abi.Duration(x.CancelledMs), Terminated: abi.Duration(x.TerminatedMs), Keep: int(x.Keep),
+				KeepCompleted: int(x.KeepCompleted), KeepFailed: int(x.KeepFailed), KeepCancelled: int(x.KeepCancelled),
+				KeepTerminated: int(x.KeepTerminated)})
 		}
 	}
 	return out, translate(err)

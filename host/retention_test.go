@@ -88,10 +88,56 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// TestRetentionByStatus keeps numbers of runs by status over restarts: many that have completed push out none that was terminated.
+func TestRetentionByStatus(t *testing.T) {
+	l := newLab(t)
+	for i := range 3 {
+		id := fmt.Sprint("t", i)
+		l.begin("until", 300*day.Milliseconds(), host.WithRunID(id))
+		l.Settle()
+		do(t, l.Terminate(ctx, id))
+		l.Advance(time.Second)
+	}
+	for i := range 5 {
+		l.begin("until", 0, host.WithRunID(fmt.Sprint("c", i)))
+		l.Advance(time.Second)
+	}
+	want := host.Retention{Workflow: "until", KeepCompleted: 2, KeepFailed: 3, KeepCancelled: 4, KeepTerminated: 2}
+	do(t, l.SetRetention(ctx, want))
+	l.Reopen()
+	list, err := l.Retentions(ctx)
+	do(t, err)
+	if len(list) != 1 || list[0] != want {
+		t.Fatalf("%+v", list)
+	}
+	dry, err := l.Sweep(ctx, true)
+	do(t, err)
+	if dry.Deleted != 4 {
+		t.Fatalf("%+v", dry)
+	}
+	l.CrashAt(0, true) // in the middle of the sweep
+	_, err = l.Sweep(ctx, false)
+	if !l.Crashed() {
+		t.Fatal("it did not crash", err)
+	}
+	l.Reopen()
+	_, err = l.Sweep(ctx, false)
+	do(t, err)
+	var ids []string
+	for r, err := range l.Runs(ctx, host.Query{Order: host.OldestFirst}) {
+		do(t, err)
+		ids = append(ids, r.ID)
+	}
+	if got := strings.Join(ids, " "); got != "t1 t2 c3 c4" {
+		t.Fatal(got)
+	}
+}
+
 func TestRetentionIsRefused(t *testing.T) {
 	l := newLab(t)
 	for _, r := range []host.Retention{{}, {Workflow: "until"}, {Completed: time.Second}, {Failed: -time.Hour}, {Keep: -1},
-		{Keep: host.MaxRetentionKeep + 1}, {Workflow: "\n", Keep: 1}} {
+		{Keep: host.MaxRetentionKeep + 1}, {KeepCompleted: -1}, {KeepFailed: host.MaxRetentionKeep + 1}, {KeepCancelled: -1},
+		{KeepTerminated: -1}, {Workflow: "\n", Keep: 1}} {
 		if err := l.SetRetention(ctx, r); !errors.Is(err, host.ErrInvalid) {
 			t.Errorf("%+v: %v", r, err)
 		}

@@ -154,6 +154,15 @@ func (s *ScheduleSpec) definition() schedule.Definition {
 		Priority: s.Priority}
 }
 
+// Check returns ErrInvalid for a spec that cannot be, as CreateSchedule does. Whether it is ever due is not looked at.
+func (s ScheduleSpec) Check() error {
+	d := s.definition()
+	if err := d.Check(); err != nil {
+		return translate(err)
+	}
+	return translate(limit.CheckPriority(d.Priority))
+}
+
 // Next returns at most n instants after one at which a schedule with this spec is due, without jitter. ErrInvalid if the spec is
 // wrong. n is at most MaxScheduleNext.
 func (s ScheduleSpec) Next(after time.Time, n int) ([]time.Time, error) {

@@ -100,6 +100,15 @@ func AllowSecretText(text string) UploadOption {
 	}
 }
 
+// CheckGrants returns ErrInvalid for grants that cannot be, as Upload does.
+func CheckGrants(opts ...UploadOption) error {
+	var u upload
+	for _, o := range opts {
+		o(&u)
+	}
+	return u.err
+}
+
 // sorted returns a list sorted and without repetitions.
 func sorted(list []string) []string {
 	slices.Sort(list)

@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -13,7 +14,8 @@ import (
 
 // Retentions, quotas and counts come back as they were, and damaged ones are told.
 func TestSmallRecords(t *testing.T) {
-	keep := store.Retention{Namespace: 7, Workflow: "orders", CompletedMs: 1, FailedMs: 2, CancelledMs: 3, TerminatedMs: 4, Keep: 5}
+	keep := store.Retention{Namespace: 7, Workflow: "orders", CompletedMs: 1, FailedMs: 2, CancelledMs: 3, TerminatedMs: 4, Keep: 5,
+		KeepCompleted: 6, KeepFailed: 7, KeepCancelled: 8, KeepTerminated: 9}
 	quota := store.Quota{Namespace: math.MaxUint32, Runs: 1, Bytes: 2, Instances: 3, Starts: 4, Requests: 5, Schedules: 6, Wakes: 7, Versions: 8,
 		Written: 9}
 	counts := store.Counted{Bytes: 4096}
@@ -40,14 +42,29 @@ func TestSmallRecords(t *testing.T) {
 	}
 }
 
+// A retention without numbers by status is stored as it was before there were any, and what was stored then is read.
+func TestRetentionOfBefore(t *testing.T) {
+	const before = "01020705066f7264657273060208040a060c080e0a" // version 1, fields 1 to 7, without the checksum
+	want := store.Retention{Namespace: 7, Workflow: "orders", CompletedMs: 1, FailedMs: 2, CancelledMs: 3, TerminatedMs: 4, Keep: 5}
+	record := store.AppendRetention(nil, &want)
+	if got := fmt.Sprintf("%x", record[:len(record)-4]); got != before {
+		t.Errorf("%s, want %s", got, before)
+	}
+	if got, err := store.DecodeRetention(record); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestRetentionAges(t *testing.T) {
-	r := store.Retention{CompletedMs: 1, FailedMs: 2, CancelledMs: 3, TerminatedMs: 4}
+	r := store.Retention{CompletedMs: 1, FailedMs: 2, CancelledMs: 3, TerminatedMs: 4, KeepCompleted: 1, KeepFailed: 2, KeepCancelled: 3,
+		KeepTerminated: 4}
 	for status, want := range map[store.Status]int64{store.Completed: 1, store.Failed: 2, store.Cancelled: 3, store.Terminated: 4, store.Sleeping: 0} {
-		if got := r.AgeMs(status); got != want {
-			t.Errorf("%s: %d, want %d", status, got, want)
+		if got := r.AgeMs(status); got != want || r.KeepOf(status) != want {
+			t.Errorf("%s: %d and %d, want %d", status, got, r.KeepOf(status), want)
 		}
 	}
-	if r.None() || !(&store.Retention{Namespace: 1, Workflow: "w"}).None() || (&store.Retention{Keep: 1}).None() {
+	if r.None() || !(&store.Retention{Namespace: 1, Workflow: "w"}).None() || (&store.Retention{Keep: 1}).None() ||
+		(&store.Retention{KeepTerminated: 1}).None() {
 		t.Error("what bounds something is said to bound nothing, or the other way round")
 	}
 	if (&store.Quota{Namespace: 1, Starts: 1}).None() || !(&store.Quota{Namespace: 1}).None() {

@@ -24,6 +24,8 @@ type Retention struct {
 	CompletedMs, FailedMs, CancelledMs, TerminatedMs int64
 	// Keep is how many ended runs of the workflow are kept, whatever their status: those that were created last. 0 = any number.
 	Keep int64
+	// The same of the runs that ended with one status, so that many of one push out none of another.
+	KeepCompleted, KeepFailed, KeepCancelled, KeepTerminated int64
 }
 
 // AgeMs returns how long a run is kept that ended with a status, 0 for one that is kept for ever or has not ended.
@@ -41,9 +43,24 @@ func (r *Retention) AgeMs(s Status) int64 {
 	return 0
 }
 
+// KeepOf returns how many runs are kept that ended with a status, 0 for any number.
+func (r *Retention) KeepOf(s Status) int64 {
+	switch s {
+	case Completed:
+		return r.KeepCompleted
+	case Failed:
+		return r.KeepFailed
+	case Cancelled:
+		return r.KeepCancelled
+	case Terminated:
+		return r.KeepTerminated
+	}
+	return 0
+}
+
 // None reports whether the retention bounds nothing.
 func (r *Retention) None() bool {
-	return r.CompletedMs == 0 && r.FailedMs == 0 && r.CancelledMs == 0 && r.TerminatedMs == 0 && r.Keep == 0
+	return *r == Retention{Namespace: r.Namespace, Workflow: r.Workflow}
 }
 
 // CheckRetentions returns ErrTooLarge if a store that has a list of retentions cannot take another one, or one in place of
@@ -103,6 +120,10 @@ func AppendRetention(dst []byte, x *Retention) []byte {
 	e.int(5, x.CancelledMs)
 	e.int(6, x.TerminatedMs)
 	e.int(7, x.Keep)
+	e.int(8, x.KeepCompleted)
+	e.int(9, x.KeepFailed)
+	e.int(10, x.KeepCancelled)
+	e.int(11, x.KeepTerminated)
 	return e.seal(from)
 }
 
@@ -124,6 +145,14 @@ func DecodeRetention(b []byte) (x Retention, err error) {
 			x.TerminatedMs = f.int()
 		case 7:
 			x.Keep = f.int()
+		case 8:
+			x.KeepCompleted = f.int()
+		case 9:
+			x.KeepFailed = f.int()
+		case 10:
+			x.KeepCancelled = f.int()
+		case 11:
+			x.KeepTerminated = f.int()
 		default:
 			return false
 		}

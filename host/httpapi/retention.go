@@ -21,7 +21,12 @@ type Retention struct {
 	Failed     string `json:"failed,omitempty"`
 	Cancelled  string `json:"cancelled,omitempty"`
 	Terminated string `json:"terminated,omitempty"`
-	Keep       int    `json:"keep,omitempty" doc:"so many ended runs at most; any number without it"`
+	Keep       int    `json:"keep,omitempty" doc:"so many ended runs at most, whatever their status; any number without it"`
+
+	KeepCompleted  int `json:"keep_completed,omitempty" doc:"so many completed runs at most; any number without it"`
+	KeepFailed     int `json:"keep_failed,omitempty"`
+	KeepCancelled  int `json:"keep_cancelled,omitempty"`
+	KeepTerminated int `json:"keep_terminated,omitempty"`
 }
 
 // RetentionPath names the workflow of a request.
@@ -94,7 +99,8 @@ func (r *Retention) parse(workflow string) (out host.Retention, err error) {
 	if r.Workflow != "" && r.Workflow != workflow {
 		return out, problem(http.StatusBadRequest, "invalid", "the path names workflow %q, the body %q", workflow, r.Workflow)
 	}
-	out = host.Retention{Workflow: unlessOthers(workflow), Keep: r.Keep}
+	out = host.Retention{Workflow: unlessOthers(workflow), Keep: r.Keep, KeepCompleted: r.KeepCompleted, KeepFailed: r.KeepFailed,
+		KeepCancelled: r.KeepCancelled, KeepTerminated: r.KeepTerminated}
 	for _, x := range r.ages(&out) {
 		if *x.text == "" {
 			continue
@@ -110,7 +116,8 @@ func (r *Retention) parse(workflow string) (out host.Retention, err error) {
 
 // retentionOf shows what the host has.
 func retentionOf(r host.Retention) Retention {
-	out := Retention{Workflow: r.Workflow, Keep: r.Keep}
+	out := Retention{Workflow: r.Workflow, Keep: r.Keep, KeepCompleted: r.KeepCompleted, KeepFailed: r.KeepFailed,
+		KeepCancelled: r.KeepCancelled, KeepTerminated: r.KeepTerminated}
 	if out.Workflow == "" {
 		out.Workflow = othersName
 	}

@@ -110,7 +110,8 @@ func testRetentions(t *testing.T, e *env) {
 		}
 	}
 	rest := store.Retention{Keep: 3}
-	a := store.Retention{Workflow: "a", CompletedMs: 1, FailedMs: 2, CancelledMs: 3, TerminatedMs: 4, Keep: 5}
+	a := store.Retention{Workflow: "a", CompletedMs: 1, FailedMs: 2, CancelledMs: 3, TerminatedMs: 4, Keep: 5, KeepCompleted: 6,
+		KeepFailed: 7, KeepCancelled: 8, KeepTerminated: 9}
 	b := store.Retention{Workflow: "b", FailedMs: 7}
 	other := store.Retention{Namespace: 1, Workflow: "a", Keep: 1}
 	is()

@@ -120,6 +120,7 @@ func (b *batch) run() {
 			b.report.Forgotten++
 		default:
 			b.report.Deleted++
+			b.gone[listsOf(st)[0]]++
 			if len(b.report.First) < MaxListed {
 				b.report.First = append(b.report.First, *st)
 			}

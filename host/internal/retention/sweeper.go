@@ -1,8 +1,9 @@
 // Package retention deletes ended runs that were kept long enough, and what is left of deleted ones.
 //
 // A Sweeper reads two tables that the store keeps anyway, of ended and of deleted runs by time, from where it came to in the
-// sweep before. It changes nothing itself: each run is deleted by the writer of its partition, under the condition that it is
-// still what the Sweeper has read. So a sweep may end anywhere, at a crash too, and the next one does the rest.
+// sweep before; and of workflows with more runs than they may keep the oldest ones, from there, too. It changes nothing itself:
+// each run is deleted by the writer of its partition, under the condition that it is still what the Sweeper has read. So a sweep
+// may end anywhere, at a crash too, and the next one does the rest.
 package retention
 
 import (
@@ -54,7 +55,11 @@ type Sweeper struct {
 	turn    chan struct{}     // holds one element while a sweep is made, which guards the rest
 	seen    []store.Retention // those of the newest sweep
 	cursors map[place]*cursor
+	lists   map[store.NamespaceID]map[list]*cursor // by creation; they count while there is a cursor for numbers
 }
+
+// numbers, in the place of an age, says that a table is read for the numbers of runs that are kept.
+const numbers = -1
 
 // place is a table that is swept with an age: that of what is left of deleted runs, if it is 0.
 type place struct {
@@ -68,11 +73,15 @@ type cursor struct {
 	at     store.Position
 	held   *store.Position // in front of the first one that was held back or failed, since heldAt
 	heldAt int64
+	// In a list: how many were, and which of these had just ended.
+	stay  int64
+	young map[string]bool
 }
 
 // New returns a Sweeper.
 func New(cfg Config) *Sweeper {
-	return &Sweeper{cfg: cfg, turn: make(chan struct{}, 1), cursors: map[place]*cursor{}}
+	return &Sweeper{cfg: cfg, turn: make(chan struct{}, 1), cursors: map[place]*cursor{},
+		lists: map[store.NamespaceID]map[list]*cursor{}}
 }
 
 // sweep is one sweep.
@@ -83,6 +92,7 @@ type sweep struct {
 	dry    bool
 	only   *store.NamespaceID // nil = all
 	rules  map[store.NamespaceID]*rules
+	gone   map[list]int64 // how many runs were deleted, or would be
 	report Report
 }
 
@@ -95,12 +105,12 @@ func (s *Sweeper) Sweep(ctx context.Context, now int64, only *store.NamespaceID,
 		return Report{}, context.Cause(ctx)
 	}
 	defer func() { <-s.turn }()
-	list, err := s.cfg.Store.Retentions(ctx)
+	set, err := s.cfg.Store.Retentions(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	s.changed(list)
-	w := &sweep{Sweeper: s, ctx: ctx, now: now, dry: dry, only: only, rules: rulesOf(list, s.cfg.Default)}
+	s.changed(set)
+	w := &sweep{Sweeper: s, ctx: ctx, now: now, dry: dry, only: only, rules: rulesOf(set, s.cfg.Default), gone: map[list]int64{}}
 	for ns, err := range s.cfg.Store.Namespaces(ctx) {
 		if err != nil {
 			return w.report, err
@@ -116,19 +126,19 @@ func (s *Sweeper) Sweep(ctx context.Context, now int64, only *store.NamespaceID,
 }
 
 // changed begins at the beginning again in each namespace whose retentions have changed: what has stayed may be due now.
-func (s *Sweeper) changed(list []store.Retention) {
-	if slices.Equal(list, s.seen) {
+func (s *Sweeper) changed(set []store.Retention) {
+	if slices.Equal(set, s.seen) {
 		return
 	}
-	of := func(list []store.Retention) map[store.NamespaceID][]store.Retention {
+	of := func(set []store.Retention) map[store.NamespaceID][]store.Retention {
 		m := map[store.NamespaceID][]store.Retention{}
-		for _, x := range list {
+		for _, x := range set {
 			m[x.Namespace] = append(m[x.Namespace], x)
 		}
 		return m
 	}
-	before, now := of(s.seen), of(list)
-	s.seen = list
+	before, now := of(s.seen), of(set)
+	s.seen = set
 	for at := range s.cursors {
 		if !slices.Equal(before[at.ns], now[at.ns]) {
 			delete(s.cursors, at)
@@ -209,10 +219,27 @@ func (w *sweep) cursor(at place) *cursor {
 		c = &cursor{}
 		w.cursors[at] = c
 	}
-	if c.held != nil && w.now-c.heldAt >= heldMs {
-		c.at, c.held = *c.held, nil
-	}
+	c.lookAgain(w.now)
 	return c
+}
+
+// lookAgain goes back to what was held back, once a day.
+func (c *cursor) lookAgain(now int64) {
+	if c.held != nil && now-c.heldAt >= heldMs {
+		c.at, c.held, c.stay, c.young = *c.held, nil, 0, nil
+	}
+}
+
+// back goes back to a run, and to what was held back in front of it.
+func (c *cursor) back(to store.Position) {
+	to.UnixMs--
+	if c.held != nil && c.held.Compare(to) < 0 {
+		to = *c.held
+	}
+	if to.Compare(c.at) < 0 {
+		c.at = to
+	}
+	c.held, c.stay, c.young = nil, 0, nil
 }
 
 // pass says that everything up to a position was looked at, and stay has to be looked at again.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -23,6 +24,7 @@ const day = 24 * 3600 * 1000
 // world is a store, with a writer that deletes at once.
 type world struct {
 	t       *testing.T
+	writer  sync.Mutex
 	s       *counting
 	sweeper *retention.Sweeper
 	owned   []store.PartitionID
@@ -31,11 +33,27 @@ type world struct {
 	before  func(key store.RunKey) // a deletion
 }
 
-// counting counts the states that are read. Methods that are named in fails fail.
+// counting counts the states that are read, and the runs of any status that stand where lists are read. Methods that are named in
+// fails fail.
 type counting struct {
 	*memstore.Store
 	states int
+	passed int
 	fails  map[string]error
+}
+
+func (c *counting) List(ctx context.Context, q store.Query) (store.Page, error) {
+	page, err := c.Store.List(ctx, q)
+	q.Statuses = nil
+	q.Limit = store.MaxPage
+	all, err2 := c.Store.List(ctx, q)
+	for i := range all.Runs {
+		if last := len(page.Runs) - 1; page.Next != nil && all.Runs[i].CreatedUnixMs > page.Runs[last].CreatedUnixMs {
+			break
+		}
+		c.passed++
+	}
+	return page, errors.Join(err, err2)
 }
 
 func (c *counting) Retentions(ctx context.Context) ([]store.Retention, error) {
@@ -110,6 +128,8 @@ func (w *world) delete(_ context.Context, key store.RunKey, which func(*store.Ru
 	if err := w.fails[key.ID]; err != nil {
 		return err
 	}
+	w.writer.Lock()
+	defer w.writer.Unlock()
 	st, err := w.s.Store.State(ctx, key)
 	switch {
 	case err != nil:
