@@ -173,7 +173,7 @@ type verifyCmd struct {
 	Path     string   `arg:"" help:"Folder with the data of a server that does not run, a backup, or a folder of backups."`
 	Repair   bool     `help:"Make lists, counts and wakes anew where they are not what the runs imply. Journals are not changed."`
 	NoReplay bool     `help:"Do not run the module of each run against its journal."`
-	Engines  []string `help:"Replay each run on all of these, and compare them: compiler, interpreter." placeholder:"NAME"`
+	Engines  []string `help:"Replay each run on all of these, and compare: compiler, interpreter." placeholder:"NAME" type:"engine"`
 
 	EncryptionKeys source `help:"Keys of encrypted data, as for serve." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
 }

@@ -29,7 +29,7 @@ type stdio struct {
 type globals struct {
 	Env       string `name:"env" help:"Named environment, with a server and how to call it." env:"WFHOST_ENV" placeholder:"NAME"`
 	Server    string `help:"Address of the server." env:"WFHOST_SERVER" default:"http://127.0.0.1:7777"`
-	Namespace string `help:"Namespace of the workflows and runs." env:"WFHOST_NAMESPACE" default:"default"`
+	Namespace string `help:"Namespace of the workflows and runs." env:"WFHOST_NAMESPACE" default:"default" type:"namespace"`
 
 	Token      string `help:"Token; without it, WFHOST_TOKEN, or that of the server on this machine." placeholder:"TOKEN"`
 	TokenFile  string `help:"File with a token; without it, WFHOST_TOKEN_FILE." type:"path" placeholder:"FILE"`

@@ -231,7 +231,10 @@ func namesIn(path string) (map[string]bool, error) {
 
 // check refuses flags that cannot be, or that do not go together.
 func (c *serveCmd) check() error {
-	return errors.Join(c.checkListen(), c.checkMetrics(), c.traceFlags.check(), c.checkMemory())
+	if err := errors.Join(c.checkListen(), c.checkMetrics(), c.traceFlags.check(), c.checkMemory()); err != nil {
+		return &exitCode{exitUsage, err}
+	}
+	return nil
 }
 
 // serve returns the command of that name.

@@ -28,8 +28,8 @@ type defineCmd struct {
 	Interpreter string `help:"Module of the interpreter; default: that in wfhost, else built by Go." type:"path" placeholder:"FILE"`
 
 	AllowStep   []string `help:"Handler of the host that the workflow may call; repeatable, * for all."`
-	AllowHTTP   []string `name:"allow-http" help:"Host that it may request, [scheme://]host[:port]; repeatable." placeholder:"HOST"`
-	AllowSecret []string `sep:"none" help:"Secret that it may send there; repeatable." placeholder:"NAME=HOST,HEADER"`
+	AllowHTTP   []string `name:"allow-http" help:"Host it may request, [scheme://]host[:port]." placeholder:"HOST" type:"http"`
+	AllowSecret []string `sep:"none" help:"Secret that it may send there; repeatable." placeholder:"NAME=HOST,HEADER" type:"secret"`
 	Migrate     bool     `help:"Then have the live runs that fit the new version go on under it, and list the others."`
 }
 

@@ -22,6 +22,9 @@ func flagTypes() (opts []kong.Option) {
 		"limit": readLimit, "where": readWhere} {
 		opts = append(opts, kong.NamedMapper(name, mapper(name, read)))
 	}
+	for name, read := range checkedFlags {
+		opts = append(opts, kong.NamedMapper(name, mapper(name, read)))
+	}
 	return append(opts, kong.TypeMapper(reflect.TypeFor[time.Duration](), mapper("duration", readTime)))
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -65,14 +66,17 @@ func (c *limitsShowCmd) Run(g *globals) error {
 
 type limitsSetCmd struct {
 	limited
-	Concurrency []string `sep:"none" help:"Runs or attempts at a time: 5, \"5 per input.customer\"; repeatable." placeholder:"LIMIT"`
-	Rate        []string `sep:"none" help:"So many begin in a window: \"100/1m per input.tenant\"; repeatable." placeholder:"LIMIT"`
+	Concurrency []string `sep:"none" help:"At a time: 5, \"5 per input.customer\"; repeatable." placeholder:"LIMIT" type:"slots"`
+	Rate        []string `sep:"none" help:"So many begin: \"100/1m per input.tenant\"; repeatable." placeholder:"LIMIT" type:"rate"`
 }
 
 func (c *limitsSetCmd) Run(g *globals) error {
 	path, err := c.path()
 	if err != nil {
 		return err
+	}
+	if len(c.Concurrency)+len(c.Rate) == 0 {
+		return &exitCode{exitUsage, errors.New("these limits limit nothing: give --concurrency or --rate; to remove them, delete them")}
 	}
 	limits := httpapi.LimitsBody{Concurrency: c.Concurrency, Rate: c.Rate}
 	if c.Handler != "" {

@@ -65,15 +65,15 @@ func limit(n int64) string {
 
 type namespacesSetCmd struct {
 	Name              string `arg:"" help:"Name of the namespace, which is created if it does not exist."`
-	MaxRuns           int64  `help:"Runs that have not ended; 0: any number." placeholder:"N"`
-	MaxBytes          int64  `help:"Bytes of journals, output and logs of its runs; 0: any number." placeholder:"N"`
-	MaxInstances      int64  `help:"Guests that compute at a time; 0: any number." placeholder:"N"`
-	StartsPerSecond   int64  `help:"Starts a second, children and continue-as-new included; 0: any number." placeholder:"N"`
-	RequestsPerSecond int64  `help:"Requests of HTTP a second; 0: any number." placeholder:"N"`
-	WakesPerSecond    int64  `help:"Timers of runs that wake them a second; others wake later; 0: any number." placeholder:"N"`
-	BytesPerSecond    int64  `help:"Bytes that its runs write a second; beyond it they wait; 0: any number." placeholder:"N"`
-	MaxSchedules      int64  `help:"Schedules, ended ones included; 0: any number." placeholder:"N"`
-	MaxVersions       int64  `help:"Versions of workflows, each with a module; 0: any number." placeholder:"N"`
+	MaxRuns           int64  `help:"Runs that have not ended; 0: any number." placeholder:"N" type:"quota"`
+	MaxBytes          int64  `help:"Bytes of journals, output and logs of its runs; 0: any number." placeholder:"N" type:"quota"`
+	MaxInstances      int64  `help:"Guests that compute at a time; 0: any number." placeholder:"N" type:"quota"`
+	StartsPerSecond   int64  `help:"Starts a second, with children and continue-as-new; 0: any number." placeholder:"N" type:"quota"`
+	RequestsPerSecond int64  `help:"Requests of HTTP a second; 0: any number." placeholder:"N" type:"quota"`
+	WakesPerSecond    int64  `help:"Timers that wake runs a second; others wait; 0: any number." placeholder:"N" type:"quota"`
+	BytesPerSecond    int64  `help:"Bytes that its runs write a second; more wait; 0: any number." placeholder:"N" type:"quota"`
+	MaxSchedules      int64  `help:"Schedules, ended ones included; 0: any number." placeholder:"N" type:"quota"`
+	MaxVersions       int64  `help:"Versions of workflows, each with a module; 0: any number." placeholder:"N" type:"quota"`
 }
 
 func (c *namespacesSetCmd) Run(g *globals) error {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -34,34 +36,51 @@ func showRetentions(g *globals, list []httpapi.Retention, all any) error {
 	}
 	rows := make([][]string, len(list))
 	for i, r := range list {
-		keep := "all"
-		if r.Keep > 0 {
-			keep = strconv.Itoa(r.Keep)
-		}
-		rows[i] = []string{r.Workflow, orEver(r.Completed), orEver(r.Failed), orEver(r.Cancelled), orEver(r.Terminated), keep}
+		rows[i] = []string{r.Workflow, bounds(r.Completed, r.KeepCompleted), bounds(r.Failed, r.KeepFailed),
+			bounds(r.Cancelled, r.KeepCancelled), bounds(r.Terminated, r.KeepTerminated), numberOrAll(r.Keep)}
 	}
 	return g.table("workflow\tcompleted\tfailed\tcancelled\tterminated\tkeep", rows)
 }
 
-func orEver(age string) string {
-	if age == "" {
-		return "for ever"
+// bounds shows how long runs of a status are kept, and how many of them.
+func bounds(age string, keep int) string {
+	if keep > 0 && age == "" {
+		return "the last " + strconv.Itoa(keep)
+	} else if keep > 0 {
+		return age + ", the last " + strconv.Itoa(keep)
 	}
-	return age
+	return cmp.Or(age, "for ever")
+}
+
+func numberOrAll(keep int) string {
+	if keep > 0 {
+		return strconv.Itoa(keep)
+	}
+	return "all"
 }
 
 type retentionSetCmd struct {
 	Workflow   string `arg:"" help:"Name of the workflow, or - for all that have no retention of their own."`
-	Completed  string `help:"How long a completed run is kept: 30d; default: for ever." placeholder:"DURATION" type:"duration"`
-	Failed     string `help:"A failed one." placeholder:"DURATION" type:"duration"`
-	Cancelled  string `help:"A cancelled one." placeholder:"DURATION" type:"duration"`
-	Terminated string `help:"A terminated one." placeholder:"DURATION" type:"duration"`
-	Keep       int    `help:"How many ended runs are kept, those that were created last; default: any number." placeholder:"N"`
+	Completed  string `help:"How long a completed run is kept: 30d; default: for ever." placeholder:"DURATION" type:"age"`
+	Failed     string `help:"A failed one." placeholder:"DURATION" type:"age"`
+	Cancelled  string `help:"A cancelled one." placeholder:"DURATION" type:"age"`
+	Terminated string `help:"A terminated one." placeholder:"DURATION" type:"age"`
+	Keep       int    `help:"How many ended runs are kept, the newest; default: any number." placeholder:"N" type:"keep"`
+
+	KeepCompleted  int `help:"How many completed runs are kept, the newest; default: any number." placeholder:"N" type:"keep"`
+	KeepFailed     int `help:"Of failed ones." placeholder:"N" type:"keep"`
+	KeepCancelled  int `help:"Of cancelled ones." placeholder:"N" type:"keep"`
+	KeepTerminated int `help:"Of terminated ones." placeholder:"N" type:"keep"`
 }
 
 func (c *retentionSetCmd) Run(g *globals) error {
 	rules := httpapi.Retention{Completed: c.Completed, Failed: c.Failed, Cancelled: c.Cancelled,
-		Terminated: c.Terminated, Keep: c.Keep}
+		Terminated: c.Terminated, Keep: c.Keep, KeepCompleted: c.KeepCompleted, KeepFailed: c.KeepFailed,
+		KeepCancelled: c.KeepCancelled, KeepTerminated: c.KeepTerminated}
+	if rules == (httpapi.Retention{}) {
+		return &exitCode{exitUsage, errors.New("the retention bounds nothing: give an age such as --completed, or a number of " +
+			"runs such as --keep; to remove one, delete it")}
+	}
 	var set httpapi.Retention
 	if err := g.exchange(http.MethodPut, "/v1/retention/"+segment(c.Workflow), rules, &set); err != nil {
 		return err

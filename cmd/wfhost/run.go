@@ -22,15 +22,15 @@ type runCmd struct {
 	Config    configFile `help:"File with flags of run by their names, in YAML or JSON." type:"path" placeholder:"FILE"`
 	Path      string     `arg:"" help:"${program}"`
 	Workflow  string     `help:"Which workflow of the module; default: its only one."`
-	ID        string     `name:"id" help:"Id of the run; a run of that id in --data goes on."`
+	ID        string     `name:"id" help:"Id of the run; a run of that id in --data goes on." type:"run-id"`
 	SkipSleep bool       `help:"Jump over the sleeps of the run and its children; without --data, of the whole process."`
 	Data      string     `help:"Folder for the data; without it, nothing is kept."`
-	AllowHTTP []string   `name:"allow-http" help:"Host that the workflow may make requests to; repeatable." placeholder:"HOST"`
+	AllowHTTP []string   `name:"allow-http" help:"Host that the workflow may request; repeatable." placeholder:"HOST" type:"http"`
 	Secrets   source     `help:"Secrets as a JSON object of strings: file:PATH, env:NAME or command:PROGRAM." placeholder:"SOURCE"`
 
 	EncryptionKeys source `help:"Keys that encrypt --data, as for serve." env:"WFHOST_ENCRYPTION_KEYS" placeholder:"SOURCE"`
 
-	AllowSecret []string `sep:"none" help:"Secret that the workflow may send there; repeatable." placeholder:"NAME=HOST,HEADER"`
+	AllowSecret []string `sep:"none" help:"Secret that it may send there; repeatable." placeholder:"NAME=HOST,HEADER" type:"secret"`
 
 	inputFlags
 	handlerFlags

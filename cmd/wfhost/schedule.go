@@ -80,11 +80,11 @@ func scheduleStatus(s *httpapi.Schedule) string {
 
 // scheduleFlags are what a schedule is made of.
 type scheduleFlags struct {
-	Cron   string `help:"When: a cron expression such as \"0 9 * * MON-FRI\"; @daily, P1M." placeholder:"TEXT"`
-	Every  string `help:"When: at this interval, such as 90s." placeholder:"DURATION" type:"duration"`
+	Cron   string `help:"When: a cron expression such as \"0 9 * * MON-FRI\"; @daily, P1M." placeholder:"TEXT" type:"cron"`
+	Every  string `help:"When: at this interval, such as 90s." placeholder:"DURATION" type:"interval"`
 	Offset string `help:"With --every: so long after the interval begins." placeholder:"DURATION" type:"duration"`
-	At     string `help:"When: once, at this instant (RFC 3339) or local time." placeholder:"TIME"`
-	TZ     string `name:"tz" help:"Time zone, such as Europe/Berlin; default: UTC." placeholder:"ZONE"`
+	At     string `help:"When: once, at this instant (RFC 3339) or local time." placeholder:"TIME" type:"cron"`
+	TZ     string `name:"tz" help:"Time zone, such as Europe/Berlin; default: UTC." placeholder:"ZONE" type:"zone"`
 
 	Input   string            `help:"Input of each run as JSON, @file, or - for standard input."`
 	Number  uint32            `name:"version" help:"Version of the workflow; default: the latest at each start."`
@@ -92,14 +92,14 @@ type scheduleFlags struct {
 	Attr    map[string]string `help:"Attribute of each run; repeatable." placeholder:"KEY=VALUE"`
 	Memo    string            `help:"What people are to see with each run, as JSON; null: nothing." placeholder:"JSON"`
 
-	Overlap string    `help:"If a run has not ended: ${overlaps}." placeholder:"POLICY"`
-	CatchUp string    `help:"How late an instant is still started; default: 1d." placeholder:"DURATION" type:"duration"`
-	Jitter  string    `help:"Delay each start by up to this." placeholder:"DURATION" type:"duration"`
+	Overlap string    `help:"If a run has not ended: ${overlaps}." placeholder:"POLICY" type:"overlap"`
+	CatchUp string    `help:"How late an instant is still started; default: 1d." placeholder:"DURATION" type:"catch-up"`
+	Jitter  string    `help:"Delay each start by up to this." placeholder:"DURATION" type:"jitter"`
 	From    time.Time `help:"Nothing is due before (RFC 3339)."`
 	Until   time.Time `help:"Nothing is due after (RFC 3339)."`
-	Runs    int64     `help:"Start so many instants; default: any number." placeholder:"N"`
+	Runs    int64     `help:"Start so many instants; default: any number." placeholder:"N" type:"any-number"`
 
-	Priority *int `help:"Which of the runs that wait for a slot begins first: -100 to 100; default: 0." placeholder:"N"`
+	Priority *int `help:"Which of those that wait for a slot begins first: -100 to 100; default: 0." placeholder:"N" type:"priority"`
 }
 
 // when returns the text for when, empty if there is none.
@@ -129,6 +129,9 @@ func (f *scheduleFlags) when() (string, error) {
 // into sets what is given.
 func (f *scheduleFlags) into(g *globals, s *httpapi.ScheduleSpec) error {
 	when, err := f.when()
+	if err == nil {
+		err = checkAttributes(f.Attr)
+	}
 	if err != nil {
 		return err
 	}
@@ -145,6 +148,9 @@ func (f *scheduleFlags) into(g *globals, s *httpapi.ScheduleSpec) error {
 	if f.Memo != "" {
 		if s.Memo = json.RawMessage(f.Memo); !json.Valid(s.Memo) {
 			return &exitCode{exitUsage, fmt.Errorf("--memo is not JSON: %.80q", f.Memo)}
+		}
+		if err := checkMemo(f.Memo); err != nil {
+			return err
 		}
 	}
 	for _, x := range []struct {
@@ -274,9 +280,9 @@ func (g *globals) showSchedule(s *httpapi.Schedule) error {
 
 type scheduleNextCmd struct {
 	ID   string `arg:"" optional:"" name:"schedule" help:"Id of the schedule; without it, give --cron."`
-	N    int    `short:"n" help:"How many." default:"10"`
-	Cron string `help:"A cron expression to be looked at, without a server." placeholder:"TEXT"`
-	TZ   string `name:"tz" help:"Its time zone." placeholder:"ZONE"`
+	N    int    `short:"n" help:"How many." default:"10" type:"instants"`
+	Cron string `help:"A cron expression to be looked at, without a server." placeholder:"TEXT" type:"cron"`
+	TZ   string `name:"tz" help:"Its time zone." placeholder:"ZONE" type:"zone"`
 }
 
 func (c *scheduleNextCmd) Run(g *globals) error {
@@ -328,7 +334,7 @@ func (c *scheduleResumeCmd) Run(g *globals) error {
 
 type scheduleTriggerCmd struct {
 	ID      string `arg:"" name:"schedule" help:"Id of the schedule."`
-	Overlap string `help:"Policy in place of that of the schedule." placeholder:"POLICY"`
+	Overlap string `help:"Policy in place of that of the schedule." placeholder:"POLICY" type:"overlap"`
 }
 
 func (c *scheduleTriggerCmd) Run(g *globals) error {

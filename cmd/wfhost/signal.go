@@ -111,7 +111,7 @@ func (c *retryCmd) Run(g *globals) error {
 
 type restartCmd struct {
 	RunID string `arg:"" name:"run" help:"Id of the run."`
-	ID    string `name:"id" help:"Id of the new run; default: a new one."`
+	ID    string `name:"id" help:"Id of the new run; default: a new one." type:"run-id"`
 	From  string `help:"Name of the first step, sleep or child that is done again; default: everything is." placeholder:"NAME"`
 }
 
@@ -164,7 +164,7 @@ type bulkCmd struct {
 	Attr     map[string]string `help:"Only runs with this attribute; repeatable." placeholder:"KEY=VALUE"`
 	Where    []string          `help:"Only where it holds; repeatable." placeholder:"KEY>=VALUE" sep:"none" type:"where"`
 	DryRun   bool              `help:"Only print which runs it would be."`
-	Limit    int               `help:"At most so many runs." default:"10000"`
+	Limit    int               `help:"At most so many runs." default:"10000" type:"bulk"`
 }
 
 func (c *bulkCmd) Run(g *globals) error {

@@ -37,9 +37,9 @@ type tokensCmd struct {
 }
 
 type tokensCreateCmd struct {
-	Scope   []string `help:"What it allows: read, work, run, operate, upload, admin; several separated by commas." required:""`
+	Scope   []string `help:"What it allows: read, work, run, operate, upload, admin; with commas between." required:"" type:"scope"`
 	Name    string   `help:"Name for people."`
-	Expires string   `help:"How long it lasts, such as 30d; default: until it is revoked." placeholder:"DURATION" type:"duration"`
+	Expires string   `help:"How long it lasts, such as 30d; default: until it is revoked." placeholder:"DURATION" type:"lifetime"`
 	All     bool     `name:"all-namespaces" help:"For all namespaces, and not only for that of --namespace."`
 }
 

@@ -15,9 +15,9 @@ type updateCmd struct {
 	RunID  string `arg:"" name:"run" help:"Id of the run."`
 	Name   string `arg:"" help:"Name of the update."`
 	Input  string `arg:"" optional:"" help:"Input as JSON, @file, or - for standard input."`
-	ID     string `name:"id" help:"Id of the update: the same id and input again are the same update. Default: a random one."`
+	ID     string `name:"id" help:"Id of the update: the same id and input are the same update. Default: random." type:"update-id"`
 	NoWait bool   `help:"Print the id when the update is accepted, and do not wait for the answer."`
-	Get    string `help:"Send nothing, and wait for the answer to the update of this id." placeholder:"ID"`
+	Get    string `help:"Send nothing, and wait for the answer to the update of this id." placeholder:"ID" type:"update-id"`
 }
 
 // Run sends the update and prints its answer. The id is the client's, so that it can be said when the connection is lost.

@@ -20,9 +20,9 @@ import (
 type checkCmd struct {
 	Path     string `arg:"" help:"${program}"`
 	Workflow string `help:"Workflow whose runs are replayed; default: the only one in the module, else the name of the path."`
-	Ended    string `help:"Also runs that have ended within this time, such as 30d." placeholder:"DURATION"`
-	CPU      string `name:"cpu" help:"What the replay of one run may compute, about." default:"10s"`
-	Parallel int    `help:"Runs that are replayed at a time; default: half of the processors."`
+	Ended    string `help:"Also runs that have ended within this time, such as 30d." placeholder:"DURATION" type:"duration"`
+	CPU      string `name:"cpu" help:"What the replay of one run may compute, about." default:"10s" type:"cpu"`
+	Parallel int    `help:"Runs that are replayed at a time; default: half of the processors." type:"parallel"`
 	Data     string `help:"Folder of a server that does not run, or a backup; else the server is asked." aliases:"dir" xor:"of"`
 	Runs     string `help:"Folder of exported runs (*.wfrun); else the server is asked." xor:"of" placeholder:"DIR"`
 
@@ -127,12 +127,12 @@ func period(flag, text string) (time.Duration, error) {
 
 type migrateCmd struct {
 	Workflow string   `arg:"" help:"Name of the workflow."`
-	To       uint32   `help:"Version under which the runs go on." required:"" placeholder:"N"`
+	To       uint32   `help:"Version under which the runs go on." required:"" placeholder:"N" type:"number"`
 	From     uint32   `help:"Only runs of this version." placeholder:"N"`
 	RunID    []string `name:"run" help:"Only this run; repeatable." placeholder:"ID"`
 	DryRun   bool     `help:"Only say which runs are compatible."`
-	CPU      string   `name:"cpu" help:"What the replay of one run may compute, about." default:"10s"`
-	Parallel int      `help:"Runs that are replayed at a time; default: half of the processors."`
+	CPU      string   `name:"cpu" help:"What the replay of one run may compute, about." default:"10s" type:"cpu"`
+	Parallel int      `help:"Runs that are replayed at a time; default: half of the processors." type:"parallel"`
 }
 
 func (c *migrateCmd) Run(g *globals) error {

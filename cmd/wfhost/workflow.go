@@ -18,13 +18,13 @@ import (
 
 type uploadCmd struct {
 	Path      string   `arg:"" help:"${program}"`
-	Name      string   `help:"Name of the workflow; default: the names in the module, else that of the file."`
-	Workflow  []string `help:"Make versions of these workflows of the module only; repeatable."`
+	Name      string   `help:"Name of the workflow; default: the names in the module, else that of the file." type:"workflow"`
+	Workflow  []string `help:"Make versions of these workflows of the module only; repeatable." type:"workflow"`
 	AllowStep []string `help:"Handler of the host that the workflow may call; repeatable, * for all."`
-	AllowHTTP []string `name:"allow-http" help:"Host that it may request, as [scheme://]host[:port]; repeatable." placeholder:"HOST"`
+	AllowHTTP []string `name:"allow-http" help:"Host it may request, [scheme://]host[:port]." placeholder:"HOST" type:"http"`
 
 	Migrate     bool     `help:"Then have the live runs that fit the new version go on under it, and list the others."`
-	AllowSecret []string `sep:"none" help:"Secret that the workflow may send there; repeatable." placeholder:"NAME=HOST,HEADER"`
+	AllowSecret []string `sep:"none" help:"Secret that it may send there; repeatable." placeholder:"NAME=HOST,HEADER" type:"secret"`
 }
 
 func (c *uploadCmd) Run(g *globals) error {
@@ -169,7 +169,7 @@ func list(names []string) string {
 
 type startCmd struct {
 	Workflow string `arg:"" help:"Name of the workflow."`
-	ID       string `name:"id" help:"Id of the run; the same id with the same input gives the run that is there."`
+	ID       string `name:"id" help:"Id of the run; the same id with the same input gives the run that is there." type:"run-id"`
 	Number   uint32 `name:"version" help:"Version of the workflow; default: the latest."`
 	Wait     bool   `help:"Wait for the result and print it."`
 
@@ -181,7 +181,7 @@ type startCmd struct {
 	Trace      string            `name:"traceparent" help:"Span of W3C Trace Context below which it is." placeholder:"HEADER"`
 	Signal     string            `help:"First signal, with its payload as JSON." placeholder:"NAME[=JSON]"`
 	OnConflict string            `help:"With a run of the id: ${enum}." enum:"existing,fail,terminate,replace" default:"existing"`
-	Priority   int               `help:"Priority among the runs that wait for a slot, -100 to 100."`
+	Priority   int               `help:"Priority among the runs that wait for a slot, -100 to 100." type:"priority"`
 
 	inputFlags
 }
@@ -190,6 +190,9 @@ type startCmd struct {
 func (c *startCmd) request(input []byte) (r httpapi.StartRequest, err error) {
 	r = httpapi.StartRequest{ID: c.ID, Input: input, Version: c.Number, In: c.In, Timeout: c.Timeout, Attributes: c.Attr,
 		OnConflict: c.OnConflict, Priority: c.Priority}
+	if err := checkAttributes(c.Attr); err != nil {
+		return r, err
+	}
 	if c.InputRaw != "" {
 		r.Input, r.Bytes = nil, base64.StdEncoding.EncodeToString(input)
 	}
@@ -199,6 +202,9 @@ func (c *startCmd) request(input []byte) (r httpapi.StartRequest, err error) {
 	if c.Memo != "" {
 		if r.Memo = json.RawMessage(c.Memo); !json.Valid(r.Memo) {
 			return r, &exitCode{exitUsage, fmt.Errorf("--memo is not JSON: %.80q", c.Memo)}
+		}
+		if err := checkMemo(c.Memo); err != nil {
+			return r, err
 		}
 	}
 	if c.Signal != "" {
