@@ -73,7 +73,7 @@ func TestAtMostOnceAfterCrash(t *testing.T) {
 func TestS49_Timeouts(t *testing.T) {
 	l := newLab(t)
 	for kind, expect := range map[string]string{
-		"spin":  "timeout 2 the attempt ran over the step's timeout",
+		"spin":  "timeout 2 the attempt ran over the step's timeout of 300ms",
 		"block": "error 2 deadlock: the step's body waits for something that can never come",
 		"panic": "trap 2 panic: body panics",
 		"fatal": "error 1 no way",

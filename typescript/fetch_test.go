@@ -40,13 +40,19 @@ func TestFetch(t *testing.T) {
 			"given up, and did not abort it: give fetch AbortSignal.timeout(ms)",
 		"outside": "TypeError: fetch: the signal was made outside of the step, which has a copy of it that never ends: give the signal " +
 			"to step(name, fn, { signal }), or make one in the step, such as AbortSignal.timeout(ms)",
-		"none": "RangeError: a duration must be a number of milliseconds from 0 on, got NaN"} {
+		"none": "RangeError: a duration must be a number of milliseconds from 0 to 253402300799999, got NaN"} {
 		if got[name] != want {
 			t.Errorf("%s: %s, not %s", name, got[name], want)
 		}
 	}
+	p.begin("denied", "denied", "https://example.com")
+	want := "run denied failed: fetch failed: requests to https://example.com are not allowed: upload or run the version with " +
+		"--allow-http https://example.com, or host.AllowHTTP in a program that embeds the host"
+	if got := p.ends("denied"); got != want {
+		t.Errorf("%s\nnot\n%s", got, want)
+	}
 	p.begin("answers", "answers", service.URL)
-	want := `[["a=1","b=2; Expires=Wed, 21 Oct 2026 07:28:00 GMT"],"a=1, b=2; Expires=Wed, 21 Oct 2026 07:28:00 GMT",2,"[1, 2]",` +
+	want = `[["a=1","b=2; Expires=Wed, 21 Oct 2026 07:28:00 GMT"],"a=1, b=2; Expires=Wed, 21 Oct 2026 07:28:00 GMT",2,"[1, 2]",` +
 		`"there are no streams here, a body comes as a whole: read it by text(), json(), bytes() or arrayBuffer()"]`
 	if got := p.ends("answers"); got != want {
 		t.Errorf("%s\nnot\n%s", got, want)

@@ -41,6 +41,7 @@ workflow("aborts", async (slow: string) => ({
   none: await what("none", async () => AbortSignal.timeout(NaN).aborted),
 }));
 
+workflow("denied", async (url: string) => await step("get", async () => (await fetch(url)).status, once));
 workflow("answers", async (fast: string) => await step("get", async () => {
   const timer = setTimeout(() => {}, 60_000);
   const response = await fetch(fast, { signal: AbortSignal.timeout(30_000), headers: [["x-a", "1"], ["x-a", "2"]] });

@@ -150,8 +150,17 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 	return res, answer, nil
 }
 
+// denied refuses a request, and says how one that can be allowed is.
 func denied(u *url.URL) *abi.Error {
-	return abi.Errorf(abi.Denied, "requests to %s://%s are not allowed: upload the version with that host allowed", u.Scheme, u.Host)
+	to := u.Scheme + "://" + u.Host
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return abi.Errorf(abi.Denied, "requests to %s are not allowed: only those by http and https to a host can be", to)
+	case u.User != nil:
+		return abi.Errorf(abi.Denied, "requests to %s with a user in the URL are not allowed: set the header Authorization", to)
+	}
+	return abi.Errorf(abi.Denied, "requests to %s are not allowed: upload or run the version with --allow-http %[1]s, or "+
+		"host.AllowHTTP in a program that embeds the host", to)
 }
 
 // fetcher is what one request needs beside its policy.

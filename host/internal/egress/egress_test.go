@@ -139,6 +139,17 @@ func TestFetch(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for _, c := range []struct{ url, says string }{
+		{"https://example.com:8443/a?b", "requests to https://example.com:8443 are not allowed: upload or run the version with " +
+			"--allow-http https://example.com:8443, or host.AllowHTTP in a program that embeds the host"},
+		{"file:///etc/passwd", "requests to file:// are not allowed: only those by http and https to a host can be"},
+		{"https://u:p@api.example.com/", "requests to https://api.example.com with a user in the URL are not allowed: set the header " +
+			"Authorization"},
+	} {
+		if _, _, err := do(p, Request{URL: c.url}); err == nil || !strings.HasSuffix(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.url, err)
+		}
+	}
 	for _, b := range [][]byte{nil, {1}, {255, 255, 255, 255}, {2, 0, 0, 0, '{', 'x'}} {
 		if _, err := Fetch(context.Background(), p, b); code(err) != abi.InvalidArgument {
 			t.Errorf("%v: %v", b, err)

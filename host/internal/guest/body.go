@@ -135,7 +135,7 @@ func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) s
 	case errors.Is(err, replay.ErrBodyEnd):
 		return step.Reported(out.Body)
 	case errors.Is(context.Cause(ctx), step.ErrTimeout) || errors.Is(err, budget.ErrSlow):
-		return step.Timeout()
+		return step.Timeout(time.Duration(a.Options.TimeoutMs) * time.Millisecond)
 	case ctx.Err() != nil:
 		return step.Outcome{Abandoned: true}
 	case errors.As(err, &trap):

@@ -74,7 +74,7 @@ func (r *Registry) perform(ctx context.Context, c *Call) {
 		return
 	}
 	stop := clock.AfterFunc(c.Clock, c.Attempt.Timeout, func() {
-		c.End(step.Timeout(), nil)
+		c.End(step.Timeout(c.Attempt.Timeout), nil)
 		c.Cancel(step.ErrTimeout)
 	})
 	out := f.Call(ctx, c.Attempt, c.Input)

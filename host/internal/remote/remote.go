@@ -282,7 +282,7 @@ func (b *Broker) ring(w *work, lease string) {
 	switch {
 	case w.over || w.lease != lease: // it was handed in at this moment
 	case !now.Before(w.deadline):
-		b.finish(w, result{out: step.Timeout()})
+		b.finish(w, result{out: step.Timeout(w.attempt.Timeout)})
 	case now.Before(w.until): // it was extended, or the clock was set back
 		w.stop()
 		b.arm(w, now)

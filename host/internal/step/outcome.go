@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -62,8 +63,10 @@ func Reported(b []byte) Outcome {
 // ErrTimeout is the cause of a context whose attempt ran over the step's timeout.
 var ErrTimeout = errors.New("the attempt ran over the step's timeout")
 
-// Timeout returns the outcome of an attempt that ran over the step's timeout.
-func Timeout() Outcome { return Failure(abi.KindTimeout, ErrTimeout.Error(), true) }
+// Timeout returns the outcome of an attempt that ran over the step's timeout, which was so long.
+func Timeout(d time.Duration) Outcome {
+	return Failure(abi.KindTimeout, fmt.Sprintf("%v of %v", ErrTimeout, d), true)
+}
 
 // Unknown returns the entry that resolves a step of which there is one try alone, which the host or the run did not survive.
 func Unknown(j *journal.Journal, h *journal.Handle) (store.Entry, error) {
