@@ -124,7 +124,7 @@ func TestLanguage(t *testing.T) {
 		`"String.prototype.toLocaleUpperCase does not know the rules of tr-TR: convert in a handler of the host",` +
 		`"toLocaleString: the year -1199 is before the first; toISOString writes it"],` +
 		`"weak":"undefined undefined","fetch":"a workflow makes requests in ` +
-		`steps, whose results are recorded: step(\"name\", () => fetch(url))","random":true,"uuid":true,"clock":0,"eval":3}`
+		`steps, whose results are recorded: step(\"name\", () => fetch(url))","random":true,"uuid":true,"native":true,"clock":0,"eval":3}`
 	want = strings.ReplaceAll(want, "WAYS", "format in a handler of the host, or by a package that has its own data, such as date-fns")
 	if got := p.ends("r"); got != want {
 		t.Errorf("%s\nnot\n%s", got, want)
@@ -268,6 +268,9 @@ func TestShown(t *testing.T) {
 		t.Errorf("the stack of a recursion: %s", b)
 	}
 	logs := strings.Join(p.logs("shown"), "\n")
+	if strings.Contains(logs, "while it is loaded") {
+		t.Errorf("docs/typescript.md says that this is shown nowhere:\n%s", logs)
+	}
 	for _, want := range []string{`failed {"error":Error: why` + "\n    at ", "[Error: in list\n    at ",
 		`{"m":Map {"a" => 1},"self":[circular]} [class Cart] Cart {"items":Map {"tea" => 2}}`} {
 		if !strings.Contains(logs, want) {
@@ -381,11 +384,22 @@ func TestManyCalls(t *testing.T) {
 // refusal returns the error of the upload of a program that cannot be loaded.
 func refusal(t *testing.T, text string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "refused.ts")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	const body = "const at = [Math.random(), Date.now(), new Date(), crypto.randomUUID()];" +
+		"const id = () => crypto.getRandomValues(new Uint8Array(4)).join();"
+	for name, text := range map[string]string{"refused.ts": text,
+		"node_modules/random/index.mjs": body + "export { at, id };", "node_modules/random-cjs/index.js": body + "module.exports = { at, id };",
+		"node_modules/random/package.json":     `{"name":"random","module":"index.mjs"}`,
+		"node_modules/random-cjs/package.json": `{"name":"random-cjs","main":"index.js"}`} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	wasm, name, err := typescript.Build(t.Context(), file)
+	wasm, name, err := typescript.Build(t.Context(), filepath.Join(dir, "refused.ts"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,6 +413,36 @@ func TestSchemaOfLibrary(t *testing.T) {
 		workflow("zz", { input: { _zod: {}, safeParse() {} } as any }, () => 1);`)
 	if !strings.Contains(got, "input is a schema of a library, and must be a JSON Schema: of zod that is z.toJSONSchema(schema)") {
 		t.Error(got)
+	}
+}
+
+// TestDrawnAtLoad uploads programs that draw what is to differ from run to run where it would not. Packages may, but for secrets that
+// the program asks them for.
+func TestDrawnAtLoad(t *testing.T) {
+	const tail = "export default () => 1;"
+	for text, want := range map[string]string{
+		"export const r = Math.random();":                         "Math.random()",
+		"export const r = [1, 2].map(Math.random);":               "Math.random()",
+		"export const d = Date.now();":                            "Date.now()",
+		"const d = new Date(); export { d };":                     "new Date()",
+		"export const d = Date();":                                "Date()",
+		"export const p = performance.now();":                     "performance.now()",
+		"export const u = crypto.randomUUID();":                   "crypto.randomUUID()",
+		`import { id } from "random"; export const i = id();`:     "crypto.getRandomValues()",
+		`import { id } from "random-cjs"; export const i = id();`: "crypto.getRandomValues()",
+	} {
+		if got := refusal(t, text+tail); !strings.Contains(got, want+" is called while the module is loaded, which is done once for all runs") ||
+			!strings.Contains(got, "refused.ts:1:") {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+	for _, text := range []string{
+		`import * as random from "random"; export const r = random;`, `import * as random from "random-cjs"; export const r = random;`,
+		"class Day extends Date {} export const d = [new Day(0) instanceof Date, new Date(2026, 1), Date.UTC(2026, 1), Date.parse('x')];",
+	} {
+		if got := refusal(t, text+tail); got != "<nil>" {
+			t.Errorf("%s: %s", text, got)
+		}
 	}
 }
 

@@ -35,6 +35,7 @@ export default async function language() {
     fetch: refused,
     random: new Set(list).size === 100 && list.every((x) => x >= 0 && x < 1),
     uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(crypto.randomUUID()),
+    native: !("prototype" in Math.random) && Date === new Date(0).constructor && new Date().getTime() === start,
     clock: Date.now() - start,
     eval: new Function("a", "return a + 1")(2),
   };

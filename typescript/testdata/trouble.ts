@@ -51,6 +51,7 @@ workflow("numbers", async () => {
   return all;
 });
 
+console.log("while it is loaded");
 class Cart {
   items = new Map([["tea", 2]]);
 }

@@ -3,6 +3,7 @@ import "./globals.js";
 import { asked } from "./calls.js";
 import { report } from "./error.js";
 import { inspect } from "./inspect.js";
+import { loaded } from "./loading.js";
 import { cancel, failed, notJSON } from "./pending.js";
 import { turned } from "./races.js";
 import { description, sole, steps, workflow, workflows } from "./registry.js";
@@ -19,6 +20,7 @@ const promises = Object.create(Promise.prototype, { cancel: { value: cancel, wri
 
 // serve registers what a program exports as its default, and hands the hooks to the engine.
 export function serve(program, name) {
+  loaded();
   const fn = program.default?.default ?? program.default; // of CommonJS, too
   if (typeof fn === "function" && ![...workflows.values()].some((w) => w.fn === fn)) workflow(name, program.options ?? {}, fn);
   if (workflows.size === 0) {

@@ -2,6 +2,7 @@
 import { AbortController, AbortSignal, DOMException, Event, EventTarget } from "./abort.js";
 import { console } from "./console.js";
 import { Headers, Request, Response, fetch } from "./fetch.js";
+import { check } from "./loading.js";
 import { install } from "./locale.js";
 import { plain } from "./races.js";
 import { host } from "./state.js";
@@ -17,9 +18,11 @@ const crypto = {
       throw new TypeError("getRandomValues takes an array of integers");
     }
     if (view.byteLength > 65_536) throw new DOMException("getRandomValues takes at most 65,536 bytes", "QuotaExceededError");
+    check("crypto.getRandomValues()", true);
     return host.fill(view);
   },
   randomUUID() {
+    check("crypto.randomUUID()", true);
     const b = host.fill(new Uint8Array(16));
     b[6] = (b[6] & 15) | 64;
     b[8] = (b[8] & 63) | 128;
@@ -70,5 +73,5 @@ define(globalThis, {
   URLSearchParams, atob, btoa, clearInterval: clearTimeout, clearTimeout, console, crypto, fetch, queueMicrotask: (fn) => {
     Promise.resolve().then(fn);
   }, self: globalThis, setInterval, setTimeout, structuredClone,
-  performance: { now: () => host.now(), timeOrigin: 0 },
+  performance: { now: () => (check("performance.now()"), host.now()), timeOrigin: 0 },
 });
