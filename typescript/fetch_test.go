@@ -38,8 +38,8 @@ func TestFetch(t *testing.T) {
 		"request": timeout, "passed": timeout, "before": "thrown: before",
 		"other": "TypeError: fetch failed: a timer of the step was due that might have aborted its signal, so that the request was " +
 			"given up, and did not abort it: give fetch AbortSignal.timeout(ms)",
-		"outside": "TypeError: fetch: the signal was made outside of the step, which has a copy of it that never ends: give the signal " +
-			"to step(name, fn, { signal }), or make one in the step, such as AbortSignal.timeout(ms)",
+		"outside": "TypeError: fetch: the signal was made outside of the step, which has a copy of it that never ends: make one in " +
+			"the step, such as AbortSignal.timeout(ms); step(name, fn, { signal }) withdraws a step that has not begun",
 		"none": "RangeError: a duration must be a number of milliseconds from 0 to 253402300799999, got NaN"} {
 		if got[name] != want {
 			t.Errorf("%s: %s, not %s", name, got[name], want)

@@ -55,6 +55,11 @@ export default async function platform() {
       AbortSignal.any([AbortSignal.abort("why")]).reason],
     headers: [[...h], h.get("X-b"), h.get("none"), thrown(() => h.set("a b", "c"))],
     response: [await new Response("ü").text(), new Response("x", { status: 404 }).ok, await Response.json({ a: 1 }).json(), Response.json(1).headers.get("content-type")],
+    wrapped: [await new Response(new Response("x", { status: 201 }).body, new Response(null, { status: 202 })).text(), new Response(null).body,
+      (() => {
+        const h = new Headers([["Set-Cookie", "a=1"], ["set-cookie", "b=2"], ["a", "1"], ["A", "2"]]);
+        return [[...h], h.getSetCookie(), h.get("set-cookie"), new Headers(h).getSetCookie(), new Headers().getSetCookie(), [...h.keys()], [...h.values()]];
+      })()],
     request: [new Request("http://h/a", { method: "post", body: "x" }).method, new Request("http://h/a", { method: "POST", body: new URLSearchParams({ a: "b c" }) }).headers.get("content-type"),
       await new Request("http://h/a", { method: "POST", body: new URLSearchParams({ a: "b c" }) }).text(), thrown(() => new Request("http://h", { body: "x" }))],
     clone: [copy.self === copy, copy.d.getTime(), copy.m.get(1).has(2), String(copy.r), copy.a.length, thrown(() => structuredClone(() => 1))],

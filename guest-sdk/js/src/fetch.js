@@ -55,19 +55,14 @@ export class Headers {
   }
 }
 
-// bytesOf returns the body as bytes, and its type.
-function bytesOf(body) {
-  if (body === undefined || body === null) return { bytes: new Uint8Array(0) };
-  if (body instanceof ArrayBuffer) return { bytes: new Uint8Array(body) };
-  if (ArrayBuffer.isView(body)) return { bytes: new Uint8Array(body.buffer, body.byteOffset, body.byteLength) };
-  const type = body instanceof globalThis.URLSearchParams ? "application/x-www-form-urlencoded;charset=UTF-8" : "text/plain;charset=UTF-8";
-  return { bytes: new Uint8Array(host.encode(String(body))), type };
-}
+let bytesIn; // of a Stream
 
 // Stream stands for a body that has come as a whole.
 class Stream {
   locked = false;
+  #bytes;
   static {
+    bytesIn = (v) => (v !== null && typeof v === "object" && #bytes in v ? v.#bytes : undefined);
     const unread = ["getReader", "pipeThrough", "pipeTo", "tee", Symbol.asyncIterator];
     for (const key of unread) {
       this.prototype[key] = () => {
@@ -75,7 +70,21 @@ class Stream {
       };
     }
   }
+  constructor(bytes) {
+    this.#bytes = bytes;
+  }
   async cancel() {}
+}
+
+// bytesOf returns the body as bytes, and its type.
+function bytesOf(body) {
+  if (body === undefined || body === null) return { bytes: new Uint8Array(0) };
+  const within = bytesIn(body);
+  if (within) return { bytes: within };
+  if (body instanceof ArrayBuffer) return { bytes: new Uint8Array(body) };
+  if (ArrayBuffer.isView(body)) return { bytes: new Uint8Array(body.buffer, body.byteOffset, body.byteLength) };
+  const type = body instanceof globalThis.URLSearchParams ? "application/x-www-form-urlencoded;charset=UTF-8" : "text/plain;charset=UTF-8";
+  return { bytes: new Uint8Array(host.encode(String(body))), type };
 }
 
 class Body {
@@ -85,7 +94,7 @@ class Body {
     this.#bytes = bytes;
   }
   get body() {
-    return this.#bytes.length > 0 ? new Stream() : null;
+    return this.#bytes.length > 0 ? new Stream(this.#bytes) : null;
   }
   #take() {
     if (this.bodyUsed) throw new TypeError("the body was read before");
@@ -186,8 +195,8 @@ function limit(signal) {
   if (signal?.aborted) throw signal.reason;
   if (!signal || !run.inBody) return Infinity; // the host says that this is no step
   if (madeOutside(signal)) {
-    throw Object.assign(new TypeError("fetch: the signal was made outside of the step, which has a copy of it that never ends: give the signal to " +
-      "step(name, fn, { signal }), or make one in the step, such as AbortSignal.timeout(ms)"), { retryable: false });
+    throw Object.assign(new TypeError("fetch: the signal was made outside of the step, which has a copy of it that never ends: make one in the step, " +
+      "such as AbortSignal.timeout(ms); step(name, fn, { signal }) withdraws a step that has not begun"), { retryable: false });
   }
   return mayEndAt(signal);
 }
