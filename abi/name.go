@@ -142,7 +142,7 @@ func CheckNamespace(name string) error {
 	}
 	for i := range len(name) {
 		if c := name[i]; c != '-' && (!alphanumeric(c) || c >= 'A' && c <= 'Z') {
-			return Errorf(InvalidArgument, "%s may hold the letters a-z, digits and -, got %q in %s", what, name[i:i+1],
+			return Errorf(InvalidArgument, "%s may hold the letters a-z, digits and -, got %q in %s", what, letter(name[i:]),
 				quoted(name))
 		}
 	}
@@ -160,10 +160,16 @@ func checkAlphabet(what, text string, limit int, marks string) error {
 	for i := range len(text) {
 		if !alphanumeric(text[i]) && strings.IndexByte(marks, text[i]) < 0 {
 			return Errorf(InvalidArgument, "%s may hold the letters A-Z a-z, digits and %s, got %q in %s",
-				what, marks, text[i:i+1], quoted(text))
+				what, marks, letter(text[i:]), quoted(text))
 		}
 	}
 	return nil
+}
+
+// letter returns the first letter of a text, whole, or its first byte if that is no UTF-8.
+func letter(text string) string {
+	_, n := utf8.DecodeRuneInString(text)
+	return text[:n]
 }
 
 func alphanumeric(c byte) bool {

@@ -45,7 +45,7 @@ func TestNames(t *testing.T) {
 			map[string]string{
 				"": "run id must have 1 to 128 bytes, got 0", strings.Repeat("z", 129): "got 129",
 				"a b": `got " " in "a b"`, "a/b": `"/"`,
-				"é": `"\xc3"`, "a\x00": `"\x00"`, "a%20": `"%"`, "a\n": `"\n"`,
+				"é": `got "é" in "é"`, "a\xc3": `got "\xc3"`, "a\x00": `"\x00"`, "a%20": `"%"`, "a\n": `"\n"`,
 			},
 		},
 		{
@@ -53,7 +53,7 @@ func TestNames(t *testing.T) {
 			[]string{"a", "0", "acme", "b-2", "a--b", strings.Repeat("x", MaxNamespaceBytes)},
 			map[string]string{"": "namespace must have 1 to 63 bytes, got 0", strings.Repeat("x", 64): "got 64",
 				"A": `got "A" in "A"`, "a.b": `got "." in "a.b"`, "-": "begin and end", "-a": "begin and end",
-				"a-": `begin and end with a letter or digit, got "a-"`, "é": "namespace may hold"},
+				"a-": `begin and end with a letter or digit, got "a-"`, "é": `namespace may hold the letters a-z, digits and -, got "é"`},
 		},
 		{
 			"workflow", CheckWorkflow,
@@ -62,7 +62,7 @@ func TestNames(t *testing.T) {
 				"": "workflow name must have 1 to 128 bytes, got 0", strings.Repeat("w", 129): "got 129", ".": "must begin with",
 				"..": "must begin with", "-x": `must begin with a letter or digit, got "-x"`, "_x": "must begin with",
 				"a/b": `got "/"`,
-				"a:b": `":"`, "a b": `" "`, "a~": `"~"`, "ö": "A-Z a-z",
+				"a:b": `":"`, "a b": `" "`, "a~": `"~"`, "ö": `A-Z a-z, digits and ._-, got "ö"`,
 			},
 		},
 	} {

@@ -1,6 +1,7 @@
 package typescript
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,29 +12,45 @@ import (
 
 	"github.com/evanw/esbuild/pkg/api"
 
+	"github.com/wfhost/wfhost/abi"
 	sdk "github.com/wfhost/wfhost/guest-sdk/js"
 	"github.com/wfhost/wfhost/typescript/engine"
 )
 
+// main returns the text of the script's first file. The engine's part of the SDK comes first: it defines what programs may use
+// when they are loaded, such as URL.
+func (p program) main() (string, error) {
+	unnamed := ""
+	if e, ok := errors.AsType[*abi.Error](abi.CheckWorkflow(p.name)); ok {
+		unnamed = fmt.Sprintf("the workflow that is exported as the default has the name of its %s, which cannot be one: %s: name it "+
+			"with workflow(\"name\", fn)", p.named, e.Message)
+	}
+	file := filepath.ToSlash(p.entry)
+	values, err := json.Marshal([]string{"./" + file, file, p.name, unnamed})
+	if err != nil {
+		return "", err
+	}
+	var texts []json.RawMessage
+	if err := json.Unmarshal(values, &texts); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("import { serve } from %q;\nimport * as program from %s;\nserve(program, %s, %s, %s);\n",
+		sdk.Package+"/engine", texts[0], texts[1], texts[2], texts[3]), nil
+}
+
 // bundle makes one script of a program, of what it imports, and of the SDK.
 func bundle(p program) (engine.Script, error) {
-	entry, err := json.Marshal("./" + filepath.ToSlash(p.entry))
+	main, err := p.main()
 	if err != nil {
 		return engine.Script{}, err
 	}
-	name, err := json.Marshal(p.name)
-	if err != nil {
-		return engine.Script{}, err
-	}
-	// The engine's part of the SDK comes first: it defines what programs may use when they are loaded, such as URL.
-	main := fmt.Sprintf("import { serve } from %q;\nimport * as program from %s;\nserve(program, %s);\n", sdk.Package+"/engine",
-		entry, name)
 	result := api.Build(api.BuildOptions{
 		Stdin:         &api.StdinOptions{Contents: main, ResolveDir: p.dir, Sourcefile: sdk.Package + "/main.js", Loader: api.LoaderJS},
 		AbsWorkingDir: p.dir, Outfile: filepath.Join(p.dir, "workflow.js"),
 		Bundle: true, Format: api.FormatIIFE, Target: api.ES2023, Platform: api.PlatformNeutral,
 		MainFields: []string{"module", "main"}, Conditions: []string{"wfhost", "worker", "module"},
-		Define:      map[string]string{"process.env.NODE_ENV": `"production"`, "global": "globalThis"},
+		Define: map[string]string{"process.env.NODE_ENV": `"production"`, "process.env": "__wfEnvironment",
+			"global": "globalThis"},
 		TreeShaking: api.TreeShakingTrue, MinifySyntax: true, LegalComments: api.LegalCommentsNone,
 		Loader:    map[string]api.Loader{".txt": api.LoaderText, ".wasm": api.LoaderBinary},
 		Sourcemap: api.SourceMapExternal, SourcesContent: api.SourcesContentExclude,
@@ -50,12 +67,21 @@ func bundle(p program) (engine.Script, error) {
 			return engine.Script{}, err
 		}
 	}
+	// What the bundle has around the files is the SDK's, as stacks know it.
+	end := uint32(bytes.Count(bytes.TrimRight(s.Text, "\n"), []byte("\n")))
+	s.Files = append(s.Files, sdk.Package+"/main.js")
+	s.Places = append(s.Places, engine.Place{Line: end, File: uint32(len(s.Files))})
 	return s, nil
 }
 
 // failed makes one error of the messages of a bundle.
 func failed(messages []api.Message) error {
 	for i, m := range messages {
+		if strings.Contains(m.Text, "op-level await") {
+			messages[i].Text = "a file cannot await at its top level: it is loaded once for all runs; await in the function of the " +
+				"workflow"
+			messages[i].Notes = nil // of other formats
+		}
 		if name, ok := strings.CutPrefix(m.Text, "Could not resolve "); ok {
 			messages[i].Notes = nil // what to do elsewhere: here nothing can be left to be found later
 			if name = strings.Trim(name, `"`); name != "" && name[0] != '.' && name[0] != '/' {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,8 +24,11 @@ var extensions = []string{".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", 
 var entries = []string{"src/index.ts", "src/main.ts", "src/workflow.ts", "index.ts", "main.ts", "workflow.ts", "src/index.js",
 	"src/main.js", "src/workflow.js", "index.js", "main.js", "workflow.js"}
 
-// Is reports whether a path is a program that Build takes: a file with the extension of one, or a folder with a package.json
-// and without Go files.
+// Entries returns the files at which programs of folders begin.
+func Entries() []string { return slices.Clone(entries) }
+
+// Is reports whether a path is a program that Build takes: a file with the extension of one, or a folder without Go files that
+// has a package.json, or a file at which programs begin.
 func Is(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -37,8 +41,12 @@ func Is(path string) bool {
 	if err != nil || len(goFiles) > 0 {
 		return false
 	}
-	_, err = os.Stat(filepath.Join(path, "package.json"))
-	return err == nil
+	return slices.ContainsFunc(append([]string{"package.json"}, entries...), func(name string) bool { return isFile(path, name) })
+}
+
+func isFile(dir, name string) bool {
+	info, err := os.Stat(filepath.Join(dir, name))
+	return err == nil && !info.IsDir()
 }
 
 // program is what is built.
@@ -46,9 +54,10 @@ type program struct {
 	dir   string // absolute
 	entry string // a file in it
 	name  string // of the workflow that the file exports as its default
+	named string // what has that name: file, folder or package
 }
 
-// Build returns the module of a program. The path is a file, or a folder with a package.json. The name is that of the workflow
+// Build returns the module of a program. The path is one that Is takes. The name is that of the workflow
 // that the program exports as its default, if it does.
 func Build(ctx context.Context, path string) (wasm []byte, name string, err error) {
 	p, err := find(path)
@@ -79,29 +88,35 @@ func find(path string) (program, error) {
 	if err != nil {
 		return program{}, err
 	}
+	base := filepath.Base(abs)
 	if !info.IsDir() {
-		base := filepath.Base(abs)
-		return program{dir: filepath.Dir(abs), entry: base, name: strings.TrimSuffix(base, filepath.Ext(base))}, nil
+		return program{dir: filepath.Dir(abs), entry: base, name: strings.TrimSuffix(base, filepath.Ext(base)), named: "file"}, nil
 	}
-	p := program{dir: abs, name: filepath.Base(abs)}
-	text, err := os.ReadFile(filepath.Join(abs, "package.json"))
-	if err != nil {
-		return program{}, err
-	}
+	p := program{dir: abs, name: base, named: "folder"}
 	var pkg struct {
 		Name   string `json:"name"`
 		Source string `json:"source"`
 		Module string `json:"module"`
 		Main   string `json:"main"`
 	}
-	if err := json.Unmarshal(text, &pkg); err != nil {
+	text, err := os.ReadFile(filepath.Join(abs, "package.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &pkg)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
 		return program{}, fmt.Errorf("%s: %w", filepath.Join(path, "package.json"), err)
 	}
 	if pkg.Name != "" {
-		p.name = pkg.Name[strings.LastIndexByte(pkg.Name, '/')+1:] // without its scope
+		p.name, p.named = pkg.Name[strings.LastIndexByte(pkg.Name, '/')+1:], "package" // without its scope
+	}
+	if pkg.Source != "" && !isFile(abs, pkg.Source) {
+		return program{}, fmt.Errorf("%s: \"source\" is %q, where the program should begin, and there is no such file",
+			filepath.Join(path, "package.json"), pkg.Source)
 	}
 	for _, entry := range append([]string{pkg.Source, pkg.Module, pkg.Main}, entries...) {
-		if info, err := os.Stat(filepath.Join(abs, entry)); entry != "" && err == nil && !info.IsDir() {
+		if entry != "" && isFile(abs, entry) {
 			p.entry = filepath.Clean(entry)
 			return p, nil
 		}

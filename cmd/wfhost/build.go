@@ -114,6 +114,10 @@ var sdkImport = regexp.MustCompile(`"github.com/wfhost/wfhost/(guest-sdk/go/work
 
 // compile builds the Go program in a folder for WebAssembly.
 func compile(ctx context.Context, dir string) ([]byte, error) {
+	if files, err := filepath.Glob(filepath.Join(dir, "*.go")); err == nil && len(files) == 0 {
+		return nil, fmt.Errorf("%s: the folder has no program: no Go files, no package.json, and none of %s", dir,
+			strings.Join(typescript.Entries(), ", "))
+	}
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil, fmt.Errorf("%s is a folder, and to compile it Go must be installed (https://go.dev/dl): %w", dir, err)
 	}

@@ -1,6 +1,7 @@
 // The engine's part: it installs what programs expect of a platform, and answers the loop in typescript/engine/shim.c.
 import "./globals.js";
 import { asked } from "./calls.js";
+import { checkCalls, open, shut } from "./early.js";
 import { report } from "./error.js";
 import { inspect } from "./inspect.js";
 import { loaded } from "./loading.js";
@@ -14,20 +15,34 @@ const needed = 2; // version of __wf
 const native = globalThis.__wf;
 if (!(native?.interface >= needed)) throw new Error("this SDK needs a newer wfhost");
 begin(native);
+shut();
 
 // What the promises of handles inherit from: made before the program can change what a platform has.
 const promises = Object.create(Promise.prototype, { cancel: { value: cancel, writable: true, configurable: true } });
 
-// serve registers what a program exports as its default, and hands the hooks to the engine.
-export function serve(program, name) {
+// serve registers what a program exports as its default, and hands the hooks to the engine. file is the program's; unnamed says why
+// the default has no name, and is empty if it has one.
+export function serve(program, file, name, unnamed) {
   loaded();
   const fn = program.default?.default ?? program.default; // of CommonJS, too
-  if (typeof fn === "function" && ![...workflows.values()].some((w) => w.fn === fn)) workflow(name, program.options ?? {}, fn);
-  if (workflows.size === 0) {
-    throw new Error('the program has no workflow: export a function as its default, or call workflow("name", fn)');
+  if (typeof fn === "function" && ![...workflows.values()].some((w) => w.fn === fn)) {
+    if (unnamed) throw plainError(`${file}: ${unnamed}`);
+    workflow(name, program.options ?? {}, fn);
   }
-  native.hooks(onRun, onFailed, onBody, asked, onStuck, onQuery, onStep, () => native.complete(JSON.stringify(description())), onIdle,
-    promises);
+  if (workflows.size === 0) {
+    throw plainError(`${file}: the program has no workflow: export a function as its default, or call workflow("name", fn)`);
+  }
+  native.hooks(onRun, onFailed, onBody, asked, onStuck, onQuery, onStep, onDescribe, onIdle, promises);
+}
+
+// plainError returns an error that says itself where: it has no stack.
+function plainError(message) {
+  return Object.assign(new Error(message), { stack: "" });
+}
+
+function onDescribe() {
+  checkCalls();
+  native.complete(JSON.stringify(description()));
 }
 
 function info() {
@@ -54,6 +69,7 @@ async function settle(fn, brought, thrown) {
 }
 
 function onRun() {
+  open();
   const w = sole ?? workflows.get(host.workflow?.() ?? info().workflow); // the only one runs, whatever its name
   if (!w) return end(new Error(`the program has no workflow ${JSON.stringify(info().workflow)}`));
   settle(() => w.fn(w.options.raw ? new Uint8Array(host.bytes()) : input()), complete, end);
@@ -87,6 +103,7 @@ function onBody(fn) {
 }
 
 function onStep() {
+  open();
   run.inBody = true;
   const { step } = info();
   const fn = steps.get(step.handler);

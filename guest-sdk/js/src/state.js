@@ -23,6 +23,11 @@ export function begin(calls) {
   };
 }
 
+// use has the calls of the host replaced, in the same run.
+export function use(calls) {
+  host = calls;
+}
+
 export const failure = () => parseError(host.last());
 export const encode = (v) => (v === undefined ? "" : JSON.stringify(v) ?? "");
 export const decode = (text) => (text === "" || text === undefined ? undefined : JSON.parse(text));
