@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -68,8 +69,10 @@ func (c *runCmd) Run(g *globals) (err error) {
 	if err != nil {
 		return err
 	}
+	w := newWaits()
 	h, err := host.Open(g.ctx, host.Config{Dir: dir, Clock: g.io.clock, Drain: drainOf(c.Drain),
-		SkipSleeps: c.SkipSleep && c.Data == "", Compiler: host.SelfCompiler(), Secrets: secret, Codec: codec})
+		SkipSleeps: c.SkipSleep && c.Data == "", Compiler: host.SelfCompiler(), Secrets: secret, Codec: codec,
+		Events: host.Events{RunCommitted: w.tell}})
 	if err != nil {
 		return err
 	}
@@ -79,7 +82,7 @@ func (c *runCmd) Run(g *globals) (err error) {
 		return err
 	}
 	if isDefinition(c.Path) {
-		unhandled(g, c.Path, known)
+		unhandled(g, c.Path, known, w)
 	}
 	ctx, stop := context.WithCancel(g.ctx)
 	own := *g
@@ -89,7 +92,7 @@ func (c *runCmd) Run(g *globals) (err error) {
 		done <- c.work(own, h, dir)
 		stop() // what follows the run: the store may have failed, or the address be taken
 	}()
-	err = c.perform(&own, h, name, wasm, input)
+	err = c.perform(&own, h, w, name, wasm, input)
 	stop()
 	failed := <-done
 	if failed != nil && g.ctx.Err() == nil {
@@ -99,7 +102,7 @@ func (c *runCmd) Run(g *globals) (err error) {
 }
 
 // perform starts the run, shows it, and prints its result.
-func (c *runCmd) perform(g *globals, h *host.Host, name string, wasm, input []byte) error {
+func (c *runCmd) perform(g *globals, h *host.Host, w *waits, name string, wasm, input []byte) error {
 	ns, err := h.Namespace(g.ctx, g.Namespace)
 	if err != nil {
 		return err
@@ -117,10 +120,14 @@ func (c *runCmd) perform(g *globals, h *host.Host, name string, wasm, input []by
 			}
 		}()
 	}
-	if !c.Quiet {
-		if err := follow(g, ns, run.ID, c.keep(run.ID)); err != nil {
-			return err
-		}
+	if c.Quiet {
+		ctx, stop := context.WithCancel(g.ctx)
+		var said sync.WaitGroup
+		said.Go(func() { w.print(ctx, g) })
+		defer said.Wait()
+		defer stop()
+	} else if err := follow(g, ns, run.ID, w, c.keep(run.ID)); err != nil {
+		return err
 	}
 	result, err := ns.ResultRaw(g.ctx, run.ID)
 	if err != nil {
@@ -155,13 +162,13 @@ func (c *runCmd) keep(id string) string {
 
 // unhandled says which steps of a definition call handlers that this process does not have, so that a run waits there. It is
 // no error: a run may never come there.
-func unhandled(g *globals, path string, known map[string]bool) {
+func unhandled(g *globals, path string, known map[string]bool, w *waits) {
 	f, err := readDefinition(g, path)
 	if err != nil {
 		return // it was read before, and would be told then
 	}
 	for _, name := range f.d.Handlers() {
-		if known[name] {
+		if known[name] || !w.first(name) {
 			continue
 		}
 		steps := f.d.Callers(name)
@@ -234,8 +241,8 @@ func terminal(w io.Writer) bool {
 }
 
 // follow shows on the error output what happens to a run until it ends: its entries, its log, and on a terminal
-// a countdown while it sleeps. keep is what a person is told who interrupts it.
-func follow(g *globals, h *host.Namespace, id, keep string) error {
+// a countdown while it sleeps; and for which handlers runs wait. keep is what a person is told who interrupts it.
+func follow(g *globals, h *host.Namespace, id string, w *waits, keep string) error {
 	f := &follower{g: g, h: h, id: id, tty: terminal(g.io.err)}
 	changed, stop := h.Watch(id)
 	defer stop()
@@ -257,6 +264,12 @@ func follow(g *globals, h *host.Namespace, id, keep string) error {
 		select {
 		case <-changed:
 		case <-tick.C:
+		case text := <-w.say:
+			if err := f.show(); err != nil { // what has led there
+				return err
+			}
+			f.clear()
+			_, _ = fmt.Fprintf(g.io.err, "wfhost: %s\n", text)
 		case <-g.ctx.Done():
 			f.clear()
 			return &exitCode{exitInterrupted, fmt.Errorf("interrupted; run %s is %s%s", id, r.Status, keep)}
