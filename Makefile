@@ -184,9 +184,9 @@ page-pictures: ## take the pictures of docs/page.md again, in Chromium
 	$(GO) test ./host/page -run 'TestWalk$$|TestShots$$' -count=1 -shots $$d -views '^(overview|run-failed|run-waiting|compare)$$'; \
 	for n in overview run-failed run-waiting compare; do mv $$d/$$n-light.png docs/images/page-$${n#run-}.png; done; \
 	for f in $$d/walk-*.png; do mv $$f docs/images/page-$$(basename $$f); done
-js-tools: ## install tsc and ESLint, with which tests check the SDK for JavaScript, into bin/js, by npm
+js-tools: ## install tsc, ESLint, and packages that tests bundle, with which tests check the SDK for JavaScript, into bin/js, by npm
 	mkdir -p bin/js
-	npm install --prefix bin/js --ignore-scripts --no-audit --no-fund --no-save eslint@9 typescript@5.9 typescript-eslint@8
+	npm install --prefix bin/js --ignore-scripts --no-audit --no-fund --no-save eslint@9 typescript@5.9 typescript-eslint@8 zod@4 date-fns@4
 
 js-engine: ## build the JavaScript engine, QuickJS, from its source; needs Debian's apt-get, clang, lld and wasi-libc
 	typescript/engine/build.sh

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,14 +84,28 @@ func failed(messages []api.Message) error {
 			messages[i].Notes = nil // of other formats
 		}
 		if name, ok := strings.CutPrefix(m.Text, "Could not resolve "); ok {
-			messages[i].Notes = nil // what to do elsewhere: here nothing can be left to be found later
-			if name = strings.Trim(name, `"`); name != "" && name[0] != '.' && name[0] != '/' {
-				messages[i].Notes = []api.Note{{Text: "Install it beside the program: npm install " + name}}
+			// Here nothing can be left to be found later.
+			m.Notes = slices.DeleteFunc(m.Notes, func(n api.Note) bool { return strings.Contains(n.Text, "as external") })
+			if name = packageOf(strings.Trim(name, `"`)); name != "" && len(m.Notes) == 0 {
+				m.Notes = []api.Note{{Text: "Install it beside the program: npm install " + name}}
 			}
+			messages[i].Notes = m.Notes
 		}
 	}
 	lines := api.FormatMessages(messages, api.FormatMessagesOptions{Kind: api.ErrorMessage})
 	return errors.New(strings.TrimSpace(strings.Join(lines, "")))
+}
+
+// packageOf returns the name of the package of an import, and "" for a file.
+func packageOf(path string) string {
+	if path == "" || path[0] == '.' || path[0] == '/' {
+		return ""
+	}
+	parts := strings.SplitN(path, "/", 3)
+	if path[0] == '@' && len(parts) > 1 {
+		return parts[0] + "/" + parts[1]
+	}
+	return parts[0]
 }
 
 // maxMessages bounds the errors of a program that are shown.

@@ -27,7 +27,12 @@ type program struct {
 // load builds a program of testdata.
 func load(t *testing.T, file string, opts ...host.UploadOption) *program {
 	t.Helper()
-	wasm, name, err := typescript.Build(t.Context(), filepath.Join("testdata", file))
+	return loadFrom(t, filepath.Join("testdata", file))
+}
+
+func loadFrom(t *testing.T, path string) *program {
+	t.Helper()
+	wasm, name, err := typescript.Build(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
