@@ -158,7 +158,8 @@ const (
 const FuelSlice = 5_000_000
 
 // A Host answers the imports of one activation. Answers of type int64 follow the ABI: a negative number is a
-// code. An error stops the guest at once: it never returns from the call.
+// code. An error stops the guest at once: it never returns from the call. An argument of more than abi.MaxPayloadBytes is the
+// guest's own memory: it is not changed, and not kept.
 type Host interface {
 	// Enter is called at the beginning of every import.
 	Enter() error

@@ -131,7 +131,7 @@ func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) s
 	var trap *engine.Trap
 	switch {
 	case errors.Is(err, replay.ErrBodyEnd) && out.BodyOK:
-		return step.Outcome{Data: out.Body}
+		return step.Outcome{Data: out.Body, Bytes: out.BodyBytes}
 	case errors.Is(err, replay.ErrBodyEnd):
 		return step.Reported(out.Body)
 	case errors.Is(context.Cause(ctx), step.ErrTimeout) || errors.Is(err, budget.ErrSlow):

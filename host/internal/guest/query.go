@@ -97,8 +97,8 @@ func (r *Runner) Query(ctx context.Context, key store.RunKey, name string, input
 	err = g.play(ctx)
 	out := g.Outcome()
 	switch {
-	case errors.Is(err, replay.ErrQueryEnd) && len(out.Reply) > abi.MaxPayloadBytes:
-		return refused(abi.Errorf(abi.TooLarge, "the answer has %d bytes, the limit is %d", len(out.Reply), abi.MaxPayloadBytes))
+	case errors.Is(err, replay.ErrQueryEnd) && out.ReplyBytes > abi.MaxPayloadBytes:
+		return refused(abi.Errorf(abi.TooLarge, "the answer has %d bytes, the limit is %d", out.ReplyBytes, abi.MaxPayloadBytes))
 	case errors.Is(err, replay.ErrQueryEnd) && out.ReplyOK:
 		return out.Reply, st, nil
 	case errors.Is(err, replay.ErrQueryEnd):

@@ -12,9 +12,10 @@ import (
 
 // Rules say which later changes to what guests are told count for a run. It keeps those under which it began, on every host.
 const (
-	RulesArguments = 1           // a program has one argument, the name of its workflow; before, it had none
-	RulesHandle    = 2           // where a cancel or a query ends a wait for one handle, the error has that handle
-	RulesNewest    = RulesHandle // those of runs that begin now
+	RulesArguments = 1         // a program has one argument, the name of its workflow; before, it had none
+	RulesHandle    = 2         // where a cancel or a query ends a wait for one handle, the error has that handle
+	RulesSize      = 3         // the refusal of a result or error that is too large has its size; before, the limit and one
+	RulesNewest    = RulesSize // those of runs that begin now
 )
 
 // Started is what entry 0 holds in its options, beside the workflow's name and the input.

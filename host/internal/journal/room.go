@@ -32,8 +32,7 @@ const (
 	signalBytes   = abi.MaxJournalBytes - abi.MaxJournalBytes/abi.DeliveryReserveShare/2
 )
 
-// CallRoom returns an error of abi.Limit if the guest may not append another call: a share of both limits is kept for
-// deliveries.
+// CallRoom returns an error of abi.Limit if the guest may not append another call: deliveries have a share of both limits.
 func (j *Journal) CallRoom() error {
 	if n := len(j.entries); n >= callEntries {
 		return abi.Errorf(abi.Limit, "the journal has %d entries, calls may use %d of %d", n, callEntries, abi.MaxEntries)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,8 +12,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// call matches a call with the journal, or appends it. check says, of a live call only, whether it is refused;
-// a refusal is an entry too. The answer is the handle (0 for calls without one), or a negated code.
+// call matches a call with the journal, or appends it. check says, of a live call only, whether it is refused; a refusal is an
+// entry too. The answer is the handle (0 for calls without one), or a negated code.
 func (m *Machine) call(e store.Entry, check func(*store.Entry) error) (int64, error) {
 	if m.away() {
 		return m.refuse(notHere), nil
@@ -101,8 +102,7 @@ func (m *Machine) admit(e *store.Entry, check func(*store.Entry) error) error {
 	return nil
 }
 
-// named tells whether a call that the guest has made has the name. A replay does not ask, so that the names are
-// collected when they are needed.
+// named tells whether a call that the guest has made has the name. A replay does not ask: names are collected when needed.
 func (m *Machine) named(name string) bool {
 	if m.names == nil {
 		m.names = make(map[string]struct{}, len(m.handles)+1)
@@ -246,20 +246,39 @@ func (m *Machine) StepEnd(ok int32, b []byte) error {
 	if !m.inBody || m.cfg.Mode != Body {
 		return misplaced(m, abi.FnStepEnd, "a body")
 	}
-	m.outcome.BodyEnded, m.outcome.BodyOK, m.outcome.Body = true, ok == 0, b
+	m.outcome.BodyEnded, m.outcome.BodyOK, m.outcome.Body, m.outcome.BodyBytes = true, ok == 0, kept(b), len(b)
 	return ErrBodyEnd
+}
+
+// kept returns what is kept of bytes with which a guest ends: of too many, a copy of as much as shows that they are.
+func kept(b []byte) []byte {
+	if len(b) > abi.MaxPayloadBytes {
+		b = bytes.Clone(b[:abi.MaxPayloadBytes+1])
+	}
+	return b
+}
+
+// refusesEnd refuses a result or error where it has no meaning, or if it is too large: the answer is negative then. No journal
+// has that, so a run that began when guests were told a byte more than the limit, and not the size, is told that again.
+func refusesEnd(m *Machine, what string, b []byte) int64 {
+	switch n := len(b); {
+	case m.query || m.inBody && m.cfg.Mode != StepFn:
+		return m.refuse(notHere)
+	case asksAtEnd(m):
+		return m.refuse(abi.Errorf(abi.Query, "%s", m.cfg.Query.Name))
+	case n > abi.MaxPayloadBytes:
+		if m.cfg.Started.Rules < journal.RulesSize {
+			n = abi.MaxPayloadBytes + 1
+		}
+		return m.refuse(abi.Errorf(abi.TooLarge, "the %s has %d bytes, the limit is %d", what, n, abi.MaxPayloadBytes))
+	}
+	return 0
 }
 
 // Complete sets the result.
 func (m *Machine) Complete(b []byte) int64 {
-	if m.query || m.inBody && m.cfg.Mode != StepFn {
-		return m.refuse(notHere)
-	}
-	if asksAtEnd(m) {
-		return m.refuse(abi.Errorf(abi.Query, "%s", m.cfg.Query.Name))
-	}
-	if len(b) > abi.MaxPayloadBytes {
-		return m.refuse(abi.Errorf(abi.TooLarge, "the result has %d bytes, the limit is %d", len(b), abi.MaxPayloadBytes))
+	if n := refusesEnd(m, "result", b); n < 0 {
+		return n
 	}
 	m.outcome.Result, m.outcome.Completed, m.last = b, true, nil
 	return 0
@@ -267,14 +286,8 @@ func (m *Machine) Complete(b []byte) int64 {
 
 // Fail sets the error.
 func (m *Machine) Fail(b []byte) int64 {
-	if m.query || m.inBody && m.cfg.Mode != StepFn {
-		return m.refuse(notHere)
-	}
-	if asksAtEnd(m) {
-		return m.refuse(abi.Errorf(abi.Query, "%s", m.cfg.Query.Name))
-	}
-	if len(b) > abi.MaxPayloadBytes {
-		return m.refuse(abi.Errorf(abi.TooLarge, "the error has %d bytes, the limit is %d", len(b), abi.MaxPayloadBytes))
+	if n := refusesEnd(m, "error", b); n < 0 {
+		return n
 	}
 	m.outcome.Failure, m.outcome.Failed, m.last = b, true, nil
 	return 0

@@ -1,7 +1,6 @@
-// Package replay answers the calls of a guest from the journal of its run. It is pure: no I/O, clock, goroutine
-// or lock of its own. Replay and live are the same code: a call for which the journal holds an entry is
-// compared with it and answered by it; the first call beyond the end is appended, and from there the guest is
-// live.
+// Package replay answers the calls of a guest from the journal of its run. It is pure: no I/O, clock, goroutine or lock of its
+// own. Replay and live are the same code: a call for which the journal holds an entry is compared with it and answered by it; the
+// first call beyond the end is appended, and from there the guest is live.
 //
 // Two cursors walk the journal. Calls are matched in order, each with its kind, name and target, and with the
 // number of deliveries that the guest had taken before it. Deliveries are handed over in journal order, by
@@ -137,19 +136,20 @@ type handle struct {
 
 // Outcome is what the guest handed over by complete, fail and step_end.
 type Outcome struct {
-	Result    []byte
-	Completed bool
-	Failure   []byte // error JSON
-	Failed    bool
-	BodyOK    bool
-	Body      []byte
-	BodyEnded bool
-	Cancelled bool // a cooperative cancel was handed over
-	Asked     bool // the question of a query was handed over
-	Reply     []byte
-	ReplyOK   bool
-	Replied   bool
-	Continue  store.Entry // the call of continue_as_new, after ErrContinue
+	Result                []byte
+	Completed             bool
+	Failure               []byte // error JSON
+	Failed                bool
+	BodyOK                bool
+	Body                  []byte
+	BodyEnded             bool
+	Cancelled             bool // a cooperative cancel was handed over
+	Asked                 bool // the question of a query was handed over
+	Reply                 []byte
+	BodyBytes, ReplyBytes int // handed over; of too many, Body and Reply are the beginning
+	ReplyOK               bool
+	Replied               bool
+	Continue              store.Entry // the call of continue_as_new, after ErrContinue
 }
 
 // QueryRequest is a question to a run.

@@ -7,8 +7,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Mismatch says that the guest did something else than its journal records. The run is stuck and its journal
-// is untouched.
+// Mismatch says that the guest did something else than its journal records. The run is stuck and its journal is untouched.
 type Mismatch struct {
 	Seq  store.Seq // of the entry that was expected, or the length of the journal
 	Want string    // what the journal records

@@ -154,6 +154,9 @@ func (m *Machine) Emit(topic string, data []byte) (int64, error) {
 // SetAttribute sets an attribute of the run.
 func (m *Machine) SetAttribute(key string, value []byte) (int64, error) {
 	return m.call(store.Entry{Kind: store.KindAttribute, Name: key, Input: value}, func(*store.Entry) error {
+		if len(value) > abi.MaxPayloadBytes { // which a string of it would be a copy of
+			return abi.Errorf(abi.TooLarge, "attribute %q has %d bytes, the limit is %d", clean(key), len(value), abi.MaxAttributeBytes)
+		}
 		if err := abi.CheckAttribute(key, string(value)); err != nil {
 			return err
 		}
@@ -247,7 +250,7 @@ func queryReply(m *Machine, ok int32, b []byte) error {
 	if !m.query {
 		return misplaced(m, abi.FnQueryReply, "a query")
 	}
-	m.outcome.Replied, m.outcome.ReplyOK, m.outcome.Reply = true, ok == 0, b
+	m.outcome.Replied, m.outcome.ReplyOK, m.outcome.Reply, m.outcome.ReplyBytes = true, ok == 0, kept(b), len(b)
 	return ErrQueryEnd
 }
 

@@ -14,8 +14,9 @@ import (
 
 // Outcome is how an attempt ended: a result if Err is nil.
 type Outcome struct {
-	Data []byte
-	Err  *abi.Error
+	Data  []byte
+	Bytes int // how many the result has, if Data is the beginning of one that is too large
+	Err   *abi.Error
 	// RetryAfterMs is when the next attempt begins, as the failure says; -1 = by the step's options.
 	RetryAfterMs int64
 	// Abandoned says that it did not end: the host stops, or lacks the handler by now.
@@ -76,9 +77,9 @@ func Unknown(j *journal.Journal, h *journal.Handle) (store.Entry, error) {
 
 // Entry returns what the journal records of the outcome of a try. A try that the workflow has cancelled is the last one.
 func (t *Try) Entry(j *journal.Journal, out Outcome, cancelled bool, now int64) (store.Entry, error) {
-	if out.Err == nil && len(out.Data) > abi.MaxPayloadBytes {
+	if n := max(len(out.Data), out.Bytes); out.Err == nil && n > abi.MaxPayloadBytes {
 		out = Outcome{Err: &abi.Error{Code: abi.TooLarge, Kind: abi.KindError, Message: fmt.Sprintf(
-			"result of step %q has %d bytes, the limit is %d", t.Name, len(out.Data), abi.MaxPayloadBytes)}}
+			"result of step %q has %d bytes, the limit is %d", t.Name, n, abi.MaxPayloadBytes)}}
 	}
 	if out.Err == nil {
 		return store.Entry{Kind: store.KindStepResult, Handle: t.Handle, Attempt: t.Number, Data: out.Data,

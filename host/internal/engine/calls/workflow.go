@@ -117,12 +117,19 @@ func (f *Frame) random() {
 	})
 }
 
-// maxCopyBytes bounds what is copied out of a guest for one argument: a little over every limit, so that the
-// check behind it still sees that the limit is passed.
+// maxCopyBytes bounds what is copied out of a guest for one argument, and what of it is charged: a little over every limit.
 const maxCopyBytes = abi.MaxPayloadBytes + 1
 
-// bytes copies an argument out of the guest's memory.
-func (f *Frame) bytes(i int) []byte { return append([]byte(nil), f.peek(i)...) }
+// bytes copies an argument out of the guest's memory. One that is over every limit is the memory itself, for the time of the
+// call: it is refused, with its size.
+func (f *Frame) bytes(i int) []byte {
+	b := f.view(f.u32(i), f.u32(i+1))
+	f.work(min(len(b), maxCopyBytes))
+	if len(b) > abi.MaxPayloadBytes {
+		return b
+	}
+	return append([]byte(nil), b...)
+}
 
 // peek returns an argument in the guest's memory, for the time of the call. A replay logs much that was logged before: copies
 // of it would be a gigabyte a second for the collector.

@@ -1,0 +1,105 @@
+package host_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/wasmgen"
+)
+
+// fiveMB is how many bytes the guests of this file hand over: over the limit by more than one.
+const fiveMB = 5<<20 + 2
+
+// bigModule has a memory in which so many bytes are, and room for an answer at 1024.
+func bigModule() *wasmgen.Module {
+	m := wasmgen.New(1)
+	m.Pages = 128
+	return m
+}
+
+// lastAsResult completes with the error of the newest call.
+func lastAsResult(m *wasmgen.Module) []byte {
+	m.I32(1024).I32(1024).Call(abi.FnLast).Set(0)
+	m.I32(1024).Get(0).Wrap().Call(abi.FnComplete).Drop()
+	return m.I32(0).Export(abi.ExportRun).Bytes()
+}
+
+// ended runs a module and returns its result, or the error that it failed with.
+func ended(t *testing.T, c *caller, wasm []byte) string {
+	t.Helper()
+	c.n++
+	name := fmt.Sprint("big-", c.n)
+	if _, err := c.Upload(ctx, name, wasm, host.AllowStep("ok")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Start(ctx, name, 7, host.WithRunID(name)); err != nil {
+		t.Fatal(err)
+	}
+	c.Finish(name)
+	b, err := c.ResultRaw(ctx, name)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// TestTooLargeTellsTheSize hands over payloads of five megabytes: each refusal says how many bytes there were.
+func TestTooLargeTellsTheSize(t *testing.T) {
+	c := newCaller(t)
+	payload := at(8192, fiveMB)
+	for fn, args := range map[string][]arg{
+		abi.FnStepStart:    {txt("n"), txt("host/ok"), payload, at(0, 0)},
+		abi.FnEmit:         {txt("n"), payload},
+		abi.FnComplete:     {payload},
+		abi.FnFail:         {payload},
+		abi.FnSignalSend:   {txt("n"), txt("r"), txt("s"), payload},
+		abi.FnChildStart:   {txt("n"), txt("w"), payload, at(0, 0)},
+		abi.FnSetAttribute: {txt("n"), payload},
+		abi.FnStepBegin:    {txt("n"), payload}, // its options
+	} {
+		m := bigModule()
+		for _, a := range args {
+			a(m)
+		}
+		got := ended(t, c, lastAsResult(m.Call(fn).Drop()))
+		if want := "5242882 bytes, the limit is "; !strings.Contains(got, want) {
+			t.Errorf("%s says %s, want %q", fn, got, want)
+		}
+	}
+	m := bigModule().I32(8192).I32(fiveMB).I32(0).I32(0).Call(abi.FnContinueAsNew) // never comes back
+	got := ended(t, c, m.I32(0).Export(abi.ExportRun).Bytes())
+	if !strings.Contains(got, "5242882 bytes, the limit is 1048576") {
+		t.Errorf("continue_as_new says %s", got)
+	}
+}
+
+// TestTooLargeBody has a body return five megabytes, and a query be answered by them.
+func TestTooLargeBody(t *testing.T) {
+	c := newCaller(t)
+	m := bigModule().Text("body").Text("").Call(abi.FnStepBegin).Set(0)
+	m.Get(0).IfZero64().I32(0).I32(8192).I32(fiveMB).Call(abi.FnStepEnd).End()
+	m.I32(32).Get(0).Store64().I32(32).I32(1).Call(abi.FnAwait).Drop()
+	m.Get(0).I32(16).I32(8).Call(abi.FnResult).Drop()
+	var e abi.Error
+	got := ended(t, c, lastAsResult(m))
+	if err := json.Unmarshal([]byte(got), &e); err != nil || e.Message != `result of step "body" has 5242882 bytes, the limit is 1048576` {
+		t.Errorf("the body's failure is %s: %v", got, err)
+	}
+	q := bigModule().Text("never").I64(-1).Call(abi.FnSignalStart).Set(0)
+	q.I32(32).Get(0).Store64().I32(32).I32(1).Call(abi.FnAwait).Drop()
+	q.I32(0).I32(8192).I32(fiveMB).Call(abi.FnQueryReply)
+	if _, err := c.Upload(ctx, "asked", q.I32(0).Export(abi.ExportRun).Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Start(ctx, "asked", 1, host.WithRunID("asked")); err != nil {
+		t.Fatal(err)
+	}
+	c.Settle()
+	if _, err := c.Query(ctx, "asked", "status", nil); err == nil || !strings.Contains(err.Error(), "the answer has 5242882 bytes, the limit is 1048576") {
+		t.Errorf("the query says %v", err)
+	}
+}
