@@ -27,10 +27,10 @@ type program struct {
 // load builds a program of testdata.
 func load(t *testing.T, file string, opts ...host.UploadOption) *program {
 	t.Helper()
-	return loadFrom(t, filepath.Join("testdata", file))
+	return loadFrom(t, filepath.Join("testdata", file), opts...)
 }
 
-func loadFrom(t *testing.T, path string) *program {
+func loadFrom(t *testing.T, path string, opts ...host.UploadOption) *program {
 	t.Helper()
 	wasm, name, err := typescript.Build(t.Context(), path)
 	if err != nil {
@@ -92,10 +92,7 @@ func likeNode(t *testing.T, name string) {
 	p := load(t, name+".js")
 	p.begin(name, "r", nil)
 	got := p.ends("r")
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("SKIPPED: node is not installed, so the engine was not compared with it")
-	}
+	node := findNode(t, "the engine was not compared with it")
 	out, err := exec.Command(node, "--input-type=module", "-e",
 		"import p from './testdata/"+name+".js'; p().then((v) => console.log(JSON.stringify(v)))").CombinedOutput()
 	if err != nil {
@@ -465,11 +462,9 @@ func TestTooLarge(t *testing.T) {
 // tool returns Node and the folder of tools, if they are there (make js-tools).
 func tool(t *testing.T, name string) (node, dir string) {
 	t.Helper()
-	node, err := exec.LookPath("node")
+	node = findNode(t, name+" did not check the SDK")
+	dir, err := filepath.Abs("../bin/js")
 	if err != nil {
-		t.Skip("SKIPPED: node is not installed")
-	}
-	if dir, err = filepath.Abs("../bin/js"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", name)); err != nil {
@@ -525,10 +520,7 @@ func TestTypes(t *testing.T) {
 
 // TestSDKUnderNode runs the tests of the environment for unit tests.
 func TestSDKUnderNode(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("SKIPPED: node is not installed, so the tests of the SDK's environment did not run")
-	}
+	node := findNode(t, "the tests of the SDK's environment did not run")
 	cmd := exec.Command(node, "--test", "test/testing.test.js", "test/inspect.test.js", "test/registry.test.js")
 	cmd.Dir = "../guest-sdk/js"
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,0 +1,30 @@
+package typescript_test
+
+import (
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// minNode is the oldest Node for which the SDK is promised (engines in guest-sdk/js/package.json). A distribution may have an older one.
+const minNode = 20
+
+// findNode returns Node, or skips the test: without says what was not done then.
+func findNode(t *testing.T, without string) string {
+	t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skipf("SKIPPED: node is not installed; %s", without)
+	}
+	out, err := exec.Command(node, "--version").Output()
+	if err != nil {
+		t.Skipf("SKIPPED: node --version: %v; %s", err, without)
+	}
+	version := strings.TrimSpace(string(out))
+	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	if n, err := strconv.Atoi(major); err != nil || n < minNode {
+		t.Skipf("SKIPPED: node is %s, and the SDK needs %d or newer; %s", version, minNode, without)
+	}
+	return node
+}
