@@ -216,7 +216,8 @@ type Host struct {
 
 // Open opens the data and recovers. It activates nothing: that begins with Run.
 func Open(ctx context.Context, cfg Config) (h *Host, err error) {
-	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{}), exports: exporting{clock: budget.Clock}}
+	h = &Host{cfg: cfg.withDefaults(), closed: make(chan struct{}), exports: exporting{clock: budget.Clock},
+		importing: importing{turns: make(chan struct{}, maxImports)}}
 	h.scope.init(h, store.DefaultNamespace)
 	defer func() {
 		if err != nil {
@@ -239,7 +240,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
-	for _, step := range []func(context.Context) error{cfg.check, h.sealStore, h.openQuotas} {
+	for _, step := range []func(context.Context) error{cfg.check, h.sealStore, h.openQuotas, h.removeSpools} {
 		if err := step(ctx); err != nil {
 			return h, err
 		}

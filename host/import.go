@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -24,36 +22,10 @@ const (
 	MaxImportBytes = 2 * abi.MaxJournalBytes
 	// MaxArchiveBytes bounds the file of a run that is imported: what MaxImportBytes allows, its module, and what a tar adds.
 	MaxArchiveBytes = MaxImportBytes + abi.MaxModuleBytes + (16 << 20)
-	// maxImports bounds the imports in progress at a time, each with so much memory; one of each namespace.
-	maxImports = 2
 	// maxImportReplay bounds the replay of a run that is to continue: the longest journals take some seconds, on a busy
 	// machine.
 	maxImportReplay = 2 * time.Minute
 )
-
-// importing is the names of the namespaces with an import in progress.
-type importing struct {
-	mu sync.Mutex // guards in
-	in []string
-
-	acting acting
-}
-
-// begin counts one more until end is called, or returns ErrBusy.
-func (i *importing) begin(namespace string) (end func(), err error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if len(i.in) >= maxImports || slices.Contains(i.in, namespace) {
-		return nil, &joined{fmt.Errorf("%d imports go on; the limit is %d, and one into each namespace: try again later", len(i.in),
-			maxImports), ErrBusy}
-	}
-	i.in = append(i.in, namespace)
-	return func() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		i.in = slices.DeleteFunc(i.in, func(n string) bool { return n == namespace })
-	}, nil
-}
 
 // ImportOptions says what becomes of a run that is imported. The zero value makes a copy of it, to look at.
 type ImportOptions struct {
@@ -83,8 +55,9 @@ type ImportOptions struct {
 //
 // The run needs its module. If the workflow has no version of it here, one is made without grants, and of the other
 // workflows of the module, too; no start uses it that does not name it. ErrInvalid if the file is no sound archive, or
-// has no module and the host neither; ErrLimit beyond MaxImportBytes; ErrBusy beyond a quota, or if other imports are
-// in progress; ErrDiskFull, ErrRejected, ErrVersion and ErrCopy as of Start and Upload.
+// has no module and the host neither; ErrLimit beyond MaxImportBytes; ErrBusy beyond a quota, or if another import
+// into the namespace is in progress, or 64 into others; ErrDiskFull, ErrRejected, ErrVersion and ErrCopy as of Start and
+// Upload. A file of more than 256 KiB is kept in Config.Dir while it comes, and removed.
 func (s *scope) Import(ctx context.Context, r io.Reader, opts ImportOptions) (Run, error) {
 	began := budget.Clock.Now()
 	run, err := s.imported(ctx, r, opts, &began)
@@ -104,7 +77,17 @@ func (s *scope) imported(ctx context.Context, r io.Reader, opts ImportOptions, r
 		return Run{}, err
 	}
 	defer end()
-	whole, err := archive.ReadWhole(io.LimitReader(r, MaxArchiveBytes), MaxImportBytes)
+	file, err := s.h.spool(io.LimitReader(r, MaxArchiveBytes))
+	if err != nil {
+		return Run{}, translate(err)
+	}
+	defer file.Close()
+	leave, err := s.h.importTurn(ctx)
+	if err != nil {
+		return Run{}, err
+	}
+	defer leave()
+	whole, err := archive.ReadWhole(file, MaxImportBytes)
 	if errors.Is(err, store.ErrTooLarge) {
 		err = &joined{err, ErrLimit}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -469,6 +470,42 @@ func TestImportsAtATime(t *testing.T) {
 	if _, err := h.Import(ctx, strings.NewReader(""), host.ImportOptions{}); !errors.Is(err, host.ErrInvalid) {
 		t.Error(err)
 	}
+}
+
+// TestImportsThatDoNotCome leaves many imports in the middle of their files, small ones and large ones, each into a namespace of its own:
+// another one goes on all the same, and as many as may come at a time are a bound.
+func TestImportsThatDoNotCome(t *testing.T) {
+	p := newPrims(t)
+	file := move(t, p.Host.Host, p.begin("patient", 60))
+	q := p.second()
+	var wg sync.WaitGroup
+	var stalled []*io.PipeWriter
+	namespace := func(i int) *host.Namespace {
+		n, err := q.Namespace(ctx, fmt.Sprint("n", i))
+		do(t, err)
+		return n
+	}
+	for i := range 64 {
+		r, w := io.Pipe()
+		stalled = append(stalled, w)
+		wg.Go(func() {
+			if _, err := namespace(i).Import(ctx, r, host.ImportOptions{}); !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Error(err)
+			}
+		})
+		_, err := w.Write(file[:1+i%2*300<<10]) // it reads
+		do(t, err)
+		if i == 62 {
+			adopt(t, q.Host, file)
+		}
+	}
+	if _, err := namespace(64).Import(ctx, bytes.NewReader(file), host.ImportOptions{}); !errors.Is(err, host.ErrBusy) {
+		t.Error(err)
+	}
+	for _, w := range stalled {
+		do(t, w.CloseWithError(io.ErrUnexpectedEOF))
+	}
+	wg.Wait()
 }
 
 // TestMoveARunOfASchedule moves the run that is in the way of a schedule, which goes on as if it had ended.
