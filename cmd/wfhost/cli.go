@@ -23,6 +23,7 @@ type stdio struct {
 
 	clock  host.Clock       // the command's, and that of the hosts that it opens; nil is the machine's
 	opened func(*host.Host) // is called with the host of serve before it runs, unless it is nil
+	self   func() []string  // the command line of the compiler of serve; nil is host.SelfCompiler
 }
 
 // globals are the flags of every command, and what commands share.

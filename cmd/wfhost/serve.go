@@ -149,11 +149,29 @@ func (c *serveCmd) reserve() int64 {
 	return orNone(*c.DiskReserve)
 }
 
+// compiler returns the command line of the process that compiles modules. Without one, a server does not start: it takes modules of
+// others, and would compile them itself, without a limit of time and memory.
+func (c *serveCmd) compiler(g *globals) ([]string, error) {
+	self := host.SelfCompiler
+	if g.io.self != nil {
+		self = g.io.self
+	}
+	if command := self(); len(command) > 0 {
+		return command, nil
+	}
+	return nil, errors.New("uploads would be compiled without limits of CPU time, time and memory: the server starts itself as the " +
+		"process that compiles, and the system does not tell where its program is; mount /proc, or start it by its path")
+}
+
 func (c *serveCmd) Run(g *globals) error {
 	err := c.check()
 	if err == nil {
 		err = enoughFiles()
 	}
+	if err != nil {
+		return err
+	}
+	compiler, err := c.compiler(g)
 	if err != nil {
 		return err
 	}
@@ -187,7 +205,7 @@ func (c *serveCmd) Run(g *globals) error {
 		ParkBytes: orNone(c.ParkBytes), WarmBytes: orNone(c.WarmBytes), InstanceReset: c.InstanceReset,
 		JournalBytes: c.JournalBytes, GuestBytes: c.GuestBytes,
 		ModuleIdle: orNone(c.ModuleIdle), ModuleBytes: orNone(c.ModuleBytes), CacheBytes: orNone(c.CacheBytes),
-		Compiler:      host.SelfCompiler(),
+		Compiler:      compiler,
 		CompileLimits: host.CompileLimits{CPU: c.CompileCPU, Wall: c.CompileTime, Memory: c.CompileMemory}})
 	if err != nil {
 		return err
