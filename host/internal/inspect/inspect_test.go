@@ -215,6 +215,14 @@ func TestS79_Rejected(t *testing.T) {
 	}
 }
 
+// A module with more memory at the start than an instance may have is told how much that is, and how much it asks for, in pages.
+func TestMemoryAtTheStart(t *testing.T) {
+	_, err := Scan(rejected()["memory size"].wasm)
+	if err == nil || !strings.Contains(err.Error(), "the memory is too large at the start, in pages of 64 KiB (limit 1024, got 1025)") {
+		t.Error(err)
+	}
+}
+
 func TestBoundsAreReached(t *testing.T) {
 	for name, c := range map[string][]byte{
 		"locals":   code(cat([]byte{1}, leb(maxLocals), []byte{0x7f}), 0x41, 0),
