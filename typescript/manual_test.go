@@ -28,7 +28,7 @@ func manualPrograms(t *testing.T) (workflows, tests []manualProgram) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range append(pages, "../README.md") {
+	for _, page := range append(pages, "../README.md", "../guest-sdk/js/README.md") {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
