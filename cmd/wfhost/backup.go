@@ -171,7 +171,7 @@ func (c *upgradeCmd) Run(g *globals) error {
 
 type verifyCmd struct {
 	Path     string   `arg:"" help:"Folder with the data of a server that does not run, a backup, or a folder of backups."`
-	Repair   bool     `help:"Make lists, counts and wakes anew where they are not what the runs imply. Journals are not changed."`
+	Repair   bool     `help:"Make lists, counts and wakes anew, and remove payloads that no run has. Journals stay as they are."`
 	NoReplay bool     `help:"Do not run the module of each run against its journal."`
 	Engines  []string `help:"Replay each run on all of these, and compare: compiler, interpreter." placeholder:"NAME" type:"engine"`
 
@@ -236,6 +236,9 @@ func (c *verifyCmd) show(g *globals, r *host.VerifyReport) error {
 	on := ""
 	if len(r.Engines) > 0 {
 		on = fmt.Sprintf(" on %s (%d of them not compared)", strings.Join(r.Engines, ", "), r.Uncompared)
+	}
+	if r.OrphansRemoved > 0 {
+		_, _ = fmt.Fprintf(g.io.out, "removed %d large payloads that no run has\n", r.OrphansRemoved)
 	}
 	_, err := fmt.Fprintf(g.io.out, "%s: %d runs with %d entries, %d of them replayed%s; %d modules, %d large payloads (%d "+
 		"of them of deleted runs, %d bytes), %d commands; %d problems, %d repaired\n", what, r.Runs, r.Entries, r.Replayed, on,

@@ -149,8 +149,8 @@ func (c *serveCmd) reserve() int64 {
 	return orNone(*c.DiskReserve)
 }
 
-// compiler returns the command line of the process that compiles modules. Without one, a server does not start: it takes modules of
-// others, and would compile them itself, without a limit of time and memory.
+// compiler returns the command line of the process that compiles modules. Without one, a server does not start: it takes modules
+// of others, and would compile them itself, without a limit of time and memory.
 func (c *serveCmd) compiler(g *globals) ([]string, error) {
 	self := host.SelfCompiler
 	if g.io.self != nil {
@@ -159,8 +159,8 @@ func (c *serveCmd) compiler(g *globals) ([]string, error) {
 	if command := self(); len(command) > 0 {
 		return command, nil
 	}
-	return nil, errors.New("uploads would be compiled without limits of CPU time, time and memory: the server starts itself as the " +
-		"process that compiles, and the system does not tell where its program is; mount /proc, or start it by its path")
+	return nil, errors.New("uploads would be compiled without limits of CPU time, time and memory: the server starts itself as " +
+		"the process that compiles, and the system does not tell where its program is; mount /proc, or start it by its path")
 }
 
 func (c *serveCmd) Run(g *globals) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -40,11 +41,13 @@ type Report struct {
 	// Schedules is how many records of schedules were read.
 	Schedules int64 `json:"schedules"`
 	// Orphans are blobs that no journal names, which is no problem: they are of deleted runs, from before format 4.
-	Orphans     int64     `json:"orphan_blobs"`
-	OrphanBytes int64     `json:"orphan_bytes"`
-	Problems    []Problem `json:"problems"`      // at most MaxProblems
-	More        int64     `json:"more_problems"` // so many others
-	Repaired    int64     `json:"repaired"`      // of all
+	Orphans     int64 `json:"orphan_blobs"`
+	OrphanBytes int64 `json:"orphan_bytes"`
+	// OrphansRemoved is how many of them a repair has removed.
+	OrphansRemoved int64     `json:"orphans_removed,omitempty"`
+	Problems       []Problem `json:"problems"`      // at most MaxProblems
+	More           int64     `json:"more_problems"` // so many others
+	Repaired       int64     `json:"repaired"`      // of all
 }
 
 // Left returns the number of problems that are there still.
@@ -65,7 +68,7 @@ func (r *Report) Add(p Problem) {
 // CheckOptions says how a store is checked.
 type CheckOptions struct {
 	// Repair makes indexes, counts, wakes and marks anew where they are not what the states of the runs imply. States, journals,
-	// modules and blobs are never changed.
+	// modules and blobs are never changed. If all is sound then, it removes the orphans.
 	Repair bool
 	Logger *slog.Logger
 	// Queue returns what is wrong with the cells of the queue of a name, in the order of their keys; nil finds nothing. All
@@ -136,6 +139,49 @@ func (c *checker) all() error {
 		return err
 	}
 	return c.blobs()
+}
+
+// orphanPortion is how many orphans are removed by one commit: each has at most 8 MiB, of which only the key is written.
+const orphanPortion = 256
+
+// removeOrphans removes large payloads that no journal names, with the keys that keep them for ever. Nothing else refers to one:
+// versions name modules, and commands, schedules and output have what they carry in their records. Nothing is removed while a
+// problem is left, since what cannot be read may name one.
+func (c *checker) removeOrphans(orphans []store.Digest) error {
+	if !c.repair || c.report.Left() > 0 {
+		return nil
+	}
+	for portion := range slices.Chunk(orphans, orphanPortion) {
+		if err := c.ctx.Err(); err != nil {
+			return context.Cause(c.ctx)
+		}
+		b := c.s.db.NewBatch()
+		removed := int64(0)
+		for _, d := range portion {
+			of := false // a run, though its journal does not name it
+			prefix := store.GlobalKey(0, store.TableReferred, d[:])
+			err := c.s.scan(prefix, store.PrefixEnd(prefix), func(k, _ []byte) (bool, error) {
+				of = len(k) > len(prefix)
+				return !of, nil
+			})
+			if err != nil {
+				c.s.drop(b)
+				return err
+			}
+			if !of {
+				_ = b.Delete(store.GlobalKey(0, store.TableBlob, d[:]), nil)
+				_ = b.Delete(prefix, nil)
+				removed++
+			}
+		}
+		err := c.apply(b)
+		c.s.drop(b)
+		if err != nil {
+			return err
+		}
+		c.report.OrphansRemoved += removed
+	}
+	return nil
 }
 
 // format reads the format record, and reports whether the rest can be checked.
@@ -333,7 +379,8 @@ func (c *checker) versions() error {
 
 // blobs checks the bytes of large payloads, and counts those that no journal names.
 func (c *checker) blobs() error {
-	return c.each(0, store.NoPartition, store.TableBlob, func(rest, v []byte) error {
+	var orphans []store.Digest
+	err := c.each(0, store.NoPartition, store.TableBlob, func(rest, v []byte) error {
 		d, ok := c.digest("blob", rest)
 		if !ok {
 			return nil
@@ -345,6 +392,7 @@ func (c *checker) blobs() error {
 			if !c.modules[d] {
 				c.report.Orphans++
 				c.report.OrphanBytes += int64(len(v))
+				orphans = append(orphans, d)
 			}
 		}
 		if !sound {
@@ -352,6 +400,10 @@ func (c *checker) blobs() error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return c.removeOrphans(orphans)
 }
 
 // apply writes what repairs, durably.
