@@ -12,7 +12,7 @@ TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 window
 .PHONY: portable portable-vet release help build interpreter build-wasmtime engines test race lint fuzz fuzz-modules \
   differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers \
   bench-peers-install profile kill workers limits histories crash hostile conform clean page page-pictures trace \
-  installation stories js-engine js-engine-check js-tools
+  installation stories fuel js-engine js-engine-check js-tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ cover: ## check the coverage of the pure core
 	  $(GO) test -coverpkg $$(echo $$of | tr ' ' ,) -coverprofile $$out $$of >$$out.log || { cat $$out.log; exit 1; }; rm -f $$out.log; \
 	  c=$$($(GO) tool cover -func $$out | sed -n 's/^total:.*[^0-9.]\([0-9.]*\)%.*/\1/p'); \
 	  echo "$$p $$c%"; awk -v c="$$c" -v m=$(COVER_MIN) 'BEGIN { exit !(c >= m) }' || { echo "below $(COVER_MIN)%"; exit 1; }; done
+
+fuel: ## measure how many seconds of CPU the fuel of a run lasts, in each language whose compiler is there
+	$(GO) test ./host/conformance -run '^$$' -count=1 -timeout 30m -bench 'Fuel$$' -benchtime 3x
 
 stories: ## run the stories of all SDKs whose compilers are there, and measure them
 	$(GO) test ./host/conformance -count=1 -timeout 30m -v -bench Languages -benchtime 1x
