@@ -130,8 +130,8 @@ func (e *exitCode) Error() string { return e.err.Error() }
 func (e *exitCode) Unwrap() error { return e.err }
 
 // programHelp says what can be built.
-const programHelp = "A folder with a Go main package, a program in C, C++, Rust or AssemblyScript, or a package.json, " +
-	"a .ts or .js file, a definition (.json, .yaml), or a .wasm file."
+const programHelp = "A folder with a Go main package, a program in C, C++, Rust or AssemblyScript, a package.json or an " +
+	"index.ts, a .ts or .js file, a definition (.json, .yaml), or a .wasm file."
 
 // newParser returns a parser of the command line, and what it fills. A call for help calls exit.
 func newParser(std stdio, exit func(int)) (*kong.Kong, *cli, error) {

@@ -1,5 +1,6 @@
-// The calls of runs are not there while the files of a program are loaded, and its environment never is.
-import { stackOf } from "./error.js";
+// Calls that come too early: while the files of a program are loaded, which happens once for all runs; and process.env, which is never
+// there.
+import { stackOf } from "./inspect.js";
 import { host, use } from "./state.js";
 
 const ofRuns = ["attribute", "child", "continueAsNew", "emit", "hook", "policy", "send", "signal", "sleep", "sleepText", "sleepUntil", "step",
@@ -8,14 +9,14 @@ const ofSDK = /^\s*at (\w+) \(@wfhost\/workflow\//;
 let early; // the error of the first call that was made too early
 let native;
 
-// shut has the calls of runs throw until a run begins.
-export function shut() {
+// forbid has the calls of runs throw until a run begins.
+export function forbid() {
   native = host;
   use(Object.assign(Object.create(native), Object.fromEntries(ofRuns.map((name) => [name, refuse]))));
 }
 
-// open says that a run has begun.
-export function open() {
+// allow says that a run has begun.
+export function allow() {
   use(native);
 }
 
@@ -34,8 +35,8 @@ function refuse() {
   throw e;
 }
 
-// checkCalls throws what a program may have caught: the first call that was made too early.
-export function checkCalls() {
+// checkEarly throws what a program may have caught: the first call that was made too early.
+export function checkEarly() {
   if (early) throw early;
 }
 

@@ -1,7 +1,7 @@
 // The engine's part: it installs what programs expect of a platform, and answers the loop in typescript/engine/shim.c.
 import "./globals.js";
 import { asked } from "./calls.js";
-import { checkCalls, open, shut } from "./early.js";
+import { allow, checkEarly, forbid } from "./early.js";
 import { report } from "./error.js";
 import { inspect } from "./inspect.js";
 import { loaded } from "./loading.js";
@@ -15,7 +15,7 @@ const needed = 2; // version of __wf
 const native = globalThis.__wf;
 if (!(native?.interface >= needed)) throw new Error("this SDK needs a newer wfhost");
 begin(native);
-shut();
+forbid();
 
 // What the promises of handles inherit from: made before the program can change what a platform has.
 const promises = Object.create(Promise.prototype, { cancel: { value: cancel, writable: true, configurable: true } });
@@ -41,7 +41,7 @@ function plainError(message) {
 }
 
 function onDescribe() {
-  checkCalls();
+  checkEarly();
   native.complete(JSON.stringify(description()));
 }
 
@@ -69,7 +69,7 @@ async function settle(fn, brought, thrown) {
 }
 
 function onRun() {
-  open();
+  allow();
   const w = sole ?? workflows.get(host.workflow?.() ?? info().workflow); // the only one runs, whatever its name
   if (!w) return end(new Error(`the program has no workflow ${JSON.stringify(info().workflow)}`));
   settle(() => w.fn(w.options.raw ? new Uint8Array(host.bytes()) : input()), complete, end);
@@ -103,7 +103,7 @@ function onBody(fn) {
 }
 
 function onStep() {
-  open();
+  allow();
   run.inBody = true;
   const { step } = info();
   const fn = steps.get(step.handler);

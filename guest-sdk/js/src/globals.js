@@ -60,7 +60,6 @@ function structuredClone(value, seen = new Map()) {
   return copy;
 }
 
-
 const define = (o, values) => {
   for (const [key, value] of Object.entries(values)) Object.defineProperty(o, key, { value, writable: true, configurable: true });
 };
