@@ -123,7 +123,7 @@ func TestUpdateFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = p.Update(ctx, id, "large", 1)
-	if err == nil || !strings.Contains(err.Error(), `answer to update "large" has 1048577 bytes, the limit is 1048576`) {
+	if err == nil || !strings.Contains(err.Error(), `answer to update "large" has 1048578 bytes, the limit is 1048576`) {
 		t.Error(err)
 	}
 	p.Crash()
