@@ -48,7 +48,7 @@ type counts struct {
 }
 
 // counts deletes what is over the number of runs that the workflows of a namespace may keep.
-func (w *sweep) counts(ns store.NamespaceID, r *rules, owned []store.PartitionID) error {
+func (w *sweep) counts(ns store.NamespaceID, r *rules, owned []store.PartitionID) (err error) {
 	stored, err := w.cfg.Store.Counts(w.ctx, ns)
 	if err != nil {
 		return err
@@ -64,6 +64,11 @@ func (w *sweep) counts(ns store.NamespaceID, r *rules, owned []store.PartitionID
 	}
 	c := &counts{sweep: w, ns: ns, rules: r, owned: owned, lists: map[list]*cursor{}}
 	if !w.dry {
+		defer func() {
+			if err != nil { // late runs may be left, in front of cursors that are behind them
+				delete(w.lists, ns)
+			}
+		}()
 		if err := c.findLate(); err != nil {
 			return err
 		}

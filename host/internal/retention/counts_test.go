@@ -299,3 +299,32 @@ func TestCountsInPortions(t *testing.T) {
 	}
 	w.sweep("c997 c998 c999 f")
 }
+
+// TestCountsAfterACutSweep: a sweep that ends before it has deleted the runs that ended late leaves them to the next one. None
+// that is to be kept goes in their place.
+func TestCountsAfterACutSweep(t *testing.T) {
+	w := newWorld(t, store.Retention{KeepCompleted: 2})
+	for i := range int64(2) {
+		w.put(fmt.Sprint("l", i), "w", store.Sleeping, 90-i)
+	}
+	for i := range int64(4) {
+		w.put(fmt.Sprint("c", i), "w", store.Completed, 9-i)
+	}
+	w.sweep("c2 c3 l0 l1")
+	w.now += 3600 * 1000
+	for _, id := range []string{"l0", "l1"} {
+		st, err := w.s.Store.State(ctx, store.RunKey{ID: id})
+		w.ok(err)
+		st.Status, st.EndedUnixMs = store.Completed, w.now-600_000
+		w.commit(store.RunCommit{State: st})
+		w.fails[id] = context.Canceled
+	}
+	cut, cancel := context.WithCancel(ctx)
+	w.before = func(store.RunKey) { cancel() }
+	if _, err := w.sweeper.Sweep(cut, w.now, nil, false); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	w.before = nil
+	clear(w.fails)
+	w.sweep("c2 c3")
+}
