@@ -55,6 +55,9 @@ func newBacklog(limit int) *backlog { return &backlog{limit: limit, of: map[*pac
 func (b *backlog) enter(p *paced, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if p.cut { // what it writes goes nowhere
+		return
+	}
 	p.held = n
 	b.turns++
 	p.turn = b.turns

@@ -197,6 +197,28 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
+// TestBacklogAfterACut: who was cut off and writes on counts no more.
+func TestBacklogAfterACut(t *testing.T) {
+	b := newBacklog(3 * writePiece)
+	answer := make([]byte, 2*writePiece)
+	client := func() *paced {
+		rec := httptest.NewRecorder()
+		return &paced{ResponseWriter: rec, control: http.NewResponseController(rec), backlog: b}
+	}
+	first, second := client(), client()
+	b.enter(first, len(answer))
+	b.enter(second, len(answer))
+	if !first.cut {
+		t.Fatal("the first one was not cut off")
+	}
+	b.leave(first)
+	_, _ = first.Write(answer)
+	b.leave(second)
+	if b.bytes != 0 || len(b.of) != 0 {
+		t.Errorf("left over: %d bytes, %d answers", b.bytes, len(b.of))
+	}
+}
+
 // recorder notes the deadlines that it gets.
 type recorder struct {
 	*httptest.ResponseRecorder
