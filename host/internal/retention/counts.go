@@ -35,7 +35,8 @@ func created(st *store.RunState) store.Position {
 }
 
 // counts deletes what is over the number of runs that workflows may keep. A sweep begins in each list where the one before ended:
-// in front of that there are runs that have to stay, and late ones, which have ended since.
+// in front of that there are runs that have to stay, and late ones, which have ended since. Where several hosts share a store, it
+// begins at the beginning: others delete what is there.
 type counts struct {
 	*sweep
 	ns    store.NamespaceID
@@ -63,7 +64,11 @@ func (w *sweep) counts(ns store.NamespaceID, r *rules, owned []store.PartitionID
 		t.Sum(&stored[i].Runs)
 	}
 	c := &counts{sweep: w, ns: ns, rules: r, owned: owned, lists: map[list]*cursor{}}
-	if !w.dry {
+	switch {
+	case w.dry:
+	case len(owned) < store.Partitions: // what other hosts are about to delete would stay in front of a cursor
+		delete(w.lists, ns)
+	default:
 		defer func() {
 			if err != nil { // late runs may be left, in front of cursors that are behind them
 				delete(w.lists, ns)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -327,4 +328,35 @@ func TestCountsAfterACutSweep(t *testing.T) {
 	w.before = nil
 	clear(w.fails)
 	w.sweep("c2 c3")
+}
+
+// TestCountsOfTwoHosts: each host deletes the runs of its own partitions, and what the other one has deleted meanwhile keeps
+// none in its place.
+func TestCountsOfTwoHosts(t *testing.T) {
+	w := newWorld(t, store.Retention{})
+	of := func(owned []store.PartitionID) *retention.Sweeper {
+		return retention.New(retention.Config{Store: w.s, Owned: func() []store.PartitionID { return owned }, Delete: w.delete,
+			Default: store.Retention{KeepCompleted: 10}, TombstoneMs: 1000 * day})
+	}
+	hosts := []*retention.Sweeper{of(w.owned[:store.Partitions/2]), of(w.owned[store.Partitions/2:])}
+	for round := range 5 {
+		w.now += 3600 * 1000
+		for i := range 100 {
+			w.put(fmt.Sprintf("r%d.%03d", round, i), "w", store.Completed, 0)
+		}
+		for _, h := range hosts {
+			_, err := h.Sweep(ctx, w.now, nil, false)
+			w.ok(err)
+		}
+		left := 0
+		for st, err := range store.Runs(ctx, w.s, store.Query{}, 0) {
+			w.ok(err)
+			if left++; st.Run.ID < fmt.Sprintf("r%d.090", round) {
+				t.Errorf("sweep %d: %s is left", round, st.Run.ID)
+			}
+		}
+		if left != 10 {
+			t.Fatalf("sweep %d: %d runs are left", round, left)
+		}
+	}
 }
