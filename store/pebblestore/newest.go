@@ -51,15 +51,16 @@ func (n *newest) get(k newestKey) (a *answer, v store.Version, known bool) {
 	return a, a.v, a.known
 }
 
-// put remembers what was read since get, unless it has changed meanwhile, or is not to be remembered.
+// put remembers what was read since get, unless it has changed meanwhile, or is not to be remembered. What another reader has put
+// stays: this one may have read a version that was deleted before that.
 func (n *newest) put(k newestKey, a *answer, v store.Version, remember bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.of[k] != a:
+	case n.of[k] != a || a.known:
 	case remember:
 		a.v, a.known = v, true
-	case !a.known:
+	default:
 		delete(n.of, k)
 	}
 }

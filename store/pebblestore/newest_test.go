@@ -260,3 +260,19 @@ func BenchmarkNewest(b *testing.B) {
 		})
 	}
 }
+
+// TestNewestOfTwoReaders: of two that read a question at a time, one has read what another has deleted meanwhile. It is not what
+// is remembered.
+func TestNewestOfTwoReaders(t *testing.T) {
+	gone, left := store.Version{Workflow: "w", Number: 5}, store.Version{Workflow: "w", Number: 4}
+	k := newestKey{workflow: "w", latest: true}
+	var n newest
+	slow, _, _ := n.get(k) // and reads 5, which is deleted then
+	fast, _, _ := n.get(k)
+	n.put(k, fast, left, true)
+	n.deleted(&gone)
+	n.put(k, slow, gone, true)
+	if _, v, known := n.get(k); !known || v.Number != left.Number {
+		t.Errorf("version %d is remembered: %v, want %d", v.Number, known, left.Number)
+	}
+}
