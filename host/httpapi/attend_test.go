@@ -141,24 +141,35 @@ func TestRequestsGoOnWithTheirToken(t *testing.T) {
 	}
 }
 
-// TestBodyOfARevokedToken imports by a body that does not come to its end before the token is revoked.
+// TestBodyOfARevokedToken sends bodies that do not come to their end before the token is revoked: whoever reads them, the answer
+// says why.
 func TestBodyOfARevokedToken(t *testing.T) {
+	for pattern, contentType := range map[string]string{importPattern: archiveType, "PUT /v1/workflows/w/versions": "application/wasm",
+		"POST /v1/workflows/w/runs": "application/json", "POST /v1/runs/r/signals/s": "application/json"} {
+		bodyOfARevokedToken(t, pattern, contentType)
+	}
+}
+
+func bodyOfARevokedToken(t *testing.T, pattern, contentType string) {
+	t.Helper()
 	a, c := attendedAPI(t, Access{})
 	server := httptest.NewServer(a.API)
 	defer server.Close()
-	text, token, err := a.h.CreateToken(t.Context(), host.TokenSpec{Scopes: []host.Scope{host.ScopeUpload, host.ScopeOperate}})
+	text, token, err := a.h.CreateToken(t.Context(), host.TokenSpec{Scopes: host.Scopes})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	body, more := io.Pipe()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/runs:import", body)
+	defer func() { _ = more.Close() }()
+	method, path, _ := strings.Cut(pattern, " ")
+	r, err := http.NewRequestWithContext(ctx, method, server.URL+path, body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+text)
-	r.Header.Set("Content-Type", archiveType)
+	r.Header.Set("Content-Type", contentType)
 	go func() {
 		_, _ = more.Write([]byte("x"))
 		waiting(ctx, c, true)
@@ -172,8 +183,9 @@ func TestBodyOfARevokedToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	if said, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("%d %s", res.StatusCode, said)
+	said, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusUnauthorized || !strings.Contains(string(said), "the request has ended: ") {
+		t.Errorf("%s: %d %s %v", pattern, res.StatusCode, said, err)
 	}
 }
 

@@ -27,6 +27,11 @@ const unreadBody = "cannot read request body"
 // newError makes problems of what huma refuses, with a code as all others have. huma knows one function for the process.
 func newError(status int, message string, details ...error) huma.StatusError {
 	if status == http.StatusInternalServerError && message == unreadBody { // a bad chunk, or the end in the middle
+		for _, err := range details {
+			if p, ok := errors.AsType[*Problem](err); ok { // whose caller is no longer let in
+				return p
+			}
+		}
 		status, message, details = http.StatusBadRequest, "the body cannot be read to its end: its encoding is not that of HTTP", nil
 	}
 	p := &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: codes[status], Detail: message}
@@ -104,7 +109,7 @@ func badBody(err error, limit int64) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return problem(http.StatusRequestTimeout, "timeout", "the body did not come within %v", bodyTime)
 	}
-	return newError(http.StatusInternalServerError, unreadBody)
+	return newError(http.StatusInternalServerError, unreadBody, err)
 }
 
 // status keeps of an answer what its head says.
