@@ -119,7 +119,11 @@ func (c *counts) list(of list, x *store.Retention, n int64) error {
 		cur = &cursor{}
 		c.lists[of] = cur
 	}
-	late = slices.DeleteFunc(late, func(st store.RunState) bool { // the number of its status may have had it deleted
+	late = slices.DeleteFunc(late, func(st store.RunState) bool {
+		if created(&st).Compare(cur.at) > 0 { // the cursor has gone back, and comes to it
+			return true
+		}
+		// The number of its status may have had it deleted.
 		now, err := c.cfg.Store.State(c.ctx, st.Run)
 		return errors.Is(err, store.ErrNotFound) || err == nil && now.Deleted
 	})

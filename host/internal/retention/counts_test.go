@@ -360,3 +360,26 @@ func TestCountsOfTwoHosts(t *testing.T) {
 		}
 	}
 }
+
+// TestMoreLateRunsThanAreHeld has so many runs end late that not all are held in memory: each is deleted once.
+func TestMoreLateRunsThanAreHeld(t *testing.T) {
+	const late = 10_050
+	w := newWorld(t, store.Retention{KeepCompleted: 2})
+	all := make([]store.RunState, late)
+	for i := range all {
+		all[i] = w.put(fmt.Sprint("l", i), "w", store.Sleeping, 90)
+	}
+	for i := range int64(4) {
+		w.put(fmt.Sprint("c", i), "w", store.Completed, 9-i)
+	}
+	_, err := w.sweeper.Sweep(ctx, w.now, nil, false)
+	w.ok(err)
+	w.now += 3600 * 1000
+	for _, st := range all {
+		st.Status, st.EndedUnixMs = store.Completed, w.now-10
+		w.commit(store.RunCommit{State: st})
+	}
+	if r := w.sweep("c2 c3"); r.Deleted != late {
+		t.Errorf("%d were deleted", r.Deleted)
+	}
+}
