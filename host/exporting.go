@@ -35,7 +35,7 @@ var errTooSlow = fmt.Errorf("the export was taken by less than %d bytes a second
 type exporting struct {
 	clock clock.Clock
 
-	mu  sync.Mutex // guards in
+	mu  sync.Mutex // guards all
 	all []*exported
 }
 
