@@ -34,10 +34,16 @@ function checkSchemas(name, options) {
   }
 }
 
-const marks = ["~standard", "_zod", "_def", "safeParse"];
+const marks = ["_zod", "_def", "safeParse"];
 
 function ofLibrary(v) {
-  return (typeof v === "object" || typeof v === "function") && v !== null && (typeof v === "function" || marks.some((mark) => mark in v));
+  if (typeof v !== "object" || v === null) return typeof v === "function";
+  return marks.some((mark) => mark in v) || ("~standard" in v && !hidden(v, "~standard"));
+}
+
+// hidden tells whether an object has a property that is not enumerable: zod hides where a JSON Schema that it has made came from.
+function hidden(o, key) {
+  return Object.getOwnPropertyDescriptor(o, key)?.enumerable === false;
 }
 
 function vendor(schema) {

@@ -17,4 +17,6 @@ test("schemas of libraries are refused", () => {
 test("JSON Schemas are taken", () => {
   const schema = { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object", properties: { safeParse: {}, _def: {} } };
   workflow("ok", { input: schema, output: schema, signals: { go: schema, any: true }, updates: ["add"], queries: ["q"], raw: false }, fn);
+  const made = Object.defineProperty({ ...schema }, "~standard", { value: { vendor: "zod", version: 1 } }); // of z.toJSONSchema since zod 4.2
+  workflow("made", { input: made, signals: { go: made } }, fn);
 });
