@@ -3,7 +3,7 @@
 import { ofProgram } from "./inspect.js";
 
 let loading = true;
-const native = { Date, random: Math.random };
+const native = { Date, now: Date.now, random: Math.random };
 
 const ofPackage = (frame) => frame.includes("node_modules/");
 
@@ -19,15 +19,13 @@ export function check(what, secret = false) {
 
 const now = () => {
   check("Date.now()");
-  return native.Date.now();
+  return native.now();
 };
-
-Math.random = function random() {
+const random = () => {
   check("Math.random()");
   return native.random();
 };
-globalThis.Date = new Proxy(Date, {
-  get: (target, key) => (key === "now" ? now : target[key]),
+const traps = {
   apply: (target) => {
     check("Date()");
     return target();
@@ -36,11 +34,18 @@ globalThis.Date = new Proxy(Date, {
     if (args.length === 0) check("new Date()");
     return Reflect.construct(target, args, as);
   },
-});
+};
 
-// loaded gives the platform back what belongs to it: runs pay nothing for this.
+Math.random = random;
+native.Date.now = now;
+globalThis.Date = native.Date.prototype.constructor = new Proxy(native.Date, traps);
+
+// loaded gives the platform back what belongs to it, unless the program has put something else there. Date stays the proxy, without
+// traps: a program may have kept it, in a map of classes for one, and there is to be one Date.
 export function loaded() {
   loading = false;
-  globalThis.Date = native.Date;
-  Math.random = native.random;
+  delete traps.apply;
+  delete traps.construct;
+  if (native.Date.now === now) native.Date.now = native.now;
+  if (Math.random === random) Math.random = native.random;
 }
