@@ -3,7 +3,7 @@
 import { stackOf } from "./inspect.js";
 import { host, use } from "./state.js";
 
-const ofRuns = ["attribute", "child", "continueAsNew", "emit", "hook", "policy", "send", "signal", "sleep", "sleepText", "sleepUntil", "step",
+const ofRuns = ["attribute", "bytes", "child", "continueAsNew", "emit", "hook", "info", "policy", "send", "signal", "sleep", "sleepText", "sleepUntil", "step",
   "stepBegin", "version"];
 const ofSDK = /^\s*at (\w+) \(@wfhost\/workflow\//;
 let early; // the error of the first call that was made too early
