@@ -168,7 +168,7 @@ export async function fetch(input, init = {}) {
   const headers = {};
   for (const [k, v] of r.headers) (headers[k] ??= []).push(v);
   const head = { method: r.method, url: r.url, headers };
-  const left = ends - host.now();
+  const left = Math.max(1, ends - host.now()); // for the host, 0 is no limit
   if (r.timeout !== undefined) head.timeout_ms = Math.ceil(milliseconds(r.timeout));
   if (left < (head.timeout_ms ?? Infinity)) head.timeout_ms = left;
   const got = host.fetch(JSON.stringify(head), r._peek());

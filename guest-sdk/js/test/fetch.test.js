@@ -1,0 +1,17 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { AbortSignal } from "../src/abort.js";
+import { fetch } from "../src/fetch.js";
+import { begin, run } from "../src/state.js";
+
+test("a signal that is due while a request is prepared limits it", async () => {
+  const clock = [0, 4, 5]; // of setTimeout, before and behind the look at the signal
+  let asked;
+  begin({ now: () => clock.shift() ?? 5, encode: () => new ArrayBuffer(0), fetch: (head) => {
+    asked = JSON.parse(head);
+    return [JSON.stringify({ status: 204 }), new ArrayBuffer(0)];
+  } });
+  run.inBody = true;
+  assert.equal((await fetch("http://h/", { signal: AbortSignal.timeout(5) })).status, 204);
+  assert.equal(asked.timeout_ms, 1);
+});
