@@ -46,6 +46,7 @@ export function messageOf(e) {
 
 const maxText = 65_536; // bytes of the log of one activation
 const maxDepth = 50;
+const punctuation = 4; // of an element: quotes of its key, colon and comma
 
 // inspect returns a value as text. What JSON has is written as in JSON.
 export function inspect(v) {
@@ -57,11 +58,15 @@ export function inspect(v) {
   }
 }
 
-function show(v, at) {
-  if (at.left < 0) return "…";
-  const text = typeof v === "object" && v !== null ? nested(v, at) : plain(v);
+// taken takes the room of a text.
+function taken(text, at) {
   at.left -= text.length;
   return text;
+}
+
+function show(v, at) {
+  if (at.left < 0) return "…";
+  return typeof v === "object" && v !== null ? nested(v, at) : taken(plain(v), at);
 }
 
 function plain(v) {
@@ -86,30 +91,31 @@ function nested(v, at) {
 function ofError(e, at) {
   const head = `${e.name}: ${messageOf(e)}`;
   const stack = stackOf(e);
-  let text = stack === "" ? head : stack.startsWith(head) ? stack : `${head}\n${stack}`;
+  let text = taken(stack === "" ? head : stack.startsWith(head) ? stack : `${head}\n${stack}`, at);
   const inner = e instanceof AggregateError && Array.isArray(e.errors) ? e.errors : [];
   for (const one of inner) text += `\none of them: ${top(one, at)}`;
   return e.cause === undefined ? text : `${text}\ncaused by ${top(e.cause, at)}`;
 }
 
-const top = (v, at) => (typeof v === "string" ? v : show(v, at));
+const top = (v, at) => (typeof v === "string" ? taken(v, at) : show(v, at));
 
 function ofObject(v, at) {
   if (typeof v.toJSON === "function" && !(v instanceof Date && Number.isNaN(v.getTime()))) return show(v.toJSON(""), at);
-  if (v instanceof Date || v instanceof RegExp) return String(v);
+  if (v instanceof Date || v instanceof RegExp) return taken(String(v), at);
   if (Array.isArray(v)) return `[${list(v, at).join(",")}]`;
   if (ArrayBuffer.isView(v) && !(v instanceof DataView)) return `${nameOf(v)} [${list(v, at).join(",")}]`;
-  if (v instanceof ArrayBuffer) return `ArrayBuffer of ${v.byteLength} bytes`;
+  if (v instanceof ArrayBuffer) return taken(`ArrayBuffer of ${v.byteLength} bytes`, at);
   if (v instanceof Promise) return "Promise";
   if (v instanceof Set) return `Set {${list(v, at).join(",")}}`;
   if (v instanceof Map) return `Map {${list(v, at, ([k, x]) => `${show(k, at)} => ${show(x, at)}`).join(",")}}`;
-  const name = nameOf(v);
+  const name = taken(nameOf(v), at);
   return `${name && name !== "Object" ? `${name} ` : ""}{${list(Object.keys(v), at, (key) => `${JSON.stringify(key)}:${property(v, key, at)}`).join(",")}}`;
 }
 
 const nameOf = (v) => (typeof v.constructor === "function" && typeof v.constructor.name === "string" ? v.constructor.name : "");
 
 function property(v, key, at) {
+  taken(key, at);
   try {
     return show(v[key], at);
   } catch (e) {
@@ -126,7 +132,7 @@ function list(values, at, one = (x) => show(x, at)) {
       break;
     }
     out.push(one(x));
-    at.left--;
+    at.left -= punctuation;
   }
   return out;
 }

@@ -37,9 +37,20 @@ test("errors in values", () => {
   assert.equal(inspect(self), "Error: self\ncaused by [circular]");
 });
 
+test("values are shown whole up to 64 KiB, however deep they are", () => {
+  let v = Array.from({ length: 500 }, (_, i) => ({ id: i, name: `row ${i}`, inner: { deeper: { text: "x".repeat(40) } } }));
+  for (let i = 0; i < 20; i++) v = { v };
+  assert.equal(inspect(v), JSON.stringify(v));
+});
+
 test("large and deep values end", () => {
   assert.ok(inspect(Array(1_000_000).fill("x".repeat(10))).length < 70_000);
   assert.ok(inspect(new Uint8Array(1 << 20)).endsWith("…]"));
+  const e = Object.assign(new Error("x"), { stack: `    at f (${"a".repeat(1000)}.ts:1:2)` });
+  for (const v of [e, new Date(NaN), /abc/, { e }, new (class A {})()]) assert.ok(inspect(Array(100_000).fill(v)).length < 150_000, inspect(v));
+  let twice = new Error("x"), tree = {};
+  for (let i = 0; i < 40; i++) [twice, tree] = [new AggregateError([twice, twice], "m"), { a: tree, b: tree }];
+  assert.ok(inspect(twice).length < 150_000 && inspect(tree).length < 150_000);
   let deep = {};
   for (let i = 0; i < 100_000; i++) deep = { deep };
   assert.match(inspect(deep), /\[…\]/);
