@@ -26,3 +26,14 @@ func TestPlainRaces(t *testing.T) {
 		}
 	}
 }
+
+// TestRacesKeepNothing has one promise in more races than there is memory for, if anything were kept of each.
+func TestRacesKeepNothing(t *testing.T) {
+	p := load(t, "races.ts")
+	for name, want := range map[string]string{"long": "true", "wrong": `["TypeError","TypeError"]`} {
+		p.begin(name, name, nil)
+		if got := p.ends(name); got != want {
+			t.Errorf("%s: %s, not %s", name, got, want)
+		}
+	}
+}

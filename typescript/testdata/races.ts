@@ -50,3 +50,13 @@ workflow("withdrawn", async () => { // by a signal of its own
   await signal("go");
   return true;
 });
+workflow("long", async () => { // one promise races many others
+  const stop = new Promise(() => {});
+  for (let i = 0; i < 50_000; i++) await Promise.race([stop, Promise.resolve(i)]);
+  return true;
+});
+workflow("wrong", async () => {
+  const all: string[] = [];
+  for (const first of [Promise.race, Promise.any]) await first.call(Promise, undefined as any).catch((e) => all.push(e.name));
+  return all;
+});

@@ -3,12 +3,15 @@ import { host, run } from "./state.js";
 
 const waits = new WeakMap(); // of promises of waits for signals that nothing but the program withdraws: their names
 const watched = new WeakSet(); // those of them that taken is told of
+const entries = new WeakMap(); // what is known of promises that have raced
+let fresh = 0; // waits since watched was brought up to date
 let taken; // the wait to which the signal went that the run is going on with
 let warned = false;
 const { then } = Promise.prototype;
 
 // waiting remembers the name of a wait for a signal.
 export function waiting(promise, name) {
+  fresh++;
   waits.set(promise, name);
   return promise;
 }
@@ -25,6 +28,8 @@ function warn(text) {
 
 // watchTaken has taken tell of the waits that are open.
 function watchTaken() {
+  if (fresh === 0) return;
+  fresh = 0;
   for (const p of host.opened()) {
     if (!waits.has(p) || watched.has(p)) continue;
     watched.add(p);
@@ -39,33 +44,75 @@ function watchTaken() {
 function late(kind) {
   const name = taken && waits.get(taken);
   if (name !== undefined && host.opened().some((p) => waits.get(p) === name)) {
-    warn(`a wait that has lost a ${kind} has taken the signal ${JSON.stringify(name)}, and a later wait for it is open`);
+    warn(`a wait that has lost a Promise.${kind} has taken the signal ${JSON.stringify(name)}, and a later wait for it is open`);
   }
+}
+
+// entryOf begins to know of a promise: the races that it is in, the kind of one that it has lost, and how it has ended. A
+// promise that is in one race after the other is followed once, and keeps nothing of those that are over.
+function entryOf(p) {
+  const entry = { races: [], lost: undefined, ended: undefined };
+  entries.set(p, entry);
+  then.call(p, () => {
+    if (entry.lost && p.handle === undefined && !warned) late(entry.lost);
+    leave(entry, "resolved");
+  }, () => leave(entry, "rejected"));
+  return entry;
+}
+
+// remove takes something out of a list, if it is there. The order of the list does not matter.
+function remove(list, one) {
+  const at = list.lastIndexOf(one);
+  if (at < 0) return;
+  const last = list.pop();
+  if (at < list.length) list[at] = last;
+}
+
+// leave ends the races that are over since a promise of theirs has ended.
+function leave(entry, ended) {
+  entry.ended = ended;
+  for (let race; (race = entry.races.pop());) {
+    if (ended === "resolved" || race.kind === "race") over(race);
+  }
+}
+
+function over(race) {
+  for (const entry of race.all) {
+    entry.lost = race.kind;
+    remove(entry.races, race);
+  }
+  watchTaken();
+}
+
+// follow has the entries of a race know when it is over. It is plain loops, since each replay does it again.
+function follow(kind, list) {
+  const race = { kind, all: [] };
+  let ended = false;
+  for (const p of list) {
+    if (!(p instanceof Promise)) continue;
+    const entry = entries.get(p) ?? entryOf(p);
+    race.all.push(entry);
+    if (entry.ended === "resolved" || (entry.ended && kind === "race")) ended = true;
+    else if (!entry.ended) entry.races.push(race);
+  }
+  if (ended) over(race);
 }
 
 // plain makes Promise.race or Promise.any tell of waits that have lost.
 export function plain(kind) {
   const settle = Promise[kind];
-  return function (promises) {
-    const list = [...promises];
+  return { [kind](promises) {
+    let list;
+    try {
+      list = [...promises];
+    } catch (e) {
+      return (this ?? Promise).reject(e);
+    }
     const first = settle.call(this ?? Promise, list);
     if (warned || run.inBody || list.length < 2) return first;
     if (list.some((p) => waits.has(p))) {
       warn(`Promise.${kind} does not withdraw a wait for a signal that has lost, so that it takes the next one`);
-      return first;
-    }
-    let over = false;
-    const end = () => {
-      if (!over) watchTaken();
-      over = true;
-    };
-    for (const p of list) { // and not first, whose rejection may be nobody's
-      if (!(p instanceof Promise)) continue;
-      then.call(p, () => {
-        if (over && p.handle === undefined && !warned) late(`Promise.${kind}`);
-        end();
-      }, kind === "race" ? end : () => {});
-    }
+    } else follow(kind, list); // and not first, whose rejection may be nobody's
     return first;
-  };
+  } }[kind];
 }
