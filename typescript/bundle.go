@@ -69,9 +69,16 @@ func bundle(p program) (engine.Script, error) {
 		}
 	}
 	// What the bundle has around the files is the SDK's, as stacks know it.
-	end := uint32(bytes.Count(bytes.TrimRight(s.Text, "\n"), []byte("\n")))
+	first, end := uint32(0), uint32(bytes.Count(bytes.TrimRight(s.Text, "\n"), []byte("\n")))
+	if len(s.Places) > 0 {
+		first = s.Places[0].Line
+	}
 	s.Files = append(s.Files, sdk.Package+"/main.js")
-	s.Places = append(s.Places, engine.Place{Line: end, File: uint32(len(s.Files))})
+	var around []engine.Place
+	for line := range first {
+		around = append(around, engine.Place{Line: line, File: uint32(len(s.Files))})
+	}
+	s.Places = append(append(around, s.Places...), engine.Place{Line: end, File: uint32(len(s.Files))})
 	return s, nil
 }
 
