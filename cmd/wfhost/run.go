@@ -82,7 +82,7 @@ func (c *runCmd) Run(g *globals) (err error) {
 		return err
 	}
 	if isDefinition(c.Path) {
-		unhandled(g, c.Path, known, w)
+		c.unhandled(g, known, w)
 	}
 	ctx, stop := context.WithCancel(g.ctx)
 	own := *g
@@ -162,10 +162,14 @@ func (c *runCmd) keep(id string) string {
 
 // unhandled says which steps of a definition call handlers that this process does not have, so that a run waits there. It is
 // no error: a run may never come there.
-func unhandled(g *globals, path string, known map[string]bool, w *waits) {
-	f, err := readDefinition(g, path)
+func (c *runCmd) unhandled(g *globals, known map[string]bool, w *waits) {
+	f, err := readDefinition(g, c.Path)
 	if err != nil {
 		return // it was read before, and would be told then
+	}
+	or := "or"
+	if c.SkipSleep {
+		or = "or, without --skip-sleep,"
 	}
 	for _, name := range f.d.Handlers() {
 		if known[name] || !w.first(name) {
@@ -177,8 +181,7 @@ func unhandled(g *globals, path string, known map[string]bool, w *waits) {
 			what = fmt.Sprintf("the steps %q and %d more call", steps[0], len(steps)-1)
 		}
 		_, _ = fmt.Fprintf(g.io.err, "%s: %s the handler %s, which is not there: the run will wait for it; to add it: "+
-			"--handler %s=URL --handler-secret SOURCE, or --worker-handler %s\n", path, oneLine(what), oneLine(name), oneLine(name),
-			oneLine(name))
+			"--handler %[3]s=URL --handler-secret SOURCE, %[4]s --worker-handler %[3]s\n", c.Path, oneLine(what), oneLine(name), or)
 	}
 }
 
