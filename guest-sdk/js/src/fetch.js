@@ -164,7 +164,8 @@ export class Response extends Body {
 export async function fetch(input, init = {}) {
   const r = new Request(input, init);
   let ends = limit(r.signal);
-  for (; ends <= host.now(); ends = limit(r.signal)) await overdue(r.signal, ends);
+  const begun = host.now(); // a timer that sets itself again is due again and again
+  for (; ends <= begun; ends = limit(r.signal)) await overdue(r.signal, ends);
   const headers = {};
   for (const [k, v] of r.headers) (headers[k] ??= []).push(v);
   const head = { method: r.method, url: r.url, headers };
