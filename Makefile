@@ -189,7 +189,7 @@ page-pictures: ## take the pictures of docs/page.md again, in Chromium
 	for f in $$d/walk-*.png; do mv $$f docs/images/page-$$(basename $$f); done
 js-tools: ## install tsc, ESLint, and packages that tests bundle, with which tests check the SDK for JavaScript, into bin/js, by npm
 	mkdir -p bin/js
-	npm install --prefix bin/js --ignore-scripts --no-audit --no-fund --no-save eslint@9 typescript@5.9 typescript-eslint@8 zod@4 date-fns@4
+	npm install --prefix bin/js --ignore-scripts --no-audit --no-fund --no-save eslint@9.39.5 typescript@5.9.3 typescript-eslint@8.74.0 zod@4.6.7 date-fns@4.4.0
 
 js-engine: ## build the JavaScript engine, QuickJS, from its source; needs Debian's apt-get, clang, lld and wasi-libc
 	typescript/engine/build.sh
