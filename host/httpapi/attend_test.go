@@ -84,7 +84,7 @@ func TestRequestsEndWithTheirToken(t *testing.T) {
 	for target, accept := range lasting {
 		for _, how := range []string{"revoked", "expired"} {
 			a, c := attendedAPI(t, Access{})
-			spec := host.TokenSpec{Scopes: []host.Scope{host.ScopeRead, host.ScopeWork}, TTL: time.Hour}
+			spec := host.TokenSpec{Scopes: []host.Scope{host.ScopeRead, host.ScopeWork}, TTL: 30 * time.Second}
 			text, token, err := a.h.CreateToken(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
@@ -93,7 +93,7 @@ func TestRequestsEndWithTheirToken(t *testing.T) {
 				if how == "revoked" {
 					a.is(a.call(local, http.MethodDelete, "/v1/tokens/"+token.ID, ""), http.StatusNoContent, "")
 				} else {
-					a.h.Advance(time.Hour)
+					a.h.Advance(30 * time.Second) // and not as long as any of the requests waits
 				}
 			})
 			said := w.Body.String()
@@ -161,6 +161,7 @@ func bodyOfARevokedToken(t *testing.T, pattern, contentType string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	waiting(ctx, c, false) // for requests before
 	body, more := io.Pipe()
 	defer func() { _ = more.Close() }()
 	method, path, _ := strings.Cut(pattern, " ")
@@ -177,6 +178,8 @@ func bodyOfARevokedToken(t *testing.T, pattern, contentType string) {
 			t.Error(err)
 		}
 		c.Advance(lookAgainEvery)
+		<-ctx.Done()
+		_ = more.CloseWithError(ctx.Err()) // a client whose answer is lost waits for the end of what it sends
 	}()
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -192,6 +192,8 @@ func (t *timed) Read(b []byte) (int, error) {
 	n, err := 0, endOf(t.of) // after the deadline was set, which interrupt sets to an earlier instant
 	if err == nil {
 		n, err = t.ReadCloser.Read(b)
+	} else {
+		t.interrupt() // or the server would wait for the rest before it answers
 	}
 	if end := endOf(t.of); end != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = end
