@@ -151,6 +151,7 @@ func TestPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
+		until(t, p.hosts[0], fmt.Sprint("r", i), func(r host.Run) bool { return r.Status == host.Sleeping }) // it may not have begun
 		if n, err := p.hosts[0].Wake(ctx, fmt.Sprint("r", i), ""); err != nil || n != 1 {
 			t.Error(n, err)
 		}
