@@ -244,7 +244,7 @@ func terminal(w io.Writer) bool {
 }
 
 // follow shows on the error output what happens to a run until it ends: its entries, its log, and on a terminal
-// a countdown while it sleeps; and for which handlers runs wait. keep is what a person is told who interrupts it.
+// a countdown while it sleeps; and for which handlers runs wait. keep is the sentence for whoever interrupts it.
 func follow(g *globals, h *host.Namespace, id string, w *waits, keep string) error {
 	f := &follower{g: g, h: h, id: id, tty: terminal(g.io.err)}
 	changed, stop := h.Watch(id)

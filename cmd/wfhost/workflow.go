@@ -169,7 +169,7 @@ func list(names []string) string {
 
 type startCmd struct {
 	Workflow string `arg:"" help:"Name of the workflow."`
-	ID       string `name:"id" help:"Id of the run; the same id with the same input gives the run that is there." type:"run-id"`
+	ID       string `name:"id" help:"Id of the run; the same id and input again returns that run." type:"run-id"`
 	Number   uint32 `name:"version" help:"Version of the workflow; default: the latest."`
 	Wait     bool   `help:"Wait for the result and print it."`
 

@@ -18,7 +18,7 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// patience is after which time a test gives a request up that should have ended.
+// patience is how long a test waits for a request that should end.
 const patience = 20 * time.Second
 
 // attendedAPI is a server with a sleeping run, and the clock by which it looks at its callers again.

@@ -94,7 +94,7 @@ func (b *backlog) leave(p *paced) {
 	p.held = 0
 }
 
-// more gives the client of p the time for another piece, unless it was cut off.
+// more allows the client of p the time for another piece, unless it was cut off.
 func (b *backlog) more(p *paced) {
 	if p.held > 0 {
 		b.mu.Lock()
