@@ -61,6 +61,9 @@ type Journal struct {
 	update.Set
 }
 
+// Sized returns an empty journal that has room for n entries.
+func Sized(n int) *Journal { return &Journal{entries: make([]store.Entry, 0, n)} }
+
 // Handle is what the journal knows of one thing that the guest started.
 type Handle struct {
 	ID          int64 // 1, 2, 3 … in call order
@@ -166,10 +169,10 @@ func (j *Journal) LastUnixMs() int64 {
 
 // Load appends an entry as it was read from a store. Unlike Append it keeps seq and time, and checks them.
 func (j *Journal) Load(e store.Entry) error {
-	if e.Seq != store.Seq(len(j.entries)) {
+	switch {
+	case e.Seq != store.Seq(len(j.entries)):
 		return fmt.Errorf("%w: entry %d stands where entry %d should", store.ErrCorrupt, e.Seq, len(j.entries))
-	}
-	if e.UnixMs < j.LastUnixMs() {
+	case e.UnixMs < j.LastUnixMs():
 		return fmt.Errorf("%w: time of entry %d goes backwards", store.ErrCorrupt, e.Seq)
 	}
 	if err := j.apply(&e); err != nil {

@@ -191,8 +191,7 @@ func (j *Journal) foldRetried(e *store.Entry) error {
 		live[seq] = store.Entry{Seq: seq, UnixMs: live[seq].UnixMs}
 	}
 	again := &Journal{}
-	for i := range live {
-		x := live[i]
+	for _, x := range live {
 		if x.Kind == store.KindRetried {
 			again.retried, again.started.DeadlineUnixMs = x.Seq, 0
 		}
@@ -246,12 +245,9 @@ func (j *Journal) Hooks() (list []Handle) {
 
 // Hook returns the open hook, one that holds its token, with a token; nil if there is none.
 func (j *Journal) Hook(token string) *Handle {
-	if j.end != store.KindInvalid {
-		return nil
-	}
 	for i := range j.handles {
 		h := &j.handles[i]
-		if h.Kind == store.KindHook && h.Token == token && !h.Withdrawn && h.Resolved && !h.Refused {
+		if j.end == store.KindInvalid && h.Kind == store.KindHook && h.Token == token && !h.Withdrawn && h.Resolved && !h.Refused {
 			return h
 		}
 	}

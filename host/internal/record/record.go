@@ -35,13 +35,17 @@ type Record struct {
 	Log   Log
 }
 
+// room is for how many more entries a journal that is loaded has room: a delivery and an attempt are appended without copying all
+// once more.
+const room = 4
+
 // Load returns a record as the store has it. A deleted run has no entries. An error wraps store.ErrCorrupt, or is what
 // the journal says of an entry that this release does not know.
 func Load(state store.RunState, entries []store.Entry) (Record, error) {
 	if state.Deleted {
 		return Record{Key: state.Run, Tombstone: &state}, nil
 	}
-	j := &journal.Journal{}
+	j := journal.Sized(len(entries) + room)
 	for _, e := range entries {
 		if err := j.Load(e); err != nil {
 			return Record{}, fmt.Errorf("run %q: %w", state.Run.ID, err)
