@@ -97,11 +97,31 @@ func TestHostileHour(t *testing.T) {
 	}) {
 		t.Logf("%7d %s", h.counts[name], name)
 	}
+	h.attacked()
 	h.judge()
 	if peak := h.peak; peak > hostileMemory {
 		t.Errorf("the server took %d MiB, the limit is %d", peak>>20, hostileMemory>>20)
 	} else {
 		t.Logf("the server took %d MiB at most", peak>>20)
+	}
+}
+
+// attacked checks that the server has taken something from each attacker that sends what it should take: an attack of which all is refused
+// is none.
+func (h *hour) attacked() {
+	for _, name := range []string{"guest", "module", "bomb", "signals", "lists"} {
+		if *hostileOnly != "" && !slices.Contains(strings.Split(*hostileOnly, ","), name) {
+			continue
+		}
+		taken := 0
+		for what, n := range h.counts {
+			if fields := strings.Fields(what); fields[0] == name+":" && strings.HasPrefix(fields[len(fields)-1], "20") {
+				taken += n
+			}
+		}
+		if taken == 0 {
+			h.Errorf("all that attacker %q sent was refused", name)
+		}
 	}
 }
 
@@ -313,6 +333,9 @@ func (h *hour) judge() {
 	}
 	for status, n := range unended {
 		h.Errorf("%d of %d honest runs are %q %v after the attack", n, *hostileRuns, status, *hostileNap+honestPatience)
+	}
+	if len(late) < *hostileRuns {
+		h.Errorf("%d wakes of %d honest runs were measured: there should be one of each at least", len(late), *hostileRuns)
 	}
 	if len(late) == 0 {
 		return
