@@ -33,6 +33,9 @@ const (
 	writePiece = 64 << 10
 	// maxCallers bounds the callers whose rate is remembered, at some hundred bytes each.
 	maxCallers = 10_000
+	// callerShare and spaceShare are the parts of all streams that one caller may have, and the tokens of one namespace
+	// together: whoever may create tokens for a namespace must not keep those of others out.
+	callerShare, spaceShare = 4, 2
 )
 
 // rates are the rates at which callers make requests.
@@ -86,7 +89,7 @@ type streams struct {
 
 	mu  sync.Mutex
 	all int
-	by  map[string]int
+	by  map[string]int // by caller, and by namespace of those whose tokens are for one
 }
 
 func newStreams(limit int, what string) streams {
@@ -98,23 +101,34 @@ func newStreams(limit int, what string) streams {
 func (s *streams) enter(c *caller) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := max(s.limit/4, 1)
+	own, most, names := max(s.limit/callerShare, 1), max(s.limit/spaceShare, 1), []string{c.name}
+	if c.Namespace != "" {
+		names = append(names, "namespace "+c.Namespace)
+	}
 	switch {
 	case s.all >= s.limit:
 		return nil, problem(http.StatusServiceUnavailable, "busy", "%d clients follow %s, the limit; try again later", s.limit, s.what)
 	case !c.exempt && s.by[c.name] >= own:
 		return nil, problem(http.StatusTooManyRequests, "busy", "you follow %s %d times, the limit; try again later", s.what, own)
+	case c.Namespace != "" && s.by[names[1]] >= most:
+		return nil, problem(http.StatusTooManyRequests, "busy",
+			"callers with tokens for the namespace %q follow %s %d times, the limit; try again later", c.Namespace, s.what, most)
 	}
-	s.all++
-	s.by[c.name]++
+	s.countLocked(names, 1)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.all--
-		if s.by[c.name]--; s.by[c.name] == 0 {
-			delete(s.by, c.name)
-		}
+		s.countLocked(names, -1)
 	}, nil
+}
+
+func (s *streams) countLocked(names []string, n int) {
+	s.all += n
+	for _, name := range names {
+		if s.by[name] += n; s.by[name] == 0 {
+			delete(s.by, name)
+		}
+	}
 }
 
 // paced is a ResponseWriter that gives the client a time for each piece that it has to read, so that a client that reads
