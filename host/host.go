@@ -209,6 +209,7 @@ type Host struct {
 	schemas   schema.Cache
 	named     names.Cache // what descriptions of modules say, as names
 	names     sync.Map    // of namespaces, string by store.NamespaceID
+	several   atomic.Bool // there is another namespace than the default one
 	closing   sync.Once
 	closed    chan struct{}
 	failure   atomic.Pointer[error] // of the store, as the runtime has reported it
@@ -240,7 +241,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
-	for _, step := range []func(context.Context) error{cfg.check, h.sealStore, h.openQuotas, h.removeSpools} {
+	for _, step := range []func(context.Context) error{cfg.check, h.sealStore, h.openNamespaces, h.openQuotas, h.removeSpools} {
 		if err := step(ctx); err != nil {
 			return h, err
 		}
@@ -280,7 +281,8 @@ func (h *Host) runtimeConfig() runtime.Config {
 		Instances: h.cfg.MaxInstances, GuestBytes: h.cfg.GuestBytes, ParkBytes: max(h.cfg.ParkBytes, 0),
 		WarmBytes: max(h.cfg.WarmBytes, 0), Modules: h.cfg.moduleLimits(), Fuel: h.cfg.MaxFuel, CPU: h.cfg.MaxSegmentCPU,
 		HostCalls: abi.MaxHostCalls, Children: h.cfg.MaxChildren, Refuse: h.refuseCopy,
-		Admit: h.admit, Keepers: h.newKeepers(), Limiter: h.newTurns(), Spaces: h.quotas, Journals: h.roomForJournals()}
+		Admit: h.admit, Keepers: h.newKeepers(), Limiter: h.newTurns(), Spaces: h.quotas, Journals: h.roomForJournals(),
+		Shared: h.several.Load}
 	rc.Fetch = func(ctx context.Context, g store.Grants, _ store.RunKey, request []byte) ([]byte, error) {
 		return egress.Fetch(ctx, egress.NewPolicy(g.HTTPHosts, g.Secrets, h.cfg.Secrets), request)
 	}

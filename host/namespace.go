@@ -94,9 +94,30 @@ func (s *scope) id(ctx context.Context, create bool) (store.NamespaceID, error) 
 	if err != nil {
 		return 0, err
 	}
-	s.h.names.Store(id, s.name)
+	s.h.knowNamespace(id, s.name)
 	s.number.Store(uint64(id) + 1)
 	return id, nil
+}
+
+// openNamespaces looks whether there is another namespace than the default one.
+func (h *Host) openNamespaces(ctx context.Context) error {
+	for ns, err := range h.store.Namespaces(ctx) {
+		if err != nil {
+			return err
+		}
+		if h.knowNamespace(ns.ID, ns.Name); h.several.Load() {
+			break
+		}
+	}
+	return nil
+}
+
+// knowNamespace remembers a namespace.
+func (h *Host) knowNamespace(id store.NamespaceID, name string) {
+	h.names.Store(id, name)
+	if id != 0 {
+		h.several.Store(true)
+	}
 }
 
 // key returns the key of a run of the namespace, or store.ErrNotFound if that does not exist.
@@ -118,7 +139,7 @@ func (h *Host) nameOf(id store.NamespaceID) string {
 		if err != nil {
 			break
 		}
-		h.names.Store(ns.ID, ns.Name)
+		h.knowNamespace(ns.ID, ns.Name)
 	}
 	if name, ok := h.names.Load(id); ok {
 		return name.(string) //nolint:forcetypeassert // likewise

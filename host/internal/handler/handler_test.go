@@ -56,7 +56,7 @@ func TestCall(t *testing.T) {
 // TestAdmit fills the room of one handler, which leaves room for others.
 func TestAdmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := handler.NewRegistry(nil, nil)
+		r := handler.NewRegistry(nil, nil, nil)
 		var leaves []func()
 		admit := func(name string) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -93,7 +93,7 @@ func TestAdmit(t *testing.T) {
 }
 
 func TestRegistry(t *testing.T) {
-	r := handler.NewRegistry(nil, nil)
+	r := handler.NewRegistry(nil, nil, nil)
 	if r.Handled("charge") {
 		t.Error("a handler is there that nobody has registered")
 	}

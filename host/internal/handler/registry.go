@@ -9,7 +9,7 @@ import (
 )
 
 // maxPerHandler and maxHandlers bound the calls of handlers that go on at a time: of one handler, so that a slow
-// one cannot take everything, and of all.
+// one cannot take everything, and of all. Where there are several namespaces, each has a part of both: see spaceShare.
 const (
 	maxPerHandler = 64
 	maxHandlers   = 1024
@@ -17,13 +17,14 @@ const (
 
 // Registry is the handlers by name. It is safe for concurrent use.
 type Registry struct {
-	all     chan struct{} // room for calls of all handlers together
+	all     *places // for calls of all handlers together
 	watch   *suspect.Watch
 	limiter Limiter
+	shared  func() bool
 
 	mu         sync.Mutex // guards what follows; nothing is called, and nothing else is locked, while it is held
 	performers map[string]performer
-	rooms      map[string]chan struct{} // for calls of each handler
+	rooms      map[string]*places // for calls of each handler
 }
 
 // performer performs the attempts of a handler: one of both is set.
@@ -32,11 +33,12 @@ type performer struct {
 	remote Remote
 }
 
-// NewRegistry returns a Registry without handlers, whose calls are watched, and limited. A nil watch watches nothing, and a nil
-// limiter limits nothing.
-func NewRegistry(w *suspect.Watch, l Limiter) *Registry {
-	return &Registry{watch: w, limiter: l, all: make(chan struct{}, maxHandlers), performers: map[string]performer{},
-		rooms: map[string]chan struct{}{}}
+// NewRegistry returns a Registry without handlers, whose calls are watched, and limited. A nil watch watches nothing, and a
+// nil limiter limits nothing. Shared reports whether calls for other namespaces than the default one may come; if it is nil,
+// that is known with the first one.
+func NewRegistry(w *suspect.Watch, l Limiter, shared func() bool) *Registry {
+	return &Registry{watch: w, limiter: l, shared: shared, all: newPlaces(maxHandlers, shared), performers: map[string]performer{},
+		rooms: map[string]*places{}}
 }
 
 // Handle registers a handler, in place of one that has the name.
@@ -66,33 +68,30 @@ func (r *Registry) Handled(name string) bool {
 	return p.local != nil || p.remote != nil
 }
 
-// Admit waits for room for a call of a handler by a run, and until the run is not held. The room is the caller's until leave is
-// called.
+// Admit waits for room for a call of a handler by a run, in turn with other namespaces, and until the run is not held. The
+// room is the caller's until leave is called.
 func (r *Registry) Admit(ctx context.Context, name string, run store.RunKey) (leave func(), err error) {
 	subject := r.watch.Subject(uint32(run.Namespace), run.ID)
 	if err := subject.Wait(ctx); err != nil {
 		return nil, err
 	}
 	own := r.room(name)
-	for _, room := range []chan struct{}{own, r.all} {
-		select {
-		case room <- struct{}{}:
-		case <-ctx.Done():
-			if room == r.all {
-				<-own
-			}
-			return nil, ctx.Err()
-		}
+	if err := own.enter(ctx, run.Namespace); err != nil {
+		return nil, err
+	}
+	if err := r.all.enter(ctx, run.Namespace); err != nil {
+		own.leave(run.Namespace)
+		return nil, err
 	}
 	subject.Begin()
-	return func() { subject.End(); <-r.all; <-own }, nil
+	return func() { subject.End(); r.all.leave(run.Namespace); own.leave(run.Namespace) }, nil
 }
 
-func (r *Registry) room(name string) chan struct{} {
+func (r *Registry) room(name string) *places {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.rooms[name] == nil {
-		r.rooms[name] = make(chan struct{}, maxPerHandler)
+		r.rooms[name] = newPlaces(maxPerHandler, r.shared)
 	}
 	return r.rooms[name]
 }

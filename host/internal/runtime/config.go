@@ -39,6 +39,8 @@ type Config struct {
 	Admit   func(ns store.NamespaceID) (leave func(), err error)
 	Keepers Keepers
 	Limiter handler.Limiter // of attempts
+	// Shared reports whether there is another namespace than the default one; see handler.NewRegistry.
+	Shared func() bool
 	// Spaces limits the guests of each namespace that compute, and the runs that are woken.
 	Spaces *quota.Quotas
 	// Partitions are those to be acquired at the beginning; nil = all.

@@ -70,7 +70,7 @@ type Runtime struct {
 
 // New acquires partitions and recovers. It starts nothing before Run.
 func New(ctx context.Context, cfg Config) (*Runtime, error) {
-	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects, cfg.Limiter)
+	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects, cfg.Limiter, cfg.Shared)
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
 		Modules: cfg.Modules, Spaces: cfg.Spaces, Owes: rt.owes, Children: cfg.Children, Suspects: cfg.Suspects,
