@@ -133,30 +133,6 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-func TestCancel(t *testing.T) {
-	p := load(t, "cancel.ts")
-	for _, name := range []string{"plain", "told", "saga", "late"} {
-		p.begin(name, name, nil)
-		p.Advance(time.Minute)
-		if name == "saga" {
-			p.Crash()
-		}
-		if _, err := p.Cancel(p.ctx, name); err != nil {
-			t.Fatal(err)
-		}
-		p.Settle()
-	}
-	for name, want := range map[string]string{"plain": "run plain cancelled", "told": `"stopped"`, "saga": "run saga cancelled",
-		"late": `"carried on after CANCELLED"`} {
-		if got := p.ends(name); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %s, not %s", name, got, want)
-		}
-	}
-	if got := strings.Join(p.outputs("saga"), " "); got != `"refund" "release"` {
-		t.Errorf("undone %s", got)
-	}
-}
-
 func (p *program) outputs(id string) (all []string) {
 	p.t.Helper()
 	for o, err := range p.Output(p.ctx, id, "", 0) {

@@ -157,11 +157,16 @@ export function updatesDone(): Promise<void>;
 /** Resolves when the run is asked to cancel. From the first call on, a cancel does not end the run: it ends itself, by returning or throwing. */
 export function cancelled(): Promise<void>;
 
-/** From here on, a cancel rejects what the run waits for with the code CANCELLED, so that catch and finally can clean up. */
+/**
+ * From here on, a cancel rejects what the run waits for with the code CANCELLED, so that catch and finally can clean up. A step that has
+ * begun resolves by its outcome, and what is called next is rejected in its place, once. If it fails, the code is CANCELLED, and its own
+ * error is the cause.
+ */
 export function throwOnCancel(): void;
 
 /**
- * Calls what was given to undo, the last first, if the function fails or the run is cancelled, and then throws the function's error.
+ * Calls what was given to undo, the last first, if the function fails or the run is cancelled, and then throws the function's error. A
+ * cancel is told as by throwOnCancel; what undoes something is not refused.
  */
 export function saga<T>(fn: (undo: (compensate: () => unknown) => void) => Promise<T>): Promise<T>;
 

@@ -1,4 +1,6 @@
-import { cancelled, emit, race, saga, sleep, step, throwOnCancel, workflow } from "@wfhost/workflow";
+import {
+  call, cancelled, child, continueAsNew, emit, hook, race, saga, send, signal, sleep, sleepUntil, step, throwOnCancel, workflow,
+} from "@wfhost/workflow";
 
 workflow("plain", async () => await sleep("1d"));
 workflow("told", async () => {
@@ -23,4 +25,91 @@ workflow("late", async () => {
   } catch (e: any) {
     return `carried on after ${e.code}`;
   }
+});
+
+// Of those that follow, the run is asked to cancel while a step runs, which asks a service.
+const ask = async (url: string) => {
+  const { ok, status } = await fetch(url);
+  if (!ok) throw new Error(`the service says ${status}`);
+  return true;
+};
+const once = { attempts: 1 };
+
+workflow("busy", async (url: string) =>
+  await saga(async (undo) => {
+    await step("reserve", () => ask(url));
+    undo(async () => {
+      await step("release", () => true);
+      await sleep("1s");
+      emit("did", "release");
+    });
+    await step("charge", () => true);
+    emit("did", "charge");
+    await sleep("7d");
+  }));
+workflow("failing", async (url: string) => {
+  throwOnCancel();
+  try {
+    await step("reserve", () => ask(url), once);
+  } catch (e: any) {
+    await step("clean up", () => true);
+    return [e.code, e.step, e.cause.code, e.cause.message];
+  }
+});
+workflow("branches", async (url: string) => { // each is told
+  throwOnCancel();
+  const tell = async (name: string) => {
+    await step(name, () => ask(url));
+    await step(`${name} more`, () => true).then(() => emit("did", name), (e) => emit("did", `${name} ${e.code}`));
+  };
+  await Promise.all([tell("a"), tell("b")]);
+  await sleep("1s");
+  return "slept";
+});
+workflow("together", async (url: string) => { // what is begun at once is refused at once, and what cleans up is not
+  throwOnCancel();
+  await step("reserve", () => ask(url));
+  const settled = await Promise.allSettled([step("s", () => 1), signal("go", { timeout: "1d" }), child("late"), send("late", "go"), hook("go"),
+    call("double", 1), sleep("1d"), sleepUntil(0)]);
+  const all = settled.map((s: any) => s.reason?.code).join();
+  return [all, await step("s", () => 2)];
+});
+workflow("ticking", async (url: string) => { // timers hear of nothing, so that the step after them is refused
+  throwOnCancel();
+  const every = setInterval(() => {}, 3_600_000);
+  await step("reserve", () => ask(url));
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  try {
+    await sleep("7d");
+  } catch (e: any) {
+    clearInterval(every);
+    return e.code;
+  }
+});
+workflow("beside", async (url: string) => { // the sleep is told, and the clean-up that follows is not refused when the step ends
+  throwOnCancel();
+  try {
+    await Promise.all([step("reserve", () => ask(url)), sleep("1d")]);
+  } catch (e: any) {
+    await sleep("1s");
+    return await step("clean up", () => e.code);
+  }
+});
+workflow("continues", async (url: string) => {
+  throwOnCancel();
+  await step("reserve", () => ask(url));
+  try {
+    continueAsNew("");
+  } catch (e: any) {
+    return e.code;
+  }
+});
+workflow("refuses", async (url: string) => { // the saga fails by itself, and is swallowed: what comes after it is still told
+  await saga(async (undo) => {
+    await step("reserve", () => ask(url));
+    undo(() => step("release", () => true).then(() => emit("did", "release")));
+    await new Promise((resolve) => setTimeout(resolve, 1000)); // hears of nothing
+    throw new Error("refused");
+  }).catch(() => {});
+  return await sleep("7d").catch((e) => e.code);
 });

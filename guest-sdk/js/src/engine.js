@@ -1,11 +1,11 @@
 // The engine's part: it installs what programs expect of a platform, and answers the loop in typescript/engine/shim.c.
 import "./globals.js";
-import { asked } from "./calls.js";
+import { asked, failing, rested } from "./cancel.js";
 import { allow, checkEarly, forbid } from "./early.js";
 import { report } from "./error.js";
 import { inspect } from "./inspect.js";
 import { loaded } from "./loading.js";
-import { cancel, failed, notJSON } from "./pending.js";
+import { cancel, notJSON } from "./pending.js";
 import { turned } from "./races.js";
 import { description, sole, steps, workflow, workflows } from "./registry.js";
 import { begin, decode, encode, failure, host, run } from "./state.js";
@@ -94,7 +94,7 @@ function finish(code, done) {
 
 // onFailed returns the error of a handle that has failed, or whose result is not JSON because of a cause.
 function onFailed(kind, place, cause) {
-  return cause === undefined ? failed(kind, place, failure()) : notJSON(kind, cause);
+  return failing(kind, place, cause === undefined ? failure() : notJSON(kind, cause));
 }
 
 function onBody(fn) {
@@ -146,6 +146,7 @@ native.rejections((promise, reason, handled) => {
 // onIdle is called when no job is left. It returns 0 if there is something to wait for, else 1 and the exit code.
 function onIdle() {
   turned();
+  rested();
   if (!run.inBody && rejected.size > 0) {
     for (const reason of rejected.values()) {
       host.log(2, `a promise was rejected, and nobody handles that: ${inspect(reason)}`);

@@ -1,4 +1,5 @@
 import { throwOnCancel } from "./calls.js";
+import { spare } from "./cancel.js";
 
 /**
  * saga(async (undo) => { …; undo(() => refund()); … }) calls what was given to undo, the last first, if the function fails or the
@@ -13,7 +14,7 @@ export async function saga(fn) {
       undo.push(f);
     });
   } catch (e) {
-    const failed = [];
+    const failed = [], spared = spare();
     for (const f of undo.reverse()) {
       try {
         await f();
@@ -21,6 +22,7 @@ export async function saga(fn) {
         failed.push(u);
       }
     }
+    spared();
     if (failed.length > 0) throw new AggregateError([e, ...failed], `${e?.message ?? e}; and what was done could not be undone: ${
       failed.map((u) => u?.message ?? u).join("; ")}`);
     throw e;

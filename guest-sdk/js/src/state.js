@@ -18,6 +18,7 @@ export function begin(calls) {
     policy: false, // whether a cancel is told to the run
     throwing: false, // whether a cancel rejects what is waited for
     cancelled: undefined, // the promise of cancelled()
+    owed: undefined, // of a cancel that came while steps ran, see cancel.js
     inBody: false, // whether a body or a step function is executed
     done: 0, // 1 completed, 2 failed
   };

@@ -1,10 +1,10 @@
 // An environment for unit tests under Node: workflows run in memory, and sleeps take no time. Nothing is durable here.
-import { asked, info } from "./calls.js";
+import { info } from "./calls.js";
+import { asked, failing, rested } from "./cancel.js";
 import { milliseconds } from "./duration.js";
 import { WorkflowError, parseError, report } from "./error.js";
 import { install } from "./locale.js";
 import { Opened } from "./opened.js";
-import { failed } from "./pending.js";
 import { begin, decode, encode, run } from "./state.js";
 import { clearTimeout, setInterval, setTimeout } from "./timers.js";
 
@@ -37,6 +37,7 @@ export class Env {
   #input;
   #continued;
   #ended;
+  #asked; // whether a cancel is still to be told; undefined if there was none
   #iteration = 0;
   #restore; // gives the platform its languages back
   #name = "test";
@@ -97,7 +98,7 @@ export class Env {
 
   // cancel asks the run to cancel.
   cancel() {
-    if (run.policy) asked();
+    if (run.policy) this.#asked ??= true; // a body that is going on ends first, since it has no copy of the run
     else this.#ended = new WorkflowError({ code: "CANCELLED", message: "the run was cancelled" });
   }
 
@@ -108,6 +109,7 @@ export class Env {
     const kept = Object.fromEntries(Object.keys(globals).map((key) => [key, globalThis[key]]));
     Object.assign(globalThis, globals, { Date: this.#date() });
     this.#restore = install();
+    this.#asked = undefined;
     try {
       this.#input = encode(input);
       for (;;) {
@@ -134,6 +136,7 @@ export class Env {
     (async () => fn(decode(this.#input)))().then((v) => (end ??= { v }), (e) => (end ??= { e }));
     for (;;) {
       await new Promise((resolve) => real.setImmediate(resolve));
+      rested();
       if (this.#continued) return undefined;
       if (this.#ended) throw this.#ended;
       if (end) break;
@@ -145,6 +148,10 @@ export class Env {
 
   // advance performs a step, gives the run the next outcome, or moves the clock to the next thing that happens.
   async #advance() {
+    if (this.#asked) {
+      this.#asked = false;
+      return asked();
+    }
     const [handle, h] = [...this.#handles].find(([, h]) => h.perform && !h.begun) ?? [];
     if (h) {
       h.begun = true;
@@ -166,7 +173,7 @@ export class Env {
   #tell(handle, code, text) {
     const h = this.#handles.get(handle);
     h.told = true;
-    if (code) this.#opened.fail(handle, (kind, place) => failed(kind, place, parseError(text)));
+    if (code) this.#opened.fail(handle, (kind, place) => failing(kind, place, parseError(text)));
     else this.#opened.resolve(handle, text);
   }
 
@@ -372,8 +379,7 @@ export class Env {
   #withdraw(handle) {
     const h = this.#handles.get(handle);
     if (h.told) return 1;
-    const open = !this.#ready.some(([other]) => other === handle);
-    if (h.begun && open) return 2;
+    if (h.kind === "step" && this.#ready.some(([other]) => other === handle)) return 2; // as a host, where its outcome is to be told
     h.told = true;
     h.perform = undefined;
     this.#agenda = this.#agenda.filter((e) => e.handle !== handle);

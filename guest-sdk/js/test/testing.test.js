@@ -128,6 +128,89 @@ test("cancel", async () => {
   }), "CANCELLED");
 });
 
+test("a cancel while a step runs refuses what is called next, once", async () => {
+  const dids = [];
+  const env = new Env();
+  const ask = () => env.cancel();
+  await assert.rejects(env.run(() => saga(async (undo) => {
+    await step("reserve", ask);
+    undo(() => step("release", () => 1).then(() => sleep("1s")).then(() => dids.push("release")));
+    await step("charge", () => 1);
+    dids.push("charge");
+  })), { code: "CANCELLED" });
+  assert.deepEqual([env.steps, dids], [["reserve", "release"], ["release"]]);
+
+  const fail = () => {
+    env.cancel();
+    throw new FatalError("no");
+  };
+  const e = await env.run(() => {
+    throwOnCancel();
+    return step("reserve", fail);
+  }).catch((e) => e);
+  assert.deepEqual([e.code, e.step, e.cause.code, e.cause.message], ["CANCELLED", "reserve", "STEP_FAILED", "no"]);
+
+  env.handle("host/ask", ask);
+  assert.deepEqual(await env.run(async () => {
+    throwOnCancel();
+    await call("host/ask");
+    const all = await Promise.allSettled([step("s", () => 1), signal("go"), child("c"), send("c", "go"), hook("go"), call("host/ask"), sleep(1),
+      sleepUntil(0)]);
+    return [all.map((s) => s.reason?.code), await step("s", () => 2)];
+  }), [Array(8).fill("CANCELLED"), 2]);
+
+  assert.deepEqual(await env.run(async () => { // timers hear of nothing, so that the step after them is refused
+    throwOnCancel();
+    await step("reserve", ask);
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    return await sleep("7d").catch((e) => e.code);
+  }), "CANCELLED");
+
+  assert.deepEqual(await env.run(async () => { // the sleep is told, and the clean-up that follows is not refused when the step ends
+    throwOnCancel();
+    try {
+      await Promise.all([step("reserve", ask), sleep("1d")]);
+    } catch (e) {
+      await sleep("1s");
+      return await step("clean up", () => e.code);
+    }
+  }), "CANCELLED");
+
+  assert.deepEqual(await env.run(async () => {
+    throwOnCancel();
+    await step("reserve", ask);
+    try {
+      continueAsNew();
+    } catch (e) {
+      return e.code;
+    }
+  }), "CANCELLED");
+
+  assert.deepEqual(await env.run(async () => { // the saga fails by itself, and is swallowed: what comes after it is still told
+    await saga(async (undo) => {
+      await step("reserve", ask);
+      undo(() => step("release", () => 1).then(() => dids.push("again")));
+      throw new Error("refused");
+    }).catch(() => {});
+    return await sleep("7d").catch((e) => e.code);
+  }), "CANCELLED");
+  assert.deepEqual(dids, ["release", "again"]);
+});
+
+test("a step whose outcome is still to be told is not withdrawn, and one that waits for its next attempt is", async () => {
+  const got = await new Env().run(async () => {
+    const first = step("first", () => 1), second = step("second", () => 2);
+    await first;
+    const is = second.cancel();
+    const failing = step("failing", () => {
+      throw new Error("no");
+    }, { delay: "1h" });
+    const { key } = await race({ failing, nap: sleep("1m") });
+    return [is, await second, key, await failing.catch((e) => e.code)];
+  });
+  assert.deepEqual(got, ["running", 2, "nap", "CANCELLED"]);
+});
+
 test("queries and updates", async () => {
   const answers = [];
   const env = new Env()

@@ -1,0 +1,95 @@
+package typescript_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+)
+
+func TestCancel(t *testing.T) {
+	p := load(t, "cancel.ts")
+	for _, name := range []string{"plain", "told", "saga", "late"} {
+		p.begin(name, name, nil)
+		p.Advance(time.Minute)
+		if name == "saga" {
+			p.Crash()
+		}
+		p.cancel(name)
+		p.Settle()
+	}
+	for name, want := range map[string]string{"plain": "run plain cancelled", "told": `"stopped"`, "saga": "run saga cancelled",
+		"late": `"carried on after CANCELLED"`} {
+		if got := p.ends(name); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, not %s", name, got, want)
+		}
+	}
+	if got := strings.Join(p.outputs("saga"), " "); got != `"refund" "release"` {
+		t.Errorf("undone %s", got)
+	}
+}
+
+func (p *program) cancel(id string) {
+	p.t.Helper()
+	if _, err := p.Cancel(p.ctx, id); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestCancelWhileStepRuns cancels runs while the body of a step waits for a service. The step resolves by its outcome, and what the
+// workflow calls next is refused, once.
+func TestCancelWhileStepRuns(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan int)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- struct{}{}:
+			w.WriteHeader(<-answer)
+		case <-r.Context().Done():
+		}
+	}))
+	defer service.Close()
+	p := load(t, "cancel.ts", host.AllowHTTP(service.URL))
+	for _, c := range []struct {
+		workflow     string
+		steps        int // that run at the cancel
+		status       int // of the service's answers
+		result, dids string
+	}{
+		{"busy", 1, 200, "run busy cancelled: the run was asked to cancel", `"release"`},
+		{"failing", 1, 500, `["CANCELLED","reserve","STEP_FAILED","the service says 500"]`, ""},
+		{"branches", 2, 200, `"slept"`, `"a CANCELLED" "b CANCELLED"`},
+		{"together", 1, 200, `["` + strings.Repeat("CANCELLED,", 7) + `CANCELLED",2]`, ""},
+		{"ticking", 1, 200, `"CANCELLED"`, ""},
+		{"beside", 1, 200, `"CANCELLED"`, ""},
+		{"continues", 1, 200, `"CANCELLED"`, ""},
+		{"refuses", 1, 200, `"CANCELLED"`, `"release"`},
+	} {
+		t.Run(c.workflow, func(t *testing.T) {
+			p := &program{p.Host, t, p.ctx}
+			if _, err := p.Start(p.ctx, c.workflow, service.URL, host.WithRunID(c.workflow)); err != nil {
+				t.Fatal(err)
+			}
+			for range c.steps {
+				<-asked
+			}
+			p.cancel(c.workflow)
+			for range c.steps {
+				answer <- c.status
+			}
+			p.Settle()
+			p.Crash() // what is left is done after a replay
+			if got := p.ends(c.workflow); !strings.HasPrefix(got, c.result) {
+				t.Errorf("%s\nnot\n%s", got, c.result)
+			}
+			dids := p.outputs(c.workflow)
+			slices.Sort(dids) // two steps end in any order
+			if got := strings.Join(dids, " "); got != c.dids {
+				t.Errorf("it did %s, not %s", got, c.dids)
+			}
+		})
+	}
+}
