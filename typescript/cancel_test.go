@@ -13,8 +13,8 @@ import (
 
 func TestCancel(t *testing.T) {
 	p := load(t, "cancel.ts")
-	for _, name := range []string{"plain", "told", "saga", "late"} {
-		p.begin(name, name, nil)
+	for _, name := range []string{"plain", "told", "saga", "late", "anew"} {
+		p.begin(name, name, 0)
 		p.Advance(time.Minute)
 		if name == "saga" {
 			p.Crash()
@@ -23,13 +23,15 @@ func TestCancel(t *testing.T) {
 		p.Settle()
 	}
 	for name, want := range map[string]string{"plain": "run plain cancelled", "told": `"stopped"`, "saga": "run saga cancelled",
-		"late": `"carried on after CANCELLED"`} {
+		"late": `"carried on after CANCELLED"`, "anew": "run anew cancelled"} {
 		if got := p.ends(name); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s, not %s", name, got, want)
 		}
 	}
-	if got := strings.Join(p.outputs("saga"), " "); got != `"refund" "release"` {
-		t.Errorf("undone %s", got)
+	for name, want := range map[string]string{"saga": `"refund" "release"`, "anew": `"CANCELLED"`} {
+		if got := strings.Join(p.outputs(name), " "); got != want {
+			t.Errorf("%s did %s, not %s", name, got, want)
+		}
 	}
 }
 

@@ -26,6 +26,20 @@ workflow("late", async () => {
     return `carried on after ${e.code}`;
   }
 });
+workflow("anew", async (n: number) => { // the second iteration waits before it says how it takes a cancel
+  if (n === 0) {
+    throwOnCancel();
+    continueAsNew(1);
+  }
+  try {
+    await sleep("1d");
+  } catch (e: any) {
+    await cancelled();
+    await step("clean up", () => true);
+    emit("did", e.code);
+    throw e;
+  }
+});
 
 // Of those that follow, the run is asked to cancel while a step runs, which asks a service.
 const ask = async (url: string) => {

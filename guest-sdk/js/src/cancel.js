@@ -10,12 +10,12 @@ const message = "the run was asked to cancel";
 // cancelling returns the error of a cancel.
 export const cancelling = () => new WorkflowError({ code, message });
 
-// asked is what a cancel does.
+// asked is what a cancel does. An iteration that has not said yet how it takes one has got the policy from the iteration before.
 export function asked() {
   run.cancelled ??= {};
   run.cancelled.promise ??= Promise.resolve();
   run.cancelled.resolve?.();
-  if (!run.throwing) return;
+  if (run.policy && !run.throwing) return;
   const owed = { steps: new Set(), due: false, told: false };
   const timers = new Set(run.timers.values()); // nobody hears of those
   for (const promise of host.opened().sort((a, b) => a.handle - b.handle)) {

@@ -15,7 +15,7 @@ export function begin(calls) {
     rest: [], // who waits for updating to be 0
     timers: new Map(), // of setTimeout, by id
     timerIds: 0,
-    policy: false, // whether a cancel is told to the run
+    policy: false, // whether this iteration has asked to be told of a cancel
     throwing: false, // whether a cancel rejects what is waited for
     cancelled: undefined, // the promise of cancelled()
     owed: undefined, // of a cancel that came while steps ran, see cancel.js

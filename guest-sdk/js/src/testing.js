@@ -37,6 +37,7 @@ export class Env {
   #input;
   #continued;
   #ended;
+  #cooperative; // whether a cancel is told to the run
   #asked; // whether a cancel is still to be told; undefined if there was none
   #iteration = 0;
   #restore; // gives the platform its languages back
@@ -98,7 +99,7 @@ export class Env {
 
   // cancel asks the run to cancel.
   cancel() {
-    if (run.policy) this.#asked ??= true; // a body that is going on ends first, since it has no copy of the run
+    if (this.#cooperative) this.#asked ??= true; // a body that is going on ends first, since it has no copy of the run
     else this.#ended = new WorkflowError({ code: "CANCELLED", message: "the run was cancelled" });
   }
 
@@ -109,6 +110,7 @@ export class Env {
     const kept = Object.fromEntries(Object.keys(globals).map((key) => [key, globalThis[key]]));
     Object.assign(globalThis, globals, { Date: this.#date() });
     this.#restore = install();
+    this.#cooperative = false;
     this.#asked = undefined;
     try {
       this.#input = encode(input);
@@ -349,7 +351,10 @@ export class Env {
         this.attributes[key] = value;
         return 0;
       },
-      policy: () => 0,
+      policy: () => {
+        this.#cooperative = true;
+        return 0;
+      },
       version: (id, max) => max,
       continueAsNew: (input) => {
         this.#continued = { input };

@@ -197,6 +197,25 @@ test("a cancel while a step runs refuses what is called next, once", async () =>
   assert.deepEqual(dids, ["release", "again"]);
 });
 
+test("a cancel after continueAsNew, before the iteration says how it takes one", async () => {
+  const env = new Env().at("1h", () => env.cancel());
+  assert.equal(await env.run(async (n) => {
+    if (n === 0) {
+      cancelled();
+      continueAsNew(1);
+    }
+    return await sleep("1d").catch((e) => cancelled().then(() => e.code));
+  }, 0), "CANCELLED");
+});
+
+test("a run is told of one cancel", async () => {
+  const env = new Env().at("1h", () => env.cancel()).at("2h", () => env.cancel());
+  await env.run(async () => {
+    throwOnCancel();
+    await sleep("1d").catch(() => sleep("1d"));
+  });
+});
+
 test("a step whose outcome is still to be told is not withdrawn, and one that waits for its next attempt is", async () => {
   const got = await new Env().run(async () => {
     const first = step("first", () => 1), second = step("second", () => 2);
