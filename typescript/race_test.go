@@ -6,11 +6,13 @@ import (
 	"time"
 )
 
-// TestPlainRaces warns of a wait that has lost a plain race and takes a signal, however the race came to it, and of nothing else.
-func TestPlainRaces(t *testing.T) {
+// TestRaces warns of a wait that has lost a race and takes a signal, however the race came to it, and of nothing else.
+func TestRaces(t *testing.T) {
 	p := load(t, "races.ts")
-	for name, warned := range map[string]bool{"then": true, "wrapped": true, "later": true, "any": true, "direct": true, "next": true,
-		"again": false, "others": false, "ended": false, "withdrawn": false} {
+	const plain, own = "use race({…}) of @wfhost/workflow", "make the entry a function"
+	for name, warned := range map[string]string{"then": plain, "wrapped": plain, "later": plain, "any": plain, "direct": plain, "next": plain,
+		"again": "", "others": "", "ended": "", "withdrawn": "", "own-then": own, "own-wrapped": own, "own-deaf": own, "own-nested": own,
+		"own-direct": "", "own-function": "", "own-again": ""} {
 		p.begin(name, name, nil)
 		for range 4 {
 			p.Advance(10 * time.Second)
@@ -21,9 +23,21 @@ func TestPlainRaces(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 		logs := strings.Join(p.logs(name), "\n")
-		if strings.Contains(logs, "use race({…}) of @wfhost/workflow") != warned || strings.Count(logs, "race({…})") > 1 {
-			t.Errorf("%s: warned is not %t: %q", name, warned, logs)
+		if !strings.Contains(logs, warned) || strings.Count(logs, "race({…})") != min(len(warned), 1) {
+			t.Errorf("%s: the log is to have %q: %q", name, warned, logs)
 		}
+	}
+}
+
+// TestRaceOfFunctionThatThrows has a race fail before it has begun. It leaves no wait that takes the signal.
+func TestRaceOfFunctionThatThrows(t *testing.T) {
+	p := load(t, "races.ts")
+	p.begin("throws", "throws", nil)
+	if err := p.Signal(p.ctx, "throws", "go", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.ends("throws"); got != `["bad","go",[]]` {
+		t.Error(got)
 	}
 }
 

@@ -128,7 +128,8 @@ type Outcome<E> = E extends (signal: AbortSignal) => Promise<infer T> ? T : Awai
 
 /**
  * Resolves with the key and the value of the first of several, and withdraws the others, so that a wait that has lost takes no signal.
- * An entry may be a function: it gets a signal that is aborted when it has lost.
+ * An entry may be a function: it gets a signal that is aborted when it has lost, to hand to its calls. What is no call itself, as what
+ * then() or an async function returns, cannot be withdrawn otherwise.
  */
 export function race<M extends Record<string, Entrant>>(entries: M): Promise<{ [K in keyof M]: { key: K; value: Outcome<M[K]> } }[keyof M]>;
 

@@ -20,7 +20,25 @@ workflow("next", () => lost(async () => {
   await Promise.race([h.next(), sleep("1s")]);
 }));
 
+// The SDK's race withdraws no wait of another promise.
+workflow("own-then", () => lost(() => race({ go: signal("go").then((x) => x), nap: sleep("1s") })));
+workflow("own-wrapped", () => lost(() => race({ go: wrapped(), nap: sleep("1s") })));
+workflow("own-deaf", () => lost(() => race({ go: () => wrapped(), nap: sleep("1s") })));
+workflow("own-nested", () => lost(() => race({ inner: race({ go: signal("go"), far: sleep("1d") }), nap: sleep("1s") })));
+
 // What follows is right, and is not warned of.
+workflow("own-direct", () => lost(() => race({ go: signal("go"), timed: signal("go", { timeout: "1d" }), nap: sleep("1s") })));
+workflow("own-function", () => lost(() => race({
+  go: async (stop) => await signal("go", { signal: stop }),
+  inner: (stop) => race({ go: signal("go", { signal: stop }), far: sleep("1d", { signal: stop }) }),
+  nap: sleep("1s"),
+})));
+workflow("own-again", async () => { // the promise that has lost is waited for
+  const go = wrapped();
+  await race({ go, nap: sleep("1s") });
+  await go;
+  return true;
+});
 workflow("again", async () => { // the promise that has lost is waited for
   const go = wrapped();
   await Promise.race([go, sleep("1s")]);
@@ -54,6 +72,23 @@ workflow("long", async () => { // one promise races many others
   const stop = new Promise(() => {});
   for (let i = 0; i < 50_000; i++) await Promise.race([stop, Promise.resolve(i)]);
   return true;
+});
+workflow("throws", async () => { // one entry at once: the waits before and after it are withdrawn
+  const called: string[] = [];
+  const e = await race({
+    before: signal("go"),
+    bad: () => {
+      throw new Error("bad");
+    },
+    later: () => {
+      called.push("later");
+      return signal("go");
+    },
+    after: signal("go"),
+    aborted: (stop) => signal("go", { signal: stop }),
+  }).catch((e) => e.message);
+  const got = await race({ go: signal("go"), late: sleep("1h") });
+  return [e, got.key, called];
 });
 workflow("wrong", async () => {
   const all: string[] = [];

@@ -3,7 +3,7 @@ import { cancelling, owing, stopped } from "./cancel.js";
 import { longest, milliseconds, shown } from "./duration.js";
 import { WorkflowError, report } from "./error.js";
 import { nothing, pending, refused, text as asText } from "./pending.js";
-import { waiting } from "./races.js";
+import { left, waiting } from "./races.js";
 import { encode, failure, host, run, unique } from "./state.js";
 
 const ignore = () => undefined;
@@ -136,20 +136,40 @@ export function send(to, name, payload, o = {}) {
 
 /**
  * race({ approved: signal("approved"), late: sleep("3d") }) resolves with the key and value of the first, and withdraws the others.
- * A function gets an AbortSignal, which ends when it has lost.
+ * A function gets an AbortSignal, which ends when it has lost: so is withdrawn what is no call itself.
  */
 export async function race(entries) {
   const stop = new AbortController();
-  const all = Object.entries(entries).map(([key, v]) => [key, typeof v === "function" ? v(stop.signal) : v]);
-  if (all.length === 0) throw new TypeError("race({}): there is nothing to wait for");
+  const all = [];
   const lose = (winner) => {
+    const losers = [];
     for (const [key, p] of all) {
       if (key === winner || typeof p?.then !== "function") continue;
       if (typeof p.cancel === "function") p.cancel();
-      else p.then(ignore, ignore);
+      else {
+        p.then(ignore, ignore);
+        losers.push(p);
+      }
     }
     stop.abort(new WorkflowError({ code: "CANCELLED", message: `it has lost a race to ${JSON.stringify(winner)}` }));
+    left(losers);
   };
+  let thrown; // by a function, in place of a promise: those after it are not called
+  for (const [key, v] of Object.entries(entries)) {
+    if (typeof v !== "function") all.push([key, v]);
+    else if (!thrown) {
+      try {
+        all.push([key, v(stop.signal)]);
+      } catch (e) {
+        thrown = { key, e };
+      }
+    }
+  }
+  if (thrown) {
+    lose(thrown.key);
+    throw thrown.e;
+  }
+  if (all.length === 0) throw new TypeError("race({}): there is nothing to wait for");
   return await new Promise((resolve, reject) => {
     let over = false;
     const end = (key, settle) => {

@@ -152,14 +152,49 @@ function signalWait(context, node, seen) {
   if (callee.type === "MemberExpression" && !callee.computed) {
     if (chained.has(callee.property.name)) return first([callee.object]);
     if (callee.object.name === "Promise") return first(node.arguments);
-    return callee.property.name === "next" && isHook(context, callee.object) && !withdrawn(node.arguments[0]) ? "next" : undefined;
+    return isNext(context, node) && !withdrawn(node.arguments[0]) ? "next" : undefined;
   }
   const fn = functionOf(context, callee);
   return fn && waitsIn(context, fn, seen) ? callee.name ?? "function" : undefined;
 }
 
+// kept returns how an entry of the SDK's race waits for a signal, undefined if the race withdraws that: what is no call itself has no
+// cancel(), and a function has to hand its AbortSignal on.
+function kept(context, node, seen) {
+  const fn = functionOf(context, node.type === "CallExpression" ? node.callee : node);
+  if (fn) return keptBy(context, fn, seen) ? node.callee?.name ?? "signal" : undefined;
+  const value = constant(context, node);
+  if (value) return seen.has(value) ? undefined : kept(context, value, seen.add(value));
+  if (node.type !== "CallExpression") {
+    return (through[node.type]?.(node) ?? []).reduce((found, n) => found ?? (n ? kept(context, n, seen) : undefined), undefined);
+  }
+  const name = imported(context, node.callee);
+  return name === "signal" || isNext(context, node) ? undefined : signalWait(context, node, seen);
+}
+
+// keptBy tells whether what a function returns is a wait that nobody withdraws. That of an async function has no cancel().
+function keptBy(context, fn, seen) {
+  if (fn.async) return waitsIn(context, fn, seen);
+  if (seen.has(fn) || fn.generator) return false;
+  seen.add(fn);
+  if (fn.body.type !== "BlockStatement") return Boolean(kept(context, fn.body, seen));
+  let found = false;
+  const look = (node) => {
+    if (found || isFunction(node)) return;
+    if (node.type === "ReturnStatement" && node.argument) found = Boolean(kept(context, node.argument, seen));
+    for (const key of context.sourceCode.visitorKeys[node.type] ?? []) for (const child of [node[key]].flat()) if (child) look(child);
+  };
+  look(fn.body);
+  return found;
+}
+
 function withdrawn(options) {
   return options?.type === "ObjectExpression" && options.properties.some((p) => p.key?.name === "signal" || p.type === "SpreadElement");
+}
+
+// isNext tells whether a call is next() of a hook.
+function isNext(context, { callee }) {
+  return callee.type === "MemberExpression" && !callee.computed && callee.property.name === "next" && isHook(context, callee.object);
 }
 
 // isHook tells whether an expression is what hook() resolves to.
@@ -187,12 +222,21 @@ const noPlainRace = {
   meta: {
     type: "problem",
     docs: { description: "Who waits for the first of several withdraws the waits that have lost." },
-    messages: { race: "Promise.{{name}} leaves {{wait}}() waiting when it has lost, and it takes the next signal: use race({ … }) of the SDK." },
+    messages: {
+      race: "Promise.{{name}} leaves {{wait}}() waiting when it has lost, and it takes the next signal: use race({ … }) of the SDK.",
+      entry: "race({ … }) does not withdraw {{wait}}() here, which takes the next signal when it has lost: make the entry a function, " +
+        "and hand the AbortSignal that it gets to the wait, as in (stop) => signal(\"…\", { signal: stop }).then(…).",
+    },
     schema: [],
   },
   create: (context) => ({
     CallExpression(node) {
       const { callee } = node;
+      if (imported(context, callee) === "race" && node.arguments.length > 0) {
+        const wait = kept(context, node.arguments[0], new Set());
+        if (wait) context.report({ node, messageId: "entry", data: { wait } });
+        return;
+      }
       if (callee.type !== "MemberExpression" || callee.object.name !== "Promise" || !["race", "any"].includes(callee.property.name)) return;
       let wait;
       for (const arg of node.arguments) {

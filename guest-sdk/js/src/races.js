@@ -1,40 +1,46 @@
-// Warnings of plain races, which leave the waits that lost: a wait for a signal then takes the next one.
+// Warnings of races that leave the waits that lost: a wait for a signal then takes the next one. Plain races leave all of them, and the
+// SDK's what is no call itself.
 import { host, run } from "./state.js";
 
 const waits = new WeakMap(); // of promises of waits for signals that nothing but the program withdraws: their names
 const watched = new WeakSet(); // those of them that taken is told of
 const entries = new WeakMap(); // what is known of promises that have raced
-let fresh = 0; // waits since watched was brought up to date
-let taken; // the wait to which the signal went that the run is going on with
-let warned = false;
-const { then } = Promise.prototype;
+const { then } = Promise.prototype; // run.races has the rest: it is the run's
+
+// Kinds of races: what they are called, and what to do instead.
+const instead = "use race({…}) of @wfhost/workflow";
+const kinds = {
+  race: ["Promise.race", instead], any: ["Promise.any", instead],
+  own: ["race({…})", "make the entry a function, and hand the AbortSignal that it gets to the wait: signal(name, { signal })"],
+};
 
 // waiting remembers the name of a wait for a signal.
 export function waiting(promise, name) {
-  fresh++;
+  run.races.fresh++;
   waits.set(promise, name);
   return promise;
 }
 
 // turned says that everything has happened that follows from an event.
 export function turned() {
-  taken = undefined;
+  run.races.taken = undefined;
 }
 
-function warn(text) {
-  if (!warned) host.log(2, `${text}: use race({…}) of @wfhost/workflow`);
-  warned = true;
+function warn(kind, text) {
+  if (!run.races.warned) host.log(2, `${text}: ${kinds[kind][1]}`);
+  run.races.warned = true;
 }
 
 // watchTaken has taken tell of the waits that are open.
 function watchTaken() {
-  if (fresh === 0) return;
-  fresh = 0;
+  const { races } = run;
+  if (races.fresh === 0) return;
+  races.fresh = 0;
   for (const p of host.opened()) {
     if (!waits.has(p) || watched.has(p)) continue;
     watched.add(p);
     then.call(p, () => {
-      taken = p;
+      races.taken = p;
     }, () => {});
   }
 }
@@ -42,9 +48,9 @@ function watchTaken() {
 // late is called when a promise resolves that has lost a race. If that is because of a signal for which another wait is open, which
 // is then a later one, the program has got it where it does not look any more.
 function late(kind) {
-  const name = taken && waits.get(taken);
+  const { taken } = run.races, name = taken && waits.get(taken);
   if (name !== undefined && host.opened().some((p) => waits.get(p) === name)) {
-    warn(`a wait that has lost a Promise.${kind} has taken the signal ${JSON.stringify(name)}, and a later wait for it is open`);
+    warn(kind, `a wait that has lost a ${kinds[kind][0]} has taken the signal ${JSON.stringify(name)}, and a later wait for it is open`);
   }
 }
 
@@ -54,7 +60,7 @@ function entryOf(p) {
   const entry = { races: [], lost: undefined, ended: undefined };
   entries.set(p, entry);
   then.call(p, () => {
-    if (entry.lost && p.handle === undefined && !warned) late(entry.lost);
+    if (entry.lost && p.handle === undefined && !run.races.warned) late(entry.lost);
     leave(entry, "resolved");
   }, () => leave(entry, "rejected"));
   return entry;
@@ -98,6 +104,13 @@ function follow(kind, list) {
   if (ended) over(race);
 }
 
+// left has the losers of a race of the SDK known that it cannot withdraw.
+export function left(losers) {
+  const list = run.races.warned || run.inBody ? [] : losers.filter((p) => p instanceof Promise);
+  for (const p of list) (entries.get(p) ?? entryOf(p)).lost = "own";
+  if (list.length > 0) watchTaken();
+}
+
 // plain makes Promise.race or Promise.any tell of waits that have lost.
 export function plain(kind) {
   const settle = Promise[kind];
@@ -109,9 +122,9 @@ export function plain(kind) {
       return (this ?? Promise).reject(e);
     }
     const first = settle.call(this ?? Promise, list);
-    if (warned || run.inBody || list.length < 2) return first;
+    if (run.races.warned || run.inBody || list.length < 2) return first;
     if (list.some((p) => waits.has(p))) {
-      warn(`Promise.${kind} does not withdraw a wait for a signal that has lost, so that it takes the next one`);
+      warn(kind, `Promise.${kind} does not withdraw a wait for a signal that has lost, so that it takes the next one`);
     } else follow(kind, list); // and not first, whose rejection may be nobody's
     return first;
   } }[kind];

@@ -19,6 +19,11 @@ export function begin(calls) {
     throwing: false, // whether a cancel rejects what is waited for
     cancelled: undefined, // the promise of cancelled()
     owed: undefined, // of a cancel that came while steps ran, see cancel.js
+    races: { // see races.js
+      fresh: 0, // waits since those that it watches were brought up to date
+      taken: undefined, // the wait to which the signal went that the run is going on with
+      warned: false,
+    },
     inBody: false, // whether a body or a step function is executed
     done: 0, // 1 completed, 2 failed
   };

@@ -5,6 +5,7 @@ import { milliseconds } from "./duration.js";
 import { WorkflowError, parseError, report } from "./error.js";
 import { install } from "./locale.js";
 import { Opened } from "./opened.js";
+import { turned } from "./races.js";
 import { begin, decode, encode, run } from "./state.js";
 import { clearTimeout, setInterval, setTimeout } from "./timers.js";
 
@@ -138,6 +139,7 @@ export class Env {
     (async () => fn(decode(this.#input)))().then((v) => (end ??= { v }), (e) => (end ??= { e }));
     for (;;) {
       await new Promise((resolve) => real.setImmediate(resolve));
+      turned();
       rested();
       if (this.#continued) return undefined;
       if (this.#ended) throw this.#ended;

@@ -66,8 +66,30 @@ tester.run("no-plain-race", plugin.rules["no-plain-race"], {
     'const it = { next: async () => 1 }; Promise.race([it.next(), sleep("1s")]);',
     'const s = s.then(() => s); Promise.race([s, sleep("1s")]);',
     'let s = signal("a"); s = sleep("1s"); Promise.race([s, sleep("2s")]);',
+    'const s = signal("a"); race({ a: s, b: sleep("1s") });',
+    'race({ a: signal("a", { timeout: "1d" }), b: wf.signal("b"), c: () => signal("c"), d() { return signal("d"); } });',
+    'const h = await wf.hook("a"); const entries = { a: h.next(), b: sleep("1s") }; race(entries);',
+    'race({ a: async (stop) => await signal("a", { signal: stop }), b: (stop) => signal("b", { signal: stop }).then((x) => x) });',
+    'const w = () => signal("a"); race({ a: w(), b: w, c: sleep("1s") });',
+    'const w = async (stop) => { const x = await signal("a", { signal: stop }); return x; }; race({ a: (stop) => w(stop), b: w });',
+    'race({ a: (stop) => race({ x: signal("x", { signal: stop }), y: sleep("1s", { signal: stop }) }), b: sleep("1d") });',
+    'const nap = async () => { await sleep("1s"); }; race({ a: nap(), b: nap, c: fetch("x").then((r) => r.text()) });',
+    'const a = async () => { await b(); }, b = async () => { await a(); }; race({ a: a(), b });',
+    'import { race as other } from "elsewhere"; other({ a: signal("a").then((x) => x) }); race();',
   ),
-  invalid: bad("race",
+  invalid: [...bad("entry",
+    'race({ a: signal("a").then((x) => x), b: sleep("1s") });',
+    'const s = signal("a").catch(() => 1); const entries = { a: s, b: sleep("1s") }; wf.race(entries);',
+    'const w = async () => await signal("a"); race({ a: w(), b: sleep("1s") });',
+    'const w = async () => await signal("a"); race({ a: w, b: sleep("1s") });',
+    'async function w() { await wf.signal("a"); } race({ a: () => w(), b: sleep("1s") });',
+    'const w = () => signal("a").then((x) => x); race({ a: w(), b: sleep("1s") });',
+    'race({ a: () => { if (1) return signal("a").then((x) => x); }, b: sleep("1s") });',
+    'race({ a: race({ x: signal("x"), y: sleep("1d") }), b: sleep("1s") });',
+    'race({ a: async () => (await race({ x: signal("x"), y: sleep("1d") })).key, b: sleep("1s") });',
+    'race({ a: Promise.all([signal("a"), signal("b")]), c: sleep("1s") });',
+    'const h = await wf.hook("a"); race({ a: h.next().then((x) => x), b: sleep("1s") });',
+  ), ...bad("race",
     'Promise.race([signal("a"), sleep("1s")]);',
     'Promise.any([wf.signal("a").then((x) => x), signal("b")]);',
     'Promise.race(["a", "b"].map((name) => signal(name)));',
@@ -82,7 +104,7 @@ tester.run("no-plain-race", plugin.rules["no-plain-race"], {
     'async function outer() { await inner(); } async function inner() { const x = await signal("a"); return x; } Promise.any([outer(), sleep("1s")]);',
     'await Promise.race([(async () => await signal("a"))(), sleep("1s")]);',
     'const w = async () => (await race({ a: signal("a"), b: sleep("1h") })).key; await Promise.race([w(), sleep("1s")]);',
-  ),
+  )],
 });
 
 const typed = new RuleTester({ languageOptions: { parser } });
@@ -98,6 +120,8 @@ typed.run("no-durable-call-in-body in TypeScript", plugin.rules["no-durable-call
 });
 
 typed.run("no-plain-race in TypeScript", plugin.rules["no-plain-race"], {
-  valid: ok('const s = (await signal("a")) as string; Promise.race([s, sleep("1s")]);'),
-  invalid: bad("race", 'const s = signal<string>("a") as Promise<string>; Promise.race<string | void>([s!, sleep("1s")]);'),
+  valid: ok('const s = (await signal("a")) as string; Promise.race([s, sleep("1s")]);',
+    'race({ a: signal<string>("a") as Promise<string>, b: sleep("1s")! });'),
+  invalid: [...bad("entry", 'race({ a: signal<string>("a").then((x) => x) as Promise<string>, b: sleep("1s") });'),
+    ...bad("race", 'const s = signal<string>("a") as Promise<string>; Promise.race<string | void>([s!, sleep("1s")]);')],
 });

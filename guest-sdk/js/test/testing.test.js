@@ -105,6 +105,58 @@ test("a race withdraws the losers", async () => {
   assert.equal(env.now - new Date("2026-01-05T08:00:00Z"), 3_600_000);
 });
 
+// lost has a wait lose a race, waits for the signal again, and returns what was warned of.
+async function lost(t, compete) {
+  const log = t.mock.method(console, "log", () => {});
+  const env = new Env().at("10s", () => env.signal("go")).at("20s", () => env.signal("go"));
+  await env.run(async () => {
+    await compete();
+    await race({ go: signal("go"), late: sleep("1h") });
+    await sleep("1m");
+  });
+  log.mock.restore();
+  return log.mock.calls.map((c) => String(c.arguments[0]));
+}
+
+test("a race warns of what it cannot withdraw", async (t) => {
+  const wrapped = async () => await signal("go");
+  for (const compete of [
+    () => race({ go: signal("go").then((x) => x), nap: sleep("1s") }), () => race({ go: wrapped(), nap: sleep("1s") }),
+    () => race({ go: wrapped, nap: sleep("1s") }), () => race({ inner: race({ go: signal("go"), far: sleep("1d") }), nap: sleep("1s") }),
+  ]) {
+    const warned = await lost(t, compete);
+    assert.equal(warned.length, 1, String(compete));
+    assert.match(warned[0], /lost a race\({…}\) has taken the signal "go", and a later wait for it is open: make the entry a function/);
+  }
+  for (const compete of [
+    () => race({ go: signal("go"), nap: sleep("1s") }), () => race({ go: async (stop) => await signal("go", { signal: stop }), nap: sleep("1s") }),
+    async () => {
+      const go = wrapped();
+      await race({ go, nap: sleep("1s") });
+      await go;
+    },
+    async () => { // a sleep that has lost is over while another signal is waited for
+      const go = signal("go"), slow = sleep("15s").then(() => 1);
+      await race({ slow, nap: sleep("1s") });
+      await go;
+      const again = signal("go");
+      await slow;
+      await again;
+    },
+  ]) assert.deepEqual(await lost(t, compete), [], String(compete));
+});
+
+test("a race whose entry throws at once leaves no wait", async () => {
+  const env = new Env().at("1m", () => env.signal("go"));
+  const got = await env.run(async () => {
+    const e = await race({ before: signal("go"), bad: () => {
+      throw new Error("bad");
+    }, later: () => signal("go"), after: signal("go") }).catch((e) => e.message);
+    return [e, (await race({ go: signal("go"), late: sleep("1h") })).key];
+  });
+  assert.deepEqual(got, ["bad", "go"]);
+});
+
 test("a saga undoes what was done, also when the run is cancelled", async () => {
   const undone = [];
   const env = new Env().at("1h", () => env.cancel());
