@@ -5,7 +5,7 @@ use core::cell::RefCell;
 use core::future::Future;
 use core::marker::PhantomData;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use crate::options::{ChildOptions, HookReply, StepOptions};
@@ -119,6 +119,7 @@ pub(crate) type Outcome = core::result::Result<Vec<u8>, Error>;
 pub(crate) struct State {
     pub handle: i64,
     pub outcome: RefCell<Option<Outcome>>,
+    pub waker: RefCell<Option<Waker>>, // of whoever has polled it last
 }
 
 /// Something that was started: a sleep, a step, a wait for a signal, a child. It resolves with its outcome; dropping it before
@@ -136,7 +137,7 @@ impl<T> Unpin for Call<T> {}
 impl<T> Call<T> {
     fn new(answer: i64, decode: fn(&[u8]) -> core::result::Result<T, String>) -> Call<T> {
         let refused = (answer < 0).then(|| outcome_of(answer));
-        let state = Rc::new(State { handle: answer, outcome: RefCell::new(refused) });
+        let state = Rc::new(State { handle: answer, outcome: RefCell::new(refused), waker: RefCell::default() });
         if answer >= 0 {
             the_loop().open.borrow_mut().insert(answer, state.clone());
         }
@@ -168,9 +169,12 @@ impl<T> Call<T> {
 impl<T> Future for Call<T> {
     type Output = core::result::Result<T, Error>;
 
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &*self.state.outcome.borrow() {
-            None => Poll::Pending,
+            None => {
+                self.state.waker.replace(Some(cx.waker().clone()));
+                Poll::Pending
+            }
             Some(Err(e)) => Poll::Ready(Err(e.clone())),
             Some(Ok(b)) => Poll::Ready((self.decode)(b).map_err(|e| Error::new(Code::InvalidArgument, &e))),
         }

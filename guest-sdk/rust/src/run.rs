@@ -23,6 +23,7 @@ pub(crate) struct Loop {
     queries: RefCell<BTreeMap<String, Rc<Answer>>>,
     pub validators: RefCell<BTreeMap<String, Rc<Answer>>>,
     cancelled: Cell<bool>,
+    again: Cell<bool>, // a task was spawned or has ended, or a future was woken: it may go on before the workflow waits
 }
 
 struct Single(UnsafeCell<Option<Loop>>);
@@ -56,6 +57,9 @@ impl Loop {
     fn resolve(&self, s: &State, outcome: Outcome) {
         self.open.borrow_mut().remove(&s.handle);
         s.outcome.replace(Some(outcome));
+        if let Some(w) = s.waker.take() {
+            w.wake();
+        }
     }
 
     /// Withdraws what the workflow waits for, when its run was asked to cancel.
@@ -110,15 +114,18 @@ impl Loop {
         Ok(())
     }
 
-    fn poll_tasks(&self, cx: &mut Context<'_>) {
-        let mut i = 0;
+    /// Polls each task once, and those that they spawn, and reports whether there was any.
+    fn poll_tasks(&self, cx: &mut Context<'_>) -> bool {
+        let (mut i, mut any) = (0, false);
         loop {
             let mut task = match self.tasks.borrow_mut().get_mut(i) {
                 Some(t) => core::mem::replace(t, Box::pin(core::future::pending())), // it may spawn others
-                None => return,
+                None => return any,
             };
+            any = true;
             if task.as_mut().poll(cx).is_ready() {
                 drop(self.tasks.borrow_mut().remove(i));
+                self.again.set(true); // whoever waits for it may have been polled before
             } else {
                 self.tasks.borrow_mut()[i] = task;
                 i += 1;
@@ -136,28 +143,45 @@ pub(crate) fn outcome_of(n: i64) -> Outcome {
 }
 
 /// A future that goes on beside the workflow. Dropping it leaves it running.
-pub struct Task<T>(Rc<RefCell<Option<T>>>);
+pub struct Task<T>(Rc<Slot<T>>);
+
+/// Where a task leaves its output.
+struct Slot<T> {
+    output: RefCell<Option<T>>,
+    waker: RefCell<Option<Waker>>, // of whoever has polled the task last
+}
 
 impl<T> Future for Task<T> {
     type Output = T;
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
-        self.0.borrow_mut().take().map_or(Poll::Pending, Poll::Ready)
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        if let Some(v) = self.0.output.borrow_mut().take() {
+            return Poll::Ready(v);
+        }
+        self.0.waker.replace(Some(cx.waker().clone()));
+        Poll::Pending
     }
 }
 
 /// Has a future go on beside the workflow, from its next wait on. When the workflow ends, what is not done is dropped.
 pub fn spawn<T: 'static>(f: impl Future<Output = T> + 'static) -> Task<T> {
-    let slot = Rc::new(RefCell::new(None));
+    let slot = Rc::new(Slot { output: RefCell::new(None), waker: RefCell::new(None) });
     let out = slot.clone();
-    the_loop().tasks.borrow_mut().push(Box::pin(async move {
+    let l = the_loop();
+    l.tasks.borrow_mut().push(Box::pin(async move {
         let v = f.await;
-        out.replace(Some(v));
+        out.output.replace(Some(v));
+        if let Some(w) = out.waker.take() {
+            w.wake();
+        }
     }));
+    l.again.set(true);
     Task(slot)
 }
 
+/// Makes the waker of all futures. Which of them it wakes does not matter: the workflow and all tasks are polled again.
 fn waker() -> Waker {
-    const TABLE: RawWakerVTable = RawWakerVTable::new(|p| RawWaker::new(p, &TABLE), |_| {}, |_| {}, |_| {});
+    const TABLE: RawWakerVTable =
+        RawWakerVTable::new(|p| RawWaker::new(p, &TABLE), |_| the_loop().again.set(true), |_| the_loop().again.set(true), |_| {});
     // The table's functions do nothing with the pointer.
     unsafe { Waker::from_raw(RawWaker::new(core::ptr::null(), &TABLE)) }
 }
@@ -174,15 +198,17 @@ pub fn run<I: Input, O: Output, F: Future<Output = Result<O>>>(workflow: impl Fn
     let mut cx = Context::from_waker(&waker);
     let l = the_loop();
     loop {
+        l.again.set(false);
         if let Poll::Ready(r) = root.as_mut().poll(&mut cx) {
             return end(r.map(|o| o.encode()));
         }
-        let before = l.tasks.borrow().len();
-        l.poll_tasks(&mut cx);
-        if before > 0 {
-            if let Poll::Ready(r) = root.as_mut().poll(&mut cx) { // a task may have ended
+        if l.poll_tasks(&mut cx) {
+            if let Poll::Ready(r) = root.as_mut().poll(&mut cx) { // which may look at what a task has changed
                 return end(r.map(|o| o.encode()));
             }
+        }
+        if l.again.get() {
+            continue;
         }
         if let Err(f) = l.wait() {
             return end(Err(f));
