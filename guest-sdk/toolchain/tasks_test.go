@@ -58,6 +58,7 @@ func TestRustTasks(t *testing.T) {
 	}
 	t.Run("told", func(t *testing.T) { testTold(t, wasm) })
 	t.Run("leaves", func(t *testing.T) { testLeaves(t, wasm) })
+	t.Run("changes", func(t *testing.T) { testChanges(t, wasm) })
 }
 
 // testTold cancels a run while a step is performed: the step has its own outcome, the sleep beside it is withdrawn, the workflow

@@ -124,7 +124,7 @@ impl Failure {
 
     /// Sets the delay before the next attempt of the step.
     pub fn retry_after(mut self, delay: core::time::Duration) -> Failure {
-        self.retry_after_ms = Some(delay.as_millis() as u64);
+        self.retry_after_ms = Some(crate::call::millis(delay) as u64);
         self
     }
 
@@ -135,9 +135,31 @@ impl Failure {
     }
 
     pub(crate) fn json(&self) -> String {
-        if let Some(e) = &self.cause {
-            return e.json.clone();
+        match &self.cause {
+            Some(e) if e.json.trim_end().ends_with('}') => self.changed(e),
+            _ => self.own(),
         }
+    }
+
+    /// The JSON of the error that it is made of, with what was changed since.
+    fn changed(&self, e: &Error) -> String {
+        let (was, mut s) = (Failure::from(e.clone()), e.json.clone());
+        if self.message != was.message {
+            s = json::set(&s, "message", &json::quote(&self.message));
+        }
+        if self.kind != was.kind {
+            s = json::set(&s, "type", &json::quote(&self.kind));
+        }
+        if self.retryable != was.retryable {
+            s = json::set(&s, "retryable", if self.retryable { "true" } else { "false" });
+        }
+        match self.retry_after_ms {
+            Some(ms) if self.retry_after_ms != was.retry_after_ms => json::set(&s, "retry_after_ms", &ms.to_string()),
+            _ => s,
+        }
+    }
+
+    fn own(&self) -> String {
         let mut s = alloc::format!(r#"{{"message":{}"#, json::quote(&self.message));
         if !self.kind.is_empty() {
             s.push_str(&alloc::format!(r#","type":{}"#, json::quote(&self.kind)));
@@ -161,7 +183,11 @@ impl fmt::Display for Failure {
 
 impl From<Error> for Failure {
     fn from(e: Error) -> Failure {
-        Failure { cause: Some(e.clone()), ..Failure::new(&e.to_string()) }
+        let mut f = Failure::new(&e.to_string());
+        f.kind = json::text_field(&e.json, "type");
+        f.retryable = json::field(&e.json, "retryable") != Some("false");
+        f.cause = Some(e);
+        f
     }
 }
 

@@ -56,12 +56,11 @@ impl Request {
         let (p, n) = all.as_slice().bits();
         let got = unsafe { sys::fetch(p, n, core::ptr::null_mut(), 0) };
         if got < 0 {
-            let (code, mut json) = (Code::of(got), last());
-            if code != Code::StepFailed && json.ends_with('}') { // not the network: what is wrong stays so
-                json.truncate(json.len() - 1);
-                json.push_str(r#","retryable":false}"#);
-            }
-            return Err(Error { code, json });
+            let (code, json) = (Code::of(got), last());
+            return Err(match code {
+                Code::StepFailed => Error { code, json }, // the network
+                _ => Error { code, json: json::set(&json, "retryable", "false") }, // what is wrong stays so
+            });
         }
         let b = bytes_of(|p, n| unsafe { sys::last(p, n) });
         let cut = |from: usize, to: usize| b.get(from..to).unwrap_or_default();

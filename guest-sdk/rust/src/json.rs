@@ -54,6 +54,11 @@ fn skip(s: &[u8], mut i: usize) -> usize {
 
 /// Returns the text of a field of an object, if there is one.
 pub fn field<'a>(object: &'a str, key: &str) -> Option<&'a str> {
+    place(object, key).map(|at| object[at].trim())
+}
+
+/// Returns where the value of a field of an object is, with white space around it.
+fn place(object: &str, key: &str) -> Option<core::ops::Range<usize>> {
     let s = object.as_bytes();
     let wanted = quote(key);
     let mut i = object.find('{')? + 1;
@@ -64,11 +69,23 @@ pub fn field<'a>(object: &'a str, key: &str) -> Option<&'a str> {
         }
         let end = skip(s, colon + 1);
         if object[i..colon].trim() == wanted {
-            return Some(object[colon + 1..end].trim());
+            return Some(colon + 1..end);
         }
         i = end + 1;
     }
     None
+}
+
+/// Returns an object with a field set to a value, which is JSON. Text that ends with no brace is returned as it is.
+pub(crate) fn set(object: &str, key: &str, value: &str) -> String {
+    if let Some(at) = place(object, key) {
+        return [&object[..at.start], value, &object[at.end..]].concat();
+    }
+    match object.trim_end().strip_suffix('}') {
+        Some(s) if s.trim_end().ends_with('{') => [s, quote(key).as_str(), ":", value, "}"].concat(),
+        Some(s) => [s, ",", quote(key).as_str(), ":", value, "}"].concat(),
+        None => object.into(),
+    }
 }
 
 /// Returns the texts of the elements of an array, none if it is no array.
