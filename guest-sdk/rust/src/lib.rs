@@ -71,7 +71,9 @@ macro_rules! module {
             $(if name == $name {
                 return $crate::internal::run($workflow);
             })*
-            $crate::internal::answer_step::<()>(Err($crate::Failure::new(&format!("the module has no workflow {}", name))))
+            $crate::internal::answer_step::<()>(Err($crate::Failure::new(
+                &$crate::alloc::format!("the module has no workflow {}", name),
+            )))
         }
         #[no_mangle]
         pub extern "C" fn workflow_step() -> i32 {
@@ -79,7 +81,9 @@ macro_rules! module {
             $($(if name == $step {
                 return $crate::internal::run_step($function);
             })*)?
-            $crate::internal::answer_step::<()>(Err($crate::Failure::new(&format!("the module has no step function {}", name)).fatal()))
+            $crate::internal::answer_step::<()>(Err($crate::Failure::new(
+                &$crate::alloc::format!("the module has no step function {}", name),
+            ).fatal()))
         }
         #[no_mangle]
         #[allow(clippy::needless_update)]

@@ -2,7 +2,7 @@
 #![no_std]
 #![cfg_attr(before_1_68, feature(alloc_error_handler))]
 extern crate alloc;
-use alloc::{format, string::String};
+use alloc::string::String;
 use core::alloc::{GlobalAlloc, Layout};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use wfhost_workflow as wf;
@@ -44,7 +44,7 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
 }
 
 async fn small(name: String) -> wf::Result<String> {
-    let greeting: String = wf::body("greet", || Ok(format!("hello {}", name))).await?;
+    let greeting: String = wf::body("greet", || Ok(alloc::format!("hello {}", name))).await?;
     wf::sleep("nap", core::time::Duration::from_secs(3600)).await?;
     Ok(greeting)
 }
