@@ -41,7 +41,8 @@ func Reported(b []byte) Outcome {
 		RetryAfterMs *int64          `json:"retry_after_ms"`
 		Details      json.RawMessage `json:"details"`
 	}
-	if err := json.Unmarshal(b, &e); err != nil || e.Message == "" {
+	err := json.Unmarshal(b, &e)
+	if err != nil || e.Message == "" {
 		e.Message = strings.ToValidUTF8(string(b), "�")
 	}
 	if e.Message == "" {
@@ -55,7 +56,7 @@ func Reported(b []byte) Outcome {
 	if e.Stack != "" {
 		out.Err.Details = map[string]string{"stack": e.Stack}
 	}
-	if e.RetryAfterMs != nil {
+	if e.RetryAfterMs != nil && err == nil { // a number that it cannot hold is 0 there
 		out.RetryAfterMs = max(*e.RetryAfterMs, 0)
 	}
 	return out

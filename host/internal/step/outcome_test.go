@@ -17,6 +17,8 @@ func TestReported(t *testing.T) {
 		`{"message":"no","kind":"trap","stack":"at f"}`:             {"no", abi.KindTrap, "", true, -1},
 		`{"message":"later","retry_after_ms":5}`:                    {"later", abi.KindError, "", true, 5},
 		`{"message":"now","retry_after_ms":-5,"kind":"of its own"}`: {"now", abi.KindError, "", true, 0},
+		`{"message":"no","retryable":false,"retry_after_ms":1e30}`: {`{"message":"no","retryable":false,"retry_after_ms":1e30}`,
+			abi.KindError, "", false, -1},
 		"plain \xff text": {"plain � text", abi.KindError, "", true, -1},
 		"":                {"the step failed without a message", abi.KindError, "", true, -1},
 	} {
