@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
@@ -21,6 +23,7 @@ type shop struct {
 	effects map[string]string // answer by path and key
 	trouble map[string][]int  // statuses that a path answers before it behaves
 	lose    map[string]bool   // the effect of a path happens and its first answer is lost
+	after   string            // the Retry-After of trouble; "" is 7 seconds
 	calls   int
 }
 
@@ -34,7 +37,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if codes := s.trouble[r.URL.Path]; len(codes) > 0 {
 		s.trouble[r.URL.Path] = codes[1:]
-		w.Header().Set("Retry-After", "7")
+		w.Header().Set("Retry-After", cmp.Or(s.after, "7"))
 		http.Error(w, "trouble", codes[0])
 		return
 	}
@@ -104,6 +107,22 @@ func testOrders(t *testing.T, wasm []byte) {
 			t.Fatalf("only %v passed", waited)
 		}
 	})
+	t.Run("busy until a date", func(t *testing.T) {
+		s := &shop{effects: map[string]string{}, trouble: map[string][]int{"/charges": {503, 429}}, after: "Wed, 21 Oct 2099 07:28:00 GMT"}
+		h, id := start(t, s)
+		if r := h.Finish(id); r.Status != host.Completed {
+			t.Fatal(r.Status)
+		}
+		backedOff(t, h, id)
+	})
+	t.Run("busy for ages", func(t *testing.T) {
+		s := &shop{effects: map[string]string{}, trouble: map[string][]int{"/charges": {503, 429}}, after: strings.Repeat("9", 30)}
+		h, id := start(t, s)
+		r := h.Finish(id)
+		if waited := h.Clock.Now().Sub(hosttest.Epoch); r.Status != host.Completed || waited < 3*time.Second || waited > 2*365*day {
+			t.Fatal(r.Status, waited)
+		}
+	})
 	t.Run("no courier", func(t *testing.T) {
 		s := &shop{effects: map[string]string{}, lose: map[string]bool{}, trouble: map[string][]int{"/parcels": {404}}}
 		h, id := start(t, s)
@@ -124,4 +143,24 @@ func testOrders(t *testing.T, wasm []byte) {
 			}
 		}
 	})
+}
+
+// backedOff checks that a run, whose charge was refused twice until a date, has waited as its back-off says.
+func backedOff(t *testing.T, h *hosttest.Host, id string) {
+	t.Helper()
+	var failed []string
+	for e, err := range h.Journal(t.Context(), id, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == store.KindAttemptFailed {
+			failed = append(failed, string(e.Data))
+		}
+	}
+	if len(failed) != 2 || !strings.Contains(failed[0], "503") || !strings.Contains(failed[1], "429") {
+		t.Errorf("the attempts have failed with %q", failed)
+	}
+	if waited := h.Clock.Now().Sub(hosttest.Epoch); waited != 3*time.Second { // 1 s and 2 s
+		t.Errorf("it waited %v", waited)
+	}
 }

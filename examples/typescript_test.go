@@ -158,13 +158,16 @@ func TestTypeScriptOrders(t *testing.T) {
 		trouble map[string][]int
 		want    string
 		refunds int
+		after   string
 	}{
-		"well":     {nil, `{"charge":"charges-1","parcel":"parcels-2"}`, 0},
-		"trouble":  {map[string][]int{"/charges": {500, 429}, "/parcels": {503}}, `{"charge":"charges-1","parcel":"parcels-2"}`, 0},
-		"no stock": {map[string][]int{"/parcels": {404}}, "404 trouble", 1},
+		"well":     {nil, `{"charge":"charges-1","parcel":"parcels-2"}`, 0, ""},
+		"trouble":  {map[string][]int{"/charges": {500, 429}, "/parcels": {503}}, `{"charge":"charges-1","parcel":"parcels-2"}`, 0, ""},
+		"no stock": {map[string][]int{"/parcels": {404}}, "404 trouble", 1, ""},
+		"date":     {map[string][]int{"/charges": {503, 429}}, `{"charge":"charges-1"`, 0, "Wed, 21 Oct 2099 07:28:00 GMT"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &shop{effects: map[string]string{}, trouble: c.trouble, lose: map[string]bool{"/charges": c.trouble == nil}}
+			s := &shop{effects: map[string]string{}, trouble: c.trouble, after: c.after,
+				lose: map[string]bool{"/charges": c.trouble == nil}}
 			service := httptest.NewServer(s)
 			t.Cleanup(service.Close)
 			e := &example{hosttest.New(t, hosttest.WithConfig(func(cfg *host.Config) {
@@ -180,6 +183,9 @@ func TestTypeScriptOrders(t *testing.T) {
 			}
 			if s.done("/charges") != 1 || s.done("/refunds") != c.refunds {
 				t.Errorf("%d charges, %d refunds", s.done("/charges"), s.done("/refunds"))
+			}
+			if c.after != "" {
+				backedOff(t, e.Host, "r")
 			}
 		})
 	}

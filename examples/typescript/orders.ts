@@ -28,6 +28,6 @@ async function post(url: string, body: unknown): Promise<string> {
   if (response.ok) return (await response.json()).ID;
   const message = `${url}: ${response.status} ${await response.text()}`;
   if (response.status < 500 && response.status !== 429) throw new FatalError(message);
-  const after = response.headers.get("retry-after");
-  throw new RetryableError(message, after ? { retryAfter: `${after}s` } : {});
+  const after = response.headers.get("retry-after") ?? "";
+  throw new RetryableError(message, /^\d{1,7}$/.test(after) ? { retryAfter: `${after}s` } : {}); // a date is left to the back-off
 }

@@ -17,6 +17,7 @@
 #ifndef WFHOST_WORKFLOW_HPP
 #define WFHOST_WORKFLOW_HPP
 
+#include <algorithm>
 #include <chrono>
 #include <coroutine>
 #include <cstdint>
@@ -711,6 +712,9 @@ struct Request {
 	Milliseconds timeout{0};
 };
 struct Response {
+	// What is believed of a Retry-After at most: a year.
+	static constexpr std::chrono::seconds max_retry_after{365 * 24 * 3600};
+
 	Outcome error; // not ok if there was no answer
 	int64_t status = 0;
 	std::string headers; // JSON: names and lists of values
@@ -724,14 +728,15 @@ struct Response {
 		return json::text(list.substr(0, json::skip(list, 0)));
 	}
 	// checked returns the body of an answer below 400, and a Failure otherwise: 408, 425, 429 and 500 and above may be tried again,
-	// after the time of the header Retry-After; other statuses may not.
+	// after the seconds of the header Retry-After; other statuses may not.
 	Outcome checked() const {
 		if (!error.ok()) return error;
 		if (status < 400) return body;
 		Failure f{"the server has answered " + std::to_string(status) + ": " + body.substr(0, 200)};
 		f.retryable = status == 408 || status == 425 || status == 429 || status >= 500;
-		if (std::string after = header("Retry-After"); f.retryable && !after.empty())
-			f.retry_after = std::chrono::seconds(json::number(after));
+		std::string after = header("Retry-After");
+		bool seconds = !after.empty() && after.find_first_not_of("0123456789") == std::string::npos; // not a date
+		if (f.retryable && seconds) f.retry_after = std::min(std::chrono::seconds(json::number(after)), max_retry_after);
 		return f;
 	}
 };

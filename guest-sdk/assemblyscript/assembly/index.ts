@@ -327,6 +327,21 @@ export class Updates {
   }
 }
 
+/** What is believed of a Retry-After at most, in seconds: a year. */
+const MAX_RETRY_AFTER: i64 = 365 * 24 * 3600;
+
+/** Reads a Retry-After in seconds, as milliseconds; -1 if it is a date, or nothing. */
+function retryAfterMs(text: string): i64 {
+  if (text == "") return -1;
+  let s: i64 = 0;
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    if (c < 0x30 || c > 0x39) return -1;
+    s = min(10 * s + (c - 0x30), MAX_RETRY_AFTER);
+  }
+  return 1000 * s;
+}
+
 /** A response, or why there is none. */
 export class Response {
   status: i32 = 0;
@@ -339,15 +354,14 @@ export class Response {
     const values = json.elements(json.field(this.headers, name));
     return values.length > 0 ? json.text(values[0]) : "";
   }
-  /** The body of an answer below 400, and a failure otherwise: 408, 425, 429 and 500 and above may be tried again, after the time of
+  /** The body of an answer below 400, and a failure otherwise: 408, 425, 429 and 500 and above may be tried again, after the seconds of
    *  the header Retry-After; other statuses may not. */
   checked(): Outcome {
     if (!this.error.ok) return this.error;
     if (this.status < 400) return okBytes(this.body);
     const again = this.status == 408 || this.status == 425 || this.status == 429 || this.status >= 500;
-    const after = this.header("Retry-After");
     return failure("the server has answered " + this.status.toString() + ": " + this.text.substring(0, 200), again,
-      again && after != "" ? 1000 * json.number(after) : -1);
+      again ? retryAfterMs(this.header("Retry-After")) : -1);
   }
 }
 /** Makes a request, in bodies and step functions. headers are names and values in turn. The version must be granted the host. */

@@ -87,7 +87,7 @@ impl Response {
     }
 
     /// The response if its status is below 400, and a failure otherwise: 408, 425, 429 and 500 and above may be tried again, after
-    /// the time of the header Retry-After; other statuses may not.
+    /// the seconds of the header Retry-After; other statuses may not.
     pub fn checked(self) -> Result<Response> {
         if self.status < 400 {
             return Ok(self);
@@ -95,11 +95,20 @@ impl Response {
         let text = String::from_utf8_lossy(&self.body).into_owned();
         let f = Failure::new(&format!("the server has answered {}: {}", self.status, text.chars().take(200).collect::<String>()));
         match self.status {
-            408 | 425 | 429 | 500.. => Err(match self.header("Retry-After").and_then(|s| s.parse().ok()) {
+            408 | 425 | 429 | 500.. => Err(match self.header("Retry-After").and_then(|s| seconds(&s)) {
                 Some(s) => f.retry_after(Duration::from_secs(s)),
                 None => f,
             }),
             _ => Err(f.fatal()),
         }
     }
+}
+
+/// What is believed of a Retry-After at most, in seconds: a year.
+const MAX_RETRY_AFTER_SECONDS: u64 = 365 * 24 * 3600;
+
+/// Reads a Retry-After in seconds. One that is a date is none.
+fn seconds(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().map_or(MAX_RETRY_AFTER_SECONDS, |s: u64| s.min(MAX_RETRY_AFTER_SECONDS)))
 }
