@@ -274,6 +274,8 @@ struct Loop {
 			if (r == w) return;
 		ready.push_back(w);
 	}
+	// forget has a coroutine not resumed, although it was to be.
+	void forget(std::coroutine_handle<> w) { std::erase(ready, w); }
 	void run_ready() {
 		while (!ready.empty()) {
 			auto w = ready.front();
@@ -323,6 +325,34 @@ inline Loop &loop() {
 	return l;
 }
 
+// Waiting is a coroutine that waits for calls. It stands in the coroutine's frame: when that is destroyed, nothing resumes it.
+class Waiting {
+public:
+	Waiting() = default;
+	Waiting(const Waiting &) = delete;
+	Waiting &operator=(const Waiting &) = delete;
+	~Waiting() {
+		if (who) loop().forget(who);
+		end();
+	}
+
+	void begin(std::coroutine_handle<> h) { who = h; }
+	void on(const std::shared_ptr<State> &call) {
+		call->waiters.push_back(who);
+		calls.push_back(call);
+	}
+	// end says that the coroutine goes on.
+	void end() {
+		for (auto &call : calls) std::erase(call->waiters, who);
+		calls.clear();
+		who = {};
+	}
+
+private:
+	std::coroutine_handle<> who;
+	std::vector<std::shared_ptr<State>> calls;
+};
+
 } // namespace detail
 
 // Call is something that was started: a sleep, a step, a wait for a signal, a child. co_await waits for its outcome.
@@ -364,9 +394,25 @@ public:
 	// detach has the call go on when this object is gone.
 	void detach() { state.reset(); }
 
-	bool await_ready() const { return state->done; }
-	void await_suspend(std::coroutine_handle<> h) { state->waiters.push_back(h); }
-	Outcome await_resume() { return state->outcome; }
+	// Awaiter is what co_await waits for.
+	class Awaiter {
+	public:
+		explicit Awaiter(std::shared_ptr<detail::State> call) : call(std::move(call)) {}
+		bool await_ready() const { return call->done; }
+		void await_suspend(std::coroutine_handle<> h) {
+			waiting.begin(h);
+			waiting.on(call);
+		}
+		Outcome await_resume() {
+			waiting.end();
+			return call->outcome;
+		}
+
+	private:
+		std::shared_ptr<detail::State> call;
+		detail::Waiting waiting;
+	};
+	Awaiter operator co_await() const { return Awaiter(state); }
 
 private:
 	std::shared_ptr<detail::State> state;
@@ -374,12 +420,14 @@ private:
 	friend class First;
 };
 
-// Task is a coroutine. It begins when it is awaited, or started.
+// Task is a coroutine. It begins when it is awaited, or started. One that is destroyed goes no further, and what it waits for is
+// withdrawn.
 template <class T> class [[nodiscard]] Task {
 public:
+	class Awaiter;
 	struct promise_type {
 		std::optional<T> value;
-		std::coroutine_handle<> waiter;
+		Awaiter *waiter = nullptr;
 		bool started = false;
 
 		Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
@@ -388,13 +436,49 @@ public:
 			bool await_ready() noexcept { return false; }
 			// The loop resumes the waiter: handing over to it from here needs tail calls, which not all engines have.
 			void await_suspend(std::coroutine_handle<promise_type> h) noexcept {
-				if (h.promise().waiter) detail::loop().wake(h.promise().waiter);
+				if (h.promise().waiter) h.promise().waiter->wake();
 			}
 			void await_resume() noexcept {}
 		};
 		Final final_suspend() noexcept { return {}; }
 		template <class U> void return_value(U &&v) { value.emplace(std::forward<U>(v)); }
 		void unhandled_exception() { __builtin_trap(); }
+		~promise_type() {
+			if (waiter) waiter->leave();
+		}
+	};
+	// Awaiter is what co_await waits for. It stands in the frame of whoever waits: whichever of the two frames is destroyed first,
+	// the other does not go on with it.
+	class Awaiter {
+	public:
+		explicit Awaiter(std::coroutine_handle<promise_type> task) : task(task) {}
+		Awaiter(const Awaiter &) = delete;
+		Awaiter &operator=(const Awaiter &) = delete;
+		~Awaiter() { leave(); }
+
+		bool await_ready() const { return task.done(); }
+		void await_suspend(std::coroutine_handle<> h) {
+			who = h;
+			if (Awaiter *other = task.promise().waiter) other->leave();
+			task.promise().waiter = this;
+			begin(task);
+		}
+		T await_resume() {
+			who = {};
+			return std::move(*task.promise().value);
+		}
+		void wake() { detail::loop().wake(who); }
+		// leave has the coroutine that waits not resumed.
+		void leave() {
+			if (who) detail::loop().forget(who);
+			if (task && task.promise().waiter == this) task.promise().waiter = nullptr;
+			task = {};
+			who = {};
+		}
+
+	private:
+		std::coroutine_handle<promise_type> task;
+		std::coroutine_handle<> who;
 	};
 
 	Task(Task &&other) noexcept : coroutine(std::exchange(other.coroutine, {})) {}
@@ -412,24 +496,19 @@ public:
 	bool done() const { return coroutine.done(); }
 	// start runs the coroutine to its first wait, beside what runs now. co_await on the task waits for its value.
 	Task &start() & {
-		if (!coroutine.promise().started) {
-			coroutine.promise().started = true;
-			detail::resume(coroutine);
-		}
+		begin(coroutine);
 		return *this;
 	}
 	Task &&start() && { return std::move(static_cast<Task *>(this)->start()); }
 	T take() { return std::move(*coroutine.promise().value); }
-
-	bool await_ready() const { return coroutine.done(); }
-	void await_suspend(std::coroutine_handle<> h) {
-		coroutine.promise().waiter = h;
-		start();
-	}
-	T await_resume() { return take(); }
+	Awaiter operator co_await() const { return Awaiter(coroutine); }
 
 private:
 	explicit Task(std::coroutine_handle<promise_type> h) : coroutine(h) {}
+	static void begin(std::coroutine_handle<promise_type> h) {
+		if (std::exchange(h.promise().started, true)) return;
+		detail::resume(h);
+	}
 	std::coroutine_handle<promise_type> coroutine;
 };
 
@@ -439,10 +518,12 @@ public:
 	explicit Race(C &...calls) : calls{&calls...} {}
 	bool await_ready() const { return winner() < calls.size(); }
 	void await_suspend(std::coroutine_handle<> h) {
-		for (Call *c : calls) c->state->waiters.push_back(h);
+		waiting.begin(h);
+		for (Call *c : calls) waiting.on(c->state);
 	}
 	// The index of the call that came first.
 	size_t await_resume() {
+		waiting.end();
 		size_t won = winner();
 		for (size_t i = 0; i < calls.size(); i++)
 			if (i != won) calls[i]->withdraw();
@@ -456,6 +537,7 @@ private:
 		return i;
 	}
 	std::vector<Call *> calls;
+	detail::Waiting waiting;
 };
 
 // race returns what waits for the first of some calls and withdraws the others: switch (co_await wfhost::race(a, b)).
@@ -467,11 +549,12 @@ public:
 	explicit First(std::vector<Call> &calls) : calls(calls) {}
 	bool await_ready() const { return calls.empty() || at() < calls.size(); }
 	void await_suspend(std::coroutine_handle<> h) {
-		for (Call &c : calls) c.state->waiters.push_back(h);
+		waiting.begin(h);
+		for (Call &c : calls) waiting.on(c.state);
 	}
 	// The call, nothing if the list is empty.
 	std::optional<Call> await_resume() {
-		for (Call &c : calls) c.state->waiters.clear();
+		waiting.end();
 		size_t i = at();
 		if (i == calls.size()) return {};
 		std::optional<Call> c(std::move(calls[i]));
@@ -486,6 +569,7 @@ private:
 		return i;
 	}
 	std::vector<Call> &calls;
+	detail::Waiting waiting;
 };
 
 inline First first(std::vector<Call> &calls) { return First(calls); }
