@@ -730,7 +730,8 @@ inline int64_t version(std::string_view id, int64_t newest) {
 inline void log(std::string_view line, wf_level level = WF_INFO) { wf_log(level, line.data(), detail::length(line)); }
 
 // cooperative_cancel has the workflow told of a cancel: what it waits for is withdrawn and resolves with CANCELLED, and what it
-// starts after that works. The run is cancelled if the workflow then fails, and completed if it does not.
+// starts after that works. A step that is performed at that moment is not withdrawn: it resolves with its own outcome, and cancelled()
+// tells of the cancel. The run is cancelled if the workflow then fails, and completed if it does not.
 inline void cooperative_cancel() { wf_cancel_policy(1); }
 
 // continue_as_new ends this iteration of the run and begins the next one, with an empty journal. It never returns.

@@ -61,6 +61,8 @@ func TestRustTasks(t *testing.T) {
 	t.Run("changes", func(t *testing.T) { testChanges(t, wasm) })
 }
 
+func TestAssemblyScriptTold(t *testing.T) { testTold(t, assemblyScript(t, "told.ts")) }
+
 // testTold cancels a run while a step is performed: the step has its own outcome, the sleep beside it is withdrawn, the workflow
 // can ask for the cancel, and what it starts then works.
 func testTold(t *testing.T, wasm []byte) {

@@ -284,6 +284,7 @@ export function log(line: string, level: i32 = 1): void {
   sys.log(level, ptr(b), b.byteLength);
 }
 /** Has the workflow told of a cancel: what it waits for is withdrawn and has the code CANCELLED, and what it starts after that works.
+ *  A step that is performed at that moment is not withdrawn: it has its own outcome, and cancelled() tells of the cancel.
  *  The run is cancelled if the workflow then fails, and completed if it does not. */
 export function cooperativeCancel(): void { sys.cancel_policy(1); }
 /** Ends this iteration of the run and begins the next one, with an empty journal. It never returns. */

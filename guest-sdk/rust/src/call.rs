@@ -336,7 +336,8 @@ pub fn log(level: Level, line: &str) {
 }
 
 /// Has the workflow told of a cancel: what it waits for is withdrawn and resolves with [`Code::Cancelled`], and what it starts after
-/// that works. The run is cancelled if the workflow then fails, and completed if it does not.
+/// that works. A step that is performed at that moment is not withdrawn: it resolves with its own outcome, and
+/// [`is_cancelled`](crate::is_cancelled) tells of the cancel. The run is cancelled if the workflow then fails, and completed if it does not.
 pub fn cooperative_cancel() {
     unsafe { sys::cancel_policy(1) };
 }
