@@ -1,6 +1,7 @@
 package toolchain_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http/httptest"
@@ -13,6 +14,29 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 	"github.com/wfhost/wfhost/store"
 )
+
+// twice returns the first field that an object has twice, "" if none.
+func twice(t *testing.T, object []byte) string {
+	t.Helper()
+	d, found := json.NewDecoder(bytes.NewReader(object)), map[json.Token]bool{}
+	for first := true; first || d.More(); first = false {
+		key, err := d.Token() // the brace, then each key
+		if err != nil {
+			t.Fatalf("%s: %v", object, err)
+		}
+		var value json.RawMessage
+		if first {
+			continue
+		} else if err := d.Decode(&value); err != nil {
+			t.Fatalf("%s: %v", object, err)
+		}
+		if found[key] {
+			return key.(string)
+		}
+		found[key] = true
+	}
+	return ""
+}
 
 // testChanges has a body fail with the error of a request that was changed, and compares what becomes of the step.
 func testChanges(t *testing.T, wasm []byte) {
@@ -31,6 +55,7 @@ func testChanges(t *testing.T, wasm []byte) {
 		{"kind", gone.URL, 3, 3 * time.Second, "Unreachable", "refused"},
 		{"message", gone.URL, 3, 3 * time.Second, "", `nobody "listens"`},
 		{"outside", gone.URL, 3, 3 * time.Second, "Outside", "refused"},
+		{"both", gone.URL, 3, 3 * time.Second, "Outside", "refused"},
 		{"as it is", denied, 1, 0, "", "not allowed"},
 		{"again", denied, 3, 3 * time.Second, "", "not allowed"},
 	} {
@@ -49,7 +74,7 @@ func testChanges(t *testing.T, wasm []byte) {
 				t.Fatal(err)
 			}
 			f := failed.Failure
-			if f.Code != abi.StepFailed || f.Type != c.is || !strings.Contains(f.Message, c.says) || f.Attempts != c.attempts {
+			if f.Code != abi.StepFailed || f.Type != c.is || !strings.Contains(f.Message, c.says) || f.Attempts != c.attempts || twice(t, failed.JSON) != "" {
 				t.Errorf("the run has failed with %s", failed.JSON)
 			}
 			if waited := h.Clock.Now().Sub(hosttest.Epoch); waited != c.waited {

@@ -40,7 +40,7 @@ func TestCPPTasks(t *testing.T) {
 			}
 		})
 	}
-	for workflow, want := range map[string]string{"dropped": "", "replaced": "after it OK"} {
+	for workflow, want := range map[string]string{"dropped": "", "replaced": "after it OK", "gone": "task CANCELLED"} {
 		t.Run(workflow, func(t *testing.T) {
 			h := began(t, wasm, workflow, "null")
 			h.Advance(time.Hour)

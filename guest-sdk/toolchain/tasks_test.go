@@ -48,7 +48,7 @@ func cancel(t *testing.T, h *hosttest.Host) {
 func TestRustTasks(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	wasm := compile(t, form(t, "tasks", "", ""))
-	for workflow, want := range map[string]string{"turns": "2", "nested": "42", "beside": "3", "ready": "3", "flag": "2", "woken": "2",
+	for workflow, want := range map[string]string{"turns": "2", "nested": "42", "beside": "3", "ready": "3", "flag": "2", "raised": "1", "woken": "2",
 		"yields": "1", "all": `"123 after 4 h, 0"`} {
 		t.Run(workflow, func(t *testing.T) {
 			if got := result(t, wasm, workflow, "null"); got != want {

@@ -86,6 +86,17 @@ static Task left(string) {
 	co_return task.done() ? "true" : "false";
 }
 
+// gone is cancelled when a coroutine is about to end for which another one waits, and drops it before that one goes on.
+static Task gone(string) {
+	wf::cooperative_cancel();
+	std::optional<Task> task(nap("task", 48h).start());
+	auto waits = joined(*task).start();
+	co_await wf::sleep("own", 24h);
+	task.reset();
+	co_await wf::sleep("after it", 1h);
+	co_return wf::Failure{"cancelled"};
+}
+
 static Task either(wf::Call &a, wf::Call &b) {
 	co_await wf::race(a, b);
 	seen("the race of somebody else");
@@ -134,4 +145,4 @@ static Task leaves(string in) {
 }
 
 static wf::Workflow workflows[] = {{"beside", beside}, {"dropped", dropped}, {"replaced", replaced}, {"outlived", outlived},
-	{"left", left}, {"races", races}, {"told", told}, {"leaves", leaves, {.signals = {"word"}}}};
+	{"left", left}, {"gone", gone}, {"races", races}, {"told", told}, {"leaves", leaves, {.signals = {"word"}}}};

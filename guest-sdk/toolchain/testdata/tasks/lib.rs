@@ -49,15 +49,31 @@ async fn ready(_: ()) -> wf::Result<i64> {
     Ok(two.await + one.await)
 }
 
+/// Waits for a flag, and has nobody wake it.
+struct Raised(Rc<Cell<bool>>);
+
+impl Future for Raised {
+    type Output = ();
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.0.get() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// Spawns a task when another one, which goes on for longer, has set a flag.
+async fn raised(_: ()) -> wf::Result<i64> {
+    let (began, raised) = (wf::now(), Rc::new(Cell::new(false)));
+    let seen = Raised(raised.clone());
+    drop(wf::spawn(async move {
+        raised.set(true);
+        wf::sleep("day", 24 * HOUR).await
+    }));
+    seen.await;
+    wf::spawn(async { wf::sleep("hour", HOUR).await }).await?;
+    Ok(hours_since(began))
+}
+
 /// Waits for a flag which a task sets that nobody awaits.
 async fn flag(_: ()) -> wf::Result<i64> {
-    struct Raised(Rc<Cell<bool>>);
-    impl Future for Raised {
-        type Output = ();
-        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-            if self.0.get() { Poll::Ready(()) } else { Poll::Pending }
-        }
-    }
     let (began, raised) = (wf::now(), Rc::new(Cell::new(false)));
     let (seen, set) = (Raised(raised.clone()), raised);
     let waits = wf::spawn(async move {
@@ -194,7 +210,7 @@ async fn changes(input: wf::Raw) -> wf::Result<()> {
         match how.as_str() {
             "fatal" => f = f.fatal(),
             "later" => f = f.retry_after(HOUR),
-            "kind" => f = f.kind("Unreachable"),
+            "kind" | "both" => f = f.kind("Unreachable"),
             "message" => f.message = "nobody \"listens\"".into(),
             "again" => f.retryable = true,
             _ => {}
@@ -203,14 +219,14 @@ async fn changes(input: wf::Raw) -> wf::Result<()> {
     })
     .await;
     match failed {
-        Err(e) if how == "outside" => Err(wf::Failure::from(e).kind("Outside")),
+        Err(e) if how == "outside" || how == "both" => Err(wf::Failure::from(e).kind("Outside")),
         failed => Ok(failed?),
     }
 }
 
 wf::module! {
     workflows: {
-        "turns" => turns, "nested" => nested, "beside" => beside, "ready" => ready, "flag" => flag, "woken" => woken,
+        "turns" => turns, "nested" => nested, "beside" => beside, "ready" => ready, "flag" => flag, "raised" => raised, "woken" => woken,
         "yields" => yields, "all" => all, "told" => told, "leaves" => leaves { signals: ["word"] }, "changes" => changes,
     }
 }
