@@ -163,6 +163,7 @@ func TestTypeScriptOrders(t *testing.T) {
 		"well":     {nil, `{"charge":"charges-1","parcel":"parcels-2"}`, 0, ""},
 		"trouble":  {map[string][]int{"/charges": {500, 429}, "/parcels": {503}}, `{"charge":"charges-1","parcel":"parcels-2"}`, 0, ""},
 		"no stock": {map[string][]int{"/parcels": {404}}, "404 trouble", 1, ""},
+		"ages":     {map[string][]int{"/charges": {503, 429}}, `{"charge":"charges-1"`, 0, "999999999999"},
 		"date":     {map[string][]int{"/charges": {503, 429}}, `{"charge":"charges-1"`, 0, "Wed, 21 Oct 2099 07:28:00 GMT"},
 	} {
 		t.Run(name, func(t *testing.T) {

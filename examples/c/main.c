@@ -185,6 +185,7 @@ static int64_t post(const char *name, const char *path, const Text *body, Text *
 		if (!begins(top.s + i, "\"Retry-After\":[\"")) continue;
 		for (i += 16; i < top.n && top.s[i] >= '0' && top.s[i] <= '9'; i++) add_n(&after, top.s + i, 1);
 	}
+	if (after.n > 7) after.n = 0; /* months: the back-off is better, and far longer ones would be no instant */
 	if (code >= 400) report(code, code < 500 && code != 408 && code != 425 && code != 429, &after);
 	id->n = 0;
 	field(id, &rest, "ID");
