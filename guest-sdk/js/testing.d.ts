@@ -3,7 +3,7 @@ import type { Duration, StepInfo } from "@wfhost/workflow";
 
 /**
  * An environment for unit tests under Node. Workflows run in memory, and their sleeps take no time: Date is the run's clock while run
- * goes on. One run at a time in a process.
+ * goes on. Timers in steps, and in the functions that a test gives, really wait. One run at a time in a process.
  */
 export class Env {
   constructor(options?: { now?: Date | string | number; runId?: string; memo?: unknown });

@@ -4,13 +4,12 @@ import { asked, failing, rested } from "./cancel.js";
 import { milliseconds } from "./duration.js";
 import { WorkflowError, parseError, report } from "./error.js";
 import { install } from "./locale.js";
+import { globals, inside, timed } from "./nodetimers.js";
 import { Opened } from "./opened.js";
 import { turned } from "./races.js";
 import { begin, decode, encode, run } from "./state.js";
-import { clearTimeout, setInterval, setTimeout } from "./timers.js";
 
-const real = { Date, setTimeout: globalThis.setTimeout, setImmediate: globalThis.setImmediate };
-const globals = { setTimeout, setInterval, clearTimeout, clearInterval: clearTimeout };
+const real = { Date, setImmediate: globalThis.setImmediate };
 const sdk = new URL(".", import.meta.url).href;
 const updatePrefix = "host/update/";
 
@@ -22,6 +21,7 @@ let running; // the environment whose run is going on
 
 export class Env {
   #now;
+  #clock = { now: () => this.#now, pass: (at) => (this.#now = Math.max(this.#now, at)) };
   #handlers = new Map();
   #children = new Map();
   #agenda = []; // what happens at an instant: {at, n, fire}
@@ -74,7 +74,7 @@ export class Env {
 
   // at calls a function when so much time has passed since now.
   at(after, fn) {
-    this.#plan(this.#now + milliseconds(after), fn);
+    this.#plan(this.#now + milliseconds(after), () => timed(this.#clock, false, fn));
     return this;
   }
 
@@ -85,13 +85,13 @@ export class Env {
   async query(name, input) {
     const fn = run.queries.get(name);
     if (!fn) throw new Error(`the workflow answers no query ${JSON.stringify(name)} where it waits`);
-    return decode(encode(await fn(decode(encode(input)))));
+    return decode(encode(await inside(fn, decode(encode(input)))));
   }
 
   async update(name, input) {
     const validate = run.updates.get(name);
     if (!validate) throw new Error(`the workflow takes no update ${JSON.stringify(name)} where it waits`);
-    await validate(decode(encode(input)));
+    await inside(validate, decode(encode(input)));
     return new Promise((resolve, reject) => {
       this.#deliver({ name: updatePrefix + name, text: encode(input), answer: (failed, text) =>
         failed ? reject(parseError(text.includes('"code"') ? text : JSON.stringify({ code: "STEP_FAILED", ...JSON.parse(text) }))) : resolve(decode(text)) });
@@ -170,7 +170,7 @@ export class Env {
     if (!next) {
       throw new Error("deadlock: the workflow waits for what nothing in this test brings: env.signal, env.handle or env.at may be missing");
     }
-    this.#now = Math.max(this.#now, next.at);
+    this.#clock.pass(next.at);
     await next.fire();
   }
 
@@ -272,7 +272,7 @@ export class Env {
     }
     this.steps.push(name);
     const handle = this.#open("step", { name, handler, options, since: this.#now });
-    this.#handles.get(handle).perform = perform ?? (() => this.#opened.body(handle)());
+    this.#handles.get(handle).perform = perform ?? (() => timed(this.#clock, true, this.#opened.body(handle)));
     return handle;
   }
 
@@ -309,7 +309,7 @@ export class Env {
       step: (name, handler, input, text) => {
         const fn = this.#handlers.get(handler);
         if (!fn) return this.#refuse("UNKNOWN_HANDLER", `the test has no handler ${JSON.stringify(handler)}: env.handle(${JSON.stringify(handler)}, fn)`);
-        return this.#step(name, handler, text, () => this.#outside(() => fn(decode(input), info().step)));
+        return this.#step(name, handler, text, () => this.#outside(() => timed(this.#clock, false, fn, decode(input), info().step)));
       },
       stepBegin: (name, text) => this.#step(name, undefined, text),
       signal: (name, ms) => {
@@ -338,7 +338,7 @@ export class Env {
         const fn = this.#children.get(workflow);
         if (!fn) return this.#refuse("INVALID_ARGUMENT", `the test has no child ${JSON.stringify(workflow)}: env.child(${JSON.stringify(workflow)}, fn)`);
         const handle = this.#open("child", { name, code: "CHILD_FAILED", since: this.#now, options: { ...stepDefaults, attempts: 1 } });
-        this.#handles.get(handle).perform = () => fn(decode(input));
+        this.#handles.get(handle).perform = () => timed(this.#clock, false, fn, decode(input));
         return handle;
       },
       childId: (handle) => `${this.runId}.${handle}`,

@@ -5,7 +5,8 @@ import { host, run, unique } from "./state.js";
 
 const real = new Map(); // of a body: by id, when and what
 
-function delay(ms) {
+// delay returns how many milliseconds a timer waits.
+export function delay(ms) {
   const n = Number(ms);
   return n > 0 ? Math.min(Math.ceil(n), longest) : 0;
 }

@@ -54,6 +54,73 @@ test("steps are tried again after their delays", async () => {
   assert.deepEqual(env.steps, ["flaky", "later"]);
 });
 
+// A test that waits for a timer that never fires does not end, and says nothing.
+test("timers of steps really wait, those of the workflow take no time", async () => {
+  const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  const real = performance.now(), timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+  const before = timers();
+  const env = new Env().handle("host/mail", (to) => wait(5).then(() => `sent to ${to}`)).child("invoice", (n) => wait(5).then(() => n * 2))
+    .at("3h", async () => {
+      env.signal("go", 1);
+      await wait(5);
+      env.signal("go", 2);
+    });
+  const got = await env.run(async () => {
+    const start = Date.now();
+    const slept = wait(3_600_000).then(() => Date.now() - start);
+    const polls = await step("poll", async () => {
+      setTimeout(() => assert.fail("a body is over"), 60_000);
+      setTimeout(() => assert.fail("a body is over"), 30 * 86_400_000);
+      let polls = 0;
+      for (const until = Date.now() + 20; Date.now() < until; polls++) await wait(5);
+      return polls;
+    });
+    const ticks = await step("tick", () => new Promise((resolve, reject) => {
+      const never = setTimeout(reject, 1);
+      clearTimeout(never);
+      let ticks = 0;
+      const timer = setInterval((by) => {
+        if ((ticks += by) < 6) return;
+        clearInterval(timer);
+        resolve(ticks);
+      }, 2, 2);
+    }));
+    const attempts = await step("flaky", async () => {
+      await wait(1);
+      if (info().step.attempt < 2) throw new Error("not yet");
+      return info().step.attempt;
+    });
+    const ended = await step("ends", async () => {
+      new Promise((resolve) => setImmediate(resolve)).then(() => wait(60_000)).then(() => assert.fail("a body is over"));
+    });
+    const others = [await call("host/mail", "ada"), await child("invoice", 4)];
+    return { polls, ticks, attempts, ended, others, slept: await slept, go: [await signal("go"), await signal("go")] };
+  });
+  assert.deepEqual(got, { polls: 4, ticks: 6, attempts: 2, others: ["sent to ada", 8], slept: 3_600_000, go: [1, 2] });
+  assert.equal(env.now - new Date("2026-01-05T08:00:00Z"), 3 * 3_600_000 + 5);
+  assert.ok(performance.now() - real < 30_000);
+  assert.equal(timers(), before);
+  await assert.rejects(new Env().run(() => step("s", () => setTimeout("x", 1), { attempts: 1 })), { message: /take a function/ });
+});
+
+test("a workflow goes on beside what the test waits for", async () => {
+  const env = new Env().at("1h", async () => {
+    env.cancel();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    assert.equal(await env.query("timer"), "number");
+  });
+  await env.run(async () => {
+    query("timer", () => {
+      const id = setTimeout(() => {}, 1);
+      clearTimeout(id);
+      return typeof id;
+    });
+    throwOnCancel();
+    await sleep("1d").catch(() => new Promise((resolve) => setTimeout(resolve, 86_400_000)));
+  });
+  assert.equal(env.now - new Date("2026-01-05T08:00:00Z"), 3_600_000 + 86_400_000);
+});
+
 test("a step that fails for good", async () => {
   const e = await new Env().run(() => step("charge", () => {
     throw new FatalError("no money");

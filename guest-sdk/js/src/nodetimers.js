@@ -1,0 +1,41 @@
+// The timers of tests under Node: those of the SDK for workflows, and Node's for what Env calls beside them.
+import { AsyncLocalStorage } from "node:async_hooks";
+import { clearTimeout, delay, setInterval, setTimeout } from "./timers.js";
+
+const longest = 2 ** 31 - 1; // milliseconds; Node takes more for 1
+
+const workflow = { setTimeout, setInterval, clearTimeout, clearInterval: clearTimeout };
+const node = Object.fromEntries(Object.keys(workflow).map((key) => [key, globalThis[key]]));
+const within = new AsyncLocalStorage(); // the timers of the code that is executed, if they are not the workflow's
+
+// globals choose by who calls them: a workflow may go on while what a test calls beside it waits.
+export const globals = Object.fromEntries(Object.keys(workflow).map((key) => [key, (...args) => (within.getStore() ?? workflow)[key](...args)]));
+
+// inside calls a function of the workflow for the test.
+export const inside = (fn, ...args) => within.run(undefined, fn, ...args);
+
+// timed calls a function whose timers really wait. Until it returns, what they wait for passes by the run's clock as well. The
+// timers that a body leaves behind end with it.
+export async function timed(clock, body, fn, ...args) {
+  const left = new Set();
+  let over = false;
+  const arm = (kind) => (fn, ms, ...args) => {
+    if (typeof fn !== "function") throw new TypeError("setTimeout and setInterval take a function");
+    const wait = Math.min(delay(ms), longest);
+    let due = clock.now() + wait;
+    const timer = node[kind](() => {
+      if (!over) clock.pass(due);
+      due += wait;
+      fn(...args);
+    }, wait);
+    left.add(timer);
+    if (over && body) node.clearTimeout(timer);
+    return timer;
+  };
+  try {
+    return await within.run({ ...node, setTimeout: arm("setTimeout"), setInterval: arm("setInterval") }, fn, ...args);
+  } finally {
+    over = true;
+    if (body) for (const timer of left) node.clearTimeout(timer);
+  }
+}
