@@ -15,10 +15,11 @@ import (
 	"github.com/wfhost/wfhost/typescript"
 )
 
-// point is a point at which a run waited: after so many deliveries.
+// point is a point at which a run waited: after so many deliveries in an iteration.
 type point struct {
-	run string
-	n   uint64
+	run       string
+	iteration uint32
+	n         uint64
 }
 
 // memories keeps the hash of a run's memory at each point at which it waited.
@@ -29,8 +30,8 @@ type memories struct {
 	diffs  []string
 }
 
-func (m *memories) see(run string, n uint64, hash func() [32]byte) {
-	key, h := point{run, n}, hash()
+func (m *memories) see(w host.WaitInfo) {
+	key, h := point{w.RunID, w.Iteration, w.Deliveries}, w.Memory()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.points++
@@ -56,7 +57,7 @@ func (m *memories) forget(run string, durable uint64) {
 func taken(t *testing.T, h *hosttest.Host, run string) (most uint64) {
 	t.Helper()
 	r, err := host.Open(ctx, host.Config{Store: h.Data.Open(), Dir: h.Dir(), Clock: h.Clock,
-		Events: host.Events{GuestWaits: func(_ string, n uint64, _ func() [32]byte) { most = max(most, n) }}})
+		Events: host.Events{GuestWaits: func(w host.WaitInfo) { most = max(most, w.Deliveries) }}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,10 @@ func replayInEveryWay(t *testing.T, h *hosttest.Host, m *memories, id string) {
 func TestDeterminismCheckBites(t *testing.T) {
 	m := &memories{hashes: map[point][32]byte{}}
 	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
-		c.Events.GuestWaits = func(_ string, n uint64, hash func() [32]byte) { m.see("one", n, hash) }
+		c.Events.GuestWaits = func(w host.WaitInfo) {
+			w.RunID = "one"
+			m.see(w)
+		}
 	}))
 	if _, err := h.Upload(ctx, "", hosttest.Build(t, "testdata/scenarios")); err != nil {
 		t.Fatal(err)

@@ -65,10 +65,18 @@ type Events struct {
 	// HostFault is called when an activation could not be performed because of the host: it is repeated after a while, and
 	// the third time in a row leaves the run stuck. The runs of some partitions wait for it.
 	HostFault func(FaultInfo)
-	// GuestWaits is called whenever a workflow waits, replays and copies for bodies included, with the number of deliveries
-	// that it has taken and a function that hashes its memory, which may be called until GuestWaits returns. It is for tests
-	// of determinism: for one run and number of deliveries the hash is always the same. The guest waits for it.
-	GuestWaits func(runID string, deliveries uint64, memory func() [32]byte)
+	// GuestWaits is called whenever a workflow waits, replays and copies for bodies included. It is for tests of determinism:
+	// the hash of the memory is always the same for one run, iteration and number of deliveries. The guest waits for it.
+	GuestWaits func(WaitInfo)
+}
+
+// WaitInfo is what Events.GuestWaits is given.
+type WaitInfo struct {
+	Namespace  string // empty in the default namespace
+	RunID      string
+	Iteration  uint32          // of the run; each begins with a memory of its own
+	Deliveries uint64          // that the workflow has taken
+	Memory     func() [32]byte // hashes its memory; it may be called until GuestWaits returns
 }
 
 // WakeInfo is what Events.Wake is given.
@@ -178,7 +186,9 @@ func (h *Host) runtimeEvents() (r runtime.Events) {
 		}
 	}
 	if f := e.GuestWaits; f != nil {
-		r.Waits = func(run store.RunKey, n uint64, hash func() [32]byte) { f(run.ID, n, hash) }
+		r.Waits = func(run store.RunKey, iteration uint32, n uint64, hash func() [32]byte) {
+			f(WaitInfo{h.nameOf(run.Namespace), run.ID, iteration, n, hash})
+		}
 	}
 	return r
 }

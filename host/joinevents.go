@@ -22,7 +22,7 @@ func JoinEvents(all ...Events) (joined Events) {
 			PartitionAcquired: join(joined.PartitionAcquired, e.PartitionAcquired),
 			PartitionLost:     join2(joined.PartitionLost, e.PartitionLost),
 			HostFault:         join(joined.HostFault, e.HostFault),
-			GuestWaits:        join3(joined.GuestWaits, e.GuestWaits),
+			GuestWaits:        join(joined.GuestWaits, e.GuestWaits),
 		}
 	}
 	return joined
@@ -46,16 +46,6 @@ func join2[A, B any](f, g func(A, B)) func(A, B) {
 	return func(a A, b B) {
 		f(a, b)
 		g(a, b)
-	}
-}
-
-func join3[A, B, C any](f, g func(A, B, C)) func(A, B, C) {
-	if f == nil || g == nil {
-		return either(f, g, f == nil)
-	}
-	return func(a A, b B, c C) {
-		f(a, b, c)
-		g(a, b, c)
 	}
 }
 

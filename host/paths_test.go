@@ -79,7 +79,10 @@ func TestBothPathsOneJournal(t *testing.T) {
 	var journals [3][][]host.Entry
 	for way := range journals {
 		h := newPaths(t, hosttest.WithConfig(func(c *host.Config) {
-			c.Events.GuestWaits = func(run string, n uint64, hash func() [32]byte) { m.see(fmt.Sprint(run, way), n, hash) }
+			c.Events.GuestWaits = func(w host.WaitInfo) {
+				w.RunID += fmt.Sprint(way)
+				m.see(w)
+			}
 			c.Linger = -1 // each outcome meets a new instance
 		}))
 		for seed := range workflows() {

@@ -34,8 +34,8 @@ func poisonHost() {
 	by, dir, _ := strings.Cut(value, ":")
 	host.SetSuspectTimes(shortTimes)
 	cfg := host.Config{Dir: dir}
-	cfg.Events.GuestWaits = func(run string, _ uint64, _ func() [32]byte) {
-		if by == "guest" && run == "poison" {
+	cfg.Events.GuestWaits = func(w host.WaitInfo) {
+		if by == "guest" && w.RunID == "poison" {
 			os.Exit(7)
 		}
 	}

@@ -21,8 +21,8 @@ func TestMoreStartsThanWait(t *testing.T) {
 	waits, goOn := make(chan struct{}), make(chan struct{})
 	h := hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
 		c.MaxInstances, c.StartLinger = 1, time.Millisecond
-		c.Events.GuestWaits = func(id string, _ uint64, _ func() [32]byte) { // while it has its place
-			if id == "first" {
+		c.Events.GuestWaits = func(w host.WaitInfo) { // while it has its place
+			if w.RunID == "first" {
 				close(waits)
 				<-goOn
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 )
 
-// TestCheckBites runs stories that are told wrongly, and one of a workflow whose memory is not the same in each run.
+// TestCheckBites runs stories that are told wrongly.
 func TestCheckBites(t *testing.T) {
 	report, err := conformance.Check(t.Context(), hosttest.Build(t, "testdata/wrong"), conformance.Options{Dir: t.TempDir()})
 	if err != nil {

@@ -51,31 +51,38 @@ func (e *Event) judge(what string, got json.RawMessage, err error) error {
 	return nil
 }
 
-// point is where a workflow has waited: after so many deliveries.
-type point struct {
+// iteration is one of a run: its memory begins anew.
+type iteration struct {
 	run string
-	n   uint64
+	n   uint32
 }
 
-// memories keeps the hash of each run's memory wherever it waits.
+// point is where a workflow has waited: after so many deliveries.
+type point struct {
+	iteration
+
+	deliveries uint64
+}
+
+// memories keeps the hash of each iteration's memory wherever it waits.
 type memories struct {
 	off    bool       // nothing is hashed: what is measured is the host
 	mu     sync.Mutex // guards what follows
 	hashes map[point][32]byte
 	again  int // how often a point was seen before
-	differ map[string][]uint64
+	differ map[iteration][]uint64
 }
 
 // see is called where a workflow waits.
-func (m *memories) see(run string, n uint64, hash func() [32]byte) {
+func (m *memories) see(w host.WaitInfo) {
 	if m.off {
 		return
 	}
-	at, h := point{run, n}, hash()
+	at, h := point{iteration{w.RunID, w.Iteration}, w.Deliveries}, w.Memory()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.hashes == nil {
-		m.hashes, m.differ = map[point][32]byte{}, map[string][]uint64{}
+		m.hashes, m.differ = map[point][32]byte{}, map[iteration][]uint64{}
 	}
 	old, seen := m.hashes[at]
 	m.hashes[at] = h
@@ -83,8 +90,8 @@ func (m *memories) see(run string, n uint64, hash func() [32]byte) {
 		return
 	}
 	m.again++
-	if old != h && !slices.Contains(m.differ[run], n) {
-		m.differ[run] = append(m.differ[run], n)
+	if list := m.differ[at.iteration]; old != h && !slices.Contains(list, at.deliveries) {
+		m.differ[at.iteration] = append(list, at.deliveries)
 	}
 }
 
@@ -95,9 +102,9 @@ func (m *memories) points() int {
 	return m.again
 }
 
-// differences returns after how many deliveries the memory of a run was not always the same.
-func (m *memories) differences(run string) []uint64 {
+// differences returns after how many deliveries the memory of an iteration was not always the same.
+func (m *memories) differences(of iteration) []uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.differ[run])
+	return slices.Sorted(slices.Values(m.differ[of]))
 }

@@ -108,22 +108,30 @@ func (t *theatre) tell(ctx context.Context, s *Story) (journal string, faults []
 			fault("the result is %s %v, and should be %s", quoted(got), errText(err), quoted(want))
 		}
 	}
-	journal, err = t.journals(ctx, s.Name)
+	journal, played, err := t.journals(ctx, s.Name)
 	if err != nil {
 		fault("%v", err)
 	} else if d := difference(s.Journal, journal); d != "" {
 		fault("%s", d)
 	}
-	if err := t.Replay(ctx, s.Name); err != nil {
-		fault("the replay of the whole journal: %v", err)
-	}
-	if r.Iteration == 0 { // the memory of each iteration begins anew
-		if d := t.memories.differences(s.Name); len(d) > 0 {
-			fault("the memory of a live run and of its replay differ, after %v deliveries: the workflow has read what is no part "+
-				"of its journal, or a body has changed its memory", d)
+	return journal, append(faults, t.again(ctx, played)...)
+}
+
+// again replays each run of a story once more, in its newest iteration, and says what is wrong with that and with the memory of
+// all iterations.
+func (t *theatre) again(ctx context.Context, played []iteration) (faults []string) {
+	for i, at := range played {
+		if next := i + 1; next == len(played) || played[next].run != at.run {
+			if err := t.Replay(ctx, at.run); err != nil {
+				faults = append(faults, fmt.Sprintf("the replay of the whole journal of run %s: %v", at.run, err))
+			}
+		}
+		if d := t.memories.differences(at); len(d) > 0 {
+			faults = append(faults, fmt.Sprintf("the memory of run %s, iteration %d, and of its replay differ, after %v deliveries: the "+
+				"workflow has read what is no part of its journal, or a body has changed its memory", at.run, at.n, d))
 		}
 	}
-	return journal, faults
+	return faults
 }
 
 // compact returns JSON without white space, and other bytes as they are.
@@ -151,20 +159,21 @@ func errText(err error) string {
 	return "(" + err.Error() + ")"
 }
 
-// journals writes the journals of all iterations of a run, and of the children that it has started.
-func (t *theatre) journals(ctx context.Context, id string) (string, error) {
+// journals writes the journals of all iterations of a run, and of the children that it has started. These are what was played.
+func (t *theatre) journals(ctx context.Context, id string) (journal string, played []iteration, err error) {
 	r, err := t.Get(ctx, id)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	var b strings.Builder
 	var children []string
-	for iteration := range r.Iteration + 1 {
-		fmt.Fprintf(&b, "run %s iteration %d\n", id, iteration)
+	for n := range r.Iteration + 1 {
+		fmt.Fprintf(&b, "run %s iteration %d\n", id, n)
+		played = append(played, iteration{id, n})
 		var entries []store.Entry
-		for e, err := range t.JournalOf(ctx, id, iteration, 0) {
+		for e, err := range t.JournalOf(ctx, id, n, 0) {
 			if err != nil {
-				return "", err
+				return "", nil, err
 			}
 			entries = append(entries, e)
 			if e.Kind == store.KindChild && e.Refused == 0 {
@@ -174,13 +183,14 @@ func (t *theatre) journals(ctx context.Context, id string) (string, error) {
 		b.WriteString(text(entries))
 	}
 	for _, child := range children {
-		more, err := t.journals(ctx, child)
+		more, also, err := t.journals(ctx, child)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		b.WriteString(more)
+		played = append(played, also...)
 	}
-	return b.String(), nil
+	return b.String(), played, nil
 }
 
 // advance moves the clock to an instant, from deadline to deadline.

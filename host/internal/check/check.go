@@ -46,7 +46,7 @@ type Config struct {
 	CPU       time.Duration
 	HostCalls int
 	// OnWait, if set, sees the memory of every instance whose workflow waits.
-	OnWait func(run store.RunKey, consumed uint64, hash func() [32]byte)
+	OnWait func(run store.RunKey, iteration uint32, consumed uint64, hash func() [32]byte)
 	// OnVerify, if set, returns where each Verify that begins is to say what it comes to.
 	OnVerify func() *report.Replay
 

@@ -357,7 +357,7 @@ func TestVerify(t *testing.T) {
 		w := newWorld(t, c.guest, c.entries...)
 		saw := 0
 		k := w.checker()
-		k.cfg.OnWait = func(_ store.RunKey, _ uint64, hash func() [32]byte) {
+		k.cfg.OnWait = func(_ store.RunKey, _ uint32, _ uint64, hash func() [32]byte) {
 			if hash() == [32]byte{1} {
 				saw++
 			}

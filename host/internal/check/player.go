@@ -67,7 +67,7 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 		cfg.Rested = store.Seq(j.Len()) + 1
 	}
 	if see := p.c.cfg.OnWait; see != nil && cfg.Strict { // of the module that the run has
-		cfg.OnWait = func(consumed uint64) { see(p.of.Key(), consumed, p.inst.Hash) }
+		cfg.OnWait = func(consumed uint64) { see(p.of.Key(), j.Started().Iteration, consumed, p.inst.Hash) }
 	}
 	if rep := p.report; rep != nil && rep.Trace {
 		cfg.OnWait = func(uint64) { rep.Wait(replay.At(p.Machine), p.inst.Hash()) }

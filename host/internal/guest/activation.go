@@ -221,7 +221,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	a.span.Rested = int(info.Rested)
 	cfg := replay.Config{Mode: replay.Live, Started: info.Started, Input: info.Input, Children: r.cfg.Children,
 		StartedUnixMs: info.StartedMs, NewToken: func() string { return token.New(r.cfg.Random, st.Run) }, Tail: tail{&a.workflow},
-		BodiesEvent: mod.BodiesEvent, OnWait: a.observer(), Rested: info.Rested, HandlerError: a.handlerError}
+		BodiesEvent: mod.BodiesEvent, OnWait: a.observer(info.Started.Iteration), Rested: info.Rested, HandlerError: a.handlerError}
 	export := mod.Entry
 	if a.thaw(inst, cfg) {
 		export, a.span.Thawed = abi.ExportThaw, true

@@ -115,7 +115,7 @@ func (a attempt) asBody(g *guest, mod *module.Module, info *replay.StepInfo) rep
 	var began atomic.Pointer[func() (int64, int64)]
 	return replay.Config{Mode: replay.Body, Started: a.Started, Input: a.Entries[0].Input,
 		StartedUnixMs: a.StartedMs, Tail: record.Replayed(a.Entries), Until: a.Until.Seq, Rested: a.Until.Seq, Handle: a.Handle,
-		BodiesEvent: mod.BodiesEvent, OnWait: g.observer(), Step: info, RealRandom: budget.RealRandom,
+		BodiesEvent: mod.BodiesEvent, OnWait: g.observer(a.Started.Iteration), Step: info, RealRandom: budget.RealRandom,
 		RealTime: func() (int64, int64) {
 			if began.Load() == nil { // the clock starts with the body, not with the replay before it
 				f := budget.RealTime(a.r.cfg.Clock)

@@ -91,12 +91,12 @@ func (g *guest) callIn(ctx context.Context, inst engine.Instance, export string)
 	return code, err
 }
 
-// observer returns what shows the memory of an instance that waits; nil if nobody looks.
-func (g *guest) observer() func(uint64) {
+// observer returns what shows the memory of an instance that waits, in an iteration of the run; nil if nobody looks.
+func (g *guest) observer(iteration uint32) func(uint64) {
 	if g.r.cfg.OnWait == nil {
 		return nil
 	}
-	return func(consumed uint64) { g.r.cfg.OnWait(g.key, consumed, g.inst.Hash) }
+	return func(consumed uint64) { g.r.cfg.OnWait(g.key, iteration, consumed, g.inst.Hash) }
 }
 
 // Await waits for handles.

@@ -58,7 +58,7 @@ type Config struct {
 	// performed. Request and answer are framed as the ABI says. An error that is an *abi.Error is the guest's.
 	Fetch func(ctx context.Context, grants store.Grants, run store.RunKey, request []byte) ([]byte, error)
 	// OnWait, if set, sees the memory of every instance whose workflow waits. Tests compare hashes with it.
-	OnWait func(run store.RunKey, consumed uint64, hash func() [32]byte)
+	OnWait func(run store.RunKey, iteration uint32, consumed uint64, hash func() [32]byte)
 	// OnEnd, if set, is called with each activation that has ended, by its goroutine.
 	OnEnd func(report.Activation)
 }

@@ -22,7 +22,7 @@ type Events struct {
 	// Batch is called with each group commit: how many runs it had, the bytes of its entries, how long it took, and its error.
 	Batch func(runs, bytes int, took time.Duration, err error)
 	// Waits sees the memory of every instance whose workflow waits. Tests compare hashes with it.
-	Waits func(run store.RunKey, consumed uint64, hash func() [32]byte)
+	Waits func(run store.RunKey, iteration uint32, consumed uint64, hash func() [32]byte)
 	// Replay returns where each replay that begins is to say what it comes to.
 	Replay func() *report.Replay
 	// Wake is called with each run that is woken by its timer, and by how much that is late.
