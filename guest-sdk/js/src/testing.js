@@ -223,8 +223,9 @@ export class Env {
       this.#plan(this.#now + delay, () => this.#attempt(handle, h, n + 1), handle);
       return;
     }
-    this.#ready.push([handle, 6, JSON.stringify({ code: h.code ?? "STEP_FAILED", message, name: h.name, kind: "error", type, attempts: n,
-      details: stack ? { details: { stack } } : undefined })]);
+    this.#ready.push([handle, 6, JSON.stringify(h.kind === "child" ? { code: "CHILD_FAILED", name: h.name, kind: "failed", type, details: outcome.e,
+      message: `child ${JSON.stringify(h.name)} (run ${h.id}) failed${message ? `: ${message}` : ""}` }
+      : { code: "STEP_FAILED", message, name: h.name, kind: "error", type, attempts: n, details: stack ? { details: { stack } } : undefined })]);
   }
 
   // outside calls what stands in for a handler of the host, which has the languages of the platform.
@@ -334,14 +335,15 @@ export class Env {
         this.#resolve(handle, "");
         return handle;
       },
-      child: (name, workflow, input) => {
+      child: (name, workflow, input, text) => {
         const fn = this.#children.get(workflow);
         if (!fn) return this.#refuse("INVALID_ARGUMENT", `the test has no child ${JSON.stringify(workflow)}: env.child(${JSON.stringify(workflow)}, fn)`);
-        const handle = this.#open("child", { name, code: "CHILD_FAILED", since: this.#now, options: { ...stepDefaults, attempts: 1 } });
-        this.#handles.get(handle).perform = () => timed(this.#clock, false, fn, decode(input));
+        const handle = this.#open("child", { name, since: this.#now, options: { ...stepDefaults, attempts: 1 } });
+        const id = decode(text)?.id ?? `${this.runId}.${handle}`;
+        Object.assign(this.#handles.get(handle), { id, perform: () => timed(this.#clock, false, fn, decode(input)) });
         return handle;
       },
-      childId: (handle) => `${this.runId}.${handle}`,
+      childId: (handle) => this.#handles.get(handle).id,
       hook: (name, token) => {
         const handle = this.#open("hook");
         this.#resolve(handle, token || `token-${handle}.${this.runId}`);

@@ -137,10 +137,12 @@ test("handlers, children and signals to others", async () => {
   const got = await env.run(async () => {
     const c = child("invoice", 4);
     await send("other", "go", { n: 1 });
-    const failed = await child("invoice", -1).catch((e) => e.code);
+    const failed = await child("invoice", -1, { name: "third", id: "mine" }).catch((e) => [e.code, e.kind, "attempts" in e, e.message, e.type, e.details.message,
+      e.stack.includes("testing.test.js")]);
     return { charge: await call("host/charge", 5), child: await c, id: c.id, failed };
   });
-  assert.deepEqual(got, { charge: { cents: 5, attempt: 1 }, child: 8, id: "test.1", failed: "CHILD_FAILED" });
+  assert.deepEqual(got, { charge: { cents: 5, attempt: 1 }, child: 8, id: "test.1", failed: ["CHILD_FAILED", "failed", false,
+    'child "third" (run mine) failed: negative', "Error", "negative", true] });
   assert.deepEqual(env.sent, [{ runId: "other", signal: "go", payload: { n: 1 } }]);
   await assert.rejects(new Env().run(() => call("host/none")), { code: "UNKNOWN_HANDLER" });
 });
