@@ -1,4 +1,10 @@
 const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+const pairs = /(\d+)(?:\.(\d+))?(ms|[smhdw])/g;
+const textForm = /^(\d+(ms|[smhdw]))*\d+(\.\d+)?(ms|[smhdw])$/;
+const isoForm = /^P(?=.)(\d+(\.\d+)?W)?(\d+(\.\d+)?D)?(T(?=.)(\d+(\.\d+)?H)?(\d+(\.\d+)?M)?(\d+(\.\d+)?S)?)?$/;
+
+// longestText is the longest text of a duration or instant, in bytes.
+export const longestText = 64;
 
 // longest is the longest duration, and the last instant: the end of year 9999.
 export const longest = 253_402_300_799_999;
@@ -8,20 +14,28 @@ export function shown(v) {
   return typeof v === "string" ? JSON.stringify(v) : v instanceof Date ? "an invalid Date" : typeof v === "object" && v !== null ? JSON.stringify(v) : String(v);
 }
 
-// milliseconds returns the length of a duration: a number of milliseconds, or a text such as "1h30m". The host reads the texts of
-// sleeps and options itself; this is for what it takes as a number.
+// milliseconds returns the length of a duration: a number of milliseconds, or a text such as "1h30m" or "PT5M". The host reads the
+// texts of sleeps and options itself (abi/duration.go); this is for what it takes as a number, and reads the same texts.
 export function milliseconds(v) {
   if (typeof v === "number") return inRange(v, v);
-  let left = String(v), total = 0, part;
-  while ((part = /^(\d+(?:\.\d+)?)(ms|[smhdw])/.exec(left))) {
-    total += Number(part[1]) * units[part[2]];
-    left = left.slice(part[0].length);
-    if (part[1].includes(".") && left !== "") break;
-  }
-  if (left !== "" || v === "") {
+  const text = String(v);
+  const short = text.length <= longestText;
+  const iso = short && isoForm.test(text) && !/\..*[A-Z]./.test(text); // decimals belong to the last part
+  if (!iso && !(short && textForm.test(text))) {
     throw new RangeError(`a duration is a number and a unit (ms, s, m, h, d, w), such as "5s" or "1h30m", got ${shown(v)}`);
   }
+  let total = 0;
+  for (const [, whole, fraction = "", unit] of (iso ? text.slice(1).replace("T", "").toLowerCase() : text).matchAll(pairs)) {
+    total += scale(whole, fraction, units[unit]);
+  }
   return inRange(total, v);
+}
+
+// scale returns whole.fraction times a length, rounded half up, digit by digit: numbers with decimals are not exact.
+function scale(whole, fraction, length) {
+  let twice = 0;
+  for (let i = fraction.length - 1; i >= 0; i--) twice = Math.floor((twice + Number(fraction[i]) * 2 * length) / 10);
+  return Number(whole) * length + Math.floor((twice + 1) / 2);
 }
 
 function inRange(ms, v) {

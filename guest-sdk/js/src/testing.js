@@ -3,6 +3,7 @@ import { info } from "./calls.js";
 import { asked, failing, rested } from "./cancel.js";
 import { milliseconds } from "./duration.js";
 import { WorkflowError, parseError, report } from "./error.js";
+import { sleepEnd } from "./instant.js";
 import { install } from "./locale.js";
 import { globals, inside, timed } from "./nodetimers.js";
 import { Opened } from "./opened.js";
@@ -298,14 +299,8 @@ export class Env {
       sleep: (name, ms) => (ms < 0 ? this.#refuse("INVALID_DURATION", `a duration must not be negative, got ${ms} ms`) : this.#sleep(this.#now + ms)),
       sleepUntil: (name, at) => this.#sleep(at),
       sleepText: (name, text) => {
-        const dated = /^\d{4}-/.test(text);
-        const at = dated ? real.Date.parse(text) : NaN;
-        if (dated && Number.isNaN(at)) return this.#refuse("INVALID_DATE", `${JSON.stringify(text)} is no instant`);
-        try {
-          return this.#sleep(dated ? at : this.#now + milliseconds(text));
-        } catch (e) {
-          return this.#refuse("INVALID_DURATION", e.message);
-        }
+        const { at, code, message } = sleepEnd(text, this.#now);
+        return code ? this.#refuse(code, message) : this.#sleep(at);
       },
       step: (name, handler, input, text) => {
         const fn = this.#handlers.get(handler);
