@@ -30,8 +30,13 @@ const crypto = {
   },
 };
 
-// structuredClone copies what JSON can hold, and dates, maps, sets, errors and binary data; cycles, too.
-function structuredClone(value, seen = new Map()) {
+// structuredClone copies what JSON can hold, and dates, maps, sets, errors and binary data; cycles, too. It ignores options: what is
+// to be transferred is copied.
+function structuredClone(value) {
+  return cloned(value, new Map());
+}
+
+function cloned(value, seen) {
   if (typeof value === "function" || typeof value === "symbol") throw new DOMException(`a ${typeof value} cannot be cloned`, "DataCloneError");
   if (typeof value !== "object" || value === null) return value;
   if (seen.has(value)) return seen.get(value);
@@ -43,12 +48,12 @@ function structuredClone(value, seen = new Map()) {
   if (ArrayBuffer.isView(value)) return keep(value.slice());
   if (value instanceof Map) {
     const copy = keep(new Map());
-    for (const [k, v] of value) copy.set(structuredClone(k, seen), structuredClone(v, seen));
+    for (const [k, v] of value) copy.set(cloned(k, seen), cloned(v, seen));
     return copy;
   }
   if (value instanceof Set) {
     const copy = keep(new Set());
-    for (const v of value) copy.add(structuredClone(v, seen));
+    for (const v of value) copy.add(cloned(v, seen));
     return copy;
   }
   if (value instanceof Error) {
@@ -56,7 +61,7 @@ function structuredClone(value, seen = new Map()) {
     return Object.assign(copy, { name: value.name, stack: value.stack });
   }
   const copy = keep(Array.isArray(value) ? [] : {});
-  for (const key of Object.keys(value)) copy[key] = structuredClone(value[key], seen);
+  for (const key of Object.keys(value)) copy[key] = cloned(value[key], seen);
   return copy;
 }
 
