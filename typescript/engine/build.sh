@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds engine.wasm.gz from the source of QuickJS, or with --check compares what it builds with the engine in this folder.
+# Builds engine.wasm.gz from the source of QuickJS, or with --check compares what it builds with the engine in this folder. With
+# --tools it looks only whether the tools are there that --check needs, and fails if not.
 #
 # It needs Debian's apt-get with the archive's keyring, clang, lld, wasi-libc, libclang-rt-*-dev-wasm32, patch and xz-utils. The
 # same clang and wasi-libc give the same bytes; the versions in the file TOOLS are those of the engine in this folder.
@@ -11,16 +12,22 @@ version=2025.04.26
 sum=ec81da5b3249ed648dbc7df4a1654988910e66a118d9b71cb63534216efcfbbe
 stack=2097152
 
-for tool in apt-get clang wasm-ld patch xz gzip; do
-	command -v $tool >/dev/null || { echo "SKIPPED: $tool is not installed, so the JavaScript engine was not built"; exit 0; }
-done
-[ -d /usr/include/wasm32-wasi ] || { echo "SKIPPED: wasi-libc is not installed, so the JavaScript engine was not built"; exit 0; }
-tools=$(clang --version | head -n 1; dpkg-query -W -f 'wasi-libc ${Version}\n' wasi-libc)
-if [ "$check" = --check ] && ! printf '%s\n' "$tools" | cmp -s - "$here/TOOLS"; then
-	echo "SKIPPED: the engine was built by other tools than these, so its bytes were not compared:"
-	printf '%s\n' "$tools"
+# lacks says what is not there, and ends.
+lacks() {
+	echo "SKIPPED: $1"
+	[ "$check" = --tools ] && exit 1
 	exit 0
+}
+for tool in apt-get clang wasm-ld patch xz gzip; do
+	command -v $tool >/dev/null || lacks "$tool is not installed, so the JavaScript engine was not built"
+done
+[ -d /usr/include/wasm32-wasi ] || lacks "wasi-libc is not installed, so the JavaScript engine was not built"
+tools=$(clang --version | head -n 1; dpkg-query -W -f 'wasi-libc ${Version}\n' wasi-libc)
+if [ -n "$check" ] && ! printf '%s\n' "$tools" | cmp -s - "$here/TOOLS"; then
+	lacks "the engine was built by other tools than these, so its bytes were not compared:
+$tools"
 fi
+[ "$check" != --tools ] || exit 0
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
