@@ -136,6 +136,10 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 	if answer, err = io.ReadAll(io.LimitReader(got.Body, MaxResponseBytes+1)); err != nil {
 		return res, nil, f.failure(err)
 	}
+	// Of an answer that was cut here, the end may be a part of a secret, which the redactor would not find.
+	if len(answer) > MaxResponseBytes {
+		return res, nil, tooLarge()
+	}
 	res = Response{Status: got.StatusCode, Headers: map[string][]string{}}
 	for name, values := range got.Header {
 		name = f.redactor.redact(name)
@@ -145,9 +149,14 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 	}
 	answer = []byte(f.redactor.redact(string(answer)))
 	if len(answer) > MaxResponseBytes-maxHeaderBytes {
-		return res, nil, abi.Errorf(abi.TooLarge, "the response has more than %d bytes", MaxResponseBytes-maxHeaderBytes)
+		return res, nil, tooLarge()
 	}
 	return res, answer, nil
+}
+
+// tooLarge refuses an answer for its length.
+func tooLarge() *abi.Error {
+	return abi.Errorf(abi.TooLarge, "the response has more than %d bytes", MaxResponseBytes-maxHeaderBytes)
 }
 
 // denied refuses a request, and says how one that can be allowed is.

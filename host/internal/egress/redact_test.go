@@ -297,6 +297,31 @@ func TestSecretInAnswers(t *testing.T) {
 	}
 }
 
+// TestSecretAtTheCut has a service answer with many secrets, and more than the host reads, so that one of them is cut. The answer
+// would have room enough if placeholders stood for the others.
+func TestSecretAtTheCut(t *testing.T) {
+	secret := strings.Repeat("s3cr3t", 40)
+	const copies = 400
+	for _, of := range []int{1, len(secret) / 2, len(secret) - 1} { // as much of the last one is read
+		padding := MaxResponseBytes + 1 - copies*len(secret) - of
+		text := strings.Repeat(secret, copies) + strings.Repeat("x", padding) + secret + "and more"
+		if n := copies*len(mark) + padding + of; n > MaxResponseBytes-maxHeaderBytes {
+			t.Fatalf("the answer would be refused all the same: %d bytes", n)
+		}
+		_, body, err := answering(t, secret, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, text) }, nil)
+		if code(err) != abi.TooLarge || body != "" {
+			t.Errorf("%d bytes of the secret: the guest gets %d bytes with %.20q at the end, %v", of, len(body),
+				body[max(len(body)-of, 0):], err)
+		}
+	}
+	// What is read as a whole is not refused if its placeholders fit.
+	text := strings.Repeat(secret, copies) + strings.Repeat("x", MaxResponseBytes-copies*len(secret))
+	_, body, err := answering(t, secret, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, text) }, nil)
+	if err != nil || strings.Contains(body, "s3cr3t") || !strings.HasPrefix(body, mark+mark) {
+		t.Errorf("%d bytes of an answer of %d, %v", len(body), len(text), err)
+	}
+}
+
 // raw1 answers with bytes that need not be HTTP.
 func raw1(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
