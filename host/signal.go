@@ -10,6 +10,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/runtime"
 )
 
 // SignalOption is an option of Signal.
@@ -94,20 +95,35 @@ type HookReply struct {
 	Body        string
 }
 
+// CheckHook returns ErrNotFound if no live run holds a token, as DeliverHook does, for those who do not read a payload that
+// goes to nobody.
+func (s *scope) CheckHook(ctx context.Context, token string) error {
+	_, err := s.hook(ctx, token)
+	return err
+}
+
+// noHook is what is said of every token that delivers to nobody, whether it is unknown or its run, or the namespace, is.
+func noHook() error { return &joined{errors.New("no run holds this token"), ErrNotFound} }
+
+// hook returns the hook of the run that holds a token.
+func (s *scope) hook(ctx context.Context, token string) (runtime.Hook, error) {
+	ns, err := s.id(ctx, false)
+	var hook runtime.Hook
+	if err == nil {
+		hook, err = s.h.rt.Runs.HookOf(ctx, ns, token)
+	}
+	if err = translate(err); isNotFound(err) {
+		err = noHook()
+	}
+	return hook, err
+}
+
 // DeliverHook delivers a payload to the run that holds a token, as a signal of the hook's name; durable on return.
 // ErrNotFound if no live run holds the token, for whatever reason. ErrBusy and ErrDiskFull as of Signal.
 func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, opts ...SignalOption) (HookReply, error) {
-	unknown := &joined{errors.New("no run holds this token"), ErrNotFound}
-	ns, err := s.id(ctx, false)
+	hook, err := s.hook(ctx, token)
 	if err != nil {
-		return HookReply{}, translate(err)
-	}
-	hook, err := s.h.rt.Runs.HookOf(ctx, ns, token)
-	if err != nil {
-		if translated := translate(err); !isNotFound(translated) {
-			return HookReply{}, translated
-		}
-		return HookReply{}, unknown
+		return HookReply{}, err
 	}
 	n, err := newRawSignal(hook.Name, payload, opts)
 	if err != nil {
@@ -121,7 +137,7 @@ func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, o
 	}
 	if _, err := s.h.rt.Runs.Signal(ctx, hook.Run, n); err != nil {
 		if err = translate(err); isEnded(err) {
-			return HookReply{}, unknown
+			return HookReply{}, noHook()
 		}
 		return HookReply{}, busy(err)
 	}

@@ -20,9 +20,11 @@ import (
 // A body whose chunks are not chunks is the client's fault, at every kind of endpoint.
 func TestBadChunks(t *testing.T) {
 	a := newAPI(t, Access{})
+	a.upload("", "w", hooked())
+	a.is(a.call(local, http.MethodPost, "/v1/workflows/w/runs", `{"id":"r"}`), http.StatusCreated, "")
 	s := httptest.NewServer(a.API)
 	defer s.Close()
-	for _, path := range []string{"/v1/workflows/w/runs", "/v1/runs:bulk", "/v1/backup", "/v1/hooks/0123456789ab", "/v1/runs/r/signals/go"} {
+	for _, path := range []string{"/v1/workflows/w/runs", "/v1/runs:bulk", "/v1/backup", "/v1/hooks/" + chosen, "/v1/runs/r/signals/go"} {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)

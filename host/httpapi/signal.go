@@ -120,27 +120,27 @@ func (s *API) query(ctx context.Context, id, name string, input []byte) (*result
 	return &resultOutput{http.StatusOK, contentType(b), b}, nil
 }
 
-// deliver takes what is posted to a hook. All tokens that deliver to nobody get the same answer.
+// deliver takes what is posted to a hook. All tokens that deliver to nobody get the same answer, before the body is read, and
+// count for no namespace: whoever holds none spends nothing of a tenant's.
 func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
+	ctx, token := r.Context(), r.PathValue("token")
+	if err := space(ctx).CheckHook(ctx, token); err != nil {
+		s.undelivered(w, r, err)
+		return
+	}
+	if err := s.spaces.check(w, r); err != nil {
+		s.hold(r, callerOf(ctx), err)
+		writeProblem(w, err)
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, abi.MaxPayloadBytes))
 	if err != nil {
 		writeProblem(w, badBody(err, abi.MaxPayloadBytes))
 		return
 	}
-	reply, err := space(r.Context()).DeliverHook(r.Context(), r.PathValue("token"), body,
-		keyOption(r.Header.Get("Idempotency-Key"))...)
-	if errors.Is(err, host.ErrNotFound) && !s.misses.Allow() {
-		s.brake.Hold(r.Context(), s.addressOf(r), 0)
-		w.Header().Set("Retry-After", "1")
-		writeProblem(w, problem(http.StatusTooManyRequests, "busy", "too many deliveries to tokens that nobody holds"))
-		return
-	}
-	if errors.Is(err, host.ErrDiskFull) { // whose sentence names a folder, which is nothing for strangers
-		writeProblem(w, problem(http.StatusInsufficientStorage, "disk_full", "the server has no room for this; try again later"))
-		return
-	}
-	if err != nil {
-		writeProblem(w, failed(err))
+	reply, err := space(ctx).DeliverHook(ctx, token, body, keyOption(r.Header.Get("Idempotency-Key"))...)
+	if err != nil { // also if the hook has ended meanwhile
+		s.undelivered(w, r, err)
 		return
 	}
 	if a, ok := w.(*answered); ok {
@@ -151,4 +151,17 @@ func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(reply.Status)
 	_, _ = io.WriteString(w, reply.Body) // the client is gone
+}
+
+// undelivered says why nothing was delivered to a hook.
+func (s *API) undelivered(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, host.ErrNotFound) && !s.misses.Allow():
+		s.brake.Hold(r.Context(), s.addressOf(r), 0)
+		w.Header().Set("Retry-After", "1")
+		err = problem(http.StatusTooManyRequests, "busy", "too many deliveries to tokens that nobody holds")
+	case errors.Is(err, host.ErrDiskFull): // whose sentence names a folder, which is nothing for strangers
+		err = problem(http.StatusInsufficientStorage, "disk_full", "the server has no room for this; try again later")
+	}
+	writeProblem(w, failed(err))
 }
