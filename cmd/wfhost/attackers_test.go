@@ -223,12 +223,24 @@ func readNothing(ctx context.Context, h *hour, r *rand.Rand) string {
 	return h.raw(ctx, h.head("GET", fmt.Sprintf("/v1/runs/bad%d/journal", 1+r.IntN(max(n, 1))))+"\r\n")
 }
 
-// sendSlowly begins a body that never ends.
+// sendSlowly begins a body that never ends, or sends it but its last byte: of a start, or of a module.
 func sendSlowly(ctx context.Context, h *hour, r *rand.Rand) string {
-	if r.IntN(2) == 0 {
-		return h.raw(ctx, "GET /v1/runs HTTP/1.1\r\nHost:")
+	start := h.head("POST", "/v1/workflows/honest/runs")
+	switch r.IntN(4) {
+	case 0:
+		return "head " + h.raw(ctx, "GET /v1/runs HTTP/1.1\r\nHost:")
+	case 1:
+		return "byte " + h.raw(ctx, start+"Content-Length: 1000000\r\n\r\n{")
+	case 2:
+		return "start " + h.raw(ctx, start+nearly(2*abi.MaxPayloadBytes))
 	}
-	return h.raw(ctx, h.head("POST", "/v1/workflows/honest/runs")+"Content-Length: 1000000\r\n\r\n{")
+	upload := strings.Replace(h.head("PUT", "/v1/workflows/slow/versions"), "application/json", "application/wasm", 1)
+	return "module " + h.raw(ctx, upload+nearly(abi.MaxModuleBytes))
+}
+
+// nearly returns the end of a head, and a body that lacks a byte.
+func nearly(length int) string {
+	return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", length, strings.Repeat(" ", length-1))
 }
 
 func followOutput(ctx context.Context, h *hour, r *rand.Rand) string {

@@ -253,6 +253,7 @@ func (s *API) admit(w http.ResponseWriter, r *http.Request, pattern string, scop
 		return c, r, err
 	}
 	allowBody(r, pattern)
+	sentBy(r, c)
 	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
 	out, err := s.withNamespace(r, name)
 	if err != nil {

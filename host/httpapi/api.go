@@ -48,6 +48,7 @@ type API struct {
 	refusals *refusals // in the audit log
 	brake    brake.Brake[string]
 	backlog  *backlog // of answers
+	bodies   *bodies  // of requests
 	makers   makers
 	schemas  map[string]bool
 	draining atomic.Bool
@@ -70,7 +71,7 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	s := &API{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
 		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
 		streams: newStreams(access.Streams, "output"), polls: newStreams(access.Streams, "handlers"), refusals: newRefusals(),
-		backlog: newBacklog(maxBacklog), makers: make(makers, maxMakers), clock: clock.System(),
+		backlog: newBacklog(maxBacklog), bodies: newBodies(maxBodies), makers: make(makers, maxMakers), clock: clock.System(),
 		interpreter: builtIn, build: builtAs()}
 	for _, o := range opts {
 		o(s)
@@ -136,6 +137,7 @@ func (s *API) Drain() { s.draining.Store(true) }
 func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w, r, end := s.backlog.pace(rw, r)
 	defer end()
+	defer s.bodies.enter(r, s.addressOf(r))()
 	harden(w.Header())
 	whole := r // with the prefix, which the page has, too
 	if s.prefix != "" {

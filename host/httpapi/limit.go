@@ -195,6 +195,7 @@ type timed struct {
 	until   time.Time   // the zero time: as pace has it
 	of      context.Context
 	read    atomic.Bool // to its end
+	share
 }
 
 // Read reads from the body. At its end, the time does not count any more: the client now waits for the answer. After
@@ -205,12 +206,18 @@ func (t *timed) Read(b []byte) (int, error) {
 	}
 	n, err := 0, endOf(t.of) // after the deadline was set, which interrupt sets to an earlier instant
 	if err == nil {
+		err = t.came(0, false)
+	}
+	if err == nil {
 		n, err = t.ReadCloser.Read(b)
 	} else {
 		t.interrupt() // or the server would wait for the rest before it answers
 	}
 	if end := endOf(t.of); end != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = end
+	}
+	if refused := t.came(n, errors.Is(err, io.EOF)); refused != nil {
+		err = refused
 	}
 	switch {
 	case errors.Is(err, io.EOF):
@@ -234,6 +241,9 @@ func allowBody(r *http.Request, pattern string) {
 	t, ok := r.Body.(*timed)
 	if !ok {
 		return
+	}
+	if pattern == importPattern { // which goes to the disk as it comes
+		t.in = nil
 	}
 	limit := bodyTime
 	most := map[string]int64{uploadPattern: abi.MaxModuleBytes, checkPattern: abi.MaxModuleBytes,

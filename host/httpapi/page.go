@@ -50,6 +50,7 @@ func (s *API) pagePerson(r *http.Request) (page.Caller, error) {
 		s.brake.Hold(r.Context(), c.Name, 0)
 		return page.Caller{}, page.ErrTooMany
 	}
+	sentBy(r, &caller{Token: t, name: c.Name})
 	return c, nil
 }
 
@@ -76,6 +77,7 @@ func (s *API) pageCaller(r *http.Request, text string) (page.Caller, error) {
 	case err != nil:
 		return page.Caller{}, err
 	}
+	sentBy(r, c)
 	return page.Caller{Token: c.Token, Name: c.name}, nil
 }
 

@@ -321,10 +321,22 @@ func (v *visit) readForm() error {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return say(http.StatusRequestEntityTooLarge, "The form is over the limit of %d bytes.", maxForm)
 		}
-		return say(http.StatusBadRequest, "The form cannot be read: %v", err)
+		return unread(err)
 	}
 	v.form = v.r.PostForm
 	return v.checkToken(v.form.Get("csrf"))
+}
+
+// unread says why a form cannot be read, with the status that its body has said, if there is one.
+func unread(err error) error {
+	status := http.StatusBadRequest
+	if known, ok := errors.AsType[interface {
+		error
+		GetStatus() int
+	}](err); ok {
+		status = known.GetStatus()
+	}
+	return say(status, "The form cannot be read: %v", err)
 }
 
 // sentence is an error that is shown as it is.

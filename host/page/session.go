@@ -166,7 +166,7 @@ func (v *visit) enter() error {
 	}
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, 64<<10)
 	if err := v.r.ParseForm(); err != nil {
-		return say(http.StatusBadRequest, "The form cannot be read: %v", err)
+		return unread(err)
 	}
 	text, next := strings.TrimSpace(v.r.PostForm.Get("token")), v.r.PostForm.Get("next")
 	c, err := Caller{}, host.ErrUnauthorized

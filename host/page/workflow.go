@@ -331,7 +331,7 @@ func (v *visit) uploadAll(d *uploadData, wasm []byte, opts []host.UploadOption) 
 func (v *visit) readUpload(d *uploadData) (wasm []byte, err error) {
 	parts, err := v.r.MultipartReader()
 	if err != nil {
-		return nil, say(http.StatusBadRequest, "The form cannot be read: %v", err)
+		return nil, unread(err)
 	}
 	checked := false
 	for {
@@ -354,7 +354,7 @@ func (v *visit) readUpload(d *uploadData) (wasm []byte, err error) {
 			return nil, say(http.StatusRequestEntityTooLarge, "A module has at most %d bytes.", abi.MaxModuleBytes)
 		}
 		if err != nil {
-			return nil, say(http.StatusBadRequest, "The form cannot be read: %v", err)
+			return nil, unread(err)
 		}
 		text := string(bytes.TrimSpace(b))
 		switch part.FormName() {
