@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -43,26 +44,42 @@ func enoughFiles() error {
 // fewestConnections are accepted even where there are hardly any descriptors.
 const fewestConnections = 8
 
+// perAddress is the part of the connections that one address may have: a half, so that nobody alone keeps all others out.
+// Programs behind one address share it.
+const perAddress = 2
+
+// addressBits is how much of an address of IPv6 counts: a site has this part, and gives its machines any number of addresses
+// behind it.
+const addressBits = 64
+
 // bounded is a listener with a bound on its connections: where there are too many, another one is closed, so that neither
 // it nor the store waits.
 type bounded struct {
 	net.Listener
 	limit int64
+	proxy bool // all come from one, so that addresses say nothing
 	open  atomic.Int64
 	log   *slog.Logger
+
+	mu sync.Mutex
+	of map[netip.Prefix]int64 // open ones by address, without those of this machine
 
 	lingering atomic.Int64 // refused connections that are not closed yet
 
 	last atomic.Int64 // Unix time in seconds of the last log line about that
 }
 
-// tooMany is what a client is told that is not served. One of TLS does not understand it.
-const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\n" +
-	"Connection: close\r\n\r\n" +
-	`{"type":"about:blank","title":"Service Unavailable","status":503,"code":"busy",` +
-	`"detail":"the server has too many connections; try again later"}` + "\n"
+// What a client is told that is not served. One of TLS does not understand it.
+const (
+	tooMany          = refusedHead + `"detail":"the server has too many connections; try again later"}` + "\n"
+	tooManyOfAddress = refusedHead + `"detail":"the server has too many connections of your address; close some, or try again ` +
+		`later"}` + "\n"
+	refusedHead = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\n" +
+		"Connection: close\r\n\r\n" +
+		`{"type":"about:blank","title":"Service Unavailable","status":503,"code":"busy",`
+)
 
-// Accept returns the next connection within the bound.
+// Accept returns the next connection within the bounds.
 func (b *bounded) Accept() (net.Conn, error) {
 	for {
 		c, err := b.Listener.Accept()
@@ -70,22 +87,64 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		limit := min(b.limit, int64(max(maxFiles()-reservedFiles, fewestConnections)))
-		if b.open.Add(1) <= limit {
-			return &counted{Conn: c, done: sync.OnceFunc(func() { b.open.Add(-1) })}, nil
+		leave, own := b.enter(c.RemoteAddr(), max(limit/perAddress, 1))
+		switch {
+		case !own:
+			b.refuse(c, tooManyOfAddress, limit/perAddress)
+		case b.open.Add(1) > limit:
+			b.open.Add(-1)
+			leave()
+			b.refuse(c, tooMany, limit)
+		default:
+			return &counted{Conn: c, done: sync.OnceFunc(func() {
+				b.open.Add(-1)
+				leave()
+			})}, nil
 		}
-		b.open.Add(-1)
-		if now := time.Now().Unix(); b.last.Swap(now) != now {
-			b.log.Warn("too many connections", "limit", limit, "refused", c.RemoteAddr())
-		}
-		b.refuse(c)
 	}
+}
+
+// enter counts a connection of an address until leave is called, unless there are as many as there may be. Those of this machine
+// are not counted: its workers, commands and proxies have one address, and whoever is on it can do other harm.
+func (b *bounded) enter(from net.Addr, most int64) (leave func(), ok bool) {
+	tcp, isTCP := from.(*net.TCPAddr)
+	if b.proxy || !isTCP || tcp.IP.IsLoopback() {
+		return func() {}, true
+	}
+	at := addressOf(tcp)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.of[at] >= most {
+		return nil, false
+	}
+	if b.of == nil {
+		b.of = map[netip.Prefix]int64{}
+	}
+	b.of[at]++
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.of[at]--; b.of[at] == 0 {
+			delete(b.of, at)
+		}
+	}, true
+}
+
+// addressOf returns the part of an address that counts.
+func addressOf(tcp *net.TCPAddr) netip.Prefix {
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	at, _ := ip.Prefix(min(addressBits, ip.BitLen())) // an address has as many bits
+	return at
 }
 
 // refuse tells a client that there are too many connections, and closes. A connection that is closed before its request was
 // read is reset, and the client does not see the answer: so the request is read, if there are not too many of these, too.
-func (b *bounded) refuse(c net.Conn) {
+func (b *bounded) refuse(c net.Conn, why string, limit int64) {
+	if now := time.Now().Unix(); b.last.Swap(now) != now {
+		b.log.Warn("too many connections", "limit", limit, "refused", c.RemoteAddr())
+	}
 	_ = c.SetDeadline(time.Now().Add(lingerTime))
-	_, _ = c.Write([]byte(tooMany)) // it fits into the socket's buffer
+	_, _ = c.Write([]byte(why)) // it fits into the socket's buffer
 	tcp, ok := c.(*net.TCPConn)
 	if !ok || b.lingering.Add(1) > maxLingering {
 		if ok {
@@ -274,7 +333,7 @@ func (c *serveCmd) listenOn(ctx context.Context, address string, connections int
 	if err != nil {
 		return nil, err
 	}
-	l = &bounded{Listener: l, limit: int64(connections), log: log}
+	l = &bounded{Listener: l, limit: int64(connections), proxy: c.BehindProxy, log: log}
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}
