@@ -226,12 +226,12 @@ func readNothing(ctx context.Context, h *hour, r *rand.Rand) string {
 // sendSlowly begins a body that never ends, or sends it but its last byte: of a start, or of a module.
 func sendSlowly(ctx context.Context, h *hour, r *rand.Rand) string {
 	start := h.head("POST", "/v1/workflows/honest/runs")
-	switch r.IntN(4) {
-	case 0:
+	switch r.IntN(8) {
+	case 0, 1:
 		return "head " + h.raw(ctx, "GET /v1/runs HTTP/1.1\r\nHost:")
-	case 1:
+	case 2, 3:
 		return "byte " + h.raw(ctx, start+"Content-Length: 1000000\r\n\r\n{")
-	case 2:
+	case 4, 5, 6:
 		return "start " + h.raw(ctx, start+nearly(2*abi.MaxPayloadBytes))
 	}
 	upload := strings.Replace(h.head("PUT", "/v1/workflows/slow/versions"), "application/json", "application/wasm", 1)

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/wfhost/wfhost/abi"
@@ -30,7 +31,12 @@ type api struct {
 func newAPI(t *testing.T, access Access) *api {
 	a := &api{t: t, h: hosttest.New(t)}
 	access.Local = local
-	access.Audit = func(r Record) { a.records = append(a.records, r) }
+	var mu sync.Mutex
+	access.Audit = func(r Record) {
+		mu.Lock()
+		defer mu.Unlock()
+		a.records = append(a.records, r)
+	}
 	a.API = New(a.h.Host, access)
 	return a
 }
