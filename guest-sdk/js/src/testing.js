@@ -101,8 +101,15 @@ export class Env {
 
   // cancel asks the run to cancel.
   cancel() {
-    if (this.#cooperative) this.#asked ??= true; // a body that is going on ends first, since it has no copy of the run
+    if (this.#cooperative && this.#inBody) this.#asked ??= true; // it ends first, since it has no copy of the run
+    else if (this.#cooperative) this.#ask();
     else this.#ended = new WorkflowError({ code: "CANCELLED", message: "the run was cancelled" });
+  }
+
+  // ask tells the run of a cancel; of a second one it hears nothing.
+  #ask() {
+    if (this.#asked === undefined) asked();
+    this.#asked = false;
   }
 
   // run runs a workflow function to its end, and returns its result.
@@ -154,8 +161,8 @@ export class Env {
   // advance performs a step, gives the run the next outcome, or moves the clock to the next thing that happens.
   async #advance() {
     if (this.#asked) {
-      this.#asked = false;
-      return asked();
+      this.#asked = undefined;
+      return this.#ask();
     }
     const [handle, h] = [...this.#handles].find(([, h]) => h.perform && !h.begun) ?? [];
     if (h) {
