@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/compiler"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
 	"github.com/wfhost/wfhost/host/internal/runtime"
+	"github.com/wfhost/wfhost/host/internal/slots"
 )
 
 // CompileLimits bound the compilation of one module in a process of its own. A module that reaches one of them is
@@ -67,7 +67,7 @@ func (c *Config) build() (func(ctx context.Context, wasm []byte, dir string) err
 
 // rejected makes an error of compiling and starting a module one that says so, unless it says nothing of the module.
 func rejected(err error) error {
-	if errors.Is(err, admission.ErrFull) {
+	if errors.Is(err, slots.ErrFull) {
 		return &joined{fmt.Errorf("the module cannot be taken now, others are compiled and started: %w", err), ErrBusy}
 	}
 	if errors.Is(err, runtime.ErrClosed) {

@@ -14,7 +14,7 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Prepare compiles a module, runs its start-up once, and asks for its description; nil if it has none. ErrFull of admission says
+// Prepare compiles a module, runs its start-up once, and asks for its description; nil if it has none. ErrFull of slots says
 // that too many uploads wait. The module is in no cache of the runner; the caller closes it.
 func (r *Runner) Prepare(ctx context.Context, wasm []byte) (*module.Module, []byte, error) {
 	ctx, end, err := r.Begin(ctx)

@@ -18,6 +18,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
+	"github.com/wfhost/wfhost/host/internal/slots"
 	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/host/internal/warm"
 	"github.com/wfhost/wfhost/host/internal/worker"
@@ -82,7 +83,7 @@ type Runner struct {
 	room    *admission.Admission
 	warm    *warm.Cache[*warm.Guest]
 	workers worker.Pool
-	uploads *admission.Slots
+	uploads *slots.Slots
 
 	ctx    context.Context //nolint:containedctx // it ends with Close
 	cancel context.CancelCauseFunc
@@ -100,8 +101,7 @@ func NewRunner(cfg Config) *Runner {
 	}
 	r := &Runner{cfg: cfg, modules: module.NewCache(cfg.Engine, cfg.Store, budget.Clock, cfg.Modules), drained: make(chan struct{}),
 		room:    admission.New(cfg.Instances, cfg.MemoryBytes, cfg.ParkBytes).By(cfg.Spaces).Watched(cfg.Suspects),
-		uploads: admission.Uploads(),
-		warm:    warm.New[*warm.Guest](cfg.WarmBytes)}
+		uploads: slots.Uploads(), warm: warm.New[*warm.Guest](cfg.WarmBytes)}
 	r.ctx, r.cancel = context.WithCancelCause(context.Background())
 	return r
 }

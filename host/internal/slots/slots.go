@@ -1,4 +1,5 @@
-package admission
+// Package slots lets a few do something at a time, and bounds what waits for it: uploads, which compile and start modules.
+package slots
 
 import (
 	"context"
@@ -25,10 +26,10 @@ const leastBytes = 64 << 10
 // Uploads returns the slots of uploads. They are not those of guests, so that no upload keeps a run waiting: its start-up
 // computes for a second, and may hold as much memory as any instance. A compiler that needs longer is another process. Sixteen
 // modules of Go may wait.
-func Uploads() *Slots { return NewSlots(2, 64<<20) }
+func Uploads() *Slots { return New(2, 64<<20) }
 
-// NewSlots returns n slots, for which no more than so many bytes may wait.
-func NewSlots(n int, most int64) *Slots { return &Slots{free: make(chan struct{}, n), most: most} }
+// New returns n slots, for which no more than so many bytes may wait.
+func New(n int, most int64) *Slots { return &Slots{free: make(chan struct{}, n), most: most} }
 
 // Take waits for a slot until ctx is done, whose cause is the error then. leave gives the slot back. The error is ErrFull, at
 // once, if no slot is free and what waits already has, with these bytes, more than may wait.

@@ -1,4 +1,4 @@
-package admission
+package slots
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		s := NewSlots(2, 100<<20)
+		s := New(2, 100<<20)
 		var leave []func()
 		for range 2 {
 			l, err := s.Take(ctx, 1000<<20) // which does not wait
