@@ -88,7 +88,8 @@ type Config struct {
 	// least 1. The start of another one is refused with LIMIT, which the workflow can handle. Default 1,000.
 	MaxChildren int
 	// GuestBytes bounds the memory of all guests, about. Over it, guests wait, and one that has grown beyond 16 MiB may
-	// be given up and replayed later; nobody fails. Half is kept for smaller ones. Default 160 MiB, at least 128 MiB.
+	// be given up and replayed later; nobody fails. Half is kept for smaller ones, and half for guests that are no bodies of
+	// steps: further bodies wait before they begin. Default 160 MiB, at least 128 MiB.
 	GuestBytes int64
 	// ParkBytes bounds the memory of instances that are kept while a commit of their run or an attempt of one of its
 	// steps is in flight, about. What is over it is given up, at the cost of a replay. Default 128 MiB; negative keeps none.

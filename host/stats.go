@@ -14,7 +14,7 @@ type Stats struct {
 	Instances int    // live instances
 	Timers    int    // wakes of the next minute
 	Queued    int    // new runs that wait for an instance
-	Waiting   int    // guests of all runs that wait for one, or for a place to continue in theirs
+	Waiting   int    // guests of all runs that wait for one, or for a place to continue in theirs, and bodies that have to wait
 	Commands  int    // what runs want of each other (signals, starts and ends of children, slots), read and not taken in yet
 	Commits   uint64 // of runs, each durable, since Open
 	// JournalBytes and GuestBytes are what is counted for the limits of that name.

@@ -10,8 +10,9 @@
 // and while any of them come, one processor is left to those and to the host: a guest that computes is not interrupted, as other
 // goroutines are.
 // Large guests wait apart, see LargeBytes, and of those that have computed for a slice only some keep their instances, see
-// slowShare. Within a class, groups enter in turns, and of a group the one that has waited longest: whoever has a thousand
-// guests waiting keeps nobody else from having one.
+// slowShare. Bodies of steps, which keep theirs in any case, wait before they begin, see beginShare. Within a class, groups
+// enter in turns, and of a group the one that has waited longest: whoever has a thousand guests waiting keeps nobody else
+// from having one.
 package admission
 
 import (
@@ -63,16 +64,16 @@ type Admission struct {
 	total     int
 	held      int64                // bytes of the guests that are not outside
 	leaving   int64                // of them, bytes of those that were evicted and have not left yet
-	large     int64                // of held, bytes of large guests
+	large     int64                // of held, bytes of large guests that execute no body
 	slow      int64                // of held, bytes of slow guests
 	slowOf    map[group]int64      // of slow, by group
 	slowIn    map[uint32]slowSpace // the same by namespace
 	half      map[group]int        // how many guests are slow, of groups and of namespaces (without a workflow)
-	bodies    map[group]int64
-	bodyEnded chan struct{} // closed, and replaced, when bodies hold less
-	limit     int64         // of held
-	resting   int           // guests that rest
-	instances int           // guests that are neither outside nor evicted
+	ofBodies  int64                // of held, bytes of bodies, which are not in large
+	bodies    bodies
+	limit     int64 // of held
+	resting   int   // guests that rest
+	instances int   // guests that are neither outside nor evicted
 	waiters   [classes]queue
 	spaces    Spaces
 	long      int // guests inside that have computed for a slice
@@ -92,8 +93,7 @@ type Admission struct {
 // hold no more than limit bytes. Those that are parked hold at most parkLimit bytes.
 func New(places int, limit, parkLimit int64) *Admission {
 	return &Admission{free: places, total: places, limit: limit, parkLimit: parkLimit, longLimit: processors(),
-		slowOf: map[group]int64{},
-		slowIn: map[uint32]slowSpace{}, half: map[group]int{}, bodies: map[group]int64{}, bodyEnded: make(chan struct{})}
+		slowOf: map[group]int64{}, slowIn: map[uint32]slowSpace{}, half: map[group]int{}, bodies: newBodies(limit)}
 }
 
 // Watched has a watch note who computes, and hold suspects, and returns the admission. It is called before anything else.
@@ -125,6 +125,8 @@ type Place struct {
 	group group
 	long  bool // it is inside, and has computed for a slice
 	body  bool // it executes a body, and has computed for a slice
+	begun bool // it executes a body, or is about to
+	first bool // the body began though there was no room: see beginsFirst
 	fresh bool // its newest slice was the first one since it last waited for something
 	slow  bool // it has computed for a slice since it last waited for something
 	// subject is the guest for the watch, nil if it is not watched.
@@ -171,7 +173,7 @@ type waiter struct {
 // of ctx, or ErrStopped, and the guest is outside. One that has an instance keeps it meanwhile, and is not evicted.
 func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error {
 	a := p.a
-	if err := p.admitted(ctx); err != nil {
+	if err := admitted(ctx, p); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -211,7 +213,7 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 }
 
 // admitted waits until a guest that is outside is not held.
-func (p *Place) admitted(ctx context.Context) error {
+func admitted(ctx context.Context, p *Place) error {
 	if p.subject == nil {
 		return nil
 	}
@@ -256,15 +258,15 @@ func (a *Admission) EvictAll() {
 	}
 }
 
-// Held returns how many guests are not outside, beside those that were evicted; how many wait for a place; and the bytes that
-// count for the former and those that were evicted.
+// Held returns how many guests are not outside, beside those that were evicted; how many wait for a place, or for a body to
+// begin; and the bytes that count for the former and those that were evicted.
 func (a *Admission) Held() (instances, waiting int, bytes int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range a.waiters {
 		waiting += a.waiters[i].size()
 	}
-	return a.instances, waiting, a.held
+	return a.instances, waiting + a.bodies.waiting.size(), a.held
 }
 
 // mayEnterLocked reports whether a guest may come in now: nobody waits who comes before it, and there is room.
@@ -297,9 +299,8 @@ func (a *Admission) enterLocked(p *Place, c Class) {
 	if p.at != returning {
 		a.instances++
 		p.asked = p.bytes
-		a.held += p.bytes
-		a.large += large(p.bytes)
-		a.evictOverLocked(a.held - a.limit) // it is the only one inside
+		tallyLocked(p, 1)
+		a.evictOverLocked(chargedLocked(a) - a.limit) // it is the only one inside
 	}
 	p.insideLocked()
 	p.countLocked(1)
@@ -379,11 +380,10 @@ func (a *Admission) goLocked(p *Place) {
 	if p.at != outside {
 		a.upLocked(p)
 		p.slowLocked(false)
-		bodyLocked(p, false)
+		tallyLocked(p, -1)
 		p.at = outside
 		a.instances--
-		a.held -= p.bytes
-		a.large -= large(p.bytes)
+		endBodyLocked(p)
 	}
 }
 
@@ -444,7 +444,7 @@ func (a *Admission) evictOverLocked(bytes int64) {
 
 // makeRoomLocked evicts parked guests whose memory is in the way of those that wait and for which there are places.
 func (a *Admission) makeRoomLocked() {
-	free, over := a.free, a.held-a.limit
+	free, over := a.free, chargedLocked(a)-a.limit
 	for c := range a.waiters {
 		for e := a.waiters[c].Front(); e != nil && free > 0; e = e.Next() {
 			p := waiterOf(e).place

@@ -8,58 +8,102 @@ import "context"
 const bodyShare = 8
 
 // EnterBody is Enter for a guest that executes a body or step function: it is outside, and Of has said whose it is. It waits
-// while the bodies of its group that compute for long hold their share. One that has waited counts at once, so that of a thousand
-// that wait only those begin for which there is room.
+// until the body may begin. It counts then at once, so that of a thousand that wait only those begin for which there is room.
 func (p *Place) EnterBody(ctx context.Context) error {
+	if err := admitted(ctx, p); err != nil { // before it takes room, of which it makes no use while it is held
+		return err
+	}
 	a := p.a
 	a.mu.Lock()
-	for bodiesFullLocked(p) {
-		changed := a.bodyEnded
-		a.mu.Unlock()
+	w := beginLocked(p)
+	a.mu.Unlock()
+	if w != nil {
 		select {
-		case <-changed:
+		case <-w.granted:
 		case <-ctx.Done():
+			a.mu.Lock()
+			a.bodies.withdraw(w)
+			endBodyLocked(p)
+			a.mu.Unlock()
 			return context.Cause(ctx)
 		}
-		if a.mu.Lock(); !bodiesFullLocked(p) {
-			bodyLocked(p, true)
-			break
-		}
 	}
-	a.mu.Unlock()
 	err := p.Enter(ctx, Woken, nil)
 	if err != nil {
-		a.mu.Lock()
-		bodyLocked(p, false)
-		a.mu.Unlock()
+		p.EndBody()
 	}
 	return err
 }
 
-// MayFork reports whether a body may begin in the instance that the guest has.
-func (p *Place) MayFork() bool {
-	p.a.mu.Lock()
-	defer p.a.mu.Unlock()
-	return !bodiesFullLocked(p)
+// BeginBody has a guest that is inside execute a body until EndBody. It reports false if the body has to wait, which it is not to
+// do with the instance.
+func (p *Place) BeginBody() bool {
+	a := p.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := beginLocked(p)
+	if w != nil {
+		a.bodies.withdraw(w)
+	}
+	return w == nil
 }
 
-// bodiesFullLocked reports whether bodies of the guest's group hold their share. The first one may hold any amount.
-func bodiesFullLocked(p *Place) bool { return p.a.bodies[p.group] > p.a.limit/bodyShare }
+// EndBody says that a guest executes no body any more. Twice is legal.
+func (p *Place) EndBody() {
+	p.a.mu.Lock()
+	defer p.a.mu.Unlock()
+	endBodyLocked(p)
+}
 
-// bodyLocked says whether a guest that is not outside executes a body that has computed for a slice.
+// beginLocked has a body begin, or returns what waits until it may.
+func beginLocked(p *Place) *waiter {
+	b := &p.a.bodies
+	if v := b.verdict(p); len(b.waiting.groups) == 0 && v <= beginsFirst {
+		b.set(p, true, v == beginsFirst)
+		return nil
+	}
+	w := &waiter{place: p, granted: make(chan struct{})}
+	if b.push(w); p.begun {
+		return nil
+	}
+	return w
+}
+
+func endBodyLocked(p *Place) {
+	if p.begun {
+		p.a.bodies.set(p, false, false)
+		p.a.bodies.grant()
+	}
+	bodyLocked(p, false)
+}
+
+// bodyLocked says whether a guest executes a body that has computed for a slice.
 func bodyLocked(p *Place, body bool) {
 	if p.body == body {
 		return
 	}
-	p.body = body
-	a := p.a
-	if body {
-		a.bodies[p.group] += p.bytes
-		return
+	if p.body = body; body {
+		addLocked(p.a.bodies.long, p.group, p.bytes)
+	} else {
+		addLocked(p.a.bodies.long, p.group, -p.bytes)
+		p.a.bodies.grant()
 	}
-	if a.bodies[p.group] -= p.bytes; a.bodies[p.group] == 0 {
-		delete(a.bodies, p.group)
-	}
-	close(a.bodyEnded)
-	a.bodyEnded = make(chan struct{})
 }
+
+// tallyLocked has the bytes of a guest that is not outside count, or, with a sign of -1, no more.
+func tallyLocked(p *Place, sign int64) {
+	a := p.a
+	a.held += sign * p.bytes
+	if p.begun {
+		a.ofBodies += sign * p.bytes
+	} else {
+		a.large += sign * large(p.bytes)
+	}
+}
+
+// chargedLocked returns what guests hold of the limit. What bodies have come to hold beyond their share since they began does
+// not count: nobody can have it back, and others would wait for days.
+func chargedLocked(a *Admission) int64 { return a.held - max(a.ofBodies-a.bodies.share, 0) }
+
+// leftLocked returns what bodies leave of the limit.
+func leftLocked(a *Admission) int64 { return a.limit - min(a.ofBodies, a.bodies.share) }

@@ -10,7 +10,6 @@ import (
 // has ended, one for one. Those of another workflow do not wait for them.
 func TestBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const mib = 1 << 20
 		a := New(64, 160*mib, 0)
 		a.longLimit, a.quiet = 64, quietSlices
 		begin := func(workflow string) (*Place, chan error) {
@@ -30,9 +29,11 @@ func TestBodies(t *testing.T) {
 			}
 			going = append(going, p)
 		}
-		if going[0].MayFork() {
-			t.Error("a body may begin in an instance")
+		inPlace := a.NewPlace(8*mib).Of(0, "long", "")
+		if err := inPlace.Enter(t.Context(), Woken, nil); err != nil || inPlace.BeginBody() || inPlace.begun {
+			t.Error("a body may begin in an instance", err)
 		}
+		inPlace.Leave()
 		var waiting []chan error
 		for range 10 {
 			_, done := begin("long")
@@ -49,8 +50,12 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%d begin while others have their share", n)
 		}
 		other, done := begin("other")
-		if err := <-done; err != nil || !other.MayFork() {
+		if err := <-done; err != nil {
 			t.Error("one of another workflow waits", err)
+		}
+		other.EndBody()
+		if !other.BeginBody() {
+			t.Error("one of another workflow may not begin in its instance")
 		}
 		other.Leave()
 		for i, p := range going[:2] {
@@ -58,14 +63,14 @@ func TestBodies(t *testing.T) {
 				t.Errorf("after the end of %d, %d have begun", i+1, begun())
 			}
 		}
-		going[2].Aside()
+		going[2].Aside(0)
 		if begun() != 3 {
 			t.Error("one that waits for a server is in the way")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		p := a.NewPlace(8*mib).Of(0, "long", "")
 		cancel()
-		if err := p.EnterBody(ctx); err == nil || p.body || a.bodies[p.group] != 24*mib {
+		if err := p.EnterBody(ctx); err == nil || p.body || a.bodies.long[p.group] != 24*mib {
 			t.Errorf("one that nobody waits for any more: %v, and bodies hold %v", err, a.bodies)
 		}
 	})

@@ -40,34 +40,49 @@ func (p *Place) classOf(c Class) Class {
 
 // weighLocked has a guest that is not outside hold so many bytes.
 func (p *Place) weighLocked(bytes int64) {
-	a, slow, body := p.a, p.slow, p.body
+	slow, b := p.slow, &p.a.bodies
 	p.slowLocked(false)
-	bodyLocked(p, false)
-	a.held += bytes - p.bytes
-	a.large += large(bytes) - large(p.bytes)
+	tallyLocked(p, -1)
+	if p.begun {
+		b.tally(p, -1)
+		defer b.tally(p, 1)
+	}
+	if p.body {
+		addLocked(b.long, p.group, bytes-p.bytes)
+	}
 	p.bytes = bytes
+	tallyLocked(p, 1)
 	p.slowLocked(slow)
-	bodyLocked(p, body)
 }
 
 // crowdedLocked reports whether guests hold more than they should, with what is not being given up.
 func (p *Place) crowdedLocked() bool {
 	a := p.a
-	return a.held-a.leaving > a.limit || a.large > a.limit/largeShare
+	held := chargedLocked(a)
+	if p.begun {
+		held = a.held
+	}
+	return held-a.leaving > a.limit || a.large > a.limit/largeShare
 }
 
-// fitsLocked reports whether there is memory for a guest that is outside. There is for any that would be the only one inside,
-// and for the only one that is large.
+// largeFullLocked reports whether a large guest is to wait for others that are. Bodies have a share of their own.
+func largeFullLocked(p *Place) bool {
+	a := p.a
+	return !p.begun && a.large > 0 && a.large+p.bytes > leftLocked(a)/largeShare
+}
+
+// fitsLocked reports whether there is memory for a guest that is outside. There is for any that would be the only one inside
+// beside bodies, and for the only one that is large.
 func (p *Place) fitsLocked(c Class) bool {
 	a := p.a
-	if c == Large && a.large > 0 && a.large+p.bytes > a.limit/largeShare {
+	if c == Large && largeFullLocked(p) {
 		return false
 	}
 	kept := int64(0)
 	if c != Large {
 		kept = keptForLargeLocked(a)
 	}
-	return a.held+p.bytes+kept <= a.limit || a.held == a.parkedBytes+a.leaving
+	return chargedLocked(a)+p.bytes+kept <= a.limit || a.held-a.ofBodies == a.parkedBytes+a.leaving
 }
 
 // keptForLargeLocked returns the bytes that are reserved for a large guest which maxOvertaken others have overtaken. Without
@@ -77,7 +92,7 @@ func keptForLargeLocked(a *Admission) int64 {
 		return 0
 	}
 	w := a.firstLocked(Large)
-	if w == nil || a.large > 0 && a.large+w.place.bytes > a.limit/largeShare {
+	if w == nil || largeFullLocked(w.place) {
 		return 0
 	}
 	return w.place.bytes
@@ -91,15 +106,15 @@ func grantLargeLocked(a *Admission) {
 	if w == nil || a.free <= 0 {
 		return
 	}
-	for e := a.parked.Front(); e != nil && a.large+w.place.bytes > a.limit/largeShare; {
+	for e := a.parked.Front(); e != nil && largeFullLocked(w.place); {
 		p := e.Value.(*Place) //nolint:forcetypeassert // it holds nothing else
 		e = e.Next()
 		if large(p.bytes) > 0 {
 			p.evictLocked()
 		}
 	}
-	if a.large == 0 || a.large+w.place.bytes <= a.limit/largeShare {
-		a.evictOverLocked(a.held + w.place.bytes - a.limit)
+	if !largeFullLocked(w.place) {
+		a.evictOverLocked(chargedLocked(a) + w.place.bytes - a.limit)
 	}
 }
 
@@ -141,7 +156,7 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 	}
 	if bytes > p.bytes {
 		p.weighLocked(bytes)
-		a.evictOverLocked(a.held - a.limit)
+		a.evictOverLocked(chargedLocked(a) - a.limit)
 	}
 	if leaves && p.bytes > p.asked && large(p.bytes) > 0 && a.large > p.bytes && p.crowdedLocked() {
 		a.mu.Unlock()

@@ -28,13 +28,18 @@ func (p *Place) Wake() {
 	}
 }
 
-// Aside has a guest that is inside keep its instance, which it is not asked for, without a place until it enters again. A body
-// that waits for a server is none that computes for long.
-func (p *Place) Aside() {
+// Aside has a guest that is inside keep its instance, of so many bytes (0: nobody has looked), without a place until it enters
+// again. Nobody asks for the instance. A body that waits for a server is none that computes for long.
+func (p *Place) Aside(bytes int64) {
 	a := p.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	bodyLocked(p, false)
+	if p.at == inside && (bytes > p.bytes || p.begun && bytes > 0) {
+		p.weighLocked(bytes)
+		a.evictOverLocked(chargedLocked(a) - a.limit)
+		a.bodies.grant() // it may hold less than was expected of it
+	}
 	a.returnLocked(p)
 	a.grantLocked()
 }

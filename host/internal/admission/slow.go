@@ -12,7 +12,8 @@ import "errors"
 // a namespace, and of a group where there is one namespace: a run whose replay takes a slice is not to wait for minutes because
 // of others that compute. For them there is half of the share more.
 //
-// With the large ones' half, an eighth is left at least to those that wake, compute for less than a slice, and sleep.
+// With the large ones' half, an eighth is left at least to those that wake, compute for less than a slice, and sleep; where
+// bodies hold much, a quarter of what they and the large ones leave.
 const slowShare = 4
 
 // leastHalfDone is how many guests of a group may be slow before none of its new runs begins; where more than half as many
@@ -23,6 +24,12 @@ const (
 	leastHalfDone = 32
 	spaceHalfDone = 4
 )
+
+// slowMost returns what slow guests may keep. Bodies that wait may hold their share for days: where large guests have theirs
+// as well, it is half of what both leave.
+func slowMost(a *Admission) int64 {
+	return min(a.limit/slowShare, max(leftLocked(a)-min(a.large, a.limit/largeShare), 0)/2)
+}
 
 // halfMost returns how many guests of a group may be slow.
 func halfMost(a *Admission) int { return max(leastHalfDone, 2*a.longLimit) }
@@ -40,7 +47,7 @@ type slowSpace struct {
 // guest never is, nor one of the only group, nor the only one of a group of the only namespace. A namespace that holds more than
 // its part, because others have come, gives instances up until it does not: those of groups that hold more than theirs.
 func (p *Place) tooSlowLocked() bool {
-	a, share := p.a, p.a.limit/slowShare
+	a, share := p.a, slowMost(p.a)
 	space, of := a.slowIn[p.group.namespace], a.slowOf[p.group]
 	shared := len(a.slowIn) > 1 && space.bytes > 0 // with other namespaces
 	part := share / int64(max(len(a.slowIn), 1))

@@ -49,7 +49,7 @@ func TestSlow(t *testing.T) {
 		if err := sixth.Slice(t.Context(), 10*mib, false); err != nil {
 			t.Fatal("one that cannot leave:", err)
 		}
-		if want := int64(42 * mib); a.slow != want || a.bodies[group{}] != 10*mib {
+		if want := int64(42 * mib); a.slow != want || a.bodies.long[group{}] != 10*mib {
 			t.Fatalf("slow guests hold %d bytes, not %d, and bodies %v", a.slow, want, a.bodies)
 		}
 		sixth.Leave()
@@ -65,7 +65,7 @@ func TestSlow(t *testing.T) {
 		for _, p := range append(slow, again, seventh) {
 			p.Leave()
 		}
-		if a.slow != 0 || a.held != 0 || len(a.bodies) != 0 {
+		if a.slow != 0 || a.held != 0 || len(a.bodies.long) != 0 {
 			t.Fatalf("nobody is in, and they hold %d bytes, slow ones %d, bodies %v", a.held, a.slow, a.bodies)
 		}
 		alone := asksFor(a, 1)
@@ -263,7 +263,7 @@ func TestResumingLetsOthersWake(t *testing.T) {
 				err := p.EnterBody(ctx)
 				for err == nil && ctx.Err() == nil {
 					<-time.NewTimer(3900 * time.Microsecond).C
-					p.Aside()
+					p.Aside(0)
 					<-time.NewTimer(time.Millisecond).C
 					err = p.Enter(ctx, Resuming, nil)
 				}

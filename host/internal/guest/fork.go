@@ -41,8 +41,9 @@ func (a *Activation) fork(of *run.Attempt) error {
 	b := &forkedBody{guest: g, a: a, attempt: start, stop: func() {
 		unhook()
 		stop()
+		a.placed.EndBody()
 	}}
-	if !a.placed.MayFork() || !a.inst.Fork(b) {
+	if !a.placed.BeginBody() || !a.inst.Fork(b) {
 		b.stop()
 		return a.elsewhere(of)
 	}

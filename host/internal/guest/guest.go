@@ -41,12 +41,13 @@ type guest struct {
 	// mayFork tells that the guest's instance may execute the bodies of its steps.
 	mayFork bool
 
-	ctx    context.Context  //nolint:containedctx // of the call that goes on
-	key    store.RunKey     // of the run
-	grants store.Grants     // of bodies and step functions
-	place  *admission.Place // of a body, which gives it up while it waits
-	stdin  []byte
-	read   bool
+	ctx            context.Context  //nolint:containedctx // of the call that goes on
+	key            store.RunKey     // of the run
+	grants         store.Grants     // of bodies and step functions
+	place          *admission.Place // of a body, which gives it up while it waits
+	looked, asides int64            // bytes of linear memory when grown looked, and its calls
+	stdin          []byte
+	read           bool
 }
 
 func (g *guest) init(r *Runner, mod *module.Module, run store.RunKey) {
@@ -62,6 +63,15 @@ func (g *guest) weight() int64 {
 		return 0
 	}
 	return g.inst.Resident()
+}
+
+// grown returns what the guest holds where it waits with its instance, 0 if it has looked a moment ago: see waitsPerLook.
+func (g *guest) grown() int64 {
+	if g.asides++; g.inst.Size() == g.looked && g.asides%waitsPerLook != 0 {
+		return 0
+	}
+	g.looked = g.inst.Size()
+	return g.inst.Resident() + g.held()
 }
 
 // call calls an export of an instance that is made for it. The guest is stopped when ctx is done.
@@ -188,7 +198,10 @@ func (g *guest) waitFor(d time.Duration) error {
 
 // without does something for which a body needs no place, though it keeps its instance: it has a place again when it goes on.
 func (g *guest) without(do func() error) error {
-	g.place.Aside()
+	if g.place == nil {
+		return do()
+	}
+	g.place.Aside(g.grown())
 	err := do()
 	g.Waited()
 	if errors.Is(err, room.ErrFull) { // it gives its instance up
@@ -229,11 +242,7 @@ func (g *guest) Fetch(request []byte) ([]byte, int64) {
 		b, err = g.r.cfg.Fetch(g.ctx, g.grants, g.key, request)
 		return err
 	}
-	perform := fetch
-	if g.place != nil {
-		perform = func() error { return g.without(fetch) }
-	}
-	if err := perform(); err != nil {
+	if err := g.without(fetch); err != nil {
 		return nil, g.RefuseWithoutEntry(err)
 	}
 	return g.Answer(b)

@@ -21,6 +21,8 @@ func init() {
 	workflow.Register("toldfail", toldFail)
 	workflow.Register("waits", waits)
 	workflow.Register("beside", beside)
+	workflow.Register("crowd", crowd)
+	workflow.Register("row", row)
 	workflow.Register("lines", lines)
 	workflow.Register("steps", steps)
 	workflow.Register("parent", parent)
@@ -85,6 +87,35 @@ func waits(ctx context.Context, _ int) (string, error) {
 		time.Sleep(time.Hour)
 		return "waited", nil
 	}, workflow.Timeout(2*time.Hour))
+}
+
+// crowd has so many bodies at a time that each wait for so many milliseconds.
+func crowd(ctx context.Context, in struct{ Bodies, Ms int }) (int, error) {
+	var all []*workflow.Future[string]
+	for i := range in.Bodies {
+		all = append(all, workflow.Async(ctx, func(ctx context.Context) (string, error) {
+			return workflow.Do(ctx, fmt.Sprint("body", i), func(workflow.Step) (string, error) {
+				time.Sleep(time.Duration(in.Ms) * time.Millisecond)
+				return "waited", nil
+			}, workflow.Timeout(2*time.Hour))
+		}))
+	}
+	for _, f := range all {
+		if _, err := f.Get(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return len(all), nil
+}
+
+// row has so many bodies, one after the other.
+func row(ctx context.Context, bodies int) (int, error) {
+	for i := range bodies {
+		if _, err := workflow.Do(ctx, fmt.Sprint("body", i), func(workflow.Step) (int, error) { return i, nil }); err != nil {
+			return 0, err
+		}
+	}
+	return bodies, nil
 }
 
 // beside has a body that waits for an hour, and a step beside it that fails at first.
