@@ -261,6 +261,8 @@ func (hh *history) call(h *host.Host, c call) (o outcome) {
 			_, err = fmt.Sscan(string(b), &o.n)
 		} else if strings.Contains(err.Error(), "the run has not begun") {
 			return outcome{what: "ok"} // it has taken nothing yet
+		} else if r, e := h.Get(ctx, id); e == nil && r.Status == host.Terminated && strings.Contains(err.Error(), "it was at work") {
+			return outcome{what: "unknown"} // it was terminated before it came to a wait
 		}
 	case "result":
 		var r host.Run

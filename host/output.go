@@ -142,8 +142,14 @@ func (s *scope) ask(ctx context.Context, key store.RunKey, name string, input []
 		if !errors.Is(err, query.ErrOnItsWay) && !begins {
 			return answer, st, err
 		}
-		if st, e := s.h.rt.Runs.Durable(ctx, key); e != nil || st.Status.Attention() || st.Status.Terminal() {
-			return answer, st, errors.Join(err, e)
+		now, e := s.h.rt.Runs.Durable(ctx, key)
+		switch {
+		case e != nil:
+			return nil, st, e
+		case now.Status.Attention(), st.Status.Terminal():
+			return answer, st, err
+		case now.Status.Terminal(): // meanwhile: it is asked where it ended
+			continue
 		}
 		select {
 		case <-changed:
