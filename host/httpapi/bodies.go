@@ -1,8 +1,12 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"sync"
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
 // Limits of the memory that bodies of requests hold.
@@ -14,14 +18,19 @@ const (
 	// the head of a request.
 	smallBody = 64 << 10
 	// timesLeft is how many times as much one caller may hold as is left for all: 42 MiB if there is no other one, which is the
-	// largest module and some more, 25 MiB beside one who takes all that he can. So something is left for the next one, always.
+	// largest module and some more, 25 MiB each of two. So something is left for the next one, always.
 	timesLeft = 2
+	// standsStill is after what time a body of which less than smallBody has come is cut off for another caller: an eighth of what
+	// slowestUpload says.
+	standsStill = 8 * time.Second
 )
 
-// bodies is what has come of large bodies, and waits to be used or for the rest. Whoever sends gets on: if a caller has too much,
-// the one of his bodies is cut off that has got nothing for the longest time.
+// bodies is what has come of large bodies, and waits to be used or for the rest. Whoever sends gets on: if there is no more room for
+// a caller, a body of another one who holds more is cut off if it stands still, else the caller's own that has got nothing for the
+// longest time.
 type bodies struct {
 	limit int
+	now   func() time.Time
 
 	mu     sync.Mutex
 	bytes  int
@@ -31,7 +40,7 @@ type bodies struct {
 }
 
 func newBodies(limit int) *bodies {
-	return &bodies{limit: limit, by: map[string]int{}, coming: map[*timed]struct{}{}}
+	return &bodies{limit: limit, now: clock.System().Now, by: map[string]int{}, coming: map[*timed]struct{}{}}
 }
 
 // share is the part of a body in what all of them hold. Its request alone changes from and got; b.mu guards the rest.
@@ -41,7 +50,9 @@ type share struct {
 	got  int
 
 	held int
-	turn uint64 // of the last bytes: later ones have higher numbers
+	turn uint64    // of the last bytes: later ones have higher numbers
+	mark time.Time // when so much more had come that it does not stand still
+	most int       // what was held then
 	cut  bool
 }
 
@@ -56,7 +67,7 @@ func (t *timed) came(n int, last bool) error {
 	if n > 0 && !t.cut {
 		b.count(t)
 		for !t.cut && b.by[t.from] > timesLeft*(b.limit-b.bytes) {
-			b.cutOff(b.slowestOf(t.from))
+			b.cutOff(b.victim(t.from))
 		}
 	}
 	if t.cut {
@@ -70,27 +81,43 @@ func (t *timed) came(n int, last bool) error {
 }
 
 // errBodies is the answer to a request whose body was cut off: nothing was done.
-var errBodies = problem(http.StatusTooManyRequests, "busy", "you send too many bodies of more than %d bytes at a time, and this "+
-	"one got nothing for the longest time: try again later", smallBody)
+var errBodies = problem(http.StatusTooManyRequests, "busy", "the server has no room for this body beside others of more than %d "+
+	"bytes: nothing was done; try again later", smallBody)
 
 func (b *bodies) count(t *timed) {
 	n := t.got - t.held
 	b.turns++
 	t.turn = b.turns
 	b.coming[t] = struct{}{}
-	t.held += n
+	if t.held += n; t.mark.IsZero() || t.held-t.most >= smallBody {
+		t.mark, t.most = b.now(), t.held
+	}
 	b.bytes += n
 	b.by[t.from] += n
 }
 
-// slowestOf returns the body of a caller that has got nothing for the longest time. There is one: who asks has one that comes.
-func (b *bodies) slowestOf(caller string) (slowest *timed) {
+// victim returns the body that is cut off as a caller has no more room: one that stands still, of the caller who holds most of those
+// who hold more than that caller; if there is none, that of the caller's own which has got nothing for the longest time. There is
+// one: who asks has one that comes.
+func (b *bodies) victim(asks string) (victim *timed) {
+	now := b.now()
 	for t := range b.coming {
-		if t.from == caller && (slowest == nil || t.turn < slowest.turn) {
-			slowest = t
+		if b.by[t.from] <= b.by[asks] || now.Sub(t.mark) < standsStill {
+			continue
+		}
+		if victim == nil || b.by[t.from] > b.by[victim.from] || t.from == victim.from && t.turn < victim.turn {
+			victim = t
 		}
 	}
-	return slowest
+	if victim != nil {
+		return victim
+	}
+	for t := range b.coming {
+		if t.from == asks && (victim == nil || t.turn < victim.turn) {
+			victim = t
+		}
+	}
+	return victim
 }
 
 // cutOff ends what is read of a body, and counts it no more: its request ends at once.
@@ -134,4 +161,18 @@ func sentBy(r *http.Request, c *caller) {
 			t.from = "namespace " + c.Namespace
 		}
 	}
+}
+
+// bodyKey is that of the body of a request in its context.
+type bodyKey struct{}
+
+// used has the body of a request count no more, though the request goes on: what it held was given up.
+func used(ctx context.Context) {
+	t, ok := ctx.Value(bodyKey{}).(*timed)
+	if !ok || t.in == nil || t.got <= smallBody {
+		return
+	}
+	t.in.mu.Lock()
+	defer t.in.mu.Unlock()
+	t.in.remove(t)
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
@@ -76,6 +78,59 @@ func TestBodies(t *testing.T) {
 	if b.bytes != 0 || len(b.by) != 0 || len(b.coming) != 0 {
 		t.Errorf("left over: %d bytes, %v, %d bodies", b.bytes, b.by, len(b.coming))
 	}
+}
+
+// TestBodiesThatStand has a caller hold all that he may, and another one send: what stands still is cut off for it, what comes and what
+// has come is not.
+func TestBodiesThatStand(t *testing.T) {
+	const unit = 1 << 20
+	b, now := newBodies(60*unit), time.Unix(0, 0)
+	b.now = func() time.Time { return now }
+	whole, stands, comes := b.counted("one"), b.counted("one"), b.counted("one")
+	if err := errors.Join(whole.came(10*unit, true), stands.came(18*unit, false), comes.came(10*unit, false)); err != nil {
+		t.Fatal(err)
+	}
+	second := b.counted("two")
+	if err := second.came(15*unit, false); err == nil || stands.cut {
+		t.Fatalf("beside bodies that came a moment ago: %v", err)
+	}
+	now = now.Add(standsStill - 1)
+	if err := errors.Join(stands.came(smallBody-1, false), comes.came(smallBody, false)); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(1)
+	third := b.counted("two")
+	if err := third.came(15*unit, false); err != nil || !stands.cut || comes.cut || whole.cut {
+		t.Fatalf("beside one that stands still: %v, it is cut off: %v; one that comes: %v", err, stands.cut, comes.cut)
+	}
+	now = now.Add(2 * standsStill)
+	if err := third.came(2*unit, false); err != nil || comes.cut { // 35 of 60 are held, there is room
+		t.Fatalf("without need: %v %v", err, comes.cut)
+	}
+	if err := third.came(15*unit, false); err == nil || comes.cut || !third.cut { // 32 and 20 of 60
+		t.Errorf("one who holds less was cut off for one who holds more: %v %v", err, comes.cut)
+	}
+	if b.bytes != 20*unit+smallBody {
+		t.Errorf("%d bytes are held", b.bytes)
+	}
+}
+
+// TestUsedBody has a body count no more while its request goes on.
+func TestUsedBody(t *testing.T) {
+	b := newBodies(maxBodies)
+	x := b.counted("one")
+	leave := b.enter(&http.Request{Body: x}, "one")
+	if err := x.came(1<<20, true); err != nil || b.bytes != 1<<20 {
+		t.Fatal(err, b.bytes)
+	}
+	used(context.WithValue(t.Context(), bodyKey{}, x))
+	if b.bytes != 0 || len(b.by) != 0 {
+		t.Errorf("%d bytes are held", b.bytes)
+	}
+	if leave(); b.bytes != 0 || len(b.by) != 0 {
+		t.Errorf("%d bytes are held at the end", b.bytes)
+	}
+	used(t.Context())
 }
 
 // TestBodiesAtRandom has bodies begin, come and end at random: they never hold more than they may, and nothing is left over.
@@ -174,7 +229,7 @@ func TestFinding_BodiesThatDoNotEnd(t *testing.T) {
 	for i, c := range conns {
 		go func() {
 			status, p := send(c, tokens[i%2], "POST /v1/workflows/w/runs?namespace=a", length, body)
-			if status != 0 && (status != http.StatusTooManyRequests || p.Code != "busy" || !strings.Contains(p.Detail, "too many bodies")) {
+			if status != 0 && (status != http.StatusTooManyRequests || p.Code != "busy" || !strings.Contains(p.Detail, "no room for this body")) {
 				t.Errorf("%d %+v", status, p)
 			}
 			done <- status
@@ -227,7 +282,7 @@ func TestBodiesOfImports(t *testing.T) {
 	session := p.login(p.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeRun}}))
 	p.bodies = newBodies(smallBody)
 	w := p.browse(session, http.MethodPost, "/workflows/w/start", url.Values{"input": {body}})
-	if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "too many bodies") {
+	if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "no room for this body") {
 		t.Errorf("a form of the page: %d %s", w.Code, w.Body)
 	}
 }

@@ -181,8 +181,9 @@ func (b *backlog) pace(rw http.ResponseWriter, r *http.Request) (w http.Response
 	_ = p.control.SetWriteDeadline(time.Time{}) // that of the request before
 	if r.ContentLength != 0 && r.Body != nil {
 		_ = p.control.SetReadDeadline(clock.System().Now().Add(bodyTime))
-		r = r.WithContext(r.Context()) // net/http looks at the body of its own
-		r.Body = &timed{ReadCloser: r.Body, control: p.control, header: rw.Header(), of: r.Context()}
+		body := &timed{ReadCloser: r.Body, control: p.control, header: rw.Header(), of: r.Context()}
+		r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, body)) // net/http looks at the body of its own
+		r.Body = body
 	}
 	return p, r, p.more // what is buffered is written after the end
 }

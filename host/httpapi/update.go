@@ -53,6 +53,8 @@ func (s *API) registerUpdates(api huma.API) {
 				input = raw(in.RawBody)
 			}
 			u, err := space(ctx).Update(ctx, in.ID, in.Name, input, opts...)
+			in.RawBody = nil // the answer may take a minute
+			used(ctx)
 			return updated(ctx, hold, u, err)
 		})
 	optionalBody(api, updatesPath)
