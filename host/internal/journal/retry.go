@@ -79,8 +79,7 @@ func (j *Journal) failures() (list []store.Seq) {
 		list = append(list, entries[last].Seq)
 	}
 	for i := last - 1; i > 0; i-- {
-		e := &entries[i]
-		if bad(e) {
+		if e := &entries[i]; bad(e) {
 			list = append(list, e.Seq)
 		} else if outward(e) || e.Kind.Delivery() && e.Handle != 0 {
 			break
@@ -113,8 +112,7 @@ func (j *Journal) checkBehind(from store.Seq) error {
 	}
 	step := j.Handle(entries[from].Handle).Name
 	for i := from + 1; i < store.Seq(len(entries)); i++ {
-		e := &entries[i]
-		if outward(e) {
+		if e := &entries[i]; outward(e) {
 			return &RetryError{Step: step, Did: strings.TrimSuffix(fmt.Sprintf("%s %q", e.Kind, e.Name), ` ""`)}
 		}
 	}
@@ -126,6 +124,12 @@ func (j *Journal) void(from store.Seq, failures []store.Seq) (list []store.Seq) 
 	entries := j.Entries()
 	gone := map[int64]bool{}     // handles of void calls
 	back := map[store.Seq]bool{} // signals that void withdrawals gave back, and which their first waits have again
+	policy := j.started.Policy   // of cancel, where the run goes on
+	for i := range entries[:from] {
+		if e := &entries[i]; e.Kind == store.KindCancelPolicy && e.Refused == 0 {
+			policy = e.Code
+		}
+	}
 	for i := from; i < store.Seq(len(entries)); i++ {
 		e := &entries[i]
 		_, failure := slices.BinarySearch(failures, e.Seq)
@@ -140,6 +144,7 @@ func (j *Journal) void(from store.Seq, failures []store.Seq) (list []store.Seq) 
 		case failure, e.Kind.Call(), e.Kind.End(), (e.Kind.Delivery() || e.Kind == store.KindProgress) && gone[e.Handle]:
 		case e.Kind == store.KindClock: // the workflow's own time goes on from the failure
 		case e.Kind == store.KindSignal && back[e.Ref]:
+		case e.Kind == store.KindCancel && policy != abi.CancelCooperative: // it was asked for what is void
 		default:
 			continue
 		}
@@ -165,13 +170,12 @@ func (j *Journal) checkRetried(e *store.Entry) error {
 }
 
 // voidOf returns the seqs that a retry voids.
-func voidOf(e *store.Entry, length int) ([]store.Seq, error) {
+func voidOf(e *store.Entry, length int) (list []store.Seq, err error) {
 	if len(e.Options) == 0 {
-		var all []store.Seq
 		for seq := e.Ref; int(seq) < length; seq++ {
-			all = append(all, seq)
+			list = append(list, seq)
 		}
-		return all, nil
+		return list, nil
 	}
 	var o retryOptions
 	if err := json.Unmarshal(e.Options, &o); err != nil {

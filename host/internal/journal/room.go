@@ -38,8 +38,7 @@ func (j *Journal) CallRoom() error {
 		return abi.Errorf(abi.Limit, "the journal has %d entries, calls may use %d of %d", n, callEntries, abi.MaxEntries)
 	}
 	if j.bytes >= callBytes {
-		return abi.Errorf(abi.Limit, "the journal has %d bytes, calls may use %d of %d", j.bytes, callBytes,
-			abi.MaxJournalBytes)
+		return abi.Errorf(abi.Limit, "the journal has %d bytes, calls may use %d of %d", j.bytes, callBytes, abi.MaxJournalBytes)
 	}
 	return nil
 }
@@ -47,8 +46,7 @@ func (j *Journal) CallRoom() error {
 // signalRoom returns an error of abi.Limit if there is no room for a signal with a payload of n bytes.
 func (j *Journal) signalRoom(n int) error {
 	if have := len(j.entries); have >= signalEntries {
-		return abi.Errorf(abi.Limit, "the journal has %d entries, signals may use %d of %d", have, signalEntries,
-			abi.MaxEntries)
+		return abi.Errorf(abi.Limit, "the journal has %d entries, signals may use %d of %d", have, signalEntries, abi.MaxEntries)
 	}
 	if have := j.bytes + int64(n); have >= signalBytes {
 		return abi.Errorf(abi.Limit, "the journal would have %d bytes, signals may use %d of %d", have, signalBytes,

@@ -87,8 +87,7 @@ func (j *Journal) CheckSignal(name, key string, data []byte) (same bool, err err
 			if update, ok := strings.CutPrefix(name, abi.UpdatePrefix); ok {
 				return false, abi.Errorf(abi.Conflict, "an update %q with the id %q and another input was accepted", update, key)
 			}
-			return false, abi.Errorf(abi.Conflict, "a signal %q with the idempotency key %q and another payload was accepted",
-				name, key)
+			return false, abi.Errorf(abi.Conflict, "a signal %q with the idempotency key %q and another payload was accepted", name, key)
 		}
 		return true, nil
 	}
