@@ -108,12 +108,17 @@ func (x *calls) has(name string, ns store.NamespaceID) (n int) {
 	return n
 }
 
+// close ends all calls, and looks that nothing is left of them: namespaces come and go for as long as a host runs.
 func (x *calls) close() {
+	x.t.Helper()
 	for len(x.waiting) > 0 {
 		x.giveUp(0)
 	}
 	for len(x.inside) > 0 {
 		x.end(0)
+	}
+	if n := x.Remembered(); n != 0 {
+		x.t.Errorf("after all calls have ended, %d namespaces are remembered", n)
 	}
 }
 
