@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wfhost/wfhost/internal/site"
 )
 
 // reservedFiles is how many file descriptors stay for the store, modules and requests of workflows: a store that gets none
@@ -47,10 +49,6 @@ const fewestConnections = 8
 // perAddress is the part of the connections that one address may have: a half, so that nobody alone keeps all others out.
 // Programs behind one address share it.
 const perAddress = 2
-
-// addressBits is how much of an address of IPv6 counts: a site has this part, and gives its machines any number of addresses
-// behind it.
-const addressBits = 64
 
 // bounded is a listener with a bound on its connections: where there are too many, another one is closed, so that neither
 // it nor the store waits.
@@ -111,7 +109,7 @@ func (b *bounded) enter(from net.Addr, most int64) (leave func(), ok bool) {
 	if b.proxy || !isTCP || tcp.IP.IsLoopback() {
 		return func() {}, true
 	}
-	at := addressOf(tcp)
+	at := site.Of(tcp.AddrPort().Addr())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.of[at] >= most {
@@ -128,13 +126,6 @@ func (b *bounded) enter(from net.Addr, most int64) (leave func(), ok bool) {
 			delete(b.of, at)
 		}
 	}, true
-}
-
-// addressOf returns the part of an address that counts.
-func addressOf(tcp *net.TCPAddr) netip.Prefix {
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	at, _ := ip.Prefix(min(addressBits, ip.BitLen())) // an address has as many bits
-	return at
 }
 
 // refuse tells a client that there are too many connections, and closes. A connection that is closed before its request was

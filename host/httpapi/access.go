@@ -10,9 +10,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/internal/site"
 )
 
 // Access says who may call a server. The zero value lets in those who have a token that the host has created.
@@ -67,9 +69,10 @@ func (a Access) withDefaults() Access {
 // caller is who makes a request.
 type caller struct {
 	host.Token
-	name   string // for the audit log and the limits
-	in     string // the namespace that the request names, empty for the default one
-	exempt bool   // from limits of rate and streams: the local token
+	name    string // for the limits, and for the audit log if there is no address
+	address string // of a stranger, whose name is the part of it that counts
+	in      string // the namespace that the request names, empty for the default one
+	exempt  bool   // from limits of rate and streams: the local token
 }
 
 // public is the scope of endpoints that need no token: those that say nothing, and hooks, whose path holds a token of their
@@ -206,7 +209,7 @@ func (s *API) hold(r *http.Request, c *caller, err error) {
 	if !ok || p.Status != http.StatusTooManyRequests {
 		return
 	}
-	key := s.addressOf(r)
+	key := s.siteOf(r)
 	if c != nil {
 		key = c.name
 	}
@@ -298,8 +301,7 @@ const howToGet = "on the server's machine `wfhost token` prints one, and `wfhost
 
 // identify returns who makes a request. Strangers may call public endpoints, and everything of an open server.
 func (s *API) identify(w http.ResponseWriter, r *http.Request, scope host.Scope) (*caller, error) {
-	address := s.addressOf(r)
-	stranger := &caller{name: address}
+	stranger := &caller{name: s.siteOf(r), address: s.addressOf(r)}
 	if scope == public {
 		return stranger, nil
 	}
@@ -324,7 +326,7 @@ func (s *API) identify(w http.ResponseWriter, r *http.Request, scope host.Scope)
 			return stranger, failed(err)
 		}
 	}
-	if !s.denials.allow(address) {
+	if !s.denials.allow(stranger.name) {
 		w.Header().Set("Retry-After", "1")
 		return nil, problem(http.StatusTooManyRequests, "busy", "too many requests without a token that is accepted; try again later")
 	}
@@ -366,4 +368,14 @@ func (s *API) addressOf(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return hostname
+}
+
+// siteOf returns the part of a caller's address that counts for limits.
+func (s *API) siteOf(r *http.Request) string {
+	address := s.addressOf(r)
+	ip, err := netip.ParseAddr(address)
+	if err != nil { // of a listener that is none of TCP
+		return address
+	}
+	return site.Of(ip).String()
 }

@@ -137,7 +137,7 @@ func (s *API) Drain() { s.draining.Store(true) }
 func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w, r, end := s.backlog.pace(rw, r)
 	defer end()
-	defer s.bodies.enter(r, s.addressOf(r))()
+	defer s.bodies.enter(r, s.siteOf(r))()
 	harden(w.Header())
 	whole := r // with the prefix, which the page has, too
 	if s.prefix != "" {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -180,8 +181,8 @@ func (s *API) audit(a *answered, r *http.Request, pattern string, scope host.Sco
 	if status == 0 { // nothing was written
 		status = http.StatusOK
 	}
-	rec := Record{Time: clock.System().Now().UTC(), Caller: c.name, Name: c.Name, Address: s.addressOf(r), Scope: scope,
-		Endpoint: pattern, Status: status, Cut: cut, Refused: unchanged[status] && !a.changed && !cut}
+	rec := Record{Time: clock.System().Now().UTC(), Caller: cmp.Or(c.address, c.name), Name: c.Name, Address: s.addressOf(r),
+		Scope: scope, Endpoint: pattern, Status: status, Cut: cut, Refused: unchanged[status] && !a.changed && !cut}
 	if rec.Refused {
 		var ok bool
 		if rec.Omitted, ok = s.refusals.allow(c.name); !ok {

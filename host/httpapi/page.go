@@ -68,8 +68,8 @@ func ownPath(path string) bool {
 func (s *API) pageCaller(r *http.Request, text string) (page.Caller, error) {
 	c, err := s.holder(r.Context(), text)
 	switch {
-	case errors.Is(err, host.ErrUnauthorized) && !s.denials.allow(s.addressOf(r)):
-		s.brake.Hold(r.Context(), s.addressOf(r), 0)
+	case errors.Is(err, host.ErrUnauthorized) && !s.denials.allow(s.siteOf(r)):
+		s.brake.Hold(r.Context(), s.siteOf(r), 0)
 		return page.Caller{}, page.ErrTooMany
 	case err == nil && !c.exempt && !s.rates.allow(c.name):
 		s.brake.Hold(r.Context(), c.name, 0)
@@ -90,12 +90,13 @@ func (s *API) auditPage(r *http.Request, a page.Action) {
 		Scope: a.Scope, Endpoint: a.Pattern, Path: recorded(r.URL.Path), Query: recorded(r.URL.RawQuery),
 		Namespace: a.Namespace, Status: a.Status,
 		Refused: !a.Changed && unchanged[a.Status]}
+	key := rec.Caller
 	if rec.Caller == "" || s.access.Open {
-		rec.Caller = rec.Address
+		rec.Caller, key = rec.Address, s.siteOf(r)
 	}
 	if rec.Refused {
 		var ok bool
-		if rec.Omitted, ok = s.refusals.allow(rec.Caller); !ok {
+		if rec.Omitted, ok = s.refusals.allow(key); !ok {
 			return
 		}
 	}

@@ -157,7 +157,7 @@ func (s *API) deliver(w http.ResponseWriter, r *http.Request) {
 func (s *API) undelivered(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, host.ErrNotFound) && !s.misses.Allow():
-		s.brake.Hold(r.Context(), s.addressOf(r), 0)
+		s.brake.Hold(r.Context(), s.siteOf(r), 0)
 		w.Header().Set("Retry-After", "1")
 		err = problem(http.StatusTooManyRequests, "busy", "too many deliveries to tokens that nobody holds")
 	case errors.Is(err, host.ErrDiskFull): // whose sentence names a folder, which is nothing for strangers
