@@ -82,6 +82,10 @@ func (h *Host) Namespaces(ctx context.Context) ([]NamespaceInfo, error) {
 	return list, nil
 }
 
+// Shared reports whether there is another namespace than the default one, or has been since the host was opened. It reads
+// nothing from the store: where other hosts have the same store, a namespace that one of them makes counts when it is used here.
+func (h *Host) Shared() bool { return h.several.Load() }
+
 // id returns the namespace's id. If it does not exist, id creates it, or returns store.ErrNotFound.
 func (s *scope) id(ctx context.Context, create bool) (store.NamespaceID, error) {
 	if n := s.number.Load(); n != 0 {

@@ -43,8 +43,8 @@ type Access struct {
 	// Rate is how many requests a second each caller may make, twice as many at once. Default: no limit. It does not apply to
 	// the local token.
 	Rate float64
-	// Streams is how many clients may follow output at a time. Default 1,000; one caller may have a quarter of them, and all
-	// tokens for one namespace together half, except for the local token. As many workers may wait for attempts.
+	// Streams is how many clients may follow output at a time. Default 1,000; one caller may have a quarter of them, except for
+	// the local token, and all tokens for one namespace together half if there are several. As many workers may wait for attempts.
 	Streams int
 	// Audit is called for each request that changed something or was denied. Default: nothing is recorded.
 	Audit func(Record)

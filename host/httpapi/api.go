@@ -70,9 +70,9 @@ func New(h *host.Host, access Access, opts ...Option) *API {
 	access = access.withDefaults()
 	s := &API{h: h, access: access, mux: http.NewServeMux(), misses: rate.NewLimiter(missesPerSecond, missesAtOnce),
 		rates: newRates(access.Rate, 2*access.Rate), denials: newRates(denialsPerSecond, denialsAtOnce),
-		streams: newStreams(access.Streams, "output"), polls: newStreams(access.Streams, "handlers"), refusals: newRefusals(),
-		backlog: newBacklog(maxBacklog), bodies: newBodies(maxBodies), makers: make(makers, maxMakers), clock: clock.System(),
-		interpreter: builtIn, build: builtAs()}
+		streams: newStreams(access.Streams, "output", h.Shared), polls: newStreams(access.Streams, "handlers", h.Shared),
+		refusals: newRefusals(), backlog: newBacklog(maxBacklog), bodies: newBodies(maxBodies), makers: make(makers, maxMakers),
+		clock: clock.System(), interpreter: builtIn, build: builtAs()}
 	for _, o := range opts {
 		o(s)
 	}

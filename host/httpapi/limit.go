@@ -34,7 +34,7 @@ const (
 	// maxCallers bounds the callers whose rate is remembered, at some hundred bytes each.
 	maxCallers = 10_000
 	// callerShare and spaceShare are the parts of all streams that one caller may have, and the tokens of one namespace
-	// together: whoever may create tokens for a namespace must not keep those of others out.
+	// together where there are several: whoever may create tokens for a namespace must not keep those of others out.
 	callerShare, spaceShare = 4, 2
 )
 
@@ -84,16 +84,17 @@ func (r *rates) forget() {
 
 // streams counts the clients that follow something.
 type streams struct {
-	limit int
-	what  string // is followed
+	limit  int
+	what   string      // is followed
+	shared func() bool // whether there are several namespaces
 
 	mu  sync.Mutex
 	all int
 	by  map[string]int // by caller, and by namespace of those whose tokens are for one
 }
 
-func newStreams(limit int, what string) streams {
-	return streams{limit: limit, what: what, by: map[string]int{}}
+func newStreams(limit int, what string, shared func() bool) streams {
+	return streams{limit: limit, what: what, shared: shared, by: map[string]int{}}
 }
 
 // enter counts one more stream of a caller until the returned function is called. If there are too many, it returns a
@@ -110,7 +111,7 @@ func (s *streams) enter(c *caller) (leave func(), err error) {
 		return nil, problem(http.StatusServiceUnavailable, "busy", "%d clients follow %s, the limit; try again later", s.limit, s.what)
 	case !c.exempt && s.by[c.name] >= own:
 		return nil, problem(http.StatusTooManyRequests, "busy", "you follow %s %d times, the limit; try again later", s.what, own)
-	case c.Namespace != "" && s.by[names[1]] >= most:
+	case c.Namespace != "" && s.by[names[1]] >= most && s.shared():
 		return nil, problem(http.StatusTooManyRequests, "busy",
 			"callers with tokens for the namespace %q follow %s %d times, the limit; try again later", c.Namespace, s.what, most)
 	}

@@ -17,12 +17,7 @@ import (
 // refused.
 func (a *api) stay(ctx context.Context, wg *sync.WaitGroup, s *streams, token, target string) (status int, said string) {
 	a.t.Helper()
-	count := func() int {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.all
-	}
-	before, w, done := count(), httptest.NewRecorder(), make(chan struct{})
+	before, w, done := s.count(), httptest.NewRecorder(), make(chan struct{})
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:7777"+target, nil)
 	r.Header.Set("Authorization", "Bearer "+token)
 	wg.Go(func() {
@@ -31,7 +26,7 @@ func (a *api) stay(ctx context.Context, wg *sync.WaitGroup, s *streams, token, t
 	})
 	late, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for count() == before {
+	for s.count() == before {
 		select {
 		case <-done:
 			return w.Code, w.Body.String()
@@ -89,4 +84,58 @@ func TestStreamsOfOneNamespace(t *testing.T) {
 			t.Errorf("%s: left over: %d %v", what, s.all, s.by)
 		}
 	}
+}
+
+// TestStreamsOfTheOnlyNamespace follows, and waits for attempts, with tokens of the default namespace: together they may have all,
+// until there is another namespace, whose tokens get what one may have as soon as there is room.
+func TestStreamsOfTheOnlyNamespace(t *testing.T) {
+	for what, target := range map[string]string{"output": eventsPath, "handlers": "/v1/handlers/charge/attempts?wait=1m"} {
+		a := &api{t: t, h: hosttest.New(t, hosttest.WithHandlers(func(h *host.Host) { _ = h.HandleRemote("charge") }))}
+		a.API = New(a.h.Host, Access{Local: local, Streams: 16})
+		a.upload("", "w", nap())
+		s := map[string]*streams{"output": &a.streams, "handlers": &a.polls}[what]
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		token := func(namespace string) string {
+			return a.token(host.TokenSpec{Scopes: []host.Scope{host.ScopeRead, host.ScopeWork}, Namespace: namespace})
+		}
+		last, leave := context.WithCancel(ctx)
+		for i := range 4 {
+			one, in := token("default"), ctx
+			if i == 3 {
+				in = last
+			}
+			for range 4 { // a quarter
+				if status, said := a.stay(in, &wg, s, one, target); status != 0 {
+					t.Fatalf("%s: after %d streams %d %s", what, s.count(), status, said)
+				}
+			}
+		}
+		if status, said := a.stay(ctx, &wg, s, token("default"), target); status != http.StatusServiceUnavailable {
+			t.Errorf("%s: beyond the limit of all: %d %s", what, status, said)
+		}
+		leave()
+		for s.count() > 12 {
+			runtime.Gosched()
+		}
+		a.upload("b", "w", nap())
+		if status, said := a.stay(ctx, &wg, s, token("default"), target); status != http.StatusTooManyRequests {
+			t.Errorf("%s: of two namespaces one has %d of 16, and then gets %d %s", what, s.count(), status, said)
+		}
+		b, in := token("b"), "?"
+		if strings.Contains(target, "?") {
+			in = "&"
+		}
+		if status, said := a.stay(ctx, &wg, s, b, target+in+"namespace=b"); status != 0 {
+			t.Errorf("%s: the other namespace gets %d %s", what, status, said)
+		}
+		cancel()
+		wg.Wait()
+	}
+}
+
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all
 }
