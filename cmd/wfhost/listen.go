@@ -46,8 +46,9 @@ func enoughFiles() error {
 // fewestConnections are accepted even where there are hardly any descriptors.
 const fewestConnections = 8
 
-// perAddress is the part of the connections that one address may have: a half, so that nobody alone keeps all others out.
-// Programs behind one address share it.
+// perAddress is the part of the connections that one address may have, of IPv6 its network: a half, so that whoever has one does
+// not keep all others out. Who has two of them does, and many sites have 256 networks of IPv6, but a smaller part would be too
+// little for those whose programs share an address: behind a NAT or a balancer all do.
 const perAddress = 2
 
 // bounded is a listener with a bound on its connections: where there are too many, another one is closed, so that neither
@@ -60,7 +61,7 @@ type bounded struct {
 	log   *slog.Logger
 
 	mu sync.Mutex
-	of map[netip.Prefix]int64 // open ones by address, without those of this machine
+	of map[netip.Prefix]int64 // open ones by address, without those of loopback
 
 	lingering atomic.Int64 // refused connections that are not closed yet
 
@@ -85,14 +86,15 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		limit := min(b.limit, int64(max(maxFiles()-reservedFiles, fewestConnections)))
-		leave, own := b.enter(c.RemoteAddr(), max(limit/perAddress, 1))
+		own := max(limit/perAddress, 1)
+		leave, ok := b.enter(c.RemoteAddr(), own)
 		switch {
-		case !own:
-			b.refuse(c, tooManyOfAddress, limit/perAddress)
+		case !ok:
+			b.refuse(c, tooManyOfAddress, "too many connections of one address", own)
 		case b.open.Add(1) > limit:
 			b.open.Add(-1)
 			leave()
-			b.refuse(c, tooMany, limit)
+			b.refuse(c, tooMany, "too many connections", limit)
 		default:
 			return &counted{Conn: c, done: sync.OnceFunc(func() {
 				b.open.Add(-1)
@@ -102,8 +104,8 @@ func (b *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// enter counts a connection of an address until leave is called, unless there are as many as there may be. Those of this machine
-// are not counted: its workers, commands and proxies have one address, and whoever is on it can do other harm.
+// enter counts a connection of an address until leave is called, unless there are as many as there may be. Those of loopback
+// addresses are not counted: workers, commands and proxies of this machine share one, and whoever is on it can do other harm.
 func (b *bounded) enter(from net.Addr, most int64) (leave func(), ok bool) {
 	tcp, isTCP := from.(*net.TCPAddr)
 	if b.proxy || !isTCP || tcp.IP.IsLoopback() {
@@ -128,11 +130,12 @@ func (b *bounded) enter(from net.Addr, most int64) (leave func(), ok bool) {
 	}, true
 }
 
-// refuse tells a client that there are too many connections, and closes. A connection that is closed before its request was
-// read is reset, and the client does not see the answer: so the request is read, if there are not too many of these, too.
-func (b *bounded) refuse(c net.Conn, why string, limit int64) {
+// refuse tells a client why it is not served, logs what there are too many of, and closes. A connection that is closed before its
+// request was read is reset, and the client does not see the answer: so the request is read, if there are not too many of these,
+// too.
+func (b *bounded) refuse(c net.Conn, why, what string, limit int64) {
 	if now := time.Now().Unix(); b.last.Swap(now) != now {
-		b.log.Warn("too many connections", "limit", limit, "refused", c.RemoteAddr())
+		b.log.Warn(what, "limit", limit, "refused", c.RemoteAddr())
 	}
 	_ = c.SetDeadline(time.Now().Add(lingerTime))
 	_, _ = c.Write([]byte(why)) // it fits into the socket's buffer

@@ -81,6 +81,12 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	}
 	come("2001:db8:0:1::3", own)
 	come("2001:db8:0:2::1", "")
+	l = &bounded{Listener: in, limit: 4, log: slog.New(slog.DiscardHandler)}
+	for _, from := range []string{"fe80::1", "fe80::1", "fe80::2"} { // the first half is the same for all neighbours
+		come(from, "")
+	}
+	come("fe80::1", own)
+	come("fe80::3", "")
 	for _, free := range []struct {
 		proxy bool
 		from  string
@@ -105,5 +111,26 @@ func TestProxyHasManyConnections(t *testing.T) {
 			t.Errorf("behind a proxy %v: %+v", proxy, l)
 		}
 		_ = l.Close()
+	}
+}
+
+// TestWhatIsLoggedOfRefusals has too many connections of one address, and too many of all: each line has its own limit.
+func TestWhatIsLoggedOfRefusals(t *testing.T) {
+	for want, from := range map[string][]string{
+		`msg="too many connections of one address" limit=2 refused=192.0.2.1:4711`: {"192.0.2.1", "192.0.2.1", "192.0.2.1"},
+		`msg="too many connections" limit=4 refused=192.0.2.3:4711`:                {"192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.3"},
+	} {
+		var log strings.Builder
+		in := &comers{}
+		for _, address := range from {
+			in.next = append(in.next, &comer{from: address})
+		}
+		l := &bounded{Listener: in, limit: 4, log: slog.New(slog.NewTextHandler(&log, nil))}
+		for range from {
+			_, _ = l.Accept()
+		}
+		if !strings.Contains(log.String(), want) || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("the log has %q, want %s", log.String(), want)
+		}
 	}
 }
