@@ -25,9 +25,9 @@ const (
 	standsStill = 8 * time.Second
 )
 
-// bodies is what has come of large bodies, and waits to be used or for the rest. Whoever sends gets on: if there is no more room for
-// a caller, a body of another one who holds more is cut off if it stands still, else the caller's own that has got nothing for the
-// longest time.
+// bodies is what has come of large bodies, and waits to be used or for the rest. Whoever sends gets on: if there is no more room
+// for a caller, a body of another one who holds more is cut off if it stands still, else the caller's own that has got nothing for
+// the longest time.
 type bodies struct {
 	limit int
 	now   func() time.Time
@@ -96,9 +96,9 @@ func (b *bodies) count(t *timed) {
 	b.by[t.from] += n
 }
 
-// victim returns the body that is cut off as a caller has no more room: one that stands still, of the caller who holds most of those
-// who hold more than that caller; if there is none, that of the caller's own which has got nothing for the longest time. There is
-// one: who asks has one that comes.
+// victim returns the body that is cut off as a caller has no more room: one that stands still, of the caller who holds most of
+// those who hold more than that caller; if there is none, that of the caller's own which has got nothing for the longest time.
+// There is one: who asks has one that comes.
 func (b *bodies) victim(asks string) (victim *timed) {
 	now := b.now()
 	for t := range b.coming {
