@@ -25,9 +25,9 @@ const (
 	standsStill = 8 * time.Second
 )
 
-// bodies is what has come of large bodies, and waits to be used or for the rest. Whoever sends gets on: if there is no more room
-// for a caller, a body of another one who holds more is cut off if it stands still, else the caller's own that has got nothing for
-// the longest time.
+// bodies is what has come of large bodies, and waits to be used or for the rest. Whoever sends gets on: if there is no room for a
+// caller, a body of another one who holds more is cut off if it stands still, else the caller's own that has got nothing for the
+// longest time.
 type bodies struct {
 	limit int
 	now   func() time.Time
