@@ -35,6 +35,42 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestCancelTimers cancels runs that wait for timers, whose promises nobody can reject.
+func TestCancelTimers(t *testing.T) {
+	p := load(t, "cancel.ts")
+	const cancelled = " cancelled: the run was asked to cancel"
+	for _, c := range []struct{ workflow, result, dids string }{
+		{"delay", "run delay" + cancelled, `"release"`},
+		{"delay-last", "", `"release" "CANCELLED" "slept"`},
+		{"delay-only", "run delay-only" + cancelled, ""},
+		{"delay-both", "", `"a CANCELLED" "b CANCELLED" "slept"`},
+		{"delay-beside", "", `"CANCELLED"`},
+		{"cleared", "", `"CANCELLED"`},
+		{"ticks", "", `"CANCELLED"`},
+	} {
+		t.Run(c.workflow, func(t *testing.T) {
+			p := &program{p.Host, t, p.ctx}
+			p.begin(c.workflow, c.workflow, nil)
+			p.Advance(time.Minute)
+			p.Crash()
+			p.cancel(c.workflow)
+			p.Settle()
+			if c.workflow == "ticks" || c.workflow == "cleared" {
+				p.Advance(50 * time.Hour)
+			} else {
+				p.Advance(time.Second)
+			}
+			p.Crash()
+			if got := p.ends(c.workflow); !strings.HasPrefix(got, c.result) || c.result == "" && got != "" {
+				t.Errorf("%s\nnot\n%s", got, c.result)
+			}
+			if got := strings.Join(p.outputs(c.workflow), " "); got != c.dids {
+				t.Errorf("it did %s, not %s", got, c.dids)
+			}
+		})
+	}
+}
+
 func (p *program) cancel(id string) {
 	p.t.Helper()
 	if _, err := p.Cancel(p.ctx, id); err != nil {

@@ -161,7 +161,7 @@ export function cancelled(): Promise<void>;
 /**
  * From here on, a cancel rejects what the run waits for with the code CANCELLED, so that catch and finally can clean up. A step that has
  * begun resolves by its outcome, and what is called next is rejected in its place, once. If it fails, the code is CANCELLED, and its own
- * error is the cause.
+ * error is the cause. Timers of setTimeout and setInterval fire at once, and what is called next is rejected as after a step.
  */
 export function throwOnCancel(): void;
 

@@ -41,6 +41,69 @@ workflow("anew", async (n: number) => { // the second iteration waits before it 
   }
 });
 
+// Nobody can tell what waits for a timer, as packages do, so that it fires at once.
+const delay = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+const day = 86_400_000;
+
+workflow("delay", async () =>
+  await saga(async (undo) => {
+    await step("reserve", () => true);
+    undo(() => step("release", () => true).then(() => sleep("1s")).then(() => emit("did", "release")));
+    await delay(day);
+    await step("charge", () => true);
+    emit("did", "charge");
+  }));
+workflow("delay-last", async () => { // nothing that could be refused follows
+  await saga(async (undo) => {
+    undo(() => step("release", () => true).then(() => emit("did", "release")));
+    await delay(day);
+  }).catch((e) => emit("did", e.code));
+  await sleep("1s"); // it has heard
+  emit("did", "slept");
+});
+workflow("delay-only", async () => {
+  throwOnCancel();
+  await delay(day);
+  return "it is over";
+});
+workflow("delay-both", async () => { // each is told
+  throwOnCancel();
+  const tell = async (name: string) => {
+    await delay(day);
+    await step(name, () => true).then(() => emit("did", name), (e) => emit("did", `${name} ${e.code}`));
+  };
+  await Promise.all([tell("a"), tell("b")]);
+  await sleep("1s");
+  emit("did", "slept");
+});
+workflow("delay-beside", async () => { // the sleep is told, and its clean-up is not refused
+  throwOnCancel();
+  await Promise.all([delay(day), sleep("1d")]).catch(async (e) => {
+    await step("clean up", () => true);
+    await sleep("1s");
+    emit("did", e.code);
+  });
+});
+workflow("cleared", async () => { // a timer that is cleared does not fire
+  throwOnCancel();
+  const timer = setTimeout(() => emit("did", "fired"), day);
+  clearTimeout(timer);
+  await sleep("1d").catch((e) => emit("did", e.code));
+  await sleep("2d");
+});
+workflow("ticks", async () => { // an interval ticks at once, and goes on
+  throwOnCancel();
+  await new Promise<void>((resolve) => {
+    let ticks = 0;
+    const every = setInterval(() => {
+      if (++ticks < 3) return;
+      clearInterval(every);
+      resolve();
+    }, 3_600_000);
+  });
+  await sleep("1d").catch((e) => emit("did", e.code));
+});
+
 // Of those that follow, the run is asked to cancel while a step runs, which asks a service.
 const ask = async (url: string) => {
   const { ok, status } = await fetch(url);

@@ -1,6 +1,6 @@
 // The engine's part: it installs what programs expect of a platform, and answers the loop in typescript/engine/shim.c.
 import "./globals.js";
-import { asked, failing, rested } from "./cancel.js";
+import { asked, cancelling, cut, failing, rested } from "./cancel.js";
 import { allow, checkEarly, forbid } from "./early.js";
 import { report } from "./error.js";
 import { inspect } from "./inspect.js";
@@ -76,6 +76,7 @@ function onRun() {
 }
 
 function complete(text) {
+  if (cut()) return end(cancelling());
   if (!finish(host.complete(text), 1)) end(failure());
 }
 

@@ -1,5 +1,5 @@
 import { throwOnCancel } from "./calls.js";
-import { spare } from "./cancel.js";
+import { cancelling, cut, spare } from "./cancel.js";
 
 /**
  * saga(async (undo) => { …; undo(() => refund()); … }) calls what was given to undo, the last first, if the function fails or the
@@ -9,10 +9,12 @@ export async function saga(fn) {
   throwOnCancel();
   const undo = [];
   try {
-    return await fn((f) => {
+    const value = await fn((f) => {
       if (typeof f !== "function") throw new TypeError("undo takes a function, which is called if the saga fails");
       undo.push(f);
     });
+    if (cut()) throw cancelling();
+    return value;
   } catch (e) {
     const failed = [], spared = spare();
     for (const f of undo.reverse()) {

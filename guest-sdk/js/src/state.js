@@ -13,12 +13,12 @@ export function begin(calls) {
     updates: new Map(),
     updating: 0, // updates that were taken and not answered
     rest: [], // who waits for updating to be 0
-    timers: new Map(), // of setTimeout, by id
+    timers: new Map(), // of setTimeout, by id: the promise of its sleep, and what begins another
     timerIds: 0,
     policy: false, // whether this iteration has asked to be told of a cancel
     throwing: false, // whether a cancel rejects what is waited for
     cancelled: undefined, // the promise of cancelled()
-    owed: undefined, // of a cancel that came while steps ran, see cancel.js
+    owed: undefined, // of a cancel that came while steps or timers ran, see cancel.js
     races: { // see races.js
       fresh: 0, // waits since those that it watches were brought up to date
       taken: undefined, // the wait to which the signal went that the run is going on with

@@ -1,6 +1,6 @@
 // An environment for unit tests under Node: workflows run in memory, and sleeps take no time. Nothing is durable here.
 import { info } from "./calls.js";
-import { asked, failing, rested } from "./cancel.js";
+import { asked, cancelling, cut, failing, rested } from "./cancel.js";
 import { milliseconds } from "./duration.js";
 import { WorkflowError, parseError, report } from "./error.js";
 import { sleepEnd } from "./instant.js";
@@ -144,7 +144,7 @@ export class Env {
     this.#waits = [];
     begin(this.#calls());
     let end;
-    (async () => fn(decode(this.#input)))().then((v) => (end ??= { v }), (e) => (end ??= { e }));
+    (async () => fn(decode(this.#input)))().then((v) => (end ??= cut() ? { e: cancelling() } : { v }), (e) => (end ??= { e }));
     for (;;) {
       await new Promise((resolve) => real.setImmediate(resolve));
       turned();

@@ -18,19 +18,21 @@ function arm(fn, ms, args, every) {
     real.set(id, { at: host.now() + delay(ms), fire: () => fn(...args), every: every ? Math.max(1, delay(ms)) : 0 });
     return id;
   }
-  const next = () => {
-    const p = pending(host.sleep(unique("setTimeout"), delay(ms)), "sleep", undefined, nothing);
-    run.timers.set(id, p);
+  const next = (wait) => {
+    const p = pending(host.sleep(unique("setTimeout"), wait), "sleep", undefined, nothing);
+    run.timers.set(id, { promise: p, again: next });
     p.then(() => {
-      if (every) next();
+      if (every) next(delay(ms));
       else run.timers.delete(id);
       fn(...args);
     }, (e) => {
+      if (run.timers.get(id)?.promise !== p) return; // it was cleared, or began again
       run.timers.delete(id);
-      if (e?.code !== "CANCELLED") throw e;
+      throw e;
     });
+    return p;
   };
-  next();
+  next(delay(ms));
   return id;
 }
 
@@ -39,9 +41,9 @@ export const setInterval = (fn, ms, ...args) => arm(fn, ms, args, true);
 
 export function clearTimeout(id) {
   if (real.delete(id)) return;
-  const p = run.timers.get(id);
+  const timer = run.timers.get(id);
   run.timers.delete(id);
-  if (p?.handle !== undefined) p.cancel();
+  timer?.promise.cancel();
 }
 
 // alarm is setTimeout for AbortSignal.timeout. In a body it returns when that ends.

@@ -318,6 +318,45 @@ test("a cancel while a step runs refuses what is called next, once", async () =>
   assert.deepEqual(dids, ["release", "again"]);
 });
 
+test("a cancel has timers fire at once, and what is called next is refused", async () => {
+  const day = 86_400_000, delay = () => new Promise((resolve) => setTimeout(resolve, day));
+  const dids = [];
+  const cancel = () => {
+    const env = new Env().at("1h", () => env.cancel());
+    return env;
+  };
+  await assert.rejects(cancel().run(() => saga(async (undo) => {
+    undo(() => step("release", () => 1).then(() => sleep("1s")).then(() => dids.push("release")));
+    await delay();
+    await step("charge", () => 1);
+    dids.push("charge");
+  })), { code: "CANCELLED" });
+  await assert.rejects(cancel().run(() => saga(async (undo) => {
+    undo(() => step("release", () => 1).then(() => dids.push("again")));
+    await delay();
+  })), { code: "CANCELLED" });
+  assert.deepEqual(dids, ["release", "again"]);
+
+  await assert.rejects(cancel().run(() => {
+    throwOnCancel();
+    return delay();
+  }), { code: "CANCELLED" });
+
+  const env = cancel();
+  assert.equal(await env.run(async () => { // an interval ticks at once, and goes on
+    throwOnCancel();
+    let ticks = 0;
+    await new Promise((resolve) => {
+      const every = setInterval(() => {
+        if (++ticks < 3) return;
+        clearInterval(every);
+        resolve();
+      }, 2 * 3_600_000);
+    });
+    return await sleep("1d").catch((e) => `${e.code} ${env.now.toISOString()}`);
+  }), "CANCELLED 2026-01-05T13:00:00.000Z");
+});
+
 test("a cancel after continueAsNew, before the iteration says how it takes one", async () => {
   const env = new Env().at("1h", () => env.cancel());
   assert.equal(await env.run(async (n) => {
