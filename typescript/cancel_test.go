@@ -105,6 +105,9 @@ func TestCancelWhileStepRuns(t *testing.T) {
 		{"beside", 1, 200, `"CANCELLED"`, ""},
 		{"continues", 1, 200, `"CANCELLED"`, ""},
 		{"refuses", 1, 200, `"CANCELLED"`, `"release"`},
+		{"undo-awaits", 1, 200, "run undo-awaits cancelled: the run was asked to cancel", `"refund"`},
+		{"undo-late", 2, 200, `"own"`, `"undone"`},
+		{"undo-parallel", 2, 200, "", `"released a" "released b"`},
 	} {
 		t.Run(c.workflow, func(t *testing.T) {
 			p := &program{p.Host, t, p.ctx}

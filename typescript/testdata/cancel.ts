@@ -190,3 +190,34 @@ workflow("refuses", async (url: string) => { // the saga fails by itself, and is
   }).catch(() => {});
   return await sleep("7d").catch((e) => e.code);
 });
+workflow("undo-awaits", async (url: string) => // an undo waits for the step that runs, and goes on
+  await saga(async (undo) => {
+    const charge = step("charge", () => ask(url));
+    undo(async () => {
+      await charge;
+      await step("refund", () => true);
+      emit("did", "refund");
+    });
+    await Promise.all([charge, signal("approved")]);
+  }));
+workflow("undo-late", async (url: string) => // a step ends while what the saga did is undone since it has failed by itself
+  await saga(async (undo) => {
+    const both = [step("a", () => ask(url)), step("b", () => ask(url))];
+    undo(async () => {
+      await Promise.all(both);
+      await step("undo", () => true);
+      emit("did", "undone");
+    });
+    await Promise.race(both);
+    throw new Error("own");
+  }).catch((e) => e.message));
+workflow("undo-parallel", async (url: string) => { // one saga undoes, and the other does not go on because of that
+  const deep = async (n: number): Promise<boolean> => n > 0 ? await deep(n - 1) : await step("reserve", () => ask(url));
+  const book = (name: string) => saga(async (undo) => {
+    await deep(20);
+    undo(() => step(`release ${name}`, () => true).then(() => emit("did", `released ${name}`)));
+    await step(`charge ${name}`, () => true);
+    emit("did", `charged ${name}`);
+  });
+  await Promise.allSettled([book("a"), book("b")]);
+});

@@ -2,8 +2,8 @@
 // resolves by its outcome, and what the program calls next is refused in place of it: who has reserved can still say how to undo it.
 // A timer has nobody who could be told, so that it fires at once, and what the program calls next is refused as after a step.
 import { WorkflowError } from "./error.js";
-import { failed, refused, withdraw } from "./pending.js";
-import { host, run } from "./state.js";
+import { failed, nothing, pending, refused, withdraw } from "./pending.js";
+import { host, run, unique } from "./state.js";
 
 const code = "CANCELLED";
 const message = "the run was asked to cancel";
@@ -98,10 +98,13 @@ export function failing(kind, place, e) {
   return Object.defineProperty(own, "cause", { __proto__: null, value: cause, writable: true, configurable: true });
 }
 
-// spare has the calls made that undo something. It returns a function that ends this: the cancel is still to be told then.
-export function spare() {
+// spare has the calls made that undo something, when all has ended that ran at the cancel, so that none is refused because of it. What
+// follows from the last of that beside them has its own turn. It returns a function that ends this: the cancel is still to be told then.
+export async function spare() {
   const { owed } = run;
   if (!owed) return () => {};
+  await Promise.allSettled(host.opened().filter((p) => owed.steps.has(p.handle)));
+  await pending(host.sleep(unique("undo"), 0), "sleep", undefined, nothing).catch(() => {});
   const due = ended(owed) || owed.due;
   owed.due = false;
   return () => {

@@ -16,7 +16,7 @@ export async function saga(fn) {
     if (cut()) throw cancelling();
     return value;
   } catch (e) {
-    const failed = [], spared = spare();
+    const failed = [], spared = await spare();
     for (const f of undo.reverse()) {
       try {
         await f();

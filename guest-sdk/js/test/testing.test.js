@@ -318,6 +318,20 @@ test("a cancel while a step runs refuses what is called next, once", async () =>
   assert.deepEqual(dids, ["release", "again"]);
 });
 
+test("what undoes something is not refused when a step ends that ran at the cancel", async () => {
+  const env = new Env(), dids = [];
+  await assert.rejects(env.run(() => saga(async (undo) => {
+    const charge = step("charge", () => env.cancel());
+    undo(async () => {
+      await charge;
+      await step("refund", () => 1);
+      dids.push("refund");
+    });
+    await Promise.all([charge, signal("approved")]);
+  })), { code: "CANCELLED" });
+  assert.deepEqual(dids, ["refund"]);
+});
+
 test("a cancel has timers fire at once, and what is called next is refused", async () => {
   const day = 86_400_000, delay = () => new Promise((resolve) => setTimeout(resolve, day));
   const dids = [];
