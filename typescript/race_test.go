@@ -12,7 +12,7 @@ func TestRaces(t *testing.T) {
 	const plain, own = "use race({…}) of @wfhost/workflow", "make the entry a function"
 	for name, warned := range map[string]string{"then": plain, "wrapped": plain, "later": plain, "any": plain, "direct": plain, "next": plain,
 		"again": "", "others": "", "ended": "", "withdrawn": "", "own-then": own, "own-wrapped": own, "own-deaf": own, "own-nested": own,
-		"own-direct": "", "own-function": "", "own-again": ""} {
+		"own-direct": "", "own-function": "", "own-again": "", "own-twice": "", "twice": "", "pump": "", "pump-list": "", "pump-until": ""} {
 		p.begin(name, name, nil)
 		for range 4 {
 			p.Advance(10 * time.Second)

@@ -39,6 +39,64 @@ workflow("own-again", async () => { // the promise that has lost is waited for
   await go;
   return true;
 });
+workflow("own-twice", async () => { // the promise that has lost races a later wait
+  const go = wrapped();
+  await race({ go, nap: sleep("1s") });
+  return (await race({ go, later: signal("go") })).key === "go";
+});
+workflow("twice", async () => {
+  const go = wrapped();
+  await Promise.race([go, sleep("1s")]);
+  const later = signal("go").then((x) => x);
+  await Promise.race([go, later]);
+  await later;
+  return true;
+});
+
+// A pump takes signals for the program, and tells it by promises that may have lost a race meanwhile.
+const pump = (taken: () => void) => void (async () => {
+  for (;;) {
+    await signal("go");
+    taken();
+  }
+})();
+workflow("pump", async () => {
+  let got = 0, notify!: () => void;
+  const next = () => new Promise<void>((resolve) => (notify = resolve));
+  let changed = next();
+  pump(() => {
+    got++;
+    notify();
+  });
+  while (got < 2) {
+    const first = await race({ changed, tick: sleep("5s") });
+    if (first.key !== "tick") changed = next();
+  }
+  return true;
+});
+workflow("pump-list", async () => {
+  let got = 0;
+  const waiters: (() => void)[] = [];
+  pump(() => {
+    got++;
+    for (const w of waiters.splice(0)) w();
+  });
+  while (got < 2) await race({ changed: new Promise<void>((resolve) => waiters.push(resolve)), tick: sleep("5s") });
+  return true;
+});
+workflow("pump-until", async () => {
+  let got = 0;
+  const waiters: { n: number; resolve: () => void }[] = [];
+  const until = (n: number) => new Promise<void>((resolve) => (got >= n ? resolve() : waiters.push({ n, resolve })));
+  pump(() => {
+    got++;
+    for (const w of waiters) if (got >= w.n) w.resolve();
+  });
+  await race({ some: until(1), reminder: sleep("5s") });
+  await Promise.race([until(1), sleep("5s")]);
+  await until(2);
+  return true;
+});
 workflow("again", async () => { // the promise that has lost is waited for
   const go = wrapped();
   await Promise.race([go, sleep("1s")]);

@@ -3,7 +3,7 @@ import { cancelling, owing, stopped } from "./cancel.js";
 import { longest, milliseconds, shown } from "./duration.js";
 import { WorkflowError, report } from "./error.js";
 import { nothing, pending, refused, text as asText } from "./pending.js";
-import { left, waiting } from "./races.js";
+import { entered, left, waiting } from "./races.js";
 import { encode, failure, host, run, unique } from "./state.js";
 
 const ignore = () => undefined;
@@ -183,6 +183,7 @@ export async function race(entries) {
       settle();
     };
     for (const [key, p] of all) {
+      entered(p);
       Promise.resolve(p).then((value) => end(key, () => resolve({ key, value })), (e) => end(key, () => reject(e)));
     }
   });

@@ -2,7 +2,7 @@
 // SDK's what is no call itself.
 import { host, run } from "./state.js";
 
-const waits = new WeakMap(); // of promises of waits for signals that nothing but the program withdraws: their names
+const waits = new WeakMap(); // of promises of waits for signals that nothing but the program withdraws: their names, and the turns they began in
 const watched = new WeakSet(); // those of them that taken is told of
 const entries = new WeakMap(); // what is known of promises that have raced
 const { then } = Promise.prototype; // run.races has the rest: it is the run's
@@ -14,15 +14,16 @@ const kinds = {
   own: ["race({…})", "make the entry a function, and hand the AbortSignal that it gets to the wait: signal(name, { signal })"],
 };
 
-// waiting remembers the name of a wait for a signal.
+// waiting remembers the name of a wait for a signal, and the turn in which it begins.
 export function waiting(promise, name) {
   run.races.fresh++;
-  waits.set(promise, name);
+  waits.set(promise, { name, turn: run.races.turn });
   return promise;
 }
 
-// turned says that everything has happened that follows from an event.
+// turned says that everything has happened that follows from an event, and the next turn begins.
 export function turned() {
+  run.races.turn++;
   run.races.taken = undefined;
 }
 
@@ -45,11 +46,12 @@ function watchTaken() {
   }
 }
 
-// late is called when a promise resolves that has lost a race. If that is because of a signal for which another wait is open, which
-// is then a later one, the program has got it where it does not look any more.
+// late is called when a promise resolves that has lost a race. If that is because of a signal for which another wait was open already,
+// which is then a later one, the program has got it where it does not look any more. Who has got it may have begun one since then.
 function late(kind) {
-  const { taken } = run.races, name = taken && waits.get(taken);
-  if (name !== undefined && host.opened().some((p) => waits.get(p) === name)) {
+  const { taken, turn } = run.races, name = taken && waits.get(taken)?.name;
+  const later = (p) => waits.get(p)?.name === name && waits.get(p).turn < turn;
+  if (name !== undefined && host.opened().some(later)) {
     warn(kind, `a wait that has lost a ${kinds[kind][0]} has taken the signal ${JSON.stringify(name)}, and a later wait for it is open`);
   }
 }
@@ -97,11 +99,18 @@ function follow(kind, list) {
   for (const p of list) {
     if (!(p instanceof Promise)) continue;
     const entry = entries.get(p) ?? entryOf(p);
+    entry.lost = undefined;
     race.all.push(entry);
     if (entry.ended === "resolved" || (entry.ended && kind === "race")) ended = true;
     else if (!entry.ended) entry.races.push(race);
   }
   if (ended) over(race);
+}
+
+// entered has a promise known to be in a race of the SDK: the program looks at it again.
+export function entered(p) {
+  const entry = entries.get(p);
+  if (entry) entry.lost = undefined;
 }
 
 // left has the losers of a race of the SDK known that it cannot withdraw.

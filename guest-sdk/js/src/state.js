@@ -20,6 +20,7 @@ export function begin(calls) {
     cancelled: undefined, // the promise of cancelled()
     owed: undefined, // of a cancel that came while steps or timers ran, see cancel.js
     races: { // see races.js
+      turn: 0, // a number of what follows from one event
       fresh: 0, // waits since those that it watches were brought up to date
       taken: undefined, // the wait to which the signal went that the run is going on with
       warned: false,

@@ -204,6 +204,20 @@ test("a race warns of what it cannot withdraw", async (t) => {
       await race({ go, nap: sleep("1s") });
       await go;
     },
+    async () => { // who takes the signal for a promise that has lost waits for the next one
+      let taken;
+      const changed = new Promise((resolve) => (taken = resolve));
+      void (async () => {
+        for (;;) taken(await signal("go"));
+      })();
+      await race({ changed, nap: sleep("1s") });
+      await changed;
+    },
+    async () => { // a promise that has lost races again
+      const go = wrapped();
+      await race({ go, nap: sleep("1s") });
+      await race({ go, later: signal("go") });
+    },
     async () => { // a sleep that has lost is over while another signal is waited for
       const go = signal("go"), slow = sleep("15s").then(() => 1);
       await race({ slow, nap: sleep("1s") });
