@@ -105,6 +105,7 @@ func TestCancelWhileStepRuns(t *testing.T) {
 		{"beside", 1, 200, `"CANCELLED"`, ""},
 		{"continues", 1, 200, `"CANCELLED"`, ""},
 		{"refuses", 1, 200, `"CANCELLED"`, `"release"`},
+		{"anew-cancelled", 1, 200, "", `"stop"`},
 		{"undo-awaits", 1, 200, "run undo-awaits cancelled: the run was asked to cancel", `"refund"`},
 		{"undo-late", 2, 200, `"own"`, `"undone"`},
 		{"undo-parallel", 2, 200, "", `"released a" "released b"`},

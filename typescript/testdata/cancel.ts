@@ -221,3 +221,14 @@ workflow("undo-parallel", async (url: string) => { // one saga undoes, and the o
   });
   await Promise.allSettled([book("a"), book("b")]);
 });
+workflow("anew-cancelled", async (input: any) => { // the second iteration calls cancelled() after the cancel
+  if (typeof input === "string") {
+    cancelled();
+    continueAsNew({ url: input });
+  }
+  await step("load", () => ask(input.url));
+  const stop = cancelled();
+  const first = await race({ go: signal("go"), stop });
+  await step("clean up", () => true);
+  emit("did", first.key);
+});

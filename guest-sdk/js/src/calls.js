@@ -246,6 +246,7 @@ function cooperate() {
 /** cancelled() resolves when the run is asked to cancel, which then does not end it. */
 export function cancelled() {
   cooperate();
+  if (!run.throwing) run.owed = undefined; // this tells of a cancel that came before, and nothing is refused for it any more
   run.cancelled ??= {};
   run.cancelled.promise ??= new Promise((resolve) => {
     run.cancelled.resolve = resolve;

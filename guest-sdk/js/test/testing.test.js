@@ -394,6 +394,16 @@ test("a cancel after continueAsNew, before the iteration says how it takes one",
     }
     return await sleep("1d").catch((e) => cancelled().then(() => e.code));
   }, 0), "CANCELLED");
+  assert.deepEqual(await env.run(async (n) => { // it says so after the cancel, which came in a step
+    if (n === 0) {
+      cancelled();
+      continueAsNew(1);
+    }
+    await step("load", () => env.cancel());
+    const stop = cancelled();
+    const first = await race({ go: signal("go"), stop });
+    return [first.key, await step("clean up", () => 1)];
+  }, 0), ["stop", 1]);
 });
 
 test("a run is told of one cancel", async () => {
