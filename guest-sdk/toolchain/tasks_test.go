@@ -49,7 +49,7 @@ func TestRustTasks(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	wasm := compile(t, form(t, "tasks", "", ""))
 	for workflow, want := range map[string]string{"turns": "2", "nested": "42", "beside": "3", "ready": "3", "flag": "2", "raised": "1", "woken": "2",
-		"yields": "1", "all": `"123 after 4 h, 0"`} {
+		"yields": "1", "spins": "2", "busy": "1", "all": `"123 after 4 h, 0"`} {
 		t.Run(workflow, func(t *testing.T) {
 			if got := result(t, wasm, workflow, "null"); got != want {
 				t.Errorf("the result is %s, want %s", got, want)

@@ -140,6 +140,7 @@ impl<T> Call<T> {
         let state = Rc::new(State { handle: answer, outcome: RefCell::new(refused), waker: RefCell::default() });
         if answer >= 0 {
             the_loop().open.borrow_mut().insert(answer, state.clone());
+            the_loop().turns.set(0);
         }
         Call { state, detached: false, decode, of: PhantomData }
     }

@@ -154,6 +154,49 @@ async fn yields(_: ()) -> wf::Result<i64> {
     Ok(1)
 }
 
+/// Gives up its turn until a flag is set, which takes the end of a call, twice.
+async fn spins(_: ()) -> wf::Result<i64> {
+    let began = wf::now();
+    for n in 0..2 {
+        let raised = Rc::new(Cell::new(false));
+        let set = raised.clone();
+        drop(wf::spawn(async move {
+            let slept = wf::sleep(&format!("nap {}", n), HOUR).await;
+            set.set(true);
+            slept
+        }));
+        while !raised.get() {
+            Yield(false).await;
+        }
+    }
+    Ok(hours_since(began))
+}
+
+async fn turn_over(n: i64) {
+    for _ in 0..n {
+        Yield(false).await;
+    }
+}
+
+/// Gives up many turns while a sleep of a month is open, and does something now and then: it gets on before that ends.
+async fn busy(_: ()) -> wf::Result<i64> {
+    const TURNS: i64 = 6000;
+    let began = wf::now();
+    let month = wf::sleep("month", 720 * HOUR);
+    turn_over(TURNS).await;
+    wf::spawn(turn_over(TURNS)).await;
+    turn_over(TURNS).await;
+    drop(wf::sleep("dropped", HOUR));
+    turn_over(TURNS).await;
+    let hour = wf::sleep("hour", HOUR);
+    turn_over(TURNS).await;
+    hour.await?;
+    turn_over(TURNS).await;
+    drop(month);
+    turn_over(4 * TURNS).await; // nothing is open that it could wait for
+    Ok(hours_since(began))
+}
+
 /// Waits for all of a list, of which the last is done first.
 async fn all(_: ()) -> wf::Result<String> {
     let began = wf::now();
@@ -227,6 +270,6 @@ async fn changes(input: wf::Raw) -> wf::Result<()> {
 wf::module! {
     workflows: {
         "turns" => turns, "nested" => nested, "beside" => beside, "ready" => ready, "flag" => flag, "raised" => raised, "woken" => woken,
-        "yields" => yields, "all" => all, "told" => told, "leaves" => leaves { signals: ["word"] }, "changes" => changes,
+        "yields" => yields, "spins" => spins, "busy" => busy, "all" => all, "told" => told, "leaves" => leaves { signals: ["word"] }, "changes" => changes,
     }
 }
