@@ -303,10 +303,23 @@ func TestVerify(t *testing.T) {
 		}
 		return 1, err
 	}
+	told := func(h engine.Host) (int32, error) { // it is told of a cancel, and is then like asked
+		if _, err := h.CancelPolicy(abi.CancelCooperative); err != nil {
+			return 0, err
+		}
+		if e, err := h.WaitEvent(-1); err != nil || e != abi.PackEvent(abi.EventCancel, 0) {
+			return 0, fmt.Errorf("event %d, %w", e, err)
+		}
+		return asked(h)
+	}
 	done := []store.Entry{activated, nap, woken, step, paid}
 	slept := store.Entry{Kind: store.KindSleep, Handle: 3, Name: "again", DueUnixMs: 9000, HasDue: true, Consumed: 2}
 	ended := func(kind store.Kind, data string) []store.Entry {
 		return append(slices.Clone(done), store.Entry{Kind: kind, Data: []byte(data)})
+	}
+	cancelled := func(data string) []store.Entry {
+		policy := store.Entry{Kind: store.KindCancelPolicy, Code: abi.CancelCooperative, Consumed: 2}
+		return append(slices.Clone(done), policy, store.Entry{Kind: store.KindCancel}, store.Entry{Kind: store.KindCancelled, Data: []byte(data)})
 	}
 	down := func(engine.Host) (int32, error) { return 0, errors.New("down") }
 	for i, c := range []struct {
@@ -339,6 +352,9 @@ func TestVerify(t *testing.T) {
 		{naps("1", polls), ended(store.KindTerminated, ""), ""},
 		{naps("1", asked), ended(store.KindFailed, `{"code":"STEP_FAILED","message":"stacks"}`), ""},
 		{naps("1", asked), ended(store.KindFailed, `{"code":"STEP_FAILED","message":"other"}`), "its return, failed with 41 bytes"},
+		{naps("1", told), cancelled(`{"code":"STEP_FAILED","message":"stacks"}`), ""},
+		{naps("1", told), cancelled(`{"code":"STEP_FAILED","message":"other"}`), "its return, cancelled with 41 bytes"},
+		{naps("1", told), cancelled(""), ""}, // once more, when it did not end by itself
 		{naps("1", naps("1", returns)), ended(store.KindCompleted, ""), "a call that the journal does not have"},
 		{naps("1", traps), ended(store.KindFailed, trapped), ""},
 		{naps("1", traps), ended(store.KindFailed, `{"code":"STEP_FAILED","kind":"memory","message":""}`), "break down: unreachable"},

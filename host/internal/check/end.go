@@ -187,9 +187,12 @@ func (p *player) limited() bool {
 	return false
 }
 
-// dump asks a guest for its stacks that waits for ever, as the host did when its run failed in this wait.
+// dump asks a guest for its stacks that waits for ever, as the host did when its run ended in this wait: as failed, or as
+// cancelled if it had been told of a cancel. No host has asked the guest of a run that a person stopped.
 func (p *player) dump() bool {
-	if !p.strict || p.dumped || p.of.Journal().Ended() != store.KindFailed || p.limited() {
+	end := p.of.Journal().Ended()
+	ended := end == store.KindFailed || end == store.KindCancelled && !p.stopped()
+	if !ended || !p.strict || p.dumped || p.limited() {
 		return false
 	}
 	p.dumped = p.Dump()
