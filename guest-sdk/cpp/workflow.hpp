@@ -764,13 +764,22 @@ public:
 		detail::loop().validators[this->name] = std::move(accepts);
 		wait();
 	}
-	// next waits for an update. The wait for the one after it is open when it returns.
+	// next waits for an update, and gives none if a cancel has withdrawn the wait. The wait for the one after it is open when it returns,
+	// and stays open if the Task is destroyed. Of several that wait, each gets an update of its own.
 	Task<std::optional<Update>> next() {
-		Call c = std::move(*open);
-		Outcome o = co_await c;
-		if (!o.ok()) co_return std::nullopt;
-		wait();
-		co_return Update(c.handle(), o.data);
+		for (;;) {
+			if (!open) wait();
+			wf_handle h = open->handle();
+			Outcome o = co_await *open;
+			bool taken = !open || open->handle() != h; // by another one that waited
+			if (!o.ok()) {
+				if (!taken) open.reset();
+				co_return std::nullopt;
+			}
+			if (taken) continue;
+			wait();
+			co_return Update(h, o.data);
+		}
 	}
 	~Updates() {
 		detail::loop().validators.erase(name);

@@ -3,6 +3,7 @@ package toolchain_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -56,4 +57,26 @@ func TestCPPTasks(t *testing.T) {
 	}
 	t.Run("told", func(t *testing.T) { testTold(t, wasm) })
 	t.Run("leaves", func(t *testing.T) { testLeaves(t, wasm) })
+	t.Run("updates", func(t *testing.T) { testUpdates(t, wasm) })
+}
+
+// testUpdates sends updates after the wait for one was dropped, after another was withdrawn by a cancel, and while two are open.
+func testUpdates(t *testing.T, wasm []byte) {
+	h := began(t, wasm, "updates", "null")
+	h.Advance(time.Hour)
+	for _, word := range []string{"a", "", "b", "c", "d", "e"} {
+		if word == "" {
+			cancel(t, h)
+			h.Settle()
+		} else if u, err := h.Update(t.Context(), "run", "word", word); err != nil || string(u.Result) != strconv.Quote(word) {
+			t.Fatalf("%s: %s, %v", word, u.Result, err)
+		}
+	}
+	r := h.Finish("run")
+	if got := seen(t, h); r.Status != host.Completed || got != "a\nnone\nb\nc\nd\ne" {
+		t.Errorf("the run is %s, seen is %q", r.Status, got)
+	}
+	if err := h.Replay(t.Context(), "run"); err != nil {
+		t.Error(err)
+	}
 }

@@ -144,5 +144,29 @@ static Task leaves(string in) {
 	co_return co_await wf::signal("word");
 }
 
+// take takes an update, and answers with what was sent.
+static Task take(wf::Updates &updates) {
+	auto u = co_await updates.next();
+	seen(u ? wf::json::text(u->input) : "none");
+	if (u) u->reply(u->input);
+	co_return "null";
+}
+
+// updates drops a coroutine that waits for an update, is cancelled while it waits for one itself, and takes what comes after that.
+static Task updates(string) {
+	wf::cooperative_cancel();
+	wf::Updates words("word", [](string in) { return wf::Outcome(in); });
+	{
+		auto dropped = take(words).start();
+		co_await wf::sleep("hour", 1h);
+	}
+	for (int i = 0; i < 4; i++) co_await take(words);
+	auto one = take(words).start(), two = take(words).start();
+	co_await one;
+	co_await two;
+	co_return "null";
+}
+
 static wf::Workflow workflows[] = {{"beside", beside}, {"dropped", dropped}, {"replaced", replaced}, {"outlived", outlived},
-	{"left", left}, {"gone", gone}, {"races", races}, {"told", told}, {"leaves", leaves, {.signals = {"word"}}}};
+	{"left", left}, {"gone", gone}, {"races", races}, {"told", told}, {"leaves", leaves, {.signals = {"word"}}},
+	{"updates", updates, {.updates = {"word"}}}};
