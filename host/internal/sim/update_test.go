@@ -202,6 +202,8 @@ func (u *users) ask(w *world, x *updating, tries int) {
 		switch {
 		case errors.Is(err, run.ErrMoved) && tries > 0:
 			u.accept(w, x, tries-1)
+		case err == nil && !a.Changed && a.State.Incarnation != r.state.Incarnation:
+			// It was known, and the run was replaced before the answer: nobody knows which of them knew it.
 		case err == nil:
 			x.inc = a.State.Incarnation
 			if a.Changed {
