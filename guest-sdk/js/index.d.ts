@@ -168,6 +168,7 @@ export function throwOnCancel(): void;
 /**
  * Calls what was given to undo, the last first, if the function fails or the run is cancelled, and then throws the function's error. A
  * cancel is told as by throwOnCancel; what undoes something is called when all steps have ended that ran then, and is not refused.
+ * A cancel that comes while things are being undone already is told to what undoes them.
  */
 export function saga<T>(fn: (undo: (compensate: () => unknown) => void) => Promise<T>): Promise<T>;
 
