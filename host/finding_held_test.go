@@ -106,8 +106,8 @@ func TestFinding12_BodiesComeToTheirEnd(t *testing.T) {
 	}
 }
 
-// TestFinding12_BodiesInPlace has two hundred bodies of one run, one after the other, in the instance of the run: each gives the room back
-// that it took.
+// TestFinding12_BodiesInPlace executes two hundred bodies, one after the other, in the instance of their run. Each returns the room that
+// it took.
 func TestFinding12_BodiesInPlace(t *testing.T) {
 	f := newFindings(t, little())
 	for _, id := range []string{"r", "again"} {

@@ -3,7 +3,6 @@ package host_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -84,20 +83,7 @@ func (x *stuckCalls) atMost(n int) {
 // inside waits until so many calls do not return.
 func (x *stuckCalls) inside(n int) {
 	x.t.Helper()
-	deadline, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	for {
-		x.mu.Lock()
-		going := x.going
-		x.mu.Unlock()
-		if going == n {
-			return
-		}
-		if deadline.Err() != nil {
-			x.t.Fatalf("%d calls do not return, want %d", going, n)
-		}
-		runtime.Gosched()
-	}
+	comesTo(x.t, &x.mu, &x.going, n, "calls that do not return")
 }
 
 // ends waits until runs have completed.

@@ -123,17 +123,23 @@ func (x *charged) come(holding, waiting int) {
 // inside waits until so many attempts that hold a slot are within their handler.
 func (x *charged) inside(n int) {
 	x.t.Helper()
+	comesTo(x.t, &x.mu, &x.going, n, "attempts within their handler")
+}
+
+// comesTo waits until a number that mu guards is n. what says of what it is the number.
+func comesTo(t *testing.T, mu sync.Locker, number *int, n int, what string) {
+	t.Helper()
 	deadline, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for {
-		x.mu.Lock()
-		going := x.going
-		x.mu.Unlock()
-		if going == n {
+		mu.Lock()
+		is := *number
+		mu.Unlock()
+		if is == n {
 			return
 		}
 		if deadline.Err() != nil {
-			x.t.Fatalf("%d attempts are within their handler, want %d", going, n)
+			t.Fatalf("%d %s, want %d", is, what, n)
 		}
 		runtime.Gosched()
 	}

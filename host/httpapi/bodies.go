@@ -136,7 +136,8 @@ func (b *bodies) remove(t *timed) {
 	t.held = 0
 }
 
-// enter has the body of a request count, for its address until it is known who makes it. leave is called when the request ends.
+// enter begins to count the body of a request, for the network of its address until the caller is known. leave is called when the
+// request ends.
 func (b *bodies) enter(r *http.Request, address string) (leave func()) {
 	t, ok := r.Body.(*timed)
 	if !ok {

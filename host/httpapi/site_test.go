@@ -108,7 +108,7 @@ func (l looking) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestBodyBeforeItsCaller counts a body for the network of its address until it is known who sends it.
+// TestBodyBeforeItsCaller checks that a body counts for the network of its address until its caller is known.
 func TestBodyBeforeItsCaller(t *testing.T) {
 	var from string
 	a := &api{t: t}

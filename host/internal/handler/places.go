@@ -82,7 +82,7 @@ func (p *places) enter(ctx context.Context, ns store.NamespaceID) error {
 	return ctx.Err()
 }
 
-// leave gives a place back.
+// leave returns a place of a namespace.
 func (p *places) leave(ns store.NamespaceID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -291,7 +291,7 @@ func (x *calls) endInOrder(i int) {
 	}
 }
 
-// endAndGiveUp gives all calls up that wait, and ends one at once, so that one that has been given up gets its place.
+// endAndGiveUp cancels all calls that wait, and ends another at the same moment: its place may go to a call that was just cancelled.
 func (x *calls) endAndGiveUp(i int) {
 	for _, c := range x.waiting {
 		c.cancel()
