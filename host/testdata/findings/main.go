@@ -23,6 +23,7 @@ func init() {
 	workflow.Register("beside", beside)
 	workflow.Register("crowd", crowd)
 	workflow.Register("row", row)
+	workflow.Register("mob", mob)
 	workflow.Register("lines", lines)
 	workflow.Register("steps", steps)
 	workflow.Register("parent", parent)
@@ -229,4 +230,44 @@ func rebinds(ctx context.Context, _ int) (string, error) {
 	}
 	w, err := x.Get(ctx)
 	return v + w, err
+}
+
+// mob is crowd with options, and returns which attempts they were.
+func mob(ctx context.Context, in struct {
+	Bodies, Ms, Timeout, Elapsed int
+	Once, Coop                   bool
+}) ([]int, error) {
+	if in.Coop {
+		if err := workflow.SetCancelPolicy(ctx, workflow.CooperativeCancel); err != nil {
+			return nil, err
+		}
+	}
+	opts := []workflow.Option{workflow.Timeout(2 * time.Hour)}
+	if in.Timeout > 0 {
+		opts = []workflow.Option{workflow.Timeout(time.Duration(in.Timeout) * time.Millisecond)}
+	}
+	if in.Elapsed > 0 {
+		opts = append(opts, workflow.MaxElapsed(time.Duration(in.Elapsed)*time.Millisecond))
+	}
+	if in.Once {
+		opts = append(opts, workflow.AtMostOnce())
+	}
+	var all []*workflow.Future[int]
+	for i := range in.Bodies {
+		all = append(all, workflow.Async(ctx, func(ctx context.Context) (int, error) {
+			return workflow.Do(ctx, fmt.Sprint("body", i), func(s workflow.Step) (int, error) {
+				time.Sleep(time.Duration(in.Ms) * time.Millisecond)
+				return s.Attempt, nil
+			}, opts...)
+		}))
+	}
+	var got []int
+	for _, f := range all {
+		n, err := f.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		got = append(got, n)
+	}
+	return got, nil
 }
