@@ -94,11 +94,10 @@ func (a attempt) limit(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// newGuest makes the guest that executes a body or step function.
+// newGuest makes the guest that executes a body or step function, whose time begins now: it may have waited since it was started.
 func (a attempt) newGuest(ctx context.Context, mod *module.Module) (*guest, *replay.StepInfo, error) {
 	info := &replay.StepInfo{Name: a.Name, Handler: a.Target, Attempt: a.Number, Attempts: a.Options.Attempts,
-		IdempotencyKey: a.Key(), LastError: a.Last,
-		DeadlineMs: a.r.cfg.Clock.Now().UnixMilli() + a.Options.TimeoutMs} // it may have waited since it was started
+		IdempotencyKey: a.Key(), LastError: a.Last, DeadlineMs: a.r.cfg.Clock.Now().UnixMilli() + a.Options.TimeoutMs}
 	g := a.r.newStepGuest(mod, a.Started, a.Run.Run, a.Input, info)
 	g.Limits.Slices, g.Limits.CPU = 0, time.Duration(a.Options.TimeoutMs)*time.Millisecond // the timeout is real time
 	g.Keep = a.logLine
