@@ -179,7 +179,7 @@ func (v view) Read(offset, n uint32) ([]byte, bool) {
 	return v[offset:end:end], true
 }
 
-// refuel grants the guest another slice of fuel, or stops it. It is called with fuel left when the memory or a table could not
+// refuel grants the guest more fuel, or stops it. It is called with fuel left when the memory or a table could not
 // grow.
 func refuel(c *wt.Caller, _ []wt.Val) (_ []wt.Val, trap *wt.Trap) {
 	in := c.Data().(*instance)
@@ -190,7 +190,7 @@ func refuel(c *wt.Caller, _ []wt.Val) (_ []wt.Val, trap *wt.Trap) {
 		in.denied = true
 		return nil, nil
 	}
-	for ; left < 0; left += engine.FuelSlice * rewrite.Ticks {
+	for ; left < 0; left += engine.FuelGrant * rewrite.Ticks {
 		if err := in.host.Refuel(); err != nil {
 			in.Halt(err)
 		}

@@ -18,9 +18,9 @@ import (
 type Port interface {
 	// Order tells a guest that waits what to do.
 	Order(l *run.Lease, o run.Order)
-	// Yield asks a guest that computes to yield at its next call, or within a slice of fuel.
+	// Yield asks a guest that computes to yield at its next call, or within a grant of fuel.
 	Yield(l *run.Lease)
-	// Halt ends a guest at its next call, or within a slice of fuel. No order will come, and no event is looked at.
+	// Halt ends a guest at its next call, or within a grant of fuel. No order will come, and no event is looked at.
 	Halt(l *run.Lease, cause error)
 	// Start starts an attempt. What led to it is durable.
 	Start(a *run.Attempt)

@@ -30,7 +30,7 @@ var (
 
 // Limits are what a guest may use between two waits.
 type Limits struct {
-	Slices int64         // of fuel; 0 = no limit
+	Grants int64         // of fuel; 0 = no limit
 	CPU    time.Duration // that its computing may take
 	Calls  int           // of the host
 }
@@ -38,15 +38,15 @@ type Limits struct {
 // letOthers lets other goroutines go first. Tests replace it.
 var letOthers = runtime.Gosched
 
-// Slices returns how many slices of fuel an amount of it is, one at least.
-func Slices(fuel int64) int64 { return max((fuel+engine.FuelSlice-1)/engine.FuelSlice, 1) }
+// Grants returns how many grants of fuel an amount of it is, one at least.
+func Grants(fuel int64) int64 { return max((fuel+engine.FuelGrant-1)/engine.FuelGrant, 1) }
 
 // Metered is a replay machine whose guest is kept within limits. It answers what an engine asks of its host about
 // budgets; what the guest's journal has passed is free. All methods but Stop are for the goroutine that runs the guest.
 type Metered struct {
 	*replay.Machine
 	Limits Limits
-	// Look, if set, is called at each call and slice of fuel.
+	// Look, if set, is called at each call and grant of fuel.
 	Look func() error
 	// Slice, if set, is called when the guest has computed for a slice: it may let others compute first. What it takes is not
 	// the guest's time.
@@ -61,8 +61,9 @@ type Metered struct {
 	stopped atomic.Pointer[error]
 	taken   uint64        // deliveries, as of the wait after which everything below is counted
 	calls   int           // of the host
-	slices  int64         // of fuel
-	worked  int64         // bytes of calls since the newest slice was counted
+	grants  int64         // of fuel
+	alone   int           // grants of fuel since the newest slice
+	worked  int64         // bytes of calls since the newest grant was counted
 	segment time.Time     // when the clock was first looked at
 	called  time.Duration // how long the calls took since the newest slice, without what others did at looks
 	looked  time.Time     // when the clock was last looked at because of calls; zero if the guest has given its place up since
@@ -71,14 +72,21 @@ type Metered struct {
 }
 
 const (
+	// grantsPerSlice is how many grants of fuel are a slice of computing, some five milliseconds: a Go guest starts up in one, and
+	// most guests that wake are done.
+	grantsPerSlice = 5
 	// callSlice is how long a guest may call the host before that is a slice of computing: one that does nothing else takes its
 	// processor, too. Calls differ by a thousand times in what they cost, so they are not counted. It is less than a slice of
 	// fuel, as a call keeps all that it makes on the heap and in journals; a run that wakes rarely calls for so long.
 	callSlice = time.Millisecond
 	// lookEvery is how long the calls between two looks at the clock are to take, by what those before them took. At each look
-	// other goroutines go first: a call into the host takes its processor for as long as it computes, and what others do goes
-	// through many goroutines, each of which would wait for all guests.
+	// but the first ones, see aloneFor, other goroutines go first: a call into the host takes its processor for as long as it
+	// computes, and what others do goes through many goroutines, each of which would wait for all guests.
 	lookEvery = 50 * time.Microsecond
+	// aloneFor is how long a guest may call the host before it lets others go first: a run that wakes, makes a step and sleeps is
+	// done before. Whoever lets others go first comes behind all of them, which on a host whose processors are busy takes as
+	// long as ten milliseconds, each time.
+	aloneFor = callSlice / 2
 	// mostPerInterval is how much an interval between two looks counts at most: a goroutine may stand still for milliseconds, as
 	// where a collection goes on or the system has given its processor to others, and that is not a slice of computing.
 	mostPerInterval = callSlice / 4
@@ -87,7 +95,7 @@ const (
 	leastPerLook, mostPerLook = 1, 250
 )
 
-// Stop ends the guest at its next call, or when its slice of fuel is used up.
+// Stop ends the guest at its next call, or when its grant of fuel is used up.
 func (m *Metered) Stop(cause error) { m.stopped.CompareAndSwap(nil, &cause) }
 
 // Stopped returns why the guest was stopped, nil if it was not.
@@ -122,17 +130,17 @@ func (m *Metered) Enter() error {
 	return m.Stopped()
 }
 
-// Refuel grants another slice of fuel, unless the guest has used all that there is between two waits. What it is
+// Refuel grants the guest more fuel, unless the guest has used all that there is between two waits. What it is
 // granted depends on nothing but what it executes, and the bytes of its calls.
 func (m *Metered) Refuel() error {
 	err := m.refuel()
 	if err == nil {
-		m.Granted += engine.FuelSlice
+		m.Granted += engine.FuelGrant
 	}
 	return err
 }
 
-// refuel counts a slice of fuel, which the guest has used or is about to.
+// refuel counts a grant of fuel, which the guest has used or is about to, and lets others go first.
 func (m *Metered) refuel() error {
 	if err := m.Stopped(); err != nil {
 		return err
@@ -143,30 +151,34 @@ func (m *Metered) refuel() error {
 		}
 	}
 	if !m.Passed() {
-		m.slices++
+		m.grants++
 	}
-	if m.Limits.Slices > 0 && m.slices > m.Limits.Slices {
+	if m.Limits.Grants > 0 && m.grants > m.Limits.Grants {
 		return ErrFuel
 	}
 	first := m.Unfuelled
 	m.Unfuelled = false
 	if !first {
-		if err := m.slice(); err != nil {
+		if m.alone++; m.alone < grantsPerSlice {
+			_ = m.Untimed(func() error { letOthers(); return nil })
+		} else if err := m.slice(); err != nil {
 			return err
 		}
 	}
 	return m.inTime()
 }
 
-// sliceOfCalls lets other goroutines run, and other guests go first if this one has called for a slice. The time that others
-// take is not counted: with sixteen guests computing it would be most of every slice.
+// sliceOfCalls lets other goroutines run if the guest has called for a while, and other guests go first if it has for a slice.
+// The time that others take is not counted: with sixteen guests computing it would be most of every slice.
 func (m *Metered) sliceOfCalls() error {
 	if !m.looked.IsZero() {
 		took := max(Clock.Now().Sub(m.looked), 1)
 		m.called += min(took, mostPerInterval)
 		m.perLook = int(int64(m.unseen) * int64(lookEvery) / int64(took))
 	}
-	letOthers()
+	if m.called >= aloneFor {
+		letOthers()
+	}
 	m.looked, m.unseen, m.perLook = Clock.Now(), 0, min(max(m.perLook, leastPerLook), mostPerLook)
 	if m.called < callSlice {
 		return nil
@@ -177,10 +189,11 @@ func (m *Metered) sliceOfCalls() error {
 // slice lets others compute, and does not count how long.
 func (m *Metered) slice() error {
 	if m.Slice == nil {
+		m.alone = 0
 		return nil
 	}
 	err := m.Untimed(m.Slice)
-	m.called, m.looked, m.unseen = 0, Clock.Now(), 0
+	m.alone, m.called, m.looked, m.unseen = 0, 0, Clock.Now(), 0
 	return err
 }
 
@@ -203,7 +216,7 @@ func (m *Metered) Untimed(do func() error) error {
 // Work counts the bytes of a call as fuel.
 func (m *Metered) Work(bytes int64) error {
 	m.Granted += bytes
-	for m.worked += bytes; m.worked >= engine.FuelSlice; m.worked -= engine.FuelSlice {
+	for m.worked += bytes; m.worked >= engine.FuelGrant; m.worked -= engine.FuelGrant {
 		if err := m.refuel(); err != nil {
 			return err
 		}
@@ -228,7 +241,7 @@ func (m *Metered) inTime() error {
 // one delivery after the other to hide what it computes between them.
 func (m *Metered) Rested() {
 	if c := m.Consumed(); c != m.taken {
-		m.taken, m.calls, m.slices, m.worked, m.segment = c, 0, 0, 0, time.Time{}
+		m.taken, m.calls, m.grants, m.worked, m.segment = c, 0, 0, 0, time.Time{}
 		m.called = max(m.called-lookEvery, 0) // and not looked: a replay rests at each call, and would look at each
 	}
 }

@@ -109,7 +109,7 @@ func (c *Checker) Run(ctx context.Context, key store.RunKey, mod *module.Module,
 		return r, err
 	}
 	p := newPlayer(c, mod, of)
-	p.slices = budget.Slices(fuel)
+	p.grants = budget.Grants(fuel)
 	r = p.result(ctx, p.perform(ctx, replay.Config{}))
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
@@ -189,7 +189,7 @@ func (c *Checker) VerifyWith(ctx context.Context, key store.RunKey, mod *module.
 		return err
 	}
 	p := newPlayer(c, mod, of)
-	p.Limits.Slices, p.strict = budget.Slices(c.cfg.Fuel), true
+	p.Limits.Grants, p.strict = budget.Grants(c.cfg.Fuel), true
 	cfg := replay.Config{Strict: true, Tuned: Tuned(j.Entries()), Rested: j.Rested()}
 	if end := j.Ended(); end != store.KindInvalid && end != store.KindFailed && !p.stopped() { // a failure may have been a limit
 		cfg.Rested = store.Seq(j.Len()) // it has passed everything

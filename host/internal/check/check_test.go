@@ -93,7 +93,7 @@ func newWorld(t *testing.T, call script, entries ...store.Entry) *world {
 }
 
 func (w *world) checker() *Checker {
-	return New(Config{Guests: w, Store: w, Journals: room.New(1<<20, nil), Fuel: 1000 * engine.FuelSlice, CPU: time.Minute, HostCalls: 1000})
+	return New(Config{Guests: w, Store: w, Journals: room.New(1<<20, nil), Fuel: 1000 * engine.FuelGrant, CPU: time.Minute, HostCalls: 1000})
 }
 
 var (
@@ -177,13 +177,13 @@ func TestRun(t *testing.T) {
 		{naps("1", again), []store.Entry{activated, nap, woken, step, paid}, "compatible: the workflow goes on with a call of its own"},
 		{func(h engine.Host) (int32, error) { _, err := h.Reply(0, 0, nil); return 0, err }, []store.Entry{activated}, "diverges at 2: no end | fail: " +
 			`query_reply was refused: {"code":"STEP_FAILED","message":"query_reply was called outside of a query","kind":"trap"}`},
-		{loops, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 50ms"},
-		{calls, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 50ms"},
+		{loops, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 10ms"},
+		{calls, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 10ms"},
 		{func(engine.Host) (int32, error) { return 0, errors.New("the machine is ill") }, []store.Entry{activated},
 			"not checked: the machine is ill"},
 	} {
 		w := newWorld(t, c.guest, c.entries...)
-		r, err := w.checker().Run(t.Context(), w.state.Run, w.mod, 10*engine.FuelSlice)
+		r, err := w.checker().Run(t.Context(), w.state.Run, w.mod, 10*engine.FuelGrant)
 		got := "compatible"
 		switch r.Outcome {
 		case Diverges:
@@ -220,7 +220,7 @@ func TestNotes(t *testing.T) {
 		}
 		return 0, nil
 	}, append([]store.Entry{activated}, entries...)...)
-	r, err := w.checker().Run(t.Context(), w.state.Run, w.mod, engine.FuelSlice)
+	r, err := w.checker().Run(t.Context(), w.state.Run, w.mod, engine.FuelGrant)
 	if err != nil || len(r.Notes) != maxNotes+2 || r.Notes[maxNotes+1] != "and 5 more" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -245,7 +245,7 @@ func TestRunOfWhatCannotBeRead(t *testing.T) {
 	} {
 		w := newWorld(t, naps("1", returns), activated, nap)
 		c.change(w)
-		r, err := w.checker().Run(t.Context(), w.state.Run, w.mod, engine.FuelSlice)
+		r, err := w.checker().Run(t.Context(), w.state.Run, w.mod, engine.FuelGrant)
 		if !errors.Is(err, c.err) || err == nil && (r.Outcome != NotChecked || !strings.Contains(r.Reason, c.reason)) || r.State.Run.ID != "r" && err == nil {
 			t.Errorf("%d: %+v, %v", i, r, err)
 		}
@@ -253,7 +253,7 @@ func TestRunOfWhatCannotBeRead(t *testing.T) {
 	w := newWorld(t, naps("1", returns), activated, nap)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ill)
-	if _, err := w.checker().Run(ctx, w.state.Run, w.mod, engine.FuelSlice); !errors.Is(err, ill) {
+	if _, err := w.checker().Run(ctx, w.state.Run, w.mod, engine.FuelGrant); !errors.Is(err, ill) {
 		t.Error(err)
 	}
 }
@@ -425,7 +425,7 @@ func TestPlayer(t *testing.T) {
 	if m, err := k.Module(store.Digest{}); m != w.mod || err != nil {
 		t.Error(m, err)
 	}
-	if r, err := k.Run(t.Context(), w.state.Run, w.mod, engine.FuelSlice); err != nil || r.Outcome != Compatible || len(r.Notes) > 0 {
+	if r, err := k.Run(t.Context(), w.state.Run, w.mod, engine.FuelGrant); err != nil || r.Outcome != Compatible || len(r.Notes) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -28,7 +28,7 @@ type player struct {
 	mod    *module.Module
 	of     *run.Run
 	inst   engine.Instance
-	slices int64 // of fuel for the whole replay; 0 = no limit
+	grants int64 // of fuel for the whole replay; 0 = no limit
 	used   int64
 	waits  bool // it was stopped where it waits
 	strict bool // the end is compared, too
@@ -80,7 +80,7 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 	}
 	defer place.Leave()
 	p.Slice = func() error {
-		if p.used++; p.slices > 0 && p.used > p.slices {
+		if p.used++; p.grants > 0 && p.used > p.grants {
 			return ErrTooLong
 		}
 		return place.Slice(ctx, 0, false)

@@ -17,7 +17,7 @@ func traced(t *testing.T, w *world) string {
 	k := w.checker().Over(w, func(c Call) {
 		lines = append(lines, fmt.Sprintf("%d %s(%s) = %s", c.Seq, c.Name, c.Asked, c.Got))
 	})
-	if _, err := k.Run(t.Context(), w.state.Run, w.mod, engine.FuelSlice); err != nil {
+	if _, err := k.Run(t.Context(), w.state.Run, w.mod, engine.FuelGrant); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(lines, "\n")

@@ -153,9 +153,10 @@ const (
 	ReadyEvents
 )
 
-// FuelSlice is the fuel that a guest is granted at a time, which it uses up in some five milliseconds. A guest that
-// computes without calling the host is stopped within one.
-const FuelSlice = 5_000_000
+// FuelGrant is the fuel that a guest is granted at a time, which it uses up in about a millisecond. A guest that computes without
+// calling the host is stopped within one, and keeps a processor from other goroutines no longer: it is not interrupted, as
+// these are.
+const FuelGrant = 1_000_000
 
 // A Host answers the imports of one activation. Answers of type int64 follow the ABI: a negative number is a
 // code. An error stops the guest at once: it never returns from the call. An argument of more than abi.MaxPayloadBytes is the
@@ -163,7 +164,7 @@ const FuelSlice = 5_000_000
 type Host interface {
 	// Enter is called at the beginning of every import.
 	Enter() error
-	// Refuel is called when the guest has used its fuel up. nil grants it FuelSlice more, an error stops it.
+	// Refuel is called when the guest has used its fuel up. nil grants it FuelGrant more, an error stops it.
 	Refuel() error
 	// Work is called before a call works on so many bytes, some 64 KiB at a time. Each counts as a unit of fuel, so
 	// that a guest that uses its fuel up in calls is stopped like one that computes.

@@ -126,10 +126,10 @@ func (a *Activation) Order(o run.Order) {
 // Fork has the activation execute a body where it waits, parked.
 func (a *Activation) Fork(attempt *run.Attempt) { a.orders <- told{fork: attempt} }
 
-// Yield has the activation yield at its next call, or within a slice of fuel.
+// Yield has the activation yield at its next call, or within a grant of fuel.
 func (a *Activation) Yield() { a.yield.Store(true) }
 
-// Halt ends the activation at its next call, or within a slice of fuel; one without a place, at once.
+// Halt ends the activation at its next call, or within a grant of fuel; one without a place, at once.
 func (a *Activation) Halt(cause error) {
 	a.halts(cause)
 	if a.entrance != nil {

@@ -99,7 +99,7 @@ func (a attempt) newGuest(ctx context.Context, mod *module.Module) (*guest, *rep
 	info := &replay.StepInfo{Name: a.Name, Handler: a.Target, Attempt: a.Number, Attempts: a.Options.Attempts,
 		IdempotencyKey: a.Key(), LastError: a.Last, DeadlineMs: a.r.cfg.Clock.Now().UnixMilli() + a.Options.TimeoutMs}
 	g := a.r.newStepGuest(mod, a.Started, a.Run.Run, a.Input, info)
-	g.Limits.Slices, g.Limits.CPU = 0, time.Duration(a.Options.TimeoutMs)*time.Millisecond // the timeout is real time
+	g.Limits.Grants, g.Limits.CPU = 0, time.Duration(a.Options.TimeoutMs)*time.Millisecond // the timeout is real time
 	g.Keep = a.logLine
 	var err error
 	g.grants, err = a.r.modules.Grants(ctx, a.Run.Run.Namespace, a.Run.Workflow, a.Run.Version)

@@ -44,7 +44,7 @@ func (r *Runner) Prepare(ctx context.Context, wasm []byte) (*module.Module, []by
 
 func (r *Runner) describe(ctx context.Context, m *module.Module) ([]byte, error) {
 	g := r.newStepGuest(m, journal.Started{}, store.RunKey{}, nil, nil)
-	g.Limits.Slices = budget.Slices(r.cfg.Fuel / 10) // as the start-up has
+	g.Limits.Grants = budget.Grants(r.cfg.Fuel / 10) // as the start-up has
 	if !m.Describes {
 		inst, err := m.Instantiate(ctx)
 		if err == nil {

@@ -164,7 +164,7 @@ func (r *Runner) quit() <-chan struct{} {
 // EvictAll has all parked guests give their instances up.
 func (r *Runner) EvictAll() { r.room.EvictAll() }
 
-// Close ends every guest at its next call, or within a slice of fuel, and returns when none is left.
+// Close ends every guest at its next call, or within a grant of fuel, and returns when none is left.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	r.closed = true

@@ -89,7 +89,7 @@ const (
 )
 
 // referenceCost is what ref.func costs beside what each instruction does, in ticks. Engines leave the compiled code for it, and
-// make an object that lives as long as the instance: with this, a slice of fuel of the host makes a few megabytes of them.
+// make an object that lives as long as the instance: with this, a grant of fuel of the host makes a megabyte or so of them.
 const referenceCost = 64 * region.Ticks
 
 // Ticks of bulk instructions, as shifts: the operand counts bytes, elements of 8 bytes or pages of 64 KiB. A unit of fuel is

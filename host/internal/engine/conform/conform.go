@@ -75,20 +75,20 @@ func recursion() *wasmgen.Module { return wasmgen.New(40).Op(0x10, 0).Drop() }
 
 // fuel lets a guest compute: it asks for fuel as often as on every other engine, and is stopped where there is none.
 func fuel(t *testing.T, e engine.Engine) {
-	const turns, wantSlices = 3_000_000, 4
+	const turns, wantGrants = 3_000_000, 17
 	m := wasmgen.New(1).While().Get(0).I64(turns).NotLess().Break().Count(0, 1).
 		Get(0).I64(3).Rem().I64(5).Rem().I64(7).Div().I64(9).Div().Drop().EndWhile().I32(7).Export(abi.ExportRun)
 	wasm := m.While().I64(9).I64(5).Rem().I64(3).Rem().I64(7).Div().I64(1).Div().Drop().EndWhile().I32(0).Export("forever").Bytes()
 	h := newHost()
-	if code, err := run(t, e, wasm, h); err != nil || code != 7 || h.slices != wantSlices {
-		t.Errorf("it ended with %d and %v after %d slices, want 7 after %d", code, err, h.slices, wantSlices)
+	if code, err := run(t, e, wasm, h); err != nil || code != 7 || h.grants != wantGrants {
+		t.Errorf("it ended with %d and %v after %d grants, want 7 after %d", code, err, h.grants, wantGrants)
 	}
 	h = newHost()
 	h.limit = 20
 	in := instance(t, module(t, e, wasm))
 	defer in.Release(context.Background())
-	if _, err := in.Call(context.Background(), "forever", h); !errors.Is(err, errFuel) || h.slices != h.limit+1 {
-		t.Errorf("%v after %d slices", err, h.slices)
+	if _, err := in.Call(context.Background(), "forever", h); !errors.Is(err, errFuel) || h.grants != h.limit+1 {
+		t.Errorf("%v after %d grants", err, h.grants)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 // host answers a guest. What it does not answer is not asked by any module here.
 type host struct {
 	engine.Host
-	limit     int // slices of fuel
-	slices    int
+	limit     int // grants of fuel
+	grants    int
 	worked    int64
 	calls     int
 	completed []byte
@@ -36,7 +36,7 @@ const freeze = -1
 func (h *host) Enter() error       { h.calls++; return nil }
 func (h *host) Work(n int64) error { h.worked += n; return nil }
 func (h *host) Refuel() error {
-	if h.slices++; h.slices > h.limit {
+	if h.grants++; h.grants > h.limit {
 		return errFuel
 	}
 	return nil

@@ -1,6 +1,7 @@
 package linear
 
 import (
+	"bytes"
 	"os"
 	"runtime"
 	"slices"
@@ -51,6 +52,9 @@ func writeImage(f *os.File, memory []byte) error {
 	}
 	page := os.Getpagesize()
 	for at := 0; at < len(memory); at += page {
+		if at%Portion == 0 {
+			runtime.Gosched()
+		}
 		if p := memory[at : at+page]; !isZero(p) {
 			if _, err := f.WriteAt(p, int64(at)); err != nil {
 				return err
@@ -61,9 +65,9 @@ func writeImage(f *os.File, memory []byte) error {
 	return err
 }
 
-func isZero(p []byte) bool {
-	for _, c := range p {
-		if c != 0 {
+func isZero(page []byte) bool {
+	for p := range slices.Chunk(page, len(zeros)) { // a page of the system may be larger
+		if !bytes.Equal(p, zeros[:len(p)]) {
 			return false
 		}
 	}

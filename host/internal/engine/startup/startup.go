@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
@@ -24,9 +25,10 @@ var errInitWait = &engine.Trap{Kind: engine.TrapInit,
 type Host struct {
 	ctx    context.Context //nolint:containedctx // of the call that makes the instance, which waits for it
 	random uint64
-	most   int // slices of fuel
-	slices int
-	worked int64 // bytes since the newest slice was counted
+	most   int // grants of fuel
+	grants int
+	worked int64 // bytes since the newest grant was counted
+	alone  int64 // bytes since others were let go first
 	calls  int
 	output.Tail
 	nameless
@@ -40,16 +42,16 @@ func (nameless) Program() string { return "" }
 
 // New returns the host of a start-up, which it ends with the cause of ctx's end.
 func New(ctx context.Context) *Host {
-	h := &Host{ctx: ctx, most: MaxSlices * leniency}
+	h := &Host{ctx: ctx, most: MaxGrants * leniency}
 	if ctx.Value(admission{}) != nil {
-		h.most = MaxSlices
+		h.most = MaxGrants
 	}
 	return h
 }
 
-// MaxSlices bounds the slices of fuel that a start section and _initialize compute, the bytes of their calls included: a tenth
-// of what a workflow may. A Go guest needs one.
-const MaxSlices = abi.MaxFuel / 10 / engine.FuelSlice
+// MaxGrants bounds the grants of fuel that a start section and _initialize compute, the bytes of their calls included: a tenth
+// of what a workflow may. A Go guest needs some.
+const MaxGrants = abi.MaxFuel / 10 / engine.FuelGrant
 
 // leniency is how many times as much a module may use that was admitted before, perhaps by a release that charged less for what
 // it does: runs depend on it. It takes no longer than it did then.
@@ -58,21 +60,37 @@ const leniency = 128
 // admission marks the context of a module that is not admitted yet.
 type admission struct{}
 
-// Admitting returns a context in which start-ups are held to MaxSlices: of a module that nobody depends on yet.
+// Admitting returns a context in which start-ups are held to MaxGrants: of a module that nobody depends on yet.
 func Admitting(ctx context.Context) context.Context { return context.WithValue(ctx, admission{}, true) }
 
-// Refuel grants a bounded number of slices.
+// letOthers lets other goroutines go first. Tests replace it.
+var letOthers = runtime.Gosched
+
+// callsAlone and bytesAlone are after how many calls, and bytes of them, others go first: each is some fifty microseconds. A
+// guest that starts up is no run that anybody waits for, it may call for a second, and Go would take its processor after ten
+// milliseconds.
+const (
+	callsAlone = 64
+	bytesAlone = 64 << 10
+)
+
+// Refuel grants a bounded number of grants.
 func (h *Host) Refuel() error {
-	if h.slices++; h.slices > h.most {
+	if h.grants++; h.grants > h.most {
 		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf("_initialize or the start section computes too long: "+
-			"its fuel is %d units, each about a nanosecond or a byte of a call", h.most*engine.FuelSlice)}
+			"its fuel is %d units, each about a nanosecond or a byte of a call", h.most*engine.FuelGrant)}
 	}
+	letOthers()
 	return context.Cause(h.ctx)
 }
 
 // Work counts bytes as fuel.
 func (h *Host) Work(bytes int64) error {
-	for h.worked += bytes; h.worked >= engine.FuelSlice; h.worked -= engine.FuelSlice {
+	if h.alone += bytes; h.alone >= bytesAlone {
+		h.alone = 0
+		letOthers()
+	}
+	for h.worked += bytes; h.worked >= engine.FuelGrant; h.worked -= engine.FuelGrant {
 		if err := h.Refuel(); err != nil {
 			return err
 		}
@@ -85,6 +103,9 @@ func (h *Host) Enter() error {
 	if h.calls++; h.calls > abi.MaxHostCalls {
 		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf(
 			"_initialize or the start section makes too many calls: the limit is %d", abi.MaxHostCalls)}
+	}
+	if h.calls%callsAlone == 0 {
+		letOthers()
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"runtime"
+	"slices"
 
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
@@ -26,7 +28,10 @@ func newImage(in *instance, reset linear.Reset) *image {
 	}
 	h := sha256.New()
 	h.Write(in.m.digest[:])
-	h.Write(in.Memory())
+	for p := range slices.Chunk(in.Memory(), linear.Portion) {
+		h.Write(p)
+		runtime.Gosched()
+	}
 	for _, g := range im.globals {
 		_ = binary.Write(h, binary.LittleEndian, g) // a hash takes everything
 	}

@@ -34,7 +34,7 @@ func register(ctx context.Context, rt wazero.Runtime) error {
 	return err
 }
 
-// refuel grants the guest another slice of fuel, or stops it. What it has used beyond the slice before counts. It is called
+// refuel grants the guest more fuel, or stops it. What it has used beyond the grant before counts. It is called
 // with fuel left when the memory or a table could not grow.
 func refuel(ctx context.Context, mod api.Module, _ []uint64) {
 	a := activationOf(ctx)
@@ -48,7 +48,7 @@ func refuel(ctx context.Context, mod api.Module, _ []uint64) {
 		return
 	}
 	fuel := int64(a.in.fuel.Get())
-	for ; fuel < 0; fuel += engine.FuelSlice * rewrite.Ticks {
+	for ; fuel < 0; fuel += engine.FuelGrant * rewrite.Ticks {
 		if err := a.host.Refuel(); err != nil {
 			a.Halt(err)
 		}
