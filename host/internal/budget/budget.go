@@ -66,6 +66,7 @@ type Metered struct {
 	worked  int64         // bytes of calls since the newest grant was counted
 	segment time.Time     // when the clock was first looked at
 	called  time.Duration // how long the calls took since the newest slice, without what others did at looks
+	busy    time.Duration // how long calls took since the guest last waited for something that is not its doing
 	looked  time.Time     // when the clock was last looked at because of calls; zero if the guest has given its place up since
 	unseen  int           // calls since then
 	perLook int           // calls at which the clock is looked at again
@@ -83,9 +84,9 @@ const (
 	// but the first ones, see aloneFor, other goroutines go first: a call into the host takes its processor for as long as it
 	// computes, and what others do goes through many goroutines, each of which would wait for all guests.
 	lookEvery = 50 * time.Microsecond
-	// aloneFor is how long a guest may call the host before it lets others go first: a run that wakes, makes a step and sleeps is
-	// done before. Whoever lets others go first comes behind all of them, which on a host whose processors are busy takes as
-	// long as ten milliseconds, each time.
+	// aloneFor is how long a guest may call the host since it last waited before it lets others go first: a run that wakes, makes
+	// a step and sleeps waits before. Whoever lets others go first comes behind all of them, which on a host whose processors
+	// are busy takes as long as ten milliseconds, each time.
 	aloneFor = callSlice / 2
 	// mostPerInterval is how much an interval between two looks counts at most: a goroutine may stand still for milliseconds, as
 	// where a collection goes on or the system has given its processor to others, and that is not a slice of computing.
@@ -174,9 +175,10 @@ func (m *Metered) sliceOfCalls() error {
 	if !m.looked.IsZero() {
 		took := max(Clock.Now().Sub(m.looked), 1)
 		m.called += min(took, mostPerInterval)
+		m.busy += min(took, mostPerInterval)
 		m.perLook = int(int64(m.unseen) * int64(lookEvery) / int64(took))
 	}
-	if m.called >= aloneFor {
+	if m.busy >= aloneFor {
 		letOthers()
 	}
 	m.looked, m.unseen, m.perLook = Clock.Now(), 0, min(max(m.perLook, leastPerLook), mostPerLook)
@@ -198,7 +200,7 @@ func (m *Metered) slice() error {
 }
 
 // Waited says that the guest has waited for something that is not its doing: no slice of calls goes on.
-func (m *Metered) Waited() { m.called, m.looked = 0, time.Time{} }
+func (m *Metered) Waited() { m.called, m.busy, m.looked = 0, 0, time.Time{} }
 
 // Untimed does something whose time is not the guest's. What calls took before it counts.
 func (m *Metered) Untimed(do func() error) error {

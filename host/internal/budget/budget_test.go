@@ -177,7 +177,8 @@ func TestOthersAreNoSlice(t *testing.T) {
 			}
 		}
 		if slices > 0 || turns < 8 || turns > 12 {
-			t.Errorf("in 0.9 ms of calls others were let go first %d times, and there were %d slices; want 8 or a few more, and 0", turns, slices)
+			t.Errorf("in 0.9 ms of calls others were let go first %d times, and there were %d slices; want 8 or a few more, and 0",
+				turns, slices)
 		}
 	})
 }
@@ -231,7 +232,9 @@ func TestDeliveriesAreNoRest(t *testing.T) {
 			}
 			m := metered(10*engine.FuelGrant, time.Hour)
 			m.Machine = replay.New(replay.Config{Mode: replay.Live, Tail: journal})
-			slices := 0
+			slices, turns := 0, 0
+			letOthers = func() { turns++ }
+			defer func() { letOthers = runtime.Gosched }()
 			m.Slice = func() error { slices++; return nil }
 			m.Look = func() error { <-time.NewTimer(10 * time.Microsecond).C; return nil }
 			for range 1000 {
@@ -247,6 +250,9 @@ func TestDeliveriesAreNoRest(t *testing.T) {
 			}
 			if slices < want || want == 0 && slices > 0 {
 				t.Errorf("%d calls before each: %d slices, want %d", calls, slices, want)
+			}
+			if most := 1000 * calls / 5; turns < most*8/10 { // 50 µs of calls are 5
+				t.Errorf("%d calls before each: others were let go first %d times, want about %d", calls, turns, most)
 			}
 		})
 	}
