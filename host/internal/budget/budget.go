@@ -63,6 +63,7 @@ type Metered struct {
 	calls   int           // of the host
 	grants  int64         // of fuel
 	alone   int           // grants of fuel since the newest slice
+	handed  int           // as much for bytes of calls, since the newest slice or delivery
 	worked  int64         // bytes of calls since the newest grant was counted
 	segment time.Time     // when the clock was first looked at
 	called  time.Duration // how long the calls took since the newest slice, without what others did at looks
@@ -73,9 +74,9 @@ type Metered struct {
 }
 
 const (
-	// grantsPerSlice is how many grants of fuel are a slice of computing, some five milliseconds: a Go guest starts up in one, and
+	// GrantsPerSlice is how many grants of fuel are a slice of computing, some five milliseconds: a Go guest starts up in one, and
 	// most guests that wake are done.
-	grantsPerSlice = 5
+	GrantsPerSlice = 5
 	// callSlice is how long a guest may call the host before that is a slice of computing: one that does nothing else takes its
 	// processor, too. Calls differ by a thousand times in what they cost, so they are not counted. It is less than a slice of
 	// fuel, as a call keeps all that it makes on the heap and in journals; a run that wakes rarely calls for so long.
@@ -134,15 +135,16 @@ func (m *Metered) Enter() error {
 // Refuel grants the guest more fuel, unless the guest has used all that there is between two waits. What it is
 // granted depends on nothing but what it executes, and the bytes of its calls.
 func (m *Metered) Refuel() error {
-	err := m.refuel()
+	err := m.refuel(&m.alone)
 	if err == nil {
 		m.Granted += engine.FuelGrant
 	}
 	return err
 }
 
-// refuel counts a grant of fuel, which the guest has used or is about to, and lets others go first.
-func (m *Metered) refuel() error {
+// refuel counts a grant of fuel, which the guest has used or is about to, among those since the newest slice, and lets others go
+// first.
+func (m *Metered) refuel(since *int) error {
 	if err := m.Stopped(); err != nil {
 		return err
 	}
@@ -160,7 +162,7 @@ func (m *Metered) refuel() error {
 	first := m.Unfuelled
 	m.Unfuelled = false
 	if !first {
-		if m.alone++; m.alone < grantsPerSlice {
+		if *since++; *since < GrantsPerSlice {
 			_ = m.Untimed(func() error { letOthers(); return nil })
 		} else if err := m.slice(); err != nil {
 			return err
@@ -190,17 +192,22 @@ func (m *Metered) sliceOfCalls() error {
 
 // slice lets others compute, and does not count how long.
 func (m *Metered) slice() error {
+	m.alone, m.handed = 0, 0
 	if m.Slice == nil {
-		m.alone = 0
+		letOthers()
 		return nil
 	}
 	err := m.Untimed(m.Slice)
-	m.alone, m.called, m.looked, m.unseen = 0, 0, Clock.Now(), 0
+	m.called, m.looked, m.unseen = 0, Clock.Now(), 0
 	return err
 }
 
-// Waited says that the guest has waited for something that is not its doing: no slice of calls goes on.
-func (m *Metered) Waited() { m.called, m.busy, m.looked = 0, 0, time.Time{} }
+// Waited says that the guest has waited for something that is not its doing: no slice of calls goes on. What its calls took
+// before says nothing of those to come.
+func (m *Metered) Waited() {
+	m.called, m.busy, m.looked = 0, 0, time.Time{}
+	m.unseen, m.perLook = 0, leastPerLook
+}
 
 // Untimed does something whose time is not the guest's. What calls took before it counts.
 func (m *Metered) Untimed(do func() error) error {
@@ -219,7 +226,7 @@ func (m *Metered) Untimed(do func() error) error {
 func (m *Metered) Work(bytes int64) error {
 	m.Granted += bytes
 	for m.worked += bytes; m.worked >= engine.FuelGrant; m.worked -= engine.FuelGrant {
-		if err := m.refuel(); err != nil {
+		if err := m.refuel(&m.handed); err != nil {
 			return err
 		}
 	}
@@ -243,7 +250,7 @@ func (m *Metered) inTime() error {
 // one delivery after the other to hide what it computes between them.
 func (m *Metered) Rested() {
 	if c := m.Consumed(); c != m.taken {
-		m.taken, m.calls, m.grants, m.worked, m.segment = c, 0, 0, 0, time.Time{}
+		m.taken, m.calls, m.grants, m.handed, m.worked, m.segment = c, 0, 0, 0, 0, time.Time{}
 		m.called = max(m.called-lookEvery, 0) // and not looked: a replay rests at each call, and would look at each
 	}
 }

@@ -109,7 +109,7 @@ func (c *Checker) Run(ctx context.Context, key store.RunKey, mod *module.Module,
 		return r, err
 	}
 	p := newPlayer(c, mod, of)
-	p.grants = budget.Grants(fuel)
+	p.slices = slicesOf(fuel)
 	r = p.result(ctx, p.perform(ctx, replay.Config{}))
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)

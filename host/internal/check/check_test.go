@@ -11,6 +11,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
+	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/module"
@@ -135,8 +136,9 @@ func TestRun(t *testing.T) {
 	exits := func(engine.Host) (int32, error) { return 3, nil }
 	again := func(h engine.Host) (int32, error) { return 0, h.ContinueAsNew(nil, nil) }
 	polls := func(h engine.Host) (int32, error) { _, err := h.WaitEvent(-1); return 0, err }
+	refuelled := 0
 	loops := func(h engine.Host) (int32, error) {
-		for {
+		for ; ; refuelled++ {
 			if err := h.Refuel(); err != nil {
 				return 0, err
 			}
@@ -177,13 +179,13 @@ func TestRun(t *testing.T) {
 		{naps("1", again), []store.Entry{activated, nap, woken, step, paid}, "compatible: the workflow goes on with a call of its own"},
 		{func(h engine.Host) (int32, error) { _, err := h.Reply(0, 0, nil); return 0, err }, []store.Entry{activated}, "diverges at 2: no end | fail: " +
 			`query_reply was refused: {"code":"STEP_FAILED","message":"query_reply was called outside of a query","kind":"trap"}`},
-		{loops, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 10ms"},
-		{calls, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 10ms"},
+		{loops, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 50ms"},
+		{calls, []store.Entry{activated}, "not checked: not replayed to its end: the replay computed too long, the limit is about 50ms"},
 		{func(engine.Host) (int32, error) { return 0, errors.New("the machine is ill") }, []store.Entry{activated},
 			"not checked: the machine is ill"},
 	} {
 		w := newWorld(t, c.guest, c.entries...)
-		r, err := w.checker().Run(t.Context(), w.state.Run, w.mod, 10*engine.FuelGrant)
+		r, err := w.checker().Run(t.Context(), w.state.Run, w.mod, 10*sliceFuel)
 		got := "compatible"
 		switch r.Outcome {
 		case Diverges:
@@ -198,6 +200,9 @@ func TestRun(t *testing.T) {
 		if err != nil || got != c.want || r.State.Length != w.state.Length {
 			t.Errorf("%d: %v, got\n%s, want\n%s", i, err, got, c.want)
 		}
+	}
+	if most := 10 * budget.GrantsPerSlice; refuelled < most || refuelled > most+budget.GrantsPerSlice {
+		t.Errorf("a replay that loops was granted fuel %d times, its limit is %d grants", refuelled, most)
 	}
 }
 

@@ -21,7 +21,7 @@ func (p *player) result(ctx context.Context, err error) Result {
 		return Result{Outcome: NotChecked, Reason: context.Cause(ctx).Error()}
 	case errors.Is(err, ErrTooLong):
 		return Result{Outcome: NotChecked, Reason: fmt.Sprintf("not replayed to its end: %v, the limit is about %v", err,
-			time.Duration(p.grants*engine.FuelGrant))} // a unit of fuel is some nanosecond
+			time.Duration(p.slices*sliceFuel))} // a unit of fuel is some nanosecond
 	}
 	return Judge(p.of.Journal(), p.Machine, p.waits, err)
 }

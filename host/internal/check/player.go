@@ -28,7 +28,7 @@ type player struct {
 	mod    *module.Module
 	of     *run.Run
 	inst   engine.Instance
-	grants int64 // of fuel for the whole replay; 0 = no limit
+	slices int64 // of computing for the whole replay; 0 = no limit
 	used   int64
 	waits  bool // it was stopped where it waits
 	strict bool // the end is compared, too
@@ -80,7 +80,7 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 	}
 	defer place.Leave()
 	p.Slice = func() error {
-		if p.used++; p.grants > 0 && p.used > p.grants {
+		if p.used++; p.slices > 0 && p.used > p.slices {
 			return ErrTooLong
 		}
 		return place.Slice(ctx, 0, false)
@@ -105,6 +105,12 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 	}
 	return err
 }
+
+// sliceFuel is the fuel of a slice of computing.
+const sliceFuel = budget.GrantsPerSlice * engine.FuelGrant
+
+// slicesOf returns how many slices an amount of fuel is, one at least.
+func slicesOf(fuel int64) int64 { return max((fuel+sliceFuel-1)/sliceFuel, 1) }
 
 // tell says what the replay has come to.
 func (p *player) tell(err error) {

@@ -15,7 +15,7 @@ type Image struct {
 	model atomic.Pointer[model] // what memories are compared with; nil until the first one was
 }
 
-// Portion is how many bytes of a memory are copied or hashed before other goroutines go first: about a millisecond. Go takes a
+// Portion is how many bytes of a memory are written or hashed before other goroutines go first: about a millisecond. Go takes a
 // processor after ten, and an image may be of 64 MiB.
 const Portion = 1 << 20
 
