@@ -64,6 +64,7 @@ func (c *commit) do() error {
 	if err = c.s.sync(c.b, c.release); err == nil {
 		_ = c.b.Close() // memory only; that of a failed store may still be in use
 		c.s.tallies.durable(&c.counts)
+		c.s.flushRanges()
 	}
 	n := 0
 	for i := range c.groups {

@@ -82,6 +82,7 @@ type Store struct {
 	inboxes  [store.Partitions]inboxMark        // their locks are taken alone
 	inboxSeq [store.Partitions]store.CommandSeq // the newest, 0 if it is to be read; guarded by inbox
 
+	ranges   atomic.Int64 // that were deleted since flushRanges last had them flushed
 	flushes  atomic.Int32 // that are going on
 	sorted   atomic.Bool  // unsorted is up to date, or about to be
 	unsorted atomic.Int32 // layers of tables

@@ -250,8 +250,9 @@ func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *record, large *pa
 	setWakeOf(b, run, old, nil)
 	setIndexes(b, run, old, nil)
 	for _, table := range []byte{store.TableJournal, store.TableLog, store.TableOutput} {
-		prefix := append(store.RunTableKey(run, table), 0)
-		_ = b.DeleteRange(prefix, store.PrefixEnd(prefix), nil)
+		if err := s.clear(b, append(store.RunTableKey(run, table), 0)); err != nil {
+			return err
+		}
 	}
 	return s.giveUp(large, run)
 }
