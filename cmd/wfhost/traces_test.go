@@ -174,7 +174,7 @@ func shown(t *testing.T, text string) {
 	}
 	// Each name with what became of it, once: a slow machine may need another activation.
 	what := func(text string) (lines []string) {
-		for _, line := range strings.Split(numbers.ReplaceAllString(text, "N"), "\n") {
+		for _, line := range strings.Split(numbers.ReplaceAllString(micros.ReplaceAllString(text, "_us 0"), "N"), "\n") {
 			line, _, _ = strings.Cut(line, ", after") // the first one after a restart follows none
 			if line = strings.Join(strings.Fields(line), " "); !slices.Contains(lines, line) {
 				lines = append(lines, line)
@@ -188,8 +188,12 @@ func shown(t *testing.T, text string) {
 	}
 }
 
-// numbers are what differs between two traces: ids, times and counts, but not statuses of HTTP.
-var numbers = regexp.MustCompile(`\b([0-9a-f]{16,}|[0-9]+\.[0-9]+|[0-9]{4,}|[0-9]{1,2})\b`)
+// numbers are what differs between two traces: ids, times and counts, but not statuses of HTTP. Microseconds may have as many
+// digits as these.
+var (
+	numbers = regexp.MustCompile(`\b([0-9a-f]{16,}|[0-9]+\.[0-9]+|[0-9]{4,}|[0-9]{1,2})\b`)
+	micros  = regexp.MustCompile(`_us [0-9]+`)
+)
 
 // TestServeTraces has a run sleep over a restart of the server: the collector has one trace of it, below the span of the caller, and
 // the handler was told a span of that for each attempt. The manual shows that trace.

@@ -206,9 +206,8 @@ func (k *Key) Open(ctx context.Context, x Window) (ok bool, err error) {
 	value := encode(&x)
 	set := store.QueueSet{Queue: k.queue, Before: store.Cell{Key: []byte(k.name), Value: k.value},
 		Cells: []store.Cell{{Key: []byte(k.name), Value: value}}}
-	next := append([]byte(k.name), 0)
-	old, err := k.w.store.Cells(ctx, store.CellQuery{Queue: k.queue, From: next, Limit: sweepCells})
-	for _, c := range old { // those behind this one, whose names are as good as random
+	old, err := k.behind(ctx)
+	for _, c := range old {
 		var o Window
 		if json.Unmarshal(c.Value, &o) == nil && o.EndMs < x.FirstMs {
 			set.Expired = append(set.Expired, c) // its key may have a new window by now
@@ -224,6 +223,18 @@ func (k *Key) Open(ctx context.Context, x Window) (ok bool, err error) {
 		k.value, k.Window = value, x
 	}
 	return err == nil, err
+}
+
+// behind returns the windows behind this one, whose names are as good as random, and behind the last one the first ones: of each
+// new window that nothing is behind, those at the beginning would stay for ever.
+func (k *Key) behind(ctx context.Context) ([]store.Cell, error) {
+	list, err := k.w.store.Cells(ctx, store.CellQuery{Queue: k.queue, From: append([]byte(k.name), 0), Limit: sweepCells})
+	if left := sweepCells - len(list); left > 0 && err == nil {
+		var first []store.Cell
+		first, err = k.w.store.Cells(ctx, store.CellQuery{Queue: k.queue, To: []byte(k.name), Limit: left})
+		list = append(list, first...)
+	}
+	return list, err
 }
 
 // ClockSet has a window of the future, which is there since the clock was set back, begin now, durable on return.

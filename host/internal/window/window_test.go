@@ -230,3 +230,13 @@ func TestPolicies(t *testing.T) {
 		t.Error(len(list), err)
 	}
 }
+
+// Each new window deletes those that have passed, wherever their names are: of windows of which there is one at a time, one is left.
+func TestWindowsGo(t *testing.T) {
+	w, s := newWindows(t)
+	for i := range int64(300) {
+		if n := open(t, w, s, fmt.Sprintf(`{"c":"%d"}`, i), window.Window{Run: "r", FirstMs: 1000 * i, EndMs: 1000*i + 999}); n > 1 {
+			t.Fatalf("after window %d there are %d", i, n)
+		}
+	}
+}
