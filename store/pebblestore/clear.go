@@ -40,9 +40,20 @@ func (s *Store) clear(b *pebble.Batch, prefix []byte) error {
 	return nil
 }
 
-// flushRanges has the memtable written to a table when many ranges were deleted. It does not wait for that.
+// flushRanges has the memtable written to a table when many ranges were deleted. It does not wait for that, but for the next file
+// of the log. Like a commit, it has a goroutine of its own, and ends when the store fails.
 func (s *Store) flushRanges() {
-	if n := s.ranges.Load(); n >= mostRanges && s.ranges.CompareAndSwap(n, 0) {
-		_, _ = s.db.AsyncFlush() // the store fails with a flush that does
+	n := s.ranges.Load()
+	if n < mostRanges || !s.ranges.CompareAndSwap(n, 0) {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = s.db.AsyncFlush() // the store fails with what does
+	}()
+	select {
+	case <-done:
+	case <-s.failed:
 	}
 }

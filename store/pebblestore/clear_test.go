@@ -1,11 +1,15 @@
 package pebblestore
 
 import (
+	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -66,4 +70,51 @@ func TestClear(t *testing.T) {
 				n, flushes, c.ranges, c.flushes)
 		}
 	}
+}
+
+// TestClearWithoutLog deletes ranges on a disk that has no room for another file of the log, which the flush needs: the store fails,
+// and the commit that had it flushed, which is durable, returns.
+func TestClearWithoutLog(t *testing.T) {
+	full := atomic.Bool{}
+	around := func(fs vfs.FS) vfs.FS {
+		return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			switch op.Kind {
+			case errorfs.OpCreate, errorfs.OpReuseForWrite, errorfs.OpRename:
+				if full.Load() {
+					return errorfs.ErrInjected
+				}
+			default:
+			}
+			return nil
+		}))
+	}
+	s, err := Open(t.TempDir(), Options{Around: around})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := store.RunKey{ID: "r"}
+	p := acquire(t, s, run.Partition())
+	if err := appendTo(t.Context(), p, run, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	s.ranges.Store(mostRanges)
+	full.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	committed := make(chan error, 1)
+	go func() { committed <- appendTo(ctx, p, run, 1, 1) }()
+	for _, what := range []<-chan struct{}{s.failed, ctx.Done()} {
+		select {
+		case <-what:
+			if ctx.Err() != nil {
+				t.Fatal("the store has not failed")
+			}
+		case err := <-committed:
+			if err != nil || s.failure() == nil {
+				t.Errorf("the commit: %v, the store: %v", err, s.failure())
+			}
+			return
+		}
+	}
+	t.Fatal("the commit has not returned")
 }
