@@ -2,7 +2,11 @@ package pebblestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -103,18 +107,71 @@ func TestClearWithoutLog(t *testing.T) {
 	defer cancel()
 	committed := make(chan error, 1)
 	go func() { committed <- appendTo(ctx, p, run, 1, 1) }()
-	for _, what := range []<-chan struct{}{s.failed, ctx.Done()} {
-		select {
-		case <-what:
-			if ctx.Err() != nil {
-				t.Fatal("the store has not failed")
+	select {
+	case err := <-committed:
+		if err != nil {
+			t.Errorf("the commit: %v", err)
+		}
+	case <-ctx.Done():
+		t.Fatal("the commit has not returned")
+	}
+	select {
+	case <-s.failed:
+	case <-ctx.Done():
+		t.Fatal("the store has not failed")
+	}
+	if _, err := s.State(ctx, run); err != nil {
+		t.Errorf("reads do not go on: %v", err)
+	}
+}
+
+// TestClearDamaged deletes a run whose output is damaged on disk.
+func TestClearDamaged(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := store.RunKey{ID: "r"}
+	c := store.RunCommit{Run: run, Create: true, State: store.RunState{Run: run, Workflow: "w", Status: store.Completed,
+		WakeUnixMs: store.NoWake, Length: 1, Output: 3}, Append: []store.Entry{{Kind: store.KindStarted}}}
+	for i := range c.State.Output {
+		data := make([]byte, 200<<10)
+		_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(data) // which is not compressed
+		c.Output = append(c.Output, store.Chunk{Index: i, Topic: "t", Data: data})
+	}
+	if err := acquire(t, s, run.Partition()).Commit(t.Context(), []store.RunCommit{c}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.db.Flush(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := false
+	for _, name := range tables {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b) > 500<<10 {
+			b[300<<10] ^= 0xff
+			damaged = true
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
 			}
-		case err := <-committed:
-			if err != nil || s.failure() == nil {
-				t.Errorf("the commit: %v, the store: %v", err, s.failure())
-			}
-			return
 		}
 	}
-	t.Fatal("the commit has not returned")
+	if s, err = Open(dir, Options{NoSync: true}); err != nil || !damaged {
+		t.Fatal(err, damaged)
+	}
+	defer func() { _ = s.Close() }() // the test has ended
+	if _, err := s.Output(t.Context(), run, 0, 10); err == nil {
+		t.Error("the output is not damaged")
+	}
+	if err := acquire(t, s, run.Partition()).Commit(t.Context(), []store.RunCommit{{Run: run, Delete: true, Expect: 1}}); err != nil {
+		t.Errorf("a run whose output is damaged cannot be deleted: %v", err)
+	}
 }

@@ -249,10 +249,6 @@ func (s *Store) delete(b *pebble.Batch, run store.RunKey, old *record, large *pa
 	}
 	setWakeOf(b, run, old, nil)
 	setIndexes(b, run, old, nil)
-	for _, table := range []byte{store.TableJournal, store.TableLog, store.TableOutput} {
-		if err := s.clear(b, append(store.RunTableKey(run, table), 0)); err != nil {
-			return err
-		}
-	}
+	s.clear(b, run, old)
 	return s.giveUp(large, run)
 }

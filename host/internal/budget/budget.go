@@ -132,8 +132,8 @@ func (m *Metered) Enter() error {
 	return m.Stopped()
 }
 
-// Refuel grants the guest more fuel, unless the guest has used all that there is between two waits. What it is
-// granted depends on nothing but what it executes, and the bytes of its calls.
+// Refuel grants the guest more fuel, unless it has used all that there is between two waits. What it is granted depends on
+// nothing but what it executes, and the bytes of its calls.
 func (m *Metered) Refuel() error {
 	err := m.refuel(&m.alone)
 	if err == nil {
@@ -163,7 +163,7 @@ func (m *Metered) refuel(since *int) error {
 	m.Unfuelled = false
 	if !first {
 		if *since++; *since < GrantsPerSlice {
-			_ = m.Untimed(func() error { letOthers(); return nil })
+			m.yield()
 		} else if err := m.slice(); err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (m *Metered) sliceOfCalls() error {
 		m.perLook = int(int64(m.unseen) * int64(lookEvery) / int64(took))
 	}
 	if m.busy >= aloneFor {
-		letOthers()
+		m.yield()
 	}
 	m.looked, m.unseen, m.perLook = Clock.Now(), 0, min(max(m.perLook, leastPerLook), mostPerLook)
 	if m.called < callSlice {
@@ -190,11 +190,16 @@ func (m *Metered) sliceOfCalls() error {
 	return m.slice()
 }
 
+// yield lets other goroutines go first, and does not count how long.
+func (m *Metered) yield() {
+	_ = m.Untimed(func() error { letOthers(); return nil })
+}
+
 // slice lets others compute, and does not count how long.
 func (m *Metered) slice() error {
 	m.alone, m.handed = 0, 0
 	if m.Slice == nil {
-		letOthers()
+		m.yield()
 		return nil
 	}
 	err := m.Untimed(m.Slice)

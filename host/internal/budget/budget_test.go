@@ -213,6 +213,22 @@ func TestBriefGuestsStay(t *testing.T) {
 	})
 }
 
+// What others do while the guest lets them go first is not its time: not of its limit, either.
+func TestOthersAreNotSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		letOthers = func() { <-time.NewTimer(10 * time.Millisecond).C }
+		defer func() { letOthers = runtime.Gosched }()
+		m := metered(10*engine.FuelGrant, time.Minute)
+		m.Look = func() error { <-time.NewTimer(10 * time.Microsecond).C; return nil }
+		m.Slice = func() error { return nil }
+		for i := range 90_000 { // 0.9 s
+			if err := m.Enter(); err != nil {
+				t.Fatalf("after %v of calls: %v", time.Duration(i)*10*time.Microsecond, err)
+			}
+		}
+	})
+}
+
 // Calls that are cheap before a wait do not keep a guest from looking soon whether those behind it are.
 func TestCallsAfterAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

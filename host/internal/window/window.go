@@ -225,8 +225,8 @@ func (k *Key) Open(ctx context.Context, x Window) (ok bool, err error) {
 	return err == nil, err
 }
 
-// behind returns the windows behind this one, whose names are as good as random, and behind the last one the first ones: of each
-// new window that nothing is behind, those at the beginning would stay for ever.
+// behind returns the next windows by name, and after the last name goes on with the first. Names are as good as random. Windows
+// with the first names would stay otherwise until there is a new one before them.
 func (k *Key) behind(ctx context.Context) ([]store.Cell, error) {
 	list, err := k.w.store.Cells(ctx, store.CellQuery{Queue: k.queue, From: append([]byte(k.name), 0), Limit: sweepCells})
 	if left := sweepCells - len(list); left > 0 && err == nil {

@@ -74,7 +74,7 @@ const (
 	bytesAlone = 64 << 10
 )
 
-// Refuel grants a bounded number of grants.
+// Refuel grants fuel, a bounded number of times.
 func (h *Host) Refuel() error {
 	if h.grants++; h.grants > h.most {
 		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf("_initialize or the start section computes too long: "+
