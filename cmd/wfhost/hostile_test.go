@@ -43,6 +43,7 @@ const (
 	hostileMemory  = 1 << 30
 	honestPatience = 2 * time.Minute  // after the end, for those that are behind
 	honestStands   = 30 * time.Second // for so long one is "running", and nothing is recorded
+	honestParts    = 12               // of the time, for each of which it is said how late they were
 )
 
 // hour is a server that is attacked.
@@ -308,11 +309,17 @@ func memoryOf(pid int) (used, mapped int64) {
 	return used, mapped
 }
 
+// honestWake is a wake of an honest run.
+type honestWake struct {
+	at   time.Time // when what came after it was recorded
+	late time.Duration
+}
+
 // judge waits for the honest runs, and reads in their journals how late they were.
 func (h *hour) judge() {
 	patience, cancel := context.WithTimeout(h.Context(), *hostileNap+honestPatience)
 	defer cancel()
-	var late []time.Duration
+	var all []honestWake
 	unended := map[host.Status]int{}
 	for i := range *hostileRuns {
 		id := fmt.Sprint("honest", i)
@@ -320,8 +327,8 @@ func (h *hour) judge() {
 		for code := http.StatusAccepted; code == http.StatusAccepted; {
 			code = h.call(patience, "GET", "/v1/runs/"+id+"/result?wait=30s", nil, &steps)
 		}
-		lateness, wakes := h.lateness(h.Context(), id) // of one that has not ended, too: it is late by more than nobody knows yet
-		late = append(late, lateness...)
+		some, wakes := h.lateness(h.Context(), id) // of one that has not ended, too: it is late by more than nobody knows yet
+		all = append(all, some...)
 		var run host.Run
 		if code := h.call(h.Context(), "GET", "/v1/runs/"+id, nil, &run); code != http.StatusOK {
 			h.Errorf("run %s: %d", id, code)
@@ -334,22 +341,42 @@ func (h *hour) judge() {
 	for status, n := range unended {
 		h.Errorf("%d of %d honest runs are %q %v after the attack", n, *hostileRuns, status, *hostileNap+honestPatience)
 	}
-	if len(late) < *hostileRuns {
-		h.Errorf("%d wakes of %d honest runs were measured: there should be one of each at least", len(late), *hostileRuns)
+	if len(all) < *hostileRuns {
+		h.Errorf("%d wakes of %d honest runs were measured: there should be one of each at least", len(all), *hostileRuns)
 	}
-	if len(late) == 0 {
+	if len(all) == 0 {
 		return
 	}
-	slices.Sort(late)
-	at := func(share float64) time.Duration { return late[int(float64(len(late)-1)*share)] }
-	h.Logf("%d honest wakes, late p50 %v, p90 %v, p99 %v, at most %v", len(late), at(0.5), at(0.9), at(0.99), at(1))
-	if at(0.99) > honestLate {
-		h.Errorf("late p99 %v, the limit is %v", at(0.99), honestLate)
+	slices.SortFunc(all, func(a, b honestWake) int { return a.at.Compare(b.at) })
+	for part := range honestParts { // the first one is worse: the server sees each module for the first time
+		if some := all[part*len(all)/honestParts : (part+1)*len(all)/honestParts]; len(some) > 0 {
+			h.Logf("from %v on: %s", some[0].at.Format(time.TimeOnly), said(some))
+		}
+	}
+	h.Logf("in all: %s", said(all))
+	if p99 := latest(all, 0.99); p99 > honestLate {
+		h.Errorf("late p99 %v, the limit is %v", p99, honestLate)
 	}
 }
 
+// latest returns how late the wakes are of which a share is not later.
+func latest(wakes []honestWake, share float64) time.Duration {
+	late := make([]time.Duration, len(wakes))
+	for i, w := range wakes {
+		late[i] = w.late
+	}
+	slices.Sort(late)
+	return late[int(float64(len(late)-1)*share)]
+}
+
+// said says how late wakes are.
+func said(wakes []honestWake) string {
+	return fmt.Sprintf("%d honest wakes, late p50 %v, p90 %v, p99 %v, at most %v", len(wakes), latest(wakes, 0.5), latest(wakes, 0.9),
+		latest(wakes, 0.99), latest(wakes, 1))
+}
+
 // lateness returns how much later than due what came after each sleep of a run was recorded.
-func (h *hour) lateness(ctx context.Context, id string) (late []time.Duration, wakes int) {
+func (h *hour) lateness(ctx context.Context, id string) (late []honestWake, wakes int) {
 	var due time.Time
 	slept := false
 	for from := uint64(0); ; {
@@ -370,7 +397,7 @@ func (h *hour) lateness(ctx context.Context, id string) (late []time.Duration, w
 				}
 			case e.Kind == "step_result" && slept:
 				slept = false
-				late = append(late, e.Time.Sub(due))
+				late = append(late, honestWake{e.Time, e.Time.Sub(due)})
 			}
 		}
 		if len(entries) == 0 {
