@@ -20,15 +20,15 @@ func TestClearRandom(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids := []string{"a", "ab", "abc", "a1", "b"}
-		type st struct {
+		type known struct {
 			iter       uint32
 			length     int
 			logs, outs uint64
 			there      bool
 		}
-		now := map[string]*st{}
+		now := map[string]*known{}
 		for _, id := range ids {
-			now[id] = &st{}
+			now[id] = &known{}
 		}
 		commit := func(c store.RunCommit) {
 			t.Helper()
@@ -49,7 +49,7 @@ func TestClearRandom(t *testing.T) {
 			switch op := r.IntN(8); {
 			case op == 0 && x.there:
 				commit(store.RunCommit{Run: run, Delete: true, Expect: store.Seq(x.length)})
-				*x = st{}
+				*x = known{}
 			case op == 1:
 				if s2, err := Open("db", Options{FS: mem.CrashClone(vfs.CrashCloneCfg{})}); err != nil {
 					t.Fatal(err)
@@ -74,7 +74,7 @@ func TestClearRandom(t *testing.T) {
 				n := 1 + r.IntN(4)
 				if op == 2 || !x.there {
 					c.Create, c.Replace = true, true
-					*x = st{there: true}
+					*x = known{there: true}
 					c.Append = entries(0, n)
 				} else if op == 3 {
 					c.Before = &store.IterationEnd{Iteration: x.iter, Expect: store.Seq(x.length), Append: entries(x.length, 1)}
@@ -110,15 +110,17 @@ func TestClearRandom(t *testing.T) {
 			}
 		}
 		n := 0
-		_ = s.scan([]byte{0}, []byte{0xff, 0xff, 0xff, 0xff, 0xff}, func(k, _ []byte) (bool, error) {
+		err = s.scan([]byte{0}, []byte{0xff, 0xff, 0xff, 0xff, 0xff}, func(k, _ []byte) (bool, error) {
 			if len(k) > 6 && (k[6] == store.TableJournal || k[6] == store.TableLog || k[6] == store.TableOutput) {
 				n++
 			}
 			return true, nil
 		})
-		if n > 0 {
-			t.Fatalf("seed %d: %d keys left", seed, n)
+		if n > 0 || err != nil {
+			t.Fatalf("seed %d: %d keys left, %v", seed, n, err)
 		}
-		_ = s.Close()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
