@@ -69,7 +69,8 @@ const (
 	KindContinued  Kind = 100 // this iteration ended, the next one began
 )
 
-var kindNames = map[Kind]string{
+// kindNames is no map, since each entry that is read is looked up in it.
+var kindNames = [...]string{
 	KindStarted: "started", KindActivated: "activated", KindAttemptStarted: "attempt_started",
 	KindAttemptFailed: "attempt_failed", KindRetried: "retried", KindMigrated: "migrated",
 	KindSignalAccepted: "signal_accepted", KindCancelAsked: "cancel_asked", KindPaused: "paused",
@@ -87,14 +88,14 @@ var kindNames = map[Kind]string{
 
 // String returns the kind's name as the journal command shows it.
 func (k Kind) String() string {
-	if name, ok := kindNames[k]; ok {
-		return name
+	if k.Known() {
+		return kindNames[k]
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
 // Known reports whether this release knows the kind.
-func (k Kind) Known() bool { _, ok := kindNames[k]; return ok }
+func (k Kind) Known() bool { return int(k) < len(kindNames) && kindNames[k] != "" }
 
 // Call reports whether the guest made the entry.
 func (k Kind) Call() bool { return k >= 32 && k < 64 }

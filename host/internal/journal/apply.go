@@ -160,7 +160,7 @@ func (j *Journal) check(e *store.Entry) error {
 		}
 		return nil
 	}
-	if want, ok := opens[e.Kind]; ok && want {
+	if opens[e.Kind] {
 		if e.Handle != int64(len(j.handles))+1 {
 			return illegal("%s takes handle %d, the next one is %d", e.Kind, e.Handle, len(j.handles)+1)
 		}
@@ -172,7 +172,7 @@ func (j *Journal) check(e *store.Entry) error {
 }
 
 // opens lists the calls that take a handle.
-var opens = map[store.Kind]bool{
+var opens = [256]bool{
 	store.KindSleep: true, store.KindStep: true, store.KindBody: true, store.KindSignalWait: true,
 	store.KindChild: true, store.KindHook: true, store.KindSignalSend: true,
 }
