@@ -486,7 +486,7 @@ func (x *writer) Note(n note.Note) {
 	switch n.Kind {
 	case note.Stuck:
 		x.w.note("%s is stuck: %s", n.Run.ID, n.State.Reason)
-		if r := x.shard.Run(n.Run); r == nil || !r.Exists() || !x.w.forced(r.Journal().Started(), r.Journal().Entries()) {
+		if !x.w.forcedAs(x.shard.Run(n.Run), n.State.Length) {
 			x.w.seen.stuck(x.w, n)
 		}
 	case note.Unrecorded:

@@ -38,7 +38,8 @@ type history struct {
 	version *version             // under which it goes on
 	accepts map[answerKey]bool   // updates that were accepted
 	replies map[answerKey]string // answers to them
-	at      int                  // step of its newest commit
+	retries int
+	at      int // step of its newest commit
 }
 
 func (s *shadow) init() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
@@ -246,13 +247,15 @@ func (u *users) accepted(w *world, x *updating) {
 // result asks for the answer to an update, as Host.UpdateResult does.
 func (u *users) result(w *world, x *updating) {
 	var known journal.Key
-	status, retried := "", false
+	status, retries := "", 0
 	of := *x // others may be asked for it at the same time
 	x = &of
 	look := run.Look{Func: func(r *run.Run) error {
 		j := r.Journal()
 		x.inc = r.State().Incarnation
-		_, retried = j.Retried()
+		if h := w.seen.incs[x.inc]; h != nil {
+			retries = h.retries
+		}
 		if status = becomes(j, x); status != updateLost {
 			return nil
 		}
@@ -262,14 +265,17 @@ func (u *users) result(w *world, x *updating) {
 		return nil
 	}}
 	u.calls(w, x.run, "result of "+x.id, look, func(_ run.Answer, err error) {
-		if h := w.seen.incs[x.inc]; err != nil || h != w.seen.runs[h.key] || h.deleted { // it has been replaced since
+		h := w.seen.incs[x.inc]
+		if err != nil || h != w.seen.runs[h.key] || h.deleted { // it has been replaced since
 			return
 		}
 		if status == "" { // the journal of an iteration that is over is read when its end is durable
 			status = becomes(w.earlier(store.RunKey{ID: x.run}, known.Iteration), x)
 		}
 		w.note("result of %s is %s", x.id, status)
-		w.seen.answered(w, x, status, retried)
+		if status != updateEnded || retries == h.retries { // else it goes on
+			w.seen.answered(w, x, status)
+		}
 	})
 }
 
@@ -305,7 +311,7 @@ func becomes(j *journal.Journal, x *updating) string {
 func answer(e *store.Entry) string { return fmt.Sprintf("%d %s", e.Code, e.Input) }
 
 // answered checks what a user is told of an update.
-func (s *shadow) answered(w *world, x *updating, status string, retried bool) {
+func (s *shadow) answered(w *world, x *updating, status string) {
 	u, key := &w.users, x.key()
 	h := s.incs[x.inc]
 	if h == nil {
@@ -322,7 +328,7 @@ func (s *shadow) answered(w *world, x *updating, status string, retried bool) {
 		w.broken("an answer comes after what it says is durable", "%s: %s, durable %q", x.id, status, durable)
 	}
 	told, ok := u.told[key]
-	if again := told == updateEnded && retried; ok && told != status && !again {
+	if ok && told != status {
 		w.broken("an update has one answer", "%s of %s: %s, before %s", x.id, x.run, status, told)
 	}
 	if status != updateAccepted {
@@ -339,6 +345,12 @@ func (s *shadow) update(w *world, h *history, e *store.Entry) {
 			w.broken("an update keeps its id", "%s: entry %d: %q", h.key.ID, e.Seq, e.Data)
 		}
 		h.accepts[answerKey{h.state.Incarnation, string(e.Data)}] = true
+	case e.Kind == store.KindRetried:
+		h.retries++
+		// What had ended without an answer goes on, also in the iterations that follow.
+		maps.DeleteFunc(w.users.told, func(key answerKey, status string) bool {
+			return key.inc == h.state.Incarnation && status == updateEnded
+		})
 	case e.Kind == store.KindUpdateReply && e.Refused == 0:
 		asked := h.j.All()[h.j.Handle(e.Handle).Signal]
 		key := answerKey{h.state.Incarnation, string(asked.Data)}
@@ -372,8 +384,7 @@ func (s *shadow) updates(w *world) {
 			w.broken("an acknowledged update is there", "%s", key.data)
 		}
 		told := w.users.told[key]
-		_, retried := h.j.Retried()
-		if durable, ok := h.replies[key]; ok && told != "" && told != durable && !(told == updateEnded && retried) {
+		if durable, ok := h.replies[key]; ok && told != "" && told != durable {
 			w.broken("an update has one answer", "%s of %s: %s, told %s", key.data, h.key.ID, durable, told)
 		}
 	}

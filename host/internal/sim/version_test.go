@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -135,4 +136,13 @@ func (w *world) forced(started journal.Started, entries []store.Entry) bool {
 		}
 	}
 	return false
+}
+
+// forcedAs reports the same of a run as it was when its journal had length entries: it may have been migrated since.
+func (w *world) forcedAs(r *run.Run, length store.Seq) bool {
+	if r == nil || !r.Exists() {
+		return false
+	}
+	j := r.Journal()
+	return w.forced(j.Started(), j.Entries()[:min(length, store.Seq(j.Len()))])
 }
