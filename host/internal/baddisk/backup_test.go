@@ -83,5 +83,8 @@ func backupAt(t *testing.T, cache string, f *faults) (n int) {
 	if err := errors.Join(again.advance(time.Minute), again.close()); err != nil {
 		t.Fatal(fmt.Errorf("%v: %w", f, err))
 	}
+	if err := os.RemoveAll(dir); err != nil { // all of them are more than a disk may have
+		t.Fatal(err)
+	}
 	return n
 }
