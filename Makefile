@@ -95,7 +95,8 @@ upgrades: ## let a year pass for N runs (1000) that sleep, while their code and 
 	$(GO) test ./host -run 'TestUpgrades$$' -count=1 -timeout 120m -v -upgrades.n=$(or $(N),1000) -upgrades.seed=$(or $(SEED),1)
 
 disk-faults: ## let each operation of the disk fail under a whole host, once and for good
-	$(GO) test ./host/internal/baddisk -run 'TestEvery|TestBackup' -every=1 -count=1 -timeout 60m -v
+	@set -e; for n in 0 1 2 3 4 5 6 7; do \
+	  $(GO) test ./host/internal/baddisk -run 'TestEvery|TestBackup' -every=8 -first=$$n -count=1 -timeout 60m -v; done
 
 faults: ## plant faults that the random programs, the simulator and other tests have to find
 	./host/testdata/faults/run.sh

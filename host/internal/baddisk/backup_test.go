@@ -28,7 +28,7 @@ func TestBackupOfAFailingDisk(t *testing.T) {
 	if total < 5 {
 		t.Fatal("the backup does too little")
 	}
-	for at := 0; at < total; at += *stride {
+	for at := *first; at < total; at += *stride {
 		backupAt(t, cache, &faults{at: at, healed: true})
 	}
 }
