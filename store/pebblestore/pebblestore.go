@@ -224,7 +224,11 @@ func (s *Store) openPebble(dir string, options *pebble.Options) error {
 	}
 	done := make(chan opened, 1)
 	go func() {
-		db, err := pebble.Open(dir, options)
+		var db *pebble.DB
+		err := placeFormat(dir, options)
+		if err == nil {
+			db, err = pebble.Open(dir, options)
+		}
 		done <- opened{db, err}
 	}()
 	select {
