@@ -173,3 +173,37 @@ func TestEmptiedManifest(t *testing.T) {
 	flip(t, path, int(info.Size())-5, 1)
 	refused(t, dir, "MANIFEST-")
 }
+
+// TestDamagedTable damages files of which Pebble itself says that they are: its words become one line, and what to do.
+func TestDamagedTable(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"000*.sst":                os.Remove,
+		"000*.sst ":               func(path string) error { return os.Truncate(path, 20) },
+		"000*.sst  ":              func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("x", 959)), 0o600) },
+		"MANIFEST-*":              os.Remove,
+		"MANIFEST-* ":             func(path string) error { return os.Truncate(path, 0) },
+		"marker.format-version.*": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := written(t, true, 300, 300)
+			path := lastFile(t, dir, strings.TrimSpace(name))
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(path); err != nil {
+				t.Fatal(err)
+			}
+			if now, err := os.Stat(path); err == nil && now.Size() > 900 { // as large as it was
+				if err := os.Truncate(path, info.Size()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err = Check(t.Context(), dir, CheckOptions{})
+			if text := fmt.Sprint(err); !errors.Is(err, store.ErrCorrupt) || strings.Contains(text, "\n") ||
+				!strings.Contains(text, "restore a backup") {
+				t.Errorf("%v, want one line that says what to do", err)
+			}
+		})
+	}
+}

@@ -58,6 +58,25 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s; nothing was changed: restore a backup", store.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
+// unsound makes what Pebble says of a damaged or missing file of a database store.ErrCorrupt, in one line, with what to do. Other
+// errors stay as they are.
+func unsound(err error) error {
+	if err == nil || !pebble.IsCorruptionError(err) && !errors.Is(err, pebble.ErrDBNotPristine) && !errors.Is(err, fs.ErrNotExist) &&
+		!strings.Contains(err.Error(), sizeMismatch) {
+		return err
+	}
+	return fmt.Errorf("%w: %s; restore a backup", store.ErrCorrupt, firstLine(err))
+}
+
+// sizeMismatch is what Pebble says of a table that has another size than its list says, without a mark by which to tell.
+const sizeMismatch = "object size mismatch"
+
+// firstLine is the text of an error without where it was made, which Pebble writes below.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
 // checkRecordsOf looks at one file; one that is not there is Pebble's to refuse.
 func checkRecordsOf(files vfs.FS, dir, name string, number uint32) (torn bool, err error) {
 	f, err := files.Open(files.PathJoin(dir, name))
