@@ -207,3 +207,31 @@ func TestDamagedTable(t *testing.T) {
 		})
 	}
 }
+
+// TestLookAtDamage looks at stores that would not open, and at one that is open and so may end in the midst of a commit.
+func TestLookAtDamage(t *testing.T) {
+	for pattern, damage := range map[string]func(path string) error{
+		"*.log":             func(path string) error { flip(t, path, 100, 1); return nil },
+		"MANIFEST-*":        func(path string) error { flip(t, path, 20, 1); return nil },
+		"marker.manifest.*": os.Remove,
+	} {
+		dir := written(t, pattern != "*.log", 300, 300, 300, 300)
+		if err := damage(lastFile(t, dir, pattern)); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := Look(dir); !errors.Is(err, store.ErrCorrupt) || !l.Exists {
+			t.Errorf("%s: %+v, %v, want ErrCorrupt of a store that is there", pattern, l, err)
+		}
+	}
+	dir := written(t, false, 300, 300, 300)
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := Look(dir); err != nil || !l.Open {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
