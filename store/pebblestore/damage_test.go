@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,6 +109,39 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
+// TestDamagedLogRandom changes a bit anywhere before the last commit of random logs: each is refused.
+func TestDamagedLogRandom(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	for range 40 {
+		sizes := make([]int, 2+rnd.IntN(60))
+		for i := range sizes {
+			sizes[i] = 1 << rnd.IntN(18)
+		}
+		dir := written(t, false, sizes...)
+		log := lastFile(t, dir, "*.log")
+		b, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := sizes[len(sizes)-1] + 100
+		last += (last/(32<<10) + 1) * 40 // headers, and the ends of blocks
+		end := len(bytes.TrimRight(b, "\x00")) - last
+		if end <= 0 { // the log has the last commit only
+			continue
+		}
+		at := rnd.IntN(end)
+		flip(t, log, at, 1<<rnd.IntN(8))
+		if s, err := Open(dir, Options{ReadOnly: true}); err == nil {
+			_ = s.Close()
+			t.Errorf("opened with byte %d of %d changed, sizes %d", at, end, sizes)
+		} else if !errors.Is(err, store.ErrCorrupt) {
+			t.Error(err)
+		}
+	}
+}
+
 // TestEndOfLog opens what a power cut may leave: the last commit in part, or not at all.
 func TestEndOfLog(t *testing.T) {
 	for _, size := range []int{100, 40 << 10} {
@@ -199,10 +233,13 @@ func TestDamagedTable(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err = Check(t.Context(), dir, CheckOptions{})
-			if text := fmt.Sprint(err); !errors.Is(err, store.ErrCorrupt) || strings.Contains(text, "\n") ||
-				!strings.Contains(text, "restore a backup") {
-				t.Errorf("%v, want one line that says what to do", err)
+			_, checked := Check(t.Context(), dir, CheckOptions{})
+			_, opened := Open(dir, Options{ReadOnly: true})
+			for _, err := range []error{checked, opened} {
+				if text := fmt.Sprint(err); !errors.Is(err, store.ErrCorrupt) || strings.Contains(text, "\n") ||
+					!strings.Contains(text, "restore a backup") || strings.Count(text, store.ErrCorrupt.Error()) > 1 {
+					t.Errorf("%v, want one line that says what to do", err)
+				}
 			}
 		})
 	}

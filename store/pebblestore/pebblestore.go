@@ -148,7 +148,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		err = s.clean()
 	}
 	if err == nil {
-		err = s.load(opts)
+		err = unsound(s.load(opts))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", dir, err), s.Close())

@@ -65,7 +65,8 @@ func unsound(err error) error {
 		!strings.Contains(err.Error(), sizeMismatch) {
 		return err
 	}
-	return fmt.Errorf("%w: %s; restore a backup", store.ErrCorrupt, firstLine(err))
+	line := strings.TrimPrefix(firstLine(err), store.ErrCorrupt.Error()+": ")
+	return fmt.Errorf("%w: %s; restore a backup", store.ErrCorrupt, line)
 }
 
 // sizeMismatch is what Pebble says of a table that has another size than its list says, without a mark by which to tell.
