@@ -110,12 +110,16 @@ func WriteBackupDir(ctx context.Context, cfg Config, w io.Writer, opts BackupOpt
 	if err := pebblestore.CheckFormat(dir); err != nil {
 		return translate(err)
 	}
+	seen, err := pebblestore.Look(dir) // an earlier release can restore a backup of what it has left
+	if err != nil {
+		return translate(err)
+	}
 	lock, err := pebblestore.LockDir(dir)
 	if err != nil {
 		return translate(fmt.Errorf("%s: %w", cfg.Dir, err))
 	}
-	_, err = backup.Write(ctx, w, dir, backup.Options{Time: cfg.Clock.Now(), Release: release(), Have: opts.Have,
-		BytesPerSecond: opts.rate()})
+	_, err = backup.Write(ctx, w, dir, backup.Options{Time: cfg.Clock.Now(), Release: release(), Format: seen.Format,
+		Have: opts.Have, BytesPerSecond: opts.rate()})
 	return translate(errors.Join(err, lock.Close()))
 }
 

@@ -264,3 +264,26 @@ func TestOldStoreGrows(t *testing.T) {
 		t.Errorf("a deleted run: %v", err)
 	}
 }
+
+// TestBackupOfOldStore backs up data that a release of an earlier format has left: the backup is of that format, so that the release
+// can restore it, and this one raises it when it is opened, and not before.
+func TestBackupOfOldStore(t *testing.T) {
+	dir, place, to := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "data")
+	unpack(t, "testdata/store-190749f/store.tar.gz", dir)
+	_, err := host.BackupDir(t.Context(), host.Config{Dir: dir}, place, host.BackupOptions{})
+	do(t, err)
+	_, err = host.Restore(t.Context(), place, to, host.RestoreOptions{})
+	do(t, err)
+	was, err := host.InspectData(dir, 0)
+	do(t, err)
+	restored, err := host.InspectData(to, 0)
+	do(t, err)
+	if was.Format == 0 || was.Format >= host.StoreFormat || restored.Format != was.Format {
+		t.Errorf("the store has format %d, and restored %d", was.Format, restored.Format)
+	}
+	o := openOld(t, to, time.Hour)
+	do(t, o.Close())
+	if now, err := host.InspectData(to, 0); err != nil || now.Format != host.StoreFormat {
+		t.Errorf("it was opened, and has format %d, %v", now.Format, err)
+	}
+}

@@ -12,6 +12,7 @@ package backup
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -53,7 +54,7 @@ type Manifest struct {
 	Version int       `json:"version"` // of the manifest: 1
 	Time    time.Time `json:"time"`    // of the store that it holds
 	Release string    `json:"release"` // of wfhost that made it
-	Format  int       `json:"format"`  // of the store: store.FormatVersion of that release
+	Format  int       `json:"format"`  // of the store: that of the release which had it open last
 	Files   []File    `json:"files"`   // by name
 }
 
@@ -86,6 +87,7 @@ var ErrDamaged = errors.New("backup is damaged")
 type Options struct {
 	Time    time.Time // of the checkpoint; required
 	Release string
+	Format  int // of the store; 0 = store.FormatVersion
 	// Have are files of an earlier backup, which are left out of the stream if the store still has them.
 	Have []File
 	// BytesPerSecond bounds how fast files are read; 0 = not at all.
@@ -108,7 +110,8 @@ func isTable(name string) bool {
 // Write writes the backup of a store whose files stand in a directory and do not change: a checkpoint, or a store that nobody
 // has open. It returns what the backup holds, files that were left out included.
 func Write(ctx context.Context, w io.Writer, dir string, opts Options) (*Manifest, error) {
-	m := &Manifest{Version: manifestVersion, Time: opts.Time.UTC(), Release: opts.Release, Format: store.FormatVersion}
+	m := &Manifest{Version: manifestVersion, Time: opts.Time.UTC(), Release: opts.Release,
+		Format: cmp.Or(opts.Format, store.FormatVersion)}
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -134,7 +137,7 @@ func Write(ctx context.Context, w io.Writer, dir string, opts Options) (*Manifes
 	if len(m.Files) == 0 {
 		return nil, fmt.Errorf("%s holds no store", dir)
 	}
-	format := fmt.Appendln(nil, store.FormatVersion)
+	format := fmt.Appendln(nil, m.Format)
 	f, err := out.put(File{Name: formatName, Size: int64(len(format)), ModifiedNs: m.Time.UnixNano()}, bytes.NewReader(format))
 	if err != nil {
 		return nil, err

@@ -67,6 +67,9 @@ func Create(ctx context.Context, place string, opts CreateOptions,
 	}
 	defer func() { _ = lock.Close() }() // the process ends soon
 	partial := filepath.Join(place, partialName)
+	if err := ownPartial(partial); err != nil {
+		return nil, err
+	}
 	if err := errors.Join(os.RemoveAll(partial), os.Mkdir(partial, dirMode)); err != nil {
 		return nil, err
 	}
@@ -115,6 +118,31 @@ func checkPlace(place string) error {
 func isStore(dir string) bool {
 	list, _ := os.ReadDir(dir) // what cannot be read is none
 	return slices.ContainsFunc(list, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), "MANIFEST-") })
+}
+
+// ownPartial refuses what is no backup that was cut, but has its name. Other programs call folders so, too.
+func ownPartial(partial string) error {
+	if _, err := os.Lstat(partial); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, dir := range []string{partial, filepath.Join(partial, storeFolder)} {
+		list, err := os.ReadDir(dir)
+		if err != nil && (dir == partial || !errors.Is(err, os.ErrNotExist)) {
+			return foreign(partial, dir)
+		}
+		for _, e := range list {
+			own := dir != partial && !e.IsDir() || e.Name() == storeFolder || strings.HasPrefix(e.Name(), ManifestName)
+			if !own {
+				return foreign(partial, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return nil
+}
+
+func foreign(partial, what string) error {
+	return fmt.Errorf("%w: %s is nothing that a backup has left, since %s is there; a backup would remove it: move it, or give "+
+		"another folder", ErrPlace, partial, what)
 }
 
 // nameAfter names a backup after its time, or, should the clock have been set back, after the backup before: the newest one is

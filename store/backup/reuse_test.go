@@ -254,3 +254,35 @@ func TestLinksBesideBackup(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestForeignPartial makes backups in a place where a folder of somebody else's has the name of one that was cut: nothing of it is
+// removed. Of an own one nothing is left.
+func TestForeignPartial(t *testing.T) {
+	w := newWorld(t)
+	partial := filepath.Join(w.place, partialName)
+	for _, foreign := range []string{"precious", "store/deep/precious", "."} {
+		w.do(os.MkdirAll(w.place, 0o700))
+		path := filepath.Join(partial, foreign)
+		if foreign == "." { // a file of that name
+			path = partial
+		}
+		w.do(os.MkdirAll(filepath.Dir(path), 0o700))
+		w.do(os.WriteFile(path, nil, 0o600))
+		_, err := Create(t.Context(), w.place, CreateOptions{}, w.send)
+		if !errors.Is(err, ErrPlace) || !strings.Contains(err.Error(), partial) {
+			t.Errorf("%s: %v, want ErrPlace that names the folder", foreign, err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+		w.do(os.RemoveAll(partial))
+	}
+	w.do(os.MkdirAll(filepath.Join(partial, storeFolder), 0o700))
+	for _, name := range []string{"store/000001.sst", ManifestName, ManifestName + ".next"} {
+		w.do(os.WriteFile(filepath.Join(partial, name), nil, 0o600))
+	}
+	w.backup()
+	if _, err := os.Stat(partial); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}

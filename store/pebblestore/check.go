@@ -88,7 +88,7 @@ func Check(ctx context.Context, dir string, opts CheckOptions) (r *Report, err e
 	defer func() { err = errors.Join(err, s.Close()) }()
 	c := newChecker(ctx, s, opts.Repair)
 	c.queue = opts.Queue
-	return c.report, c.all()
+	return c.report, unsound(c.all())
 }
 
 func newChecker(ctx context.Context, s *Store, repair bool) *checker {

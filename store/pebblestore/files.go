@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -38,7 +41,12 @@ func checkFiles(files vfs.FS, dir string) (pebble.FormatMajorVersion, error) {
 		return 0, fmt.Errorf("%w: %w", store.ErrVersion, err)
 	case err != nil:
 		return 0, err
-	case !found.Exists:
+	}
+	torn, err := checkRecords(files, dir, found)
+	if err != nil {
+		return 0, err
+	}
+	if !found.Exists {
 		return databaseVersion, nil
 	}
 	format, err := readFormat(files, dir)
@@ -53,7 +61,41 @@ func checkFiles(files vfs.FS, dir string) (pebble.FormatMajorVersion, error) {
 	if format > store.FormatVersion {
 		return 0, newerFormat(format)
 	}
+	if torn && format > 0 { // where that is noted, its record was there
+		recorded, err := recordedFormat(files, dir, found.FormatMajorVersion)
+		if err == nil && recorded == 0 {
+			err = damaged("%s is damaged at its end, and lists nothing of the store any more", filepath.Base(found.ManifestFilename))
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
 	return found.FormatMajorVersion, nil
+}
+
+// formatMarker is what Pebble calls the marker with its format.
+const formatMarker = "format-version"
+
+// placeFormat gives a database that is about to be made its format. Pebble makes one of the oldest format and then raises it, and
+// its first log stays one of the oldest, in which nothing says what is durable: see checkRecords.
+func placeFormat(dir string, o *pebble.Options) error {
+	list, err := o.FS.List(dir)
+	if errors.Is(err, fs.ErrNotExist) || o.ReadOnly {
+		return nil
+	}
+	if err != nil || slices.ContainsFunc(list, isPebbles) {
+		return err
+	}
+	m, _, err := atomicfs.LocateMarkerInListing(o.FS, dir, formatMarker, list)
+	if err != nil {
+		return err
+	}
+	return errors.Join(m.Move(o.FormatMajorVersion.String()), m.Close())
+}
+
+// isPebbles reports whether a file is there because a database is, or was being made.
+func isPebbles(name string) bool {
+	return strings.HasPrefix(name, markers) || strings.HasPrefix(name, "MANIFEST-")
 }
 
 // newerFormat says that a store has a format that this release does not know.

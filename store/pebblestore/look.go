@@ -25,7 +25,7 @@ type Looked struct {
 }
 
 // Look looks at the store in a directory, also while a process has it open, and changes nothing. store.ErrVersion if this release
-// cannot open it.
+// cannot open it, store.ErrCorrupt if none can.
 func Look(dir string) (l Looked, err error) {
 	found, err := pebble.Peek(dir, vfs.Default)
 	switch {
@@ -33,16 +33,25 @@ func Look(dir string) (l Looked, err error) {
 		return l, nil
 	case err != nil && strings.Contains(err.Error(), "unknown format major version"):
 		return Looked{Exists: true}, fmt.Errorf("%w: %w", store.ErrVersion, err)
-	case err != nil || !found.Exists:
+	case err != nil:
 		return l, err
 	}
-	l.Exists, l.Database = true, int(found.FormatMajorVersion)
 	lock := filepath.Join(dir, lockName)
 	if lockFiles.has(lock) {
 		l.Holder, l.Open = os.Getpid(), true
 	} else if l.Holder, l.Open, err = lockHolder(lock); err != nil {
 		return l, err
 	}
+	if !l.Open { // a log that is written may end anywhere
+		if _, err := checkRecords(vfs.Default, dir, found); err != nil {
+			l.Exists = true
+			return l, err
+		}
+	}
+	if !found.Exists {
+		return l, nil
+	}
+	l.Exists, l.Database = true, int(found.FormatMajorVersion)
 	if l.Format, err = readFormat(vfs.Default, dir); err != nil {
 		return l, err
 	}

@@ -148,7 +148,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		err = s.clean()
 	}
 	if err == nil {
-		err = s.load(opts)
+		err = unsound(s.load(opts))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", dir, err), s.Close())
@@ -206,7 +206,7 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 		if s.logs != nil {
 			s.logs.Close()
 		}
-		return nil, locked(err)
+		return nil, unsound(locked(err))
 	}
 	s.opened.Store(true)
 	if s.onDisk {
@@ -224,7 +224,11 @@ func (s *Store) openPebble(dir string, options *pebble.Options) error {
 	}
 	done := make(chan opened, 1)
 	go func() {
-		db, err := pebble.Open(dir, options)
+		var db *pebble.DB
+		err := placeFormat(dir, options)
+		if err == nil {
+			db, err = pebble.Open(dir, options)
+		}
 		done <- opened{db, err}
 	}()
 	select {
@@ -254,8 +258,10 @@ const largeBlockAlone = 1
 func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble.Options {
 	logger := &logger{s: s, log: opts.Logger}
 	listener := pebble.EventListener{
-		BackgroundError:   logger.background,
-		DataCorruption:    func(info pebble.DataCorruptionInfo) { opts.Logger.Error("store is corrupt", "detail", info) },
+		BackgroundError: logger.background,
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			opts.Logger.Error("store is corrupt", "file", info.Path, "cause", firstLine(info.Details))
+		},
 		WriteStallBegin:   func(info pebble.WriteStallBeginInfo) { s.writes.stall(opts.Logger, info.Reason) },
 		WriteStallEnd:     s.writes.goOn,
 		PossibleAPIMisuse: func(info pebble.PossibleAPIMisuseInfo) { opts.Logger.Error("store misused", "detail", info) },
@@ -473,7 +479,7 @@ type logger struct {
 // reads go on.
 func (l *logger) background(err error) {
 	if pebble.IsCorruptionError(err) {
-		l.log.Error("store is corrupt", "cause", err)
+		l.log.Error("store is corrupt", "cause", firstLine(err))
 		return
 	}
 	l.s.fail(err)

@@ -5,6 +5,7 @@
 //     is two writes of the disk, one after the other, where that of a file which keeps its blocks is one. Pebble knows this and
 //     uses its files again; but it begins with small ones, which grow again the next time.
 //   - While goroutines wait for a processor, an fsync does not keep one: see datasync_linux.go.
+//   - They say how much of them is durable, so that what was damaged since is told from what a power cut has left: see Damaged.
 //
 // A log that is read while it is written, for a backup, ends where it was durable when it was opened: see Open.
 package logfs
@@ -258,6 +259,7 @@ type logFile struct {
 	written  int64
 	durable  atomic.Int64 // so many bytes from the beginning
 	prepared bool         // what comes after it
+	saying   []byte       // what is written, see sayDurable
 
 	runnable []metrics.Sample
 	byThread int // how many of the next fsyncs a thread waits for
@@ -266,7 +268,9 @@ type logFile struct {
 
 // Write implements vfs.File.
 func (l *logFile) Write(p []byte) (int, error) {
-	n, err := l.File.Write(p)
+	l.saying = append(l.saying[:0], p...) // p is Pebble's
+	sayDurable(l.saying, l.written, l.durable.Load())
+	n, err := l.File.Write(l.saying)
 	if l.written += int64(n); !l.prepared && l.written >= prepareAfterBytes {
 		l.prepared = true
 		l.fs.prepare()

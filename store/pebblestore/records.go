@@ -1,0 +1,99 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/pebblestore/logfs"
+)
+
+// checkRecords returns store.ErrCorrupt if the database would open without what was durable: if it has tables or logs, and the
+// marker is lost that says which file lists them; or if that file or the newest log is damaged before its end. Pebble takes all
+// of this for what a power cut has left, and removes the tables of which it does not read. It looks at older logs itself. torn
+// says that the list of tables ends in the midst of a record, as a power cut may leave it.
+func checkRecords(files vfs.FS, dir string, found *pebble.DBDesc) (torn bool, err error) {
+	list, err := files.List(dir)
+	if err != nil {
+		return false, err
+	}
+	log, number, content := "", uint64(0), ""
+	for _, name := range list {
+		base, ext, _ := strings.Cut(name, ".")
+		n, err := strconv.ParseUint(base, 10, 64)
+		switch ext {
+		case "log":
+			if content = name; err == nil && n >= number {
+				log, number = name, n
+			}
+		case "sst", "blob":
+			content = name
+		}
+	}
+	if !found.Exists {
+		if content == "" {
+			return false, nil
+		}
+		return false, damaged("the empty file marker.manifest.… is missing, which names the list of its tables, and there is %s",
+			content)
+	}
+	// Peek gives the path of the list.
+	if torn, err = checkRecordsOf(files, dir, filepath.Base(found.ManifestFilename), 0); err != nil || log == "" {
+		return torn, err
+	}
+	_, err = checkRecordsOf(files, dir, log, uint32(number))
+	return torn, err
+}
+
+// damaged is store.ErrCorrupt of a store as a whole, and says what to do.
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s; nothing was changed: restore a backup", store.ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// unsound makes what Pebble says of a damaged or missing file of a database store.ErrCorrupt, in one line, with what to do. Other
+// errors stay as they are.
+func unsound(err error) error {
+	if err == nil || !pebble.IsCorruptionError(err) && !errors.Is(err, pebble.ErrDBNotPristine) && !errors.Is(err, fs.ErrNotExist) &&
+		!strings.Contains(err.Error(), sizeMismatch) {
+		return err
+	}
+	line := strings.TrimPrefix(firstLine(err), store.ErrCorrupt.Error()+": ")
+	return fmt.Errorf("%w: %s; restore a backup", store.ErrCorrupt, line)
+}
+
+// sizeMismatch is what Pebble says of a table that has another size than its list says, without a mark by which to tell.
+const sizeMismatch = "object size mismatch"
+
+// firstLine is the text of an error without where it was made, which Pebble writes below.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// checkRecordsOf looks at one file; one that is not there is Pebble's to refuse.
+func checkRecordsOf(files vfs.FS, dir, name string, number uint32) (torn bool, err error) {
+	f, err := files.Open(files.PathJoin(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	b, err := io.ReadAll(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return false, fmt.Errorf("read %s: %w", name, err)
+	}
+	end, is := logfs.Damaged(b, number)
+	if is {
+		return false, damaged("%s is damaged at byte %d, and what was written later says that this was durable", name, end)
+	}
+	return end < len(b), nil
+}
