@@ -74,3 +74,18 @@ func TestMayBeEmpty(t *testing.T) {
 		}
 	}
 }
+
+// TestAttributeText sends a value as it is, whatever separates lists elsewhere.
+func TestAttributeText(t *testing.T) {
+	t.Setenv("WFHOST_TOKEN", "x")
+	var got string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.URL.Query().Get("attr.note")
+		_, _ = w.Write([]byte(`{"items":[]}`))
+	}))
+	defer s.Close()
+	const note = "a;b=c,d=e"
+	if code, _, errs := command("--server", s.URL, "runs", "--attr", "note="+note, "--attr", "x=1"); code != exitOK || got != note {
+		t.Errorf("%d %q, %q was sent", code, errs, got)
+	}
+}

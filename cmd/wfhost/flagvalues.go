@@ -20,7 +20,7 @@ import (
 // a wrong command line, and the parser names the flag.
 func flagTypes() (opts []kong.Option) {
 	for name, read := range map[string]readFunc{"duration": readDuration, "bytes": readBytes, "instant": readInstant,
-		"limit": readLimit, "where": readWhere} {
+		"limit": readLimit, "where": readWhere, "attribute": readAttribute} {
 		opts = append(opts, kong.NamedMapper(name, mapper(name, read)))
 	}
 	for name, read := range checkedFlags {
@@ -161,6 +161,23 @@ func readLimit(text string, to reflect.Value) error {
 		return fmt.Errorf("expected a number from 1 to %d, got %.80q", host.MaxPage, text)
 	}
 	to.SetInt(int64(n))
+	return nil
+}
+
+// readAttribute adds an attribute. Its value is what follows the first =, with whatever separates lists elsewhere.
+func readAttribute(text string, to reflect.Value) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("expected KEY=VALUE, got %.80q", text)
+	}
+	if to.IsNil() {
+		to.Set(reflect.MakeMap(to.Type()))
+	}
+	k := reflect.ValueOf(key)
+	if to.MapIndex(k).IsValid() {
+		return fmt.Errorf("%.80q is given twice, and a run has one value of it", key)
+	}
+	to.SetMapIndex(k, reflect.ValueOf(value))
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -57,5 +59,37 @@ func TestCheckText(t *testing.T) {
 	gone := host.RunCheck{RunID: "gone", Outcome: host.CheckNotChecked, Reason: "there is no such run"}
 	if got := checkText(&gone); got != "gone  not checked: there is no such run" {
 		t.Error(got)
+	}
+}
+
+// TestExportPlace asks for nothing if what has the name of the file is none: a run would be set aside, and there would be no file
+// of it, and a device would be replaced by one.
+func TestExportPlace(t *testing.T) {
+	t.Setenv("WFHOST_TOKEN", "x")
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("folder", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"status":404,"code":"not_found","detail":"run \"r\": not found"}`))
+	}))
+	defer s.Close()
+	for _, args := range [][]string{{"export", "r", "folder"}, {"export", "r", "folder", "--move"}} {
+		code, _, errs := command(append([]string{"--server", s.URL}, args...)...)
+		if want := "wfhost: <file> must be a file, or the name of a new one, got \"folder\", which is a folder\n"; code != exitUsage ||
+			errs != want || asked != 0 {
+			t.Errorf("%q: %d %q, asked %d times", args, code, errs, asked)
+		}
+	}
+	code, _, errs := command("--server", s.URL, "export", "r", "--move") // it is not set aside
+	if code != exitNotFound || errs != "wfhost: run \"r\": not found\n" {
+		t.Errorf("%d %q", code, errs)
+	}
+	if list, err := os.ReadDir("."); err != nil || len(list) != 1 {
+		t.Errorf("left behind: %v, %v", list, err)
 	}
 }
