@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/wfhost/wfhost/store"
@@ -85,9 +86,13 @@ func KeysInUse(ctx context.Context, path string) (list []KeyUse, err error) {
 
 // ForgetKey makes a data directory that no host has open forget a key that encrypts nothing any more, so that a host
 // opens it without that key; durable on return. ErrConflict if it encrypts records; ErrNotFound if the key is not
-// known.
+// known, or if the directory holds no data.
 func ForgetKey(ctx context.Context, dir, id string) error {
-	used, err := pebblestore.ForgetKey(ctx, filepath.Join(dir, storeName), id)
+	path := filepath.Join(dir, storeName)
+	if _, err := os.Stat(path); err != nil {
+		return noData(dir)
+	}
+	used, err := pebblestore.ForgetKey(ctx, path, id)
 	if err != nil {
 		return translate(err)
 	}

@@ -75,6 +75,21 @@ func TestUpdate(t *testing.T) {
 	want(t, result[string](p, id), "pen,ink,done")
 }
 
+// TestUpdateReason says for what a run waits: the updates that it takes are open all the time, and not what it waits for.
+func TestUpdateReason(t *testing.T) {
+	p := newUpdates(t)
+	_, err := p.Start(ctx, "cart", nil, host.WithRunID("c"))
+	do(t, err)
+	p.Settle()
+	for range 2 { // before an update, and after one, whose wait is the newest
+		if r, err := p.Get(ctx, "c"); err != nil || r.Reason != "signal_wait done" {
+			t.Errorf("%q, %v", r.Reason, err)
+		}
+		p.update("c", "say", "hello")
+		p.Settle()
+	}
+}
+
 // TestUpdateRefused refuses updates, of which nothing is recorded.
 func TestUpdateRefused(t *testing.T) {
 	p := newUpdates(t)

@@ -30,6 +30,17 @@ type ScheduleSet struct {
 	Delete   bool // removes the record and its wake
 }
 
+// scheduleExistsError is ErrExists, whose own text is about runs.
+type scheduleExistsError struct{ id string }
+
+// Error names the schedule.
+func (e *scheduleExistsError) Error() string {
+	return fmt.Sprintf("schedule %q exists: update or delete it, or give the new one another id", e.id)
+}
+
+// Unwrap returns ErrExists.
+func (e *scheduleExistsError) Unwrap() error { return ErrExists }
+
 // Check returns why the change cannot follow the record that is there, nil if it can. old is nil if there is none.
 func (x *ScheduleSet) Check(old *Schedule) error {
 	s := &x.Schedule
@@ -38,7 +49,7 @@ func (x *ScheduleSet) Check(old *Schedule) error {
 	case len(s.Data) > MaxScheduleBytes:
 		err = fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrTooLarge, len(s.Data), MaxScheduleBytes)
 	case s.Revision == 1 && old != nil:
-		err = ErrExists
+		return &scheduleExistsError{s.Key.ID}
 	case s.Revision > 1 && old == nil:
 		err = ErrNotFound
 	case s.Revision != 1 && (old == nil || old.Revision != s.Revision-1):

@@ -99,7 +99,7 @@ func (c *restoreCmd) Run(g *globals) error {
 		info, err = host.Restore(g.ctx, c.Backup, c.Data, opts)
 	}
 	if err != nil {
-		return err
+		return absent(err)
 	}
 	if g.Format == "json" {
 		return g.json(map[string]any{"data": c.Data, "copy": c.AsCopy, "backup": info.Backup, "time": info.Time,

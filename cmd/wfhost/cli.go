@@ -64,7 +64,7 @@ type cli struct {
 	EnvCmd     envCmd        `cmd:"" name:"env" help:"Name servers, to call them with --env."`
 	Config     configCmd     `cmd:"" help:"Check the file of serve --config, or show what serve would have."`
 	Doctor     doctorCmd     `cmd:"" help:"Check the machine, a folder of data and the server, and say what to do."`
-	Build      buildCmd      `cmd:"" help:"Compile a Go workflow to .wasm and check it."`
+	Build      buildCmd      `cmd:"" help:"Compile a workflow to .wasm and check it."`
 	Define     defineCmd     `cmd:"" help:"Make a workflow of a definition in JSON or YAML, and upload it."`
 	Namespaces namespacesCmd `cmd:"" help:"List the namespaces."`
 	Token      tokenCmd      `cmd:"" help:"Print the token of the server, for curl."`
@@ -175,6 +175,9 @@ func execute(ctx context.Context, args []string, std stdio) int {
 	k, err := p.Parse(args)
 	if code >= 0 { // --help
 		return code
+	}
+	if err == nil {
+		err = refuseEmpty(k)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))

@@ -170,9 +170,12 @@ func (g *globals) newClient() (*http.Client, error) {
 }
 
 // withScheme returns the address of a server with http:// before it if it has no scheme and is on this machine. Elsewhere a token
-// must not be sent in the clear because somebody has left out the s.
+// must not be sent in the clear because somebody has left out the s. What can be no address is refused.
 func withScheme(server string) (string, error) {
 	if strings.Contains(server, "://") {
+		if u, err := url.Parse(server); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return "", fmt.Errorf("--server must be an address such as https://wf.example.com:7777, got %.200q", server)
+		}
 		return server, nil
 	}
 	u, err := url.Parse("http://" + server)

@@ -71,7 +71,7 @@ func checkConfig(g *globals, path string) []error {
 			continue
 		}
 		args := argsOf(flag, value)
-		if err := parseServe(parser, root, args, (*serveCmd).checkMemory); err != nil {
+		if err := parseServe(parser, root, args, (*serveCmd).checkEach); err != nil {
 			faults = append(faults, fmt.Errorf("line %d: %w", m.Value.Line, err))
 			continue
 		}
@@ -231,7 +231,7 @@ func namesIn(path string) (map[string]bool, error) {
 
 // check refuses flags that cannot be, or that do not go together.
 func (c *serveCmd) check() error {
-	if err := errors.Join(c.checkListen(), c.checkMetrics(), c.traceFlags.check(), c.checkMemory()); err != nil {
+	if err := errors.Join(c.checkListen(), c.checkMetrics(), c.traceFlags.check(), c.checkEach()); err != nil {
 		return &exitCode{exitUsage, err}
 	}
 	return nil

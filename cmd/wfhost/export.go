@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/wfhost/wfhost/client"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/store/memstore"
 )
@@ -29,6 +30,9 @@ func (c *exportCmd) Run(g *globals) error {
 	path := c.File
 	if path == "" {
 		path = c.RunID + host.ArchiveSuffix
+	}
+	if err := isFile(path); err != nil {
+		return err
 	}
 	// A run that is not there, or a connection that is cut, leaves what was in the file. The new one has mode 0600.
 	f, err := os.CreateTemp(filepath.Dir(path), ".wfrun-*")
@@ -50,13 +54,27 @@ func (c *exportCmd) Run(g *globals) error {
 	return err
 }
 
+// isFile refuses a path that something else has than a file. Renaming would replace a device, and fail for a folder, when a run
+// that is to move has been set aside.
+func isFile(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().IsRegular() {
+		return nil //nolint:nilerr // what is not there is made, and creating it says what else is wrong
+	}
+	what := "no regular file"
+	if info.IsDir() {
+		what = "a folder"
+	}
+	return &exitCode{exitUsage, fmt.Errorf("<file> must be a file, or the name of a new one, got %q, which is %s", path, what)}
+}
+
 // receive has the server export the run.
 func (c *exportCmd) receive(g *globals, w io.Writer) error {
 	if !c.Move {
 		return g.receiveExport(http.MethodGet, c.RunID, "/export", c.WithoutModule, w)
 	}
 	err := g.receiveExport(http.MethodPost, c.RunID, "/move", c.WithoutModule, w)
-	if _, answered := errors.AsType[*exitCode](err); err != nil && !answered { // it may have been cut
+	if e, ok := errors.AsType[*client.Error](err); err != nil && (!ok || e.Status >= http.StatusInternalServerError) { // it may be
 		err = fmt.Errorf("%w; wfhost show %s says whether it is set aside: export it again, or take it back with wfhost unpause %[2]s "+
 			"--moved", err, c.RunID)
 	}

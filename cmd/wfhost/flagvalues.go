@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"strconv"
 	"strings"
@@ -19,13 +20,15 @@ import (
 // a wrong command line, and the parser names the flag.
 func flagTypes() (opts []kong.Option) {
 	for name, read := range map[string]readFunc{"duration": readDuration, "bytes": readBytes, "instant": readInstant,
-		"limit": readLimit, "where": readWhere} {
+		"limit": readLimit, "where": readWhere, "attribute": readAttribute} {
 		opts = append(opts, kong.NamedMapper(name, mapper(name, read)))
 	}
 	for name, read := range checkedFlags {
 		opts = append(opts, kong.NamedMapper(name, mapper(name, read)))
 	}
-	return append(opts, kong.TypeMapper(reflect.TypeFor[time.Duration](), mapper("duration", readTime)))
+	return append(opts, kong.TypeMapper(reflect.TypeFor[time.Duration](), mapper("duration", readTime)),
+		kong.TypeMapper(reflect.TypeFor[time.Time](), mapper("instant", readTimeOf)),
+		kong.TypeMapper(reflect.TypeFor[slog.Level](), mapper("level", readLevel)))
 }
 
 // A readFunc sets a flag to what its text says.
@@ -115,12 +118,39 @@ func readBytes(text string, to reflect.Value) error {
 	return fmt.Errorf("expected a number of bytes, such as 134217728 or 128MiB (units B KiB MiB GiB), got %.80q", text)
 }
 
+// parseInstant reads an instant.
+func parseInstant(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("expected an instant such as 2026-01-31T12:00:00Z, got %.80q", text)
+	}
+	return t, nil
+}
+
 // readInstant checks an instant that is for a server; nothing is none.
 func readInstant(text string, to reflect.Value) error {
 	to.SetString(text)
-	if _, err := time.Parse(time.RFC3339, text); err != nil && text != "" {
-		return fmt.Errorf("expected an instant such as 2026-01-31T12:00:00Z, got %.80q", text)
+	if text == "" {
+		return nil
 	}
+	_, err := parseInstant(text)
+	return err
+}
+
+// readTimeOf reads an instant.
+func readTimeOf(text string, to reflect.Value) error {
+	t, err := parseInstant(text)
+	to.Set(reflect.ValueOf(t))
+	return err
+}
+
+// readLevel reads from which level on the log has lines; slog also reads levels between these, such as info+2.
+func readLevel(text string, to reflect.Value) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(text)); err != nil {
+		return fmt.Errorf("expected debug, info, warn or error, got %.80q", text)
+	}
+	to.Set(reflect.ValueOf(level))
 	return nil
 }
 
@@ -131,6 +161,23 @@ func readLimit(text string, to reflect.Value) error {
 		return fmt.Errorf("expected a number from 1 to %d, got %.80q", host.MaxPage, text)
 	}
 	to.SetInt(int64(n))
+	return nil
+}
+
+// readAttribute adds an attribute. Its value is what follows the first =, with whatever separates lists elsewhere.
+func readAttribute(text string, to reflect.Value) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("expected KEY=VALUE, got %.80q", text)
+	}
+	if to.IsNil() {
+		to.Set(reflect.MakeMap(to.Type()))
+	}
+	k := reflect.ValueOf(key)
+	if to.MapIndex(k).IsValid() {
+		return fmt.Errorf("%.80q is given twice, and a run has one value of it", key)
+	}
+	to.SetMapIndex(k, reflect.ValueOf(value))
 	return nil
 }
 

@@ -29,7 +29,7 @@ func (c *importCmd) Run(g *globals) (err error) {
 	if c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
-			return err
+			return absent(err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		in = f

@@ -46,11 +46,16 @@ func readInput(g *globals, text string) ([]byte, error) {
 
 func readInputFile(what, path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &exitCode{exitNotFound, fmt.Errorf("%s: %w", what, err)}
-	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return nil, absent(fmt.Errorf("%s: %w", what, err))
 	}
 	return b, nil
+}
+
+// absent gives an error of a command's file its exit status if it says that the file is not there.
+func absent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &exitCode{exitNotFound, err}
+	}
+	return err
 }

@@ -28,7 +28,7 @@ type runsCmd struct {
 	Limit    int    `help:"At most so many, up to 1000." default:"100" type:"limit"`
 	Cursor   string `help:"Go on where the page before ended, which says how." placeholder:"CURSOR"`
 
-	Attr  map[string]string `help:"Only with this attribute; repeatable." placeholder:"KEY=VALUE"`
+	Attr  map[string]string `help:"Only with this attribute; repeatable." placeholder:"KEY=VALUE" type:"attribute"`
 	Where []string          `help:"Only where = < <= > >= holds; repeatable." placeholder:"KEY>=VALUE" sep:"none" type:"where"`
 }
 

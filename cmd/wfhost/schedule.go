@@ -89,7 +89,7 @@ type scheduleFlags struct {
 	Input   string            `help:"Input of each run as JSON, @file, or - for standard input."`
 	Number  uint32            `name:"version" help:"Version of the workflow; default: the latest at each start."`
 	Timeout string            `help:"Fail a run if it has not ended after this time." placeholder:"DURATION" type:"duration"`
-	Attr    map[string]string `help:"Attribute of each run; repeatable." placeholder:"KEY=VALUE"`
+	Attr    map[string]string `help:"Attribute of each run; repeatable." placeholder:"KEY=VALUE" type:"attribute"`
 	Memo    string            `help:"What people are to see with each run, as JSON; null: nothing." placeholder:"JSON"`
 
 	Overlap string    `help:"If a run has not ended: ${overlaps}." placeholder:"POLICY" type:"overlap"`

@@ -86,6 +86,17 @@ const (
 // maxRate is the greatest --rate: more than any machine answers, and its double is a number of requests.
 const maxRate = 1e9
 
+// checkEach refuses values that cannot be, whatever the others are. The environment gives a folder that is none, too.
+func (c *serveCmd) checkEach() error {
+	switch {
+	case c.Data == "":
+		return errors.New("--data must not be empty, got \"\"")
+	case c.Drain < 0:
+		return fmt.Errorf("--drain must not be negative, got %v", c.Drain)
+	}
+	return c.checkMemory()
+}
+
 // checkMemory refuses limits that cannot be.
 func (c *serveCmd) checkMemory() error {
 	switch {

@@ -161,7 +161,7 @@ type bulkCmd struct {
 	Action   string            `arg:"" enum:"${actions}" help:"One of ${enum}."`
 	Workflow string            `help:"Only runs of this workflow."`
 	Status   string            `help:"Only runs of these statuses, separated by commas."`
-	Attr     map[string]string `help:"Only runs with this attribute; repeatable." placeholder:"KEY=VALUE"`
+	Attr     map[string]string `help:"Only runs with this attribute; repeatable." placeholder:"KEY=VALUE" type:"attribute"`
 	Where    []string          `help:"Only where it holds; repeatable." placeholder:"KEY>=VALUE" sep:"none" type:"where"`
 	DryRun   bool              `help:"Only print which runs it would be."`
 	Limit    int               `help:"At most so many runs." default:"10000" type:"bulk"`

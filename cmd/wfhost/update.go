@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/wfhost/wfhost/client"
 	"github.com/wfhost/wfhost/host"
 )
 
@@ -69,9 +70,11 @@ func (c *updateCmd) Run(g *globals) error {
 	}
 }
 
-// lost adds to an error that is not the server's answer how to ask again.
+// lost adds how to ask again to an error after which nobody knows whether the update was accepted: there was no answer, or the
+// server has failed or is about to end. What else a server answers says so by itself.
 func (c *updateCmd) lost(err error, id string) error {
-	if _, ok := errors.AsType[*exitCode](err); ok {
+	_, local := errors.AsType[*exitCode](err)
+	if e, ok := errors.AsType[*client.Error](err); local || ok && e.Status < http.StatusInternalServerError {
 		return err
 	}
 	return fmt.Errorf("%w\nthe update may have been accepted: `wfhost update %s %s --get %s` gets its answer", err, c.RunID,

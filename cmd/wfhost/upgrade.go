@@ -110,7 +110,7 @@ func (c *checkCmd) folder(g *globals, workflow string, wasm []byte, out *checkPr
 	defer func() { err = errors.Join(err, closed()) }()
 	sum, err := h.CheckArchives(g.ctx, c.Runs, workflow, wasm, opts)
 	out.summary = &sum
-	return err
+	return absent(err)
 }
 
 // period reads duration text of a flag; nothing is zero.
@@ -228,6 +228,9 @@ func checkText(r *host.RunCheck) string {
 		what = "not checked: " + r.Reason
 	case len(r.Notes) > 0:
 		what += " (" + strings.Join(r.Notes, "; ") + ")"
+	}
+	if r.Version == 0 { // there is no such run
+		return fmt.Sprintf("%s  %s", r.RunID, what)
 	}
 	return fmt.Sprintf("%s  version %d, %s, %d entries: %s", r.RunID, r.Version, r.Status, r.Entries, what)
 }

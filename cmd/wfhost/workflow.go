@@ -176,7 +176,7 @@ type startCmd struct {
 	At         time.Time         `help:"Start it at this instant (RFC 3339)."`
 	In         string            `help:"Start it after this time, such as 1h30m." placeholder:"DURATION" type:"duration"`
 	Timeout    string            `help:"Fail it if it has not ended after this time." placeholder:"DURATION" type:"duration"`
-	Attr       map[string]string `help:"Attribute; repeatable." placeholder:"KEY=VALUE"`
+	Attr       map[string]string `help:"Attribute; repeatable." placeholder:"KEY=VALUE" type:"attribute"`
 	Memo       string            `help:"What people are to see with the run, as JSON; at most 2,048 bytes." placeholder:"JSON"`
 	Trace      string            `name:"traceparent" help:"Span of W3C Trace Context below which it is." placeholder:"HEADER"`
 	Signal     string            `help:"First signal, with its payload as JSON." placeholder:"NAME[=JSON]"`

@@ -136,7 +136,7 @@ func (v *visit) offerWaits(r *host.Run, t *timeline, add func(name, label string
 		case p.Kind == "sleep" && p.Name != "":
 			add("wake", "Wake "+line(p.Name, 30), r.Status != host.Paused, "name", p.Name)
 			named++
-		case p.Kind == "signal":
+		case p.Kind == "signal" && p.update() == "":
 			add("signal", "Signal "+line(p.Name, 30), true, "name", p.Name)
 			named++
 		}

@@ -251,6 +251,21 @@ func TestTwoClicks(t *testing.T) {
 	}
 }
 
+// TestTakesUpdates says what a run waits for beside the updates that it takes all the time, and offers no signal in their place.
+func TestTakesUpdates(t *testing.T) {
+	s := newSite(t, WithoutLogin())
+	if _, err := s.h.UploadAll(ctx, "", hosttest.Build(t, "../testdata/updates"), host.AllowStep("*")); err != nil {
+		t.Fatal(err)
+	}
+	s.start("cart", "c-1", nil)
+	page := s.get("/runs/c-1")
+	has(t, page, `changed now Waits for the signal "done"`, `Takes the update "add"`, "Signal done")
+	if strings.Contains(page, "Signal host/update/") || strings.Contains(page, `signal "host/update/`) {
+		t.Error("an update is shown as a signal")
+	}
+	has(t, s.get("/runs"), `waits for the signal "done"`)
+}
+
 // TestTimeline looks at what the rows of a timeline say.
 func TestTimeline(t *testing.T) {
 	s := openSite(t)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
@@ -319,16 +320,24 @@ func codeOf(b []byte) string {
 	return e.Code
 }
 
-// pending returns what the run waits for, steps first.
+// pending returns what the run waits for, steps first, and last the updates that it takes.
 func (t *timeline) pending() (list []*row) {
-	for _, kind := range []string{"step", "signal", "child", "send", "hook", "sleep"} {
+	for _, kind := range []string{"step", "signal", "child", "send", "hook", "sleep", "update"} {
 		for _, r := range t.Rows {
-			if r.State == open && r.Kind == kind {
+			if r.State == open && (r.Kind == kind && r.update() == "" || kind == "update" && r.update() != "") {
 				list = append(list, r)
 			}
 		}
 	}
 	return list
+}
+
+// update returns the name of the update of a row that waits for one, empty for others.
+func (r *row) update() string {
+	if name, ok := strings.CutPrefix(r.Name, abi.UpdatePrefix); ok && r.Kind == "signal" {
+		return name
+	}
+	return ""
 }
 
 // Label names a row in a sentence.

@@ -104,7 +104,11 @@ func (v *verdict) failure(r *host.Run, t *timeline) {
 // live says what a run that has not ended waits for.
 func (v *verdict) live(r *host.Run, t *timeline, now time.Time) {
 	v.Tone = "wait"
+	waits := 0 // beside those for updates, which are open all the time
 	for _, p := range t.pending() {
+		if p.update() == "" {
+			waits++
+		}
 		if len(v.Waits) == maxWaits {
 			v.More++
 			continue
@@ -125,7 +129,7 @@ func (v *verdict) live(r *host.Run, t *timeline, now time.Time) {
 	case r.Started.IsZero() && r.Wake.After(now):
 		v.Headline = "Has not begun: its start is delayed."
 		v.Waits = append(v.Waits, wait{Text: "Begins", Until: r.Wake})
-	case len(v.Waits) == 1:
+	case len(v.Waits) == 1 || waits == 1:
 		v.Headline = v.Waits[0].Text
 	case len(v.Waits) > 1:
 		v.Headline = "Waits for " + plural(len(v.Waits)+v.More, "thing", "things") + "."
@@ -189,6 +193,9 @@ func waitOf(r *row, now time.Time) wait {
 		}
 	case "signal":
 		w.Text = fmt.Sprintf("Waits for the signal %q", r.Name)
+		if update := r.update(); update != "" {
+			w.Text = fmt.Sprintf("Takes the update %q", update)
+		}
 	case "child":
 		w.Text = fmt.Sprintf("Waits for its child %q of %s", r.Name, r.Target)
 	case "send":
@@ -220,7 +227,7 @@ func reason(r *host.Run) string {
 // whats are the words with which the host begins the reason of a run that waits, and what they mean.
 var whats = map[string]string{"signal_wait": "waits for the signal %q", "step": "waits for the step %q",
 	"body": "waits for the step %q", "child": "waits for its child %q", "hook": "claims the token of its hook %q",
-	"signal_send": "sends a signal to %q"}
+	"signal_send": "sends a signal to %q", "update": "takes the update %q"}
 
 // why writes the reason of a status for people. Most are sentences already; what a run waits for is a kind and a name.
 func why(reason string) string {

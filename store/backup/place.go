@@ -98,8 +98,12 @@ func Create(ctx context.Context, place string, opts CreateOptions,
 // ErrPlace says that a folder is no place for backups.
 var ErrPlace = errors.New("no place for backups")
 
-// checkPlace refuses folders that are something else: a backup has no business among the files of a store.
+// checkPlace refuses what is no folder of files here, such as an address of a bucket, of which a folder "s3:" would be made, and
+// folders that are something else: a backup has no business among the files of a store.
 func checkPlace(place string) error {
+	if place == "" || strings.Contains(place, "://") {
+		return fmt.Errorf("%w: the place must be a folder of this machine, which need not be there yet, got %q", ErrPlace, place)
+	}
 	what := ""
 	switch _, err := os.Stat(filepath.Join(place, ManifestName)); {
 	case err == nil:

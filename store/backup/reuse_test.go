@@ -233,6 +233,21 @@ func TestNoPlace(t *testing.T) {
 	}
 }
 
+// An address, or nothing, is no place: no folder is made of it, as a backup of which nobody knows where it is is none.
+func TestPlaceIsNoFolder(t *testing.T) {
+	w := newWorld(t)
+	t.Chdir(t.TempDir())
+	for _, place := range []string{"", "s3://bucket/backups", "file:///backups"} {
+		if _, err := Create(t.Context(), place, CreateOptions{}, w.send); !errors.Is(err, ErrPlace) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("%q", place)) {
+			t.Errorf("%q: %v", place, err)
+		}
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 // What is verified is linked beside the backup, whatever file system the temporary files are on; nothing is left of it.
 func TestLinksBesideBackup(t *testing.T) {
 	w := newWorld(t)

@@ -1,9 +1,11 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -95,16 +97,21 @@ func (r *Record) Asleep(now int64) (store.Status, string, int64) {
 	if !ok {
 		wake = store.NoWake
 	}
-	status, reason := store.Sleeping, ""
+	status, reason, updates := store.Sleeping, "", ""
 	for h := range r.Journal.Handles {
-		if h.Step != nil {
+		update, isUpdate := strings.CutPrefix(h.Name, abi.UpdatePrefix)
+		switch {
+		case h.Step != nil:
 			status, reason = store.Waiting, "retry of step "+h.Name
 			if h.Step.RetryMs <= now { // it could have begun, but nothing new starts here
 				reason = "attempt of step " + h.Name
 			}
-		} else if h.Kind != store.KindSleep {
+		case h.Kind == store.KindSleep:
+		case isUpdate: // open all the time, so that what else it waits for says more
+			status, updates = store.Waiting, "update "+update
+		default:
 			status, reason = store.Waiting, h.Kind.String()+" "+h.Name
 		}
 	}
-	return status, reason, wake
+	return status, cmp.Or(reason, updates), wake
 }

@@ -45,7 +45,11 @@ func (s *State) define(d Definition, now int64) error {
 			store.MaxScheduleBytes-growth)
 	}
 	if s.times = next.times; s.Ended() {
-		return abi.Errorf(abi.InvalidArgument, "%q is never due after %v", d.When, abi.TimeOf(max(s.CursorMs, s.FromMs)))
+		until := ""
+		if d.UntilMs != 0 {
+			until = ", and until " + instant(d.UntilMs)
+		}
+		return abi.Errorf(abi.InvalidArgument, "%q is never due after %s%s", d.When, instant(max(s.CursorMs, s.FromMs)), until)
 	}
 	return nil
 }
@@ -181,8 +185,8 @@ func (k *Keeper) Trigger(ctx context.Context, key store.RunKey, policy Overlap) 
 func (k *Keeper) Backfill(ctx context.Context, key store.RunKey, afterMs, toMs int64, all bool) (*Stored, error) {
 	now := k.cfg.Now()
 	if toMs > now || afterMs >= toMs {
-		return nil, abi.Errorf(abi.InvalidArgument, "a backfill is from an instant to a later one that has passed, got %v to %v",
-			abi.TimeOf(afterMs), abi.TimeOf(toMs))
+		return nil, abi.Errorf(abi.InvalidArgument, "a backfill is from an instant to a later one that has passed, got %s to %s",
+			instant(afterMs+1), instant(toMs))
 	}
 	return k.call(ctx, key, func(s *State) error {
 		if len(s.Backfills) >= MaxBackfills {

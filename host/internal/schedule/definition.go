@@ -142,7 +142,7 @@ func (d *Definition) Check() error {
 	case d.CatchUpMs < MinCatchUp.Milliseconds():
 		return bad("the catch-up window must be at least %v, got %s", MinCatchUp, milliseconds(d.CatchUpMs))
 	case d.UntilMs != 0 && d.UntilMs < d.FromMs:
-		return bad("the schedule ends at %v, before it begins at %v", abi.TimeOf(d.UntilMs), abi.TimeOf(d.FromMs))
+		return bad("the schedule ends at %s, before it begins at %s", instant(d.UntilMs), instant(d.FromMs))
 	}
 	return nil
 }
@@ -158,6 +158,9 @@ func CheckOverlap(o Overlap) error {
 	}
 	return abi.Errorf(abi.InvalidArgument, "the overlap policy must be one of %s, got %q", strings.Join(names, ", "), o)
 }
+
+// instant writes an instant as people and requests give it.
+func instant(unixMs int64) string { return abi.TimeOf(unixMs).Format(time.RFC3339Nano) }
 
 func milliseconds(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
 
