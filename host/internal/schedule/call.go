@@ -192,6 +192,9 @@ func (k *Keeper) Backfill(ctx context.Context, key store.RunKey, afterMs, toMs i
 		if len(s.Backfills) >= MaxBackfills {
 			return abi.Errorf(abi.Limit, "%d ranges are being filled already, the limit", MaxBackfills)
 		}
+		if err := s.checkFill(afterMs, toMs); err != nil {
+			return err
+		}
 		s.Backfills = append(s.Backfills, Backfill{AfterMs: afterMs, ToMs: toMs, All: all, AskedMs: now})
 		return nil
 	})

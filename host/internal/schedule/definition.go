@@ -34,6 +34,9 @@ const (
 	MaxBuffered = 1000
 	// MaxBackfills bounds the ranges that are being filled at a time.
 	MaxBackfills = 10
+	// MaxFill bounds the instants of a range that is filled, which two months of minutes have not. A wrong year would start
+	// millions of runs.
+	MaxFill = 100_000
 	// MinCatchUp is the shortest time for which an instant is made up for: a host that starts needs a moment.
 	MinCatchUp = 10 * time.Second
 	// DefaultCatchUp is the time for which an instant is made up for, unless a schedule says otherwise: after a weekend nobody

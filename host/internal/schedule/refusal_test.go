@@ -38,3 +38,19 @@ func TestRefusals(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBackfillTooLong fills a range of a hundred thousand instants, and not one of one more.
+func TestBackfillTooLong(t *testing.T) {
+	h := newFake(t)
+	h.k.Begin(h)
+	_, err := h.k.Create(ctx, nightly, Definition{Workflow: "w", When: "@every 1h"}, "", false)
+	h.ok(err)
+	h.now = (MaxFill + 1) * hour
+	want := "INVALID_ARGUMENT: a backfill has at most 100000 instants, and from 1970-01-01T00:00:00.001Z to 1981-05-29T17:00:00Z " +
+		"there are more: fill the range in parts, the first of them to 1981-05-29T16:00:00Z"
+	if _, err := h.k.Backfill(ctx, nightly, 0, h.now, false); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	_, err = h.k.Backfill(ctx, nightly, 0, h.now-hour, false)
+	h.ok(err)
+}

@@ -76,6 +76,23 @@ func (s *State) fill(idle bool) (do Do, ok bool) {
 	return do, false
 }
 
+// checkFill refuses a range that has too many instants.
+func (s *State) checkFill(afterMs, toMs int64) error {
+	last := afterMs
+	for range MaxFill {
+		at, ok := s.after(last)
+		if !ok || at > toMs {
+			return nil
+		}
+		last = at
+	}
+	if at, ok := s.after(last); !ok || at > toMs {
+		return nil
+	}
+	return abi.Errorf(abi.InvalidArgument, "a backfill has at most %d instants, and from %s to %s there are more: fill the range "+
+		"in parts, the first of them to %s", MaxFill, instant(afterMs+1), instant(toMs), instant(last))
+}
+
 // Found notes that an instant has a run already: that of a start whose commit a crash has prevented, or one that was there before
 // a backfill was asked for.
 func (s *State) Found(in Instant, run string, f *Found, now int64) {
