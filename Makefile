@@ -42,13 +42,14 @@ test: interpreter ## vet and run all tests, those of the structure included
 	$(GO) test -timeout 30m ./...
 
 race: ## run the tests of the host and the stores with the race detector
-	$(GO) test -race -short -timeout 40m ./host/... ./store/... ./guest-sdk/...
+	$(GO) test -race -short -timeout 90m ./host/... ./store/... ./guest-sdk/...
 
-race-parts: ## the same without those of package host itself, which take most of the time (in the gate)
-	$(GO) test -race -short -timeout 20m $$($(GO) list ./host/... ./store/... ./guest-sdk/... | grep -v '/host$$')
+# Those of package host itself, and those that mostly build guests, take most of the time.
+race-parts: ## the same for the parts of the host, and the stores (in the gate)
+	$(GO) test -race -short -timeout 20m $$($(GO) list ./host/... ./store/... | grep -v '/host$$\|/host/conformance$$')
 
 # By count, since at the end of a time a worker of a busy machine may be "context deadline exceeded", which is no finding.
-beyond: race real ## what the gate leaves out for its time: all of race, real, and fuzz
+beyond: race programs real ## what the gate leaves out for its time: all of race, 2,000 random programs, real, and fuzz
 	$(MAKE) fuzz FUZZTIME=5000x
 
 lint: ## run golangci-lint, which must be installed
@@ -82,8 +83,8 @@ stories: ## run the stories of all SDKs whose compilers are there, and measure t
 determinism: ## compare the memory of 500 random workflows, live and replayed
 	WFHOST_RANDOM_WORKFLOWS=500 $(GO) test ./host -run TestRandomWorkflows -count=1 -timeout 60m -v
 
-programs: ## cut 2,000 random programs at random commits
-	$(GO) test ./host -run TestRandomPrograms -count=1 -timeout 15m -rapid.checks=2000 -rapid.nofailfile
+programs: ## cut N random programs (2000) at random commits
+	$(GO) test ./host -run TestRandomPrograms -count=1 -timeout 60m -rapid.checks=$(or $(N),2000) -rapid.nofailfile
 
 simulate: ## simulate N whole hosts, from the seed SEED on; without N, that one alone, with its trace
 	$(GO) test ./host/internal/sim -run TestSeeds -count=1 -timeout 60m -v $(if $(SEED),-sim.seed=$(SEED)) $(if $(N),-sim.n=$(N))
