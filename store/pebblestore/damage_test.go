@@ -2,15 +2,19 @@ package pebblestore
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/wfhost/wfhost/store"
 )
@@ -270,5 +274,125 @@ func TestLookAtDamage(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// between is a file system on which something happens after each time that a log is read.
+type between struct {
+	vfs.FS
+	happens func()
+}
+
+type betweenFile struct {
+	vfs.File
+	happens func()
+}
+
+func (b between) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := b.FS.Open(name, opts...)
+	if err != nil || filepath.Ext(name) != ".log" {
+		return f, err
+	}
+	return betweenFile{f, b.happens}, nil
+}
+
+func (f betweenFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	f.happens()
+	return n, err
+}
+
+// TestOpenWhileWritten opens a store that is open, and writes more of its log between the reads of it: that looks like a damaged
+// log, and whoever is told to restore a backup loses what is well.
+func TestOpenWhileWritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(n int) {
+		if err := s.db.Set(store.GlobalKey(0, 'Z', []byte("between")), make([]byte, n), pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 { // so that the log is a file that was used before
+		set(200 << 10)
+		if err := s.db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(100)
+	if _, err := Open(dir, Options{FS: between{vfs.Default, func() { set(1000) }}}); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("%v, want ErrLocked", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFilesOfOthers begins a store in a folder with files that look a little like those of one.
+func TestFilesOfOthers(t *testing.T) {
+	for _, name := range []string{"wfhost.log", "2026-11-27.log", "large.blob", "x.sst"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("begun\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(dir, Options{})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestForgedChunks has a power cut lose a page of a commit whose payload looks like the log: anybody who may begin a run could
+// have the store refused.
+func TestForgedChunks(t *testing.T) {
+	for _, synced := range []uint64{1 << 62, 6000, 12_000, 20_000} {
+		dir := filepath.Join(t.TempDir(), "store")
+		s, err := Open(dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := lastFile(t, dir, "*.log")
+		number, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(log), ".log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunk := make([]byte, 19) // see package logfs
+		chunk[6] = 9
+		binary.LittleEndian.PutUint32(chunk[7:], uint32(number))
+		binary.LittleEndian.PutUint64(chunk[11:], synced)
+		sum := crc32.Checksum(chunk[6:], crc32.MakeTable(crc32.Castagnoli))
+		binary.LittleEndian.PutUint32(chunk, (sum>>15|sum<<17)+0xa282ead8)
+		for _, value := range [][]byte{{1}, bytes.Repeat(chunk, 1400)} {
+			if err := s.db.Set(store.GlobalKey(0, 'Z', []byte("forged")), value, pebble.Sync); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 4096; at < 1400*len(chunk); at += 4096 {
+			torn := bytes.Clone(b)
+			clear(torn[at:min(at+4096, len(torn))])
+			if err := os.WriteFile(log, torn, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Open(dir, Options{ReadOnly: true})
+			if err != nil {
+				t.Fatalf("without the page at %d: %v", at, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

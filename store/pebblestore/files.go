@@ -29,29 +29,25 @@ const formatName = "wfhost-format"
 // maxFormatFile bounds that file: more than a number and a new line.
 const maxFormatFile = 32
 
-// checkFiles refuses a store that a newer release has written, without changing a file. It returns the format of Pebble with
-// which the database is to be opened.
+// checkFiles refuses a store that a newer release has written, or that is damaged, without changing a file but for the one by
+// which it is locked. It returns the format of Pebble with which the database is to be opened.
 func checkFiles(files vfs.FS, dir string) (pebble.FormatMajorVersion, error) {
 	if _, err := files.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return databaseVersion, nil
 	}
-	found, err := pebble.Peek(dir, files)
-	switch {
-	case err != nil && strings.Contains(err.Error(), "unknown format major version"):
-		return 0, fmt.Errorf("%w: %w", store.ErrVersion, err)
-	case err != nil:
+	if _, err := peek(files, dir); err != nil { // a newer release has other files, and maybe another lock
 		return 0, err
-	}
-	torn, err := checkRecords(files, dir, found)
-	if err != nil {
-		return 0, err
-	}
-	if !found.Exists {
-		return databaseVersion, nil
 	}
 	format, err := readFormat(files, dir)
 	if err != nil {
 		return 0, err
+	}
+	if format > store.FormatVersion {
+		return 0, newerFormat(format)
+	}
+	found, torn, err := checkUnused(files, dir)
+	if err != nil || !found.Exists {
+		return databaseVersion, err
 	}
 	if format == 0 { // an earlier release has written it, or one that restored it did not get as far
 		if format, err = recordedFormat(files, dir, found.FormatMajorVersion); err != nil {
@@ -71,6 +67,28 @@ func checkFiles(files vfs.FS, dir string) (pebble.FormatMajorVersion, error) {
 		}
 	}
 	return found.FormatMajorVersion, nil
+}
+
+// peek looks at a database without opening it.
+func peek(files vfs.FS, dir string) (*pebble.DBDesc, error) {
+	found, err := pebble.Peek(dir, files)
+	if err != nil && strings.Contains(err.Error(), "unknown format major version") {
+		return nil, fmt.Errorf("%w: %w", store.ErrVersion, err)
+	}
+	return found, err
+}
+
+// checkUnused checks the records of a database while nobody else writes it: what is read of a log piece by piece while it is
+// written looks like a damaged one. store.ErrLocked if a process has it open.
+func checkUnused(files vfs.FS, dir string) (found *pebble.DBDesc, torn bool, err error) {
+	lock, err := pebble.LockDirectory(dir, files)
+	if err != nil {
+		return nil, false, locked(err)
+	}
+	if found, err = peek(files, dir); err == nil {
+		torn, err = checkRecords(files, dir, found)
+	}
+	return found, torn, errors.Join(err, lock.Close())
 }
 
 // formatMarker is what Pebble calls the marker with its format.

@@ -36,16 +36,15 @@ func Look(dir string) (l Looked, err error) {
 	case err != nil:
 		return l, err
 	}
-	lock := filepath.Join(dir, lockName)
-	if lockFiles.has(lock) {
-		l.Holder, l.Open = os.Getpid(), true
-	} else if l.Holder, l.Open, err = lockHolder(lock); err != nil {
+	if l.Holder, l.Open, err = holderOf(dir); err != nil {
 		return l, err
 	}
 	if !l.Open { // a log that is written may end anywhere
-		if _, err := checkRecords(vfs.Default, dir, found); err != nil {
+		if _, damage := checkRecords(vfs.Default, dir, found); damage != nil {
 			l.Exists = true
-			return l, err
+			if l.Holder, l.Open, err = holderOf(dir); err != nil || !l.Open { // it was not opened meanwhile
+				return l, errors.Join(err, damage)
+			}
 		}
 	}
 	if !found.Exists {
@@ -64,6 +63,15 @@ func Look(dir string) (l Looked, err error) {
 		return l, newerFormat(l.Format)
 	}
 	return l, nil
+}
+
+// holderOf returns the process that has a store open, as lockHolder does, and whether any has.
+func holderOf(dir string) (pid int, held bool, err error) {
+	lock := filepath.Join(dir, lockName)
+	if lockFiles.has(lock) {
+		return os.Getpid(), true, nil
+	}
+	return lockHolder(lock)
 }
 
 // lockName is the file in a store's directory that Pebble locks.

@@ -29,9 +29,12 @@ func checkRecords(files vfs.FS, dir string, found *pebble.DBDesc) (torn bool, er
 	for _, name := range list {
 		base, ext, _ := strings.Cut(name, ".")
 		n, err := strconv.ParseUint(base, 10, 64)
+		if err != nil { // somebody else's
+			continue
+		}
 		switch ext {
 		case "log":
-			if content = name; err == nil && n >= number {
+			if content = name; n >= number {
 				log, number = name, n
 			}
 		case "sst", "blob":

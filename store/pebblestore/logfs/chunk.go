@@ -94,7 +94,7 @@ func Damaged(b []byte, number uint32) (end int, damaged bool) {
 		block := b[from:min(len(b), (from/blockBytes+1)*blockBytes)]
 		if from == end { // nobody knows where the next chunk of this block begins
 			for i := 1; i < len(block); i++ {
-				if c, ok := read(block[i:]); ok && c.proves(number, end) {
+				if c, ok := read(block[i:]); ok && c.proves(number, end) && (number == 0 || c.agrees(block, from, i)) {
 					return end, true
 				}
 			}
@@ -121,6 +121,18 @@ func (c *chunk) proves(number uint32, offset int) bool {
 		return (c.kind == 1 || c.kind == 2) && c.size > plainHeader
 	}
 	return c.kind > lastNumber && c.number == number && c.synced > uint64(offset)
+}
+
+// agrees reports whether a chunk at i of a block, which begins at an offset, is where it can be: what was durable ends before it,
+// and there the next chunk began. Payloads are in the log as they came. One with chunks in it, which say that all was durable,
+// would else have the store refused that a power cut has left: whoever writes it knows neither the place nor the number.
+func (c *chunk) agrees(block []byte, from, i int) bool {
+	at := int64(c.synced) - int64(from) // is not negative, since it proves something
+	if at < 0 || at > int64(i) {
+		return false
+	}
+	next, ok := read(block[at:])
+	return ok && next.kind > lastNumber && next.number == c.number
 }
 
 // sound returns how far a file can be read: to its orderly end, or to what is no chunk of it.
