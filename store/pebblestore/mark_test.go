@@ -182,7 +182,11 @@ func TestMarkConcurrently(t *testing.T) {
 		})
 	}
 	rng := rand.New(rand.NewPCG(5, 5))
-	for range 30 {
+	images := 30
+	if testing.Short() {
+		images = 8
+	}
+	for range images {
 		again := openMarked(t, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng}))
 		again.check()
 		again.close()
