@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -37,10 +38,14 @@ func TestModulesHaveBlocksOfTheirOwn(t *testing.T) {
 			}
 		}
 	}
-	look() // fills the cache
-	before := s.db.Metrics().BlockCache.Misses
-	look()
-	if n := s.db.Metrics().BlockCache.Misses - before; n > 0 {
-		t.Errorf("%d blocks are read again and again", n)
+	look()                        // fills the cache
+	least := int64(math.MaxInt64) // what reads beside it, such as a compaction, has its own misses once
+	for range 3 {
+		before := s.db.Metrics().BlockCache.Misses
+		look()
+		least = min(least, s.db.Metrics().BlockCache.Misses-before)
+	}
+	if least > 0 {
+		t.Errorf("%d blocks are read again and again", least)
 	}
 }
