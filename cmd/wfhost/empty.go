@@ -8,13 +8,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// mayBeEmpty are what may be given as nothing, which is then none: payloads, texts for people, where a list begins, what is
-// searched, and by their types, instants, durations and the like. --server has a sentence of its own.
+// mayBeEmpty has the names and types of arguments and flags whose empty value means that there is none. --server has an error of
+// its own.
 var mayBeEmpty = []string{"payload", "input", "note", "memo", "topic", "cursor", "server",
 	"instant", "duration", "age", "lifetime", "cpu", "cron", "zone", "overlap", "interval", "jitter", "catch-up"}
 
-// refuseEmpty refuses names and folders that are given as nothing, as a script does whose variable is not set: without its
-// name, wake would end all sleeps, and without its id, each repetition of a start would be another run.
+// refuseEmpty refuses empty names and folders, which a script passes if its variable is not set: with an empty name, wake would
+// end all sleeps, and with an empty id, each repetition of a start would begin another run.
 func refuseEmpty(k *kong.Context) error {
 	for _, p := range k.Path {
 		v := p.Positional

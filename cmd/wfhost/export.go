@@ -54,8 +54,8 @@ func (c *exportCmd) Run(g *globals) error {
 	return err
 }
 
-// isFile refuses a path that something else has than a file. Renaming would replace a device, and fail for a folder, when a run
-// that is to move has been set aside.
+// isFile refuses a path at which there is something other than a regular file. A rename would replace a device, and would fail
+// for a folder after the run has been set aside.
 func isFile(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().IsRegular() {

@@ -52,7 +52,7 @@ func readInputFile(what, path string) ([]byte, error) {
 	return b, nil
 }
 
-// absent gives an error of a command's file its exit status if it says that the file is not there.
+// absent gives err the exit status of something that was not found if it says that a file does not exist.
 func absent(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &exitCode{exitNotFound, err}

@@ -86,7 +86,8 @@ const (
 // maxRate is the greatest --rate: more than any machine answers, and its double is a number of requests.
 const maxRate = 1e9
 
-// checkEach refuses values that cannot be, whatever the others are. The environment gives a folder that is none, too.
+// checkEach checks flags that do not depend on others. --data may also be empty in the environment, which refuseEmpty does not
+// see.
 func (c *serveCmd) checkEach() error {
 	switch {
 	case c.Data == "":

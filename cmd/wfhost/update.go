@@ -70,8 +70,8 @@ func (c *updateCmd) Run(g *globals) error {
 	}
 }
 
-// lost adds how to ask again to an error after which nobody knows whether the update was accepted: there was no answer, or the
-// server has failed or is about to end. What else a server answers says so by itself.
+// lost adds how to ask again to an error that leaves open whether the update was accepted: there was no answer, or the server
+// failed or is about to end. After any other answer it was not accepted.
 func (c *updateCmd) lost(err error, id string) error {
 	_, local := errors.AsType[*exitCode](err)
 	if e, ok := errors.AsType[*client.Error](err); local || ok && e.Status < http.StatusInternalServerError {

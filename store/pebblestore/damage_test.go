@@ -115,9 +115,7 @@ func TestDamagedLog(t *testing.T) {
 
 // TestDamagedLogRandom changes a bit anywhere before the last commit of random logs: each is refused.
 func TestDamagedLogRandom(t *testing.T) {
-	seed := rand.Uint64()
-	t.Log("seed", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	rnd := rand.New(rand.NewPCG(1, 1))
 	for range 40 {
 		sizes := make([]int, 2+rnd.IntN(60))
 		for i := range sizes {

@@ -57,7 +57,7 @@ func checkFiles(files vfs.FS, dir string) (pebble.FormatMajorVersion, error) {
 	if format > store.FormatVersion {
 		return 0, newerFormat(format)
 	}
-	if torn && format > 0 { // where that is noted, its record was there
+	if torn && format > 0 { // no list is changed, and so torn, before a new store has the record of its format
 		recorded, err := recordedFormat(files, dir, found.FormatMajorVersion)
 		if err == nil && recorded == 0 {
 			err = damaged("%s is damaged at its end, and lists nothing of the store any more", filepath.Base(found.ManifestFilename))
@@ -78,8 +78,8 @@ func peek(files vfs.FS, dir string) (*pebble.DBDesc, error) {
 	return found, err
 }
 
-// checkUnused checks the records of a database while nobody else writes it: what is read of a log piece by piece while it is
-// written looks like a damaged one. store.ErrLocked if a process has it open.
+// checkUnused checks the records of a database while it holds its lock: a log that is read in pieces while it is written looks
+// damaged. The error is store.ErrLocked if a process has the database open.
 func checkUnused(files vfs.FS, dir string) (found *pebble.DBDesc, torn bool, err error) {
 	lock, err := pebble.LockDirectory(dir, files)
 	if err != nil {
@@ -94,8 +94,8 @@ func checkUnused(files vfs.FS, dir string) (found *pebble.DBDesc, torn bool, err
 // formatMarker is what Pebble calls the marker with its format.
 const formatMarker = "format-version"
 
-// placeFormat gives a database that is about to be made its format. Pebble makes one of the oldest format and then raises it, and
-// its first log stays one of the oldest, in which nothing says what is durable: see checkRecords.
+// placeFormat writes the format marker of a database before Pebble creates it. Pebble itself would create it in its oldest format
+// and then raise that, and nothing in the first log would say what is durable: see checkRecords.
 func placeFormat(dir string, o *pebble.Options) error {
 	list, err := o.FS.List(dir)
 	if errors.Is(err, fs.ErrNotExist) || o.ReadOnly {

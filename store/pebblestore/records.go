@@ -16,10 +16,10 @@ import (
 	"github.com/wfhost/wfhost/store/pebblestore/logfs"
 )
 
-// checkRecords returns store.ErrCorrupt if the database would open without what was durable: if it has tables or logs, and the
-// marker is lost that says which file lists them; or if that file or the newest log is damaged before its end. Pebble takes all
-// of this for what a power cut has left, and removes the tables of which it does not read. It looks at older logs itself. torn
-// says that the list of tables ends in the midst of a record, as a power cut may leave it.
+// checkRecords returns store.ErrCorrupt if Pebble would open the database without something that was durable: if there are
+// tables or logs, but not the marker that names the list of tables; or if that list or the newest log is damaged before its end.
+// Pebble takes all of this for what a power cut leaves, and removes tables that are no longer listed. It checks older logs
+// itself. torn reports whether the list ends within a record, as a power cut may leave it.
 func checkRecords(files vfs.FS, dir string, found *pebble.DBDesc) (torn bool, err error) {
 	list, err := files.List(dir)
 	if err != nil {
@@ -48,7 +48,6 @@ func checkRecords(files vfs.FS, dir string, found *pebble.DBDesc) (torn bool, er
 		return false, damaged("the empty file marker.manifest.… is missing, which names the list of its tables, and there is %s",
 			content)
 	}
-	// Peek gives the path of the list.
 	if torn, err = checkRecordsOf(files, dir, filepath.Base(found.ManifestFilename), 0); err != nil || log == "" {
 		return torn, err
 	}
@@ -61,8 +60,8 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s; nothing was changed: restore a backup", store.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// unsound makes what Pebble says of a damaged or missing file of a database store.ErrCorrupt, in one line, with what to do. Other
-// errors stay as they are.
+// unsound turns an error of Pebble about a damaged or missing file into store.ErrCorrupt, in one line that says what to do. Other
+// errors are returned unchanged.
 func unsound(err error) error {
 	if err == nil || !pebble.IsCorruptionError(err) && !errors.Is(err, pebble.ErrDBNotPristine) && !errors.Is(err, fs.ErrNotExist) &&
 		!strings.Contains(err.Error(), sizeMismatch) {
@@ -72,10 +71,10 @@ func unsound(err error) error {
 	return fmt.Errorf("%w: %s; restore a backup", store.ErrCorrupt, line)
 }
 
-// sizeMismatch is what Pebble says of a table that has another size than its list says, without a mark by which to tell.
+// sizeMismatch is in the text of the error for a table of another size than listed, which Pebble does not mark in any other way.
 const sizeMismatch = "object size mismatch"
 
-// firstLine is the text of an error without where it was made, which Pebble writes below.
+// firstLine returns the text of an error without the stack that Pebble writes below it.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line

@@ -85,9 +85,9 @@ func (c *chunk) isEnd(number uint32) bool {
 	return c.kind == endKind && c.size == numberHeader && c.number == number+1
 }
 
-// Damaged looks at a log, or at the list of tables, whose number is 0. It returns how far it can be read, and whether what stands
-// behind that says that more was durable. Pebble takes that for the end, as a power cut leaves it: of a
-// log it looks only at blocks behind, of the list at nothing, and opens a database without what was in the rest.
+// Damaged looks at a log, or at the list of tables, whose number is 0. It returns how far it can be read, and whether a chunk
+// behind that proves that more was durable. Pebble takes the end of what can be read for the end that a power cut leaves: in a
+// log it looks at later blocks only, in the list at nothing, and it opens the database without the rest.
 func Damaged(b []byte, number uint32) (end int, damaged bool) {
 	end = sound(b, number)
 	for from := end; from < len(b); from = (from/blockBytes + 1) * blockBytes {
@@ -123,9 +123,10 @@ func (c *chunk) proves(number uint32, offset int) bool {
 	return c.kind > lastNumber && c.number == number && c.synced > uint64(offset)
 }
 
-// agrees reports whether a chunk at i of a block, which begins at an offset, is where it can be: what was durable ends before it,
-// and there the next chunk began. Payloads are in the log as they came. One with chunks in it, which say that all was durable,
-// would else have the store refused that a power cut has left: whoever writes it knows neither the place nor the number.
+// agrees reports whether a chunk that was found at i of a block, which begins at the offset from, can be genuine: the durable
+// offset that it names is not behind it, and another chunk of the log begins there. Payloads stand in the log unchanged. Without
+// this check, a payload that looks like chunks could have the store refused after a power cut. Whoever sends one knows neither
+// its offset nor the number of the log.
 func (c *chunk) agrees(block []byte, from, i int) bool {
 	at := int64(c.synced) - int64(from) // is not negative, since it proves something
 	if at < 0 || at > int64(i) {
@@ -166,8 +167,8 @@ func isZero(b []byte) bool {
 	return true
 }
 
-// sayDurable makes whole chunks, which are about to be written at an offset of a log, say how much of it is durable: Pebble
-// counts only what it writes of blocks that are not full, and so does not notice damage behind the first large commit of a log.
+// sayDurable sets the durable offset of whole chunks, which are about to be written at an offset of a log. Pebble's own is too
+// low: it counts only what it writes of blocks that are not full, and so misses damage behind the first large commit of a log.
 func sayDurable(b []byte, offset, durable int64) {
 	for len(b) > 0 {
 		block := b[:min(int64(len(b)), blockBytes-offset%blockBytes)]
