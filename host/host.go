@@ -112,7 +112,8 @@ type Config struct {
 	// that is not in use.
 	ModuleBytes int64
 	// CacheBytes bounds the files of compiled modules in Dir/cache, about; a Go module has some 15 MiB. Before a module
-	// is compiled, those that were loaded longest ago are removed; they are compiled again when they are next needed.
+	// is compiled, those that were loaded longest ago are removed, a sixteenth of the bound at a time; they are compiled
+	// again when they are next needed.
 	// Default 4 GiB, at least 256 MiB; negative does not bound them.
 	CacheBytes int64
 	// MaxFuel bounds what a workflow computes between two waits: abi.MaxFuel says how that is counted. A workflow that

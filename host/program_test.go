@@ -159,9 +159,11 @@ type lane struct {
 
 var programSeed sync.Mutex
 
-func newLane(t *testing.T, linger bool, cuts []cut) *lane {
+// newLane makes one whose host keeps compiled modules in a folder.
+func newLane(t *testing.T, dir string, linger bool, cuts []cut) *lane {
 	l := &lane{t: t, cuts: cuts, plain: len(cuts) == 0}
 	l.Host = hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
+		c.Dir = dir
 		if !linger {
 			c.Linger = -1
 		}
@@ -396,12 +398,13 @@ func words(b []byte) string {
 // TestRandomPrograms runs random workflows of all primitives, once as they are, and once with the host cut at random
 // commits, before or after they are made: result, journal and output are the same. More of them: -rapid.checks=2000.
 func TestRandomPrograms(t *testing.T) {
+	dir := t.TempDir() // and not that of other tests: no program is met again
 	rapid.Check(t, func(rt *rapid.T) {
 		programSeed.Lock()
 		defer programSeed.Unlock()
 		p := drawProgram(rt)
 		play := func(linger bool, cuts []cut) string {
-			l := newLane(t, linger, cuts)
+			l := newLane(t, dir, linger, cuts)
 			defer l.Stop()
 			return l.play(p)
 		}

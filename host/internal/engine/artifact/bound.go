@@ -38,13 +38,17 @@ type cached struct {
 	used  time.Time
 }
 
-// Bound removes the files that were used longest ago until all take at most so many bytes. It does not touch folders in which
-// modules are being compiled. A module whose file is removed is compiled again when it is next loaded.
-func (f Folder) Bound(most int64) error {
+// Bound looks at all files and, if they take more than most bytes, removes those that were used longest ago until they take at
+// most least. It does not touch folders in which modules are being compiled. A module whose file is removed is compiled again
+// when it is next loaded. It returns how many bytes the files have then.
+func (f Folder) Bound(most, least int64) (bytes int64, err error) {
 	all, total, err := f.list()
+	if total <= most {
+		return total, err
+	}
 	slices.SortFunc(all, func(a, b cached) int { return a.used.Compare(b.used) })
 	for _, c := range all {
-		if total <= most {
+		if total <= least {
 			break
 		}
 		info, gone := os.Stat(c.path)
@@ -57,7 +61,7 @@ func (f Folder) Bound(most int64) error {
 		}
 		total -= c.bytes
 	}
-	return err
+	return total, err
 }
 
 // list returns the files of the cache, and how many bytes they have.

@@ -26,21 +26,22 @@ func TestBound(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		most int64
-		use  string
-		want string
+		most, least int64
+		use         string
+		want        string
+		bytes       int64
 	}{
-		{400, "", "modules/b modules/d new-1/e wazero-new/c wazero-old/a"},
-		{399, "", "modules/b modules/d new-1/e wazero-new/c"},
-		{250, "modules/b", "modules/b modules/d new-1/e"},
-		{100, "", "modules/b new-1/e"},
-		{0, "", "new-1/e"},
+		{400, 0, "", "modules/b modules/d new-1/e wazero-new/c wazero-old/a", 400},
+		{399, 399, "", "modules/b modules/d new-1/e wazero-new/c", 300},
+		{299, 250, "modules/b", "modules/b modules/d new-1/e", 200},
+		{199, 100, "", "modules/b new-1/e", 100},
+		{0, 0, "", "new-1/e", 0},
 	} {
 		if c.use != "" {
 			used(filepath.Join(dir, c.use))
 		}
-		if err := Folder(dir).Bound(c.most); err != nil {
-			t.Error(err)
+		if bytes, err := Folder(dir).Bound(c.most, c.least); err != nil || bytes != c.bytes {
+			t.Errorf("within %d bytes, or %d: %d and %v, want %d", c.most, c.least, bytes, err, c.bytes)
 		}
 		paths, _ := filepath.Glob(filepath.Join(dir, "*", "*"))
 		for i := range paths {
@@ -50,7 +51,7 @@ func TestBound(t *testing.T) {
 			t.Errorf("within %d bytes there are %v, want %s", c.most, paths, c.want)
 		}
 	}
-	if err := Folder(filepath.Join(dir, "missing")).Bound(0); err == nil {
+	if _, err := Folder(filepath.Join(dir, "missing")).Bound(0, 0); err == nil {
 		t.Error("a folder that is not there was read")
 	}
 }
@@ -71,7 +72,7 @@ func TestForget(t *testing.T) {
 	if err := a.Write(scratch, code, "folder", "name"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dir.Take(scratch, "it", "folder"); err != nil {
+	if _, _, err := dir.Take(scratch, "it", "folder"); err != nil {
 		t.Fatal(err)
 	}
 	before := time.Now().Add(-time.Minute)

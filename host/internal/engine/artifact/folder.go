@@ -123,28 +123,27 @@ func (a *Artifact) path(dir string) string {
 
 // Take takes what was written into a folder by Write over into the cache, under a name: the code first, since the artifact says
 // that it is there. The compiler looks for code in one folder, and would not find that of another version of it: it would compile
-// the skeleton, whose functions trap.
-func (f Folder) Take(dir, name, folder string) (*Artifact, error) {
+// the skeleton, whose functions trap. It returns how many bytes the cache got.
+func (f Folder) Take(dir, name, folder string) (a *Artifact, bytes int64, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, index))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	a, err := Decode(b)
-	if err != nil {
-		return nil, fmt.Errorf("what the compiler wrote is %w", err)
+	if a, err = Decode(b); err != nil {
+		return nil, 0, fmt.Errorf("what the compiler wrote is %w", err)
 	}
 	if a.Code.Folder != folder {
-		return nil, fmt.Errorf("the process that compiles has the compiler %s, and this one has %s: they must be the same program",
+		return nil, 0, fmt.Errorf("the process that compiles has the compiler %s, and this one has %s: they must be the same program",
 			a.Code.Folder, folder)
 	}
 	code := a.path(string(f))
 	if err := os.MkdirAll(filepath.Dir(code), dirMode); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := os.Rename(a.path(dir), code); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return a, f.move(dir, name)
+	return a, a.Code.Bytes + int64(len(b)), f.move(dir, name)
 }
 
 // move moves the artifact in a folder into the cache, under a name.
@@ -156,21 +155,21 @@ func (f Folder) move(dir, name string) error {
 	return os.Rename(filepath.Join(dir, index), to)
 }
 
-// Put writes an artifact into the cache, under a name. Its code is there already.
-func (f Folder) Put(name string, a *Artifact) error {
+// Put writes an artifact into the cache, under a name. Its code is there already. It returns how many bytes the cache got.
+func (f Folder) Put(name string, a *Artifact) (bytes int64, err error) {
 	b, err := a.Encode()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	dir, remove, err := f.Scratch()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer remove()
 	if err := os.WriteFile(filepath.Join(dir, index), b, fileMode); err != nil {
-		return err
+		return 0, err
 	}
-	return f.move(dir, name)
+	return int64(len(b)), f.move(dir, name)
 }
 
 // Open reads and checks an artifact and its code. The error is os.ErrNotExist or ErrDamaged if the module has to be compiled.

@@ -85,7 +85,7 @@ func (m *machine) store(ctx context.Context, wasm []byte, name, print string) er
 	switch {
 	case err == nil:
 		a.Module.Data = data
-		return unavailable(m.files.Put(name, a))
+		return m.put(name, a)
 	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, artifact.ErrDamaged):
 		return err
 	}
@@ -93,15 +93,30 @@ func (m *machine) store(ctx context.Context, wasm []byte, name, print string) er
 		return err
 	}
 	a.Module.Data = nil
-	return unavailable(m.files.Put(shared, a))
+	return m.put(shared, a)
 }
 
-// makeRoom keeps the cache within its bound.
+// put writes an artifact whose code is there already.
+func (m *machine) put(name string, a *artifact.Artifact) error {
+	bytes, err := m.files.Put(name, a)
+	m.unlooked.Add(bytes)
+	return unavailable(err)
+}
+
+// cacheParts is how many parts the bound of the cache has. One of them may be written before all files are looked at again: there
+// are tens of thousands if modules are small. One is also removed beyond the bound, so that a full cache is not looked at each
+// time.
+const cacheParts = 16
+
+// makeRoom keeps the cache within its bound. Other hosts may write into it, too, and do the same.
 func (m *machine) makeRoom() error {
-	if m.cfg.CacheBytes <= 0 {
+	most := m.cfg.CacheBytes
+	if most <= 0 || m.unlooked.Load() < 0 {
 		return nil
 	}
-	return m.files.Bound(m.cfg.CacheBytes)
+	has, err := m.files.Bound(most, most-most/cacheParts)
+	m.unlooked.Store(-min(most/cacheParts, most-has))
+	return err
 }
 
 // Forget removes what the cache has of a module. It waits for nobody: whoever loads or compiles the module meanwhile compiles it
@@ -219,7 +234,8 @@ func (m *machine) build(ctx context.Context, wasm []byte, name, folder string) (
 	if err != nil {
 		return nil, err
 	}
-	a, err := m.files.Take(dir, name, folder)
+	a, bytes, err := m.files.Take(dir, name, folder)
+	m.unlooked.Add(bytes)
 	return a, unavailable(err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
@@ -392,6 +393,40 @@ func TestCacheIsBounded(t *testing.T) {
 	newEngine(t, Config{CacheDir: dir, CacheBytes: one})
 	if has := bytesIn(t, dir); has > one {
 		t.Errorf("when it was opened, the cache has %d bytes, its bound is %d", has, one)
+	}
+}
+
+// The files of a cache are not looked at for each module: there may be tens of thousands.
+func TestCacheIsLookedAtSeldom(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	m, _ := builder(t, dir)
+	n := 0
+	compile := func() {
+		n++
+		answerOf(t, m, replaced(reader(bytes.Repeat([]byte{0x01}, n)...), false, at(16, "abcd")))
+	}
+	compile()
+	one := bytesIn(t, dir)
+	const parts = 3 // of what is compiled between two looks
+	m.cfg.CacheBytes = parts * cacheParts * one
+	compile() // the first look
+	old := filepath.Join(dir, "modules", "old")
+	if err := os.WriteFile(old, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Truncate(old, 2*m.cfg.CacheBytes), os.Chtimes(old, time.Time{}, time.Unix(0, 0))); err != nil {
+		t.Fatal(err)
+	}
+	for there := true; there; {
+		compile()
+		_, err := os.Stat(old)
+		there = err == nil
+		if n > 2*parts+2 {
+			t.Fatalf("after %d modules of %d bytes the cache has more than its bound of %d", n, one, m.cfg.CacheBytes)
+		}
+	}
+	if n < parts+2 {
+		t.Errorf("all files were looked at for the module %d", n)
 	}
 }
 
