@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +62,10 @@ func WithStore(open func() store.Store) Option {
 	return func(h *Host) { h.crash.open = open }
 }
 
+// bounded is whether a host of this process bounds the files of compiled modules. One does for all: each looks at every file when
+// it is opened, and go test keeps a line of that in memory for each.
+var bounded atomic.Bool
+
 // New returns a running host with an empty store in memory and a fake clock. It is closed at the test's end.
 func New(t testing.TB, opts ...Option) *Host {
 	t.Helper()
@@ -68,6 +73,9 @@ func New(t testing.TB, opts ...Option) *Host {
 	h.Data.NowMs = func() int64 { return h.Clock.Now().UnixMilli() }
 	h.crash.open = func() store.Store { return h.Data.Open() }
 	h.cfg.Dir = cacheDir(t)
+	if bounded.Swap(true) {
+		h.cfg.CacheBytes = -1
+	}
 	h.cfg.StartLinger = time.Minute // the number of commits does not depend on how fast the machine is
 	h.cfg.SweepEvery = -1           // runs are deleted when the test says so, or sets it
 	h.cfg.Drain = -1                // a test that wants attempts to be waited for says so
