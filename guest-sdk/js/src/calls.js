@@ -4,7 +4,7 @@ import { longest, milliseconds, shown } from "./duration.js";
 import { WorkflowError, report } from "./error.js";
 import { nothing, pending, refused, text as asText } from "./pending.js";
 import { entered, left, waiting } from "./races.js";
-import { encode, failure, host, run, unique } from "./state.js";
+import { encode, failure, host, run } from "./state.js";
 
 const ignore = () => undefined;
 
@@ -42,12 +42,12 @@ const stepOptions = (o) => options(o, stepNames);
 export function sleep(a, b, c) {
   const named = b !== undefined && typeof b !== "object";
   const d = named ? b : a;
-  if (typeof d === "number" && !(Math.abs(d) <= longest)) {
+  if (typeof d === "number" && !(d <= longest && d >= -longest)) {
     return refused("sleep", "INVALID_DURATION", `sleep: a duration must be a number of milliseconds from 0 to ${longest}, got ${d}`);
   }
-  if (owing()) return stopped("sleep");
-  const label = unique(named ? a : "sleep");
-  return pending(typeof d === "number" ? host.sleep(label, Math.round(d)) : host.sleepText(label, String(d)), "sleep", (named ? c : b)?.signal, nothing);
+  if (run.owed && owing()) return stopped("sleep");
+  const label = host.unique(named ? a : "sleep");
+  return pending(typeof d === "number" ? host.sleep(label, d % 1 === 0 ? d : Math.round(d)) : host.sleepText(label, String(d)), "sleep", (named ? c : b)?.signal, nothing);
 }
 
 const instant = /^\d{4}-/;
@@ -61,8 +61,8 @@ export function sleepUntil(a, b, c) {
     return refused("sleep", "INVALID_DATE", `sleepUntil: an instant is a Date, a text such as "2030-01-31T09:00:00Z", or a number of Unix milliseconds up to ${
       longest}, got ${when instanceof Date && !Number.isNaN(at) ? when.toISOString() : shown(when)}; sleep is for durations`);
   }
-  if (owing()) return stopped("sleep");
-  const label = unique(named ? a : "sleep");
+  if (run.owed && owing()) return stopped("sleep");
+  const label = host.unique(named ? a : "sleep");
   return pending(typeof at === "number" ? host.sleepUntil(label, Math.ceil(at)) : host.sleepText(label, String(at)), "sleep",
     (named ? c : b)?.signal, nothing);
 }
@@ -74,8 +74,8 @@ export function step(name, fn, o) {
   }
   const { signal, text, wrong } = stepOptions(o);
   if (wrong) return refused("step", "INVALID_ARGUMENT", wrong);
-  if (owing()) return stopped("step");
-  return pending(host.stepBegin(unique(name), text), "step", signal, undefined, fn);
+  if (run.owed && owing()) return stopped("step");
+  return pending(host.stepBegin(host.unique(name), text), "step", signal, undefined, fn);
 }
 
 /** call("host/charge", input, { name: "charge" }): a handler of the host or a step function performs the step. */
@@ -83,14 +83,14 @@ export function call(handler, input, o) {
   const { name = handler.slice(handler.lastIndexOf("/") + 1), ...rest } = o ?? {};
   const { signal, text, wrong } = stepOptions(rest);
   if (wrong) return refused("step", "INVALID_ARGUMENT", wrong);
-  if (owing()) return stopped("step");
-  return pending(host.step(unique(name), handler, encode(input), text), "step", signal);
+  if (run.owed && owing()) return stopped("step");
+  return pending(host.step(host.unique(name), handler, encode(input), text), "step", signal);
 }
 
 /** signal("approved"): the next signal of the name. With a timeout, undefined if none comes. */
 export function signal(name, o = {}) {
   const ms = o.timeout === undefined ? -1 : Math.round(milliseconds(o.timeout));
-  if (owing()) return stopped("signal");
+  if (run.owed && owing()) return stopped("signal");
   const waits = pending(host.signal(name, ms), "signal", o.signal);
   if (!o.signal) waiting(waits, name);
   if (ms < 0) return waits;
@@ -109,7 +109,7 @@ export function signal(name, o = {}) {
 export async function hook(name, o = {}) {
   const { token = "", status, contentType, body } = o;
   const text = encode({ status, content_type: contentType, body });
-  if (owing()) await stopped("hook");
+  if (run.owed && owing()) await stopped("hook");
   const given = await pending(host.hook(name, token, text === "{}" ? "" : text), "hook", undefined, asText);
   return { token: given, path: `/v1/hooks/${given}`, next: (options) => signal(name, options) };
 }
@@ -121,8 +121,8 @@ export function child(workflow, input, o) {
   const { name = workflow, ...rest } = o ?? {};
   const { signal, text, wrong } = options(rest, childNames);
   if (wrong) return refused("child", "INVALID_ARGUMENT", wrong);
-  if (owing()) return stopped("child");
-  const handle = host.child(unique(name), workflow, encode(input), text);
+  if (run.owed && owing()) return stopped("child");
+  const handle = host.child(host.unique(name), workflow, encode(input), text);
   const promise = pending(handle, "child", signal);
   if (handle > 0) Object.defineProperty(promise, "id", { get: () => host.childId(handle) });
   return promise;
@@ -130,7 +130,7 @@ export function child(workflow, input, o) {
 
 /** send(runId, "approved", payload): a signal to another run. */
 export function send(to, name, payload, o = {}) {
-  if (owing()) return stopped("send");
+  if (run.owed && owing()) return stopped("send");
   return pending(host.send(o.name ?? name, to, name, encode(payload)), "send", undefined, nothing);
 }
 
@@ -227,7 +227,7 @@ export function inputBytes() {
 
 /** continueAsNew(input) ends this iteration and begins the next with an empty journal. It does not return. */
 export function continueAsNew(input, o) {
-  if (owing()) throw cancelling();
+  if (run.owed && owing()) throw cancelling();
   host.continueAsNew(encode(input), o === undefined ? "" : encode(o));
   throw new Error("the run has continued as new"); // not reached on a host
 }

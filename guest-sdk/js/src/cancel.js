@@ -3,7 +3,7 @@
 // A timer has nobody who could be told, so that it fires at once, and what the program calls next is refused as after a step.
 import { WorkflowError } from "./error.js";
 import { failed, nothing, pending, refused, withdraw } from "./pending.js";
-import { host, run, unique } from "./state.js";
+import { host, run } from "./state.js";
 
 const code = "CANCELLED";
 const message = "the run was asked to cancel";
@@ -104,7 +104,7 @@ export async function spare() {
   const { owed } = run;
   if (!owed) return () => {};
   await Promise.allSettled(host.opened().filter((p) => owed.steps.has(p.handle)));
-  await pending(host.sleep(unique("undo"), 0), "sleep", undefined, nothing).catch(() => {});
+  await pending(host.sleep(host.unique("undo"), 0), "sleep", undefined, nothing).catch(() => {});
   const due = ended(owed) || owed.due;
   owed.due = false;
   return () => {

@@ -11,7 +11,7 @@ import { description, sole, steps, workflow, workflows } from "./registry.js";
 import { begin, decode, encode, failure, host, run } from "./state.js";
 import { fireTimer } from "./timers.js";
 
-const needed = 2; // version of __wf
+const needed = 4; // version of __wf
 const native = globalThis.__wf;
 if (!(native?.interface >= needed)) throw new Error("this SDK needs a newer wfhost");
 begin(native);
@@ -139,21 +139,27 @@ function onStuck() {
 }
 
 const rejected = new Map();
+let rejections = 0; // its size
 native.rejections((promise, reason, handled) => {
   if (handled) rejected.delete(promise);
   else rejected.set(promise, reason);
+  rejections = rejected.size;
 });
 
-// onIdle is called when no job is left. It returns 0 if there is something to wait for, else 1 and the exit code.
+function tellRejections() {
+  for (const reason of rejected.values()) {
+    host.log(2, `a promise was rejected, and nobody handles that: ${inspect(reason)}`);
+  }
+  rejected.clear();
+  rejections = 0;
+}
+
+// onIdle is called when no job is left. It returns 0 if there is something to wait for, else 1 and the exit code. A replay does it
+// for each outcome.
 function onIdle() {
   turned();
   if (run.owed) rested();
-  if (!run.inBody && rejected.size > 0) {
-    for (const reason of rejected.values()) {
-      host.log(2, `a promise was rejected, and nobody handles that: ${inspect(reason)}`);
-    }
-    rejected.clear();
-  }
+  if (rejections > 0 && !run.inBody) tellRejections();
   if (run.answering) host.queryReply(1, JSON.stringify({ message: "the query waits for a promise that nothing can resolve" }));
   if (!run.inBody || run.done) return run.done;
   if (fireTimer()) return 0;

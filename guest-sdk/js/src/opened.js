@@ -50,3 +50,13 @@ export class Opened {
     call?.reject(failure(call.kind, call.place));
   }
 }
+
+// numbering returns what numbers the further uses of a name: poll, poll#2, poll#3.
+export function numbering() {
+  const used = new Map(); // how often
+  return (name) => {
+    const n = (used.get(name) ?? 0) + 1;
+    used.set(name, n);
+    return n === 1 ? name : `${name}#${n}`;
+  };
+}

@@ -8,7 +8,6 @@ export let run;
 export function begin(calls) {
   host = calls;
   run = {
-    used: new Map(), // how often a name was used
     queries: new Map(),
     updates: new Map(),
     updating: 0, // updates that were taken and not answered
@@ -38,10 +37,3 @@ export function use(calls) {
 export const failure = () => parseError(host.last());
 export const encode = (v) => (v === undefined ? "" : JSON.stringify(v) ?? "");
 export const decode = (text) => (text === "" || text === undefined ? undefined : JSON.parse(text));
-
-// unique numbers the further uses of a name: poll, poll#2, poll#3.
-export function unique(name) {
-  const n = (run.used.get(name) ?? 0) + 1;
-  run.used.set(name, n);
-  return n === 1 ? name : `${name}#${n}`;
-}

@@ -6,7 +6,7 @@ import { WorkflowError, parseError, report } from "./error.js";
 import { sleepEnd } from "./instant.js";
 import { install } from "./locale.js";
 import { globals, inside, timed } from "./nodetimers.js";
-import { Opened } from "./opened.js";
+import { Opened, numbering } from "./opened.js";
 import { turned } from "./races.js";
 import { begin, decode, encode, run } from "./state.js";
 
@@ -294,6 +294,7 @@ export class Env {
     };
     const calls = {
       ...this.#opened.calls(caller),
+      unique: numbering(),
       caller,
       input: () => this.#input,
       bytes: () => new TextEncoder().encode(this.#input).buffer,

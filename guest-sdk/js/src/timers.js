@@ -1,7 +1,7 @@
 // setTimeout and setInterval: durable in workflows, as sleep is; in bodies and step functions they really wait.
 import { longest } from "./duration.js";
 import { nothing, pending } from "./pending.js";
-import { host, run, unique } from "./state.js";
+import { host, run } from "./state.js";
 
 const real = new Map(); // of a body: by id, when and what
 
@@ -19,7 +19,7 @@ function arm(fn, ms, args, every) {
     return id;
   }
   const next = (wait) => {
-    const p = pending(host.sleep(unique("setTimeout"), wait), "sleep", undefined, nothing);
+    const p = pending(host.sleep(host.unique("setTimeout"), wait), "sleep", undefined, nothing);
     run.timers.set(id, { promise: p, again: next });
     p.then(() => {
       if (every) next(delay(ms));

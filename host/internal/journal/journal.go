@@ -61,29 +61,29 @@ type Journal struct {
 	update.Set
 }
 
-// Sized returns an empty journal that has room for n entries.
-func Sized(n int) *Journal { return &Journal{entries: make([]store.Entry, 0, n)} }
+// Sized returns an empty journal that has room for n entries. Most handles have two, a call and a delivery.
+func Sized(n int) *Journal { return &Journal{entries: make([]store.Entry, 0, n), handles: make([]Handle, 0, n/2)} }
 
 // Handle is what the journal knows of one thing that the guest started.
 type Handle struct {
 	ID          int64 // 1, 2, 3 … in call order
-	Kind        store.Kind
-	Name        string
-	Target      string // handler of a step
 	CallSeq     store.Seq
 	ResolvedSeq store.Seq // of the delivery; meaningful if Resolved
-	Resolved    bool
-	Withdrawn   bool
-	DueUnixMs   int64 // timers
-	HasDue      bool  // DueUnixMs is set: sleeps, and waits for a signal that time out
-	Signal      store.Seq
-	Bound       bool   // a wait has the signal of that seq
+	Signal      store.Seq // meaningful if Bound
+	DueUnixMs   int64     // timers
+	Name        string
+	Target      string // handler of a step
 	ChildID     string // children
 	OnEnd       string // children: what becomes of it when this run ends
 	Token       string // hooks
-	Refused     bool   // hooks: the token is another run's
 	Options     []byte // hooks
 	Step        *Step  // steps and bodies
+	Kind        store.Kind
+	Resolved    bool
+	Withdrawn   bool
+	HasDue      bool // DueUnixMs is set: sleeps, and waits for a signal that time out
+	Bound       bool // a wait has the signal of that seq
+	Refused     bool // hooks: the token is another run's
 }
 
 // Open tells whether the handle still waits for its delivery.

@@ -35,8 +35,8 @@ type Record struct {
 	Log   Log
 }
 
-// room is for how many more entries a journal that is loaded has room: a delivery and an attempt are appended without copying all
-// once more.
+// room is for how many more entries a journal that is loaded has room: a delivery, an attempt and a call are appended without
+// copying all once more.
 const room = 4
 
 // Load returns a record as the store has it. A deleted run has no entries. An error wraps store.ErrCorrupt, or is what

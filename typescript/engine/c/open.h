@@ -9,6 +9,7 @@
 
 /* These are in quickjs.c. */
 JSValue wfhost_promise(JSContext *c, JSValueConst prototype);
+int wfhost_add(JSContext *c, JSValueConst object, JSAtom name, JSValue value);
 void wfhost_settle(JSContext *c, JSValueConst promise, JSValueConst by, JS_BOOL rejected);
 
 /* What becomes of the text of a result. */
@@ -18,7 +19,8 @@ struct open {
 	int64_t handle; /* 0: the slot is free */
 	JSValue promise, kind;
 	JSValue body; /* of a step, or undefined */
-	double place; /* of the call, see js_caller */
+	JSValue caller; /* the function that has made the call, and the place there: see wfhost_caller */
+	int place;
 	int32_t read;
 };
 static struct open *opened;
@@ -80,6 +82,7 @@ static void open_free(struct open *o) {
 	JS_FreeValue(ctx, o->promise);
 	JS_FreeValue(ctx, o->kind);
 	JS_FreeValue(ctx, o->body);
+	JS_FreeValue(ctx, o->caller);
 }
 
 /* js_open(handle, kind, read, body) returns the promise of a handle. */
@@ -91,8 +94,8 @@ static JSValue js_open(JSContext *c, JSValueConst this, int argc, JSValueConst *
 	if (h <= 0 || open_find(h)) return JS_ThrowRangeError(c, "open: this is no handle that was given just now");
 	JSValue p = wfhost_promise(c, hooks[PROMISE]);
 	struct open *o = NULL;
-	if (!JS_IsException(p) && JS_DefinePropertyValue(c, p, name_handle, JS_NewInt64(c, h), JS_PROP_C_W_E) >= 0 &&
-		JS_DefinePropertyValue(c, p, name_kind, JS_DupValue(c, argv[1]), JS_PROP_C_W_E) >= 0)
+	if (!JS_IsException(p) && wfhost_add(c, p, name_handle, JS_NewInt64(c, h)) == 0 &&
+		wfhost_add(c, p, name_kind, JS_DupValue(c, argv[1])) == 0)
 		o = open_add(h);
 	if (!o) {
 		JS_FreeValue(c, p);
@@ -102,7 +105,7 @@ static JSValue js_open(JSContext *c, JSValueConst this, int argc, JSValueConst *
 	o->kind = JS_DupValue(c, argv[1]);
 	o->body = JS_DupValue(c, argv[3]);
 	o->read = read;
-	o->place = caller();
+	o->caller = wfhost_caller(c, &o->place);
 	return p;
 }
 
@@ -125,7 +128,7 @@ static JSValue js_place(JSContext *c, JSValueConst this, int argc, JSValueConst 
 	int64_t h;
 	if (JS_ToInt64(c, &h, argv[0])) return JS_EXCEPTION;
 	struct open *o = open_find(h);
-	return o ? JS_NewFloat64(c, o->place) : JS_UNDEFINED;
+	return o ? JS_NewFloat64(c, line_of(o->caller, o->place)) : JS_UNDEFINED;
 }
 
 /* js_refuse(handle, reason) rejects the promise of a handle, which is not open then. */
@@ -176,7 +179,7 @@ static void resolved(int64_t h) {
 	int failed = n < 0 || JS_IsException(v);
 	if (failed) {
 		JSValue cause = n < 0 ? JS_UNDEFINED : JS_GetException(ctx);
-		JSValue args[] = {JS_DupValue(ctx, was.kind), JS_NewFloat64(ctx, was.place), cause};
+		JSValue args[] = {JS_DupValue(ctx, was.kind), JS_NewFloat64(ctx, line_of(was.caller, was.place)), cause};
 		if (n < 0) JS_FreeValue(ctx, v);
 		v = ask(ON_FAILED, 3, args);
 	}

@@ -20,7 +20,7 @@
 #define countof(a) (sizeof(a) / sizeof *(a))
 
 /* The version of __wf, for an SDK that comes with a project. It grows when something is added or means something else. */
-#define INTERFACE 3
+#define INTERFACE 4
 
 /* Of the stack of C, JavaScript gets all but this: what a call of the host and the engine's own leaves need. */
 #define STACK_RESERVE (64 << 10)
@@ -142,6 +142,26 @@ static JSValue js_encode(JSContext *c, JSValueConst this, int argc, JSValueConst
 	return v;
 }
 
+/* js_unique numbers the further uses of a name: poll, poll#2, poll#3. */
+int wfhost_count(JSContext *c, JSValueConst map, JSValueConst key); /* in quickjs.c */
+static JSValue names; /* a Map: how often a name was used */
+static JSValue js_unique(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
+	int n = wfhost_count(c, names, argv[0]);
+	if (n < 0) return JS_EXCEPTION;
+	if (n == 1) return JS_DupValue(c, argv[0]);
+	size_t len;
+	const char *name = JS_ToCStringLen(c, &len, argv[0]);
+	char *numbered = name ? js_malloc(c, len + 16) : NULL;
+	JSValue v = JS_EXCEPTION;
+	if (numbered) {
+		memcpy(numbered, name, len);
+		v = JS_NewStringLen(c, numbered, len + (size_t)snprintf(numbered + len, 16, "#%d", n));
+		js_free(c, numbered);
+	}
+	if (name) JS_FreeCString(c, name);
+	return v;
+}
+
 #include "calls.h"
 
 static int64_t child_of;
@@ -180,13 +200,24 @@ static JSValue js_fetch(JSContext *c, JSValueConst this, int argc, JSValueConst 
 	return pair;
 }
 
-/* caller returns the place of the caller of the SDK as a number, which js_where turns into a text. */
-int wfhost_caller(JSContext *c, int *column);
-static double caller(void) {
-	int column = 0, line = wfhost_caller(ctx, &column);
+/* These are in quickjs.c. */
+JSValue wfhost_caller(JSContext *c, int *pc);
+int wfhost_line(JSContext *c, JSValueConst function, int pc, int *column);
+
+/* line_of returns a place in a function as a number, which js_where turns into a text. */
+static double line_of(JSValueConst function, int pc) {
+	int column = 0, line = wfhost_line(ctx, function, pc, &column);
 	return (double)line * COLUMNS + (column < COLUMNS ? column : COLUMNS - 1);
 }
-static JSValue js_caller(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) { return JS_NewFloat64(c, caller()); }
+
+/* js_caller returns the place of the caller of the SDK. */
+static JSValue js_caller(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
+	int pc = 0;
+	JSValue function = wfhost_caller(c, &pc);
+	double line = line_of(function, pc);
+	JS_FreeValue(c, function);
+	return JS_NewFloat64(c, line);
+}
 
 static JSValue js_where(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
 	int64_t n;
@@ -349,6 +380,7 @@ static void provide(void) {
 	function(o, "childId", 1, js_child_id);
 	function(o, "fetch", 2, js_fetch);
 	function(o, "caller", 0, js_caller);
+	function(o, "unique", 1, js_unique);
 	function(o, "where", 1, js_where);
 	function(o, "pause", 1, js_pause);
 	function(o, "hooks", HOOKS, js_hooks);
@@ -405,9 +437,12 @@ static void engine(void) {
 	JS_AddIntrinsicPromise(ctx);
 	for (int i = 0; i < HOOKS; i++) hooks[i] = JS_UNDEFINED;
 	on_rejection = JS_UNDEFINED;
+	JSValue global = JS_GetGlobalObject(ctx), map = JS_GetPropertyStr(ctx, global, "Map");
+	names = JS_CallConstructor(ctx, map, 0, NULL);
+	JS_FreeValue(ctx, map);
 	JS_SetHostPromiseRejectionTracker(rt, rejection, NULL);
 	provide();
-	JSValue global = JS_GetGlobalObject(ctx), o = JS_GetPropertyStr(ctx, global, "__wf");
+	JSValue o = JS_GetPropertyStr(ctx, global, "__wf");
 	function(o, "rejections", 1, js_rejections);
 	JS_FreeValue(ctx, o);
 	JS_FreeValue(ctx, global);
