@@ -53,8 +53,8 @@ func (c *backupCmd) Run(g *globals) error {
 		_, err = fmt.Fprintln(g.io.out, made.Dir)
 		return err
 	}
-	_, err = fmt.Fprintf(g.io.out, "%s: %d files, %d bytes; %d files, %d bytes are new\n", made.Dir, made.Files, made.Bytes,
-		made.NewFiles, made.NewBytes)
+	_, err = fmt.Fprintf(g.io.out, "%s: %s, %s; %s, %s are new\n", made.Dir, plural(made.Files, "file"), plural(made.Bytes, "byte"),
+		plural(made.NewFiles, "file"), plural(made.NewBytes, "byte"))
 	return err
 }
 
@@ -200,7 +200,7 @@ func (c *verifyCmd) Run(g *globals) error {
 		err = c.show(g, report)
 	}
 	if err == nil && !report.Sound() {
-		err = &exitCode{exitError, fmt.Errorf("%w: %d problems", errUnsound, report.Left())}
+		err = &exitCode{exitError, fmt.Errorf("%w: %s", errUnsound, plural(report.Left(), "problem"))}
 	}
 	return err
 }
@@ -238,10 +238,11 @@ func (c *verifyCmd) show(g *globals, r *host.VerifyReport) error {
 		on = fmt.Sprintf(" on %s (%d of them not compared)", strings.Join(r.Engines, ", "), r.Uncompared)
 	}
 	if r.OrphansRemoved > 0 {
-		_, _ = fmt.Fprintf(g.io.out, "removed %d large payloads that no run has\n", r.OrphansRemoved)
+		_, _ = fmt.Fprintf(g.io.out, "removed %s that no run has\n", plural(r.OrphansRemoved, "large payload"))
 	}
-	_, err := fmt.Fprintf(g.io.out, "%s: %d runs with %d entries, %d of them replayed%s; %d modules, %d large payloads (%d "+
-		"of them of deleted runs, %d bytes), %d commands; %d problems, %d repaired\n", what, r.Runs, r.Entries, r.Replayed, on,
-		r.Modules, r.Blobs, r.Orphans, r.OrphanBytes, r.Commands, int64(len(r.Problems))+r.More, r.Repaired)
+	_, err := fmt.Fprintf(g.io.out, "%s: %s with %s, %d of them replayed%s; %s, %s (%d of them of deleted runs, %s), %s; "+
+		"%s, %d repaired\n", what, plural(r.Runs, "run"), plural(r.Entries, "entry"), r.Replayed, on, plural(r.Modules, "module"),
+		plural(r.Blobs, "large payload"), r.Orphans, plural(r.OrphanBytes, "byte"), plural(r.Commands, "command"),
+		plural(int64(len(r.Problems))+r.More, "problem"), r.Repaired)
 	return err
 }

@@ -61,7 +61,7 @@ func TestCopyOfAServer(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	run(exitOK, "0 problems", "verify", place)
-	run(exitOK, "replayed on compiler, interpreter (0 of them not compared); 1 modules", "verify", place, "--engines", "compiler,interpreter")
+	run(exitOK, "replayed on compiler, interpreter (0 of them not compared); 1 module", "verify", place, "--engines", "compiler,interpreter")
 	run(exitUsage, `--engines: this program has the engines compiler, interpreter, got "v8"`, "verify", place, "--engines", "v8")
 	run(exitError, "is a file: restore it", "verify", files[1])
 	if err := os.WriteFile(files[1], []byte("9\n"), 0o600); err != nil {

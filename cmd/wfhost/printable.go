@@ -25,6 +25,18 @@ func printable(text string) string { return escaped(text, "\n\t") }
 // oneLine escapes the ends of lines, too.
 func oneLine(text string) string { return escaped(text, "") }
 
+// plural returns how many there are of something: "0 runs", "1 run", "2 entries".
+func plural[N int | int64 | uint64](n N, what string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(what, "y"):
+		what = strings.TrimSuffix(what, "y") + "ies"
+	default:
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
+}
+
 // indented is printable for a text that stands in a line of this command: its other lines get a mark at their beginning.
 func indented(text string) string {
 	return strings.ReplaceAll(printable(strings.TrimRight(text, "\n")), "\n", "\n  | ")

@@ -192,9 +192,9 @@ func (c *bulkCmd) Run(g *globals) error {
 	case g.Format == "ids":
 		_, _ = fmt.Fprintln(g.io.out, strings.Join(a.Runs, "\n"))
 	case c.DryRun:
-		_, _ = fmt.Fprintf(g.io.out, "%s would be for %d runs:\n%s\n", c.Action, a.Matched, strings.Join(a.Runs, "\n"))
+		_, _ = fmt.Fprintf(g.io.out, "%s would be for %s:\n%s\n", c.Action, plural(a.Matched, "run"), strings.Join(a.Runs, "\n"))
 	default:
-		_, _ = fmt.Fprintf(g.io.out, "%s: %d of %d runs changed\n", c.Action, a.Changed, a.Matched)
+		_, _ = fmt.Fprintf(g.io.out, "%s: %d of %s changed\n", c.Action, a.Changed, plural(a.Matched, "run"))
 	}
 	if a.More {
 		_, _ = fmt.Fprintf(g.io.err, "there are more than %d: do it again\n", c.Limit)

@@ -119,7 +119,7 @@ func (c *topCmd) show(g *globals, before, x *look) error {
 			Timers     []host.Timer   `json:"timers"`
 		}{x.at.UTC().Truncate(time.Millisecond), x.counts, x.lateness().Milliseconds(), x.timers})
 	}
-	head := fmt.Sprintf("%s  %s  %d runs, late by %s", g.Server, instant(x.at), x.counts.Total, duration(x.lateness()))
+	head := fmt.Sprintf("%s  %s  %s, late by %s", g.Server, instant(x.at), plural(x.counts.Total, "run"), duration(x.lateness()))
 	if before != nil {
 		passed := x.at.Sub(before.at)
 		head += fmt.Sprintf(", started %s, ended %s", perSecond(before.counts.Total, x.counts.Total, passed),

@@ -232,7 +232,7 @@ func checkText(r *host.RunCheck) string {
 	if r.Version == 0 { // there is no such run
 		return fmt.Sprintf("%s  %s", r.RunID, what)
 	}
-	return fmt.Sprintf("%s  version %d, %s, %d entries: %s", r.RunID, r.Version, r.Status, r.Entries, what)
+	return fmt.Sprintf("%s  version %d, %s, %s: %s", r.RunID, r.Version, r.Status, plural(r.Entries, "entry"), what)
 }
 
 // jsonLine prints a value as one line of JSON.
@@ -276,16 +276,16 @@ func (p *checkPrinter) end() error {
 		_, err = fmt.Fprintln(p.g.io.out, oneLine(summaryText(s)))
 	}
 	if err == nil && !s.Fits() {
-		err = &exitCode{exitError, fmt.Errorf("%d of %d runs of %s diverge, and %d could not be checked", s.Diverging, s.Runs,
+		err = &exitCode{exitError, fmt.Errorf("%d of %s of %s diverge, and %d could not be checked", s.Diverging, plural(s.Runs, "run"),
 			s.Workflow, s.NotChecked)}
 	}
 	return err
 }
 
 func summaryText(s *host.CheckSummary) string {
-	parts := []string{fmt.Sprintf("%s: %d runs", s.Workflow, s.Runs)}
+	parts := []string{fmt.Sprintf("%s: %s", s.Workflow, plural(s.Runs, "run"))}
 	if s.Version != 0 {
-		parts[0] = fmt.Sprintf("%s@%d: %d runs", s.Workflow, s.Version, s.Runs)
+		parts[0] = fmt.Sprintf("%s@%d: %s", s.Workflow, s.Version, plural(s.Runs, "run"))
 	}
 	for _, n := range []struct {
 		count int64
