@@ -99,7 +99,7 @@ func (m *machine) store(ctx context.Context, wasm []byte, name, print string) er
 // put writes an artifact whose code is there already.
 func (m *machine) put(name string, a *artifact.Artifact) error {
 	bytes, err := m.files.Put(name, a)
-	m.unlooked.Add(bytes)
+	m.unseen.Add(-bytes)
 	return unavailable(err)
 }
 
@@ -111,11 +111,11 @@ const cacheParts = 16
 // makeRoom keeps the cache within its bound. Other hosts may write into it, too, and do the same.
 func (m *machine) makeRoom() error {
 	most := m.cfg.CacheBytes
-	if most <= 0 || m.unlooked.Load() < 0 {
+	if most <= 0 || m.unseen.Load() > 0 {
 		return nil
 	}
 	has, err := m.files.Bound(most, most-most/cacheParts)
-	m.unlooked.Store(-min(most/cacheParts, most-has))
+	m.unseen.Store(min(most/cacheParts, most-has))
 	return err
 }
 
@@ -235,7 +235,7 @@ func (m *machine) build(ctx context.Context, wasm []byte, name, folder string) (
 		return nil, err
 	}
 	a, bytes, err := m.files.Take(dir, name, folder)
-	m.unlooked.Add(bytes)
+	m.unseen.Add(-bytes)
 	return a, unavailable(err)
 }
 

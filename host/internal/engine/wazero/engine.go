@@ -62,7 +62,7 @@ type machine struct {
 	models linear.Models[[sha256.Size]byte] // by image.id
 
 	files       artifact.Folder        // of Config.CacheDir
-	unlooked    atomic.Int64           // bytes that were written there since its files are to be looked at; less than 0 before that
+	unseen      atomic.Int64           // how many more bytes may be written there before all files are looked at
 	turns       artifact.Turns         // by the names of artifacts, while one is loaded or compiled, and of code, while it is loaded
 	mu          sync.Mutex             // guards what follows
 	fingerprint string                 // of the compiler and this processor; empty until it is needed
