@@ -115,8 +115,11 @@ func (m *machine) makeRoom() error {
 		return nil
 	}
 	has, err := m.files.Bound(most, most-most/cacheParts)
+	if err != nil {
+		return err
+	}
 	m.unseen.Store(min(most/cacheParts, most-has))
-	return err
+	return nil
 }
 
 // Forget removes what the cache has of a module. It waits for nobody: whoever loads or compiles the module meanwhile compiles it
