@@ -62,8 +62,8 @@ func WithStore(open func() store.Store) Option {
 	return func(h *Host) { h.crash.open = open }
 }
 
-// bounded is whether a host of this process bounds the files of compiled modules. One does for all: each looks at every file when
-// it is opened, and go test keeps a line of that in memory for each.
+// bounded is whether a host of this process bounds the files in cacheDir. One does for all: each looks at every file when it is
+// opened, and go test keeps a line of that in memory for each.
 var bounded atomic.Bool
 
 // New returns a running host with an empty store in memory and a fake clock. It is closed at the test's end.
@@ -73,14 +73,14 @@ func New(t testing.TB, opts ...Option) *Host {
 	h.Data.NowMs = func() int64 { return h.Clock.Now().UnixMilli() }
 	h.crash.open = func() store.Store { return h.Data.Open() }
 	h.cfg.Dir = cacheDir(t)
-	if bounded.Swap(true) {
-		h.cfg.CacheBytes = -1
-	}
 	h.cfg.StartLinger = time.Minute // the number of commits does not depend on how fast the machine is
 	h.cfg.SweepEvery = -1           // runs are deleted when the test says so, or sets it
 	h.cfg.Drain = -1                // a test that wants attempts to be waited for says so
 	for _, o := range opts {
 		o(h)
+	}
+	if h.cfg.Dir == cacheDir(t) && h.cfg.CacheBytes == 0 && bounded.Swap(true) {
+		h.cfg.CacheBytes = -1
 	}
 	h.start()
 	t.Cleanup(h.Stop)

@@ -62,7 +62,9 @@ type Journal struct {
 }
 
 // Sized returns an empty journal that has room for n entries. Most handles have two, a call and a delivery.
-func Sized(n int) *Journal { return &Journal{entries: make([]store.Entry, 0, n), handles: make([]Handle, 0, n/2)} }
+func Sized(n int) *Journal {
+	return &Journal{entries: make([]store.Entry, 0, n), handles: make([]Handle, 0, n/2)}
+}
 
 // Handle is what the journal knows of one thing that the guest started.
 type Handle struct {

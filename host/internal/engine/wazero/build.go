@@ -108,17 +108,19 @@ func (m *machine) put(name string, a *artifact.Artifact) error {
 // time.
 const cacheParts = 16
 
-// makeRoom keeps the cache within its bound. Other hosts may write into it, too, and do the same.
+// makeRoom keeps the cache within its bound. Other hosts may write into it, too, and do the same. While somebody looks at the files,
+// others go on.
 func (m *machine) makeRoom() error {
-	most := m.cfg.CacheBytes
-	if most <= 0 || m.unseen.Load() > 0 {
+	most, unseen := m.cfg.CacheBytes, m.unseen.Load()
+	if most <= 0 || unseen > 0 || !m.looking.TryLock() {
 		return nil
 	}
+	defer m.looking.Unlock()
 	has, err := m.files.Bound(most, most-most/cacheParts)
 	if err != nil {
 		return err
 	}
-	m.unseen.Store(min(most/cacheParts, most-has))
+	m.unseen.Add(min(most/cacheParts, most-has) - unseen) // what is written meanwhile counts
 	return nil
 }
 

@@ -40,7 +40,7 @@ type Config struct {
 	// Build compiles a module into an empty folder as the function Build does, in another process for example. Default: Build.
 	// It is used where there is a CacheDir, and no Interpreter.
 	Build func(ctx context.Context, wasm []byte, dir string) error
-	// CacheBytes bounds the files in CacheDir, but for the module that was compiled last: those that were used longest ago are
+	// CacheBytes bounds the files in CacheDir, about, but for the module that was compiled last: those that were used longest ago are
 	// removed, and compiled again when they are needed. Default: no bound.
 	CacheBytes int64
 	// PoolBytes bounds the memory of idle instances, about. Default 32 MiB; negative keeps none.
@@ -63,6 +63,7 @@ type machine struct {
 
 	files       artifact.Folder        // of Config.CacheDir
 	unseen      atomic.Int64           // how many more bytes may be written there before all files are looked at
+	looking     sync.Mutex             // held by who does that
 	turns       artifact.Turns         // by the names of artifacts, while one is loaded or compiled, and of code, while it is loaded
 	mu          sync.Mutex             // guards what follows
 	fingerprint string                 // of the compiler and this processor; empty until it is needed
