@@ -309,14 +309,13 @@ const (
 func (j *Journal) openHandle(e *store.Entry) error {
 	h := Handle{ID: e.Handle, Kind: e.Kind, Name: e.Name, Target: e.Target, CallSeq: e.Seq, DueUnixMs: e.DueUnixMs,
 		HasDue: e.HasDue}
-	if e.Kind == store.KindStep || e.Kind == store.KindBody {
+	switch e.Kind {
+	case store.KindStep, store.KindBody:
 		options, err := abi.ParseStepOptions(e.Options)
 		if err != nil {
 			return illegal("options of step %q: %v", e.Name, err)
 		}
 		h.Step = &Step{Options: options, FirstMs: e.UnixMs}
-	}
-	switch e.Kind {
 	case store.KindChild:
 		options, err := abi.ParseChildOptions(e.Options)
 		if err != nil {

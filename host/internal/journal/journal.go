@@ -10,8 +10,7 @@
 //   - refuses what is not a legal transition: after an end, a second resolution of a handle, a delivery to a
 //     handle that does not exist, was withdrawn or is of another kind.
 //
-// What the Journal knows of a run is a fold over its entries, so that a journal that was loaded is in the
-// same state as one that was appended to.
+// What the Journal knows of a run is a fold over its entries: one that was loaded has the state of one that was appended to.
 package journal
 
 import (

@@ -104,12 +104,11 @@ func (m *machine) put(name string, a *artifact.Artifact) error {
 }
 
 // cacheParts is how many parts the bound of the cache has. One of them may be written before all files are looked at again: there
-// are tens of thousands if modules are small. One is also removed beyond the bound, so that a full cache is not looked at each
-// time.
+// are tens of thousands if modules are small. One is also removed beyond the bound, so that a full cache is looked at as seldom.
 const cacheParts = 16
 
-// makeRoom keeps the cache within its bound. Other hosts may write into it, too, and do the same. While somebody looks at the files,
-// others go on.
+// makeRoom keeps the cache within its bound. Other hosts may write into it, too, and do the same. While somebody looks at the
+// files, others go on.
 func (m *machine) makeRoom() error {
 	most, unseen := m.cfg.CacheBytes, m.unseen.Load()
 	if most <= 0 || unseen > 0 || !m.looking.TryLock() {

@@ -40,8 +40,8 @@ type Config struct {
 	// Build compiles a module into an empty folder as the function Build does, in another process for example. Default: Build.
 	// It is used where there is a CacheDir, and no Interpreter.
 	Build func(ctx context.Context, wasm []byte, dir string) error
-	// CacheBytes bounds the files in CacheDir, about, but for the module that was compiled last: those that were used longest ago are
-	// removed, and compiled again when they are needed. Default: no bound.
+	// CacheBytes bounds the files in CacheDir, about: those that were used longest ago are removed, and compiled again when they
+	// are needed. Default: no bound.
 	CacheBytes int64
 	// PoolBytes bounds the memory of idle instances, about. Default 32 MiB; negative keeps none.
 	PoolBytes int64
