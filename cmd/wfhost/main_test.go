@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -128,11 +129,18 @@ func TestS87_Scripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	compiled := filepath.Join(modules, "cache")
+	if err := os.Mkdir(compiled, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
-			address := freeAddress(t)
-			stop := startServer(t, exe, filepath.Join(e.WorkDir, "server"), address)
+			address, data := freeAddress(t), filepath.Join(e.WorkDir, "server")
+			if err := errors.Join(os.Mkdir(data, 0o700), os.Symlink(compiled, filepath.Join(data, "cache"))); err != nil {
+				return err // the servers compile each module once
+			}
+			stop := startServer(t, exe, data, address)
 			e.Defer(func() { stop(false) })
 			home, _ := os.UserHomeDir()
 			cache, _ := exec.Command("go", "env", "GOCACHE").Output()
