@@ -129,7 +129,7 @@ func TestS87_Scripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiled := filepath.Join(modules, "cache")
+	compiled := filepath.Join(modules, "cache") // shared by the servers, which then compile each module once
 	if err := os.Mkdir(compiled, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestS87_Scripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			address, data := freeAddress(t), filepath.Join(e.WorkDir, "server")
 			if err := errors.Join(os.Mkdir(data, 0o700), os.Symlink(compiled, filepath.Join(data, "cache"))); err != nil {
-				return err // the servers compile each module once
+				return err
 			}
 			stop := startServer(t, exe, data, address)
 			e.Defer(func() { stop(false) })

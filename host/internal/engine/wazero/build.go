@@ -110,11 +110,15 @@ const cacheParts = 16
 // makeRoom keeps the cache within its bound. Other hosts may write into it, too, and do the same. While somebody looks at the
 // files, others go on.
 func (m *machine) makeRoom() error {
-	most, unseen := m.cfg.CacheBytes, m.unseen.Load()
-	if most <= 0 || unseen > 0 || !m.looking.TryLock() {
+	most := m.cfg.CacheBytes
+	if most <= 0 || m.unseen.Load() > 0 || !m.looking.TryLock() {
 		return nil
 	}
 	defer m.looking.Unlock()
+	unseen := m.unseen.Load()
+	if unseen > 0 { // somebody else has looked just now
+		return nil
+	}
 	has, err := m.files.Bound(most, most-most/cacheParts)
 	if err != nil {
 		return err
