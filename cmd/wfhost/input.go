@@ -52,7 +52,7 @@ func readInputFile(what, path string) ([]byte, error) {
 	return b, nil
 }
 
-// absent gives err the exit status of something that was not found if it says that a file does not exist.
+// absent wraps the error of a file that does not exist, so that the command exits with exitNotFound. Other errors are unchanged.
 func absent(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &exitCode{exitNotFound, err}

@@ -62,8 +62,8 @@ func WithStore(open func() store.Store) Option {
 	return func(h *Host) { h.crash.open = open }
 }
 
-// bounded is whether a host of this process bounds the files in cacheDir. One does for all: each looks at every file when it is
-// opened, and go test keeps a line of that in memory for each.
+// bounded is whether a host of this process bounds the files in cacheDir. One is enough: a host looks at every file when it
+// is opened, and go test keeps a line in memory for each look.
 var bounded atomic.Bool
 
 // New returns a running host with an empty store in memory and a fake clock. It is closed at the test's end.

@@ -39,7 +39,7 @@ func TestModulesHaveBlocksOfTheirOwn(t *testing.T) {
 		}
 	}
 	look()                        // fills the cache
-	least := int64(math.MaxInt64) // what reads beside it, such as a compaction, has its own misses once
+	least := int64(math.MaxInt64) // without the misses of other readers, such as a compaction
 	for range 3 {
 		before := s.db.Metrics().BlockCache.Misses
 		look()

@@ -123,7 +123,7 @@ func (a *Artifact) path(dir string) string {
 
 // Take takes what was written into a folder by Write over into the cache, under a name: the code first, since the artifact says
 // that it is there. The compiler looks for code in one folder, and would not find that of another version of it: it would compile
-// the skeleton, whose functions trap. It returns how many bytes the cache got.
+// the skeleton, whose functions trap. It returns how many bytes it added to the cache.
 func (f Folder) Take(dir, name, folder string) (a *Artifact, bytes int64, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, index))
 	if err != nil {
@@ -155,7 +155,7 @@ func (f Folder) move(dir, name string) error {
 	return os.Rename(filepath.Join(dir, index), to)
 }
 
-// Put writes an artifact into the cache, under a name. Its code is there already. It returns how many bytes the cache got.
+// Put writes an artifact into the cache, under a name. Its code is there already. It returns how many bytes it added.
 func (f Folder) Put(name string, a *Artifact) (bytes int64, err error) {
 	b, err := a.Encode()
 	if err != nil {

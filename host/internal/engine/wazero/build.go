@@ -104,11 +104,11 @@ func (m *machine) put(name string, a *artifact.Artifact) error {
 }
 
 // cacheParts is how many parts the bound of the cache has. One of them may be written before all files are looked at again: there
-// are tens of thousands if modules are small. One is also removed beyond the bound, so that a full cache is looked at as seldom.
+// are tens of thousands if modules are small. A full cache loses one at a time, so that it is not looked at more often.
 const cacheParts = 16
 
-// makeRoom keeps the cache within its bound. Other hosts may write into it, too, and do the same. While somebody looks at the
-// files, others go on.
+// makeRoom keeps the cache within its bound. Other hosts that share it do the same. While one goroutine looks at the files,
+// the others go on.
 func (m *machine) makeRoom() error {
 	most := m.cfg.CacheBytes
 	if most <= 0 || m.unseen.Load() > 0 || !m.looking.TryLock() {
@@ -116,14 +116,14 @@ func (m *machine) makeRoom() error {
 	}
 	defer m.looking.Unlock()
 	unseen := m.unseen.Load()
-	if unseen > 0 { // somebody else has looked just now
+	if unseen > 0 { // another goroutine has just looked
 		return nil
 	}
 	has, err := m.files.Bound(most, most-most/cacheParts)
 	if err != nil {
 		return err
 	}
-	m.unseen.Add(min(most/cacheParts, most-has) - unseen) // what is written meanwhile counts
+	m.unseen.Add(min(most/cacheParts, most-has) - unseen) // bytes written in the meantime still count
 	return nil
 }
 

@@ -63,7 +63,7 @@ type machine struct {
 
 	files       artifact.Folder        // of Config.CacheDir
 	unseen      atomic.Int64           // how many more bytes may be written there before all files are looked at
-	looking     sync.Mutex             // held by who does that
+	looking     sync.Mutex             // held while all files are looked at
 	turns       artifact.Turns         // by the names of artifacts, while one is loaded or compiled, and of code, while it is loaded
 	mu          sync.Mutex             // guards what follows
 	fingerprint string                 // of the compiler and this processor; empty until it is needed
