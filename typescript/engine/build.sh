@@ -48,7 +48,7 @@ fi
 echo "$sum  quickjs_$version.orig.tar.xz" | sha256sum -c --quiet
 tar -xf quickjs_$version.orig.tar.xz
 cd quickjs-$version
-patch -s -p1 <"$here/c/quickjs.patch"
+for p in quickjs language; do patch -s -p1 <"$here/c/$p.patch"; done
 
 flags="--target=wasm32-wasi -Oz -mbulk-memory -DNDEBUG -D_GNU_SOURCE -DCONFIG_VERSION=\"$version\" -I. -I$here/c -I$here/../../guest-sdk/c"
 for f in quickjs dtoa libregexp libunicode cutils; do

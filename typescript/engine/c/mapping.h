@@ -16,6 +16,10 @@ struct place {
 static const struct place *places;
 static uint32_t place_count;
 
+/* wfhost_sloppy reports whether a directive takes a function out of strict mode. A bundle is strict, as modules are; the build marks
+ * the functions that it makes of CommonJS files, which are not. While a program runs, there is no such directive. */
+int wfhost_sloppy(const char *directive) { return places && strcmp(directive, "use sloppy") == 0; }
+
 /* The names of a program's files, each with a zero byte; the first is file 1. */
 static const char *place_files;
 static uint32_t place_files_bytes;

@@ -20,7 +20,7 @@
 #define countof(a) (sizeof(a) / sizeof *(a))
 
 /* The version of __wf, for an SDK that comes with a project. It grows when something is added or means something else. */
-#define INTERFACE 4
+#define INTERFACE 5
 
 /* Of the stack of C, JavaScript gets all but this: what a call of the host and the engine's own leaves need. */
 #define STACK_RESERVE (64 << 10)
@@ -131,6 +131,11 @@ static JSValue js_decode(JSContext *c, JSValueConst this, int argc, JSValueConst
 	size_t n;
 	uint8_t *p = view(c, argv[0], &n);
 	return p ? JS_NewStringLen(c, (char *)p, n) : JS_EXCEPTION;
+}
+
+/* js_class returns a number that values of the same class have, such as those of proxies; 0 for what is no object */
+static JSValue js_class(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
+	return JS_NewInt32(c, JS_IsObject(argv[0]) ? (int)JS_GetClassID(argv[0]) : 0);
 }
 
 static JSValue js_encode(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
@@ -377,6 +382,7 @@ static void provide(void) {
 	function(o, "fill", 1, js_fill);
 	function(o, "decode", 1, js_decode);
 	function(o, "encode", 1, js_encode);
+	function(o, "classOf", 1, js_class);
 	function(o, "childId", 1, js_child_id);
 	function(o, "fetch", 2, js_fetch);
 	function(o, "caller", 0, js_caller);
@@ -477,12 +483,13 @@ WF_EXPORT(wfhost_program) void *wfhost_program(void) { return program; }
 WF_EXPORT(wfhost_program_bytes) uint32_t wfhost_program_bytes(void) { return PROGRAM_BYTES - sizeof(struct head); }
 WF_EXPORT(wfhost_allocate) void *wfhost_allocate(uint32_t n) { return js_malloc(ctx, n); }
 
-/* wfhost_compile compiles a script with count entries of a table of places. It returns the address of the bytecode behind its
- * length, 4 bytes; or 0, and an exception that wfhost_error has. The script ends with a zero byte. */
+/* wfhost_compile compiles a script with count entries of a table of places, as strict code: see wfhost_sloppy. It returns the
+ * address of the bytecode behind its length, 4 bytes; or 0, and an exception that wfhost_error has. The script ends with a zero
+ * byte. */
 WF_EXPORT(wfhost_compile) void *wfhost_compile(const char *script, uint32_t n, const struct place *table, uint32_t count) {
 	places = table;
 	place_count = count;
-	JSValue f = JS_Eval(ctx, script, n, "workflow.js", JS_EVAL_TYPE_GLOBAL | JS_EVAL_FLAG_COMPILE_ONLY);
+	JSValue f = JS_Eval(ctx, script, n, "workflow.js", JS_EVAL_TYPE_GLOBAL | JS_EVAL_FLAG_STRICT | JS_EVAL_FLAG_COMPILE_ONLY);
 	if (JS_IsException(f)) return NULL;
 	size_t size;
 	uint8_t *code = JS_WriteObject(ctx, &size, f, JS_WRITE_OBJ_BYTECODE);
