@@ -64,7 +64,7 @@ const BodiesEvent = "event"
 // Description is what a module says of itself in workflow_describe.
 type Description struct {
 	Workflows []WorkflowDescription `json:"workflows,omitempty"`
-	Steps     []string              `json:"steps,omitempty"`  // names of the module's step functions
+	Steps     []string              `json:"steps,omitzero"`   // names of the module's step functions
 	Bodies    string                `json:"bodies,omitempty"` // "" or BodiesEvent
 	SDK       string                `json:"sdk,omitempty"`    // for people, such as "go/1.0"
 }

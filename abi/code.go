@@ -1,6 +1,9 @@
 package abi
 
-import "fmt"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // Code says why a call was refused or how a handle was resolved. Over the boundary it travels negated:
 // a guest reads -2 for DuplicateName. Numbers are never reused.
@@ -84,8 +87,23 @@ type Error struct {
 	Type      string `json:"type,omitempty"`      // the failing code's own error type, free text
 	Attempts  int    `json:"attempts,omitempty"`  // how many attempts were made
 	Retryable bool   `json:"retryable,omitempty"` // whether another attempt could succeed
-	Details   any    `json:"details,omitempty"`   // retry history, stack, … for people
+	Details   any    `json:"details,omitempty"`   // retry history, stack, … for people; a json.RawMessage in what was decoded
 	Handle    int64  `json:"handle,omitempty"`    // of CANCELLED and QUERY: the only handle that was awaited, still open
+}
+
+// UnmarshalJSON decodes an error. Details are kept as they are written, so that no number of them is another one.
+func (e *Error) UnmarshalJSON(b []byte) error {
+	type plain Error
+	x := struct {
+		*plain
+
+		Details json.RawMessage `json:"details"`
+	}{plain: (*plain)(e)}
+	err := json.Unmarshal(b, &x)
+	if e.Details = nil; len(x.Details) > 0 && string(x.Details) != "null" {
+		e.Details = x.Details
+	}
+	return err
 }
 
 // Error makes *Error an error: "NAME: message".

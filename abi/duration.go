@@ -32,16 +32,26 @@ const beyondMs = MaxUnixMs + 1
 // text, a number without a unit, spaces, signs, months and years, anything left over, text of more than
 // MaxDurationBytes, and durations of more than MaxUnixMs. The error is an *Error of code InvalidDuration that
 // quotes the text and says how it should look.
-func ParseDuration(text string) (ms int64, err error) {
+func ParseDuration(text string) (ms int64, err error) { return parseDuration(text, nearest) }
+
+// rounding says what becomes of a fraction of a millisecond.
+type rounding bool
+
+const (
+	nearest rounding = false // half of one up
+	up      rounding = true  // of a sleep, which is never too short
+)
+
+func parseDuration(text string, round rounding) (ms int64, err error) {
 	if len(text) > MaxDurationBytes {
 		return 0, Errorf(InvalidDuration, "invalid duration %s: it has %d bytes, the limit is %d",
 			quoted(text), len(text), MaxDurationBytes)
 	}
 	var ok bool
 	if iso, found := strings.CutPrefix(text, "P"); found {
-		ms, ok = parseISO(iso)
+		ms, ok = parseISO(iso, round)
 	} else {
-		ms, ok = parsePairs(text, pairUnit)
+		ms, ok = parsePairs(text, pairUnit, round)
 	}
 	if !ok {
 		return 0, Errorf(InvalidDuration,
@@ -92,7 +102,7 @@ func pairUnit(text string) (ms int64, n int) {
 }
 
 // parsePairs adds up pairs of a number and a unit, of which there must be one. The sum may be over MaxUnixMs.
-func parsePairs(text string, unit unitFunc) (ms int64, ok bool) {
+func parsePairs(text string, unit unitFunc, round rounding) (ms int64, ok bool) {
 	if text == "" {
 		return 0, false
 	}
@@ -109,7 +119,7 @@ func parsePairs(text string, unit unitFunc) (ms int64, ok bool) {
 		if fraction != "" && text != "" { // decimals belong to the last pair
 			return 0, false
 		}
-		ms += scale(whole, fraction, length)
+		ms += scale(whole, fraction, length, round)
 	}
 	return ms, true
 }
@@ -138,24 +148,28 @@ func countDigits(text string) int {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// scale gives whole.fraction × length, rounded half up; beyondMs if that is too long.
-func scale(whole, fraction string, length int64) int64 {
+// scale gives whole.fraction × length, rounded; beyondMs if that is too long.
+func scale(whole, fraction string, length int64, round rounding) int64 {
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || n > MaxUnixMs/length { // err: too many digits
 		return beyondMs
 	}
 	// From the last digit to the first, floor(fraction × 2 × length). Each division drops its remainder, which
 	// loses nothing: the floor of a floor divided by a whole number is the floor of the quotient.
-	twice := int64(0)
+	twice, exact := int64(0), true
 	for i := len(fraction) - 1; i >= 0; i-- {
-		twice = (twice + int64(fraction[i]-'0')*2*length) / 10
+		more := twice + int64(fraction[i]-'0')*2*length
+		twice, exact = more/10, exact && more%10 == 0
+	}
+	if round == up && !exact && twice%2 == 0 {
+		twice++
 	}
 	return n*length + (twice+1)/2
 }
 
 // parseISO reads what follows the P of an ISO 8601 duration (ISO 8601-1:2019, 5.5.2), weeks mixed with the rest
 // as the extensions of part 2 allow; each unit at most once, in falling order.
-func parseISO(text string) (ms int64, ok bool) {
+func parseISO(text string, round rounding) (ms int64, ok bool) {
 	date, clock, hasClock := strings.Cut(text, "T")
 	if date == "" && !hasClock {
 		return 0, false
@@ -164,12 +178,12 @@ func parseISO(text string) (ms int64, ok bool) {
 		return 0, false
 	}
 	if date != "" {
-		if ms, ok = parsePairs(date, falling("WD", msPerWeek, msPerDay)); !ok {
+		if ms, ok = parsePairs(date, falling("WD", msPerWeek, msPerDay), round); !ok {
 			return 0, false
 		}
 	}
 	if hasClock {
-		part, ok := parsePairs(clock, falling("HMS", msPerHour, msPerMinute, msPerSecond))
+		part, ok := parsePairs(clock, falling("HMS", msPerHour, msPerMinute, msPerSecond), round)
 		if !ok {
 			return 0, false
 		}

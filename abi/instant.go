@@ -69,14 +69,14 @@ func AddMs(nowUnixMs, ms int64) (unixMs int64, err error) {
 }
 
 // ParseSleepText reads what sleep_text takes and gives the instant at which the sleep ends, in Unix
-// milliseconds: duration text counts from nowUnixMs, else it is an RFC 3339 instant. The error is an *Error: of
-// code InvalidDate if the text looks like a date, which is to say that it holds a year of four digits beside a
-// hyphen, else of code InvalidDuration.
+// milliseconds: duration text counts from nowUnixMs, and a fraction of a millisecond counts as one; else it is an RFC 3339
+// instant. The error is an *Error: of code InvalidDate if the text looks like a date, which is to say that it holds a year of
+// four digits beside a hyphen, else of code InvalidDuration.
 func ParseSleepText(text string, nowUnixMs int64) (dueUnixMs int64, err error) {
 	if looksLikeDate(text) {
 		return ParseInstant(text)
 	}
-	ms, err := ParseDuration(text)
+	ms, err := parseDuration(text, up)
 	if err != nil {
 		return 0, err
 	}
@@ -86,6 +86,9 @@ func ParseSleepText(text string, nowUnixMs int64) (dueUnixMs int64, err error) {
 	}
 	return dueUnixMs, nil
 }
+
+// IsInstant reports whether ParseSleepText reads a text as an instant, rather than as a duration.
+func IsInstant(text string) bool { return looksLikeDate(text) }
 
 // looksLikeDate tells whether a hyphen stands after four digits, or before four digits and after one. A hyphen
 // at the beginning is a sign: "-1000ms" is no date.

@@ -66,6 +66,7 @@ func TestParseInstantIsNeverEarly(t *testing.T) {
 func TestParseSleepText(t *testing.T) {
 	const now = 1_000_000
 	for text, want := range map[string]int64{
+		"0.4ms": now + 1, "1.0004s": now + 1001, "1.5ms": now + 2, "PT0.0001S": now + 1, "0.0000ms": now, "1.001s": now + 1001,
 		"1h": now + 3_600_000, "0s": now, "P1D": now + 86_400_000, "1970-01-01T00:00:00Z": 0,
 		"1960-01-01T00:00:00Z": -315619200000,
 		"2030-01-31T09:00:00Z": 1896080400000,

@@ -74,6 +74,9 @@ const (
 	// MaxPendingUpdates bounds the updates that an iteration of a run has accepted and not answered. Somebody waits for each of
 	// them, and a workflow in Go has a goroutine for each that it has taken.
 	MaxPendingUpdates = 1000
+	// MaxUnrecordedMarkers bounds the markers for which an iteration remembers that an older journal goes on without them.
+	// Those that have an entry are bounded by the journal.
+	MaxUnrecordedMarkers = 10_000
 	// MaxAttributes bounds the attributes of a run, which are part of every listing.
 	MaxAttributes = 64
 	// MaxAttributeBytes bounds the value of an attribute.
@@ -97,6 +100,9 @@ const (
 	// MaxPollTickTime bounds the sum of clock-only polls of at most a millisecond that are answered at once
 	// within one activation, of virtual time: Go polls so around garbage collections.
 	MaxPollTickTime = time.Second
+	// MaxLagMs is by how many milliseconds the host's clock may be ahead of the guest's where the guest reads it. The guest's
+	// clock is brought up to the host's beyond that, by an entry in the journal, which an ordinary wake must not cost.
+	MaxLagMs = 1000
 	// MaxPollSubscriptions bounds one poll_oneoff: a Go guest uses two.
 	MaxPollSubscriptions = 1024
 	// MaxIOVectors bounds the buffers of one fd_read or fd_write, as IOV_MAX does on Linux: those after it are left

@@ -3,6 +3,7 @@ package abi
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -62,6 +63,18 @@ func checkText(what, text string) error {
 func checkPrefix(what, text, prefix string) error {
 	if strings.HasPrefix(text, prefix) {
 		return Errorf(InvalidArgument, "%s must not begin with %q, which is reserved, got %s", what, prefix, quoted(text))
+	}
+	return nil
+}
+
+// CheckMarker says whether a marker may have an id, which is a name, and whether its version is 0 to 2,147,483,647. The error is
+// an *Error of code InvalidArgument.
+func CheckMarker(id string, version int64) error {
+	if err := CheckName("marker", id); err != nil {
+		return err
+	}
+	if version < 0 || version > math.MaxInt32 {
+		return Errorf(InvalidArgument, "version of marker %q must be 0 to %d, got %d", id, math.MaxInt32, version)
 	}
 	return nil
 }

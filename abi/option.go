@@ -3,7 +3,9 @@ package abi
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 )
 
 // Values of StepOptions.Backoff.
@@ -33,7 +35,11 @@ type StepOptions struct {
 	Jitter       float64 // 0 to 1: the share of a delay that chance may take away
 	TimeoutMs    int64   // of one attempt, 1 to MaxStepTimeoutMs
 	AtMostOnce   bool    // an attempt whose outcome is unknown is never repeated
+	Undoes       string  // the step or child whose effect the step undoes, UndoesUnnamed if that has no name; empty = none
 }
+
+// UndoesUnnamed is the option undoes of a step that undoes something that its workflow cannot name.
+const UndoesUnnamed = "*"
 
 // ParseStepOptions reads the options object of step_do, step_start and step_begin. Zero length gives the
 // defaults, and so does each field that is absent. Durations are duration text; "" is none for max_elapsed. An
@@ -82,11 +88,22 @@ func (o *StepOptions) set(field string, value []byte) error {
 		return decodeDuration(value, &o.TimeoutMs, 1, MaxStepTimeoutMs)
 	case "at_most_once":
 		return decode(value, &o.AtMostOnce, "true or false")
+	case "undoes":
+		return decodeUndoes(value, &o.Undoes)
 	}
 	return errUnknownField
 }
 
-// JSON gives the options in canonical form: every field, in the order of the documentation, with canonical
+// decodeUndoes reads the name of a step or child, or nothing.
+func decodeUndoes(value []byte, to *string) error {
+	if err := decode(value, to, "the name of a step or child"); err != nil || *to == "" {
+		return err
+	}
+	return refusal(CheckName("step that is undone", *to))
+}
+
+// JSON gives the options in canonical form: every field, undoes only if it is set, in the order of the documentation, with
+// canonical
 // duration text. ParseStepOptions reads it back to the same options, if they are ones that it could have given;
 // of others, such as a factor that is no number, the answer may be nil.
 func (o StepOptions) JSON() []byte {
@@ -104,8 +121,9 @@ func (o StepOptions) JSON() []byte {
 		Jitter     float64 `json:"jitter"`
 		Timeout    string  `json:"timeout"`
 		AtMostOnce bool    `json:"at_most_once"`
+		Undoes     string  `json:"undoes,omitempty"`
 	}{o.Attempts, FormatDuration(o.DelayMs), o.Backoff, o.Factor, FormatDuration(o.MaxDelayMs), maxElapsed, o.Jitter,
-		FormatDuration(o.TimeoutMs), o.AtMostOnce})
+		FormatDuration(o.TimeoutMs), o.AtMostOnce, o.Undoes})
 	if err != nil {
 		return nil
 	}
@@ -148,6 +166,7 @@ type ChildOptions struct {
 	TimeoutMs  int64             // of the whole child run; 0 = none
 	Attributes map[string]string // searchable, by name; nil if none are given
 	Memo       []byte            // JSON without white space that people see with the run; nil if none is given
+	Undoes     string            // as of StepOptions
 }
 
 // ParseChildOptions reads the options object of child_run and child_start, with the rules of ParseStepOptions.
@@ -192,8 +211,23 @@ func (o *ChildOptions) set(field string, value []byte) error {
 		memo, err := CheckMemo(value)
 		o.Memo = memo
 		return refusal(err)
+	case "undoes":
+		return decodeUndoes(value, &o.Undoes)
 	}
 	return errUnknownField
+}
+
+// Check says whether a child of this name may have the attributes. The error is an *Error.
+func (o *ChildOptions) Check(name string) error {
+	for _, k := range slices.Sorted(maps.Keys(o.Attributes)) {
+		if err := CheckAttribute(k, o.Attributes[k]); err != nil {
+			return err
+		}
+	}
+	if len(o.Attributes) > MaxAttributes {
+		return Errorf(Limit, "child %q has %d attributes, the limit is %d", name, len(o.Attributes), MaxAttributes)
+	}
+	return nil
 }
 
 func (o *ChildOptions) setAttribute(name string, value []byte) error {

@@ -125,6 +125,8 @@ func TestRefusedStepOptions(t *testing.T) {
 		`{"timeout":"0s"}`:          `step option "timeout" must be between 1ms and 106751d23h47m16s854ms, got "0s"`,
 		`{"timeout":"0.4ms"}`:       `got "0.4ms"`,
 		`{"timeout":"9300000000s"}`: `got "9300000000s"`, `{"timeout":"9999w9999999999w"}`: "beyond year 9999",
+		`{"undoes":7}`:            `step option "undoes" must be the name of a step or child, got 7`,
+		`{"undoes":"host/x"}`:     `step option "undoes" is refused`,
 		`{"at_most_once":1}`:      `step option "at_most_once" must be true or false, got 1`,
 		`{"at_most_once":"true"}`: `got "true"`, `{"at_most_once":null}`: "got null",
 		`{"delay":"1s","nope":1}`:    `step option "nope" is not known`,
@@ -239,6 +241,7 @@ func TestChildOptions(t *testing.T) {
 			Attributes: map[string]string{"region": "eu", "empty": ""}},
 		`{"timeout":"","attributes":{}}`: {OnEnd: "cancel", Attributes: map[string]string{}},
 		`{"on_end":"terminate"}`:         {OnEnd: "terminate"},
+		`{"undoes":"book"}`:              {OnEnd: "cancel", Undoes: "book"},
 		`{"version":"latest"}`:           {OnEnd: "cancel", Latest: true},
 		`{"version":0}`:                  {OnEnd: "cancel", Latest: true},
 	} {

@@ -155,6 +155,7 @@ func AppendEntry(dst []byte, x *Entry) []byte {
 	e.bool(17, x.Skipped)
 	e.uint(18, uint64(x.Ref))
 	e.bool(19, x.Sealed)
+	e.int(20, x.BehindMs)
 	return e.seal(from)
 }
 
@@ -200,6 +201,8 @@ func DecodeEntry(b []byte) (x Entry, err error) {
 			x.Ref = Seq(f.num)
 		case 19:
 			x.Sealed = f.num != 0
+		case 20:
+			x.BehindMs = f.int()
 		default:
 			return false
 		}

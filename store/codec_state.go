@@ -48,6 +48,11 @@ func AppendState(dst []byte, x *RunState) []byte {
 	e.uint(38, uint64(x.Slot))
 	e.string(39, x.Memo)
 	e.string(40, x.TraceParent)
+	e.uint(41, uint64(x.Rested))
+	e.uint(42, uint64(x.Kept))
+	e.bytes(43, appendPast(nil, x.Past))
+	e.uint(44, uint64(x.ID))
+	e.uint(45, uint64(x.ParentIteration))
 	return e.seal(from)
 }
 
@@ -56,6 +61,33 @@ func appendHandles(dst []byte, handles []int64) []byte {
 		dst = binary.AppendVarint(dst, h)
 	}
 	return dst
+}
+
+// appendPast encodes iterations: of each one the bytes, and the instant of its end as a distance to that of the one before.
+func appendPast(dst []byte, past []Past) []byte {
+	at := int64(0)
+	for _, p := range past {
+		dst = binary.AppendVarint(binary.AppendVarint(dst, p.Bytes), p.EndedUnixMs-at)
+		at = p.EndedUnixMs
+	}
+	return dst
+}
+
+func decodePast(b []byte) (past []Past) {
+	at := int64(0)
+	for len(b) > 0 && len(past) < MaxPast {
+		bytes, n := binary.Varint(b)
+		if n <= 0 {
+			break
+		}
+		ms, m := binary.Varint(b[n:])
+		if m <= 0 {
+			break
+		}
+		at += ms
+		past, b = append(past, Past{bytes, at}), b[n+m:]
+	}
+	return past
 }
 
 func decodeHandles(b []byte) (handles []int64) {
@@ -163,6 +195,24 @@ func decodeStateRest(x *RunState, f field) bool {
 		x.Memo = string(f.b)
 	case 40:
 		x.TraceParent = string(f.b)
+	default:
+		return decodeStatePast(x, f)
+	}
+	return true
+}
+
+func decodeStatePast(x *RunState, f field) bool {
+	switch f.tag {
+	case 41:
+		x.Rested = Seq(f.num)
+	case 42:
+		x.Kept = small(f.num)
+	case 43:
+		x.Past = decodePast(f.b)
+	case 44:
+		x.ID = IDOrigin(min(f.num, math.MaxUint8))
+	case 45:
+		x.ParentIteration = small(f.num)
 	default:
 		return false
 	}

@@ -33,7 +33,8 @@ func drawEntry(t *rapid.T) Entry {
 		Target: rapid.String().Draw(t, "target"), Input: bytesOrNil(t, "input"), Options: bytesOrNil(t, "options"),
 		Refused: rapid.Int32().Draw(t, "refused"), Code: rapid.Int32().Draw(t, "code"), Data: bytesOrNil(t, "data"),
 		DueUnixMs: rapid.Int64().Draw(t, "due"), HasDue: rapid.Bool().Draw(t, "has"), Attempt: rapid.Uint32().Draw(t, "attempt"),
-		StartUnixMs: rapid.Int64().Draw(t, "start"), Skipped: rapid.Bool().Draw(t, "skipped"), Sealed: rapid.Bool().Draw(t, "sealed")}
+		StartUnixMs: rapid.Int64().Draw(t, "start"), Skipped: rapid.Bool().Draw(t, "skipped"), Sealed: rapid.Bool().Draw(t, "sealed"),
+		BehindMs: rapid.Int64().Draw(t, "behind")}
 }
 
 func TestEntryRoundTrip(t *testing.T) {

@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Disk describes the disk that holds a store.
 type Disk struct {
@@ -16,6 +19,13 @@ type Disk struct {
 type OnDisk interface {
 	// Disk asks the file system. It takes about a microsecond. It returns errors.ErrUnsupported if there is no disk.
 	Disk() (Disk, error)
+}
+
+// Reclaiming is implemented by stores that keep the room of what was deleted until something else is written.
+type Reclaiming interface {
+	// Reclaim gives the room of what was deleted back to the disk. It writes tables meanwhile, and ends with an error where there
+	// is no room for them. It blocks until nothing is left to give back, and returns at once if nothing was deleted since.
+	Reclaim(ctx context.Context) error
 }
 
 // Failing is implemented by stores that fail by themselves: a table that cannot be written fails a store in which

@@ -25,11 +25,13 @@ const (
 	KindMoved          Kind = 11 // Target the id of the move: the run was set aside here, to continue in another installation
 	KindProgress       Kind = 13 // Handle, Attempt, Data what a handler has recorded of its attempt, for the next one
 	KindAdopted        Kind = 12 // Target the id of the move, or nothing: the run continues here
+	KindNow            Kind = 14 // Consumed, Code: the guest's clock is brought to the time of the entry; see package replay
+	KindClockSet       Kind = 15 // the host's clock was set: what counted from a later instant counts from here; see package journal
 )
 
 // Calls.
 const (
-	KindSleep        Kind = 32 // Handle, Name, DueUnixMs
+	KindSleep        Kind = 32 // Handle, Name, DueUnixMs; Code 1 if it is until an instant rather than for a time
 	KindStep         Kind = 33 // Handle, Name, Target handler, Input, Options
 	KindBody         Kind = 34 // Handle, Name, Options: a step whose body is guest code
 	KindSignalWait   Kind = 35 // Handle, Name, DueUnixMs
@@ -55,7 +57,7 @@ const (
 	KindChildResult   Kind = 69 // Handle, Data
 	KindChildFailure  Kind = 70 // Handle, Data error JSON, Code if it is not CHILD_FAILED
 	KindHookReady     Kind = 71 // Handle, Data token; or Code CONFLICT, Data error JSON
-	KindSignalSent    Kind = 72 // Handle; or Code CONFLICT, Data error JSON
+	KindSignalSent    Kind = 72 // Handle; or Code CONFLICT or LIMIT, Data error JSON
 	KindClock         Kind = 73 // DueUnixMs: the poll's own clock came due
 	KindCancel        Kind = 74 // a cooperative cancel reaches the guest
 )
@@ -75,6 +77,7 @@ var kindNames = [...]string{
 	KindAttemptFailed: "attempt_failed", KindRetried: "retried", KindMigrated: "migrated",
 	KindSignalAccepted: "signal_accepted", KindCancelAsked: "cancel_asked", KindPaused: "paused",
 	KindUnpaused: "unpaused", KindMoved: "moved", KindAdopted: "adopted", KindProgress: "progress",
+	KindNow: "now", KindClockSet: "clock_set",
 	KindSleep: "sleep", KindStep: "step", KindBody: "body", KindSignalWait: "signal_wait", KindChild: "child",
 	KindHook: "hook", KindSignalSend: "signal_send", KindWithdraw: "withdraw", KindEmit: "emit",
 	KindAttribute: "set_attribute", KindCancelPolicy: "cancel_policy", KindMarker: "version",
@@ -147,4 +150,10 @@ type Entry struct {
 	// Sealed says that Data is the whole entry, encoded by package seal, and that of the other fields Seq, Kind and
 	// UnixMs are set.
 	Sealed bool
+	// BehindMs is how far the host's clock stood behind UnixMs, because it was set back. 0 if it did not.
+	BehindMs int64
 }
+
+// HostMs returns the instant that the host's clock showed when the entry was appended. It falls where the clock was set back,
+// and UnixMs does not.
+func (e *Entry) HostMs() int64 { return e.UnixMs - e.BehindMs }

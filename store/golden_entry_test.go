@@ -39,6 +39,8 @@ func recorded(k Kind) Entry {
 		e.Name, e.Data, e.Target = "go", []byte(`"payload"`), "a key"
 	case KindMoved, KindAdopted:
 		e.Target = "a move"
+	case KindNow:
+		e.Consumed, e.Code = 129, 3
 	case KindProgress:
 		e.Handle, e.Attempt, e.Data = 7, 2, []byte(`"half"`)
 	case KindSleep, KindSignalWait:

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 )
@@ -26,7 +27,24 @@ type Retention struct {
 	Keep int64
 	// The same of the runs that ended with one status, so that many of one push out none of another.
 	KeepCompleted, KeepFailed, KeepCancelled, KeepTerminated int64
+	// KeepIterations is how many iterations before the current one keep their journals. 0 = DefaultIterations, -1 = all.
+	KeepIterations int64
+	// IterationsMs is how long an iteration keeps its journal after its end, in milliseconds. 0 = for ever.
+	IterationsMs int64
+	// IDsMs is how long the ids of deleted runs stay taken, in milliseconds, 0 = DefaultIDsMs. It is of the retention without a
+	// workflow, and holds for the whole namespace.
+	IDsMs int64
 }
+
+// DefaultIterations is how many iterations before the current one keep their journals, where nothing is set.
+const DefaultIterations = 10
+
+// DefaultIDsMs is how long the id of a deleted run stays taken, where nothing is set: a start that is repeated by mistake comes
+// earlier.
+const DefaultIDsMs = 30 * 24 * 3600 * 1000
+
+// IDs returns how long the ids of deleted runs stay taken, in milliseconds.
+func (r *Retention) IDs() int64 { return cmp.Or(r.IDsMs, DefaultIDsMs) }
 
 // AgeMs returns how long a run is kept that ended with a status, 0 for one that is kept for ever or has not ended.
 func (r *Retention) AgeMs(s Status) int64 {
@@ -124,6 +142,9 @@ func AppendRetention(dst []byte, x *Retention) []byte {
 	e.int(9, x.KeepFailed)
 	e.int(10, x.KeepCancelled)
 	e.int(11, x.KeepTerminated)
+	e.int(12, x.KeepIterations)
+	e.int(13, x.IterationsMs)
+	e.int(14, x.IDsMs)
 	return e.seal(from)
 }
 
@@ -153,6 +174,12 @@ func DecodeRetention(b []byte) (x Retention, err error) {
 			x.KeepCancelled = f.int()
 		case 11:
 			x.KeepTerminated = f.int()
+		case 12:
+			x.KeepIterations = f.int()
+		case 13:
+			x.IterationsMs = f.int()
+		case 14:
+			x.IDsMs = f.int()
 		default:
 			return false
 		}

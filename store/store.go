@@ -11,6 +11,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 )
@@ -19,6 +20,8 @@ import (
 var (
 	// ErrNotFound: no such run, module, workflow version or namespace.
 	ErrNotFound = errors.New("not found")
+	// ErrRemoved: the journal of an iteration was removed by the retention. It is an ErrNotFound.
+	ErrRemoved = fmt.Errorf("%w: its journal was removed", ErrNotFound)
 	// ErrExists: a commit creates a run that is already there.
 	ErrExists = errors.New("run exists")
 	// ErrFenced: another owner has acquired the partition. The caller drops everything of that partition.
@@ -258,9 +261,12 @@ type RunCommit struct {
 	Append []Entry // their seqs begin at Expect, without gaps
 	// Before ends the iteration before State.Iteration in the same commit; Expect is 0 then.
 	Before *IterationEnd
-	// Earlier holds, with Create, the whole journals of earlier iterations, of a run that was imported. Their Expect is 0.
+	// Earlier holds, with Create, the journals of earlier iterations, of a run that was imported: whole, but for entry 0 alone of
+	// iteration 0 if State.Kept is greater. Their Expect is 0.
 	Earlier []IterationEnd
-	// State replaces the run's state. Its Wake is the run's one key in the wake index; the other indexes have it by its
+	// State replaces the run's state. If its Kept is greater than before, the journals of the iterations between are removed, with
+	// the large payloads that no later one has; of iteration 0 the beginning stays.
+	// Its Wake is the run's one key in the wake index; the other indexes have it by its
 	// workflow, status, attributes and creation. Required.
 	State  RunState
 	Logs   []LogLine // appended at State.LogRecords - len(Logs)
@@ -270,6 +276,8 @@ type RunCommit struct {
 	// Delete removes the run with all its records, its large payloads included unless others have them. If State.Deleted is
 	// set, the state stays, outside of every index of live and ended runs, so that the id stays taken.
 	Delete bool
+	// Forget says to observers that Delete removes what was left of a run that was deleted before.
+	Forget bool
 	// Replace allows Create where a run is: that one is removed first, with all its records.
 	Replace bool
 }

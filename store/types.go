@@ -173,24 +173,64 @@ type RunState struct {
 	LogLines      uint64 // lines that workflow code has logged, dropped ones included: those below this number are silent on replay
 	LogRecords    uint64 // stored log lines, those of bodies and step instances included
 	Suspension    Suspension
+	Rested        Seq    // Suspension.Seq of the newest wait, where Suspension is empty: the guest has to come there anew
 	Faults        uint32 // host faults in a row
 	Output        uint64 // chunks of output, those of earlier iterations included
 	Attributes    []Attribute
 	Memo          string // JSON that the run was started with, for people; empty if there is none
 	TraceParent   string // header of W3C Trace Context under which the run was started; empty if there was none
 	Parent        string // id of the run that started this one; empty if none did
-	Deleted       bool   // only this record is left, so that the id is not taken again too soon
-	Schedule      string // id of the schedule that started the run; empty if none did
-	NominalUnixMs int64  // of such a run: the instant for which it was started
-	Slot          Slot   // where the run stands with the limits of its workflow
-	Aside         Aside  // why nothing happens to the run here
-	Import        string // of a run that another installation has exported: what came here, by which the same is known again
-	ImportUnixMs  int64  // when it came
-	Sealed        bool   // Reason is Reason and InputDigest, and Memo is Memo, encoded by package seal; InputDigest is zero
+	// ParentIteration is the iteration of the parent that started the run, plus 1; 0 if none did, or if that is not known.
+	ParentIteration uint32
+	ID              IDOrigin // where the run's id comes from
+	Deleted         bool     // only this record is left, so that the id is not taken again too soon
+	Schedule        string   // id of the schedule that started the run; empty if none did
+	NominalUnixMs   int64    // of such a run: the instant for which it was started
+	Slot            Slot     // where the run stands with the limits of its workflow
+	Aside           Aside    // why nothing happens to the run here
+	Import          string   // of a run that another installation has exported: what came here, by which the same is known again
+	ImportUnixMs    int64    // when it came
+	// Kept is the first iteration of which the whole journal is there. Of those before it, which the retention has removed, there
+	// is the beginning of iteration 0, with entry 0.
+	Kept uint32
+	// Past is the newest iterations before this one, at most MaxPast of them, in their order.
+	Past   []Past
+	Sealed bool // Reason is Reason and InputDigest, and Memo is Memo, encoded by package seal; InputDigest is zero
+}
+
+// MaxPast bounds RunState.Past, which each commit of a run writes.
+const MaxPast = 100
+
+// Past is what is known of an iteration that is over: the bytes of its journal, and when it continued as new.
+type Past struct{ Bytes, EndedUnixMs int64 }
+
+// Removed returns an error that wraps ErrRemoved if the retention has removed the journal of an iteration.
+func (x *RunState) Removed(iteration uint32) error {
+	if iteration >= x.Kept {
+		return nil
+	}
+	return fmt.Errorf("run %q, iteration %d: %w by its retention; the first one that is kept is %d", x.Run.ID, iteration, ErrRemoved,
+		x.Kept)
+}
+
+// Asked reports whether a parent may ask how the run has ended, which it does when it is retried: it is there, and has not
+// continued as new since it started the run.
+func (x *RunState) Asked(parent *RunState) bool {
+	return !parent.Deleted && (x.ParentIteration == 0 || parent.Iteration < x.ParentIteration)
 }
 
 // RetainedUnixMs returns the instant from which an ended run is kept: its end, or that of its import if that was later.
 func (x *RunState) RetainedUnixMs() int64 { return max(x.EndedUnixMs, x.ImportUnixMs) }
+
+// IDOrigin says where the id of a run comes from, and so who may name it again once the run is deleted.
+type IDOrigin uint8
+
+// The origins. Numbers are never reused.
+const (
+	IDGiven   IDOrigin = 0 // by whoever started the run, who may repeat that; or a release that does not say has started it
+	IDDrawn   IDOrigin = 1 // the host has drawn it at random: nobody knew it before the run was there
+	IDDerived IDOrigin = 2 // it is made of the parent's id and the number of the call
+)
 
 // Aside says why nothing happens to a run, whatever it waits for.
 type Aside uint8

@@ -190,8 +190,14 @@ func (d *Data) apply(p store.PartitionID, c *store.RunCommit) {
 	for i := range c.Earlier {
 		r.entries[c.Earlier[i].Iteration] = slices.Clone(c.Earlier[i].Append)
 	}
+	first := r.entries[0][:min(1, len(r.entries[0]))]
 	if b := c.Before; b != nil {
 		r.entries[b.Iteration] = append(r.entries[b.Iteration], b.Append...)
+	}
+	for it := r.state.Kept; it < c.State.Kept && !c.Create; it++ {
+		if delete(r.entries, it); it == 0 {
+			r.entries[0] = first
+		}
 	}
 	it := c.State.Iteration
 	r.state = c.State

@@ -159,6 +159,8 @@ func (x *partitionCheck) journals(ns store.NamespaceID) error {
 			j = journalCheck{id: id, iteration: iteration}
 			if st := x.states[id]; !x.lost && (st == nil || st.state.Deleted || iteration > st.state.Iteration) {
 				x.problem("journal", ns, id, "there is a journal of its iteration %d, which it has not", iteration)
+			} else if st != nil && iteration > 0 && iteration < st.state.Kept {
+				x.problem("journal", ns, id, "there is a journal of its iteration %d, which was removed", iteration)
 			}
 		}
 		if j.broken {

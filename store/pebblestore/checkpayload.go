@@ -26,7 +26,7 @@ func (x *partitionCheck) payloads(ns store.NamespaceID) error {
 			x.problem("key", ns, "", "a key of a large payload is %q", rest)
 			return nil
 		}
-		h := holding{store.Digest(digest), store.RunKey{Namespace: ns, ID: id}}
+		h := holding{digest: store.Digest(digest), run: store.RunKey{Namespace: ns, ID: id}}
 		if st := x.states[id]; !x.lost && (st == nil || st.state.Deleted) {
 			return x.holds(b, h, false, "is said to be that of a run that is not there")
 		}
@@ -44,7 +44,7 @@ func (x *partitionCheck) payloads(ns store.NamespaceID) error {
 		for _, d := range slices.SortedFunc(maps.Keys(x.large[id]), compareDigests) {
 			goes, err := x.goes(d)
 			if err == nil && goes {
-				err = x.holds(b, holding{d, store.RunKey{Namespace: ns, ID: id}}, true, "is not said to be the run's")
+				err = x.holds(b, holding{digest: d, run: store.RunKey{Namespace: ns, ID: id}}, true, "is not said to be the run's")
 			}
 			if err != nil {
 				return err

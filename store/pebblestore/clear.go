@@ -44,7 +44,8 @@ func (s *Store) clearJournal(b *pebble.Batch, run store.RunKey, old *record) {
 		_ = b.Delete(store.JournalKey(run, 0, 0), nil)
 		return
 	}
-	keys, err := s.firstKeys(append(store.RunTableKey(run, store.TableJournal), 0))
+	prefix := append(store.RunTableKey(run, store.TableJournal), 0)
+	keys, err := s.firstKeys(prefix, store.PrefixEnd(prefix))
 	if err != nil || len(keys) > mostCleared {
 		s.clearRange(b, run, store.TableJournal)
 		return
@@ -54,9 +55,9 @@ func (s *Store) clearJournal(b *pebble.Batch, run store.RunKey, old *record) {
 	}
 }
 
-// firstKeys returns the keys under a prefix, of which nobody adds one meanwhile: at most one more than mostCleared.
-func (s *Store) firstKeys(prefix []byte) (keys [][]byte, err error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: store.PrefixEnd(prefix)})
+// firstKeys returns the keys of a range, to which nobody adds one meanwhile: at most one more than mostCleared.
+func (s *Store) firstKeys(lower, upper []byte) (keys [][]byte, err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return nil, err
 	}

@@ -65,6 +65,7 @@ func (c *commit) do() error {
 		_ = c.b.Close() // memory only; that of a failed store may still be in use
 		c.s.tallies.durable(&c.counts)
 		c.s.flushRanges()
+		c.s.deletions.Add(c.deletions())
 	}
 	n := 0
 	for i := range c.groups {
@@ -77,6 +78,18 @@ func (c *commit) do() error {
 		}
 	}
 	return err
+}
+
+// deletions returns how many runs the commit deletes.
+func (c *commit) deletions() (n int64) {
+	for i := range c.groups {
+		for j := range c.groups[i].Runs {
+			if r := &c.groups[i].Runs[j]; r.Delete || r.Replace || r.State.Deleted {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // build fills the batch. The locks of marks, inbox and counts are taken as late as possible: they are shared by the

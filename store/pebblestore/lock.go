@@ -10,13 +10,13 @@ import (
 )
 
 // The locks of a Store, in the order in which they are taken. Where several of one kind are taken, they are taken by
-// rising number.
+// rising partition.
 //
 //	lock           guards                                       held by a commit until
 //	parts.acquire  one Acquire of a partition at a time         not at all
-//	runs           the records of the runs of a stripe,         the batch is durable, or the store has failed
-//	               in the database and in the cache, and
-//	               those of its schedules and queues
+//	runs           the records of a run, a schedule or a        the batch is durable, or the store has failed
+//	               queue, in the database and in the cache:
+//	               see heldRuns
 //	parts.mu       the owner of a partition (RLock: it stays)   the batch is applied
 //	marks          the mark of a partition                      the batch is applied
 //	inbox          the newest number of every inbox             the batch is applied
@@ -42,54 +42,36 @@ import (
 // Locks that are released once a batch is applied are released by the goroutine that applies it, see sync. In a store
 // that has failed they are released without having been applied: nothing can be written there any more.
 
-// runLocks is the number of stripes of the locks of runs. Each partition has its own share of them, so that commits of
-// different partitions do not wait for each other's fsync.
-const (
-	runLocks       = 16384
-	partitionLocks = runLocks / store.Partitions
-)
-
-// stripe returns the number of the lock of a run: its partition, then FNV-1a over its id.
-func stripe(run store.RunKey) int {
-	h := uint32(2166136261)
-	for i := range len(run.ID) {
-		h = (h ^ uint32(run.ID[i])) * 16777619
-	}
-	return int(run.Partition())*partitionLocks + int(h>>16)%partitionLocks
-}
-
 // lockRun locks a run: neither its records nor the cache change meanwhile, and what is stored of it is durable.
 func (s *Store) lockRun(run store.RunKey) (unlock func()) {
-	l := &s.runs[stripe(run)]
-	l.Lock()
-	return l.Unlock
+	h := &s.runs[run.Partition()]
+	h.lock(run)
+	return func() { h.unlock(run) }
 }
 
-// lockRuns locks the runs, schedules and queues of all groups.
+// lockRuns locks the runs, schedules and queues of all groups, which are in the order of their partitions.
 func (s *Store) lockRuns(groups []store.Group) (unlock func()) {
 	if len(groups) == 1 && len(groups[0].Runs) == 1 && len(groups[0].Schedules)+len(groups[0].Queues) == 0 {
 		return s.lockRun(groups[0].Runs[0].Run)
 	}
-	var stripes []int
+	keys := make([][]store.RunKey, len(groups))
 	for i := range groups {
-		for j := range groups[i].Runs {
-			stripes = append(stripes, stripe(groups[i].Runs[j].Run))
+		g := &groups[i]
+		keys[i] = make([]store.RunKey, 0, len(g.Runs)+len(g.Schedules)+len(g.Queues))
+		for j := range g.Runs {
+			keys[i] = append(keys[i], g.Runs[j].Run)
 		}
-		for j := range groups[i].Schedules {
-			stripes = append(stripes, stripe(groups[i].Schedules[j].Schedule.Key))
+		for j := range g.Schedules {
+			keys[i] = append(keys[i], g.Schedules[j].Schedule.Key)
 		}
-		for j := range groups[i].Queues {
-			stripes = append(stripes, stripe(groups[i].Queues[j].Queue))
+		for j := range g.Queues {
+			keys[i] = append(keys[i], g.Queues[j].Queue)
 		}
-	}
-	slices.Sort(stripes)
-	stripes = slices.Compact(stripes)
-	for _, i := range stripes {
-		s.runs[i].Lock()
+		s.runs[g.Partition.ID()].lock(keys[i]...)
 	}
 	return func() {
-		for _, i := range stripes {
-			s.runs[i].Unlock()
+		for i := range groups {
+			s.runs[groups[i].Partition.ID()].unlock(keys[i]...)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 	"sync"
 
@@ -12,31 +13,34 @@ import (
 )
 
 // Large payloads are kept once, whoever has them. Two keys say that a run has one, see FORMAT.md: by the first a run that is
-// deleted finds its payloads, and by the second a payload finds its runs. They are set and deleted in the batches that add
-// payloads and delete runs, so that no crash separates them. Setting one again changes nothing, which a counter could not say.
+// deleted finds its payloads, with the newest iteration that has each, and by the second a payload finds its runs. They are set
+// and deleted in the batches that add payloads and delete runs, so that no crash separates them. Setting one again changes
+// nothing, which a counter could not say.
 //
 // A payload that was stored before there were such keys has none. It stays, and so does one that is found without any when a run
 // adds it again: nobody knows who else has it.
 
 // payloads is what one commit changes of who has which payload.
 type payloads struct {
-	run     store.RunKey // that is being added to the batch
-	added   []holding
-	dropped []holding
-	held    *sync.Mutex // Store.payloads, while it is locked
+	run       store.RunKey // that is being added to the batch
+	iteration uint32       // whose entries are being added
+	added     []holding
+	dropped   []holding
+	held      *sync.Mutex // Store.payloads, while it is locked
 }
 
 // holding is a run that has a payload.
 type holding struct {
-	digest store.Digest
-	run    store.RunKey
+	digest    store.Digest
+	run       store.RunKey
+	iteration uint32 // the newest one that has it
 }
 
 // add stores a payload under its SHA-256, which it returns.
 func (x *payloads) add(b *pebble.Batch, payload []byte) []byte {
 	d := store.Digest(sha256.Sum256(payload))
 	_ = b.Set(store.GlobalKey(0, store.TableBlob, d[:]), payload, nil)
-	x.added = append(x.added, holding{d, x.run})
+	x.added = append(x.added, holding{d, x.run, x.iteration})
 	return d[:]
 }
 
@@ -44,7 +48,7 @@ func (x *payloads) add(b *pebble.Batch, payload []byte) []byte {
 func (s *Store) giveUp(x *payloads, run store.RunKey) error {
 	prefix := store.RefersKey(run, nil)
 	return s.scan(prefix, store.PrefixEnd(prefix), func(k, _ []byte) (bool, error) {
-		x.dropped = append(x.dropped, holding{store.Digest(k[len(prefix):]), run})
+		x.dropped = append(x.dropped, holding{digest: store.Digest(k[len(prefix):]), run: run})
 		return true, nil
 	})
 }
@@ -72,7 +76,7 @@ func (s *Store) settle(b *pebble.Batch, x *payloads) error {
 		if err := s.pin(b, h.digest); err != nil {
 			return err
 		}
-		_ = b.Set(store.RefersKey(h.run, h.digest[:]), nil, nil)
+		_ = b.Set(store.RefersKey(h.run, h.digest[:]), binary.BigEndian.AppendUint32(nil, h.iteration), nil)
 		_ = b.Set(store.ReferredKey(h.digest[:], h.run), nil, nil)
 	}
 	return nil

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/wfhost/wfhost/store"
@@ -67,7 +66,7 @@ type Store struct {
 	points   atomic.Uint64
 
 	// See lock.go for the order in which these are locked.
-	runs  [runLocks]sync.Mutex
+	runs  [store.Partitions]heldRuns
 	parts [store.Partitions]fence
 	marks [store.Partitions]wakeMark
 	inbox sync.Mutex
@@ -82,11 +81,13 @@ type Store struct {
 	inboxes  [store.Partitions]inboxMark        // their locks are taken alone
 	inboxSeq [store.Partitions]store.CommandSeq // the newest, 0 if it is to be read; guarded by inbox
 
-	ranges   atomic.Int64 // that were deleted since flushRanges last had them flushed
-	flushes  atomic.Int32 // that are going on
-	sorted   atomic.Bool  // unsorted is up to date, or about to be
-	unsorted atomic.Int32 // layers of tables
-	counting sync.Mutex   // held while they are counted
+	ranges    atomic.Int64 // that were deleted since flushRanges last had them flushed
+	deletions atomic.Int64 // runs that were deleted since Reclaim last had them flushed
+	reclaimed atomic.Bool  // nothing was left for Reclaim to do then
+	flushes   atomic.Int32 // that are going on
+	sorted    atomic.Bool  // unsorted is up to date, or about to be
+	unsorted  atomic.Int32 // layers of tables
+	counting  sync.Mutex   // held while they are counted
 
 	chunkBytes int // the constant, except where others are measured
 
@@ -206,7 +207,10 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 		if s.logs != nil {
 			s.logs.Close()
 		}
-		return nil, unsound(locked(err))
+		if err = unsound(locked(err)); s.onDisk {
+			err = olderDamage(dir, err)
+		}
+		return nil, err
 	}
 	s.opened.Store(true)
 	if s.onDisk {
@@ -290,9 +294,7 @@ func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble
 		options.Levels[i].FilterPolicy = newFilter()
 		options.Levels[i].BlockSizeThreshold = largeBlockAlone
 	}
-	// The usual scheduler looks ten times a second whether more compactions are allowed, which with a limit that does not
-	// change they never are: this took most of the processor time of a host whose runs all sleep.
-	options.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
+	options.Experimental.CompactionScheduler = &compactions{}
 	return options
 }
 

@@ -60,6 +60,13 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s; nothing was changed: restore a backup", store.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
+// damagedLog is store.ErrCorrupt of a log that is damaged at an offset. Of all damage this alone can be cut: see AcceptLoss.
+func damagedLog(name string, offset int) error {
+	return fmt.Errorf("%w: %s is damaged at byte %d, and what was written later says that this was durable; nothing was changed: "+
+		"restore a backup; without one, wfhost verify DATA --accept-loss-after %s:%d says what would be lost",
+		store.ErrCorrupt, name, offset, name, offset)
+}
+
 // unsound turns an error of Pebble about a damaged or missing file into store.ErrCorrupt, in one line that says what to do. Other
 // errors are returned unchanged.
 func unsound(err error) error {
@@ -94,6 +101,9 @@ func checkRecordsOf(files vfs.FS, dir, name string, number uint32) (torn bool, e
 		return false, fmt.Errorf("read %s: %w", name, err)
 	}
 	end, is := logfs.Damaged(b, number)
+	if is && number != 0 {
+		return false, damagedLog(name, end)
+	}
 	if is {
 		return false, damaged("%s is damaged at byte %d, and what was written later says that this was durable", name, end)
 	}

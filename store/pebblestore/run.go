@@ -73,6 +73,7 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit, counts *shifts, large *
 	}
 	for i := range c.Earlier {
 		it := &c.Earlier[i]
+		large.iteration = it.Iteration
 		if err := (&record{}).append(b, c.Run, it.Iteration, 0, it.Append, s.chunkBytes, large); err != nil {
 			return nil, err
 		}
@@ -82,6 +83,12 @@ func (s *Store) add(b *pebble.Batch, c *store.RunCommit, counts *shifts, large *
 			return nil, err
 		}
 	}
+	if old != nil && c.State.Kept > old.state.Kept {
+		if err := s.forgetIterations(b, c, old, large); err != nil {
+			return nil, fmt.Errorf("run %q: %w", c.Run.ID, err)
+		}
+	}
+	large.iteration = c.State.Iteration
 	next := &record{stored: stored{state: c.State}}
 	length := store.Seq(0) // of a new journal
 	if old != nil && old.state.Iteration == c.State.Iteration {
@@ -143,6 +150,7 @@ func setLists(b *pebble.Batch, c *store.RunCommit) error {
 
 // addBefore appends the end of the iteration before.
 func (s *Store) addBefore(b *pebble.Batch, c *store.RunCommit, old *record, large *payloads) error {
+	large.iteration = c.Before.Iteration
 	end, length := &record{}, store.Seq(0)
 	if old != nil && old.state.Iteration == c.Before.Iteration {
 		length, end.chunk, end.last = old.state.Length, old.chunk, old.last

@@ -1,12 +1,14 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -245,5 +247,64 @@ func testOutput(t *testing.T, e *env) {
 		if n != want {
 			t.Fatalf("%d runs with k=%s", n, value)
 		}
+	}
+}
+
+// testKept removes the journals of earlier iterations: what is left is the beginning of the first one, the iterations that are
+// kept, and the large payloads that these have, or others.
+func testKept(t *testing.T, e *env) {
+	ctx := context.Background()
+	large := func(b byte) []byte { return bytes.Repeat([]byte{b}, abi.BlobBytes+1) }
+	first, shared, both, lost := large(1), large(2), large(3), large(4)
+	st := state("r")
+	begun := entries(0, 900)
+	begun[0].Input, begun[800].Data, begun[801].Data, begun[802].Data = first, shared, both, lost
+	p := e.partition(st.Run.Partition())
+	e.ok(p.Commit(ctx, []store.RunCommit{{Run: st.Run, Create: true, State: st, Append: begun}}))
+	other := state("other")
+	begun = entries(0, 1)
+	begun[0].Data = shared
+	e.ok(e.partition(other.Run.Partition()).Commit(ctx, []store.RunCommit{{Run: other.Run, Create: true, State: other,
+		Append: begun}}))
+	next := func(kept uint32, data []byte) {
+		t.Helper()
+		before := len(e.load("r", st.Iteration, 0))
+		st.Iteration, st.Kept, st.Length = st.Iteration+1, kept, 1
+		st.Past = append(st.Past, store.Past{Bytes: int64(before), EndedUnixMs: int64(1000 * st.Iteration)})
+		c := store.RunCommit{Run: st.Run, State: st, Append: entries(0, 1), Before: &store.IterationEnd{Iteration: st.Iteration - 1,
+			Expect: store.Seq(before), Append: entries(store.Seq(before), 200)}}
+		c.Append[0].Input = data
+		e.ok(p.Commit(ctx, []store.RunCommit{c}))
+	}
+	next(0, nil)
+	next(0, both)
+	next(1, nil)
+	e.reopen()
+	p = e.partition(st.Run.Partition())
+	next(2, nil)
+	if got, err := e.s.State(ctx, st.Run); err != nil || got.Kept != 2 || len(got.Past) != 4 || got.Past[3] != st.Past[3] {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i, want := range []int{1, 0, 201, 201, 1} {
+		got := e.load("r", uint32(i), 0)
+		if i == 0 && len(got) > 0 { // some of the first chunk may be left
+			got = got[:1]
+		}
+		if len(got) != want {
+			t.Errorf("iteration %d has %d entries, want %d", i, len(got), want)
+		}
+	}
+	if got := e.load("r", 0, 0); !bytes.Equal(got[0].Input, first) {
+		t.Error("the input of the first iteration is not there")
+	}
+	if got := e.load("r", 2, 0); !bytes.Equal(got[0].Input, both) {
+		t.Error("the input of an iteration that is kept is not there")
+	}
+	if got := e.load("other", 0, 0); !bytes.Equal(got[0].Data, shared) {
+		t.Error("the payload of another run is not there")
+	}
+	e.ok(p.Commit(ctx, []store.RunCommit{{Run: st.Run, Delete: true, State: st}}))
+	if got := e.load("other", 0, 0); !bytes.Equal(got[0].Data, shared) {
+		t.Error("the payload of another run went with the run")
 	}
 }

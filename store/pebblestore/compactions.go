@@ -1,0 +1,91 @@
+package pebblestore
+
+import (
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// compactions is the scheduler of a database's compactions. It starts one when the database asks for it, and the next one
+// when one has ended, as many at a time as the database allows. Pebble's own scheduler also looks ten times a second whether
+// more are allowed by now. With a limit that does not change they never are, and the looks took most of the processor time
+// of a host whose runs all sleep.
+//
+// Pebble's lock is taken before mu, and grants before Pebble's lock.
+type compactions struct {
+	db pebble.DBForCompaction
+
+	grants sync.Mutex // held while compactions are granted
+
+	mu      sync.Mutex
+	running int // compactions that were granted, or are about to be
+	closed  bool
+}
+
+var _ pebble.CompactionScheduler = (*compactions)(nil)
+
+// Register implements pebble.CompactionScheduler.
+func (c *compactions) Register(_ int, db pebble.DBForCompaction) { c.db = db }
+
+// Unregister implements pebble.CompactionScheduler. Nothing is asked of the database any more when it returns.
+func (c *compactions) Unregister() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.grants.Lock()
+	defer c.grants.Unlock()
+}
+
+// TrySchedule implements pebble.CompactionScheduler. The database remembers that it was refused, and is asked when one has ended.
+func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+	if !c.take() {
+		return false, nil
+	}
+	return true, c
+}
+
+// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. How many are allowed never changes.
+func (c *compactions) UpdateGetAllowedWithoutPermission() {}
+
+// take reserves a place for a compaction, if there is one.
+func (c *compactions) take() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.running >= c.db.GetAllowedWithoutPermission() {
+		return false
+	}
+	c.running++
+	return true
+}
+
+func (c *compactions) giveBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+}
+
+// Done implements pebble.CompactionGrantHandle: a compaction has ended.
+func (c *compactions) Done() {
+	c.giveBack()
+	c.grants.Lock()
+	defer c.grants.Unlock()
+	for c.take() {
+		if waits, _ := c.db.GetWaitingCompaction(); waits && c.db.Schedule(c) {
+			continue
+		}
+		c.giveBack()
+		// The database may have been refused the place that was reserved just now. If so, it says that it waits.
+		if waits, _ := c.db.GetWaitingCompaction(); !waits {
+			return
+		}
+	}
+}
+
+// Started implements pebble.CompactionGrantHandle.
+func (c *compactions) Started() {}
+
+// MeasureCPU implements pebble.CompactionGrantHandle.
+func (c *compactions) MeasureCPU(pebble.CompactionGoroutineKind) {}
+
+// CumulativeStats implements pebble.CompactionGrantHandle.
+func (c *compactions) CumulativeStats(pebble.CompactionGrantHandleStats) {}

@@ -1,0 +1,99 @@
+package pebblestore
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// compacting is a database that wants compactions, and remembers as Pebble does that it was refused one.
+type compacting struct {
+	c     *compactions
+	ended sync.WaitGroup
+
+	mu      sync.Mutex
+	allowed int
+	wanted  int
+	waits   bool
+	running int
+	most    int
+}
+
+func (d *compacting) GetAllowedWithoutPermission() int { return d.allowed }
+
+func (d *compacting) GetWaitingCompaction() (bool, pebble.WaitingCompaction) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.wanted == 0 {
+		d.waits = false
+	}
+	return d.waits, pebble.WaitingCompaction{}
+}
+
+func (d *compacting) Schedule(h pebble.CompactionGrantHandle) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.wanted == 0 {
+		d.waits = false
+		return false
+	}
+	d.run(h)
+	return true
+}
+
+// run has a compaction run. mu is held.
+func (d *compacting) run(h pebble.CompactionGrantHandle) {
+	d.wanted--
+	d.running++
+	d.most = max(d.most, d.running)
+	go func() {
+		d.mu.Lock()
+		d.running--
+		d.mu.Unlock()
+		h.Done()
+		d.ended.Done()
+	}()
+}
+
+// want has the database ask for one more, unless it was refused one before: it is asked for that.
+func (d *compacting) want() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended.Add(1)
+	d.wanted++
+	if d.waits {
+		return
+	}
+	if ok, h := d.c.TrySchedule(); ok {
+		d.run(h)
+	} else {
+		d.waits = true
+	}
+}
+
+// TestCompactions has a database want compactions while others end: each is made, and never more at a time than are allowed.
+func TestCompactions(t *testing.T) {
+	for _, allowed := range []int{1, 3} {
+		c := &compactions{}
+		d := &compacting{c: c, allowed: allowed}
+		c.Register(1, d)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 2000 {
+					d.want()
+				}
+			})
+		}
+		wg.Wait()
+		d.ended.Wait()
+		c.Unregister()
+		if d.most > allowed || d.wanted != 0 || c.running != 0 {
+			t.Errorf("%d allowed, %d at a time; %d wanted, %d running in the end", allowed, d.most, d.wanted, c.running)
+		}
+		if ok, _ := c.TrySchedule(); ok {
+			t.Error("a compaction was granted after the end")
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package logfs
+
+// Salvage looks at a log that can be read up to end, and returns the records behind that of which all chunks can be read.
+// cut is what can be read of the record that the end cuts, nil if it cuts none. Nothing that it returns may be taken for
+// true: it tells a person what is lost with the rest of the log.
+func Salvage(b []byte, number uint32, end int) (cut []byte, records [][]byte) {
+	var r assembly
+	for at := 0; at < end; {
+		rest := b[at:min(end, (at/blockBytes+1)*blockBytes)]
+		c, ok := read(rest)
+		if !ok { // the zeros at the end of a block
+			at += len(rest)
+			continue
+		}
+		r.add(&c, rest)
+		at += c.size
+	}
+	cut, r = r.open, assembly{}
+	for at := end; at < len(b); {
+		rest := b[at:min(len(b), (at/blockBytes+1)*blockBytes)]
+		c, ok := read(rest)
+		switch {
+		case ok && c.isEnd(number):
+			return cut, r.whole
+		case ok && c.kind > lastPlain && c.number == number:
+			r.add(&c, rest)
+			at += c.size
+		case len(rest) < syncedHeader && isZero(rest):
+			at += len(rest)
+		default: // nobody knows where the next chunk begins, and the record that goes on here has a gap
+			r.open = nil
+			at++
+		}
+	}
+	return cut, r.whole
+}
+
+// assembly makes records of chunks.
+type assembly struct {
+	open  []byte // the record that has begun, nil if none has
+	whole [][]byte
+}
+
+// add adds a chunk, with which the bytes begin. Chunks of a record whose beginning is missing are left out.
+func (r *assembly) add(c *chunk, b []byte) {
+	payload := b[headerBytes(c.kind):c.size]
+	switch (c.kind - 1) % 4 {
+	case 0:
+		r.open, r.whole = nil, append(r.whole, payload)
+	case 1:
+		r.open = append([]byte{}, payload...)
+	case 2:
+		if r.open != nil {
+			r.open = append(r.open, payload...)
+		}
+	case 3:
+		if r.open != nil {
+			r.whole = append(r.whole, append(r.open, payload...))
+		}
+		r.open = nil
+	}
+}

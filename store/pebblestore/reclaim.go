@@ -1,0 +1,173 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/pebblestore/logfs"
+)
+
+var _ store.Reclaiming = (*Store)(nil)
+
+// flushRoom is how much must be free for Reclaim to go on: a memtable becomes a table, and the log continues in another file.
+const flushRoom = memTableBytes + memTableBytes/4
+
+// leastGarbage is how many bytes the deletions in a table must hide for Reclaim to compact it.
+const leastGarbage = 1 << 20
+
+// statsPatience is how long Reclaim waits before it asks again, statsAttempts times at most, whether Pebble has counted what the
+// deletions in new tables hide.
+const (
+	statsPatience = 10 * time.Millisecond
+	statsAttempts = 500
+)
+
+// Reclaim implements store.Reclaiming. A deletion hides a record, and takes its place when both are compacted. As long as it
+// is in the memtable, it frees nothing. Usually the memtable is flushed when it is full, and tables are compacted with what
+// was written since; on a full disk nothing is written, so Reclaim has it done.
+func (s *Store) Reclaim(ctx context.Context) error {
+	end, err := s.beginWrite()
+	if err != nil {
+		return err
+	}
+	defer end()
+	if n := s.deletions.Swap(0); n > 0 || !s.reclaimed.Load() {
+		s.reclaimed.Store(false)
+		if err := s.flushDeletions(ctx, n); err != nil {
+			s.deletions.Add(n)
+			return err
+		}
+	}
+	if s.reclaimed.Load() {
+		return nil
+	}
+	if err := s.compactDeletions(ctx); err != nil {
+		return err
+	}
+	s.reclaimed.Store(true) // nothing is left to be reclaimed until more is deleted
+	return nil
+}
+
+// flushDeletions writes the memtable to a table and waits for that. In a store that fails meanwhile it returns its failure.
+func (s *Store) flushDeletions(ctx context.Context, deleted int64) error {
+	if err := s.roomToReclaim(0); err != nil || deleted == 0 {
+		return err
+	}
+	type flushing struct {
+		done <-chan struct{}
+		err  error
+	}
+	end, err := s.beginWrite() // the store is not closed before
+	if err != nil {
+		return err
+	}
+	begun := make(chan flushing, 1)
+	go func() { // it stays where it is if the log cannot be continued
+		defer end()
+		done, err := s.db.AsyncFlush()
+		begun <- flushing{done, err}
+	}()
+	var done <-chan struct{}
+	for {
+		select {
+		case f := <-begun:
+			if f.err != nil {
+				return f.err
+			}
+			done = f.done
+		case <-done:
+			return nil
+		case <-s.failed:
+			return s.failure()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// roomToReclaim returns an error if there is no room for what Reclaim writes before it frees anything: so many bytes of tables,
+// or a memtable.
+func (s *Store) roomToReclaim(bytes uint64) error {
+	usage, err := s.usage()
+	if need := bytes + flushRoom; err == nil && usage.AvailBytes < need {
+		return fmt.Errorf("to give back the room of what was deleted, %d bytes must be free, and %d are", need, usage.AvailBytes)
+	}
+	return nil
+}
+
+// compactDeletions compacts tables with deletions into the levels below them, those first that free most, until none is left that
+// hides much. A compaction is of one key: Pebble takes the whole table, with those that overlap it in the next level, and in each
+// level below only what has that key. So one never writes more than some tables before it frees those that it has read.
+func (s *Store) compactDeletions(ctx context.Context) error {
+	tried := map[string]bool{}
+	for {
+		worst, err := s.mostDeletions(ctx, tried)
+		if err != nil || worst == nil {
+			return err
+		}
+		tried[worst.FileNum.String()] = true
+		if err := s.roomToReclaim(worst.Size); err != nil {
+			return err
+		}
+		key := worst.Smallest.UserKey
+		done := make(chan error, 1)
+		go func() { done <- s.db.Compact(ctx, key, append(bytes.Clone(key), 0), false) }()
+		select {
+		case err := <-done:
+			if err != nil {
+				return err
+			}
+		case <-s.failed:
+			return s.failure()
+		}
+	}
+}
+
+// mostDeletions returns the table whose deletions hide most, nil if none hides as much as leastGarbage.
+func (s *Store) mostDeletions(ctx context.Context, tried map[string]bool) (worst *pebble.SSTableInfo, err error) {
+	for range statsAttempts {
+		levels, err := s.db.SSTables()
+		if err != nil {
+			return nil, err
+		}
+		worst, counted := mostHidden(levels, tried)
+		if counted {
+			return worst, nil
+		}
+		later := make(chan struct{})
+		stop := logfs.AfterFunc(statsPatience, func() { close(later) })
+		select {
+		case <-later:
+		case <-s.failed:
+			return nil, s.failure()
+		case <-ctx.Done():
+			stop()
+			return nil, ctx.Err()
+		}
+	}
+	return nil, errors.New("what deletions hide was not counted in time")
+}
+
+// mostHidden returns the table whose deletions hide most, and whether Pebble has counted that of all tables.
+func mostHidden(levels [][]pebble.SSTableInfo, tried map[string]bool) (worst *pebble.SSTableInfo, counted bool) {
+	most := uint64(leastGarbage)
+	for _, level := range levels {
+		for i := range level {
+			stats := &level[i].TableStats
+			if stats.NumEntries == 0 {
+				return nil, false
+			}
+			hidden := stats.PointDeletionsBytesEstimate + stats.RangeDeletionsBytesEstimate
+			if hidden >= most && !tried[level[i].FileNum.String()] {
+				worst, most = &level[i], hidden
+			}
+		}
+	}
+	return worst, true
+}
