@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/wfhost/wfhost/definition/expression"
 )
 
 // Kind is what a node of a text is.
@@ -304,13 +306,13 @@ func quote(s string) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Value returns the value as package json has it: numbers that fit are ints, others are float64.
+// Value returns the value as package json has it, with numbers as expression.Number returns them.
 func (n *Node) Value() any {
 	switch n.Kind {
 	case Bool:
 		return n.Text == "true"
 	case Number:
-		return numberOf(n.Text)
+		return expression.Number(n.Text)
 	case Text:
 		return n.Text
 	case List:
@@ -329,11 +331,5 @@ func (n *Node) Value() any {
 	return nil
 }
 
-// numberOf returns a number: an int if it is one and fits, else a float64.
-func numberOf(text string) any {
-	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return int(i)
-	}
-	f, _ := strconv.ParseFloat(text, 64) // beyond the largest one it is infinite, and refused where it is used
-	return f
-}
+// CheckNumber returns a sentence about a number of JSON that a definition would not keep as it is written.
+func CheckNumber(text string) error { return expression.CheckNumber(text) }

@@ -3,7 +3,6 @@ package definition
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -48,8 +47,8 @@ func (d *decoder) value(n *Node, names []string) *Value {
 		}
 	case Number:
 		v.constant = n.Value()
-		if f, ok := v.constant.(float64); ok && math.IsInf(f, 0) {
-			d.failf(n, "the number %.40s is too large", n.Text)
+		if err := expression.CheckNumber(n.Text); err != nil {
+			d.failf(n, "%v", err)
 		}
 	default:
 		v.constant = n.Value()

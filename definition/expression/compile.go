@@ -36,11 +36,11 @@ func language(names []string) *conf.Config {
 		env[n] = types.Any
 	}
 	c := conf.CreateNew()
-	for _, o := range []expr.Option{expr.Env(env), expr.AsAny(), expr.MaxNodes(maxNodes),
+	for _, o := range append(functions(), expr.Env(env), expr.AsAny(), expr.MaxNodes(maxNodes),
 		expr.DisableBuiltin("now"), // it would be another instant at each evaluation
 		expr.Function("keys", sorted(func(k string, _ any) any { return k })),
 		expr.Function("values", sorted(func(_ string, v any) any { return v })),
-		expr.Function("toPairs", sorted(func(k string, v any) any { return []any{k, v} }))} {
+		expr.Function("toPairs", sorted(func(k string, v any) any { return []any{k, v} }))) {
 		o(c)
 	}
 	for name := range c.Disabled {
@@ -58,7 +58,7 @@ func compile(text string, names []string, visitors ...ast.Visitor) (*vm.Program,
 	languages.Lock()
 	defer languages.Unlock()
 	config := language(names)
-	config.Visitors = visitors
+	config.Visitors = append(visitors, exact{})
 	tree, err := checker.ParseCheck(text, config)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -86,8 +85,8 @@ func (e *Expression) AnyStep() bool { return e.computed }
 // String returns the text of the expression.
 func (e *Expression) String() string { return e.text }
 
-// Eval returns the value of the expression: nil, a bool, an int, a float64, a string, or a []any or map[string]any of
-// these. The values in env are of the same types.
+// Eval returns the value of the expression: nil, a bool, an int, a float64, a json.Number that is as its input had it, a
+// string, or a []any or map[string]any of these. The values in env are of the same types.
 func (e *Expression) Eval(env map[string]any) (any, error) {
 	machine := vm.VM{MemoryBudget: maxElements}
 	v, err := machine.Run(e.program, env)
@@ -114,15 +113,11 @@ func Decode(text []byte) (any, error) {
 	return numbers(v), nil
 }
 
-// numbers replaces numbers as they are written by ints, where they are whole and fit, and by float64.
+// numbers replaces numbers as they are written by those that Number returns.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
-		if i, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
-			return int(i)
-		}
-		f, _ := v.Float64() // one that is too large is infinite, and refused where it is used
-		return f
+		return Number(v.String())
 	case []any:
 		for i := range v {
 			v[i] = numbers(v[i])
@@ -250,7 +245,7 @@ func (p *plain) of(v any, depth int) (any, error) {
 		return nil, fmt.Errorf("the result has more than %d values", maxValues)
 	}
 	switch v := v.(type) {
-	case nil, bool, string, int:
+	case nil, bool, string, int, json.Number:
 		return v, nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -269,7 +264,10 @@ func (p *plain) of(v any, depth int) (any, error) {
 	case r.CanInt():
 		return int(r.Int()), nil
 	case r.CanUint():
-		return p.of(float64(r.Uint()), depth)
+		if r.Uint() > math.MaxInt64 {
+			return nil, fmt.Errorf("the whole number %d does not fit into 64 bits", r.Uint())
+		}
+		return int(r.Uint()), nil
 	case r.CanFloat():
 		return p.of(r.Float(), depth)
 	case r.Kind() == reflect.String:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -246,7 +247,7 @@ func TestHostile(t *testing.T) {
 name: hostile
 steps:
   - {name: which, type: condition, if: input == 1, then: loop, else: text}
-  - {name: loop, type: set, values: {n: "${let a = 1..1000; sum(a, sum(a, sum(a, #)))}"}, next: end}
+  - {name: loop, type: set, values: {n: "${let a = 1..1000; all(a, all(a, all(a, # > 0)))}"}, next: end}
   - {name: text, type: set, values: {n: "${let a = repeat('x', 100000); let b = a+a+a+a+a+a+a+a; let c = b+b+b+b+b+b+b+b; let d = c+c+c+c+c+c+c+c; len(d+d+d+d)}"}}
 `, hosttest.WithConfig(func(c *host.Config) { c.MaxFuel = 200_000_000 }))
 	for input, want := range map[string]string{"1": "computed too long without waiting", "2": "memory"} {
@@ -279,5 +280,51 @@ func TestWithoutDefinition(t *testing.T) {
 	// The room of the slot is not in the file.
 	if extra := len(bad) - len(wasm); extra > 100 || bytes.Count(bad, module.Marker[:]) != 1 {
 		t.Errorf("%d bytes more", extra)
+	}
+}
+
+const undone = `
+name: undone
+steps:
+  - {name: charge, type: set, values: {a: 1}, compensate: refund}
+  - {name: try, type: fail, message: no luck, on_failure: instead}
+  - {name: ship, type: fail, message: no courier}
+  - {name: never, type: set, values: {c: 3}}
+  - {name: refund, type: set, values: {b: 2}}
+  - {name: instead, type: set, values: {d: 4}}
+`
+
+// TestProgressOfAFailedRun asks a failed run for its progress: the step with which it failed has failed, with its error, and what was
+// performed instead of a step, or to undo one, is done.
+func TestProgressOfAFailedRun(t *testing.T) {
+	for _, graph := range []bool{false, true} {
+		text := undone
+		if graph {
+			text = strings.NewReplacer("steps:", "nodes:", "try,", "try, after: [charge],", "ship,", "ship, after: [try],", "never,",
+				"never, after: [ship],").Replace(text)
+		}
+		h := newHosted(t, text)
+		h.begin("undone", "a", `{}`)
+		h.Finish("a")
+		progress, err := h.Query(t.Context(), "a", "progress", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []struct{ Name, Status, Error string }
+		if err := json.Unmarshal(progress, &list); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, x := range list {
+			got[x.Name] = x.Status
+			if x.Name == "ship" && !strings.Contains(x.Error, "no courier") {
+				t.Errorf("the error of ship is %q", x.Error)
+			}
+		}
+		want := map[string]string{"charge": "completed", "try": "recovered", "ship": "failed", "never": "", "refund": "completed",
+			"instead": "completed"}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s\nwant %v", progress, want)
+		}
 	}
 }

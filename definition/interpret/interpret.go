@@ -54,7 +54,7 @@ const (
 	running   status = "running"
 	completed status = "completed"
 	skipped   status = "skipped"
-	failed    status = "failed"    // and the run went on
+	failed    status = "failed"    // and the run went on; for progress, also a step with which the run failed
 	recovered status = "recovered" // its on_failure was performed
 )
 
@@ -63,6 +63,7 @@ type outcome struct {
 	status status
 	output any
 	err    string
+	silent bool  // for progress alone: expressions read the step as one that has not ended
 	partly []any // of a map that failed: what the items have come to that were done, null for the others; nil if none was
 }
 
@@ -166,7 +167,7 @@ func (p *performance) env(s *definition.Step) map[string]any {
 			return
 		}
 		switch o := p.outcomes[name]; {
-		case o != nil && o.status != running:
+		case o != nil && o.status != running && !o.silent:
 			steps[name] = o.value()
 		case o == nil && !p.d.Graph && !of.Auxiliary && !s.Auxiliary: // a condition or a next led past it
 			steps[name] = (&outcome{status: skipped}).value()
@@ -196,6 +197,7 @@ func (p *performance) list(ctx context.Context) error {
 		case s.Type == definition.Condition:
 			v, err := s.Condition.If.Eval(p.env(s))
 			if err != nil {
+				p.show(s, failed, err)
 				return fmt.Errorf("step %q: %w", s.Name, err)
 			}
 			if next = s.Condition.Else; expression.Truth(v) {
@@ -207,6 +209,7 @@ func (p *performance) list(ctx context.Context) error {
 			o, err := p.step(ctx, s)
 			if err != nil {
 				p.keep(s, o)
+				p.show(s, failed, err)
 				return err
 			}
 			p.ended(s, o)
@@ -259,6 +262,16 @@ func (p *performance) keep(s *definition.Step, o *outcome) {
 	}
 }
 
+// show sets what progress says of a step with which the run fails, or that other steps have performed. With an error it has
+// failed.
+func (p *performance) show(s *definition.Step, as status, err error) {
+	o := &outcome{status: as, silent: true}
+	if err != nil {
+		o.status, o.err = failed, err.Error()
+	}
+	p.set(s, o)
+}
+
 func (p *performance) set(s *definition.Step, o *outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -309,6 +322,7 @@ func (p *performance) graph(ctx context.Context) error {
 		at--
 		if e.err != nil {
 			p.keep(e.s, e.o)
+			p.show(e.s, failed, e.err)
 			if first == nil {
 				first = e.err
 				cancel(first) // what sleeps or waits ends, and steps that have begun are waited for
@@ -353,7 +367,9 @@ func (p *performance) step(ctx context.Context, s *definition.Step) (*outcome, e
 		instead := p.d.Step(s.OnFailure)
 		env := p.env(instead)
 		env["error"] = map[string]any{"step": s.Name, "message": text}
+		p.show(instead, running, nil)
 		out, again := p.perform(ctx, instead, env, env["error"])
+		p.show(instead, completed, again)
 		if again == nil {
 			workflow.Log(ctx).Warn("step failed, and was recovered", "step", s.Name, "by", instead.Name, "cause", text)
 			return &outcome{status: recovered, output: out, err: text}, nil
@@ -395,6 +411,7 @@ func (p *performance) compensate(ctx context.Context, why error) error {
 	ctx = context.WithoutCancel(ctx)
 	text := why.Error()
 	for _, done := range slices.Backward(p.done) {
+		ctx := workflow.Undoing(ctx, done.s.Name)
 		undo, o := p.d.Step(done.s.Compensate), *done.o
 		env := p.env(undo)
 		env["error"] = map[string]any{"step": done.s.Name, "message": text}
@@ -404,7 +421,10 @@ func (p *performance) compensate(ctx context.Context, why error) error {
 				steps[done.s.Name] = o.value()
 			}
 		}
-		if _, err := p.perform(ctx, undo, env, o.output); err != nil {
+		p.show(undo, running, nil)
+		_, err := p.perform(ctx, undo, env, o.output)
+		p.show(undo, completed, err)
+		if err != nil {
 			why = errors.Join(why, fmt.Errorf("undo %q: %w", done.s.Name, err))
 		}
 	}
@@ -417,7 +437,7 @@ func (p *performance) result() (any, error) {
 		env := maps.Clone(p.base)
 		steps := map[string]any{}
 		for _, s := range p.d.Steps {
-			if o := p.outcomes[s.Name]; o != nil {
+			if o := p.outcomes[s.Name]; o != nil && !o.silent {
 				steps[s.Name] = o.value()
 			} else if !s.Auxiliary {
 				steps[s.Name] = (&outcome{status: skipped}).value()

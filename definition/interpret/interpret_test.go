@@ -187,7 +187,7 @@ func TestRuns(t *testing.T) {
 			want:    `{"a":{"to":"a"},"b":{"to":"b"},"c":{"to":"c"}}`, took: 4 * time.Second},
 		"event that never fits": {text: `{name: x, steps: [{name: a, type: event, where: "false", timeout: 1m}]}`,
 			signals: map[time.Duration]string{30 * time.Second: `a 1`}, want: "no signal", took: time.Minute},
-		"approved": {text: approval, input: `{"draft":"hi"}`, signals: map[time.Duration]string{time.Hour: `token:token-1 {"decision":"approved","decidedBy":"ada"}`}, want: `"hi"`, took: time.Hour},
+		"approved": {text: approval, input: `{"draft":"hi"}`, signals: map[time.Duration]string{time.Hour: `token:token-1.test {"decision":"approved","decidedBy":"ada"}`}, want: `"hi"`, took: time.Hour},
 		"edited":   {text: approval, input: `{"draft":"hi"}`, signals: map[time.Duration]string{time.Hour: `ok {"decision":"edited","editedContent":"ho"}`}, want: `"ho"`, took: time.Hour},
 		"rejected": {text: approval, input: `{"draft":"hi"}`, signals: map[time.Duration]string{time.Hour: `ok {"approved":false,"decidedBy":"eve"}`}, want: `step "a": it was rejected by eve`, took: time.Hour},
 		"rejected by nobody": {text: approval, input: `{}`, signals: map[time.Duration]string{time.Hour: `ok {"decision":"rejected"}`, time.Minute: `ok 7`, time.Second: `ok {"decision":"maybe"}`},
@@ -198,11 +198,11 @@ func TestRuns(t *testing.T) {
 		"retries":                    {text: `{name: x, steps: [{name: a, handler: flaky, config: 1, retry: {maxAttempts: 5, backoffMs: 1000}}]}`, want: "{}", took: 3 * time.Second, calls: "a flaky 1; a flaky 1; a flaky 1"},
 		"too few":                    {text: `{name: x, retry: {attempts: 2, delay: 1s, backoff: fixed, max_elapsed: 1h}, steps: [{name: a, handler: flaky, config: 1}]}`, want: "failed after 2 attempts: not now", took: time.Second},
 		"optional": {text: `{name: x, result: "${steps.a}", steps: [{name: a, handler: fail, optional: true}, {name: b, handler: echo, config: 1}]}`, input: `{}`,
-			want: `{"error":"step \"a\" failed after 1 attempts: broken by map[]","output":null,"status":"failed"}`},
+			want: `{"error":"step \"a\" failed after 1 attempt: broken by map[]","output":null,"status":"failed"}`},
 		"recovered": {text: `{name: x, result: "${steps.a}", steps: [{name: a, handler: fail, config: 1, on_failure: f}, {name: f, handler: echo}, {name: b, handler: fail, config: 2, on_failure: f}]}`,
-			want:  `"output":{"message":"step \"a\" failed after 1 attempts: broken by 1","step":"a"},"status":"recovered"`,
-			calls: `a fail 1; f echo {"message":"step \"a\" failed after 1 attempts: broken by 1","step":"a"}; b fail 2; f #2 echo {"message":"step \"b\" failed after 1 attempts: broken by 2","step":"b"}`},
-		"not recovered": {text: `{name: x, steps: [{name: a, handler: fail, config: 1, on_failure: f}, {name: f, handler: fail, config: "${error.step}"}]}`, want: "broken by 1\nstep \"f\" failed after 1 attempts: broken by a"},
+			want:  `"output":{"message":"step \"a\" failed after 1 attempt: broken by 1","step":"a"},"status":"recovered"`,
+			calls: `a fail 1; f echo {"message":"step \"a\" failed after 1 attempt: broken by 1","step":"a"}; b fail 2; f #2 echo {"message":"step \"b\" failed after 1 attempt: broken by 2","step":"b"}`},
+		"not recovered": {text: `{name: x, steps: [{name: a, handler: fail, config: 1, on_failure: f}, {name: f, handler: fail, config: "${error.step}"}]}`, want: "broken by 1\nstep \"f\" failed after 1 attempt: broken by a"},
 		"skipped":       {text: `{name: x, result: "${[steps.a.status, steps.a.output]}", steps: [{name: a, handler: fail, skip_if: input.n == 1}]}`, input: `{"n":1}`, want: `["skipped",null]`},
 		"not skipped":   {text: `{name: x, steps: [{name: a, handler: echo, skip_if: input.n == 1}]}`, input: `{"n":2}`, want: `{`, calls: `a echo {"n":2}`},
 		"skip fails":    {text: `{name: x, steps: [{name: a, handler: echo, skip_if: input.n.m.o}]}`, input: `{"n":"x"}`, want: `step "a": the expression`},
@@ -217,11 +217,11 @@ func TestRuns(t *testing.T) {
 			want: "broken by 3", calls: `a echo 1; b echo 2; c fail 3; ub undo ["b",1]; ua undo 1`},
 		"what has not completed is not undone": {text: `{name: x, steps: [{name: a, handler: echo, skip_if: "true", compensate: u}, {name: b, handler: fail, optional: true, compensate: u},
 			{name: c, handler: fail, on_failure: r, compensate: u}, {name: d, handler: fail, config: 1}, {name: u, handler: undo}, {name: r, handler: echo}]}`, want: "broken by 1",
-			calls: `b fail {}; c fail {}; r echo {"message":"step \"c\" failed after 1 attempts: broken by map[]","step":"c"}; d fail 1`},
+			calls: `b fail {}; c fail {}; r echo {"message":"step \"c\" failed after 1 attempt: broken by map[]","step":"c"}; d fail 1`},
 		"the input stays": {text: `{name: x, result: "${[input.n, state.n]}", steps: [{name: a, type: set, values: {n: 2}}]}`, input: `{"n":1}`, want: "[1,2]"},
 		"the latest":      {text: `{name: x, steps: [{name: a, type: wait, duration: 2h, until: 1999-01-01T00:00:00Z, cron: "30 0 * * *"}]}`, want: "{}", took: 2 * time.Hour},
 		"undoing fails": {text: `{name: x, steps: [{name: a, handler: echo, config: 1, compensate: ua}, {name: b, handler: echo, config: 2, compensate: ub}, {name: c, handler: fail, config: 3},
-			{name: ua, handler: undo}, {name: ub, handler: fail}]}`, want: "broken by 3\nundo \"b\": step \"ub\" failed after 1 attempts: broken by 2", calls: `a echo 1; b echo 2; c fail 3; ub fail 2; ua undo 1`},
+			{name: ua, handler: undo}, {name: ub, handler: fail}]}`, want: "broken by 3\nundo \"b\": step \"ub\" failed after 1 attempt: broken by 2", calls: `a echo 1; b echo 2; c fail 3; ub fail 2; ua undo 1`},
 		"in time":     {text: `{name: x, timeout: 1h, steps: [{name: a, type: wait, duration: 59m}]}`, want: "{}", took: 59 * time.Minute},
 		"out of time": {text: `{name: x, timeout: 1h, steps: [{name: b, handler: echo, config: 1, compensate: u}, {name: a, type: wait, duration: 61m, optional: true}, {name: u, handler: undo}]}`, want: "the run has not ended within 1h", took: time.Hour, calls: "b echo 1; u undo 1"},
 		"map": {text: `{name: x, result: "${steps.a.output}", steps: [{name: a, type: map, items: "${input}", handler: echo, config: ["${item}", "${index}"], max_parallel: 1}]}`, input: `[5,6]`,
@@ -237,7 +237,7 @@ func TestRuns(t *testing.T) {
 		"map that is optional": {text: `{name: x, steps: [{name: a, type: map, items: [1, bad], workflow: double, max_parallel: 1, optional: true, compensate: u}, {name: b, handler: fail, config: "${steps.a.output}"}, {name: u, handler: undo}]}`,
 			want: "broken by", calls: `b fail null; u undo [2,null]`},
 		"map that is cut off": {text: `{name: x, nodes: [{name: a, type: map, items: [1, 2], handler: minute, max_parallel: 1, compensate: u}, {name: b, type: wait, duration: 90s}, {name: c, handler: fail, after: b, config: 3},
-			{name: u, handler: undo}]}`, want: "broken by 3", took: 90 * time.Second, calls: `a[0] minute 1; a[1] minute 2; c fail 3; u undo [1,null]`},
+			{name: u, handler: undo}]}`, want: "broken by 3", took: 151 * time.Second, calls: `a[0] minute 1; a[1] minute 2; c fail 3; a[1] minute 2; u undo [1,2]`},
 		"map that is recovered": {text: `{name: x, steps: [{name: a, type: map, items: [1, bad], workflow: double, max_parallel: 1, on_failure: f, compensate: u}, {name: b, handler: fail, config: 1}, {name: u, handler: undo},
 			{name: f, handler: echo, config: 7}]}`, want: "broken by", calls: `f echo 7; b fail 1`},
 		"map with a fault": {text: `{name: x, steps: [{name: a, type: map, items: [1], handler: echo, config: "${item.x.y}"}]}`, want: `step "a[0]": the expression`},
@@ -252,7 +252,7 @@ func TestRuns(t *testing.T) {
 		"until fails":       {text: `{name: x, steps: [{name: a, type: loop, handler: echo, until: output.x.y.z, max_iterations: 3}]}`, input: `{"x":3}`, want: `step "a": the expression`},
 		"loop with a fault": {text: `{name: x, steps: [{name: a, type: loop, handler: echo, config: "${input.x.y.z}", max_iterations: 3}]}`, input: `{"x":3}`, want: `step "a": the expression`},
 		"child":             {text: `{name: x, result: "${steps.a.output}", steps: [{name: a, type: workflow, workflow: double, config: "${input}", timeout: 1h}]}`, input: "4", want: "8"},
-		"child that fails":  {text: `{name: x, nodes: [{name: a, type: workflow, workflow: double}]}`, input: "-4", want: `step "a": no double of -4`},
+		"child that fails":  {text: `{name: x, nodes: [{name: a, type: workflow, workflow: double}]}`, input: "-4", want: `child "a" (run test.a) failed: no double of -4`},
 		"children":          {text: `{name: x, nodes: [{name: a, type: map, workflow: double, items: "${input}"}]}`, input: "[1,2]", want: "[2,4]"},
 		"detached":          {text: `{name: x, nodes: [{name: a, type: workflow, workflow: double, detach: true}]}`, input: "4", want: `{"run":"`},
 		"graph": {text: `{name: x, nodes: [{name: a, handler: echo}, {name: b, type: wait, duration: 1h, after: a}, {name: c, type: wait, duration: 2h, after: a}, {name: d, handler: echo, after: [b, c], config: "${steps.a.output}"}]}`,
@@ -263,7 +263,7 @@ func TestRuns(t *testing.T) {
 		"graph all at a time": {text: `{name: x, nodes: [{name: a, handler: minute, config: 1}, {name: b, handler: minute, config: 2}, {name: c, handler: minute, config: 3}]}`, want: `{"a":1,"b":2,"c":3}`, took: time.Minute},
 		"graph that fails":    {text: `{name: x, nodes: [{name: a, type: wait, duration: 1h}, {name: b, handler: fail, config: 1}, {name: c, handler: echo, after: b}]}`, want: "broken by 1", calls: "b fail 1"},
 		"graph that is undone": {text: `{name: x, nodes: [{name: a, handler: echo, config: 1, compensate: u}, {name: b, type: wait, duration: 1s, compensate: v, after: a}, {name: c, handler: fail, config: 2, after: b}, {name: u, handler: undo}, {name: v, handler: undo, config: "${error.message}"}]}`, want: "broken by 2", took: time.Second,
-			calls: `a echo 1; c fail 2; v undo "step \"c\" failed after 1 attempts: broken by 2"; u undo 1`},
+			calls: `a echo 1; c fail 2; v undo "step \"c\" failed after 1 attempt: broken by 2"; u undo 1`},
 		"led past": {text: `{name: x, result: "${[steps.b.status, steps.b.output, steps[input.n].status]}", steps: [{name: a, type: condition, if: "true", then: c}, {name: b, handler: fail},
 			{name: c, handler: echo, config: "${[steps.b.status, steps.b.output, steps[input.n].status]}"}]}`, input: `{"n":"b"}`, want: `["skipped",null,"skipped"]`, calls: `c echo ["skipped",null,"skipped"]`},
 		"failed with an object":       {text: `{name: x, steps: [{name: a, type: fail, message: "${input}"}]}`, input: `{"n":[1]}`, want: `error: step "a": {"n":[1]}`},
@@ -289,7 +289,7 @@ const approval = `{name: x, result: "${state.draft}", steps: [{name: a, type: ap
 // TestApprovalOutput has what a person is asked in the output.
 func TestApprovalOutput(t *testing.T) {
 	_, _, _, env := do(t, approval, `{"draft":"hi"}`, map[time.Duration]string{0: `ok {"approved":true}`})
-	if got := strings.Join(env.Output(), "\n"); got != `approval {"content":"hi","prompt":"Send hi?","signal":"ok","step":"a","token":"token-1"}` {
+	if got := strings.Join(env.Output(), "\n"); got != `approval {"content":"hi","prompt":"Send hi?","signal":"ok","step":"a","token":"token-1.test"}` {
 		t.Error(got)
 	}
 	_, _, _, env = do(t, `{name: x, steps: [{name: a, type: emit, topic: news, value: "${input}"}, {name: b, type: emit, value: 1}]}`, `"x"`, nil)
@@ -409,6 +409,20 @@ func TestStevora(t *testing.T) {
 	} {
 		if got, took, _, _ := do(t, text, "", nil); took != want || got != "{}" {
 			t.Error(got, took)
+		}
+	}
+}
+
+// TestNumbersPass hands numbers through a definition, from its input through a step to its output: they are the same ones, or the run
+// fails where it would have to compute with one that does not fit.
+func TestNumbersPass(t *testing.T) {
+	const numbers = `[9007199254740993,-9223372036854775808,18446744073709551615,1e400,0.1000000000000000055511151231257827]`
+	for expression, want := range map[string]string{"steps.a.output.v": numbers, "input[0] + 1": "9007199254740994", `string(input[2])`: `"18446744073709551615"`,
+		"input[1] - 1": "does not fit into 64 bits", "input[2] > 1": "cannot be computed with"} {
+		got, _, _, _ := do(t, `{name: x, result: '${`+expression+`}', steps: [{name: a, type: set, values: {v: '${input}'}}, {name: b, type: set, values: {v: '${`+
+			expression+`}'}}]}`, numbers, nil)
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %s, not %s", expression, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package yamltext
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -187,6 +188,11 @@ func number(text string) (string, error) {
 	f, err := strconv.ParseFloat(clean, 64)
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
 		return "", fmt.Errorf("the number %.40q is none of JSON", text)
+	}
+	if json.Valid([]byte(clean)) {
+		if err := definition.CheckNumber(clean); err != nil {
+			return "", err
+		}
 	}
 	return strconv.FormatFloat(f, 'g', -1, 64), nil
 }
