@@ -3,10 +3,8 @@ package host
 import (
 	"context"
 
-	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/store"
 )
 
 // Cancel asks a run to end. A workflow that handles a cancel is told, once, and ends by itself. Any other run ends as
@@ -123,36 +121,9 @@ func (s *scope) Retry(ctx context.Context, id string, version uint32) error {
 	return translate(s.h.rt.Runs.Retry(ctx, key, &v, free))
 }
 
-// Restart starts a new run like another one: the same workflow, version, input and random numbers. With from, it begins
-// with what the other one did before its step, sleep or child of that name, and does the rest again. The new run's id
-// is newID; by default it is made as that of any run. Its workflow is told the schedule and the nominal instant of the
-// other run, but no schedule counts it; with from, it is also told the version with which the other run began. Durable
-// on return. ErrDiskFull as of Start.
-func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error) {
-	began := budget.Clock.Now()
-	if newID == "" {
-		newID = newRunID(s.h.cfg.Clock.Now())
-	} else if err := checkRunID(newID); err != nil {
-		return Run{}, err
-	}
-	if err := s.h.roomOnDisk(0); err != nil {
-		return Run{}, err
-	}
-	key, err := s.key(ctx, id)
-	if err != nil {
-		return Run{}, translate(err)
-	}
-	leave, err := s.h.admit(key.Namespace)
-	if err != nil {
-		return Run{}, s.slowly(ctx, began, translate(busy(err)))
-	}
-	defer leave()
-	st, err := s.h.rt.Runs.Restart(ctx, key, store.RunKey{Namespace: key.Namespace, ID: newID}, from)
-	return s.h.runOf(st), translate(err)
-}
-
-// Delete deletes an ended run with its journal, log and output. Its id, input hash and outcome are kept for 30 days,
-// so that a start which is repeated by mistake is refused. Durable on return. ErrConflict if the run lives.
+// Delete deletes an ended run with its journal, log and output. Its id, input hash and outcome are kept for 30 days, or as long
+// as Retention.KeepIDsFor says, so that a start which is repeated by mistake is refused. If nobody can name the id again, nothing
+// is kept. Durable on return. ErrConflict if the run lives.
 func (s *scope) Delete(ctx context.Context, id string) error {
 	key, err := s.key(ctx, id)
 	if err == nil {

@@ -105,7 +105,7 @@ func TestJournalsThatLie(t *testing.T) {
 				l.change(rnd)
 			}
 			var b bytes.Buffer
-			do(t, archive.Write(ctx, &b, l, of.State.Run, false))
+			do(t, archive.Write(ctx, &b, l, of.State.Run, false, false))
 			a, err := host.ReadArchive(&b)
 			if err != nil {
 				if refused++; !errors.Is(err, host.ErrInvalid) && !errors.Is(err, host.ErrVersion) {

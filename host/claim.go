@@ -93,9 +93,10 @@ func listedBy(description []byte) ([]string, error) {
 	return names, nil
 }
 
-// deciding is held from reading the latest versions until those that follow them are there, so that no upload of this process
-// comes in between, by whichever host. No other process has the store open.
-var deciding sync.Mutex
+// deciding has a mutex for the uploads of a namespace; some namespaces share one. It is held from reading the latest versions
+// until those that follow them are there, so that no upload of this process comes in between, by whichever host. No other
+// process has the store open.
+var deciding [64]sync.Mutex
 
 // decide says which versions an upload makes, and with which grants. It returns the numbers of the versions before them.
 // ErrConflict if one of the workflows is not the caller's to give.

@@ -65,9 +65,9 @@ func (h *Host) newGauge() *diskspace.Gauge {
 // them, is not asked about.
 func (h *Host) roomOnDisk(bytes int) error { return translate(h.disk.Admit(bytes)) }
 
-// lookAtDisk is how often Run looks at the disk, beside each request. A look costs a microsecond, and a disk is filled in
+// diskInterval is how often Run looks at the disk, beside each request. A look costs a microsecond, and a disk is filled in
 // minutes.
-const lookAtDisk = 10 * time.Second
+const diskInterval = 10 * time.Second
 
 // watchStore stops the host when the store fails by itself, until ctx is done. A failed commit says so as well, but a
 // host whose runs all sleep may make none for a year.
@@ -90,9 +90,15 @@ const moduleTimes = 3
 // watchDisk looks at the disk every now and then until ctx is done, so that its state is logged though nobody asks for
 // anything. It waits by the machine's clock, as keepSwept does.
 func (h *Host) watchDisk(ctx context.Context) {
+	var said string
 	for {
-		_, _ = h.disk.Look() // what cannot be known is not logged each time: the store finds out what it means
-		t := clock.System().NewTimer(lookAtDisk)
+		if err := h.lookAtDisk(ctx); err == nil {
+			said = ""
+		} else if text := err.Error(); text != said && ctx.Err() == nil {
+			said = text
+			h.cfg.Logger.Warn("the disk is nearly full, and the room of deleted runs cannot be given back", "cause", err)
+		}
+		t := clock.System().NewTimer(diskInterval)
 		select {
 		case <-t.C():
 		case <-ctx.Done():
@@ -100,6 +106,16 @@ func (h *Host) watchDisk(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// lookAtDisk looks at the disk once. If less than twice the reserve is free, the store gives back the room of all that was
+// deleted, before the disk is full. What cannot be known of the disk is no error: the store finds out what it means.
+func (h *Host) lookAtDisk(ctx context.Context) error {
+	s, err := h.disk.Look()
+	if st, ok := h.below.(store.Reclaiming); ok && err == nil && s.Free < 2*s.Reserve {
+		return st.Reclaim(ctx)
+	}
+	return nil
 }
 
 // roomForJournals makes the room for journals, nil if they are not bounded.

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/wfhost/wfhost/host/hosttest"
 	"github.com/wfhost/wfhost/host/wasmgen"
 	"github.com/wfhost/wfhost/store"
+	"github.com/wfhost/wfhost/store/memstore"
 	"github.com/wfhost/wfhost/store/pebblestore"
 )
 
@@ -126,4 +128,46 @@ func TestNoDisk(t *testing.T) {
 	if d, err := p.Disk(); err != nil || d.Full || d.Reserve != 0 {
 		t.Errorf("%+v %v", d, err)
 	}
+}
+
+// reclaimer is a store on a disk that is full until what was deleted is given back.
+type reclaimer struct {
+	store.Store
+	free, deleted *atomic.Uint64
+}
+
+func (r reclaimer) Disk() (store.Disk, error) {
+	return store.Disk{Path: "db", Free: r.free.Load(), Total: 1 << 40}, nil
+}
+
+func (r reclaimer) Reclaim(context.Context) error {
+	r.free.Add(r.deleted.Swap(0) * mib)
+	return nil
+}
+
+// TestDiskGivesBackWhatWasDeleted has the store give back the room of what was deleted when its disk is full or nearly so, and
+// not before: starts are accepted again without a restart.
+func TestDiskGivesBackWhatWasDeleted(t *testing.T) {
+	data := memstore.New()
+	free, deleted := &atomic.Uint64{}, &atomic.Uint64{}
+	free.Store(200 * mib)
+	p := newPrims(t, hosttest.WithStore(func() store.Store { return reclaimer{data.Open(), free, deleted} }),
+		hosttest.WithConfig(func(c *host.Config) { c.DiskReserve = 100 * mib }))
+	look := func(is, left uint64) {
+		t.Helper()
+		free.Store(is * mib)
+		deleted.Store(50)
+		if err := host.LookAtDisk(ctx, p.Host.Host); err != nil {
+			t.Fatal(err)
+		}
+		want(t, deleted.Load(), left)
+	}
+	look(200, 50)
+	look(199, 0)
+	free.Store(90 * mib)
+	if _, err := p.Start(ctx, "receive", 1); !errors.Is(err, host.ErrDiskFull) {
+		t.Fatal(err)
+	}
+	look(90, 0)
+	p.begin("receive", 1)
 }

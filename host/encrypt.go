@@ -120,7 +120,7 @@ func (h *Host) checkSealed(ctx context.Context, run store.RunKey, report *Verify
 		return false, err
 	}
 	sound = true
-	for i := range st.Iteration + 1 {
+	for i := st.Kept; i <= st.Iteration; i++ {
 		for _, err := range h.store.Load(ctx, run, i, 0) {
 			if err == nil {
 				continue

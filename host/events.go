@@ -198,8 +198,8 @@ func (h *Host) committed(c *store.RunCommit) {
 	e := &h.cfg.Events
 	started := e.RunStarted != nil && c.Create
 	ended := e.RunEnded != nil && !c.Delete && c.State.Status.Terminal() && slices.ContainsFunc(c.Append, ends)
-	// What is left of a deleted run is deleted later, by another commit; a copy leaves nothing.
-	deleted := e.RunDeleted != nil && c.Delete && (c.State.Deleted || c.State.Aside == store.AsideCopy)
+	// What is left of a deleted run is deleted later, by another commit.
+	deleted := e.RunDeleted != nil && c.Delete && !c.Forget
 	if !started && !ended && !deleted && e.RunCommitted == nil {
 		return // most commits: what is below allocates
 	}

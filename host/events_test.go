@@ -3,6 +3,7 @@ package host_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -122,6 +123,34 @@ func TestEvents(t *testing.T) {
 	for _, a := range h.attempts {
 		if a.Step.RunID != "steps" || a.Step.Attempt < 1 || a.Duration <= 0 {
 			t.Errorf("%+v", a)
+		}
+	}
+}
+
+// Who hears of a run's end has heard of the activation that brought it, even if telling takes long.
+func TestLastActivationComesBeforeTheEnd(t *testing.T) {
+	h := &heard{}
+	p := newPrims(t, hosttest.WithConfig(func(c *host.Config) {
+		h.events(c)
+		c.Events.Activation = func(a host.ActivationInfo) {
+			for range 10_000 { // which gives the commit of the end every chance to come first
+				runtime.Gosched()
+			}
+			h.say("activation %s %s", a.RunID, a.End)
+		}
+	}))
+	p.begin("child", 60, host.WithRunID("nap"))
+	p.begin("child", 13, host.WithRunID("fails"))
+	p.Advance(time.Hour)
+	for run, end := range map[string]string{"nap": "completed", "fails": "failed"} {
+		var order []string
+		for _, line := range h.said() {
+			if strings.HasPrefix(line, "ended "+run) || line == "activation "+run+" "+end {
+				order = append(order, strings.Fields(line)[0])
+			}
+		}
+		if !slices.Equal(order, []string{"activation", "ended"}) {
+			t.Errorf("of %s came %v", run, order)
 		}
 	}
 }

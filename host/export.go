@@ -25,6 +25,10 @@ const ArchiveSuffix = ".wfrun"
 type ExportOptions struct {
 	// WithoutModule leaves the module out, which is most of a small run: what is for tests is replayed against another one.
 	WithoutModule bool
+	// NewestIteration leaves out the journals of the iterations before the newest one, but for the entry with which the run was
+	// started, as if its Retention had removed them: what a run that continues as new for ever needs to be moved, if they are too
+	// large to be imported.
+	NewestIteration bool
 	// Move sets the run aside before it is written, so that it can continue elsewhere: see ImportOptions.Adopt. From
 	// then on nothing happens to it here: it makes no step, takes no signal, and wakes at no deadline. That is durable
 	// before the first byte is written, and stays so whatever comes after it; exported again, with Move or without, it
@@ -59,7 +63,7 @@ func (s *scope) Export(ctx context.Context, id string, w io.Writer, opts ExportO
 			return translate(err)
 		}
 	}
-	err = out.failed(archive.Write(out.ctx, out, s.h.store, key, !opts.WithoutModule))
+	err = out.failed(archive.Write(out.ctx, out, s.h.store, key, !opts.WithoutModule, opts.NewestIteration))
 	if errors.Is(err, store.ErrTooLarge) {
 		return &joined{err, ErrLimit}
 	}

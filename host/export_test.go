@@ -1,9 +1,16 @@
 package host
 
-import "github.com/wfhost/wfhost/host/internal/suspect"
+import (
+	"context"
+
+	"github.com/wfhost/wfhost/host/internal/suspect"
+)
 
 // SetSuspectTimes sets when runs are tried that bring the host down, for all hosts that are opened from now on.
 func SetSuspectTimes(t suspect.Times) { suspectTimes = t }
 
 // JournalPeak returns the most bytes of journals that a host had in memory at a time.
 func JournalPeak(h *Host) int64 { return h.journals.Peak() }
+
+// LookAtDisk looks at the disk once, as Run does every now and then.
+func LookAtDisk(ctx context.Context, h *Host) error { return h.lookAtDisk(ctx) }

@@ -9,19 +9,18 @@ import (
 // failureOf reads what a run has failed with, false if that is of a form of the guest's own. An SDK records errors of the
 // workflow's own without a code, and the stack of a panic beside the message.
 func failureOf(data []byte) (*abi.Error, bool) {
-	var f struct {
-		abi.Error
-
+	var f abi.Error
+	var beside struct {
 		Stack string `json:"stack"`
 	}
-	if json.Unmarshal(data, &f) != nil {
+	if json.Unmarshal(data, &f) != nil || json.Unmarshal(data, &beside) != nil {
 		return nil, false
 	}
 	if f.Code == abi.OK && f.Kind != "" {
 		f.Code = abi.StepFailed
 	}
-	if f.Details == nil && f.Stack != "" {
-		f.Details = map[string]string{"stack": f.Stack}
+	if f.Details == nil && beside.Stack != "" {
+		f.Details = map[string]string{"stack": beside.Stack}
 	}
-	return &f.Error, true
+	return &f, true
 }

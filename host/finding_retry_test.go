@@ -219,17 +219,20 @@ func TestFinding07_RetryAfterCompensation(t *testing.T) {
 	f.ends("r", host.Failed)
 	before := journalOf(t, f, "r")
 	err := f.Retry(ctx, "r", 0)
-	if !errors.Is(err, host.ErrConflict) || !strings.Contains(err.Error(), `restart the run from "charge"`) ||
+	if !errors.Is(err, host.ErrConflict) || !strings.Contains(err.Error(), `restart the run from "book"`) ||
 		!strings.Contains(err.Error(), `"unbook"`) {
 		t.Error(err)
 	}
 	if after := journalOf(t, f, "r"); !slices.Equal(before, after) {
 		t.Errorf("%q, before the refusal %q", after, before)
 	}
-	_, err = f.Host.Host.Restart(ctx, "r", "again", "charge") // as it says
+	if _, err = f.Host.Host.Restart(ctx, "r", "", "charge"); !errors.Is(err, host.ErrConflict) { // what "book" did is undone
+		t.Error(err)
+	}
+	_, err = f.Host.Host.Restart(ctx, "r", "again", "book") // as it says
 	do(t, err)
 	f.finish("again", "charge")
-	if got := f.noted(); !slices.Equal(got, []string{"book", "unbook"}) {
+	if got := f.noted(); !slices.Equal(got, []string{"book", "unbook", "book"}) {
 		t.Error(got)
 	}
 }

@@ -41,6 +41,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/gate"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/names"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/host/internal/remote"
 	"github.com/wfhost/wfhost/host/internal/report"
@@ -184,37 +185,39 @@ type Config struct {
 type Host struct {
 	scope
 	waits
-	cfg       Config
-	store     store.Store
-	below     store.Store // what it was before Config.Codec was put before it
-	ownStore  bool
-	engine    engine.Engine
-	skip      *clock.Fake // of SkipSleeps
-	copied    bool        // it was opened as a copy, and owned nothing then
-	rt        *runtime.Runtime
-	workers   *performer
-	remotes   sync.Map // handlers for workers: true by name
-	sweeper   *retention.Sweeper
-	nextSweep atomic.Pointer[time.Time] // for Stats
-	keeper    *schedule.Keeper
-	gate      *gate.Keeper
-	quotas    *quota.Quotas
-	refusals  brake.Brake[string] // of starts, by namespace
-	notices   *notices            // nil if the log takes none
-	checks    checking
-	exports   exporting
-	importing importing
-	setting   sync.Mutex     // held by SetQuota, so that what holds is what is stored
-	suspects  *suspect.Watch // nil watches nothing
-	journals  *room.Budget
-	disk      *diskspace.Gauge
-	schemas   schema.Cache
-	named     names.Cache // what descriptions of modules say, as names
-	names     sync.Map    // of namespaces, string by store.NamespaceID
-	several   atomic.Bool // there is another namespace than the default one
-	closing   sync.Once
-	closed    chan struct{}
-	failure   atomic.Pointer[error] // of the store, as the runtime has reported it
+	cfg        Config
+	store      store.Store
+	below      store.Store // what it was before Config.Codec was put before it
+	ownStore   bool
+	engine     engine.Engine
+	skip       *clock.Fake // of SkipSleeps
+	copied     bool        // it was opened as a copy, and owned nothing then
+	rt         *runtime.Runtime
+	workers    *performer
+	remotes    sync.Map // handlers for workers: true by name
+	handlers   registrations
+	sweeper    *retention.Sweeper
+	iterations *retention.Iterations
+	nextSweep  atomic.Pointer[time.Time] // for Stats
+	keeper     *schedule.Keeper
+	gate       *gate.Keeper
+	quotas     *quota.Quotas
+	refusals   brake.Brake[string] // of starts, by namespace
+	notices    *notices            // nil if the log takes none
+	checks     checking
+	exports    exporting
+	importing  importing
+	setting    sync.Mutex     // held by SetQuota, so that what holds is what is stored
+	suspects   *suspect.Watch // nil watches nothing
+	journals   *room.Budget
+	disk       *diskspace.Gauge
+	schemas    schema.Cache
+	named      names.Cache // what descriptions of modules say, as names
+	names      sync.Map    // of namespaces, string by store.NamespaceID
+	several    atomic.Bool // there is another namespace than the default one
+	closing    sync.Once
+	closed     chan struct{}
+	failure    atomic.Pointer[error] // of the store, as the runtime has reported it
 }
 
 // Open opens the data and recovers. It activates nothing: that begins with Run.
@@ -263,6 +266,15 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	if err != nil {
 		return h, err
 	}
+	h.iterations = retention.NewIterations(h.store.Retentions, keep)
+	rc.Keep = func(ctx context.Context, of store.NamespaceID, workflow string) (origin.Keep, error) {
+		r, err := h.iterations.Of(ctx, of, workflow, h.cfg.Clock.Now().UnixMilli())
+		if err != nil {
+			return origin.Keep{}, err
+		}
+		return origin.Keep{Iterations: r.KeepIterations, ForMs: r.IterationsMs}, nil
+	}
+	rc.IDs = h.keepsIDsMs
 	if h.copied = h.IsCopy(); h.copied {
 		rc.Partitions = []store.PartitionID{}
 	}
@@ -272,6 +284,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	if h.rt, err = runtime.New(ctx, rc); err == nil {
 		h.sweeper = h.newSweeper(keep)
 		h.begin(ctx)
+		err = h.rereadRuns(ctx)
 	}
 	return h, err
 }

@@ -106,7 +106,8 @@ func (s *scope) imported(ctx context.Context, r io.Reader, opts ImportOptions, r
 
 func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptions) (st store.RunState, existed bool, err error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
-	i := &origin.Import{ID: w.ID, UnixMs: now, Copy: !opts.Adopt, Paused: opts.Paused, LogLines: w.State.LogLines}
+	i := &origin.Import{ID: w.ID, UnixMs: now, Copy: !opts.Adopt, Paused: opts.Paused, LogLines: w.State.LogLines,
+		Kept: w.State.Kept, StartedAt: w.State.StartedUnixMs, Rested: max(w.State.Suspension.Seq, w.State.Rested)}
 	if w.State.Status == store.Stuck {
 		i.Stuck = w.State.Reason
 	}
@@ -116,8 +117,12 @@ func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptio
 	switch {
 	case fresh:
 		err = nil
-	case err == nil: // what changes nothing, or is refused, compiles nothing, and stores no module
-		if there, failed := s.h.store.State(ctx, n.Key); failed == nil && !record.Forgotten(&there, now) {
+	case err != nil:
+	default: // what changes nothing, or is refused, compiles nothing, and stores no module
+		if n.IDsMs, err = s.h.keepsIDsMs(ctx, n.Key.Namespace); err != nil {
+			return st, false, err
+		}
+		if there, failed := s.h.store.State(ctx, n.Key); failed == nil && !record.Forgotten(&there, &n, now) {
 			st, _, err = s.h.rt.Runs.Start(ctx, n, func() {})
 			return st, true, err
 		}

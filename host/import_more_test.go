@@ -111,7 +111,7 @@ func stick(t *testing.T, u *upgrades, id string) []byte {
 	l := &liar{Source: withModule{wasm: of.Module}, run: *of}
 	l.run.State.LogRecords, l.run.State.LogLines = 0, 0
 	var b bytes.Buffer
-	do(t, archive.Write(ctx, &b, l, of.State.Run, true))
+	do(t, archive.Write(ctx, &b, l, of.State.Run, true, false))
 	return b.Bytes()
 }
 
@@ -260,7 +260,7 @@ func TestAdoptLies(t *testing.T) {
 		l.run.State.LogRecords, l.run.State.LogLines = 0, 0
 		lie(&l.run)
 		var b bytes.Buffer
-		do(t, archive.Write(ctx, &b, l, of.State.Run, true))
+		do(t, archive.Write(ctx, &b, l, of.State.Run, true, false))
 		other := hosttest.New(t)
 		if _, err := other.Import(ctx, &b, host.ImportOptions{Adopt: true}); !errors.Is(err, host.ErrInvalid) &&
 			!(name == "replay" && errors.Is(err, host.ErrMismatch)) {

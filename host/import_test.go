@@ -309,7 +309,7 @@ func TestImportedParent(t *testing.T) {
 	l.run.State.Run.ID, l.run.State.LogRecords, l.run.State.LogLines = "evil", 0, 0
 	lied(&l.run.Entries[0], `"run_id":"kid"`, `"run_id":"evil"`)
 	var b bytes.Buffer
-	do(t, archive.Write(ctx, &b, l, l.run.State.Run, true))
+	do(t, archive.Write(ctx, &b, l, l.run.State.Run, true, false))
 	n, err := p.Namespace(ctx, "team")
 	do(t, err)
 	_, err = n.Import(ctx, &b, host.ImportOptions{Adopt: true, Force: true})

@@ -1,14 +1,17 @@
 package host_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
 func TestS63_CooperativeCancel(t *testing.T) {
@@ -292,5 +295,56 @@ func TestSagaAndFutures(t *testing.T) {
 
 func TestMarkers(t *testing.T) {
 	p := newPrims(t)
-	want(t, result[string](p, p.begin("markers", 0)), "3 1 0")
+	want(t, result[string](p, p.begin("markers", 0)), "[3 3 3 1 9 9 0 0 0 2]")
+}
+
+// TestMarkerAfterMigration asks for a marker in each third of a run: one that was migrated behind the first question stays with the
+// old code to its end, over a crash, and one that begins later has the new code everywhere.
+func TestMarkerAfterMigration(t *testing.T) {
+	h := hosttest.New(t)
+	module := func(marked bool) []byte {
+		m := wasmgen.New(1)
+		ask := func(id string) {
+			if marked {
+				m.Get(0).I64(10).Mul().Text(id).I64(1).Call(abi.FnVersion).Add().Set(0)
+			}
+		}
+		for _, name := range []string{"a", "b"} {
+			ask("a")
+			m.Text(name).I64(3_600_000).Call(abi.FnSleep).Drop()
+		}
+		ask("a")
+		ask("new")
+		return m.I32(16384).Get(0).Store64().I32(16384).I32(8).Call(abi.FnComplete).Drop().I32(0).Export(abi.ExportRun).Bytes()
+	}
+	upload := func(marked bool) {
+		_, err := h.Upload(ctx, "flow", module(marked))
+		do(t, err)
+	}
+	begin := func(id string) {
+		_, err := h.StartRaw(ctx, "flow", nil, host.WithRunID(id))
+		do(t, err)
+		h.Settle()
+	}
+	upload(false)
+	begin("older")
+	upload(true)
+	begin("newer")
+	sum, err := h.Migrate(ctx, "flow", host.MigrateOptions{To: 2, Each: func(host.RunCheck) error { return nil }})
+	do(t, err)
+	if sum.Diverging+sum.NotChecked > 0 {
+		t.Fatalf("%+v", sum)
+	}
+	h.Advance(90 * time.Minute)
+	h.Kill()
+	h.Reopen()
+	for id, want := range map[string]uint64{"older": 1, "newer": 1111} {
+		h.Finish(id)
+		b, err := h.ResultRaw(ctx, id)
+		do(t, err)
+		if got := binary.LittleEndian.Uint64(b); got != want {
+			t.Errorf("%s: %d, want %d", id, got, want)
+		}
+		do(t, h.Replay(ctx, id))
+	}
 }

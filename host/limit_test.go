@@ -174,15 +174,23 @@ func TestSlotsOfOthers(t *testing.T) {
 	do(t, err)
 	want(t, r.Status, host.Failed)
 	h.Advance(time.Minute)
-	h.stand("later", "last") // a paused run holds its slot
+	h.stand("last later", "") // a run that is paused while it waits lets others pass
 	_, err = h.Unpause(ctx, "paused")
 	do(t, err)
-	h.stand("later paused", "last")
+	h.stand("last later", "paused")
 	do(t, h.Retry(ctx, "late", 0))
-	h.stand("later paused", "last late")
+	h.stand("last later", "late paused")
 	h.Advance(time.Minute)
-	h.stand("last later", "late")
-	h.Advance(50 * time.Minute)
+	h.stand("later paused", "late")
+	_, err = h.Pause(ctx, "paused") // it has begun, and holds its slot
+	do(t, err)
+	h.Advance(10 * time.Minute)
+	h.stand("later", "late")
+	_, err = h.Unpause(ctx, "paused")
+	do(t, err)
+	h.Advance(10 * time.Minute)
+	h.stand("later", "")
+	h.Advance(30 * time.Minute)
 	h.stand("later", "")
 	h.start("later", "{}", host.WithStartIn(time.Hour), host.OnConflict(host.ConflictTerminate))
 	h.start("again", "{}")
@@ -193,6 +201,51 @@ func TestSlotsOfOthers(t *testing.T) {
 	h.stand("again later", "repeated")
 	h.Advance(2 * time.Hour)
 	h.stand("", "")
+}
+
+// Runs that are paused while they wait for a slot let others pass, and have their places again when they are unpaused, over crashes,
+// too. One that is paused in the moment in which it is admitted returns its slot.
+func TestPausedRunsLetOthersPass(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		h := newPrinted(t)
+		restart := func() {
+			t.Helper()
+			if crash {
+				h.Crash()
+				h.Settle()
+			}
+		}
+		h.limit("1", "")
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			h.start(id, "{}")
+			h.Settle()
+		}
+		h.stand("a", "b c d e")
+		for _, id := range []string{"b", "d"} {
+			_, err := h.Pause(ctx, id)
+			do(t, err)
+		}
+		h.Settle()
+		restart()
+		h.stand("a", "c e")
+		h.Advance(time.Minute)
+		h.stand("c", "e")
+		for _, id := range []string{"d", "b"} {
+			_, err := h.Unpause(ctx, id)
+			do(t, err)
+			h.Settle()
+		}
+		restart()
+		h.stand("c", "b d e")
+		_, err := h.Pause(ctx, "b")
+		do(t, err)
+		h.Settle()
+		do(t, h.Terminate(ctx, "b")) // its place is gone
+		h.Advance(time.Minute)
+		h.stand("d", "e")
+		h.Advance(2 * time.Minute)
+		h.stand("", "")
+	}
 }
 
 func TestRunPriority(t *testing.T) {

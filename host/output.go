@@ -175,12 +175,9 @@ type QueryError = query.Error
 // for as long as the run is kept. ErrNotFound if there is no such run or query, *QueryError if the workflow refused or
 // does not answer. A workflow that is at work is asked when it comes to a wait, within ten seconds.
 func (s *scope) Query(ctx context.Context, id, name string, input any) (json.RawMessage, error) {
-	var b []byte
-	if input != nil {
-		var err error
-		if b, err = json.Marshal(input); err != nil {
-			return nil, &joined{fmt.Errorf("input of query %q: %w", name, err), ErrInvalid}
-		}
+	b, err := encoded(fmt.Sprintf("the input of query %q", name), input)
+	if err != nil {
+		return nil, err
 	}
 	if len(b) > abi.MaxPayloadBytes {
 		return nil, translate(abi.Errorf(abi.TooLarge, "the input of query %q has %d bytes, the limit is %d", name, len(b),

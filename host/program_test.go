@@ -116,7 +116,7 @@ func (p program) wasm() []byte {
 		case "attribute":
 			m.Text(fmt.Sprint("k", o.a%3)).Text(name).Call(abi.FnSetAttribute)
 		case "marker":
-			m.Text(name).I64(int64(o.a)).Call(abi.FnVersion)
+			m.Text(fmt.Sprint("block-", o.a%4)).I64(int64(o.a)).Call(abi.FnVersion) // asked again, or named as a sleep
 		case "withdraw":
 			m.I64(int64(o.a % (handles + 1))).Call(abi.FnCancel)
 		case "any":

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/progress"
@@ -37,9 +38,12 @@ func Heartbeat(ctx context.Context, details any) error {
 	if beat == nil {
 		return fmt.Errorf("%w: a heartbeat outside of a handler", ErrInvalid)
 	}
-	b, err := json.Marshal(details)
+	if details == nil {
+		details = json.RawMessage("null")
+	}
+	b, err := encoded("the details of a heartbeat", details)
 	if err != nil {
-		return &joined{fmt.Errorf("details of a heartbeat: %w", err), ErrInvalid}
+		return err
 	}
 	return beat(b)
 }
@@ -98,8 +102,8 @@ func (p *performer) Perform(ctx context.Context, a handler.Attempt, in []byte, t
 func (s *scope) HeartbeatDetails(ctx context.Context, handler, lease string, d time.Duration, details json.RawMessage) (
 	Lease, error,
 ) {
-	if !json.Valid(details) {
-		return Lease{}, fmt.Errorf("%w: the details of a heartbeat are JSON, got %.80q", ErrInvalid, details)
+	if err := translate(abi.CheckJSON("the details of a heartbeat", details)); err != nil {
+		return Lease{}, err
 	}
 	if len(details) > MaxDetailsBytes {
 		return Lease{}, tooMuch(details)

@@ -71,7 +71,7 @@ func TestImportBeyondVersions(t *testing.T) {
 	l.run.State.Module = sha256.Sum256(broken)
 	lied(&l.run.Entries[0], of.State.Module.String(), l.run.State.Module.String())
 	var changed bytes.Buffer
-	do(t, archive.Write(ctx, &changed, l, of.State.Run, true))
+	do(t, archive.Write(ctx, &changed, l, of.State.Run, true, false))
 	for quota, want := range map[int64]error{1: host.ErrBusy, 2: host.ErrRejected} {
 		do(t, h.SetQuota(ctx, "a", host.Quota{MaxVersions: quota}))
 		if _, err := a.Import(ctx, bytes.NewReader(changed.Bytes()), host.ImportOptions{}); !errors.Is(err, want) {

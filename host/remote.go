@@ -49,6 +49,7 @@ func (h *Host) HandleRemote(name string) error {
 		return translate(err)
 	}
 	h.remotes.Store(name, true)
+	h.handlers.add(func(other *Host) { _ = other.HandleRemote(name) }) // the name was taken here
 	h.rt.HandleRemote(name, h.workers)
 	return nil
 }
@@ -174,12 +175,15 @@ func (s *scope) Heartbeat(ctx context.Context, handler, lease string, d time.Dur
 	return Lease{Until: until, Cancelled: cancelled}, workerError(err)
 }
 
-// CompleteAttempt hands in the result of an attempt, at most abi.MaxPayloadBytes. It is durable when CompleteAttempt
-// returns. ErrLeaseLost if nobody waits for it any more: another worker may have done it. ErrConflict for an attempt
-// with AtMostOnce that was not begun by a heartbeat. If ctx ends first, nobody knows.
+// CompleteAttempt hands in the result of an attempt: JSON of at most abi.MaxPayloadBytes, or nothing. It is durable when
+// CompleteAttempt returns. ErrInvalid if it is no JSON. ErrLeaseLost if nobody waits for it any more: another worker may have
+// done it. ErrConflict for an attempt with AtMostOnce that was not begun by a heartbeat. If ctx ends first, nobody knows.
 func (s *scope) CompleteAttempt(ctx context.Context, handler, lease string, result []byte) error {
 	if len(result) > abi.MaxPayloadBytes {
 		return fmt.Errorf("%w: a result has at most %d bytes, got %d", ErrLimit, abi.MaxPayloadBytes, len(result))
+	}
+	if err := checkJSON(fmt.Sprintf("the result of handler %q", handler), result); err != nil {
+		return err
 	}
 	return s.handIn(ctx, handler, lease, step.Outcome{Data: bytes.Clone(result)})
 }
@@ -206,10 +210,10 @@ func (s *scope) FailAttempt(ctx context.Context, handler, lease string, f Failur
 		out.RetryAfterMs = f.RetryAfter.Milliseconds()
 	}
 	if len(f.Details) > 0 {
-		if !json.Valid(f.Details) {
-			return fmt.Errorf("%w: the details of a failure are JSON, got %.80q", ErrInvalid, f.Details)
+		if err := checkJSON("the details of a failure", f.Details); err != nil {
+			return err
 		}
-		out.Err.Details = bytes.Clone(f.Details)
+		out.Err.Details = json.RawMessage(bytes.Clone(f.Details))
 	}
 	return s.handIn(ctx, handler, lease, out)
 }

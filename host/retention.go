@@ -8,7 +8,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/store"
 )
@@ -22,8 +21,9 @@ const (
 	firstSweep = time.Minute
 )
 
-// Retention says how long the ended runs of a workflow are kept. Of its bounds, each one that is not zero holds: a run
-// is deleted as soon as it passes one of them. The zero value keeps all runs for ever.
+// Retention says how long the ended runs of a workflow are kept, and the iterations that are over of those that live. Of
+// its bounds, each one that is not zero holds: a run is deleted as soon as it passes one of them. The zero value keeps all
+// runs for ever.
 type Retention struct {
 	// Workflow is the workflow; empty = all of the namespace for which no retention is set.
 	Workflow string
@@ -34,7 +34,28 @@ type Retention struct {
 	Keep int
 	// The same of the runs that ended with one status, so that many of one push out none of another.
 	KeepCompleted, KeepFailed, KeepCancelled, KeepTerminated int
+	// KeepIterations is how many iterations before the current one a run that continues as new keeps: with their journals, and with
+	// large payloads that no later iteration has. 0 = DefaultIterations, AllIterations = all; at most MaxIterations. Others are
+	// removed when the run continues as new, some at a time; output and log stay.
+	KeepIterations int
+	// KeepIterationsFor is how long after its end such an iteration is kept. 0 = for ever; at least MinRetention otherwise.
+	KeepIterationsFor time.Duration
+	// KeepIDsFor is how long after its deletion the id of a run stays taken, so that a start that is repeated by mistake is
+	// refused. It holds for the whole namespace, and is refused with a Workflow. 0 = DefaultKeepIDs; at least MinRetention
+	// otherwise. Ids that nobody can name again are free at once: those that the host has drawn, and those that it has made for the
+	// children of a run that is deleted.
+	KeepIDsFor time.Duration
 }
+
+// DefaultKeepIDs is how long the id of a deleted run stays taken, where nothing is set.
+const DefaultKeepIDs = store.DefaultIDsMs * time.Millisecond
+
+// Values of Retention.KeepIterations.
+const (
+	AllIterations     = -1 // nothing is removed while the run lives
+	DefaultIterations = store.DefaultIterations
+	MaxIterations     = store.MaxPast
+)
 
 // of returns the retention for the store, or ErrInvalid.
 func (r *Retention) of(ns store.NamespaceID) (store.Retention, error) {
@@ -53,6 +74,23 @@ func (r *Retention) of(ns store.NamespaceID) (store.Retention, error) {
 		}
 		*x.set = int64(x.number)
 	}
+	if r.KeepIterations < AllIterations || r.KeepIterations > MaxIterations {
+		return out, &joined{fmt.Errorf("keep_iterations must be from 1 to %d, or %d for all, got %d", MaxIterations, AllIterations,
+			r.KeepIterations), ErrInvalid}
+	}
+	out.KeepIterations = int64(r.KeepIterations)
+	if d := r.KeepIterationsFor; d != 0 && d < MinRetention {
+		return out, &joined{fmt.Errorf("iterations must be kept for at least %v, got %v", MinRetention, d), ErrInvalid}
+	}
+	out.IterationsMs = abi.Milliseconds(r.KeepIterationsFor)
+	switch d := r.KeepIDsFor; {
+	case d != 0 && r.Workflow != "":
+		return out, &joined{fmt.Errorf("keep_ids_for is of a namespace: set it for all other workflows, not for workflow %q",
+			r.Workflow), ErrInvalid}
+	case d != 0 && d < MinRetention:
+		return out, &joined{fmt.Errorf("ids of deleted runs must be kept for at least %v, got %v", MinRetention, d), ErrInvalid}
+	}
+	out.IDsMs = abi.Milliseconds(r.KeepIDsFor)
 	for _, x := range []struct {
 		status Status
 		age    time.Duration
@@ -80,8 +118,16 @@ func (c *Config) keep() (store.Retention, error) {
 }
 
 func (h *Host) newSweeper(keep store.Retention) *retention.Sweeper {
-	return retention.New(retention.Config{Store: h.store, Owned: h.swept, Delete: h.rt.Runs.Delete, Default: keep,
-		TombstoneMs: record.IDRetentionMs})
+	return retention.New(retention.Config{Store: h.store, Owned: h.swept, Delete: h.rt.Runs.Delete, Default: keep})
+}
+
+// keepsIDsMs returns for how many milliseconds the ids of deleted runs stay taken in a namespace.
+func (h *Host) keepsIDsMs(ctx context.Context, of store.NamespaceID) (int64, error) {
+	r, err := h.iterations.Of(ctx, of, "", h.cfg.Clock.Now().UnixMilli())
+	if err != nil {
+		return 0, err
+	}
+	return r.IDs(), nil
 }
 
 // swept returns the partitions that sweeps look at: those that the host owns. It owns none of a copy, of which all are
@@ -115,10 +161,12 @@ func (s *scope) SetRetention(ctx context.Context, r Retention) error {
 		return err
 	}
 	if x.None() {
-		return &joined{errors.New("the retention bounds nothing: give an age or a number of runs to keep; to remove one, delete it"),
+		return &joined{errors.New("the retention bounds nothing: give an age, or a number of runs or iterations to keep; " +
+			"to remove one, delete it"),
 			ErrInvalid}
 	}
 	err = s.h.store.SetRetention(ctx, x)
+	s.h.iterations.Changed()
 	if errors.Is(err, store.ErrTooLarge) {
 		return &joined{err, ErrLimit}
 	}
@@ -138,6 +186,7 @@ func (s *scope) DeleteRetention(ctx context.Context, workflow string) error {
 	}
 	for _, x := range list {
 		if x.Namespace == ns && x.Workflow == workflow {
+			defer s.h.iterations.Changed()
 			return translate(s.h.store.SetRetention(ctx, store.Retention{Namespace: ns, Workflow: workflow}))
 		}
 	}
@@ -157,7 +206,8 @@ func (s *scope) Retentions(ctx context.Context) ([]Retention, error) {
 			out = append(out, Retention{Workflow: x.Workflow, Completed: abi.Duration(x.CompletedMs), Failed: abi.Duration(x.FailedMs),
 				Cancelled: abi.Duration(x.CancelledMs), Terminated: abi.Duration(x.TerminatedMs), Keep: int(x.Keep),
 				KeepCompleted: int(x.KeepCompleted), KeepFailed: int(x.KeepFailed), KeepCancelled: int(x.KeepCancelled),
-				KeepTerminated: int(x.KeepTerminated)})
+				KeepTerminated: int(x.KeepTerminated), KeepIterations: int(x.KeepIterations),
+				KeepIterationsFor: abi.Duration(x.IterationsMs), KeepIDsFor: abi.Duration(x.IDsMs)})
 		}
 	}
 	return out, translate(err)
@@ -167,7 +217,7 @@ func (s *scope) Retentions(ctx context.Context) ([]Retention, error) {
 type Swept struct {
 	Deleted   int   `json:"deleted"`   // runs
 	Held      int   `json:"held"`      // children that are old enough, and for whose end a live run waits
-	Forgotten int   `json:"forgotten"` // runs deleted more than 30 days ago, whose ids are free now
+	Forgotten int   `json:"forgotten"` // runs deleted so long ago that their ids are free now
 	Failed    int   `json:"failed"`    // runs that could not be read or deleted: tried again after a day, or by the next host
 	Runs      []Run `json:"runs"`      // the first ones that were deleted, or would be: at most MaxSweptRuns
 }

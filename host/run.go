@@ -55,11 +55,13 @@ type Run struct {
 	// Existed is true in the answer of a Start whose run was there already.
 	Existed bool `json:"existed,omitempty"`
 	// Iteration is how often the run has continued as new.
-	Iteration  uint32            `json:"iteration,omitempty"`
-	Attributes map[string]string `json:"attributes,omitempty"`
-	Memo       json.RawMessage   `json:"memo,omitempty"`   // what the run was started with for people to see
-	Parent     string            `json:"parent,omitempty"` // id of the run that started it
-	Output     uint64            `json:"output,omitempty"` // chunks of output
+	Iteration uint32 `json:"iteration,omitempty"`
+	// FirstIteration is the first iteration whose journal is kept: see Retention.KeepIterations.
+	FirstIteration uint32            `json:"first_iteration,omitempty"`
+	Attributes     map[string]string `json:"attributes,omitempty"`
+	Memo           json.RawMessage   `json:"memo,omitempty"`   // what the run was started with for people to see
+	Parent         string            `json:"parent,omitempty"` // id of the run that started it
+	Output         uint64            `json:"output,omitempty"` // chunks of output
 	// Schedule is the id of the schedule that started the run, and Nominal the instant for which it did.
 	Schedule string    `json:"schedule,omitempty"`
 	Nominal  time.Time `json:"nominal,omitzero"`
@@ -99,7 +101,7 @@ func (h *Host) runOf(s store.RunState) Run {
 		Module: s.Module.String(), Status: s.Status,
 		Reason: s.Reason, Created: at(s.CreatedUnixMs), Started: at(s.StartedUnixMs), Updated: at(s.UpdatedUnixMs),
 		Entries:   uint64(s.Length),
-		Iteration: s.Iteration, Parent: s.Parent, Output: s.Output, Schedule: s.Schedule,
+		Iteration: s.Iteration, FirstIteration: s.Kept, Parent: s.Parent, Output: s.Output, Schedule: s.Schedule,
 		Aside: s.Aside.String(), Imported: at(s.ImportUnixMs), incarnation: s.Incarnation, traceParent: s.TraceParent}
 	if s.Status.Terminal() { // a run that was retried has ended before, and may not have ended now
 		r.Ended = at(s.EndedUnixMs)
@@ -152,6 +154,9 @@ func (s *scope) Get(ctx context.Context, id string) (Run, error) {
 	r := s.h.runOf(st)
 	if err == nil && r.Status == Running {
 		r.Reason = cmp.Or(s.h.waitsForTurn(key), s.h.waitsForWorker(key))
+	}
+	if cause := s.h.rt.Runs.Unreadable(key); err == nil && cause != "" && !r.Status.Terminal() {
+		r.Reason = cause
 	}
 	if err == nil {
 		r.TraceID = r.Trace().TraceID()
@@ -210,7 +215,8 @@ func (s *scope) Journal(ctx context.Context, id string, from store.Seq) iter.Seq
 }
 
 // JournalOf returns the entries of an iteration, from 0, as Journal does: a run that has continued as new keeps the
-// journals of earlier iterations. It yields ErrNotFound if the run has not reached that iteration.
+// journals of earlier iterations, as long as its Retention says. It yields ErrNotFound if the run has not reached that iteration,
+// or if its journal was removed.
 func (s *scope) JournalOf(ctx context.Context, id string, iteration uint32, from store.Seq) iter.Seq2[Entry, error] {
 	return s.journal(ctx, id, &iteration, from)
 }
@@ -226,6 +232,9 @@ func (s *scope) journal(ctx context.Context, id string, iteration *uint32, from 
 		if err == nil && iteration != nil {
 			if *iteration > st.Iteration {
 				err = fmt.Errorf("run %q, iteration %d: %w: the newest is %d", id, *iteration, store.ErrNotFound, st.Iteration)
+			}
+			if err == nil {
+				err = st.Removed(*iteration)
 			}
 			st.Iteration = *iteration
 		}

@@ -3,7 +3,6 @@ package host
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -22,13 +21,9 @@ type SignalOption func(*run.Signal)
 func WithIdempotencyKey(key string) SignalOption { return func(n *run.Signal) { n.Key = key } }
 
 func newSignal(name string, payload any, opts []SignalOption) (run.Signal, error) {
-	var data []byte
-	if payload != nil {
-		b, err := json.Marshal(payload)
-		if err != nil {
-			return run.Signal{}, &joined{fmt.Errorf("payload of signal %q: %w", name, err), ErrInvalid}
-		}
-		data = b
+	data, err := encoded(fmt.Sprintf("the payload of signal %q", name), payload)
+	if err != nil {
+		return run.Signal{}, err
 	}
 	return newRawSignal(name, data, opts)
 }

@@ -174,12 +174,9 @@ func (o *start) checkAttributes() error {
 // Start starts a run of a workflow with an input, which is encoded as JSON; a json.RawMessage or nil is taken as
 // it is. The run is durable on return. ErrDiskFull if the disk has no room for new work.
 func (s *scope) Start(ctx context.Context, workflow string, input any, opts ...StartOption) (Run, error) {
-	if input == nil {
-		return s.StartRaw(ctx, workflow, nil, opts...)
-	}
-	b, err := json.Marshal(input)
+	b, err := encoded(fmt.Sprintf("the input of workflow %q", workflow), input)
 	if err != nil {
-		return Run{}, &joined{fmt.Errorf("input of workflow %q: %w", workflow, err), ErrInvalid}
+		return Run{}, err
 	}
 	return s.StartRaw(ctx, workflow, b, opts...)
 }
@@ -269,6 +266,9 @@ func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string
 		return Run{}, err
 	}
 	n.Version, n.Module = v.Number, v.Module
+	if !o.named {
+		n.ID = store.IDDrawn
+	}
 	asked := v.Number
 	if o.version == 0 && !n.Existing { // the latest one
 		asked = 0

@@ -35,6 +35,9 @@ func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, 
 			return nil, err
 		}
 		b, err := json.Marshal(out)
+		if err == nil {
+			err = checkJSON("it", b) // of what marshals itself
+		}
 		if err != nil {
 			return nil, Fatal(fmt.Errorf("result of handler %q: %w", name, err))
 		}
@@ -45,6 +48,7 @@ func HandleStep[In, Out any](h *Host, name string, fn func(ctx context.Context, 
 // HandleRawStep is HandleStep for a handler that takes and returns bytes.
 func (h *Host) HandleRawStep(name string, fn func(ctx context.Context, input []byte) ([]byte, error)) {
 	h.remotes.Delete(name)
+	h.handlers.add(func(other *Host) { other.HandleRawStep(name, fn) })
 	h.rt.Handle(name, func(ctx context.Context, a handler.Attempt, input []byte) ([]byte, error) {
 		// The journal keeps what comes in and what goes out; the handler may continue to use either.
 		a.Details = h.workers.progress.Latest(&a)
@@ -123,12 +127,15 @@ func StepInfo(ctx context.Context) Step {
 //	URL       string              `json:"url"`
 //	Headers   map[string][]string `json:"headers,omitempty"`
 //	TimeoutMs int64               `json:"timeout_ms,omitempty"`
+//	Redirect  string              `json:"redirect,omitempty"` // follow (the default), manual or error
 type HTTPRequest = egress.Request
 
 // HTTPResponse is the head of a response that [Host.HTTP] returns:
 //
-//	Status  int                 `json:"status"`
-//	Headers map[string][]string `json:"headers,omitempty"`
+//	Status     int                 `json:"status"`
+//	Headers    map[string][]string `json:"headers,omitempty"`
+//	Redirected bool                `json:"redirected,omitempty"` // whether redirects were followed
+//	URL        string              `json:"url,omitempty"`        // where they led to
 type HTTPResponse = egress.Response
 
 // ErrDenied is the error of a request that the grants of a version do not allow.

@@ -126,6 +126,8 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 		a.Move = n > 0
 	case *host.Overlap:
 		*a = host.OverlapAllow
+	case *host.RestartOptions:
+		*a = host.RestartOptions{Version: uint32(n)}
 	case *host.TakeOptions, *host.Failure:
 	case *json.RawMessage:
 		*a = json.RawMessage("{}")

@@ -104,13 +104,9 @@ const updateTries = 20
 // that it has not answered, has not begun, or does not come to rest within ten seconds; ErrNotFound if there is no such
 // run, or its workflow lists its updates without this one.
 func (s *scope) Update(ctx context.Context, id, name string, input any, opts ...UpdateOption) (Update, error) {
-	var data []byte
-	if input != nil {
-		b, err := json.Marshal(input)
-		if err != nil {
-			return Update{}, &joined{fmt.Errorf("input of update %q: %w", name, err), ErrInvalid}
-		}
-		data = b
+	data, err := encoded(fmt.Sprintf("the input of update %q", name), input)
+	if err != nil {
+		return Update{}, err
 	}
 	u := updating{Update: Update{Run: id, Name: name}}
 	for _, o := range opts {
@@ -120,7 +116,7 @@ func (s *scope) Update(ctx context.Context, id, name string, input any, opts ...
 		u.ID = newRunID(s.h.cfg.Clock.Now())
 	}
 	u.signal = run.Signal{Name: abi.UpdatePrefix + name, Data: bytes.Clone(data), Key: u.ID}
-	err := errors.Join(abi.CheckUpdate(name), abi.CheckName("update id", u.ID))
+	err = errors.Join(abi.CheckUpdate(name), abi.CheckName("update id", u.ID))
 	if err == nil && len(data) > abi.MaxPayloadBytes {
 		err = abi.Errorf(abi.TooLarge, "the input of update %q has %d bytes, the limit is %d", name, len(data), abi.MaxPayloadBytes)
 	}
@@ -267,6 +263,13 @@ func (s *scope) updated(ctx context.Context, key store.RunKey, u Update, wait bo
 
 // earlier reads what has become of an update from the journal of an iteration that is over.
 func (s *scope) earlier(ctx context.Context, key store.RunKey, iteration uint32, u *Update) error {
+	st, err := s.h.store.State(ctx, key)
+	if err == nil {
+		err = st.Removed(iteration)
+	}
+	if err != nil {
+		return fmt.Errorf("the answer to update %q with the id %q: %w", u.Name, u.ID, err)
+	}
 	j := &journal.Journal{}
 	for e, err := range s.h.store.Load(ctx, key, iteration, 0) {
 		if err == nil {
@@ -276,7 +279,7 @@ func (s *scope) earlier(ctx context.Context, key store.RunKey, iteration uint32,
 			return err
 		}
 	}
-	_, err := u.read(j)
+	_, err = u.read(j)
 	if err == nil && u.Status == "" {
 		err = fmt.Errorf("update %q with the id %q: %w in iteration %d", u.Name, u.ID, store.ErrNotFound, iteration)
 	}

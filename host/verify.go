@@ -19,6 +19,11 @@ type VerifyOptions struct {
 	// Repair makes lists, counts and wakes anew where they are not what the states of the runs imply. Journals, states, modules
 	// and payloads are never changed. A backup is not repaired.
 	Repair bool
+	// AcceptLossAfter is FILE:OFFSET, where the log is damaged according to the error with which the data cannot be opened. The
+	// report then says in Loss what was committed behind it, as far as that can be read, and nothing is changed. With
+	// Repair, the log is cut there: all of that is lost, and runs go back to earlier states. ErrInvalid if the log is
+	// damaged elsewhere or not at all.
+	AcceptLossAfter string
 	// NoReplay leaves out that each run's module is run against its journal, which takes most of the time.
 	NoReplay bool
 	// Engines names the engines on which each run is replayed; Engines returns which there are. If there are several,
@@ -38,12 +43,18 @@ type VerifyOptions struct {
 //	Repaired  bool
 type VerifyProblem = pebblestore.Problem
 
+// VerifyLoss is what is lost when the log is cut where it is damaged: File, Offset, Bytes, Later files, Commits that can be
+// read, the Runs that they change, how many of which Others, and the folder in which the files are Kept, empty if nothing
+// was changed.
+type VerifyLoss = pebblestore.Loss
+
 // VerifyReport is what was found.
 type VerifyReport struct {
 	Backup     string    `json:"backup,omitempty"`     // the backup that was verified; empty for a data directory
 	BackupTime time.Time `json:"backup_time,omitzero"` // of its data
 	pebblestore.Report
-	Replayed int64 `json:"replayed"` // runs whose module was run against their journal
+	Loss     *VerifyLoss `json:"loss,omitempty"` // of VerifyOptions.AcceptLossAfter
+	Replayed int64       `json:"replayed"`       // runs whose module was run against their journal
 	// Engines are those of VerifyOptions on which runs were replayed.
 	Engines []string `json:"engines,omitempty"`
 	// Uncompared counts the runs for which an engine was not compared with the first, since one of them ended the replay for a
@@ -86,6 +97,18 @@ func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (r
 		report.BackupTime = m.Time
 		if wrong, err = backup.Check(ctx, at.backup); err != nil {
 			return nil, translate(err)
+		}
+	}
+	if opts.AcceptLossAfter != "" {
+		if at.backup != "" {
+			return nil, &joined{fmt.Errorf("%s is a backup, whose log is not cut: restore it", at.backup), ErrInvalid}
+		}
+		report.Loss, err = pebblestore.AcceptLoss(at.dir, opts.AcceptLossAfter, opts.Repair)
+		if errors.Is(err, pebblestore.ErrNoLoss) {
+			err = &joined{err, ErrInvalid}
+		}
+		if err != nil || !opts.Repair {
+			return report, translate(err)
 		}
 	}
 	found, err := pebblestore.Check(ctx, at.dir, pebblestore.CheckOptions{Repair: opts.Repair, Logger: cfg.Logger,

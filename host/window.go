@@ -197,7 +197,15 @@ func (s *scope) debounced(ctx context.Context, k *window.Key, key store.RunKey, 
 	now := s.h.cfg.Clock.Now().UnixMilli()
 	moves := *o
 	moves.conflict = origin.ConflictMove
-	if x := k.Window; x.Run != "" && now < x.EndMs {
+	x := k.Window
+	if x.Run != "" && x.Run != o.id { // of one that the host has named, nothing is left once it is deleted
+		if _, err := s.h.store.State(ctx, store.RunKey{Namespace: key.Namespace, ID: x.Run}); errors.Is(err, store.ErrNotFound) {
+			x.Run = ""
+		} else if err != nil {
+			return Run{}, true, translate(err)
+		}
+	}
+	if x.Run != "" && now < x.EndMs {
 		key := store.RunKey{Namespace: key.Namespace, ID: x.Run}
 		r, err := s.startOnce(ctx, key, workflow, input, &moves, min(now+p.Ms, x.EndMs))
 		if !errors.Is(err, ErrConflict) {

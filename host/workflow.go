@@ -9,6 +9,7 @@ import (
 	"iter"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
@@ -187,7 +188,7 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 		return nil, translate(err)
 	}
 	if len(wasm) >= largeModule { // its upload leaves several times the module and its code behind
-		defer debug.FreeOSMemory()
+		defer freeMemory()
 	}
 	mod, description, err := s.h.rt.Versions.Prepare(ctx, wasm)
 	if err == nil {
@@ -270,11 +271,35 @@ func (h *Host) discardAll(ctx context.Context) {
 	}
 }
 
+// freeEvery is how often uploads may have all of the memory collected: that takes the longer, the more the host holds.
+const freeEvery = 10 * time.Second
+
+// freed is when an upload has last had memory collected.
+var freed struct {
+	sync.Mutex
+	at time.Time
+}
+
+// freeMemory returns what large uploads leave to the operating system, unless another one has just done so.
+func freeMemory() {
+	freed.Lock()
+	now := budget.Clock.Now()
+	due := now.Sub(freed.at) >= freeEvery || now.Before(freed.at)
+	if due {
+		freed.at = now
+	}
+	freed.Unlock()
+	if due {
+		debug.FreeOSMemory()
+	}
+}
+
 // addDecided makes the versions of a module that is stored. What other uploads have done meanwhile counts.
 func (s *scope) addDecided(ctx context.Context, ns store.NamespaceID, c claim, wasm []byte, info store.ModuleInfo, u *upload) (
 	[]Version, error) {
-	deciding.Lock()
-	defer deciding.Unlock()
+	mu := &deciding[int(ns)%len(deciding)]
+	mu.Lock()
+	defer mu.Unlock()
 	specs, before, err := s.decide(ctx, ns, c, wasm, u)
 	if err != nil {
 		return nil, err

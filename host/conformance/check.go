@@ -85,6 +85,9 @@ func Check(ctx context.Context, wasm []byte, o Options) (*Report, error) {
 				out.Faults = append(out.Faults, fmt.Sprintf("with %s: %s", way.name, f))
 			}
 		}
+		if err := t.judge(ctx, o.Only, way.name, outcomes); err != nil {
+			return nil, err
+		}
 		report.Points += t.memories.points()
 		if err := t.close(); err != nil {
 			return nil, err
@@ -94,10 +97,31 @@ func Check(ctx context.Context, wasm []byte, o Options) (*Report, error) {
 	return report, nil
 }
 
-// add counts the outcomes, in the order of the stories.
+// judge adds what comes of the rules, which count as one story.
+func (t *theatre) judge(ctx context.Context, only []string, way string, outcomes map[string]*Outcome) error {
+	if len(only) > 0 && !slices.Contains(only, RulesWorkflow) {
+		return nil
+	}
+	out := outcomes[RulesWorkflow]
+	if out == nil {
+		out = &Outcome{Story: RulesWorkflow}
+		outcomes[RulesWorkflow] = out
+	}
+	if !slices.Contains(t.workflows, RulesWorkflow) {
+		out.Skipped = "the module has no workflow " + RulesWorkflow
+		return nil
+	}
+	faults, err := t.obey(ctx)
+	for _, f := range faults {
+		out.Faults = append(out.Faults, fmt.Sprintf("with %s: %s", way, f))
+	}
+	return err
+}
+
+// add counts the outcomes, in the order of the stories, and those of the rules.
 func (r *Report) add(stories []Story, outcomes map[string]*Outcome) {
-	for i := range stories {
-		out := outcomes[stories[i].Name]
+	for _, name := range append(namesOf(stories), RulesWorkflow) {
+		out := outcomes[name]
 		if out == nil {
 			continue
 		}
@@ -116,15 +140,18 @@ func (r *Report) add(stories []Story, outcomes map[string]*Outcome) {
 // known refuses names that are no stories.
 func known(stories []Story, names []string) error {
 	for _, name := range names {
-		if !slices.ContainsFunc(stories, func(s Story) bool { return s.Name == name }) {
-			var all []string
-			for i := range stories {
-				all = append(all, stories[i].Name)
-			}
+		if all := append(namesOf(stories), RulesWorkflow); !slices.Contains(all, name) {
 			return fmt.Errorf("%w: there is no story %q; the stories are %s", host.ErrNotFound, name, strings.Join(all, ", "))
 		}
 	}
 	return nil
+}
+
+func namesOf(stories []Story) (list []string) {
+	for i := range stories {
+		list = append(list, stories[i].Name)
+	}
+	return list
 }
 
 // difference says where two journals differ first.

@@ -138,8 +138,8 @@ func (s *Story) input() []byte {
 	return compact(s.Input)
 }
 
-// result returns the bytes that the run's result must have.
-func (s *Story) result() []byte {
+// Output returns the bytes that the run's result must have; none if the story does not say.
+func (s *Story) Output() []byte {
 	if s.ResultText != "" {
 		return []byte(s.ResultText)
 	}

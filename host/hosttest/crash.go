@@ -245,6 +245,15 @@ func (c *crashStore) Absent(run store.RunKey) bool {
 	return err == nil && ok && below.Absent(run)
 }
 
+// Reclaim implements store.Reclaiming, for stores that do.
+func (c *crashStore) Reclaim(ctx context.Context) error {
+	inner, err := c.inner()
+	if s, ok := inner.(store.Reclaiming); ok {
+		return s.Reclaim(ctx)
+	}
+	return err
+}
+
 // Disk implements store.OnDisk, for stores on disk.
 func (c *crashStore) Disk() (store.Disk, error) {
 	c.mu.Lock()

@@ -38,6 +38,8 @@ type Host struct {
 	t        testing.TB
 	cfg      host.Config
 	register []func(*host.Host)
+	kept     []func(*host.Host) // handlers that the test has registered on the host, for the next one
+	ours     int                // handlers of the host that register and kept have registered
 	crash    *crashStore
 	stop     context.CancelFunc
 	done     chan error
@@ -49,7 +51,8 @@ type Option func(*Host)
 // WithConfig changes the configuration of the host.
 func WithConfig(f func(*host.Config)) Option { return func(h *Host) { f(&h.cfg) } }
 
-// WithHandlers registers handlers at every start of the host.
+// WithHandlers registers handlers at every start of the host, before it runs. Those that a test registers later are registered
+// again after a crash, too.
 func WithHandlers(f func(*host.Host)) Option {
 	return func(h *Host) { h.register = append(h.register, f) }
 }
@@ -100,6 +103,10 @@ func (h *Host) start() {
 	for _, f := range h.register {
 		f(hh)
 	}
+	h.ours = len(hh.Handlers())
+	for _, f := range h.kept {
+		f(hh)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.stop, h.done = cancel, make(chan error, 1)
 	go func() { h.done <- hh.Run(ctx) }()
@@ -116,6 +123,12 @@ func (h *Host) Stop() {
 	}
 	_ = h.Close()       // a crashed store says so
 	_ = h.crash.Close() // likewise
+	h.letGo()
+}
+
+// letGo forgets a host that is closed, but for its handlers.
+func (h *Host) letGo() {
+	h.kept = h.Handlers()[h.ours:]
 	h.Host = nil
 }
 
@@ -126,7 +139,7 @@ func (h *Host) Kill() {
 	_ = h.Close() // the store is dead
 	<-h.done
 	_ = h.crash.Close() // nothing has reached it since it died
-	h.Host = nil
+	h.letGo()
 }
 
 // Reopen stops the host, or what is left of it, and starts it again over the same data. Time does not pass.
@@ -136,7 +149,7 @@ func (h *Host) Reopen() {
 	h.start()
 }
 
-// Crash kills the host and starts it again over what was durable.
+// Crash kills the host and starts it again over what was durable, with the handlers that it had.
 func (h *Host) Crash() {
 	h.t.Helper()
 	h.Kill()

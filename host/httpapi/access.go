@@ -239,7 +239,7 @@ func (s *API) admit(w http.ResponseWriter, r *http.Request, pattern string, scop
 		return c, r, err
 	}
 	if whole[pattern] && c.Namespace != "" {
-		return c, r, problem(http.StatusForbidden, "scope", "this is for the whole server, the token %s is for the namespace %q", c.ID,
+		return c, r, problem(http.StatusForbidden, "scope", "this is for the whole server, %s is for the namespace %q", c.title(),
 			c.Namespace)
 	}
 	c.in = name
@@ -282,9 +282,17 @@ func refusal(c *caller, scope host.Scope, namespace string) string {
 		namespace = "default"
 	}
 	if c.Namespace != "" && c.Namespace != namespace {
-		return fmt.Sprintf("the token %s is for the namespace %q, not for %q", c.ID, c.Namespace, namespace)
+		return fmt.Sprintf("%s is for the namespace %q, not for %q", c.title(), c.Namespace, namespace)
 	}
-	return fmt.Sprintf("this needs a token with the scope %s; the token %s has %s", scope, c.ID, joinScopes(c.Scopes))
+	return fmt.Sprintf("this needs a token with the scope %s; %s has %s", scope, c.title(), joinScopes(c.Scopes))
+}
+
+// title names the token of a caller. One that an embedding program has let in may have none.
+func (c *caller) title() string {
+	if c.ID == "" {
+		return "the caller"
+	}
+	return "the token " + c.ID
 }
 
 func joinScopes(scopes []host.Scope) string {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -102,44 +103,48 @@ func (s *API) changed(ctx context.Context, id string, n int) (*struct{ Body Chan
 // Entry is an entry of a journal as the API and the command line show it. Payloads are JSON where they are, else
 // text in base64, as Base64 says.
 type Entry struct {
-	Seq      uint64     `json:"seq"`
-	Kind     string     `json:"kind"`
-	Time     time.Time  `json:"time"`
-	Handle   int64      `json:"handle,omitempty"`
-	Name     string     `json:"name,omitempty"`
-	Target   string     `json:"target,omitempty"`
-	Input    any        `json:"input,omitempty"`
-	Options  any        `json:"options,omitempty"`
-	Data     any        `json:"data,omitempty"`
-	Due      *time.Time `json:"due,omitempty"`
-	Attempt  uint32     `json:"attempt,omitempty"`
-	Refused  string     `json:"refused,omitempty"`
-	Code     int32      `json:"code,omitempty"`
-	Skipped  bool       `json:"skipped,omitempty"`
-	Consumed uint64     `json:"consumed,omitempty"`
-	Base64   []string   `json:"base64,omitempty" doc:"which of input, options and data are no JSON, and stand there in base64"`
+	Seq      uint64          `json:"seq"`
+	Kind     string          `json:"kind"`
+	Time     time.Time       `json:"time"`
+	Handle   int64           `json:"handle,omitempty"`
+	Name     string          `json:"name,omitempty"`
+	Target   string          `json:"target,omitempty"`
+	Input    json.RawMessage `json:"input,omitempty"`
+	Options  json.RawMessage `json:"options,omitempty"`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Due      *time.Time      `json:"due,omitempty"`
+	Attempt  uint32          `json:"attempt,omitempty"`
+	Refused  string          `json:"refused,omitempty"`
+	Code     int32           `json:"code,omitempty"`
+	Skipped  bool            `json:"skipped,omitempty"`
+	Consumed uint64          `json:"consumed,omitempty"`
+	Base64   []string        `json:"base64,omitempty" doc:"which of input, options and data are no JSON, and stand there in base64"`
 }
 
 // EntryOf returns an entry as the API shows it. The seed of entry 0 is left out.
 func EntryOf(e host.Entry) Entry {
 	out := Entry{Seq: uint64(e.Seq), Kind: e.Kind.String(), Time: abi.TimeOf(e.UnixMs), Handle: e.Handle,
-		Name: e.Name, Target: e.Target, Input: payload(e.Input), Data: payload(e.Data), Attempt: e.Attempt, Code: e.Code,
-		Skipped: e.Skipped, Consumed: e.Consumed, Options: payload(e.Options)}
-	if e.Kind == store.KindStarted {
-		var o map[string]any
-		if json.Unmarshal(e.Options, &o) == nil {
-			delete(o, "seed")
-			out.Options = o
-		}
-	}
-	asText(&out, &e)
+		Name: e.Name, Target: e.Target, Attempt: e.Attempt, Code: e.Code, Skipped: e.Skipped, Consumed: e.Consumed}
+	text := textOf(&e)
 	for _, x := range []struct {
 		name string
-		v    any
-	}{{"input", out.Input}, {"options", out.Options}, {"data", out.Data}} {
-		if _, ok := x.v.([]byte); ok {
+		from []byte
+		to   *json.RawMessage
+	}{{"input", e.Input, &out.Input}, {"options", e.Options, &out.Options}, {"data", e.Data, &out.Data}} {
+		var coded bool
+		switch {
+		case x.name == text:
+			*x.to = quoted(string(x.from))
+			continue
+		case e.Kind == store.KindStarted && x.name == "options":
+			x.from = withoutSeed(x.from)
+		}
+		if *x.to, coded = payload(x.from); coded {
 			out.Base64 = append(out.Base64, x.name)
 		}
+	}
+	if e.Kind == store.KindCancelPolicy && e.Refused == 0 && len(e.Data) == 0 {
+		out.Data = quoted(policies[e.Code == 1])
 	}
 	if e.Refused != 0 {
 		out.Refused = abi.Code(e.Refused).String()
@@ -151,25 +156,55 @@ func EntryOf(e host.Entry) Entry {
 	return out
 }
 
-// asText shows as text what is never a payload: ids, tokens, names, values of attributes.
-func asText(out *Entry, e *host.Entry) {
+// policies are the names of policies of cancel, by whether they are cooperative.
+var policies = map[bool]string{false: "final", true: "cooperative"}
+
+// textOf returns which of input, options and data is never a payload, but a text: an id, a token, a name, the value of an
+// attribute.
+func textOf(e *host.Entry) string {
 	switch {
 	case e.Refused != 0:
 	case e.Kind == store.KindAttribute:
-		out.Input = string(e.Input)
+		return "input"
 	case e.Kind == store.KindSignalSend:
-		out.Options = string(e.Options)
+		return "options"
 	case e.Kind == store.KindChild, e.Kind == store.KindHook, e.Kind == store.KindHookReady && e.Code == 0:
-		out.Data = string(e.Data)
+		return "data"
 	}
+	return ""
 }
 
-func payload(b []byte) any {
-	if len(b) == 0 {
-		return nil
+// withoutSeed returns the options of entry 0 without the seed of the run's random numbers.
+func withoutSeed(options []byte) []byte {
+	var o map[string]json.RawMessage
+	if json.Unmarshal(options, &o) != nil {
+		return options
 	}
-	if json.Valid(b) {
-		return json.RawMessage(b)
+	delete(o, "seed")
+	b, err := json.Marshal(o)
+	if err != nil {
+		return nil // never: it was decoded
+	}
+	return b
+}
+
+// payload returns a payload as the API shows it, and whether it is shown in base64: as it is if it is JSON, so that no number
+// and no member is another one.
+func payload(b []byte) (json.RawMessage, bool) {
+	switch {
+	case len(b) == 0:
+		return nil, false
+	case abi.IsJSON(b):
+		return b, false
+	}
+	return quoted(base64.StdEncoding.EncodeToString(b)), true
+}
+
+// quoted returns a text as JSON.
+func quoted(text string) json.RawMessage {
+	b, err := marshal(text)
+	if err != nil {
+		return nil // never: bytes that are no UTF-8 are replaced
 	}
 	return b
 }

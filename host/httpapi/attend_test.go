@@ -97,6 +97,9 @@ func TestRequestsEndWithTheirToken(t *testing.T) {
 				}
 			})
 			said := w.Body.String()
+			if b := w.Header().Get("X-Accel-Buffering"); (b == "no") != (accept != "") {
+				t.Errorf("%s: a proxy is told %q about buffering", target, b)
+			}
 			if at := strings.LastIndex(said, "event: "); accept != "" {
 				if said = said[max(at, 0):]; !strings.HasPrefix(said, "event: error\n") {
 					t.Errorf("%s, %s: the stream ends with %s", target, how, said)

@@ -51,16 +51,7 @@ func (s *API) registerChanges(api huma.API) {
 			}
 			return s.changed(ctx, in.ID, 1)
 		})
-	huma.Register(api, huma.Operation{OperationID: "restart", Method: http.MethodPost, Path: "/v1/runs/{id}/restart",
-		Summary: "Start a new run like this one, from its beginning or from a named step", DefaultStatus: http.StatusCreated},
-		func(ctx context.Context, in *struct {
-			RunPath
-			NewID string `query:"id" doc:"of the new run"`
-			From  string `query:"from" doc:"name of the first step, sleep or child that is done again"`
-		}) (*runOutput, error) {
-			r, err := space(ctx).Restart(ctx, in.ID, in.NewID, in.From)
-			return &runOutput{http.StatusCreated, r}, failed(err)
-		})
+	s.registerRestart(api)
 	huma.Register(api, huma.Operation{OperationID: "delete", Method: http.MethodDelete, Path: "/v1/runs/{id}",
 		Summary: "Delete an ended run", DefaultStatus: http.StatusNoContent},
 		func(ctx context.Context, in *RunPath) (*struct{}, error) {

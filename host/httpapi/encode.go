@@ -1,7 +1,11 @@
 package httpapi
 
 import (
+	"bytes"
+	jsonv0 "encoding/json"
+	"errors"
 	"io"
+	"math"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -39,4 +43,41 @@ func Encode(w io.Writer, v any, indent string) error {
 
 // format has huma write answers as the API shows them, and read bodies as before.
 var format = huma.Format{Marshal: func(w io.Writer, v any) error { return Encode(w, v, "") },
-	Unmarshal: huma.DefaultJSONFormat.Unmarshal}
+	Unmarshal: decode}
+
+// decode reads a body. Where huma decodes one only to check it, into an any, a number that a float64 does not hold is the
+// greatest one that it holds: payloads within bodies may have any.
+func decode(b []byte, into any) error {
+	v, ok := into.(*any)
+	if !ok {
+		return huma.DefaultJSONFormat.Unmarshal(b, into)
+	}
+	d := jsonv0.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the JSON")
+	}
+	*v = floats(*v)
+	return nil
+}
+
+// floats replaces numbers by float64.
+func floats(v any) any {
+	switch v := v.(type) {
+	case jsonv0.Number:
+		f, _ := v.Float64() // out of range: infinite
+		return min(max(f, -math.MaxFloat64), math.MaxFloat64)
+	case []any:
+		for i := range v {
+			v[i] = floats(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = floats(v[k])
+		}
+	}
+	return v
+}

@@ -32,8 +32,6 @@ func (s *API) registerEvents(api huma.API) {
 			}
 			return &huma.StreamResponse{Body: func(c huma.Context) {
 				defer leave()
-				c.SetHeader("Content-Type", eventStream)
-				c.SetHeader("Cache-Control", "no-store")
 				f := newFollower(c)
 				f.all(c.Context(), in.Workflow)
 			}}, nil

@@ -21,6 +21,7 @@ func (s *API) registerExport(api huma.API) {
 	type input struct {
 		ID     string `path:"id"`
 		Module bool   `query:"module" default:"true" doc:"false leaves the module out"`
+		Newest bool   `query:"newest_iteration" doc:"leaves out the journals of the iterations before the newest one"`
 	}
 	for _, move := range []bool{false, true} {
 		op := huma.Operation{OperationID: "export-run", Method: http.MethodGet, Path: "/v1/runs/{id}/export", Responses: answer,
@@ -32,7 +33,8 @@ func (s *API) registerExport(api huma.API) {
 		huma.Register(api, op, func(ctx context.Context, in *input) (*huma.StreamResponse, error) {
 			return &huma.StreamResponse{Body: func(c huma.Context) {
 				out := &archiveWriter{c: c, of: ctx}
-				err := space(ctx).Export(ctx, in.ID, out, host.ExportOptions{WithoutModule: !in.Module, Move: move})
+				err := space(ctx).Export(ctx, in.ID, out, host.ExportOptions{WithoutModule: !in.Module, Move: move,
+					NewestIteration: in.Newest})
 				switch {
 				case err != nil && !out.begun:
 					(&stream{c: c}).problem(failed(err))

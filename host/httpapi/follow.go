@@ -44,8 +44,12 @@ type follower struct {
 	stuck bool  // it was said that the run is
 }
 
-// newFollower returns the writer of a stream, which says itself that its caller is no longer let in.
+// newFollower returns the writer of a stream, which says itself that its caller is no longer let in. A proxy that keeps what
+// servers send until it has some kilobytes, as nginx does, is told to pass it on.
 func newFollower(c huma.Context) *follower {
+	c.SetHeader("Content-Type", eventStream)
+	c.SetHeader("Cache-Control", "no-store")
+	c.SetHeader("X-Accel-Buffering", "no")
 	f := &follower{of: c.Context(), w: c.BodyWriter()}
 	if a, ok := f.w.(*answered); ok {
 		a.of = nil
@@ -104,8 +108,6 @@ func (s *API) follow(ctx context.Context, run string, more func(context.Context,
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer leave()
-		c.SetHeader("Content-Type", eventStream)
-		c.SetHeader("Cache-Control", "no-store")
 		f := newFollower(c)
 		f.flush()
 		f.watch(c.Context(), run, more)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 )
 
@@ -41,7 +42,7 @@ func attemptOf(a *host.Attempt) Attempt {
 		Handler: a.Handler, Namespace: a.Namespace, Run: a.RunID,
 		Workflow: a.Workflow, Version: a.Version, Step: a.Name, Attempt: a.Attempt, Attempts: a.Attempts, Delivery: a.Delivery,
 		AtMostOnce: a.AtMostOnce, IdempotencyKey: a.IdempotencyKey, TraceParent: a.TraceParent(), Details: a.Details}
-	if json.Valid(a.Input) {
+	if abi.IsJSON(a.Input) {
 		out.Input = a.Input
 	} else {
 		out.InputBase64 = base64.StdEncoding.EncodeToString(a.Input)

@@ -16,7 +16,7 @@ var fields = map[string]struct {
 	want string
 }{
 	"run": {host.Run{}, "namespace id workflow version module status reason created started updated ended wake entries existed iteration " +
-		"attributes memo parent output schedule nominal aside imported place throttled error failure help trace_id"},
+		"first_iteration attributes memo parent output schedule nominal aside imported place throttled error failure help trace_id"},
 	"version": {host.Version{}, "workflow version module allow_step allow_http allow_secret created imported new queries signals updates live"},
 	"timer":   {host.Timer{}, "run workflow due"},
 	"entry":   {httpapi.Entry{}, "seq kind time handle name target input options data due attempt refused code skipped consumed base64"},

@@ -102,7 +102,7 @@ func (s *API) registerNamespaces(api huma.API) {
 			return listed(list, err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "set-quota", Method: http.MethodPut, Path: "/v1/namespaces/{name}",
-		Summary: "Set what a namespace may use, in place of what was set before; no limit at all removes it"},
+		Summary: "Set a namespace's quota, in place of the old one; without any limit, remove it"},
 		func(ctx context.Context, in *struct {
 			Name string `path:"name"`
 			Body host.Quota

@@ -52,7 +52,7 @@ func openAPIOf(workflow string, x host.Schemas) any {
 		schemas              map[string]json.RawMessage
 		answers              object
 	}{
-		{"signal", "Signal", "Give a signal to a run", x.Signals, answers("202", "Durable", object{})},
+		{"signal", "Signal", "Send a signal to a run", x.Signals, answers("202", "Durable", object{})},
 		{"update", "Update", "Ask a run to do something", x.Updates, answers("200", "The answer", body(true))},
 	} {
 		for i, name := range slices.Sorted(maps.Keys(k.schemas)) {

@@ -16,18 +16,19 @@ import (
 
 // Chunk is a piece of a run's output as the API shows it. Data is JSON where it is, else text in base64, as Base64 says.
 type Chunk struct {
-	Index uint64    `json:"index"`
-	Time  time.Time `json:"time"`
-	Topic string    `json:"topic"`
-	Data  any       `json:"data,omitempty"`
+	Index uint64          `json:"index"`
+	Time  time.Time       `json:"time"`
+	Topic string          `json:"topic"`
+	Data  json.RawMessage `json:"data,omitempty"`
 
 	Base64 []string `json:"base64,omitempty" doc:"[\"data\"] if data is no JSON, and stands there in base64"`
 }
 
 // ChunkOf returns a piece of output as the API shows it.
 func ChunkOf(c host.Chunk) Chunk {
-	out := Chunk{Index: c.Index, Time: abi.TimeOf(c.UnixMs), Topic: c.Topic, Data: payload(c.Data)}
-	if _, bytes := out.Data.([]byte); bytes {
+	out := Chunk{Index: c.Index, Time: abi.TimeOf(c.UnixMs), Topic: c.Topic}
+	var coded bool
+	if out.Data, coded = payload(c.Data); coded {
 		out.Base64 = []string{"data"}
 	}
 	return out
@@ -73,7 +74,7 @@ func (s *API) registerOutput(api huma.API) {
 }
 
 func contentType(b []byte) string {
-	if json.Valid(b) {
+	if abi.IsJSON(b) {
 		return "application/json"
 	}
 	return "application/octet-stream"

@@ -11,8 +11,8 @@ import (
 	"github.com/wfhost/wfhost/host"
 )
 
-// othersName stands for all workflows of a namespace that have no retention of their own.
-const othersName = "-"
+// OthersName stands for all workflows of a namespace that have no retention of their own.
+const OthersName = "-"
 
 // Retention is how long ended runs are kept, as duration text.
 type Retention struct {
@@ -27,6 +27,11 @@ type Retention struct {
 	KeepFailed     int `json:"keep_failed,omitempty"`
 	KeepCancelled  int `json:"keep_cancelled,omitempty"`
 	KeepTerminated int `json:"keep_terminated,omitempty"`
+
+	KeepIterations    int    `json:"keep_iterations,omitempty" doc:"so many earlier iterations; 10 without it, -1 for all"`
+	KeepIterationsFor string `json:"keep_iterations_for,omitempty" doc:"and for so long after their end; for ever without it"`
+
+	KeepIDsFor string `json:"keep_ids_for,omitempty" doc:"of - only: so long the id of a deleted run stays taken; 30d without it"`
 }
 
 // RetentionPath names the workflow of a request.
@@ -76,7 +81,7 @@ func (s *API) registerRetention(api huma.API) {
 }
 
 func unlessOthers(workflow string) string {
-	if workflow == othersName {
+	if workflow == OthersName {
 		return ""
 	}
 	return workflow
@@ -91,7 +96,8 @@ type age struct {
 
 func (r *Retention) ages(h *host.Retention) []age {
 	return []age{{"completed", &r.Completed, &h.Completed}, {"failed", &r.Failed, &h.Failed},
-		{"cancelled", &r.Cancelled, &h.Cancelled}, {"terminated", &r.Terminated, &h.Terminated}}
+		{"cancelled", &r.Cancelled, &h.Cancelled}, {"terminated", &r.Terminated, &h.Terminated},
+		{"keep_iterations_for", &r.KeepIterationsFor, &h.KeepIterationsFor}, {"keep_ids_for", &r.KeepIDsFor, &h.KeepIDsFor}}
 }
 
 // parse returns what the host takes.
@@ -100,7 +106,7 @@ func (r *Retention) parse(workflow string) (out host.Retention, err error) {
 		return out, problem(http.StatusBadRequest, "invalid", "the path names workflow %q, the body %q", workflow, r.Workflow)
 	}
 	out = host.Retention{Workflow: unlessOthers(workflow), Keep: r.Keep, KeepCompleted: r.KeepCompleted, KeepFailed: r.KeepFailed,
-		KeepCancelled: r.KeepCancelled, KeepTerminated: r.KeepTerminated}
+		KeepCancelled: r.KeepCancelled, KeepTerminated: r.KeepTerminated, KeepIterations: r.KeepIterations}
 	for _, x := range r.ages(&out) {
 		if *x.text == "" {
 			continue
@@ -117,9 +123,9 @@ func (r *Retention) parse(workflow string) (out host.Retention, err error) {
 // retentionOf shows what the host has.
 func retentionOf(r host.Retention) Retention {
 	out := Retention{Workflow: r.Workflow, Keep: r.Keep, KeepCompleted: r.KeepCompleted, KeepFailed: r.KeepFailed,
-		KeepCancelled: r.KeepCancelled, KeepTerminated: r.KeepTerminated}
+		KeepCancelled: r.KeepCancelled, KeepTerminated: r.KeepTerminated, KeepIterations: r.KeepIterations}
 	if out.Workflow == "" {
-		out.Workflow = othersName
+		out.Workflow = OthersName
 	}
 	for _, x := range out.ages(&r) {
 		if *x.age != 0 {

@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"time"
 
@@ -46,8 +47,11 @@ type StartSignal struct {
 
 // bytes returns the input for the host.
 func (r *StartRequest) bytes() ([]byte, error) {
-	if r.Bytes == "" {
-		return r.Input, nil
+	switch {
+	case r.Bytes == "" && len(r.Input) > 0:
+		return r.Input, checkJSON("the input", r.Input)
+	case r.Bytes == "":
+		return nil, nil
 	}
 	b, err := base64.StdEncoding.DecodeString(r.Bytes)
 	if err != nil || r.Input != nil {
@@ -118,17 +122,35 @@ type runOutput struct {
 	Body   host.Run
 }
 
+// startOutput answers a start: with a host.Run, or a Started.
+type startOutput struct {
+	Status int
+	Body   any
+}
+
+// Started is all that a start answers to a caller who may not read runs.
+type Started struct {
+	Namespace string    `json:"namespace,omitempty"`
+	ID        string    `json:"id"`
+	Workflow  string    `json:"workflow"`
+	Version   uint32    `json:"version"`
+	Existed   bool      `json:"existed,omitempty"`
+	Throttled time.Time `json:"throttled,omitzero"`
+}
+
 // maxPage bounds a page of anything.
 const maxPage = host.MaxPage
 
 func (s *API) registerRuns(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "start", Method: http.MethodPost,
-		Path: "/v1/workflows/{workflow}/runs", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true, Summary: "Start a run"},
+		Path: "/v1/workflows/{workflow}/runs", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true,
+		Summary:   "Start a run; without the scope read, the answer has namespace, id, workflow, version, existed and throttled",
+		Responses: startedAs(api)},
 		func(ctx context.Context, in *struct {
 			Workflow    string `path:"workflow"`
 			TraceParent string `header:"Traceparent" doc:"the caller's span, as W3C Trace Context says: the run belongs to its trace"`
 			RawBody     []byte `contentType:"application/json"`
-		}) (*runOutput, error) {
+		}) (*startOutput, error) {
 			return s.start(ctx, in.Workflow, in.TraceParent, in.RawBody)
 		})
 	optionalBody(api, "/v1/workflows/{workflow}/runs")
@@ -164,7 +186,7 @@ type RunPath struct {
 	ID string `path:"id"`
 }
 
-func (s *API) start(ctx context.Context, workflow, traceParent string, body []byte) (*runOutput, error) {
+func (s *API) start(ctx context.Context, workflow, traceParent string, body []byte) (*startOutput, error) {
 	var req StartRequest
 	if body = bytes.TrimSpace(body); len(body) > 0 {
 		if body[0] != '{' { // the decoder takes null for an empty request
@@ -188,6 +210,9 @@ func (s *API) start(ctx context.Context, workflow, traceParent string, body []by
 		return nil, err
 	}
 	if req.Signal != nil {
+		if err := checkJSON("the payload of the signal", req.Signal.Payload); err != nil && len(req.Signal.Payload) > 0 {
+			return nil, err
+		}
 		declared, _ := space(ctx).DeclaredSignals(ctx, workflow, req.Version) // the start says what is wrong with the workflow
 		if err := checkSignal(declared, req.Signal.Name, req.Signal.Payload); err != nil {
 			return nil, err
@@ -201,14 +226,23 @@ func (s *API) start(ctx context.Context, workflow, traceParent string, body []by
 	if err != nil {
 		return nil, failed(err)
 	}
-	if c := callerOf(ctx); !c.Allows(host.ScopeRead, c.in) { // of a run that was there, it may not know more
-		r = host.Run{ID: r.ID, Workflow: r.Workflow, Version: r.Version, Existed: r.Existed, Throttled: r.Throttled}
-	}
 	status := http.StatusCreated
 	if r.Existed {
 		status = http.StatusOK
 	}
-	return &runOutput{status, r}, nil
+	if c := callerOf(ctx); !c.Allows(host.ScopeRead, c.in) { // of a run that was there, it may not know more
+		return &startOutput{status, Started{Namespace: r.Namespace, ID: r.ID, Workflow: r.Workflow, Version: r.Version,
+			Existed: r.Existed, Throttled: r.Throttled}}, nil
+	}
+	return &startOutput{status, r}, nil
+}
+
+// startedAs describes the answers to a start, whose type says nothing.
+func startedAs(api huma.API) map[string]*huma.Response {
+	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[host.Run](), true, "")
+	content := map[string]*huma.MediaType{"application/json": {Schema: schema}}
+	return map[string]*huma.Response{"200": {Description: "The run was there already", Content: content},
+		"201": {Description: "The run was started", Content: content}}
 }
 
 type listInput struct {

@@ -260,7 +260,7 @@ func scheduleOf(s host.Schedule) Schedule {
 	out.ScheduleSpec = ScheduleSpec{Workflow: h.Workflow, Version: h.Version, Input: h.Input, Attributes: h.Attributes, Memo: h.Memo,
 		When: h.When, Zone: h.Zone, Overlap: h.Overlap, From: h.From, Until: h.Until, Runs: h.Runs, Priority: h.Priority,
 		Revision: h.Revision}
-	if !json.Valid(h.Input) { // bytes of a program, or none
+	if !abi.IsJSON(h.Input) { // bytes of a program, or none
 		out.Input, out.Bytes = nil, base64.StdEncoding.EncodeToString(h.Input)
 	}
 	for _, x := range out.spans(h) {

@@ -2,8 +2,8 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -24,7 +24,7 @@ const (
 func (s *API) registerSignals(api huma.API) {
 	huma.Register(api, huma.Operation{OperationID: "signal", Method: http.MethodPost,
 		Path: "/v1/runs/{id}/signals/{name}", MaxBodyBytes: maxBodyBytes, SkipValidateBody: true,
-		DefaultStatus: http.StatusAccepted, Summary: "Give a signal to a run; the body is its payload"},
+		DefaultStatus: http.StatusAccepted, Summary: "Send a signal to a run; the body is its payload"},
 		func(ctx context.Context, in *struct {
 			RunPath
 			Name    string `path:"name"`
@@ -79,8 +79,16 @@ func checkSignal(declared []string, name string, payload []byte) error {
 	case !slices.Contains(declared, name):
 		return problem(http.StatusUnprocessableEntity, "invalid", "the workflow receives the signals %q, got %.200q",
 			declared, name)
-	case len(payload) > 0 && !json.Valid(payload):
-		return problem(http.StatusUnprocessableEntity, "invalid", "the payload of signal %q must be JSON, got %.80q", name, payload)
+	case len(payload) > 0:
+		return checkJSON(fmt.Sprintf("the payload of signal %q", name), payload)
+	}
+	return nil
+}
+
+// checkJSON refuses what is no JSON. what names it.
+func checkJSON(what string, b []byte) error {
+	if e, ok := errors.AsType[*abi.Error](abi.CheckJSON(what, b)); ok {
+		return problem(http.StatusUnprocessableEntity, "invalid", "%s", e.Message)
 	}
 	return nil
 }
@@ -108,6 +116,9 @@ func (r raw) MarshalJSON() ([]byte, error) { return r, nil }
 func (s *API) query(ctx context.Context, id, name string, input []byte) (*resultOutput, error) {
 	var in any
 	if len(input) > 0 {
+		if err := checkJSON(fmt.Sprintf("the input of query %q", name), input); err != nil {
+			return nil, err
+		}
 		in = raw(input)
 	}
 	b, err := space(ctx).Query(ctx, id, name, in)

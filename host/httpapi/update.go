@@ -3,8 +3,8 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -46,9 +46,8 @@ func (s *API) registerUpdates(api huma.API) {
 			}
 			var input any
 			if len(in.RawBody) > 0 {
-				if !json.Valid(in.RawBody) {
-					return nil, problem(http.StatusUnprocessableEntity, "invalid", "the input of update %q must be JSON, got %.80q", in.Name,
-						in.RawBody)
+				if err := checkJSON(fmt.Sprintf("the input of update %q", in.Name), in.RawBody); err != nil {
+					return nil, err
 				}
 				input = raw(in.RawBody)
 			}

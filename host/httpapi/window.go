@@ -36,7 +36,7 @@ func (s *API) registerStartWindows(api huma.API) {
 			return &struct{ Body host.StartWindow }{w}, failed(err)
 		})
 	huma.Register(api, huma.Operation{OperationID: "delete-start-window", Method: http.MethodDelete, Path: startWindowPath,
-		Summary: "Have each start of a workflow be a run of its own again", DefaultStatus: http.StatusNoContent},
+		Summary: "Remove the debounce or throttle of a workflow", DefaultStatus: http.StatusNoContent},
 		func(ctx context.Context, in *LimitsPath) (*struct{}, error) {
 			return nil, failed(space(ctx).DeleteStartWindow(ctx, in.Workflow))
 		})

@@ -2,7 +2,6 @@ package page
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 )
 
@@ -46,7 +46,8 @@ var actions = map[string]action{
 		Does: "A new run begins, with the same workflow, version, input and random numbers. From a name on, it keeps what this run " +
 			"did before that step, sleep or child, and does the rest again. This run stays as it is."},
 	"delete": {Label: "Delete", Past: "The run was deleted.", Scope: host.ScopeOperate, Danger: true,
-		Does: "The run is deleted with its journal, log and output. Its id stays taken for 30 days. It cannot be brought back."},
+		Does: "The run is deleted with its journal, log and output. An id that was given to it stays taken for a while. It " +
+			"cannot be brought back."},
 
 	"check": {Label: "Check against", Past: "The runs were checked.", Scope: host.ScopeOperate,
 		Does: "Each live run of another version is replayed in memory against this one, to see whether it would do the same. " +
@@ -168,6 +169,7 @@ type confirmData struct {
 	Problem string
 	Checks  []versionCheck // of a stuck run
 	Best    uint32         // the version under which it is best retried
+	Plan    *host.RestartPlan
 }
 
 // confirm says what an action on a run will do.
@@ -204,7 +206,17 @@ func (v *visit) confirmation(status int, problem string, given url.Values) error
 	case "restart":
 		d.Fields = []field{{Name: "from", Label: "From the step, sleep or child", Value: given.Get("from"), Kind: "text",
 			Help: "Empty: from the beginning."},
-			{Name: "new", Label: "Id of the new run", Value: given.Get("new"), Kind: "text", Help: "Empty: one is made."}}
+			{Name: "new", Label: "Id of the new run", Value: given.Get("new"), Kind: "text", Help: "Empty: one is made."},
+			{Name: "version", Label: "Version", Value: given.Get("version"), Kind: "number", Help: "Empty: that of the run."},
+			{Name: "iteration", Label: "Iteration", Value: given.Get("iteration"), Kind: "number",
+				Help: "Of a run that has continued as new. Empty: the newest one that has the step, or the first one."},
+			{Name: "keep_undone", Label: "Keep what was undone", Kind: "check",
+				Help: "Results that were undone since, and children that were cancelled, count as they are recorded."}}
+		if o, err := restartOptions(given); err == nil && problem == "" {
+			if p, err := v.ns.PlanRestart(v.r.Context(), id, o); err == nil {
+				d.Plan = &p
+			}
+		}
 	case "retry":
 		f := field{Name: "version", Label: "Version", Value: given.Get("version"), Kind: "number",
 			Help: fmt.Sprintf("Empty: it goes on under version %d.", r.Version)}
@@ -279,12 +291,40 @@ var runActions = map[string]func(v *visit, ctx context.Context, id string) (to s
 		return v.Run(id, "done", "terminate"), v.ns.Terminate(ctx, id)
 	},
 	"restart": func(v *visit, ctx context.Context, id string) (string, error) {
-		r, err := v.ns.Restart(ctx, id, strings.TrimSpace(v.form.Get("new")), v.form.Get("from"))
+		o, err := restartOptions(v.form)
+		if err != nil {
+			return "", err
+		}
+		r, err := v.ns.RestartWith(ctx, id, o)
 		return v.Run(r.ID, "done", "restart"), err
 	},
 	"delete": func(v *visit, ctx context.Context, id string) (string, error) {
 		return v.Link("/runs", "done", "delete"), v.ns.Delete(ctx, id)
 	},
+}
+
+// restartOptions reads the form of a restart.
+func restartOptions(form url.Values) (o host.RestartOptions, err error) {
+	o = host.RestartOptions{NewID: strings.TrimSpace(form.Get("new")), From: form.Get("from")}
+	o.KeepUndone = form.Get("keep_undone") != ""
+	number := func(name string) (n uint64, has bool) {
+		text := strings.TrimSpace(form.Get(name))
+		if text == "" || err != nil {
+			return 0, false
+		}
+		if n, err = strconv.ParseUint(text, 10, 32); err != nil {
+			err = say(http.StatusBadRequest, "The %s must be a number, got %.40q", name, text)
+		}
+		return n, err == nil
+	}
+	if n, has := number("version"); has {
+		o.Version = uint32(n) //nolint:gosec // it was parsed as one
+	}
+	if n, has := number("iteration"); has {
+		i := uint32(n) //nolint:gosec // it was parsed as one
+		o.Iteration = &i
+	}
+	return o, err
 }
 
 // signal gives a signal to a run, as the HTTP API does: one that the workflow does not receive is refused.
@@ -296,7 +336,7 @@ func (v *visit) signal(ctx context.Context, id string) error {
 		return err
 	case len(declared) > 0 && !slices.Contains(declared, name):
 		return say(http.StatusUnprocessableEntity, "The workflow receives the signals %q, got %.200q", declared, name)
-	case text != "" && !json.Valid([]byte(text)):
+	case text != "" && !abi.IsJSON([]byte(text)):
 		return say(http.StatusUnprocessableEntity, "The payload must be JSON (a text stands in quotes), got %.80q", text)
 	}
 	var opts []host.SignalOption

@@ -260,7 +260,7 @@ type compareData struct {
 	Pairs     []*pairing
 	More      bool
 	First     *pairing // the first one that differs in more than attempts
-	At        *pairing // whose payloads are shown
+	Chosen    *pairing // whose payloads are shown; not At, which is the frame's
 	Minor     int      // how many differ in attempts alone, or are not known yet
 	Calls     int
 	Diffs     []*payloadDiff
@@ -344,15 +344,15 @@ func (d *compareData) align(v *visit) error {
 	} else if d.Run.Version != d.With.Version {
 		d.Facts = append(d.Facts, fmt.Sprintf("They have versions %d and %d.", d.Run.Version, d.With.Version))
 	}
-	if d.At = d.First; v.r.URL.Query().Has("at") {
+	if d.Chosen = d.First; v.r.URL.Query().Has("at") {
 		n, err := strconv.Atoi(v.r.URL.Query().Get("at"))
 		if err != nil || n < 0 || n >= len(all) {
 			return say(http.StatusBadRequest, "A call has a number from 0 to %d, got %.40q.", len(all)-1, v.r.URL.Query().Get("at"))
 		}
-		d.At = all[n]
+		d.Chosen = all[n]
 	}
 	d.Pairs, d.More = folded(all)
-	if d.At == nil {
+	if d.Chosen == nil {
 		return nil
 	}
 	return d.payloads(v)
@@ -389,7 +389,7 @@ func (d *compareData) payloads(v *visit) error {
 		run       *host.Run
 		iteration uint32
 		m         *moment
-	}{{&d.Run, d.Iteration, d.At.A}, {d.With, d.With.Iteration, d.At.B}} {
+	}{{&d.Run, d.Iteration, d.Chosen.A}, {d.With, d.With.Iteration, d.Chosen.B}} {
 		if x.m == nil {
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/wfhost/wfhost/abi"
 )
 
 // maxFields bounds the fields of a form: an input with more is written as JSON.
@@ -140,7 +142,7 @@ func valueOf(f *field) (json.RawMessage, error) {
 		if text == "" {
 			return nil, nil
 		}
-		if !json.Valid([]byte(text)) || strings.Trim(text, "-+.eE0123456789") != "" {
+		if !abi.IsJSON([]byte(text)) || strings.Trim(text, "-+.eE0123456789") != "" {
 			return nil, fmt.Errorf("must be a number, got %.40q", text)
 		}
 		return json.RawMessage(text), nil
@@ -148,7 +150,7 @@ func valueOf(f *field) (json.RawMessage, error) {
 		if text == "" {
 			return nil, nil
 		}
-		if !json.Valid([]byte(text)) {
+		if !abi.IsJSON([]byte(text)) {
 			return nil, fmt.Errorf("must be JSON (a text stands in quotes), got %.40q", text)
 		}
 		return json.RawMessage(text), nil

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -111,8 +112,8 @@ func (v *visit) Link(path string, parameters ...any) string {
 		q.Set("namespace", v.space)
 	}
 	for i := 0; i+1 < len(parameters); i += 2 {
-		if text := fmt.Sprint(parameters[i+1]); text != "" {
-			q.Add(fmt.Sprint(parameters[i]), text)
+		if text := plainText(parameters[i+1]); text != "" {
+			q.Add(plainText(parameters[i]), text)
 		}
 	}
 	to := v.p.o.prefix + path
@@ -120,6 +121,16 @@ func (v *visit) Link(path string, parameters ...any) string {
 		to += "?" + q.Encode()
 	}
 	return to
+}
+
+// plainText writes a text, a number or a boolean. It panics at anything else, which fails the template: a page must not show
+// how Go prints a structure, or where it is in memory.
+func plainText(v any) string {
+	switch x := reflect.ValueOf(v); {
+	case x.Kind() == reflect.String, x.Kind() == reflect.Bool, x.CanInt(), x.CanUint():
+		return fmt.Sprint(v)
+	}
+	panic(fmt.Sprintf("a %T has no plain text", v))
 }
 
 // segment escapes a name as a part of a path. A path with a segment of dots would be another one.
@@ -134,7 +145,7 @@ func segment(name string) string {
 func (v *visit) Run(id string, rest ...any) string {
 	path := "/runs/" + segment(id)
 	if len(rest)%2 == 1 {
-		path += fmt.Sprint(rest[0])
+		path += plainText(rest[0])
 		rest = rest[1:]
 	}
 	return v.Link(path, rest...)
@@ -285,7 +296,7 @@ func humane(d time.Duration) string {
 
 // count writes a number with a thousands separator.
 func (v *visit) Count(n any) string {
-	s := fmt.Sprint(n)
+	s := plainText(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
@@ -296,7 +307,7 @@ func (v *visit) Count(n any) string {
 func (v *visit) Plural(n any, one, many string) string { return plural(n, one, many) }
 
 func plural(n any, one, many string) string {
-	if fmt.Sprint(n) == "1" {
+	if plainText(n) == "1" {
 		return "1 " + one
 	}
 	return (*visit)(nil).Count(n) + " " + many

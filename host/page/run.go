@@ -57,7 +57,10 @@ func (v *visit) runFrame(tab string) (frame, error) {
 		if err != nil || n > uint64(r.Iteration) {
 			return f, say(http.StatusBadRequest, "The iteration must be from 0 to %d, got %.40q.", r.Iteration, text)
 		}
-		f.Iteration = uint32(n)
+		if f.Iteration = uint32(n); f.Iteration < r.FirstIteration {
+			return f, say(http.StatusNotFound, "The journal of iteration %d was removed by the retention. The first one that "+
+				"is kept is %d.", n, r.FirstIteration)
+		}
 	}
 	return f, nil
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,7 +105,8 @@ func (v *verdict) failure(r *host.Run, t *timeline) {
 // live says what a run that has not ended waits for.
 func (v *verdict) live(r *host.Run, t *timeline, now time.Time) {
 	v.Tone = "wait"
-	waits := 0 // beside those for updates, which are open all the time
+	waits := 0      // beside those for updates, which are open all the time
+	listed := false // the reason of the run is the text of a wait
 	for _, p := range t.pending() {
 		if p.update() == "" {
 			waits++
@@ -113,7 +115,16 @@ func (v *verdict) live(r *host.Run, t *timeline, now time.Time) {
 			v.More++
 			continue
 		}
-		v.Waits = append(v.Waits, waitOf(p, now))
+		w := waitOf(p, now)
+		if p.Kind == "step" {
+			if text, do := heldBack(p.Name, p.Target, r.Reason); text != "" && w.Until.IsZero() {
+				w.Text, listed = text, true
+				if do != "" && !slices.Contains(v.Facts, do) {
+					v.Facts = append(v.Facts, do)
+				}
+			}
+		}
+		v.Waits = append(v.Waits, w)
 	}
 	switch {
 	case r.Status == host.Paused:
@@ -141,7 +152,7 @@ func (v *verdict) live(r *host.Run, t *timeline, now time.Time) {
 	default:
 		v.Headline = "Running: its workflow computes."
 	}
-	if r.Reason != "" && why(r.Reason) == r.Reason { // otherwise it is listed
+	if r.Reason != "" && why(r.Reason) == r.Reason && !listed { // otherwise it is listed
 		v.Facts = append(v.Facts, upper(r.Reason)+".")
 	}
 	if t.Deadline != 0 {
@@ -209,6 +220,25 @@ func waitOf(r *row, now time.Time) wait {
 		}
 	}
 	return w
+}
+
+// heldBack says why no attempt of a step is being made, and what to do about it, by the reason of its run; "" if the reason
+// is about another step, or none.
+func heldBack(step, target, reason string) (text, do string) {
+	handler, _ := strings.CutPrefix(target, abi.HandlerPrefix)
+	switch {
+	case target == "":
+	case reason == fmt.Sprintf("handler %q is not registered here", target):
+		return fmt.Sprintf("Step %q cannot be performed: handler %s is not registered on this server", step, target),
+			fmt.Sprintf("Start the server with --handler %s=URL, or with --worker-handler %s and a worker: the step is then performed.",
+				handler, handler)
+	case reason == fmt.Sprintf("step %q waits for a worker of handler %q", step, target):
+		return fmt.Sprintf("Step %q is not being performed: no worker has taken it from %s yet", step, target),
+			fmt.Sprintf("Start a worker that serves %s, or more of them.", handler)
+	case strings.HasPrefix(reason, fmt.Sprintf("step %q waits for a slot of handler %q", step, target)):
+		return upper(reason), ""
+	}
+	return "", ""
 }
 
 // reason says in one line why a run of a list stands where it does.

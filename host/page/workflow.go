@@ -169,7 +169,7 @@ func (v *visit) start() error {
 			d.Raw = string(input)
 		}
 	}
-	if err == nil && len(input) > 0 && !json.Valid(input) {
+	if err == nil && len(input) > 0 && !abi.IsJSON(input) {
 		err = say(http.StatusUnprocessableEntity, "The input must be JSON (a text stands in quotes), got %.80q", input)
 	}
 	opts, bad := startOptions(d)

@@ -12,8 +12,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Version is the version of the format. A reader refuses a greater one.
-const Version = 1
+// Version is the newest version of the format. A reader refuses a greater one. Version 2 is that of an archive without
+// the journals of some iterations: older readers would find a gap. Any other one has version 1.
+const Version = 2
 
 // Limits of an archive. A reader allocates nothing before it has compared a length with them.
 const (
@@ -85,7 +86,11 @@ type Run struct {
 
 // manifestOf describes a run.
 func manifestOf(st *store.RunState, files []File) Manifest {
-	return Manifest{Format: formatName, Version: Version, Run: st.Run.ID, Workflow: st.Workflow, Status: st.Status.String(),
+	version := 1
+	if st.Kept > 0 {
+		version = 2
+	}
+	return Manifest{Format: formatName, Version: version, Run: st.Run.ID, Workflow: st.Workflow, Status: st.Status.String(),
 		Iteration: st.Iteration, Entries: uint64(st.Length), Module: st.Module.String(), Moved: st.Aside == store.AsideMoved,
 		Files: files}
 }

@@ -95,7 +95,7 @@ func newSource(t *testing.T) *source {
 func (s *source) write(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(t.Context(), &b, s, s.state.Run, true); err != nil {
+	if err := Write(t.Context(), &b, s, s.state.Run, true, false); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -127,7 +127,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("the log stands in %d parts", parts)
 	}
 	var without bytes.Buffer
-	if err := Write(t.Context(), &without, s, s.state.Run, false); err != nil {
+	if err := Write(t.Context(), &without, s, s.state.Run, false, false); err != nil {
 		t.Fatal(err)
 	}
 	if bare, err := Read(&without); err != nil || bare.Module != nil || len(bare.Entries) != 3 || bare.State.Module != r.State.Module {
@@ -136,18 +136,18 @@ func TestWrite(t *testing.T) {
 	ill := errors.New("ill")
 	for _, what := range []string{"run", "module", "load", "logs", "output"} {
 		s.bad = map[string]error{what: ill}
-		if err := Write(t.Context(), io.Discard, s, s.state.Run, true); !errors.Is(err, ill) {
+		if err := Write(t.Context(), io.Discard, s, s.state.Run, true, false); !errors.Is(err, ill) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	s.bad = nil
 	for n := range 12 {
-		if err := Write(t.Context(), &short{left: n * 1000}, s, s.state.Run, true); !errors.Is(err, io.ErrShortWrite) {
+		if err := Write(t.Context(), &short{left: n * 1000}, s, s.state.Run, true, false); !errors.Is(err, io.ErrShortWrite) {
 			t.Errorf("%d: %v", n, err)
 		}
 	}
 	s.state.Deleted = true
-	if err := Write(t.Context(), io.Discard, s, s.state.Run, true); !errors.Is(err, store.ErrNotFound) {
+	if err := Write(t.Context(), io.Discard, s, s.state.Run, true, false); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -326,7 +326,7 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	for what, m := range map[string][]member{
-		"a manifest": swap(manifest, []byte(`{"format":"wfhost-run","version":2}`))(members(t, s.write(t))),
+		"a manifest": swap(manifest, []byte(`{"format":"wfhost-run","version":3}`))(members(t, s.write(t))),
 		"an entry":   swap(entries, records([]byte{0}, resummed(newer)))(members(t, s.write(t))),
 	} {
 		if _, err := Read(bytes.NewReader(pack(t, m, false))); !errors.Is(err, store.ErrVersion) || errors.Is(err, ErrInvalid) {

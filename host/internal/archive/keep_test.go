@@ -40,7 +40,7 @@ func TestReadWhole(t *testing.T) {
 		t.Errorf("%d iterations, %d lines, %d chunks, %q", len(w.Earlier), len(w.Logs), len(w.Output), w.ID)
 	}
 	var bare bytes.Buffer
-	if err := Write(t.Context(), &bare, s, s.state.Run, false); err != nil {
+	if err := Write(t.Context(), &bare, s, s.state.Run, false, false); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := ReadWhole(&bare, 1<<20); err != nil || again.ID != w.ID {

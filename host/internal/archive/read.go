@@ -234,12 +234,17 @@ func (r *reader) records(b []byte) error {
 
 // entry takes an entry. Those of iterations before the newest one are checked and dropped.
 func (r *reader) entry(iteration uint64, record []byte) error {
-	newest := uint64(r.run.State.Iteration)
+	newest, first := uint64(r.run.State.Iteration), !r.begun
 	switch {
 	case iteration > newest:
 		return fmt.Errorf("an entry of iteration %d, the newest is %d", iteration, newest)
-	case !r.begun && iteration != 0:
-		return fmt.Errorf("it begins with iteration %d", iteration)
+	case first:
+		r.at = uint32(iteration)
+	case r.gap() && iteration == uint64(r.run.State.Kept):
+		r.keep.iteration(0, &r.journal)
+		r.journal, r.at, r.bytes = journal.Journal{}, uint32(iteration), 0
+	case r.gap():
+		return fmt.Errorf("an entry of iteration %d, its state says that iterations are kept from %d on", iteration, r.run.State.Kept)
 	case iteration == uint64(r.at)+1 && r.journal.Ended() == store.KindContinued:
 		r.keep.iteration(r.at, &r.journal)
 		r.journal, r.at, r.bytes = journal.Journal{}, uint32(iteration), 0
@@ -266,8 +271,25 @@ func (r *reader) entry(iteration uint64, record []byte) error {
 			return fmt.Errorf("its retries, up to entry %d, have %d entries read again, the limit is %d", e.Seq, r.refolds, maxRefolds)
 		}
 	}
-	return r.journal.Load(e)
+	if err := r.journal.Load(e); err != nil || !first {
+		return err
+	}
+	return r.begins()
 }
+
+// begins checks the iteration with which the archive begins, of which entry 0 was read. That is iteration 0, unless the run
+// repeats a later iteration of another one: then it is that, or the first one that the retention has kept.
+func (r *reader) begins() error {
+	kept := r.run.State.Kept
+	if r.at == 0 || r.journal.Started().RunAttempt > 1 && (kept == 0 || kept == r.at) {
+		return nil
+	}
+	return fmt.Errorf("it begins with iteration %d", r.at)
+}
+
+// gap reports whether the next iteration is the first one that is kept: of the iterations before that, there is entry 0 of
+// iteration 0.
+func (r *reader) gap() bool { return r.run.State.Kept > 0 && r.at == 0 && r.journal.Len() == 1 }
 
 func (r *reader) line(record []byte) error {
 	l, err := store.DecodeLogLine(record)
@@ -309,7 +331,6 @@ func (r *reader) end(manifest []byte) error {
 		return invalid("its manifest: %w", err)
 	}
 	want := manifestOf(&r.run.State, m.Files)
-	want.Version = Version
 	if m.Version != want.Version || m.Run != want.Run || m.Workflow != want.Workflow || m.Status != want.Status ||
 		m.Iteration != want.Iteration || m.Entries != want.Entries || m.Module != want.Module ||
 		m.Moved != want.Moved {

@@ -37,11 +37,16 @@ const (
 // Write writes a run as it is durable now, with its module or without. The same run at the same point is the same bytes, whatever
 // wrote them. Nothing is written before the state and the module have been read. While w takes what is written, it holds a
 // few parts of partBytes, and nothing of the store.
-func Write(ctx context.Context, w io.Writer, from Source, key store.RunKey, module bool) error {
+//
+// With newest, of the iterations before the newest one there is what is there of one whose journal the retention has removed.
+func Write(ctx context.Context, w io.Writer, from Source, key store.RunKey, module, newest bool) error {
 	out := &writer{tar: tar.NewWriter(w), from: from, key: key}
 	entries, err := out.read(ctx)
 	if err != nil {
 		return err
+	}
+	if newest {
+		out.st.Kept, out.st.Past = out.st.Iteration, nil
 	}
 	st := out.st
 	var wasm []byte
@@ -50,7 +55,7 @@ func Write(ctx context.Context, w io.Writer, from Source, key store.RunKey, modu
 			return fmt.Errorf("module of run %q: %w", key.ID, err)
 		}
 	}
-	st.Run.Namespace = 0 // the number means nothing elsewhere
+	st.Run.Namespace, st.ID, st.ParentIteration = 0, store.IDGiven, 0 // they mean nothing elsewhere
 	if err := out.member(stateName, store.AppendState(nil, &st)); err != nil {
 		return err
 	}
@@ -130,6 +135,18 @@ func (w *writer) same(ctx context.Context) error {
 	return nil
 }
 
+// kept returns an error if the journal of an iteration may have been removed while it was read.
+func (w *writer) kept(ctx context.Context, iteration uint32) error {
+	st, err := w.from.State(ctx, w.key)
+	if err != nil {
+		return err
+	}
+	if err := st.Removed(iteration); err != nil {
+		return fmt.Errorf("while it was exported, which can be repeated: %w", err)
+	}
+	return nil
+}
+
 // module writes the module in pieces. A large one is read again for each of them: it is not held while w takes a piece.
 func (w *writer) module(ctx context.Context, wasm []byte) (err error) {
 	size := len(wasm)
@@ -186,8 +203,17 @@ func partName(kind string, number int) string { return fmt.Sprintf("%s/%06d", ki
 // nil if it is to be read.
 func (w *writer) journals(ctx context.Context, entries []store.Entry) error {
 	w.begin(journalName)
-	for it := range w.st.Iteration {
-		if _, err := w.journal(ctx, it, math.MaxUint64); err != nil {
+	if w.st.Kept > 0 {
+		if _, err := w.journal(ctx, 0, 1); err != nil {
+			return fmt.Errorf("the beginning: %w", err)
+		}
+	}
+	for it := w.st.Kept; it < w.st.Iteration; it++ {
+		_, err := w.journal(ctx, it, math.MaxUint64)
+		if err == nil {
+			err = w.kept(ctx, it)
+		}
+		if err != nil {
 			return fmt.Errorf("iteration %d: %w", it, err)
 		}
 	}

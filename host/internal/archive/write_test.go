@@ -64,7 +64,7 @@ func newLong(t *testing.T) *long {
 func TestWriteHoldsNoJournal(t *testing.T) {
 	l := newLong(t)
 	var b bytes.Buffer
-	if err := Write(t.Context(), &b, l, l.state.Run, true); err != nil {
+	if err := Write(t.Context(), &b, l, l.state.Run, true, false); err != nil {
 		t.Fatal(err)
 	}
 	if l.whole != 0 || l.gets < 3 {
@@ -74,7 +74,7 @@ func TestWriteHoldsNoJournal(t *testing.T) {
 	l.state.JournalBytes = 1
 	l.iterations[1] = l.iterations[1][:l.state.Length]
 	var whole bytes.Buffer
-	if err := Write(t.Context(), &whole, l, l.state.Run, true); err != nil || l.whole != 1 {
+	if err := Write(t.Context(), &whole, l, l.state.Run, true, false); err != nil || l.whole != 1 {
 		t.Fatal(err, l.whole)
 	}
 	for i, m := range members(t, whole.Bytes()) {
@@ -94,7 +94,7 @@ func TestWriteHoldsNoJournal(t *testing.T) {
 		}
 		written += int64(len(p))
 		return len(p), nil
-	}), l, l.state.Run, false); err != nil {
+	}), l, l.state.Run, false, false); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -116,7 +116,7 @@ func TestReplacedWhileWritten(t *testing.T) {
 				change(&l.state)
 			}
 			return len(p), nil
-		}), l, l.state.Run, false)
+		}), l, l.state.Run, false, false)
 		if !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -260,6 +260,7 @@ type taken []store.Entry
 func (t taken) Entries() []store.Entry                    { return t }
 func (t taken) CallRoom() error                           { return nil }
 func (t taken) CheckAttribute(string) error               { return nil }
+func (t taken) Now() int64                                { return 0 }
 func (t taken) Append(e store.Entry) (store.Entry, error) { return e, nil }
 
 // Taking what has come already is no rest: a guest that does so between its calls is one that computes, if these take longer than

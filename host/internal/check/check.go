@@ -114,7 +114,7 @@ func (c *Checker) Run(ctx context.Context, key store.RunKey, mod *module.Module,
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}
-	r.State, r.Notes = of.State(), append(r.Notes, p.notes()...)
+	r.State, r.Notes = of.State(), append(append(r.Notes, p.notes()...), p.moves()...)
 	return r, nil
 }
 

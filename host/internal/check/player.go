@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
@@ -135,6 +136,25 @@ func (p *player) notes() []string {
 		return p.Warnings
 	}
 	return append(p.Warnings[:maxNotes:maxNotes], fmt.Sprintf("and %d more", len(p.Warnings)-maxNotes))
+}
+
+// moves says that the run would wake at another instant than now, since a timer of the program's own is of another length: only
+// that of a sleep or time-out that the guest has asked the host for is recorded.
+func (p *player) moves() []string {
+	was, waits := p.of.Journal().Suspension()
+	if !waits || !p.waits || p.Machine == nil || !was.PollDue {
+		return nil
+	}
+	now := p.Suspension()
+	if now.PollDue && now.PollDueUnixMs == was.PollDueUnixMs {
+		return nil
+	}
+	to := "by no timer of its own"
+	if now.PollDue {
+		to = "at " + abi.TimeOf(now.PollDueUnixMs).Format(time.RFC3339Nano)
+	}
+	return []string{fmt.Sprintf("a timer of the program itself, such as time.Sleep, would wake it %s, and not at %s", to,
+		abi.TimeOf(was.PollDueUnixMs).Format(time.RFC3339Nano))}
 }
 
 // Await takes a delivery that the journal has, or ends the replay.

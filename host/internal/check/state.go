@@ -61,7 +61,12 @@ func (c *crossed) wrong(e *store.Entry) string {
 			return fmt.Sprintf("the hook %q is ready with the token %q, which is not its own", h.Name, e.Data)
 		}
 		return coded(e, e.Code)
-	case store.KindSignalSent, store.KindChildFailure:
+	case store.KindSignalSent:
+		if e.Code == int32(abi.Conflict) && errorOf(e.Data).Code == abi.Limit { // as v0.1.0 writes it
+			return ""
+		}
+		return coded(e, e.Code)
+	case store.KindChildFailure:
 		return coded(e, e.Code)
 	case store.KindRetried:
 		if want := firstVoid(e); want != e.Ref {

@@ -27,7 +27,11 @@ func Version(ctx context.Context, modules store.ModuleStore, ns store.NamespaceI
 
 // New returns the run that a command starts.
 func New(cmd *store.Command, m *message.Message, v *store.Version) *origin.NewRun {
-	return &origin.NewRun{Key: cmd.To, Workflow: m.Workflow, Version: v.Number, Module: v.Module, Input: m.Payload,
+	from := store.IDGiven
+	if m.Derived {
+		from = store.IDDerived
+	}
+	return &origin.NewRun{ID: from, Key: cmd.To, Workflow: m.Workflow, Version: v.Number, Module: v.Module, Input: m.Payload,
 		InputDigest: origin.InputDigest(m.Payload), Attributes: m.Attributes, Memo: m.Memo, TimeoutMs: m.TimeoutMs,
 		TraceParent: m.TraceParent,
 		Conflict:    origin.ConflictFail,

@@ -17,6 +17,10 @@ const (
 	DefaultReserve = 256 << 20
 	// defaultShare is the part of a smaller disk that is reserved: a tenth.
 	defaultShare = 10
+	// leastReserve is the reserve of a disk of which a tenth is less, unless that is more than half of it: the store needs
+	// as much to write a table of 16 MiB beside two logs of that size, and would fail in the middle of the runs that the
+	// reserve is kept for.
+	leastReserve = 40 << 20
 	// returnShare is the part of the reserve that must be free beyond it before work is accepted again, a sixteenth. Without
 	// it, a disk at the edge of its reserve would have work refused and accepted by turns.
 	returnShare = 16
@@ -93,7 +97,7 @@ func (g *Gauge) reserve(total uint64) uint64 {
 	case g.cfg.Reserve < 0:
 		return 0
 	}
-	return min(DefaultReserve, total/defaultShare)
+	return min(DefaultReserve, max(total/defaultShare, min(leastReserve, total/2)))
 }
 
 // Look asks the file system, and reports a change.

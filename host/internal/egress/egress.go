@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -27,8 +26,6 @@ import (
 const (
 	// MaxResponseBytes bounds a response with its head: it is a step's result, or part of one.
 	MaxResponseBytes = abi.MaxPayloadBytes
-	// maxRedirects is as many as browsers are patient with, halved.
-	maxRedirects = 10
 	// maxHeaderBytes bounds the header of a response.
 	maxHeaderBytes = 64 << 10
 	// dialTimeout bounds one connection attempt.
@@ -41,12 +38,17 @@ type Request struct {
 	URL       string              `json:"url"`
 	Headers   map[string][]string `json:"headers,omitempty"`
 	TimeoutMs int64               `json:"timeout_ms,omitempty"`
+	// Redirect says what becomes of redirects: RedirectFollow (the default), RedirectManual or RedirectError.
+	Redirect string `json:"redirect,omitempty"`
 }
 
 // Response is the head of a response.
 type Response struct {
 	Status  int                 `json:"status"`
 	Headers map[string][]string `json:"headers,omitempty"`
+	// Redirected is whether redirects were followed, and URL is where they led to, without a fragment; empty if there were none.
+	Redirected bool   `json:"redirected,omitempty"`
+	URL        string `json:"url,omitempty"`
 }
 
 // Frame puts a head and a body together: length of the head as u32, little endian; the head as JSON; the body.
@@ -98,6 +100,9 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 	if r.Method == "" {
 		r.Method = http.MethodGet
 	}
+	if err := r.checkMode(); err != nil {
+		return res, nil, err
+	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(body))
 	if err != nil {
 		return res, nil, abi.Errorf(abi.InvalidArgument, "request: %v", err)
@@ -114,8 +119,8 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 			req.Header.Add(name, v)
 		}
 	}
-	if t := traceid.Header(ctx); t != "" && req.Header.Get("Traceparent") == "" {
-		req.Header.Set("Traceparent", t)
+	if id := traceid.Header(ctx); id != "" && req.Header.Get("Traceparent") == "" {
+		req.Header.Set("Traceparent", id)
 	}
 	if err := f.checkHeaders(req.Header); err != nil {
 		return res, nil, err
@@ -123,11 +128,11 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 	if host := req.Header.Get("Host"); host != "" && !strings.EqualFold(host, req.URL.Host) {
 		return res, nil, abi.Errorf(abi.Denied, "the header Host must be that of the URL")
 	}
-	client := f.client()
-	defer client.CloseIdleConnections()
-	got, err := client.Do(req)
+	t := f.transport()
+	defer t.CloseIdleConnections()
+	got, err := f.send(t, req, r.Redirect)
 	if err != nil {
-		return res, nil, f.failure(err)
+		return res, nil, err
 	}
 	defer func() { _ = got.Body.Close() }() // it has been read
 	if err := f.checkAnswer(got); err != nil {
@@ -146,6 +151,9 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 		for _, v := range values {
 			res.Headers[name] = append(res.Headers[name], f.redactor.redact(v))
 		}
+	}
+	if got.Request != req {
+		res.Redirected, res.URL = true, shown(got.Request.URL)
 	}
 	answer = []byte(f.redactor.redact(string(answer)))
 	if len(answer) > MaxResponseBytes-maxHeaderBytes {
@@ -259,8 +267,8 @@ func (f *fetcher) checkAnswer(got *http.Response) error {
 	return nil
 }
 
-// client gives a client for one request. It uses no proxy: the environment of the host is not the guest's.
-func (f *fetcher) client() *http.Client {
+// transport returns what performs one request. It uses no proxy: the environment of the host is not the guest's.
+func (f *fetcher) transport() *http.Transport {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	t := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeaderBytes, ForceAttemptHTTP2: true}
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -268,7 +276,7 @@ func (f *fetcher) client() *http.Client {
 		d.Control = func(_, resolved string, _ syscall.RawConn) error { return f.checkAddress(address, resolved) }
 		return d.DialContext(ctx, network, address)
 	}
-	return &http.Client{Transport: t, CheckRedirect: f.checkRedirect}
+	return t
 }
 
 // checkAddress looks at the address that is about to be dialled for a host.
@@ -290,18 +298,6 @@ func (f *fetcher) checkAddress(wanted, resolved string) error {
 		}
 	}
 	return f.deny(abi.Errorf(abi.Denied, "%s resolves to the private address %s, which no grant names", host, to.Addr()))
-}
-
-func (f *fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
-	switch {
-	case f.secret:
-		return http.ErrUseLastResponse // a secret goes where it was meant to go, and nowhere else
-	case !f.policy.allowed(req.URL):
-		return f.deny(denied(req.URL))
-	case len(via) >= maxRedirects:
-		return fmt.Errorf("stopped after %d redirects", maxRedirects)
-	}
-	return nil
 }
 
 // deny keeps a denial for failure, and returns it.

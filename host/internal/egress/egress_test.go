@@ -191,7 +191,7 @@ func TestLateDenial(t *testing.T) {
 
 // TestNoProxy asks for no proxy, whatever the environment of the host says.
 func TestNoProxy(t *testing.T) {
-	if tr, ok := (&fetcher{}).client().Transport.(*http.Transport); !ok || tr.Proxy != nil {
+	if (&fetcher{}).transport().Proxy != nil {
 		t.Error("requests of guests may go through a proxy")
 	}
 }

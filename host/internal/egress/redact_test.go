@@ -268,7 +268,7 @@ func TestSecretInAnswers(t *testing.T) {
 		"a name of a header": {plain(200, "X-s3cr3t-x", "v", ""), 0},
 		"JSON":               {plain(400, "X", "v", quotedJSON(secret)), 0},
 		"a redirect":         {plain(302, "Location", "/"+secret, ""), 0},
-		"a bad redirect":     {plain(302, "Location", "http://%zz/"+secret, ""), abi.StepFailed},
+		"a bad redirect":     {plain(302, "Location", "http://%zz/"+secret, ""), 0},
 		"an encoding":        {plain(200, "Content-Encoding", "br", secret), abi.Denied},
 		"two encodings":      {plain(200, "Content-Encoding", "gzip, gzip", secret), abi.Denied},
 		"its own encoding":   {plain(200, "Content-Encoding", secret, secret), abi.Denied},

@@ -263,7 +263,7 @@ func apply(b *limit.Book, cmd *store.Command) {
 		}
 		b.Ask(cmd.From.ID, cmd.ID, m.Limit)
 	case store.CommandSlotReturn:
-		b.Return(cmd.From.ID, m.Sender)
+		b.Return(cmd.From.ID, m.Sender, m.Keep)
 	}
 }
 

@@ -141,33 +141,39 @@ func (a *Activation) Halt(cause error) {
 func (a *Activation) run(ctx context.Context, r *Runner) {
 	st := &a.lease.State
 	a.span.Began = budget.Clock.Now()
-	end := report.EndSuspended
-	if r.cfg.OnEnd != nil {
-		defer func() { r.cfg.OnEnd(a.span.Report(st, end, a.Granted)) }()
-	}
 	err := a.perform(ctx, r, st)
+	// Report the activation before the run goes on: listeners must hear of it before they hear of the run's end.
+	tell := func(end string) {
+		if r.cfg.OnEnd != nil {
+			r.cfg.OnEnd(a.span.Report(st, end, a.Granted))
+		}
+	}
 	if errors.Is(err, admission.ErrStopped) || errors.Is(err, errOwes) {
+		tell(report.EndSuspended)
 		a.desk.Inside(st.Run, run.Refused{Lease: a.lease})
 		return
 	}
 	if left := toldToLeave(err); left.Evicted {
-		end = report.EndCrowded
+		tell(report.EndCrowded)
 		left.Needs = max(left.Needs, a.lease.Needs) // as it was told before
 		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: left})
 		return
 	}
 	if errors.Is(err, errSuspended) || context.Cause(ctx) != nil && errors.Is(err, context.Cause(ctx)) {
-		if ctx.Err() != nil { // the host stops, or has lost the run: what waits for this is answered elsewhere
-			end = report.EndHalted
-			a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true}})
+		if ctx.Err() == nil {
+			tell(report.EndSuspended)
+			return
 		}
+		// The host stops, or has lost the run: what waits for this is answered elsewhere.
+		tell(report.EndHalted)
+		a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: run.End{Evicted: true}})
 		return
 	}
 	ended := a.end(ctx, err)
 	if a.span.Thawed && ended.Mismatch != "" { // a replay says whether that is so
 		ended = run.End{Fault: fmt.Errorf("after it was thawed: %s", ended.Mismatch)}
 	}
-	end = endOf(&ended)
+	tell(endOf(&ended))
 	a.desk.Guest(a.lease, run.GuestEnds{Lease: a.lease, End: ended})
 }
 
@@ -325,7 +331,9 @@ func (a *Activation) waits() error {
 	a.measure()
 	a.placed.Rest() // whatever the writer does meanwhile
 	leaves := a.r.cfg.Owes(a.key.Namespace)
-	a.desk.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), CanFork: a.mayFork && !leaves, Leaves: leaves})
+	from, was := a.WaitsFrom()
+	a.desk.Guest(a.lease, run.GuestWaits{Lease: a.lease, Suspension: a.Suspension(), FromMs: from, WasMs: was,
+		CanFork: a.mayFork && !leaves, Leaves: leaves})
 	a.linger = clock.Again(a.r.cfg.Clock, a.linger, a.r.cfg.Linger)
 	defer a.linger.Stop()
 	lingered := a.linger.C()

@@ -151,7 +151,7 @@ func (a attempt) outcome(ctx context.Context, g *guest, code int32, err error) s
 	case code != 0:
 		return step.Reported(out.Failure)
 	}
-	return step.Outcome{Data: out.Result}
+	return step.Outcome{Data: out.Result, Bytes: out.ResultBytes}
 }
 
 // logLine stores a line of a body or step function, with the next commit of the run.

@@ -50,6 +50,7 @@ type written []store.Entry
 func (w *written) Entries() []store.Entry      { return *w }
 func (w *written) CallRoom() error             { return nil }
 func (w *written) CheckAttribute(string) error { return nil }
+func (w *written) Now() int64                  { return 0 }
 func (w *written) Append(e store.Entry) (store.Entry, error) {
 	e.Seq = store.Seq(len(*w))
 	*w = append(*w, e)

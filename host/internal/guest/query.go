@@ -47,8 +47,8 @@ func (r *Runner) read(ctx context.Context, key store.RunKey) (g *reader, begun b
 // config returns what the machine of a reader is made from.
 func (g *reader) config(mode replay.Mode) replay.Config {
 	j, entries := g.run.Journal(), g.run.Journal().Entries()
-	if wait, waits := j.Suspension(); waits && j.Paused() { // there it is asked: what has come since is for later
-		entries = entries[:min(int(wait.Seq), len(entries))]
+	if held := j.Paused() || j.Aside() != store.NotAside; held && j.Rested() > 0 { // there it is asked: what came since is for later
+		entries = entries[:min(int(j.Rested()), len(entries))]
 	}
 	startedMs, _ := j.StartedUnixMs()
 	return replay.Config{Mode: mode, Started: j.Started(), Input: entries[0].Input, StartedUnixMs: startedMs,

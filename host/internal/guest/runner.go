@@ -15,6 +15,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -43,7 +44,9 @@ type Config struct {
 	ParkBytes   int64
 	Spaces      admission.Spaces
 	// Owes reports whether no guest of a namespace may go on, because its runs have written too much; nil: all may.
-	Owes     func(of store.NamespaceID) bool
+	Owes func(of store.NamespaceID) bool
+	// Keep returns how long the journals of earlier iterations of a workflow's runs are kept; nil: as where nothing is set.
+	Keep     func(ctx context.Context, of store.NamespaceID, workflow string) (origin.Keep, error)
 	Modules  module.Limits // their idle time is real time
 	Journals *room.Budget  // bounds the journals in memory; nil does not
 	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing; 0 keeps nothing.

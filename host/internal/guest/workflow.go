@@ -28,7 +28,7 @@ type workflow struct {
 
 // logLine stores a line of workflow code, unless it was stored before.
 func (w *workflow) logLine(n uint64, level int32, text string) {
-	w.lease.Log().Write(n, w.Passed(), store.LogLine{UnixMs: w.Now(), Level: int8(level), Text: text})
+	w.lease.Log().Write(n, w.Passed(), store.LogLine{UnixMs: w.Time(), Level: int8(level), Text: text})
 }
 
 // handlerError returns an *abi.Error if a step may not name a handler. One that is granted and not registered here is
@@ -135,6 +135,11 @@ func (w *workflow) continues(ctx context.Context) run.End {
 			return run.End{Fault: err}
 		}
 		c.Version, c.Module = v.Number, v.Module
+	}
+	if w.r.cfg.Keep != nil {
+		if c.Keep, err = w.r.cfg.Keep(ctx, st.Run.Namespace, st.Workflow); err != nil {
+			return run.End{Fault: err}
+		}
 	}
 	return run.End{Continue: c}
 }

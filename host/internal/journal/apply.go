@@ -12,10 +12,11 @@ import (
 
 // Rules say which later changes to what guests are told count for a run. It keeps those under which it began, on every host.
 const (
-	RulesArguments = 1         // a program has one argument, the name of its workflow; before, it had none
-	RulesHandle    = 2         // where a cancel or a query ends a wait for one handle, the error has that handle
-	RulesSize      = 3         // the refusal of a result or error that is too large has its size; before, the limit and one
-	RulesNewest    = RulesSize // those of runs that begin now
+	RulesArguments = 1            // a program has one argument, the name of its workflow; before, it had none
+	RulesHandle    = 2            // where a cancel or a query ends a wait for one handle, the error has that handle
+	RulesSize      = 3            // the refusal of a result or error that is too large has its size; before, the limit and one
+	RulesMarkers   = 4            // a marker that is asked for again has the answer that it had; before, it was refused, or 0
+	RulesNewest    = RulesMarkers // those of runs that begin now
 )
 
 // Started is what entry 0 holds in its options, beside the workflow's name and the input.
@@ -43,7 +44,9 @@ type Started struct {
 	TraceParent string            `json:"traceparent,omitempty"`   // header of W3C Trace Context of who started the run
 	Policy      int32             `json:"cancel_policy,omitempty"` // of the iteration before
 	CancelMs    int64             `json:"cancel_at,omitempty"`     // a cancel that the iteration before was told
-	Keys        []Key             `json:"keys,omitempty"`          // idempotency keys of signals to earlier iterations
+	Keys        Keys              `json:"keys,omitempty"`          // idempotency keys of signals to earlier iterations
+	// First is the iteration with which the run began: that of another run which it repeats. Releases that do not know it left 0.
+	First uint32 `json:"first,omitempty"`
 }
 
 // Parent says which run started this one, and is told how it ends.
@@ -119,8 +122,10 @@ func (j *Journal) check(e *store.Entry) error {
 		return illegal("%s at seq %d", e.Kind, len(j.entries))
 	case e.Kind == store.KindActivated && j.activeMs != 0:
 		return illegal("activated twice")
-	case e.Kind.Call() && j.activeMs == 0:
+	case (e.Kind.Call() || e.Kind == store.KindNow) && j.activeMs == 0:
 		return illegal("%s before the first activation", e.Kind)
+	case e.BehindMs < 0:
+		return illegal("%s at a time before that of the host's clock", e.Kind)
 	}
 	if err := j.absence.check(e, j.started.RunID); err != nil {
 		return err
@@ -271,6 +276,12 @@ func (j *Journal) fold(e *store.Entry) error {
 		if e.Kind == store.KindSignal {
 			j.foldSignal(e, h)
 		}
+		if e.Kind == store.KindHookReady && !h.Refused {
+			if j.tokens == nil {
+				j.tokens = map[string]int64{}
+			}
+			j.tokens[h.Token] = h.ID
+		}
 	default:
 		j.foldRecord(e)
 	}
@@ -285,7 +296,7 @@ func (j *Journal) foldRecord(e *store.Entry) {
 	case store.KindCancelPolicy:
 		j.policy = e.Code
 	case store.KindCancel:
-		j.cancelMs = e.UnixMs
+		j.cancelMs = e.HostMs()
 	case store.KindPaused, store.KindUnpaused:
 		j.paused = e.Kind == store.KindPaused
 	case store.KindMoved, store.KindAdopted:
@@ -296,6 +307,8 @@ func (j *Journal) foldRecord(e *store.Entry) {
 		j.setAttribute(e.Name, string(e.Input))
 	case store.KindUpdateReply:
 		j.Set.Reply(e)
+	case store.KindClockSet:
+		j.moveCounts(e.HostMs(), true)
 	}
 }
 
@@ -308,25 +321,31 @@ const (
 
 func (j *Journal) openHandle(e *store.Entry) error {
 	h := Handle{ID: e.Handle, Kind: e.Kind, Name: e.Name, Target: e.Target, CallSeq: e.Seq, DueUnixMs: e.DueUnixMs,
-		HasDue: e.HasDue}
+		HasDue: e.HasDue, FromMs: e.HostMs()}
 	switch e.Kind {
 	case store.KindStep, store.KindBody:
 		options, err := abi.ParseStepOptions(e.Options)
 		if err != nil {
 			return illegal("options of step %q: %v", e.Name, err)
 		}
-		h.Step = &Step{Options: options, FirstMs: e.UnixMs}
+		h.Step, h.Undoes = &Step{Options: options, FirstMs: e.HostMs()}, options.Undoes
 	case store.KindChild:
 		options, err := abi.ParseChildOptions(e.Options)
 		if err != nil {
 			return illegal("options of child %q: %v", e.Name, err)
 		}
-		h.ChildID, h.OnEnd = string(e.Data), options.OnEnd
+		h.ChildID, h.OnEnd, h.Undoes = string(e.Data), options.OnEnd, options.Undoes
 	case store.KindHook:
 		h.Token, h.Options = string(e.Data), e.Options
 	}
 	j.handles = append(j.handles, h)
-	j.open = append(j.open, h.ID)
+	j.open.add(&h)
+	if h.HasDue || h.Step != nil {
+		j.counts(e)
+	}
+	if h.Kind == store.KindSignalWait {
+		j.waits.addWait(&h)
+	}
 	if h.HasDue && (h.Kind == store.KindSleep || h.Kind == store.KindSignalWait) {
 		j.timers.Put(h.ID, h.DueUnixMs)
 	}
@@ -334,7 +353,9 @@ func (j *Journal) openHandle(e *store.Entry) error {
 }
 
 func (j *Journal) foldAttempt(e *store.Entry) {
-	s := j.Handle(e.Handle).Step
+	h := j.Handle(e.Handle)
+	s := h.Step
+	defer j.open.delayed(h)
 	if e.Kind == store.KindAttemptStarted {
 		if e.Code == StartedByRecovery {
 			s.Recoveries++
@@ -344,7 +365,8 @@ func (j *Journal) foldAttempt(e *store.Entry) {
 	}
 	s.Attempt, s.InFlight = max(s.Attempt, e.Attempt), false
 	s.Failures++
-	s.RetryMs, s.LastError = e.DueUnixMs, e.Data
+	s.RetryMs, s.RetryFrom, s.RetrySeq, s.LastError = e.DueUnixMs, e.HostMs(), e.Seq, e.Data
+	j.counts(e)
 }
 
 // StartedByRecovery is the Code of an attempt_started entry that follows an attempt of which nobody knows how

@@ -6,7 +6,7 @@
 //
 //   - appends the timers that are due first, in the order (deadline, handle), so that no other entry ever
 //     stands before an earlier deadline;
-//   - gives the entry its seq and its time, which never goes backwards;
+//   - gives the entry its seq and its time, which never goes backwards: where the clock was set back, the entry says how far;
 //   - refuses what is not a legal transition: after an end, a second resolution of a handle, a delivery to a
 //     handle that does not exist, was withdrawn or is of another kind.
 //
@@ -16,6 +16,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -36,7 +37,7 @@ type Journal struct {
 	entries  []store.Entry
 	live     []store.Entry // entries with void ones blanked; nil while none is void
 	handles  []Handle
-	open     []int64           // handles that are unresolved and not withdrawn, ascending
+	open     open              // handles that are unresolved and not withdrawn
 	timers   timers.Few[int64] // of the open handles with a deadline
 	bytes    int64
 	end      store.Kind
@@ -44,10 +45,10 @@ type Journal struct {
 	activeMs int64 // started_at; 0 before the first activation
 	wait     store.Suspension
 	waiting  bool
+	looked   int // while it waits: no entry before this one is one that the guest takes, nor will be
 
-	crowded    int         // calls that changed nothing, recorded while there was no room for calls
-	signals    []store.Seq // accepted and not bound to a wait, ascending
-	pending    pending     // how many these are
+	crowded    int   // calls that changed nothing, recorded while there was no room for calls
+	waits      waits // open ones, and the signals that are pending
 	keys       keys
 	policy     int32 // of cancel: abi.CancelFinal or abi.CancelCooperative
 	cancelMs   int64 // when a cooperative cancel was accepted; 0 = not yet
@@ -55,7 +56,9 @@ type Journal struct {
 	retried    store.Seq // of the newest retry; 0 = none
 	output     uint64    // chunks of output, those of earlier iterations included
 	attributes map[string]string
+	tokens     map[string]int64 // the newest hook of each token that is ready; nil if none is
 
+	setBack
 	absence
 	update.Set
 }
@@ -72,11 +75,13 @@ type Handle struct {
 	ResolvedSeq store.Seq // of the delivery; meaningful if Resolved
 	Signal      store.Seq // meaningful if Bound
 	DueUnixMs   int64     // timers
+	FromMs      int64     // what DueUnixMs counts from, by the host's clock
 	Name        string
 	Target      string // handler of a step
 	ChildID     string // children
 	OnEnd       string // children: what becomes of it when this run ends
 	Token       string // hooks
+	Undoes      string // steps and children: what the call undoes; empty if it says nothing
 	Options     []byte // hooks
 	Step        *Step  // steps and bodies
 	Kind        store.Kind
@@ -99,6 +104,8 @@ type Step struct {
 	Failures   uint32 // attempts recorded as failed
 	Recoveries uint32 // attempts recorded as begun while another one was recorded as begun or unrecorded
 	RetryMs    int64  // the next attempt is not before this instant; 0 = at once
+	RetryFrom  int64  // what RetryMs counts from, by the host's clock
+	RetrySeq   store.Seq
 	FirstMs    int64  // when the call was made, from which max_elapsed counts
 	LastError  []byte // error JSON of the newest failure
 	Details    []byte // what a handler has recorded last
@@ -119,6 +126,13 @@ func (j *Journal) Entries() []store.Entry {
 // All gives all entries as they were appended.
 func (j *Journal) All() []store.Entry { return slices.Clip(j.entries) }
 
+// Snapshot returns the journal as it is now, for reading: more may be appended to the original meanwhile.
+func (j *Journal) Snapshot() *Journal {
+	c := *j
+	c.handles, c.tokens = slices.Clone(j.handles), maps.Clone(j.tokens)
+	return &c
+}
+
 // Bytes gives the approximate size of the journal in bytes: payloads and names plus a fixed part per entry.
 func (j *Journal) Bytes() int64 { return j.bytes }
 
@@ -126,7 +140,7 @@ func (j *Journal) Bytes() int64 { return j.bytes }
 func (j *Journal) Ended() store.Kind { return j.end }
 
 // OpenHandles gives the number of unresolved handles.
-func (j *Journal) OpenHandles() int { return len(j.open) }
+func (j *Journal) OpenHandles() int { return len(j.open.all) }
 
 // Started gives what entry 0 says of the run.
 func (j *Journal) Started() Started { return j.started }
@@ -143,21 +157,33 @@ func (j *Journal) Handle(id int64) *Handle {
 }
 
 // Handles calls yield for each open handle in call order. Handles that yield resolves are not skipped over.
-func (j *Journal) Handles(yield func(*Handle) bool) {
-	var few [8]int64 // of most runs, no more are open
-	for _, id := range append(few[:0], j.open...) {
-		if h := j.Handle(id); h.Open() && !yield(h) {
-			return
+func (j *Journal) Handles(yield func(*Handle) bool) { j.each(j.open.all, yield) }
+
+// Children returns the ids of the children of this iteration, in call order, whether they have ended or not.
+func (j *Journal) Children() (ids []string) {
+	for i := range j.handles {
+		if h := &j.handles[i]; h.Kind == store.KindChild {
+			ids = append(ids, h.ChildID)
 		}
 	}
+	return ids
 }
 
 // close takes a handle out of the open ones.
 func (j *Journal) close(h *Handle) {
-	if i, ok := slices.BinarySearch(j.open, h.ID); ok {
-		j.open = slices.Delete(j.open, i, i+1)
-	}
+	j.open.remove(h)
 	j.timers.Remove(h.ID)
+	if h.Kind == store.KindSignalWait {
+		j.waits.removeWait(h)
+	}
+}
+
+// LastHostMs returns what the host's clock showed when the newest entry was appended, 0 if there is none.
+func (j *Journal) LastHostMs() int64 {
+	if len(j.entries) == 0 {
+		return 0
+	}
+	return j.entries[len(j.entries)-1].HostMs()
 }
 
 // LastUnixMs gives the time of the newest entry, 0 if there is none.
@@ -176,7 +202,10 @@ func (j *Journal) Load(e store.Entry) error {
 	case e.UnixMs < j.LastUnixMs():
 		return fmt.Errorf("%w: time of entry %d goes backwards", store.ErrCorrupt, e.Seq)
 	}
-	if err := j.apply(&e); err != nil {
+	switch err := j.apply(&e); {
+	case errors.Is(err, store.ErrVersion): // it is sound: a newer release reads it
+		return fmt.Errorf("entry %d (%s): %w", e.Seq, e.Kind, err)
+	case err != nil:
 		return fmt.Errorf("%w: entry %d (%s): %w", store.ErrCorrupt, e.Seq, e.Kind, err)
 	}
 	return nil
@@ -198,19 +227,20 @@ func (j *Journal) Append(e store.Entry, nowUnixMs int64) (store.Entry, error) {
 func (j *Journal) append(e store.Entry, nowUnixMs int64) (store.Entry, error) {
 	e.Seq = store.Seq(len(j.entries))
 	e.UnixMs = max(nowUnixMs, j.LastUnixMs())
+	e.BehindMs = e.UnixMs - nowUnixMs
 	j.complete(&e)
 	if full := j.overflow(&e); full != nil {
-		return e, j.fail(full, e.UnixMs)
+		return e, j.fail(full, nowUnixMs)
 	}
 	if err := j.apply(&e); err != nil {
 		return e, err
 	}
 	switch e.Kind {
 	case store.KindSignalAccepted, store.KindSignalWait, store.KindWithdraw, store.KindRetried:
-		return e, j.bind(e.UnixMs)
+		return e, j.bind(nowUnixMs)
 	case store.KindHook:
 		if e.Refused == 0 && e.Target == "" { // nobody else can have a token that was made just now
-			_, err := j.append(store.Entry{Kind: store.KindHookReady, Handle: e.Handle, Data: e.Data}, e.UnixMs)
+			_, err := j.append(store.Entry{Kind: store.KindHookReady, Handle: e.Handle, Data: e.Data}, nowUnixMs)
 			return e, err
 		}
 	}
@@ -229,7 +259,9 @@ func (j *Journal) complete(e *store.Entry) {
 }
 
 // Suspend tells the journal where the guest waits, so that a poll's own clock can come due. Resume clears it.
-func (j *Journal) Suspend(s store.Suspension) { j.wait, j.waiting = s, true }
+func (j *Journal) Suspend(s store.Suspension) {
+	j.wait, j.waiting, j.looked, j.pollMs = s, true, int(s.Seq), 0
+}
 
 // Resume tells the journal that the guest no longer waits.
 func (j *Journal) Resume() { j.waiting = false }

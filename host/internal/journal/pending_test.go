@@ -25,7 +25,7 @@ func flood(t *testing.T, j *Journal, name string, data []byte) (n int, err error
 // receiveAll receives signals of a name, as a workflow does, and returns how many there were before the journal had no room.
 func receiveAll(t *testing.T, j *Journal, name string) (n int) {
 	t.Helper()
-	for len(j.signals) > 0 && j.CallRoom() == nil {
+	for j.waits.signal.n > 0 && j.CallRoom() == nil {
 		if _, err := j.Append(store.Entry{Kind: store.KindSignalWait, Name: name, Handle: int64(len(j.handles) + 1)}, 2000); err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestEverySignalCanBeReceived(t *testing.T) {
 		if entries <= 30_000 && accepted != abi.MaxPendingSignals/2 || entries == callEntries-3 && accepted != 1 || entries > callEntries-3 && accepted != 0 {
 			t.Errorf("%d entries: %d signals were accepted: %v", entries, accepted, err)
 		}
-		if got := receiveAll(t, j, "s"); got != accepted || len(j.signals) != 0 {
+		if got := receiveAll(t, j, "s"); got != accepted || j.waits.signal.n != 0 {
 			t.Errorf("%d entries: %d of %d signals were received", entries, got, accepted)
 		}
 	}
@@ -60,7 +60,7 @@ func TestBytesToReceive(t *testing.T) {
 	if code(err) != abi.Limit || accepted < 5 || accepted > 12 {
 		t.Fatal(accepted, err)
 	}
-	if got := receiveAll(t, j, "s"); got != accepted || len(j.signals) != 0 {
+	if got := receiveAll(t, j, "s"); got != accepted || j.waits.signal.n != 0 {
 		t.Errorf("%d of %d signals were received", got, accepted)
 	}
 }
@@ -82,8 +82,8 @@ func TestFloodOfOneName(t *testing.T) {
 	if total != abi.MaxPendingSignals {
 		t.Errorf("%d in all", total)
 	}
-	if len(j.pending.byName) != 2 {
-		t.Errorf("%d names are known", len(j.pending.byName))
+	if len(j.waits.byName) != 2 {
+		t.Errorf("%d names are known", len(j.waits.byName))
 	}
 	j = begun(t)
 	if n, err := flood(t, j, "a", make([]byte, abi.MaxPayloadBytes)); n != 4 || !strings.Contains(err.Error(), "4194304") {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -25,12 +26,19 @@ type retryOptions struct {
 type RetryError struct {
 	Step string // whose failure led to the end
 	Did  string // what the workflow did after it
+	From string // from which a restart repeats nothing but what has to be; empty: from the beginning
 }
 
 // Error names the step, and what came after it.
 func (e *RetryError) Error() string {
-	return fmt.Sprintf("after %q had failed, the workflow went on (%s), and a retry would do that again: "+
-		"restart the run from %q, which makes a new run that has all that came before", e.Step, e.Did, e.Step)
+	text := fmt.Sprintf("after %q had failed, the workflow went on (%s), and a retry would do that again: ", e.Step, e.Did)
+	switch e.From {
+	case e.Step:
+		return text + fmt.Sprintf("restart the run from %q, which makes a new run that keeps what came before", e.From)
+	case "":
+		return text + "restart the run from its beginning, which makes a new run, since what it did before may have been undone"
+	}
+	return text + fmt.Sprintf("restart the run from %q, which is the first that was undone; what came before it is kept", e.From)
 }
 
 // Retry returns the entry that retries the run: it voids the end, the failures that led to it, and the calls with which
@@ -110,13 +118,29 @@ func (j *Journal) checkBehind(from store.Seq) error {
 	if entries[from].Kind.End() {
 		return nil
 	}
-	step := j.Handle(entries[from].Handle).Name
+	h := j.Handle(entries[from].Handle)
 	for i := from + 1; i < store.Seq(len(entries)); i++ {
 		if e := &entries[i]; outward(e) {
-			return &RetryError{Step: step, Did: strings.TrimSuffix(fmt.Sprintf("%s %q", e.Kind, e.Name), ` ""`)}
+			return &RetryError{Step: h.Name, Did: Describe(e), From: j.restartable(h)}
 		}
 	}
 	return nil
+}
+
+// restartable returns the name of the last call, up to that of a step which failed, from which the run can be restarted so that
+// nothing is kept that was undone; empty if that is its beginning.
+func (j *Journal) restartable(h *Handle) string {
+	for {
+		undone := j.UndoneBefore(h.CallSeq)
+		if len(undone) == 0 {
+			return h.Name
+		}
+		first := slices.MinFunc(undone, func(a, b Undone) int { return cmp.Compare(a.Seq, b.Seq) })
+		if first.Name == "" {
+			return ""
+		}
+		h = j.Handle(j.entries[first.Seq].Handle) // an earlier one
+	}
 }
 
 // void returns what a retry voids: the failures, the calls behind the first of them with what came of these, and the end.
@@ -142,7 +166,7 @@ func (j *Journal) void(from store.Seq, failures []store.Seq) (list []store.Seq) 
 		case e.Kind.Call() && e.Handle != 0 && opens[e.Kind]:
 			gone[e.Handle] = true
 		case failure, e.Kind.Call(), e.Kind.End(), (e.Kind.Delivery() || e.Kind == store.KindProgress) && gone[e.Handle]:
-		case e.Kind == store.KindClock: // the workflow's own time goes on from the failure
+		case e.Kind == store.KindClock, e.Kind == store.KindNow: // the workflow's own time goes on from the failure
 		case e.Kind == store.KindSignal && back[e.Ref]:
 		case e.Kind == store.KindCancel && policy != abi.CancelCooperative: // it was asked for what is void
 		default:
@@ -208,18 +232,22 @@ func (j *Journal) foldRetried(e *store.Entry) error {
 		}
 	}
 	again.entries, again.live, again.bytes = j.entries, live, j.bytes
-	for _, id := range again.open {
-		if s := again.Handle(id).Step; s != nil {
-			lost := s.InFlight && s.Options.AtMostOnce && j.Handle(id).Open() // not one whose failure is forgotten
-			s.Base, s.InFlight, s.Recoveries, s.Failures, s.RetryMs = s.Attempt, lost, 0, 0, 0
-		}
+	for h := range again.Steps {
+		s := h.Step
+		lost := s.InFlight && s.Options.AtMostOnce && j.Handle(h.ID).Open() // not one whose failure is forgotten
+		s.Base, s.InFlight, s.Recoveries, s.Failures, s.RetryMs = s.Attempt, lost, 0, 0, 0
+		again.open.delayed(h)
 	}
 	if len(e.Options) > 0 {
 		again.output = j.output // what was shown stays, and is counted
 	}
 	again.paused, again.retried = j.paused, e.Seq
 	again.started.DeadlineUnixMs = 0 // who retries gives it time
-	again.wait.Seq = e.Ref           // the workflow has passed what lies before
+	// The workflow has waited where a failure was to come, and passes what lies before without using its limits. Before an end
+	// it did not wait: it may have come there by computing without end, and would do so again.
+	if len(void) > 0 && !j.entries[void[0]].Kind.End() {
+		again.wait.Seq = e.Ref
+	}
 	*j = *again
 	return nil
 }
@@ -229,7 +257,7 @@ func (j *Journal) Retried() (store.Seq, bool) { return j.retried, j.retried != 0
 
 // OpenChildren returns the open children, in call order, with what becomes of them when the run ends.
 func (j *Journal) OpenChildren() (list []Handle) {
-	for _, id := range j.open {
+	for _, id := range j.open.rest {
 		if h := j.Handle(id); h.Kind == store.KindChild && h.OnEnd != abi.OnEndAbandon {
 			list = append(list, *h)
 		}
@@ -237,23 +265,28 @@ func (j *Journal) OpenChildren() (list []Handle) {
 	return list
 }
 
-// Hooks returns the hooks whose tokens were chosen by the workflow, in call order: they are held until the end.
+// Hooks returns the hooks whose tokens are claimed, in call order: they are held until the end.
 func (j *Journal) Hooks() (list []Handle) {
 	for i := range j.handles {
-		if h := &j.handles[i]; h.Kind == store.KindHook && h.Target != "" {
+		if h := &j.handles[i]; h.Kind == store.KindHook && j.Claims(h) {
 			list = append(list, *h)
 		}
 	}
 	return list
 }
 
-// Hook returns the open hook, one that holds its token, with a token; nil if there is none.
+// Claims reports whether the token of a hook is claimed: the workflow has chosen it, or it was made for the run that this one
+// repeats. One that was made for this run names it, and nobody else can have it.
+func (j *Journal) Claims(h *Handle) bool {
+	_, run, named := strings.Cut(h.Token, ".") // the random part has no dot
+	return h.Target != "" || named && run != j.started.RunID
+}
+
+// Hook returns the hook that holds a token; nil if none does, as after the end of the run.
 func (j *Journal) Hook(token string) *Handle {
-	for i := range j.handles {
-		h := &j.handles[i]
-		if j.end == store.KindInvalid && h.Kind == store.KindHook && h.Token == token && !h.Withdrawn && h.Resolved && !h.Refused {
-			return h
-		}
+	h := j.Handle(j.tokens[token])
+	if h == nil || h.Withdrawn || j.end != store.KindInvalid {
+		return nil
 	}
-	return nil
+	return h
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
@@ -17,40 +16,25 @@ import (
 // by a delivery of its own. A wait that is withdrawn before the workflow was told gives its signal back.
 
 func (j *Journal) accept(e *store.Entry) {
-	j.signals = append(j.signals, e.Seq)
-	j.pending.add(e, 1)
+	j.waits.addSignal(e)
 	j.Set.Accept(e)
 	if e.Target != "" {
 		j.keys.add(Key{Name: e.Name, Key: e.Target, Digest: digest(e.Data), Iteration: j.started.Iteration})
 	}
 }
 
-// bind binds signals to waits as long as there is a pair.
+// bind binds signals to waits as long as there is a pair, in the order of the signals.
 func (j *Journal) bind(nowUnixMs int64) error {
-	for _, seq := range slices.Clone(j.signals) {
-		h := j.waitFor(j.entries[seq].Name)
-		if h == nil {
-			continue
-		}
-		if _, err := j.append(store.Entry{Kind: store.KindSignal, Handle: h.ID, Ref: seq}, nowUnixMs); err != nil {
+	for _, p := range j.waits.pairs() {
+		if _, err := j.append(store.Entry{Kind: store.KindSignal, Handle: p.wait, Ref: p.signal}, nowUnixMs); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// waitFor gives the oldest open wait for a signal.
-func (j *Journal) waitFor(name string) *Handle {
-	for _, id := range j.open {
-		if h := j.Handle(id); h.Kind == store.KindSignalWait && h.Name == name {
-			return h
-		}
-	}
-	return nil
-}
-
 func (j *Journal) checkSignal(e *store.Entry, h *Handle) error {
-	if _, ok := slices.BinarySearch(j.signals, e.Ref); !ok || j.entries[e.Ref].Name != h.Name {
+	if !j.waits.has(h.Name, e.Ref) {
 		return illegal("signal %d for handle %d, which is no open signal of its name", e.Ref, e.Handle)
 	}
 	return nil
@@ -58,11 +42,8 @@ func (j *Journal) checkSignal(e *store.Entry, h *Handle) error {
 
 func (j *Journal) foldSignal(e *store.Entry, h *Handle) {
 	h.Signal, h.Bound = e.Ref, true
-	if i, ok := slices.BinarySearch(j.signals, e.Ref); ok {
-		j.signals = slices.Delete(j.signals, i, i+1)
-		j.pending.add(&j.entries[e.Ref], -1)
-		j.Set.Take(e.Ref, h.ID)
-	}
+	j.waits.removeSignal(&j.entries[e.Ref])
+	j.Set.Take(e.Ref, h.ID)
 }
 
 // unbind gives the signal of a withdrawn wait back, at its place in the order of acceptance.
@@ -71,9 +52,7 @@ func (j *Journal) unbind(h *Handle) {
 		return
 	}
 	h.Bound = false
-	i := sort.Search(len(j.signals), func(i int) bool { return j.signals[i] > h.Signal })
-	j.signals = slices.Insert(j.signals, i, h.Signal)
-	j.pending.add(&j.entries[h.Signal], 1)
+	j.waits.addSignal(&j.entries[h.Signal])
 	j.Set.GiveBack(h.ID)
 }
 
@@ -91,8 +70,8 @@ func (j *Journal) CheckSignal(name, key string, data []byte) (same bool, err err
 		}
 		return true, nil
 	}
-	if j.waitFor(name) == nil { // else it is taken at once
-		if err := j.pending.room(j, name, int64(len(data))); err != nil {
+	if j.waits.first(name) == 0 { // else it is taken at once
+		if err := j.waits.room(j, name, int64(len(data))); err != nil {
 			return false, err
 		}
 	}
@@ -102,7 +81,7 @@ func (j *Journal) CheckSignal(name, key string, data []byte) (same bool, err err
 // Pending gives the accepted signals that nobody has taken, in order: those that are bound to no wait, and those
 // whose wait the workflow was not told of, which told says of a handle.
 func (j *Journal) Pending(told func(handle int64) bool) (list []store.Entry) {
-	seqs := slices.Clone(j.signals)
+	seqs := j.waits.pending()
 	for i := range j.handles {
 		if h := &j.handles[i]; h.Bound && !told(h.ID) {
 			seqs = append(seqs, h.Signal)
@@ -126,49 +105,57 @@ type Key struct {
 	Iteration uint32 `json:"i,omitempty"`
 }
 
+// digestBytes is how much of the SHA-256 of a payload is kept.
+const digestBytes = 16
+
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16]) // half of it tells two payloads apart
+	return hex.EncodeToString(sum[:digestBytes]) // half of it tells two payloads apart
 }
 
 // keys are the newest idempotency keys of a run, oldest first.
 type keys struct {
-	list  []Key
-	known map[named]Key
+	list      []Key
+	known     map[named]int // at which place of list, counted with those that were forgotten
+	forgotten int
 }
 
 // named is what a signal is recognized by.
 type named struct{ name, key string }
 
 func (k *keys) find(name, key string) (Key, bool) {
-	found, ok := k.known[named{name, key}]
+	at, ok := k.known[named{name, key}]
 	if !ok {
-		found, ok = k.known[named{"", key}]
+		at, ok = k.known[named{"", key}]
 	}
-	return found, ok
+	if !ok {
+		return Key{}, false
+	}
+	return k.list[at-k.forgotten], true
 }
 
 func (k *keys) add(key Key) {
 	if k.known == nil {
-		k.known = map[named]Key{}
+		k.known = map[named]int{}
 	}
-	if _, ok := k.known[named{key.Name, key.Key}]; ok { // an update that has moved over from the iteration before
-		k.list[slices.IndexFunc(k.list, func(x Key) bool { return x.Name == key.Name && x.Key == key.Key })] = key
+	if at, ok := k.known[named{key.Name, key.Key}]; ok { // an update that has moved over from the iteration before
+		k.list[at-k.forgotten] = key
 	} else {
+		k.known[named{key.Name, key.Key}] = k.forgotten + len(k.list)
 		k.list = append(k.list, key)
 	}
-	k.known[named{key.Name, key.Key}] = key
 	if len(k.list) > abi.MaxSignalKeys {
 		delete(k.known, named{k.list[0].Name, k.list[0].Key})
 		k.list = k.list[1:]
+		k.forgotten++
 	}
 }
 
 // Known returns the idempotency key of a signal that was accepted, false if there is none of this name, or if it was forgotten.
 func Known(j *Journal, name, key string) (Key, bool) { return j.keys.find(name, key) }
 
-// Keys gives the idempotency keys that the next iteration has to know.
-func (j *Journal) Keys() []Key { return slices.Clone(j.keys.list) }
+// Keys gives the idempotency keys that the run remembers, oldest first.
+func (j *Journal) Keys() Keys { return slices.Clone(j.keys.list) }
 
 // CancelPolicy gives what the workflow wants a cancel to do.
 func (j *Journal) CancelPolicy() int32 { return j.policy }

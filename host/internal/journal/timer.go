@@ -9,29 +9,41 @@ import (
 )
 
 // FireDue appends the deliveries of all timers whose deadline is at most the given time, in the order (deadline, handle). The
-// clock of a waiting poll is one of them if its deadline is the first and the poll can take nothing else.
+// clock of a waiting poll is one of them if its deadline is the first and the poll can take nothing else. The time is that of the
+// host's clock, which may be less than that of the newest entry: a timer that was set after the clock was set back is due by it.
 func (j *Journal) FireDue(nowUnixMs int64) error {
 	if j.end != store.KindInvalid || j.why != store.NotAside {
 		return nil
 	}
-	now := max(nowUnixMs, j.LastUnixMs())
+	if err := j.clockWasSet(nowUnixMs); err != nil {
+		return err
+	}
 	for {
 		e, ok := j.firstDue()
-		if !ok || e.DueUnixMs > now {
+		if !ok || e.DueUnixMs > nowUnixMs {
 			return nil
 		}
 		if e.Kind == store.KindFailed { // the run's deadline, which ends it
 			e.DueUnixMs, e.HasDue = 0, false
-			_, err := j.append(e, now)
+			_, err := j.append(e, nowUnixMs)
 			return err
 		}
 		if e.Kind == store.KindTimer || e.Kind == store.KindSignalTimeout || e.Kind == store.KindCancel {
 			e.DueUnixMs, e.HasDue = 0, false // the call entry has the deadline
 		}
-		if _, err := j.append(e, now); err != nil {
+		if _, err := j.append(e, nowUnixMs); err != nil {
 			return j.unlessEnded(err)
 		}
 	}
+}
+
+// Deadline returns when the run's own deadline tells its guest to end, or ends it; false if it has none, or has ended.
+func (j *Journal) Deadline() (unixMs int64, ok bool) {
+	if j.end != store.KindInvalid || j.why != store.NotAside {
+		return 0, false
+	}
+	e, ok := j.runDeadline()
+	return e.DueUnixMs, ok
 }
 
 // unlessEnded returns an error, unless it says that the run ended: by an entry for which there was no room.
@@ -93,8 +105,8 @@ func (j *Journal) Deliverable() bool {
 	if !j.waiting {
 		return false
 	}
-	for i := int(j.wait.Seq); i < len(j.entries); i++ {
-		if j.takes(&j.entries[i]) {
+	for ; j.looked < len(j.entries); j.looked++ {
+		if j.takes(&j.entries[j.looked]) {
 			return true
 		}
 	}
@@ -126,11 +138,8 @@ func (j *Journal) Wake() (unixMs int64, ok bool) {
 	if e, has := j.firstDue(); has {
 		unixMs, ok = e.DueUnixMs, true
 	}
-	for _, id := range j.open {
-		h := j.Handle(id)
-		if h.Step != nil && h.Step.RetryMs != 0 && !h.Step.InFlight && (!ok || h.Step.RetryMs < unixMs) {
-			unixMs, ok = h.Step.RetryMs, true
-		}
+	if _, due, has := j.open.retries.First(); has && (!ok || due < unixMs) {
+		unixMs, ok = due, true
 	}
 	return unixMs, ok
 }
@@ -144,11 +153,8 @@ func (j *Journal) WakeAfter(afterUnixMs int64) (unixMs int64, ok bool) {
 	if e, has := j.firstDue(); has && e.DueUnixMs > afterUnixMs {
 		unixMs, ok = e.DueUnixMs, true
 	}
-	for _, id := range j.open {
-		s := j.Handle(id).Step
-		if s != nil && !s.InFlight && s.RetryMs > afterUnixMs && (!ok || s.RetryMs < unixMs) {
-			unixMs, ok = s.RetryMs, true
-		}
+	if at, has := j.retry(afterUnixMs); has && (!ok || at < unixMs) {
+		unixMs, ok = at, true
 	}
 	return unixMs, ok
 }
@@ -168,8 +174,8 @@ func (j *Journal) Skip(name string, nowUnixMs int64) (int, error) {
 		_, err := j.append(store.Entry{Kind: store.KindActivated}, nowUnixMs)
 		return 1, j.unlessEnded(err)
 	}
-	for h := range j.Handles {
-		if h.Kind != store.KindSleep || name != "" && h.Name != name {
+	for h := range j.Sleeps {
+		if name != "" && h.Name != name {
 			continue
 		}
 		e := store.Entry{Kind: store.KindTimer, Handle: h.ID, Skipped: true}

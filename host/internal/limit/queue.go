@@ -81,6 +81,13 @@ func (b *Book) Ask(run string, ask store.CommandID, x *journal.Limit) {
 	name := laneOf(x.Keys)
 	l := b.lane(name)
 	head := priorityText(x.Priority) + seqBytes(b.q.Next)
+	if kept := b.c.get(partKept + run); kept != nil { // it had a place before it was paused
+		if n := len(kept) - len(ask.Incarnation); n > nameBytes && incarnationOf(partKept, kept) == ask.Incarnation &&
+			string(kept[:nameBytes]) == name {
+			head = string(kept[nameBytes:n])
+		}
+		b.c.set(partKept+run, nil)
+	}
 	if l == nil {
 		l = &lane{Head: []byte(head), Keys: map[string][]byte{}}
 		for path, text := range x.Keys {
@@ -88,7 +95,7 @@ func (b *Book) Ask(run string, ask store.CommandID, x *journal.Limit) {
 		}
 		b.lanes[name] = l
 		b.line(name, l)
-	} else if l.priority() > head[0] {
+	} else if string(l.Head) > head {
 		ready := l.Blocked == nil
 		if ready {
 			b.unready(name, l)
@@ -108,7 +115,7 @@ func (b *Book) Ask(run string, ask store.CommandID, x *journal.Limit) {
 // incarnationOf returns the incarnation in the cell of a run.
 func incarnationOf(part string, v []byte) (i store.Incarnation) {
 	from := 0
-	if part == partPlace {
+	if part == partPlace || part == partKept {
 		from = len(v) - len(i)
 	}
 	if from >= 0 && len(v) >= from+len(i) {
@@ -117,9 +124,16 @@ func incarnationOf(part string, v []byte) (i store.Incarnation) {
 	return i
 }
 
-// Return takes back the slot of a run, or its place in the queue.
-func (b *Book) Return(run string, of store.Incarnation) {
+// Return takes back the slot of a run, or its place in the queue. With keep, the run has its place again when it asks again: it
+// is paused, and lets others pass meanwhile. One that was admitted in that moment has none to keep, and asks behind the others.
+func (b *Book) Return(run string, of store.Incarnation, keep bool) {
+	if v := b.c.get(partKept + run); !keep && v != nil && incarnationOf(partKept, v) == of {
+		b.c.set(partKept+run, nil)
+	}
 	if v := b.c.get(partPlace + run); len(v) > nameBytes && incarnationOf(partPlace, v) == of {
+		if keep {
+			b.c.set(partKept+run, v)
+		}
 		b.c.set(partPlace+run, nil)
 		place := string(v[:len(v)-len(of)])
 		b.leave(place[:nameBytes], place[nameBytes:])

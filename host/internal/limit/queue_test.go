@@ -164,7 +164,7 @@ func TestChange(t *testing.T) {
 	for _, run := range []string{"0", "1"} { // those that were admitted go on
 		w.rules = Rules{rule(t, "2 per input.customer")}
 		delete(w.live, run)
-		w.do(func(b *Book) { b.rules = lower; b.Return(run, incarnation(run)) })
+		w.do(func(b *Book) { b.rules = lower; b.Return(run, incarnation(run), false) })
 	}
 	w.rules = lower
 	w.is()
@@ -320,7 +320,7 @@ func TestRandomChanges(t *testing.T) {
 			rules := sets[rnd.IntN(len(sets))]
 			for run := range w.live {
 				delete(w.live, run)
-				w.do(func(b *Book) { b.rules = rules; b.Return(run, incarnation(run)) })
+				w.do(func(b *Book) { b.rules = rules; b.Return(run, incarnation(run), false) })
 				break
 			}
 			w.now += 500
@@ -380,8 +380,8 @@ func TestDamage(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			b.Return("0", incarnation("0"))
-			b.Return("1", incarnation("1"))
+			b.Return("0", incarnation("0"), false)
+			b.Return("1", incarnation("1"), false)
 			b.Admit(10)
 			if _, err := b.Close(); err != nil && !errors.Is(err, store.ErrCorrupt) {
 				t.Errorf("part %s is %s: %v", part, how, err)

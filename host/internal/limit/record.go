@@ -16,6 +16,7 @@ import (
 //	q                                        the queue: counts
 //	w lane, priority u8, seq u64be           a run that waits
 //	i run id                                 the place of a run that waits: the rest of its key, incarnation
+//	k run id                                 the place that a paused run has when it asks again, as in i
 //	h run id                                 a run that holds a slot: incarnation, the ids of its counters
 //	l lane                                   a lane: the runs that wait and have the same keys
 //	r priority u8, seq u64be, lane           a lane that may have a run admitted, by the priority of its first run
@@ -30,6 +31,7 @@ const (
 	partQueue   = "q"
 	partWaiter  = "w"
 	partPlace   = "i"
+	partKept    = "k"
 	partHolder  = "h"
 	partLane    = "l"
 	partReady   = "r"

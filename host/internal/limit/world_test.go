@@ -160,7 +160,7 @@ func incarnation(run string) (i store.Incarnation) {
 func (w *world) end(run string) {
 	w.t.Helper()
 	delete(w.live, run)
-	w.do(func(b *Book) { b.Return(run, incarnation(run)) })
+	w.do(func(b *Book) { b.Return(run, incarnation(run), false) })
 }
 
 // runs returns the runs that were admitted, in order, and forgets them.

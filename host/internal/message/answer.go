@@ -79,9 +79,18 @@ func (m *Message) Answer(j *journal.Journal, kind store.CommandKind) (e store.En
 		return e, false
 	}
 	if kind == store.CommandReply && len(m.Failure) > 0 {
-		e.Code, e.Data = int32(abi.Conflict), m.Failure
+		e.Code, e.Data = int32(m.refusedBy()), m.Failure
 	}
 	return e, true
+}
+
+// refusedBy returns the code of the refusal of a command: CONFLICT, or LIMIT if the receiver has no room for another signal.
+func (m *Message) refusedBy() abi.Code {
+	var e abi.Error
+	if json.Unmarshal(m.Failure, &e) == nil && e.Code == abi.Limit {
+		return abi.Limit
+	}
+	return abi.Conflict
 }
 
 // code returns with which code a child's handle resolves that was not started, 0 for others.
@@ -111,6 +120,9 @@ func (m *Message) awaited(j *journal.Journal) *journal.Handle {
 	return h
 }
 
+// maxToldMessage is how many characters of a child's message its parent is told whose error is too large.
+const maxToldMessage = 10_000
+
 // childFailure is the error with which a child's handle resolves.
 func childFailure(h *journal.Handle, m *Message) []byte {
 	e := abi.Error{Code: abi.ChildFailed, Name: h.Name, Kind: m.Status.String(),
@@ -131,6 +143,11 @@ func childFailure(h *journal.Handle, m *Message) []byte {
 	}
 	e.Type = f.Type
 	b, err := json.Marshal(&e)
+	if len(b) > abi.MaxPayloadBytes { // each parent would add to it, until no store takes it
+		e.Message = fmt.Sprintf("%.*s…; the error of run %s is too large to be told here", maxToldMessage, e.Message, h.ChildID)
+		e.Details = nil
+		b, err = json.Marshal(&e)
+	}
 	if err != nil {
 		return []byte(`{"code":"CHILD_FAILED","message":"the error cannot be shown"}`)
 	}

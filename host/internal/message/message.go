@@ -17,8 +17,9 @@ type Message struct {
 	Handle      int64             `json:"handle,omitempty"`
 	Workflow    string            `json:"workflow,omitempty"`
 	Version     uint32            `json:"version,omitempty"`
-	Latest      bool              `json:"latest,omitempty"` // the latest version is asked for
-	Module      string            `json:"module,omitempty"` // of the sender: the version that comes of the same upload
+	Latest      bool              `json:"latest,omitempty"`  // the latest version is asked for
+	Derived     bool              `json:"derived,omitempty"` // of a child: its id is made of the parent's, and not chosen
+	Module      string            `json:"module,omitempty"`  // of the sender: the version that comes of the same upload
 	Payload     []byte            `json:"payload,omitempty"`
 	TimeoutMs   int64             `json:"timeout_ms,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty"`
@@ -34,6 +35,7 @@ type Message struct {
 	Token       string            `json:"token,omitempty"`
 	HookOptions json.RawMessage   `json:"hook_options,omitempty"`
 	Limit       *journal.Limit    `json:"limit,omitempty"` // of a run that asks for a slot
+	Keep        bool              `json:"keep,omitempty"`  // of a run that leaves the queue because it is paused
 }
 
 func (m Message) bytes() []byte {

@@ -25,6 +25,8 @@ func (s Sender) Commands(j *journal.Journal, e *store.Entry) []store.Command {
 		return s.endCommands(j, e)
 	case e.Kind == store.KindRetried:
 		return s.retryCommands(j, e)
+	case e.Kind == store.KindPaused:
+		return s.leaves(j, e)
 	case e.Kind == store.KindAdopted: // the tokens are held where the run was
 		return s.claim(j, e)
 	}
@@ -36,8 +38,8 @@ func (s Sender) Commands(j *journal.Journal, e *store.Entry) []store.Command {
 	case e.Kind == store.KindSignalSend && h.Open():
 		return s.send(j, e.Seq, store.CommandSignal, e.Target, Message{Handle: e.Handle, Signal: string(e.Options),
 			Payload: e.Input})
-	case e.Kind == store.KindHook && h.Open() && e.Target != "":
-		return s.send(j, e.Seq, store.CommandHookClaim, e.Target, Message{Handle: e.Handle, Token: e.Target})
+	case e.Kind == store.KindHook && !h.Withdrawn && !h.Refused && j.Claims(h): // one that is resolved was copied by a restart
+		return s.send(j, e.Seq, store.CommandHookClaim, h.Token, Message{Handle: e.Handle, Token: h.Token})
 	case e.Kind == store.KindWithdraw && e.Code == journal.WithdrawDone && h.Kind == store.KindChild:
 		return s.endChild(j, h)
 	}
@@ -62,6 +64,7 @@ func (s Sender) startChild(j *journal.Journal, e *store.Entry, h *journal.Handle
 	}
 	return s.send(j, e.Seq, store.CommandChildStart, h.ChildID, Message{Handle: e.Handle, Workflow: e.Target,
 		Version: opts.Version, Latest: opts.Latest, Module: s.Module.String(), Payload: e.Input,
+		Derived:   h.ChildID == j.ChildID(h.CallSeq),
 		TimeoutMs: opts.TimeoutMs, Attributes: opts.Attributes, Memo: opts.Memo, Depth: depth,
 		TraceParent: traceid.OfRun(s.Incarnation, j.Started().TraceParent).String()})
 }
@@ -127,6 +130,29 @@ func retriedBefore(j *journal.Journal, seq store.Seq) store.Seq {
 	return 0
 }
 
+// Outcome returns the entry with which the handle of a child would have resolved in its parent's journal j, for a child that has
+// ended with the entry end.
+func Outcome(j *journal.Journal, handle int64, end *store.Entry) store.Entry {
+	m := Message{Iteration: j.Started().Iteration, Handle: handle, Payload: end.Data, Status: end.Kind.Status()}
+	e := store.Entry{Kind: store.KindChildResult, Handle: handle, Data: end.Data}
+	if m.Status != store.Completed {
+		if m.Status == store.Failed {
+			m.Failure = failureOf(end)
+		}
+		e.Kind, e.Data = store.KindChildFailure, childFailure(j.Handle(handle), &m)
+	}
+	return e
+}
+
+// failureOf returns the error of a run that failed, as JSON.
+func failureOf(end *store.Entry) json.RawMessage {
+	if json.Valid(end.Data) {
+		return end.Data
+	}
+	b, _ := json.Marshal(string(end.Data)) // text always encodes
+	return b
+}
+
 // tellParent returns the command that tells a parent how the run has ended.
 func (s Sender) tellParent(p *journal.Parent, e *store.Entry, id store.CommandID) store.Command {
 	m := Message{Sender: s.Incarnation, Iteration: p.Iteration, Handle: p.Handle, Payload: e.Data}
@@ -138,10 +164,7 @@ func (s Sender) tellParent(p *journal.Parent, e *store.Entry, id store.CommandID
 	case store.KindTerminated:
 		m.Status = store.Terminated
 	default:
-		m.Status, m.Payload = store.Failed, nil
-		if m.Failure = e.Data; !json.Valid(e.Data) {
-			m.Failure, _ = json.Marshal(string(e.Data)) // text always encodes
-		}
+		m.Status, m.Payload, m.Failure = store.Failed, nil, failureOf(e)
 	}
 	return store.Command{ID: id, Kind: store.CommandChildEnd, From: s.Run,
 		To:            store.RunKey{Namespace: s.Run.Namespace, ID: p.RunID}, // whose own namespace that of its children is
@@ -162,6 +185,9 @@ func (s Sender) StartAgain(j *journal.Journal, m *Message) []store.Command {
 		return nil
 	}
 	call := j.Entries()[h.CallSeq]
+	if o, err := abi.ParseChildOptions(call.Options); err != nil || o.ID == "" && h.ChildID != j.ChildID(h.CallSeq) {
+		return nil // it was another run's, of which this one is a restart: nothing is left of it once both are deleted
+	}
 	call.Seq += startAgain + retry<<retryShift
 	return s.startChild(j, &call, h)
 }

@@ -8,10 +8,35 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// AskSlot returns the command with which a run asks the queue of its workflow for a slot: once, and once for each retry.
+// AskSlot returns the command with which a run asks the queue of its workflow for a slot: once, and once for each retry, and when
+// it is unpaused.
 func (s Sender) AskSlot(j *journal.Journal) store.Command {
 	started := j.Started()
-	return s.send(j, retriedBefore(j, store.Seq(j.Len())), store.CommandSlotAsk, started.Workflow, Message{Limit: started.Limit})[0]
+	seq := max(retriedBefore(j, store.Seq(j.Len())), left(j))
+	return s.send(j, seq, store.CommandSlotAsk, started.Workflow, Message{Limit: started.Limit})[0]
+}
+
+// LeftQueue is the Code of the entry of a pause by which the run leaves the queue for its slot, or returns a slot with which it
+// has done nothing yet.
+const LeftQueue = 1
+
+// leaves returns the command by which a run leaves the queue, if the entry of a pause says so.
+func (s Sender) leaves(j *journal.Journal, e *store.Entry) []store.Command {
+	if e.Code != LeftQueue || j.Started().Limit == nil {
+		return nil
+	}
+	return s.send(j, e.Seq, store.CommandSlotReturn, j.Started().Workflow, Message{Keep: true})
+}
+
+// left returns the seq of the newest pause by which the run has left the queue, 0 if there is none.
+func left(j *journal.Journal) store.Seq {
+	entries := j.All()
+	for i := len(entries) - 1; i > 0; i-- {
+		if entries[i].Kind == store.KindPaused && entries[i].Code == LeftQueue {
+			return store.Seq(i)
+		}
+	}
+	return 0
 }
 
 // GiveSlot returns the command by which the queue of a workflow gives a slot to the run that asked for one by the command ask.
@@ -22,9 +47,11 @@ func GiveSlot(queue store.RunKey, run string, ask store.CommandID) store.Command
 }
 
 // Gives reports whether a command gives the run a slot for which it still waits. The queue keeps a run's first ask until the run
-// ends, so any ask since the newest retry of its end counts: the run may have been moved and taken back meanwhile.
+// ends, so any ask since the newest retry of its end counts: the run may have been moved and taken back meanwhile. None counts
+// that was made before the run has left the queue.
 func (s Sender) Gives(j *journal.Journal, give store.CommandID) bool {
-	return give.Incarnation == s.Incarnation && give.Iteration == j.Started().Iteration && give.Seq/commandKinds >= revived(j)
+	return give.Incarnation == s.Incarnation && give.Iteration == j.Started().Iteration &&
+		give.Seq/commandKinds >= max(revived(j), left(j))
 }
 
 // revived returns the seq of the newest retry of a run that had ended, 0 if there is none.

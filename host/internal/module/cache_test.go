@@ -182,7 +182,10 @@ func TestResident(t *testing.T) {
 		t.Error("after many:", n)
 	}
 	if !m.HasStep("anything") {
-		t.Error("a module that lists no steps has all")
+		t.Error("a module without a list of steps has all")
+	}
+	if err := m.Describe([]byte(`{"steps":[]}`)); err != nil || m.HasStep("anything") {
+		t.Error("a module with an empty list of steps has none:", err)
 	}
 }
 

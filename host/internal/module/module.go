@@ -189,9 +189,9 @@ func (m *Module) describe(text []byte) error {
 	return nil
 }
 
-// HasStep reports whether the module has a step function of that name. One that lists none has all.
+// HasStep reports whether the module has a step function of that name. One that has no list of them has all.
 func (m *Module) HasStep(name string) bool {
-	return m.stepExport && (len(m.steps) == 0 || slices.Contains(m.steps, name))
+	return m.stepExport && (m.steps == nil || slices.Contains(m.steps, name))
 }
 
 // Queries returns the names of the queries that a workflow answers, none if it does not say.

@@ -15,25 +15,39 @@ type Continue struct {
 	Module    store.Digest
 	Cancelled bool                    // the workflow was told of a cancel
 	Told      func(handle int64) bool // reports whether the workflow knows the outcome of a handle
+	Keep      Keep
+}
+
+// Keep says how long a run that lives keeps the journals of iterations that are over. Of its bounds, each one holds.
+type Keep struct {
+	Iterations int64 // how many, the newest; 0 = store.DefaultIterations, -1 = all
+	ForMs      int64 // how long after their end, in milliseconds; 0 = for ever
+}
+
+// Number returns how many iterations are kept, -1 for all.
+func (k Keep) Number() int64 {
+	if k.Iterations == 0 {
+		return store.DefaultIterations
+	}
+	return max(k.Iterations, -1)
 }
 
 // Journal returns the journal of the next iteration. Signals that nobody has taken move over in order; output, attributes
-// the keys of signals, and a pause stay; what was open is dropped.
+// the newest keys of signals, and a pause stay; what was open is dropped.
 func (c *Continue) Journal(before *journal.Journal, now int64) (*journal.Journal, error) {
 	s := before.Started()
 	s.Iteration, s.Version, s.Module = s.Iteration+1, c.Version, c.Module.String()
-	s.Output, s.Keys, s.Policy, s.AtUnixMs = before.Output(), before.Keys(), before.CancelPolicy(), 0
+	s.Output, s.Keys, s.Policy, s.AtUnixMs = before.Output(), before.Keys().Newest(), before.CancelPolicy(), 0
 	s.Attributes = map[string]string{}
 	for _, x := range before.Attributes() {
 		s.Attributes[x.Key] = x.Value
 	}
-	s.CancelMs = 0
-	if c.Cancelled {
+	told := c.Cancelled || s.CancelMs != 0 // in an iteration before that one
+	if s.CancelMs = 0; told {
 		s.CancelMs = before.CancelUnixMs()
 	}
 	j := &journal.Journal{}
-	now = max(now, before.LastUnixMs())
-	if _, err := j.Append(s.Entry(c.Input), now); err != nil {
+	if _, err := j.Append(s.Entry(c.Input), max(now, before.LastUnixMs())); err != nil {
 		return nil, err
 	}
 	for _, e := range before.Pending(c.Told) {
@@ -48,7 +62,7 @@ func (c *Continue) Journal(before *journal.Journal, now int64) (*journal.Journal
 	if err := j.FireDue(now); err != nil { // the deadline, which tells a run that takes a cancel by itself
 		return nil, err
 	}
-	if !c.Cancelled && before.CancelUnixMs() != 0 && j.CancelUnixMs() == 0 {
+	if !told && before.CancelUnixMs() != 0 && j.CancelUnixMs() == 0 {
 		if _, err := j.Append(store.Entry{Kind: store.KindCancel}, now); err != nil {
 			return nil, err
 		}

@@ -1,29 +1,14 @@
 package origin
 
 import (
-	"fmt"
-
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
 
 // Copy is what a restarted run takes from the one that it repeats.
 type Copy struct {
-	Started journal.Started // of the other run
+	Started journal.Started // of the iteration that is repeated
 	Entries []store.Entry   // after entry 0
-}
-
-// NewCopy returns what a restart takes from a run. With a name that is its journal before the call of that name, and what
-// came of the calls before it; steps that were open then are run again, under new idempotency keys. A hook, or a child
-// whose outcome is not known, is not repeated by copying: the copy ends before it.
-func NewCopy(j *journal.Journal, name string) (*Copy, error) {
-	c := &Copy{Started: j.Started()}
-	if name == "" {
-		return c, nil
-	}
-	var err error
-	c.Entries, err = upTo(j, name)
-	return c, err
 }
 
 // begin makes entry 0 that of the run that is repeated, in all that its workflow sees, and returns the time of entry 0. The
@@ -33,6 +18,7 @@ func (c *Copy) begin(started *journal.Started, now int64) int64 {
 	started.Schedule, started.NominalMs = o.Schedule, o.NominalMs
 	started.Seed, started.RunAttempt = o.Seed, o.RunAttempt+1
 	started.Iteration = o.Iteration // random numbers are those of an iteration
+	started.First = o.Iteration
 	started.Policy, started.CancelMs, started.Output, started.Attributes = o.Policy, o.CancelMs, o.Output, o.Attributes
 	started.Memo = o.Memo
 	if len(c.Entries) > 0 { // the copy begins when the original did, and as what it was then
@@ -53,46 +39,46 @@ func (c *Copy) into(j *journal.Journal) error {
 	return nil
 }
 
-// upTo returns the entries before the call of a name, and the later deliveries of the calls among them.
-func upTo(j *journal.Journal, name string) (list []store.Entry, err error) {
+// add appends an entry to those that are copied.
+func (c *Copy) add(e store.Entry) {
+	e.Seq = store.Seq(len(c.Entries) + 1)
+	if n := len(c.Entries); n > 0 {
+		e.UnixMs = max(e.UnixMs, c.Entries[n-1].UnixMs)
+	}
+	c.Entries = append(c.Entries, e)
+}
+
+// upTo copies the entries before the one at cut, and the later deliveries of the calls among them. A signal that came, or was
+// bound, later is not copied. Of a step that is done at most once and whose attempt was in flight, the attempt is copied: nobody
+// knows its outcome, and it is not made again.
+func (c *Copy) upTo(j *journal.Journal, cut int) {
 	entries := j.Entries()
-	cut := -1
-	for i := range entries {
-		e := &entries[i]
-		if !e.Kind.Call() || e.Refused != 0 {
-			continue
-		}
-		open := e.Kind == store.KindHook || e.Kind == store.KindChild && !j.Handle(e.Handle).Resolved
-		if e.Name == name || open {
-			cut = i
-			break
-		}
-	}
-	if cut < 0 {
-		return nil, fmt.Errorf("run %q: %w: no call named %q in its journal", j.Started().RunID, store.ErrNotFound, name)
-	}
 	seqs := map[store.Seq]store.Seq{}
 	last := int64(0) // the newest handle that is kept
 	for i := 1; i < len(entries); i++ {
 		e := entries[i]
+		before := i < cut
 		switch {
-		case i < cut && (e.Kind == store.KindActivated || e.Kind.Call() || e.Kind == store.KindSignalAccepted):
+		case before && (e.Kind == store.KindActivated || e.Kind.Call() || e.Kind == store.KindSignalAccepted):
 			last = max(last, e.Handle)
+		case before && e.Kind.Delivery() && e.Handle == 0: // clocks and cancels
+		case e.Kind == store.KindSignal && !before:
+			continue
 		case e.Kind.Delivery() && e.Handle != 0 && e.Handle <= last:
-		case i < cut && (e.Kind == store.KindClock || e.Kind == store.KindCancel):
+		case e.Kind == store.KindAttemptStarted && e.Handle <= last && lost(j.Handle(e.Handle), e.Attempt):
+		case before && e.Kind == store.KindNow, e.Kind == store.KindClockSet: // by which later deliveries are due
 		default:
 			continue
 		}
 		if e.Kind == store.KindSignal {
-			if i > cut {
-				continue // the signal came after the cut, or a wait gave it back that was withdrawn after the cut
-			}
 			e.Ref = seqs[e.Ref]
 		}
-		seq := store.Seq(len(list) + 1)
-		seqs[e.Seq] = seq
-		e.Seq = seq
-		list = append(list, e)
+		seqs[e.Seq] = store.Seq(len(c.Entries) + 1)
+		c.add(e)
 	}
-	return list, nil
+}
+
+// lost reports whether nobody knows what came of an attempt of a step that is done at most once.
+func lost(h *journal.Handle, attempt uint32) bool {
+	return h.Step != nil && h.Open() && h.Step.Options.AtMostOnce && h.Step.InFlight && h.Step.Attempt == attempt
 }

@@ -16,6 +16,7 @@ type Import struct {
 	UnixMs  int64                // when it came
 	Copy    bool                 // it is to be looked at: nothing happens to it
 	Paused  bool                 // it is paused when it begins here
+	Rested  store.Seq            // entries of the newest iteration when its guest last came to a wait, 0 if that is not known
 	Stuck   string               // why it was stuck; empty if it was not
 	Earlier []store.IterationEnd // the journals of the iterations before, in their order
 	Entries []store.Entry        // of the newest iteration
@@ -23,6 +24,10 @@ type Import struct {
 	Output  []store.Chunk
 	// LogLines is how many of Logs are the workflow's own, of the newest iteration: see store.RunState.
 	LogLines uint64
+	// Kept is the first iteration whose whole journal came, and Started when the run had begun where it was, if iteration 0 did not
+	// come.
+	Kept      uint32
+	StartedAt int64
 
 	read *journal.Journal // of Entries
 }
@@ -83,6 +88,9 @@ func (i *Import) First() *store.Entry {
 
 // StartedMs returns the instant at which the first activation of the first iteration began, 0 if it has not.
 func (i *Import) StartedMs() int64 {
+	if i.Kept > 0 {
+		return i.StartedAt
+	}
 	first := i.Entries
 	if len(i.Earlier) > 0 {
 		first = i.Earlier[0].Append
@@ -162,7 +170,7 @@ func Check(j *journal.Journal) error {
 		}
 	}
 	for _, h := range j.Hooks() {
-		if err := abi.CheckToken(h.Token); err != nil || h.Token != h.Target {
+		if err := abi.CheckToken(h.Token); h.Target != "" && (err != nil || h.Token != h.Target) {
 			return fmt.Errorf("the token of hook %.80q: %w", h.Name, errors.Join(err, errToken))
 		}
 	}

@@ -32,11 +32,11 @@ func TestRulesStayWithARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	part, err := NewCopy(old, "b")
+	part, err := NewPlan(old, "b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := NewCopy(old, "")
+	whole, err := NewPlan(old, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +46,8 @@ func TestRulesStayWithARun(t *testing.T) {
 	}{
 		"a new run":                      {begun(nil), journal.RulesNewest},
 		"the next iteration":             {next, 0},
-		"a restart with part of journal": {begun(part), 0},
-		"a restart from the beginning":   {begun(whole), journal.RulesNewest},
+		"a restart with part of journal": {begun(part.Copy), 0},
+		"a restart from the beginning":   {begun(whole.Copy), journal.RulesNewest},
 	} {
 		if got := c.j.Started().Rules; got != c.want {
 			t.Errorf("%s: rules %d, want %d", what, got, c.want)

@@ -3,6 +3,7 @@
 package origin
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/wfhost/wfhost/abi"
@@ -48,7 +49,12 @@ type NewRun struct {
 	Copy        *Copy            // of a restarted run
 	Import      *Import          // of a run that another installation has exported: all else but Key, Version and Module is there
 	Ack         store.CommandSeq // the command that asked for it; 0 = none
+	ID          store.IDOrigin   // where the id of Key comes from
+	IDsMs       int64            // how long ids of deleted runs stay taken in the namespace; 0 = store.DefaultIDsMs
 }
+
+// KeepsIDsMs returns how long ids of deleted runs stay taken.
+func (n *NewRun) KeepsIDsMs() int64 { return cmp.Or(n.IDsMs, store.DefaultIDsMs) }
 
 // ErrNoRun is of a start that is for a run that is there, when none is.
 var ErrNoRun = errors.New("there is no run of this id any more")
@@ -84,7 +90,8 @@ func (n *NewRun) Journal(now int64, replaces bool) (*journal.Journal, error) {
 		Incarnation: n.Incarnation.String(), RunAttempt: 1, Seed: n.Seed, Rules: journal.RulesNewest,
 		Attributes: n.Attributes, Memo: n.Memo, TraceParent: n.TraceParent,
 		Parent: n.Parent, Schedule: n.Schedule, NominalMs: n.NominalMs, Limit: n.Limit}
-	if replaces { // so that its children do not meet those of the run before
+	// So that its children do not meet those of a run that it replaces, or that was deleted, though its children were not.
+	if replaces || n.ID == store.IDGiven && n.KeepsIDsMs() < store.DefaultIDsMs {
 		started.ChildSalt = n.Incarnation.String()[:childSaltBytes]
 	}
 	if n.AtUnixMs > now {

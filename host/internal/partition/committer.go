@@ -4,8 +4,10 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/wfhost/wfhost/host/internal/actor"
 	"github.com/wfhost/wfhost/host/internal/inbox"
 	"github.com/wfhost/wfhost/host/internal/note"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
@@ -98,6 +100,7 @@ func (c *committer) durable(now int64, sl *slot, rc *store.RunCommit) {
 	if sl.gone {
 		return // its partition was lost
 	}
+	delete(sl.p.unstorable, sl.Key)
 	sl.cmds = slices.DeleteFunc(sl.cmds, func(cmd inbox.Command) bool { return slices.Contains(rc.Ack, cmd.Seq) })
 	readAgain := sl.Durable(now, &rc.State)
 	switch {
@@ -154,10 +157,18 @@ func (c *committer) refused(now int64, b *Batch, refused *store.RefusedError) {
 	c.mem.commits.again = append(c.mem.commits.again, b)
 }
 
-// wakeAgain has a run read again after a while whose commit was refused: its wakes are not given up. One that the store
-// will never take waits for another release, or for an event from outside.
+// wakeAgain has a run read again after a while whose commit was refused: its wakes are not given up. One whose commit the store
+// can never take is stuck, as it was before, and the reason says so. If that cannot be stored either, or if another release has
+// written the run, it waits for another release, or for an event from outside.
 func (c *committer) wakeAgain(now int64, p *Partition, key store.RunKey, cause error) {
-	if errors.Is(cause, store.ErrTooLarge) || errors.Is(cause, store.ErrCorrupt) || errors.Is(cause, store.ErrVersion) {
+	large := errors.Is(cause, store.ErrTooLarge)
+	if large && !p.unstorable[key] {
+		p.unstorable[key] = true
+		c.mem.deliver(now, p, key, actor.Mail{Event: run.Unstorable{Cause: cause}})
+		return
+	}
+	delete(p.unstorable, key)
+	if large || errors.Is(cause, store.ErrCorrupt) || errors.Is(cause, store.ErrVersion) {
 		p.wakes.Remove(wakeKey(key))
 		p.unreadable[key] = cause
 		return

@@ -202,7 +202,7 @@ func (m *memory) unreadable(now int64, sl *slot, state *store.RunState, err erro
 	}
 	unheard := sl.Refuse(fmt.Errorf("run %q: %w", sl.Key.ID, err))
 	switch {
-	case errors.Is(err, store.ErrCorrupt) && state != nil && state.Status != store.Stuck:
+	case errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrVersion) && state != nil && state.Status != store.Stuck:
 		m.stick(now, p, sl.Key, *state, err)
 	case !hopeless: // its wake may have been read from the index while the run was being read
 		_, armed := p.wakes.Due(wakeKey(sl.Key))

@@ -17,6 +17,7 @@ type Partition struct {
 	Owned store.Partition // by which commits are fenced
 
 	lost    bool // it is no longer the shard's
+	looked  bool // it was looked for runs that began to wait while the clock showed more
 	slots   map[store.RunKey]*slot
 	wakes   wake.Schedule
 	inbox   inbox.Inbox
@@ -24,11 +25,14 @@ type Partition struct {
 	// unreadable holds runs that this release cannot read, with the reason. Nothing is written about them: another
 	// release may be able to.
 	unreadable map[store.RunKey]error
+	// unstorable holds runs whose newest commit was refused because the store can never take it.
+	unstorable map[store.RunKey]bool
 }
 
 func newPartition(id store.PartitionID, owned store.Partition, pacer wake.Pacer) *Partition {
 	return &Partition{ID: id, Owned: owned, slots: map[store.RunKey]*slot{}, wakes: wake.New(id, pacer), inbox: inbox.New(),
-		missing: map[string]map[store.RunKey]bool{}, unreadable: map[store.RunKey]error{}}
+		missing: map[string]map[store.RunKey]bool{}, unreadable: map[store.RunKey]error{},
+		unstorable: map[store.RunKey]bool{}}
 }
 
 // keys returns the runs in memory in a fixed order.

@@ -47,6 +47,10 @@ type Port interface {
 	Forgot(key store.RunKey)
 	// Due reads wakes after a key and up to an instant, and the first one beyond these, and calls Shard.DueRead.
 	Due(p *Partition, after store.WakeKey, untilUnixMs int64, limit int)
+	// Ahead seeks runs that wake by themselves after an instant and were changed when the clock showed more than that, and
+	// calls Shard.AheadRead, as often as it finds some, and with an error that ends it. wasSet says that the clock was set
+	// back just now, so that there may be many.
+	Ahead(p *Partition, unixMs int64, wasSet bool)
 	// Inbox reads at most limit commands after a number, and calls Shard.InboxRead.
 	Inbox(p *Partition, after store.CommandSeq, limit int)
 	// Carry carries a command out that needs more than its receiver: the start of a child, a claim of a token, the end of a run of

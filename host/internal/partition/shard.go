@@ -241,6 +241,11 @@ func (s *Shard) DueRead(now int64, p *Partition, wakes []store.Wake, more bool, 
 	s.wakes.loaded(now, p, wakes, more, first, err)
 }
 
+// AheadRead takes some of the runs that Port.Ahead seeks, or the error for which it finds no more.
+func (s *Shard) AheadRead(now int64, p *Partition, keys []store.RunKey, err error) {
+	s.wakes.ahead(now, p, keys, err)
+}
+
 // Next returns the instant at which Tick has something to do, false if only an event can bring that.
 func (s *Shard) Next() (unixMs int64, ok bool) {
 	at := s.wakes.next()

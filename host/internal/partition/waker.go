@@ -8,6 +8,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
+// farMs is by how much the clock has to be set back for runs to be sought whose waits count anew: as much as guests may lag.
+const farMs = 1000
+
 // waker wakes what is due, and has wakes loaded whose time comes near.
 type waker struct {
 	port Port
@@ -18,16 +21,23 @@ type waker struct {
 }
 
 // look sees whether the clock was set back since the newest look. What is tried again, and guests that wait after a fault of the
-// host, do not wait then until it shows the instant that they were given.
+// host, do not wait then until it shows the instant that they were given. Nor do runs that began to wait while the clock showed
+// more than now: those in memory are looked at, and the others are sought.
 func (w *waker) look(now int64) {
-	back := now < w.last
+	back, far := now < w.last, now < w.last-farMs
 	w.last = now
 	w.mem.busy.Full(now) // forgets who has been woken for long, which next would name for ever while nothing is fired
+	for _, p := range w.mem.order {
+		if far || !p.looked { // nobody knows what the clock showed to the host before
+			p.looked = true
+			w.port.Ahead(p, now, far)
+		}
+	}
 	for i := 0; back && i < len(w.mem.order); i++ {
 		p := w.mem.order[i]
 		p.wakes.SetBack(now)
 		for _, key := range p.keys() {
-			if sl := p.slots[key]; sl.Run != nil && sl.Run.Faulty() {
+			if sl := p.slots[key]; sl != nil && sl.Run != nil && (far || sl.Run.Faulty()) {
 				w.mem.deliverTo(now, sl, actor.Mail{Event: run.Due{}})
 			}
 		}
@@ -118,6 +128,18 @@ func (w *waker) next() int64 {
 		}
 	}
 	return next
+}
+
+// ahead has runs looked at that were changed when the clock showed more than it does.
+func (w *waker) ahead(now int64, p *Partition, keys []store.RunKey, err error) {
+	if err != nil && !p.lost {
+		w.port.Note(note.Note{Kind: note.Index, Partition: p.ID, Cause: err})
+	}
+	for _, key := range keys {
+		if !p.lost && !p.inMemory(key) {
+			p.wakes.Put(wakeKey(key), now)
+		}
+	}
 }
 
 // first returns the instant of the first wake of all runs, wake.Never if there is none.

@@ -35,6 +35,7 @@ type world struct {
 
 	loads     []load
 	dues      []due
+	aheads    []due
 	inboxes   []inboxRead
 	carried   []store.Command
 	refusals  []refusal
@@ -139,6 +140,10 @@ func (w *world) Load(p *Partition, key store.RunKey) { w.loads = append(w.loads,
 
 func (w *world) Due(p *Partition, after store.WakeKey, until int64, limit int) {
 	w.dues = append(w.dues, due{p, after, until, limit})
+}
+
+func (w *world) Ahead(p *Partition, unixMs int64, _ bool) {
+	w.aheads = append(w.aheads, due{p: p, until: unixMs})
 }
 
 func (w *world) Inbox(p *Partition, after store.CommandSeq, limit int) {
@@ -297,6 +302,15 @@ func (w *world) serveLoad(l load) {
 
 // serveDues reads the wake index.
 func (w *world) serveDues() {
+	for len(w.aheads) > 0 {
+		d := w.aheads[0]
+		w.aheads = w.aheads[1:]
+		err := wake.FindAhead(context.Background(), d.p.Owned, w.store, d.until, func(keys []store.RunKey) { w.s.AheadRead(w.now, d.p, keys, nil) })
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.check()
+	}
 	for len(w.dues) > 0 {
 		d := w.dues[0]
 		w.dues = w.dues[1:]

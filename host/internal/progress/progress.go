@@ -168,8 +168,8 @@ func Entry(a handler.Attempt, newest []byte) func(*record.Record) (store.Entry, 
 		if r.Ended() || r.State.Incarnation != a.Incarnation {
 			return e, nil
 		}
-		for h := range r.Journal.Handles {
-			if h.Step != nil && step.IdempotencyKey(r.State.Incarnation, r.Iteration, h.Name) == a.IdempotencyKey {
+		for h := range r.Journal.Steps {
+			if step.IdempotencyKey(r.State.Incarnation, r.Iteration, h.Name) == a.IdempotencyKey {
 				if err := r.Journal.CallRoom(); err != nil {
 					return e, err
 				}

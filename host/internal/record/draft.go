@@ -14,9 +14,11 @@ type Draft struct {
 	Create   bool           // it creates the run
 	Replace  bool           // … and removes another one of its id
 	Delete   bool           // it deletes the run
+	forget   bool           // … which was deleted before: what is left of it
 	prepared int            // entries of the journal that were handed to commits
 	imported *origin.Import // it brings what came with an imported run
 	before   *iteration     // the one before, whose end it brings
+	freed    int64          // bytes of the journals of iterations that it removes
 	acks     []store.CommandSeq
 	outbox   []store.Command
 	ask      *store.Command // for a slot; behind the return of the one before
@@ -51,6 +53,7 @@ func (d *Draft) next(before *journal.Journal, by message.Sender) {
 // Commit returns the commit after which the run has the state st, and begins another draft.
 func (r *Record) Commit(st store.RunState) *store.RunCommit {
 	d, before := &r.Draft, max(r.State.StoredBytes, r.State.JournalBytes)
+	st.Kept, st.Past = r.past.kept, r.past.list
 	c := &store.RunCommit{Run: r.Key, Create: d.Create, Replace: d.Replace && d.Create, Expect: store.Seq(d.prepared),
 		Append: r.Journal.All()[d.prepared:], State: st, Logs: r.Log.fresh, Ack: d.acks, Outbox: slices.Clip(d.outbox)}
 	there := 0 // entries that came with an imported run
@@ -67,8 +70,9 @@ func (r *Record) Commit(st store.RunState) *store.RunCommit {
 	if d.ask != nil {
 		c.Outbox = append(c.Outbox, *d.ask)
 	}
+	freed := d.freed
 	r.State, r.Draft, r.Log.fresh = st, Draft{prepared: r.Journal.Len()}, nil
-	r.State.StoredBytes = before + Stored(c)
+	r.State.StoredBytes = max(before+Stored(c)-freed, st.JournalBytes+r.past.bytes())
 	c.State = r.State
 	return c
 }
@@ -78,8 +82,9 @@ func (r *Record) CommitDelete() *store.RunCommit {
 	if !r.Draft.Delete {
 		return nil
 	}
-	r.Draft.Delete = false
-	return &store.RunCommit{Run: r.Key, State: r.State, Delete: true}
+	forget := r.Draft.forget
+	r.Draft.Delete, r.Draft.forget = false, false
+	return &store.RunCommit{Run: r.Key, State: r.State, Delete: true, Forget: forget}
 }
 
 // outward adds what entries do outside of their run: output, and commands to other runs.

@@ -10,11 +10,11 @@ import (
 
 // TestStartOfRunThatIsGone makes no run of a start that nobody has checked, as it was for a run that is not there any more.
 func TestStartOfRunThatIsGone(t *testing.T) {
-	for _, r := range []*Record{{}, {Tombstone: &store.RunState{}}} {
-		if err := r.Refuses(&origin.NewRun{Existing: true}, IDRetentionMs); !errors.Is(err, origin.ErrNoRun) {
+	for _, r := range []*Record{{}, {Tombstone: &store.RunState{Deleted: true}}} {
+		if err := r.Refuses(&origin.NewRun{Existing: true}, store.DefaultIDsMs); !errors.Is(err, origin.ErrNoRun) {
 			t.Error(err)
 		}
-		if err := r.Refuses(&origin.NewRun{}, IDRetentionMs); err != nil {
+		if err := r.Refuses(&origin.NewRun{}, store.DefaultIDsMs); err != nil {
 			t.Error(err)
 		}
 	}

@@ -14,12 +14,14 @@ import (
 func imported(n *origin.NewRun, j *journal.Journal, replaces bool) Record {
 	i, s := n.Import, j.Started()
 	r := Record{Key: n.Key, Exists: true, Journal: j, Restored: len(i.Entries), Iteration: s.Iteration, Version: n.Version,
-		Module: n.Module, Draft: Draft{Create: true, Replace: replaces, imported: i},
+		Module: n.Module, past: pastOf(i, s.Iteration), Draft: Draft{Create: true, Replace: replaces, imported: i},
 		Log: Log{lines: i.LogLines, records: uint64(len(i.Logs)), fresh: i.Logs}}
 	r.State = store.RunState{Run: n.Key, Workflow: n.Workflow, Version: n.Version, Module: n.Module, Iteration: s.Iteration,
 		InputDigest: origin.InputDigest(i.First().Input), CreatedUnixMs: i.First().UnixMs, WakeUnixMs: store.NoWake,
 		Schedule: s.Schedule, NominalUnixMs: s.NominalMs, Import: i.ID, ImportUnixMs: i.UnixMs, Aside: j.Aside(),
 		TraceParent: s.TraceParent}
+	j.Suspend(store.Suspension{Seq: min(i.Rested, store.Seq(len(i.Entries)))})
+	j.Resume()
 	r.State.StartedUnixMs = i.StartedMs()
 	r.State.Incarnation, _ = origin.ParseIncarnation(s.Incarnation) // who imports it has looked
 	if s.Parent != nil {
@@ -35,10 +37,10 @@ func imported(n *origin.NewRun, j *journal.Journal, replaces bool) Record {
 func importOf(r *Record, n *origin.NewRun, now int64) error {
 	i := n.Import
 	switch {
-	case r.Tombstone != nil && Forgotten(r.Tombstone, now):
+	case r.Tombstone != nil && Forgotten(r.Tombstone, n, now):
 		return nil
 	case r.Tombstone != nil:
-		return fmt.Errorf("run %q: %w: it was deleted here, and its id is free again after 30 days", n.Key.ID, store.ErrExists)
+		return fmt.Errorf("run %q: %w: it was deleted here, and %s", n.Key.ID, store.ErrExists, freeAgain(n))
 	case !r.Exists, r.State.Import == i.ID && i.Copy == (r.State.Aside == store.AsideCopy):
 		return nil
 	case r.State.Aside == store.AsideMoved && r.Journal.Move() == i.ID:
@@ -49,12 +51,21 @@ func importOf(r *Record, n *origin.NewRun, now int64) error {
 	case r.State.Aside == store.AsideCopy:
 		return fmt.Errorf("run %q: %w as a copy: delete that first", n.Key.ID, store.ErrExists)
 	}
-	return fmt.Errorf("run %q: %w, and is not the one that comes", n.Key.ID, store.ErrExists)
+	return fmt.Errorf("run %q: %w: it is a different run with this id", n.Key.ID, store.ErrExists)
 }
 
 // Forgotten reports whether a state is what is left of a run that was deleted so long ago that its id is free.
-func Forgotten(st *store.RunState, now int64) bool {
-	return st.Deleted && now-st.UpdatedUnixMs >= IDRetentionMs
+func Forgotten(st *store.RunState, n *origin.NewRun, now int64) bool {
+	return st.Deleted && now-st.UpdatedUnixMs >= n.KeepsIDsMs()
+}
+
+// freeAgain says when the id of a deleted run is free again.
+func freeAgain(n *origin.NewRun) string {
+	const dayMs = 24 * 3600 * 1000
+	if ms := n.KeepsIDsMs(); ms%dayMs != 0 || ms == dayMs {
+		return "its id is free again " + abi.FormatDuration(ms) + " after that"
+	}
+	return fmt.Sprintf("its id is free again after %d days", n.KeepsIDsMs()/dayMs)
 }
 
 // Reasons with which runs are shown to which nothing happens.

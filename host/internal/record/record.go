@@ -4,6 +4,7 @@ package record
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
@@ -26,6 +27,8 @@ type Record struct {
 	Iteration uint32
 	Version   uint32
 	Module    store.Digest
+
+	past past // iterations that are over
 
 	Status  store.Status // Stuck, or 0: the journal says what the status is
 	Reason  string
@@ -58,7 +61,7 @@ func Load(state store.RunState, entries []store.Entry) (Record, error) {
 		j.Freeze()
 	}
 	return Record{Key: state.Run, Exists: true, Journal: j, Restored: j.Len(), State: state, Iteration: state.Iteration,
-		Version: state.Version, Module: state.Module, Draft: Draft{prepared: j.Len()},
+		Version: state.Version, Module: state.Module, past: past{state.Kept, state.Past}, Draft: Draft{prepared: j.Len()},
 		Log: Log{lines: state.LogLines, records: state.LogRecords}}, nil
 }
 
@@ -73,8 +76,10 @@ func New(n *origin.NewRun, j *journal.Journal, replaces bool) Record {
 		Module: n.Module, Iteration: r.Iteration, InputDigest: n.InputDigest, CreatedUnixMs: j.All()[0].UnixMs,
 		TraceParent: j.Started().TraceParent,
 		WakeUnixMs:  store.NoWake, Schedule: n.Schedule, NominalUnixMs: n.NominalMs}
+	r.State.ID = n.ID
+	r.past.kept = r.Iteration // a restart may begin with a later one
 	if n.Parent != nil {
-		r.State.Parent = n.Parent.RunID
+		r.State.Parent, r.State.ParentIteration = n.Parent.RunID, n.Parent.Iteration+1
 	}
 	if n.Ack != 0 {
 		r.Draft.Ack(n.Ack)
@@ -85,20 +90,37 @@ func New(n *origin.NewRun, j *journal.Journal, replaces bool) Record {
 // Continue goes over to the journal of the next iteration.
 func (r *Record) Continue(c *origin.Continue, next *journal.Journal) {
 	r.Draft.next(r.Journal, r.Sender())
+	r.Draft.freed = r.past.end(r.Journal, next.Started().Iteration, c.Keep)
 	r.Log.lines = 0
 	r.Journal, r.Restored, r.Waiting = next, 0, ""
 	r.Iteration, r.Version, r.Module = next.Started().Iteration, c.Version, c.Module
 }
 
-// Delete leaves a tombstone, which the next commit puts where the run was; of a copy it leaves nothing.
-func (r *Record) Delete(now int64) {
+// Delete leaves a tombstone, which the next commit puts where the run was, unless nobody names the run again. alone says that its
+// parent does not ask how it has ended: it is deleted, too, or has continued as new since.
+func (r *Record) Delete(now int64, alone bool) {
 	st := r.State
-	if r.Exists = false; st.Aside == store.AsideCopy { // nobody has started it by mistake, and nobody waits for it
-		r.Draft.Delete = true
+	if r.Exists, r.Draft.Delete = false, true; r.nameless(alone) {
 		return
 	}
-	st.Deleted, st.UpdatedUnixMs, st.WakeUnixMs = true, now, store.NoWake
-	r.State, r.Tombstone, r.Draft.Delete = st, &st, true
+	if p := r.Journal.Started().Parent; p != nil { // its release may have started it without
+		st.ParentIteration = p.Iteration + 1
+	}
+	st.Deleted, st.UpdatedUnixMs, st.WakeUnixMs, st.Past = true, now, store.NoWake, nil
+	r.State, r.Tombstone = st, &st
+}
+
+// nameless reports whether nobody names the run again once it is deleted. A file of one that was exported to go on elsewhere,
+// or came from there, may come again.
+func (r *Record) nameless(alone bool) bool {
+	st := &r.State
+	switch {
+	case st.Aside == store.AsideCopy: // nobody has started it by mistake, and nobody waits for it
+		return true
+	case st.Import != "" || r.Journal.Move() != "":
+		return false
+	}
+	return st.ID == store.IDDrawn || st.ID == store.IDDerived && alone
 }
 
 // Forget removes what is left of a deleted run with the next commit, if which selects it.
@@ -106,13 +128,13 @@ func (r *Record) Forget(which func(*store.RunState) bool) error {
 	if r.Tombstone == nil || which == nil || r.Draft.any() || !which(r.Tombstone) {
 		return r.NotFound()
 	}
-	r.State, r.Tombstone, r.Draft.Delete = *r.Tombstone, nil, true
+	r.State, r.Tombstone, r.Draft.Delete, r.Draft.forget = *r.Tombstone, nil, true, true
 	r.State.Deleted = false
 	return nil
 }
 
-// ErrDeleted says that there was a run, which was deleted. It is a store.ErrNotFound. What is left of a run stays for at least
-// 30 days, and for as long as there is a parent that may ask for it: a run of which nothing is left never was, for all who ask.
+// ErrDeleted says that there was a run, which was deleted. It is a store.ErrNotFound. What is left of a run stays for as long as
+// there is a parent that may ask for it: a run of which nothing is left never was, for all who ask.
 var ErrDeleted = fmt.Errorf("%w: it was deleted", store.ErrNotFound)
 
 // NotFound is the error of what is asked of a run that is not there.
@@ -166,6 +188,12 @@ func (r *Record) Held() bool {
 
 // Stick leaves the run to a person.
 func (r *Record) Stick(reason string) { r.Status, r.Reason = store.Stuck, reason }
+
+// LeftByVersion reports whether a run was left to a person only because the release that was to read it was older than the
+// one that had written it. Releases up to v0.1.0 did that; those after it write nothing about such a run.
+func LeftByVersion(st *store.RunState) bool {
+	return st.Status == store.Stuck && strings.Contains(st.Reason, store.ErrVersion.Error())
+}
 
 // Free takes the run from the person to whom it was left.
 func (r *Record) Free() { r.Status, r.Reason = 0, "" }

@@ -23,6 +23,17 @@ func AskSlot(r *Record, now int64) {
 	r.Draft.ask, r.State.Slot = &ask, store.SlotAsked
 }
 
+// LeaveQueue has a run that is about to be paused stand in nobody's way: it reports whether the run waits for a slot, or has one
+// with which it has not begun. The run asks again when it goes on.
+func LeaveQueue(r *Record) bool {
+	waits := r.State.Slot == store.SlotAsked || r.State.Slot == store.SlotHolds && !r.Begun() && r.Iteration == 0
+	if r.Journal.Started().Limit == nil || !waits {
+		return false
+	}
+	r.State.Slot = store.SlotNone
+	return true
+}
+
 // TakeSlot gives the run a slot by the command that answers its ask. An answer to an ask before the run's last end comes too
 // late: the end has returned that slot.
 func TakeSlot(r *Record, give store.CommandID) {

@@ -7,9 +7,6 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// IDRetentionMs is how long the id of a deleted run stays taken: a start that is repeated by mistake comes earlier.
-const IDRetentionMs = 30 * 24 * 3600 * 1000
-
 // Refuses returns why a start is refused by what is there of its id, nil if it is not.
 func (r *Record) Refuses(n *origin.NewRun, now int64) error {
 	if n.Import != nil {
@@ -19,13 +16,13 @@ func (r *Record) Refuses(n *origin.NewRun, now int64) error {
 	switch {
 	case r.Tombstone != nil:
 		again := n.Conflict > origin.ConflictFail && n.Conflict != origin.ConflictMove
-		if again || now-r.Tombstone.UpdatedUnixMs >= IDRetentionMs {
+		if again || Forgotten(r.Tombstone, n, now) {
 			if n.Existing {
 				return origin.ErrNoRun
 			}
 			return nil
 		}
-		why = ": it was deleted, and its id is free again after 30 days"
+		why = ": it was deleted, and " + freeAgain(n)
 	case !r.Exists && n.Existing:
 		return origin.ErrNoRun
 	case !r.Exists || n.Conflict == origin.ConflictTerminate:

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -26,14 +25,19 @@ func (r *Record) View(now int64, status store.Status, reason string, wake int64)
 	if at, ok := r.Journal.StartedUnixMs(); ok && st.StartedUnixMs == 0 { // else an earlier iteration began before
 		st.StartedUnixMs = at
 	}
-	st.Suspension = store.Suspension{}
-	if s, ok := r.Journal.Suspension(); ok {
+	st.Suspension, st.Rested = store.Suspension{}, 0
+	switch s, ok := r.Journal.Suspension(); {
+	case ok:
 		st.Suspension = s
+	case status == store.Running || status == store.Queued: // of which Load knows that the guest has to come there anew
+		st.Suspension.Seq = s.Seq
+	default:
+		st.Rested = s.Seq
 	}
 	st.Status, st.Reason, st.WakeUnixMs = status, reason, wake
 	if st.Status.Terminal() {
-		st.EndedUnixMs = r.Journal.LastUnixMs()
-		st.Suspension, st.Slot = store.Suspension{}, store.SlotNone
+		st.EndedUnixMs = r.Journal.LastHostMs() // from which it is kept: not that of a clock that was ahead for a moment
+		st.Suspension, st.Rested, st.Slot = store.Suspension{}, 0, store.SlotNone
 	}
 	return st
 }
@@ -86,32 +90,31 @@ func Failure(text []byte) string {
 // Asleep returns what a run waits for. A step that may begin and has not, because the host stops, is due already.
 func (r *Record) Asleep(now int64) (store.Status, string, int64) {
 	wake, ok := r.Journal.Wake()
-	for h := range r.Journal.Handles {
-		if s := h.Step; s != nil && s.RetryMs <= now {
-			at := min(max(s.RetryMs, s.FirstMs), now)
-			if !ok || at < wake {
-				wake, ok = at, true
+	if n, all := r.Journal.Delayed(now); !all || n < r.Journal.OpenSteps() {
+		for h := range r.Journal.Steps {
+			if s := h.Step; s.RetryMs <= now {
+				at := min(max(s.RetryMs, s.FirstMs), now)
+				if !ok || at < wake {
+					wake, ok = at, true
+				}
 			}
 		}
 	}
 	if !ok {
 		wake = store.NoWake
 	}
-	status, reason, updates := store.Sleeping, "", ""
-	for h := range r.Journal.Handles {
-		update, isUpdate := strings.CutPrefix(h.Name, abi.UpdatePrefix)
-		switch {
-		case h.Step != nil:
-			status, reason = store.Waiting, "retry of step "+h.Name
-			if h.Step.RetryMs <= now { // it could have begun, but nothing new starts here
-				reason = "attempt of step " + h.Name
-			}
-		case h.Kind == store.KindSleep:
-		case isUpdate: // open all the time, so that what else it waits for says more
-			status, updates = store.Waiting, "update "+update
-		default:
-			status, reason = store.Waiting, h.Kind.String()+" "+h.Name
-		}
+	h := r.Journal.Newest()
+	if h == nil {
+		return store.Sleeping, "", wake
 	}
-	return status, cmp.Or(reason, updates), wake
+	if update, is := strings.CutPrefix(h.Name, abi.UpdatePrefix); is && h.Step == nil {
+		return store.Waiting, "update " + update, wake
+	}
+	switch {
+	case h.Step == nil:
+		return store.Waiting, h.Kind.String() + " " + h.Name, wake
+	case h.Step.RetryMs <= now: // it could have begun, but nothing new starts here
+		return store.Waiting, "attempt of step " + h.Name, wake
+	}
+	return store.Waiting, "retry of step " + h.Name, wake
 }

@@ -13,6 +13,16 @@ import (
 // ErrIllegal: the event is not possible in the run's status.
 var ErrIllegal = errors.New("not possible in the run's status")
 
+// refusal is an error of ErrIllegal whose text says all that there is to say.
+type refusal struct{ error }
+
+func (refusal) Is(target error) bool { return target == ErrIllegal }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// Refuse returns an error of ErrIllegal with a text.
+func Refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
+
 // ErrMoved: the run is not as it was when it was checked.
 var ErrMoved = fmt.Errorf("the run has moved since it was checked: %w", ErrIllegal)
 
@@ -63,7 +73,7 @@ func Retrial(r *Record, version *store.Version) (e store.Entry, err error) {
 	}
 	e, err = r.Journal.Retry()
 	if err != nil {
-		return e, fmt.Errorf("run %q: %w: %w", r.Key.ID, err, ErrIllegal)
+		return e, Refuse("run %q: %w", r.Key.ID, err)
 	}
 	if version != nil {
 		e.Target = version.Module.String()
@@ -87,29 +97,63 @@ func (r *Record) GoOn(version *store.Version) {
 	r.Log.Recount()
 }
 
-// Copy returns what a restart of the run begins with: the same workflow, version, input and random numbers; with a name, also
-// what the run did before the call of that name. The caller fills in what is the new run's own, id and incarnation first.
-func Copy(r *Record, name string) (n origin.NewRun, err error) {
-	if !r.Exists {
-		return n, r.NotFound()
-	}
-	j := r.Journal
-	n = origin.NewRun{Workflow: r.State.Workflow, Version: r.Version, Module: r.Module, Input: j.Entries()[0].Input,
-		InputDigest: r.State.InputDigest, Attributes: j.Started().Attributes, Conflict: origin.ConflictFail}
-	if x := j.Started().Limit; x != nil {
-		n.Priority = x.Priority
-	}
-	n.Copy, err = origin.NewCopy(j, name)
-	if err == nil && len(n.Copy.Entries) > 0 && j.Started().Module != r.Module.String() {
-		err = goesOver(&n)
-	}
-	return n, err
+// Restart is a restart of a run as it is planned: the new run, in which the caller fills in what is its own, id and incarnation
+// first, and what of it has to be completed before it may begin.
+type Restart struct {
+	New  origin.NewRun
+	Plan *origin.Plan
 }
 
-// goesOver adds to what is copied the entry with which the new run goes on under another version than the one that made the
-// copied entries: so that a replay sees the version that these were made with.
-func goesOver(n *origin.NewRun) error {
-	c := n.Copy
+// PlanRestart plans a restart of an iteration of the run: with the same workflow, version, input and random numbers; with a name,
+// also with what the run did before the call of that name. The version is that under which the iteration last went on; of one
+// from its beginning, that of the run.
+func PlanRestart(r *Record, j *journal.Journal, name string) (x Restart, err error) {
+	s := j.Started()
+	x.New = origin.NewRun{Workflow: r.State.Workflow, Version: r.Version, Module: r.Module, Input: j.Entries()[0].Input,
+		InputDigest: origin.InputDigest(j.Entries()[0].Input), Attributes: s.Attributes, Conflict: origin.ConflictFail}
+	if s.Iteration == 0 {
+		x.New.InputDigest = r.State.InputDigest
+	}
+	if s.Limit != nil {
+		x.New.Priority = s.Limit.Priority
+	}
+	if x.Plan, err = origin.NewPlan(j, name); err != nil {
+		return x, err
+	}
+	x.New.Copy = x.Plan.Copy
+	if name != "" && j != r.Journal {
+		x.New.Version, x.New.Module, err = lastVersion(j)
+	}
+	return x, err
+}
+
+// lastVersion returns the version under which an iteration last went on; 0 if the journal has its module only.
+func lastVersion(j *journal.Journal) (version uint32, module store.Digest, err error) {
+	version = j.Started().Version
+	text := j.Started().Module
+	for _, e := range j.Entries() {
+		if e.Kind == store.KindMigrated {
+			var m Migrated
+			if err := json.Unmarshal(e.Options, &m); err != nil {
+				return 0, module, fmt.Errorf("options of entry %d: %w: %w", e.Seq, store.ErrCorrupt, err)
+			}
+			version, text = m.To, e.Target
+		}
+		if e.Kind == store.KindRetried && e.Target != "" && e.Target != text {
+			version, text = 0, e.Target
+		}
+	}
+	module, err = store.ParseDigest(text)
+	return version, module, err
+}
+
+// Finish completes what the new run begins with: where it goes on under another version than that which made the copied entries,
+// an entry says so, so that a replay sees the version that these were made with.
+func (x *Restart) Finish() error {
+	c, n := x.Plan.Copy, &x.New
+	if len(c.Entries) == 0 || c.Started.Module == n.Module.String() {
+		return nil
+	}
 	options, err := json.Marshal(Migrated{From: c.Started.Version, To: n.Version})
 	if err != nil {
 		return err

@@ -92,6 +92,7 @@ type work struct {
 	cancelled bool
 	until     time.Time // the end of the lease
 	deadline  time.Time // the end of the attempt
+	armed     time.Time // when the timer was set
 	stop      func()    // of the timer
 }
 
@@ -271,6 +272,7 @@ func (b *Broker) newLease() string {
 // arm sets the timer of a lease: it rings at its end, which is that of the attempt at the latest. mu is held.
 func (b *Broker) arm(w *work, now time.Time) {
 	lease := w.lease
+	w.armed = now
 	w.stop = clock.AfterFunc(b.clock, w.until.Sub(now), func() { b.ring(w, lease) })
 }
 
@@ -281,9 +283,9 @@ func (b *Broker) ring(w *work, lease string) {
 	now := b.clock.Now()
 	switch {
 	case w.over || w.lease != lease: // it was handed in at this moment
-	case !now.Before(w.deadline):
+	case !now.Before(w.deadline), now.Before(w.armed) && w.until.Equal(w.deadline):
 		b.finish(w, result{out: step.Timeout(w.attempt.Timeout)})
-	case now.Before(w.until): // it was extended, or the clock was set back
+	case now.Before(w.until) && !now.Before(w.armed): // it was extended; if the clock was set back, the time has passed
 		w.stop()
 		b.arm(w, now)
 	default:

@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -391,6 +392,44 @@ func TestLeaseBeyondDeadline(t *testing.T) {
 		}
 		b.pass(time.Minute)
 		b.is(p, abi.KindTimeout, "")
+		b.empty()
+	})
+}
+
+// setClock is a clock that a test sets.
+type setClock struct {
+	clock.Clock
+	by *time.Duration
+}
+
+func (c setClock) Now() time.Time { return c.Clock.Now().Round(0).Add(*c.by) } // without the monotonic clock
+
+// Leases and attempts that began while the clock was a day ahead end when their time has passed.
+func TestLeaseWhileTheClockWasAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		by := 24 * time.Hour
+		b := &bench{remote.New(setClock{clock.System(), &by}, func(p []byte) { _, _ = rand.Read(p) }), t}
+		lost, heard := b.begin("a", false, false), b.begin("b", false, false)
+		x := b.take(2)
+		by = 0
+		for range 12 {
+			b.pass(5 * time.Second)
+			if _, _, err := b.Extend(charge, x[1].Lease, 10*time.Second); err != nil {
+				break
+			}
+		}
+		b.pass(10 * time.Second)
+		b.is(heard, abi.KindTimeout, "1m0s")
+		if list := b.leased(); len(list) != 0 {
+			t.Errorf("leased to %v", list)
+		}
+		if again := b.take(1); len(again) != 1 || again[0].Delivery != 2 {
+			t.Errorf("%+v", again)
+		}
+		b.pass(time.Minute)
+		b.is(lost, "none", "")
+		lost.cancel()
+		b.is(lost, "abandoned", "")
 		b.empty()
 	})
 }

@@ -127,6 +127,9 @@ func (b *Broker) Extend(of Queue, lease string, d time.Duration) (until time.Tim
 	}
 	now := b.clock.Now()
 	w.begun = true
+	if back := w.armed.Sub(now); back > 0 { // the clock was set back, and the attempt has no longer than it had
+		w.deadline = w.deadline.Add(-back)
+	}
 	w.lasts(now, d)
 	w.stop()
 	b.arm(w, now)

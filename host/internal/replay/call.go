@@ -48,6 +48,7 @@ func (m *Machine) match(want, got *store.Entry) error {
 	if err := m.compare(want, got); err != nil {
 		return err
 	}
+	m.move(int(want.Seq), m.reads)
 	m.callPos++
 	m.position = max(m.position, want.Seq)
 	return nil
@@ -96,7 +97,7 @@ func (m *Machine) admit(e *store.Entry, check func(*store.Entry) error) error {
 		return abi.Errorf(abi.DuplicateName, "the name %q is used twice in this run; make it unique, for example with "+
 			"an index: %q", e.Name, e.Name+"-2")
 	}
-	if n := m.unresolved(); opens(e.Kind) && n >= abi.MaxUnresolvedHandles {
+	if n := m.open.all; opens(e.Kind) && n >= abi.MaxUnresolvedHandles {
 		return abi.Errorf(abi.Limit, "the run waits for %d handles, the limit is %d", n, abi.MaxUnresolvedHandles)
 	}
 	return nil
@@ -116,19 +117,6 @@ func (m *Machine) named(name string) bool {
 	return ok
 }
 
-func (m *Machine) unresolved() int {
-	if len(m.handles) < abi.MaxUnresolvedHandles {
-		return 0
-	}
-	n := 0
-	for i := range m.handles {
-		if !m.handles[i].seen && !m.handles[i].withdrawn {
-			n++
-		}
-	}
-	return n
-}
-
 // made takes a call that stands in the journal into the guest's state and gives its answer.
 func (m *Machine) made(e *store.Entry) (int64, error) {
 	if e.Refused != 0 {
@@ -140,13 +128,15 @@ func (m *Machine) made(e *store.Entry) (int64, error) {
 		return int64(e.Code), nil
 	}
 	m.handles = append(m.handles, handle{kind: e.Kind, name: e.Name, call: int(e.Seq)})
+	m.open.add(e.Kind, 1)
 	return e.Handle, nil
 }
 
-// unique tells whether calls of the kind have names that are unique in the iteration. The others name channels.
+// unique tells whether calls of the kind have names that are unique in the iteration. The others name channels, and markers,
+// which have names of their own.
 func unique(k store.Kind) bool {
 	switch k {
-	case store.KindSleep, store.KindStep, store.KindBody, store.KindChild, store.KindMarker:
+	case store.KindSleep, store.KindStep, store.KindBody, store.KindChild:
 		return true
 	}
 	return false
@@ -166,31 +156,35 @@ func clean(text string) string {
 
 // Sleep starts a sleep of a number of milliseconds.
 func (m *Machine) Sleep(name string, ms int64) (int64, error) {
-	return m.sleep(name, func() (int64, error) { return abi.AddMs(m.nowMs, ms) })
+	return m.sleep(name, 0, func(from int64) (int64, error) { return abi.AddMs(from, ms) })
 }
 
 // SleepUntil starts a sleep until an instant.
 func (m *Machine) SleepUntil(name string, unixMs int64) (int64, error) {
-	return m.sleep(name, func() (int64, error) { return unixMs, abi.CheckUnixMs(unixMs) })
+	return m.sleep(name, journal.SleepsUntil, func(int64) (int64, error) { return unixMs, abi.CheckUnixMs(unixMs) })
 }
 
 // SleepText starts a sleep by duration text or instant.
 func (m *Machine) SleepText(name, text string) (int64, error) {
-	return m.sleep(name, func() (int64, error) { return abi.ParseSleepText(text, m.nowMs) })
+	code := int32(0)
+	if abi.IsInstant(text) {
+		code = journal.SleepsUntil
+	}
+	return m.sleep(name, code, func(from int64) (int64, error) { return abi.ParseSleepText(text, from) })
 }
 
-func (m *Machine) sleep(name string, due func() (int64, error)) (int64, error) {
+func (m *Machine) sleep(name string, code int32, due func(from int64) (int64, error)) (int64, error) {
 	e := store.Entry{Kind: store.KindSleep, Name: name}
 	if m.cfg.Strict {
-		e.DueUnixMs, _ = due() // of one that was refused, nothing is compared
+		e.DueUnixMs, _ = due(m.hostMs) // of one that was refused, nothing is compared
 		e.HasDue = true
 	}
 	return m.call(e, func(e *store.Entry) (err error) {
 		if err = abi.CheckName("sleep name", name); err != nil {
 			return err
 		}
-		e.DueUnixMs, err = due()
-		e.HasDue = true
+		e.DueUnixMs, err = due(m.from())
+		e.HasDue, e.Code = true, code
 		return err
 	})
 }
@@ -237,7 +231,7 @@ func (m *Machine) StepBegin(name string, options []byte) (int64, error) {
 }
 
 func (m *Machine) enterBody() {
-	m.bodyMonoNs = m.MonoNs()
+	m.bodyMonoNs = m.mono()
 	m.inBody = true
 }
 
@@ -275,8 +269,13 @@ func refusesEnd(m *Machine, what string, b []byte) int64 {
 	return 0
 }
 
-// Complete sets the result.
+// Complete sets the result. That of a step function may be too large, as that of a body: then the step fails with TOO_LARGE.
 func (m *Machine) Complete(b []byte) int64 {
+	if m.cfg.Mode == StepFn && len(b) > abi.MaxPayloadBytes {
+		m.outcome.ResultBytes, b = len(b), kept(b)
+		m.outcome.Result, m.outcome.Completed, m.last = b, true, nil
+		return 0
+	}
 	if n := refusesEnd(m, "result", b); n < 0 {
 		return n
 	}
@@ -317,6 +316,9 @@ func (m *Machine) Cancel(id int64) (int64, error) {
 			Got: fmt.Sprintf("it where the outcome was told: %v", told)}
 	}
 	if done.Code == journal.WithdrawDone {
+		if !h.seen && !h.withdrawn {
+			m.open.add(h.kind, -1)
+		}
 		h.withdrawn = true
 	}
 	m.last = nil

@@ -10,9 +10,11 @@ func (m *Machine) Freeze() Frozen {
 }
 
 // Thaw returns the machine, which goes on with the journal to which more was appended since, or nothing. A frozen machine is
-// thawed once.
+// thawed once. The guest may have come to another wait since, in an instance that was not frozen: then it is on its way there
+// once more, as in any replay.
 func (f Frozen) Thaw(cfg Config) *Machine {
 	f.m.cfg = cfg
+	f.m.beyond = f.m.suspension.Seq >= cfg.Rested
 	f.m.refresh()
 	return f.m
 }
@@ -28,8 +30,8 @@ const (
 // Bytes returns what the machine takes, about.
 func (f Frozen) Bytes() int64 {
 	m := f.m
-	n := machineBytes + cap(m.handles)*handleBytes + len(m.names)*nameBytes + len(m.taken)*takenBytes + 8*cap(m.events) +
-		cap(m.last) + cap(m.outcome.Result) + cap(m.outcome.Failure)
+	n := machineBytes + cap(m.handles)*handleBytes + (len(m.names)+len(m.markers.answers))*nameBytes + len(m.taken)*takenBytes +
+		8*cap(m.events) + 4*cap(m.arrivals.of) + cap(m.last) + cap(m.outcome.Result) + cap(m.outcome.Failure)
 	for i := range m.handles {
 		n += len(m.handles[i].name)
 	}

@@ -75,7 +75,7 @@ type attributes struct {
 }
 
 // after returns the attributes of a run whose guest has made the calls among the entries. They must not be changed. Each entry is
-// looked at once, however often it is called.
+// looked at once, however often it is called, by the machine or its forks.
 func (a *attributes) after(s *journal.Started, entries []store.Entry) map[string]string {
 	if a.of == nil {
 		a.of = map[string]string{}

@@ -41,6 +41,8 @@ type Tail interface {
 	CallRoom() error
 	// CheckAttribute says whether the run may have another attribute of this key.
 	CheckAttribute(key string) error
+	// Now returns what the host's clock shows for the run, in Unix milliseconds. Live.
+	Now() int64
 }
 
 // Mode says what an activation is for.
@@ -94,6 +96,7 @@ type Config struct {
 // Machine answers the calls of one activation. It is used by one goroutine at a time.
 type Machine struct {
 	argument
+	clock
 	cfg     Config
 	entries []store.Entry
 	rng     *rand.ChaCha8 // nil until it is asked for something
@@ -102,17 +105,17 @@ type Machine struct {
 	delPos     int // no delivery before it can be taken any more
 	consumed   uint64
 	taken      map[int]bool // deliveries without a handle that were taken
+	arrivals   arrivals
 	handles    []handle
+	open       open
 	names      map[string]struct{} // of the calls among the first collected entries
 	collected  int
-	nowMs      int64
-	skippedMs  int64
-	tickNs     int64 // by which clock-only polls moved the monotonic clock
 	events     []int64
 	dumped     bool
 	cancelled  bool // a cooperative cancel was handed over
 	query      bool // the query was handed over
 	attributes attributes
+	markers    markers
 	beyond     bool // it has gone on from where it last waited, as of Config.Rested
 	position   store.Seq
 
@@ -122,6 +125,17 @@ type Machine struct {
 	last       []byte
 	outcome    Outcome
 	Warnings   []string
+}
+
+// open is how many handles the guest has not been told of, and has not withdrawn.
+type open struct {
+	all, children int
+}
+
+func (o *open) add(k store.Kind, n int) {
+	if o.all += n; k == store.KindChild {
+		o.children += n
+	}
 }
 
 type handle struct {
@@ -136,20 +150,22 @@ type handle struct {
 
 // Outcome is what the guest handed over by complete, fail and step_end.
 type Outcome struct {
-	Result                []byte
-	Completed             bool
-	Failure               []byte // error JSON
-	Failed                bool
-	BodyOK                bool
-	Body                  []byte
-	BodyEnded             bool
-	Cancelled             bool // a cooperative cancel was handed over
-	Asked                 bool // the question of a query was handed over
-	Reply                 []byte
-	BodyBytes, ReplyBytes int // handed over; of too many, Body and Reply are the beginning
-	ReplyOK               bool
-	Replied               bool
-	Continue              store.Entry // the call of continue_as_new, after ErrContinue
+	Result    []byte
+	Completed bool
+	Failure   []byte // error JSON
+	Failed    bool
+	BodyOK    bool
+	Body      []byte
+	BodyEnded bool
+	Cancelled bool // a cooperative cancel was handed over
+	Asked     bool // the question of a query was handed over
+	Reply     []byte
+	// These are handed over; of too many, Body, Reply and Result are the beginning. ResultBytes is 0 unless those of a step
+	// function are too many.
+	BodyBytes, ReplyBytes, ResultBytes int
+	ReplyOK                            bool
+	Replied                            bool
+	Continue                           store.Entry // the call of continue_as_new, after ErrContinue
 }
 
 // QueryRequest is a question to a run.
@@ -171,19 +187,23 @@ type StepInfo struct {
 
 // New makes a Machine at the beginning of the journal.
 func New(cfg Config) *Machine {
-	m := &Machine{argument: argumentOf(&cfg.Started), cfg: cfg, nowMs: cfg.StartedUnixMs}
+	m := &Machine{argument: argumentOf(&cfg.Started), cfg: cfg}
 	if cfg.Mode == StepFn {
 		m.inBody = true
 		return m
 	}
 	m.refresh()
+	m.begins()
 	m.handles = make([]handle, 0, len(m.entries)/2+1) // most have a call and a delivery
 	return m
 }
 
 // Fork gives a machine that executes a body in the very instance whose guest waits for it: m is at a suspension, and
 // has answered ErrSuspend. m is not used while the body runs, and goes on where it was after it. cfg is of mode Body.
+//
+// What the body may ask of the whole journal is gathered in m first: each fork would do that again.
 func (m *Machine) Fork(cfg Config) *Machine {
+	m.attributes.after(&m.cfg.Started, m.entries[:m.callPos])
 	b := *m
 	b.cfg, b.events, b.outcome, b.last = cfg, nil, Outcome{}, nil
 	return &b
@@ -243,37 +263,6 @@ func (m *Machine) Input() []byte {
 func (m *Machine) Told(id int64) bool {
 	h := m.handle(id)
 	return h != nil && h.seen
-}
-
-// Now gives the guest's clock in Unix milliseconds.
-func (m *Machine) Now() int64 {
-	if m.inBody {
-		wall, _ := m.cfg.RealTime()
-		return wall / 1e6
-	}
-	return m.nowMs
-}
-
-// WallNs gives the realtime clock of WASI in nanoseconds.
-func (m *Machine) WallNs() int64 {
-	if m.inBody {
-		wall, _ := m.cfg.RealTime()
-		return wall
-	}
-	return m.nowMs * 1e6
-}
-
-// monoBaseNs is the monotonic clock at started_at: a monotonic zero kills Go's run-time.
-const monoBaseNs = 1e9
-
-// MonoNs gives the monotonic clock of WASI in nanoseconds: virtual, and in a body the virtual one plus the real
-// time that passed since the body began, so that no timer of the workflow fires inside of a body by surprise.
-func (m *Machine) MonoNs() int64 {
-	if m.inBody {
-		_, elapsed := m.cfg.RealTime()
-		return max(m.bodyMonoNs, monoBaseNs) + elapsed
-	}
-	return monoBaseNs + (m.nowMs-m.cfg.StartedUnixMs+m.skippedMs)*1e6 + m.tickNs
 }
 
 // Random fills p: the same bytes on each replay, real random in bodies.

@@ -122,7 +122,7 @@ func TestFinding03_LongPoll(t *testing.T) {
 	if due := m.Suspension().PollDueUnixMs; due != 1000+9_223_372_036_855 {
 		t.Errorf("due at %d", due)
 	}
-	m.nowMs = abi.MaxUnixMs - 1
+	m.hostMs = abi.MaxUnixMs - 1
 	_, err = m.Poll(PollRequest{HasClock: true, TimeoutNs: 1<<63 - 1})
 	suspends(t, err)
 	if due := m.Suspension().PollDueUnixMs; due != abi.MaxUnixMs {

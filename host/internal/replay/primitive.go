@@ -3,7 +3,6 @@ package replay
 import (
 	"encoding/json"
 	"errors"
-	"math"
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
@@ -20,14 +19,14 @@ var ErrQueryEnd = errors.New("query answered")
 func (m *Machine) Signal(name string, timeoutMs int64) (int64, error) {
 	e := store.Entry{Kind: store.KindSignalWait, Name: name, HasDue: m.cfg.Strict && timeoutMs >= 0}
 	if e.HasDue {
-		e.DueUnixMs, _ = abi.AddMs(m.nowMs, timeoutMs) // of one that was refused, nothing is compared
+		e.DueUnixMs, _ = abi.AddMs(m.hostMs, timeoutMs) // of one that was refused, nothing is compared
 	}
 	return m.call(e, func(e *store.Entry) (err error) {
 		if err = abi.CheckReceived(name); err != nil || timeoutMs < 0 {
 			return err
 		}
 		e.HasDue = true
-		e.DueUnixMs, err = abi.AddMs(m.nowMs, timeoutMs)
+		e.DueUnixMs, err = abi.AddMs(m.from(), timeoutMs)
 		return err
 	})
 }
@@ -69,13 +68,8 @@ func (m *Machine) Child(name, workflow string, input, options []byte) (int64, er
 		if err != nil {
 			return err
 		}
-		for k, v := range o.Attributes {
-			if err := abi.CheckAttribute(k, v); err != nil {
-				return err
-			}
-		}
-		if len(o.Attributes) > abi.MaxAttributes {
-			return abi.Errorf(abi.Limit, "child %q has %d attributes, the limit is %d", name, len(o.Attributes), abi.MaxAttributes)
+		if err := o.Check(name); err != nil {
+			return err
 		}
 		e.Data = []byte(o.ID)
 		return childRoom(m)
@@ -92,12 +86,7 @@ func childRoom(m *Machine) error {
 	if depth >= abi.MaxChildDepth {
 		return abi.Errorf(abi.Limit, "this run stands %d runs below the first one, the limit is %d", depth, abi.MaxChildDepth)
 	}
-	limit, live := abi.LiveChildren(m.cfg.Children, depth), 0
-	for i := range m.handles {
-		if h := &m.handles[i]; h.kind == store.KindChild && !h.seen && !h.withdrawn {
-			live++
-		}
-	}
+	limit, live := abi.LiveChildren(m.cfg.Children, depth), m.open.children
 	if live >= limit {
 		return abi.Errorf(abi.Limit, "the run has %d children that have not ended, the limit for one that stands %d runs below the "+
 			"first one is %d", live, depth, limit)
@@ -174,26 +163,6 @@ func (m *Machine) CancelPolicy(policy int32) (int64, error) {
 		return nil
 	})
 	return min(n, 0), err
-}
-
-// Version gives the version with which this journal passed a marker: that of the record; 0 where the journal goes on
-// without one; maximum, which is recorded, where the guest is live.
-func (m *Machine) Version(id string, maximum int64) (int64, error) {
-	e := store.Entry{Kind: store.KindMarker, Name: id, Code: int32(min(max(maximum, 0), math.MaxInt32))}
-	if m.away() {
-		return m.refuse(notHere), nil
-	}
-	if want := m.nextCall(); want != nil && (want.Kind != store.KindMarker || want.Name != clean(id)) {
-		m.last = nil
-		return 0, nil
-	}
-	return m.call(e, func(*store.Entry) error {
-		if maximum < 0 || maximum > math.MaxInt32 {
-			return abi.Errorf(abi.InvalidArgument, "version of marker %q must be 0 to %d, got %d", clean(id), math.MaxInt32,
-				maximum)
-		}
-		return abi.CheckName("marker", id)
-	})
 }
 
 // ContinueAsNew ends the iteration by ErrContinue. A refusal stops the guest too, since the call never returns.

@@ -27,7 +27,7 @@ func TestPrimitives(t *testing.T) {
 		must(t, 0)(m.SetAttribute("k", []byte("v")))
 		must(t, 0)(m.CancelPolicy(abi.CancelCooperative))
 		must(t, 4)(m.Version("marker", 4))
-		must(t, abi.DuplicateName.Neg())(m.Version("marker", 4))
+		must(t, 4)(m.Version("marker", 5))
 		if id, n := m.ChildID(4); n <= 0 || !strings.HasPrefix(string(id), "r.") {
 			t.Fatalf("child %q %d", id, n)
 		}

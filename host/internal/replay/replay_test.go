@@ -38,6 +38,7 @@ func (x *tail) add(t testing.TB, e store.Entry) {
 func (x *tail) Entries() []store.Entry                    { return x.j.Entries() }
 func (x *tail) CallRoom() error                           { return x.j.CallRoom() }
 func (x *tail) CheckAttribute(key string) error           { return x.j.CheckAttribute(key) }
+func (x *tail) Now() int64                                { return x.now }
 func (x *tail) Append(e store.Entry) (store.Entry, error) { return x.j.Append(e, x.now) }
 func (x *tail) machine(change ...func(*Config)) *Machine {
 	at, _ := x.j.StartedUnixMs()
@@ -270,7 +271,7 @@ func TestPolls(t *testing.T) {
 	if s := m.Suspension(); !s.Poll || s.Events || !s.PollDue || s.PollDueUnixMs != 3001 {
 		t.Fatalf("%+v", s)
 	}
-	x.now = 9000
+	x.now = 3001 + abi.MaxLagMs // late, and not so late that the clock is moved
 	x.j.Suspend(m.Suspension())
 	if err := x.j.FireDue(x.now); err != nil {
 		t.Fatal(err)
@@ -453,4 +454,13 @@ func TestReplayIsLive(t *testing.T) {
 			rt.Fatalf("live\n%s\nreplay\n%s", strings.Join(live, "\n"), strings.Join(again, "\n"))
 		}
 	})
+}
+
+// TestWallClockEnds has the clock of WASI stop where its 64 bits end, and not begin again.
+func TestWallClockEnds(t *testing.T) {
+	for ms, ns := range map[int64]uint64{lastWallMs: 18446744073709e6, lastWallMs + 1: 18446744073709e6, abi.MaxUnixMs: 18446744073709e6} {
+		if got := wallNs(ms); uint64(got) != ns {
+			t.Errorf("%d ms: %d ns", ms, uint64(got))
+		}
+	}
 }

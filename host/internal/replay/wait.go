@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/wfhost/wfhost/abi"
@@ -38,7 +39,7 @@ func (m *Machine) Await(ids []int64) (int64, error) {
 		m.last = nil
 		return told, nil
 	}
-	if len(ids) == 0 && !slices.ContainsFunc(m.handles, func(h handle) bool { return !h.seen && !h.withdrawn }) {
+	if len(ids) == 0 && m.open.all == 0 {
 		return m.refuse(abi.Errorf(abi.UnknownHandle, "await of any handle, but none is unresolved")), nil
 	}
 	m.waits()
@@ -79,6 +80,8 @@ func interrupt(m *Machine, e *abi.Error, awaited []int64) int64 {
 // waits is called where the guest waits.
 func (m *Machine) waits() {
 	m.refresh()
+	m.move(0, math.MaxUint32)
+	m.resting = true
 	if m.cfg.OnWait != nil {
 		m.cfg.OnWait(m.consumed)
 	}
@@ -127,6 +130,14 @@ func (m *Machine) Poll(p PollRequest) (PollAnswer, error) {
 		m.tickNs += p.TimeoutNs
 		return PollClock, nil
 	}
+	if p.HasClock {
+		m.read()
+	}
+	return m.poll(p, m.monoMs)
+}
+
+// poll waits for what a poll asks for that began at an instant of the monotonic clock.
+func (m *Machine) poll(p PollRequest, monoMs int64) (PollAnswer, error) {
 	m.waits()
 	m.suspension = store.Suspension{Seq: store.Seq(len(m.entries)), Poll: true, Events: p.Events}
 	if p.HasClock {
@@ -134,13 +145,17 @@ func (m *Machine) Poll(p PollRequest) (PollAnswer, error) {
 		if p.TimeoutNs%1e6 > 0 { // never early
 			ms++
 		}
-		m.suspension.PollDue, m.suspension.PollDueUnixMs = true, min(m.nowMs+ms, abi.MaxUnixMs)
+		ms = max(ms-(m.monoMs-monoMs), 0) // less what has passed since, as far as the clock was set meanwhile
+		m.suspension.PollDue, m.suspension.PollDueUnixMs = true, min(m.hostMs+ms, abi.MaxUnixMs)
 	}
 	if i := m.next(); i >= 0 {
 		return m.deliver(i)
 	}
 	if err := m.beforeSuspend(); err != nil {
 		return PollNone, err
+	}
+	if p.HasClock && m.wasSet() {
+		return m.poll(p, monoMs)
 	}
 	if m.dumped && p.HasClock {
 		return PollNone, fmt.Errorf("%w; it was asked for its stacks, and went on to wait for a clock", ErrDeadlock)
@@ -207,10 +222,15 @@ func (m *Machine) next() int {
 		m.delPos++
 	}
 	s := &m.suspension
+	picky := s.Poll && !s.Events || !s.Poll && len(s.Awaited) > 0 // it may leave many deliveries where they are
+	passed := 0
 	for i := m.delPos; i < len(m.entries); i++ {
 		e := &m.entries[i]
 		if m.over(i) {
 			continue
+		}
+		if passed++; picky && passed > fewLeft {
+			return m.arrivals.first(m, s)
 		}
 		switch {
 		case e.Kind == store.KindCancel:
@@ -247,13 +267,14 @@ func (m *Machine) take(i int) *store.Entry {
 	m.consumed++
 	m.beyond = m.beyond || i >= int(m.cfg.Rested)
 	m.position = max(m.position, e.Seq)
-	at := e.UnixMs
+	m.reads, m.resting = 0, false
 	if e.Kind == store.KindClock && !e.Skipped {
-		at = e.DueUnixMs
+		m.pass(e, e.DueUnixMs, e.DueUnixMs)
+	} else {
+		m.pass(e, e.UnixMs, e.HostMs())
 	}
-	m.nowMs = max(m.nowMs, at)
 	if e.Skipped && e.HasDue {
-		m.skippedMs += max(e.DueUnixMs-m.nowMs, 0)
+		m.monoMs += max(e.DueUnixMs-m.hostMs, 0)
 	}
 	if e.Handle == 0 {
 		if m.taken == nil {
@@ -264,5 +285,6 @@ func (m *Machine) take(i int) *store.Entry {
 	}
 	h := m.handle(e.Handle)
 	h.seen, h.delivery = true, i
+	m.open.add(h.kind, -1)
 	return e
 }

@@ -44,7 +44,7 @@ func (b *batch) failed(at store.Position, err error) {
 }
 
 // awaited reports whether a run has to stay because of its parent: an ended one while the parent lives and waits for it, and
-// what is left of a deleted one while there is a parent, which asks how its children have ended when it is retried.
+// what is left of a deleted one while there is a parent that may ask how it has ended.
 func (b *batch) awaited(st *store.RunState) (bool, error) {
 	if st.Parent == "" {
 		return false, nil
@@ -57,7 +57,7 @@ func (b *batch) awaited(st *store.RunState) (bool, error) {
 	case err != nil:
 		return true, err
 	case parent.Deleted || st.Deleted:
-		return !parent.Deleted, nil
+		return st.Asked(&parent), nil
 	case parent.Status.Terminal():
 		return false, nil
 	}

@@ -336,7 +336,7 @@ func TestCountsOfTwoHosts(t *testing.T) {
 	w := newWorld(t, store.Retention{})
 	of := func(owned []store.PartitionID) *retention.Sweeper {
 		return retention.New(retention.Config{Store: w.s, Owned: func() []store.PartitionID { return owned }, Delete: w.delete,
-			Default: store.Retention{KeepCompleted: 10}, TombstoneMs: 1000 * day})
+			Default: store.Retention{KeepCompleted: 10, IDsMs: 1000 * day}})
 	}
 	hosts := []*retention.Sweeper{of(w.owned[:store.Partitions/2]), of(w.owned[store.Partitions/2:])}
 	for round := range 5 {

@@ -34,8 +34,6 @@ type Config struct {
 	Delete func(ctx context.Context, key store.RunKey, which func(*store.RunState) bool) error
 	// Default is the retention of workflows for which the store has none. Its namespace and workflow do not matter.
 	Default store.Retention
-	// TombstoneMs is how long what is left of a deleted run is kept.
-	TombstoneMs int64
 }
 
 // Report says what a sweep has done, or would do.
@@ -167,7 +165,7 @@ func (w *sweep) namespace(ns store.NamespaceID) error {
 func (w *sweep) table(at place, due func(*store.RunState) bool) error {
 	q := store.EndedQuery{Namespace: at.ns, Partition: at.p, Deleted: due == nil, UntilMs: w.now - at.ageMs, Limit: portion}
 	if due == nil {
-		q.UntilMs = w.now - w.cfg.TombstoneMs
+		q.UntilMs = w.now - w.rulesFor(at.ns).rest.IDs()
 	}
 	c := w.cursor(at)
 	if c.at.UnixMs > q.UntilMs { // the clock was set back: runs end in front of it

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -87,7 +86,7 @@ func newWorld(t *testing.T, byDefault store.Retention) *world {
 // again makes another sweeper, as another host would.
 func (w *world) again(byDefault store.Retention) {
 	w.sweeper = retention.New(retention.Config{Store: w.s, Owned: func() []store.PartitionID { return w.owned }, Delete: w.delete,
-		Default: byDefault, TombstoneMs: record.IDRetentionMs})
+		Default: byDefault})
 }
 
 func (w *world) ok(err error) {

@@ -1,6 +1,10 @@
 package run
 
 import (
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
@@ -50,6 +54,7 @@ func (e GuestWaits) happen(t *turn) error {
 	}
 	t.faults, t.needs, t.grows, t.rec.Reason = record.Faults{}, 0, false, ""
 	t.rec.Journal.Suspend(e.Suspension)
+	t.rec.Journal.PollCounts(e.FromMs, e.WasMs)
 	if err := t.fireDue(); err != nil || t.rec.Ended() || t.rec.Journal.Paused() {
 		t.suspend()
 		return err
@@ -120,6 +125,11 @@ func (t *turn) continues(c *origin.Continue) error {
 	j, err := c.Journal(t.rec.Journal, t.now)
 	if err != nil {
 		return err
+	}
+	if n := len(t.rec.Journal.Keys()) - len(j.Started().Keys); n > 0 {
+		text := fmt.Sprintf("continue_as_new: the oldest %d idempotency keys of signals are forgotten, since more than %d bytes of "+
+			"them do not go over to the next iteration", n, journal.MaxKeyBytes)
+		t.rec.Log.Add(store.LogLine{UnixMs: t.now, Level: abi.LogWarn, Text: text})
 	}
 	t.rec.Continue(c, j)
 	t.pending = true

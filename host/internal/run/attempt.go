@@ -23,6 +23,7 @@ type Attempt struct {
 // attempts are those that go on, and what has still to be said to who performs them.
 type attempts struct {
 	going     map[int64]*Attempt // by the handle of the step
+	seen      int64              // the newest step that was considered for an attempt
 	cancelled []*Attempt         // by the workflow
 	dropped   []*Attempt         // since nobody is interested in their outcome any more
 }

@@ -12,12 +12,12 @@ func (r *Run) Prepare(now int64) *store.RunCommit {
 	if c := r.rec.CommitDelete(); c != nil || !r.rec.Exists {
 		return c
 	}
-	at := max(r.own.Of(&r.rec, now), r.rec.Journal.LastUnixMs())
+	at := r.own.Of(&r.rec, now)
 	status, reason, wake := r.standing(at)
-	if status == store.Running || wake == at && at > now { // it is due already, by a clock that was set back, too
+	if status == store.Running || wake == at && at > now { // it is due already, by a clock of its own, too
 		wake = int64(min(uint64(now), uint64(r.rec.State.WakeUnixMs))) // NoWake is the largest
 	}
-	st := r.rec.View(at, status, reason, wake)
+	st := r.rec.View(max(at, r.rec.Journal.LastUnixMs()), status, reason, wake)
 	st.Faults = r.faults.Count
 	if !r.rec.Dirty() && record.Same(&r.rec, &st, now, r.faults.RetryMs) {
 		return nil
@@ -29,6 +29,9 @@ func (r *Run) Prepare(now int64) *store.RunCommit {
 // host dies, the next one finds the run there and takes it up.
 func (r *Run) standing(now int64) (store.Status, string, int64) {
 	if status, reason := r.rec.Settled(); status != 0 {
+		if at, ok := r.rec.Journal.Deadline(); ok {
+			return status, reason, at
+		}
 		return status, reason, store.NoWake
 	}
 	switch at := r.rec.StartsAt(); {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
 )
@@ -79,7 +80,11 @@ func (t *turn) setPaused(kind store.Kind) error {
 		return nil
 	}
 	t.fx.Answer.Changed = true
-	return t.append(store.Entry{Kind: kind})
+	e := store.Entry{Kind: kind}
+	if kind == store.KindPaused && record.LeaveQueue(&t.rec) {
+		e.Code = message.LeftQueue
+	}
+	return t.append(e)
 }
 
 // happen ends the sleeps, as if they had come due.
@@ -100,6 +105,15 @@ func (e Wake) happen(t *turn) error {
 func (e Retry) happen(t *turn) error {
 	entry, err := record.Retrial(&t.rec, e.Version)
 	return t.change(entry, e.Version, err)
+}
+
+// happen lets the run go on as it was: its journal has no entry of it, since nothing has happened to it.
+func (Reread) happen(t *turn) error {
+	if record.LeftByVersion(&t.rec.State) && t.rec.Status == store.Stuck {
+		t.rec.GoOn(nil)
+		t.sendAway()
+	}
+	return nil
 }
 
 // happen lets a live run go on under another version. Attempts that go on are finished by the version that began them.
@@ -125,8 +139,14 @@ func (t *turn) change(entry store.Entry, version *store.Version, err error) erro
 
 // sendAway has the guest come to its wait anew: what it waited for may not be what another version waits for.
 func (t *turn) sendAway() {
+	t.faults, t.fx.Answer.Changed = record.Faults{}, true
+	t.comeAnew()
+}
+
+// comeAnew has the guest come to its wait once more.
+func (t *turn) comeAnew() {
 	t.rec.Journal.Resume()
-	t.faults, t.pending, t.fx.Answer.Changed = record.Faults{}, true, true
+	t.pending = true
 	if t.stands == guestParked {
 		t.suspend()
 	} else {
@@ -147,7 +167,16 @@ func (e Amend) happen(t *turn) error {
 	return err
 }
 
-// happen leaves a tombstone.
+// happen leaves the run to a person.
+func (e Unstorable) happen(t *turn) error {
+	if !t.rec.Ended() {
+		t.leave() // one that was asked for just now would do the same again
+		t.stick(fmt.Sprintf("what it did next cannot be stored: %v", e.Cause))
+	}
+	return nil
+}
+
+// happen deletes the run. What is left of it, if anything, says that its id is taken.
 func (e Delete) happen(t *turn) error {
 	if !record.Deletable(&t.rec) || e.If != nil && !e.If(&t.rec.State) {
 		return fmt.Errorf("run %q: %w", t.rec.Key.ID, ErrLive)
@@ -156,7 +185,8 @@ func (e Delete) happen(t *turn) error {
 		t.fx.Again = true
 		return nil
 	}
-	t.rec.Delete(t.now)
+	t.fx.Answer.Children = t.rec.Journal.Children()
+	t.rec.Delete(t.now, e.Alone)
 	t.leave() // one that computes, or waits for a place, is sent away when it comes
 	t.fx.Answer.Changed = true
 	return nil

@@ -41,6 +41,8 @@ type Answer struct {
 	Changed bool            // the event changed something: a second cancel does not
 	Created bool            // the run was created by this start
 	Count   int             // sleeps that Wake ended
+
+	Children []string // ids of the children of a run that was deleted, as of its newest iteration
 }
 
 // Told is an order with the guest that it is for.

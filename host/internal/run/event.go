@@ -61,6 +61,9 @@ type (
 	Wake struct{ Name string }
 	// Retry lets a failed or stuck run go on, under another version if one is given.
 	Retry struct{ Version *store.Version }
+	// Reread lets a run go on that an earlier release has left to a person because it could not read what a newer one had written.
+	// Nothing happens to any other run.
+	Reread struct{}
 	// Migrate lets a live run go on under another version, against which it was replayed as it is.
 	Migrate struct {
 		Version store.Version
@@ -71,8 +74,13 @@ type (
 		Make   func(*record.Record) (store.Entry, error)
 		Beside bool // the run goes on as if nothing had happened
 	}
+	// Unstorable says that the store can never take what the run did next. It is left to a person, as it was before.
+	Unstorable struct{ Cause error }
 	// Delete deletes an ended run or a copy, or with If, what is left of a deleted one, if If says so of the state.
-	Delete struct{ If func(*store.RunState) bool }
+	Delete struct {
+		If    func(*store.RunState) bool
+		Alone bool // its parent does not ask how it has ended
+	}
 	// StartChild starts the run as a child. A run that the very command has started before is ErrStartedBefore.
 	StartChild struct {
 		New     origin.NewRun
@@ -100,8 +108,11 @@ type (
 	GuestWaits struct {
 		Lease      *Lease
 		Suspension store.Suspension
-		CanFork    bool // the instance can execute the body that the guest waits for
-		Leaves     bool // the guest gives its instance up, whatever it waits for
+		// FromMs is what a clock of the poll counts from, by the host's clock. WasMs is what that showed before it was set back, 0 if
+		// it was not.
+		FromMs, WasMs int64
+		CanFork       bool // the instance can execute the body that the guest waits for
+		Leaves        bool // the guest gives its instance up, whatever it waits for
 	}
 	// GuestEnds says how an activation ended that was not told to end.
 	GuestEnds struct {

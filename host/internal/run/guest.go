@@ -104,5 +104,8 @@ func (l *Lease) Append(now int64, e store.Entry) (store.Entry, error) {
 	return e, err
 }
 
+// Now returns what the run's own clock shows where the host's shows now.
+func (l *Lease) Now(now int64) int64 { return l.r.own.Of(&l.r.rec, now) }
+
 // Log returns the log of the run, for lines of workflow code.
 func (l *Lease) Log() *record.Log { return &l.r.rec.Log }

@@ -102,7 +102,7 @@ func TestImport(t *testing.T) {
 		t.Error(fx.Err)
 	}
 	late := run.Start{New: origin.NewRun{Key: there, Workflow: "w", Import: another}}
-	if fx := r.Step(6000+record.IDRetentionMs, late); fx.Err != nil || !fx.Answer.Created {
+	if fx := r.Step(6000+store.DefaultIDsMs, late); fx.Err != nil || !fx.Answer.Created {
 		t.Error(fx.Err)
 	}
 	if fx := begin(t, run.New(there, run.Config{}), &origin.Import{ID: "id"}); fx.Err == nil {

@@ -81,6 +81,9 @@ func Load(state store.RunState, entries []store.Entry, cfg Config) (*Run, error)
 	}
 	if !state.Status.Terminal() {
 		rec.Journal.Suspend(state.Suspension)
+		if state.Suspension.Seq == 0 {
+			rec.Journal.Suspend(store.Suspension{Seq: min(state.Rested, store.Seq(rec.Journal.Len()))})
+		}
 	}
 	if r.pending { // it remembers where the guest has been
 		rec.Journal.Resume()
@@ -157,8 +160,12 @@ func (r *Run) Ready(now int64) bool {
 // NextWake returns the instant after now at which something of the run comes due by itself, false if nothing does. What
 // is due by now has been dealt with by the step before, or waits for something else than time.
 func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
-	if now = r.own.Of(&r.rec, now); !r.rec.Exists || r.rec.Held() {
+	if now = r.own.Of(&r.rec, now); !r.rec.Exists {
 		return 0, false
+	}
+	if r.rec.Held() { // its deadline counts all the same
+		at, has := r.rec.Journal.Deadline()
+		return at, has && at > now
 	}
 	consider := func(at int64) {
 		if at > now && (!ok || at < unixMs) {
@@ -172,8 +179,8 @@ func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
 		consider(at)
 	}
 	if !r.active { // steps that may begin wait until it is
-		for h := range r.rec.Journal.Handles {
-			if h.Step != nil && r.going[h.ID] == nil {
+		for h := range r.rec.Journal.Steps {
+			if r.going[h.ID] == nil {
 				consider(max(h.Step.RetryMs, h.Step.FirstMs))
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/record"
@@ -84,6 +85,9 @@ func (t *turn) begin(n *origin.NewRun, replaces bool) error {
 	before := *t.Run
 	*t.Run = *New(t.rec.Key, Config{Handled: t.handled, Active: t.active, Clock: t.own})
 	t.rec = record.New(n, j, replaces)
+	if n.Conflict == origin.ConflictMove && before.rec.Exists {
+		t.rec.State.ID = before.rec.State.ID // the start that has begun the run has named it, or has not
+	}
 	if n.Signal != nil {
 		if err := Signal(*n.Signal).happen(t); err != nil {
 			*t.Run = before
@@ -106,5 +110,13 @@ func (r *Run) Successor() *Run {
 	return next
 }
 
-// Copy returns what a restart of the run begins with: see record.Copy.
-func (r *Run) Copy(name string) (origin.NewRun, error) { return record.Copy(&r.rec, name) }
+// Restart plans a restart of the run: see record.PlanRestart. j is the journal of an earlier iteration, nil for the newest one.
+func (r *Run) Restart(j *journal.Journal, name string) (record.Restart, error) {
+	if !r.rec.Exists {
+		return record.Restart{}, r.rec.NotFound()
+	}
+	if j == nil {
+		j = r.rec.Journal
+	}
+	return record.PlanRestart(&r.rec, j, name)
+}

@@ -40,7 +40,10 @@ func (r *Run) TakeBack(l *Lease) *Effects {
 
 // step lets an event happen, after what was due before.
 func (t *turn) step(ev Event) error {
-	if t.rec.Exists && t.stands != guestComputing && !t.rec.Held() {
+	if t.rec.Exists && (t.stands == guestNone || t.stands == guestParked) && !t.rec.Closed() && t.rec.Journal.PollMoves(t.now) {
+		t.comeAnew()
+	}
+	if t.rec.Exists && t.stands != guestComputing && (!t.rec.Held() || t.late()) {
 		if err := t.fireDue(); err != nil { // whatever happens, what was due before comes first
 			return err
 		}
@@ -68,7 +71,7 @@ func (t *turn) missing(ev Event) error {
 		t.current(e.Lease)
 	case BodyEnds:
 		t.current(e.Lease)
-	case Due, GuestEnds, Evict, Refused, AttemptEnds, AttemptLogs, NotForked, Launch:
+	case Due, GuestEnds, Evict, Refused, Unstorable, AttemptEnds, AttemptLogs, NotForked, Launch:
 	default:
 		return t.rec.NotFound()
 	}

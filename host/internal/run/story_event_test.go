@@ -149,7 +149,7 @@ func (s *story) restart() {
 	s.pass()
 	var n origin.NewRun
 	fx := s.run.Step(s.now, run.Look{Func: func(r *run.Run) (err error) {
-		n, err = r.Copy(s.arg("from"))
+		n, err = restarted(r, s.arg("from"))
 		return err
 	}})
 	if fx.Err != nil {
@@ -163,6 +163,18 @@ func (s *story) restart() {
 	s.say("-- order-2 begins with what order-1 did, iteration %d, attempt %d of the run", n.Copy.Started.Iteration,
 		n.Copy.Started.RunAttempt+1)
 	s.step(run.Start{New: n}, true)
+}
+
+// restarted returns what a restart begins with, unless somebody has to know more for it.
+func restarted(r *run.Run, from string) (origin.NewRun, error) {
+	x, err := r.Restart(nil, from)
+	if err == nil && len(x.Plan.Open)+len(x.Plan.Undone) > 0 {
+		err = fmt.Errorf("open: %v, undone: %v", x.Plan.Open, x.Plan.Undone)
+	}
+	if err == nil {
+		err = x.Finish()
+	}
+	return x.New, err
 }
 
 // command takes something of another run in: command KIND [handle=1] [iteration=0] [status=failed] [failure=JSON]

@@ -78,7 +78,10 @@ func short(data []byte) string {
 	}
 	if json.Unmarshal(data, &e) == nil && e.Message != "" {
 		text := fmt.Sprintf("%q", e.Message)
-		if e.Attempts > 0 {
+		switch {
+		case e.Attempts == 1:
+			text += " after 1 attempt"
+		case e.Attempts > 1:
 			text += fmt.Sprintf(" after %d attempts", e.Attempts)
 		}
 		return text

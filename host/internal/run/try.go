@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
@@ -17,10 +18,8 @@ func (t *turn) startAttempts(canFork bool) error {
 	}
 	t.rec.Waiting = ""
 	first := len(t.fx.Start)
-	for h := range t.rec.Journal.Handles {
-		if h.Step == nil || t.going[h.ID] != nil || h.Step.RetryMs > t.now {
-			continue
-		}
+	for _, id := range t.mayBegin() {
+		h := t.rec.Journal.Handle(id)
 		if name, ok := strings.CutPrefix(h.Target, abi.HandlerPrefix); ok && !t.handled(name) {
 			t.rec.Waiting = fmt.Sprintf("handler %q is not registered here", h.Target)
 			t.fx.Missing = append(t.fx.Missing, name)
@@ -45,6 +44,43 @@ func (t *turn) startAttempts(canFork bool) error {
 		}
 	}
 	return nil
+}
+
+// mostDue is how many steps that have come due are looked at one by one, rather than all that are open.
+const mostDue = 64
+
+// mayBegin returns the open steps whose next attempt may begin now, in call order: none is in flight, and the delay has passed.
+// Most events of a run with thousands of open steps find none or one, without a walk over all of them.
+func (t *turn) mayBegin() (ids []int64) {
+	j := t.rec.Journal
+	idle := func(list []int64) {
+		for _, id := range list {
+			if t.going[id] == nil && j.Handle(id).Step.RetryMs <= t.now && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	due, later, few := j.DueSteps(t.now, mostDue)
+	called := j.StepsAfter(t.seen)
+	if len(called) > 0 {
+		t.seen = called[len(called)-1]
+	}
+	if few && len(called) <= mostDue {
+		idle(due)
+		idle(called)
+		if len(ids)+len(t.going)+later == j.OpenSteps() {
+			slices.Sort(ids)
+			return ids
+		}
+	}
+	// Some steps have no handler here, or their attempts were given up.
+	ids = nil
+	for _, id := range j.StepsAfter(0) {
+		if t.going[id] == nil && j.Handle(id).Step.RetryMs <= t.now {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // prepare makes one attempt; nil if there is to be none.

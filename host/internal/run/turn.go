@@ -35,8 +35,17 @@ func (t *turn) append(e store.Entry) error {
 // fireDue appends the timers that are due. The deadline of the run may end it.
 func (t *turn) fireDue() error {
 	err := t.rec.Journal.FireDue(t.now)
+	if t.rec.Ended() {
+		t.rec.Free() // by its deadline, though it was left to a person
+	}
 	t.settle()
 	return err
+}
+
+// late reports whether the run's deadline has passed: it counts for a run that is paused, or left to a person, too.
+func (t *turn) late() bool {
+	at, ok := t.rec.Journal.Deadline()
+	return ok && at <= t.now
 }
 
 // stick leaves the run to a person.

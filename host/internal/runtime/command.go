@@ -18,7 +18,8 @@ type courier struct {
 	versions *module.Versions
 	random   func(p []byte)
 	keepers  Keepers
-	admit    func(store.NamespaceID) (leave func(), err error) // Config.Admit
+	ids      func(context.Context, store.NamespaceID) (int64, error) // Config.IDs
+	admit    func(store.NamespaceID) (leave func(), err error)       // Config.Admit
 }
 
 // carry carries a command out that needs more than its receiver. For the start of a child it returns the run to be
@@ -43,7 +44,9 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 	v, err := child.Version(ctx, c.store.Modules(), cmd.To.Namespace, &m)
 	if err == nil {
 		start = child.New(&cmd, &m, &v)
-		err = c.keepers.Limit(ctx, start)
+		if start.IDsMs, err = c.ids(ctx, cmd.To.Namespace); err == nil {
+			err = c.keepers.Limit(ctx, start)
+		}
 	}
 	if err == nil {
 		var leave func()

@@ -67,6 +67,10 @@ type Config struct {
 	Fuel int64
 	// CPU bounds the time that it takes. A machine that needs longer is at fault, not the workflow.
 	CPU time.Duration
+	// Keep returns how long the journals of earlier iterations of a workflow's runs are kept; nil: as where nothing is set.
+	Keep func(ctx context.Context, of store.NamespaceID, workflow string) (origin.Keep, error)
+	// IDs returns for how many milliseconds the ids of deleted runs stay taken in a namespace; 0 = store.DefaultIDsMs.
+	IDs func(context.Context, store.NamespaceID) (int64, error)
 	// HostCalls bounds the calls between two waits, Children the live children of a first run: see abi.LiveChildren.
 	HostCalls, Children int
 	// Fetch performs a request of a body or step function under the grants of its version.

@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +50,7 @@ type reporter struct {
 	events     Events
 	watchers   *watch.Watchers
 	partitions *Partitions
+	unreadable *sync.Map     // why runs of a newer release cannot be read, by key: nothing of it is durable
 	commits    atomic.Uint64 // of runs, that became durable
 }
 
@@ -71,6 +73,9 @@ func (r *reporter) storeFailed(err error) {
 func (r *reporter) Durable(c *store.RunCommit) {
 	r.commits.Add(1)
 	st := &c.State
+	if c.Create || c.Delete {
+		r.unreadable.Delete(c.Run)
+	}
 	r.watchers.Changed(c.Run, c.Delete || st.Status.Terminal() || st.Status.Attention())
 	if f := r.events.Committed; f != nil {
 		f(c)
@@ -100,6 +105,9 @@ func (r *reporter) Note(n note.Note) {
 	case note.Unrecorded:
 		log.Error("outcome of a step cannot be recorded", "run", n.Run.ID, "workflow", n.Workflow, "cause", n.Cause)
 	case note.Unreadable:
+		if errors.Is(n.Cause, store.ErrVersion) {
+			r.unreadable.Store(n.Run, n.Cause.Error())
+		}
 		if r.life.usable() == nil {
 			log.Error("run cannot be read", "run", n.Run.ID, "cause", n.Cause)
 		}

@@ -26,6 +26,7 @@ type life struct {
 	starts   *errand.Pool   // of children
 	running  chan struct{}  // closed when Run has begun
 	failing  chan struct{}  // closed when the store has failed
+	seeking  sync.Mutex     // held while one partition is sought through at the beginning; see port.Ahead
 
 	mu     sync.Mutex // guards what follows; nothing is called, and nothing else is locked, while it is held
 	closed bool

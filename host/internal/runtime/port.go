@@ -74,6 +74,25 @@ func (p *port) Due(of *partition.Partition, after store.WakeKey, until int64, li
 	})
 }
 
+// Ahead seeks runs that began to wait while the clock showed more than it does. It reads as many states as there are wakes, which
+// takes some seconds for a million of them. Unless it is known that the clock was set back, other partitions are not sought
+// through meanwhile: a host that is opened has other things to do.
+func (p *port) Ahead(of *partition.Partition, unixMs int64, wasSet bool) {
+	p.life.background(func() {
+		if !wasSet {
+			p.life.seeking.Lock()
+			defer p.life.seeking.Unlock()
+		}
+		post := func(keys []store.RunKey, err error) {
+			p.writer.Post(func(s *partition.Shard, now int64) { s.AheadRead(now, of, keys, err) })
+		}
+		err := wake.FindAhead(p.life.ctx, of.Owned, p.store, unixMs, func(keys []store.RunKey) { post(keys, nil) })
+		if err != nil && !errors.Is(err, store.ErrClosed) && p.life.ctx.Err() == nil {
+			post(nil, err)
+		}
+	})
+}
+
 // Inbox reads commands.
 func (p *port) Inbox(of *partition.Partition, after store.CommandSeq, limit int) {
 	p.life.background(func() {

@@ -30,6 +30,9 @@ type Runs struct {
 	random   func(p []byte)
 	refuse   func() error // Config.Refuse
 	keepers  Keepers
+	ids      func(context.Context, store.NamespaceID) (int64, error) // Config.IDs
+
+	unreadable sync.Map // why runs of a newer release cannot be read, by key; see reporter.Note
 }
 
 // call lets an event happen to a run, and returns when what came of it is durable, or with an error. If ctx ends before
@@ -77,30 +80,14 @@ func (r *Runs) Start(ctx context.Context, n origin.NewRun, free func()) (st stor
 // begin starts a run.
 func (r *Runs) begin(ctx context.Context, n origin.NewRun, free func()) (a run.Answer, err error) {
 	n.Draw(r.random)
-	if err := r.keepers.Limit(ctx, &n); err != nil {
+	if n.IDsMs, err = r.ids(ctx, n.Key.Namespace); err == nil {
+		err = r.keepers.Limit(ctx, &n)
+	}
+	if err != nil {
 		free()
 		return a, err
 	}
 	return r.callHeld(ctx, n.Key, run.Start{New: n}, free)
-}
-
-// Restart starts a run that repeats another one of the same namespace: see run.Run.Copy.
-func (r *Runs) Restart(ctx context.Context, from, to store.RunKey, name string) (st store.RunState, err error) {
-	var n origin.NewRun
-	free := r.versions.Hold()
-	if err := r.Look(ctx, from, func(of *run.Run) (err error) {
-		n, err = of.Copy(name)
-		return err
-	}); err != nil {
-		free()
-		return st, err
-	}
-	n.Key = to
-	a, err := r.begin(ctx, n, free)
-	if err != nil {
-		return st, err
-	}
-	return *a.State, nil
 }
 
 // Look calls f with a run, which f does not change.
@@ -130,19 +117,31 @@ func (r *Runs) Wake(ctx context.Context, key store.RunKey, name string) (n int, 
 
 // Retry lets a failed or stuck run go on, under another version if one is given. free is as of Start.
 func (r *Runs) Retry(ctx context.Context, key store.RunKey, version *store.Version, free func()) error {
+	if err := r.takenOver(ctx, key); err != nil {
+		free()
+		return err
+	}
 	_, err := r.callHeld(ctx, key, run.Retry{Version: version}, free)
 	return err
+}
+
+// Reread lets a run go on that an earlier release has left to a person because it could not read it.
+func (r *Runs) Reread(ctx context.Context, key store.RunKey) error {
+	_, err := r.call(ctx, key, run.Reread{})
+	return err
+}
+
+// Unreadable returns why this release cannot read a run, empty if it can, or has not tried.
+func (r *Runs) Unreadable(key store.RunKey) string {
+	if cause, found := r.unreadable.Load(key); found {
+		return cause.(string) //nolint:forcetypeassert // of reporter.Note
+	}
+	return ""
 }
 
 // Migrate lets a live run go on under another version. free is as of Start.
 func (r *Runs) Migrate(ctx context.Context, key store.RunKey, m run.Migrate, free func()) (run.Answer, error) {
 	return r.callHeld(ctx, key, m, free)
-}
-
-// Delete deletes an ended run with its journal, log and output; its id stays taken for 30 days. With which, see run.Delete.
-func (r *Runs) Delete(ctx context.Context, key store.RunKey, which func(*store.RunState) bool) error {
-	_, err := r.call(ctx, key, run.Delete{If: which})
-	return err
 }
 
 // Durable returns a run's durable state.

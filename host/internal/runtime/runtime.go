@@ -73,7 +73,7 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	l, handlers := newLife(ctx), handler.NewRegistry(cfg.Suspects, cfg.Limiter, cfg.Shared)
 	rt := &Runtime{cfg: cfg, life: l, handlers: handlers, Watchers: watch.New()}
 	rt.guests = guest.NewRunner(guest.Config{Store: cfg.Store, Engine: cfg.Engine, Clock: cfg.Clock, Logger: cfg.Logger,
-		Modules: cfg.Modules, Spaces: cfg.Spaces, Owes: rt.owes, Children: cfg.Children, Suspects: cfg.Suspects,
+		Modules: cfg.Modules, Spaces: cfg.Spaces, Owes: rt.owes, Keep: cfg.Keep, Children: cfg.Children, Suspects: cfg.Suspects,
 		Journals: cfg.Journals, Random: cfg.Random, Linger: cfg.Linger, Instances: cfg.Instances,
 		ParkBytes: cfg.ParkBytes, WarmBytes: cfg.WarmBytes,
 		MemoryBytes: cfg.GuestBytes, Fuel: cfg.Fuel, CPU: cfg.CPU, HostCalls: cfg.HostCalls,
@@ -87,8 +87,9 @@ func New(ctx context.Context, cfg Config) (*Runtime, error) {
 	rt.Versions = &module.Versions{Usable: l.usable, Store: cfg.Store, Guests: rt.guests}
 	rt.Partitions = &Partitions{life: l, store: cfg.Store, writers: rt.writers, logger: cfg.Logger, owner: cfg.Owner}
 	rt.Runs = &Runs{life: l, store: cfg.Store, writers: rt.writers, guests: rt.guests, versions: rt.Versions,
-		random: cfg.Random, refuse: cfg.Refuse, keepers: cfg.Keepers}
-	rt.reporter = &reporter{life: l, logger: cfg.Logger, events: cfg.Events, watchers: rt.Watchers, partitions: rt.Partitions}
+		random: cfg.Random, refuse: cfg.Refuse, keepers: cfg.Keepers, ids: cfg.IDs}
+	rt.reporter = &reporter{life: l, logger: cfg.Logger, events: cfg.Events, watchers: rt.Watchers, partitions: rt.Partitions,
+		unreadable: &rt.Runs.unreadable}
 	rt.startWriters()
 	ids := cfg.Partitions
 	if ids == nil {
@@ -119,7 +120,7 @@ func (rt *Runtime) startWriters() {
 		KeptBytes: keptBytes / int64(n), Timers: loadedTimers / n, Portion: duePortion, Commits: maxCommits,
 		StartLinger: rt.cfg.StartLinger, Pacer: rt.cfg.Spaces, Clock: rt.Runs.Clocks.Now}
 	c := &courier{store: rt.cfg.Store, writers: rt.writers, versions: rt.Versions, random: rt.cfg.Random,
-		admit: rt.cfg.Admit, keepers: rt.cfg.Keepers}
+		admit: rt.cfg.Admit, keepers: rt.cfg.Keepers, ids: rt.cfg.IDs}
 	handled := rt.handlers.Handled
 	for _, w := range rt.writers {
 		d := &desk{life: rt.life, writer: w, guests: rt.guests, handlers: rt.handlers, clock: rt.cfg.Clock,
@@ -239,6 +240,9 @@ func (rt *Runtime) Fail(err error) {
 // false if there is none.
 func (rt *Runtime) WaitIdle(ctx context.Context) (nextUnixMs int64, ok bool, err error) {
 	unusable := func() bool { return rt.life.usable() != nil }
+	for _, w := range rt.writers {
+		w.Post(func(*partition.Shard, int64) {}) // which sees whether the clock was set
+	}
 	for {
 		begun, err := rt.life.activity.Wait(ctx, unusable)
 		if err != nil {

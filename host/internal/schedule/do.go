@@ -132,7 +132,8 @@ func (t *turn) ask(ctx context.Context, rec *store.Schedule, do Do) (run string,
 	return run, nil, nil
 }
 
-// start ends the runs that are to make room, and starts the run. No run is ended for one that can never be started.
+// start ends the runs that are to make room, and starts the run. No run is ended for one that can never be started. The newest
+// run is ended first: it may wait for the place of an older one, which it would have as soon as that has ended.
 func (t *turn) start(ctx context.Context, do Do) (live bool, err error) {
 	host := t.k.host
 	if len(do.Cancel)+len(do.Terminate) > 0 {
@@ -140,12 +141,12 @@ func (t *turn) start(ctx context.Context, do Do) (live bool, err error) {
 			return false, err
 		}
 	}
-	for _, run := range do.Cancel {
+	for _, run := range slices.Backward(do.Cancel) {
 		if err := host.CancelRun(ctx, t.run(run)); err != nil {
 			return false, notEnded(ctx, "cancelled", run, err)
 		}
 	}
-	for _, run := range do.Terminate {
+	for _, run := range slices.Backward(do.Terminate) {
 		if err := host.TerminateRun(ctx, t.run(run)); err != nil {
 			return false, notEnded(ctx, "terminated", run, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/wfhost/wfhost/store"
@@ -99,6 +100,27 @@ func TestEndsNothing(t *testing.T) {
 		h.ok(err)
 		if len(h.ends) != 0 || len(x.Buffer) != 1 || x.Lost != 1 || x.Skipped != 0 || x.Error != h.never.Error() {
 			t.Errorf("%s: ended %q, %+v", policy, h.ends, x)
+		}
+	}
+}
+
+// TestEndsNewestFirst ends the newest run first: it would have the place of an older one for which it waits.
+func TestEndsNewestFirst(t *testing.T) {
+	for _, policy := range []Overlap{TerminateOther, CancelOther} {
+		h := newFake(t)
+		h.k.Begin(h)
+		_, err := h.k.Create(ctx, nightly, Definition{Workflow: "w", When: "@every 1h"}, "", true)
+		h.ok(err)
+		older, err := h.k.Trigger(ctx, nightly, AllowAll)
+		h.ok(err)
+		h.now++
+		newer, err := h.k.Trigger(ctx, nightly, AllowAll)
+		h.ok(err)
+		h.now++
+		_, err = h.k.Trigger(ctx, nightly, policy)
+		h.ok(err)
+		if !slices.Equal(h.ends, []string{newer, older}) {
+			t.Errorf("%s: ended %q, want %q, %q", policy, h.ends, newer, older)
 		}
 	}
 }

@@ -170,6 +170,7 @@ func (f frozen) Entries() []store.Entry                    { return f }
 func (f frozen) Append(e store.Entry) (store.Entry, error) { return e, errElsewhere }
 func (f frozen) CallRoom() error                           { return nil }
 func (f frozen) CheckAttribute(string) error               { return nil }
+func (f frozen) Now() int64                                { return 0 }
 
 // ledger is what the effects of attempts were, as the world outside sees them.
 type ledger struct {

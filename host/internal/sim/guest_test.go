@@ -259,7 +259,8 @@ func (a *actor) waits() error {
 		return a.halted
 	}
 	a.yields = false
-	a.guest(run.GuestWaits{Lease: a.lease, Suspension: a.m.Suspension(), CanFork: a.w.p.fork})
+	from, was := a.m.WaitsFrom()
+	a.guest(run.GuestWaits{Lease: a.lease, Suspension: a.m.Suspension(), FromMs: from, WasMs: was, CanFork: a.w.p.fork})
 	if err := a.block(waitOrder); err != nil {
 		return err
 	}
@@ -401,6 +402,7 @@ type tail struct{ a *actor }
 func (t tail) Entries() []store.Entry          { return t.a.lease.Entries() }
 func (t tail) CallRoom() error                 { return t.a.lease.CallRoom() }
 func (t tail) CheckAttribute(key string) error { return t.a.lease.CheckAttribute(key) }
+func (t tail) Now() int64                      { return t.a.lease.Now(t.a.w.wall) }
 
 func (t tail) Append(e store.Entry) (store.Entry, error) {
 	if t.a.halted != nil {

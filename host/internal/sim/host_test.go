@@ -342,6 +342,15 @@ func (x *writer) Due(p *partition.Partition, after store.WakeKey, until int64, l
 	})
 }
 
+// Ahead seeks runs that began to wait while the clock showed more than it does.
+func (x *writer) Ahead(p *partition.Partition, unixMs int64, _ bool) {
+	x.async(fmt.Sprintf("waits of %d that are ahead", p.ID), func() func(int64) {
+		var found []store.RunKey
+		err := wake.FindAhead(ctx, p.Owned, x.w.db, unixMs, func(keys []store.RunKey) { found = append(found, keys...) })
+		return func(now int64) { x.shard.AheadRead(now, p, found, err) }
+	})
+}
+
 // Inbox reads commands.
 func (x *writer) Inbox(p *partition.Partition, after store.CommandSeq, limit int) {
 	x.async(fmt.Sprintf("inbox of %d", p.ID), func() func(int64) {

@@ -175,7 +175,8 @@ func (s *shadow) pinned(w *world, h *history) {
 			v.flow.name, v.number)
 	}
 	list := choices(h.j.Started(), h.j.Entries())
-	if at := list[len(list)-1].seq; st.Suspension.Seq != 0 && st.Suspension.Seq <= at {
+	anew := st.Status == store.Queued || st.Status == store.Running // else where it waits, and not where it did
+	if at := list[len(list)-1].seq; !anew && st.Suspension.Seq != 0 && st.Suspension.Seq <= at {
 		w.broken("a version comes to its wait anew", "%s waits since entry %d, and its version was chosen by %d", h.key.ID,
 			st.Suspension.Seq, at)
 	}

@@ -168,7 +168,8 @@ func (s *shadow) fits(w *world, h *history) {
 	if st.Status.Terminal() != (h.j.Ended() != store.KindInvalid) {
 		say("its journal ends by %s", h.j.Ended())
 	}
-	if (st.Status.Terminal() || st.Status.Attention()) && st.WakeUnixMs != store.NoWake {
+	deadline, has := h.j.Deadline() // of one that is held, too
+	if held := st.Status.Attention() && !(has && st.WakeUnixMs == deadline); (st.Status.Terminal() || held) && st.WakeUnixMs != store.NoWake {
 		say("it is held")
 	}
 	if st.Aside != h.j.Aside() {
@@ -340,6 +341,9 @@ func (x *writer) check(h *history) {
 				say("a live run goes on", "attempt of "+a.Name+" is not performed")
 			}
 		}
+	}
+	if _, has := h.j.Deadline(); has && !h.deleted && h.state.Status.Attention() {
+		return // by which it is ended, though it is held
 	}
 	if h.deleted || h.state.Status.Terminal() || h.state.Status.Attention() {
 		if from == partition.SourceTimer && r != nil { // else it was read from the index before the end

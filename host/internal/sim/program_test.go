@@ -71,6 +71,7 @@ type env struct {
 	logs uint64
 	it   uint32
 
+	markers map[string]int64 // their answers
 	updates map[int64]string // waits for updates that have brought nothing, with their names
 	owed    []int64          // updates without an answer
 	query   string           // the update for which it is asked
@@ -231,7 +232,7 @@ func (g *env) plain(s *stmt) (err error) {
 	case "policy":
 		n, err = g.m.CancelPolicy(int32(s.a % 3 % 2))
 	case "marker":
-		if n, err = g.m.Version(g.name("marker"), g.prog.level); err == nil && n > 0 {
+		if n, err = g.marker(s); err == nil && n > 0 {
 			h, err := g.m.Sleep(g.name("sleep"), s.a%5000)
 			if err != nil {
 				return err
@@ -241,6 +242,23 @@ func (g *env) plain(s *stmt) (err error) {
 	}
 	g.mix(n)
 	return err
+}
+
+// marker asks for a marker of its own, or for one for which others ask, too, which has the name of a sleep.
+func (g *env) marker(s *stmt) (int64, error) {
+	id := g.name("marker")
+	if g.how < changeMore && s.b%3 > 0 {
+		id = fmt.Sprint("sleep", s.a%3)
+	}
+	if g.markers == nil {
+		g.markers = map[string]int64{}
+	}
+	n, err := g.m.Version(id, g.prog.level)
+	if before, asked := g.markers[id]; err == nil && asked && before != n && before > 0 {
+		g.w.broken("a marker has one answer in an iteration", "%q is answered %d after %d", id, n, before)
+	}
+	g.markers[id] = n
+	return n, err
 }
 
 // open starts something, and returns its handle.

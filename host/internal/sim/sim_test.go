@@ -74,7 +74,7 @@ func (w *world) push(all bool) (pushed bool) {
 	}
 	for _, key := range w.seen.keys {
 		h := w.seen.runs[key]
-		if !h.deleted && !h.state.Status.Terminal() && (all || h.state.WakeUnixMs == store.NoWake) {
+		if !h.deleted && !h.state.Status.Terminal() && (all || h.state.WakeUnixMs == store.NoWake || h.state.Status.Attention()) {
 			pushed = w.users.push(w, h) || pushed
 		}
 	}

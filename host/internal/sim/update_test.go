@@ -369,7 +369,7 @@ func (s *shadow) accepted(w *world, h *history, iteration uint32, e *store.Entry
 	}
 	for seq := length; seq < e.Seq; seq++ {
 		switch k := h.journal[iteration][seq].Kind; k {
-		case store.KindTimer, store.KindSignalTimeout, store.KindClock, store.KindCancel:
+		case store.KindTimer, store.KindSignalTimeout, store.KindClock, store.KindClockSet, store.KindCancel:
 		default:
 			w.broken("an update is accepted as the workflow stood", "%s: entry %d (%s), and it was asked at %d", h.key.ID, seq, k, length)
 		}

@@ -174,7 +174,8 @@ func (u *users) act(w *world) {
 		u.restart(w, id, h)
 	case 14:
 		u.asked[id] = true
-		u.call(w, id, "delete", run.Delete{}, nil)
+		parent := w.seen.runs[store.RunKey{ID: h.state.Parent}]
+		u.call(w, id, "delete", run.Delete{Alone: parent != nil && (parent.deleted || !h.state.Asked(&parent.state))}, nil)
 	case 15, 16, 17:
 		u.migrate(w, id, h)
 	case 18, 19, 20, 21:
@@ -198,6 +199,9 @@ func (u *users) start(w *world, id string) {
 	n := origin.NewRun{Key: store.RunKey{ID: id}, Workflow: f.name, Version: v.number, Module: v.module, Input: input,
 		InputDigest: origin.InputDigest(input), Conflict: origin.ConflictPolicy(w.rng.IntN(4))}
 	w.fill(&n)
+	if w.odds(1, 3) { // when it is deleted, nothing is left of it
+		n.ID = store.IDDrawn
+	}
 	if w.odds(1, 5) {
 		n.AtUnixMs = w.wall + w.between(-1000, 100_000)
 	}
@@ -257,7 +261,14 @@ func (u *users) restart(w *world, from string, h *history) {
 	}
 	var n origin.NewRun
 	u.call(w, from, "copy", run.Look{Func: func(r *run.Run) (err error) {
-		n, err = r.Copy(name)
+		x, err := r.Restart(nil, name)
+		if err == nil && len(x.Plan.Open)+len(x.Plan.Undone) > 0 {
+			return run.ErrIllegal // as it is where nobody looks what came of them
+		}
+		if err == nil {
+			err = x.Finish()
+		}
+		n = x.New
 		return err
 	}}, func(run.Answer) {
 		w.fill(&n)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func Reported(b []byte) Outcome {
 		Details      json.RawMessage `json:"details"`
 	}
 	err := json.Unmarshal(b, &e)
-	if err != nil || e.Message == "" {
+	if err != nil || e.Message == "" && e.Type == "" && e.Kind == "" && e.Stack == "" { // text, or JSON of another kind
 		e.Message = strings.ToValidUTF8(string(b), "�")
 	}
 	if e.Message == "" {
@@ -119,10 +120,15 @@ func (t *Try) retry(s *journal.Step, out Outcome, now int64) (int64, bool) {
 // failure returns the entry that resolves a step as failed, with the history of its tries.
 func failure(j *journal.Journal, h *journal.Handle, number uint32, startMs int64, e *abi.Error) (store.Entry, error) {
 	e.Name, e.Attempts, e.Retryable = h.Name, int(h.Step.Failures)+1, false
-	if list := history(j, h.ID); len(list) > 0 {
-		e.Details = map[string]any{"history": list, "details": e.Details}
-	}
 	data, err := json.Marshal(e)
+	if list, left := history(j, h.ID, abi.MaxPayloadBytes-len(data)); len(list)+left > 0 && err == nil {
+		details := map[string]any{"history": list, "details": e.Details}
+		if left > 0 {
+			details["left_out"] = left
+		}
+		e.Details = details
+		data, err = json.Marshal(e)
+	}
 	entry := store.Entry{Kind: store.KindStepFailure, Handle: h.ID, Attempt: number, Data: data, StartUnixMs: startMs}
 	if e.Code != abi.StepFailed {
 		entry.Code = int32(e.Code)
@@ -138,12 +144,22 @@ type Tried struct {
 	Error       json.RawMessage `json:"error"`
 }
 
-func history(j *journal.Journal, handle int64) (list []Tried) {
-	for _, e := range j.Entries() {
-		if e.Kind == store.KindAttemptFailed && e.Handle == handle {
-			list = append(list, Tried{Attempt: e.Attempt, StartUnixMs: e.StartUnixMs,
-				DurationMs: e.UnixMs - e.StartUnixMs, Error: e.Data})
+// triedBytes is more than a Tried takes beside its error.
+const triedBytes = 128
+
+// history returns the failed attempts of a step, the oldest first: the newest of them that fit into so many bytes, and how many
+// are left out.
+func history(j *journal.Journal, handle int64, room int) (list []Tried, left int) {
+	for _, e := range slices.Backward(j.Entries()) {
+		if e.Kind != store.KindAttemptFailed || e.Handle != handle {
+			continue
 		}
+		if room -= len(e.Data) + triedBytes; room < 0 {
+			left++
+			continue
+		}
+		list = append(list, Tried{Attempt: e.Attempt, StartUnixMs: e.StartUnixMs, DurationMs: e.UnixMs - e.StartUnixMs, Error: e.Data})
 	}
-	return list
+	slices.Reverse(list)
+	return list, left
 }

@@ -19,8 +19,10 @@ func TestReported(t *testing.T) {
 		`{"message":"now","retry_after_ms":-5,"kind":"of its own"}`: {"now", abi.KindError, "", true, 0},
 		`{"message":"no","retryable":false,"retry_after_ms":1e30}`: {`{"message":"no","retryable":false,"retry_after_ms":1e30}`,
 			abi.KindError, "", false, -1},
-		"plain \xff text": {"plain � text", abi.KindError, "", true, -1},
-		"":                {"the step failed without a message", abi.KindError, "", true, -1},
+		`{"message":"","type":"errors.errorString"}`: {"the step failed without a message", abi.KindError, "errors.errorString", true, -1},
+		`{"error":"of its own"}`:                     {`{"error":"of its own"}`, abi.KindError, "", true, -1},
+		"plain \xff text":                            {"plain � text", abi.KindError, "", true, -1},
+		"":                                           {"the step failed without a message", abi.KindError, "", true, -1},
 	} {
 		out := Reported([]byte(report))
 		if e := out.Err; e.Message != want.message || e.Kind != want.kind || e.Type != want.typ || e.Retryable != want.retryable ||

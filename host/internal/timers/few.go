@@ -42,6 +42,14 @@ func (f *Few[K]) Remove(key K) {
 	}
 }
 
+// Len returns the number of timers.
+func (f *Few[K]) Len() int {
+	if f.many != nil {
+		return f.many.Len()
+	}
+	return len(f.few)
+}
+
 // First returns the timer that fires first. It reports false if the set is empty.
 func (f *Few[K]) First() (key K, dueUnixMs int64, ok bool) {
 	if f.many != nil {

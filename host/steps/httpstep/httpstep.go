@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 )
 
@@ -26,6 +27,9 @@ type Request struct {
 	// Body is sent as it is if it is a JSON string, else as the JSON that it is.
 	Body      json.RawMessage `json:"body,omitempty"`
 	TimeoutMs int64           `json:"timeout_ms,omitempty"`
+	// Redirect says what becomes of redirects: follow (default; at most 20, none with a secret), manual returns the redirect itself,
+	// error fails the request.
+	Redirect string `json:"redirect,omitempty"`
 	// Accept lists statuses that are results. Default: those below 400. Of the others, 408, 425, 429 and those of 500
 	// and more are retried, after what Retry-After says; the rest fails the step at once.
 	Accept []int `json:"accept,omitempty"`
@@ -35,6 +39,9 @@ type Request struct {
 type Response struct {
 	Status  int                 `json:"status"`
 	Headers map[string][]string `json:"headers,omitempty"`
+	// Redirected is whether redirects were followed, and URL is where they led to. It is empty if there were none.
+	Redirected bool   `json:"redirected,omitempty"`
+	URL        string `json:"url,omitempty"`
 	// Body is JSON where the response is, else a JSON string.
 	Body json.RawMessage `json:"body,omitempty"`
 }
@@ -63,15 +70,16 @@ func do(ctx context.Context, h *host.Host, r Request) (Response, error) {
 	if len(body) > 0 && header.Get("Content-Type") == "" && text == "" {
 		header.Set("Content-Type", "application/json")
 	}
-	res, answer, err := h.HTTP(ctx, host.HTTPRequest{Method: r.Method, URL: r.URL, Headers: header, TimeoutMs: r.TimeoutMs}, body)
+	res, answer, err := h.HTTP(ctx, host.HTTPRequest{Method: r.Method, URL: r.URL, Headers: header, TimeoutMs: r.TimeoutMs,
+		Redirect: r.Redirect}, body)
 	if errors.Is(err, host.ErrDenied) || errors.Is(err, host.ErrInvalid) || errors.Is(err, host.ErrLimit) {
 		return Response{}, host.Fatal(err)
 	}
 	if err != nil {
 		return Response{}, err
 	}
-	out := Response{Status: res.Status, Headers: res.Headers, Body: answer}
-	if !json.Valid(answer) {
+	out := Response{Status: res.Status, Headers: res.Headers, Redirected: res.Redirected, URL: res.URL, Body: answer}
+	if !abi.IsJSON(answer) {
 		if out.Body, err = json.Marshal(string(answer)); err != nil {
 			return out, host.Fatal(err)
 		}

@@ -184,7 +184,7 @@ func (s *service) perform(ctx context.Context, input []byte) ([]byte, error) {
 	a := Attempt{Type: "wfhost.attempt", Handler: s.name, Namespace: info.Namespace, Run: info.RunID, Workflow: info.Workflow,
 		Version: info.Version, Step: info.Name, Attempt: info.Attempt, Attempts: info.Attempts, AtMostOnce: info.AtMostOnce,
 		IdempotencyKey: info.IdempotencyKey, Deadline: deadline(now, info.Timeout), TraceParent: info.TraceParent()}
-	if json.Valid(input) {
+	if abi.IsJSON(input) {
 		a.Input = input
 	} else {
 		a.InputBase64 = input
@@ -254,7 +254,7 @@ func (s *service) result(info *host.Step, res *http.Response) ([]byte, error) {
 		return nil, s.broken(info, fmt.Errorf("its answer cannot be read: %w", err))
 	case len(b) > abi.MaxPayloadBytes:
 		return nil, host.Fatal(fmt.Errorf("handler %q: its result has more than %d bytes", s.name, abi.MaxPayloadBytes))
-	case len(b) > 0 && !json.Valid(b):
+	case len(b) > 0 && !abi.IsJSON(b):
 		return nil, host.Fatal(fmt.Errorf("handler %q: its result is JSON, got %.80q", s.name, b))
 	}
 	return b, nil

@@ -24,6 +24,7 @@ func init() {
 	workflow.Register("parent", parent)
 	workflow.Register("child", child)
 	workflow.Register("deep", deep)
+	workflow.Register("generations", generations)
 	workflow.Register("sender", sender)
 	workflow.Register("counter", counter, workflow.Queries("count", "fail", "sleep", "attributes"))
 	workflow.Register("overfull", overfull)
@@ -172,6 +173,15 @@ func child(ctx context.Context, seconds int) (string, error) {
 	return "child slept", workflow.Sleep(ctx, "nap", time.Duration(seconds)*time.Second)
 }
 
+// generations has a child in each of n+1 iterations.
+func generations(ctx context.Context, n int) (string, error) {
+	id, err := workflow.Child[string](ctx, "the child", "child", 1)
+	if err == nil && n > 0 {
+		return "", workflow.ContinueAsNew(ctx, n-1)
+	}
+	return id, err
+}
+
 // deep starts itself until it is refused, and gives how deep that was.
 func deep(ctx context.Context, depth int) (int, error) {
 	d, err := workflow.Child[int](ctx, "next", "deep", depth+1)
@@ -260,13 +270,21 @@ func output(ctx context.Context, n int) (int64, error) {
 	return last, nil
 }
 
-// markers tells what version markers give.
+// markers tells what markers give that are asked for again, have the names of steps and sleeps, or are refused.
 func markers(ctx context.Context, _ int) (string, error) {
-	a := workflow.Version(ctx, "a", 3)
-	if err := workflow.Sleep(ctx, "nap", time.Hour); err != nil {
+	got := []int{workflow.Version(ctx, "a", 3), workflow.Version(ctx, "a", 4)}
+	if err := workflow.Sleep(ctx, "a", time.Hour); err != nil {
 		return "", err
 	}
-	return fmt.Sprint(a, workflow.Version(ctx, "b", 1), workflow.Version(ctx, "a", 9)), nil
+	if workflow.Version(ctx, "fraud", 1) >= 1 {
+		if _, err := workflow.Do(ctx, "fraud", func(workflow.Step) (bool, error) { return true, nil }); err != nil {
+			return "", err
+		}
+	}
+	for _, id := range []string{"a", "fraud", "b", "b", "", "host/c"} {
+		got = append(got, workflow.Version(ctx, id, 9))
+	}
+	return fmt.Sprint(append(got, workflow.Version(ctx, "d", -1), workflow.Version(ctx, "d", 2))), nil
 }
 
 // cooperative cleans up when it is cancelled.

@@ -1,0 +1,25 @@
+package conformance_test
+
+import (
+	"testing"
+
+	"github.com/wfhost/wfhost/host/conformance"
+	"github.com/wfhost/wfhost/host/hosttest"
+)
+
+// TestRules runs the rules on a host. The environment of the Go SDK's tests runs them, too: TestRulesInEnv of guest-sdk/go/stories/rules.
+func TestRules(t *testing.T) {
+	report, err := conformance.Check(t.Context(), hosttest.Build(t, "../../guest-sdk/go/stories"),
+		conformance.Options{Dir: t.TempDir(), Only: []string{conformance.RulesWorkflow}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range report.Outcomes {
+		for _, fault := range o.Faults {
+			t.Error(fault)
+		}
+	}
+	if report.Passed != 1 {
+		t.Errorf("%+v", report)
+	}
+}

@@ -1,0 +1,14 @@
+//go:build !unix
+
+package cost
+
+import (
+	"time"
+
+	"github.com/wfhost/wfhost/host/internal/clock"
+)
+
+var began = clock.System().Now()
+
+// CPU returns the time since the process began, where the system does not tell what it has computed.
+func CPU() time.Duration { return clock.System().Now().Sub(began) }

@@ -1,0 +1,44 @@
+package wake
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// States is what is read of the states of runs: see store.Store.
+type States interface {
+	State(ctx context.Context, key store.RunKey) (store.RunState, error)
+}
+
+// aheadPortion is how many wakes are read at a time.
+const aheadPortion = 256
+
+// FindAhead calls found with the runs that wake after an instant and were changed at a later one, some at a time, until it has
+// seen all wakes or a read fails. Such a run may be behind any number of others, which began to wait before.
+func FindAhead(ctx context.Context, in Index, states States, unixMs int64, found func([]store.RunKey)) error {
+	for after := (store.WakeKey{UnixMs: unixMs}); ; {
+		wakes, err := in.Due(ctx, after, Never-1, aheadPortion)
+		if err != nil || len(wakes) == 0 {
+			return err
+		}
+		var keys []store.RunKey
+		for _, w := range wakes {
+			if w.Key.Kind != store.WakeRun {
+				continue
+			}
+			st, err := states.State(ctx, w.Key.Key)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+			if err == nil && st.UpdatedUnixMs > unixMs && st.WakeUnixMs != store.NoWake {
+				keys = append(keys, w.Key.Key)
+			}
+		}
+		if len(keys) > 0 {
+			found(keys)
+		}
+		after = wakes[len(wakes)-1].Key
+	}
+}

@@ -1,0 +1,66 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/wfhost/wfhost/host/internal/partition"
+	"github.com/wfhost/wfhost/host/internal/record"
+	"github.com/wfhost/wfhost/store"
+)
+
+// rereadRuns has runs go on that an earlier release has left to a person, since it could not read what a newer one had
+// written: it was installed in place of the newer one for a while.
+func (h *Host) rereadRuns(ctx context.Context) error {
+	if h.copied || h.cfg.Partitions != nil && len(h.cfg.Partitions) == 0 {
+		return nil
+	}
+	for ns, err := range h.store.Namespaces(ctx) {
+		if err != nil {
+			return err
+		}
+		stuck, err := h.anyStuck(ctx, ns.ID)
+		if err != nil {
+			return err
+		}
+		if !stuck {
+			continue
+		}
+		var wg sync.WaitGroup
+		q := store.Query{Namespace: ns.ID, Statuses: []store.Status{store.Stuck}, Limit: store.MaxPage}
+		for st, err := range store.Runs(ctx, h.store, q, 0) {
+			if err != nil {
+				wg.Wait()
+				return err
+			}
+			if record.LeftByVersion(&st) {
+				wg.Go(func() { h.rereadRun(ctx, st.Run) })
+			}
+		}
+		wg.Wait()
+	}
+	return nil
+}
+
+// anyStuck reports whether a namespace has stuck runs.
+func (h *Host) anyStuck(ctx context.Context, ns store.NamespaceID) (bool, error) {
+	counts, err := h.store.Counts(ctx, ns)
+	for i := range counts {
+		if counts[i].Runs.Of([]store.Status{store.Stuck}) > 0 {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// rereadRun has a run go on, unless it is another host's, or this release cannot read it, either.
+func (h *Host) rereadRun(ctx context.Context, key store.RunKey) {
+	switch err := h.rt.Runs.Reread(ctx, key); {
+	case err == nil:
+		h.cfg.Logger.Info("a run goes on that an earlier release could not read", "run", key.ID)
+	case errors.Is(err, partition.ErrNotOwned), errors.Is(err, store.ErrVersion):
+	default:
+		h.cfg.Logger.Warn("a run cannot go on that an earlier release could not read", "run", key.ID, "cause", err)
+	}
+}

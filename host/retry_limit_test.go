@@ -1,0 +1,49 @@
+package host_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/host/hosttest"
+	"github.com/wfhost/wfhost/host/wasmgen"
+)
+
+// TestRetryOfALimit retries runs that have failed because of a limit: they fail again, by the same limit and soon, live and after
+// a crash, and never because of the machine.
+func TestRetryOfALimit(t *testing.T) {
+	short := hosttest.WithConfig(func(c *host.Config) { c.MaxFuel, c.MaxSegmentCPU = 50_000_000, 30*time.Second })
+	nap := func(m *wasmgen.Module) *wasmgen.Module { return m.Text("nap").I64(1000).Call(abi.FnSleep).Drop() }
+	fill := func(m *wasmgen.Module) *wasmgen.Module { // the journal, by sleeps of no time
+		return m.While().Text("a").I32(0).I32(0).Call(abi.FnEmit).Drop().EndWhile()
+	}
+	for name, c := range map[string]struct {
+		m          *wasmgen.Module
+		code, kind string
+	}{
+		"cpu":                   {wasmgen.New(0).While().EndWhile().I32(0), "LIMIT", "cpu"},
+		"cpu after a wait":      {nap(wasmgen.New(0)).While().EndWhile().I32(0), "LIMIT", "cpu"},
+		"cpu in calls":          {big(0).While().I32(0).I32(60 << 20).Call(abi.FnRandom).Drop().EndWhile().I32(0), "LIMIT", "cpu"},
+		"calls":                 {nap(wasmgen.New(0)).While().Call(abi.FnNow).Drop().EndWhile().I32(0), "LIMIT", "calls"},
+		"trap":                  {nap(wasmgen.New(0)).Op(0x00), "STEP_FAILED", "trap"},
+		"journal":               {fill(wasmgen.New(0)).I32(0), "LIMIT", "journal"},
+		"journal after a sleep": {fill(nap(wasmgen.New(0))).I32(0), "LIMIT", "journal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := handmade(t, c.m, short)
+			first := failure(t, h, "r")
+			for _, crash := range []bool{false, true} {
+				do(t, h.Retry(ctx, "r", 0))
+				if crash {
+					h.Crash()
+				}
+				again := failure(t, h, "r")
+				if again.Code.String() != c.code || again.Kind != c.kind || again.Message != first.Message {
+					t.Errorf("after a retry: %+v, at first: %+v", again, first)
+				}
+			}
+			do(t, h.Replay(ctx, "r"))
+		})
+	}
+}

@@ -1,0 +1,148 @@
+// Command restarts has the workflow of the tests that restart runs: it performs a program that is its input.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+)
+
+func main() {}
+
+func init() {
+	workflow.Register("program", program, workflow.InputSchema("true"))
+	workflow.Register("kid", kid, workflow.InputSchema("true"))
+}
+
+// Op is an operation of a program.
+type Op struct {
+	Do    string `json:"do"`
+	Name  string `json:"name,omitempty"`
+	Token string `json:"token,omitempty"`
+	ID    string `json:"id,omitempty"`
+	MS    int    `json:"ms,omitempty"`
+	Ops   []Op   `json:"ops,omitempty"` // of a race, or the rest of a program that continues as new
+	Undo  string `json:"undo,omitempty"`
+	Fails bool   `json:"fails,omitempty"` // a failure ends the program
+}
+
+// performance is a program at work.
+type performance struct {
+	saga  workflow.Saga
+	trace []string
+}
+
+func program(ctx context.Context, ops []Op) (_ []string, err error) {
+	p := &performance{}
+	defer p.saga.Compensate(ctx, &err)
+	if err := p.do(ctx, ops); err != nil {
+		return nil, err
+	}
+	return p.trace, nil
+}
+
+func (p *performance) do(ctx context.Context, ops []Op) error {
+	for i, o := range ops {
+		if o.Do == "continue" {
+			return workflow.ContinueAsNew(ctx, ops[i+1:])
+		}
+		v, err := p.one(ctx, o)
+		if err != nil && o.Fails {
+			return err
+		}
+		if err != nil {
+			v = "failed"
+		}
+		p.trace = append(p.trace, o.Name+"="+v)
+	}
+	return nil
+}
+
+func (p *performance) one(ctx context.Context, o Op) (string, error) {
+	switch o.Do {
+	case "call":
+		v, err := workflow.Call[string](ctx, o.Name, "host/note", o.Name, workflow.Attempts(1))
+		if err == nil && o.Undo != "" {
+			p.saga.Add(func(ctx context.Context) error {
+				_, err := workflow.Call[string](ctx, o.Undo, "host/note", o.Undo)
+				return err
+			})
+		}
+		return v, err
+	case "body":
+		return workflow.Do(ctx, o.Name, func(workflow.Step) (string, error) { return "body " + o.Name, nil })
+	case "byhand": // undoes by hand what it has done if the next step fails
+		if _, err := workflow.Call[string](ctx, o.Name, "host/note", o.Name, workflow.Attempts(1)); err != nil {
+			_, _ = workflow.Call[string](ctx, o.Undo, "host/note", o.Undo)
+			return "", err
+		}
+		return o.Name, nil
+	case "sleep":
+		return "slept", workflow.Sleep(ctx, o.Name, time.Duration(o.MS)*time.Millisecond)
+	case "hook":
+		token, err := workflow.Hook(ctx, o.Name, o.Token)
+		if err != nil {
+			return "taken", nil
+		}
+		v, err := p.receive(ctx, o)
+		if o.Token == "" { // what it is told differs from run to run
+			token = ""
+		}
+		return token + ":" + v, err
+	case "signal":
+		return p.receive(ctx, o)
+	case "child":
+		return workflow.Child[string](ctx, o.Name, "kid", o.MS)
+	case "start": // and is not awaited
+		opts := []workflow.ChildOption{workflow.OnEnd(workflow.EndPolicy(o.Undo))}
+		if o.ID != "" {
+			opts = append(opts, workflow.ChildID(o.ID))
+		}
+		if _, err := workflow.StartChild[string](ctx, o.Name, "kid", o.MS, opts...); err != nil {
+			return "", err
+		}
+		return "started", workflow.Sleep(ctx, o.Name+" and a nap", time.Millisecond)
+	case "emit":
+		_, _ = workflow.Emit(ctx, "out", o.Name)
+		return "", workflow.SetAttribute(ctx, "last", o.Name)
+	case "race":
+		return p.race(ctx, o)
+	}
+	return "", fmt.Errorf("there is no %q", o.Do)
+}
+
+func (p *performance) receive(ctx context.Context, o Op) (string, error) {
+	within, cancel := context.WithTimeout(ctx, time.Duration(o.MS)*time.Millisecond)
+	defer cancel()
+	v, err := workflow.Receive[string](within, o.Name)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "nobody", nil
+	}
+	return v, err
+}
+
+// race takes what comes first of several operations, which all go on.
+func (p *performance) race(ctx context.Context, o Op) (string, error) {
+	won := make(chan string, len(o.Ops))
+	for _, x := range o.Ops {
+		go func() {
+			v, err := p.one(ctx, x)
+			if err != nil {
+				v = "failed"
+			}
+			won <- x.Name + "=" + v
+		}()
+	}
+	return <-won, nil
+}
+
+// kid sleeps, and says so.
+func kid(ctx context.Context, ms int) (string, error) {
+	if err := workflow.Sleep(ctx, "nap", time.Duration(ms)*time.Millisecond); err != nil {
+		return "", err
+	}
+	return workflow.Call[string](ctx, "kid's", "host/note", "kid's")
+}
