@@ -80,7 +80,8 @@ WF_IMPORT("child_id") int64_t wf_child_id(wf_handle h, void *out, uint32_t cap);
 /* Requests, in bodies and step functions only: u32 length of the head, JSON head, body, both ways. */
 WF_IMPORT("fetch") int64_t wf_fetch(const void *request, uint32_t n, void *out, uint32_t cap);
 
-/* Output, attributes, markers, the policy of cancel (0 final, 1 cooperative), continue as new, queries. */
+/* Output, attributes, markers, the policy of cancel (0 final, 1 cooperative), continue as new, queries. A marker that is asked for again
+   in the same iteration of the run has the same answer, whatever max is. Its id is a name of its own: a step may have the same. */
 WF_IMPORT("emit") int64_t wf_emit(const char *topic, uint32_t n, const void *p, uint32_t m);
 WF_IMPORT("set_attribute") int64_t wf_set_attribute(const char *key, uint32_t n, const char *value, uint32_t m);
 WF_IMPORT("version") int64_t wf_version(const char *id, uint32_t n, int64_t max);

@@ -617,12 +617,21 @@ inline Call sleep_until(std::string_view name, int64_t unix_ms) {
 	return Call(wf_sleep_until_start(name.data(), detail::length(name), unix_ms));
 }
 
+namespace detail {
+// undoing is what the calls that are made now undo: see Saga.
+inline std::string &undoing() {
+	static std::string s;
+	return s;
+}
+} // namespace detail
+
 // StepOptions say how a step is attempted. What is not set is the host's default.
 struct StepOptions {
 	int attempts = -1; // default 3; 0 = no limit
 	std::string delay = {}, backoff = {}, max_delay = {}, max_elapsed = {}, timeout = {};
 	double factor = 0, jitter = -1;
 	bool at_most_once = false;
+	std::string undoes = detail::undoing(); // name of the step or child that this one undoes, "*" if it has none
 
 	std::string json() const {
 		std::string s;
@@ -638,6 +647,7 @@ struct StepOptions {
 		if (jitter >= 0) add("jitter", std::to_string(jitter));
 		if (!timeout.empty()) add("timeout", json::quote(timeout));
 		if (at_most_once) add("at_most_once", "true");
+		if (!undoes.empty()) add("undoes", json::quote(undoes));
 		return s.empty() ? s : s + "}";
 	}
 };
@@ -687,6 +697,7 @@ inline Call hook(std::string_view name, std::string_view token = {}, const std::
 // ChildOptions say how a child run is started. attributes and memo are JSON.
 struct ChildOptions {
 	std::string id = {}, version = {}, on_end = {}, timeout = {}, attributes = {}, memo = {};
+	std::string undoes = detail::undoing(); // as of a step
 
 	std::string json() const {
 		std::string s;
@@ -699,6 +710,7 @@ struct ChildOptions {
 		if (!timeout.empty()) add("timeout", json::quote(timeout));
 		if (!attributes.empty()) add("attributes", attributes);
 		if (!memo.empty()) add("memo", memo);
+		if (!undoes.empty()) add("undoes", json::quote(undoes));
 		return s.empty() ? s : s + "}";
 	}
 };
@@ -722,12 +734,15 @@ inline Outcome set_attribute(std::string_view key, std::string_view value) {
 	int64_t n = wf_set_attribute(key.data(), detail::length(key), value.data(), detail::length(value));
 	return n < 0 ? detail::outcome_of(n) : Outcome();
 }
-// version marks a change of the code: 0 in a run that passed here before the marker was there, newest in a new one.
+inline void log(std::string_view line, wf_level level = WF_INFO) { wf_log(level, line.data(), detail::length(line)); }
+// version marks a change of the code: 0 in a run that passed here before the marker was there, newest, recorded, in a new one. Asked
+// again in the same iteration of the run, a marker has the same answer, whatever newest is. Its id is a name of its own: a step may
+// have the same. A marker that is refused is 0, and the log says why.
 inline int64_t version(std::string_view id, int64_t newest) {
 	int64_t n = wf_version(id.data(), detail::length(id), newest);
+	if (n < 0) log("version marker refused: " + detail::last(), WF_ERROR);
 	return n < 0 ? 0 : n;
 }
-inline void log(std::string_view line, wf_level level = WF_INFO) { wf_log(level, line.data(), detail::length(line)); }
 
 // cooperative_cancel has the workflow told of a cancel: what it waits for is withdrawn and resolves with CANCELLED, and what it
 // starts after that works. A step that is performed at that moment is not withdrawn: it resolves with its own outcome, and cancelled()
@@ -866,18 +881,26 @@ inline Response fetch(const Request &r) {
 // Saga collects what undoes the steps that were done.
 class Saga {
 public:
-	void add(std::function<Task<Outcome>()> undo) { undos.push_back(std::move(undo)); }
+	// add adds what undoes a step or child, by its name: so that nobody restarts the run from a place where it would be taken as
+	// done.
+	void add(std::function<Task<Outcome>()> undo, std::string of = "*") { undos.push_back({std::move(undo), std::move(of)}); }
 	// compensate undoes what was done, newest first, and returns the failure that made it necessary.
 	Task<Outcome> compensate(Outcome failed) {
 		for (; !undos.empty(); undos.pop_back()) {
-			Outcome o = co_await undos.back()();
+			std::string before = std::exchange(detail::undoing(), undos.back().of);
+			Outcome o = co_await undos.back().run();
+			detail::undoing() = before;
 			if (!o.ok()) log("undo failed: " + o.data, WF_ERROR);
 		}
 		co_return failed;
 	}
 
 private:
-	std::vector<std::function<Task<Outcome>()>> undos;
+	struct Undo {
+		std::function<Task<Outcome>()> run;
+		std::string of;
+	};
+	std::vector<Undo> undos;
 };
 
 // Description is what the module says of a workflow. Schemas are JSON Schemas as text.

@@ -33,6 +33,8 @@ export interface StepOptions extends Abortable {
   timeout?: Duration;
   /** An attempt whose outcome nobody knows is not repeated. Default: false. */
   atMostOnce?: boolean;
+  /** The name of the step or child that this one undoes; "*" if it has none. What a saga undoes says it by itself. */
+  undoes?: string;
 }
 
 /** JSON Schema, draft 2020-12. */
@@ -115,6 +117,8 @@ export interface ChildOptions extends Abortable {
   timeout?: Duration;
   attributes?: Record<string, string>;
   memo?: unknown;
+  /** As of a step. */
+  undoes?: string;
 }
 
 /** Starts a run of a workflow, and resolves with its result. */

@@ -273,9 +273,12 @@ export function setAttribute(key: string, value: string): i64 {
   const a = enc(key), b = enc(value);
   return sys.set_attribute(ptr(a), a.byteLength, ptr(b), b.byteLength);
 }
-/** Marks a change of the code: 0 in a run that passed here before the marker was there; newest, recorded, where it is new. */
+/** Marks a change of the code: 0 in a run that passed here before the marker was there; newest, recorded, where it is new.
+ *  Asked again in the same iteration of the run, a marker has the same answer, whatever newest is. Its id is a name of its own: a step
+ *  may have the same. A marker that is refused is 0, and the log says why. */
 export function version(id: string, newest: i64): i64 {
   const a = enc(id), n = sys.version(ptr(a), a.byteLength, newest);
+  if (n < 0) log("version marker refused: " + String.UTF8.decode(last()), 3);
   return n < 0 ? 0 : n;
 }
 /** Stores a line of the log: level 0 debug, 1 info, 2 warn, 3 error. */
@@ -346,6 +349,10 @@ function retryAfterMs(text: string): i64 {
 /** A response, or why there is none. */
 export class Response {
   status: i32 = 0;
+  /** Where the answer came from: the request's URL, or where redirects led to. */
+  url: string = "";
+  /** Whether redirects were followed. */
+  redirected: bool = false;
   headers: string = "{}";
   body: ArrayBuffer = new ArrayBuffer(0);
   constructor(public error: Outcome) {}
@@ -365,13 +372,14 @@ export class Response {
       again ? retryAfterMs(this.header("Retry-After")) : -1);
   }
 }
-/** Makes a request, in bodies and step functions. headers are names and values in turn. The version must be granted the host. */
-export function fetch(method: string, url: string, headers: string[], payload: string = ""): Response {
+/** Makes a request, in bodies and step functions. headers are names and values in turn. The version must be granted the host. redirect is
+ *  "follow", which follows up to 20 redirects, and none with a secret; "manual", which answers with the redirect itself; or "error". */
+export function fetch(method: string, url: string, headers: string[], payload: string = "", redirect: string = "follow"): Response {
   let head = "{\"method\":" + json.quote(method) + ",\"url\":" + json.quote(url) + ",\"headers\":{";
   for (let i = 0; i + 1 < headers.length; i += 2) {
     head += (i > 0 ? "," : "") + json.quote(headers[i]) + ":[" + json.quote(headers[i + 1]) + "]";
   }
-  const a = enc(head + "}}"), b = enc(payload), all = new ArrayBuffer(4 + a.byteLength + b.byteLength);
+  const a = enc(head + "},\"redirect\":" + json.quote(redirect) + "}"), b = enc(payload), all = new ArrayBuffer(4 + a.byteLength + b.byteLength);
   store<u32>(ptr(all), a.byteLength);
   memory.copy(ptr(all) + 4, ptr(a), a.byteLength);
   memory.copy(ptr(all) + 4 + a.byteLength, ptr(b), b.byteLength);
@@ -386,6 +394,9 @@ export function fetch(method: string, url: string, headers: string[], payload: s
   const h = String.UTF8.decode(got.slice(4, 4 + size));
   r.status = <i32>json.number(json.field(h, "status"));
   r.headers = json.field(h, "headers");
+  const final = json.field(h, "url");
+  r.redirected = final != "";
+  r.url = r.redirected ? json.text(final) : url;
   r.body = got.slice(4 + size);
   return r;
 }

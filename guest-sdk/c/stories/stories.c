@@ -329,6 +329,22 @@ static int output(void) {
 	return end_list();
 }
 
+static int markers(void) {
+	int64_t newest = number(&in);
+	Text next = {0};
+	for (int i = 0; i < 3; i++) item_number(wf_version("tax", 3, newest));
+	wf_sleep_s("tax", 1000);
+	item_number(wf_version("tax", 3, newest + 1));
+	item_number(wf_version("nap", 3, 1));
+	wf_sleep_s("nap", 1000);
+	item_number(wf_version("nap", 3, 5));
+	add(&out, "]");
+	wf_emit("tax", 3, out.s, out.n);
+	add_number(&next, newest + 1);
+	if (newest < 3) wf_continue_as_new(next.s, next.n, 0, 0);
+	return end();
+}
+
 static int hooks(void) {
 	static const char token[] = "token-of-the-story";
 	static const char reply[] = "{\"status\":200,\"content_type\":\"text/plain\",\"body\":\"thanks\"}";
@@ -411,7 +427,7 @@ static const struct {
 	{"signals", signals, ",\"signals\":[\"go\",\"none\"]"}, {"race", race, ",\"signals\":[\"stop\"]"}, {"parallel", parallel, ""},
 	{"cancels", cancels, ""}, {"parent", parent, ""}, {"child", child, ""}, {"counter", counter, ",\"signals\":[\"add\"]"},
 	{"queries", queries, ",\"queries\":[\"status\"]"}, {"updates", updates, ",\"updates\":[\"add\"]"}, {"output", output, ""},
-	{"hooks", hooks, ",\"signals\":[\"paid\"]"}, {"sender", sender, ""}, {"listener", listener, ",\"signals\":[\"go\"]"},
+	{"markers", markers, ""}, {"hooks", hooks, ",\"signals\":[\"paid\"]"}, {"sender", sender, ""}, {"listener", listener, ",\"signals\":[\"go\"]"},
 	{"long", many, ""}, {"bytes", bytes, ""}, {"chance", chance, ""},
 };
 

@@ -213,6 +213,20 @@ static Task output(string) {
 	co_return list({to_string(first), to_string(version), to_string(second)});
 }
 
+static Task markers(string in) {
+	int64_t newest = json::number(in);
+	std::vector<string> got;
+	for (int i = 0; i < 3; i++) got.push_back(to_string(wfhost::version("tax", newest)));
+	co_await wfhost::sleep("tax", 1s);
+	got.push_back(to_string(wfhost::version("tax", newest + 1)));
+	got.push_back(to_string(wfhost::version("nap", 1)));
+	co_await wfhost::sleep("nap", 1s);
+	got.push_back(to_string(wfhost::version("nap", 5)));
+	wfhost::emit("tax", list(got));
+	if (newest < 3) wfhost::continue_as_new(to_string(newest + 1));
+	co_return list(got);
+}
+
 static Task hooks(string) {
 	Outcome token = co_await wfhost::hook("paid", "token-of-the-story", wfhost::HookReply{200, "text/plain", "thanks"});
 	Outcome taken = co_await wfhost::hook("paid", "token-of-the-story");
@@ -257,7 +271,7 @@ static wfhost::Workflow workflows[] = {
 	{"refusals", refusals}, {"names", names}, {"failing", failing}, {"signals", signals, {.signals = {"go", "none"}}},
 	{"race", race, {.signals = {"stop"}}}, {"parallel", parallel}, {"cancels", cancels}, {"parent", parent}, {"child", child},
 	{"counter", counter, {.signals = {"add"}}}, {"queries", queries, {.queries = {"status"}}},
-	{"updates", updates, {.updates = {"add"}}}, {"output", output}, {"hooks", hooks, {.signals = {"paid"}}},
+	{"updates", updates, {.updates = {"add"}}}, {"output", output}, {"markers", markers}, {"hooks", hooks, {.signals = {"paid"}}},
 	{"sender", sender}, {"listener", listener, {.signals = {"go"}}}, {"long", many}, {"bytes", bytes}, {"chance", chance},
 };
 

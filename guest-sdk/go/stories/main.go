@@ -10,36 +10,45 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/wfhost/wfhost/guest-sdk/go/stories/rules"
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
 )
 
 func main() {} // a host calls what is registered
 
+// add registers a story, and has tests in memory know it by its name.
+func add[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...workflow.RegisterOption) {
+	workflow.Register(name, fn, opts...)
+	told(name, fn)
+}
+
 func init() {
-	workflow.Register("sleeps", sleeps)
-	workflow.Register("steps", steps)
-	workflow.Register("bodies", bodies)
-	workflow.Register("retries", retries)
-	workflow.Register("failures", failures)
-	workflow.Register("refusals", refusals)
-	workflow.Register("names", names)
-	workflow.Register("failing", failing)
-	workflow.Register("signals", signals, workflow.Signals("go", "none"))
-	workflow.Register("race", race, workflow.Signals("stop"))
-	workflow.Register("parallel", parallel)
-	workflow.Register("cancels", cancels)
-	workflow.Register("parent", parent)
-	workflow.Register("child", child)
-	workflow.Register("counter", counter, workflow.Signals("add"))
-	workflow.Register("queries", queries, workflow.Queries("status"))
-	workflow.Register("updates", updates, workflow.Updates("add"))
-	workflow.Register("output", output)
-	workflow.Register("hooks", hooks, workflow.Signals("paid"))
-	workflow.Register("sender", sender)
-	workflow.Register("listener", listener, workflow.Signals("go"))
-	workflow.Register("long", long)
-	workflow.Register("bytes", raw)
-	workflow.Register("chance", chance)
+	rules.Register()
+	add("sleeps", sleeps)
+	add("steps", steps)
+	add("bodies", bodies)
+	add("retries", retries)
+	add("failures", failures)
+	add("refusals", refusals)
+	add("names", names)
+	add("failing", failing)
+	add("signals", signals, workflow.Signals("go", "none"))
+	add("race", race, workflow.Signals("stop"))
+	add("parallel", parallel)
+	add("cancels", cancels)
+	add("parent", parent)
+	add("child", child)
+	add("counter", counter, workflow.Signals("add"))
+	add("queries", queries, workflow.Queries("status"))
+	add("updates", updates, workflow.Updates("add"))
+	add("output", output)
+	add("markers", markers)
+	add("hooks", hooks, workflow.Signals("paid"))
+	add("sender", sender)
+	add("listener", listener, workflow.Signals("go"))
+	add("long", long)
+	add("bytes", raw)
+	add("chance", chance)
 
 	workflow.RegisterStep("greet", func(_ workflow.Step, name string) (string, error) { return "hello " + name, nil })
 	workflow.RegisterStep("double", func(_ workflow.Step, n int) (int, error) { return 2 * n, nil })
@@ -379,6 +388,28 @@ func output(ctx context.Context, _ any) ([]int64, error) {
 	}
 	second, err := workflow.Emit(ctx, "progress", map[string]int{"percent": 100})
 	return []int64{first, int64(version), second}, err
+}
+
+func markers(ctx context.Context, newest int) ([]int, error) {
+	var got []int
+	for range 3 {
+		got = append(got, workflow.Version(ctx, "tax", newest))
+	}
+	if err := workflow.Sleep(ctx, "tax", time.Second); err != nil {
+		return nil, err
+	}
+	got = append(got, workflow.Version(ctx, "tax", newest+1), workflow.Version(ctx, "nap", 1))
+	if err := workflow.Sleep(ctx, "nap", time.Second); err != nil {
+		return nil, err
+	}
+	got = append(got, workflow.Version(ctx, "nap", 5))
+	if _, err := workflow.Emit(ctx, "tax", got); err != nil {
+		return nil, err
+	}
+	if newest < 3 {
+		return nil, workflow.ContinueAsNew(ctx, newest+1)
+	}
+	return got, nil
 }
 
 func hooks(ctx context.Context, _ any) ([]string, error) {

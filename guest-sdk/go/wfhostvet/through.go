@@ -23,8 +23,8 @@ func (c *checker) through(body ast.Node, call *ast.CallExpr, decl *ast.FuncDecl)
 		if root == nil || !changed[c.TypesInfo.Defs[param]] || !c.outside(body, root) {
 			return
 		}
-		c.report(call.Pos(), "the body of this step has %s write to %s, which is declared outside of it: a body works on a copy of "+
-			"the workflow's memory, and the change is lost; return it as the step's result", decl.Name.Name, root.Name)
+		c.report(call.Pos(), "the body of this step has %s write to %s, which is declared outside of it: on a host a step does "+
+			"not work in the workflow's own memory, and the change is lost; return it as the step's result", decl.Name.Name, root.Name)
 	}
 	if s, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok && decl.Recv != nil {
 		for _, f := range decl.Recv.List {

@@ -39,9 +39,10 @@ var durable = map[string]bool{"Do": true, "Call": true, "Sleep": true, "SleepUnt
 	"Child": true, "Wait": true, "ContinueAsNew": true, "Emit": true, "SetAttribute": true, "Version": true,
 	"SetCancelPolicy": true, "Query": true, "OnUpdate": true, "UpdatesDone": true}
 
-// named are the functions whose second argument is a name that is unique in a run, whatever the function.
+// named are the functions whose second argument is a name that is unique in a run, whatever the function. Markers have names
+// of their own, and may be asked for again.
 var named = map[string]bool{"Do": true, "Call": true, "Sleep": true, "SleepUntil": true, "SleepText": true, "StartChild": true,
-	"Child": true, "Version": true}
+	"Child": true}
 
 type checker struct {
 	*analysis.Pass
@@ -70,8 +71,11 @@ func run(pass *analysis.Pass) (any, error) {
 	in := pass.ResultOf[inspect.Analyzer].(*inspector.Inspector) //nolint:forcetypeassert // it says so
 	in.Preorder([]ast.Node{(*ast.CallExpr)(nil)}, func(n ast.Node) {
 		call := n.(*ast.CallExpr) //nolint:forcetypeassert // it asked for these
-		if c.of(call) == "Do" && len(call.Args) > 2 {
+		switch fn := c.of(call); {
+		case fn == "Do" && len(call.Args) > 2:
 			c.body(call.Args[2])
+		case fn == "RegisterStep" && len(call.Args) > 1:
+			c.body(call.Args[1])
 		}
 	})
 	in.Preorder([]ast.Node{(*ast.FuncDecl)(nil)}, func(n ast.Node) {
@@ -98,7 +102,7 @@ func (c *checker) of(call *ast.CallExpr) string {
 	return fn.Name()
 }
 
-// body looks at the body of a step: a function literal, or a function of this package.
+// body looks at the body of a step, or a step function: a function literal, or a function of this package.
 func (c *checker) body(x ast.Expr) {
 	fn := c.function(ast.Unparen(x))
 	if fn == nil || c.looked[fn] {
@@ -106,8 +110,8 @@ func (c *checker) body(x ast.Expr) {
 	}
 	c.looked[fn] = true
 	for _, w := range bodies.Find(fn, func(id *ast.Ident) bool { return c.outside(fn, id) }) {
-		c.report(w.Pos, "the body of this step %s, which is declared outside of it: a body works on a copy of the workflow's memory, "+
-			"and the change is lost; return it as the step's result", w)
+		c.report(w.Pos, "the body of this step %s, which is declared outside of it: on a host a step does not work in the workflow's "+
+			"own memory, and the change is lost; return it as the step's result", w)
 	}
 	waits := false // for something: whoever starts goroutines waits for them so
 	var started []ast.Node

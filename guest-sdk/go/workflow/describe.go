@@ -9,7 +9,7 @@ import (
 // description is what the module says of itself.
 type description struct {
 	Workflows []described `json:"workflows"`
-	Steps     []string    `json:"steps,omitempty"`
+	Steps     []string    `json:"steps"` // of a module without this field, each name may be one
 	Bodies    string      `json:"bodies"`
 	SDK       string      `json:"sdk"`
 }
@@ -27,7 +27,7 @@ type described struct {
 
 // describe makes the description of what was registered.
 func describe() description {
-	d := description{Steps: registered.stepNames, Bodies: "event", SDK: "go/1.0"}
+	d := description{Steps: append([]string{}, registered.stepNames...), Bodies: "event", SDK: "go/1.0"}
 	for _, name := range registered.names {
 		d.Workflows = append(d.Workflows, describeOne(name))
 	}

@@ -3,15 +3,19 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime/debug"
+	"reflect"
+	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/wfhost/wfhost/abi"
 )
@@ -21,27 +25,42 @@ import (
 type Env struct {
 	mu       sync.Mutex
 	handlers map[string]stepFunc
-	names    map[string]bool
-	steps    []string
+	calls    []*EnvCall
 	logs     []string
 	rng      *rand.ChaCha8
 	started  time.Time
+	began    time.Time // when the iteration did
 
 	iteration uint32
 	run       envRun
 
 	id        string
+	workflow  string
+	memo      json.RawMessage
 	parent    *Env // of a child
+	depth     int  // how many runs stand above this one
 	runs      *envRuns
+	children  int64                   // that were started
 	workflows map[string]workflowFunc // that stand in for others
 	lost      error                   // the first change that a body has lost
-	ended     bool
+
+	base      context.Context         //nolint:containedctx // of the whole test, in which children run
+	cancel    context.CancelCauseFunc // of the iteration's context
+	over      bool                    // the run has ended
+	cancelled bool                    // it was told that it was cancelled
+	cancels   bool                    // it is cancelled when the next iteration begins
+	cut       *envCut                 // of the iteration
+	grace     *time.Timer             // of a child that cleans up behind its deadline
 }
 
 // NewEnv returns an empty environment.
-func NewEnv() *Env {
-	e := &Env{handlers: map[string]stepFunc{}, names: map[string]bool{}, rng: rand.NewChaCha8([32]byte{}),
-		started: time.Now(), run: newEnvRun(), id: envRunID, workflows: map[string]workflowFunc{}}
+func NewEnv(opts ...EnvOption) *Env {
+	e := &Env{handlers: map[string]stepFunc{}, rng: rand.NewChaCha8([32]byte{}), started: time.Now(), run: newEnvRun(),
+		id: envRunID, workflows: map[string]workflowFunc{}, cut: newCut(),
+		cancel: func(error) {}}
+	for _, o := range opts {
+		o(e)
+	}
 	e.runs = &envRuns{byID: map[string]*Env{e.id: e}}
 	return e
 }
@@ -59,15 +78,8 @@ func Handle[In, Out any](e *Env, name string, fn func(s Step, in In) (Out, error
 		if err != nil {
 			return nil, err
 		}
-		return encode(out)
+		return encodeResult("handler", name, out)
 	}
-}
-
-// Steps returns the names of the steps and sleeps that were begun, in order.
-func (e *Env) Steps() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return append([]string(nil), e.steps...)
 }
 
 // Logs returns the lines that were logged.
@@ -84,7 +96,11 @@ func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) 
 	if err != nil {
 		return out, err
 	}
-	e.begun()
+	ctx, cancel := context.WithCancel(ctx)
+	defer e.runs.cut() // nothing of the test continues: no child, either
+	defer cancel()
+	e.begun(ctx)
+	e.workflow = nameOf(fn)
 	b, err := iterate(context.WithValue(ctx, envKey{}, e), erase(fn), input)
 	if err = e.orLost(err); err != nil {
 		return out, err
@@ -93,10 +109,13 @@ func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) 
 }
 
 // begun has the environment take signals: it may have run another workflow before.
-func (e *Env) begun() {
+func (e *Env) begun(ctx context.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.ended = false
+	e.base, e.over, e.cancelled = ctx, false, false
+	if e.cut.by != nil {
+		e.cut = newCut()
+	}
 }
 
 type (
@@ -107,90 +126,110 @@ type (
 // errNoEnv is the error of a workflow call outside of a workflow.
 var errNoEnv = errors.New("workflow: this context is not that of a workflow; tests run workflows by workflow.Run")
 
-// refusal returns an error of package abi as the host hands it over.
-func refusal(name string, err error) error {
-	e := &StepError{Code: abi.InvalidArgument.String(), Name: name, Message: err.Error()}
-	if a, ok := errors.AsType[*abi.Error](err); ok {
-		e.Code, e.Message = a.Code.String(), a.Message
+// begin makes a call whose outcome may come later, unless check says that it is refused.
+func begin(ctx context.Context, c *EnvCall, check func(e *Env) error) (*Env, error) {
+	e, err := ready(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return e
+	return e, e.make(ctx, c, func() error { return check(e) })
 }
 
-// begin takes a name of the run. what says in an error whose it is, such as "step name".
-func begin(ctx context.Context, what, name string) (*Env, error) {
-	e, _ := ctx.Value(envKey{}).(*Env)
-	switch {
-	case e == nil:
-		return nil, errNoEnv
-	case inBody(ctx):
-		return nil, ErrNotHere
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+// ready says whether such a call may be made.
+func ready(ctx context.Context) (*Env, error) {
+	e, err := enter(ctx)
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
-	if err := abi.CheckName(what, name); err != nil {
-		return nil, refusal(name, err)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.names[name] {
-		return nil, &StepError{Code: "DUPLICATE_NAME", Name: name, Message: "the name is used twice in this run"}
-	}
-	e.names[name] = true
-	e.steps = append(e.steps, name)
-	return e, nil
+	return e, err
 }
 
 func doBody(ctx context.Context, name, opts string, body func(Step) ([]byte, error)) ([]byte, error) {
-	o, err := abi.ParseStepOptions([]byte(opts))
+	var o abi.StepOptions
+	c := &EnvCall{Kind: "body", Name: name, Options: opts}
+	e, err := begin(ctx, c, func(*Env) (err error) {
+		if err = abi.CheckName("step name", name); err == nil {
+			o, err = abi.ParseStepOptions([]byte(opts))
+		}
+		return err
+	})
 	if err != nil {
-		return nil, refusal(name, err)
-	}
-	if _, err := begin(ctx, "step name", name); err != nil {
 		return nil, err
 	}
-	return attempts(context.WithValue(ctx, bodyKey{}, true), name, &o, body)
+	return e.attempts(ctx, c, &o, body)
 }
 
 func doCall(ctx context.Context, name, handler string, input []byte, opts string) ([]byte, error) {
-	o, err := abi.ParseStepOptions([]byte(opts))
-	if err != nil {
-		return nil, refusal(name, err)
+	var o abi.StepOptions
+	var fn stepFunc
+	c := &EnvCall{Kind: "step", Name: name, Target: handler, Input: input, Options: opts}
+	if err := checkStepFunc(ctx, handler); err != nil {
+		return nil, err
 	}
-	e, err := begin(ctx, "step name", name)
+	e, err := begin(ctx, c, func(e *Env) (err error) {
+		err = cmp.Or(abi.CheckName("step name", name), abi.CheckHandler(handler), checkPayload("input of step", name, input))
+		if err != nil {
+			return err
+		}
+		if o, err = abi.ParseStepOptions([]byte(opts)); err == nil {
+			fn, err = e.handler(handler)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
-	fn := e.handlers[handler]
-	e.mu.Unlock()
-	if fn == nil {
-		fn = registered.steps[handler]
+	return e.attempts(ctx, c, &o, func(s Step) ([]byte, error) { return fn(s, input) })
+}
+
+// handler returns what performs the steps of a name. The caller holds the lock.
+func (e *Env) handler(name string) (stepFunc, error) {
+	if fn := e.handlers[name]; fn != nil {
+		return fn, nil
 	}
-	if fn == nil {
-		return nil, &StepError{Code: "UNKNOWN_HANDLER", Name: name, Message: fmt.Sprintf("no handler %q", handler)}
+	if fn := registered.steps[name]; fn != nil {
+		return fn, nil
 	}
-	ctx = context.WithValue(ctx, bodyKey{}, true)
-	return attempts(ctx, name, &o, func(s Step) ([]byte, error) { return fn(s, input) })
+	if strings.HasPrefix(name, abi.HandlerPrefix) {
+		return nil, abi.Errorf(abi.UnknownHandler, "no handler %q is registered in this test: workflow.Handle(env, %[1]q, fn)", name)
+	}
+	return nil, abi.Errorf(abi.UnknownHandler, "the module has no step function %q", name)
+}
+
+// checkPayload returns an error if a payload is too large for a host.
+func checkPayload(what, name string, b []byte) error {
+	if len(b) > abi.MaxPayloadBytes {
+		return abi.Errorf(abi.TooLarge, "%s %q has %d bytes, the limit is %d", what, name, len(b), abi.MaxPayloadBytes)
+	}
+	return nil
 }
 
 // errStepTimeout ends the context of an attempt that ran over the step's timeout.
 var errStepTimeout = errors.New("the attempt ran over the step's timeout")
 
-// attempts tries a step as its options say, and as the host does, but for jitter: here chance takes nothing away. An attempt
-// that does not look at its context is waited for.
-func attempts(ctx context.Context, name string, o *abi.StepOptions, body func(Step) ([]byte, error)) ([]byte, error) {
-	sum := sha256.Sum256([]byte(name))
-	step := Step{Name: name, Attempts: o.Attempts, IdempotencyKey: fmt.Sprintf("%X", sum[:13])}
-	begun := time.Now()
+// attempts tries a step as its options say, and as the host does, but for jitter: here chance takes nothing away. If ctx ends
+// between two attempts, the step is withdrawn. An attempt that has begun is waited for, and so are those that follow it.
+func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body func(Step) ([]byte, error)) ([]byte, error) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", e.id, c.Iteration, c.Name))
+	step := Step{Name: c.Name, Attempts: o.Attempts, IdempotencyKey: fmt.Sprintf("%X", sum[:13])}
+	begun, waiting := time.Now(), ctx // waiting is what may end the wait for the next attempt
 	for n := 1; ; n++ {
 		step.Attempt = n
-		b, kind, err := try(ctx, abi.Duration(o.TimeoutMs), step, body)
-		if err == nil {
-			return b, nil
+		b, kind, err := try(context.WithValue(waiting, bodyKey{}, true), abi.Duration(o.TimeoutMs), step, body)
+		if err := e.stopIfCut(ctx); err != nil {
+			return nil, err
 		}
-		r := reportOf(err)
-		final := o.Attempts > 0 && n >= o.Attempts || r.Retryable != nil && !*r.Retryable || ctx.Err() != nil ||
-			o.AtMostOnce && kind != abi.KindError
+		if err == nil {
+			if err = checkPayload("result of step", c.Name, b); err == nil {
+				b, err = e.outcome(c, b, nil)
+				e.tried(c, n)
+				return b, err
+			}
+			return e.outcome(c, nil, &StepError{Code: abi.TooLarge.String(), Name: c.Name, Kind: abi.KindError,
+				Message: unprefixed(err), Attempts: n})
+		}
+		r := reported(kind, err)
+		final := o.Attempts > 0 && n >= o.Attempts || r.Retryable != nil && !*r.Retryable || o.AtMostOnce && kind != abi.KindError
 		pause := abi.Duration(o.RetryDelayMs(n, 0))
 		if r.RetryAfterMs != nil {
 			pause = abi.Duration(*r.RetryAfterMs)
@@ -199,69 +238,100 @@ func attempts(ctx context.Context, name string, o *abi.StepOptions, body func(St
 			final = true
 		}
 		if final {
-			return nil, withCause(ctx, &StepError{Code: abi.StepFailed.String(), Name: name, Kind: kind, Type: r.Type,
-				Message: r.Message, Attempts: n})
+			return e.outcome(c, nil, withCause(ctx, &StepError{Code: abi.StepFailed.String(), Name: c.Name, Kind: kind, Type: r.Type,
+				Message: r.Message, Attempts: n}))
 		}
 		step.LastError = r.Message
-		if err := pauseFor(ctx, pause); err != nil {
-			return nil, err
+		if waiting.Err() != nil {
+			waiting = context.WithoutCancel(ctx)
+		}
+		if err := e.pause(waiting, pause); err != nil {
+			return e.outcome(c, nil, err)
 		}
 	}
 }
 
+// reported returns the report of an attempt's failure as a host has it.
+func reported(kind string, err error) report {
+	r := reportOf(err)
+	switch kind {
+	case abi.KindTrap:
+		r.Type = "panic"
+	case abi.KindTimeout:
+		r.Type = ""
+	}
+	r = received(r)
+	r.Message = cmp.Or(r.Message, "the step failed without a message")
+	return r
+}
+
+// received returns a report as the host has it that reads its JSON.
+func received(r report) (got report) {
+	if json.Unmarshal([]byte(r.json()), &got) != nil {
+		return r
+	}
+	return got
+}
+
+// tried notes how many attempts a step has made that has succeeded.
+func (e *Env) tried(c *EnvCall, n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.Attempts = n
+}
+
+// unprefixed returns the message of an error of package abi without its code.
+func unprefixed(err error) string {
+	if a, ok := errors.AsType[*abi.Error](err); ok {
+		return a.Message
+	}
+	return err.Error()
+}
+
 // try makes one attempt, and returns the kind of its failure.
 func try(ctx context.Context, timeout time.Duration, s Step, body func(Step) ([]byte, error)) (b []byte, kind string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errStepTimeout)
+	over := fmt.Errorf("the attempt ran over the step's timeout of %v", timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, over)
 	defer cancel()
 	s.Context = ctx
+	defer labelled(unsafe.Pointer(&bodyLabel))()
 	defer func() {
 		if v := recover(); v != nil {
-			b, kind, err = nil, abi.KindTrap, fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-		} else if errors.Is(context.Cause(ctx), errStepTimeout) { // whatever came of it is too late
-			b, kind, err = nil, abi.KindTimeout, errStepTimeout
+			b, kind, err = nil, abi.KindTrap, fmt.Errorf("panic: %v", v)
+		} else if errors.Is(context.Cause(ctx), over) { // whatever came of it is too late
+			b, kind, err = nil, abi.KindTimeout, over
 		}
 	}()
 	b, err = body(s)
 	return b, abi.KindError, err
 }
 
-func pauseFor(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 func sleepMs(ctx context.Context, name string, ms int64) error {
-	if _, err := abi.AddMs(time.Now().UnixMilli(), ms); err != nil {
-		return refusal(name, err)
-	}
-	if _, err := begin(ctx, "sleep name", name); err != nil {
-		return err
-	}
-	return pauseFor(ctx, abi.Duration(ms))
+	return sleepTo(ctx, name, func(now int64) (int64, error) { return abi.AddMs(now, ms) })
 }
 
 func sleepUntilMs(ctx context.Context, name string, unixMs int64) error {
-	if err := abi.CheckUnixMs(unixMs); err != nil {
-		return refusal(name, err)
-	}
-	if _, err := begin(ctx, "sleep name", name); err != nil {
-		return err
-	}
-	return pauseFor(ctx, max(time.Until(time.UnixMilli(unixMs)), 0))
+	return sleepTo(ctx, name, func(int64) (int64, error) { return unixMs, abi.CheckUnixMs(unixMs) })
 }
 
 func sleepText(ctx context.Context, name, text string) error {
-	due, err := abi.ParseSleepText(text, time.Now().UnixMilli())
+	return sleepTo(ctx, name, func(now int64) (int64, error) { return abi.ParseSleepText(text, now) })
+}
+
+func sleepTo(ctx context.Context, name string, due func(now int64) (int64, error)) error {
+	var unixMs int64
+	c := &EnvCall{Kind: "sleep", Name: name}
+	e, err := begin(ctx, c, func(*Env) (err error) {
+		if err = abi.CheckName("sleep name", name); err == nil {
+			unixMs, err = due(time.Now().UnixMilli())
+		}
+		return err
+	})
 	if err != nil {
-		return refusal(name, err)
+		return err
 	}
-	return sleepUntilMs(ctx, name, due)
+	_, err = e.outcome(c, nil, e.pause(ctx, max(time.Until(time.UnixMilli(unixMs)), 0)))
+	return err
 }
 
 func random(ctx context.Context, p []byte) {
@@ -282,6 +352,20 @@ func logLine(ctx context.Context, _ int32, line string) {
 
 func warm[In, Out any]() {} // there is no image
 
+// named are the names of registered workflows by the addresses of their functions; empty where several have one address.
+var named = map[uintptr]string{}
+
+func noteName(name string, fn any) {
+	pc := reflect.ValueOf(fn).Pointer()
+	if _, several := named[pc]; several {
+		name = ""
+	}
+	named[pc] = name
+}
+
+// nameOf returns the name of the workflow that a function is, that of the run if it has none.
+func nameOf(fn any) string { return cmp.Or(named[reflect.ValueOf(fn).Pointer()], envRunID) }
+
 func readInfo(ctx context.Context) infoJSON {
 	e, _ := ctx.Value(envKey{}).(*Env)
 	if e == nil {
@@ -289,6 +373,10 @@ func readInfo(ctx context.Context) infoJSON {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return infoJSON{RunID: e.id, Workflow: "test", Version: 1, StartedAt: e.started.UnixMilli(), Iteration: e.iteration,
-		Attributes: maps.Clone(e.run.attributes)}
+	var attributes map[string]string // none are nil
+	if len(e.run.attributes) > 0 {
+		attributes = maps.Clone(e.run.attributes)
+	}
+	return infoJSON{RunID: e.id, Workflow: e.workflow, Version: 1, StartedAt: e.began.UnixMilli(), Iteration: e.iteration,
+		Position: uint64(len(e.calls)), Attributes: attributes, Memo: e.memo}
 }

@@ -17,15 +17,16 @@ import (
 	"github.com/wfhost/wfhost/guest-sdk/go/internal/bodies"
 )
 
-// ErrLostChange is the error of Run if a body of Do changes a variable that is declared outside of it. On a host a
-// body works on a copy of the workflow's memory, so the change is lost; return the value as the result of the step.
+// ErrLostChange is the error of Run if a body of Do, or a step function, changes a variable that is declared outside of it. On a
+// host a body works on a copy of the workflow's memory, and a step function in an instance of its own, so the change is lost;
+// return the value as the result of the step.
 // If a change is meant to be lost, or is there for the test only, put a comment //workflow:lost on its line or above
 // it, with the reason behind it.
 //
 // The check reads the source of the body, if the test has it: assignments, increments, sends, copy, delete, clear,
 // and pointers that are passed to Unmarshal, Decode and Scan. It does not find what a function changes that the body
 // calls.
-var ErrLostChange = errors.New("on a host a body works on a copy of the workflow's memory, and the change is lost: " +
+var ErrLostChange = errors.New("on a host a step does not work in the workflow's own memory, and the change is lost: " +
 	"return it as the result of the step")
 
 // checked is what was found in bodies, by the address of their code: an error, or nil.
@@ -38,7 +39,28 @@ func checkBody(ctx context.Context, name string, body any) error {
 	if e == nil || ctx.Value(bodyKey{}) != nil {
 		return nil // Do refuses it
 	}
-	pc := reflect.ValueOf(body).Pointer()
+	return e.lostChange(fmt.Sprintf("the body of step %q", name), body)
+}
+
+// checkStepFunc is checkBody of a step function that performs a step, unless the test has a handler in its place.
+func checkStepFunc(ctx context.Context, name string) error {
+	e, _ := ctx.Value(envKey{}).(*Env)
+	fn := registered.stepCode[name]
+	if e == nil || fn == nil || ctx.Value(bodyKey{}) != nil {
+		return nil
+	}
+	e.mu.Lock()
+	replaced := e.handlers[name] != nil
+	e.mu.Unlock()
+	if replaced {
+		return nil
+	}
+	return e.lostChange(fmt.Sprintf("the step function %q", name), fn)
+}
+
+// lostChange returns an error if a function changes what is outside of it, and has the run fail.
+func (e *Env) lostChange(what string, fn any) error {
+	pc := reflect.ValueOf(fn).Pointer()
 	found, ok := checked.Load(pc)
 	if !ok {
 		found, _ = checked.LoadOrStore(pc, changeOf(pc))
@@ -47,7 +69,7 @@ func checkBody(ctx context.Context, name string, body any) error {
 	if text == "" {
 		return nil
 	}
-	err := fmt.Errorf("the body of step %q %s, which is declared outside of it; %w", name, text, ErrLostChange)
+	err := fmt.Errorf("%s %s, which is declared outside of it; %w", what, text, ErrLostChange)
 	e.lose(err)
 	return err
 }
@@ -81,8 +103,8 @@ func changeOf(pc uintptr) string {
 	return ""
 }
 
-// bodyAt returns the function of a file that begins in a line and takes nothing but a Step; nil if there are none, or
-// several.
+// bodyAt returns the function of a file that begins in a line and takes a Step first, as bodies and step functions do; nil if
+// there are none, or several.
 func bodyAt(fset *token.FileSet, file *ast.File, line int) (body ast.Node) {
 	several := false
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -107,7 +129,7 @@ func bodyAt(fset *token.FileSet, file *ast.File, line int) (body ast.Node) {
 }
 
 func takesStep(t *ast.FuncType) bool {
-	if t.Params == nil || len(t.Params.List) != 1 {
+	if t.Params == nil || len(t.Params.List) == 0 {
 		return false
 	}
 	switch x := t.Params.List[0].Type.(type) {
@@ -143,34 +165,16 @@ func (e *Env) orLost(err error) error {
 
 // inBody reports whether a call is made in the body of a step: with the context of its Step, or with that of the workflow, which
 // the body has captured.
-func inBody(ctx context.Context) bool { return ctx.Value(bodyKey{}) != nil || calledByBody() }
+func inBody(ctx context.Context) bool {
+	return ctx.Value(bodyKey{}) != nil || labelledBody() || calledByBody()
+}
 
-// The functions between which bodies are: try calls them, and iterate begins a run, which may be one that a body tests.
+// The functions between which bodies are: try calls them, answered calls what answers queries, and iterate begins a run, which
+// may be one that a body tests.
 var (
-	tryName     = runtime.FuncForPC(reflect.ValueOf(try).Pointer()).Name()
-	iterateName = runtime.FuncForPC(reflect.ValueOf(iterate).Pointer()).Name()
+	tryName    = runtime.FuncForPC(reflect.ValueOf(try).Pointer()).Name()
+	answerName = runtime.FuncForPC(reflect.ValueOf(answered[any]).Pointer()).Name()
 )
 
-// calledByBody reports whether the body of a step is on the stack of this goroutine. A goroutine that a body has started is not
-// known as its own.
-func calledByBody() bool {
-	pcs := make([]uintptr, 32)
-	for skip := 2; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs)
-		if n == 0 {
-			return false
-		}
-		for frames := runtime.CallersFrames(pcs[:n]); ; {
-			f, more := frames.Next()
-			switch f.Function {
-			case tryName:
-				return true
-			case iterateName:
-				return false
-			}
-			if !more {
-				break
-			}
-		}
-	}
-}
+// calledByBody reports whether the body of a step is on the stack of this goroutine, which may have another label by now.
+func calledByBody() bool { return onStack(tryName, iterateName) || onStack(answerName, iterateName) }

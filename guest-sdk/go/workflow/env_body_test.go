@@ -17,7 +17,7 @@ var everybody int
 func changesPackage(workflow.Step) (int, error) { everybody++; return everybody, nil }
 
 func init() {
-	workflow.Register("env lossy child", func(ctx context.Context, _ int) (total int, err error) {
+	workflow.Register("env-lossy-child", func(ctx context.Context, _ int) (total int, err error) {
 		_, err = workflow.Do(ctx, "add", func(workflow.Step) (int, error) { total++; return 0, nil })
 		return total, err
 	})
@@ -51,11 +51,49 @@ func TestLostChanges(t *testing.T) {
 		t.Error("a body was executed")
 	}
 	_, err := workflow.Run(t.Context(), workflow.NewEnv(), func(ctx context.Context, _ int) (int, error) {
-		_, _ = workflow.Child[int](ctx, "child", "env lossy child", 0)
+		_, _ = workflow.Child[int](ctx, "child", "env-lossy-child", 0)
 		return 1, nil
 	}, 0)
 	if !errors.Is(err, workflow.ErrLostChange) {
 		t.Errorf("of a child: %v", err)
+	}
+}
+
+var charged, refunded int
+
+func chargeOnce(_ workflow.Step, n int) (int, error) { charged += n; return charged, nil }
+
+func init() {
+	workflow.RegisterStep("env-lossy-named", chargeOnce)
+	workflow.RegisterStep("env-lossy-literal", func(_ workflow.Step, n int) (int, error) { refunded += n; return refunded, nil })
+	workflow.RegisterStep("env-lossless", func(_ workflow.Step, n int) (int, error) { n += 2; return n, nil })
+}
+
+// TestLostChangesOfStepFunctions calls step functions that count in a variable of the package. On a host each call has an instance of
+// its own, in which the count begins anew.
+func TestLostChangesOfStepFunctions(t *testing.T) {
+	call := func(env *workflow.Env, name string) (int, error) {
+		return workflow.Run(t.Context(), env, func(ctx context.Context, _ int) (int, error) {
+			_, _ = workflow.Call[int](ctx, "first", name, 1)
+			return workflow.Call[int](ctx, "second", name, 1)
+		}, 0)
+	}
+	for name, want := range map[string]string{"env-lossy-named": "charged", "env-lossy-literal": "refunded"} {
+		_, err := call(workflow.NewEnv(), name)
+		if !errors.Is(err, workflow.ErrLostChange) || !strings.Contains(err.Error(), "the step function \""+name+"\" writes to "+want+" (env_body_test.go:") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if charged+refunded != 0 {
+		t.Error("a step function was executed")
+	}
+	if n, err := call(workflow.NewEnv(), "env-lossless"); n != 3 || err != nil {
+		t.Error(n, err)
+	}
+	env := workflow.NewEnv()
+	workflow.Handle(env, "env-lossy-named", func(_ workflow.Step, n int) (int, error) { return 7, nil })
+	if n, err := call(env, "env-lossy-named"); n != 7 || err != nil {
+		t.Error("with a handler of the test:", n, err)
 	}
 }
 

@@ -3,10 +3,14 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/wfhost/wfhost/abi"
 )
@@ -59,93 +63,264 @@ var errEnded = errors.New("it has ended")
 func (e *Env) accept(name string, b []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ended {
+	if e.over {
 		return errEnded
 	}
-	e.giveLocked(name, b)
+	if err := e.run.roomFor(name, len(b)); err != nil {
+		return refusal(err)
+	}
+	e.giveLocked(name, envSignal{payload: b})
 	return nil
 }
 
-// sendTo delivers a signal to a run of the test. Other runs are taken to be there.
-func (e *Env) sendTo(runID, name string, payload []byte) error {
+// sendTo delivers a signal to a run of the test. Other runs are taken to be there unless they are absent.
+func (e *Env) sendTo(runID, name string, payload []byte, absent bool) error {
 	to := e.runs.get(runID)
-	if to == nil {
+	switch {
+	case absent:
+		return &StepError{Code: abi.Conflict.String(), Message: fmt.Sprintf("there is no run %q", runID)}
+	case to == nil:
 		return nil
 	}
-	if err := to.accept(name, payload); err != nil {
-		return &StepError{Code: abi.Conflict.String(), Name: name, Message: fmt.Sprintf("run %q takes no signals: %v", runID, err)}
+	switch err := to.accept(name, payload); {
+	case errors.Is(err, ErrLimit):
+		return err
+	case err != nil:
+		return &StepError{Code: abi.Conflict.String(), Message: fmt.Sprintf("run %q takes no signals: %v", runID, err)}
 	}
 	return nil
+}
+
+// envChild is a child of the run, as the run sees it.
+type envChild struct {
+	env  *Env
+	call *EnvCall
+	end  string // what becomes of it if the parent ends
+	done chan struct{}
+	b    []byte
+	err  error
 }
 
 // newChild returns the environment of a child, which has the handlers of its parent.
-func (e *Env) newChild(id string) *Env {
+func (e *Env) newChild(id, workflow string, o *abi.ChildOptions) *Env {
 	child := NewEnv()
-	child.id, child.parent, child.runs = id, e, e.runs
-	child.handlers, child.workflows = e.handlers, e.workflows
+	child.id, child.workflow, child.parent, child.runs, child.depth = id, workflow, e, e.runs, e.depth+1
+	child.handlers, child.workflows, child.base = e.handlers, e.workflows, e.base
+	child.run.absent = e.run.absent
+	child.memo = o.Memo
+	if o.Attributes != nil {
+		child.run.attributes = maps.Clone(o.Attributes)
+	}
 	return child
 }
 
 func childStart(ctx context.Context, name, workflow string, input []byte, opts string) (int64, string, error) {
-	o, err := abi.ParseChildOptions([]byte(opts))
-	if err != nil {
-		return 0, "", refusal(name, err)
-	}
-	e, err := begin(ctx, "child name", name)
+	var o abi.ChildOptions
+	c := &EnvCall{Kind: "child", Name: name, Target: workflow, Input: input, Options: opts}
+	e, err := begin(ctx, c, func(e *Env) (err error) {
+		err = cmp.Or(abi.CheckName("child name", name), abi.CheckWorkflow(workflow), checkPayload("input of child", name, input))
+		if err != nil {
+			return err
+		}
+		if o, err = abi.ParseChildOptions([]byte(opts)); err != nil {
+			return err
+		}
+		return cmp.Or(o.Check(name), e.childRoom())
+	})
 	if err != nil {
 		return 0, "", err
 	}
+	e.mu.Lock()
 	if o.ID == "" {
 		o.ID = e.id + "." + name
 		if e.iteration > 0 { // those of the iterations before may be there still
 			o.ID = fmt.Sprintf("%s.%d.%s", e.id, e.iteration, name)
 		}
 	}
-	child := e.newChild(o.ID)
-	e.mu.Lock()
-	h := int64(len(e.run.children) + 1)
-	c := &envChild{done: make(chan struct{})}
-	e.run.children[h] = c
+	c.RunID = o.ID
+	child := e.newChild(o.ID, workflow, &o)
+	e.children++
+	h, k := e.children, &envChild{env: child, call: c, end: o.OnEnd, done: make(chan struct{})}
+	e.run.children[h] = k
 	fn := e.workflows[workflow]
 	e.mu.Unlock()
-	if !e.runs.add(o.ID, child) {
-		c.refused = &StepError{Code: "CONFLICT", Name: name,
-			Message: fmt.Sprintf("child %q was not started: run %q exists", name, o.ID)}
-		close(c.done)
-		return h, o.ID, nil
-	}
 	if fn == nil {
 		fn = registered.workflows[workflow]
 	}
-	go func() {
-		defer close(c.done)
-		if fn == nil {
-			c.err = fmt.Errorf("no workflow %q: register it, or stand in for it by HandleChild", workflow)
-			return
-		}
-		c.b, c.err = iterate(context.WithValue(ctx, envKey{}, child), fn, input)
-	}()
+	switch {
+	case !e.runs.add(o.ID, child):
+		k.resolve(e, nil, &StepError{Code: abi.Conflict.String(), Name: name,
+			Message: fmt.Sprintf("child %q was not started: run %q: run exists", name, o.ID)})
+	case fn == nil:
+		none := fmt.Sprintf("workflow %q: not found in this test: register it, or stand in for it by HandleChild", workflow)
+		k.resolve(e, nil, k.failure("failed", none, ""))
+	default:
+		go k.run(e, fn, input, o.TimeoutMs)
+	}
 	return h, o.ID, nil
 }
 
+// childRoom returns an error if the run stands too deep, or has too many children that live. The caller holds the lock.
+func (e *Env) childRoom() error {
+	if e.depth >= abi.MaxChildDepth {
+		return abi.Errorf(abi.Limit, "this run stands %d runs below the first one, the limit is %d", e.depth, abi.MaxChildDepth)
+	}
+	live := 0
+	for _, k := range e.run.children {
+		if k.call.Code == "" {
+			live++
+		}
+	}
+	if limit := abi.LiveChildren(abi.MaxLiveChildren, e.depth); live >= limit {
+		return abi.Errorf(abi.Limit, "the run has %d children that have not ended, the limit for one that stands %d runs below the "+
+			"first one is %d", live, e.depth, limit)
+	}
+	return nil
+}
+
+// run runs a child to its end, which it tells the parent.
+func (k *envChild) run(e *Env, fn workflowFunc, input []byte, timeoutMs int64) {
+	if timeoutMs > 0 {
+		t := time.AfterFunc(abi.Duration(timeoutMs), k.env.deadline)
+		defer t.Stop()
+	}
+	b, err := k.play(fn, input)
+	k.env.mu.Lock()
+	if k.env.grace != nil {
+		k.env.grace.Stop()
+	}
+	k.env.mu.Unlock()
+	if err == nil {
+		k.resolve(e, b, nil)
+		return
+	}
+	r, status := received(reportOf(err)), "failed"
+	k.env.mu.Lock()
+	switch cut := k.env.cut.by; {
+	case errors.Is(cut, errTerminated), errors.Is(cut, ErrCancelled):
+		status, r = cut.Error(), report{}
+	case errors.Is(cut, errDeadline), errors.Is(err, errPanic):
+		r.Type = ""
+		if cut == nil {
+			r.Type = "panic"
+		}
+	case k.env.cancelled:
+		status = ErrCancelled.Error()
+	}
+	k.env.mu.Unlock()
+	k.resolve(e, nil, k.failure(status, r.Message, r.Type))
+}
+
+// play runs the workflow of a child. A panic fails it, as on a host.
+func (k *envChild) play(fn workflowFunc, input []byte) (b []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%w: %v", errPanic, v)
+			k.env.end(false, err, func() {})
+		}
+	}()
+	return iterate(context.WithValue(k.env.base, envKey{}, k.env), fn, input)
+}
+
+// failure is the error with which a child's wait ends.
+func (k *envChild) failure(status, message, typ string) *StepError {
+	text := fmt.Sprintf("child %q (run %s) %s", k.call.Name, k.env.id, status)
+	if message != "" {
+		text += ": " + message
+	}
+	return &StepError{Code: abi.ChildFailed.String(), Name: k.call.Name, Kind: status, Type: typ, Message: text}
+}
+
+func (k *envChild) resolve(e *Env, b []byte, err error) {
+	k.b, k.err = b, err
+	_, _ = e.outcome(k.call, b, err)
+	close(k.done)
+}
+
+// errTerminated is why a run was cut that its parent has terminated.
+var errTerminated = errors.New("terminated")
+
+// errDeadline is why a run was cut whose time was over.
+var errDeadline = errors.New("the run did not end within the time that its start gave it")
+
+// errPanic is the error of a child whose workflow has panicked.
+var errPanic = errors.New("panic")
+
+// errTestOver is why runs are cut that live when the one under test has ended.
+var errTestOver = errors.New("the test is over")
+
+// cut ends all runs that live.
+func (r *envRuns) cut() {
+	r.mu.Lock()
+	all := slices.Collect(maps.Values(r.byID))
+	r.mu.Unlock()
+	for _, e := range all {
+		e.mu.Lock()
+		e.cutLocked(errTestOver)
+		e.mu.Unlock()
+	}
+}
+
+// endChildren does with the children of an iteration that has ended what their options say.
+func (e *Env) endChildren(children map[int64]*envChild) {
+	for _, k := range children {
+		k.leave()
+	}
+}
+
+// leave ends a child for which the parent does not wait any more, unless its options say otherwise.
+func (k *envChild) leave() {
+	switch k.end {
+	case abi.OnEndAbandon:
+	case abi.OnEndTerminate:
+		k.env.mu.Lock()
+		defer k.env.mu.Unlock()
+		k.env.cutLocked(errTerminated)
+	default:
+		k.env.Cancel()
+	}
+}
+
+// deadline ends a run whose time is over. One with the cooperative policy is told, and has some time to clean up.
+func (e *Env) deadline() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.run.policy != CooperativeCancel {
+		e.cutLocked(errDeadline)
+		return
+	}
+	if !e.cancelled {
+		e.cancelled = true
+		e.cancel(ErrCancelled)
+	}
+	e.grace = time.AfterFunc(abi.Duration(abi.CancelGraceMs), func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.cutLocked(errDeadline)
+	})
+}
+
 func childWait(ctx context.Context, h int64) ([]byte, error) {
-	e, err := enter(ctx)
+	e, err := ready(ctx)
 	if err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
-	c := e.run.children[h]
+	k := e.run.children[h]
 	e.mu.Unlock()
-	select {
-	case <-c.done:
-		if c.refused != nil {
-			return nil, c.refused
-		}
-		if c.err != nil {
-			return nil, &StepError{Code: "CHILD_FAILED", Kind: "failed", Message: c.err.Error()}
-		}
-		return c.b, nil
-	case <-ctx.Done():
+	if k == nil { // of an iteration that has ended
 		return nil, context.Cause(ctx)
 	}
+	select {
+	case <-k.done:
+		return k.b, k.err
+	case <-e.cutOf(ctx).done:
+	case <-ctx.Done():
+	}
+	if err := e.stopIfCut(ctx); err != nil {
+		return nil, err
+	}
+	_, err = e.outcome(k.call, nil, context.Cause(ctx))
+	k.leave()
+	return nil, err
 }

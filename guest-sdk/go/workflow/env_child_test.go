@@ -15,7 +15,7 @@ import (
 
 // delivery starts a child of another module, tells it where to, and waits for what it says.
 func delivery(ctx context.Context, address string) (string, error) {
-	c, err := workflow.StartChild[string](ctx, "courier", "courier of another team", "parcel")
+	c, err := workflow.StartChild[string](ctx, "courier", "courier-of-another-team", "parcel")
 	if err != nil {
 		return "", err
 	}
@@ -41,7 +41,7 @@ func delivery(ctx context.Context, address string) (string, error) {
 func TestHandleChild(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := workflow.NewEnv()
-		workflow.HandleChild(env, "courier of another team", func(ctx context.Context, what string) (string, error) {
+		workflow.HandleChild(env, "courier-of-another-team", func(ctx context.Context, what string) (string, error) {
 			address, err := workflow.Receive[string](ctx, "address")
 			if err != nil {
 				return "", err
@@ -82,12 +82,12 @@ func TestHandleChild(t *testing.T) {
 // TestHandleChildFails has a stand-in fail, and a child that nobody stands in for.
 func TestHandleChildFails(t *testing.T) {
 	env := workflow.NewEnv()
-	workflow.HandleChild(env, "courier of another team", func(context.Context, string) (string, error) {
+	workflow.HandleChild(env, "courier-of-another-team", func(context.Context, string) (string, error) {
 		return "", errors.New("the bicycle is broken")
 	})
 	for workflowName, want := range map[string]string{
-		"courier of another team": "the bicycle is broken",
-		"nobody":                  `no workflow "nobody": register it, or stand in for it by HandleChild`,
+		"courier-of-another-team": `child "courier-of-another-team" (run 23) failed: the bicycle is broken`,
+		"nobody":                  `child "nobody" (run 6) failed: workflow "nobody": not found in this test: register it, or stand in for it by HandleChild`,
 	} {
 		_, err := workflow.Run(t.Context(), env, func(ctx context.Context, name string) (string, error) {
 			return workflow.Child[string](ctx, name, name, "", workflow.ChildID(fmt.Sprint(len(name))))

@@ -84,7 +84,7 @@ func TestFindingEnvIsAsTheHost(t *testing.T) {
 			return workflow.SleepUntil(ctx, "a", time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC))
 		}, 0, workflow.ErrInvalidDate, ""},
 		"child options": {func(ctx context.Context) error {
-			_, err := workflow.Child[string](ctx, "a", "env child", 0, workflow.ChildID("a b"))
+			_, err := workflow.Child[string](ctx, "a", "env-child", 0, workflow.ChildID("a b"))
 			return err
 		}, 0, workflow.ErrInvalidArgument, ""},
 		"signal": {func(ctx context.Context) error {
@@ -107,10 +107,10 @@ func TestFindingEnvIsAsTheHost(t *testing.T) {
 		}, 0, workflow.ErrInvalidArgument, ""},
 		"attribute": {func(ctx context.Context) error { return workflow.SetAttribute(ctx, "a", "b\nc") }, 0, workflow.ErrInvalidArgument, ""},
 		"child id": {func(ctx context.Context) error {
-			if _, err := workflow.Child[string](ctx, "a", "env child", 0, workflow.ChildID("kid")); err != nil {
+			if _, err := workflow.Child[string](ctx, "a", "env-child", 0, workflow.ChildID("kid")); err != nil {
 				return err
 			}
-			_, err := workflow.Child[string](ctx, "b", "env child", 0, workflow.ChildID("kid"))
+			_, err := workflow.Child[string](ctx, "b", "env-child", 0, workflow.ChildID("kid"))
 			return err
 		}, 0, workflow.ErrConflict, ""},
 	} {
@@ -165,7 +165,7 @@ func TestFindingEnvNextIteration(t *testing.T) {
 				if err != nil {
 					return 0, err
 				}
-				if want := map[bool]string{true: "token-1", false: "token-2"}[first]; made != want {
+				if want := map[bool]string{true: "token-1.test", false: "token-2.test"}[first]; made != want {
 					t.Errorf("token %q, want %q", made, want)
 				}
 				if _, err = workflow.Receive[int](ctx, "paid"); err != nil || !first {
@@ -188,7 +188,7 @@ func TestFindingEnvNextIteration(t *testing.T) {
 		if err := e.Ask("first", 0, nil); err == nil {
 			t.Error("the second iteration answers a query of the first one")
 		}
-		if err := e.Deliver("token-1", 1); err == nil {
+		if err := e.Deliver("token-1.test", 1); err == nil {
 			t.Error("a token of the first iteration is one of the second")
 		}
 		if err := e.Deliver("order-1-paid", 1); err != nil {

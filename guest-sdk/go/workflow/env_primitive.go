@@ -5,24 +5,30 @@ package workflow
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strconv"
 	"time"
+	"unsafe"
 
 	"github.com/wfhost/wfhost/abi"
 )
 
-// run is what the environment keeps of the primitives beside steps and sleeps.
+// envRun is what the environment keeps of the primitives, and of the iteration.
 type envRun struct {
-	signals    map[string][][]byte
-	arrived    chan struct{} // closed and replaced when a signal comes
+	names      map[string]bool // of sleeps, steps and children, of the iteration
+	open       int             // calls of the iteration that have no outcome
+	signals    map[string][]envSignal
+	waits      map[string][]*envWait // of the iteration, oldest first
 	sent       []string
+	absent     map[string]bool   // runs that are not there
 	tokens     map[string]string // hook name by token, of the iteration
 	hooks      int               // tokens that were made
 	output     []string
 	attributes map[string]string
-	versions   map[string]int
+	versions   map[string]int // that tests have set
+	markers    map[string]int // answers of the iteration
 	queries    map[string]queryFunc
 	children   map[int64]*envChild
 	policy     CancelPolicy
@@ -30,21 +36,29 @@ type envRun struct {
 	updates    envUpdates
 }
 
-type envChild struct {
-	done    chan struct{}
-	b       []byte
-	err     error
-	refused *StepError // it was not started
+// envSignal is a signal that has come. answer is nil unless it is an update.
+type envSignal struct {
+	payload []byte
+	answer  chan envAnswer
+}
+
+// envWait is a wait for a signal. The signal that comes goes to the oldest wait.
+type envWait struct {
+	call  *EnvCall
+	taken chan struct{} // closed when signal is set
+	envSignal
+
+	update int64 // the handle of what was taken, from 1, if it is an update
 }
 
 // envRunID is the id of the run under test.
 const envRunID = "test"
 
 func newEnvRun() envRun {
-	return envRun{signals: map[string][][]byte{}, arrived: make(chan struct{}), tokens: map[string]string{},
-		attributes: map[string]string{}, versions: map[string]int{}, queries: map[string]queryFunc{},
-		children: map[int64]*envChild{}, channels: &channelSet{},
-		updates: envUpdates{set: &updateSet{}, sent: map[string][]chan envAnswer{}}}
+	return envRun{names: map[string]bool{}, signals: map[string][]envSignal{}, waits: map[string][]*envWait{},
+		absent: map[string]bool{}, tokens: map[string]string{}, attributes: map[string]string{}, versions: map[string]int{},
+		markers: map[string]int{}, queries: map[string]queryFunc{}, children: map[int64]*envChild{}, channels: &channelSet{},
+		updates: envUpdates{set: &updateSet{}}}
 }
 
 // channelsOf returns the channels of the current iteration; ones of nobody outside of a workflow, where none ever
@@ -65,23 +79,54 @@ func (e *Env) SendSignal(name string, payload any) error {
 		return err
 	}
 	b, err := encode(payload)
-	if err != nil {
+	if err = cmp.Or(err, checkPayload("the payload of signal", name, b)); err != nil {
 		return err
 	}
-	e.give(name, b)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.run.roomFor(name, len(b)); err != nil {
+		return err
+	}
+	e.giveLocked(name, envSignal{payload: b})
 	return nil
 }
 
-func (e *Env) give(name string, b []byte) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.giveLocked(name, b)
+// roomFor returns an error if too many signals wait, or too large ones, for another one to be accepted.
+func (r *envRun) roomFor(name string, bytes int) error {
+	var of, all abi.Untaken
+	for n, queue := range r.signals {
+		p := abi.Untaken{N: int64(len(queue))}
+		for _, s := range queue {
+			p.Bytes += int64(len(s.payload))
+		}
+		all.N, all.Bytes = all.N+p.N, all.Bytes+p.Bytes
+		if n == name {
+			of = p
+		}
+	}
+	return abi.CheckPending(name, of, all, int64(bytes))
 }
 
-func (e *Env) giveLocked(name string, b []byte) {
-	e.run.signals[name] = append(e.run.signals[name], b)
-	close(e.run.arrived)
-	e.run.arrived = make(chan struct{})
+// giveLocked gives a signal to the oldest wait for it, or keeps it for the next one.
+func (e *Env) giveLocked(name string, s envSignal) {
+	waits := e.run.waits[name]
+	if len(waits) == 0 {
+		e.run.signals[name] = append(e.run.signals[name], s)
+		return
+	}
+	e.run.waits[name] = waits[1:]
+	e.takeLocked(waits[0], s)
+}
+
+func (e *Env) takeLocked(w *envWait, s envSignal) {
+	w.envSignal = s
+	if s.answer != nil {
+		u := &e.run.updates
+		u.answers = append(u.answers, envTaken{w.call.Name, s.answer})
+		w.update = int64(len(u.answers))
+	}
+	e.endLocked(w.call, s.payload, nil)
+	close(w.taken)
 }
 
 // Deliver delivers to a hook of the workflow under test by its token.
@@ -95,8 +140,16 @@ func (e *Env) Deliver(token string, payload any) error {
 	return e.SendSignal(name, payload)
 }
 
+// Absent says that there is no run with this id: a signal to it is ErrConflict, as on a host.
+func (e *Env) Absent(runID string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.run.absent[runID] = true
+}
+
 // Sent returns the signals that the workflow has sent to other runs, as "run name payload". Those to children, and of
-// these to each other and to the run under test, are delivered; one that has ended is ErrConflict.
+// these to each other and to the run under test, are delivered; one that has ended is ErrConflict. Other runs are taken to be
+// there, but for those of which Absent says that they are not.
 func (e *Env) Sent() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -136,18 +189,33 @@ func (e *Env) Ask(name string, input, out any) error {
 	if fn == nil {
 		return fmt.Errorf("the workflow does not offer query %s", name)
 	}
-	if b, err = fn(b); err != nil || out == nil {
+	if err := checkPayload("the input of query", name, b); err != nil {
+		return err
+	}
+	if b, err = answered(func() ([]byte, error) { return fn(b) }); err != nil {
+		return err
+	}
+	if err := checkPayload("the answer to query", name, b); err != nil || out == nil {
 		return err
 	}
 	return decode(b, out)
 }
 
-// continueError carries the input of the next iteration to Run, which begins it.
+// answered calls the function of a query, or the validator of an update. What they call that belongs to the workflow is
+// ErrNotHere.
+//
+//go:noinline
+func answered[T any](fn func() (T, error)) (T, error) {
+	defer labelled(unsafe.Pointer(&bodyLabel))()
+	return fn()
+}
+
+// continueError is why an iteration was cut, and has the input of the next one.
 type continueError struct{ input []byte }
 
 func (e *continueError) Error() string { return "the run continues as new" }
 
-// enter says whether a call that takes no name may be made.
+// enter says whether a call may be made that the end of its context does not prevent.
 func enter(ctx context.Context) (*Env, error) {
 	e, _ := ctx.Value(envKey{}).(*Env)
 	switch {
@@ -156,152 +224,174 @@ func enter(ctx context.Context) (*Env, error) {
 	case inBody(ctx):
 		return nil, ErrNotHere
 	}
-	return e, nil
+	return e, e.stopIfCut(ctx)
 }
 
 func signalWait(ctx context.Context, name string, timeoutMs int64) ([]byte, error) {
-	return signalTake(ctx, name, timeoutMs, nil)
-}
-
-// signalTake is signalWait that calls taken, unless it is nil, before anybody else can take a signal or end the
-// iteration: the environment's lock is held.
-func signalTake(ctx context.Context, name string, timeoutMs int64, taken func(r *envRun)) ([]byte, error) {
-	e, err := enter(ctx)
+	w, err := signalTake(ctx, name, timeoutMs)
 	if err != nil {
 		return nil, err
 	}
-	if err := abi.CheckReceived(name); err != nil {
-		return nil, refusal(name, err)
+	return w.payload, nil
+}
+
+// signalTake waits for a signal. One that has come goes to the oldest wait, whether or not its goroutine has noticed.
+func signalTake(ctx context.Context, name string, timeoutMs int64) (*envWait, error) {
+	e, err := ready(ctx)
+	if err != nil {
+		return nil, err
 	}
+	w := &envWait{call: &EnvCall{Kind: "signal_wait", Name: name}, taken: make(chan struct{})}
 	var over <-chan time.Time
+	e.mu.Lock()
+	err = e.makeLocked(ctx, w.call, func() error {
+		if err := abi.CheckReceived(name); err != nil || timeoutMs < 0 {
+			return err
+		}
+		_, err := abi.AddMs(time.Now().UnixMilli(), timeoutMs)
+		return err
+	})
+	if queue := e.run.signals[name]; err == nil && len(queue) > 0 {
+		e.run.signals[name] = queue[1:]
+		e.takeLocked(w, queue[0])
+	} else if err == nil {
+		e.run.waits[name] = append(e.run.waits[name], w)
+	}
+	e.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	if timeoutMs >= 0 {
 		t := time.NewTimer(fromMillis(timeoutMs))
 		defer t.Stop()
 		over = t.C
 	}
-	for {
-		e.mu.Lock()
-		if ctx.Err() != nil { // the queue belongs to the next iteration
-			e.mu.Unlock()
-			return nil, context.Cause(ctx)
-		}
-		if queue := e.run.signals[name]; len(queue) > 0 {
-			e.run.signals[name] = queue[1:]
-			if taken != nil {
-				taken(&e.run)
-			}
-			e.mu.Unlock()
-			return queue[0], nil
-		}
-		arrived := e.run.arrived
-		e.mu.Unlock()
-		select {
-		case <-arrived:
-		case <-over:
-			return nil, &StepError{Code: "TIMEOUT", Name: name, Message: "no signal came in time"}
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	select {
+	case <-w.taken:
+		return w, nil
+	case <-over:
+		err = &StepError{Code: abi.Timeout.String(), Name: name, Message: "no signal came in time"}
+	case <-e.cutOf(ctx).done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
 	}
+	if cut := e.stopIfCut(ctx); cut != nil {
+		return nil, cut
+	}
+	return w, e.giveUp(w, err)
+}
+
+// giveUp ends a wait without a signal, unless it has got one.
+func (e *Env) giveUp(w *envWait, err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-w.taken:
+		return nil
+	default:
+	}
+	name := w.call.Name
+	e.run.waits[name] = slices.DeleteFunc(e.run.waits[name], func(other *envWait) bool { return other == w })
+	e.endLocked(w.call, nil, err)
+	return err
 }
 
 func signalSend(ctx context.Context, runID, name string, payload []byte) error {
-	e, err := enter(ctx)
+	c := &EnvCall{Kind: "signal_send", Name: name, Target: runID, Input: payload}
+	e, err := begin(ctx, c, func(*Env) error {
+		return cmp.Or(abi.CheckName("name", name), abi.CheckRunID(runID), abi.CheckName("signal name", name),
+			checkPayload("payload of signal", name, payload))
+	})
 	if err != nil {
 		return err
-	}
-	if err := cmp.Or(abi.CheckRunID(runID), abi.CheckName("signal name", name)); err != nil {
-		return refusal(name, err)
 	}
 	e.mu.Lock()
 	e.run.sent = append(e.run.sent, fmt.Sprintf("%s %s %s", runID, name, payload))
+	absent := e.run.absent[runID]
 	e.mu.Unlock()
-	return e.sendTo(runID, name, payload)
+	_, err = e.outcome(c, nil, e.sendTo(runID, name, payload, absent))
+	return err
 }
 
 func hookStart(ctx context.Context, name, token, opts string) ([]byte, error) {
-	e, err := enter(ctx)
+	c := &EnvCall{Kind: "hook", Name: name, Target: token, Options: opts}
+	e, err := begin(ctx, c, func(*Env) error {
+		if err := abi.CheckName("hook name", name); err != nil {
+			return err
+		}
+		if _, err := abi.ParseHookOptions([]byte(opts)); err != nil || token == "" {
+			return err
+		}
+		return abi.CheckToken(token)
+	})
 	if err != nil {
 		return nil, err
 	}
-	_, err = abi.ParseHookOptions([]byte(opts))
-	if err = cmp.Or(abi.CheckName("hook name", name), err); err != nil {
-		return nil, refusal(name, err)
-	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	if token == "" {
 		e.run.hooks++
-		token = fmt.Sprintf("token-%d", e.run.hooks)
+		token = fmt.Sprintf("token-%d.%s", e.run.hooks, e.id)
 	} else if _, taken := e.run.tokens[token]; taken {
-		return nil, &StepError{Code: "CONFLICT", Name: name, Message: fmt.Sprintf("token %q is held by run %q", token, e.id)}
-	} else if err := abi.CheckToken(token); err != nil {
-		return nil, refusal(name, err)
+		err = &StepError{Code: abi.Conflict.String(), Message: fmt.Sprintf("token %q is held by run %q", token, e.id)}
 	}
-	e.run.tokens[token] = name
-	return []byte(token), nil
+	if err == nil {
+		e.run.tokens[token] = name
+	}
+	e.mu.Unlock()
+	if err != nil {
+		return e.outcome(c, nil, err)
+	}
+	return e.outcome(c, []byte(token), nil)
 }
 
-// iterate runs a workflow function over all its iterations. The context of each ends with it, as its goroutines do in
-// the host.
-func iterate(ctx context.Context, fn workflowFunc, input []byte) ([]byte, error) {
-	for {
-		own, cancel := context.WithCancel(ctx)
-		b, err := fn(own, input)
-		next, again := errors.AsType[*continueError](err)
-		if e, ok := ctx.Value(envKey{}).(*Env); ok {
-			e.end(again, err, cancel)
-		}
-		cancel()
-		if !again {
-			return b, err
-		}
-		input = next.input
-	}
-}
-
-// end ends an iteration, and the run unless it continues again. The iteration's context ends after its updates have: what
-// handlers answer because of that is no answer.
-func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	defer cancel()
-	switch {
-	case again:
-		e.names = map[string]bool{}
-		e.run.channels = &channelSet{}
-		e.run.queries = map[string]queryFunc{}
-		e.run.tokens = map[string]string{}
-		e.iteration++
-		e.run.updates.over("continued as new", false)
-	case err != nil:
-		e.ended = true
-		e.run.updates.over("failed", true)
-	default:
-		e.ended = true
-		e.run.updates.over("completed", true)
-	}
-}
-
-func continueAsNew(ctx context.Context, input []byte, _ string) error {
-	if _, err := enter(ctx); err != nil {
+func continueAsNew(ctx context.Context, input []byte, opts string) error {
+	e, err := enter(ctx)
+	if err != nil {
 		return err
 	}
-	return &continueError{input}
+	e.mu.Lock()
+	c := &EnvCall{Kind: "continue_as_new", Input: input, Options: opts}
+	err = e.makeLocked(ctx, c, func() error {
+		if err := checkPayload("input of", "continue_as_new", input); err != nil {
+			return err
+		}
+		_, err := abi.ParseContinueOptions([]byte(opts))
+		return err
+	})
+	if err != nil { // on a host it never returns
+		e.cutLocked(err)
+	} else {
+		e.endLocked(c, nil, nil)
+		e.cutLocked(&continueError{input}) // nor does it where it is accepted, whatever the workflow makes of the error
+	}
+	e.mu.Unlock()
+	return e.stopIfCut(ctx)
 }
 
-func emit(ctx context.Context, topic string, b []byte) (int64, error) {
+// now makes a call that has its outcome at once: what do returns.
+func (e *Env) now(ctx context.Context, c *EnvCall, check func() error, do func() []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	err := e.makeLocked(ctx, c, check)
+	if err == nil {
+		e.endLocked(c, do(), nil)
+	}
+	return err
+}
+
+func emit(ctx context.Context, topic string, b []byte) (n int64, err error) {
 	e, err := enter(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if err := abi.CheckName("topic", topic); err != nil {
-		return 0, refusal(topic, err)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.run.output = append(e.run.output, fmt.Sprintf("%s %s", topic, b))
-	return int64(len(e.run.output) - 1), nil
+	err = e.now(ctx, &EnvCall{Kind: "emit", Name: topic, Input: b}, func() error {
+		return cmp.Or(abi.CheckName("topic", topic), checkPayload("output of topic", topic, b))
+	}, func() []byte {
+		n = int64(len(e.run.output))
+		e.run.output = append(e.run.output, fmt.Sprintf("%s %s", topic, b))
+		return strconv.AppendInt(nil, n, 10)
+	})
+	return n, err
 }
 
 func setAttribute(ctx context.Context, key, value string) error {
@@ -309,13 +399,18 @@ func setAttribute(ctx context.Context, key, value string) error {
 	if err != nil {
 		return err
 	}
-	if err := abi.CheckAttribute(key, value); err != nil {
-		return refusal(key, err)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.run.attributes[key] = value
-	return nil
+	return e.now(ctx, &EnvCall{Kind: "set_attribute", Name: key, Input: []byte(value)}, func() error {
+		if err := abi.CheckAttribute(key, value); err != nil {
+			return err
+		}
+		if _, set := e.run.attributes[key]; !set && len(e.run.attributes) >= abi.MaxAttributes {
+			return abi.Errorf(abi.Limit, "the run has %d attributes, the limit is %d", len(e.run.attributes), abi.MaxAttributes)
+		}
+		return nil
+	}, func() []byte {
+		e.run.attributes[key] = value
+		return nil
+	})
 }
 
 func version(ctx context.Context, id string, newest int) int {
@@ -324,9 +419,21 @@ func version(ctx context.Context, id string, newest int) int {
 		return 0
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if n, ok := e.run.versions[id]; ok {
+	n, set := e.run.versions[id]
+	if !set {
+		n, set = e.run.markers[id]
+	}
+	e.mu.Unlock()
+	if set {
 		return n
+	}
+	err = e.now(ctx, &EnvCall{Kind: "version", Name: id}, func() error { return abi.CheckMarker(id, int64(newest)) }, func() []byte {
+		e.run.markers[id] = newest
+		return strconv.AppendInt(nil, int64(newest), 10)
+	})
+	if err != nil {
+		Log(ctx).Error(markerRefused, "id", id, "cause", err)
+		return 0
 	}
 	return newest
 }
@@ -336,10 +443,15 @@ func setCancelPolicy(ctx context.Context, p CancelPolicy) error {
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.run.policy = p
-	return nil
+	return e.now(ctx, &EnvCall{Kind: "cancel_policy"}, func() error {
+		if p != FinalCancel && p != CooperativeCancel {
+			return abi.Errorf(abi.InvalidArgument, "cancel policy must be %d or %d, got %d", FinalCancel, CooperativeCancel, p)
+		}
+		return nil
+	}, func() []byte {
+		e.run.policy = p
+		return strconv.AppendInt(nil, int64(p), 10)
+	})
 }
 
 func setQuery(ctx context.Context, name string, fn queryFunc) {

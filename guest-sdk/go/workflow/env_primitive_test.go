@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ import (
 )
 
 func init() {
-	workflow.Register("env child", func(ctx context.Context, n int) (string, error) {
+	workflow.Register("env-child", func(ctx context.Context, n int) (string, error) {
 		if n < 0 {
 			return "", errors.New("negative")
 		}
@@ -53,10 +54,10 @@ func everything(ctx context.Context, left int) (string, error) {
 	if err := workflow.Send(ctx, "other", "hello", 1); err != nil {
 		return "", err
 	}
-	if _, err := workflow.Child[string](ctx, "bad child", "env child", -1); !errors.Is(err, workflow.ErrChildFailed) {
+	if _, err := workflow.Child[string](ctx, "bad child", "env-child", -1); !errors.Is(err, workflow.ErrChildFailed) {
 		return "", fmt.Errorf("a child that fails: %w", err)
 	}
-	c, err := workflow.StartChild[string](ctx, "child", "env child", 2, workflow.ChildID("kid"))
+	c, err := workflow.StartChild[string](ctx, "child", "env-child", 2, workflow.ChildID("kid"))
 	if err != nil || c.ID != "kid" {
 		return "", fmt.Errorf("child %+v: %w", c, err)
 	}
@@ -101,6 +102,36 @@ func TestEnvPrimitives(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
+	})
+}
+
+// TestEnvMarkers does with markers what a host does, see TestMarkers of package host.
+func TestEnvMarkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := workflow.NewEnv()
+		env.SetVersion("older", 0)
+		got, err := workflow.Run(t.Context(), env, func(ctx context.Context, left int) (string, error) {
+			got := []int{workflow.Version(ctx, "a", 3+left), workflow.Version(ctx, "a", 4)}
+			if err := workflow.Sleep(ctx, "a", time.Hour); err != nil {
+				return "", err
+			}
+			for _, id := range []string{"a", "b", "b", "", "host/c", "older"} {
+				got = append(got, workflow.Version(ctx, id, 9))
+			}
+			got = append(got, workflow.Version(ctx, "d", -1), workflow.Version(ctx, "d", 2))
+			_, err := workflow.Emit(ctx, "a", got)
+			if err == nil && left > 0 {
+				err = workflow.ContinueAsNew(ctx, left-1)
+			}
+			return "", err
+		}, 1)
+		want := []string{"a [4,4,4,9,9,0,0,0,0,2]", "a [3,3,3,9,9,0,0,0,0,2]"}
+		if err != nil || !slices.Equal(env.Output(), want) {
+			t.Errorf("%s %q %v", got, env.Output(), err)
+		}
+		if logs := env.Logs(); len(logs) != 6 || !strings.HasPrefix(logs[2], "version marker refused id=d cause=") {
+			t.Errorf("%q", logs)
+		}
 	})
 }
 

@@ -6,15 +6,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/wfhost/wfhost/abi"
 )
 
 // envUpdates are the updates of the run under test.
 type envUpdates struct {
-	set     *updateSet                  // of the iteration
-	sent    map[string][]chan envAnswer // by signal: those that wait for their turn
-	answers []chan envAnswer            // by handle, from 1; nil once it is answered
+	set     *updateSet // of the iteration
+	answers []envTaken // by handle, from 1
+}
+
+// envTaken is an update that the workflow has taken. answer is nil once it is answered.
+type envTaken struct {
+	name   string // of the signal
+	answer chan envAnswer
 }
 
 type envAnswer struct {
@@ -38,7 +44,10 @@ func (e *Env) Update(ctx context.Context, name string, input, out any) error {
 	e.mu.Lock()
 	set := e.run.updates.set
 	e.mu.Unlock()
-	if err := set.validate(name, b); err != nil {
+	if err := checkPayload("the input of update", name, b); err != nil {
+		return err
+	}
+	if _, err := answered(func() (any, error) { return nil, set.validate(name, b) }); err != nil {
 		return fmt.Errorf("%w: %w", ErrUpdateRefused, err)
 	}
 	c := make(chan envAnswer, 1)
@@ -47,8 +56,11 @@ func (e *Env) Update(ctx context.Context, name string, input, out any) error {
 		e.mu.Unlock()
 		return e.Update(ctx, name, input, out)
 	}
-	e.run.updates.sent[updatePrefix+name] = append(e.run.updates.sent[updatePrefix+name], c)
-	e.giveLocked(updatePrefix+name, b) // in the same order
+	if err := e.run.roomForUpdate(name, len(b)); err != nil {
+		e.mu.Unlock()
+		return err
+	}
+	e.giveLocked(updatePrefix+name, envSignal{b, c})
 	e.mu.Unlock()
 	select {
 	case a := <-c:
@@ -59,6 +71,25 @@ func (e *Env) Update(ctx context.Context, name string, input, out any) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// roomForUpdate returns an error if the run has too many updates that it has not answered, or has no room for their signals.
+func (r *envRun) roomForUpdate(name string, bytes int) error {
+	n := 0
+	for _, t := range r.updates.answers {
+		if t.answer != nil {
+			n++
+		}
+	}
+	for of, queue := range r.signals {
+		if strings.HasPrefix(of, updatePrefix) {
+			n += len(queue)
+		}
+	}
+	if n >= abi.MaxPendingUpdates {
+		return abi.Errorf(abi.Limit, "the run has %d updates that it has not answered, the limit is %d", n, abi.MaxPendingUpdates)
+	}
+	return r.roomFor(updatePrefix+name, bytes)
 }
 
 // updatesOf returns the handlers of the current iteration; ones of nobody outside of a workflow.
@@ -72,15 +103,13 @@ func updatesOf(ctx context.Context) *updateSet {
 	return e.run.updates.set
 }
 
-// updateWait takes an update with its sender at once: an iteration that ends fails the senders of those that were taken.
+// updateWait waits for an update and returns its handle and its input.
 func updateWait(ctx context.Context, signal string) (h int64, b []byte, err error) {
-	b, err = signalTake(ctx, signal, -1, func(r *envRun) {
-		u := &r.updates
-		u.answers = append(u.answers, u.sent[signal][0])
-		u.sent[signal] = u.sent[signal][1:]
-		h = int64(len(u.answers))
-	})
-	return h, b, err
+	w, err := signalTake(ctx, signal, -1)
+	if err != nil {
+		return 0, nil, err
+	}
+	return w.update, w.payload, nil
 }
 
 func updateReply(ctx context.Context, h int64, b []byte, failed error) error {
@@ -90,32 +119,56 @@ func updateReply(ctx context.Context, h int64, b []byte, failed error) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if err := cutLocked(ctx); err != nil {
+		return err
+	}
+	name := e.run.updates.answers[h-1].name
+	if failed == nil {
+		c := &EnvCall{Kind: "update_reply", Name: name, Input: b}
+		failed = e.makeLocked(ctx, c, func() error {
+			return checkPayload("answer to update", strings.TrimPrefix(name, updatePrefix), b)
+		})
+		if failed == nil {
+			e.endLocked(c, nil, nil)
+		}
+	}
+	if failed != nil {
+		c := &EnvCall{Kind: "update_reply", Name: name, Input: []byte(reportOf(failed).json())}
+		_ = e.makeLocked(ctx, c, func() error { return nil })
+		e.endLocked(c, nil, nil)
+		c.Code, c.Message = codeFailed, failed.Error()
+		b = nil
+	}
 	e.run.updates.answer(h, envAnswer{b, failed})
 	return nil
 }
 
+// codeFailed is the EnvCall.Code of the answer to an update that is an error.
+const codeFailed = "FAILED"
+
 // answer answers the update of a handle, unless that was answered.
 func (u *envUpdates) answer(h int64, a envAnswer) {
-	if c := u.answers[h-1]; c != nil {
-		c <- a // it has room for one
-		u.answers[h-1] = nil
+	if t := &u.answers[h-1]; t.answer != nil {
+		t.answer <- a // it has room for one
+		t.answer = nil
 	}
 }
 
-// over fails the updates that an iteration has taken and not answered, and those that nobody has taken if the run has ended.
-func (u *envUpdates) over(how string, ended bool) {
+// over fails the updates that an iteration has taken and not answered. If the run has ended, kept is the signals that nobody has
+// taken, of which it fails and removes the updates, too.
+func (u *envUpdates) over(how string, kept map[string][]envSignal) {
 	lost := envAnswer{err: fmt.Errorf("the run %s before it had answered the update", how)}
 	for i := range u.answers {
 		u.answer(int64(i+1), lost)
 	}
 	u.set = &updateSet{}
-	if !ended {
-		return
-	}
-	for _, list := range u.sent {
-		for _, c := range list {
-			c <- lost
+	for name, list := range kept {
+		if !strings.HasPrefix(name, updatePrefix) {
+			continue
 		}
+		for _, s := range list {
+			s.answer <- lost
+		}
+		delete(kept, name)
 	}
-	clear(u.sent)
 }

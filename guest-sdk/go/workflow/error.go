@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,7 +44,7 @@ type StepError struct {
 	Kind     string `json:"kind"`     // error, timeout, trap, memory, unknown
 	Type     string `json:"type"`     // of the error in the code that failed
 	Attempts int    `json:"attempts"` // made
-	Details  any    `json:"details"`  // history of the attempts, stack
+	Details  any    `json:"details"`  // history of the attempts, stack; numbers are of type json.Number
 	// Cause is why the context of the call had ended by the time that the step failed, such as context.DeadlineExceeded; nil
 	// if it had not. An attempt that has begun is waited for, so the step has an outcome of its own.
 	Cause error `json:"-"`
@@ -55,7 +56,11 @@ func (e *StepError) Error() string {
 	switch {
 	case e.Name == "":
 	case e.Attempts > 0:
-		text = fmt.Sprintf("step %q failed after %d attempts: %s", e.Name, e.Attempts, e.Message)
+		unit := "attempts"
+		if e.Attempts == 1 {
+			unit = "attempt"
+		}
+		text = fmt.Sprintf("step %q failed after %d %s: %s", e.Name, e.Attempts, unit, e.Message)
 	default:
 		text = fmt.Sprintf("%q: %s", e.Name, e.Message)
 	}
@@ -85,7 +90,9 @@ func (e *StepError) Is(target error) bool {
 // parseError reads error JSON.
 func parseError(b []byte) error {
 	e := &StepError{}
-	if err := json.Unmarshal(b, e); err != nil || e.Code == "" {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber() // details may hold numbers that a float64 does not
+	if err := d.Decode(e); err != nil || e.Code == "" {
 		e.Code, e.Message = "STEP_FAILED", string(b)
 	}
 	return e
@@ -150,8 +157,17 @@ func reportOf(err error) report {
 	if step, ok := errors.AsType[*StepError](err); ok {
 		r.Code, r.Name, r.Attempts = step.Code, step.Name, step.Attempts
 	}
-	r.Type = strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
+	r.Type = typeOf(err)
 	return r
+}
+
+// typeOf returns the name of an error's type: of joined ones, that of the first, which led to the others.
+func typeOf(err error) string {
+	name := fmt.Sprintf("%T", err)
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && name == "*errors.joinError" { //nolint:errorlint // of it alone
+		return typeOf(joined.Unwrap()[0])
+	}
+	return strings.TrimPrefix(name, "*")
 }
 
 func panicReport(v any, stack []byte) report {

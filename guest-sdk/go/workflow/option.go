@@ -1,7 +1,9 @@
 package workflow
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -71,11 +73,15 @@ func Timeout(d time.Duration) Option { return func(o map[string]any) { o["timeou
 func AtMostOnce() Option { return func(o map[string]any) { o["at_most_once"] = true } }
 
 // options returns the JSON of options, empty for the defaults.
-func options(list []Option) string {
-	if len(list) == 0 {
+func options(ctx context.Context, list []Option) string {
+	undoes, _ := ctx.Value(undoing{}).(string)
+	if len(list) == 0 && undoes == "" {
 		return ""
 	}
 	o := map[string]any{}
+	if undoes != "" {
+		o["undoes"] = undoes
+	}
 	for _, f := range list {
 		f(o)
 	}
@@ -109,6 +115,15 @@ func encode(v any) ([]byte, error) {
 		return b, nil
 	}
 	return codec.Marshal(v)
+}
+
+// encodeResult is encode of what a body or handler returns. A value that cannot be encoded is one at the next attempt, too.
+func encodeResult(what, name string, v any) ([]byte, error) {
+	b, err := encode(v)
+	if err != nil {
+		return nil, Fatal(fmt.Errorf("result of %s %q: %w", what, name, err))
+	}
+	return b, nil
 }
 
 // decode reads a value; no bytes are the zero value. It keeps nothing of b.

@@ -172,6 +172,9 @@ type ChildRun[T any] struct {
 // children; Wait returns ErrLimit if a quota of the namespace has refused the start. Both may pass, as other runs end.
 func StartChild[T any](ctx context.Context, name, workflow string, in any, opts ...ChildOption) (*ChildRun[T], error) {
 	o := map[string]any{}
+	if undoes, ok := ctx.Value(undoing{}).(string); ok {
+		o["undoes"] = undoes
+	}
 	for _, f := range opts {
 		f(o)
 	}
@@ -193,6 +196,7 @@ func (c *ChildRun[T]) Wait(ctx context.Context) (v T, err error) {
 	if err != nil {
 		return v, err
 	}
+	succeeded(c.name)
 	if err := decode(b, &v); err != nil {
 		return v, fmt.Errorf("result of child %q: %w", c.name, err)
 	}
@@ -260,14 +264,18 @@ func SetAttribute[T string | bool | int | int64 | time.Time](ctx context.Context
 
 // Version marks a change of the code, so that older runs continue as they began. It returns 0 when it replays a
 // journal that passed this place before the marker existed. When a run reaches it for the first time, Version records
-// newest and returns it; later replays return the recorded number. The id is unique in the run.
+// newest and returns it; later replays return the recorded number. Each further call with the id, in the same iteration of
+// the run, returns what the first one did, whatever its newest. Ids are names of their own: a step may have the same.
 //
 //	if workflow.Version(ctx, "check address first", 1) >= 1 {
 //		…
 //	}
 //
-// If the id was used before, or the journal is full, Version logs that and returns 0.
+// If the id is not a name, newest is not 0 to 2,147,483,647, or the journal is full, Version logs that and returns 0.
 func Version(ctx context.Context, id string, newest int) int { return version(ctx, id, newest) }
+
+// markerRefused is the message of the line that Version logs.
+const markerRefused = "version marker refused"
 
 // CancelPolicy says what a cancel of the run does.
 type CancelPolicy int32
@@ -334,27 +342,6 @@ func (f *Future[T]) Get(ctx context.Context) (v T, err error) {
 
 // Done returns a channel that is closed when the outcome is known.
 func (f *Future[T]) Done() <-chan struct{} { return f.done }
-
-// Saga collects what undoes the steps that were done, to run it in reverse order if the workflow fails.
-type Saga struct{ undo []func(context.Context) error }
-
-// Add adds what undoes the step that was just done.
-func (s *Saga) Add(undo func(ctx context.Context) error) { s.undo = append(s.undo, undo) }
-
-// Compensate undoes what was done, newest first, if *err is set; defer it. It also works when the context is
-// cancelled. It joins the errors of what it runs to *err, and runs the rest all the same.
-func (s *Saga) Compensate(ctx context.Context, err *error) {
-	if *err == nil {
-		return
-	}
-	ctx = context.WithoutCancel(ctx)
-	for len(s.undo) > 0 {
-		last := len(s.undo) - 1
-		undo := s.undo[last]
-		s.undo = s.undo[:last]
-		*err = errors.Join(*err, undo(ctx))
-	}
-}
 
 func jsonText(o map[string]any) string {
 	if len(o) == 0 {

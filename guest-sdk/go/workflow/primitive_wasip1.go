@@ -123,7 +123,7 @@ func version(ctx context.Context, id string, newest int) int {
 	}
 	n := hostVersion(id, int64(newest))
 	if n < 0 {
-		Log(ctx).Error("version marker refused", "id", id, "cause", lastError())
+		Log(ctx).Error(markerRefused, "id", id, "cause", lastError())
 		return 0
 	}
 	return int(n)

@@ -261,7 +261,7 @@ func workflowStep() (code int32) {
 	os.Args[0] = i.Workflow
 	fn := registered.steps[i.Step.handler()]
 	if fn == nil {
-		hostFail(report{Message: fmt.Sprintf("this module has no step function %q", i.Step.handler())}.json())
+		hostFail(reportOf(Fatal(fmt.Errorf("this module has no step function %q", i.Step.handler()))).json())
 		return 1
 	}
 	return finish(fn(i.Step.step(context.Background()), read(hostInput)))

@@ -10,6 +10,8 @@ import (
 // once per module, and no activation pays for it. Register and RegisterStep use that: package json, to which a type that it
 // has not met costs more than the replay of dozens of steps, learns theirs, and so do plans; and the heap gets room.
 
+func noteName(string, any) {} // a host names the workflow
+
 // warm makes package json learn the types of a registered function. It calls no method of these types, which may be
 // the program's: an empty list of them is enough to learn how they are encoded, and the fields of structs as well.
 func warm[In, Out any]() {

@@ -22,6 +22,7 @@ type (
 type registry struct {
 	workflows map[string]workflowFunc
 	steps     map[string]stepFunc
+	stepCode  map[string]any      // the functions that were registered
 	queries   map[string][]string // by workflow
 	signals   map[string][]string // by workflow
 	names     []string
@@ -41,7 +42,7 @@ type schemas struct {
 	updateTexts map[string]string // in place of these
 }
 
-var registered = registry{workflows: map[string]workflowFunc{}, steps: map[string]stepFunc{},
+var registered = registry{workflows: map[string]workflowFunc{}, steps: map[string]stepFunc{}, stepCode: map[string]any{},
 	queries: map[string][]string{}, signals: map[string][]string{}, schemas: map[string]*schemas{}}
 
 // Register makes a function a workflow of this module, under a name. Call it in an init function. It panics if the
@@ -58,6 +59,7 @@ func Register[In, Out any](name string, fn func(ctx context.Context, in In) (Out
 	}
 	registered.names = append(registered.names, name)
 	registered.workflows[name] = erase(fn)
+	noteName(name, fn)
 	registered.schemas[name] = &schemas{in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), signals: map[string]reflect.Type{},
 		signalTexts: map[string]string{}, updateTypes: map[string]reflect.Type{}, updateTexts: map[string]string{}}
 	warm[In, Out]()
@@ -133,12 +135,12 @@ func erase[In, Out any](fn func(ctx context.Context, in In) (Out, error)) workfl
 }
 
 // RegisterStep makes a function a step function of this module. Call runs it in an instance of its own, with the real
-// clock and real random numbers. Call RegisterStep in an init function.
+// clock and real random numbers: what it changes in memory is lost. Call RegisterStep in an init function.
 func RegisterStep[In, Out any](name string, fn func(s Step, in In) (Out, error)) {
 	if registered.steps[name] != nil {
 		panic(fmt.Sprintf("step function %q is registered twice", name))
 	}
-	registered.stepNames = append(registered.stepNames, name)
+	registered.stepNames, registered.stepCode[name] = append(registered.stepNames, name), fn
 	registered.steps[name] = func(s Step, input []byte) ([]byte, error) {
 		var in In
 		if err := decode(input, &in); err != nil {
@@ -148,7 +150,7 @@ func RegisterStep[In, Out any](name string, fn func(s Step, in In) (Out, error))
 		if err != nil {
 			return nil, err
 		}
-		return encode(out)
+		return encodeResult("step function", name, out)
 	}
 	warm[In, Out]()
 }
@@ -173,16 +175,17 @@ func Do[T any](ctx context.Context, name string, fn func(s Step) (T, error), opt
 	if err := checkBody(ctx, name, fn); err != nil {
 		return v, err
 	}
-	b, err := doBody(ctx, name, options(opts), func(s Step) ([]byte, error) {
+	b, err := doBody(ctx, name, options(ctx, opts), func(s Step) ([]byte, error) {
 		v, err := fn(s)
 		if err != nil {
 			return nil, err
 		}
-		return encode(v)
+		return encodeResult("step", name, v)
 	})
 	if err != nil {
 		return v, err
 	}
+	succeeded(name)
 	if err := decode(b, &v); err != nil {
 		return v, fmt.Errorf("result of step %q: %w", name, err)
 	}
@@ -196,10 +199,11 @@ func Call[T any](ctx context.Context, name, handler string, in any, opts ...Opti
 	if err != nil {
 		return v, fmt.Errorf("input of step %q: %w", name, err)
 	}
-	b, err := doCall(ctx, name, handler, input, options(opts))
+	b, err := doCall(ctx, name, handler, input, options(ctx, opts))
 	if err != nil {
 		return v, err
 	}
+	succeeded(name)
 	if err := decode(b, &v); err != nil {
 		return v, fmt.Errorf("result of step %q: %w", name, err)
 	}

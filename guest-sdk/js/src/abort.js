@@ -1,111 +1,99 @@
-// Events, AbortController and AbortSignal.
+// AbortController and AbortSignal.
 import { milliseconds } from "./duration.js";
+import { DOMException, Event, EventTarget, tag, trusted } from "./events.js";
 import { run } from "./state.js";
 import { alarm, nextTimeout } from "./timers.js";
-
-export class DOMException extends Error {
-  #name;
-  constructor(message = "", name = "Error") {
-    super(message);
-    this.#name = name;
-  }
-  get name() {
-    return this.#name;
-  }
-}
-
-export class Event {
-  constructor(type, init = {}) {
-    this.type = String(type);
-    this.cancelable = init.cancelable === true;
-    this.defaultPrevented = false;
-    this.target = null;
-  }
-  preventDefault() {
-    if (this.cancelable) this.defaultPrevented = true;
-  }
-}
-
-export class EventTarget {
-  #listeners = [];
-  addEventListener(type, fn, options) {
-    if (!fn || this.#listeners.some((l) => l.type === type && l.fn === fn)) return;
-    this.#listeners.push({ type, fn, once: options?.once === true });
-  }
-  removeEventListener(type, fn) {
-    this.#listeners = this.#listeners.filter((l) => l.type !== type || l.fn !== fn);
-  }
-  dispatchEvent(event) {
-    event.target = this;
-    for (const l of [...this.#listeners]) {
-      if (l.type !== event.type || !this.#listeners.includes(l)) continue;
-      if (l.once) this.removeEventListener(l.type, l.fn);
-      if (typeof l.fn === "function") l.fn.call(this, event);
-      else l.fn.handleEvent(event);
-    }
-    return !event.defaultPrevented;
-  }
-}
 
 const key = Symbol("AbortSignal");
 
 // What fetch asks of a signal: whether it was made outside of the body that asks, and when a timer could end it.
 export let madeOutside;
 export let mayEndAt;
+let end; // aborts a signal
 
 export class AbortSignal extends EventTarget {
   #inBody = run?.inBody === true;
   #due; // of a timeout in a body
-  #sources; // of any
-  aborted = false;
-  reason = undefined;
-  onabort = null;
+  #sources; // of any: signals that are no such ones themselves
+  #dependents = []; // signals of any that end with this one
+  #aborted = false;
+  #reason;
+  #handler = null; // onabort
   static {
     madeOutside = (s) => #inBody in s && (!s.#inBody || s.#sources?.some(madeOutside) === true);
     mayEndAt = (s) => {
       if (!(#due in s)) return nextTimeout(); // a class of the program's own
       return s.#due ?? (s.#sources ? Math.min(...s.#sources.map(mayEndAt)) : nextTimeout());
     };
+    end = (signal, reason = new DOMException("This operation was aborted", "AbortError")) => {
+      if (signal.#aborted) return signal;
+      const all = [signal, ...signal.#dependents.filter((s) => !s.#aborted)];
+      for (const s of all) {
+        s.#aborted = true;
+        s.#reason = reason;
+      }
+      for (const s of all) s.dispatchEvent(trusted(new Event("abort")));
+      return signal;
+    };
   }
   constructor(k) {
     super();
     if (k !== key) throw new TypeError("an AbortSignal is made by an AbortController");
   }
+  get aborted() {
+    return this.#aborted;
+  }
+  get reason() {
+    return this.#reason;
+  }
+  get onabort() {
+    return this.#handler;
+  }
+  set onabort(fn) {
+    this.#handler = typeof fn === "function" || (typeof fn === "object" && fn !== null) ? fn : null;
+    this.addEventListener("abort", this.#call); // once set it keeps its place, as in Node
+  }
+  #call = (event) => {
+    if (typeof this.#handler === "function") this.#handler.call(this, event);
+  };
   throwIfAborted() {
-    if (this.aborted) throw this.reason;
+    if (this.#aborted) throw this.#reason;
   }
   static abort(reason) {
     return end(new AbortSignal(key), reason);
   }
   static timeout(ms) {
     const s = new AbortSignal(key);
-    s.#due = alarm(() => end(s, new DOMException("the time is over", "TimeoutError")), milliseconds(Number(ms)));
+    s.#due = alarm(() => end(s, new DOMException("The operation was aborted due to timeout", "TimeoutError")), milliseconds(Number(ms)));
     return s;
   }
   static any(signals) {
-    const s = new AbortSignal(key);
-    s.#sources = [...signals];
-    for (const other of s.#sources) {
-      if (other.aborted) return end(s, other.reason);
+    const s = new AbortSignal(key), all = [...signals];
+    if (!all.every((other) => other instanceof EventTarget && "aborted" in other)) throw new TypeError("AbortSignal.any takes AbortSignals");
+    s.#sources = [];
+    for (const other of all) if (other.aborted) return end(s, other.reason);
+    for (const other of all) {
+      for (const source of (#sources in other && other.#sources) || [other]) {
+        if (s.#sources.includes(source)) continue;
+        s.#sources.push(source);
+        if (#dependents in source) source.#dependents.push(s);
+        else source.addEventListener("abort", () => end(s, source.reason), { once: true }); // of a class of the program's own
+      }
     }
-    for (const other of s.#sources) other.addEventListener("abort", () => end(s, other.reason), { once: true });
     return s;
   }
 }
+tag(AbortSignal, "AbortSignal");
 
-function end(signal, reason = new DOMException("it was aborted", "AbortError")) {
-  if (signal.aborted) return signal;
-  signal.aborted = true;
-  signal.reason = reason;
-  const event = new Event("abort");
-  signal.onabort?.(event);
-  signal.dispatchEvent(event);
-  return signal;
-}
+export const never = () => new AbortSignal(key);
 
 export class AbortController {
-  signal = new AbortSignal(key);
+  #signal = new AbortSignal(key);
+  get signal() {
+    return this.#signal;
+  }
   abort(reason) {
-    end(this.signal, reason);
+    end(this.#signal, reason);
   }
 }
+tag(AbortController, "AbortController");

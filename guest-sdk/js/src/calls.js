@@ -2,18 +2,29 @@
 import { cancelling, owing, stopped } from "./cancel.js";
 import { longest, milliseconds, shown } from "./duration.js";
 import { WorkflowError, report } from "./error.js";
+import { JSON } from "./json.js";
 import { nothing, pending, refused, text as asText } from "./pending.js";
 import { entered, left, waiting } from "./races.js";
 import { encode, failure, host, run } from "./state.js";
 
 const ignore = () => undefined;
 
+// begun notes a call that has begun under a name of its own within a saga: an undo that is given next undoes it, unless another call
+// was open when it began, as then nobody knows which one it is for.
+const few = 16;
+function begun({ saga }, label, handle) {
+  if (handle <= 0) return;
+  saga.open = saga.open.filter((h) => host.place(h) !== undefined);
+  saga.newest = saga.open.length === 0 ? label : "*";
+  if (saga.open.length < few) saga.open.push(handle);
+}
+
 // options splits what belongs to the promise from what the host reads. Numbers that JSON does not have would be null there.
 const none = { signal: undefined, text: "", wrong: undefined };
 function options(o, names = {}) {
-  if (o === undefined) return none;
-  const { signal, ...rest } = o;
-  const out = {};
+  if (o === undefined && !run.saga.undoing) return none;
+  const { signal, ...rest } = o ?? {};
+  const out = run.saga.undoing ? { undoes: run.saga.undoing } : {};
   for (const [key, v] of Object.entries(rest)) {
     if (v === undefined) continue;
     const wrong = typeof v === "number" ? wrongNumber(key, v) : undefined;
@@ -75,7 +86,9 @@ export function step(name, fn, o) {
   const { signal, text, wrong } = stepOptions(o);
   if (wrong) return refused("step", "INVALID_ARGUMENT", wrong);
   if (run.owed && owing()) return stopped("step");
-  return pending(host.stepBegin(host.unique(name), text), "step", signal, undefined, fn);
+  const label = host.unique(name), handle = host.stepBegin(label, text);
+  if (run.saga.depth > 0) begun(run, label, handle);
+  return pending(handle, "step", signal, undefined, fn);
 }
 
 /** call("host/charge", input, { name: "charge" }): a handler of the host or a step function performs the step. */
@@ -84,7 +97,9 @@ export function call(handler, input, o) {
   const { signal, text, wrong } = stepOptions(rest);
   if (wrong) return refused("step", "INVALID_ARGUMENT", wrong);
   if (run.owed && owing()) return stopped("step");
-  return pending(host.step(host.unique(name), handler, encode(input), text), "step", signal);
+  const label = host.unique(name), handle = host.step(label, handler, encode(input), text);
+  if (run.saga.depth > 0) begun(run, label, handle);
+  return pending(handle, "step", signal);
 }
 
 /** signal("approved"): the next signal of the name. With a timeout, undefined if none comes. */
@@ -122,7 +137,8 @@ export function child(workflow, input, o) {
   const { signal, text, wrong } = options(rest, childNames);
   if (wrong) return refused("child", "INVALID_ARGUMENT", wrong);
   if (run.owed && owing()) return stopped("child");
-  const handle = host.child(host.unique(name), workflow, encode(input), text);
+  const label = host.unique(name), handle = host.child(label, workflow, encode(input), text);
+  if (run.saga.depth > 0) begun(run, label, handle);
   const promise = pending(handle, "child", signal);
   if (handle > 0) Object.defineProperty(promise, "id", { get: () => host.childId(handle) });
   return promise;

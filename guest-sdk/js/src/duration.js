@@ -16,7 +16,8 @@ export function shown(v) {
 
 // milliseconds returns the length of a duration: a number of milliseconds, or a text such as "1h30m" or "PT5M". The host reads the
 // texts of sleeps and options itself (abi/duration.go); this is for what it takes as a number, and reads the same texts.
-export function milliseconds(v) {
+// up rounds a fraction of a millisecond of a text up, as a sleep does, in place of to the nearest one.
+export function milliseconds(v, up = false) {
   if (typeof v === "number") return inRange(v, v);
   const text = String(v);
   const short = text.length <= longestText;
@@ -26,15 +27,20 @@ export function milliseconds(v) {
   }
   let total = 0;
   for (const [, whole, fraction = "", unit] of (iso ? text.slice(1).replace("T", "").toLowerCase() : text).matchAll(pairs)) {
-    total += scale(whole, fraction, units[unit]);
+    total += scale(whole, fraction, units[unit], up);
   }
   return inRange(total, v);
 }
 
-// scale returns whole.fraction times a length, rounded half up, digit by digit: numbers with decimals are not exact.
-function scale(whole, fraction, length) {
-  let twice = 0;
-  for (let i = fraction.length - 1; i >= 0; i--) twice = Math.floor((twice + Number(fraction[i]) * 2 * length) / 10);
+// scale returns whole.fraction times a length, rounded half up, or up, digit by digit: numbers with decimals are not exact.
+function scale(whole, fraction, length, up) {
+  let twice = 0, exact = true;
+  for (let i = fraction.length - 1; i >= 0; i--) {
+    const more = twice + Number(fraction[i]) * 2 * length;
+    twice = Math.floor(more / 10);
+    exact &&= more % 10 === 0;
+  }
+  if (up && !exact && twice % 2 === 0) twice++;
   return Number(whole) * length + Math.floor((twice + 1) / 2);
 }
 

@@ -25,9 +25,9 @@ function refuse() {
   const e = new Error();
   let name = "a call";
   for (const line of e.stack.split("\n")) {
+    if (!line.includes("@wfhost/workflow/")) break;
     const frame = ofSDK.exec(line);
-    if (!frame) break;
-    name = `${frame[1].replace(/\d+$/, "")}()`; // a bundle numbers what has the name of something else
+    if (frame) name = `${frame[1].replace(/\d+$/, "")}()`; // a bundle numbers what has the name of something else
   }
   e.message = `${name} is a call of a run, and there is none while a file is loaded: call it in the function of the workflow`;
   e.stack = stackOf(e);

@@ -4,14 +4,15 @@ import { asked, cancelling, cut, failing, rested } from "./cancel.js";
 import { allow, checkEarly, forbid } from "./early.js";
 import { report } from "./error.js";
 import { inspect } from "./inspect.js";
+import { JSON } from "./json.js";
 import { loaded } from "./loading.js";
 import { cancel, notJSON } from "./pending.js";
 import { turned } from "./races.js";
 import { description, sole, steps, workflow, workflows } from "./registry.js";
-import { begin, decode, encode, failure, host, run } from "./state.js";
+import { begin, decode, encode, encodeResult, failure, host, run } from "./state.js";
 import { fireTimer } from "./timers.js";
 
-const needed = 4; // version of __wf
+const needed = 5; // version of __wf
 const native = globalThis.__wf;
 if (!(native?.interface >= needed)) throw new Error("this SDK needs a newer wfhost");
 begin(native);
@@ -58,10 +59,10 @@ function input() {
 }
 
 // settle calls a function, and hands what it brings, as text, or what it throws to one of two others.
-async function settle(fn, brought, thrown) {
+async function settle(fn, brought, thrown, write = encode) {
   let text;
   try {
-    text = encode(await fn());
+    text = write(await fn());
   } catch (e) {
     return thrown(e);
   }
@@ -72,7 +73,8 @@ function onRun() {
   allow();
   const w = sole ?? workflows.get(host.workflow?.() ?? info().workflow); // the only one runs, whatever its name
   if (!w) return end(new Error(`the program has no workflow ${JSON.stringify(info().workflow)}`));
-  settle(() => w.fn(w.options.raw ? new Uint8Array(host.bytes()) : input()), complete, end);
+  const { fn, options } = w;
+  settle(() => fn(options.raw ? new Uint8Array(host.bytes()) : input()), complete, end);
 }
 
 function complete(text) {
@@ -100,7 +102,7 @@ function onFailed(kind, place, cause) {
 
 function onBody(fn) {
   run.inBody = true;
-  settle(fn, (text) => host.stepEnd(0, text), (e) => host.stepEnd(1, report(e)));
+  settle(fn, (text) => host.stepEnd(0, text), (e) => host.stepEnd(1, report(e)), encodeResult);
 }
 
 function onStep() {
@@ -111,7 +113,7 @@ function onStep() {
   settle(() => {
     if (!fn) throw Object.assign(new Error(`the program has no step function ${JSON.stringify(step.handler)}`), { retryable: false });
     return fn(decode(host.input()));
-  }, complete, end);
+  }, complete, end, encodeResult);
 }
 
 const updatePrefix = "host/update/";

@@ -1,5 +1,6 @@
 import { milliseconds } from "./duration.js";
 import { inspect, messageOf, ofProgram, stackOf } from "./inspect.js";
+import { JSON } from "./json.js";
 
 // WorkflowError is a refusal of the host, or the failure of a step, child or wait.
 export class WorkflowError extends Error {
@@ -46,10 +47,16 @@ export function parseError(text) {
 
 const maxStack = 8 << 10;
 
+const headed = new Error("headed").stack.includes("headed"); // stacks begin with the error itself, as those of Node
+
 // cameFrom makes the stack of a call's failure: the frames of the code that failed, and the place of the call.
 export function cameFrom(e, label, where) {
   const inner = e.details?.details?.stack ?? e.details?.stack;
   const frames = typeof inner === "string" ? inner.split("\n").filter(ofProgram) : [];
+  if (headed) {
+    const first = frames.findIndex((line) => /^\s+at /.test(line));
+    frames.splice(0, first < 0 ? frames.length : first, `${e.name}: ${e.message}`);
+  }
   if (where) frames.push(`    at ${label} (${where})`);
   e.stack = frames.join("\n");
   return e;
@@ -57,6 +64,14 @@ export function cameFrom(e, label, where) {
 
 // report makes the failure report of what was thrown.
 export function report(e) {
+  try {
+    return described(e);
+  } catch {
+    return JSON.stringify({ message: "what was thrown cannot be read: its own code throws when one looks at it, as traps of a Proxy do", type: typeof e });
+  }
+}
+
+function described(e) {
   const r = { message: told(e), type: typeof e?.type === "string" ? e.type : e instanceof Error ? e.name : typeof e };
   if (e instanceof WorkflowError) {
     r.code = e.code;

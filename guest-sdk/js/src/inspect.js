@@ -1,4 +1,5 @@
 // What of a value and of a stack people are shown.
+import { JSON } from "./json.js";
 
 export const ofProgram = (line) => line !== "" && !line.includes("(@wfhost/workflow/") && !line.includes("at <eval> (workflow.js:");
 

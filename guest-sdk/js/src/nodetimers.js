@@ -1,5 +1,6 @@
 // The timers of tests under Node: those of the SDK for workflows, and Node's for what Env calls beside them.
 import { AsyncLocalStorage } from "node:async_hooks";
+import { asNode, asProgram } from "./nodeprocess.js";
 import { clearTimeout, delay, setInterval, setTimeout } from "./timers.js";
 
 const longest = 2 ** 31 - 1; // milliseconds; Node takes more for 1
@@ -11,8 +12,13 @@ const within = new AsyncLocalStorage(); // the timers of the code that is execut
 // globals choose by who calls them: a workflow may go on while what a test calls beside it waits.
 export const globals = Object.fromEntries(Object.keys(workflow).map((key) => [key, (...args) => (within.getStore() ?? workflow)[key](...args)]));
 
-// inside calls a function of the workflow for the test.
-export const inside = (fn, ...args) => within.run(undefined, fn, ...args);
+const asked = new AsyncLocalStorage(); // whether the code that is executed answers the test
+
+// inside calls a function of the workflow for the test: that of a query, or the validator of an update.
+export const inside = (fn, ...args) => within.run(undefined, () => asked.run(true, asProgram, fn, ...args));
+
+// answering reports whether such a function is executed.
+export const answering = () => asked.getStore() === true;
 
 // timed calls a function whose timers really wait. Until it returns, what they wait for passes by the run's clock as well. The
 // timers that a body leaves behind end with it.
@@ -33,7 +39,7 @@ export async function timed(clock, body, fn, ...args) {
     return timer;
   };
   try {
-    return await within.run({ ...node, setTimeout: arm("setTimeout"), setInterval: arm("setInterval") }, fn, ...args);
+    return await within.run({ ...node, setTimeout: arm("setTimeout"), setInterval: arm("setInterval") }, body ? asProgram : asNode, fn, ...args);
   } finally {
     over = true;
     if (body) for (const timer of left) node.clearTimeout(timer);

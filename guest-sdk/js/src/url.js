@@ -1,268 +1,182 @@
-// URL and URLSearchParams. Host names must be ASCII.
+// URL, as the URL standard says.
+import { needed, tag } from "./events.js";
+import { linked, replaced } from "./params.js";
+import { inUser } from "./percent.js";
+import { divide, hostOf, parse, pathOf, plain, ports, setFileHost, setFragment, setPort, setQuery, special, split, startPath, write } from "./urlparse.js";
+import { parseHost } from "./urlhost.js";
 
-const ports = { "http:": "80", "https:": "443", "ws:": "80", "wss:": "443", "ftp:": "21" };
-const special = (protocol) => protocol in ports;
+const scalar = (v) => String(v).toWellFormed();
 
-const hex = (n) => `%${n.toString(16).toUpperCase().padStart(2, "0")}`;
-
-// escape percent-encodes what is not ASCII, controls, and the characters of a set.
-function escape(text, set) {
-  let out = "";
-  for (const c of text) {
-    const n = c.codePointAt(0);
-    if (n > 0x7e) out += c === "\ufffd" || (n >= 0xd800 && n <= 0xdfff) ? "%EF%BF%BD" : encodeURIComponent(c);
-    else out += n < 0x20 || set.includes(c) ? hex(n) : c;
-  }
-  return out;
-}
-const inHash = ' "<>`';
-const inQuery = ' "#<>';
-const inPath = ' "#<>?`{}^';
-const inUser = `${inPath}/:;=@[\\]|`;
-
-const invalid = (input, why) => Object.assign(new TypeError(`${JSON.stringify(String(input))} is not a URL: ${why}`), { code: "ERR_INVALID_URL" });
-
-function parse(input, base) {
-  const text = String(input).trim().replace(/[\t\n\r]/g, "");
-  const scheme = /^([a-zA-Z][a-zA-Z0-9+.-]*):/.exec(text);
-  const u = { protocol: "", username: "", password: "", hostname: "", port: "", pathname: "", search: "", hash: "", opaque: false };
-  let rest = text;
-  if (scheme && !(base && special(base.protocol) && scheme[1].toLowerCase() + ":" === base.protocol && !/^[/\\]/.test(text.slice(scheme[0].length)))) {
-    u.protocol = scheme[1].toLowerCase() + ":";
-    rest = text.slice(scheme[0].length);
-  } else if (base) {
-    if (scheme) rest = text.slice(scheme[0].length);
-    return relative(u, rest, base, input);
-  } else {
-    throw invalid(input, "it has no scheme, such as https:, and no base was given");
-  }
-  rest = tail(u, rest);
-  if (special(u.protocol)) {
-    const [, authority, path] = /^[/\\]*([^/\\]*)(.*)$/s.exec(rest);
-    setAuthority(u, authority, input);
-    u.pathname = segments(path.replace(/\\/g, "/"));
-  } else if (u.protocol === "file:") {
-    const [, host = "", path] = /^(?:\/\/([^/]*))?(.*)$/s.exec(rest);
-    u.hostname = host === "localhost" ? "" : host.toLowerCase();
-    u.pathname = segments(path);
-  } else if (rest.startsWith("//")) {
-    const [, authority, path] = /^\/\/([^/]*)(.*)$/s.exec(rest);
-    setAuthority(u, authority, input);
-    u.pathname = path === "" ? "" : segments(path);
-  } else if (rest.startsWith("/")) {
-    u.pathname = segments(rest);
-  } else {
-    u.opaque = true;
-    u.pathname = escape(rest, "");
-  }
-  return u;
-}
-
-// tail takes the query and the fragment off.
-function tail(u, text) {
-  let rest = text;
-  const hash = rest.indexOf("#");
-  if (hash >= 0) {
-    if (rest.length > hash + 1) u.hash = `#${escape(rest.slice(hash + 1), inHash)}`;
-    rest = rest.slice(0, hash);
-  }
-  const query = rest.indexOf("?");
-  if (query >= 0) {
-    if (rest.length > query + 1) u.search = `?${escape(rest.slice(query + 1), special(u.protocol) ? `${inQuery}'` : inQuery)}`;
-    rest = rest.slice(0, query);
-  }
-  return rest;
-}
-
-function relative(u, text, base, input) {
-  u.protocol = base.protocol;
-  if (base.opaque && !text.startsWith("#")) throw invalid(input, `${base.protocol} URLs have no path that it could be relative to`);
-  let rest = tail(u, text);
-  if (special(u.protocol)) rest = rest.replace(/\\/g, "/");
-  if (rest.startsWith("//")) return Object.assign(parse(u.protocol + rest, undefined), { search: u.search, hash: u.hash });
-  for (const key of ["username", "password", "hostname", "port", "opaque"]) u[key] = base[key];
-  if (rest === "") {
-    u.pathname = base.pathname;
-    if (!text.startsWith("?") && u.search === "") u.search = base.search;
-  } else if (rest.startsWith("/")) {
-    u.pathname = segments(rest);
-  } else {
-    u.pathname = segments(base.pathname.slice(0, base.pathname.lastIndexOf("/") + 1) + rest);
-  }
-  return u;
-}
-
-function setAuthority(u, authority, input) {
-  const at = authority.lastIndexOf("@");
-  if (at >= 0) {
-    const [user, ...password] = authority.slice(0, at).split(":");
-    u.username = escape(user, inUser);
-    u.password = escape(password.join(":"), inUser);
-  }
-  const [, host, port] = /^(\[[^\]]*\]|[^:]*)(?::(.*))?$/s.exec(authority.slice(at + 1)) ?? [];
-  if (host === undefined) throw invalid(input, "its host is not well formed");
-  setHost(u, host, input);
-  if (port) setPort(u, port, input);
-}
-
-function setHost(u, text, input) {
-  if (!special(u.protocol)) {
-    u.hostname = escape(text, "");
-    return;
-  }
-  let host;
+function parsed(input, base) {
+  const text = scalar(input);
   try {
-    host = text.startsWith("[") ? text.toLowerCase() : decodeURIComponent(text).toLowerCase();
-  } catch {
-    throw invalid(input, "its host is not well formed");
+    return parse(text, base);
+  } catch (why) {
+    if (typeof why !== "string") throw why;
+    throw Object.assign(new TypeError(`${JSON.stringify(text)} is not a URL: ${why}`), { code: "ERR_INVALID_URL", input: text });
   }
-  if (host === "") throw invalid(input, "it has no host");
-  if (/[^\x21-\x7e]/.test(host)) throw invalid(input, "its host is not ASCII: give its form that begins with xn--");
-  if (host.startsWith("[") ? !/^\[[0-9a-f:.]+\]$/.test(host) : /[#%/:<>?@[\\\]^|]/.test(host)) throw invalid(input, "its host is not well formed");
-  u.hostname = /^[0-9.]+$/.test(host) ? ipv4(host, input) : host;
 }
 
-function ipv4(host, input) {
-  const parts = host.replace(/\.$/, "").split(".").map(Number);
-  const last = parts.pop();
-  if (parts.length > 3 || parts.some((n) => n > 255) || last >= 256 ** (4 - parts.length) || host.includes("..")) {
-    throw invalid(input, "its address is not well formed");
+// quietly changes a URL, but for what is not well formed: that setters ignore.
+function quietly(fn) {
+  try {
+    fn();
+  } catch (why) {
+    if (typeof why !== "string") throw why;
   }
-  const n = parts.reduce((sum, p, i) => sum + p * 256 ** (3 - i), last);
-  return [24, 16, 8, 0].map((shift) => Math.floor(n / 2 ** shift) % 256).join(".");
 }
 
-function setPort(u, port, input) {
-  if (!/^[0-9]+$/.test(port) || Number(port) > 65_535) throw invalid(input, `its port must be a number up to 65535, got ${port}`);
-  u.port = String(Number(port)) === ports[u.protocol] ? "" : String(Number(port));
+const opaque = (u) => typeof u.path === "string";
+const anonymous = (u) => !u.host || u.protocol === "file:"; // it can have neither user nor port
+
+// unpad takes the spaces off at the end of an opaque path, which a query or fragment has kept.
+function unpad(u) {
+  if (opaque(u) && u.query === null && u.fragment === null) u.path = u.path.replace(/ +$/, "");
 }
 
-// segments removes . and .. from a path.
-function segments(path) {
-  const out = [];
-  const parts = path.replace(/^\//, "").split("/");
-  parts.forEach((p, i) => {
-    const last = i === parts.length - 1;
-    const plain = p.replace(/%2e/gi, ".");
-    if (plain === "..") {
-      out.pop();
-      if (last) out.push("");
-    } else if (plain !== ".") out.push(escape(p, inPath));
-    else if (last) out.push("");
-  });
-  return `/${out.join("/")}`;
+function originOf(u) {
+  if (u.protocol === "blob:") {
+    try {
+      const inner = parse(pathOf(u));
+      return inner.protocol === "http:" || inner.protocol === "https:" ? originOf(inner) : "null";
+    } catch {
+      return "null";
+    }
+  }
+  return special(u) && u.protocol !== "file:" ? `${u.protocol}//${hostOf(u)}` : "null";
+}
+
+// setHost is the setters of host, and of hostname, which has no port.
+function setHost(u, text, withPort) {
+  const [whole, rest] = split(u, plain(text));
+  if (u.protocol === "file:") return setFileHost(u, whole);
+  const [name, port] = divide(whole);
+  if (port !== undefined && (name === "" || !withPort)) return undefined;
+  if (name === "" && (special(u) || u.username || u.password || u.port !== null)) return undefined;
+  u.host = name === "" ? "" : parseHost(name, special(u));
+  const digits = /^[0-9]*/.exec(port ?? "")[0];
+  if (digits) setPort(u, digits);
+  return rest;
 }
 
 export class URL {
   #u;
   #params;
   constructor(input, base) {
-    this.#u = parse(input, base === undefined ? undefined : parse(base, undefined));
+    needed(1, arguments, "URL");
+    this.#u = parsed(input, base === undefined ? undefined : parsed(base));
   }
   static canParse(input, base) {
+    needed(1, arguments, "URL.canParse");
     return URL.parse(input, base) !== null;
   }
   static parse(input, base) {
+    needed(1, arguments, "URL.parse");
     try {
       return new URL(input, base);
-    } catch {
+    } catch (e) {
+      if (e?.code !== "ERR_INVALID_URL") throw e;
       return null;
     }
   }
   get href() {
-    const u = this.#u;
-    const user = u.username || u.password ? `${u.username}${u.password ? `:${u.password}` : ""}@` : "";
-    const authority = u.hostname !== "" || special(u.protocol) || u.protocol === "file:" ? `//${user}${this.host}` : "";
-    return u.protocol + authority + u.pathname + u.search + u.hash;
+    return write(this.#u);
   }
   set href(v) {
-    this.#u = parse(v, undefined);
-    this.#params?._set(this.#u.search);
+    this.#u = parsed(v);
+    this.#changed();
+  }
+  #changed() {
+    if (this.#params) replaced(this.#params, this.#u.query ?? "");
   }
   get origin() {
-    return special(this.#u.protocol) ? `${this.#u.protocol}//${this.host}` : "null";
+    return originOf(this.#u);
   }
   get protocol() {
     return this.#u.protocol;
   }
   set protocol(v) {
-    const p = /^([a-zA-Z][a-zA-Z0-9+.-]*):?$/.exec(v);
-    if (!p || special(`${p[1].toLowerCase()}:`) !== special(this.#u.protocol)) return;
-    this.#u.protocol = `${p[1].toLowerCase()}:`;
-    if (this.#u.port === ports[this.#u.protocol]) this.#u.port = "";
+    const u = this.#u, m = /^[a-zA-Z][a-zA-Z0-9+.-]*:/.exec(`${plain(scalar(v))}:`);
+    if (!m) return;
+    const protocol = m[0].toLowerCase();
+    if (Object.hasOwn(ports, protocol) !== special(u)) return;
+    if (protocol === "file:" && (u.username || u.password || u.port !== null)) return;
+    if (u.protocol === "file:" && u.host === "") return;
+    u.protocol = protocol;
+    if (u.port === ports[protocol]) u.port = null;
   }
   get username() {
     return this.#u.username;
   }
   set username(v) {
-    this.#u.username = escape(String(v), inUser);
+    const text = inUser(scalar(v));
+    if (!anonymous(this.#u)) this.#u.username = text;
   }
   get password() {
     return this.#u.password;
   }
   set password(v) {
-    this.#u.password = escape(String(v), inUser);
+    const text = inUser(scalar(v));
+    if (!anonymous(this.#u)) this.#u.password = text;
   }
   get host() {
-    return this.#u.port === "" ? this.#u.hostname : `${this.#u.hostname}:${this.#u.port}`;
+    return hostOf(this.#u);
   }
   set host(v) {
-    this.#quietly((u) => {
-      const [, host, port] = /^(\[[^\]]*\]|[^:]*)(?::(.*))?$/s.exec(v);
-      setHost(u, host, v);
-      if (port) setPort(u, port, v);
-    });
+    const text = scalar(v);
+    if (!opaque(this.#u)) quietly(() => setHost(this.#u, text, true));
   }
   get hostname() {
-    return this.#u.hostname;
+    return this.#u.host ?? "";
   }
   set hostname(v) {
-    this.#quietly((u) => setHost(u, String(v), v));
+    const text = scalar(v);
+    if (!opaque(this.#u)) quietly(() => setHost(this.#u, text, false));
   }
   get port() {
-    return this.#u.port;
+    return this.#u.port === null ? "" : String(this.#u.port);
   }
   set port(v) {
-    if (String(v) === "") this.#u.port = "";
-    else this.#quietly((u) => setPort(u, String(v), v));
+    const text = plain(scalar(v)), digits = /^[0-9]*/.exec(text)[0];
+    if (anonymous(this.#u)) return;
+    if (text === "") this.#u.port = null;
+    else if (digits) quietly(() => setPort(this.#u, digits));
   }
   get pathname() {
-    return this.#u.pathname;
+    return pathOf(this.#u);
   }
   set pathname(v) {
-    if (!this.#u.opaque) this.#u.pathname = segments(String(v));
+    const text = plain(scalar(v)), u = this.#u;
+    if (opaque(u)) return;
+    u.path = [];
+    startPath(u, text);
+    if (text === "" && u.host === null && !special(u)) u.path.push("");
   }
   get search() {
-    return this.#u.search;
+    return this.#u.query ? `?${this.#u.query}` : "";
   }
   set search(v) {
-    this._search(v);
-    this.#params?._set(this.#u.search);
+    const text = scalar(v);
+    if (text === "") this.#u.query = null;
+    else setQuery(this.#u, plain(text.replace(/^\?/, "")));
+    unpad(this.#u);
+    this.#changed();
   }
   get hash() {
-    return this.#u.hash;
+    return this.#u.fragment ? `#${this.#u.fragment}` : "";
   }
   set hash(v) {
-    const text = String(v).replace(/^#/, "");
-    this.#u.hash = text === "" ? "" : `#${escape(text, inHash)}`;
+    const text = scalar(v);
+    if (text === "") this.#u.fragment = null;
+    else setFragment(this.#u, plain(text.replace(/^#/, "")));
+    unpad(this.#u);
   }
   get searchParams() {
-    this.#params ??= new URLSearchParams(this.#u.search, (text) => this._search(text));
+    this.#params ??= linked(this.#u.query ?? "", (text) => {
+      this.#u.query = text === "" ? null : text;
+      unpad(this.#u);
+    });
     return this.#params;
-  }
-  // A setter ignores what is not well formed, as the standard says.
-  #quietly(fn) {
-    const u = { ...this.#u };
-    try {
-      fn(u);
-      this.#u = u;
-    } catch {
-      // it stays as it was
-    }
-  }
-  _search(v) {
-    const text = String(v).replace(/^\?/, "");
-    this.#u.search = text === "" ? "" : `?${escape(text, special(this.#u.protocol) ? `${inQuery}'` : inQuery)}`;
   }
   toString() {
     return this.href;
@@ -271,90 +185,4 @@ export class URL {
     return this.href;
   }
 }
-
-const unescape = (text) => new globalThis.TextDecoder().decode(percent(text.replace(/\+/g, " ")));
-
-// percent decodes %XX to bytes.
-function percent(text) {
-  const b = new globalThis.TextEncoder().encode(text);
-  const out = [];
-  for (let i = 0; i < b.length; i++) {
-    const code = b[i] === 0x25 ? String.fromCharCode(b[i + 1], b[i + 2]) : "";
-    if (/^[0-9a-fA-F]{2}$/.test(code)) {
-      out.push(parseInt(code, 16));
-      i += 2;
-    } else out.push(b[i]);
-  }
-  return new Uint8Array(out);
-}
-
-const form = (text) => encodeURIComponent(String(text).toWellFormed()).replace(/%20/g, "+").replace(/[!'()~]/g, (c) => hex(c.charCodeAt(0)));
-
-export class URLSearchParams {
-  #list = [];
-  #changed;
-  constructor(init = "", changed = () => {}) {
-    this.#changed = typeof changed === "function" ? changed : () => {};
-    if (typeof init !== "object") this._set(String(init));
-    else if (typeof init[Symbol.iterator] === "function") this.#list = [...init].map(([k, v]) => [String(k), String(v)]);
-    else this.#list = Object.entries(init).map(([k, v]) => [k, String(v)]);
-  }
-  _set(text) {
-    this.#list = text.replace(/^\?/, "").split("&").filter((p) => p !== "").map((p) => {
-      const eq = p.indexOf("=");
-      return eq < 0 ? [unescape(p), ""] : [unescape(p.slice(0, eq)), unescape(p.slice(eq + 1))];
-    });
-  }
-  #update() {
-    this.#changed(this.toString());
-  }
-  get size() {
-    return this.#list.length;
-  }
-  append(name, value) {
-    this.#list.push([String(name), String(value)]);
-    this.#update();
-  }
-  delete(name, value) {
-    this.#list = this.#list.filter(([k, v]) => k !== String(name) || (value !== undefined && v !== String(value)));
-    this.#update();
-  }
-  get(name) {
-    return this.#list.find(([k]) => k === String(name))?.[1] ?? null;
-  }
-  getAll(name) {
-    return this.#list.filter(([k]) => k === String(name)).map(([, v]) => v);
-  }
-  has(name, value) {
-    return this.#list.some(([k, v]) => k === String(name) && (value === undefined || v === String(value)));
-  }
-  set(name, value) {
-    const at = this.#list.findIndex(([k]) => k === String(name));
-    if (at < 0) return this.append(name, value);
-    this.#list = this.#list.filter(([k], i) => i <= at || k !== String(name));
-    this.#list[at] = [String(name), String(value)];
-    this.#update();
-  }
-  sort() {
-    this.#list.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
-    this.#update();
-  }
-  forEach(fn) {
-    for (const [k, v] of this.#list) fn(v, k, this);
-  }
-  keys() {
-    return this.#list.map(([k]) => k).values();
-  }
-  values() {
-    return this.#list.map(([, v]) => v).values();
-  }
-  entries() {
-    return this.#list.map(([k, v]) => [k, v]).values();
-  }
-  [Symbol.iterator]() {
-    return this.entries();
-  }
-  toString() {
-    return this.#list.map(([k, v]) => `${form(k)}=${form(v)}`).join("&");
-  }
-}
+tag(URL, "URL");

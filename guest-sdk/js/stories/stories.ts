@@ -3,6 +3,7 @@ import {
   attribute, call, child, continueAsNew, emit, FatalError, hook, info, query, race, RetryableError, send, signal, sleep, sleepUntil, step,
   stepFunction, throwOnCancel, update, updatesDone, version, workflow, WorkflowError,
 } from "@wfhost/workflow";
+import "./rules.ts";
 
 // codeOf returns the code with which something fails, "OK" if it does not.
 async function codeOf(what: Promise<unknown>): Promise<string> {
@@ -181,6 +182,17 @@ workflow("output", async () => {
   const change = version("change", 2);
   await sleep("nap", 1000);
   return [first, change, emit("progress", { percent: 100 })];
+});
+
+workflow("markers", async (newest: number) => {
+  const got = [0, 1, 2].map(() => version("tax", newest));
+  await sleep("tax", 1000);
+  got.push(version("tax", newest + 1), version("nap", 1));
+  await sleep("nap", 1000);
+  got.push(version("nap", 5));
+  emit("tax", got);
+  if (newest < 3) continueAsNew(newest + 1);
+  return got;
 });
 
 workflow("hooks", { signals: ["paid"] }, async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import util from "node:util";
 import {
   FatalError, RetryableError, attribute, call, cancelled, child, continueAsNew, emit, hook, info, query, race, saga, send, signal, sleep, sleepUntil, step,
   throwOnCancel, update, updatesDone,
@@ -127,6 +128,24 @@ test("a step that fails for good", async () => {
   })).catch((e) => e);
   assert.deepEqual([e.code, e.message, e.step, e.attempts, e.type], ["STEP_FAILED", "no money", "charge", 1, "FatalError"]);
   assert.match(e.stack, /testing\.test\.js/);
+});
+
+test("an error of the SDK has its message in its stack", async () => {
+  for (const [fn, message] of [
+    [() => sleepUntil(new Date(NaN)), "sleepUntil: an instant is a Date"], [() => sleep("5 seconds"), "5 seconds"], [() => call("host/none"), "host/none"],
+    [() => step("x", () => {
+      throw new Error("boom\ntwice");
+    }, { attempts: 1 }), "WorkflowError: boom\ntwice\n    at "],
+    [() => step("y", () => {
+      throw "text";
+    }, { attempts: 1 }), "WorkflowError: text"],
+  ]) {
+    const e = await new Env().run(async () => await fn()).then(() => assert.fail("it has not failed"), (e) => e);
+    assert.ok(e.stack.startsWith("WorkflowError: ") && e.stack.includes(message), e.stack);
+    assert.equal(e.stack.split("boom").length, message.split("boom").length);
+    assert.match(e.stack, /testing\.test\.js:\d+/);
+    assert.ok(util.inspect(e).includes(e.message));
+  }
 });
 
 test("handlers, children and signals to others", async () => {

@@ -315,10 +315,15 @@ pub fn set_attribute(key: &str, value: &str) -> core::result::Result<(), Error> 
 }
 
 /// Marks a change of the code: 0 in a run that has passed here before the marker was there, and what is recorded otherwise, `newest`
-/// where it is new.
+/// where it is new. Asked again in the same iteration of the run, a marker has the same answer, whatever `newest` is. Its id is a name
+/// of its own: a step may have the same. A marker that is refused is 0, and the log says why.
 pub fn version(id: &str, newest: i64) -> i64 {
     let (p, n) = id.bits();
-    unsafe { sys::version(p, n, newest) }.max(0)
+    let answer = unsafe { sys::version(p, n, newest) };
+    if answer < 0 {
+        log(Level::Error, &alloc::format!("version marker refused: {}", last()));
+    }
+    answer.max(0)
 }
 
 /// The level of a line of the log.

@@ -18,11 +18,29 @@ pub struct Request {
     pub body: Vec<u8>,
     /// Default: the step's time-out.
     pub timeout: Option<Duration>,
+    pub redirect: Redirect,
+}
+
+/// What becomes of redirects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Redirect {
+    /// Up to 20 are followed, none with a secret.
+    #[default]
+    Follow,
+    /// The answer is the redirect itself.
+    Manual,
+    /// The request fails.
+    Error,
 }
 
 impl Request {
     pub fn new(method: &str, url: &str) -> Request {
-        Request { method: method.into(), url: url.into(), headers: Vec::new(), body: Vec::new(), timeout: None }
+        Request { method: method.into(), url: url.into(), headers: Vec::new(), body: Vec::new(), timeout: None, redirect: Redirect::Follow }
+    }
+
+    pub fn redirect(mut self, redirect: Redirect) -> Request {
+        self.redirect = redirect;
+        self
     }
 
     pub fn header(mut self, name: &str, value: &str) -> Request {
@@ -49,6 +67,11 @@ impl Request {
         if let Some(d) = self.timeout {
             head.raw("timeout_ms", &format!("{}", d.as_millis()));
         }
+        match self.redirect {
+            Redirect::Follow => {}
+            Redirect::Manual => head.text("redirect", "manual"),
+            Redirect::Error => head.text("redirect", "error"),
+        }
         let head = head.end();
         let mut all = Vec::from((head.len() as u32).to_le_bytes());
         all.extend(head.as_bytes());
@@ -67,7 +90,10 @@ impl Request {
         let n = cut(0, 4).iter().rev().fold(0, |n, b| n << 8 | *b as usize);
         let head = String::from_utf8_lossy(cut(4, 4 + n)).into_owned();
         let headers = json::field(&head, "headers").unwrap_or("{}").into();
-        Ok(Response { status: json::number_field(&head, "status") as u16, headers, body: cut(4 + n, b.len()).to_vec() })
+        let url = json::field(&head, "url").and_then(json::text);
+        let redirected = url.is_some();
+        let url = url.unwrap_or_else(|| self.url.clone());
+        Ok(Response { status: json::number_field(&head, "status") as u16, url, redirected, headers, body: cut(4 + n, b.len()).to_vec() })
     }
 }
 
@@ -75,6 +101,10 @@ impl Request {
 #[derive(Clone, Debug)]
 pub struct Response {
     pub status: u16,
+    /// Where the answer came from: the request's URL, or where redirects led to.
+    pub url: String,
+    /// Whether redirects were followed.
+    pub redirected: bool,
     headers: String, // JSON: names and lists of values
     pub body: Vec<u8>,
 }

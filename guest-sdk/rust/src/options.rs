@@ -49,6 +49,9 @@ pub struct StepOptions<'a> {
     pub timeout: &'a str,
     /// Never repeats an attempt whose outcome nobody knows.
     pub at_most_once: bool,
+    /// Name of the step or child that this one undoes, `"*"` if it has none: the run is not restarted from a place where that
+    /// would be taken as done.
+    pub undoes: &'a str,
 }
 
 impl StepOptions<'_> {
@@ -71,6 +74,7 @@ impl StepOptions<'_> {
         if self.at_most_once {
             o.raw("at_most_once", "true");
         }
+        o.text("undoes", self.undoes);
         o.end()
     }
 }
@@ -90,6 +94,8 @@ pub struct ChildOptions<'a> {
     pub attributes: &'a str,
     /// What people see with the run, as JSON.
     pub memo: &'a str,
+    /// As of a step.
+    pub undoes: &'a str,
 }
 
 impl ChildOptions<'_> {
@@ -108,6 +114,7 @@ impl ChildOptions<'_> {
                 o.raw(key, value);
             }
         }
+        o.text("undoes", self.undoes);
         o.end()
     }
 }

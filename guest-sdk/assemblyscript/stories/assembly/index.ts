@@ -172,6 +172,19 @@ wf.workflow("output", () => {
   return list([first.toString(), version.toString(), second.toString()]);
 });
 
+wf.workflow("markers", (input) => {
+  const newest = json.number(input), got: string[] = [];
+  for (let i = 0; i < 3; i++) got.push(wf.version("tax", newest).toString());
+  wf.sleepMs("tax", 1000).wait();
+  got.push(wf.version("tax", newest + 1).toString());
+  got.push(wf.version("nap", 1).toString());
+  wf.sleepMs("nap", 1000).wait();
+  got.push(wf.version("nap", 5).toString());
+  wf.emit("tax", "[" + got.join(",") + "]");
+  if (newest < 3) wf.continueAsNew((newest + 1).toString());
+  return list(got);
+});
+
 wf.workflow("hooks", () => {
   const token = wf.hook("paid", "token-of-the-story", '{"status":200,"content_type":"text/plain","body":"thanks"}').wait();
   const taken = wf.hook("paid", "token-of-the-story").wait();

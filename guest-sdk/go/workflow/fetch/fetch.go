@@ -20,6 +20,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
@@ -28,17 +29,36 @@ import (
 // ErrDenied says that the version may not make this request.
 var ErrDenied = errors.New("request not allowed")
 
-// Client makes requests through the host. Built for another platform than WebAssembly, it is http.DefaultClient.
-var Client = &http.Client{Transport: Transport{}}
+// Client makes requests through the host. It follows redirects as other clients do, but none with a secret: its answer is the
+// redirect then. Built for another platform than WebAssembly, it makes them by http.DefaultTransport.
+var Client = &http.Client{Transport: Transport{}, CheckRedirect: checkRedirect}
 
-// Transport is the http.RoundTripper of Client.
+// Transport is the http.RoundTripper of Client. A client of your own that has it decides by its CheckRedirect what becomes of
+// redirects. The host checks each of them as it checks any request.
 type Transport struct{}
+
+const maxRedirects = 10 // of net/http
+
+func checkRedirect(_ *http.Request, via []*http.Request) error {
+	for _, values := range via[0].Header {
+		for _, v := range values {
+			if strings.Contains(v, "{{secret:") {
+				return http.ErrUseLastResponse
+			}
+		}
+	}
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+	}
+	return nil
+}
 
 type head struct {
 	Method    string              `json:"method"`
 	URL       string              `json:"url"`
 	Headers   map[string][]string `json:"headers,omitempty"`
 	TimeoutMs int64               `json:"timeout_ms,omitempty"`
+	Redirect  string              `json:"redirect"`
 }
 
 type answer struct {
@@ -58,7 +78,7 @@ func (Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	h := head{Method: r.Method, URL: r.URL.String(), Headers: r.Header}
+	h := head{Method: r.Method, URL: r.URL.String(), Headers: r.Header, Redirect: "manual"}
 	if deadline, ok := r.Context().Deadline(); ok {
 		h.TimeoutMs = max(time.Until(deadline).Milliseconds(), 1)
 	}

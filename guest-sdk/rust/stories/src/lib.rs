@@ -239,6 +239,20 @@ async fn output(_: ()) -> wf::Result<Vec<i64>> {
     Ok(vec![first, version, second])
 }
 
+async fn markers(newest: i64) -> wf::Result<Vec<i64>> {
+    let mut got: Vec<i64> = (0..3).map(|_| wf::version("tax", newest)).collect();
+    wf::sleep("tax", ms(1000)).await?;
+    got.push(wf::version("tax", newest + 1));
+    got.push(wf::version("nap", 1));
+    wf::sleep("nap", ms(1000)).await?;
+    got.push(wf::version("nap", 5));
+    wf::emit("tax", got.clone())?;
+    if newest < 3 {
+        wf::continue_as_new(newest + 1);
+    }
+    Ok(got)
+}
+
 async fn hooks(_: ()) -> wf::Result<Vec<Raw>> {
     let reply = HookReply { status: 200, content_type: "text/plain", body: "thanks" };
     let token = wf::hook("paid", "token-of-the-story", Some(&reply)).await?;
@@ -307,7 +321,7 @@ wf::module! {
         "refusals" => refusals, "names" => names, "failing" => failing, "signals" => signals { signals: ["go", "none"] },
         "race" => race { signals: ["stop"] }, "parallel" => parallel, "cancels" => cancels, "parent" => parent, "child" => child,
         "counter" => counter { signals: ["add"] }, "queries" => queries { queries: ["status"] },
-        "updates" => updates { updates: ["add"] }, "output" => output, "hooks" => hooks { signals: ["paid"] },
+        "updates" => updates { updates: ["add"] }, "output" => output, "markers" => markers, "hooks" => hooks { signals: ["paid"] },
         "sender" => sender, "listener" => listener { signals: ["go"] }, "long" => long, "bytes" => bytes, "chance" => chance,
     },
     steps: { "greet" => greet, "double" => double, "flaky" => flaky, "never" => never },

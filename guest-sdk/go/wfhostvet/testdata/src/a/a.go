@@ -21,13 +21,27 @@ func named(s workflow.Step) (int, error) {
 	return 0, nil
 }
 
+func stepFunction(_ workflow.Step, n int) (int, error) {
+	all += n // want `the body of this step writes to all, which is declared outside of it`
+	n++
+	return n, nil
+}
+
+func init() {
+	workflow.RegisterStep("named", stepFunction)
+	workflow.RegisterStep("literal", func(s workflow.Step, n int) (int, error) {
+		all--                                 // want `writes to all`
+		return n, workflow.Sleep(s, "nap", 1) // want `workflow.Sleep in the body of a step is ErrNotHere`
+	})
+}
+
 func writes(ctx context.Context, list []int) (total int, err error) {
 	order := struct{ Paid bool }{}
 	var found []string
 	out := make(chan int, 1)
 	for i, n := range list {
 		_, err = workflow.Do(ctx, fmt.Sprint("add ", i), func(s workflow.Step) (int, error) {
-			total += n        // want `the body of this step writes to total, which is declared outside of it: a body works on a copy`
+			total += n        // want `the body of this step writes to total, which is declared outside of it: on a host`
 			order.Paid = true // want `writes to order.Paid`
 			list[i]++         // want `writes to list\[…\]`
 			all = total       // want `writes to all`
@@ -90,6 +104,8 @@ func names(ctx context.Context, list []string, fast bool) (int, error) {
 		_ = workflow.Sleep(ctx, s, time.Second)
 		_ = workflow.Sleep(ctx, "before "+s, time.Second)
 		_, _ = workflow.Receive[int](ctx, "signals have no such names")
+		_ = workflow.Version(ctx, "nor do markers", 1)
+		_ = workflow.Version(ctx, "last", 1)
 		if s == "" {
 			_ = workflow.Sleep(ctx, "last", time.Second)
 			break
@@ -103,7 +119,7 @@ func names(ctx context.Context, list []string, fast bool) (int, error) {
 	if err := workflow.Sleep(ctx, "twice", time.Second); err != nil {
 		return 0, err
 	}
-	if _, err := workflow.Call[int](ctx, "twice", "host/x", 0); err != nil { // want `"twice", which workflow.Sleep uses at line 103`
+	if _, err := workflow.Call[int](ctx, "twice", "host/x", 0); err != nil { // want `"twice", which workflow.Sleep uses at line 119`
 		return 0, err
 	}
 	if fast {

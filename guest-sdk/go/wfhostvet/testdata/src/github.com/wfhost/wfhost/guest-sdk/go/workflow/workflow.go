@@ -19,9 +19,13 @@ func Do[T any](ctx context.Context, name string, fn func(s Step) (T, error)) (v 
 	return v, nil
 }
 
+func RegisterStep[In, Out any](name string, fn func(s Step, in In) (Out, error)) {}
+
 func Call[T any](ctx context.Context, name, handler string, in any) (v T, err error) { return v, nil }
 
 func Sleep(ctx context.Context, name string, d time.Duration) error { return nil }
+
+func Version(ctx context.Context, id string, newest int) int { return 0 }
 
 func Receive[T any](ctx context.Context, name string) (v T, err error) { return v, nil }
 

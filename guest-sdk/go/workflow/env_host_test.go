@@ -1,0 +1,175 @@
+//go:build !wasip1
+
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
+)
+
+// TestContinueAsNewDoesNotReturn continues as new and ignores the error, replaces it, or does it in another goroutine.
+func TestContinueAsNewDoesNotReturn(t *testing.T) {
+	for name, continues := range map[string]func(ctx context.Context, n int) (string, error){
+		"ignored": func(ctx context.Context, n int) (string, error) {
+			_ = workflow.ContinueAsNew(ctx, n)
+			return "returned", nil
+		},
+		"replaced": func(ctx context.Context, n int) (v string, err error) {
+			defer func() {
+				if err != nil {
+					v, err = "replaced", nil
+				}
+			}()
+			return "", workflow.ContinueAsNew(ctx, n)
+		},
+		"recovered": func(ctx context.Context, n int) (v string, err error) {
+			defer func() {
+				if recover() != nil {
+					v = "recovered"
+				}
+			}()
+			return "", workflow.ContinueAsNew(ctx, n)
+		},
+		"elsewhere": func(ctx context.Context, n int) (string, error) {
+			go func() { _ = workflow.ContinueAsNew(ctx, n) }()
+			err := workflow.Sleep(ctx, "sleep", time.Hour)
+			return "slept", err
+		},
+		"with a saga": func(ctx context.Context, n int) (v string, err error) {
+			var s workflow.Saga
+			defer s.Compensate(ctx, &err)
+			s.Add(func(ctx context.Context) error { return workflow.Sleep(ctx, "undone", time.Hour) })
+			return "", workflow.ContinueAsNew(ctx, n)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			env := workflow.NewEnv()
+			began := time.Now()
+			got, err := workflow.Run(t.Context(), env, func(ctx context.Context, n int) (string, error) {
+				if n == 3 {
+					return "third", workflow.Sleep(ctx, "third", time.Minute)
+				}
+				return continues(ctx, n+1)
+			}, 0)
+			if calls := env.Calls(); err != nil || got != "third" || time.Since(began) != time.Minute || calls[len(calls)-1].Iteration != 3 {
+				t.Errorf("%s: %q %v after %v, %+v", name, got, err, time.Since(began), calls)
+			}
+		})
+	}
+}
+
+// TestCancelWhileItContinues cancels a run whose iteration has been ended, and has not returned yet: the next one is told.
+func TestCancelWhileItContinues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := workflow.NewEnv()
+		_, err := workflow.Run(t.Context(), env, func(ctx context.Context, n int) (int, error) {
+			if n == 0 {
+				defer env.Cancel()
+				return 0, workflow.ContinueAsNew(ctx, 1)
+			}
+			return n, workflow.Sleep(ctx, "next", time.Hour)
+		}, 0)
+		if !errors.Is(err, workflow.ErrCancelled) {
+			t.Error(err)
+		}
+	})
+}
+
+// Told tells of itself, and continues as new once.
+func told(ctx context.Context, n int) ([]any, error) {
+	if err := workflow.Sleep(ctx, "sleep", time.Minute); err != nil || n == 0 {
+		return nil, errors.Join(err, workflow.ContinueAsNew(ctx, 1))
+	}
+	i := workflow.Info(ctx)
+	return []any{i.Workflow, time.Since(i.StartedAt).String(), i.Attributes == nil}, nil
+}
+
+func init() { workflow.Register("told", told) }
+
+// TestInfoOfEnv reads the workflow's name, and when the iteration has started.
+func TestInfoOfEnv(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := workflow.NewEnv()
+		time.Sleep(time.Hour) // the run starts later than the environment is made
+		got, err := workflow.Run(t.Context(), env, told, 0)
+		if err != nil || len(got) != 3 || got[0] != "told" || got[1] != "1m0s" || got[2] != true {
+			t.Error(got, err)
+		}
+	})
+}
+
+// TestTypesOfFailures has a body panic, take too long, and fail without a message, or with one that is no UTF-8.
+func TestTypesOfFailures(t *testing.T) {
+	for _, x := range []struct {
+		kind, typ, message string
+		body               func(s workflow.Step) (int, error)
+	}{
+		{"trap", "panic", "panic: no", func(workflow.Step) (int, error) { panic("no") }},
+		{"timeout", "", "the attempt ran over the step's timeout of 1s", func(s workflow.Step) (int, error) {
+			<-s.Done()
+			return 0, s.Err()
+		}},
+		{"error", "errors.errorString", "the step failed without a message", func(workflow.Step) (int, error) { return 0, errors.New("") }},
+		{"error", "errors.errorString", "a\uFFFD\uFFFDb", func(workflow.Step) (int, error) { return 0, errors.New("a\xff\xfeb") }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, err := workflow.Run(t.Context(), workflow.NewEnv(), func(ctx context.Context, _ int) (int, error) {
+				return workflow.Do(ctx, "step", x.body, workflow.Timeout(time.Second))
+			}, 0)
+			step, ok := errors.AsType[*workflow.StepError](err)
+			if !ok || step.Kind != x.kind || step.Type != x.typ || step.Message != x.message {
+				t.Errorf("%+v", step)
+			}
+		})
+	}
+}
+
+// TestTimeOfChild starts children whose time is over: one with the cooperative policy is told, and has a minute.
+func TestTimeOfChild(t *testing.T) {
+	for cleanup, want := range map[time.Duration]string{30 * time.Second: "cleaned", 2 * time.Minute: "failed"} {
+		synctest.Test(t, func(t *testing.T) {
+			env := workflow.NewEnv()
+			workflow.HandleChild(env, "child", func(ctx context.Context, _ int) (string, error) {
+				_ = workflow.SetCancelPolicy(ctx, workflow.CooperativeCancel)
+				if err := workflow.Sleep(ctx, "work", time.Hour); !errors.Is(err, workflow.ErrCancelled) {
+					return "", err
+				}
+				return "cleaned", workflow.Sleep(context.WithoutCancel(ctx), "clean", cleanup)
+			})
+			began := time.Now()
+			got, err := workflow.Run(t.Context(), env, func(ctx context.Context, _ int) (string, error) {
+				v, err := workflow.Child[string](ctx, "child", "child", 0, workflow.ChildTimeout(time.Second))
+				if step, ok := errors.AsType[*workflow.StepError](err); ok {
+					return step.Kind, nil
+				}
+				return v, err
+			}, 0)
+			if took := time.Since(began); err != nil || got != want || took != time.Second+min(cleanup, time.Minute) {
+				t.Error(got, err, took)
+			}
+		})
+	}
+}
+
+// TestAbandonedChildCleansUp ends a test whose child cleans up without end.
+func TestAbandonedChildCleansUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := workflow.NewEnv()
+		workflow.HandleChild(env, "child", func(ctx context.Context, _ int) (int, error) {
+			_ = workflow.Sleep(ctx, "work", time.Hour)
+			return 1, workflow.Sleep(context.WithoutCancel(ctx), "clean", time.Hour)
+		})
+		_, err := workflow.Run(t.Context(), env, func(ctx context.Context, _ int) (int, error) {
+			_, err := workflow.StartChild[int](ctx, "child", "child", 0, workflow.OnEnd(workflow.EndAbandon))
+			return 0, err
+		}, 0)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

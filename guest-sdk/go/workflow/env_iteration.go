@@ -1,0 +1,76 @@
+//go:build !wasip1
+
+package workflow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wfhost/wfhost/abi"
+)
+
+// iterate runs a workflow function over all its iterations. The context of each ends with it, as its goroutines do in
+// the host.
+func iterate(ctx context.Context, fn workflowFunc, input []byte) ([]byte, error) {
+	e, _ := ctx.Value(envKey{}).(*Env)
+	for {
+		own, cancel := context.WithCancelCause(ctx)
+		own = context.WithValue(own, cutKey{}, e.iterates(cancel))
+		b, err := e.call(own, fn, input)
+		if err == nil && len(b) > abi.MaxPayloadBytes {
+			b, err = nil, refusal(abi.Errorf(abi.TooLarge, "the result has %d bytes, the limit is %d", len(b), abi.MaxPayloadBytes))
+		}
+		next, again := errors.AsType[*continueError](err)
+		e.end(again, err, func() { cancel(nil) })
+		if !again {
+			return b, err
+		}
+		input = next.input
+	}
+}
+
+// iterates begins an iteration, whose context ends by cancel, and returns its cut.
+func (e *Env) iterates(cancel context.CancelCauseFunc) *envCut {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cancel, e.began = cancel, time.Now()
+	if e.cancels {
+		e.cancels = false
+		e.cancelLocked()
+	}
+	return e.cut
+}
+
+// end ends an iteration, and the run unless it continues again. The iteration's context ends after its updates have: what
+// handlers answer because of that is no answer.
+func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
+	e.mu.Lock()
+	children := e.run.children
+	defer e.endChildren(children) // without the lock, which is taken before those of children
+	defer e.mu.Unlock()
+	defer cancel()
+	e.run.children = map[int64]*envChild{}
+	e.run.waits = map[string][]*envWait{}
+	if !again { // an iteration goes on under the policy of the one before
+		e.run.policy = FinalCancel
+	}
+	switch {
+	case again:
+		e.run.names = map[string]bool{}
+		e.run.open = 0
+		e.run.channels = &channelSet{}
+		e.run.queries = map[string]queryFunc{}
+		e.run.tokens = map[string]string{}
+		e.run.markers = map[string]int{}
+		e.cut = newCut()
+		e.iteration++
+		e.run.updates.over("continued as new", nil)
+	case err != nil:
+		e.over = true
+		e.run.updates.over("failed", e.run.signals)
+	default:
+		e.over = true
+		e.run.updates.over("completed", e.run.signals)
+	}
+}

@@ -1,0 +1,368 @@
+// A run of a test under Node: the one under test, or a child.
+import { outcomeOf, inTime, reported, tooLarge } from "./attempts.js";
+import { asked, cancelling, cut, failing, rested } from "./cancel.js";
+import { WorkflowError, parseError } from "./error.js";
+import { install } from "./locale.js";
+import { LostChange, Watch, begins } from "./lost.js";
+import { asProgram } from "./nodeprocess.js";
+import { inside } from "./nodetimers.js";
+import { Opened } from "./opened.js";
+import { turned } from "./races.js";
+import { Refusal, bytesOf, cancelGrace, checkHandles, checkPending, checkUnique, checkUpdates, codes, maxPayload, updatePrefix } from "./rules.js";
+import { begin, decode, encode, encodeResult, failure, run as state, use } from "./state.js";
+import { callsOf } from "./testcalls.js";
+
+const { setImmediate } = globalThis;
+
+const late = () => new WorkflowError({ code: "TIMEOUT", kind: "timeout", type: "", message: "the run did not end within the time that its start gave it" });
+
+export class Run {
+  over = false;
+  failed; // {e, status} if it did not complete
+  result; // as text
+  iteration = 0;
+  handles = new Map(); // {kind, name, call, told, begun}
+  names = new Set(); // of sleeps, steps and children
+  versions = new Map(); // of markers
+  last = "";
+  inBody; // the attempt that is going on
+  places = [];
+  opened;
+  continued;
+  cooperative = false; // whether a cancel is told to the run
+
+  calls = []; // what it has called, and what came of that
+  steps = []; // names of the steps, in the order of their calls
+  outputs = []; // {topic, value}
+  sent = []; // {runId, signal, payload}
+  #fresh = true; // an iteration is to begin
+  #end; // what the function has brought
+  #ended; // why the run ends where it is
+  #asked; // whether a cancel is still to be told; undefined if there was none
+  #ready = []; // outcomes that the run is to be given: [handle, code, text]
+  #waits = []; // for signals: {handle, name}
+  #signals = []; // that nobody has taken: {name, text, answer}
+  #answers = new Map(); // of updates, by handle
+  #watched; // ends the watch over variables of modules
+
+  // options are {id, name, fn, raw, input, attributes, memo, done}. done is called at its end.
+  constructor(trial, options) {
+    this.trial = trial;
+    Object.assign(this, { attributes: {}, name: "test" }, options);
+    this.began = trial.now;
+  }
+
+  // again has the run begin with a function and its input: a test may have run another one.
+  again(fn, input) {
+    Object.assign(this, { fn, input, over: false, failed: undefined, result: undefined, cooperative: false });
+    this.#fresh = true;
+    this.#ended = this.#asked = undefined;
+  }
+
+  // busy reports whether there is something that the run does at this instant.
+  busy() {
+    if (this.over) return false;
+    return this.#fresh || this.#asked === true || this.#ready.length > 0 || [...this.handles.values()].some((h) => h.perform && !h.begun);
+  }
+
+  // turn has something happen to the run, and everything that follows from it.
+  async turn(happen) {
+    if (this.state) use(this.host, this.state);
+    await happen();
+    use(this.host, this.state);
+    await new Promise((resolve) => setImmediate(resolve));
+    turned();
+    rested();
+    if (!this.over && !this.trial.wrong) this.#settle();
+  }
+
+  // advance begins an iteration, performs a step, or gives the run the next outcome.
+  advance() {
+    if (this.#fresh) return this.#begin();
+    if (this.#asked) {
+      this.#asked = undefined;
+      return this.#ask();
+    }
+    const [handle, h] = [...this.handles].find(([, h]) => h.perform && !h.begun) ?? [];
+    if (!h) return this.#tell(...this.#ready.shift());
+    h.begun = true;
+    h.body ??= h.handler === undefined && h.kind === "step" ? this.opened.body(handle) : undefined;
+    return this.#attempt(handle, h, 1);
+  }
+
+  #begin() {
+    this.#fresh = false;
+    this.continued = this.#end = undefined;
+    this.trial.drop(this);
+    this.#ready = [];
+    this.#waits = [];
+    this.handles.clear();
+    this.names.clear();
+    this.versions.clear();
+    for (const [token, { run }] of this.trial.tokens) if (run === this) this.trial.tokens.delete(token);
+    this.activated = this.trial.now;
+    this.opened = new Opened();
+    this.host = callsOf(this);
+    begin(this.host);
+    this.state = state;
+    this.#watched = begins(this.fn, this.trial.tests, this.trial.lost);
+    const input = this.raw ? new TextEncoder().encode(this.input) : decode(this.input);
+    (async () => asProgram(this.fn, input))().then((v) => (this.#end ??= cut() ? { e: cancelling() } : { v }), (e) => (this.#end ??= { e }));
+  }
+
+  // settle looks whether the iteration has come to its end.
+  #settle() {
+    if (this.continued) {
+      this.#over("continued as new");
+      this.input = this.continued.input;
+      this.iteration++;
+      this.#fresh = true;
+      return;
+    }
+    if (!this.#ended && !this.#end) return;
+    let e = this.#ended, failed = e !== undefined; // a program may throw undefined
+    if (!failed && "e" in this.#end) {
+      failed = true;
+      ({ e } = this.#end);
+    } else if (!failed) {
+      try {
+        this.result = encode(this.#end.v);
+        if (bytesOf(this.result) > maxPayload) {
+          this.refuse("TOO_LARGE", `the result has ${bytesOf(this.result)} bytes, the limit is ${maxPayload}`);
+          failed = true;
+          e = failure();
+        }
+      } catch (thrown) {
+        failed = true;
+        e = thrown;
+      }
+    }
+    this.finish(!failed ? undefined : { e, status: this.#asked !== undefined ? "cancelled" : "failed" });
+  }
+
+  // finish ends the run, with an error and a status if it did not complete.
+  finish(failed) {
+    this.over = true;
+    this.failed = failed;
+    this.trial.drop(this);
+    this.#over(failed ? "failed" : "completed");
+    this.done?.(this);
+  }
+
+  // over ends what belongs to an iteration.
+  #over(how) {
+    for (const h of this.handles.values()) if (h.child && !h.told) h.child.leave(h.onEnd);
+    const lost = JSON.stringify({ message: `the run ${how} before it had answered the update` });
+    for (const answer of this.#answers.values()) answer(1, lost);
+    this.#answers.clear();
+    if (this.over) for (const s of this.#signals) s.answer?.(1, lost);
+    this.#watched?.();
+  }
+
+  // leave does with a run for which its parent does not wait any more what the options say.
+  leave(onEnd) {
+    if (this.over || onEnd === "abandon") return;
+    if (onEnd === "terminate") this.finish({ e: undefined, status: "terminated" });
+    else this.cancel();
+  }
+
+  // cancel asks the run to cancel.
+  cancel() {
+    if (this.over) return;
+    if (this.cooperative && (this.inBody || this.state !== state)) this.#asked ??= true; // it is told in its own turn
+    else if (this.cooperative) this.#ask();
+    else this.end(new WorkflowError({ code: "CANCELLED", message: "the run was cancelled" }), "cancelled");
+  }
+
+  // deadline ends a run whose time is over. One that takes a cancel is told, and has some time to clean up.
+  deadline(asked = false) {
+    if (this.over) return;
+    if (this.cooperative && !asked) {
+      this.cancel();
+      this.plan(this.trial.now + cancelGrace, () => this.deadline(true));
+    } else this.finish({ e: late(), status: "failed" });
+  }
+
+  // ends reports whether the iteration has ended, though its code goes on for a moment, which a host's does not.
+  ends() {
+    return this.over || this.continued !== undefined || this.#ended !== undefined;
+  }
+
+  // end ends the run where it is.
+  end(e, status) {
+    this.#ended = e;
+    if (status && this.state !== state) this.finish({ e, status });
+  }
+
+  // ask tells the run of a cancel; of a second one it hears nothing.
+  #ask() {
+    if (this.#asked === undefined) asked();
+    this.#asked = false;
+  }
+
+  #tell(handle, code, text) {
+    const h = this.handles.get(handle);
+    h.told = true;
+    if (code) this.opened.fail(handle, (kind, place) => failing(kind, place, parseError(text)));
+    else this.opened.resolve(handle, text);
+  }
+
+  // resolve brings the outcome of a handle: what it has brought, or with a code the error.
+  resolve(handle, text, code = 0, attempts = undefined) {
+    this.#ready.push([handle, code, text]);
+    const { call } = this.handles.get(handle);
+    Object.assign(call, { ended: this.#since(), code: "OK", attempts });
+    if (code) {
+      const e = JSON.parse(text);
+      Object.assign(call, { code: e.code, message: e.message, attempts: e.attempts });
+    } else if (text !== "") call.result = call.kind === "hook" ? text : decode(text);
+  }
+
+  #since = () => this.trial.now - this.began;
+
+  // note records a call.
+  note(call) {
+    const c = { iteration: this.iteration, ...call, at: this.#since(), ended: this.#since() };
+    this.calls.push(c);
+    return c;
+  }
+
+  // open makes the handle of a call.
+  open(kind, call, more) {
+    const handle = this.handles.size + 1;
+    delete call.ended;
+    this.handles.set(handle, { kind, call, ...more });
+    return handle;
+  }
+
+  plan(at, fire, handle) {
+    this.trial.plan(at, fire, this, handle);
+  }
+
+  refuse(code, message) {
+    this.last = JSON.stringify({ code, message });
+    return -codes[code];
+  }
+
+  // named refuses a name that is used twice, and takes it.
+  named(name) {
+    checkUnique(name, this.names);
+    this.room();
+    this.names.add(name);
+  }
+
+  room() {
+    checkHandles([...this.handles.values()].filter((h) => !h.told).length);
+  }
+
+  async #attempt(handle, h, n) {
+    const { trial } = this;
+    this.inBody = { name: h.name, handler: h.handler, attempt: n, attempts: h.options.attempts, idempotency_key: `key-of-${this.iteration}-${h.name}`,
+      last_error: h.lastError };
+    this.state.inBody = true;
+    const watch = h.body && new Watch(h.body, trial.tests, trial.lost);
+    const began = trial.now;
+    let outcome;
+    try {
+      outcome = { text: (h.kind === "step" ? encodeResult : encode)(await inTime(h, watch ? watch.run(h.perform) : h.perform())) };
+      if (h.kind === "step") outcome.e = tooLarge(h.name, outcome.text);
+    } catch (e) {
+      outcome = { e: reported(e) };
+    }
+    outcome.e = this.inBody.cut ?? outcome.e;
+    if (watch) await new Promise((resolve) => setImmediate(resolve)); // what follows from promises that the body does not wait for
+    const changed = watch?.changed();
+    if (changed !== undefined) trial.wrong ??= new LostChange(h.name, changed, h.body);
+    this.inBody = undefined;
+    this.state.inBody = false;
+    if (this.over) return undefined;
+    if (outcome.e === undefined) return this.resolve(handle, outcome.text, 0, h.kind === "step" ? n : undefined);
+    return this.#failed(handle, h, n, began, outcome.e);
+  }
+
+  // failed has a step tried again, or fail for good.
+  #failed(handle, h, n, began, e) {
+    const { due, failed } = outcomeOf(h, n, began, this.trial.now, e);
+    if (due !== undefined) this.plan(due, () => this.#attempt(handle, h, n + 1), handle);
+    else this.resolve(handle, JSON.stringify(failed), codes[failed.code]);
+  }
+
+  // outside calls what stands in for a handler of the host, which has the languages of the platform.
+  async outside(fn) {
+    this.trial.restore();
+    try {
+      return await fn();
+    } finally {
+      this.trial.restore = install();
+    }
+  }
+
+  // deliver gives a signal to the oldest wait for it, or keeps it for the next one. It throws where there is no room for it.
+  deliver(s) {
+    checkPending(s.name, s.text, this.#signals);
+    if (s.answer) checkUpdates(this.#answers.size + this.#signals.filter(({ answer }) => answer).length);
+    const wait = this.#waits.findIndex((w) => w.name === s.name);
+    if (wait < 0) this.#signals.push(s);
+    else this.#take(this.#waits.splice(wait, 1)[0].handle, s);
+  }
+
+  #take(handle, s) {
+    this.trial.drop(this, handle);
+    if (s.answer) this.#answers.set(handle, s.answer);
+    this.handles.get(handle).signal = s;
+    this.resolve(handle, s.text);
+  }
+
+  // wait opens the wait for a signal, which ends at an instant unless that is undefined.
+  wait(handle, name, due) {
+    const n = this.#signals.findIndex((s) => s.name === name);
+    if (n >= 0) return this.#take(handle, this.#signals.splice(n, 1)[0]);
+    this.#waits.push({ handle, name });
+    if (due === undefined) return undefined;
+    return this.plan(due, () => {
+      this.#waits = this.#waits.filter((w) => w.handle !== handle);
+      this.resolve(handle, JSON.stringify({ code: "TIMEOUT", message: "no signal came in time", name }), codes.TIMEOUT);
+    }, handle);
+  }
+
+  // answer answers the update that a handle has brought.
+  answer(handle, failed, text) {
+    this.#answers.get(handle)?.(failed, text);
+    this.#answers.delete(handle);
+  }
+
+  withdraw(handle) {
+    const h = this.handles.get(handle);
+    if (h.told) return 1;
+    if (h.kind === "step" && this.#ready.some(([other]) => other === handle)) return 2; // as a host, where its outcome is to be told
+    h.told = true;
+    h.perform = undefined;
+    h.child?.leave(h.onEnd);
+    this.trial.drop(this, handle);
+    this.#waits = this.#waits.filter((w) => w.handle !== handle);
+    this.#ready = this.#ready.filter(([other]) => other !== handle);
+    if (h.signal) this.#signals.unshift(h.signal); // it stays for the next wait
+    Object.assign(h.call, { code: "WITHDRAWN", ended: this.#since(), result: undefined });
+    return 0;
+  }
+
+  async query(name, input) {
+    if (this.state) use(this.host, this.state);
+    const fn = this.state?.queries.get(name);
+    if (!fn) throw new Error(`the workflow answers no query ${JSON.stringify(name)} where it waits`);
+    const text = encode(await inside(fn, decode(encode(input))));
+    if (bytesOf(text) > maxPayload) throw new Refusal("TOO_LARGE", `the answer has ${bytesOf(text)} bytes, the limit is ${maxPayload}`);
+    return decode(text);
+  }
+
+  async update(name, input) {
+    if (this.state) use(this.host, this.state);
+    const validate = this.state?.updates.get(name);
+    if (!validate) throw new Error(`the workflow takes no update ${JSON.stringify(name)} where it waits`);
+    await inside(validate, decode(encode(input)));
+    return new Promise((resolve, reject) => {
+      this.deliver({ name: updatePrefix + name, text: encode(input), answer: (failed, text) =>
+        failed ? reject(parseError(text.includes('"code"') ? text : JSON.stringify({ code: "STEP_FAILED", ...JSON.parse(text) }))) : resolve(decode(text)) });
+    });
+  }
+}

@@ -1,0 +1,48 @@
+// What the runs of a test share: the clock, what happens at an instant, and who performs what they call.
+
+export class Trial {
+  now;
+  clock = { now: () => this.now, pass: (at) => (this.now = Math.max(this.now, at)) };
+  handlers = new Map();
+  children = new Map(); // functions that stand in for workflows
+  runs = new Map(); // by id: the run under test, its children, and theirs
+  absent = new Set(); // ids of runs that are not there
+  tokens = new Map(); // of hooks: the run that holds them, by token
+  wrong; // why a host would do something else
+  restore; // gives the platform its languages back
+  tests; // the files of the test
+  lost; // names of variables that bodies may change
+  #agenda = []; // {at, n, fire, run, handle}
+  #n = 0;
+
+  // plan has something happen at an instant: of a run, and of one of its handles.
+  plan(at, fire, run, handle) {
+    this.#agenda.push({ at, n: this.#n++, fire, run, handle });
+  }
+
+  // drop forgets what was planned of a handle of a run, or of all its handles.
+  drop(run, handle) {
+    this.#agenda = this.#agenda.filter((e) => e.run !== run || e.handle === undefined || (handle !== undefined && e.handle !== handle));
+  }
+
+  // play lets things happen, one after the other, until a run has ended. Each run has the platform to itself while something follows from
+  // what has happened to it.
+  async play(root) {
+    for (;;) {
+      if (this.wrong) throw this.wrong;
+      if (root.over) return;
+      const busy = [...this.runs.values()].find((run) => run.busy());
+      if (busy) {
+        await busy.turn(() => busy.advance());
+        continue;
+      }
+      this.#agenda.sort((a, b) => a.at - b.at || a.n - b.n);
+      const next = this.#agenda.shift();
+      if (!next) {
+        throw new Error("deadlock: the workflow waits for what nothing in this test brings: env.signal, env.handle or env.at may be missing");
+      }
+      this.clock.pass(next.at);
+      await (next.run ?? root).turn(next.fire);
+    }
+  }
+}
