@@ -52,9 +52,9 @@ func bundle(p program) (engine.Script, error) {
 		MainFields: []string{"module", "main"}, Conditions: []string{"wfhost", "worker", "module"},
 		Define: map[string]string{"process.env.NODE_ENV": `"production"`, "process.env": "__wfEnvironment",
 			"global": "globalThis"},
-		TreeShaking: api.TreeShakingTrue, MinifySyntax: true, LegalComments: api.LegalCommentsNone,
+		TreeShaking: api.TreeShakingTrue, MinifySyntax: true, KeepNames: true, LegalComments: api.LegalCommentsNone,
 		Loader:    map[string]api.Loader{".txt": api.LoaderText, ".wasm": api.LoaderBinary},
-		Sourcemap: api.SourceMapExternal, SourcesContent: api.SourcesContentExclude,
+		Sourcemap: api.SourceMapExternal, SourcesContent: api.SourcesContentExclude, Metafile: true,
 		Plugins: []api.Plugin{embedded, builtins}, LogLevel: api.LogLevelSilent, LogLimit: maxMessages,
 	})
 	if len(result.Errors) > 0 {
@@ -67,6 +67,9 @@ func bundle(p program) (engine.Script, error) {
 		} else if s.Files, s.Places, err = parseMap(f.Contents); err != nil {
 			return engine.Script{}, err
 		}
+	}
+	if s.Text, err = hideRequire(markSloppy(s.Text), result.Metafile, s.Files, s.Places); err != nil {
+		return engine.Script{}, err
 	}
 	// What the bundle has around the files is the SDK's, as stacks know it.
 	first, end := uint32(0), uint32(bytes.Count(bytes.TrimRight(s.Text, "\n"), []byte("\n")))

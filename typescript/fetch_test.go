@@ -3,6 +3,7 @@ package typescript_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -33,7 +34,7 @@ func TestFetch(t *testing.T) {
 	if err := json.Unmarshal([]byte(p.ends("aborts")), &got); err != nil {
 		t.Fatal(err)
 	}
-	const timeout = "TimeoutError: the time is over"
+	const timeout = "TimeoutError: The operation was aborted due to timeout"
 	for name, want := range map[string]string{"timeout": timeout, "any": timeout, "timer": "thrown: too slow", "job": "thrown: later",
 		"request": timeout, "passed": timeout, "before": "thrown: before",
 		"other": "TypeError: fetch failed: a timer of the step was due that might have aborted its signal, so that the request was " +
@@ -56,5 +57,51 @@ func TestFetch(t *testing.T) {
 		`"there are no streams here, a body comes as a whole: read it by text(), json(), bytes() or arrayBuffer()"]`
 	if got := p.ends("answers"); got != want {
 		t.Errorf("%s\nnot\n%s", got, want)
+	}
+}
+
+// TestFetchRedirects looks at what fetch makes of redirects: what Node's does, but for the texts of errors.
+func TestFetchRedirects(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/away":
+			http.Redirect(w, r, "/a", http.StatusFound)
+		case "/away/2":
+			w.Header().Set("Location", "/away")
+			w.WriteHeader(http.StatusMovedPermanently)
+		case "/keep":
+			http.Redirect(w, r, "/a", http.StatusTemporaryRedirect)
+		case "/gone":
+			w.WriteHeader(http.StatusFound) // without a Location
+		default:
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			fmt.Fprint(w, r.Method, " ", string(body))
+		}
+	}))
+	defer service.Close()
+	p := load(t, "fetch.ts", host.AllowHTTP(service.URL))
+	p.begin("redirects", "redirects", service.URL)
+	var got []string
+	if err := json.Unmarshal([]byte(p.ends("redirects")), &got); err != nil {
+		t.Fatal(err)
+	}
+	failed := func(path string) string {
+		return "TypeError: fetch failed: " + path + " is redirected, and the request says that this is an error"
+	}
+	page := "<a href=\"/a\">Found</a>.\n\n"
+	for i, want := range []string{
+		"200 basic false /a  GET ", "200 basic true /a  GET ", "200 basic true /a  GET ", "302 basic false /gone  ",
+		"200 basic false /a  GET ", "302 basic false /away /a " + page, "301 basic false /away/2 /away ", "302 basic false /gone  ",
+		"200 basic false /a  GET ", failed("/away"), failed("/away/2"), failed("/gone"),
+		"TypeError: redirect must be follow, manual, error; got never", "TypeError: a request must not have the method TRACE",
+		"TypeError: a request must not have the method CONNECT",
+		"200 basic true /a  GET ", "200 basic true /a  POST x", "200 basic false /a  patch ", "302 false basic",
+	} {
+		if i >= len(got) || got[i] != want {
+			t.Errorf("%d: %q, not %q", i, got[min(i, len(got)-1)], want)
+		}
 	}
 }

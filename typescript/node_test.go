@@ -13,6 +13,12 @@ const minNode = 20
 // findNode returns Node, or skips the test: without says what was not done then.
 func findNode(t *testing.T, without string) string {
 	t.Helper()
+	return findNodeFrom(t, minNode, "the SDK", without)
+}
+
+// findNodeFrom is findNode of a release or a later one, which what needs.
+func findNodeFrom(t *testing.T, least int, what, without string) string {
+	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skipf("SKIPPED: node is not installed; %s", without)
@@ -23,8 +29,8 @@ func findNode(t *testing.T, without string) string {
 	}
 	version := strings.TrimSpace(string(out))
 	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
-	if n, err := strconv.Atoi(major); err != nil || n < minNode {
-		t.Skipf("SKIPPED: node is %s, and the SDK needs %d or newer; %s", version, minNode, without)
+	if n, err := strconv.Atoi(major); err != nil || n < least {
+		t.Skipf("SKIPPED: node is %s, and %s needs %d or newer; %s", version, what, least, without)
 	}
 	return node
 }

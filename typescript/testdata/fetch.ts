@@ -58,3 +58,24 @@ workflow("answers", async (fast: string) => await step("get", async () => {
   return [response.headers.getSetCookie(), response.headers.get("set-cookie"), [...response.headers.keys()].filter((k) => k === "set-cookie").length,
     await response.text(), stream];
 }, once));
+
+// redirects tells of each path of a service that redirects what fetch makes of it.
+workflow("redirects", async (base: string) => await step("get", async () => {
+  const tell = async (path: string, init?: RequestInit) => {
+    try {
+      const r = await fetch(base + path, init);
+      return [r.status, r.type, r.redirected, r.url.replace(base, ""), r.headers.get("location"), await r.text()].join(" ");
+    } catch (e: any) {
+      return `${e.name}: ${e.message}`.replaceAll(base, "");
+    }
+  };
+  const out: string[] = [];
+  for (const redirect of ["follow", "manual", "error"] as const) {
+    for (const path of ["/a#b", "/away", "/away/2#c", "/gone"]) out.push(await tell(path, { redirect }));
+  }
+  out.push(await tell("/a", { redirect: "never" as any }), await tell("/a", { method: "TRACE" }), await tell("/a", { method: "connect" }));
+  out.push(await tell("/away", { method: "POST", body: "x" }), await tell("/keep", { method: "POST", body: "x" }), await tell("/a", { method: "patch" }));
+  const copy = (await fetch(new Request(base + "/away", { redirect: "manual" }))).clone();
+  out.push(`${copy.status} ${copy.redirected} ${copy.type}`);
+  return out;
+}, once));
