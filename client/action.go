@@ -51,19 +51,6 @@ func (c *Client) Retry(ctx context.Context, id string, version uint32) error {
 	return err
 }
 
-// Restart starts a run like another one: from its beginning, or so that all before the first step, sleep or child of
-// the name from is as it was. The new run has an id of the server for an empty newID.
-func (c *Client) Restart(ctx context.Context, id, newID, from string) (Run, error) {
-	v := url.Values{}
-	if newID != "" {
-		v.Set("id", newID)
-	}
-	if from != "" {
-		v.Set("from", from)
-	}
-	return send[Run](ctx, c, Request{Method: http.MethodPost, Path: runPath(id, "/restart"), Query: v}, nil)
-}
-
 // Delete deletes a run that has ended, with all that it has recorded.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.call(ctx, Request{Method: http.MethodDelete, Path: runPath(id, "")}, nil)

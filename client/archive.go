@@ -10,7 +10,16 @@ import (
 // Export returns a run with its module and its journal as one file, which the caller closes: a tar archive that Import
 // takes. One that ends without io.EOF is not whole.
 func (c *Client) Export(ctx context.Context, id string) (io.ReadCloser, error) {
-	res, err := c.Do(ctx, Request{Method: http.MethodGet, Path: runPath(id, "/export")})
+	return c.export(ctx, id, nil)
+}
+
+// ExportNewest is Export without the journals of the iterations before the newest one, of a run that has continued as new.
+func (c *Client) ExportNewest(ctx context.Context, id string) (io.ReadCloser, error) {
+	return c.export(ctx, id, url.Values{"newest_iteration": {"true"}})
+}
+
+func (c *Client) export(ctx context.Context, id string, q url.Values) (io.ReadCloser, error) {
+	res, err := c.Do(ctx, Request{Method: http.MethodGet, Path: runPath(id, "/export"), Query: q})
 	if err != nil {
 		return nil, err
 	}

@@ -40,27 +40,29 @@ func (s Status) Terminal() bool {
 
 // Run is what is known of a run. Instants are zero where there is none.
 type Run struct {
-	Namespace  string            `json:"namespace,omitempty"` // empty in the default namespace
-	ID         string            `json:"id"`
-	Workflow   string            `json:"workflow"`
-	Version    uint32            `json:"version"`
-	Module     string            `json:"module"` // SHA-256 in hexadecimal
-	Status     Status            `json:"status"`
-	Reason     string            `json:"reason,omitempty"` // of waiting and stuck
-	Created    time.Time         `json:"created"`
-	Started    time.Time         `json:"started,omitzero"` // when its workflow began to run
-	Updated    time.Time         `json:"updated"`
-	Ended      time.Time         `json:"ended,omitzero"`
-	Wake       time.Time         `json:"wake,omitzero"`       // when it wakes by itself
-	Entries    uint64            `json:"entries"`             // of its journal
-	Existed    bool              `json:"existed,omitempty"`   // of a start: the run was there already
-	Iteration  uint32            `json:"iteration,omitempty"` // how often the run has continued as new
-	Attributes map[string]string `json:"attributes,omitempty"`
-	Memo       json.RawMessage   `json:"memo,omitempty"`
-	Parent     string            `json:"parent,omitempty"` // id of the run that started it
-	Output     uint64            `json:"output,omitempty"` // chunks of output
-	Schedule   string            `json:"schedule,omitempty"`
-	Nominal    time.Time         `json:"nominal,omitzero"` // the instant for which the schedule started it
+	Namespace string    `json:"namespace,omitempty"` // empty in the default namespace
+	ID        string    `json:"id"`
+	Workflow  string    `json:"workflow"`
+	Version   uint32    `json:"version"`
+	Module    string    `json:"module"` // SHA-256 in hexadecimal
+	Status    Status    `json:"status"`
+	Reason    string    `json:"reason,omitempty"` // of waiting and stuck
+	Created   time.Time `json:"created"`
+	Started   time.Time `json:"started,omitzero"` // when its workflow began to run
+	Updated   time.Time `json:"updated"`
+	Ended     time.Time `json:"ended,omitzero"`
+	Wake      time.Time `json:"wake,omitzero"`       // when it wakes by itself
+	Entries   uint64    `json:"entries"`             // of its journal
+	Existed   bool      `json:"existed,omitempty"`   // of a start: the run was there already
+	Iteration uint32    `json:"iteration,omitempty"` // how often the run has continued as new
+	// FirstIteration is the first iteration whose journal is kept.
+	FirstIteration uint32            `json:"first_iteration,omitempty"`
+	Attributes     map[string]string `json:"attributes,omitempty"`
+	Memo           json.RawMessage   `json:"memo,omitempty"`
+	Parent         string            `json:"parent,omitempty"` // id of the run that started it
+	Output         uint64            `json:"output,omitempty"` // chunks of output
+	Schedule       string            `json:"schedule,omitempty"`
+	Nominal        time.Time         `json:"nominal,omitzero"` // the instant for which the schedule started it
 	// Aside says why nothing happens to the run here: "copy" or "moved"; empty for all others.
 	Aside    string    `json:"aside,omitempty"`
 	Imported time.Time `json:"imported,omitzero"`

@@ -110,6 +110,13 @@ type Retention struct {
 	KeepFailed     int `json:"keep_failed,omitempty"`
 	KeepCancelled  int `json:"keep_cancelled,omitempty"`
 	KeepTerminated int `json:"keep_terminated,omitempty"`
+
+	// KeepIterations is how many iterations before the current one a run that continues as new keeps; 10 for 0, all for -1.
+	KeepIterations    int    `json:"keep_iterations,omitempty"`
+	KeepIterationsFor string `json:"keep_iterations_for,omitempty"` // and for how long after their end
+
+	// KeepIDsFor is how long the id of a deleted run stays taken, in the whole namespace: of OthersRetention only. 30 days for "".
+	KeepIDsFor string `json:"keep_ids_for,omitempty"`
 }
 
 // Retentions lists how long ended runs are kept.

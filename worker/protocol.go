@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // Attempt is an attempt of a step, as the server hands it out.
@@ -213,6 +214,14 @@ func (w *Worker) take(ctx context.Context, name string, n int) (list []Attempt, 
 	return page.Items[:min(len(page.Items), n)], nil
 }
 
+// checkJSON says what the server would say of what is no JSON. what names it.
+func checkJSON(what string, b []byte) error {
+	if !json.Valid(b) || !utf8.Valid(b) {
+		return fmt.Errorf("%s must be JSON in UTF-8, got %.80q", what, b)
+	}
+	return nil
+}
+
 // text returns duration text.
 func text(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
 
@@ -238,6 +247,9 @@ func (w *Worker) perform(drained context.Context, a Attempt) {
 		w.keep(beating, &a, end)
 	}()
 	out, err := w.call(ctx, a)
+	if err == nil && len(out) > 0 {
+		err = Fatal(checkJSON(fmt.Sprintf("the result of handler %q", a.Handler), out))
+	}
 	stop()
 	<-done
 	if errors.Is(context.Cause(ctx), ErrLost) {

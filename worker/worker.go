@@ -78,7 +78,8 @@ func Handle[In, Out any](w *Worker, name string, fn func(ctx context.Context, in
 	})
 }
 
-// HandleRaw is Handle for bytes. Registering a name again replaces the function.
+// HandleRaw is Handle for bytes: the input is as it is in the journal, and the result must be JSON, or nothing. Registering a
+// name again replaces the function.
 func (w *Worker) HandleRaw(name string, fn Func) { w.handlers[name] = fn }
 
 // ErrCancelled is the cause of a context that ends since the workflow has cancelled the step. What the function returns is
@@ -140,6 +141,9 @@ func Heartbeat(ctx context.Context, details any) error {
 	b, err := json.Marshal(details)
 	if err != nil {
 		return fmt.Errorf("details of a heartbeat: %w", err)
+	}
+	if err := checkJSON("the details of a heartbeat", b); err != nil { // of what marshals itself
+		return err
 	}
 	if len(b) > maxDetailsBytes {
 		return fmt.Errorf("details of a heartbeat have at most %d bytes as JSON, got %d", maxDetailsBytes, len(b))

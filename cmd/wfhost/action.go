@@ -57,10 +57,22 @@ func act(g *globals, id, action string, q url.Values) error {
 		case g.Format == "ids":
 			_, err = fmt.Fprintln(g.io.out, id)
 		default:
-			_, err = fmt.Fprintf(g.io.out, "%s %s (%d)\n", id, changed.Run.Status, changed.Count)
+			_, err = fmt.Fprintf(g.io.out, "%s: %s; it is %s\n", id, effect(action, changed.Count), changed.Run.Status)
 		}
 		return err
 	})
+}
+
+// effect says what an action has done: count is what it changed.
+func effect(action string, count int) string {
+	if action == "wake" {
+		return plural(count, "sleep") + " ended"
+	}
+	if count == 0 {
+		return "nothing changed"
+	}
+	return map[string]string{"cancel": "asked to cancel", "terminate": "terminated", "pause": "paused", "unpause": "unpaused",
+		"retry": "retried", "take-back": "taken back"}[action]
 }
 
 type cancelCmd struct {

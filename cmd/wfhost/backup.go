@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/wfhost/wfhost/host"
@@ -170,8 +172,11 @@ func (c *upgradeCmd) Run(g *globals) error {
 }
 
 type verifyCmd struct {
-	Path     string   `arg:"" help:"Folder with the data of a server that does not run, a backup, or a folder of backups."`
-	Repair   bool     `help:"Make lists, counts and wakes anew, and remove payloads that no run has. Journals stay as they are."`
+	Path   string `arg:"" help:"Folder with the data of a server that does not run, a backup, or a folder of backups."`
+	Repair bool   `help:"Make lists, counts and wakes anew, and remove payloads that no run has. Journals stay as they are."`
+
+	AcceptLossAfter string `help:"Where a log is damaged: list what is lost. With --repair, cut it there." placeholder:"FILE:OFFSET"`
+
 	NoReplay bool     `help:"Do not run the module of each run against its journal."`
 	Engines  []string `help:"Replay each run on all of these, and compare: compiler, interpreter." placeholder:"NAME" type:"engine"`
 
@@ -187,7 +192,7 @@ func (c *verifyCmd) Run(g *globals) error {
 		return err
 	}
 	report, err := host.Verify(g.ctx, c.Path, host.Config{Clock: g.io.clock, Compiler: host.SelfCompiler(), Codec: codec},
-		host.VerifyOptions{Repair: c.Repair, NoReplay: c.NoReplay, Engines: c.Engines})
+		host.VerifyOptions{Repair: c.Repair, AcceptLossAfter: c.AcceptLossAfter, NoReplay: c.NoReplay, Engines: c.Engines})
 	if errors.Is(err, host.ErrLocked) {
 		return fmt.Errorf("%w: end the server, or verify a backup: wfhost backup PLACE, wfhost verify PLACE", err)
 	}
@@ -199,13 +204,43 @@ func (c *verifyCmd) Run(g *globals) error {
 	} else {
 		err = c.show(g, report)
 	}
+	if err == nil && report.Loss != nil && report.Loss.Kept == "" {
+		return &exitCode{exitError, fmt.Errorf("%w: nothing was changed; with --repair this loss is accepted for good", errUnsound)}
+	}
 	if err == nil && !report.Sound() {
 		err = &exitCode{exitError, fmt.Errorf("%w: %s", errUnsound, plural(report.Left(), "problem"))}
 	}
 	return err
 }
 
+// showLoss prints what is lost, or would be.
+func (c *verifyCmd) showLoss(g *globals, l *host.VerifyLoss) {
+	say := func(format string, args ...any) {
+		_, _ = fmt.Fprintln(g.io.out, printable(fmt.Sprintf(format, args...)))
+	}
+	for _, r := range l.Runs {
+		say("lost: %s of run %q of namespace %d", plural(r.Changes, "change"), r.Run, r.Namespace)
+	}
+	for _, what := range slices.Sorted(maps.Keys(l.Others)) {
+		say("lost: %s of %s", plural(l.Others[what], "change"), what)
+	}
+	say("lost behind byte %d of %s: %s, in which %s can be read, of %s; and what cannot be read", l.Offset, l.File,
+		plural(l.Bytes, "byte"), plural(l.Commits, "commit"), plural(int64(len(l.Runs)), "run"))
+	if len(l.Later) > 0 {
+		say("and all of %s", strings.Join(l.Later, ", "))
+	}
+	if l.Kept != "" {
+		say("the log was cut; its files as they were are in %s", l.Kept)
+	}
+}
+
 func (c *verifyCmd) show(g *globals, r *host.VerifyReport) error {
+	if r.Loss != nil {
+		c.showLoss(g, r.Loss)
+		if r.Loss.Kept == "" {
+			return nil
+		}
+	}
 	for _, p := range r.Problems {
 		of, done := "", ""
 		if p.Partition >= 0 {

@@ -44,6 +44,7 @@ type globals struct {
 	ctx    context.Context
 	io     stdio
 	client *client.Client // made with the first request
+	pinned string         // file with the certificate that the server must have, whatever its name and authority; "" = see --ca
 
 	answered bool // the server has answered a command that follows something
 }
@@ -65,14 +66,14 @@ type cli struct {
 	Config     configCmd     `cmd:"" help:"Check the file of serve --config, or show what serve would have."`
 	Doctor     doctorCmd     `cmd:"" help:"Check the machine, a folder of data and the server, and say what to do."`
 	Build      buildCmd      `cmd:"" help:"Compile a workflow to .wasm and check it."`
-	Define     defineCmd     `cmd:"" help:"Make a workflow of a definition in JSON or YAML, and upload it."`
+	Define     defineCmd     `cmd:"" help:"Build a workflow from a JSON or YAML definition, and upload it."`
 	Namespaces namespacesCmd `cmd:"" help:"List the namespaces."`
 	Token      tokenCmd      `cmd:"" help:"Print the token of the server, for curl."`
 	Tokens     tokensCmd     `cmd:"" help:"Create, list and revoke tokens."`
 	Audit      auditCmd      `cmd:"" help:"Show who has changed what on the server."`
 	Upload     uploadCmd     `cmd:"" help:"Upload a workflow to the server."`
 	Check      checkCmd      `cmd:"" help:"Replay live runs against a module that is not uploaded, and say which it fits."`
-	Migrate    migrateCmd    `cmd:"" help:"Have live runs go on under another version that fits them."`
+	Migrate    migrateCmd    `cmd:"" help:"Move live runs to another version that they fit."`
 	Workflows  workflowsCmd  `cmd:"" help:"List the versions of all workflows."`
 	Workflow   workflowCmd   `cmd:"" help:"List a workflow's versions and their live runs, or delete one."`
 	Start      startCmd      `cmd:"" help:"Start a run."`
@@ -89,16 +90,16 @@ type cli struct {
 	Watch      watchCmd      `cmd:"" help:"Show runs live as they change."`
 	Top        topCmd        `cmd:"" help:"Show live what the server does."`
 	Timers     timersCmd     `cmd:"" help:"List what wakes when."`
-	OutputOf   outputCmd     `cmd:"" name:"output" help:"Show what a run has put out."`
-	Signal     signalCmd     `cmd:"" help:"Give a signal to a run."`
+	OutputOf   outputCmd     `cmd:"" name:"output" help:"Show a run's output."`
+	Signal     signalCmd     `cmd:"" help:"Send a signal to a run."`
 	Deliver    deliverCmd    `cmd:"" help:"Deliver to a hook by its token."`
 	Query      queryCmd      `cmd:"" help:"Ask a run a question that its workflow offers."`
 	Update     updateCmd     `cmd:"" help:"Ask a run to do something, and print its answer."`
 	Cancel     cancelCmd     `cmd:"" help:"Cancel runs."`
 	Terminate  terminateCmd  `cmd:"" help:"Terminate runs."`
 	Pause      pauseCmd      `cmd:"" help:"Stop runs where they wait next, until unpause."`
-	Unpause    unpauseCmd    `cmd:"" help:"Let paused runs go on."`
-	Retry      retryCmd      `cmd:"" help:"Let failed or stuck runs go on from their failure."`
+	Unpause    unpauseCmd    `cmd:"" help:"Resume paused runs."`
+	Retry      retryCmd      `cmd:"" help:"Resume failed or stuck runs where they failed."`
 	Restart    restartCmd    `cmd:"" help:"Start a new run like another one, from a step on."`
 	Delete     deleteCmd     `cmd:"" help:"Delete ended runs."`
 	Bulk       bulkCmd       `cmd:"" help:"Do one thing to all runs that a filter selects."`
@@ -107,7 +108,7 @@ type cli struct {
 	Schedule   scheduleCmd   `cmd:"" help:"Start runs by a calendar or at intervals."`
 	Wake       wakeCmd       `cmd:"" help:"End sleeps of runs before their time, or begin delayed runs."`
 	Backup     backupCmd     `cmd:"" help:"Copy the data of a server, or of a folder, to a place of backups."`
-	Restore    restoreCmd    `cmd:"" help:"Make a backup the data of a new folder."`
+	Restore    restoreCmd    `cmd:"" help:"Restore a backup into a new folder."`
 	Copy       copyCmd       `cmd:"" help:"Say whether a server's data is a copy in which nothing runs, or release it."`
 	Verify     verifyCmd     `cmd:"" help:"Check a folder of data that no server has open, or a backup."`
 	Keys       keysCmd       `cmd:"" help:"Make a key that encrypts payloads, and say which keys data needs."`
@@ -140,7 +141,7 @@ func newParser(std stdio, exit func(int)) (*kong.Kong, *cli, error) {
 		kong.Vars{"program": programHelp,
 			"statuses": strings.Join(runStatuses(), ", "), "actions": "cancel,terminate,pause,unpause,retry,delete",
 			"overlaps": "skip (default), buffer-one, buffer-all, allow, cancel-other, terminate-other"}, kong.Writers(std.out, std.err),
-		kong.Description("Durable workflows as WebAssembly: they sleep, die and come back."),
+		kong.Description("Durable workflows as WebAssembly modules: they sleep, crash and resume."),
 		kong.Exit(exit), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Help(help), kong.PostBuild(environ))...)
 	return p, c, err

@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/wfhost/wfhost/client"
@@ -148,7 +150,7 @@ func (g *globals) unreachable(ctx context.Context, err error) error {
 
 // newClient returns a client with the certificates that were given.
 func (g *globals) newClient() (*http.Client, error) {
-	if g.CA == "" && g.ClientCert == "" && g.ClientKey == "" {
+	if g.CA == "" && g.ClientCert == "" && g.ClientKey == "" && g.pinned == "" {
 		return http.DefaultClient, nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -159,6 +161,11 @@ func (g *globals) newClient() (*http.Client, error) {
 		}
 		config.RootCAs = pool
 	}
+	if g.pinned != "" && g.CA == "" {
+		if err := pin(config, g.pinned); err != nil {
+			return nil, err
+		}
+	}
 	if g.ClientCert != "" || g.ClientKey != "" {
 		pair, err := tls.LoadX509KeyPair(g.ClientCert, g.ClientKey)
 		if err != nil {
@@ -167,6 +174,31 @@ func (g *globals) newClient() (*http.Client, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}}, nil
+}
+
+// pin has only a server accepted that has the first certificate of a file. Its name and authority do not matter then:
+// whoever has its key is that server.
+func pin(config *tls.Config, file string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read the certificate of the server: %w", err)
+	}
+	block, rest := pem.Decode(b)
+	for block != nil && block.Type != "CERTIFICATE" {
+		block, rest = pem.Decode(rest)
+	}
+	if block == nil {
+		return fmt.Errorf("the certificate of the server: %s has none", file)
+	}
+	want := block.Bytes
+	config.InsecureSkipVerify = true //nolint:gosec // VerifyConnection is stricter
+	config.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, want) {
+			return fmt.Errorf("the server has another certificate than the first one in %s", file)
+		}
+		return nil
+	}
+	return nil
 }
 
 // withScheme returns the address of a server with http:// before it if it has no scheme and is on this machine. Elsewhere a token

@@ -29,7 +29,7 @@ func TestDoctorVerdict(t *testing.T) {
 		says     string
 	}{
 		{[]doctor.Status{doctor.OK, doctor.Skip}, exitOK, ""},
-		{[]doctor.Status{doctor.OK, doctor.Warn}, exitWarning, "nothing fails, and somebody should look at: warn"},
+		{[]doctor.Status{doctor.OK, doctor.Warn}, exitWarning, "no check failed; 1 warning: warn"},
 		{[]doctor.Status{doctor.Warn, doctor.Fail, doctor.OK}, exitError, "not well: fail"},
 	} {
 		r := &doctor.Report{}

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -43,11 +45,36 @@ func (c *doctorCmd) Run(g *globals, k *kong.Context) error {
 	}
 	r.Add(ownBuild())
 	if !c.NoServer {
+		if c.Config != "" && !g.serverNamed(k) {
+			g.serverOf(serve)
+		}
 		// One that nobody has named is expected if the data is open, or if there is nothing else to look at.
 		open := slices.ContainsFunc(r.Checks, func(c doctor.Check) bool { return c.Values["open"] == true })
 		r.Add(g.askServer(g.serverNamed(k) || open || data == "")...)
 	}
 	return errors.Join(g.printReport(r), verdict(r))
+}
+
+// serverOf has the server asked that serve starts with these flags on this machine: where it listens, with its certificate
+// and the token in its data.
+func (g *globals) serverOf(serve *serveCmd) {
+	host, port, err := net.SplitHostPort(serve.Listen)
+	if err != nil {
+		return // serve.check has refused it
+	}
+	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	g.Server = "http://" + net.JoinHostPort(host, port)
+	if serve.TLSCert != "" {
+		g.Server, g.pinned = "https"+strings.TrimPrefix(g.Server, "http"), serve.TLSCert
+	}
+	if t, err := g.givenToken(); t == "" && err == nil {
+		token := filepath.Join(serve.Data, "token")
+		if _, err := readSmall(token); err == nil {
+			g.TokenFile = token
+		}
+	}
 }
 
 // verdict returns the error with which the command ends, nil if all is well.
@@ -56,7 +83,7 @@ func verdict(r *doctor.Report) error {
 		return &exitCode{exitError, fmt.Errorf("not well: %s", strings.Join(bad, ", "))}
 	}
 	if odd := r.Named(doctor.Warn); len(odd) > 0 {
-		return &exitCode{exitWarning, fmt.Errorf("nothing fails, and somebody should look at: %s", strings.Join(odd, ", "))}
+		return &exitCode{exitWarning, fmt.Errorf("no check failed; %s: %s", plural(len(odd), "warning"), strings.Join(odd, ", "))}
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ var exits = []struct {
 	{exitConflict, "the run or workflow is not in a state in which this can be done"},
 	{exitMismatch, "the workflow differs from the journal"},
 	{exitLive, "the run has not ended, and there is no result yet"},
-	{exitWarning, "doctor: nothing fails, and somebody should look at something"},
+	{exitWarning, "doctor: no check failed, and some warn"},
 	{exitInterrupted, "interrupted, by Ctrl-C or a signal; watch, and top without -n, end in this way with 0"},
 }
 

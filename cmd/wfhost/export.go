@@ -19,8 +19,9 @@ type exportCmd struct {
 	RunID string `arg:"" name:"run" help:"Id of the run."`
 	File  string `arg:"" optional:"" help:"File that is written or replaced, - for standard output; default: RUN.wfrun."`
 
-	WithoutModule bool `help:"Leave the module out: tests replay the run against another one."`
-	Move          bool `help:"Set the run aside, so that it can go on where the file is imported."`
+	WithoutModule   bool `help:"Leave the module out: tests replay the run against another one."`
+	NewestIteration bool `help:"Of a run that has continued as new, leave out the journals of the iterations before the newest one."`
+	Move            bool `help:"Set the run aside, so that it can go on where the file is imported."`
 }
 
 func (c *exportCmd) Run(g *globals) error {
@@ -71,9 +72,9 @@ func isFile(path string) error {
 // receive has the server export the run.
 func (c *exportCmd) receive(g *globals, w io.Writer) error {
 	if !c.Move {
-		return g.receiveExport(http.MethodGet, c.RunID, "/export", c.WithoutModule, w)
+		return g.receiveExport(http.MethodGet, c.RunID, "/export", c.query(), w)
 	}
-	err := g.receiveExport(http.MethodPost, c.RunID, "/move", c.WithoutModule, w)
+	err := g.receiveExport(http.MethodPost, c.RunID, "/move", c.query(), w)
 	if e, ok := errors.AsType[*client.Error](err); err != nil && (!ok || e.Status >= http.StatusInternalServerError) { // it may be
 		err = fmt.Errorf("%w; wfhost show %s says whether it is set aside: export it again, or take it back with wfhost unpause %[2]s "+
 			"--moved", err, c.RunID)
@@ -81,12 +82,25 @@ func (c *exportCmd) receive(g *globals, w io.Writer) error {
 	return err
 }
 
-// receiveExport has the server export a run.
-func (g *globals) receiveExport(method, id, path string, bare bool, w io.Writer) error {
+// query returns what is left out.
+func (c *exportCmd) query() url.Values {
+	q := withModule(!c.WithoutModule)
+	if c.NewestIteration {
+		q.Set("newest_iteration", "true")
+	}
+	return q
+}
+
+func withModule(module bool) url.Values {
 	q := url.Values{}
-	if bare {
+	if !module {
 		q.Set("module", "false")
 	}
+	return q
+}
+
+// receiveExport has the server export a run.
+func (g *globals) receiveExport(method, id, path string, q url.Values, w io.Writer) error {
 	return g.download(g.ctx, method, runPath(id, path), q, nil, "export", w)
 }
 
@@ -170,7 +184,9 @@ func (c *replayCmd) read(g *globals) (*host.Archive, error) {
 		return nil, &exitCode{exitNotFound, fmt.Errorf("%s: there is no such file", c.Of)}
 	}
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(g.receiveExport(http.MethodGet, c.Of, "/export", c.Module != "", w)) }()
+	go func() {
+		w.CloseWithError(g.receiveExport(http.MethodGet, c.Of, "/export", withModule(c.Module == ""), w))
+	}()
 	a, err := host.ReadArchive(r)
 	return a, errors.Join(err, r.Close())
 }

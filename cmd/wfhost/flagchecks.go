@@ -16,6 +16,7 @@ import (
 var checkedFlags = map[string]readFunc{
 	"age":        readAge,
 	"keep":       number(0, host.MaxRetentionKeep),
+	"iterations": readIterations,
 	"quota":      number(0, host.MaxQuota),
 	"priority":   number(-host.MaxPriority, host.MaxPriority),
 	"any-number": number(0, 1<<63-1),
@@ -119,6 +120,15 @@ func readAge(text string, to reflect.Value) error {
 		err = fmt.Errorf("ended runs must be kept for at least %v, got %s", host.MinRetention, text)
 	}
 	return err
+}
+
+// readIterations checks how many iterations are to be kept.
+func readIterations(text string, to reflect.Value) error {
+	if n, err := strconv.Atoi(text); text != "" && text != allIterations && (err != nil || n < 1 || n > host.MaxIterations) {
+		return fmt.Errorf("expected a number from 1 to %d, or %s, got %.80q", host.MaxIterations, allIterations, text)
+	}
+	to.SetString(text)
+	return nil
 }
 
 // readLifetime checks how long a token is to last; nothing is for ever.

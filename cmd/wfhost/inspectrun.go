@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -213,17 +212,9 @@ func (c *journalCmd) follow(g *globals) error {
 
 // shownEntry returns an entry as the other commands have it.
 func shownEntry(e client.Entry) httpapi.Entry {
-	out := httpapi.Entry{Seq: e.Seq, Kind: e.Kind, Time: e.Time, Handle: e.Handle, Name: e.Name, Target: e.Target, Due: e.Due,
-		Attempt: e.Attempt, Refused: e.Refused, Code: e.Code, Skipped: e.Skipped, Consumed: e.Consumed, Base64: e.Base64}
-	for _, x := range []struct {
-		to   *any
-		from json.RawMessage
-	}{{&out.Input, e.Input}, {&out.Options, e.Options}, {&out.Data, e.Data}} {
-		if len(x.from) > 0 {
-			_ = json.Unmarshal(x.from, x.to) // it was decoded before
-		}
-	}
-	return out
+	return httpapi.Entry{Seq: e.Seq, Kind: e.Kind, Time: e.Time, Handle: e.Handle, Name: e.Name, Target: e.Target, Input: e.Input,
+		Options: e.Options, Data: e.Data, Due: e.Due, Attempt: e.Attempt, Refused: e.Refused, Code: e.Code, Skipped: e.Skipped,
+		Consumed: e.Consumed, Base64: e.Base64}
 }
 
 type resultCmd struct {

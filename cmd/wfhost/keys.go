@@ -11,7 +11,7 @@ import (
 type keysCmd struct {
 	New    keysNewCmd    `cmd:"" help:"Print a line with a new key, for a file of --encryption-keys."`
 	List   keysListCmd   `cmd:"" help:"Count the records that each key encrypts, in data that no server has open, or in a backup."`
-	Forget keysForgetCmd `cmd:"" help:"Let data that no server has open be opened without a key that encrypts nothing any more."`
+	Forget keysForgetCmd `cmd:"" help:"Drop an unused key from data that no server has open."`
 }
 
 type keysNewCmd struct {

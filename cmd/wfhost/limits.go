@@ -12,15 +12,15 @@ import (
 )
 
 type limitsCmd struct {
-	List     limitsListCmd     `cmd:"" default:"1" help:"List what is set, and how many runs hold a slot or wait for one."`
+	List     limitsListCmd     `cmd:"" default:"1" help:"List limits, and how many runs hold a slot or wait for one."`
 	Handlers limitsHandlersCmd `cmd:"" help:"List the limits of handlers, and how many attempts hold a slot or wait for one."`
 	Show     limitsShowCmd     `cmd:"" help:"Show the limits of a workflow or handler."`
 	Set      limitsSetCmd      `cmd:"" help:"Set the limits of a workflow or handler, in place of those that it has."`
 	Delete   limitsDeleteCmd   `cmd:"" help:"Remove the limits of a workflow or handler: all that wait begin."`
 
-	Debounce limitsDebounceCmd `cmd:"" help:"Make one run of the starts of a workflow that come shortly one after the other."`
+	Debounce limitsDebounceCmd `cmd:"" help:"Merge starts that follow each other closely into one run."`
 	Throttle limitsThrottleCmd `cmd:"" help:"Start one run of a workflow within a window; other starts are told which one."`
-	Each     limitsEachCmd     `cmd:"" help:"Have each start of a workflow be a run again, without a debounce or throttle."`
+	Each     limitsEachCmd     `cmd:"" help:"Remove the debounce or throttle of a workflow."`
 	Windows  limitsWindowsCmd  `cmd:"" help:"List debounces and throttles."`
 }
 

@@ -12,7 +12,7 @@ import (
 
 type namespacesCmd struct {
 	List namespacesListCmd `cmd:"" default:"1" help:"List the namespaces, with what they use and may use."`
-	Set  namespacesSetCmd  `cmd:"" help:"Set what a namespace may use, in place of what was set before; nothing removes that."`
+	Set  namespacesSetCmd  `cmd:"" help:"Set a namespace's quota, in place of the old one. Without flags, remove it."`
 }
 
 type namespacesListCmd struct{}

@@ -149,8 +149,8 @@ func sdk(source string) (version, dir string, err error) {
 	dir, err = os.Getwd()
 	for err == nil && !holdsSDK(dir) {
 		if dir == filepath.Dir(dir) {
-			return "", "", &exitCode{exitUsage, fmt.Errorf("this wfhost (%s) is no release, so that its SDK cannot be downloaded: "+
-				"say with --source where its source is", buildVersion())}
+			return "", "", &exitCode{exitUsage, fmt.Errorf("wfhost %s is not a release, so its SDK cannot be downloaded. "+
+				"Pass --source DIR, the folder with its source", buildVersion())}
 		}
 		dir = filepath.Dir(dir)
 	}

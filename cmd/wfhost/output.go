@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -147,7 +146,11 @@ func more(r host.Run) (text string) {
 	}
 	text += failureLines(r.Failure)
 	if r.Iteration > 0 {
-		text += fmt.Sprintf("iteration %d\n", r.Iteration)
+		text += fmt.Sprintf("iteration %d", r.Iteration)
+		if r.FirstIteration > 0 {
+			text += fmt.Sprintf(", journals are kept from %d on", r.FirstIteration)
+		}
+		text += "\n"
 	}
 	if len(r.Memo) > 0 {
 		text += printable(fmt.Sprintf("memo      %s\n", r.Memo))
@@ -220,8 +223,9 @@ func details(e httpapi.Entry, payload func(any) string) string {
 	if e.Due != nil {
 		add(true, "until %s", instant(*e.Due))
 	}
-	if o, ok := e.Options.(map[string]any); ok && e.Kind == store.KindMigrated.String() {
-		add(true, "from %s", fmt.Sprintf("%v to %v", o["from"], o["to"]))
+	if e.Kind == store.KindMigrated.String() {
+		var o struct{ From, To uint32 }
+		add(json.Unmarshal(e.Options, &o) == nil, "from %s", fmt.Sprintf("%d to %d", o.From, o.To))
 	}
 	add(e.Refused != "", "refused %s", e.Refused)
 	add(e.Skipped, "%s", "skipped")
@@ -232,22 +236,14 @@ func details(e httpapi.Entry, payload func(any) string) string {
 	return strings.Join(parts, " ")
 }
 
-// readable returns a payload: as a text if it is one and no JSON, such as what a program has printed. inBase64 names
-// those that stand so.
-func readable(inBase64 []string, name string, v any) any {
-	if !slices.Contains(inBase64, name) {
-		return v
-	}
-	b, ok := v.([]byte)
-	switch v := v.(type) { // from a server
-	case string:
-		var err error
-		b, err = base64.StdEncoding.DecodeString(v)
-		ok = err == nil
-	case json.RawMessage:
-		ok = json.Unmarshal(v, &b) == nil
-	}
-	if ok && utf8.Valid(b) {
+// readable returns a payload: as a text if it is one and no JSON, such as what a program has printed; nil if there is none.
+// inBase64 names those that stand so.
+func readable(inBase64 []string, name string, v json.RawMessage) any {
+	var b []byte
+	switch {
+	case len(v) == 0:
+		return nil
+	case slices.Contains(inBase64, name) && json.Unmarshal(v, &b) == nil && utf8.Valid(b):
 		return string(b)
 	}
 	return v

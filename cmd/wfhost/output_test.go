@@ -11,7 +11,7 @@ import (
 // TestEntryLine writes payloads whole in journals, and cuts them where a line is all that there is.
 func TestEntryLine(t *testing.T) {
 	for _, text := range []string{strings.Repeat("x", 5000), strings.Repeat("😀", 70), "<a&b>"} {
-		e := httpapi.Entry{Kind: "step_result", Data: text}
+		e := httpapi.Entry{Kind: "step_result", Data: json.RawMessage(`"` + text + `"`)}
 		if line := entryLine(e); !strings.HasSuffix(line, ` "`+text+`"`) {
 			t.Errorf("%.100s", line)
 		}
@@ -29,13 +29,13 @@ func TestReadable(t *testing.T) {
 	coded := []string{"data"}
 	for _, c := range []struct {
 		coded   []string
-		v, want any
+		v, want string
 	}{
-		{coded, "aGk=", "hi"}, {coded, json.RawMessage(`"aGk="`), "hi"}, {coded, []byte("hi"), "hi"}, {coded, "/wA=", "/wA="},
-		{nil, "aGk=", "aGk="},
+		{coded, `"aGk="`, `"hi"`}, {coded, `"/wA="`, `"/wA="`}, {nil, `"aGk="`, `"aGk="`}, {nil, "", ""}, {nil, "null", "null"},
+		{nil, "9007199254740993", "9007199254740993"}, {nil, "1.0", "1.0"}, {nil, "1e400", "1e400"}, {nil, `{"b":-0,"a":1,"a":2}`, `{"b":-0,"a":1,"a":2}`},
 	} {
-		if got := readable(c.coded, "data", c.v); got != c.want {
-			t.Errorf("%T %v is shown as %v, not %v", c.v, c.v, got, c.want)
+		if got := whole(readable(c.coded, "data", json.RawMessage(c.v))); got != c.want {
+			t.Errorf("%s is shown as %s, not %s", c.v, got, c.want)
 		}
 	}
 }

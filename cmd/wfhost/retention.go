@@ -8,12 +8,14 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
+	"github.com/wfhost/wfhost/store"
 )
 
 type retentionCmd struct {
-	List   retentionListCmd   `cmd:"" default:"1" help:"List what is set."`
+	List   retentionListCmd   `cmd:"" default:"1" help:"List retention rules."`
 	Set    retentionSetCmd    `cmd:"" help:"Set how long ended runs of a workflow are kept."`
 	Delete retentionDeleteCmd `cmd:"" help:"Remove what is set for a workflow."`
 	Sweep  retentionSweepCmd  `cmd:"" help:"Delete the runs that are kept no longer, now instead of within an hour."`
@@ -37,9 +39,42 @@ func showRetentions(g *globals, list []httpapi.Retention, all any) error {
 	rows := make([][]string, len(list))
 	for i, r := range list {
 		rows[i] = []string{r.Workflow, bounds(r.Completed, r.KeepCompleted), bounds(r.Failed, r.KeepFailed),
-			bounds(r.Cancelled, r.KeepCancelled), bounds(r.Terminated, r.KeepTerminated), numberOrAll(r.Keep)}
+			bounds(r.Cancelled, r.KeepCancelled), bounds(r.Terminated, r.KeepTerminated), numberOrAll(r.Keep),
+			iterationsKept(r.KeepIterations, r.KeepIterationsFor), idsKept(&r)}
 	}
-	return g.table("workflow\tcompleted\tfailed\tcancelled\tterminated\tkeep", rows)
+	return g.table("workflow\tcompleted\tfailed\tcancelled\tterminated\tkeep\titerations\tids", rows)
+}
+
+// allIterations is the text of host.AllIterations.
+const allIterations = "all"
+
+// iterations returns the number that a text says, which was checked; 0 for none.
+func iterations(text string) int {
+	if text == allIterations {
+		return host.AllIterations
+	}
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// iterationsKept shows how many iterations are kept, and how long.
+func iterationsKept(n int, age string) string {
+	text := allIterations
+	if n >= 0 {
+		text = "the last " + strconv.Itoa(cmp.Or(n, host.DefaultIterations))
+	}
+	if age != "" {
+		text = age + ", " + text
+	}
+	return text
+}
+
+// idsKept shows how long ids of deleted runs stay taken, which is said for a whole namespace.
+func idsKept(r *httpapi.Retention) string {
+	if r.Workflow != httpapi.OthersName {
+		return ""
+	}
+	return cmp.Or(r.KeepIDsFor, abi.FormatDuration(store.DefaultIDsMs))
 }
 
 // bounds shows how long runs of a status are kept, and how many of them.
@@ -71,15 +106,21 @@ type retentionSetCmd struct {
 	KeepFailed     int `help:"Of failed ones." placeholder:"N" type:"keep"`
 	KeepCancelled  int `help:"Of cancelled ones." placeholder:"N" type:"keep"`
 	KeepTerminated int `help:"Of terminated ones." placeholder:"N" type:"keep"`
+
+	KeepIterations    string `help:"How many iterations are kept, the newest; default: 10." placeholder:"N|all" type:"iterations"`
+	KeepIterationsFor string `help:"For how long after their end; default: for ever." placeholder:"DURATION" type:"age"`
+
+	KeepIDs string `help:"With -: how long deleted ids stay taken; default: 30d." name:"keep-ids-for" placeholder:"AGE" type:"age"`
 }
 
 func (c *retentionSetCmd) Run(g *globals) error {
 	rules := httpapi.Retention{Completed: c.Completed, Failed: c.Failed, Cancelled: c.Cancelled,
 		Terminated: c.Terminated, Keep: c.Keep, KeepCompleted: c.KeepCompleted, KeepFailed: c.KeepFailed,
-		KeepCancelled: c.KeepCancelled, KeepTerminated: c.KeepTerminated}
+		KeepCancelled: c.KeepCancelled, KeepTerminated: c.KeepTerminated, KeepIterations: iterations(c.KeepIterations),
+		KeepIterationsFor: c.KeepIterationsFor, KeepIDsFor: c.KeepIDs}
 	if rules == (httpapi.Retention{}) {
 		return &exitCode{exitUsage, errors.New("the retention bounds nothing: give an age such as --completed, or a number of " +
-			"runs such as --keep; to remove one, delete it")}
+			"runs or iterations such as --keep; to remove one, delete it")}
 	}
 	var set httpapi.Retention
 	if err := g.exchange(http.MethodPut, "/v1/retention/"+segment(c.Workflow), rules, &set); err != nil {

@@ -154,10 +154,10 @@ func withStack(err error) error {
 // keep says how an interrupted run goes on, or how the next one is kept that can.
 func (c *runCmd) keep(id string) string {
 	if c.Data == "" {
-		return fmt.Sprintf(", and gone: without --data nothing is kept; wfhost run %s --data DIR --id %s keeps the next one, and "+
-			"goes on with it", c.Path, cmp.Or(c.ID, "NAME"))
+		return fmt.Sprintf(", and is lost, because without --data nothing is kept. To keep the next one and continue it, run: "+
+			"wfhost run %s --data DIR --id %s", c.Path, cmp.Or(c.ID, "NAME"))
 	}
-	return fmt.Sprintf(", and kept: wfhost run %s --data %s --id %s goes on with it, with the same input", c.Path, c.Data, id)
+	return fmt.Sprintf(", and is kept. To continue it, run with the same input: wfhost run %s --data %s --id %s", c.Path, c.Data, id)
 }
 
 // unhandled says which steps of a definition call handlers that this process does not have, so that a run waits there. It is
@@ -354,7 +354,7 @@ func story(e host.Entry) string {
 // verbs tells the commonest entries in a word.
 var verbs = map[store.Kind]string{store.KindTimer: "woke", store.KindStepResult: "result", store.KindStepFailure: "failed",
 	store.KindAttemptFailed: "retry", store.KindAttemptStarted: "attempt",
-	store.KindProgress: "progress", store.KindWithdraw: "withdraw",
+	store.KindProgress: "progress", store.KindNow: "now", store.KindClockSet: "clock set", store.KindWithdraw: "withdraw",
 	store.KindCompleted: "completed", store.KindFailed: "failed", store.KindCancelled: "cancelled",
 	store.KindTerminated: "ended", store.KindSleep: "sleep", store.KindChild: "child", store.KindChildResult: "result",
 	store.KindChildFailure: "failed", store.KindSignalWait: "wait for", store.KindSignalAccepted: "signal",

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
 )
@@ -140,13 +141,13 @@ func (f *scheduleFlags) into(g *globals, s *httpapi.ScheduleSpec) error {
 		if err != nil {
 			return err
 		}
-		if !json.Valid(input) {
+		if !abi.IsJSON(input) {
 			return &exitCode{exitUsage, fmt.Errorf("--input is not JSON: %.80q", input)}
 		}
 		s.Input, s.Bytes = input, ""
 	}
 	if f.Memo != "" {
-		if s.Memo = json.RawMessage(f.Memo); !json.Valid(s.Memo) {
+		if s.Memo = json.RawMessage(f.Memo); !abi.IsJSON(s.Memo) {
 			return &exitCode{exitUsage, fmt.Errorf("--memo is not JSON: %.80q", f.Memo)}
 		}
 		if err := checkMemo(f.Memo); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/httpapi"
 )
 
@@ -17,7 +18,7 @@ func readPayload(g *globals, what, text string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(b) > 0 && !json.Valid(b) {
+	if len(b) > 0 && !abi.IsJSON(b) {
 		return nil, &exitCode{exitUsage, fmt.Errorf("%s is not JSON: %.80q", what, b)}
 	}
 	return b, nil
@@ -107,33 +108,6 @@ func (c *retryCmd) Run(g *globals) error {
 		q.Set("version", strconv.FormatUint(uint64(c.Number), 10))
 	}
 	return act(g, c.RunID, "retry", q)
-}
-
-type restartCmd struct {
-	RunID string `arg:"" name:"run" help:"Id of the run."`
-	ID    string `name:"id" help:"Id of the new run; default: a new one." type:"run-id"`
-	From  string `help:"Name of the first step, sleep or child that is done again; default: everything is." placeholder:"NAME"`
-}
-
-func (c *restartCmd) Run(g *globals) error {
-	q := url.Values{}
-	for name, v := range map[string]string{"id": c.ID, "from": c.From} {
-		if v != "" {
-			q.Set(name, v)
-		}
-	}
-	var r struct {
-		ID string `json:"id"`
-	}
-	_, b, err := g.call(http.MethodPost, runPath(c.RunID, "/restart"), q, nil, &r)
-	if err != nil {
-		return err
-	}
-	if g.Format == "json" {
-		return g.json(json.RawMessage(b))
-	}
-	_, err = fmt.Fprintln(g.io.out, r.ID)
-	return err
 }
 
 type deleteCmd struct {

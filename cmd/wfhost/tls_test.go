@@ -7,7 +7,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -15,9 +17,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wfhost/wfhost/cmd/wfhost/doctor"
 )
 
 // authority signs the certificates of a test.
@@ -101,6 +106,38 @@ func TestTLS(t *testing.T) {
 		code, _, errs := command(append(append(append([]string{}, base...), args...), "runs")...)
 		if (code == exitOK) != (want == "") || !strings.Contains(errs, want) {
 			t.Errorf("%v: %d %q, want %q", args, code, errs, want)
+		}
+	}
+}
+
+// TestDoctorAsksTheServerOfItsConfig has doctor find a server with TLS at another port by the file that the server was started with:
+// its address, its certificate, which no authority of the machine has signed, and the token in its data. A server there that has
+// another certificate gets no token.
+func TestDoctorAsksTheServerOfItsConfig(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // so that nothing but the file says where the token is
+	a := newAuthority(t)
+	a.sign("server", 2, false)
+	a.sign("other", 3, false)
+	address, data := freeAddress(t), t.TempDir()
+	file := func(cert string) string {
+		a.write(cert+".yaml", fmt.Appendf(nil, "data: %s\nlisten: %s\ntls-cert: %s\ntls-key: %s\n", data, address, a.path(cert+".pem"),
+			a.path(cert+".key")))
+		return a.path(cert + ".yaml")
+	}
+	p := startProcess(t, "serve", "--config", file("server"))
+	if line, err := p.lines.ReadString('\n'); err != nil || !strings.Contains(line, "wfhost serves https://"+address) {
+		t.Fatal(line, err)
+	}
+	for cert, want := range map[string]doctor.Status{"server": doctor.OK, "other": doctor.Fail} {
+		_, out, errs := command("doctor", "--config", file(cert), "--for", "1ms", "--format", "json")
+		var r doctor.Report
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err, out, errs)
+		}
+		at := slices.IndexFunc(r.Checks, func(c doctor.Check) bool { return c.Name == "server" })
+		token := slices.IndexFunc(r.Checks, func(c doctor.Check) bool { return c.Name == "token" && c.Status == doctor.OK })
+		if at < 0 || r.Checks[at].Status != want || (token >= 0) != (want == doctor.OK) {
+			t.Errorf("%s: %+v", cert, r.Checks)
 		}
 	}
 }

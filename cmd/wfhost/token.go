@@ -67,7 +67,7 @@ func (c *tokensCreateCmd) Run(g *globals) error {
 		return g.json(json.RawMessage(b))
 	}
 	_, err = fmt.Fprintln(g.io.out, t.Text)
-	_, _ = fmt.Fprintf(g.io.err, "token %s: keep its text, which is stored nowhere; wfhost tokens revoke %s ends it\n", t.ID, t.ID)
+	_, _ = fmt.Fprintf(g.io.err, "Save the token: it is not shown again. To revoke it: wfhost tokens revoke %s\n", t.ID)
 	return err
 }
 

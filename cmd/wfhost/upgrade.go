@@ -276,10 +276,25 @@ func (p *checkPrinter) end() error {
 		_, err = fmt.Fprintln(p.g.io.out, oneLine(summaryText(s)))
 	}
 	if err == nil && !s.Fits() {
-		err = &exitCode{exitError, fmt.Errorf("%d of %s of %s diverge, and %d could not be checked", s.Diverging, plural(s.Runs, "run"),
-			s.Workflow, s.NotChecked)}
+		err = &exitCode{exitError, errors.New(unfitText(s))}
 	}
 	return err
+}
+
+// unfitText says how many runs do not fit, and how many could not be checked, if any could not.
+func unfitText(s *host.CheckSummary) string {
+	var parts []string
+	if s.Diverging > 0 {
+		verb := "diverge"
+		if s.Diverging == 1 {
+			verb = "diverges"
+		}
+		parts = append(parts, fmt.Sprintf("%d of %s of %s %s", s.Diverging, plural(s.Runs, "run"), s.Workflow, verb))
+	}
+	if s.NotChecked > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s of %s could not be checked", s.NotChecked, plural(s.Runs, "run"), s.Workflow))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func summaryText(s *host.CheckSummary) string {
@@ -290,7 +305,7 @@ func summaryText(s *host.CheckSummary) string {
 	for _, n := range []struct {
 		count int64
 		what  string
-	}{{s.Migrated, "migrated"}, {s.Unchanged, "have the version already"}, {s.Compatible, "compatible"}, {s.Diverging, "diverge"},
+	}{{s.Migrated, "migrated"}, {s.Unchanged, "already on this version"}, {s.Compatible, "compatible"}, {s.Diverging, "diverge"},
 		{s.NotChecked, "not checked"}} {
 		if n.count > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n.count, n.what))

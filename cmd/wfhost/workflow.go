@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/client"
 	"github.com/wfhost/wfhost/host"
 	"github.com/wfhost/wfhost/host/httpapi"
@@ -200,7 +201,7 @@ func (c *startCmd) request(input []byte) (r httpapi.StartRequest, err error) {
 		r.At = &c.At
 	}
 	if c.Memo != "" {
-		if r.Memo = json.RawMessage(c.Memo); !json.Valid(r.Memo) {
+		if r.Memo = json.RawMessage(c.Memo); !abi.IsJSON(r.Memo) {
 			return r, &exitCode{exitUsage, fmt.Errorf("--memo is not JSON: %.80q", c.Memo)}
 		}
 		if err := checkMemo(c.Memo); err != nil {
@@ -209,7 +210,7 @@ func (c *startCmd) request(input []byte) (r httpapi.StartRequest, err error) {
 	}
 	if c.Signal != "" {
 		name, payload, _ := strings.Cut(c.Signal, "=")
-		if payload != "" && !json.Valid([]byte(payload)) {
+		if payload != "" && !abi.IsJSON([]byte(payload)) {
 			return r, &exitCode{exitUsage, fmt.Errorf("the payload of --signal is not JSON: %.80q", payload)}
 		}
 		r.Signal = &httpapi.StartSignal{Name: name, Payload: json.RawMessage(payload)}
@@ -222,9 +223,9 @@ func (c *startCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	if len(input) > 0 && c.InputRaw == "" && !json.Valid(input) {
-		return &exitCode{exitUsage, fmt.Errorf("the input is not JSON: %.80q; for a program that reads something else, use "+
-			"--input-raw FILE", input)}
+	if len(input) > 0 && c.InputRaw == "" && !abi.IsJSON(input) {
+		return &exitCode{exitUsage, fmt.Errorf("the input is not JSON: %.80q; for a text, use --input-text TEXT; "+
+			"for a program that reads something else, use --input-raw FILE", input)}
 	}
 	request, err := c.request(input)
 	if err != nil {
@@ -239,16 +240,16 @@ func (c *startCmd) Run(g *globals) error {
 		return err
 	}
 	var r host.Run
-	if _, _, err := g.callHeader(g.ctx, http.MethodPost, "/v1/workflows/"+segment(c.Workflow)+"/runs", nil, header, body,
-		&r); err != nil {
+	_, answer, err := g.callHeader(g.ctx, http.MethodPost, "/v1/workflows/"+segment(c.Workflow)+"/runs", nil, header, body, &r)
+	if err != nil {
 		return err
 	}
 	if c.Wait {
 		g.answered = true // the server has the run
 		return waitResult(g, r.ID)
 	}
-	if g.Format == "json" {
-		return g.json(r)
+	if g.Format == "json" { // as it came: a token without the scope read is told little of a run
+		return g.json(json.RawMessage(answer))
 	}
 	if !r.Throttled.IsZero() {
 		_, _ = fmt.Fprintf(g.io.err, "throttled until %s: nothing was started, this is the run that the window has\n",
