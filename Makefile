@@ -1,18 +1,19 @@
 # wfhost. `make` lists the targets.
 GO ?= go
 FUZZTIME ?= 30s
-COVERED = host/internal/journal host/internal/replay host/internal/inspect host/internal/rewrite host/internal/nan host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission host/internal/quota host/internal/plain host/internal/schema host/internal/child host/internal/retention host/internal/suspect host/internal/room host/internal/diskspace host/internal/check host/internal/archive host/internal/schedule host/internal/limit host/internal/gate host/internal/remote store store/seal cron definition definition/expression definition/yamltext definition/interpret definition/module internal/segment host/internal/turns
+COVERED = host/internal/replay host/internal/inspect host/internal/rewrite host/internal/nan host/internal/timers host/internal/run host/internal/wake host/internal/inbox host/internal/lru host/internal/actor host/internal/partition host/internal/admission host/internal/quota host/internal/plain host/internal/schema host/internal/child host/internal/retention host/internal/suspect host/internal/room host/internal/diskspace host/internal/check host/internal/archive host/internal/schedule host/internal/limit host/internal/gate host/internal/remote store store/seal cron definition definition/expression definition/yamltext definition/interpret definition/module internal/segment host/internal/turns
 COVER_MIN = 90
-# The stories of package run cover what it is made of.
-RUN_PARTS = run record origin step message
+# The pure core of a run is covered as one, by the tests of its parts, its stories and the simulator.
+RUN_PARTS = journal run record origin step message
+RUN_TESTS = $(RUN_PARTS) sim
 RESTATE_VERSION = 1.7.12
 
 TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .PHONY: portable portable-vet release help build interpreter build-wasmtime engines test race race-parts beyond lint fuzz fuzz-modules \
-  differential cover determinism programs simulate year upgrades disk-faults faults real bench bench-all bench-peers \
+  differential cover determinism programs env-programs simulate year upgrades disk-faults faults real bench bench-all bench-peers \
   bench-peers-install profile kill workers limits histories crash hostile conform clean page page-pictures trace \
-  installation stories fuel js-engine js-engine-check js-tools
+  installation stories fuel js-engine js-engine-check js-tools js-differential test262 costs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,8 +73,8 @@ differential: ## compare what modules do with what they do rewritten: all exampl
 
 cover: ## check the coverage of the pure core
 	@set -e; out=$$(mktemp); trap 'rm -f $$out' EXIT; for p in $(COVERED); do \
-	  of=./$$p; [ $$p != host/internal/run ] || of="$(RUN_PARTS:%=./host/internal/%)"; \
-	  $(GO) test -coverpkg $$(echo $$of | tr ' ' ,) -coverprofile $$out $$of >$$out.log || { cat $$out.log; exit 1; }; rm -f $$out.log; \
+	  of=./$$p; by=./$$p; [ $$p != host/internal/run ] || { of="$(RUN_PARTS:%=./host/internal/%)"; by="$(RUN_TESTS:%=./host/internal/%)"; }; \
+	  $(GO) test -coverpkg $$(echo $$of | tr ' ' ,) -coverprofile $$out $$by >$$out.log || { cat $$out.log; exit 1; }; rm -f $$out.log; \
 	  c=$$($(GO) tool cover -func $$out | sed -n 's/^total:.*[^0-9.]\([0-9.]*\)%.*/\1/p'); \
 	  echo "$$p $$c%"; awk -v c="$$c" -v m=$(COVER_MIN) 'BEGIN { exit !(c >= m) }' || { echo "below $(COVER_MIN)%"; exit 1; }; done
 
@@ -86,11 +87,19 @@ stories: ## run the stories of all SDKs whose compilers are there, and measure t
 determinism: ## compare the memory of 500 random workflows, live and replayed
 	WFHOST_RANDOM_WORKFLOWS=500 $(GO) test ./host -run TestRandomWorkflows -count=1 -timeout 60m -v
 
-programs: ## cut N random programs (2000) at random commits
+programs: ## cut N random programs (2000) at random commits, and restart runs of a tenth as many others from their calls
 	$(GO) test ./host -run TestRandomPrograms -count=1 -timeout 60m -rapid.checks=$(or $(N),2000) -rapid.nofailfile
+	$(GO) test ./host -run TestRandomRestarts -count=1 -timeout 60m -restarts.n=$$(($(or $(N),2000) / 10))
+
+env-programs: ## run N random programs (1000) from the seed SEED on, on a host and in the environments for tests of Go and TypeScript
+	$(GO) test ./guest-sdk/go/stories/rules -run TestProgramsInEnv -count=1 -timeout 60m -programs=$(or $(N),1000) -seed=$(or $(SEED),1)
+	$(GO) test ./typescript -run TestProgramsUnderNode -count=1 -timeout 60m -programs=$(or $(N),1000) -seed=$(or $(SEED),1)
 
 simulate: ## simulate N whole hosts, from the seed SEED on; without N, that one alone, with its trace
 	$(GO) test ./host/internal/sim -run TestSeeds -count=1 -timeout 60m -v $(if $(SEED),-sim.seed=$(SEED)) $(if $(N),-sim.n=$(N))
+
+costs: ## print what calls and events cost a run that has 10, 1,000 and as many as it may of what they may look at
+	$(GO) test ./host/internal/journal ./host/internal/replay ./host/internal/run -run TestCosts -count=1 -v
 
 year: ## start 1,000 runs a day for a year, keep them for 30 days, and look at what the store holds
 	WFHOST_YEAR_RUNS=$(or $(N),1000) $(GO) test ./host -run TestYear -count=1 -timeout 120m -v
@@ -208,6 +217,12 @@ js-engine: ## build the JavaScript engine, QuickJS, from its source; needs Debia
 
 js-engine-check: ## build the JavaScript engine, and compare it with the one in git
 	typescript/engine/build.sh --check
+
+js-differential: ## compare the JavaScript engine, its platform and its bundles with Node 22 for FOR, 1h, by programs of the seeds from SEED on
+	$(GO) test ./typescript -run 'TestDifferential$$' -count=1 -timeout 25h -v -differential.for=$(or $(FOR),1h) -differential.seed=$(or $(SEED),1)
+
+test262: ## run the tests of tc39/test262, whose folder is DIR, in the JavaScript engine; those whose paths match ONLY
+	$(GO) test ./typescript/engine -run 'TestTest262$$' -count=1 -timeout 4h -v -test262=$(abspath $(DIR)) -test262.only='$(ONLY)'
 
 clean: ## remove what was built
 	rm -rf bin dist definition/module/built/*.wasm.gz

@@ -241,68 +241,6 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// The rooms of the host: what somebody can read in an evening, and a type that is one thing.
-const (
-	maxPackageLines = 1500
-	maxMethods      = 25
-)
-
-// larger holds what is larger: an engine is the rim towards one library, and the types are walks over one thing, a
-// journal, a replay, a module's bytes. They do not grow.
-var larger = map[string]int{
-	"host/internal/engine/wazero":   1750,
-	"host/internal/rewrite":         1660, // one walk over a module
-	"host/internal/journal.Journal": 70, "host/internal/replay.Machine": 67, "host/internal/rewrite.rewriter": 67,
-	"host/internal/inspect.scanner": 28, "host/internal/engine/startup.Host": 39,
-}
-
-func TestRooms(t *testing.T) {
-	lines, methods := map[string]int{}, map[string]int{}
-	for _, path := range tracked(t, ".go") {
-		dir := filepath.Dir(path)
-		if strings.HasSuffix(path, "_test.go") || !strings.HasPrefix(path, "host/internal/") {
-			continue
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines[dir] += bytes.Count(b, []byte{'\n'})
-		f, err := parser.ParseFile(token.NewFileSet(), path, b, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
-				methods[dir+"."+receiver(fn.Recv.List[0].Type)]++
-			}
-		}
-	}
-	for dir, n := range lines {
-		if limit := max(maxPackageLines, larger[dir]); n > limit {
-			t.Errorf("package %s has %d lines, the limit is %d", dir, n, limit)
-		}
-	}
-	for of, n := range methods {
-		if limit := max(maxMethods, larger[of]); n > limit {
-			t.Errorf("type %s has %d methods, the limit is %d", of, n, limit)
-		}
-	}
-}
-
-// receiver names the type of a receiver.
-func receiver(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.StarExpr:
-		return receiver(e.X)
-	case *ast.IndexExpr:
-		return receiver(e.X)
-	case *ast.Ident:
-		return e.Name
-	}
-	return ""
-}
-
 // forbidden lists calls that would read time or the environment past the clock.
 var forbidden = []string{"time.Now", "time.Sleep", "time.After", "time.NewTimer", "time.NewTicker", "time.AfterFunc",
 	"time.Tick", "time.Since", "time.Until", "os.Getenv", "os.LookupEnv"}
