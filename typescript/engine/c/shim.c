@@ -455,6 +455,8 @@ static void engine(void) {
 	warm();
 }
 
+void wfhost_keep(JSRuntime *rt);
+
 /* boot loads the program, and leaves the memory that activations start from. */
 __attribute__((constructor)) static void boot(void) {
 	struct head head;
@@ -475,6 +477,7 @@ __attribute__((constructor)) static void boot(void) {
 	JSMemoryUsage use;
 	JS_ComputeMemoryUsage(rt, &use);
 	JS_SetGCThreshold(rt, (size_t)use.malloc_size + HEAP_SLACK);
+	wfhost_keep(rt);
 	arena_freeze();
 }
 
