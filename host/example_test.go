@@ -122,7 +122,7 @@ func ExampleHost_Get() {
 	r, _ := h.StartRaw(context.Background(), "nap", []byte("1d"))
 	_, _, _ = h.WaitIdle(context.Background())
 	r, err := h.Get(context.Background(), r.ID)
-	fmt.Println(r.Status, r.Wake.Sub(r.Started), err)
+	fmt.Println(r.Status, r.Wake.Sub(r.Started).Round(time.Minute), err)
 	_, err = h.Get(context.Background(), "nobody")
 	fmt.Println(errors.Is(err, host.ErrNotFound))
 	// Output:

@@ -97,13 +97,25 @@ func TestFinding12_WaitsEnd(t *testing.T) {
 	}
 }
 
-// TestFinding12_WaitsAreFree has bodies wait for longer than their steps may take: an attempt's time begins with its body.
+// TestFinding12_WaitsAreFree has bodies wait for longer than their steps may take: an attempt's time begins with its body. Bodies that
+// sleep for an hour hold all the memory meanwhile. Timeouts are real time, and long enough for a slow machine.
 func TestFinding12_WaitsAreFree(t *testing.T) {
+	const timeout = 5 * time.Second
 	f := newFindings(t, little())
-	f.mob("r", mob{Bodies: 150, Ms: 700, Timeout: 1500})
-	f.mob("s", mob{Bodies: 60, Ms: 300, Elapsed: 1})
-	f.waiting("r", 150)
+	f.mob("held", mob{Bodies: 120, Ms: 3600_000})
+	f.waiting("held", 120)
+	f.mob("r", mob{Bodies: 40, Ms: 1, Timeout: int(timeout.Milliseconds())})
+	f.mob("s", mob{Bodies: 40, Ms: 1, Elapsed: 1})
+	f.waiting("r", 40)
+	f.waiting("s", 40)
+	<-time.After(timeout + time.Second)
 	f.Clock.Advance(time.Hour)
+	for _, id := range []string{"r", "s"} {
+		if r, err := f.Get(ctx, id); err != nil || r.Status.Terminal() {
+			t.Fatalf("%s did not wait: %s, %v", id, r.Status, err)
+		}
+	}
+	do(t, f.Terminate(ctx, "held"))
 	f.completes("r", 1)
 	f.completes("s", 1)
 	f.empty("after")

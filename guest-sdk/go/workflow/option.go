@@ -74,13 +74,13 @@ func AtMostOnce() Option { return func(o map[string]any) { o["at_most_once"] = t
 
 // options returns the JSON of options, empty for the defaults.
 func options(ctx context.Context, list []Option) string {
-	undoes, _ := ctx.Value(undoing{}).(string)
-	if len(list) == 0 && undoes == "" {
+	of := undoes(ctx)
+	if len(list) == 0 && of == "" {
 		return ""
 	}
 	o := map[string]any{}
-	if undoes != "" {
-		o["undoes"] = undoes
+	if of != "" {
+		o["undoes"] = of
 	}
 	for _, f := range list {
 		f(o)

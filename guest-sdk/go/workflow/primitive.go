@@ -172,8 +172,8 @@ type ChildRun[T any] struct {
 // children; Wait returns ErrLimit if a quota of the namespace has refused the start. Both may pass, as other runs end.
 func StartChild[T any](ctx context.Context, name, workflow string, in any, opts ...ChildOption) (*ChildRun[T], error) {
 	o := map[string]any{}
-	if undoes, ok := ctx.Value(undoing{}).(string); ok {
-		o["undoes"] = undoes
+	if of := undoes(ctx); of != "" {
+		o["undoes"] = of
 	}
 	for _, f := range opts {
 		f(o)

@@ -1,8 +1,10 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 )
 
@@ -41,22 +43,41 @@ func (s *Saga) Compensate(ctx context.Context, err *error) {
 // undoing is the key of the name of the step that the calls of a context undo.
 type undoing struct{}
 
+// undone is whether there was ever such a context: calls do not look for one before.
+var undone atomic.Bool
+
 // Undoing returns a context for calls that undo a step or child of this run, by its name. Saga does that by itself; use it where
 // you undo by hand. A run whose journal says what was undone is not restarted from a place where that would be taken as done.
 // The name "*" stands for something that has no name.
 func Undoing(ctx context.Context, name string) context.Context {
+	undone.Store(true)
 	return context.WithValue(ctx, undoing{}, name)
 }
 
-// done is the name of the step or child that has succeeded last. Tests have several workflows in one process.
-var done atomic.Pointer[string]
+// undoes returns the name of the step that the calls of a context undo, "" if they undo none.
+func undoes(ctx context.Context) string {
+	if !undone.Load() {
+		return ""
+	}
+	name, _ := ctx.Value(undoing{}).(string)
+	return name
+}
 
-func succeeded(name string) { done.Store(&name) }
+// done has the name of the step or child that has succeeded last. Tests have several workflows in one process.
+var done struct {
+	sync.Mutex
+	name string
+}
+
+func succeeded(name string) {
+	done.Lock()
+	defer done.Unlock()
+	done.name = name
+}
 
 // newest returns the name of the step or child that has succeeded last, "*" if there is none.
 func newest() string {
-	if name := done.Load(); name != nil {
-		return *name
-	}
-	return "*"
+	done.Lock()
+	defer done.Unlock()
+	return cmp.Or(done.name, "*")
 }
