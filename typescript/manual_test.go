@@ -78,9 +78,7 @@ func TestManualTests(t *testing.T) {
 	if len(tests) == 0 {
 		t.Error("the manual has no test in TypeScript")
 	}
-	if out, err := exec.Command("node", "-p", "Boolean(process.features.typescript)").Output(); err != nil || string(out) != "true\n" {
-		t.Skip("SKIPPED: no Node that runs TypeScript is installed (22.18 or later), so the tests of the manual did not run")
-	}
+	node := nodeOfTypeScript(t, "the tests of the manual did not run")
 	for _, test := range tests {
 		dir := t.TempDir()
 		if err := os.CopyFS(filepath.Join(dir, "node_modules", sdk.Package), sdk.Files); err != nil {
@@ -97,7 +95,7 @@ func TestManualTests(t *testing.T) {
 			}
 		}
 		write(t, dir, files)
-		cmd := exec.Command("node", "--test", "manual.test.ts")
+		cmd := exec.Command(node, "--test", "manual.test.ts")
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "pass 1") {
 			t.Errorf("%s: %v\n%s", test.page, err, out)

@@ -95,7 +95,7 @@ func writeModules(t *testing.T, dir string, list []moduled) {
 // nodeModules returns what Node makes of the programs of a folder, if it can load TypeScript.
 func nodeModules(t *testing.T, dir string) (want []string, ok bool) {
 	node := findNode(t, "bundles were not compared with what it loads")
-	if out, err := exec.Command(node, "-p", "Boolean(process.features.typescript)").Output(); err != nil || strings.TrimSpace(string(out)) != "true" {
+	if !runsTypeScript(node) {
 		t.Log("SKIPPED: node does not load TypeScript, so bundles were not compared with what it loads")
 		return nil, false
 	}

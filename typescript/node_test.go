@@ -34,3 +34,18 @@ func findNodeFrom(t *testing.T, least int, what, without string) string {
 	}
 	return node
 }
+
+// nodeOfTypeScript returns a Node that runs TypeScript, 22.18 or newer, or skips the test: without says what was not done then.
+func nodeOfTypeScript(t *testing.T, without string) string {
+	t.Helper()
+	node := findNode(t, without)
+	if !runsTypeScript(node) {
+		t.Skipf("SKIPPED: no Node that runs TypeScript is installed (22.18 or newer); %s", without)
+	}
+	return node
+}
+
+func runsTypeScript(node string) bool {
+	out, err := exec.Command(node, "-p", "Boolean(process.features.typescript)").Output()
+	return err == nil && strings.TrimSpace(string(out)) == "true"
+}

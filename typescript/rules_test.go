@@ -17,7 +17,7 @@ import (
 // it writes.
 func underNode(t *testing.T, main string, files ...string) []byte {
 	t.Helper()
-	node := findNode(t, "the environment of tests was not compared with a host")
+	node := nodeOfTypeScript(t, "the environment of tests was not compared with a host")
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
