@@ -93,5 +93,5 @@ func (l *Lines) Explain(message string) string { return l.said.Explain(message) 
 
 // Held returns what is kept of all that was printed, in bytes, about.
 func (l *Lines) Held() int64 {
-	return int64(cap(l.stdout) + cap(l.partial[0]) + cap(l.partial[1]) + cap(l.said.b))
+	return int64(cap(l.stdout) + cap(l.partial[0]) + cap(l.partial[1]) + cap(l.said.b) + cap(l.said.reason))
 }

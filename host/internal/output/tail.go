@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -19,17 +20,22 @@ const (
 )
 
 // Tail keeps the end of what a guest prints to descriptor 2. The zero value is empty.
-type Tail struct{ b []byte }
+type Tail struct {
+	b      []byte
+	reason []byte // of the run-time of Go, if the stacks that follow it have filled b
+}
 
 // Write adds what is printed.
 func (t *Tail) Write(p []byte) {
-	if over := len(p) - maxTailBytes; over > 0 {
-		p = p[over:]
+	for part := range slices.Chunk(p, maxTailBytes) {
+		t.b = append(t.b, part...)
+		if over := len(t.b) - maxTailBytes; over > 0 {
+			if at := lastReason(t.b[:over+longestReason]); at >= 0 {
+				t.reason = append(t.reason[:0], t.b[at:min(at+maxSaidBytes, len(t.b))]...)
+			}
+			t.b = append(t.b[:0], t.b[over:]...)
+		}
 	}
-	if over := len(t.b) + len(p) - maxTailBytes; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	t.b = append(t.b, p...)
 }
 
 // Explain returns why a guest broke down: what it said last, and the message; the message alone if it said nothing.
@@ -43,16 +49,32 @@ func (t *Tail) Explain(message string) string {
 // reasons begin the line in which the run-time of Go says why it ends. Stacks follow, behind an empty line.
 var reasons = []string{"panic: ", "fatal error: "}
 
-// said returns the message of the run-time of Go, if there is one, or else the last lines.
-func (t *Tail) said() string {
-	text := strings.ToValidUTF8(string(t.b), "\uFFFD")
+const longestReason = len("fatal error: ")
+
+// lastReason returns where the last line begins that says why the run-time of Go ends, or -1.
+func lastReason(text []byte) int {
 	at := -1
 	for _, r := range reasons {
-		at = max(at, strings.LastIndex("\n"+text, "\n"+r))
+		if bytes.HasPrefix(text, []byte(r)) {
+			at = max(at, 0)
+		}
+		if i := bytes.LastIndex(text, []byte("\n"+r)); i >= 0 {
+			at = max(at, i+1)
+		}
 	}
+	return at
+}
+
+// said returns the message of the run-time of Go, if there is one, or else the last lines.
+func (t *Tail) said() string {
+	told, at := t.b, lastReason(t.b)
+	if at < 0 && len(t.reason) > 0 {
+		told, at = t.reason, 0
+	}
+	text := strings.ToValidUTF8(string(told[max(at, 0):]), "\uFFFD")
 	var lines []string
 	if at >= 0 {
-		message, _, _ := strings.Cut(text[at:], "\n\n")
+		message, _, _ := strings.Cut(text, "\n\n")
 		lines = nonEmpty(message)
 		lines = lines[:min(len(lines), maxSaidLines)]
 	} else {
@@ -76,4 +98,4 @@ func nonEmpty(text string) (lines []string) {
 }
 
 // copied returns a tail that shares nothing with this one.
-func (t *Tail) copied() Tail { return Tail{bytes.Clone(t.b)} }
+func (t *Tail) copied() Tail { return Tail{bytes.Clone(t.b), bytes.Clone(t.reason)} }
