@@ -9,9 +9,10 @@ const found = (re, text, lastIndex) => {
 const pairs = ["😀", "i😀😀", "😀a", "\ud83d\ud83d\ude00", "\ude00\ud83d", "a"];
 const within = [/./gu, /./yu, /^/gmu, /(?<=(.))/gu, /(?:)/gu, /(?:)/yu, /[^]$/gu, /\ude00/gu, /😀/yu, /(?=(.))/gdu, /./g, /\ude00/y];
 
-const letters = ["a", "A", "ſ", "s", "S", "K", "k", "K", "İ", "ı", "ß", "ẞ", "σ", "ς", "Σ", "ǅ", "😀", "𐐀", "𐐨", "_", "é", "-"];
+const letters = ["a", "A", "ſ", "s", "S", "K", "k", "K", "İ", "ı", "ß", "ẞ", "σ", "ς", "Σ", "ǅ", "😀", "𐐀", "𐐨", "_", "é", "-", "\u0378", "\u{10FFFF}", "\uE000", "\uD800"];
 const properties = [/\p{Lu}/iu, /\P{Lu}/iu, /[\p{Lu}]/iu, /[^\p{Lu}]/iu, /[^\P{Lu}]/iu, /\p{Ll}/iu, /\p{Lt}/iu, /\p{ASCII}/iu, /\p{Script=Greek}/iu,
-  /(?<=\p{Lu})$/iu, /\p{Lu}/u, /\P{Lu}/u];
+  /(?<=\p{Lu})$/iu, /\p{Lu}/u, /\P{Lu}/u,
+  /\p{Script=Unknown}/u, /\P{Script=Zzzz}/u, /\p{Script_Extensions=Unknown}/u, /[^\p{scx=Zzzz}]/u];
 const words = [/\w/iu, /\W/iu, /[\w]/iu, /[\W]/iu, /[^\w]/iu, /[^\W]/iu, /\w/i, /\W/i, /[\W]/i, /[^\W]/i, /\b/iu, /\B/iu, /\b/i, /^\b.\b$/iu, /\s|\S/iu];
 
 // Each round of a quantifier begins without what its groups have captured in the one before.

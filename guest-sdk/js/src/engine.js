@@ -12,7 +12,7 @@ import { description, sole, steps, workflow, workflows } from "./registry.js";
 import { begin, decode, encode, encodeResult, failure, host, run } from "./state.js";
 import { fireTimer } from "./timers.js";
 
-const needed = 5; // version of __wf
+const needed = 6; // version of __wf
 const native = globalThis.__wf;
 if (!(native?.interface >= needed)) throw new Error("this SDK needs a newer wfhost");
 begin(native);
@@ -168,3 +168,5 @@ function onIdle() {
   host.fail(JSON.stringify({ message: "the step waits for a promise that nothing can resolve", type: "Deadlock", retryable: false }));
   return 2; // the end of a body is the engine's
 }
+
+native.keep(); // what there is by now: the program's own files come next

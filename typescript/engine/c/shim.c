@@ -20,7 +20,7 @@
 #define countof(a) (sizeof(a) / sizeof *(a))
 
 /* The version of __wf, for an SDK that comes with a project. It grows when something is added or means something else. */
-#define INTERFACE 5
+#define INTERFACE 6
 
 /* Of the stack of C, JavaScript gets all but this: what a call of the host and the engine's own leaves need. */
 #define STACK_RESERVE (64 << 10)
@@ -423,6 +423,13 @@ static JSValue js_rejections(JSContext *c, JSValueConst this, int argc, JSValueC
 	return JS_UNDEFINED;
 }
 
+/* keep says that the SDK has been loaded, and the program begins. */
+void wfhost_keep(JSRuntime *rt);
+static JSValue js_keep(JSContext *c, JSValueConst this, int argc, JSValueConst *argv) {
+	wfhost_keep(rt);
+	return JS_UNDEFINED;
+}
+
 extern unsigned char __global_base; /* where the data begins, and the stack ends, which lies before it */
 
 /* engine makes the engine without WeakRef and FinalizationRegistry, in which one could see when garbage is collected. */
@@ -450,12 +457,13 @@ static void engine(void) {
 	provide();
 	JSValue o = JS_GetPropertyStr(ctx, global, "__wf");
 	function(o, "rejections", 1, js_rejections);
+	function(o, "keep", 0, js_keep);
 	JS_FreeValue(ctx, o);
 	JS_FreeValue(ctx, global);
 	warm();
 }
 
-void wfhost_keep(JSRuntime *rt);
+void wfhost_keep_loaded(JSRuntime *rt);
 
 /* boot loads the program, and leaves the memory that activations start from. */
 __attribute__((constructor)) static void boot(void) {
@@ -477,7 +485,7 @@ __attribute__((constructor)) static void boot(void) {
 	JSMemoryUsage use;
 	JS_ComputeMemoryUsage(rt, &use);
 	JS_SetGCThreshold(rt, (size_t)use.malloc_size + HEAP_SLACK);
-	wfhost_keep(rt);
+	wfhost_keep_loaded(rt);
 	arena_freeze();
 }
 
