@@ -261,8 +261,11 @@ func (hh *history) call(h *host.Host, c call) (o outcome) {
 			_, err = fmt.Sscan(string(b), &o.n)
 		} else if strings.Contains(err.Error(), "the run has not begun") {
 			return outcome{what: "ok"} // it has taken nothing yet
-		} else if r, e := h.Get(ctx, id); e == nil && r.Status == host.Terminated && strings.Contains(err.Error(), "it was at work") {
-			return outcome{what: "unknown"} // it was terminated before it came to a wait
+		} else if strings.Contains(err.Error(), "it was at work") {
+			r, e := h.Get(ctx, id)
+			if errors.Is(e, host.ErrStoreFailed) || errors.Is(e, host.ErrClosed) || r.Status == host.Terminated {
+				return outcome{what: "unknown"} // it was terminated before it came to a wait, if the host still says so
+			}
 		}
 	case "result":
 		var r host.Run
