@@ -371,14 +371,16 @@ func (s *Store) sync(b *pebble.Batch, applied func()) error {
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := s.db.ApplyNoSyncWait(b, pebble.Sync)
-		if applied != nil {
-			applied()
-		}
-		if err == nil {
-			err = b.SyncWait()
-		}
-		done <- err
+		done <- s.unlessClosed(func() error {
+			err := s.db.ApplyNoSyncWait(b, pebble.Sync)
+			if applied != nil {
+				applied()
+			}
+			if err == nil {
+				err = b.SyncWait()
+			}
+			return err
+		})
 	}()
 	select {
 	case err := <-done:
@@ -390,6 +392,21 @@ func (s *Store) sync(b *pebble.Batch, applied func()) error {
 	case <-s.failed:
 		return fmt.Errorf("%w: %w", store.ErrUnknown, s.failure())
 	}
+}
+
+// unlessClosed calls commit. Nobody waits for the commits of a store that has failed, so it may be closed before one begins:
+// Pebble panics then.
+func (s *Store) unlessClosed(commit func() error) (err error) {
+	defer func() {
+		select {
+		case <-s.failed:
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("%w: %v", store.ErrClosed, cause)
+			}
+		default:
+		}
+	}()
+	return commit()
 }
 
 // drop gives a batch back, for the next one. That of a failed store may still be in use, by the goroutine that commits it.
@@ -405,7 +422,7 @@ func (s *Store) drop(b *pebble.Batch) {
 // has a goroutine of its own, and ends when the store fails.
 func (s *Store) apply(b *pebble.Batch) error {
 	done := make(chan error, 1)
-	go func() { done <- b.Commit(pebble.NoSync) }()
+	go func() { done <- s.unlessClosed(func() error { return b.Commit(pebble.NoSync) }) }()
 	select {
 	case err := <-done:
 		if err != nil {

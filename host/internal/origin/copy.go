@@ -48,27 +48,51 @@ func (c *Copy) add(e store.Entry) {
 	c.Entries = append(c.Entries, e)
 }
 
+// fate is what became of a handle up to some entry.
+type fate uint8
+
+const (
+	absent fate = iota
+	open
+	resolved
+	withdrawn
+)
+
 // upTo copies the entries before the one at cut, and the later deliveries of the calls among them. A signal that came, or was
-// bound, later is not copied. Of a step that is done at most once and whose attempt was in flight, the attempt is copied: nobody
-// knows its outcome, and it is not made again.
-func (c *Copy) upTo(j *journal.Journal, cut int) {
+// bound, later is not copied, and no withdrawal that came later: what failed because the workflow had given it up was given up for
+// what the new run does again. Of a step that is done at most once and whose attempt was in flight, the attempt is copied: nobody
+// knows its outcome, and it is not made again. upTo returns what became of the handles in the copy.
+func (c *Copy) upTo(j *journal.Journal, cut int) map[int64]fate {
 	entries := j.Entries()
 	seqs := map[store.Seq]store.Seq{}
-	last := int64(0) // the newest handle that is kept
+	fates, givenUp := map[int64]fate{}, map[int64]bool{}
 	for i := 1; i < len(entries); i++ {
 		e := entries[i]
 		before := i < cut
 		switch {
+		case e.Kind == store.KindWithdraw && !before:
+			givenUp[e.Handle] = true
+			continue
 		case before && (e.Kind == store.KindActivated || e.Kind.Call() || e.Kind == store.KindSignalAccepted):
-			last = max(last, e.Handle)
 		case before && e.Kind.Delivery() && e.Handle == 0: // clocks and cancels
 		case e.Kind == store.KindSignal && !before:
 			continue
-		case e.Kind.Delivery() && e.Handle != 0 && e.Handle <= last:
-		case e.Kind == store.KindAttemptStarted && e.Handle <= last && lost(j.Handle(e.Handle), e.Attempt):
+		case e.Kind.Delivery() && e.Handle != 0 && fates[e.Handle] == open:
+			if e.Kind == store.KindStepFailure && givenUp[e.Handle] && !j.Handle(e.Handle).Step.Options.AtMostOnce {
+				continue
+			}
+		case e.Kind == store.KindAttemptStarted && fates[e.Handle] == open && lost(j.Handle(e.Handle), e.Attempt):
 		case before && e.Kind == store.KindNow, e.Kind == store.KindClockSet: // by which later deliveries are due
 		default:
 			continue
+		}
+		switch h := j.Handle(e.Handle); {
+		case e.Kind == store.KindWithdraw && e.Code == journal.WithdrawDone && e.Refused == 0:
+			fates[e.Handle] = withdrawn
+		case e.Kind.Delivery():
+			fates[e.Handle] = resolved
+		case h != nil && h.CallSeq == e.Seq:
+			fates[e.Handle] = open
 		}
 		if e.Kind == store.KindSignal {
 			e.Ref = seqs[e.Ref]
@@ -76,6 +100,7 @@ func (c *Copy) upTo(j *journal.Journal, cut int) {
 		seqs[e.Seq] = store.Seq(len(c.Entries) + 1)
 		c.add(e)
 	}
+	return fates
 }
 
 // lost reports whether nobody knows what came of an attempt of a step that is done at most once.

@@ -49,12 +49,13 @@ func NewPlan(j *journal.Journal, name string) (*Plan, error) {
 	p := &Plan{Copy: &Copy{Started: j.Started()}}
 	entries := j.Entries()
 	cut := 0
+	var fates map[int64]fate // of handles in the copy
 	if name != "" {
 		if cut = find(entries, name); cut == 0 {
 			return nil, noCall(j, name)
 		}
 		p.Undone = j.UndoneBefore(store.Seq(cut))
-		p.Copy.upTo(j, cut)
+		fates = p.Copy.upTo(j, cut)
 	} else if j.Started().Iteration > 0 {
 		p.Copy.movedOver(entries)
 	}
@@ -68,21 +69,20 @@ func NewPlan(j *journal.Journal, name string) (*Plan, error) {
 			p.Repeated = append(p.Repeated, c)
 			continue
 		}
-		p.keep(j, c, e)
+		p.keep(j.Handle(e.Handle), c, fates[e.Handle])
 	}
 	p.note()
 	return p, nil
 }
 
-// keep adds a call that is kept. A step that is open is made again.
-func (p *Plan) keep(j *journal.Journal, c Call, e *store.Entry) {
-	h := j.Handle(e.Handle)
+// keep adds a call that is kept. A step that is open in the copy is made again.
+func (p *Plan) keep(h *journal.Handle, c Call, at fate) {
 	switch {
 	case h == nil:
-	case e.Kind == store.KindHook && !h.Withdrawn && !h.Refused:
+	case h.Kind == store.KindHook && !h.Refused && at != withdrawn:
 		p.Hooks = append(p.Hooks, *h)
 		c.Target, c.Note = h.Token, "its token is claimed by the new run"
-	case !h.Open():
+	case at != open:
 	case h.Step != nil && lost(h, h.Step.Attempt):
 		c.Note = "its attempt was in flight, and is not made again: the step fails, as nobody knows its outcome"
 	case h.Step != nil:

@@ -53,7 +53,7 @@ func (r *Runs) PlanRestart(ctx context.Context, q RestartRequest) (x Restart, er
 	for _, check := range []func() error{
 		func() error { return undone(&q, x.Plan) },
 		func() error { return r.outcomes(ctx, &q, j, x.Plan) },
-		func() error { return r.tokens(ctx, &q, x.Plan) },
+		func() error { return r.tokens(ctx, q.Of.Namespace, x.Plan.Hooks) },
 	} {
 		if err := check(); err != nil && !errors.Is(err, run.ErrIllegal) {
 			return x, err
@@ -67,6 +67,19 @@ func (r *Runs) PlanRestart(ctx context.Context, q RestartRequest) (x Restart, er
 
 // Restart starts the run of a restart that was planned and is not refused.
 func (r *Runs) Restart(ctx context.Context, x *Restart, to store.RunKey) (st store.RunState, err error) {
+	err = r.take(ctx, to, x.Plan.Hooks, func() error {
+		if err := r.tokens(ctx, to.Namespace, x.Plan.Hooks); err != nil { // taken since it was planned
+			return fmt.Errorf("run %q: %w", x.Plan.Copy.Started.RunID, err)
+		}
+		return nil
+	}, func() error {
+		st, err = r.startCopy(ctx, x, to)
+		return err
+	})
+	return st, err
+}
+
+func (r *Runs) startCopy(ctx context.Context, x *Restart, to store.RunKey) (st store.RunState, err error) {
 	n := x.New
 	n.Key = to
 	free := r.versions.Hold()
@@ -185,7 +198,7 @@ func (r *Runs) outcomes(ctx context.Context, q *RestartRequest, j *journal.Journ
 		}
 		status := end.Kind.Status()
 		if (status == store.Cancelled || status == store.Terminated) && !q.KeepUndone {
-			return record.Refuse("its child %q (run %s), which began before %q, was %s when the run ended: restart from %[1]q or earlier",
+			return record.Refuse("its child %q (run %s), which began before %q, was %s since: restart from %[1]q or earlier",
 				o.Name, o.ChildID, q.From, status)
 		}
 		p.Resolve(o, message.Outcome(j, o.Handle, &end), "run "+o.ChildID+" "+status.String())
@@ -220,11 +233,11 @@ func (r *Runs) childEnd(ctx context.Context, key store.RunKey, by message.Messag
 }
 
 // tokens refuses a restart if another run has a token that the new one claims.
-func (r *Runs) tokens(ctx context.Context, q *RestartRequest, p *origin.Plan) error {
-	for _, h := range p.Hooks {
-		id, held, err := r.holder(ctx, q.Of.Namespace, h.Token)
+func (r *Runs) tokens(ctx context.Context, ns store.NamespaceID, hooks []journal.Handle) error {
+	for _, h := range hooks {
+		id, held, err := r.holder(ctx, ns, h.Token)
 		if !held && err == nil {
-			id, held, err = r.ownToken(ctx, q.Of.Namespace, h.Token)
+			id, held, err = r.ownToken(ctx, ns, h.Token)
 		}
 		if err != nil {
 			return err
@@ -237,21 +250,22 @@ func (r *Runs) tokens(ctx context.Context, q *RestartRequest, p *origin.Plan) er
 	return nil
 }
 
-// takenOver refuses a retry if another run has taken over a token of this one, as one that repeats it does.
-func (r *Runs) takenOver(ctx context.Context, key store.RunKey) error {
-	var hooks []journal.Handle
-	err := r.Look(ctx, key, func(of *run.Run) error {
+// hooksOfEnded returns the hooks whose tokens a run that has ended held. A live run holds them itself.
+func (r *Runs) hooksOfEnded(ctx context.Context, key store.RunKey) (hooks []journal.Handle) {
+	_ = r.Look(ctx, key, func(of *run.Run) error { // without it, the retry itself says what is wrong with the run
 		j := of.Journal()
-		for id := int64(1); j.Ended() != store.KindInvalid && j.Handle(id) != nil; id++ { // else it holds them itself
+		for id := int64(1); j.Ended() != store.KindInvalid && j.Handle(id) != nil; id++ {
 			if h := j.Handle(id); h.Kind == store.KindHook && h.Resolved && !h.Refused && !h.Withdrawn {
 				hooks = append(hooks, *h)
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return nil //nolint:nilerr // the retry itself says what is wrong with the run
-	}
+	return hooks
+}
+
+// takenOver refuses a retry if another run has taken over a token of this one, as one that repeats it does.
+func (r *Runs) takenOver(ctx context.Context, key store.RunKey, hooks []journal.Handle) error {
 	for _, h := range hooks {
 		id, held, err := r.holder(ctx, key.Namespace, h.Token)
 		if err != nil {
@@ -264,11 +278,14 @@ func (r *Runs) takenOver(ctx context.Context, key store.RunKey) error {
 	return nil
 }
 
-// holder returns the live run that has claimed a token.
+// holder returns the live run that has claimed a token, or is about to.
 func (r *Runs) holder(ctx context.Context, ns store.NamespaceID, token string) (id string, held bool, err error) {
 	h, held, err := r.store.Hook(ctx, ns, token)
 	if held && err == nil {
 		held, err = r.lives(ctx, h) // else its end gives the token up, which is in the store already
+	}
+	if id, taken := r.taker(ctx, ns, token); !held && err == nil && taken {
+		return id, true, nil
 	}
 	return h.Run.ID, held, err
 }

@@ -32,6 +32,7 @@ type Runs struct {
 	keepers  Keepers
 	ids      func(context.Context, store.NamespaceID) (int64, error) // Config.IDs
 
+	takes      takes
 	unreadable sync.Map // why runs of a newer release cannot be read, by key; see reporter.Note
 }
 
@@ -117,11 +118,15 @@ func (r *Runs) Wake(ctx context.Context, key store.RunKey, name string) (n int, 
 
 // Retry lets a failed or stuck run go on, under another version if one is given. free is as of Start.
 func (r *Runs) Retry(ctx context.Context, key store.RunKey, version *store.Version, free func()) error {
-	if err := r.takenOver(ctx, key); err != nil {
-		free()
+	hooks, again := r.hooksOfEnded(ctx, key), false
+	err := r.take(ctx, key, hooks, func() error { return r.takenOver(ctx, key, hooks) }, func() error {
+		again = true
+		_, err := r.callHeld(ctx, key, run.Retry{Version: version}, free)
 		return err
+	})
+	if !again {
+		free()
 	}
-	_, err := r.callHeld(ctx, key, run.Retry{Version: version}, free)
 	return err
 }
 

@@ -2,9 +2,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/wfhost/wfhost/guest-sdk/go/workflow"
@@ -95,7 +98,7 @@ func (p *performance) one(ctx context.Context, o Op) (string, error) {
 	case "signal":
 		return p.receive(ctx, o)
 	case "child":
-		return workflow.Child[string](ctx, o.Name, "kid", o.MS)
+		return workflow.Child[string](ctx, o.Name, "kid", o.MS, workflow.OnEnd(workflow.EndPolicy(cmp.Or(o.Undo, "cancel"))))
 	case "start": // and is not awaited
 		opts := []workflow.ChildOption{workflow.OnEnd(workflow.EndPolicy(o.Undo))}
 		if o.ID != "" {
@@ -108,6 +111,17 @@ func (p *performance) one(ctx context.Context, o Op) (string, error) {
 	case "emit":
 		_, _ = workflow.Emit(ctx, "out", o.Name)
 		return "", workflow.SetAttribute(ctx, "last", o.Name)
+	case "handler": // that is named, with further attempts
+		return workflow.Call[string](ctx, o.Name, o.ID, o.Name, workflow.Attempts(9))
+	case "group":
+		return p.group(ctx, o)
+	case "then": // one after the other
+		for _, x := range o.Ops {
+			if _, err := p.one(ctx, x); err != nil {
+				return "", err
+			}
+		}
+		return "done", nil
 	case "race":
 		return p.race(ctx, o)
 	}
@@ -122,6 +136,25 @@ func (p *performance) receive(ctx context.Context, o Op) (string, error) {
 		return "nobody", nil
 	}
 	return v, err
+}
+
+// group performs operations at once. If one fails, the others are cancelled and waited for.
+func (p *performance) group(ctx context.Context, o Op) (string, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	texts := make([]string, len(o.Ops))
+	for i, x := range o.Ops {
+		all.Go(func() {
+			v, err := p.one(ctx, x)
+			if err != nil {
+				cancel(err)
+			}
+			texts[i] = v
+		})
+	}
+	all.Wait()
+	return strings.Join(texts, ","), context.Cause(ctx)
 }
 
 // race takes what comes first of several operations, which all go on.

@@ -1,0 +1,103 @@
+package host_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/wfhost/wfhost/host"
+	"github.com/wfhost/wfhost/store"
+)
+
+// group is a program that does something beside a nap and the step ship.
+func group(beside doing) doing {
+	return doing{Do: "group", Name: "g", Fails: true, Ops: []doing{beside, {Do: "then", Name: "main", Ops: []doing{
+		{Do: "sleep", Name: "begun", MS: 1000}, {Do: "call", Name: "ship"}}}}}
+}
+
+// TestRestartOfAChildThatWasWithdrawnLater restarts runs that cancelled a child when the step ship failed: as it was cut off for what
+// the new run does again, it is not taken for a child that goes on, and not started again.
+func TestRestartOfAChildThatWasWithdrawnLater(t *testing.T) {
+	for end, text := range map[string]string{"cancel": "was cancelled since", "terminate": "was terminated since", "abandon": "is still running"} {
+		g := newRestarts(t)
+		g.breaks("ship")
+		g.begin("r", group(doing{Do: "child", Name: "kid", MS: 100_000, Undo: end}))
+		g.Advance(time.Second)
+		if r, err := g.Get(ctx, "r"); err != nil || r.Status != host.Failed {
+			t.Fatalf("%s: %s, %v", end, r.Status, err)
+		}
+		g.breaks()
+		g.refused("r", host.RestartOptions{From: "ship"}, `its child "kid"`, text)
+		g.again("r", "again", "kid")
+		if got := g.ends("again"); got != "g=kid's,done" {
+			t.Errorf("%s: %s", end, got)
+		}
+	}
+}
+
+// TestRestartOfAStepThatWasCancelledLater restarts runs that cancelled a step when the step ship failed: one that waited for its next
+// attempt, and one that was at work. Both are made again.
+func TestRestartOfAStepThatWasCancelledLater(t *testing.T) {
+	for _, name := range []string{"flaky", "slow"} {
+		g := newRestarts(t)
+		tries := 0
+		host.HandleStep(g.Host.Host, "flaky", func(context.Context, string) (string, error) {
+			if tries++; tries == 1 {
+				return "", host.RetryAfter(errors.New("not yet"), time.Minute)
+			}
+			return "flaky", nil
+		})
+		host.HandleStep(g.Host.Host, "slow", func(ctx context.Context, _ string) (string, error) {
+			if tries++; tries == 1 {
+				<-ctx.Done()
+				return "", host.Fatal(context.Cause(ctx))
+			}
+			return "slow", nil
+		})
+		g.breaks("ship")
+		_, err := g.Start(ctx, "program", []doing{group(doing{Do: "handler", Name: name, ID: "host/" + name})}, host.WithRunID("r"))
+		do(t, err)
+		until(t, g.Host.Host, "r", func(host.Run) bool { return has(t, g.Host.Host, "r", store.KindSleep) == 1 })
+		g.Clock.Advance(time.Second)
+		until(t, g.Host.Host, "r", func(r host.Run) bool { return r.Status == host.Failed })
+		g.breaks()
+		g.again("r", "again", "ship")
+		if got := g.ends("again"); got != "g="+name+",done" || tries != 2 {
+			t.Errorf("%s: %s, %d attempts", name, got, tries)
+		}
+	}
+}
+
+// TestRestartsAtOnceTakeATokenOnce restarts a run twice at once from behind a hook, and beside a retry: one of them has its token.
+func TestRestartsAtOnceTakeATokenOnce(t *testing.T) {
+	g := newRestarts(t)
+	g.breaks("ship")
+	g.begin("r", doing{Do: "hook", Name: "h", Token: "of-all-runs", MS: 10}, doing{Do: "call", Name: "ship", Fails: true},
+		doing{Do: "signal", Name: "h", MS: 1_000_000})
+	g.Advance(time.Second)
+	g.breaks()
+	for i := range 20 {
+		ids := []string{fmt.Sprint("a", i), fmt.Sprint("b", i)}
+		made := make(chan error, len(ids))
+		for _, id := range ids {
+			go func() {
+				_, err := g.RestartWith(ctx, "r", host.RestartOptions{NewID: id, From: "ship"})
+				made <- err
+			}()
+		}
+		first, second := <-made, <-made
+		if (first == nil) == (second == nil) || !errors.Is(cmp.Or(first, second), host.ErrConflict) {
+			t.Fatalf("%v and %v", first, second)
+		}
+		g.Settle()
+		for _, id := range ids {
+			if err := g.Terminate(ctx, id); err != nil && !errors.Is(err, host.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+		g.Settle()
+	}
+}
