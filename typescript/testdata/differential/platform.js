@@ -36,7 +36,7 @@ const withoutPath = /^\s*(?:mailto|data|x-y|javascript|blob):(?![/])/; // what o
 const ascii = (text) => text.replace(/[^\0-\x7f]/g, "e"); // canParse of Node 22 fails for others when it was optimized
 
 export function urls(r) {
-  const other = r.chance(2) ? "http://u:p@h.example:81/a/b/../c?q=1#f" : url(r).replace(/\?(?=#|\s*$)/, ""); // Node 22 does not take over an empty query
+  const other = r.chance(2) ? "http://u:p@h.example:81/a/b/../c?q=1#f" : url(r).replace(/\?(?=[\t\n\r]*(?:#|\s*$))/g, ""); // Node 22 does not take over an empty query
   const base = r.chance(2) ? `, ${quoted(other)}` : "", input = () => {
     const text = base && withoutPath.test(other) ? url(r).replace(/(?<=.)#.*/s, "") : url(r);
     return base && strange.test(other) ? dotless(text) : text;
