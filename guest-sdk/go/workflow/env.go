@@ -61,7 +61,7 @@ func NewEnv(opts ...EnvOption) *Env {
 	for _, o := range opts {
 		o(e)
 	}
-	e.runs = &envRuns{byID: map[string]*Env{e.id: e}}
+	e.runs = &envRuns{byID: map[string]*Env{e.id: e}, tokens: map[string]*Env{}}
 	return e
 }
 

@@ -17,8 +17,26 @@ import (
 
 // envRuns are the runs of a test by their ids: the one under test, its children, and theirs.
 type envRuns struct {
-	mu   sync.Mutex // guards byID; taken behind an Env's lock, and no lock is taken behind it
-	byID map[string]*Env
+	mu     sync.Mutex // guards the others; taken behind an Env's lock, and no lock is taken behind it
+	byID   map[string]*Env
+	tokens map[string]*Env // live runs, by the tokens of their hooks
+}
+
+// claim gives a token to a run, unless another one holds it, which is returned.
+func (r *envRuns) claim(token string, e *Env) (holder *Env) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if holder = r.tokens[token]; holder == nil {
+		r.tokens[token] = e
+	}
+	return holder
+}
+
+// release gives up the tokens of a run.
+func (r *envRuns) release(e *Env) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.tokens, func(_ string, holder *Env) bool { return holder == e })
 }
 
 func (r *envRuns) get(id string) *Env {
@@ -99,6 +117,8 @@ type envChild struct {
 	done chan struct{}
 	b    []byte
 	err  error
+
+	withdrawn bool // a wait for it has ended early; guarded by the parent's lock
 }
 
 // newChild returns the environment of a child, which has the handlers of its parent.
@@ -307,9 +327,13 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 	}
 	e.mu.Lock()
 	k := e.run.children[h]
+	withdrawn := k != nil && k.withdrawn
 	e.mu.Unlock()
-	if k == nil { // of an iteration that has ended
+	switch {
+	case k == nil: // of an iteration that has ended
 		return nil, context.Cause(ctx)
+	case withdrawn:
+		return nil, &StepError{Code: abi.Cancelled.String(), Name: k.call.Name, Message: "this handle was withdrawn"}
 	}
 	select {
 	case <-k.done:
@@ -320,6 +344,9 @@ func childWait(ctx context.Context, h int64) ([]byte, error) {
 	if err := e.stopIfCut(ctx); err != nil {
 		return nil, err
 	}
+	e.mu.Lock()
+	k.withdrawn = true
+	e.mu.Unlock()
 	_, err = e.outcome(k.call, nil, context.Cause(ctx))
 	k.leave()
 	return nil, err

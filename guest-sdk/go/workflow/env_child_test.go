@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,6 +119,55 @@ func TestChildOfEachIteration(t *testing.T) {
 		}, 1)
 		if err != nil || sum != 60 || e.Child("test.kid") == nil || e.Child("test.2.kid") == nil {
 			t.Error(sum, err)
+		}
+	})
+}
+
+// TestWaitForAWithdrawnChild waits again for a child after a wait for it has timed out: it was withdrawn, as on a host.
+func TestWaitForAWithdrawnChild(t *testing.T) {
+	for _, end := range []workflow.EndPolicy{workflow.EndCancel, workflow.EndTerminate, workflow.EndAbandon} {
+		synctest.Test(t, func(t *testing.T) {
+			env := workflow.NewEnv()
+			workflow.HandleChild(env, "slow", func(ctx context.Context, _ any) (string, error) {
+				return "done", workflow.Sleep(ctx, "long", time.Minute)
+			})
+			_, err := workflow.Run(t.Context(), env, func(ctx context.Context, _ any) (any, error) {
+				c, err := workflow.StartChild[string](ctx, "slow", "slow", nil, workflow.OnEnd(end))
+				if err != nil {
+					return nil, err
+				}
+				within, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				if _, err := c.Wait(within); !errors.Is(err, context.DeadlineExceeded) {
+					return nil, fmt.Errorf("the first wait: %w", err)
+				}
+				_, err = c.Wait(ctx)
+				return nil, err
+			}, any(nil))
+			if step, ok := errors.AsType[*workflow.StepError](err); !ok || step.Code != "CANCELLED" || step.Message != "this handle was withdrawn" {
+				t.Errorf("%s: %v", end, err)
+			}
+		})
+	}
+}
+
+// TestTokenOfAnotherRun has a child ask for the token that its parent has chosen, and again after the parent has given it up.
+func TestTokenOfAnotherRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := workflow.NewEnv(workflow.EnvRunID("parent"))
+		claim := func(ctx context.Context, _ any) (string, error) { return workflow.Hook(ctx, "h", "token-of-both") }
+		workflow.HandleChild(env, "second", claim)
+		_, err := workflow.Run(t.Context(), env, func(ctx context.Context, _ any) (string, error) {
+			if token, err := workflow.Child[string](ctx, "first", "second", nil); token != "token-of-both" || err != nil {
+				return "", fmt.Errorf("the first child: %q, %w", token, err)
+			}
+			if _, err := claim(ctx, nil); err != nil {
+				return "", err
+			}
+			return workflow.Child[string](ctx, "again", "second", nil)
+		}, any(nil))
+		if !errors.Is(err, workflow.ErrChildFailed) || !strings.Contains(err.Error(), `token "token-of-both" is held by run "parent"`) {
+			t.Error(err)
 		}
 	})
 }

@@ -50,6 +50,7 @@ func (e *Env) end(again bool, err error, cancel context.CancelFunc) {
 	defer e.endChildren(children) // without the lock, which is taken before those of children
 	defer e.mu.Unlock()
 	defer cancel()
+	e.runs.release(e)
 	e.run.children = map[int64]*envChild{}
 	e.run.waits = map[string][]*envWait{}
 	if !again { // an iteration goes on under the policy of the one before

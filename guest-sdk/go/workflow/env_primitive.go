@@ -331,8 +331,9 @@ func hookStart(ctx context.Context, name, token, opts string) ([]byte, error) {
 	if token == "" {
 		e.run.hooks++
 		token = fmt.Sprintf("token-%d.%s", e.run.hooks, e.id)
-	} else if _, taken := e.run.tokens[token]; taken {
-		err = &StepError{Code: abi.Conflict.String(), Message: fmt.Sprintf("token %q is held by run %q", token, e.id)}
+	}
+	if holder := e.runs.claim(token, e); holder != nil {
+		err = &StepError{Code: abi.Conflict.String(), Message: fmt.Sprintf("token %q is held by run %q", token, holder.id)}
 	}
 	if err == nil {
 		e.run.tokens[token] = name

@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -65,10 +66,16 @@ func lastReason(text []byte) int {
 	return at
 }
 
+// frame is the end of a stack of Go: the file of a frame, behind a tab.
+var frame = regexp.MustCompile(`(?:^|\n)\t[^\n]*\.(?:go|s):\d+[^\n]*\s*$`)
+
+// endsInStack reports whether a stack of Go was printed last: something else shows that the guest went on after its reason.
+func endsInStack(text []byte) bool { return frame.Match(text[max(len(text)-maxSaidBytes, 0):]) }
+
 // said returns the message of the run-time of Go, if there is one, or else the last lines.
 func (t *Tail) said() string {
 	told, at := t.b, lastReason(t.b)
-	if at < 0 && len(t.reason) > 0 {
+	if at < 0 && len(t.reason) > 0 && endsInStack(t.b) {
 		told, at = t.reason, 0
 	}
 	text := strings.ToValidUTF8(string(told[max(at, 0):]), "\uFFFD")

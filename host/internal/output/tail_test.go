@@ -22,8 +22,10 @@ func TestExplain(t *testing.T) {
 			"main.g()\n", "fatal error: out of memory\nruntime stack: (unreachable)"},
 		"Go, at once": {"panic: boom\n\tpanic: again\n\ngoroutine 1 [running]:\n", "panic: boom\npanic: again (unreachable)"},
 		"Go, far":     {strings.Repeat("y", 3*maxTailBytes) + "\npanic: boom\n\ngoroutine 1", "panic: boom (unreachable)"},
-		"Go, long stacks": {strings.Repeat("z", 100) + "\nfatal error: stack overflow\n\nruntime stack:\n" + strings.Repeat("main.f()\n", maxTailBytes),
+		"Go, long stacks": {strings.Repeat("z", 100) + "\nfatal error: stack overflow\n\nruntime stack:\n" + strings.Repeat("main.f()\n\tmain.go:7 +0x1\n", maxTailBytes/8),
 			"fatal error: stack overflow (unreachable)"},
+		"Go, went on": {"panic: recovered\n" + strings.Repeat("an ordinary line\n", maxTailBytes/8) + "there is no file\n",
+			"an ordinary line\nan ordinary line\nthere is no file (unreachable)"},
 	} {
 		for _, size := range []int{1, 100, maxTailBytes, 1 << 20} {
 			l := kept(new([]string))
