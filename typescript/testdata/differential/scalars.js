@@ -64,7 +64,7 @@ const noisy = (r, name) => `{ ${r.chance(2) ? `[Symbol.toPrimitive](h) { o.push(
 // number, which V8 takes for one.
 const light = (text) => (/\d{5}n/.test(text) ? text.replace(/ (?:<<|>>|\*\*) /g, " & ") : text);
 const quoted = /"(?:[^"\\]|\\.)*"/g;
-const sane = (text) => (/\dn\b/.test(text) ? light(text).replace(/(\d)\.\d+/g, "$1").replaceAll("Infinity", "NaN").replace(quoted, (s) => (/\d/.test(s) ? '"7"' : s)) : text);
+const sane = (text) => (/\dn\b/.test(text) ? light(text).replace(/\[[^\]]*\]/g, (list) => list.replace(/(\d)\.\d+/g, "$1")).replaceAll("Infinity", "NaN").replace(quoted, (s) => (/\d/.test(s) ? '"7"' : s)) : text);
 
 export function conversions(r) {
   return lines(r, 5, () => {
