@@ -134,7 +134,7 @@ func FuzzParseDuration(f *testing.F) {
 	})
 }
 
-func TestFinding20_DurationsDoNotOverflow(t *testing.T) {
+func TestDurationsDoNotOverflow(t *testing.T) {
 	for d, want := range map[time.Duration]int64{0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2, -1: 0,
 		-time.Hour: -3_600_000, math.MaxInt64: MaxStepTimeoutMs, math.MinInt64: -MaxStepTimeoutMs} {
 		if got := Milliseconds(d); got != want {

@@ -63,8 +63,8 @@ func writeVectors(m *wasmgen.Module, n int64) *wasmgen.Module {
 		I32(2).I32(list).I32(int32(n)).I32(0).Call("wasi:fd_write").Drop()
 }
 
-// TestFinding02_CallsUseFuel burns the budget in calls instead of instructions. It is the same on a replay.
-func TestFinding02_CallsUseFuel(t *testing.T) {
+// TestCallsUseFuel burns the budget in calls instead of instructions. It is the same on a replay.
+func TestCallsUseFuel(t *testing.T) {
 	for name, m := range map[string]*wasmgen.Module{
 		"fd_write": writeVectors(big(1).While(), abi.MaxIOVectors).EndWhile(),
 		"random":   big(0).While().I32(0).I32(60 << 20).Call(abi.FnRandom).Drop().EndWhile(),
@@ -80,8 +80,8 @@ func TestFinding02_CallsUseFuel(t *testing.T) {
 	}
 }
 
-// TestFinding02_HaltedWithinACall ends a run, and a host, whose guest is never out of fuel and always within a call.
-func TestFinding02_HaltedWithinACall(t *testing.T) {
+// TestHaltedWithinACall ends a run, and a host, whose guest is never out of fuel and always within a call.
+func TestHaltedWithinACall(t *testing.T) {
 	endless := hosttest.WithConfig(func(c *host.Config) {
 		c.MaxFuel, c.MaxSegmentCPU, c.StartLinger = math.MaxInt64/2, time.Hour, time.Millisecond
 	})
@@ -116,8 +116,8 @@ func TestFinding02_HaltedWithinACall(t *testing.T) {
 	}
 }
 
-// TestFinding02_UploadEnds uploads a module whose start-up is one long call after the other.
-func TestFinding02_UploadEnds(t *testing.T) {
+// TestUploadEnds uploads a module whose start-up is one long call after the other.
+func TestUploadEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes until the fuel of a start is gone")
 	}
@@ -129,8 +129,8 @@ func TestFinding02_UploadEnds(t *testing.T) {
 	}
 }
 
-// TestFinding03_RefusedCalls makes refused calls for ever.
-func TestFinding03_RefusedCalls(t *testing.T) {
+// TestRefusedCalls makes refused calls for ever.
+func TestRefusedCalls(t *testing.T) {
 	m := wasmgen.New(0).While().Text("").Text("").Call(abi.FnEmit).Drop().EndWhile().I32(0)
 	h := handmade(t, m)
 	if e := failure(t, h, "r"); e.Code != abi.Limit || e.Kind != abi.KindJournal {
@@ -145,8 +145,8 @@ func TestFinding03_RefusedCalls(t *testing.T) {
 	}
 }
 
-// TestFinding03_PollForEver polls with the longest time-out, which is not over at once.
-func TestFinding03_PollForEver(t *testing.T) {
+// TestPollForEver polls with the longest time-out, which is not over at once.
+func TestPollForEver(t *testing.T) {
 	for _, flags := range []int64{0, 1} {
 		m := wasmgen.New(0).I32(16).I64(1).Store64().I32(24).I64(math.MaxInt64).Store64().I32(40).I64(flags).Store64().
 			While().I32(0).I32(128).I32(1).I32(256).Call("wasi:poll_oneoff").Drop().EndWhile().I32(0)
@@ -160,9 +160,9 @@ func TestFinding03_PollForEver(t *testing.T) {
 	}
 }
 
-// TestFinding03_EndlessAttempts tries a step for ever, in a journal that is nearly full: within an activation, and by
+// TestEndlessAttempts tries a step for ever, in a journal that is nearly full: within an activation, and by
 // timers. The record that is one too many is that of a beginning, or of a failure.
-func TestFinding03_EndlessAttempts(t *testing.T) {
+func TestEndlessAttempts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
 	}
@@ -191,7 +191,7 @@ func TestFinding03_EndlessAttempts(t *testing.T) {
 	}
 }
 
-func TestFinding15_KeyAcrossNames(t *testing.T) {
+func TestKeyAcrossNames(t *testing.T) {
 	h := handmade(t, wasmgen.New(0).Text("paid").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().
 		Text("shipped").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().I32(0))
 	h.Settle()
@@ -206,8 +206,8 @@ func TestFinding15_KeyAcrossNames(t *testing.T) {
 	}
 }
 
-// TestFinding16_LimitsLowered opens data with a lower limit than what runs have used, before one wait and before a call.
-func TestFinding16_LimitsLowered(t *testing.T) {
+// TestLimitsLowered opens data with a lower limit than what runs have used, before one wait and before a call.
+func TestLimitsLowered(t *testing.T) {
 	spin := func(m *wasmgen.Module) *wasmgen.Module {
 		return m.I64(0).Set(0).While().Get(0).I64(20_000_000).NotLess().Break().Count(0, 1).EndWhile()
 	}
@@ -240,8 +240,8 @@ func TestFinding16_LimitsLowered(t *testing.T) {
 	}
 }
 
-// TestFinding16_QueuedWhenItsHostDied lowers the limit of a run that has something to go on with, but has not done so.
-func TestFinding16_QueuedWhenItsHostDied(t *testing.T) {
+// TestQueuedWhenItsHostDied lowers the limit of a run that has something to go on with, but has not done so.
+func TestQueuedWhenItsHostDied(t *testing.T) {
 	m := wasmgen.New(1).Text("go").I64(-1).Call(abi.FnSignalStart).Drop().
 		While().Get(0).I64(20_000_000).NotLess().Break().Count(0, 1).EndWhile().
 		I32(0).I32(0).Call(abi.FnAwait).Drop().I32(0)
@@ -259,9 +259,9 @@ func TestFinding16_QueuedWhenItsHostDied(t *testing.T) {
 	}
 }
 
-// TestFinding17_TokenWithADot delivers to a token that was chosen and looks like one that the host has made, and to one
+// TestTokenWithADot delivers to a token that was chosen and looks like one that the host has made, and to one
 // that the host has made.
-func TestFinding17_TokenWithADot(t *testing.T) {
+func TestTokenWithADot(t *testing.T) {
 	const token = "invoice-approval-000123456.acme"
 	h := handmade(t, wasmgen.New(0).Text("decision").Text(token).I32(0).I32(0).Call(abi.FnHookStart).Drop().
 		Text("decision").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().I32(0))
@@ -298,8 +298,8 @@ func TestFinding17_TokenWithADot(t *testing.T) {
 	}
 }
 
-// TestFinding20_LongStarts starts runs in more than the 292 years that a time.Duration holds.
-func TestFinding20_LongStarts(t *testing.T) {
+// TestLongStarts starts runs in more than the 292 years that a time.Duration holds.
+func TestLongStarts(t *testing.T) {
 	h := hosttest.New(t)
 	nap := wasmgen.New(0).Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0).Export(abi.ExportRun).Bytes()
 	if _, err := h.Upload(ctx, "w", nap); err != nil {
@@ -333,8 +333,8 @@ func TestFinding20_LongStarts(t *testing.T) {
 	}
 }
 
-// TestFinding21_LogAfterRetry keeps the lines of what a retry repeats, and those of before only once.
-func TestFinding21_LogAfterRetry(t *testing.T) {
+// TestLogAfterRetry keeps the lines of what a retry repeats, and those of before only once.
+func TestLogAfterRetry(t *testing.T) {
 	fails := 1
 	m := wasmgen.New(1).I32(1).Text("a").Call(abi.FnLog).Drop().Text("nap").I64(1000).Call(abi.FnSleep).Drop().
 		I32(1).Text("b").Call(abi.FnLog).Drop().
@@ -375,9 +375,9 @@ func TestFinding21_LogAfterRetry(t *testing.T) {
 	}
 }
 
-// TestFinding21_OutputCountsWhileParked gives up a command that has printed more than parked instances may hold. It is
+// TestOutputCountsWhileParked gives up a command that has printed more than parked instances may hold. It is
 // replayed when its step is done, and its output is whole.
-func TestFinding21_OutputCountsWhileParked(t *testing.T) {
+func TestOutputCountsWhileParked(t *testing.T) {
 	const lines, size = 16, 60_000
 	begun, leave := make(chan struct{}), make(chan struct{})
 	m := wasmgen.New(1).I32(16).I64(4096|size<<32).Store64().While().Get(0).I64(lines).NotLess().Break().

@@ -45,7 +45,7 @@ func TestCompiler(t *testing.T) {
 	dir := t.TempDir()
 	cfg := host.Config{Dir: dir, Compiler: host.SelfCompiler()}
 	h, end := opened(t, cfg)
-	if _, err := h.UploadAll(ctx, "", hosttest.Build(t, "testdata/findings"), host.AllowStep("*")); err != nil {
+	if _, err := h.UploadAll(ctx, "", hosttest.Build(t, "testdata/mixed"), host.AllowStep("*")); err != nil {
 		t.Fatal(err)
 	}
 	for i, id := range []string{"before", "after"} {
@@ -139,7 +139,7 @@ func TestCompilerFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a Go guest again and again")
 	}
-	goGuest := hosttest.Build(t, "testdata/findings")
+	goGuest := hosttest.Build(t, "testdata/mixed")
 	small := wasmgen.New(0).I32(0).Export(abi.ExportRun).Bytes()
 	for name, c := range map[string]struct {
 		command  []string
@@ -216,7 +216,7 @@ func TestModuleLeavesMemory(t *testing.T) {
 	cfg.Events.Activation = thawed.see
 	shareCache(t, cfg.Dir)
 	h, _ := opened(t, cfg)
-	if _, err := h.UploadAll(ctx, "", hosttest.Build(t, "testdata/findings"), host.AllowStep("*")); err != nil {
+	if _, err := h.UploadAll(ctx, "", hosttest.Build(t, "testdata/mixed"), host.AllowStep("*")); err != nil {
 		t.Fatal(err)
 	}
 	const gone = "module has left memory"

@@ -42,7 +42,7 @@ func TestFailuresSayWhy(t *testing.T) {
 
 // TestGoFailuresSayWhy breaks Go guests down.
 func TestGoFailuresSayWhy(t *testing.T) {
-	f := newFindings(t)
+	f := newMixed(t)
 	for _, name := range []string{"outofmemory", "crash"} {
 		if _, err := f.Start(ctx, name, 0, host.WithRunID(name)); err != nil {
 			t.Fatal(err)

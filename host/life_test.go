@@ -240,9 +240,9 @@ func TestStartOptions(t *testing.T) {
 	}
 }
 
-// TestFinding24_StartWithSignalOfEndedRun starts a run again that has ended: a signal that it cannot take is not dropped without
+// TestStartWithSignalOfEndedRun starts a run again that has ended: a signal that it cannot take is not dropped without
 // a word, and the start that it had is answered.
-func TestFinding24_StartWithSignalOfEndedRun(t *testing.T) {
+func TestStartWithSignalOfEndedRun(t *testing.T) {
 	p := newPrims(t)
 	id := p.begin("receive", 1, host.WithRunID("s"), host.WithSignal("go", "a"))
 	want(t, result[string](p, id), "a")

@@ -59,7 +59,7 @@ func TestMoreStartsThanWait(t *testing.T) {
 // TestChildOfADeletedID starts a child under the id of a run that was deleted. It is refused, and keeps nobody from deleting
 // versions or starting runs.
 func TestChildOfADeletedID(t *testing.T) {
-	f := newFindings(t)
+	f := newMixed(t)
 	_, err := f.Start(ctx, "nap", 0, host.WithRunID("gone"))
 	do(t, err)
 	f.finish("gone", "slept")

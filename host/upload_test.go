@@ -41,9 +41,9 @@ func (m deletingModules) AddVersions(ctx context.Context, specs []store.VersionS
 	return m.ModuleStore.AddVersions(ctx, specs)
 }
 
-// TestFinding21_UploadRacesDelete deletes the last version of a module while the same bytes are uploaded: the upload
+// TestUploadRacesDelete deletes the last version of a module while the same bytes are uploaded: the upload
 // stores them again.
-func TestFinding21_UploadRacesDelete(t *testing.T) {
+func TestUploadRacesDelete(t *testing.T) {
 	times := 3
 	h, err := host.Open(ctx, host.Config{Store: deletingStore{memstore.New().Open(), &times}})
 	if err != nil {

@@ -309,8 +309,8 @@ func FuzzDecodeEntry(f *testing.F) {
 	})
 }
 
-// TestFinding21_EntryLargerThanDecoding compares what CheckRecord allows with what is decoded, at the limit.
-func TestFinding21_EntryLargerThanDecoding(t *testing.T) {
+// TestEntryLargerThanDecoding compares what CheckRecord allows with what is decoded, at the limit.
+func TestEntryLargerThanDecoding(t *testing.T) {
 	e := Entry{Kind: KindStep, Options: make([]byte, MaxRecordBytes-100)}
 	e.Options = make([]byte, len(e.Options)+MaxRecordBytes-len(AppendEntry(nil, &e))-1)
 	for _, size := range []int{MaxRecordBytes - 1, MaxRecordBytes, MaxRecordBytes + 1} {

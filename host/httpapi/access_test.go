@@ -175,8 +175,8 @@ func TestNoEndpointWithoutScope(t *testing.T) {
 	guarded{a.API}.HandleFunc("GET /v1/new", func(http.ResponseWriter, *http.Request) {})
 }
 
-// TestFinding_ForeignPages makes requests as web pages do, with the local token, so that the origin alone decides.
-func TestFinding_ForeignPages(t *testing.T) {
+// TestForeignPages makes requests as web pages do, with the local token, so that the origin alone decides.
+func TestForeignPages(t *testing.T) {
 	a := newAPI(t, Access{Hosts: []string{"wf.example.com"}, Origins: []string{"https://app.example.com"}})
 	for _, c := range []struct {
 		host, origin, site string
@@ -211,8 +211,8 @@ func TestFinding_ForeignPages(t *testing.T) {
 	a.is(a.call(local, http.MethodGet, "/v1/workflows", "", "Host", "any.example"), http.StatusOK, "")
 }
 
-// TestFinding_BodiesOfPages sends bodies of the types that a page may send without asking.
-func TestFinding_BodiesOfPages(t *testing.T) {
+// TestBodiesOfPages sends bodies of the types that a page may send without asking.
+func TestBodiesOfPages(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("", "w", wasmgen.New(0).I32(0))
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "json", "application/wasm"} {
@@ -227,8 +227,8 @@ func TestFinding_BodiesOfPages(t *testing.T) {
 	a.is(a.call(local, http.MethodPost, "/v1/workflows/w/runs", "", "Content-Type", ""), http.StatusCreated, "") // nothing, of no type
 }
 
-// TestFinding_HookReplies has a workflow answer its hooks as a page.
-func TestFinding_HookReplies(t *testing.T) {
+// TestHookReplies has a workflow answer its hooks as a page.
+func TestHookReplies(t *testing.T) {
 	for wanted, want := range map[string]string{"text/html": "text/plain; charset=utf-8", "": "text/plain; charset=utf-8",
 		"text/html; charset=utf-7": "text/plain; charset=utf-8", "image/svg+xml": "text/plain; charset=utf-8", "application/json": "application/json",
 		"application/json; charset=utf-8": "application/json", "text/csv; charset=utf-16": "text/csv; charset=utf-8", "x": "text/plain; charset=utf-8",

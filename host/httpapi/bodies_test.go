@@ -186,9 +186,9 @@ func send(c net.Conn, token, target string, length int, body []byte) (int, Probl
 	return res.StatusCode, p
 }
 
-// TestFinding_BodiesThatDoNotEnd makes two hundred connections, each of which sends a body of two MiB but its last byte. Some forty
+// TestBodiesThatDoNotEnd makes two hundred connections, each of which sends a body of two MiB but its last byte. Some forty
 // MiB of them are held, and others send as before, the same caller included.
-func TestFinding_BodiesThatDoNotEnd(t *testing.T) {
+func TestBodiesThatDoNotEnd(t *testing.T) {
 	const clients, length = 200, maxBodyBytes
 	const fit = maxBodies * timesLeft / (timesLeft + 1) / (length - 1)
 	a := newAPI(t, Access{})

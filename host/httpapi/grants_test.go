@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
-// TestFinding_WhoGrants uploads with grants: the scope upload does not do, and secrets and addresses are no namespace's.
-func TestFinding_WhoGrants(t *testing.T) {
+// TestWhoGrants uploads with grants: the scope upload does not do, and secrets and addresses are no namespace's.
+func TestWhoGrants(t *testing.T) {
 	a := newAPI(t, Access{})
 	a.upload("team-a", "w", wasmgen.New(0).I32(0)) // so that there is the namespace
 	wasm := string(wasmgen.New(0).I32(0).Export(abi.ExportRun).Bytes())

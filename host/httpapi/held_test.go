@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestFinding20_LongWaitIsHeld holds an answer as long as it may be held, for a wait that does not fit.
-func TestFinding20_LongWaitIsHeld(t *testing.T) {
+// TestLongWaitIsHeld holds an answer as long as it may be held, for a wait that does not fit.
+func TestLongWaitIsHeld(t *testing.T) {
 	before := time.Now()
 	ctx, cancel, err := held(t.Context(), "110000d")
 	if err != nil {

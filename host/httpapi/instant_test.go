@@ -49,8 +49,8 @@ func serving(t *testing.T, m *wasmgen.Module) (h *hosttest.Host, call func(metho
 	}
 }
 
-// TestFinding18_EveryInstantIsShown sleeps until instants that RFC 3339 cannot write, and reads the journal.
-func TestFinding18_EveryInstantIsShown(t *testing.T) {
+// TestEveryInstantIsShown sleeps until instants that RFC 3339 cannot write, and reads the journal.
+func TestEveryInstantIsShown(t *testing.T) {
 	for ms, due := range map[int64]string{-1e15: "0000-01-01T00:00:00.000Z", math.MinInt64: "0000-01-01T00:00:00.000Z", -1: "1969-12-31T23:59:59.999Z",
 		abi.MinUnixMs: "0000-01-01T00:00:00.000Z", abi.MinUnixMs + 1: "0000-01-01T00:00:00.001Z", abi.MaxUnixMs: "9999-12-31T23:59:59.999Z"} {
 		_, call := serving(t, wasmgen.New(0).Text("nap").I64(ms).Call(abi.FnSleepUntil).Drop().I32(0))
@@ -73,8 +73,8 @@ func TestFinding18_EveryInstantIsShown(t *testing.T) {
 	}
 }
 
-// TestFinding20_Centuries hands over durations that a time.Duration cannot hold.
-func TestFinding20_Centuries(t *testing.T) {
+// TestCenturies hands over durations that a time.Duration cannot hold.
+func TestCenturies(t *testing.T) {
 	h, call := serving(t, wasmgen.New(0).Text("nap").I64(1000).Call(abi.FnSleep).Drop().I32(0))
 	for body, want := range map[string]host.Run{
 		`{"id":"in","in":"110000d"}`:                  {Status: host.Sleeping, Wake: hosttest.Epoch.AddDate(0, 0, 110_000)},

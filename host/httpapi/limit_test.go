@@ -73,9 +73,9 @@ func (a *api) heldBy(t *testing.T, clients int, path string) int {
 	return held
 }
 
-// TestFinding_ClientsThatDoNotRead asks twenty times for a long journal, and for lists of what is large, and reads none of the
+// TestClientsThatDoNotRead asks twenty times for a long journal, and for lists of what is large, and reads none of the
 // answers.
-func TestFinding_ClientsThatDoNotRead(t *testing.T) {
+func TestClientsThatDoNotRead(t *testing.T) {
 	const clients, signals, runs = 20, 8, 100
 	const most = 2 << 20 // of a page
 	a := newAPI(t, Access{})

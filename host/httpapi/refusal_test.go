@@ -25,8 +25,8 @@ func listens(description string) []byte {
 	return m.Text("go").I64(-1).I32(0).I32(0).Call(abi.FnSignalWait).Drop().I32(0).Export(abi.ExportRun).Bytes()
 }
 
-// TestFindingRefusals makes requests that are refused. Each answer is a problem document with a code.
-func TestFindingRefusals(t *testing.T) {
+// TestRefusals makes requests that are refused. Each answer is a problem document with a code.
+func TestRefusals(t *testing.T) {
 	ctx := context.Background()
 	h := hosttest.New(t)
 	_, err := h.Upload(ctx, "listens", listens(`{"workflows":[{"name":"listens","signals":["go","stop"]}]}`))

@@ -13,9 +13,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestFinding_BlobsAreReadOneByOne reads the first entry of a journal whose chunk refers to many blobs: the others are not read,
+// TestBlobsAreReadOneByOne reads the first entry of a journal whose chunk refers to many blobs: the others are not read,
 // so that a reader who takes his time does not hold them all.
-func TestFinding_BlobsAreReadOneByOne(t *testing.T) {
+func TestBlobsAreReadOneByOne(t *testing.T) {
 	s, _ := openGate(t)
 	ctx := context.Background()
 	run := store.RunKey{ID: "r"}

@@ -18,9 +18,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestFinding21_CorruptRunStopsNobody damages records of runs: a commit that needs them names the run, the runs beside
+// TestCorruptRunStopsNobody damages records of runs: a commit that needs them names the run, the runs beside
 // it can be committed, and the store has not failed.
-func TestFinding21_CorruptRunStopsNobody(t *testing.T) {
+func TestCorruptRunStopsNobody(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem(), OnFailure: func(err error) { t.Error("the store has failed:", err) }})
 	if err != nil {
 		t.Fatal(err)
@@ -97,9 +97,9 @@ func read(t *testing.T, s *Store, run store.RunKey) (n seen) {
 	return n
 }
 
-// TestFinding21_ReadsOnlyDurable reads runs while the fsync of a commit of them waits: what is read is what was there
+// TestReadsOnlyDurable reads runs while the fsync of a commit of them waits: what is read is what was there
 // before, or the reader waits as well.
-func TestFinding21_ReadsOnlyDurable(t *testing.T) {
+func TestReadsOnlyDurable(t *testing.T) {
 	run := store.RunKey{ID: "r"}
 	entries := func(from, n int) (list []store.Entry) {
 		for i := range n {
@@ -186,9 +186,9 @@ func TestFinding21_ReadsOnlyDurable(t *testing.T) {
 	}
 }
 
-// TestFinding21_PayloadSharesModuleBlob reads a module that an earlier release has stored as a blob: deleting it leaves
+// TestPayloadSharesModuleBlob reads a module that an earlier release has stored as a blob: deleting it leaves
 // the blob, which may be a payload as well, and storing it again gives it a key of its own.
-func TestFinding21_PayloadSharesModuleBlob(t *testing.T) {
+func TestPayloadSharesModuleBlob(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)

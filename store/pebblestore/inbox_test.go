@@ -40,9 +40,9 @@ func submit(t *testing.T, s *Store, p store.PartitionID, cmd store.Command) erro
 	return acquire(t, s, store.Partitions-1).Discard(t.Context(), nil, []store.Command{cmd})
 }
 
-// TestFinding21_InboxTombstones consumes commands: a look at the inbox does not walk over those that are gone, after a
+// TestInboxTombstones consumes commands: a look at the inbox does not walk over those that are gone, after a
 // restart over at most as many as the mark lags behind.
-func TestFinding21_InboxTombstones(t *testing.T) {
+func TestInboxTombstones(t *testing.T) {
 	const p, batch = 5, 100
 	fs := vfs.NewMem()
 	s, err := Open("db", Options{FS: fs})
@@ -158,8 +158,8 @@ func checkInbox(t *testing.T, part store.Partition, want map[store.CommandSeq]bo
 	}
 }
 
-// TestFinding21_DamagedCommand damages a command of an inbox: those around it are still read.
-func TestFinding21_DamagedCommand(t *testing.T) {
+// TestDamagedCommand damages a command of an inbox: those around it are still read.
+func TestDamagedCommand(t *testing.T) {
 	const p, damaged = 3, 2
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {

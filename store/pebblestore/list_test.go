@@ -371,8 +371,8 @@ func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 func (quiet) Fatalf(string, ...any) {}
 
-// TestFindingListWithACorruptRun damages a run: it is in each list that meets it, with its error, and the others beside it.
-func TestFindingListWithACorruptRun(t *testing.T) {
+// TestListWithACorruptRun damages a run: it is in each list that meets it, with its error, and the others beside it.
+func TestListWithACorruptRun(t *testing.T) {
 	s, err := Open("db", Options{FS: vfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)

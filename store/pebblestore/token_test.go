@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestFinding_BatchOfAFailedStore: a batch whose commit was given up because the store has failed is still in use by the goroutine
+// TestBatchOfAFailedStore: a batch whose commit was given up because the store has failed is still in use by the goroutine
 // that commits it, so nobody else may get its memory.
-func TestFinding_BatchOfAFailedStore(t *testing.T) {
+func TestBatchOfAFailedStore(t *testing.T) {
 	s, err := Open("db", Options{FS: newGate().fs})
 	if err != nil {
 		t.Fatal(err)

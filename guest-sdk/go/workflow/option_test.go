@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestFinding20_LongestDuration(t *testing.T) {
+func TestLongestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0ms", 1: "1ms", time.Second: "1000ms",
 		math.MaxInt64: "9223372036854ms", math.MaxInt64 - 1e6: "9223372036854ms",
 		-1: "-1ms", -1500 * time.Microsecond: "-1ms", math.MinInt64: "-9223372036854ms"} {

@@ -19,8 +19,8 @@ func metered(fuel int64, limit time.Duration) *Metered {
 		Limits: Limits{Grants: Grants(fuel), CPU: limit, Calls: abi.MaxHostCalls}}
 }
 
-// TestFinding02_WorkIsFuel uses fuel up in calls, in portions of any size.
-func TestFinding02_WorkIsFuel(t *testing.T) {
+// TestWorkIsFuel uses fuel up in calls, in portions of any size.
+func TestWorkIsFuel(t *testing.T) {
 	for _, portion := range []int64{1 << 16, engine.FuelGrant, 3 * engine.FuelGrant} {
 		m := metered(10*engine.FuelGrant, time.Hour)
 		var worked int64
@@ -33,7 +33,7 @@ func TestFinding02_WorkIsFuel(t *testing.T) {
 	}
 }
 
-func TestFinding02_WorkLooksAtTheClock(t *testing.T) {
+func TestWorkLooksAtTheClock(t *testing.T) {
 	m := metered(0, -1)
 	m.Limits.Grants = 0
 	if err := m.Work(engine.FuelGrant); !errors.Is(err, ErrSlow) {

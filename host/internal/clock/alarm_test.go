@@ -194,8 +194,8 @@ func TestAlarmAfterStepForward(t *testing.T) {
 	})
 }
 
-// TestFinding24_AlarmSaysThatTheClockWasSetBack sets the clock back while an alarm waits: it does not ring, and says so.
-func TestFinding24_AlarmSaysThatTheClockWasSetBack(t *testing.T) {
+// TestAlarmSaysThatTheClockWasSetBack sets the clock back while an alarm waits: it does not ring, and says so.
+func TestAlarmSaysThatTheClockWasSetBack(t *testing.T) {
 	both(t, func(t *testing.T, f *Fake, a *Alarm) {
 		a.Set(ms(time.Hour))
 		pass(f, time.Minute)

@@ -22,8 +22,8 @@ func idleGuest() *guest {
 	return g
 }
 
-// TestFinding21_OutputIsHeld prints without end: what is kept of it is bounded, and counted.
-func TestFinding21_OutputIsHeld(t *testing.T) {
+// TestOutputIsHeld prints without end: what is kept of it is bounded, and counted.
+func TestOutputIsHeld(t *testing.T) {
 	g := idleGuest()
 	if n := g.held(); n != 0 {
 		t.Error("before it prints:", n)

@@ -45,7 +45,7 @@ func ends(t *testing.T, j *Journal, message string) {
 	}
 }
 
-func TestFinding03_RefusedCallsEnd(t *testing.T) {
+func TestRefusedCallsEnd(t *testing.T) {
 	refused := store.Entry{Kind: store.KindEmit, Refused: int32(abi.Limit), Data: []byte("{}")}
 	j := begun(t)
 	crowd(t, j, 100, refused)
@@ -60,7 +60,7 @@ func TestFinding03_RefusedCallsEnd(t *testing.T) {
 	ends(t, j, "1000 calls changed nothing")
 }
 
-func TestFinding03_CancelsThatChangeNothingEnd(t *testing.T) {
+func TestCancelsThatChangeNothingEnd(t *testing.T) {
 	j := begun(t)
 	for i := range 2 {
 		if _, err := j.Append(store.Entry{Kind: store.KindSleep, Name: strconv.Itoa(i), Handle: int64(i + 1), DueUnixMs: 5000,
@@ -79,8 +79,8 @@ func TestFinding03_CancelsThatChangeNothingEnd(t *testing.T) {
 	ends(t, j, "withdraw")
 }
 
-// TestFinding03_OldRefusalsLoad reads what an older release wrote beyond the limits: it goes on until it asks for more.
-func TestFinding03_OldRefusalsLoad(t *testing.T) {
+// TestOldRefusalsLoad reads what an older release wrote beyond the limits: it goes on until it asks for more.
+func TestOldRefusalsLoad(t *testing.T) {
 	j := begun(t)
 	sleep := store.Entry{Kind: store.KindSleep, Name: "nap", Handle: 1, DueUnixMs: 5000, HasDue: true}
 	if _, err := j.Append(sleep, 2000); err != nil {
@@ -100,7 +100,7 @@ func TestFinding03_OldRefusalsLoad(t *testing.T) {
 	ends(t, j, "changed nothing")
 }
 
-func TestFinding03_ClocksEnd(t *testing.T) {
+func TestClocksEnd(t *testing.T) {
 	j := begun(t)
 	crowd(t, j, abi.MaxEntries-1, emit)
 	for i := range int64(2) {
@@ -118,7 +118,7 @@ func TestFinding03_ClocksEnd(t *testing.T) {
 	ends(t, j, "50000 entries")
 }
 
-func TestFinding03_SkippedClocksEnd(t *testing.T) {
+func TestSkippedClocksEnd(t *testing.T) {
 	j := begun(t)
 	crowd(t, j, abi.MaxEntries, emit)
 	j.Suspend(store.Suspension{Seq: store.Seq(j.Len()), Poll: true, PollDue: true, PollDueUnixMs: 3000})
@@ -128,7 +128,7 @@ func TestFinding03_SkippedClocksEnd(t *testing.T) {
 	ends(t, j, "clock")
 }
 
-func TestFinding03_AttemptsEnd(t *testing.T) {
+func TestAttemptsEnd(t *testing.T) {
 	j := begun(t)
 	step := store.Entry{Kind: store.KindStep, Name: "s", Target: "host/x", Handle: 1, Options: []byte(`{"attempts":0}`)}
 	if _, err := j.Append(step, 2000); err != nil {
@@ -145,9 +145,9 @@ func TestFinding03_AttemptsEnd(t *testing.T) {
 	ends(t, j, "attempt_failed")
 }
 
-// TestFinding03_DeliveriesHaveTheirEntry resolves what was started, although other things have filled the journal, as
+// TestDeliveriesHaveTheirEntry resolves what was started, although other things have filled the journal, as
 // long as it fits into the bytes.
-func TestFinding03_DeliveriesHaveTheirEntry(t *testing.T) {
+func TestDeliveriesHaveTheirEntry(t *testing.T) {
 	j := begun(t)
 	for i := range int64(200) {
 		e := store.Entry{Kind: store.KindStep, Name: strconv.FormatInt(i, 10), Target: "host/x", Handle: i + 1}
@@ -169,7 +169,7 @@ func TestFinding03_DeliveriesHaveTheirEntry(t *testing.T) {
 	ends(t, j, "67108864")
 }
 
-func TestFinding03_SignalsLeaveRoom(t *testing.T) {
+func TestSignalsLeaveRoom(t *testing.T) {
 	j := begun(t)
 	crowd(t, j, signalEntries, emit)
 	if _, err := j.CheckSignal("s", "", nil); code(err) != abi.Limit {
@@ -188,7 +188,7 @@ func TestFinding03_SignalsLeaveRoom(t *testing.T) {
 	}
 }
 
-func TestFinding15_KeysAreOfTheirName(t *testing.T) {
+func TestKeysAreOfTheirName(t *testing.T) {
 	j := with(t, Started{RunID: "r"}, store.Entry{Kind: store.KindSignalAccepted, Name: "paid", Target: "order-42"})
 	if same, err := j.CheckSignal("paid", "order-42", nil); !same || err != nil {
 		t.Error(same, err)

@@ -230,8 +230,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// TestFindingPatience has a module that cannot be loaded for a while, which is no failure of a step.
-func TestFindingPatience(t *testing.T) {
+// TestPatience has a module that cannot be loaded for a while, which is no failure of a step.
+func TestPatience(t *testing.T) {
 	ctx := t.Context()
 	s := memstore.New().Open()
 	e := &fakeEngine{}

@@ -412,7 +412,7 @@ func TestCommandsOfALentRunAreTakenAgain(t *testing.T) {
 
 // The start of a child waits for a run of its id when the commit of that is refused: whatever the store says of that commit,
 // the child is not refused.
-func TestFinding24_ChildStartAtARefusedRun(t *testing.T) {
+func TestChildStartAtARefusedRun(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
 	w.start(a)

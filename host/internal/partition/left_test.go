@@ -104,8 +104,8 @@ func TestLeftCommandIsDiscardedWithItsRun(t *testing.T) {
 	}
 }
 
-// TestFinding21_DamagedCommandIsPassedOver has a damaged command before another one for the same run.
-func TestFinding21_DamagedCommandIsPassedOver(t *testing.T) {
+// TestDamagedCommandIsPassedOver has a damaged command before another one for the same run.
+func TestDamagedCommandIsPassedOver(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
 	w.waiter(a)

@@ -7,9 +7,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// TestFinding16_Passed walks through a journal of a sleep and a marker: what a guest does is free up to the last call, or
+// TestPassed walks through a journal of a sleep and a marker: what a guest does is free up to the last call, or
 // up to where it last waited.
-func TestFinding16_Passed(t *testing.T) {
+func TestPassed(t *testing.T) {
 	x := newTail(t)
 	m := x.machine()
 	if m.Passed() {
@@ -56,8 +56,8 @@ func TestFinding16_Passed(t *testing.T) {
 	}
 }
 
-// TestFinding16_QueryIsNotPassed counts what the answer to a query costs.
-func TestFinding16_QueryIsNotPassed(t *testing.T) {
+// TestQueryIsNotPassed counts what the answer to a query costs.
+func TestQueryIsNotPassed(t *testing.T) {
 	x := newTail(t)
 	m := x.machine()
 	must(t, 1)(m.Sleep("nap", 1000))
@@ -75,8 +75,8 @@ func TestFinding16_QueryIsNotPassed(t *testing.T) {
 	}
 }
 
-// TestFinding16_BodyIsNotPassed counts what a body makes, although its workflow has made other calls since.
-func TestFinding16_BodyIsNotPassed(t *testing.T) {
+// TestBodyIsNotPassed counts what a body makes, although its workflow has made other calls since.
+func TestBodyIsNotPassed(t *testing.T) {
 	x := newTail(t)
 	m := x.machine()
 	must(t, 1)(m.StepBegin("a", nil))
@@ -94,8 +94,8 @@ func TestFinding16_BodyIsNotPassed(t *testing.T) {
 	}
 }
 
-// TestFinding16_DumpIsNotPassed counts what a guest does that is asked for its stacks where it last waited.
-func TestFinding16_DumpIsNotPassed(t *testing.T) {
+// TestDumpIsNotPassed counts what a guest does that is asked for its stacks where it last waited.
+func TestDumpIsNotPassed(t *testing.T) {
 	x := newTail(t)
 	for _, rested := range []store.Seq{0, 2} {
 		m := x.machine(func(c *Config) { c.Rested = rested })
@@ -113,8 +113,8 @@ func TestFinding16_DumpIsNotPassed(t *testing.T) {
 	}
 }
 
-// TestFinding03_LongPoll waits with the longest time-out, and at the end of time.
-func TestFinding03_LongPoll(t *testing.T) {
+// TestLongPoll waits with the longest time-out, and at the end of time.
+func TestLongPoll(t *testing.T) {
 	x := newTail(t)
 	m := x.machine()
 	_, err := m.Poll(PollRequest{HasClock: true, TimeoutNs: 1<<63 - 1})

@@ -91,7 +91,7 @@ func TestFailed(t *testing.T) {
 }
 
 // A clock that is set back is not waited for by what is tried again, and by nothing else.
-func TestFinding24_SetBack(t *testing.T) {
+func TestSetBack(t *testing.T) {
 	s := New(1, nil)
 	s.Read(5000, Window)
 	s.Failed(5000)

@@ -17,8 +17,8 @@ type clocks struct{ engine.Host }
 func (clocks) MonoNs() int64 { return 5 }
 func (clocks) WallNs() int64 { return 5 }
 
-// TestFinding03_LongTimeouts gives time-outs that do not fit, of which none is in the past.
-func TestFinding03_LongTimeouts(t *testing.T) {
+// TestLongTimeouts gives time-outs that do not fit, of which none is in the past.
+func TestLongTimeouts(t *testing.T) {
 	f := &Frame{Host: clocks{}}
 	for _, c := range []struct {
 		clock, flags byte

@@ -58,9 +58,9 @@ func perform(t *testing.T, wasm []byte, w *worker) (int32, error) {
 	return in.Call(ctx, abi.ExportRun, w)
 }
 
-// TestFinding02_BoundedIO hands over more than one call takes: the rest is left for the next one, and what is taken is
+// TestBoundedIO hands over more than one call takes: the rest is left for the next one, and what is taken is
 // charged.
-func TestFinding02_BoundedIO(t *testing.T) {
+func TestBoundedIO(t *testing.T) {
 	for _, c := range []struct {
 		fn      string
 		fd      int32
@@ -79,8 +79,8 @@ func TestFinding02_BoundedIO(t *testing.T) {
 	}
 }
 
-// TestFinding02_CallsStopWithin stops a guest in the middle of one long call.
-func TestFinding02_CallsStopWithin(t *testing.T) {
+// TestCallsStopWithin stops a guest in the middle of one long call.
+func TestCallsStopWithin(t *testing.T) {
 	const limit = 10 << 20
 	w := &worker{limit: limit}
 	if _, err := perform(t, vectors("wasi:fd_write", 1, 1000, 60<<20), w); !errors.Is(err, errWorked) || w.written > limit {
@@ -97,8 +97,8 @@ func TestFinding02_CallsStopWithin(t *testing.T) {
 	}
 }
 
-// TestFinding02_ArgumentsAreCharged calls what copies and scans.
-func TestFinding02_ArgumentsAreCharged(t *testing.T) {
+// TestArgumentsAreCharged calls what copies and scans.
+func TestArgumentsAreCharged(t *testing.T) {
 	for want, m := range map[int64]*wasmgen.Module{
 		60_000: wasmgen.New(0).I32(0).I32(0).I32(60_000).Call(abi.FnLog).Drop(),
 		8000:   wasmgen.New(0).I32(0).I32(1000).Call(abi.FnAwait).Drop(),
@@ -112,8 +112,8 @@ func TestFinding02_ArgumentsAreCharged(t *testing.T) {
 	}
 }
 
-// TestFinding02_StartUpIsMetered ends a start-up that uses its budget up in calls, or whose caller has gone.
-func TestFinding02_StartUpIsMetered(t *testing.T) {
+// TestStartUpIsMetered ends a start-up that uses its budget up in calls, or whose caller has gone.
+func TestStartUpIsMetered(t *testing.T) {
 	start := func(c func(m *wasmgen.Module) *wasmgen.Module) []byte {
 		m := wasmgen.New(0)
 		m.Pages = abi.MaxMemoryBytes / pageBytes
