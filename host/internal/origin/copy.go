@@ -58,10 +58,11 @@ const (
 	withdrawn
 )
 
-// upTo copies the entries before the one at cut, and the later deliveries of the calls among them. A signal that came, or was
-// bound, later is not copied, and no withdrawal that came later: what failed because the workflow had given it up was given up for
-// what the new run does again. Of a step that is done at most once and whose attempt was in flight, the attempt is copied: nobody
-// knows its outcome, and it is not made again. upTo returns what became of the handles in the copy.
+// upTo copies the entries before the one at cut, and the later deliveries of the calls among them. It returns what became of
+// the handles in the copy. It does not copy a signal that came, or was bound, later, nor a later withdrawal: the workflow gave
+// up because of something that the new run does again. So a step that failed after it was withdrawn is open in the copy. If a
+// step is done at most once and its attempt was in flight, the attempt is copied: nobody knows its outcome, and it is not made
+// again.
 func (c *Copy) upTo(j *journal.Journal, cut int) map[int64]fate {
 	entries := j.Entries()
 	seqs := map[store.Seq]store.Seq{}

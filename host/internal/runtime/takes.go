@@ -8,8 +8,8 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// takes has the tokens of hooks that restarted and retried runs claim, until the store has the claims: these are carried out after
-// the commits that make the runs go on. Of two restarts at once, the second one finds here what the first one takes.
+// takes has the tokens of hooks that restarted and retried runs claim, until the store has the claims: these are carried out
+// after the commits that make the runs go on. Of two restarts at once, the second one finds here what the first one takes.
 type takes struct {
 	mu sync.Mutex // held while a run takes over tokens
 	by sync.Map   // takenToken to store.RunKey
