@@ -12,12 +12,18 @@ import (
 // after the commits that make the runs go on. Of two restarts at once, the second one finds here what the first one takes.
 type takes struct {
 	mu sync.Mutex // held while a run takes over tokens
-	by sync.Map   // takenToken to store.RunKey
+	by sync.Map   // takenToken to taking
 }
 
 type takenToken struct {
 	ns    store.NamespaceID
 	token string
+}
+
+// taking is the run that takes a token over.
+type taking struct {
+	run         store.RunKey
+	incarnation store.Incarnation
 }
 
 // take calls check, which looks whether another run has the tokens of hooks, and then goOn, with which a run takes them over.
@@ -35,14 +41,16 @@ func (r *Runs) take(ctx context.Context, key store.RunKey, hooks []journal.Handl
 		return err
 	}
 	r.takes.by.Range(func(token, by any) bool { // what the store knows by now
-		t, run := token.(takenToken), by.(store.RunKey) //nolint:forcetypeassert // nothing else is stored
-		if h, held, err := r.store.Hook(ctx, t.ns, t.token); err == nil && held && h.Run == run || !r.goesOn(ctx, run) {
+		t, of := token.(takenToken), by.(taking) //nolint:forcetypeassert // nothing else is stored
+		if h, held, err := r.store.Hook(ctx, t.ns, t.token); err == nil && held && h.Run == of.run || !r.goesOn(ctx, of) {
 			r.takes.by.Delete(token)
 		}
 		return true
 	})
-	for _, h := range hooks {
-		r.takes.by.Store(takenToken{key.Namespace, h.Token}, key)
+	if st, err := r.Durable(ctx, key); err == nil { // else it is gone by now
+		for _, h := range hooks {
+			r.takes.by.Store(takenToken{key.Namespace, h.Token}, taking{key, st.Incarnation})
+		}
 	}
 	return nil
 }
@@ -53,12 +61,12 @@ func (r *Runs) taker(ctx context.Context, ns store.NamespaceID, token string) (i
 	if !taken {
 		return "", false
 	}
-	key := by.(store.RunKey) //nolint:forcetypeassert // nothing else is stored
-	return key.ID, r.goesOn(ctx, key)
+	of := by.(taking) //nolint:forcetypeassert // nothing else is stored
+	return of.run.ID, r.goesOn(ctx, of)
 }
 
 // goesOn reports whether a run has not ended, as far as that can be read.
-func (r *Runs) goesOn(ctx context.Context, key store.RunKey) bool {
-	st, err := r.Durable(ctx, key)
-	return err == nil && !st.Status.Terminal()
+func (r *Runs) goesOn(ctx context.Context, of taking) bool {
+	st, err := r.Durable(ctx, of.run)
+	return err == nil && st.Incarnation == of.incarnation && !st.Status.Terminal()
 }
