@@ -43,6 +43,7 @@ type Host struct {
 	crash    *crashStore
 	stop     context.CancelFunc
 	done     chan error
+	patience time.Duration // of Wait
 }
 
 // Option is an option of New.
@@ -72,7 +73,7 @@ var bounded atomic.Bool
 // New returns a running host with an empty store in memory and a fake clock. It is closed at the test's end.
 func New(t testing.TB, opts ...Option) *Host {
 	t.Helper()
-	h := &Host{t: t, Clock: clock.NewFake(Epoch), Data: memstore.New(), crash: &crashStore{}}
+	h := &Host{t: t, Clock: clock.NewFake(Epoch), Data: memstore.New(), crash: &crashStore{}, patience: usualPatience}
 	h.Data.NowMs = func() int64 { return h.Clock.Now().UnixMilli() }
 	h.crash.open = func() store.Store { return h.Data.Open() }
 	h.cfg.Dir = cacheDir(t)

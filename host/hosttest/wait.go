@@ -9,9 +9,9 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 )
 
-// patience is how long, by the machine's clock, Wait waits for a run while nothing happens in the host and nobody moves its
+// usualPatience is how long, by the machine's clock, Wait waits for a run while nothing happens in the host and nobody moves its
 // clock.
-var patience = 30 * time.Second
+const usualPatience = 30 * time.Second
 
 // Wait is host.Host.Wait, but it does not wait for ever: it returns an error if the host has crashed, or if nothing happens in
 // it, and its clock stands still, for half a minute. So does ResultRaw, and with it host.Result.
@@ -48,7 +48,7 @@ func crashed(id string) error {
 func (h *Host) watch(ctx context.Context, of *host.Host, id string, giveUp context.CancelCauseFunc) {
 	var last string
 	for still := 0; still < 100; still++ {
-		look := clock.System().NewTimer(patience / 100)
+		look := clock.System().NewTimer(h.patience / 100)
 		select {
 		case <-look.C():
 		case <-ctx.Done():
@@ -59,7 +59,7 @@ func (h *Host) watch(ctx context.Context, of *host.Host, id string, giveUp conte
 			giveUp(crashed(id))
 			return
 		}
-		idle, cancel := context.WithTimeout(ctx, patience/100)
+		idle, cancel := context.WithTimeout(ctx, h.patience/100)
 		next, _, err := of.WaitIdle(idle)
 		cancel()
 		r, gone := of.Get(ctx, id)

@@ -53,9 +53,8 @@ func TestHandlersSurviveACrash(t *testing.T) {
 
 // TestWaitsEnd waits for runs that nothing will end: the error says why.
 func TestWaitsEnd(t *testing.T) {
-	defer func(d time.Duration) { patience = d }(patience)
-	patience = 2 * time.Second
 	h := paying(t)
+	h.patience = 2 * time.Second
 	wait := func(want string) {
 		t.Helper()
 		_, err := host.Result[string](t.Context(), h, "a")
