@@ -157,17 +157,31 @@ func (s *Store) mostDeletions(ctx context.Context, tried map[string]bool) (worst
 // mostHidden returns the table whose deletions hide most, and whether Pebble has counted that of all tables.
 func mostHidden(levels [][]pebble.SSTableInfo, tried map[string]bool) (worst *pebble.SSTableInfo, counted bool) {
 	most := uint64(leastGarbage)
-	for _, level := range levels {
+	for n, level := range levels {
 		for i := range level {
 			stats := &level[i].TableStats
 			if stats.NumEntries == 0 {
 				return nil, false
 			}
 			hidden := stats.PointDeletionsBytesEstimate + stats.RangeDeletionsBytesEstimate
+			if n == 0 && stats.NumDeletions > 0 { // Pebble counts what is hidden in lower levels alone
+				hidden = max(hidden, besides(level, i))
+			}
 			if hidden >= most && !tried[level[i].FileNum.String()] {
 				worst, most = &level[i], hidden
 			}
 		}
 	}
 	return worst, true
+}
+
+// besides returns the bytes of the other tables of the top level whose keys overlap those of one of them.
+func besides(level []pebble.SSTableInfo, of int) (sum uint64) {
+	for i := range level {
+		if i != of && bytes.Compare(level[i].Smallest.UserKey, level[of].Largest.UserKey) <= 0 &&
+			bytes.Compare(level[of].Smallest.UserKey, level[i].Largest.UserKey) <= 0 {
+			sum += level[i].Size
+		}
+	}
+	return sum
 }
