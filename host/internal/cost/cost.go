@@ -32,7 +32,8 @@ const (
 const usual, usualBytes = 8, 16 << 10
 
 // Table measures cases, logs them as a table of microseconds of CPU, allocations and bytes, and fails those that grow.
-// Allocations do not depend on the machine, nor on what else it does. Times are not compared with -short, as under the race detector.
+// Allocations do not depend on the machine, nor on what else it does. Times are not compared with -short, as under the race
+// detector.
 func Table(t *testing.T, cases []Case) {
 	t.Helper()
 	var b strings.Builder
