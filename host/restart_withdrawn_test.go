@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -99,5 +100,27 @@ func TestRestartsAtOnceTakeATokenOnce(t *testing.T) {
 			}
 		}
 		g.Settle()
+	}
+}
+
+// TestRestartOfARunThatUsesItsID restarts a run whose kept step has the id of the run in its input: the new run can be replayed, and
+// goes on elsewhere.
+func TestRestartOfARunThatUsesItsID(t *testing.T) {
+	g := newRestarts(t)
+	g.breaks("ship")
+	g.begin("r", doing{Do: "own", Name: "own"}, doing{Do: "call", Name: "ship", Fails: true}, doing{Do: "sleep", Name: "rest", MS: 1000})
+	g.breaks()
+	g.again("r", "again", "ship")
+	do(t, g.Replay(ctx, "again"))
+	var moved bytes.Buffer
+	do(t, g.Export(ctx, "again", &moved, host.ExportOptions{Move: true}))
+	ns, err := g.Namespace(ctx, "elsewhere")
+	do(t, err)
+	if _, err := ns.Import(ctx, &moved, host.ImportOptions{Adopt: true}); err != nil {
+		t.Fatal(err)
+	}
+	g.Advance(time.Second)
+	if r, err := ns.Get(ctx, "again"); err != nil || r.Status != host.Completed {
+		t.Errorf("%s %s, %v", r.Status, r.Reason, err)
 	}
 }

@@ -47,6 +47,9 @@ type Started struct {
 	Keys        Keys              `json:"keys,omitempty"`          // idempotency keys of signals to earlier iterations
 	// First is the iteration with which the run began: that of another run which it repeats. Releases that do not know it left 0.
 	First uint32 `json:"first,omitempty"`
+	// Copied is how many entries after entry 0 are those of the run that this one repeats. Its calls there may have had other
+	// inputs, as workflows are told the id of their run.
+	Copied int `json:"copied,omitempty"`
 }
 
 // Parent says which run started this one, and is told how it ends.

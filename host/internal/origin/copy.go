@@ -20,7 +20,7 @@ func (c *Copy) begin(started *journal.Started, now int64) int64 {
 	started.Iteration = o.Iteration // random numbers are those of an iteration
 	started.First = o.Iteration
 	started.Policy, started.CancelMs, started.Output, started.Attributes = o.Policy, o.CancelMs, o.Output, o.Attributes
-	started.Memo = o.Memo
+	started.Memo, started.Copied = o.Memo, len(c.Entries)
 	if len(c.Entries) > 0 { // the copy begins when the original did, and as what it was then
 		started.Version, started.Module, started.Rules = o.Version, o.Module, o.Rules
 		return c.Entries[0].UnixMs

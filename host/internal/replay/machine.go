@@ -87,7 +87,8 @@ type Config struct {
 	OnWait func(consumed uint64)
 	Strict bool // a changed input or instant of a sleep is a mismatch even where the outcome is known
 	// Tuned is the seq of the entry with which the run last went on under another version, 0 if it never did. What calls before it
-	// asked for may have been another version's, so that nothing is strict there.
+	// asked for may have been another version's, so that nothing is strict there. New raises it past the entries that a restart
+	// has copied.
 	Tuned store.Seq
 	// Children is how many live children a first run may have: see abi.LiveChildren. Live.
 	Children int
@@ -187,6 +188,9 @@ type StepInfo struct {
 
 // New makes a Machine at the beginning of the journal.
 func New(cfg Config) *Machine {
+	if n := cfg.Started.Copied; n > 0 { // these were the calls of another run
+		cfg.Tuned = max(cfg.Tuned, store.Seq(n)+1)
+	}
 	m := &Machine{argument: argumentOf(&cfg.Started), cfg: cfg}
 	if cfg.Mode == StepFn {
 		m.inBody = true

@@ -111,6 +111,9 @@ func (p *performance) one(ctx context.Context, o Op) (string, error) {
 	case "emit":
 		_, _ = workflow.Emit(ctx, "out", o.Name)
 		return "", workflow.SetAttribute(ctx, "last", o.Name)
+	case "own":
+		_, err := workflow.Call[string](ctx, o.Name, "host/note", workflow.Info(ctx).RunID)
+		return "own", err
 	case "handler": // that is named, with further attempts
 		return workflow.Call[string](ctx, o.Name, o.ID, o.Name, workflow.Attempts(9))
 	case "group":
