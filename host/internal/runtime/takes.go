@@ -27,7 +27,7 @@ type taking struct {
 }
 
 // take calls check, which looks whether another run has the tokens of hooks, and then goOn, with which a run takes them over.
-// Nobody takes tokens over in between.
+// No other restart or retry takes tokens over in between.
 func (r *Runs) take(ctx context.Context, key store.RunKey, hooks []journal.Handle, check, goOn func() error) error {
 	if len(hooks) == 0 {
 		return goOn()
