@@ -56,6 +56,10 @@ func TestRestartsOfLaterIterations(t *testing.T) {
 	if !errors.Is(err, host.ErrNotFound) || !strings.Contains(err.Error(), "iteration 7") {
 		t.Error(err)
 	}
+	_, err = p.RestartWith(ctx, "r", host.RestartOptions{Iteration: new(uint32)})
+	if !errors.Is(err, host.ErrNotFound) || !strings.Contains(err.Error(), "iteration 0, it began with iteration 7") {
+		t.Error(err)
+	}
 	through(p, 20)
 	for _, id := range []string{"r", "again", "and"} {
 		want(t, result[int](p, id), 40)

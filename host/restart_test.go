@@ -132,6 +132,25 @@ func (g *restarts) refused(id string, o host.RestartOptions, texts ...string) {
 	}
 }
 
+// TestRestartWithTheSignalOfTheStart restarts a run that was started with a signal, from the beginning: the new run has that
+// signal, and none that came later.
+func TestRestartWithTheSignalOfTheStart(t *testing.T) {
+	for _, at := range []time.Duration{0, time.Minute} {
+		g := newRestarts(t)
+		_, err := g.Start(ctx, "program", []doing{{Do: "signal", Name: "go", MS: 3000}, {Do: "signal", Name: "go", MS: 3000}},
+			host.WithRunID("r"), host.WithSignal("go", "first", host.WithIdempotencyKey("1")), host.WithStartAt(g.Clock.Now().Add(at)))
+		do(t, err)
+		g.Clock.Advance(at + time.Second)
+		g.Settle()
+		do(t, g.Signal(ctx, "r", "go", "second"))
+		want(t, g.ends("r"), "go=first go=second")
+		g.again("r", "again", "")
+		want(t, g.ends("again"), "go=first go=nobody")
+		g.again("again", "and-again", "")
+		want(t, g.ends("and-again"), "go=first go=nobody")
+	}
+}
+
 // TestRestartBehindAHook restarts a run from a step behind a hook whose token was chosen, or made: what came before stays, its
 // delivery, too, and the new run has the token.
 func TestRestartBehindAHook(t *testing.T) {

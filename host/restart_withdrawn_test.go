@@ -39,6 +39,24 @@ func TestRestartOfAChildThatWasWithdrawnLater(t *testing.T) {
 	}
 }
 
+// TestRestartOfAChildWithAnIDOfItsOwn restarts a run from its child, whose id is taken as long as the first one is there: the plan
+// says so.
+func TestRestartOfAChildWithAnIDOfItsOwn(t *testing.T) {
+	g := newRestarts(t)
+	g.begin("r", doing{Do: "start", Name: "kid", ID: "kid-of-all", MS: 10, Undo: "abandon"})
+	g.Advance(time.Second)
+	for _, from := range []string{"", "kid"} {
+		plan, err := g.PlanRestart(ctx, "r", host.RestartOptions{From: from})
+		do(t, err)
+		want(t, plan.Refused, "")
+		want(t, plan.Repeated[0].Note, "it fails as long as there is a run kid-of-all")
+	}
+	do(t, g.Delete(ctx, "kid-of-all"))
+	plan, err := g.PlanRestart(ctx, "r", host.RestartOptions{})
+	do(t, err)
+	want(t, plan.Repeated[0].Note, "")
+}
+
 // TestRestartOfAStepThatWasCancelledLater restarts runs that cancelled a step when the step ship failed: one that waited for its next
 // attempt, and one that was at work. Both are made again.
 func TestRestartOfAStepThatWasCancelledLater(t *testing.T) {

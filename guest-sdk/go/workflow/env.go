@@ -65,7 +65,8 @@ func NewEnv(opts ...EnvOption) *Env {
 	return e
 }
 
-// Handle stands in for a handler that workflows call by this name, such as "host/mail".
+// Handle stands in for a handler that workflows call by this name, such as "host/mail". The type of its errors is reported as
+// by a host or worker written in Go.
 func Handle[In, Out any](e *Env, name string, fn func(s Step, in In) (Out, error)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -76,10 +77,27 @@ func Handle[In, Out any](e *Env, name string, fn func(s Step, in In) (Out, error
 		}
 		out, err := fn(s, in)
 		if err != nil {
-			return nil, err
+			return nil, handlerError{err}
 		}
 		return encodeResult("handler", name, out)
 	}
+}
+
+// handlerError is the error of a function that stands in for a handler.
+type handlerError struct{ error }
+
+func (e handlerError) Unwrap() error { return e.error }
+
+// typeName returns the type of the error as a host written in Go reports it, with the star of a pointer.
+func (e handlerError) typeName() string {
+	err := e.error
+	if fatal, ok := errors.AsType[fatalError](err); ok {
+		err = fatal.error
+	}
+	if after, ok := errors.AsType[retryAfterError](err); ok {
+		err = after.error
+	}
+	return fmt.Sprintf("%T", err)
 }
 
 // Logs returns the lines that were logged.
@@ -254,6 +272,9 @@ func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body
 // reported returns the report of an attempt's failure as a host has it.
 func reported(kind string, err error) report {
 	r := reportOf(err)
+	if h, ok := errors.AsType[handlerError](err); ok {
+		r.Type = h.typeName()
+	}
 	switch kind {
 	case abi.KindTrap:
 		r.Type = "panic"

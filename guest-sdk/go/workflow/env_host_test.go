@@ -5,6 +5,7 @@ package workflow_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,6 +128,54 @@ func TestTypesOfFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+type outOfStock struct{ item string }
+
+func (e *outOfStock) Error() string { return e.item + " is out of stock" }
+
+// TestTypesOfHandlersErrors has handlers fail: a host written in Go reports the type with the star of a pointer.
+func TestTypesOfHandlersErrors(t *testing.T) {
+	for _, x := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("no"), "*errors.errorString"},
+		{&outOfStock{"tea"}, "*workflow_test.outOfStock"},
+		{workflow.Fatal(&outOfStock{"tea"}), "*workflow_test.outOfStock"},
+		{workflow.RetryAfter(&outOfStock{"tea"}, time.Minute), "*workflow_test.outOfStock"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			env := workflow.NewEnv()
+			workflow.Handle(env, "host/ship", func(workflow.Step, int) (int, error) { return 0, x.err })
+			_, err := workflow.Run(t.Context(), env, func(ctx context.Context, _ int) (int, error) {
+				return workflow.Call[int](ctx, "ship", "host/ship", 0, workflow.Attempts(2))
+			}, 0)
+			if step, ok := errors.AsType[*workflow.StepError](err); !ok || step.Type != x.want {
+				t.Errorf("%v: got %+v, want type %q", x.err, step, x.want)
+			}
+		})
+	}
+}
+
+// TestSignalsAfterTheEnd sends a run that has ended a signal, and delivers to its hook: it takes neither.
+func TestSignalsAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := workflow.NewEnv()
+		hook := func(ctx context.Context, _ int) (string, error) {
+			return workflow.Hook(ctx, "answer", "")
+		}
+		token, err := workflow.Run(t.Context(), env, hook, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := env.SendSignal("answer", 1); err == nil || !strings.Contains(err.Error(), "it has ended") {
+			t.Error(err)
+		}
+		if err := env.Deliver(token, 1); err == nil {
+			t.Error("a hook of a run that has ended takes a delivery")
+		}
+	})
 }
 
 // TestTimeOfChild starts children whose time is over: one with the cooperative policy is told, and has a minute.

@@ -73,7 +73,7 @@ func channelsOf(ctx context.Context) *channelSet {
 	return e.run.channels
 }
 
-// SendSignal sends a signal to the workflow under test, as Host.Signal would.
+// SendSignal sends a signal to the workflow under test, as Host.Signal would. A run that has ended takes none.
 func (e *Env) SendSignal(name string, payload any) error {
 	if err := abi.CheckName("signal name", name); err != nil {
 		return err
@@ -84,6 +84,9 @@ func (e *Env) SendSignal(name string, payload any) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.over {
+		return fmt.Errorf("run %q takes no signals: %w", e.id, errEnded)
+	}
 	if err := e.run.roomFor(name, len(b)); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type Call struct {
 	Name   string
 	Target string // handler, workflow or run; of a hook its token
 	Note   string // what is worth knowing
+	Child  string // run id of a child, if the workflow has chosen it: that of the new run has the same
 }
 
 // Open is a child whose outcome the journal does not have, or a signal of which it does not say that it was received: the one is
@@ -66,6 +67,9 @@ func NewPlan(j *journal.Journal, name string) (*Plan, error) {
 		}
 		c := Call{Seq: e.Seq, Kind: e.Kind, Name: e.Name, Target: e.Target}
 		if i >= cut {
+			if h := j.Handle(e.Handle); h != nil && h.Kind == store.KindChild && h.ChildID != j.ChildID(h.CallSeq) {
+				c.Child = h.ChildID
+			}
 			p.Repeated = append(p.Repeated, c)
 			continue
 		}
@@ -113,6 +117,18 @@ func (p *Plan) Resolve(o *Open, e store.Entry, note string) {
 	e.Handle = o.Handle
 	p.Copy.add(e)
 	p.Kept[o.At].Note = note
+}
+
+// SignalOfStart returns the signal that a run was started with, nil if it has none. One that came in the same millisecond as the
+// start, before the workflow began, is taken for it.
+func SignalOfStart(j *journal.Journal) *Signal {
+	entries := j.Entries()
+	if j.Started().Iteration > 0 || len(entries) < 2 || entries[1].Kind != store.KindSignalAccepted ||
+		entries[1].UnixMs != entries[0].UnixMs {
+		return nil
+	}
+	e := &entries[1]
+	return &Signal{Name: e.Name, Data: e.Data, Key: e.Target}
 }
 
 // find returns the index of the call from which a restart does all again, 0 if there is none. The names of steps, sleeps and

@@ -121,6 +121,9 @@ func PlanRestart(r *Record, j *journal.Journal, name string) (x Restart, err err
 		return x, err
 	}
 	x.New.Copy = x.Plan.Copy
+	if name == "" {
+		x.New.Signal = origin.SignalOfStart(j)
+	}
 	if name != "" && j != r.Journal {
 		x.New.Version, x.New.Module, err = lastVersion(j)
 	}

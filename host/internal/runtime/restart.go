@@ -54,6 +54,7 @@ func (r *Runs) PlanRestart(ctx context.Context, q RestartRequest) (x Restart, er
 		func() error { return undone(&q, x.Plan) },
 		func() error { return r.outcomes(ctx, &q, j, x.Plan) },
 		func() error { return r.tokens(ctx, q.Of.Namespace, x.Plan.Hooks) },
+		func() error { return r.chosenChildren(ctx, q.Of.Namespace, x.Plan) },
 	} {
 		if err := check(); err != nil && !errors.Is(err, run.ErrIllegal) {
 			return x, err
@@ -108,6 +109,9 @@ func (r *Runs) repeated(ctx context.Context, q *RestartRequest) (*journal.Journa
 		return nil, err
 	case q.Iteration != nil && *q.Iteration > newest:
 		return nil, fmt.Errorf("run %q: %w: iteration %d, the newest one is %d", q.Of.ID, store.ErrNotFound, *q.Iteration, newest)
+	case q.Iteration != nil && *q.Iteration < first:
+		return nil, fmt.Errorf("run %q: %w: iteration %d, it began with iteration %d, as the run that it repeats was in that one",
+			q.Of.ID, store.ErrNotFound, *q.Iteration, first)
 	case q.Iteration != nil && *q.Iteration == newest, q.Iteration == nil && (here || newest == first):
 		return nil, nil
 	case q.Iteration != nil:
@@ -202,6 +206,23 @@ func (r *Runs) outcomes(ctx context.Context, q *RestartRequest, j *journal.Journ
 				o.Name, o.ChildID, q.From, status)
 		}
 		p.Resolve(o, message.Outcome(j, o.Handle, &end), "run "+o.ChildID+" "+status.String())
+	}
+	return nil
+}
+
+// chosenChildren notes of children which the new run starts again that their ids are taken.
+func (r *Runs) chosenChildren(ctx context.Context, ns store.NamespaceID, p *origin.Plan) error {
+	for i := range p.Repeated {
+		c := &p.Repeated[i]
+		if c.Child == "" {
+			continue
+		}
+		switch _, err := r.State(ctx, store.RunKey{Namespace: ns, ID: c.Child}); {
+		case err == nil:
+			c.Note = "it fails as long as there is a run " + c.Child
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
 	}
 	return nil
 }
