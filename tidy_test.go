@@ -301,7 +301,8 @@ func TestFaultsApply(t *testing.T) {
 	patches, err := filepath.Glob("host/testdata/faults/*.patch")
 	more, err2 := filepath.Glob("host/internal/sim/testdata/faults/*.patch")
 	rest, err3 := filepath.Glob("store/testdata/faults/*.patch")
-	if patches = slices.Concat(patches, more, rest); err != nil || err2 != nil || err3 != nil || len(patches) < 20 {
+	patches = slices.Concat(patches, more, rest)
+	if err != nil || err2 != nil || err3 != nil || len(patches) < 20 {
 		t.Fatal(len(patches), err, err2, err3)
 	}
 	for _, p := range patches {

@@ -100,7 +100,8 @@ func (e *Error) UnmarshalJSON(b []byte) error {
 		Details json.RawMessage `json:"details"`
 	}{plain: (*plain)(e)}
 	err := json.Unmarshal(b, &x)
-	if e.Details = nil; len(x.Details) > 0 && string(x.Details) != "null" {
+	e.Details = nil
+	if len(x.Details) > 0 && string(x.Details) != "null" {
 		e.Details = x.Details
 	}
 	return err

@@ -360,7 +360,8 @@ func TestOptionsAreDocumented(t *testing.T) {
 		stepSb357.WriteString(strings.Repeat(",", min(i, 1)) + `"` + strings.Trim(row[0], "`") + `":` + strings.Trim(row[1], "`"))
 	}
 	step += stepSb357.String()
-	if step += "}"; step != string(defaultStep.JSON()) || !strings.Contains(doc.text, step) {
+	step += "}"
+	if step != string(defaultStep.JSON()) || !strings.Contains(doc.text, step) {
 		t.Errorf("the documented defaults of a step are\n%s, they are\n%s", step, defaultStep.JSON())
 	}
 }

@@ -178,7 +178,8 @@ func parseISO(text string, round rounding) (ms int64, ok bool) {
 		return 0, false
 	}
 	if date != "" {
-		if ms, ok = parsePairs(date, falling("WD", msPerWeek, msPerDay), round); !ok {
+		ms, ok = parsePairs(date, falling("WD", msPerWeek, msPerDay), round)
+		if !ok {
 			return 0, false
 		}
 	}

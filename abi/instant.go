@@ -80,7 +80,8 @@ func ParseSleepText(text string, nowUnixMs int64) (dueUnixMs int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if dueUnixMs, err = AddMs(nowUnixMs, ms); err != nil {
+	dueUnixMs, err = AddMs(nowUnixMs, ms)
+	if err != nil {
 		return 0, Errorf(InvalidDuration, "invalid duration %s: counted from now it leads beyond the end of year 9999",
 			quoted(text))
 	}

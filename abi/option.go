@@ -188,7 +188,8 @@ func (o *ChildOptions) set(field string, value []byte) error {
 		}
 		return refusal(CheckRunID(o.ID))
 	case "version":
-		if o.Version, o.Latest = 0, string(value) == `"latest"`; o.Latest {
+		o.Version, o.Latest = 0, string(value) == `"latest"`
+		if o.Latest {
 			return nil
 		}
 		err := decodeIn(value, &o.Version, 0, math.MaxUint32, `"latest", or a whole number from 0 (the latest) to 4294967295`)

@@ -162,7 +162,8 @@ func (c *Client) once(ctx context.Context, r *Request) (*http.Response, error) {
 func (c *Client) address(r *Request) string {
 	query := r.Query
 	if c.namespace != "" && c.namespace != DefaultNamespace {
-		if query = maps.Clone(query); query == nil {
+		query = maps.Clone(query)
+		if query == nil {
 			query = url.Values{}
 		}
 		query.Set("namespace", c.namespace)
@@ -185,7 +186,8 @@ type answer struct {
 func (c *Client) call(ctx context.Context, r Request, into any) error {
 	a, err := c.read(ctx, &r)
 	if err == nil && into != nil && len(a.body) > 0 {
-		if err = json.Unmarshal(a.body, into); err != nil {
+		err = json.Unmarshal(a.body, into)
+		if err != nil {
 			err = fmt.Errorf("the answer of %s to %s %s cannot be read: %w", c.base, r.Method, r.Path, err)
 		}
 	}
@@ -222,7 +224,8 @@ func get[T any](ctx context.Context, c *Client, path string, query url.Values) (
 // send makes a request with a body of JSON, none for nil, and decodes the answer.
 func send[T any](ctx context.Context, c *Client, r Request, body any) (v T, err error) {
 	if body != nil {
-		if r.Body, err = encode(body); err != nil {
+		r.Body, err = encode(body)
+		if err != nil {
 			return v, err
 		}
 	}

@@ -340,7 +340,8 @@ func TestFollow(t *testing.T) {
 	var seen []client.Status
 	for r, err := range s.FollowRun(ctx, "r") {
 		must(t, err)
-		if seen = append(seen, r.Status); r.Status == client.Sleeping {
+		seen = append(seen, r.Status)
+		if r.Status == client.Sleeping {
 			_, err := s.Wake(ctx, "r", "")
 			must(t, err)
 		}

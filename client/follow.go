@@ -193,7 +193,8 @@ func follow[T any](ctx context.Context, c *Client, path string, query url.Values
 				return
 			}
 			err = c.events(res.Body, func(e *event) error {
-				if waited, next = 0, firstPause; e.id != "" {
+				waited, next = 0, firstPause
+				if e.id != "" {
 					r.Header.Set("Last-Event-ID", e.id)
 				}
 				return given(e, names, yield)

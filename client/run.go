@@ -180,7 +180,8 @@ func pages[T any](page func(cursor string) (Page[T], error)) iter.Seq2[T, error]
 					return
 				}
 			}
-			if cursor = p.Next; cursor == "" {
+			cursor = p.Next
+			if cursor == "" {
 				return
 			}
 		}

@@ -109,7 +109,8 @@ func (c *Client) start(ctx context.Context, workflow string, body startBody, o S
 
 // fillStart encodes what else is a payload.
 func fillStart(body *startBody, o *StartOptions) (err error) {
-	if body.Memo, err = payload(o.Memo); err != nil || o.Signal == nil {
+	body.Memo, err = payload(o.Memo)
+	if err != nil || o.Signal == nil {
 		return err
 	}
 	body.Signal = &signalBody{Name: o.Signal.Name, IdempotencyKey: o.Signal.IdempotencyKey}

@@ -68,7 +68,8 @@ func Parse(text, zone string) (*Times, error) {
 		return nil, fmt.Errorf("the expression has %d bytes, the limit is %d", len(text), MaxBytes)
 	}
 	t := &Times{text: strings.Join(strings.Fields(text), " "), zone: loc}
-	if t.rule, err = parse(t.text, loc); err != nil {
+	t.rule, err = parse(t.text, loc)
+	if err != nil {
 		return nil, fmt.Errorf("expression %q: %w", text, err)
 	}
 	return t, nil

@@ -98,7 +98,8 @@ func (f *field) item(text string) (lo, hi, step int, err error) {
 	span, by, stepped := strings.Cut(text, "/")
 	step = 1
 	if stepped {
-		if step, err = number(by); err != nil || step == 0 || step > f.hi {
+		step, err = number(by)
+		if err != nil || step == 0 || step > f.hi {
 			return 0, 0, 0, fmt.Errorf("the step must be a number from 1 to %d, got %q", f.hi, by)
 		}
 	}
@@ -109,12 +110,14 @@ func (f *field) item(text string) (lo, hi, step int, err error) {
 		}
 		return f.lo, f.top(), step, nil
 	}
-	if lo, err = f.number(first); err != nil {
+	lo, err = f.number(first)
+	if err != nil {
 		return 0, 0, 0, err
 	}
 	switch {
 	case ranged:
-		if hi, err = f.number(last); err != nil {
+		hi, err = f.number(last)
+		if err != nil {
 			return 0, 0, 0, err
 		}
 		if hi == 0 && lo > 0 && f == &weekdays { // up to Sunday
@@ -247,8 +250,10 @@ func (e *expression) clock(h, m, s int) (time.Duration, bool) {
 	}
 	var second int
 	if ok {
-		if second, ok = e.seconds.from(s); !ok {
-			if minute, ok = e.minutes.from(minute + 1); ok {
+		second, ok = e.seconds.from(s)
+		if !ok {
+			minute, ok = e.minutes.from(minute + 1)
+			if ok {
 				second, _ = e.seconds.from(0)
 			}
 		}

@@ -88,7 +88,8 @@ func (d *decoder) dagnatsStep(n *Node, standard *Retry) *Step {
 	o := d.object(n, "a step")
 	s := &Step{at: n, Legacy: true}
 	d.reads = nil
-	if s.Name = o.name("id"); s.Name == "" && !o.has("id") && n.Kind == Object {
+	s.Name = o.name("id")
+	if s.Name == "" && !o.has("id") && n.Kind == Object {
 		o.missing("a step needs an id")
 	}
 	s.Type = d.typeOf(o)
@@ -113,7 +114,8 @@ func (d *decoder) dagnatsStep(n *Node, standard *Retry) *Step {
 		s.Retry = &Retry{Attempts: max(retries, 1), Backoff: "fixed", DelayMs: 5000, Factor: 2, MaxDelayMs: 5000}
 	}
 	if n := o.get("task"); s.Type == Task || s.Type == Map || s.Type == Loop {
-		if s.Handler = d.handler(o, "task"); n == nil {
+		s.Handler = d.handler(o, "task")
+		if n == nil {
 			o.missing("a step of this type needs a task")
 		}
 	}
@@ -202,11 +204,13 @@ func (d *decoder) dagnatsSleep(c *object, s *Step) {
 }
 
 func (d *decoder) dagnatsEvent(c *object, s *Step) {
-	if s.Signal = c.name("event"); s.Signal == "" && !c.has("event") {
+	s.Signal = c.name("event")
+	if s.Signal == "" && !c.has("event") {
 		c.missing("it needs the name of an event")
 	}
 	s.Continue = true
-	if s.TimeoutMs = c.goDuration(maxWaitMs, "timeout"); s.TimeoutMs == 0 {
+	s.TimeoutMs = c.goDuration(maxWaitMs, "timeout")
+	if s.TimeoutMs == 0 {
 		c.missing("it needs a timeout of more than 0")
 	}
 	n := c.get("match")
@@ -239,10 +243,12 @@ func (d *decoder) dagnatsEvent(c *object, s *Step) {
 
 func (d *decoder) dagnatsApproval(c *object, s *Step) {
 	s.Signal = s.Name
-	if s.TimeoutMs = c.goDuration(maxDagNatsApprovalMs, "timeout"); s.TimeoutMs == 0 {
+	s.TimeoutMs = c.goDuration(maxDagNatsApprovalMs, "timeout")
+	if s.TimeoutMs == 0 {
 		c.missing("an approval needs a timeout of more than 0")
 	}
-	if s.Topic = c.name("subject"); s.Topic == "" && !c.has("subject") {
+	s.Topic = c.name("subject")
+	if s.Topic == "" && !c.has("subject") {
 		c.missing("an approval needs a subject")
 	}
 	s.Prompt = &Value{constant: c.text(maxDescriptionChars, "description")}

@@ -112,13 +112,15 @@ func TestFields(t *testing.T) {
 	if !d.Step("repair").Auxiliary || !d.Step("undo").Auxiliary || d.Step("fail").Auxiliary || d.Step("nobody") != nil {
 		t.Error("auxiliary steps")
 	}
-	if d, faults = parse(fullGraph); faults != nil {
+	d, faults = parse(fullGraph)
+	if faults != nil {
 		t.Fatal(faults)
 	}
 	if got := strings.Join(d.Last(), " "); got != "c" || d.MaxParallel != 3 || !d.Before(d.Step("a"), d.Step("c")) || d.Before(d.Step("c"), d.Step("b")) {
 		t.Error(got, d.MaxParallel)
 	}
-	if d, faults = parse(fullDag); faults != nil {
+	d, faults = parse(fullDag)
+	if faults != nil {
 		t.Fatal(faults)
 	}
 	if r := d.Step("a").Retry; r.Attempts != 3 || r.DelayMs != 1000 || r.MaxDelayMs != 10_000 || d.Step("a").TimeoutMs != 10_000 || d.Step("m").Retry.Attempts != 1 {
@@ -187,7 +189,8 @@ func TestJSON(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "/steps/0/values/x: the number 1e999 is too large") {
 		t.Error(err)
 	}
-	if _, err = definition.ParseJSON([]byte("{")); err == nil {
+	_, err = definition.ParseJSON([]byte("{"))
+	if err == nil {
 		t.Error("half an object is a definition")
 	}
 	if f := definition.AsFaults(os.ErrNotExist); len(f) != 1 || f[0].Message != os.ErrNotExist.Error() {

@@ -42,7 +42,8 @@ func TestCheckSchemas(t *testing.T) {
 	}
 	var seen []string
 	_, err = definition.Parse(n, definition.CheckSchemas(func(text []byte) error {
-		if seen = append(seen, string(text)); strings.Contains(string(text), "bad") {
+		seen = append(seen, string(text))
+		if strings.Contains(string(text), "bad") {
 			return errors.New("the schema is none")
 		}
 		return nil

@@ -248,7 +248,8 @@ func (d *decoder) retry(n *Node) *Retry {
 		MaxElapsedMs: o.duration(1, maxWaitMs, "max_elapsed"),
 	}
 	if n := o.get("maxAttempts"); n != nil {
-		if r.Attempts = o.integer(1, 20, 3, "maxAttempts"); o.has("attempts") {
+		r.Attempts = o.integer(1, 20, 3, "maxAttempts")
+		if o.has("attempts") {
 			d.failf(n, `"maxAttempts" says the same as "attempts", and both are there`)
 		}
 	}

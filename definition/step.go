@@ -144,7 +144,8 @@ func (d *decoder) handler(o *object, names ...string) string {
 }
 
 func (d *decoder) task(o *object, s *Step) {
-	if s.Handler = d.handler(o, "handler"); s.Handler == "" && !o.has("handler") {
+	s.Handler = d.handler(o, "handler")
+	if s.Handler == "" && !o.has("handler") {
 		o.missing("a task needs a handler")
 	}
 	s.Config = d.given(o, d.scope())
@@ -265,7 +266,8 @@ func (d *decoder) condition(o *object, s *Step) {
 }
 
 func (d *decoder) event(o *object, s *Step) {
-	if s.Signal = o.name("signal", "signalType"); s.Signal == "" && !o.has("signal") && !o.has("signalType") {
+	s.Signal = o.name("signal", "signalType")
+	if s.Signal == "" && !o.has("signal") && !o.has("signalType") {
 		s.Signal = s.Name
 	}
 	s.Where = o.expression(d.scope("event"), "where")
@@ -283,7 +285,8 @@ func (d *decoder) approval(o *object, s *Step) {
 	if err := d.checkSchema([]byte(DecisionSchema)); err != nil { // there is no room for it
 		d.failf(o.n, "%v", err)
 	}
-	if s.Signal = o.name("signal"); s.Signal == "" && !o.has("signal") {
+	s.Signal = o.name("signal")
+	if s.Signal == "" && !o.has("signal") {
 		s.Signal = s.Name
 	}
 	if n := o.get("prompt"); o.is(n, Text) {
@@ -319,7 +322,8 @@ func (d *decoder) fan(o *object, s *Step) {
 }
 
 func (d *decoder) loop(o *object, s *Step) {
-	if s.Handler = d.handler(o, "handler"); s.Handler == "" {
+	s.Handler = d.handler(o, "handler")
+	if s.Handler == "" {
 		o.missing("a loop needs a handler")
 	}
 	s.Config = d.given(o, d.scope("output", "iteration"))
@@ -363,7 +367,8 @@ func (d *decoder) simple(o *object, s *Step) {
 		s.Config = d.value(n, d.scope())
 	}
 	if s.Type == Emit {
-		if s.Topic = o.name("topic"); s.Topic == "" {
+		s.Topic = o.name("topic")
+		if s.Topic == "" {
 			s.Topic = s.Name
 		}
 	}

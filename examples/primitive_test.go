@@ -141,7 +141,8 @@ func TestProgress(t *testing.T) {
 	n := 0
 	for c, err := range e.Output(ctx, "job", "progress", 0) {
 		var p struct{ Done int }
-		if n++; err != nil || json.Unmarshal(c.Data, &p) != nil || p.Done != n {
+		n++
+		if err != nil || json.Unmarshal(c.Data, &p) != nil || p.Done != n {
 			t.Fatal(string(c.Data), err)
 		}
 	}
@@ -181,7 +182,8 @@ func TestFanout(t *testing.T) {
 	e.is(e.ends("bad"), "no part -1")
 	n := 0
 	for r, err := range e.Runs(context.Background(), host.Query{Workflow: "part", Status: host.Cancelled}) {
-		if n++; err != nil || r.Parent != "bad" {
+		n++
+		if err != nil || r.Parent != "bad" {
 			t.Fatal(r, err)
 		}
 	}

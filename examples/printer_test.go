@@ -42,7 +42,8 @@ func TestPrinter(t *testing.T) {
 		t.Fatalf("%+v, %v", r.Place, err)
 	}
 	h.Advance(time.Minute)
-	if r, err = h.Get(ctx, "menu"); err != nil || r.Started.IsZero() {
+	r, err = h.Get(ctx, "menu")
+	if err != nil || r.Started.IsZero() {
 		t.Errorf("the urgent one has not begun: %+v, %v", r, err)
 	}
 	h.Advance(2 * time.Minute)

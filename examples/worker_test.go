@@ -53,7 +53,8 @@ func TestWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = h.ResultRaw(t.Context(), run.ID); err == nil || !strings.Contains(err.Error(), "more than 0 cents, got 0") {
+	_, err = h.ResultRaw(t.Context(), run.ID)
+	if err == nil || !strings.Contains(err.Error(), "more than 0 cents, got 0") {
 		t.Error(err)
 	}
 	if err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil {

@@ -108,14 +108,16 @@ func TestJournalsThatLie(t *testing.T) {
 			do(t, archive.Write(ctx, &b, l, of.State.Run, false, false))
 			a, err := host.ReadArchive(&b)
 			if err != nil {
-				if refused++; !errors.Is(err, host.ErrInvalid) && !errors.Is(err, host.ErrVersion) {
+				refused++
+				if !errors.Is(err, host.ErrInvalid) && !errors.Is(err, host.ErrVersion) {
 					t.Errorf("%s, %d: %v", id, seed, err)
 				}
 				continue
 			}
 			r, err := u.ReplayArchive(ctx, a, host.ReplayOptions{Module: code(t, "v1"), Strict: seed%2 == 0,
 				Trace: func(host.TraceCall) {}})
-			if outcomes[r.Outcome]++; err != nil {
+			outcomes[r.Outcome]++
+			if err != nil {
 				t.Errorf("%s, %d: %v", id, seed, err)
 			}
 		}

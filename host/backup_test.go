@@ -221,7 +221,8 @@ func TestVerifyOldStore(t *testing.T) {
 	if len(r.Problems) != 1 || r.Problems[0].Kind != "replay" || r.Problems[0].Run != "told" || r.Sound() {
 		t.Errorf("%+v", r.Problems)
 	}
-	if r, err = host.Verify(ctx, dir, host.Config{}, host.VerifyOptions{NoReplay: true}); err != nil || !r.Sound() || r.Replayed != 0 {
+	r, err = host.Verify(ctx, dir, host.Config{}, host.VerifyOptions{NoReplay: true})
+	if err != nil || !r.Sound() || r.Replayed != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

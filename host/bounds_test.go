@@ -342,7 +342,8 @@ func TestLogAfterRetry(t *testing.T) {
 		I32(1).Text("c").Call(abi.FnLog).Drop().Get(0).Wrap() // 1 if the step has failed
 	h := handmade(t, m, hosttest.WithHandlers(func(h *host.Host) {
 		host.HandleStep(h, "once", func(_ context.Context, _ any) (any, error) {
-			if fails--; fails >= 0 {
+			fails--
+			if fails >= 0 {
 				return nil, errors.New("no")
 			}
 			return nil, nil

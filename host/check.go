@@ -255,7 +255,8 @@ func (c *checking) begin(ns store.NamespaceID) (end func(), err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.all--
-		if c.by[ns]--; c.by[ns] == 0 {
+		c.by[ns]--
+		if c.by[ns] == 0 {
 			delete(c.by, ns)
 		}
 	}, nil

@@ -31,7 +31,8 @@ type claim struct {
 // claimOf reads which workflows a module lists, and chooses those that the caller wants. All that the module lists, if the caller
 // names one of them or none; those of OnlyWorkflows, if there are any.
 func claimOf(ctx context.Context, name string, only []string, description []byte) (c claim, err error) {
-	if c.listed, err = listedBy(description); err != nil {
+	c.listed, err = listedBy(description)
+	if err != nil {
 		return c, &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}
 	}
 	if err := schema.OfModule(ctx, description); err != nil {
@@ -65,7 +66,8 @@ func claimOf(ctx context.Context, name string, only []string, description []byte
 			return c, &joined{fmt.Errorf("the module has no workflow %q, it has %q", n, c.listed), ErrInvalid}
 		}
 	}
-	if c.names = c.listed; len(only) > 0 {
+	c.names = c.listed
+	if len(only) > 0 {
 		c.names = c.named
 	}
 	return c, nil

@@ -121,7 +121,8 @@ func quiet(t *testing.T, c *countingClock, h *host.Host) {
 	for range 100 {
 		read, commits := c.read.Load(), h.Stats().Commits
 		<-time.After(50 * time.Millisecond)
-		if n, m = c.read.Load()-read, h.Stats().Commits-commits; n <= 20 && m <= 2 {
+		n, m = c.read.Load()-read, h.Stats().Commits-commits
+		if n <= 20 && m <= 2 {
 			return
 		}
 	}

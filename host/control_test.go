@@ -410,7 +410,8 @@ func TestS70_ListWhileRunsChange(t *testing.T) {
 		for _, r := range page.Runs {
 			ids = append(ids, r.ID)
 		}
-		if q.Cursor = page.Next; q.Cursor == "" {
+		q.Cursor = page.Next
+		if q.Cursor == "" {
 			break
 		}
 		l.Advance(4 * time.Second)

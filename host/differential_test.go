@@ -57,7 +57,8 @@ func newSide(wasm []byte, rewritten *rewrite.Module) (s *side, err error) {
 	if rewritten != nil {
 		wasm = rewritten.Wasm
 	}
-	if s.compiled, err = s.rt.CompileModule(ctx, wasm); err != nil {
+	s.compiled, err = s.rt.CompileModule(ctx, wasm)
+	if err != nil {
 		return s, err
 	}
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, s.rt); err != nil {
@@ -164,10 +165,12 @@ func (n *compared) differ(t *testing.T, name string, wasm []byte) {
 		return
 	}
 	again := func() bool {
-		if err2 = other.begin(); errors.Is(err2, errTank) {
+		err2 = other.begin()
+		if errors.Is(err2, errTank) {
 			return false
 		}
-		if err = plain.begin(); (err == nil) != (err2 == nil) {
+		err = plain.begin()
+		if (err == nil) != (err2 == nil) {
 			t.Errorf("%s: instantiated as it is: %v, rewritten: %v", name, err, err2)
 		}
 		return err == nil && err2 == nil

@@ -116,7 +116,8 @@ func workloadMore(t *testing.T, h *host.Host) {
 	if err != nil || string(u.Result) != `"`+marker+`-update-answered"` {
 		t.Fatalf("the update is answered by %s, %v", u.Result, err)
 	}
-	if _, err = h.Update(ctx, "k", "refuse", marker+"-bad", host.WithUpdateID("refused")); err == nil {
+	_, err = h.Update(ctx, "k", "refuse", marker+"-bad", host.WithUpdateID("refused"))
+	if err == nil {
 		t.Fatal("the update has not failed")
 	}
 	_, err = h.SetLimits(ctx, host.Limits{Workflow: "held", Concurrency: []string{"1 per input.of"}})

@@ -101,7 +101,8 @@ func (v *verifier) open(ctx context.Context, dir, name string, cfg Config) error
 	cfg.Dir, cfg.engine = dir, name
 	cfg.replayed = r.replayed
 	var err error
-	if r.h, err = Open(ctx, cfg); err != nil {
+	r.h, err = Open(ctx, cfg)
+	if err != nil {
 		return err
 	}
 	v.engines = append(v.engines, r)

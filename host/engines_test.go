@@ -152,7 +152,8 @@ func TestEnginesUncompared(t *testing.T) {
 	do(t, err)
 	r, err := h.StartRaw(ctx, "deep", nil)
 	do(t, err)
-	if _, err = h.ResultRaw(ctx, r.ID); err == nil || !strings.Contains(err.Error(), "stack overflow") {
+	_, err = h.ResultRaw(ctx, r.ID)
+	if err == nil || !strings.Contains(err.Error(), "stack overflow") {
 		t.Error(err)
 	}
 	stop()

@@ -115,7 +115,8 @@ func TestRandomInBodies(t *testing.T) {
 		_, err := f.Start(ctx, "numbers", 0, host.WithRunID(id))
 		do(t, err)
 		f.Finish(id)
-		if runs[i], err = host.Result[[]string](ctx, f.Host.Host, id); err != nil || len(runs[i]) != 5 {
+		runs[i], err = host.Result[[]string](ctx, f.Host.Host, id)
+		if err != nil || len(runs[i]) != 5 {
 			t.Fatal(runs[i], err)
 		}
 		do(t, f.Replay(ctx, id))

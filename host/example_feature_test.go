@@ -363,7 +363,8 @@ func ExampleHost_Backup() {
 	place := filepath.Join(dir, "backups")
 	_, err = h.Backup(ctx, place, host.BackupOptions{})
 	fmt.Println(errors.Join(err, h.Close()))
-	if _, err = host.Restore(ctx, place, filepath.Join(dir, "new"), host.RestoreOptions{}); err != nil {
+	_, err = host.Restore(ctx, place, filepath.Join(dir, "new"), host.RestoreOptions{})
+	if err != nil {
 		log.Fatal(err)
 	}
 	report, err := host.Verify(ctx, filepath.Join(dir, "new"), host.Config{}, host.VerifyOptions{})

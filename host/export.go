@@ -224,7 +224,8 @@ func (h *Host) CheckArchives(ctx context.Context, dir, workflow string, wasm []b
 	defer mod.Close()
 	sum.Workflow, sum.Module = workflow, digestOf(wasm).String()
 	p := pass{s: &h.scope, workflow: workflow, opts: opts, sum: &sum}
-	if p.runs, err = archivesOf(dir, workflow); err != nil {
+	p.runs, err = archivesOf(dir, workflow)
+	if err != nil {
 		return sum, err
 	}
 	p.do = func(ctx context.Context, path store.RunKey) (RunCheck, error) {

@@ -74,7 +74,8 @@ func TestFollowRunsTooSlowly(t *testing.T) {
 		do(t, err)
 		h.Settle()
 	}) {
-		if given++; given == 1 {
+		given++
+		if given == 1 {
 			for i := range host.MaxFollowed + 1 {
 				_, err := h.Start(ctx, "nap", nil, host.WithRunID(fmt.Sprint(i)))
 				do(t, err)

@@ -41,7 +41,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/gate"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/names"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/host/internal/remote"
 	"github.com/wfhost/wfhost/host/internal/report"
@@ -241,7 +240,8 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 			return h, err
 		}
 	}
-	if h.store = cfg.Store; h.store == nil {
+	h.store = cfg.Store
+	if h.store == nil {
 		if err := h.openStore(); err != nil {
 			return h, err
 		}
@@ -253,12 +253,14 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	}
 	h.disk = h.newGauge()
 	h.workers = &performer{remote.New(h.cfg.Clock, h.cfg.Random), h.newProgress()}
-	if h.engine, err = h.newEngine(ctx, cache); err != nil {
+	h.engine, err = h.newEngine(ctx, cache)
+	if err != nil {
 		return h, err
 	}
 	rc := h.runtimeConfig()
 	if cfg.Partitions != nil {
-		if rc.Partitions, err = partitionIDs(cfg.Partitions); err != nil {
+		rc.Partitions, err = partitionIDs(cfg.Partitions)
+		if err != nil {
 			return h, err
 		}
 	}
@@ -267,21 +269,17 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 		return h, err
 	}
 	h.iterations = retention.NewIterations(h.store.Retentions, keep)
-	rc.Keep = func(ctx context.Context, of store.NamespaceID, workflow string) (origin.Keep, error) {
-		r, err := h.iterations.Of(ctx, of, workflow, h.cfg.Clock.Now().UnixMilli())
-		if err != nil {
-			return origin.Keep{}, err
-		}
-		return origin.Keep{Iterations: r.KeepIterations, ForMs: r.IterationsMs}, nil
-	}
-	rc.IDs = h.keepsIDsMs
-	if h.copied = h.IsCopy(); h.copied {
+	rc.Keep, rc.IDs = h.keepsIterations, h.keepsIDsMs
+	h.copied = h.IsCopy()
+	if h.copied {
 		rc.Partitions = []store.PartitionID{}
 	}
-	if rc.Suspects, err = h.openWatch(ctx); err != nil {
+	rc.Suspects, err = h.openWatch(ctx)
+	if err != nil {
 		return h, err
 	}
-	if h.rt, err = runtime.New(ctx, rc); err == nil {
+	h.rt, err = runtime.New(ctx, rc)
+	if err == nil {
 		h.sweeper = h.newSweeper(keep)
 		h.begin(ctx)
 		err = h.rereadRuns(ctx)

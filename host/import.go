@@ -119,7 +119,8 @@ func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptio
 		err = nil
 	case err != nil:
 	default: // what changes nothing, or is refused, compiles nothing, and stores no module
-		if n.IDsMs, err = s.h.keepsIDsMs(ctx, n.Key.Namespace); err != nil {
+		n.IDsMs, err = s.h.keepsIDsMs(ctx, n.Key.Namespace)
+		if err != nil {
 			return st, false, err
 		}
 		if there, failed := s.h.store.State(ctx, n.Key); failed == nil && !record.Forgotten(&there, &n, now) {
@@ -296,9 +297,11 @@ func (s *scope) versionFor(ctx context.Context, ns store.NamespaceID, w *archive
 		if err := s.roomForVersions(ctx, ns, missing); err != nil {
 			return v, nil, err
 		}
-		if _, err = m.Put(ctx, w.Module, store.ModuleInfo{Size: int64(len(w.Module)), StoredUnixMs: now,
-			DescriptionJSON: description}); err == nil {
-			if _, err = m.AddVersions(ctx, missing); err != nil && !errors.Is(err, store.ErrNotFound) {
+		_, err = m.Put(ctx, w.Module, store.ModuleInfo{Size: int64(len(w.Module)), StoredUnixMs: now,
+			DescriptionJSON: description})
+		if err == nil {
+			_, err = m.AddVersions(ctx, missing)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				s.h.discard(ctx, digest)
 			}
 		}
@@ -322,7 +325,8 @@ func versionOfModule(ctx context.Context, m store.ModuleStore, ns store.Namespac
 			return store.Version{}, err
 		}
 	}
-	if v, err = m.Newest(ctx, ns, workflow, module); errors.Is(err, store.ErrNotFound) {
+	v, err = m.Newest(ctx, ns, workflow, module)
+	if errors.Is(err, store.ErrNotFound) {
 		return store.Version{}, nil
 	}
 	return v, err

@@ -111,7 +111,8 @@ func (s *spool) fill(r io.Reader, room func(bytes int) error) error {
 	zero := make([]byte, aes.BlockSize) // the key is used once
 	w := cipher.StreamWriter{S: cipher.NewCTR(block, zero), W: s.f}
 	for err == nil {
-		if err = room(spoolPiece); err == nil {
+		err = room(spoolPiece)
+		if err == nil {
 			_, err = io.CopyN(w, r, spoolPiece)
 		}
 	}

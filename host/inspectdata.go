@@ -43,10 +43,12 @@ func InspectData(dir string, reserve int64) (s DataState, err error) {
 	s = DataState{Dir: dir, Folders: []FolderFault{}}
 	at := dir
 	for {
-		if _, err = os.Stat(at); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		_, err = os.Stat(at)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		if at, err = filepath.Abs(at); err != nil {
+		at, err = filepath.Abs(at)
+		if err != nil {
 			return s, err
 		}
 		at = filepath.Dir(at)

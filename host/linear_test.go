@@ -144,7 +144,8 @@ func TestHistories(t *testing.T) {
 			t.Errorf("seed %d: checking takes too long", seed)
 		}
 		for _, op := range hh.ops {
-			if calls++; op.Output.(outcome).what == "unknown" {
+			calls++
+			if op.Output.(outcome).what == "unknown" {
 				unknown++
 			}
 		}
@@ -252,12 +253,14 @@ func (hh *history) call(h *host.Host, c call) (o outcome) {
 		err = h.Terminate(ctx, id)
 	case "get":
 		var r host.Run
-		if r, err = h.Get(ctx, id); err == nil {
+		r, err = h.Get(ctx, id)
+		if err == nil {
 			o.what = map[bool]string{true: r.Status.String(), false: "live"}[r.Status.Terminal()]
 		}
 	case "ask":
 		var b []byte
-		if b, err = h.Query(ctx, id, "n", nil); err == nil {
+		b, err = h.Query(ctx, id, "n", nil)
+		if err == nil {
 			_, err = fmt.Sscan(string(b), &o.n)
 		} else if strings.Contains(err.Error(), "the run has not begun") {
 			return outcome{what: "ok"} // it has taken nothing yet
@@ -269,12 +272,14 @@ func (hh *history) call(h *host.Host, c call) (o outcome) {
 		}
 	case "result":
 		var r host.Run
-		if r, err = h.Get(ctx, id); err == nil && !r.Status.Terminal() {
+		r, err = h.Get(ctx, id)
+		if err == nil && !r.Status.Terminal() {
 			return outcome{what: "nothing"}
 		}
 		if err == nil {
 			var b []byte
-			if b, err = h.ResultRaw(ctx, id); err == nil {
+			b, err = h.ResultRaw(ctx, id)
+			if err == nil {
 				_, err = fmt.Sscan(string(b), &o.n)
 			}
 		}

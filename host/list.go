@@ -260,7 +260,8 @@ func (s *scope) TimerPage(ctx context.Context, q TimerQuery) (TimerPage, error) 
 	if !q.Until.IsZero() && q.Until.UnixMilli() < abi.MaxUnixMs { // later ones are shown as that instant
 		sq.UntilMs = q.Until.UnixMilli()
 	}
-	if sq.After, err = cursor(q.Cursor); err == nil {
+	sq.After, err = cursor(q.Cursor)
+	if err == nil {
 		err = pageLimit(q.Limit)
 	}
 	if err != nil {
@@ -293,7 +294,8 @@ func (s *scope) Timers(ctx context.Context, until time.Time) iter.Seq2[Timer, er
 					return
 				}
 			}
-			if q.Cursor = page.Next; q.Cursor == "" {
+			q.Cursor = page.Next
+			if q.Cursor == "" {
 				return
 			}
 		}

@@ -75,7 +75,8 @@ func TestLists(t *testing.T) {
 		}
 		now := l.Clock.Now()
 		for within, n := range map[time.Duration]int{math.MaxInt64: 5, at(24).Sub(now): 1, at(26).Sub(now): 2, at(26).Sub(now) - time.Millisecond: 1} {
-			if page, err = l.TimerPage(ctx, host.TimerQuery{Limit: 10, WithinMs: within.Milliseconds()}); err != nil || len(page.Timers) != n {
+			page, err = l.TimerPage(ctx, host.TimerQuery{Limit: 10, WithinMs: within.Milliseconds()})
+			if err != nil || len(page.Timers) != n {
 				t.Errorf("within %v: %+v %v, want %d", within, page.Timers, err, n)
 			}
 		}

@@ -98,7 +98,8 @@ func (s *scope) migrate(ctx context.Context, key store.RunKey, opts *MigrateOpti
 			return c, err
 		}
 		c = RunCheck{RunID: key.ID, Version: st.Version, Status: st.Status, Iteration: st.Iteration, Entries: uint64(st.Length)}
-		if c.Outcome, c.Reason = unfit(&st, opts, to); c.Outcome != "" {
+		c.Outcome, c.Reason = unfit(&st, opts, to)
+		if c.Outcome != "" {
 			return c, nil
 		}
 		mod, err := s.h.rt.Checks.Module(to.Module)
@@ -106,7 +107,8 @@ func (s *scope) migrate(ctx context.Context, key store.RunKey, opts *MigrateOpti
 			return c, err
 		}
 		r, err := s.h.rt.Checks.Run(ctx, key, mod, fuel)
-		if c = reportOf(key, &r); err != nil || r.Outcome != check.Compatible || opts.DryRun {
+		c = reportOf(key, &r)
+		if err != nil || r.Outcome != check.Compatible || opts.DryRun {
 			return c, err
 		}
 		err = s.goOn(ctx, key, &r, opts.To)

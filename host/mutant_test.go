@@ -227,7 +227,8 @@ func (m *mutants) run(name string, wasm []byte, invalid bool) (string, error) {
 	own, cancel := context.WithTimeout(ctx, mutantRun)
 	defer cancel()
 	_, _, _ = m.h.WaitIdle(own) // its status says whether it has come to rest
-	if r, err = m.h.Get(ctx, r.ID); err != nil {
+	r, err = m.h.Get(ctx, r.ID)
+	if err != nil {
 		return "", err
 	}
 	verdict := r.Status.String()
@@ -386,7 +387,8 @@ func mutantsProcess(t *testing.T, dir string, from, n uint64, verdicts map[strin
 			t.Errorf("mutant %s: %s", current, rest)
 		case "memory":
 			had := peak
-			if peak, _ = strconv.ParseInt(rest, 10, 64); peak > mutantMemory && had <= mutantMemory {
+			peak, _ = strconv.ParseInt(rest, 10, 64)
+			if peak > mutantMemory && had <= mutantMemory {
 				t.Errorf("mutant %s: the process had %d bytes, before it %d", current, peak, had)
 			}
 		}

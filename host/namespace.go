@@ -41,7 +41,8 @@ func (s *scope) init(h *Host, name string) {
 	if name == store.DefaultNamespace {
 		name = ""
 	}
-	if s.name = name; name == "" {
+	s.name = name
+	if name == "" {
 		s.number.Store(1)
 	}
 }
@@ -71,7 +72,8 @@ func (h *Host) Namespaces(ctx context.Context) ([]NamespaceInfo, error) {
 			return nil, translate(err)
 		}
 		info := NamespaceInfo{Name: ns.Name, Quota: quotaOf(h.quotas.Of(ns.ID))}
-		if info.Usage, err = h.usageOf(ctx, ns.ID); err != nil {
+		info.Usage, err = h.usageOf(ctx, ns.ID)
+		if err != nil {
 			return nil, err
 		}
 		if ns.CreatedUnixMs != 0 {

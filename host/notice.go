@@ -76,7 +76,8 @@ func (n *notices) warn(now time.Time, x notice) {
 	if s := now.Unix(); s != n.second {
 		n.second, n.written = s, 0
 	}
-	if n.written++; n.written <= noticesPerSecond {
+	n.written++
+	if n.written <= noticesPerSecond {
 		select {
 		case n.lines <- x:
 			return

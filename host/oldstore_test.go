@@ -155,7 +155,8 @@ func TestStoreRaised(t *testing.T) {
 	for _, want := range []int{host.NumPartitions + 1, 0} {
 		var heard []int
 		h, err := host.Open(ctx, host.Config{Dir: dir, Interpreter: true, Events: host.Events{StoreRaised: func(done, total int) {
-			if heard = append(heard, done); total != host.NumPartitions || done != len(heard)-1 {
+			heard = append(heard, done)
+			if total != host.NumPartitions || done != len(heard)-1 {
 				t.Errorf("%d of %d, and before it %v", done, total, heard)
 			}
 		}}})

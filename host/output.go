@@ -54,7 +54,8 @@ func (s *scope) output(ctx context.Context, id, topic string, from int64, follow
 				return
 			}
 			if from < 0 {
-				if next, err = s.last(ctx, key, topic, r.Output, -uint64(from)); err != nil {
+				next, err = s.last(ctx, key, topic, r.Output, -uint64(from))
+				if err != nil {
 					yield(Chunk{}, translate(err))
 					return
 				}
@@ -110,7 +111,8 @@ func (s *scope) last(ctx context.Context, key store.RunKey, topic string, length
 				break
 			}
 			for i := range chunks {
-				if next = chunks[i].Index + 1; chunks[i].Topic == topic && next <= end {
+				next = chunks[i].Index + 1
+				if chunks[i].Topic == topic && next <= end {
 					of = append(of, chunks[i].Index)
 				}
 			}

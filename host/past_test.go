@@ -138,7 +138,8 @@ func TestMoveNewestIteration(t *testing.T) {
 		t.Errorf("an iteration since: %d entries, %v", n, err)
 	}
 	s := newPrims(t)
-	if _, err = s.Import(ctx, bytes.NewReader(whole.Bytes()), host.ImportOptions{}); err != nil {
+	_, err = s.Import(ctx, bytes.NewReader(whole.Bytes()), host.ImportOptions{})
+	if err != nil {
 		t.Error(err)
 	}
 	if n, err := entriesOf(s, id, 20); n == 0 || err != nil {

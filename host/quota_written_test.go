@@ -300,7 +300,8 @@ func TestSkippedSleepsOfAFamilyThatOwes(t *testing.T) {
 	id := r.ID
 	go func() { skipped <- a.SkipSleeps(going, id) }()
 	for range 100_000 { // while another goroutine skips the sleeps, in real time
-		if r, err = a.Get(ctx, id); err != nil || r.Status.Terminal() {
+		r, err = a.Get(ctx, id)
+		if err != nil || r.Status.Terminal() {
 			break
 		}
 		h.Advance(10 * time.Millisecond)

@@ -142,7 +142,8 @@ func (s *scope) planRestart(ctx context.Context, key store.RunKey, opts *Restart
 		}
 		q.Version = &v
 	}
-	if x, err = s.h.rt.Runs.PlanRestart(ctx, q); err != nil || x.Refused != nil || q.Version == nil || opts.From == "" {
+	x, err = s.h.rt.Runs.PlanRestart(ctx, q)
+	if err != nil || x.Refused != nil || q.Version == nil || opts.From == "" {
 		return x, err
 	}
 	x.Refused, err = s.fitsKept(ctx, key, &x)

@@ -74,7 +74,8 @@ func (r *restarting) program() (ops []doing, steps []string) {
 		case 10:
 			o = doing{Do: "emit", Name: name}
 		}
-		if ops = append(ops, o); o.Do == "call" {
+		ops = append(ops, o)
+		if o.Do == "call" {
 			steps = append(steps, name)
 		}
 		if r.odds(1, 15) {

@@ -393,7 +393,8 @@ func TestRestartUnderAnotherVersion(t *testing.T) {
 	do(t, err)
 	want(t, h.Finish("r4").Status, host.Completed)
 	want(t, r.Version, uint32(3))
-	if _, err = h.RestartWith(ctx, "r", host.RestartOptions{Version: 9}); !errors.Is(err, host.ErrNotFound) {
+	_, err = h.RestartWith(ctx, "r", host.RestartOptions{Version: 9})
+	if !errors.Is(err, host.ErrNotFound) {
 		t.Error(err)
 	}
 }

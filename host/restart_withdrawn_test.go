@@ -64,13 +64,15 @@ func TestRestartOfAStepThatWasCancelledLater(t *testing.T) {
 		g := newRestarts(t)
 		tries := 0
 		host.HandleStep(g.Host.Host, "flaky", func(context.Context, string) (string, error) {
-			if tries++; tries == 1 {
+			tries++
+			if tries == 1 {
 				return "", host.RetryAfter(errors.New("not yet"), time.Minute)
 			}
 			return "flaky", nil
 		})
 		host.HandleStep(g.Host.Host, "slow", func(ctx context.Context, _ string) (string, error) {
-			if tries++; tries == 1 {
+			tries++
+			if tries == 1 {
 				<-ctx.Done()
 				return "", host.Fatal(context.Cause(ctx))
 			}

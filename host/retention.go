@@ -8,6 +8,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
+	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/retention"
 	"github.com/wfhost/wfhost/store"
 )
@@ -119,6 +120,15 @@ func (c *Config) keep() (store.Retention, error) {
 
 func (h *Host) newSweeper(keep store.Retention) *retention.Sweeper {
 	return retention.New(retention.Config{Store: h.store, Owned: h.swept, Delete: h.rt.Runs.Delete, Default: keep})
+}
+
+// keepsIterations returns which iterations of a workflow's runs are kept.
+func (h *Host) keepsIterations(ctx context.Context, of store.NamespaceID, workflow string) (origin.Keep, error) {
+	r, err := h.iterations.Of(ctx, of, workflow, h.cfg.Clock.Now().UnixMilli())
+	if err != nil {
+		return origin.Keep{}, err
+	}
+	return origin.Keep{Iterations: r.KeepIterations, ForMs: r.IterationsMs}, nil
 }
 
 // keepsIDsMs returns for how many milliseconds the ids of deleted runs stay taken in a namespace.
@@ -285,7 +295,8 @@ func (h *Host) sweepAll(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if err = errors.Join(err, report.Err); err != nil {
+	err = errors.Join(err, report.Err)
+	if err != nil {
 		h.cfg.Logger.Error("runs that are too old could not all be deleted", "failed", report.Failed, "cause", err)
 	}
 	if report.Deleted+report.Forgotten > 0 {

@@ -226,7 +226,8 @@ func TestRetryAfterCompensation(t *testing.T) {
 	if after := journalOf(t, f, "r"); !slices.Equal(before, after) {
 		t.Errorf("%q, before the refusal %q", after, before)
 	}
-	if _, err = f.Host.Host.Restart(ctx, "r", "", "charge"); !errors.Is(err, host.ErrConflict) { // what "book" did is undone
+	_, err = f.Host.Host.Restart(ctx, "r", "", "charge")
+	if !errors.Is(err, host.ErrConflict) { // what "book" did is undone
 		t.Error(err)
 	}
 	_, err = f.Host.Host.Restart(ctx, "r", "again", "book") // as it says

@@ -90,12 +90,14 @@ func TestScheduleRetry(t *testing.T) {
 	do(t, h.Retry(ctx, s.Recent[0].Run, 2))
 	h.Crash()
 	h.Advance(time.Hour)
-	if s = h.counted(1, 1, 0); len(s.Running) != 1 {
+	s = h.counted(1, 1, 0)
+	if len(s.Running) != 1 {
 		t.Errorf("running: %q", s.Running)
 	}
 	do(t, h.Terminate(ctx, s.Running[0]))
 	h.Settle()
-	if s = h.schedule(); len(s.Running) != 0 {
+	s = h.schedule()
+	if len(s.Running) != 0 {
 		t.Errorf("running: %q", s.Running)
 	}
 }
@@ -238,7 +240,8 @@ func TestScheduleEndsNothing(t *testing.T) {
 		spec.Version = 7
 		_, err := h.UpdateSchedule(ctx, "s", spec)
 		do(t, err)
-		if _, err = h.TriggerSchedule(ctx, "s", ""); !errors.Is(err, host.ErrNotFound) {
+		_, err = h.TriggerSchedule(ctx, "s", "")
+		if !errors.Is(err, host.ErrNotFound) {
 			t.Error(err)
 		}
 		h.Advance(time.Hour)

@@ -118,7 +118,8 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	h.Advance(time.Hour)
-	if s = h.schedule(); len(s.Running) != 0 {
+	s = h.schedule()
+	if len(s.Running) != 0 {
 		t.Errorf("runs that have ended: %+v", s.Running)
 	}
 }
@@ -294,7 +295,8 @@ func TestScheduleCatchUp(t *testing.T) {
 	h.Clock.Advance(24 * time.Hour)
 	h.Reopen()
 	h.Settle()
-	if s = h.schedule(); s.Missed < 10_000 || !s.NotStarted[len(s.NotStarted)-1].More || s.Started != 4+11 {
+	s = h.schedule()
+	if s.Missed < 10_000 || !s.NotStarted[len(s.NotStarted)-1].More || s.Started != 4+11 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -321,7 +323,8 @@ func TestSchedulePause(t *testing.T) {
 	}
 	h.Advance(time.Hour)
 	h.fired("09:00", "12:00")
-	if s = h.schedule(); s.Missed != 0 {
+	s = h.schedule()
+	if s.Missed != 0 {
 		t.Errorf("%+v", s)
 	}
 	_, err = h.PauseSchedule(ctx, "s", strings.Repeat("x", 1025))
@@ -357,7 +360,8 @@ func TestScheduleTrigger(t *testing.T) {
 	h.Advance(time.Minute)
 	_, err = h.ResumeSchedule(ctx, "s", "")
 	do(t, err)
-	if r, err = h.TriggerSchedule(ctx, "s", host.OverlapBufferOne); err != nil || r.ID != "" {
+	r, err = h.TriggerSchedule(ctx, "s", host.OverlapBufferOne)
+	if err != nil || r.ID != "" {
 		t.Errorf("%+v %v", r, err)
 	}
 	h.stand("08:05 sleeping", "08:06 sleeping")
@@ -366,10 +370,12 @@ func TestScheduleTrigger(t *testing.T) {
 	r, err = h.TriggerSchedule(ctx, "s", "")
 	do(t, err)
 	h.Advance(time.Minute)
-	if _, err = h.TriggerSchedule(ctx, "s", host.OverlapTerminateOther); err != nil {
+	_, err = h.TriggerSchedule(ctx, "s", host.OverlapTerminateOther)
+	if err != nil {
 		t.Error(err)
 	}
-	if r, err = h.Get(ctx, r.ID); err != nil || r.Status != host.Terminated {
+	r, err = h.Get(ctx, r.ID)
+	if err != nil || r.Status != host.Terminated {
 		t.Errorf("%+v %v", r, err)
 	}
 	s := h.schedule()
@@ -481,14 +487,16 @@ func TestScheduleRefused(t *testing.T) {
 	}
 	h.Crash()
 	h.Advance(21 * time.Minute)
-	if s = h.schedule(); s.Started != 1 || s.Error != "" {
+	s = h.schedule()
+	if s.Started != 1 || s.Error != "" {
 		t.Errorf("%+v", s)
 	}
 	do(t, h.Delete(ctx, other.ID))
 	_, err = h.StartRaw(ctx, "nap", []byte("10d"), host.WithRunID("long"))
 	do(t, err)
 	h.Advance(2 * time.Hour) // 11:31
-	if s = h.schedule(); s.Missed != 1 || !strings.Contains(s.NotStarted[0].Reason, "1 runs of the namespace") || s.NotStarted[0].From.Hour() != 10 {
+	s = h.schedule()
+	if s.Missed != 1 || !strings.Contains(s.NotStarted[0].Reason, "1 runs of the namespace") || s.NotStarted[0].From.Hour() != 10 {
 		t.Errorf("%+v", s)
 	}
 	// For good: the workflow is gone.
@@ -507,7 +515,8 @@ func TestScheduleRefused(t *testing.T) {
 	do(t, err)
 	started := s.Started
 	h.Advance(time.Hour)
-	if s = h.schedule(); s.Started != started+1 || s.Error != "" {
+	s = h.schedule()
+	if s.Started != started+1 || s.Error != "" {
 		t.Errorf("%+v", s)
 	}
 	// The id of a run that somebody else has taken.

@@ -57,7 +57,8 @@ func TestSchemas(t *testing.T) {
 	if _, err := h.Get(ctx, "r"); !errors.Is(err, host.ErrNotFound) {
 		t.Fatal("a start that was refused is there:", err)
 	}
-	if _, err = h.Start(ctx, "approval", map[string]any{"Number": "7", "unknown": 1}, host.WithRunID("r")); err != nil {
+	_, err = h.Start(ctx, "approval", map[string]any{"Number": "7", "unknown": 1}, host.WithRunID("r"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	h.Settle()

@@ -107,7 +107,8 @@ func (s *scope) hook(ctx context.Context, token string) (runtime.Hook, error) {
 	if err == nil {
 		hook, err = s.h.rt.Runs.HookOf(ctx, ns, token)
 	}
-	if err = translate(err); isNotFound(err) {
+	err = translate(err)
+	if isNotFound(err) {
 		err = noHook()
 	}
 	return hook, err
@@ -131,7 +132,8 @@ func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, o
 		return HookReply{}, err
 	}
 	if _, err := s.h.rt.Runs.Signal(ctx, hook.Run, n); err != nil {
-		if err = translate(err); isEnded(err) {
+		err = translate(err)
+		if isEnded(err) {
 			return HookReply{}, noHook()
 		}
 		return HookReply{}, busy(err)

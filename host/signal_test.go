@@ -33,7 +33,8 @@ func newPrims(t *testing.T, opts ...hosttest.Option) *prims {
 		host.HandleStep(h, "flaky", func(_ context.Context, text string) (string, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if p.fails--; p.fails >= 0 {
+			p.fails--
+			if p.fails >= 0 {
 				return "", errors.New("out of order")
 			}
 			return text, nil
@@ -197,7 +198,8 @@ func TestSignalBacklog(t *testing.T) {
 	id := p.begin("withdraws", 0)
 	var err error
 	for range 20 {
-		if err = p.SignalRaw(ctx, id, "never", make([]byte, 1<<20)); err != nil {
+		err = p.SignalRaw(ctx, id, "never", make([]byte, 1<<20))
+		if err != nil {
 			break
 		}
 	}
@@ -205,7 +207,8 @@ func TestSignalBacklog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		if err = p.SignalRaw(ctx, id, "nor this", make([]byte, 1<<19)); err != nil {
+		err = p.SignalRaw(ctx, id, "nor this", make([]byte, 1<<19))
+		if err != nil {
 			break
 		}
 	}

@@ -112,7 +112,8 @@ func (h *Host) waking(ctx context.Context, key store.RunKey) (waking, error) {
 	err := h.rt.Runs.Look(ctx, key, func(of *run.Run) error {
 		x.over = of.Journal().Ended() != store.KindInvalid || of.State().Status == store.Stuck
 		at := h.rt.Runs.Clocks.Now(math.MinInt64, key, store.RunKey{}, of.State().Incarnation, store.Incarnation{})
-		if x.over = x.over || at == math.MinInt64; x.over { // a stranger has taken its id
+		x.over = x.over || at == math.MinInt64
+		if x.over { // a stranger has taken its id
 			return nil
 		}
 		now := h.cfg.Clock.Now().UnixMilli()

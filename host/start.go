@@ -61,7 +61,8 @@ func WithStartInText(text string) StartOption {
 // milliseconds; a negative one is ErrInvalid.
 func WithTimeout(d time.Duration) StartOption {
 	return func(s *start) {
-		if s.timeoutMs = abi.Milliseconds(d); d < 0 {
+		s.timeoutMs = abi.Milliseconds(d)
+		if d < 0 {
 			s.err = errors.Join(s.err, &joined{fmt.Errorf("timeout must not be negative, got %v", d), ErrInvalid})
 		}
 	}
@@ -112,7 +113,8 @@ func WithAttributes(attributes map[string]string) StartOption {
 // restarts and continue-as-new, and no list selects by it. ErrInvalid if it is no JSON, ErrLimit if it is longer.
 func WithMemo(memo any) StartOption {
 	return func(s *start) {
-		if s.memo = nil; memo == nil {
+		s.memo = nil
+		if memo == nil {
 			return
 		}
 		b, err := json.Marshal(memo)
@@ -221,7 +223,8 @@ func (s *scope) begin(ctx context.Context, workflow string, input []byte, o *sta
 	if err := s.h.roomOnDisk(brought); err != nil {
 		return Run{}, err
 	}
-	if o.named = o.id != ""; !o.named {
+	o.named = o.id != ""
+	if !o.named {
 		o.id = newRunID(s.h.cfg.Clock.Now())
 	} else if err := abi.CheckRunID(o.id); err != nil {
 		return Run{}, translate(err)

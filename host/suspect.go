@@ -59,7 +59,8 @@ func (h *Host) setAside(ctx context.Context, r *suspect.Record) error {
 		st.Status, st.Reason, st.WakeUnixMs, st.UpdatedUnixMs = store.Stuck, r.Reason(), store.NoWake, h.cfg.Clock.Now().UnixMilli()
 		err = p.Commit(ctx, []store.RunCommit{{Run: run, Expect: st.Length, State: st}})
 	}
-	if err = errors.Join(err, p.Release(ctx)); err != nil {
+	err = errors.Join(err, p.Release(ctx))
+	if err != nil {
 		return fmt.Errorf("set aside run %q, which %s: %w", r.ID, r.Reason(), err)
 	}
 	h.cfg.Logger.Error("run is stuck", "run", r.ID, "workflow", st.Workflow, "reason", st.Reason)

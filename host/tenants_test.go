@@ -83,7 +83,8 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 	v := reflect.New(in).Elem()
 	switch a := v.Addr().Interface().(type) {
 	case *context.Context:
-		if *a = ctx; method == "FollowRuns" { // which has no end of its own; see TestFollowRuns
+		*a = ctx
+		if method == "FollowRuns" { // which has no end of its own; see TestFollowRuns
 			done, cancel := context.WithCancel(ctx)
 			cancel()
 			*a = done
@@ -93,7 +94,8 @@ func (x *tenants) argument(method string, in reflect.Type, name string, n int) r
 	case *string:
 		*a = name
 	case *[]byte:
-		if *a = []byte(`"x"`); strings.HasPrefix(method, "Upload") || method == "Check" {
+		*a = []byte(`"x"`)
+		if strings.HasPrefix(method, "Upload") || method == "Check" {
 			*a = napModule()
 		}
 	case *any:

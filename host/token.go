@@ -101,7 +101,8 @@ func (h *Host) CreateToken(ctx context.Context, spec TokenSpec) (text string, t 
 		if err != nil {
 			return "", Token{}, translate(err)
 		}
-		if n++; spec.Namespace != "" && tokenInfo(&x).Namespace == spec.Namespace {
+		n++
+		if spec.Namespace != "" && tokenInfo(&x).Namespace == spec.Namespace {
 			own++
 		}
 	}

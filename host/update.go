@@ -169,7 +169,8 @@ func (s *scope) accept(ctx context.Context, u *updating) error {
 			return err
 		}
 		u.signal.If = func(j *journal.Journal) error { return mayAccept(j, &asked) }
-		if _, err = s.h.rt.Runs.Signal(ctx, u.key, u.signal); !errors.Is(err, run.ErrMoved) {
+		_, err = s.h.rt.Runs.Signal(ctx, u.key, u.signal)
+		if !errors.Is(err, run.ErrMoved) {
 			return err
 		}
 	}

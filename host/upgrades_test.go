@@ -156,7 +156,8 @@ func (r *traveller) pass(t *testing.T, step string) {
 		r.audited = true
 	}
 	r.done += fmt.Sprint(r.leg)
-	if r.leg++; r.leg == len(r.plan.Rounds[r.round]) && r.round+1 < len(r.plan.Rounds) {
+	r.leg++
+	if r.leg == len(r.plan.Rounds[r.round]) && r.round+1 < len(r.plan.Rounds) {
 		r.round, r.leg, r.audited = r.round+1, 0, false
 	}
 }

@@ -368,7 +368,8 @@ func (b bell) due(t *testing.T, from, until time.Time) (list []time.Time) {
 			for first[at.Format(text)].IsZero() {
 				at = at.Add(time.Minute)
 			}
-			if at = first[at.Format(text)]; at.After(from) && !at.After(until) {
+			at = first[at.Format(text)]
+			if at.After(from) && !at.After(until) {
 				list = append(list, at)
 			}
 		}

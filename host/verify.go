@@ -86,7 +86,8 @@ func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (r
 	}
 	defer func() { err = errors.Join(err, at.close()) }()
 	var wrong []error
-	if report.Backup = at.backup; at.backup != "" {
+	report.Backup = at.backup
+	if at.backup != "" {
 		if opts.Repair {
 			return nil, &joined{fmt.Errorf("%s is a backup, which is not repaired: restore it, and repair that", at.backup), ErrInvalid}
 		}
@@ -95,7 +96,8 @@ func Verify(ctx context.Context, path string, cfg Config, opts VerifyOptions) (r
 			return nil, translate(err)
 		}
 		report.BackupTime = m.Time
-		if wrong, err = backup.Check(ctx, at.backup); err != nil {
+		wrong, err = backup.Check(ctx, at.backup)
+		if err != nil {
 			return nil, translate(err)
 		}
 	}

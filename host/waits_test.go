@@ -67,7 +67,8 @@ func (w *waits) handlers(h *host.Host) {
 		id := host.StepInfo(ctx).RunID
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.tried[id]++; w.tried[id]%2 == 1 {
+		w.tried[id]++
+		if w.tried[id]%2 == 1 {
 			return "", errors.New("not yet")
 		}
 		return "x", nil

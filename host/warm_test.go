@@ -45,7 +45,8 @@ func newWarm(t *testing.T, bytes int64) (*hosttest.Host, *thaws) {
 	}), hosttest.WithHandlers(func(h *host.Host) {
 		host.HandleStep(h, "echo", func(_ context.Context, n int) (int, error) { return n, nil })
 		host.HandleStep(h, "flaky", func(context.Context, string) (string, error) {
-			if tries++; tries == 1 {
+			tries++
+			if tries == 1 {
 				return "", errors.New("not yet")
 			}
 			return "done", nil

@@ -37,7 +37,8 @@ func (w *StartWindow) policy() (p window.Policy, err error) {
 	case w.Throttle != "" && w.Longest != "":
 		return p, abi.Errorf(abi.InvalidArgument, "a throttle has no longest wait, got %q", w.Longest)
 	}
-	if p, err = window.Parse(w.Throttle != "", cmp.Or(w.Debounce, w.Throttle)); err != nil || p.Throttle {
+	p, err = window.Parse(w.Throttle != "", cmp.Or(w.Debounce, w.Throttle))
+	if err != nil || p.Throttle {
 		return p, err
 	}
 	p.LongestMs = min(window.DefaultLongest*p.Ms, limit.MaxWindowMs)

@@ -257,7 +257,8 @@ func (h *Host) discardAll(ctx context.Context) {
 	var list []store.Digest
 	n, err := 0, error(nil)
 	for more := true; more && err == nil; more = len(list) == unusedAtOnce {
-		if list, err = h.store.Modules().Unused(ctx, unusedAtOnce); err == nil && len(list) > 0 {
+		list, err = h.store.Modules().Unused(ctx, unusedAtOnce)
+		if err == nil && len(list) > 0 {
 			var deleted int
 			deleted, err = h.rt.Versions.DeleteUnused(ctx, list...)
 			n += deleted

@@ -158,7 +158,8 @@ func TestGoldenEntries(t *testing.T) {
 	}
 	want := golden()
 	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSuffix(line, "\n"); strings.HasPrefix(line, "#") {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, "#") {
 			continue
 		}
 		parts := strings.SplitN(line, "\t", 3)

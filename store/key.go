@@ -241,7 +241,8 @@ func GlobalKey(ns NamespaceID, table byte, rest []byte) []byte {
 func PrefixEnd(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	for i := len(end) - 1; i >= 0; i-- {
-		if end[i]++; end[i] != 0 {
+		end[i]++
+		if end[i] != 0 {
 			return end[:i+1]
 		}
 	}

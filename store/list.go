@@ -100,7 +100,8 @@ func Unreadable(run RunKey, at Position, err error) RunState {
 func Fitting[T any](list []T, size func(*T) int) int {
 	held := 0
 	for i := range list {
-		if held += size(&list[i]); held >= MaxPageBytes {
+		held += size(&list[i])
+		if held >= MaxPageBytes {
 			return i + 1
 		}
 	}

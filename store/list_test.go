@@ -32,7 +32,8 @@ func TestPositions(t *testing.T) {
 		if q.Beyond(a) != (a.Compare(b) < 0) {
 			t.Fatal("newest first")
 		}
-		if q.Oldest = true; q.Beyond(a) != (a.Compare(b) > 0) || !(&Query{}).Beyond(a) {
+		q.Oldest = true
+		if q.Beyond(a) != (a.Compare(b) > 0) || !(&Query{}).Beyond(a) {
 			t.Fatal("oldest first")
 		}
 		busy := BusyRun{Status: Running, Listed: Waiting, Version: uint32(a.UnixMs), Workflow: b.ID}
@@ -108,13 +109,16 @@ func TestQueryMatches(t *testing.T) {
 	if timers.Matches(&st) {
 		t.Error("a failed run has a timer")
 	}
-	if st.Status = Waiting; !timers.Matches(&st) {
+	st.Status = Waiting
+	if !timers.Matches(&st) {
 		t.Error("a run that waits has no timer")
 	}
-	if st.WakeUnixMs = 10; timers.Matches(&st) {
+	st.WakeUnixMs = 10
+	if timers.Matches(&st) {
 		t.Error("a timer that is too late")
 	}
-	if st.Deleted = true; (&Query{}).Matches(&st) {
+	st.Deleted = true
+	if (&Query{}).Matches(&st) {
 		t.Error("a deleted run")
 	}
 }
@@ -152,7 +156,8 @@ func TestRuns(t *testing.T) {
 		n := 0
 		var failed error
 		for st, err := range Runs(c.ctx, lister(c.runs), Query{}, c.limit) {
-			if failed = err; err == nil {
+			failed = err
+			if err == nil {
 				if st.CreatedUnixMs != int64(n) {
 					t.Errorf("%+v: run %d is %d", c, n, st.CreatedUnixMs)
 				}

@@ -124,10 +124,12 @@ func TestKeysOfTables(t *testing.T) {
 		if !in(q) {
 			t.Errorf("%x is not in the range of %+v", key, q)
 		}
-		if q.UntilMs = 49; in(q) {
+		q.UntilMs = 49
+		if in(q) {
 			t.Errorf("%x is in the range of %+v", key, q)
 		}
-		if q.UntilMs, q.After = 99, (store.Position{UnixMs: 50, ID: "r"}); in(q) {
+		q.UntilMs, q.After = 99, (store.Position{UnixMs: 50, ID: "r"})
+		if in(q) {
 			t.Errorf("%x is in the range of %+v", key, q)
 		}
 		if at, err := store.ParseEndedKey(key); err != nil || at != (store.Position{UnixMs: 50, ID: "r"}) {

@@ -68,7 +68,8 @@ func bundle(p program) (engine.Script, error) {
 			return engine.Script{}, err
 		}
 	}
-	if s.Text, err = hideRequire(markSloppy(s.Text), result.Metafile, s.Files, s.Places); err != nil {
+	s.Text, err = hideRequire(markSloppy(s.Text), result.Metafile, s.Files, s.Places)
+	if err != nil {
 		return engine.Script{}, err
 	}
 	// What the bundle has around the files is the SDK's, as stacks know it.
@@ -96,7 +97,8 @@ func failed(messages []api.Message) error {
 		if name, ok := strings.CutPrefix(m.Text, "Could not resolve "); ok {
 			// Here nothing can be left to be found later.
 			m.Notes = slices.DeleteFunc(m.Notes, func(n api.Note) bool { return strings.Contains(n.Text, "as external") })
-			if name = packageOf(strings.Trim(name, `"`)); name != "" && len(m.Notes) == 0 {
+			name = packageOf(strings.Trim(name, `"`))
+			if name != "" && len(m.Notes) == 0 {
 				m.Notes = []api.Note{{Text: "Install it beside the program: npm install " + name}}
 			}
 			messages[i].Notes = m.Notes
@@ -218,7 +220,8 @@ func vlq(text string) (numbers []int64, err error) {
 			return nil, errors.New("the bundle's source map is not well formed: " + strconv.Quote(text))
 		}
 		v |= d & payload << shift
-		if shift += width; d&more != 0 {
+		shift += width
+		if d&more != 0 {
 			continue
 		}
 		n := v >> 1

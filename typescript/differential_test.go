@@ -197,7 +197,8 @@ func compare(t *testing.T, n *node, g *guests, in input, shown map[string]int) m
 			n.ask(t, in, &list)
 		}
 		area := list[i].Area
-		if found[area]++; shown[area]+found[area] > maxShown {
+		found[area]++
+		if shown[area]+found[area] > maxShown {
 			continue
 		}
 		source, a, b := reduce(t, n, g, list[i].Source, got[i], want[i])

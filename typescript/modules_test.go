@@ -54,7 +54,8 @@ func compareModules(t *testing.T, n *node, seed int) (total, found int) {
 		if got[i] == want[i] {
 			continue
 		}
-		if found++; found <= maxShown {
+		found++
+		if found <= maxShown {
 			t.Errorf("%s of seed %d:\n%s\n--\n%s\nengine: %s\nnode:   %s", list[i].Area, seed, list[i].Files[fmt.Sprintf("p%d.ts", i)], list[i].Files[fmt.Sprintf("p%db.ts", i)], got[i], want[i])
 		}
 	}

@@ -84,7 +84,8 @@ func TestSleepTexts(t *testing.T) {
 		if e, ok := errors.AsType[*abi.Error](err); ok {
 			end, code = now, e.Code.String()
 		}
-		if end = max(end, now); got[i].Now != end || got[i].Code != code {
+		end = max(end, now)
+		if got[i].Now != end || got[i].Code != code {
 			t.Errorf("sleep(%q) ends at %d with the code %q; on a host at %d with %q", text, got[i].Now, got[i].Code, end, code)
 		}
 		ms, err := abi.ParseDuration(text)

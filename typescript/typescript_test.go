@@ -44,7 +44,8 @@ func upload(t *testing.T, name string, wasm []byte, opts ...host.UploadOption) *
 	t.Helper()
 	p := &program{hosttest.New(t), t, t.Context()}
 	var err error
-	if _, err = p.UploadAll(p.ctx, name, wasm, opts...); errors.Is(err, host.ErrInvalid) { // it names its workflows itself
+	_, err = p.UploadAll(p.ctx, name, wasm, opts...)
+	if errors.Is(err, host.ErrInvalid) { // it names its workflows itself
 		_, err = p.UploadAll(p.ctx, "", wasm, opts...)
 	}
 	if err != nil {
@@ -163,7 +164,8 @@ func TestQueriesAndUpdates(t *testing.T) {
 			p.Crash()
 		}
 		p.Advance(time.Second)
-		if u, err = p.UpdateResult(p.ctx, "r", "add", u.ID, true); err != nil || string(u.Result) != want {
+		u, err = p.UpdateResult(p.ctx, "r", "add", u.ID, true)
+		if err != nil || string(u.Result) != want {
 			t.Errorf("update %s, %v", u.Result, err)
 		}
 	}

@@ -25,7 +25,8 @@ func TestSagasSayWhatTheyUndo(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if plan, err = p.PlanRestart(p.ctx, "r", host.RestartOptions{From: "reserve"}); err != nil || plan.Refused != "" {
+	plan, err = p.PlanRestart(p.ctx, "r", host.RestartOptions{From: "reserve"})
+	if err != nil || plan.Refused != "" {
 		t.Errorf("%+v, %v", plan, err)
 	}
 }

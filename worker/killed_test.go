@@ -179,7 +179,8 @@ func one(ctx context.Context, h *host.Host, id string) error {
 		case e.Kind.String() == "step_failure":
 			return fmt.Errorf("run %s: the step has failed: %s", id, e.Data)
 		case e.Kind.String() == "step_result":
-			if results++; !strings.HasPrefix(string(e.Data), `"`+id+" by ") {
+			results++
+			if !strings.HasPrefix(string(e.Data), `"`+id+" by ") {
 				return fmt.Errorf("run %s has the result of another one: %s", id, e.Data)
 			}
 		}

@@ -92,7 +92,8 @@ func TestBeatsAfterCancel(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	beats := 0
 	d := &double{beat: func() (*http.Response, error) {
-		if beats++; beats <= 2 { // at 10 s and 20 s
+		beats++
+		if beats <= 2 { // at 10 s and 20 s
 			return answer(http.StatusOK, `{}`)
 		}
 		return nil, errors.New("no route to host")

@@ -45,7 +45,8 @@ type conductor struct {
 // conduct runs the rounds and prints the table, also what there is of it if it is interrupted.
 func conduct(ctx context.Context, o options) (err error) {
 	c := &conductor{options: o, save: io.Discard}
-	if c.base, err = os.MkdirTemp(o.dir, "wfhost-bench-peers-"); err != nil {
+	c.base, err = os.MkdirTemp(o.dir, "wfhost-bench-peers-")
+	if err != nil {
 		return fmt.Errorf("-dir: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(c.base)) }()
@@ -216,7 +217,8 @@ func (c *conductor) start(ctx context.Context, round int, s session, name, folde
 	var broken error
 	for d := json.NewDecoder(r); ; {
 		var one report.Result
-		if broken = d.Decode(&one); broken != nil {
+		broken = d.Decode(&one)
+		if broken != nil {
 			break
 		}
 		results = append(results, one)

@@ -69,7 +69,8 @@ func TestMissing(t *testing.T) {
 	if !strings.Contains(c.missing[0], "make bench-peers-install") || !strings.Contains(c.missing[1], "apt-get install postgresql") {
 		t.Errorf("%q", c.missing)
 	}
-	if c = (&conductor{options: options{engines: "DBOS"}}); c.find() == nil {
+	c = (&conductor{options: options{engines: "DBOS"}})
+	if c.find() == nil {
 		t.Error("nothing is installed, which is no error")
 	}
 }

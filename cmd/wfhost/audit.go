@@ -135,7 +135,8 @@ func (a *auditFile) record(r httpapi.Record) {
 		b = append([]byte{'\n'}, b...)
 	}
 	n, err := a.write(a.f, b)
-	if a.bytes += int64(n); n > 0 {
+	a.bytes += int64(n)
+	if n > 0 {
 		a.half = b[n-1] != '\n'
 	}
 	if err != nil {

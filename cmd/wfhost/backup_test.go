@@ -33,7 +33,8 @@ func TestCopyOfAServer(t *testing.T) {
 	run(exitOK, "s01@1", "upload", "../../host/testdata/s01")
 	run(exitOK, "r1", "start", "s01", "--id", "r1", "--input", "86400000")
 	for out := ""; !strings.Contains(out, "sleeping"); { // on a slow machine, its module is compiled for a while
-		if _, out = try("show", "r1"); ctx.Err() != nil {
+		_, out = try("show", "r1")
+		if ctx.Err() != nil {
 			t.Fatal(out)
 		}
 	}

@@ -190,7 +190,8 @@ func execute(ctx context.Context, args []string, std stdio) int {
 		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
 		return exitUsage
 	}
-	if c.Server, err = withScheme(c.Server); err != nil {
+	c.Server, err = withScheme(c.Server)
+	if err != nil {
 		_, _ = fmt.Fprintf(std.err, "wfhost: %s\n", indented(err.Error()))
 		return exitUsage
 	}

@@ -66,7 +66,8 @@ func (g *globals) exchange(method, path string, body, into any) error {
 	header := http.Header{}
 	if body != nil {
 		var err error
-		if b, err = encoded(body); err != nil {
+		b, err = encoded(body)
+		if err != nil {
 			return err
 		}
 		header.Set("Content-Type", "application/json")

@@ -68,7 +68,8 @@ func readConfig(path string, of *kong.Node, but *kong.Flag) (map[*kong.Flag]any,
 		if flag == nil || flag == but {
 			return nil, fmt.Errorf("line %d: %q is no flag of %s", m.Value.Line, m.Key, of.Name)
 		}
-		if values[flag], err = configValue(m.Value, flag); err != nil {
+		values[flag], err = configValue(m.Value, flag)
+		if err != nil {
 			return nil, fmt.Errorf("line %d: %s: %w", m.Value.Line, m.Key, err)
 		}
 	}

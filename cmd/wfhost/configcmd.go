@@ -164,7 +164,8 @@ func (c *configShowCmd) Run(g *globals) error {
 	}
 	var inFile map[string]bool
 	if root.Serve.Config != "" {
-		if inFile, err = namesIn(string(root.Serve.Config)); err != nil {
+		inFile, err = namesIn(string(root.Serve.Config))
+		if err != nil {
 			return err
 		}
 	}

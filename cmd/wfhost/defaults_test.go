@@ -22,7 +22,8 @@ func TestDefaultsAreDocumented(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile(form).FindAllStringSubmatch(string(text), -1) {
 			name := words.ReplaceAllStringFunc(m[1], func(s string) string { return string(s[1] - 'a' + 'A') })
-			if n++; defaults[name] != m[2]+m[3]+"iB" {
+			n++
+			if defaults[name] != m[2]+m[3]+"iB" {
 				t.Errorf("docs/%s.md says that %s is %s %siB, serve has %q", file, m[1], m[2], m[3], defaults[name])
 			}
 		}

@@ -34,7 +34,8 @@ func TestServeWithAFullDisk(t *testing.T) {
 	run(exitOK, "r1", "start", "s01", "--id", "r1", "--input", "86400000")
 	run(exitOK, "r2", "start", "hooked", "--id", "r2", "--input", `"a-token-of-ones-own"`)
 	for out := ""; !strings.Contains(out, "waiting"); {
-		if _, out = try("show", "r2"); ctx.Err() != nil {
+		_, out = try("show", "r2")
+		if ctx.Err() != nil {
 			t.Fatal(out)
 		}
 	}

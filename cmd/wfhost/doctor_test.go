@@ -146,7 +146,8 @@ func unpackStore(t *testing.T, archive, dir string) {
 			err = os.MkdirAll(path, 0o700)
 		} else {
 			var b []byte
-			if b, err = io.ReadAll(r); err == nil {
+			b, err = io.ReadAll(r)
+			if err == nil {
 				err = os.WriteFile(path, b, 0o600)
 			}
 		}

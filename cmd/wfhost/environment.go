@@ -89,7 +89,8 @@ func readEnvironment(name string) (*environment, error) {
 				m.Value.Line, m.Key)
 		}
 		f := e.fields()[i]
-		if *f.to = m.Value.Text; f.path && *f.to != "" && !filepath.IsAbs(*f.to) {
+		*f.to = m.Value.Text
+		if f.path && *f.to != "" && !filepath.IsAbs(*f.to) {
 			*f.to = filepath.Join(filepath.Dir(path), *f.to)
 		}
 	}

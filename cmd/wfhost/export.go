@@ -118,7 +118,8 @@ func (c *replayCmd) Run(g *globals) (err error) {
 	}
 	opts := host.ReplayOptions{Strict: c.Strict}
 	if c.Module != "" {
-		if opts.Module, _, err = module(g.ctx, c.Module); err != nil {
+		opts.Module, _, err = module(g.ctx, c.Module)
+		if err != nil {
 			return err
 		}
 	}
@@ -137,7 +138,8 @@ func (c *replayCmd) Run(g *globals) (err error) {
 	}
 	defer func() { err = errors.Join(err, closed()) }()
 	r, err := h.ReplayArchive(g.ctx, a, opts)
-	if err = errors.Join(err, failed); err != nil {
+	err = errors.Join(err, failed)
+	if err != nil {
 		return err
 	}
 	if err := out.report(r); err != nil {
@@ -172,7 +174,8 @@ func (c *replayCmd) read(g *globals) (*host.Archive, error) {
 	f, err := os.Open(c.Of)
 	if err == nil {
 		a, err := host.ReadArchive(f)
-		if err = errors.Join(err, f.Close()); err != nil {
+		err = errors.Join(err, f.Close())
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Of, err)
 		}
 		return a, nil

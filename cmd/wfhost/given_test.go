@@ -109,7 +109,8 @@ func TestServeRefuses(t *testing.T) {
 	}
 	rated.Rate = 0
 	for _, bytes := range []int64{-1, 0, leastGuestBytes - 1} {
-		if rated.GuestBytes = bytes; rated.checkMemory() == nil {
+		rated.GuestBytes = bytes
+		if rated.checkMemory() == nil {
 			t.Errorf("--guest-bytes %d is accepted", bytes)
 		}
 	}

@@ -168,7 +168,8 @@ func newHour(t *testing.T) *hour {
 			t.Logf("the last words of the server:\n%s", said.Bytes())
 		}
 	})
-	if h.token, err = (&globals{Server: "http://" + h.address}).tokenOf(); err != nil {
+	h.token, err = (&globals{Server: "http://" + h.address}).tokenOf()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -392,7 +393,8 @@ func (h *hour) lateness(ctx context.Context, id string) (late []honestWake, wake
 				due = *e.Due
 			case e.Kind == "timer":
 				slept = true
-				if wakes++; e.Time.Before(due) {
+				wakes++
+				if e.Time.Before(due) {
 					h.Errorf("run %s: the timer fired at %v, before %v", id, e.Time, due)
 				}
 			case e.Kind == "step_result" && slept:

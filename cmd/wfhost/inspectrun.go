@@ -80,7 +80,8 @@ func runStatuses() (names []string) {
 // checkStatuses refuses a filter with a status that there is not, and says which there are.
 func checkStatuses(list string) error {
 	for _, s := range strings.Split(list, ",") {
-		if s = strings.TrimSpace(s); s != "" && !slices.Contains(runStatuses(), s) {
+		s = strings.TrimSpace(s)
+		if s != "" && !slices.Contains(runStatuses(), s) {
 			return &exitCode{exitUsage, fmt.Errorf("--status: there is no status %q; it must be one of %s", s,
 				strings.Join(runStatuses(), ", "))}
 		}

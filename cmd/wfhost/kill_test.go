@@ -122,7 +122,8 @@ func check(t *testing.T, post func(method, path string, body []byte, into any) i
 		case "sleep":
 			due = *e.Due
 		case "timer":
-			if timers++; e.Time.Before(due) {
+			timers++
+			if e.Time.Before(due) {
 				t.Errorf("run %s: the timer fired at %v, before %v", id, e.Time, due)
 			}
 		}

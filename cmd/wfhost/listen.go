@@ -124,7 +124,8 @@ func (b *bounded) enter(from net.Addr, most int64) (leave func(), ok bool) {
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.of[at]--; b.of[at] == 0 {
+		b.of[at]--
+		if b.of[at] == 0 {
 			delete(b.of, at)
 		}
 	}, true
@@ -230,7 +231,8 @@ func (c *certificates) read(now time.Time) error {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}}
 	if c.clients != "" {
-		if config.ClientCAs, err = readPool(c.clients); err != nil {
+		config.ClientCAs, err = readPool(c.clients)
+		if err != nil {
 			return fmt.Errorf("--client-ca: %w", err)
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert

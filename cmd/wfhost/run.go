@@ -55,7 +55,8 @@ func (c *runCmd) Run(g *globals) (err error) {
 	}
 	dir := c.Data
 	if dir == "" {
-		if dir, err = os.MkdirTemp("", "wfhost-run-"); err != nil {
+		dir, err = os.MkdirTemp("", "wfhost-run-")
+		if err != nil {
 			return err
 		}
 		defer func() { _ = os.RemoveAll(dir) }() // a leftover in a temporary folder

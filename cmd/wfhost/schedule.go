@@ -46,7 +46,8 @@ func (c *scheduleListCmd) Run(g *globals) error {
 			return err
 		}
 		list = append(list, page.Items...)
-		if cursor = page.Next; cursor == "" {
+		cursor = page.Next
+		if cursor == "" {
 			break
 		}
 	}
@@ -147,7 +148,8 @@ func (f *scheduleFlags) into(g *globals, s *httpapi.ScheduleSpec) error {
 		s.Input, s.Bytes = input, ""
 	}
 	if f.Memo != "" {
-		if s.Memo = json.RawMessage(f.Memo); !abi.IsJSON(s.Memo) {
+		s.Memo = json.RawMessage(f.Memo)
+		if !abi.IsJSON(s.Memo) {
 			return &exitCode{exitUsage, fmt.Errorf("--memo is not JSON: %.80q", f.Memo)}
 		}
 		if err := checkMemo(f.Memo); err != nil {

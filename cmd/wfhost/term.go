@@ -61,7 +61,8 @@ func narrow(wide []int, width int) {
 	for {
 		sum, widest := wide[0], 0
 		for i := 1; i < len(wide); i++ {
-			if sum += wide[i]; widest == 0 || wide[i] > wide[widest] {
+			sum += wide[i]
+			if widest == 0 || wide[i] > wide[widest] {
 				widest = i
 			}
 		}

@@ -52,7 +52,8 @@ func TestLocalToken(t *testing.T) {
 		t.Fatal(status, body)
 	}
 	code, first, errs := command("--server", base, "token")
-	if first = strings.TrimSpace(first); code != exitOK || !strings.HasPrefix(first, "wfh_") {
+	first = strings.TrimSpace(first)
+	if code != exitOK || !strings.HasPrefix(first, "wfh_") {
 		t.Fatal(code, first, errs)
 	}
 	if code, _, errs := command("--server", strings.Replace(base, "127.0.0.1", "localhost", 1), "runs"); code != exitOK {
@@ -80,7 +81,8 @@ func TestLocalToken(t *testing.T) {
 	p.end()
 	p = serveProcess(t, data, address)
 	_, second, _ := command("--server", base, "token")
-	if second = strings.TrimSpace(second); second == first {
+	second = strings.TrimSpace(second)
+	if second == first {
 		t.Error("the next start has the same token")
 	}
 	if status, _ := get(t, base+"/v1/runs", first); status != http.StatusUnauthorized {

@@ -61,7 +61,8 @@ func newCollector(t *testing.T) *spanCollector {
 		}
 		b, err := io.ReadAll(body)
 		var req collector.ExportTraceServiceRequest
-		if err = cmp.Or(err, proto.Unmarshal(b, &req)); err != nil {
+		err = cmp.Or(err, proto.Unmarshal(b, &req))
+		if err != nil {
 			t.Error(err)
 		}
 		c.mu.Lock()
@@ -110,7 +111,8 @@ func (c *spanCollector) text(trace string) (text string, spans []*otlp.Span) {
 	})
 	server := 0
 	for _, s := range of {
-		if spans = append(spans, s.Span); s.server != server {
+		spans = append(spans, s.Span)
+		if s.server != server {
 			server = s.server
 			text += fmt.Sprintf("from server %d\n", server)
 		}
@@ -176,7 +178,8 @@ func shown(t *testing.T, text string) {
 	what := func(text string) (lines []string) {
 		for _, line := range strings.Split(numbers.ReplaceAllString(micros.ReplaceAllString(text, "_us 0"), "N"), "\n") {
 			line, _, _ = strings.Cut(line, ", after") // the first one after a restart follows none
-			if line = strings.Join(strings.Fields(line), " "); !slices.Contains(lines, line) {
+			line = strings.Join(strings.Fields(line), " ")
+			if !slices.Contains(lines, line) {
 				lines = append(lines, line)
 			}
 		}
@@ -204,7 +207,8 @@ func TestServeTraces(t *testing.T) {
 	handler := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		if told = append(told, r.Header.Get("Traceparent")); len(told) == 1 {
+		told = append(told, r.Header.Get("Traceparent"))
+		if len(told) == 1 {
 			http.Error(w, "no line to the bank", http.StatusServiceUnavailable)
 			return
 		}

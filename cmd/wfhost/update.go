@@ -29,7 +29,8 @@ func (c *updateCmd) Run(g *globals) error {
 		if err != nil {
 			return err
 		}
-		if id = c.ID; id == "" {
+		id = c.ID
+		if id == "" {
 			id = rand.Text()
 		}
 		wait := "30s"

@@ -78,10 +78,12 @@ func (c *checkCmd) local(g *globals, workflow string, wasm []byte, out *checkPri
 		return err
 	}
 	opts := host.CheckOptions{Parallel: c.Parallel, Each: out.report, Progress: func(_, total int64) { out.total = total }}
-	if opts.CPU, err = period("--cpu", c.CPU); err != nil {
+	opts.CPU, err = period("--cpu", c.CPU)
+	if err != nil {
 		return err
 	}
-	if opts.Ended, err = period("--ended", c.Ended); err != nil {
+	opts.Ended, err = period("--ended", c.Ended)
+	if err != nil {
 		return err
 	}
 	cfg := host.Config{Clock: g.io.clock, Compiler: host.SelfCompiler(), Codec: codec}
@@ -100,7 +102,8 @@ func (c *checkCmd) folder(g *globals, workflow string, wasm []byte, out *checkPr
 		return &exitCode{exitUsage, errors.New("--ended is not for --runs: all of the folder's runs are checked")}
 	}
 	opts := host.CheckOptions{Parallel: c.Parallel, Each: out.report, Progress: func(_, total int64) { out.total = total }}
-	if opts.CPU, err = period("--cpu", c.CPU); err != nil {
+	opts.CPU, err = period("--cpu", c.CPU)
+	if err != nil {
 		return err
 	}
 	h, closed, err := replayHost(g)

@@ -201,7 +201,8 @@ func (c *startCmd) request(input []byte) (r httpapi.StartRequest, err error) {
 		r.At = &c.At
 	}
 	if c.Memo != "" {
-		if r.Memo = json.RawMessage(c.Memo); !abi.IsJSON(r.Memo) {
+		r.Memo = json.RawMessage(c.Memo)
+		if !abi.IsJSON(r.Memo) {
 			return r, &exitCode{exitUsage, fmt.Errorf("--memo is not JSON: %.80q", c.Memo)}
 		}
 		if err := checkMemo(c.Memo); err != nil {

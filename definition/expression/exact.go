@@ -113,7 +113,8 @@ var operators = map[string]func(a, b any) (any, error){
 func computed(op string, a, b any, others func(a, b any) any) (any, error) {
 	i, _, intA, numberA, err := operand(a)
 	j, _, intB, numberB, err2 := operand(b)
-	if err = errors.Join(err, err2); err != nil {
+	err = errors.Join(err, err2)
+	if err != nil {
 		return nil, err
 	}
 	switch {
@@ -210,7 +211,8 @@ func functions() (list []expr.Option) {
 		var total any = 0
 		for i := range r.Len() {
 			var err error
-			if total, err = operators["+"](total, r.Index(i).Interface()); err != nil {
+			total, err = operators["+"](total, r.Index(i).Interface())
+			if err != nil {
 				return nil, err
 			}
 		}

@@ -70,7 +70,8 @@ func TestExactNumbers(t *testing.T) {
 		e, err := expression.Compile(text, []string{"list", "name", "none", "top", "least", "big", "u", "tiny"})
 		if err == nil {
 			var v any
-			if v, err = e.Eval(env); err == nil {
+			v, err = e.Eval(env)
+			if err == nil {
 				b, _ := json.Marshal(v)
 				got = string(b)
 			}

@@ -27,7 +27,8 @@ func (p *patterns) Visit(node *ast.Node) {
 	if err != nil { // the library says so
 		return
 	}
-	if p.instructions = min(p.instructions+instructions(re), maxProgram+1); p.instructions > maxProgram {
+	p.instructions = min(p.instructions+instructions(re), maxProgram+1)
+	if p.instructions > maxProgram {
 		match.Right = &ast.StringNode{}
 	}
 }

@@ -110,7 +110,8 @@ func (p *performance) hand(by *waiter, v any) (taken bool, cause error) {
 			cause = errors.Join(cause, err)
 			continue
 		}
-		if w.given, w.value = true, v; w != by {
+		w.given, w.value = true, v
+		if w != by {
 			w.stop()
 		}
 		return true, nil

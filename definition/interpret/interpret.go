@@ -99,7 +99,8 @@ func run(ctx context.Context, d *definition.Definition, input json.RawMessage, t
 	p := &performance{d: d, base: map[string]any{}, state: map[string]any{}, outcomes: map[string]*outcome{},
 		names: map[string]bool{}}
 	var err error
-	if p.input, err = expression.Decode(input); err != nil {
+	p.input, err = expression.Decode(input)
+	if err != nil {
 		return nil, fmt.Errorf("input: %w", err)
 	}
 	workflow.Query(ctx, "progress", func(json.RawMessage) ([]progress, error) { return p.progress(), nil })
@@ -200,7 +201,8 @@ func (p *performance) list(ctx context.Context) error {
 				p.show(s, failed, err)
 				return fmt.Errorf("step %q: %w", s.Name, err)
 			}
-			if next = s.Condition.Else; expression.Truth(v) {
+			next = s.Condition.Else
+			if expression.Truth(v) {
 				next = s.Condition.Then
 			}
 			p.ended(s, &outcome{status: completed, output: expression.Truth(v)})
@@ -295,7 +297,8 @@ func (p *performance) graph(ctx context.Context) error {
 		for _, name := range s.After {
 			following[name] = append(following[name], s)
 		}
-		if open[i] = len(s.After); open[i] == 0 && !s.Auxiliary {
+		open[i] = len(s.After)
+		if open[i] == 0 && !s.Auxiliary {
 			ready = append(ready, s)
 		}
 	}
@@ -331,7 +334,8 @@ func (p *performance) graph(ctx context.Context) error {
 		}
 		p.ended(e.s, e.o)
 		for _, s := range following[e.s.Name] {
-			if open[s.Index]--; open[s.Index] == 0 {
+			open[s.Index]--
+			if open[s.Index] == 0 {
 				ready = append(ready, s)
 			}
 		}
@@ -455,7 +459,8 @@ func (p *performance) result() (any, error) {
 	}
 	last := map[string]any{}
 	for _, name := range p.d.Last() {
-		if last[name] = p.outcomes[name].output; len(p.d.Last()) == 1 {
+		last[name] = p.outcomes[name].output
+		if len(p.d.Last()) == 1 {
 			return last[name], nil
 		}
 	}

@@ -72,7 +72,8 @@ func environment() (*workflow.Env, *calls) {
 			}
 		},
 		"flaky": func(_ workflow.Step, in any) (any, error) {
-			if tries++; tries < 3 {
+			tries++
+			if tries < 3 {
 				return nil, errors.New("not now")
 			}
 			return in, nil
@@ -124,7 +125,8 @@ func do(t *testing.T, text, input string, signals map[time.Duration]string) (res
 			return interpret.Run(ctx, d, in)
 		}, json.RawMessage(input))
 		took = time.Since(begin)
-		if result = string(out); err != nil {
+		result = string(out)
+		if err != nil {
 			result = "error: " + err.Error()
 		}
 	})

@@ -43,7 +43,8 @@ func TestLargest(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		d := read(t, c.text)
-		if n, err = yamltext.Read([]byte(c.text)); err != nil {
+		n, err = yamltext.Read([]byte(c.text))
+		if err != nil {
 			t.Fatal(err)
 		}
 		wasm, err := module.Make(hosttest.Build(t, "../interpreter"), n.JSON())

@@ -63,7 +63,8 @@ func (p *performance) perform(ctx context.Context, s *definition.Step, env map[s
 		out = given
 	case definition.Fail:
 		var message string
-		if message, err = definition.Written(given); err == nil {
+		message, err = definition.Written(given)
+		if err == nil {
 			err = errors.New(message)
 		}
 	}
@@ -292,7 +293,8 @@ func decided(v any) (map[string]any, string) {
 	}
 	decision, _ := fields["decision"].(string)
 	if yes, ok := fields["approved"].(bool); ok && decision == "" {
-		if decision = "rejected"; yes {
+		decision = "rejected"
+		if yes {
 			decision = "approved"
 		}
 	}
@@ -312,7 +314,8 @@ func (p *performance) fan(ctx context.Context, s *definition.Step, env map[strin
 	v := given
 	if s.Items != nil {
 		var err error
-		if v, err = s.Items.Eval(env); err != nil {
+		v, err = s.Items.Eval(env)
+		if err != nil {
 			return nil, fmt.Errorf("step %q: %w", s.Name, err)
 		}
 	}
@@ -347,7 +350,8 @@ func (p *performance) fan(ctx context.Context, s *definition.Step, env map[strin
 		all.Go(func() {
 			var err error
 			for i := take(nil); i < len(items); i = take(err) {
-				if out[i], err = p.item(ctx, s, env, i, items[i]); err == nil {
+				out[i], err = p.item(ctx, s, env, i, items[i])
+				if err == nil {
 					mu.Lock()
 					done++
 					mu.Unlock()
@@ -373,7 +377,8 @@ func (p *performance) item(ctx context.Context, s *definition.Step, env map[stri
 		with := maps.Clone(env)
 		with["item"], with["index"] = item, i
 		var err error
-		if given, err = s.Config.Eval(with); err != nil {
+		given, err = s.Config.Eval(with)
+		if err != nil {
 			return nil, fmt.Errorf("step %q: %w", name, err)
 		}
 	}
@@ -392,12 +397,14 @@ func (p *performance) loop(ctx context.Context, s *definition.Step, env map[stri
 		with["output"], with["iteration"] = out, i
 		if s.Config != nil {
 			var err error
-			if given, err = s.Config.Eval(with); err != nil {
+			given, err = s.Config.Eval(with)
+			if err != nil {
 				return nil, fmt.Errorf("step %q: %w", s.Name, err)
 			}
 		}
 		var err error
-		if out, err = p.call(ctx, p.name(s.Name+"["+strconv.Itoa(i)+"]"), s, given); err != nil {
+		out, err = p.call(ctx, p.name(s.Name+"["+strconv.Itoa(i)+"]"), s, given)
+		if err != nil {
 			return nil, err
 		}
 		done, err := finished(s, with, out)

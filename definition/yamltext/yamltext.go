@@ -78,7 +78,8 @@ func (r *reader) value(y *yaml.Node, place *definition.Place, depth int) (*defin
 		return nil, &definition.Fault{Pointer: place.Pointer(), Line: n.Line, Message: fmt.Sprintf(format, args...)}
 	}
 	r.nodes++
-	if r.bytes += len(y.Value); y.Kind == yaml.AliasNode {
+	r.bytes += len(y.Value)
+	if y.Kind == yaml.AliasNode {
 		r.bytes -= len(y.Value) // which is the name of its anchor
 	}
 	switch {

@@ -65,7 +65,8 @@ func run(out string, only []string, changed bool) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }() // a leftover in a temporary folder
-	if r.tool, err = install(billOfMaterials, tmp); err != nil {
+	r.tool, err = install(billOfMaterials, tmp)
+	if err != nil {
 		return err
 	}
 	var names []string

@@ -62,7 +62,8 @@ func TestArchives(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if text, err = os.ReadFile(out); err != nil {
+			text, err = os.ReadFile(out)
+			if err != nil {
 				t.Fatal(err)
 			}
 			sum[i] = sha256.Sum256(text)

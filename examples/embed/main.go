@@ -40,7 +40,8 @@ func main() {
 
 func run(ctx context.Context, server, to, dir, campaign string, skip bool) (n int, err error) {
 	if dir == "" {
-		if dir, err = os.MkdirTemp("", "embed-"); err != nil {
+		dir, err = os.MkdirTemp("", "embed-")
+		if err != nil {
 			return 0, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()

@@ -26,7 +26,8 @@ func Relay(ctx context.Context, p Peer) (n int, err error) {
 		}
 	}
 	for i := range p.Rounds {
-		if n, err = workflow.Receive[int](ctx, "ball"); err != nil {
+		n, err = workflow.Receive[int](ctx, "ball")
+		if err != nil {
 			return n, err
 		}
 		if p.Begins && i == p.Rounds-1 {

@@ -17,7 +17,8 @@ func Order(ctx context.Context, address string) (string, error) {
 	checked := ""
 	if workflow.Version(ctx, "check the address", 1) >= 1 {
 		var err error
-		if checked, err = workflow.Do(ctx, "check", func(workflow.Step) (string, error) { return "checked, ", nil }); err != nil {
+		checked, err = workflow.Do(ctx, "check", func(workflow.Step) (string, error) { return "checked, ", nil })
+		if err != nil {
 			return "", err
 		}
 	}

@@ -35,7 +35,8 @@ func target(dir string) (string, error) {
 			if err != nil && !errors.Is(err, os.ErrNotExist) {
 				return "", err
 			}
-			if named = configured(string(text)); named != "" {
+			named = configured(string(text))
+			if named != "" {
 				break
 			}
 		}

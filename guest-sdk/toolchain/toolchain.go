@@ -155,7 +155,8 @@ func compileAssemblyScript(ctx context.Context, dir string, _ []string, out stri
 	for at := dir; !ok; at = filepath.Dir(at) { // as node finds packages
 		asc = filepath.Join(at, "node_modules", ".bin", "asc")
 		_, err := os.Stat(asc)
-		if ok = err == nil; ok || at == filepath.Dir(at) {
+		ok = err == nil
+		if ok || at == filepath.Dir(at) {
 			break
 		}
 	}

@@ -41,7 +41,8 @@ func open(ctx context.Context, wasm []byte, replayed bool, m *memories, dir stri
 	if replayed {
 		cfg.Linger, cfg.WarmBytes, cfg.ParkBytes, cfg.PoolBytes = -1, -1, -1, -1
 	}
-	if t.Host, err = host.Open(ctx, cfg); err != nil {
+	t.Host, err = host.Open(ctx, cfg)
+	if err != nil {
 		return nil, err
 	}
 	t.HandleRawStep("vault", func(context.Context, []byte) ([]byte, error) { return nil, errors.New("nobody may call it") })

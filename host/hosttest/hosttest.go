@@ -258,7 +258,8 @@ func compile(t testing.TB, dir string, flags ...string) []byte {
 		cmd := exec.Command("go", args...)
 		cmd.Dir = abs
 		cmd.Env = append(cmd.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-		if b.out, b.err = cmd.CombinedOutput(); b.err == nil {
+		b.out, b.err = cmd.CombinedOutput()
+		if b.err == nil {
 			b.wasm, b.err = os.ReadFile(out)
 		}
 	})

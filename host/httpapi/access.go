@@ -181,7 +181,8 @@ func (g guarded) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 		cut := true
 		defer func() { g.audit(at, r, pattern, scope, c, cut) }() // also if the handler panics, which cuts the answer
 		if p, ok := w.(*paced); err == nil && ok && wholeLists[pattern] {
-			if p.made, err = g.makers.enter(r.Context()); err == nil {
+			p.made, err = g.makers.enter(r.Context())
+			if err == nil {
 				defer p.made()
 			}
 		}
@@ -327,7 +328,8 @@ func (s *API) identify(w http.ResponseWriter, r *http.Request, scope host.Scope)
 	err := errors.New("a token is needed")
 	if text, ok := bearer(r); ok {
 		var c *caller
-		if c, err = s.holder(r.Context(), text); err == nil {
+		c, err = s.holder(r.Context(), text)
+		if err == nil {
 			return c, nil
 		}
 		if !errors.Is(err, host.ErrUnauthorized) {

@@ -139,7 +139,8 @@ func EntryOf(e host.Entry) Entry {
 		case e.Kind == store.KindStarted && x.name == "options":
 			x.from = withoutSeed(x.from)
 		}
-		if *x.to, coded = payload(x.from); coded {
+		*x.to, coded = payload(x.from)
+		if coded {
 			out.Base64 = append(out.Base64, x.name)
 		}
 	}

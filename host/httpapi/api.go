@@ -141,7 +141,8 @@ func (s *API) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	harden(w.Header())
 	whole := r // with the prefix, which the page has, too
 	if s.prefix != "" {
-		if r = within(r, s.prefix); r == nil {
+		r = within(r, s.prefix)
+		if r == nil {
 			writeProblem(w, problem(http.StatusNotFound, "not_found", "there is nothing outside of %s", s.prefix))
 			return
 		}

@@ -185,7 +185,8 @@ func (s *API) audit(a *answered, r *http.Request, pattern string, scope host.Sco
 		Scope: scope, Endpoint: pattern, Status: status, Cut: cut, Refused: unchanged[status] && !a.changed && !cut}
 	if rec.Refused {
 		var ok bool
-		if rec.Omitted, ok = s.refusals.allow(c.name); !ok {
+		rec.Omitted, ok = s.refusals.allow(c.name)
+		if !ok {
 			return
 		}
 	}

@@ -37,7 +37,8 @@ func (s *API) auditLog(_ context.Context, in *auditInput) (*huma.StreamResponse,
 	var from time.Time
 	if in.From != "" {
 		var err error
-		if from, err = time.Parse(time.RFC3339, in.From); err != nil {
+		from, err = time.Parse(time.RFC3339, in.From)
+		if err != nil {
 			return nil, problem(http.StatusBadRequest, "invalid", "from must be an instant as 2026-01-31T12:00:00Z, got %q", in.From)
 		}
 	}
@@ -78,7 +79,8 @@ func copyRecords(to io.Writer, log io.Reader, from time.Time) error {
 				return err
 			}
 		}
-		if long = false; err != nil {
+		long = false
+		if err != nil {
 			return w.Flush()
 		}
 	}

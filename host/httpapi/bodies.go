@@ -59,7 +59,8 @@ type share struct {
 // came counts n bytes more of a body, and whether they are the last. It returns a problem if the body was cut off.
 func (t *timed) came(n int, last bool) error {
 	b := t.in
-	if t.got += n; t.got <= smallBody || b == nil {
+	t.got += n
+	if t.got <= smallBody || b == nil {
 		return nil
 	}
 	b.mu.Lock()
@@ -89,7 +90,8 @@ func (b *bodies) count(t *timed) {
 	b.turns++
 	t.turn = b.turns
 	b.coming[t] = struct{}{}
-	if t.held += n; t.mark.IsZero() || t.held-t.most >= smallBody {
+	t.held += n
+	if t.mark.IsZero() || t.held-t.most >= smallBody {
 		t.mark, t.most = b.now(), t.held
 	}
 	b.bytes += n
@@ -130,7 +132,8 @@ func (b *bodies) cutOff(t *timed) {
 func (b *bodies) remove(t *timed) {
 	delete(b.coming, t)
 	b.bytes -= t.held
-	if b.by[t.from] -= t.held; b.by[t.from] == 0 {
+	b.by[t.from] -= t.held
+	if b.by[t.from] == 0 {
 		delete(b.by, t.from)
 	}
 	t.held = 0

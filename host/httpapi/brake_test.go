@@ -33,7 +33,8 @@ func (a *api) refuse(n int, request func() *http.Request) time.Duration {
 		if w.Code != http.StatusTooManyRequests {
 			continue
 		}
-		if refused++; refused == 0 {
+		refused++
+		if refused == 0 {
 			begun = time.Now()
 		}
 		if refused == n {

@@ -113,7 +113,8 @@ func (s *API) bulk(ctx context.Context, req BulkRequest) (*struct{ Body BulkAnsw
 	for _, id := range ids {
 		changed := true
 		if !req.DryRun {
-			if changed, err = s.act(ctx, req.Action, id); err != nil {
+			changed, err = s.act(ctx, req.Action, id)
+			if err != nil {
 				a.Errors = append(a.Errors, BulkRefusal{id, err.Error()})
 				continue
 			}

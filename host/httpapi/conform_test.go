@@ -131,7 +131,8 @@ func (c *conformer) object(schema map[string]any, depth int) any {
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		if name != "$schema" && (slices.Contains(required, any(name)) && c.r.IntN(20) > 0 || c.r.IntN(3) == 0) {
 			of, _ := properties[name].(map[string]any)
-			if out[name] = c.value(of, depth+1); fitting[name] != nil && c.r.IntN(8) > 0 {
+			out[name] = c.value(of, depth+1)
+			if fitting[name] != nil && c.r.IntN(8) > 0 {
 				out[name] = fitting[name][c.r.IntN(len(fitting[name]))]
 			}
 		}
@@ -220,7 +221,8 @@ func (c *conformer) check(name string, r *http.Request, w *httptest.ResponseReco
 	what := fmt.Sprintf("%s: %s %s: %d %.300s", name, r.Method, r.URL, w.Code, w.Body)
 	status := strconv.Itoa(w.Code)
 	answer, ok := c.doc.Paths[path][method].Responses[status]
-	if c.seen[name+" "+status] = struct{}{}; !ok || w.Code == http.StatusInternalServerError {
+	c.seen[name+" "+status] = struct{}{}
+	if !ok || w.Code == http.StatusInternalServerError {
 		c.t.Errorf("an undocumented status: %s", what)
 		return
 	}

@@ -149,11 +149,13 @@ func (s *API) define(ctx context.Context, in *defineInput) (*defineOutput, error
 	}
 	out.Body.Versions = versions
 	for _, v := range versions { // one
-		if out.Body.Missing = d.Missing(v.Steps); v.New {
+		out.Body.Missing = d.Missing(v.Steps)
+		if v.New {
 			out.Status = http.StatusCreated
 		}
 		if in.Migrate {
-			if out.Body.Migration, err = migrateTo(ctx, v); err != nil {
+			out.Body.Migration, err = migrateTo(ctx, v)
+			if err != nil {
 				return nil, failed(fmt.Errorf("%s@%d is stored, but its runs were not all migrated: %w", v.Workflow, v.Number, err))
 			}
 		}

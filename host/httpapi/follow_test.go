@@ -42,7 +42,8 @@ func (a *api) events(target, lastID string, meanwhile func()) (list []string) {
 			continue
 		}
 		list = append(list, strings.Join(event, " "))
-		if event = nil; len(list) == 1 && meanwhile != nil {
+		event = nil
+		if len(list) == 1 && meanwhile != nil {
 			go meanwhile()
 		}
 	}

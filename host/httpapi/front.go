@@ -56,7 +56,8 @@ func (f *Front) Events(partitions int) host.Events {
 		PartitionAcquired: func(int) {
 			mu.Lock()
 			defer mu.Unlock()
-			if acquired++; acquired <= partitions { // later ones are regained by a host that is open
+			acquired++
+			if acquired <= partitions { // later ones are regained by a host that is open
 				step("recovering", "runs are being recovered", acquired, partitions)
 			}
 		},

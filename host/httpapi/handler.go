@@ -128,7 +128,8 @@ func (s *API) registerHandlers(api huma.API) {
 			f := host.Failure{Message: in.Body.Message, Type: in.Body.Type, Fatal: in.Body.Fatal, RetryAfter: -1, Details: in.Body.Details}
 			if in.Body.RetryAfter != "" {
 				var err error
-				if f.RetryAfter, err = durationOf("retry_after", in.Body.RetryAfter); err != nil {
+				f.RetryAfter, err = durationOf("retry_after", in.Body.RetryAfter)
+				if err != nil {
 					return nil, err
 				}
 			}
@@ -154,10 +155,12 @@ func leaseOf(text string) (time.Duration, error) {
 func (s *API) take(ctx context.Context, in *takeInput) ([]Attempt, error) {
 	o := host.TakeOptions{Worker: in.Worker, Max: in.Max}
 	var err error
-	if o.Wait, err = durationOf("wait", in.Wait); err != nil {
+	o.Wait, err = durationOf("wait", in.Wait)
+	if err != nil {
 		return nil, err
 	}
-	if o.Lease, err = leaseOf(in.Lease); err != nil {
+	o.Lease, err = leaseOf(in.Lease)
+	if err != nil {
 		return nil, err
 	}
 	if in.Max < 1 { // where the host takes it for the default

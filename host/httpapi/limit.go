@@ -126,7 +126,8 @@ func (s *streams) enter(c *caller) (leave func(), err error) {
 func (s *streams) countLocked(names []string, n int) {
 	s.all += n
 	for _, name := range names {
-		if s.by[name] += n; s.by[name] == 0 {
+		s.by[name] += n
+		if s.by[name] == 0 {
 			delete(s.by, name)
 		}
 	}
@@ -158,7 +159,8 @@ func (p *paced) Write(b []byte) (n int, err error) {
 		piece := b[n:min(len(b), n+writePiece)]
 		p.more()
 		m, err := p.ResponseWriter.Write(piece)
-		if n += m; err != nil || n >= len(b) {
+		n += m
+		if err != nil || n >= len(b) {
 			return n, err
 		}
 	}

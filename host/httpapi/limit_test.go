@@ -124,7 +124,8 @@ func TestClientsThatDoNotRead(t *testing.T) {
 			for _, x := range page.Items {
 				seen[x.ID+x.Run] = true
 			}
-			if next = ""; page.Next != "" {
+			next = ""
+			if page.Next != "" {
 				next = "&cursor=" + page.Next
 			}
 		}

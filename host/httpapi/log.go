@@ -48,7 +48,8 @@ func (s *API) logs(ctx context.Context, in *struct {
 		for n := logPortion; n == logPortion; {
 			lines, err := space(ctx).Logs(ctx, in.ID, from, logPortion)
 			for _, l := range lines {
-				if from = l.Index + 1; !out.add(l.Index, LogOf(l), nil) {
+				from = l.Index + 1
+				if !out.add(l.Index, LogOf(l), nil) {
 					return
 				}
 			}

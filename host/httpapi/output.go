@@ -28,7 +28,8 @@ type Chunk struct {
 func ChunkOf(c host.Chunk) Chunk {
 	out := Chunk{Index: c.Index, Time: abi.TimeOf(c.UnixMs), Topic: c.Topic}
 	var coded bool
-	if out.Data, coded = payload(c.Data); coded {
+	out.Data, coded = payload(c.Data)
+	if coded {
 		out.Base64 = []string{"data"}
 	}
 	return out

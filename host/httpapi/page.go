@@ -96,7 +96,8 @@ func (s *API) auditPage(r *http.Request, a page.Action) {
 	}
 	if rec.Refused {
 		var ok bool
-		if rec.Omitted, ok = s.refusals.allow(key); !ok {
+		rec.Omitted, ok = s.refusals.allow(key)
+		if !ok {
 			return
 		}
 	}

@@ -30,7 +30,8 @@ func (a *api) indexes(path string) (all []int, pages int) {
 		for _, x := range page.Items {
 			all = append(all, x.Index)
 		}
-		if next = ""; page.Next != "" {
+		next = ""
+		if page.Next != "" {
 			next = "&cursor=" + page.Next
 		}
 	}

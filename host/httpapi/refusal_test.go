@@ -33,11 +33,13 @@ func TestRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = h.Upload(ctx, "takes", listens("")); err != nil {
+	_, err = h.Upload(ctx, "takes", listens(""))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = h.Upload(ctx, "typed", listens(`{"workflows":[{"name":"typed","input_schema":{"properties":{"n":{"type":"integer"}}},`+
-		`"output_schema":{"$ref":"#/$defs/r","$defs":{"r":{"type":"string"}}},"signals":["go"],"signal_schemas":{"go":{"type":"string"}}}]}`)); err != nil {
+	_, err = h.Upload(ctx, "typed", listens(`{"workflows":[{"name":"typed","input_schema":{"properties":{"n":{"type":"integer"}}},`+
+		`"output_schema":{"$ref":"#/$defs/r","$defs":{"r":{"type":"string"}}},"signals":["go"],"signal_schemas":{"go":{"type":"string"}}}]}`))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.Start(ctx, "typed", nil, host.WithRunID("typed")); err != nil {

@@ -188,7 +188,8 @@ type RunPath struct {
 
 func (s *API) start(ctx context.Context, workflow, traceParent string, body []byte) (*startOutput, error) {
 	var req StartRequest
-	if body = bytes.TrimSpace(body); len(body) > 0 {
+	body = bytes.TrimSpace(body)
+	if len(body) > 0 {
 		if body[0] != '{' { // the decoder takes null for an empty request
 			return nil, problem(http.StatusBadRequest, "invalid", "the body must be a start request, a JSON object, got %.80q", body)
 		}
@@ -306,13 +307,16 @@ func (s *API) list(ctx context.Context, in *listInput) (*listOutput[host.Run], e
 	}
 	q := host.Query{Workflow: in.Workflow, Cursor: in.Cursor, Limit: in.Limit, Attributes: in.attributes}
 	var err error
-	if q.Where, err = parseWhere(in.Where); err != nil {
+	q.Where, err = parseWhere(in.Where)
+	if err != nil {
 		return nil, err
 	}
-	if q.Statuses, err = parseStatuses(in.Status); err != nil {
+	q.Statuses, err = parseStatuses(in.Status)
+	if err != nil {
 		return nil, err
 	}
-	if q.Order, err = host.ParseOrder(in.Order); err != nil {
+	q.Order, err = host.ParseOrder(in.Order)
+	if err != nil {
 		return nil, failed(err)
 	}
 	for _, x := range []struct {
@@ -322,7 +326,8 @@ func (s *API) list(ctx context.Context, in *listInput) (*listOutput[host.Run], e
 		if x.text == "" {
 			continue
 		}
-		if *x.to, err = time.Parse(time.RFC3339, x.text); err != nil {
+		*x.to, err = time.Parse(time.RFC3339, x.text)
+		if err != nil {
 			return nil, problem(http.StatusBadRequest, "invalid", "%s must be an instant as 2026-01-31T12:00:00Z, got %q", x.name, x.text)
 		}
 	}
@@ -397,7 +402,8 @@ func (s *API) journal(ctx context.Context, in *journalInput) (*huma.StreamRespon
 		return nil, problem(http.StatusBadRequest, "invalid", "limit must be at least 1, got %d", in.Limit)
 	}
 	var err error
-	if in.From, err = position(in.Cursor, in.From); err != nil {
+	in.From, err = position(in.Cursor, in.From)
+	if err != nil {
 		return nil, err
 	}
 	if in.wanted() {

@@ -27,7 +27,8 @@ func TestFollowStuck(t *testing.T) {
 	}
 	entries := 0
 	for _, err := range c.FollowJournal(ctx, "r", client.Newest, 0) { // to its end, as nothing else comes
-		if entries++; err != nil {
+		entries++
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,7 +40,8 @@ func TestFollowStuck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seen = append(seen, r.Status); r.Status == client.Stuck {
+		seen = append(seen, r.Status)
+		if r.Status == client.Stuck {
 			if err := c.Terminate(ctx, "r"); err != nil {
 				t.Fatal(err)
 			}

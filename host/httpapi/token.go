@@ -89,7 +89,8 @@ func (s *API) createToken(ctx context.Context, namespace string, req TokenReques
 		if err != nil {
 			return nil, problem(http.StatusBadRequest, "invalid", "expires: %v", err)
 		}
-		if spec.TTL = abi.Duration(ms); spec.TTL < time.Second {
+		spec.TTL = abi.Duration(ms)
+		if spec.TTL < time.Second {
 			return nil, problem(http.StatusBadRequest, "invalid", "expires: a token lasts for at least 1s, got %s", req.Expires)
 		}
 	}

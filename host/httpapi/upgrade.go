@@ -80,10 +80,12 @@ func durationOf(name, text string) (time.Duration, error) {
 func (s *API) check(ctx context.Context, in *checkInput) (*huma.StreamResponse, error) {
 	opts := host.CheckOptions{Parallel: in.Parallel}
 	var err error
-	if opts.Ended, err = durationOf("ended", in.Ended); err != nil {
+	opts.Ended, err = durationOf("ended", in.Ended)
+	if err != nil {
 		return nil, err
 	}
-	if opts.CPU, err = durationOf("cpu", in.CPU); err != nil {
+	opts.CPU, err = durationOf("cpu", in.CPU)
+	if err != nil {
 		return nil, err
 	}
 	if in.Workflow == "-" {
@@ -100,7 +102,8 @@ func (s *API) check(ctx context.Context, in *checkInput) (*huma.StreamResponse, 
 func (s *API) migrate(ctx context.Context, workflow string, in *MigrateRequest) (*huma.StreamResponse, error) {
 	opts := host.MigrateOptions{To: in.To, From: in.From, Runs: in.Runs, DryRun: in.DryRun, Parallel: in.Parallel}
 	var err error
-	if opts.CPU, err = durationOf("cpu", in.CPU); err != nil {
+	opts.CPU, err = durationOf("cpu", in.CPU)
+	if err != nil {
 		return nil, err
 	}
 	who := callerOf(ctx)
@@ -167,7 +170,8 @@ func (w *lineWriter) write(line CheckLine) error {
 	if f, ok := out.(http.Flusher); ok {
 		f.Flush()
 	}
-	if w.waited += w.clock.Now().Sub(began); w.waited > maxLineWait {
+	w.waited += w.clock.Now().Sub(began)
+	if w.waited > maxLineWait {
 		return problem(http.StatusRequestTimeout, "timeout", "the reports were not read: the client was waited for longer than %v",
 			maxLineWait)
 	}

@@ -24,7 +24,8 @@ func linesOf(t *testing.T, text string) (reports []host.RunCheck, sum *host.Chec
 		if err := json.Unmarshal(s.Bytes(), &line); err != nil || (n == 0) != (line.Total != nil) || sum != nil {
 			t.Fatalf("line %d of %s: %v", n, text, err)
 		}
-		if sum = line.Summary; line.Run != nil {
+		sum = line.Summary
+		if line.Run != nil {
 			reports = append(reports, *line.Run)
 		}
 	}

@@ -68,7 +68,8 @@ func TestDocumented(t *testing.T) {
 			labels = append(labels, l[1])
 		}
 		f, ok := all[m[1]]
-		if rows[m[1]] = true; !ok {
+		rows[m[1]] = true
+		if !ok {
 			t.Errorf("%s is documented, no host has it", m[1])
 			continue
 		}
@@ -145,7 +146,8 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("panel %q has %d targets", p.Title, len(p.Targets))
 		}
 		for _, x := range p.Targets {
-			if n++; used(t, all, p.Title, x.Expr) == 0 {
+			n++
+			if used(t, all, p.Title, x.Expr) == 0 {
 				t.Errorf("panel %q says nothing of a host: %s", p.Title, x.Expr)
 			}
 		}
@@ -189,7 +191,8 @@ func used(t *testing.T, all map[string]family, where, expr string) (n int) {
 	}
 	for _, g := range grouping.FindAllStringSubmatch(expr, -1) {
 		for _, l := range strings.Split(g[1], ",") {
-			if l = strings.TrimSpace(l); !slices.Contains(labels, l) {
+			l = strings.TrimSpace(l)
+			if !slices.Contains(labels, l) {
 				t.Errorf("%s: by %s, which nothing in it has: %s", where, l, expr)
 			}
 		}

@@ -114,7 +114,8 @@ func newWorld(t *testing.T) *world {
 		}),
 		hosttest.WithHandlers(func(h *host.Host) {
 			host.HandleStep(h, "pay", func(context.Context, *int) (int, error) {
-				if fails--; fails >= 0 {
+				fails--
+				if fails >= 0 {
 					return 0, errors.New("declined")
 				}
 				return 1, nil

@@ -102,7 +102,8 @@ func (v *visit) createToken() error {
 	err := error(nil)
 	if d.TTL != "" {
 		ms, bad := abi.ParseDuration(d.TTL)
-		if spec.TTL = abi.Duration(ms); bad != nil || spec.TTL < time.Second {
+		spec.TTL = abi.Duration(ms)
+		if bad != nil || spec.TTL < time.Second {
 			err = say(http.StatusBadRequest, "A token lasts for a duration from 1s on, such as 90d, got %.40q", d.TTL)
 		}
 	}
@@ -230,11 +231,13 @@ func (d *auditData) read(log io.Reader) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read the audit log: %w", err)
 		}
-		if line = bytes.TrimSpace(line); len(line) > 0 && !long && bytes.Contains(bytes.ToLower(line), needle) {
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && !long && bytes.Contains(bytes.ToLower(line), needle) {
 			kept[n%pageRecords] = append(kept[n%pageRecords][:0], line...)
 			n++
 		}
-		if long = false; err != nil {
+		long = false
+		if err != nil {
 			break
 		}
 	}

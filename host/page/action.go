@@ -221,7 +221,8 @@ func (v *visit) confirmation(status int, problem string, given url.Values) error
 		f := field{Name: "version", Label: "Version", Value: given.Get("version"), Kind: "number",
 			Help: fmt.Sprintf("Empty: it goes on under version %d.", r.Version)}
 		if r.Status == host.Stuck && r.Help != "" { // its workflow differs from its journal
-			if d.Checks, d.Best = v.fits(&r); d.Best != 0 && !given.Has("version") {
+			d.Checks, d.Best = v.fits(&r)
+			if d.Best != 0 && !given.Has("version") {
 				f.Value = fmt.Sprint(d.Best)
 			}
 		}
@@ -259,7 +260,8 @@ var runActions = map[string]func(v *visit, ctx context.Context, id string) (to s
 		version := uint64(0)
 		if text := strings.TrimSpace(v.form.Get("version")); text != "" {
 			var err error
-			if version, err = strconv.ParseUint(text, 10, 32); err != nil {
+			version, err = strconv.ParseUint(text, 10, 32)
+			if err != nil {
 				return "", say(http.StatusBadRequest, "The version must be a number from 1, got %.40q", text)
 			}
 		}
@@ -312,7 +314,8 @@ func restartOptions(form url.Values) (o host.RestartOptions, err error) {
 		if text == "" || err != nil {
 			return 0, false
 		}
-		if n, err = strconv.ParseUint(text, 10, 32); err != nil {
+		n, err = strconv.ParseUint(text, 10, 32)
+		if err != nil {
 			err = say(http.StatusBadRequest, "The %s must be a number, got %.40q", name, text)
 		}
 		return n, err == nil

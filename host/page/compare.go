@@ -287,7 +287,8 @@ func (v *visit) compare() error {
 		}
 	}
 	if d.With == nil {
-		if d.Suggested, err = v.suggest(&f.Run); err != nil {
+		d.Suggested, err = v.suggest(&f.Run)
+		if err != nil {
 			return err
 		}
 		return v.write(status, "compare", f.Run.ID+": compare", d)
@@ -344,7 +345,8 @@ func (d *compareData) align(v *visit) error {
 	} else if d.Run.Version != d.With.Version {
 		d.Facts = append(d.Facts, fmt.Sprintf("They have versions %d and %d.", d.Run.Version, d.With.Version))
 	}
-	if d.Chosen = d.First; v.r.URL.Query().Has("at") {
+	d.Chosen = d.First
+	if v.r.URL.Query().Has("at") {
 		n, err := strconv.Atoi(v.r.URL.Query().Get("at"))
 		if err != nil || n < 0 || n >= len(all) {
 			return say(http.StatusBadRequest, "A call has a number from 0 to %d, got %.40q.", len(all)-1, v.r.URL.Query().Get("at"))
@@ -401,7 +403,8 @@ func (d *compareData) payloads(v *visit) error {
 		if x.m.EndSeq == 0 {
 			continue
 		}
-		if e, err = read(x.run.ID, x.iteration, x.m.EndSeq); err != nil {
+		e, err = read(x.run.ID, x.iteration, x.m.EndSeq)
+		if err != nil {
 			return err
 		}
 		out[i] = withoutHistory(&e)

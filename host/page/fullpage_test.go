@@ -47,7 +47,8 @@ func TestShortPages(t *testing.T) {
 			}
 		}
 		slices.Sort(ids)
-		if ids = slices.Compact(ids); len(ids) != n || pages < 2 {
+		ids = slices.Compact(ids)
+		if len(ids) != n || pages < 2 {
 			t.Errorf("%s: %d of %d in %d pages", path, len(ids), n, pages)
 		}
 	}

@@ -107,7 +107,8 @@ func (v *visit) definitionOf(id string) (d *definition.Definition, steps map[str
 	if err != nil {
 		return nil, nil, err
 	}
-	if d, err = definition.Parse(tree); err != nil {
+	d, err = definition.Parse(tree)
+	if err != nil {
 		return nil, nil, err
 	}
 	answer, err := v.ns.Query(v.r.Context(), id, queryProgress, nil)

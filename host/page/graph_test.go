@@ -51,7 +51,8 @@ func TestGraph(t *testing.T) {
 	}
 	s.h.Advance(time.Hour)
 	s.h.Settle()
-	if page = s.get("/runs/p/graph"); !strings.Contains(page, `n-running"><title>ask: running`) {
+	page = s.get("/runs/p/graph")
+	if !strings.Contains(page, `n-running"><title>ask: running`) {
 		t.Error(page)
 	}
 	s.start("order", "o", map[string]any{"item": "lamp"})

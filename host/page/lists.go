@@ -241,7 +241,8 @@ func (v *visit) runs() error {
 		err = v.fill(d, query)
 	}
 	if err != nil {
-		if status = statusOf(err); status >= http.StatusInternalServerError || status == http.StatusNotFound {
+		status = statusOf(err)
+		if status >= http.StatusInternalServerError || status == http.StatusNotFound {
 			return err
 		}
 		d.Problem = upper(err.Error()) + "."
@@ -309,7 +310,8 @@ func (v *visit) queryOf(d *runsData, chosen map[string]bool) (host.Query, error)
 		q.Where = append(q.Where, c)
 	}
 	var err error
-	if q.Order, err = host.ParseOrder(d.Order); err != nil {
+	q.Order, err = host.ParseOrder(d.Order)
+	if err != nil {
 		return q, err
 	}
 	if d.Since != "" {
@@ -327,7 +329,8 @@ func (v *visit) queryOf(d *runsData, chosen map[string]bool) (host.Query, error)
 			continue
 		}
 		for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
-			if *x.to, err = time.Parse(layout, x.text); err == nil {
+			*x.to, err = time.Parse(layout, x.text)
+			if err == nil {
 				break
 			}
 		}
@@ -372,7 +375,8 @@ func (v *visit) selected(d *runsData, q host.Query) iter.Seq2[host.Run, error] {
 	return func(yield func(host.Run, error) bool) {
 		n := 0
 		for r, err := range v.ns.Runs(v.r.Context(), q) {
-			if n++; n == maxSearched {
+			n++
+			if n == maxSearched {
 				d.Looked = n
 			}
 			if (err != nil || holds(&r, d.Search)) && !yield(r, err) {

@@ -276,14 +276,16 @@ func (v *visit) admit(to route) error {
 		return nil
 	}
 	var err error
-	if v.caller, v.session, err = v.p.who(v.r); err != nil {
+	v.caller, v.session, err = v.p.who(v.r)
+	if err != nil {
 		return err
 	}
 	name := v.given()
 	if name == "" && v.caller.Namespace != "" { // that of the caller's token
 		name = v.caller.Namespace
 	}
-	if v.ns, err = v.p.h.Namespace(v.r.Context(), name); err != nil {
+	v.ns, err = v.p.h.Namespace(v.r.Context(), name)
+	if err != nil {
 		return err
 	}
 	v.space = v.ns.Name()

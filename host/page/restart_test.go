@@ -22,7 +22,8 @@ func TestPlanOfARestart(t *testing.T) {
 	if strings.Contains(again, "charge") {
 		t.Error("the step that is kept is done again")
 	}
-	if page = s.get("/runs/o-1/do/restart"); strings.Contains(textOf(page), "keeps 2") {
+	page = s.get("/runs/o-1/do/restart")
+	if strings.Contains(textOf(page), "keeps 2") {
 		t.Error("a restart from the beginning keeps something")
 	}
 	w := s.post("/runs/o-1/do/restart", url.Values{"from": {"cool"}})
@@ -32,7 +33,8 @@ func TestPlanOfARestart(t *testing.T) {
 	}
 	runs := 0
 	for _, err := range s.h.Runs(ctx, host.Query{}) {
-		if runs++; err != nil {
+		runs++
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

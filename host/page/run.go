@@ -57,7 +57,8 @@ func (v *visit) runFrame(tab string) (frame, error) {
 		if err != nil || n > uint64(r.Iteration) {
 			return f, say(http.StatusBadRequest, "The iteration must be from 0 to %d, got %.40q.", r.Iteration, text)
 		}
-		if f.Iteration = uint32(n); f.Iteration < r.FirstIteration {
+		f.Iteration = uint32(n)
+		if f.Iteration < r.FirstIteration {
 			return f, say(http.StatusNotFound, "The journal of iteration %d was removed by the retention. The first one that "+
 				"is kept is %d.", n, r.FirstIteration)
 		}
@@ -134,7 +135,8 @@ func (v *visit) run() error {
 		v.follow(d.Verdict)
 		d.Offers = v.offers(&f.Run, t)
 		if d.Verdict.Tone == "bad" {
-			if d.Verdict.Log, err = v.tail(f.Run.ID, tailLines); err != nil {
+			d.Verdict.Log, err = v.tail(f.Run.ID, tailLines)
+			if err != nil {
 				return err
 			}
 		}

@@ -49,7 +49,8 @@ func (v *visit) schedule() error {
 	}
 	d := &scheduleData{Schedule: s, Input: show("Input", "", s.Spec.Input), Done: actions[v.r.URL.Query().Get("done")].Past}
 	if !s.Ended {
-		if d.Instants, err = v.ns.ScheduleNext(ctx, id, shownInstants); err != nil {
+		d.Instants, err = v.ns.ScheduleNext(ctx, id, shownInstants)
+		if err != nil {
 			return err
 		}
 	}

@@ -217,7 +217,8 @@ func startOptions(d *startData) (opts []host.StartOption, err error) {
 	}
 	attributes := map[string]string{}
 	for text := range strings.Lines(d.Attrs) {
-		if text = strings.TrimSpace(text); text == "" {
+		text = strings.TrimSpace(text)
+		if text == "" {
 			continue
 		}
 		k, value, ok := strings.Cut(text, "=")
@@ -293,7 +294,8 @@ func (v *visit) upload() error {
 	}
 	status := http.StatusOK
 	if err != nil {
-		if status = statusOf(err); status >= http.StatusInternalServerError {
+		status = statusOf(err)
+		if status >= http.StatusInternalServerError {
 			return err
 		}
 		d.Problem = upper(err.Error()) + "."

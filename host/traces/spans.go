@@ -108,7 +108,8 @@ func (t *Traces) attempt(a host.AttemptInfo) {
 	if a.Handler != "" {
 		s.kind, attributes = trace.SpanKindClient, append(attributes, keyHandler.String(a.Handler))
 	}
-	if s.attributes = attributes; a.Err != nil {
+	s.attributes = attributes
+	if a.Err != nil {
 		s.failure = a.Err.Error()
 	}
 	t.tell(s)

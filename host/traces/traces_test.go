@@ -36,7 +36,8 @@ func newWorld(t *testing.T, o Options) *world {
 	fails := 1
 	w.Host = hosttest.New(t, hosttest.WithConfig(func(c *host.Config) {
 		var err error
-		if w.traces, err = New(o); err != nil {
+		w.traces, err = New(o)
+		if err != nil {
 			t.Fatal(err)
 		}
 		traces := w.traces
@@ -52,7 +53,8 @@ func newWorld(t *testing.T, o Options) *world {
 		host.HandleStep(h, "pay", func(ctx context.Context, _ *int) (int, error) {
 			s := host.StepInfo(ctx)
 			w.parents = append(w.parents, s.TraceParent())
-			if fails--; fails >= 0 {
+			fails--
+			if fails >= 0 {
 				return 0, errors.New("declined")
 			}
 			return 1, nil

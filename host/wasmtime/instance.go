@@ -63,7 +63,8 @@ type instance struct {
 }
 
 func (in *instance) start() (err error) {
-	if in.wasm, err = in.m.machine.linker.Instantiate(in.store, in.m.compiled); err != nil {
+	in.wasm, err = in.m.machine.linker.Instantiate(in.store, in.m.compiled)
+	if err != nil {
 		return err
 	}
 	memory := in.memory()

@@ -57,7 +57,8 @@ func Append(wasm []byte, c Custom, segment []byte, place func(data []byte) (at u
 			at := uint32(0)
 			if id == data {
 				var err error
-				if at, err = place(body); err != nil {
+				at, err = place(body)
+				if err != nil {
 					return nil, err
 				}
 			}

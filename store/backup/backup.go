@@ -255,7 +255,8 @@ func create(path string) (*received, error) {
 func (r *received) Write(b []byte) (int, error) {
 	_, _ = r.sum.Write(b) // never fails
 	n, err := r.File.Write(b)
-	if r.dirty += n; err == nil && r.dirty >= syncEveryBytes {
+	r.dirty += n
+	if err == nil && r.dirty >= syncEveryBytes {
 		r.dirty, err = 0, r.Sync()
 	}
 	return n, err

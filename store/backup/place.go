@@ -80,7 +80,8 @@ func Create(ctx context.Context, place string, opts CreateOptions,
 	var have []File
 	var notes []string
 	if before != "" && !opts.Full {
-		if have, notes, err = reusable(ctx, before, opts.BytesPerSecond); err != nil {
+		have, notes, err = reusable(ctx, before, opts.BytesPerSecond)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -216,7 +217,8 @@ func extract(ctx context.Context, r io.Reader, dir, before string) (*Made, error
 			return nil, fmt.Errorf("%w: it has a file named %q", ErrNotBackup, h.Name)
 		}
 		f := File{Name: name}
-		if f.Size, f.SHA256, err = write(ctx, filepath.Join(folder, name), in); errors.Is(err, io.ErrUnexpectedEOF) {
+		f.Size, f.SHA256, err = write(ctx, filepath.Join(folder, name), in)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errCut
 		}
 		if err != nil {

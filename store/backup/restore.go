@@ -45,10 +45,12 @@ func Restore(ctx context.Context, from, data string, asCopy bool) (dir string, m
 		m, err := RestoreStream(ctx, f, data, asCopy)
 		return from, m, err
 	}
-	if dir, err = Find(from); err != nil {
+	dir, err = Find(from)
+	if err != nil {
 		return "", nil, err
 	}
-	if m, err = ReadManifest(dir); err != nil {
+	m, err = ReadManifest(dir)
+	if err != nil {
 		return "", nil, err
 	}
 	return dir, m, restore(data, asCopy, func(into string) error {
@@ -191,8 +193,10 @@ func Link(ctx context.Context, dir string) (path string, remove func() error, er
 	if err != nil {
 		return "", nil, err
 	}
-	if path, err = os.MkdirTemp(filepath.Dir(dir), ".verify-"); err != nil {
-		if path, err = os.MkdirTemp("", "wfhost-verify-"); err != nil {
+	path, err = os.MkdirTemp(filepath.Dir(dir), ".verify-")
+	if err != nil {
+		path, err = os.MkdirTemp("", "wfhost-verify-")
+		if err != nil {
 			return "", nil, err
 		}
 	}

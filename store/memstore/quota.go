@@ -54,7 +54,8 @@ func (d *Data) count(key store.RunKey, n int64) {
 		return
 	}
 	u := d.used[key.Namespace]
-	if u.Bytes += n * r.state.Held(); !r.state.Status.Terminal() {
+	u.Bytes += n * r.state.Held()
+	if !r.state.Status.Terminal() {
 		u.Runs += n
 	}
 	d.used[key.Namespace] = u

@@ -62,7 +62,8 @@ func TestOpenWithoutRoom(t *testing.T) {
 		cancel()
 	}
 	disk.full.Store(false)
-	if s, err = Open(dir, Options{}); err != nil {
+	s, err = Open(dir, Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, s, run); got.first != 3 {

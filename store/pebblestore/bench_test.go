@@ -29,7 +29,8 @@ func BenchmarkChunk(b *testing.B) {
 			s.chunkBytes = size
 			var parts [store.Partitions]store.Partition
 			for p := range parts {
-				if parts[p], err = s.Acquire(context.Background(), store.PartitionID(p), "bench", 0); err != nil {
+				parts[p], err = s.Acquire(context.Background(), store.PartitionID(p), "bench", 0)
+				if err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -61,7 +62,8 @@ func BenchmarkChunk(b *testing.B) {
 			if err := s.Close(); err != nil {
 				b.Fatal(err)
 			}
-			if s, err = Open(dir, Options{}); err != nil {
+			s, err = Open(dir, Options{})
+			if err != nil {
 				b.Fatal(err)
 			}
 			b.ReportMetric(readAll(b, s, runs.Load()), "ns/read")
@@ -165,7 +167,8 @@ func benchRun(p store.PartitionID, n int) store.RunKey {
 	}
 	for i, left := 0, n; ; i++ {
 		if run := (store.RunKey{ID: fmt.Sprint("run-", i)}); run.Partition() == p {
-			if left--; left < 0 {
+			left--
+			if left < 0 {
 				benchRuns.Store(place{p, n}, run)
 				return run
 			}

@@ -76,7 +76,8 @@ func TestBlobsOfARunThatIsDeleted(t *testing.T) {
 		}
 		n, want := 0, store.ErrNotFound
 		for _, err = range s.Load(ctx, run, 0, 0) {
-			if n++; n > 1 {
+			n++
+			if n > 1 {
 				break
 			}
 			if err != nil {

@@ -218,7 +218,8 @@ func (c *checker) each(ns store.NamespaceID, p store.PartitionID, table byte, vi
 	prefix := store.AppendPrefix(nil, ns, p, table)
 	n := 0
 	return c.s.scan(prefix, store.PrefixEnd(prefix), func(k, v []byte) (bool, error) {
-		if n++; n%1024 == 0 && c.ctx.Err() != nil {
+		n++
+		if n%1024 == 0 && c.ctx.Err() != nil {
 			return false, context.Cause(c.ctx)
 		}
 		return true, visit(k[len(prefix):], v)

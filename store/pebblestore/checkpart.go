@@ -225,7 +225,8 @@ func (x *partitionCheck) chunk(ns store.NamespaceID, j *journalCheck, chunk []by
 		if e.Kind == store.KindMoved || e.Kind == store.KindAdopted {
 			j.moved = e.Kind == store.KindMoved
 		}
-		if j.end = store.KindInvalid; e.Kind.End() {
+		j.end = store.KindInvalid
+		if e.Kind.End() {
 			j.end = e.Kind
 		}
 		x.report.Entries++

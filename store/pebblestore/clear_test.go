@@ -164,7 +164,8 @@ func TestClearDamaged(t *testing.T) {
 			}
 		}
 	}
-	if s, err = Open(dir, Options{NoSync: true}); err != nil || !damaged {
+	s, err = Open(dir, Options{NoSync: true})
+	if err != nil || !damaged {
 		t.Fatal(err, damaged)
 	}
 	defer func() { _ = s.Close() }() // the test has ended

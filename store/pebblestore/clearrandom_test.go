@@ -65,7 +65,8 @@ func TestClearRandom(t *testing.T) {
 					m2 := mem.CrashClone(vfs.CrashCloneCfg{})
 					_ = s.Close()
 					mem = m2
-					if s, err = Open("db", Options{FS: mem}); err != nil {
+					s, err = Open("db", Options{FS: mem})
+					if err != nil {
 						t.Fatal(err)
 					}
 				}

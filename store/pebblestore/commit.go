@@ -61,7 +61,8 @@ func (c *commit) do() error {
 		return err
 	}
 	c.hideReplaced()
-	if err = c.s.sync(c.b, c.release); err == nil {
+	err = c.s.sync(c.b, c.release)
+	if err == nil {
 		_ = c.b.Close() // memory only; that of a failed store may still be in use
 		c.s.tallies.durable(&c.counts)
 		c.s.flushRanges()
@@ -148,7 +149,8 @@ func setWake(b *pebble.Batch, p store.PartitionID, w *store.WakeSet) {
 	if w.OldUnixMs != store.NoWake {
 		_ = b.Delete(store.WakeIndexKey(p, key), nil)
 	}
-	if key.UnixMs = w.UnixMs; w.UnixMs != store.NoWake {
+	key.UnixMs = w.UnixMs
+	if w.UnixMs != store.NoWake {
 		_ = b.Set(store.WakeIndexKey(p, key), binary.BigEndian.AppendUint64(nil, uint64(w.UnixMs)), nil)
 	}
 }

@@ -50,7 +50,8 @@ func checkFiles(files vfs.FS, dir string) (pebble.FormatMajorVersion, error) {
 		return databaseVersion, err
 	}
 	if format == 0 { // an earlier release has written it, or one that restored it did not get as far
-		if format, err = recordedFormat(files, dir, found.FormatMajorVersion); err != nil {
+		format, err = recordedFormat(files, dir, found.FormatMajorVersion)
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -85,7 +86,8 @@ func checkUnused(files vfs.FS, dir string) (found *pebble.DBDesc, torn bool, err
 	if err != nil {
 		return nil, false, locked(err)
 	}
-	if found, err = peek(files, dir); err == nil {
+	found, err = peek(files, dir)
+	if err == nil {
 		torn, err = checkRecords(files, dir, found)
 	}
 	return found, torn, errors.Join(err, lock.Close())
@@ -132,7 +134,8 @@ func readFormat(files vfs.FS, dir string) (int, error) {
 		return 0, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFormatFile))
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", formatName, err)
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
@@ -150,7 +153,8 @@ func recordedFormat(files vfs.FS, dir string, version pebble.FormatMajorVersion)
 	}
 	defer lockFiles.remove(s)
 	v, err := s.get(formatKey)
-	if err = errors.Join(err, s.db.Close()); err != nil || len(v) == 0 {
+	err = errors.Join(err, s.db.Close())
+	if err != nil || len(v) == 0 {
 		return 0, err
 	}
 	return int(v[0]), nil
@@ -170,7 +174,8 @@ func (s *Store) raiseFiles() error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return err
 	}
 	if err := s.fs.Rename(next, name); err != nil {

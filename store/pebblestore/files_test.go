@@ -49,7 +49,8 @@ func TestNewerStoreIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, formatName)
-		if err = os.WriteFile(path, []byte(noted), 0o600); noted == "" {
+		err = os.WriteFile(path, []byte(noted), 0o600)
+		if noted == "" {
 			err = os.Remove(path)
 		}
 		if err != nil {

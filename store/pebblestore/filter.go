@@ -43,7 +43,8 @@ type filterWriter struct {
 // AddKey implements pebble.FilterWriter.
 func (w *filterWriter) AddKey(key []byte) {
 	w.FilterWriter.AddKey(key)
-	if w.keys++; w.keys%yieldKeys == 0 {
+	w.keys++
+	if w.keys%yieldKeys == 0 {
 		w.yield()
 	}
 }
@@ -53,7 +54,8 @@ func (w *filterWriter) yield() {
 	if w.since != 0 {
 		w.computed += now - w.since
 	}
-	if w.since = now; w.yielded <= yieldShare*w.computed {
+	w.since = now
+	if w.yielded <= yieldShare*w.computed {
 		runtime.Gosched()
 		w.since = logfs.Elapsed()
 		w.yielded += w.since - now

@@ -251,7 +251,8 @@ func TestFormatIsRaised(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if s, err = Open("db", Options{FS: fs}); err != nil {
+		s, err = Open("db", Options{FS: fs})
+		if err != nil {
 			t.Fatal(err)
 		}
 		wakes, err := acquire(t, s, run.Partition()).Due(t.Context(), store.WakeKey{}, 1000, 10)
@@ -264,7 +265,8 @@ func TestFormatIsRaised(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s, err = Open("db", Options{FS: fs}); err != nil {
+	s, err = Open("db", Options{FS: fs})
+	if err != nil {
 		t.Fatal(err)
 	}
 	newer := binary.BigEndian.AppendUint16([]byte{store.FormatVersion + 1}, store.Partitions)

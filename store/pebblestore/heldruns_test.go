@@ -93,7 +93,8 @@ func TestHeldRuns(t *testing.T) {
 				set = append(set, set...) // a schedule may be named as a run is
 				h.lock(set...)
 				for _, j := range at {
-					if holders[j]++; holders[j] != 1 {
+					holders[j]++
+					if holders[j] != 1 {
 						t.Error("a run is locked twice")
 					}
 				}

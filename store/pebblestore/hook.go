@@ -49,7 +49,8 @@ func (p *partition) Claim(_ context.Context, c store.HookClaim) (h store.HookHol
 	}
 	b := p.s.db.NewBatch()
 	defer p.s.drop(b)
-	if h, err = p.claim(b, &c); err != nil {
+	h, err = p.claim(b, &c)
+	if err != nil {
 		release()
 		return h, err
 	}

@@ -74,7 +74,8 @@ func TestInboxTombstones(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open("db", Options{FS: fs}); err != nil {
+	s, err = Open("db", Options{FS: fs})
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
@@ -147,7 +148,8 @@ func checkInbox(t *testing.T, part store.Partition, want map[store.CommandSeq]bo
 			break
 		}
 		for _, c := range cmds {
-			if n++; !want[c.Seq] || c.Seq <= after {
+			n++
+			if !want[c.Seq] || c.Seq <= after {
 				t.Fatalf("command %d after %d", c.Seq, after)
 			}
 			after = c.Seq

@@ -32,11 +32,13 @@ func (s *Store) record(run store.RunKey) (*record, error) {
 		return nil, nil
 	}
 	r := &record{}
-	if r.stored, err = decodeStored(v); err != nil {
+	r.stored, err = decodeStored(v)
+	if err != nil {
 		return nil, err
 	}
 	if r.state.Length > r.chunk && !r.state.Deleted {
-		if r.last, err = s.get(store.JournalKey(run, r.state.Iteration, r.chunk)); err != nil {
+		r.last, err = s.get(store.JournalKey(run, r.state.Iteration, r.chunk))
+		if err != nil {
 			return nil, err
 		}
 		if r.last == nil {
@@ -290,7 +292,8 @@ func takeItem(chunk []byte) (e store.Entry, flags byte, rest []byte, err error) 
 // fill reads the blobs of an entry.
 func (s *Store) fill(e *store.Entry, flags byte) (err error) {
 	if flags&inputIsBlob != 0 {
-		if e.Input, err = s.blob(e.Input); err != nil {
+		e.Input, err = s.blob(e.Input)
+		if err != nil {
 			return err
 		}
 	}

@@ -81,7 +81,8 @@ func ForgetKey(ctx context.Context, dir, id string) (used int64, err error) {
 	if err := s.Close(); err != nil {
 		return 0, err
 	}
-	if s, err = Open(dir, Options{}); err != nil {
+	s, err = Open(dir, Options{})
+	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
@@ -160,7 +161,8 @@ type keyCount struct {
 func (k *keyCount) table(ctx context.Context, ns store.NamespaceID, p store.PartitionID, table byte) error {
 	prefix, n := store.AppendPrefix(nil, ns, p, table), 0
 	return k.s.scan(prefix, store.PrefixEnd(prefix), func(key, v []byte) (bool, error) {
-		if n++; n%1024 == 0 && ctx.Err() != nil {
+		n++
+		if n%1024 == 0 && ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
 		if err := k.record(table, v); err != nil {

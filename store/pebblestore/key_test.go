@@ -52,7 +52,8 @@ func TestCountKeys(t *testing.T) {
 			t.Errorf("forgetting a key without records: %d, %v", used, err)
 		}
 	}
-	if list, err = CountKeys(t.Context(), c.dir); err != nil || len(list) != 2 || list[1].Key != "k1" {
+	list, err = CountKeys(t.Context(), c.dir)
+	if err != nil || len(list) != 2 || list[1].Key != "k1" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if _, err := ForgetKey(t.Context(), c.dir, ""); !errors.Is(err, store.ErrNotFound) {

@@ -170,7 +170,8 @@ func (s *Store) cell(queue store.RunKey, name []byte) ([]store.Cell, error) {
 	if !known {
 		defer s.lockRun(queue)()
 		var err error
-		if v, err = s.get(key); err != nil {
+		v, err = s.get(key)
+		if err != nil {
 			return nil, err
 		}
 		s.cells.note(key, v)

@@ -188,7 +188,8 @@ func (m *merge) add(x source, bounds *pebble.IterOptions) (err error) {
 }
 
 func (x *source) stand() {
-	if x.rest = nil; x.it.Valid() {
+	x.rest = nil
+	if x.it.Valid() {
 		x.rest = x.it.Key()[x.prefix:]
 	}
 }

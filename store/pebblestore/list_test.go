@@ -75,7 +75,8 @@ func (w *twins) drawn(st store.RunState) store.RunState {
 	st.Attributes = rapid.SampledFrom(someAttributes).Draw(w.t, "attributes")
 	st.Version = rapid.Uint32Range(1, 2).Draw(w.t, "version")
 	st.WakeUnixMs = rapid.SampledFrom([]int64{store.NoWake, -7, 3, 5, 1 << 40}).Draw(w.t, "wake")
-	if st.EndedUnixMs = 0; st.Status.Terminal() {
+	st.EndedUnixMs = 0
+	if st.Status.Terminal() {
 		st.EndedUnixMs = rapid.Int64Range(1, 3).Draw(w.t, "end")
 	}
 	return st
@@ -174,7 +175,8 @@ func pages(t *rapid.T, s store.Store, q store.Query, timers *store.TimerQuery) (
 		if n > 1000 {
 			t.Fatal("the pages do not end")
 		}
-		if q.After = page.Next; timers != nil {
+		q.After = page.Next
+		if timers != nil {
 			timers.After = page.Next
 		}
 	}
@@ -317,7 +319,8 @@ func TestIndexesAreCut(t *testing.T) {
 		cuts = append(cuts, first.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: writes % 2 * 100, RNG: rand.New(rand.NewPCG(1, uint64(writes)))}))
 		return nil
 	}))
-	if s, err = Open("db", Options{FS: fs}); err != nil {
+	s, err = Open("db", Options{FS: fs})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -410,7 +413,8 @@ func TestListWithACorruptRun(t *testing.T) {
 			}
 			id := st.Run.ID
 			if st.Run == bad {
-				if id += "!"; st.Status != store.Stuck || !strings.Contains(st.Reason, "cannot be read") || st.CreatedUnixMs != 1002 {
+				id += "!"
+				if st.Status != store.Stuck || !strings.Contains(st.Reason, "cannot be read") || st.CreatedUnixMs != 1002 {
 					t.Errorf("%+v", st)
 				}
 			}

@@ -36,13 +36,15 @@ func Look(dir string) (l Looked, err error) {
 	case err != nil:
 		return l, err
 	}
-	if l.Holder, l.Open, err = holderOf(dir); err != nil {
+	l.Holder, l.Open, err = holderOf(dir)
+	if err != nil {
 		return l, err
 	}
 	if !l.Open { // a log that is written may end anywhere
 		if _, damage := checkRecords(vfs.Default, dir, found); damage != nil {
 			l.Exists = true
-			if l.Holder, l.Open, err = holderOf(dir); err != nil || !l.Open { // it was not opened meanwhile
+			l.Holder, l.Open, err = holderOf(dir)
+			if err != nil || !l.Open { // it was not opened meanwhile
 				return l, errors.Join(err, damage)
 			}
 		}
@@ -51,11 +53,13 @@ func Look(dir string) (l Looked, err error) {
 		return l, nil
 	}
 	l.Exists, l.Database = true, int(found.FormatMajorVersion)
-	if l.Format, err = readFormat(vfs.Default, dir); err != nil {
+	l.Format, err = readFormat(vfs.Default, dir)
+	if err != nil {
 		return l, err
 	}
 	if l.Format == 0 && !l.Open {
-		if l.Format, err = recordedFormat(vfs.Default, dir, found.FormatMajorVersion); err != nil {
+		l.Format, err = recordedFormat(vfs.Default, dir, found.FormatMajorVersion)
+		if err != nil {
 			return l, locked(err)
 		}
 	}

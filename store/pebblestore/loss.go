@@ -89,7 +89,8 @@ func AcceptLoss(dir, position string, apply bool) (l *Loss, err error) {
 		return nil, fmt.Errorf("%w: got %q, it is %q", ErrNoLoss, position, is)
 	}
 	later := logs[slices.Index(logs, at.name)+1:]
-	if l, err = at.loss(dir, later); err != nil || !apply {
+	l, err = at.loss(dir, later)
+	if err != nil || !apply {
 		return l, err
 	}
 	return l, at.cut(dir, l)
@@ -226,7 +227,8 @@ func runOfKey(k []byte) (run store.RunKey, ok bool) {
 	switch k[keyPrefix-1] {
 	case store.TableState:
 	case store.TableJournal, store.TableLog, store.TableOutput:
-		if id, _, ok = bytes.Cut(id, []byte{0}); !ok {
+		id, _, ok = bytes.Cut(id, []byte{0})
+		if !ok {
 			return run, false
 		}
 	default:

@@ -65,7 +65,8 @@ func cutLog(t *testing.T, dir string, runs int) (left int, l *Loss) {
 		t.Fatal(dry, err)
 	}
 	for _, name := range append([]string{dry.File}, dry.Later...) {
-		if files[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+		files[name], err = os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,7 +76,8 @@ func cutLog(t *testing.T, dir string, runs int) (left int, l *Loss) {
 	if written := int64(len(bytes.TrimRight(files[dry.File], "\x00"))) - dry.Offset; len(dry.Later) == 0 && dry.Bytes != written {
 		t.Errorf("%d bytes are said to be lost, and %d were written", dry.Bytes, written)
 	}
-	if l, err = AcceptLoss(dir, position, true); err != nil {
+	l, err = AcceptLoss(dir, position, true)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range files {

@@ -34,7 +34,8 @@ func openMarked(t *testing.T, fs vfs.FS) *marked {
 			m.runs = append(m.runs, run)
 		}
 	}
-	if m.part, err = s.Acquire(t.Context(), 0, "test", 0); err != nil {
+	m.part, err = s.Acquire(t.Context(), 0, "test", 0)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return m

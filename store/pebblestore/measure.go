@@ -94,7 +94,8 @@ func (w *writeStalls) goOn() {
 func (w *writeStalls) sum() (count uint64, total time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if total = w.over; w.stalled {
+	total = w.over
+	if w.stalled {
 		total += logfs.Elapsed() - w.begun
 	}
 	return w.count, total

@@ -16,7 +16,8 @@ func TestAppendsMerge(t *testing.T) {
 	var p store.Partition
 	reopen := func() {
 		var err error
-		if s, err = Open(dir, Options{}); err == nil {
+		s, err = Open(dir, Options{})
+		if err == nil {
 			p, err = s.Acquire(t.Context(), run.Partition(), "me", 0)
 		}
 		if err != nil {

@@ -139,7 +139,8 @@ func (m modules) last(ns store.NamespaceID, workflow string, want func(*store.Ve
 	}
 	for ok := it.Last(); ok && err == nil; ok = it.Prev() {
 		read++
-		if v, err = store.DecodeVersion(it.Value()); err == nil && want(&v) {
+		v, err = store.DecodeVersion(it.Value())
+		if err == nil && want(&v) {
 			return v, read, it.Close()
 		}
 	}
@@ -228,7 +229,8 @@ func (m modules) version(ns store.NamespaceID, workflow string, number uint32) (
 	if err != nil || b == nil {
 		return v, err
 	}
-	if v, err = store.DecodeVersion(b); v.Deleted {
+	v, err = store.DecodeVersion(b)
+	if v.Deleted {
 		v = store.Version{}
 	}
 	return v, err

@@ -115,7 +115,8 @@ func (n *newest) count(ns store.NamespaceID, more int64) {
 	if n.counts == nil {
 		n.counts = map[store.NamespaceID]int64{}
 	}
-	if n.counts[ns] += more; n.counts[ns] == 0 {
+	n.counts[ns] += more
+	if n.counts[ns] == 0 {
 		delete(n.counts, ns)
 	}
 }

@@ -48,7 +48,8 @@ func (s *Store) forgetPayloads(b *pebble.Batch, c *store.RunCommit, to uint32, l
 		}
 		if first == nil {
 			var err error
-			if first, err = s.firstPayloads(c.Run); err != nil {
+			first, err = s.firstPayloads(c.Run)
+			if err != nil {
 				return false, err
 			}
 		}
@@ -66,7 +67,8 @@ func (s *Store) firstPayloads(run store.RunKey) (map[store.Digest]bool, error) {
 	for err == nil && len(chunk) > 0 {
 		var e store.Entry
 		var flags byte
-		if e, flags, chunk, err = takeItem(chunk); err != nil {
+		e, flags, chunk, err = takeItem(chunk)
+		if err != nil {
 			break
 		}
 		for _, x := range []struct {

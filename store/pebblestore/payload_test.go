@@ -177,7 +177,8 @@ func TestPayloadsConcurrently(t *testing.T) {
 				if err == nil && err2 == nil && len(entries) != 1 {
 					err = fmt.Errorf("%d entries", len(entries))
 				}
-				if err = errors.Join(err, err2, p.Commit(t.Context(), []store.RunCommit{{Run: run, Delete: true, State: st}})); err != nil {
+				err = errors.Join(err, err2, p.Commit(t.Context(), []store.RunCommit{{Run: run, Delete: true, State: st}}))
+				if err != nil {
 					t.Errorf("run %s: %v", run.ID, err)
 					return
 				}

@@ -195,7 +195,8 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 	}
 	s.stalls.report = opts.reportStall
 	opts.FS = stallFS{opts.FS, &s.stalls}
-	if s.log.elapsed = opts.Elapsed; opts.Elapsed != nil {
+	s.log.elapsed = opts.Elapsed
+	if opts.Elapsed != nil {
 		opts.FS = logMeter{opts.FS, &s.log}
 	}
 	opts.FS = guard{opts.FS, s}
@@ -207,7 +208,8 @@ func openDB(dir string, opts Options, version pebble.FormatMajorVersion) (s *Sto
 		if s.logs != nil {
 			s.logs.Close()
 		}
-		if err = unsound(locked(err)); s.onDisk {
+		err = unsound(locked(err))
+		if s.onDisk {
 			err = olderDamage(dir, err)
 		}
 		return nil, err

@@ -198,7 +198,8 @@ func TestFailingDisk(t *testing.T) {
 			failing.Store(true)
 			acknowledged := 0
 			for err == nil && acknowledged < 100 {
-				if err = commit(p, "r", acknowledged); err == nil {
+				err = commit(p, "r", acknowledged)
+				if err == nil {
 					acknowledged++
 				}
 			}

@@ -34,7 +34,8 @@ func checkRecords(files vfs.FS, dir string, found *pebble.DBDesc) (torn bool, er
 		}
 		switch ext {
 		case "log":
-			if content = name; n >= number {
+			content = name
+			if n >= number {
 				log, number = name, n
 			}
 		case "sst", "blob":
@@ -48,7 +49,8 @@ func checkRecords(files vfs.FS, dir string, found *pebble.DBDesc) (torn bool, er
 		return false, damaged("the empty file marker.manifest.… is missing, which names the list of its tables, and there is %s",
 			content)
 	}
-	if torn, err = checkRecordsOf(files, dir, filepath.Base(found.ManifestFilename), 0); err != nil || log == "" {
+	torn, err = checkRecordsOf(files, dir, filepath.Base(found.ManifestFilename), 0)
+	if err != nil || log == "" {
 		return torn, err
 	}
 	_, err = checkRecordsOf(files, dir, log, uint32(number))
@@ -97,7 +99,8 @@ func checkRecordsOf(files vfs.FS, dir, name string, number uint32) (torn bool, e
 		return false, err
 	}
 	b, err := io.ReadAll(f)
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return false, fmt.Errorf("read %s: %w", name, err)
 	}
 	end, is := logfs.Damaged(b, number)

@@ -186,7 +186,8 @@ func (r *record) append(b *pebble.Batch, run store.RunKey, iteration uint32, exp
 			r.last, r.chunk, stored = nil, e.Seq, 0
 		}
 		var err error
-		if r.last, err = appendItem(b, r.last, e, large); err != nil {
+		r.last, err = appendItem(b, r.last, e, large)
+		if err != nil {
 			return fmt.Errorf("run %q: %w", run.ID, err)
 		}
 	}

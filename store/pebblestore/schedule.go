@@ -65,7 +65,8 @@ func (s *Store) Schedules(_ context.Context, q store.ScheduleQuery) (list []stor
 			lower = append(lower, 0)
 		}
 		if err := s.scan(lower, store.PrefixEnd(prefix), func(k, _ []byte) (bool, error) {
-			if n++; n > q.Limit {
+			n++
+			if n > q.Limit {
 				return false, nil
 			}
 			ids = append(ids, string(k[len(prefix):]))

@@ -111,7 +111,8 @@ func TestTokensAreReadWhileOneChanges(t *testing.T) {
 	go func() {
 		n := 0
 		for _, err := range tokens.All(t.Context()) {
-			if n++; err != nil {
+			n++
+			if err != nil {
 				t.Error(err)
 			}
 		}

@@ -82,7 +82,8 @@ func (w *stallWatch) begin(op, path string) int {
 
 // arm sets the timer. mu is held.
 func (w *stallWatch) arm(d time.Duration) {
-	if w.armed = !w.closed; w.armed {
+	w.armed = !w.closed
+	if w.armed {
 		w.stop = logfs.AfterFunc(d, w.look)
 	}
 }
@@ -123,7 +124,8 @@ func (w *stallWatch) look() {
 			wait = left
 		}
 	}
-	if w.armed = false; wait >= 0 {
+	w.armed = false
+	if wait >= 0 {
 		w.arm(wait)
 	}
 	w.mu.Unlock()

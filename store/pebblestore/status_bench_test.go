@@ -21,7 +21,8 @@ func BenchmarkStatus(b *testing.B) {
 			defer func() { _ = s.Close() }()
 			var parts [store.Partitions]store.Partition
 			for p := range parts {
-				if parts[p], err = s.Acquire(b.Context(), store.PartitionID(p), "bench", 0); err != nil {
+				parts[p], err = s.Acquire(b.Context(), store.PartitionID(p), "bench", 0)
+				if err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -113,7 +113,8 @@ func (m *wakes) key(at store.Position) store.WakeKey {
 // move notes where a source stands.
 func (m *wakes) move(x *wakeSource, ok bool) {
 	m.looks++
-	if x.ok = ok; !ok {
+	x.ok = ok
+	if !ok {
 		m.err = firstError(m.err, x.it.Error())
 		return
 	}

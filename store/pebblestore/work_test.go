@@ -130,7 +130,8 @@ func TestPageIsCut(t *testing.T) {
 			t.Fatalf("a page took %+v", got)
 		}
 		found += len(page.Runs)
-		if q.After = page.Next; q.After == nil {
+		q.After = page.Next
+		if q.After == nil {
 			break
 		}
 	}
@@ -232,7 +233,8 @@ func TestTimersAmongOthers(t *testing.T) {
 				t.Fatalf("namespace %d, page %d took %+v: %v", ns, short, got, err)
 			}
 			found += len(page.Runs)
-			if q.After = page.Next; q.After == nil {
+			q.After = page.Next
+			if q.After == nil {
 				break
 			}
 		}

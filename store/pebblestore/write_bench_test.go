@@ -39,7 +39,8 @@ func newStepper(tb testing.TB, s *Store) *stepper {
 	w := &stepper{module: store.Digest{1, 2, 3}}
 	for p := range w.parts {
 		var err error
-		if w.parts[p], err = s.Acquire(context.Background(), store.PartitionID(p), "bench", 0); err != nil {
+		w.parts[p], err = s.Acquire(context.Background(), store.PartitionID(p), "bench", 0)
+		if err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -200,7 +200,8 @@ func (r *Keyring) Decode(key string, place, encoded []byte) ([]byte, error) {
 	d := r.decodes.Load()
 	if d == nil || d.of != k || string(d.half[:]) != string(encoded[:halfNonce]) {
 		var err error
-		if d, err = k.derive(encoded[:halfNonce]); err != nil {
+		d, err = k.derive(encoded[:halfNonce])
+		if err != nil {
 			return nil, err
 		}
 		r.decodes.Store(d)

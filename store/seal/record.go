@@ -81,7 +81,8 @@ func (s *sealer) openEntry(run store.RunKey, iteration uint32, e *store.Entry) e
 		return fmt.Errorf("entry %d: %w", e.Seq, err)
 	}
 	seq, kind := e.Seq, e.Kind
-	if *e, err = store.DecodeEntry(b); err == nil && (e.Seq != seq || e.Kind != kind || e.Sealed) {
+	*e, err = store.DecodeEntry(b)
+	if err == nil && (e.Seq != seq || e.Kind != kind || e.Sealed) {
 		err = fmt.Errorf("%w: it says that it is entry %d of kind %v, want %d of kind %v", store.ErrCorrupt, e.Seq, e.Kind, seq, kind)
 	}
 	if err != nil {

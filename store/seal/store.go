@@ -107,7 +107,8 @@ func (s *Store) note(ctx context.Context) error {
 		k.CreatedUnixMs = s.nowMs()
 	}
 	var err error
-	if k.Check, err = s.codec.Encode(nil, keyPlace(s.key), []byte(checked)); err != nil {
+	k.Check, err = s.codec.Encode(nil, keyPlace(s.key), []byte(checked))
+	if err != nil {
 		return err
 	}
 	if err := s.Store.AddKey(ctx, k); err != nil {
@@ -146,7 +147,8 @@ func (s *Store) Commit(ctx context.Context, groups []store.Group) error {
 		g.Queues = slices.Clone(g.Queues)
 		for j := range g.Queues {
 			var err error
-			if g.Queues[j].Outbox, err = s.sealCommands(g.Queues[j].Outbox); err != nil {
+			g.Queues[j].Outbox, err = s.sealCommands(g.Queues[j].Outbox)
+			if err != nil {
 				return &store.RefusedError{Group: i, Run: -1, Err: fmt.Errorf("queue of workflow %q: %w", g.Queues[j].Queue.ID, err)}
 			}
 		}
@@ -154,7 +156,8 @@ func (s *Store) Commit(ctx context.Context, groups []store.Group) error {
 		for j := range g.Schedules {
 			x := &g.Schedules[j].Schedule
 			var err error
-			if *x, err = s.sealSchedule(x); err != nil {
+			*x, err = s.sealSchedule(x)
+			if err != nil {
 				return &store.RefusedError{Group: i, Run: -1, Err: fmt.Errorf("schedule %q: %w", x.Key.ID, err)}
 			}
 		}
@@ -167,30 +170,36 @@ func (s *Store) commit(c *store.RunCommit) (err error) {
 	if !c.Delete {
 		c.State.Length = c.Expect + store.Seq(len(c.Append)) // as it will be stored
 	}
-	if c.Append, err = s.sealEntries(c.Run, c.State.Iteration, c.Append); err != nil {
+	c.Append, err = s.sealEntries(c.Run, c.State.Iteration, c.Append)
+	if err != nil {
 		return err
 	}
 	c.Earlier = slices.Clone(c.Earlier)
 	for i := range c.Earlier {
 		it := &c.Earlier[i]
-		if it.Append, err = s.sealEntries(c.Run, it.Iteration, it.Append); err != nil {
+		it.Append, err = s.sealEntries(c.Run, it.Iteration, it.Append)
+		if err != nil {
 			return err
 		}
 	}
 	if c.Before != nil {
 		before := *c.Before
-		if before.Append, err = s.sealEntries(c.Run, before.Iteration, before.Append); err != nil {
+		before.Append, err = s.sealEntries(c.Run, before.Iteration, before.Append)
+		if err != nil {
 			return err
 		}
 		c.Before = &before
 	}
-	if c.State, err = s.sealState(&c.State); err != nil {
+	c.State, err = s.sealState(&c.State)
+	if err != nil {
 		return err
 	}
-	if c.Logs, err = s.sealLogs(c.Run, c.Logs); err != nil {
+	c.Logs, err = s.sealLogs(c.Run, c.Logs)
+	if err != nil {
 		return err
 	}
-	if c.Output, err = s.sealOutput(c.Run, c.Output); err != nil {
+	c.Output, err = s.sealOutput(c.Run, c.Output)
+	if err != nil {
 		return err
 	}
 	c.Outbox, err = s.sealCommands(c.Outbox)
@@ -270,7 +279,8 @@ func (s *Store) Load(ctx context.Context, run store.RunKey, iteration uint32, fr
 	return func(yield func(store.Entry, error) bool) {
 		for e, err := range s.Store.Load(ctx, run, iteration, from) {
 			if err == nil {
-				if err = s.openEntry(run, iteration, &e); err != nil {
+				err = s.openEntry(run, iteration, &e)
+				if err != nil {
 					e, err = store.Entry{}, fmt.Errorf("journal of run %q: %w", run.ID, err)
 				}
 			}

@@ -388,7 +388,8 @@ func TestOutage(t *testing.T) {
 		}
 	}
 	f.decode = nil
-	if _, err = w.s.State(ctx, c.Run); err != nil {
+	_, err = w.s.State(ctx, c.Run)
+	if err != nil {
 		t.Error(err)
 	}
 }

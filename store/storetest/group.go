@@ -18,7 +18,8 @@ func in(ns store.NamespaceID, p store.PartitionID, n int) store.RunKey {
 		if run.Partition() != p {
 			continue
 		}
-		if n--; n < 0 {
+		n--
+		if n < 0 {
 			return run
 		}
 	}
@@ -211,7 +212,8 @@ func testNamespacedRuns(t *testing.T, e *env) {
 	keys[0] = store.RunKey{ID: "r"}
 	p := keys[0].Partition()
 	for ns := store.NamespaceID(1); ; ns++ {
-		if keys[1] = (store.RunKey{Namespace: ns, ID: "r"}); keys[1].Partition() == p {
+		keys[1] = (store.RunKey{Namespace: ns, ID: "r"})
+		if keys[1].Partition() == p {
 			break
 		}
 	}
@@ -243,7 +245,8 @@ func testNamespacedRuns(t *testing.T, e *env) {
 			n := 0
 			for st, err := range store.Runs(ctx, e.s, other(k.Namespace), 0) {
 				e.ok(err)
-				if n++; st.Run != k {
+				n++
+				if st.Run != k {
 					t.Fatalf("%+v is listed in namespace %d", st.Run, k.Namespace)
 				}
 			}

@@ -104,7 +104,8 @@ func testQueues(t *testing.T, e *env) {
 	cells("b", "c", 10, "b=", "b\x00=y")
 	cells("b", "", 2, "b=", "b\x00=y")
 	cells("c", "b", 10)
-	if cmds, err = e.partition(p).Commands(ctx, 0, 10); err != nil || len(cmds) > 0 && cmds[0].Kind == store.CommandSlotAsk {
+	cmds, err = e.partition(p).Commands(ctx, 0, 10)
+	if err != nil || len(cmds) > 0 && cmds[0].Kind == store.CommandSlotAsk {
 		t.Fatalf("%+v, %v", cmds, err)
 	}
 	cmds, err = e.partition(run.Partition()).Commands(ctx, 0, 10)

@@ -18,7 +18,8 @@ func (e *env) listed(q store.Query) (ids []string, next *store.Query) {
 	for i := range page.Runs {
 		ids = append(ids, page.Runs[i].Run.ID)
 	}
-	if q.After = page.Next; q.After == nil {
+	q.After = page.Next
+	if q.After == nil {
 		return ids, nil
 	}
 	return ids, &q
@@ -50,7 +51,8 @@ func testList(_ *testing.T, e *env) {
 	for i := range 20 { // ids fall while times rise
 		st := state(fmt.Sprintf("r%02d", 99-i))
 		st.CreatedUnixMs, st.Status = int64(100+i/2), statuses[i%10] // two in each millisecond
-		if st.Workflow = "w"; i%5 == 0 {
+		st.Workflow = "w"
+		if i%5 == 0 {
 			st.Workflow = "other"
 		}
 		if st.Status.Terminal() {
@@ -191,7 +193,8 @@ func testListChanges(_ *testing.T, e *env) {
 	for _, s := range []store.Status{store.Sleeping, store.Running, store.Queued, store.Sleeping, store.Running, store.Waiting,
 		store.Running, store.Sleeping, store.Running, store.Paused, store.Queued, store.Waiting, store.Queued, store.Stuck,
 		store.Running, store.Failed, store.Queued, store.Sleeping, store.Queued, store.Cancelled} {
-		if st.Status, st.EndedUnixMs = s, 0; s.Terminal() {
+		st.Status, st.EndedUnixMs = s, 0
+		if s.Terminal() {
 			st.EndedUnixMs = 9
 		}
 		e.ok(e.commit(st, false, 1, 0))
@@ -310,7 +313,8 @@ func testTimers(t *testing.T, e *env) {
 						for i := range page.Runs {
 							ids = append(ids, page.Runs[i].Run.ID)
 						}
-						if q.After = page.Next; q.After == nil {
+						q.After = page.Next
+						if q.After == nil {
 							break
 						}
 						if pages > 100 {

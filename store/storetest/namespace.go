@@ -68,7 +68,8 @@ func testNamespaces(t *testing.T, e *env) {
 	for i := range got {
 		wg.Go(func() {
 			var err error
-			if got[i], err = e.s.Namespace(ctx, "new", true); err != nil {
+			got[i], err = e.s.Namespace(ctx, "new", true)
+			if err != nil {
 				t.Error(err)
 			}
 		})

@@ -79,7 +79,8 @@ func own(ctx context.Context, s store.Store, part store.Partition, shared store.
 		}
 		out.mu.Unlock()
 		st.Length++
-		if n++; n == 1 && err == nil {
+		n++
+		if n == 1 && err == nil {
 			close(begun)
 		}
 	}

@@ -204,7 +204,8 @@ func testHooks(t *testing.T, e *env) {
 		seqs = append(seqs, c.Seq)
 	}
 	e.ok(p.Discard(ctx, seqs, nil))
-	if left, err = p.Commands(ctx, 0, 100); err != nil || len(left) != 0 {
+	left, err = p.Commands(ctx, 0, 100)
+	if err != nil || len(left) != 0 {
 		t.Fatal(left, err)
 	}
 }
@@ -224,7 +225,8 @@ func testOutput(t *testing.T, e *env) {
 	if len(got) != 2 || got[0].Topic != "b" || string(got[1].Data) != "z" || got[1].Index != 2 {
 		t.Fatalf("output %+v", got)
 	}
-	if got, err = e.s.Output(ctx, st.Run, 0, 1); err != nil || len(got) != 1 {
+	got, err = e.s.Output(ctx, st.Run, 0, 1)
+	if err != nil || len(got) != 1 {
 		t.Fatal(got, err)
 	}
 	later := state("later") // of a run that was restarted after it had continued as new, output begins behind 0
@@ -232,7 +234,8 @@ func testOutput(t *testing.T, e *env) {
 	e.ok(e.partition(later.Run.Partition()).Commit(ctx, []store.RunCommit{{Run: later.Run, Create: true, State: later,
 		Append: entries(0, 1), Output: []store.Chunk{{Index: 7, Topic: "a"}, {Index: 8, Topic: "b"}}}}))
 	for from, want := range map[uint64]int{0: 2, 1: 2, 7: 2, 8: 1, 9: 0} {
-		if got, err = e.s.Output(ctx, later.Run, from, 10); err != nil || len(got) != want {
+		got, err = e.s.Output(ctx, later.Run, from, 10)
+		if err != nil || len(got) != want {
 			t.Fatal(from, got, err)
 		}
 	}
@@ -240,7 +243,8 @@ func testOutput(t *testing.T, e *env) {
 		n := 0
 		for s, err := range store.Runs(ctx, e.s, store.Query{Attributes: []store.Attribute{{Key: "k", Value: value}}}, 0) {
 			e.ok(err)
-			if n++; len(s.Attributes) != 2 {
+			n++
+			if len(s.Attributes) != 2 {
 				t.Fatalf("%+v", s)
 			}
 		}

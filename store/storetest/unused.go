@@ -61,7 +61,8 @@ func testUnusedModules(t *testing.T, e *env) {
 	put("used")
 	e.ok(m.DeleteVersion(ctx, 7, "w", 1))
 	there(used, store.ErrNotFound)
-	if list, err = m.Unused(ctx, 10); err != nil || len(list) != 0 {
+	list, err = m.Unused(ctx, 10)
+	if err != nil || len(list) != 0 {
 		t.Errorf("after all are gone, unused are %v %v", list, err)
 	}
 	put("used") // and once more, after its version was deleted

@@ -76,7 +76,8 @@ func (x *versionModel) add() {
 	if slices.ContainsFunc(x.there, same) {
 		return // the same as before is no new version
 	}
-	if x.numbers[place]++; v.Number != x.numbers[place] {
+	x.numbers[place]++
+	if v.Number != x.numbers[place] {
 		x.t.Errorf("%s gets the number %d, want %d", place, v.Number, x.numbers[place])
 	}
 	x.there = append(x.there, v)

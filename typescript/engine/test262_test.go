@@ -120,7 +120,8 @@ func newSuite(t *testing.T, dir string) *suite {
 	s := &suite{dir: dir, harness: map[string]string{}}
 	s.runtime = wazero.NewRuntimeWithConfig(t.Context(), wazero.NewRuntimeConfig().WithCloseOnContextDone(true).WithMemoryLimitPages(2048))
 	t.Cleanup(func() { _ = s.runtime.Close(context.Background()) })
-	if s.compiled, err = s.runtime.CompileModule(t.Context(), wasm); err != nil {
+	s.compiled, err = s.runtime.CompileModule(t.Context(), wasm)
+	if err != nil {
 		t.Fatal(err)
 	}
 	hosts := map[string]wazero.HostModuleBuilder{}
@@ -258,7 +259,8 @@ func TestTest262(t *testing.T) {
 	for _, folder := range test262Folders {
 		err := filepath.WalkDir(filepath.Join(*test262Dir, "test", folder), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".js") && !strings.Contains(path, "_FIXTURE") && only.MatchString(path) {
-				if n++; n%*test262Nth == 0 {
+				n++
+				if n%*test262Nth == 0 {
 					paths <- path
 				}
 			}

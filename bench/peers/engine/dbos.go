@@ -33,9 +33,10 @@ func openDBOS(ctx context.Context, o Options, note func(job.Step)) (Opened, erro
 	}
 	e := &dbosEngine{postgres: p, note: note}
 	e.job = e.run
-	if e.ctx, err = dbos.NewContext(context.WithoutCancel(ctx), dbos.Config{
+	e.ctx, err = dbos.NewContext(context.WithoutCancel(ctx), dbos.Config{
 		AppName: "bench-peers", DatabaseURL: p.url(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("dbos: %w", err), p.stop())
 	}
 	dbos.RegisterWorkflow(e.ctx, e.job, dbos.WithWorkflowName("job"))

@@ -91,7 +91,8 @@ func startPostgres(ctx context.Context, o Options) (*postgres, error) {
 		return nil, fmt.Errorf("%w\nThe user postgres must be able to enter the folder %s and those above it: choose another by -dir",
 			err, o.Dir)
 	}
-	if p.port, err = proc.Port(); err != nil {
+	p.port, err = proc.Port()
+	if err != nil {
 		return nil, err
 	}
 	p.server, err = proc.Start(proc.Spec{Name: "postgres", Dir: dir, User: u, Quit: syscall.SIGINT, // a fast shutdown

@@ -54,7 +54,8 @@ func openRestate(ctx context.Context, o Options, note func(job.Step)) (Opened, e
 	var ports [4]int
 	for i := range ports {
 		var err error
-		if ports[i], err = proc.Port(); err != nil {
+		ports[i], err = proc.Port()
+		if err != nil {
 			return nil, err
 		}
 	}

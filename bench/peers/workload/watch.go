@@ -53,7 +53,8 @@ func (w *watch) run() {
 		break
 	}
 	after, err2 := measure.Thread()
-	if w.seen.cpu, w.err = after-before, err; err == nil {
+	w.seen.cpu, w.err = after-before, err
+	if err == nil {
 		w.err = err2
 	}
 }

@@ -263,7 +263,8 @@ func TestFilled(t *testing.T) {
 	defer func() { _ = f.s.Close() }()
 	got := map[string]int{}
 	for _, l := range f.lists() {
-		if got[l.name], err = l.page(t.Context()); err != nil {
+		got[l.name], err = l.page(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -89,7 +89,8 @@ func (c *schedule) commit(run int, r host.Run, now time.Time) {
 		if i >= c.warm {
 			c.late, c.last = append(c.late, late), now
 		}
-		if c.left--; c.left == 0 {
+		c.left--
+		if c.left == 0 {
 			close(c.served)
 		}
 	}

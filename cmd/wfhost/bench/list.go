@@ -127,11 +127,13 @@ func (f *filled) run(r *Report, profile *cpuProfile) (err error) {
 }
 
 func (f *filled) open(noSync bool) (err error) {
-	if f.s, err = pebblestore.Open(f.dir, pebblestore.Options{NoSync: noSync}); err != nil {
+	f.s, err = pebblestore.Open(f.dir, pebblestore.Options{NoSync: noSync})
+	if err != nil {
 		return err
 	}
 	for p := range store.PartitionID(store.Partitions) {
-		if f.parts[p], err = f.s.Acquire(f.env.Ctx, p, "bench", 0); err != nil {
+		f.parts[p], err = f.s.Acquire(f.env.Ctx, p, "bench", 0)
+		if err != nil {
 			return errors.Join(err, f.s.Close())
 		}
 	}

@@ -73,7 +73,8 @@ func (c *recorder) sample(d time.Duration) {
 		return
 	}
 	c.samples = append(c.samples, d)
-	if c.left--; c.left == 0 {
+	c.left--
+	if c.left == 0 {
 		c.on = false
 		close(c.full)
 	}

@@ -103,7 +103,8 @@ func (r *Report) probe(ctx context.Context, dir string, d time.Duration, rate in
 	}
 	m.fdatasync = r.latency("fdatasync", "fdatasync of 4 KiB", samples)
 	if rate > 0 {
-		if samples, err = fdatasyncs(ctx, dir, d, rate); err != nil {
+		samples, err = fdatasyncs(ctx, dir, d, rate)
+		if err != nil {
 			return m, fmt.Errorf("fdatasync in %s: %w", dir, err)
 		}
 		m.paced = r.latency("pacedFdatasync", fmt.Sprintf("fdatasync of 4 KiB, %d in a second", rate), samples)
@@ -161,7 +162,8 @@ func (c *Common) folder() (dir string, remove func(), err error) {
 			return "", nil, fmt.Errorf("--dir: %w", err)
 		}
 	}
-	if dir, err = os.MkdirTemp(c.Dir, "wfhost-bench-"); err != nil {
+	dir, err = os.MkdirTemp(c.Dir, "wfhost-bench-")
+	if err != nil {
 		return "", nil, fmt.Errorf("--dir: %w", err)
 	}
 	return dir, func() { _ = os.RemoveAll(dir) }, nil // a leftover, in a folder that says what it is

@@ -76,7 +76,8 @@ func (b *Replay) history(s *session, calls, wakes int) error {
 		if r.ID == id {
 			c.commit(r, now)
 			if !r.Wake.IsZero() {
-				if seen++; seen == 2 { // it has slept once, and sleeps again
+				seen++
+				if seen == 2 { // it has slept once, and sleeps again
 					asleep <- struct{}{}
 				}
 			}

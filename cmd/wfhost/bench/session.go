@@ -84,16 +84,20 @@ func (o *Hosted) session(env *Env, bench, workflow string, callers ...int) (s *s
 	if o.InstanceReset != "" && o.InstanceReset != "auto" {
 		s.notef("Instances are made new by way of %q (--instance-reset).", o.InstanceReset)
 	}
-	if s.module, err = o.guest(env); err != nil {
+	s.module, err = o.guest(env)
+	if err != nil {
 		return s, err
 	}
-	if s.dir, s.remove, err = o.folder(); err != nil {
+	s.dir, s.remove, err = o.folder()
+	if err != nil {
 		return s, err
 	}
-	if s.profile, err = newCPUProfile(o.CPUProfile); err != nil {
+	s.profile, err = newCPUProfile(o.CPUProfile)
+	if err != nil {
 		return s, err
 	}
-	if err = s.up(); err != nil {
+	err = s.up()
+	if err != nil {
 		return s, err
 	}
 	s.rssBase, _ = memory()

@@ -33,7 +33,8 @@ func (e *resumptions) commit(i int, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.at[i] = now
-	if e.left--; e.left == 0 {
+	e.left--
+	if e.left == 0 {
 		close(e.ended)
 	}
 }

@@ -56,7 +56,8 @@ func (b *Wake) Run(env *Env) error {
 		if f.look(w, due, now) || now.Sub(begun) > fillFor {
 			w.ready()
 		}
-		if runs = w.size; c.counting() {
+		runs = w.size
+		if c.counting() {
 			sum, looks = sum+due, looks+1
 		}
 	})

@@ -334,7 +334,8 @@ func counter(ctx context.Context, n int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if n += v; n < 10 {
+	n += v
+	if n < 10 {
 		return 0, workflow.ContinueAsNew(ctx, n)
 	}
 	return n, nil

@@ -120,7 +120,8 @@ func Run[In, Out any](ctx context.Context, e *Env, fn func(context.Context, In) 
 	e.begun(ctx)
 	e.workflow = nameOf(fn)
 	b, err := iterate(context.WithValue(ctx, envKey{}, e), erase(fn), input)
-	if err = e.orLost(err); err != nil {
+	err = e.orLost(err)
+	if err != nil {
 		return out, err
 	}
 	return out, decode(b, &out)
@@ -166,7 +167,8 @@ func doBody(ctx context.Context, name, opts string, body func(Step) ([]byte, err
 	var o abi.StepOptions
 	c := &EnvCall{Kind: "body", Name: name, Options: opts}
 	e, err := begin(ctx, c, func(*Env) (err error) {
-		if err = abi.CheckName("step name", name); err == nil {
+		err = abi.CheckName("step name", name)
+		if err == nil {
 			o, err = abi.ParseStepOptions([]byte(opts))
 		}
 		return err
@@ -189,7 +191,8 @@ func doCall(ctx context.Context, name, handler string, input []byte, opts string
 		if err != nil {
 			return err
 		}
-		if o, err = abi.ParseStepOptions([]byte(opts)); err == nil {
+		o, err = abi.ParseStepOptions([]byte(opts))
+		if err == nil {
 			fn, err = e.handler(handler)
 		}
 		return err
@@ -238,7 +241,8 @@ func (e *Env) attempts(ctx context.Context, c *EnvCall, o *abi.StepOptions, body
 			return nil, err
 		}
 		if err == nil {
-			if err = checkPayload("result of step", c.Name, b); err == nil {
+			err = checkPayload("result of step", c.Name, b)
+			if err == nil {
 				b, err = e.outcome(c, b, nil)
 				e.tried(c, n)
 				return b, err
@@ -343,7 +347,8 @@ func sleepTo(ctx context.Context, name string, due func(now int64) (int64, error
 	var unixMs int64
 	c := &EnvCall{Kind: "sleep", Name: name}
 	e, err := begin(ctx, c, func(*Env) (err error) {
-		if err = abi.CheckName("sleep name", name); err == nil {
+		err = abi.CheckName("sleep name", name)
+		if err == nil {
 			unixMs, err = due(time.Now().UnixMilli())
 		}
 		return err

@@ -100,7 +100,8 @@ func TestEnvCancelIsToldOnce(t *testing.T) {
 			} else if errors.Is(workflow.Sleep(ctx, "nap", 2*time.Hour), workflow.ErrCancelled) {
 				n[1]++
 			}
-			if n[0]++; n[0] < 5 {
+			n[0]++
+			if n[0] < 5 {
 				return 0, workflow.ContinueAsNew(ctx, n)
 			}
 			return n[1], nil

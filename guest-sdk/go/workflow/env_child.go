@@ -26,7 +26,8 @@ type envRuns struct {
 func (r *envRuns) claim(token string, e *Env) (holder *Env) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if holder = r.tokens[token]; holder == nil {
+	holder = r.tokens[token]
+	if holder == nil {
 		r.tokens[token] = e
 	}
 	return holder
@@ -142,7 +143,8 @@ func childStart(ctx context.Context, name, workflow string, input []byte, opts s
 		if err != nil {
 			return err
 		}
-		if o, err = abi.ParseChildOptions([]byte(opts)); err != nil {
+		o, err = abi.ParseChildOptions([]byte(opts))
+		if err != nil {
 			return err
 		}
 		return cmp.Or(o.Check(name), e.childRoom())

@@ -112,7 +112,8 @@ func TestChildOfEachIteration(t *testing.T) {
 				return 0, err
 			}
 			got, err := c.Wait(ctx)
-			if sum += got; err != nil || n == 3 {
+			sum += got
+			if err != nil || n == 3 {
 				return got, err
 			}
 			return 0, workflow.ContinueAsNew(ctx, n+1)

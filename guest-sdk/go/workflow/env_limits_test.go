@@ -168,7 +168,8 @@ func TestEnvNextIteration(t *testing.T) {
 				if want := map[bool]string{true: "token-1.test", false: "token-2.test"}[first]; made != want {
 					t.Errorf("token %q, want %q", made, want)
 				}
-				if _, err = workflow.Receive[int](ctx, "paid"); err != nil || !first {
+				_, err = workflow.Receive[int](ctx, "paid")
+				if err != nil || !first {
 					return 0, err
 				}
 				return 0, workflow.ContinueAsNew(ctx, false)

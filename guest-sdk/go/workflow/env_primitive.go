@@ -79,7 +79,8 @@ func (e *Env) SendSignal(name string, payload any) error {
 		return err
 	}
 	b, err := encode(payload)
-	if err = cmp.Or(err, checkPayload("the payload of signal", name, b)); err != nil {
+	err = cmp.Or(err, checkPayload("the payload of signal", name, b))
+	if err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -195,7 +196,8 @@ func (e *Env) Ask(name string, input, out any) error {
 	if err := checkPayload("the input of query", name, b); err != nil {
 		return err
 	}
-	if b, err = answered(func() ([]byte, error) { return fn(b) }); err != nil {
+	b, err = answered(func() ([]byte, error) { return fn(b) })
+	if err != nil {
 		return err
 	}
 	if err := checkPayload("the answer to query", name, b); err != nil || out == nil {

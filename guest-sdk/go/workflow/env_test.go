@@ -44,7 +44,8 @@ func TestEnv(t *testing.T) {
 		env := workflow.NewEnv()
 		tries := 0
 		workflow.Handle(env, "host/charge", func(s workflow.Step, o order) (string, error) {
-			if tries++; tries < 3 {
+			tries++
+			if tries < 3 {
 				return "", errors.New("busy")
 			}
 			return o.Item + " charged after " + s.LastError, nil

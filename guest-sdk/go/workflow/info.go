@@ -85,7 +85,8 @@ func (i *infoJSON) scan(b []byte) bool {
 		default:
 			return false
 		}
-		if key, b, ok = quoted(b[1:]); !ok || len(b) < 2 || b[0] != ':' {
+		key, b, ok = quoted(b[1:])
+		if !ok || len(b) < 2 || b[0] != ':' {
 			return false
 		}
 		b = b[1:]
@@ -101,7 +102,8 @@ func (i *infoJSON) scan(b []byte) bool {
 			}
 			continue
 		case '"':
-			if value, b, ok = quoted(b); !ok {
+			value, b, ok = quoted(b)
+			if !ok {
 				return false
 			}
 		default:

@@ -51,7 +51,8 @@ func planOf(t reflect.Type) *plan {
 	}
 	p, ok := (*known)[t]
 	if !ok {
-		if p = newPlan(t, maxPlanDepth); p != nil && p.kind != reflect.Struct && p.kind != reflect.Slice {
+		p = newPlan(t, maxPlanDepth)
+		if p != nil && p.kind != reflect.Struct && p.kind != reflect.Slice {
 			p = nil
 		}
 		more := maps.Clone(*known)
@@ -84,7 +85,8 @@ func newPlan(t reflect.Type, depth int) *plan {
 			return nil
 		}
 		pl.slice = t
-		if pl.elem = newPlan(t.Elem(), depth-1); pl.elem == nil {
+		pl.elem = newPlan(t.Elem(), depth-1)
+		if pl.elem == nil {
 			return nil
 		}
 		return pl
@@ -188,7 +190,8 @@ func (pl *plan) appendSlice(b []byte, p unsafe.Pointer) (_ []byte, ok bool) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, ok = pl.elem.append(b, unsafe.Add(unsafe.Pointer(unsafe.SliceData(s)), uintptr(i)*pl.elem.size)); !ok {
+		b, ok = pl.elem.append(b, unsafe.Add(unsafe.Pointer(unsafe.SliceData(s)), uintptr(i)*pl.elem.size))
+		if !ok {
 			return nil, false
 		}
 	}
@@ -208,7 +211,8 @@ func (pl *plan) appendStruct(b []byte, p unsafe.Pointer) (_ []byte, ok bool) {
 			b = append(b, ',')
 		}
 		first = false
-		if b, ok = f.plan.append(append(b, f.key...), at); !ok {
+		b, ok = f.plan.append(append(b, f.key...), at)
+		if !ok {
 			return nil, false
 		}
 	}

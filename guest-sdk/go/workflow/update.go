@@ -84,7 +84,8 @@ func OnUpdate[In, Out any](ctx context.Context, name string, fn func(ctx context
 		f(&o)
 	}
 	read := func(input []byte) (in In, err error) {
-		if err = decode(input, &in); err != nil {
+		err = decode(input, &in)
+		if err != nil {
 			err = fmt.Errorf("input of update %q: %w", name, err)
 		}
 		return in, err
@@ -170,7 +171,8 @@ func (s *updateSet) begin() {
 func (s *updateSet) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running--; s.running == 0 && s.rest != nil {
+	s.running--
+	if s.running == 0 && s.rest != nil {
 		close(s.rest)
 		s.rest = nil
 	}

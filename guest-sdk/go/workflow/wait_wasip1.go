@@ -92,7 +92,8 @@ func readerTurn() (timeoutNs int64, ok bool) {
 			if at == 0 {
 				return 0, false
 			}
-			if timeoutNs = at - nanotime(); timeoutNs > 0 {
+			timeoutNs = at - nanotime()
+			if timeoutNs > 0 {
 				return timeoutNs, true
 			}
 		}

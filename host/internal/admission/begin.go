@@ -82,7 +82,8 @@ func (b *bodies) set(p *Place, begun, first bool) {
 	if !begun {
 		b.tally(p, -1)
 	}
-	if p.begun, p.first = begun, first; begun {
+	p.begun, p.first = begun, first
+	if begun {
 		b.tally(p, 1)
 	}
 }

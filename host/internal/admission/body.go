@@ -82,7 +82,8 @@ func bodyLocked(p *Place, body bool) {
 	if p.body == body {
 		return
 	}
-	if p.body = body; body {
+	p.body = body
+	if body {
 		addLocked(p.a.bodies.long, p.group, p.bytes)
 	} else {
 		addLocked(p.a.bodies.long, p.group, -p.bytes)

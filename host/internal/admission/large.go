@@ -171,7 +171,8 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 	p.slowLocked(leaves)
 	bodyLocked(p, !leaves)
 	a.longLocked(p)
-	if a.quiet++; a.quiet == quietSlices {
+	a.quiet++
+	if a.quiet == quietSlices {
 		a.grantLocked()
 	}
 	stays := a.long <= p.longMost() && (a.long == 1 || !p.crowdedLocked())

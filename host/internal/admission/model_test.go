@@ -99,7 +99,8 @@ func (m *model) enter(g *modelGuest) {
 		m.before++
 	}
 	had := g.at == returning
-	if g.at = inside; !had {
+	g.at = inside
+	if !had {
 		m.evictFor(0)
 	}
 }
@@ -140,7 +141,8 @@ func (m *model) settle() {
 			if g.class != c || free <= 0 {
 				continue
 			}
-			if free--; g.at != returning {
+			free--
+			if g.at != returning {
 				wanted += g.bytes
 			}
 		}

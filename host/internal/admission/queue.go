@@ -150,7 +150,8 @@ func (q *queue) enter(w *waiter) {
 func (q *queue) remove(w *waiter) {
 	q.take(w)
 	g := q.groups[w.place.group]
-	if g.waiting--; g.waiting == 0 {
+	g.waiting--
+	if g.waiting == 0 {
 		delete(q.groups, w.place.group)
 	}
 }

@@ -104,7 +104,8 @@ func slowAddLocked(a *Admission, g group, bytes int64) {
 	space, had := a.slowIn[g.namespace], len(a.slowOf)
 	addLocked(a.slowOf, g, bytes)
 	space.bytes += bytes
-	if space.groups += len(a.slowOf) - had; space.groups == 0 {
+	space.groups += len(a.slowOf) - had
+	if space.groups == 0 {
 		delete(a.slowIn, g.namespace)
 		return
 	}
@@ -113,7 +114,8 @@ func slowAddLocked(a *Admission, g group, bytes int64) {
 
 // addLocked adds to a count, of which there is none where it is 0.
 func addLocked[N int | int64](counts map[group]N, g group, n N) {
-	if counts[g] += n; counts[g] == 0 {
+	counts[g] += n
+	if counts[g] == 0 {
 		delete(counts, g)
 	}
 }

@@ -208,7 +208,8 @@ func TestShortGuestsBesideLongOnes(t *testing.T) {
 					if p.Enter(ctx, Woken, nil) != nil {
 						return
 					}
-					if bytes = mib; errors.Is(compute(p, 2000), ErrSlow) {
+					bytes = mib
+					if errors.Is(compute(p, 2000), ErrSlow) {
 						bytes = LargeBytes
 					}
 					p.Leave()

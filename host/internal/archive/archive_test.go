@@ -156,7 +156,8 @@ func TestWrite(t *testing.T) {
 type short struct{ left int }
 
 func (s *short) Write(b []byte) (int, error) {
-	if s.left -= len(b); s.left < 0 {
+	s.left -= len(b)
+	if s.left < 0 {
 		return 0, io.ErrShortWrite
 	}
 	return len(b), nil

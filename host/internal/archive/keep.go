@@ -62,7 +62,8 @@ func (w *Whole) room(record []byte) error {
 	if w == nil {
 		return nil
 	}
-	if w.bytes += int64(len(record)) + recordBytes; w.bytes > w.most {
+	w.bytes += int64(len(record)) + recordBytes
+	if w.bytes > w.most {
 		return fmt.Errorf("%w: its journals, log and output take more than %d bytes in memory", store.ErrTooLarge, w.most)
 	}
 	return nil

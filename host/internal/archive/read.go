@@ -205,7 +205,8 @@ func (r *reader) records(b []byte) error {
 		iteration := uint64(0)
 		if r.kind == journalName {
 			n := 0
-			if iteration, n = binary.Uvarint(b); n <= 0 {
+			iteration, n = binary.Uvarint(b)
+			if n <= 0 {
 				return errors.New("an entry without iteration")
 			}
 			b = b[n:]
@@ -252,7 +253,8 @@ func (r *reader) entry(iteration uint64, record []byte) error {
 		return fmt.Errorf("an entry of iteration %d stands behind one of iteration %d, which has not continued as new", iteration, r.at)
 	}
 	r.begun = true
-	if r.bytes += int64(len(record)); r.bytes > 2*abi.MaxJournalBytes || r.journal.Len() >= 2*abi.MaxEntries {
+	r.bytes += int64(len(record))
+	if r.bytes > 2*abi.MaxJournalBytes || r.journal.Len() >= 2*abi.MaxEntries {
 		return fmt.Errorf("the journal of iteration %d has more than %d bytes or %d entries", iteration, 2*abi.MaxJournalBytes,
 			2*abi.MaxEntries)
 	}
@@ -267,7 +269,8 @@ func (r *reader) entry(iteration uint64, record []byte) error {
 		return fmt.Errorf("entry %d is encrypted", e.Seq)
 	}
 	if e.Kind == store.KindRetried {
-		if r.refolds += r.journal.Len(); r.refolds > maxRefolds {
+		r.refolds += r.journal.Len()
+		if r.refolds > maxRefolds {
 			return fmt.Errorf("its retries, up to entry %d, have %d entries read again, the limit is %d", e.Seq, r.refolds, maxRefolds)
 		}
 	}

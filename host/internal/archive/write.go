@@ -51,7 +51,8 @@ func Write(ctx context.Context, w io.Writer, from Source, key store.RunKey, modu
 	st := out.st
 	var wasm []byte
 	if module {
-		if wasm, err = from.Modules().Get(ctx, st.Module); err != nil {
+		wasm, err = from.Modules().Get(ctx, st.Module)
+		if err != nil {
 			return fmt.Errorf("module of run %q: %w", key.ID, err)
 		}
 	}
@@ -155,7 +156,8 @@ func (w *writer) module(ctx context.Context, wasm []byte) (err error) {
 	}
 	for at := 0; at < size; at += partBytes {
 		if wasm == nil {
-			if wasm, err = w.from.Modules().Get(ctx, w.st.Module); err != nil {
+			wasm, err = w.from.Modules().Get(ctx, w.st.Module)
+			if err != nil {
 				return fmt.Errorf("module of run %q: %w", w.key.ID, err)
 			}
 		}
@@ -227,7 +229,8 @@ func (w *writer) journals(ctx context.Context, entries []store.Entry) error {
 	if entries == nil {
 		n, err := w.journal(ctx, w.st.Iteration, w.st.Length)
 		if err == nil && n != w.st.Length {
-			if err = w.same(ctx); err == nil {
+			err = w.same(ctx)
+			if err == nil {
 				err = fmt.Errorf("%w: the journal of run %q has %d entries, its state says %d", store.ErrCorrupt, w.key.ID, n, w.st.Length)
 			}
 		}
@@ -251,7 +254,8 @@ func (w *writer) journal(ctx context.Context, iteration uint32, end store.Seq) (
 				break
 			}
 			n = e.Seq + 1
-			if full = w.entry(iteration, &e); full {
+			full = w.entry(iteration, &e)
+			if full {
 				break
 			}
 		}
@@ -282,7 +286,8 @@ func (w *writer) logs(ctx context.Context, n uint64) error {
 			break
 		}
 		for i := range lines {
-			if next = lines[i].Index + 1; next > n {
+			next = lines[i].Index + 1
+			if next > n {
 				break // it was written since
 			}
 			w.record = store.AppendLogLine(w.record[:0], &lines[i])
@@ -309,7 +314,8 @@ func (w *writer) output(ctx context.Context, n uint64) error {
 			break
 		}
 		for i := range chunks {
-			if next = chunks[i].Index + 1; next > n {
+			next = chunks[i].Index + 1
+			if next > n {
 				break // it was written since
 			}
 			w.record = store.AppendChunk(w.record[:0], &chunks[i])

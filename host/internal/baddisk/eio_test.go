@@ -146,7 +146,8 @@ func TestEveryOperationFails(t *testing.T) {
 		for at := *first; at < total; at += *stride {
 			f := &faults{at: at, after: after}
 			faultAt(t, base, cache, f)
-			if tried++; f.failed != "" {
+			tried++
+			if f.failed != "" {
 				stopped++
 			}
 		}

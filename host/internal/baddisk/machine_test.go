@@ -45,7 +45,8 @@ func newMachine(t *testing.T, cache string) *machine {
 
 // open opens a store in a folder, and a host with it, and runs it.
 func (m *machine) open(dir string, opts pebblestore.Options) (err error) {
-	if m.store, err = pebblestore.Open(dir, opts); err != nil {
+	m.store, err = pebblestore.Open(dir, opts)
+	if err != nil {
 		return err
 	}
 	cfg := m.cfg
@@ -55,7 +56,8 @@ func (m *machine) open(dir string, opts pebblestore.Options) (err error) {
 	m.failed, cfg.Events.StoreFailed = failed, func(error) { close(failed) }
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if m.Host, err = host.Open(ctx, cfg); err != nil {
+	m.Host, err = host.Open(ctx, cfg)
+	if err != nil {
 		m.Host = nil
 		return errors.Join(err, m.store.Close())
 	}

@@ -48,7 +48,8 @@ func (b *Brake[K]) Hold(ctx context.Context, key K, took time.Duration) {
 func (b *Brake[K]) leave(key K) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.waiting[key]--; b.waiting[key] == 0 {
+	b.waiting[key]--
+	if b.waiting[key] == 0 {
 		delete(b.waiting, key)
 	}
 }

@@ -116,7 +116,8 @@ func (m *Metered) Enter() error {
 	if m.calls > m.Limits.Calls {
 		return ErrCalls
 	}
-	if m.unseen++; m.unseen >= m.perLook {
+	m.unseen++
+	if m.unseen >= m.perLook {
 		if err := m.inTime(); err != nil {
 			return err
 		}
@@ -162,7 +163,8 @@ func (m *Metered) refuel(since *int) error {
 	first := m.Unfuelled
 	m.Unfuelled = false
 	if !first {
-		if *since++; *since < GrantsPerSlice {
+		*since++
+		if *since < GrantsPerSlice {
 			m.yield()
 		} else if err := m.slice(); err != nil {
 			return err

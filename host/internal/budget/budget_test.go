@@ -42,7 +42,8 @@ func TestWorkLooksAtTheClock(t *testing.T) {
 	m = metered(0, -1)
 	var err error
 	for range mostPerLook {
-		if err = m.Enter(); err != nil {
+		err = m.Enter()
+		if err != nil {
 			break
 		}
 	}
@@ -104,7 +105,8 @@ func TestGranted(t *testing.T) {
 		t.Errorf("granted are %d", m.Granted)
 	}
 	m.Stop(errors.New("halted"))
-	if _ = m.Refuel(); m.Granted != 3*engine.FuelGrant+7 {
+	_ = m.Refuel()
+	if m.Granted != 3*engine.FuelGrant+7 {
 		t.Errorf("a guest that was stopped was granted fuel: %d", m.Granted)
 	}
 }

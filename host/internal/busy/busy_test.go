@@ -33,7 +33,8 @@ func TestSet(t *testing.T) {
 			count, fresh, first := 0, 0, int64(math.MaxInt64)
 			for i := range marks {
 				if in[i] {
-					if count++; now < since[i]+ForMs {
+					count++
+					if now < since[i]+ForMs {
 						fresh++
 						first = min(first, since[i]+ForMs)
 					}

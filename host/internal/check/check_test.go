@@ -74,7 +74,8 @@ func newWorld(t *testing.T, call script, entries ...store.Entry) *world {
 	t.Helper()
 	w := &world{t: t, engine: &scripted{call: call}}
 	var err error
-	if w.mod, err = module.Compile(t.Context(), w.engine, engine.Bytes(nil)); err != nil {
+	w.mod, err = module.Compile(t.Context(), w.engine, engine.Bytes(nil))
+	if err != nil {
 		t.Fatal(err)
 	}
 	var j journal.Journal

@@ -81,7 +81,8 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 	}
 	defer place.Leave()
 	p.Slice = func() error {
-		if p.used++; p.slices > 0 && p.used > p.slices {
+		p.used++
+		if p.slices > 0 && p.used > p.slices {
 			return ErrTooLong
 		}
 		return place.Slice(ctx, 0, false)
@@ -118,7 +119,8 @@ func (p *player) tell(err error) {
 	if p.report == nil {
 		return
 	}
-	if p.report.Err = err; p.Machine != nil {
+	p.report.Err = err
+	if p.Machine != nil {
 		out := p.Outcome()
 		p.report.At, p.report.Result = replay.At(p.Machine), slices.Concat(out.Result, out.Failure, p.Printed())
 	}

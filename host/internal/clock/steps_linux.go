@@ -74,7 +74,8 @@ func newStepTimer() (*stepTimer, error) {
 		return nil, err
 	}
 	t := &stepTimer{File: os.NewFile(uintptr(fd), "timerfd")}
-	if t.raw, err = t.SyscallConn(); err == nil {
+	t.raw, err = t.SyscallConn()
+	if err == nil {
 		err = t.arm()
 	}
 	if err != nil {

@@ -113,7 +113,8 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 	f := &fetcher{policy: &p}
 	for name, values := range r.Headers {
 		for _, v := range values {
-			if v, err = f.fill(req.URL, name, v); err != nil {
+			v, err = f.fill(req.URL, name, v)
+			if err != nil {
 				return res, nil, err
 			}
 			req.Header.Add(name, v)
@@ -135,10 +136,16 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 		return res, nil, err
 	}
 	defer func() { _ = got.Body.Close() }() // it has been read
+	return f.read(got, got.Request != req)
+}
+
+// read reads an answer, whose secrets it hides.
+func (f *fetcher) read(got *http.Response, redirected bool) (res Response, answer []byte, err error) {
 	if err := f.checkAnswer(got); err != nil {
 		return res, nil, err
 	}
-	if answer, err = io.ReadAll(io.LimitReader(got.Body, MaxResponseBytes+1)); err != nil {
+	answer, err = io.ReadAll(io.LimitReader(got.Body, MaxResponseBytes+1))
+	if err != nil {
 		return res, nil, f.failure(err)
 	}
 	// Of an answer that was cut here, the end may be a part of a secret, which the redactor would not find.
@@ -152,7 +159,7 @@ func Do(ctx context.Context, p Policy, r Request, body []byte) (res Response, an
 			res.Headers[name] = append(res.Headers[name], f.redactor.redact(v))
 		}
 	}
-	if got.Request != req {
+	if redirected {
 		res.Redirected, res.URL = true, shown(got.Request.URL)
 	}
 	answer = []byte(f.redactor.redact(string(answer)))
@@ -254,7 +261,8 @@ func (f *fetcher) checkAnswer(got *http.Response) error {
 		return nil
 	}
 	for _, v := range got.Header.Values("Content-Encoding") {
-		if v = strings.TrimSpace(v); v != "" && !strings.EqualFold(v, "identity") {
+		v = strings.TrimSpace(v)
+		if v != "" && !strings.EqualFold(v, "identity") {
 			return abi.Errorf(abi.Denied, "the answer to a request with a secret came encoded as %.40q, which nobody asked for: "+
 				"the host does not find the secret there", f.redactor.redact(v))
 		}

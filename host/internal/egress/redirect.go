@@ -68,7 +68,8 @@ func (f *fetcher) send(t http.RoundTripper, req *http.Request, mode string) (*ht
 		if n == maxRedirects {
 			return nil, failed("stopped after %d redirects", maxRedirects)
 		}
-		if req, err = f.redirected(req, got.StatusCode, to); err != nil {
+		req, err = f.redirected(req, got.StatusCode, to)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -95,7 +96,8 @@ func (f *fetcher) redirected(req *http.Request, status int, location string) (*h
 		next.Method, next.Body, next.GetBody, next.ContentLength = http.MethodGet, nil, nil, 0
 		drop(next.Header, ofBody)
 	} else if req.GetBody != nil {
-		if next.Body, err = req.GetBody(); err != nil {
+		next.Body, err = req.GetBody()
+		if err != nil {
 			return nil, f.failure(err)
 		}
 	}

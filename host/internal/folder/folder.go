@@ -76,7 +76,8 @@ func own(what, dir string, self int) (os.FileInfo, error) {
 	if err := dirs.Make(dir, mode); err != nil {
 		return nil, fmt.Errorf("create %s: %w", what, err)
 	}
-	if info, err = os.Stat(dir); err != nil {
+	info, err = os.Stat(dir)
+	if err != nil {
 		return nil, fmt.Errorf("check %s: %w", what, err)
 	}
 	return info, nil

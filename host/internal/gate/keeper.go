@@ -190,7 +190,8 @@ func (k *Keeper) change(ctx context.Context, q *queue, key store.RunKey, after s
 			cmds = slices.DeleteFunc(all, func(c store.Command) bool { return c.To != key || !takes(c.Kind) })
 		}
 		var err error
-		if more, err = k.commit(ctx, q, key, cmds); err != nil {
+		more, err = k.commit(ctx, q, key, cmds)
+		if err != nil {
 			q.marks = limit.Marks{}
 			return err
 		}

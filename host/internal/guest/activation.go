@@ -291,7 +291,8 @@ func (a *Activation) looks() error {
 	j := a.lease.Run().Journal()
 	if n := j.Bytes(); n >= a.flushAt {
 		first := a.flushAt == 0
-		if a.flushAt = n + flushBytes; !first {
+		a.flushAt = n + flushBytes
+		if !first {
 			if err := a.Untimed(a.giveBack); err != nil { // as long as a commit takes
 				return err
 			}
@@ -383,7 +384,8 @@ func (a *Activation) measure() {
 	if size := a.inst.Size(); size != a.size || a.waited%waitsPerLook == 0 {
 		a.size, a.resident = size, a.inst.Resident()
 	}
-	if a.holds = a.mod.Resident(); a.resident > 0 {
+	a.holds = a.mod.Resident()
+	if a.resident > 0 {
 		a.holds = a.resident + a.held()
 	}
 }

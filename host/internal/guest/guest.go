@@ -67,7 +67,8 @@ func (g *guest) weight() int64 {
 
 // grown returns what the guest holds where it waits with its instance, 0 if it has looked a moment ago: see waitsPerLook.
 func (g *guest) grown() int64 {
-	if g.asides++; g.inst.Size() == g.looked && g.asides%waitsPerLook != 0 {
+	g.asides++
+	if g.inst.Size() == g.looked && g.asides%waitsPerLook != 0 {
 		return 0
 	}
 	g.looked = g.inst.Size()

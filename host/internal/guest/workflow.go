@@ -137,7 +137,8 @@ func (w *workflow) continues(ctx context.Context) run.End {
 		c.Version, c.Module = v.Number, v.Module
 	}
 	if w.r.cfg.Keep != nil {
-		if c.Keep, err = w.r.cfg.Keep(ctx, st.Run.Namespace, st.Workflow); err != nil {
+		c.Keep, err = w.r.cfg.Keep(ctx, st.Run.Namespace, st.Workflow)
+		if err != nil {
 			return run.End{Fault: err}
 		}
 	}

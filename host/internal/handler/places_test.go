@@ -158,7 +158,8 @@ func TestSharesOfAll(t *testing.T) {
 			n := 0
 			for i := 0; ; i++ {
 				m := x.fill(fmt.Sprint(i), 0)
-				if n += m; m == 0 {
+				n += m
+				if m == 0 {
 					break
 				}
 			}
@@ -277,7 +278,8 @@ func (x *calls) endInOrder(i int) {
 	ended, has := x.inside[i].ns, map[store.NamespaceID]int{}
 	fewest := 64
 	for _, c := range x.waiting {
-		if has[c.ns] = x.has("slow", c.ns); c.ns == ended {
+		has[c.ns] = x.has("slow", c.ns)
+		if c.ns == ended {
 			has[c.ns]--
 		}
 		fewest = min(fewest, has[c.ns])

@@ -15,7 +15,8 @@ func (s *scanner) function() error {
 		if err != nil {
 			return err
 		}
-		if b.locals += int64(c); b.locals > maxLocals {
+		b.locals += int64(c)
+		if b.locals > maxLocals {
 			return s.over("a function has too many locals", maxLocals, b.locals)
 		}
 		t, err := s.valueType("locals")
@@ -42,7 +43,8 @@ func (s *scanner) instructions(what string, b *body) error {
 			nesting--
 			b.end()
 		case op >= opBlock && op <= opIf:
-			if nesting++; nesting > maxNesting {
+			nesting++
+			if nesting > maxNesting {
 				return s.over("blocks are nested too deeply", maxNesting, int64(nesting))
 			}
 			err = s.blockType(op, b)

@@ -70,7 +70,8 @@ func (r *reader) names(id byte) error {
 	case namesLocals:
 		n, err := r.u32("names")
 		for ; n > 0 && err == nil; n-- {
-			if _, err = r.u32("names"); err == nil {
+			_, err = r.u32("names")
+			if err == nil {
 				err = r.nameMap("the name of a local")
 			}
 		}
@@ -83,7 +84,8 @@ func (r *reader) names(id byte) error {
 func (r *reader) nameMap(what string) error {
 	n, err := r.u32("names")
 	for ; n > 0 && err == nil; n-- {
-		if _, err = r.u32("names"); err == nil {
+		_, err = r.u32("names")
+		if err == nil {
 			_, err = r.text(what)
 		}
 	}

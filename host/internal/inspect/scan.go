@@ -152,7 +152,8 @@ func (s *scanner) section(id byte) error {
 	end := s.end
 	switch id {
 	case 0:
-		if s.custom += int(n); s.custom > maxCustomBytes {
+		s.custom += int(n)
+		if s.custom > maxCustomBytes {
 			return s.over("custom sections are too large", maxCustomBytes, int64(s.custom))
 		}
 		err = checkCustom(s.reader)

@@ -41,17 +41,20 @@ func (s *scanner) typeSection() error {
 	n, err := s.count("types", maxTypes, 3)
 	for range n {
 		var form byte
-		if form, err = s.byte("a type"); err != nil {
+		form, err = s.byte("a type")
+		if err != nil {
 			return err
 		}
 		if form != 0x60 {
 			return s.bad("unknown form of type", "0x%02x; types of garbage collection are not supported", form)
 		}
 		var sig abi.Signature
-		if sig.Params, err = s.typeList("parameters", maxParams); err != nil {
+		sig.Params, err = s.typeList("parameters", maxParams)
+		if err != nil {
 			return err
 		}
-		if sig.Results, err = s.typeList("results", maxResults); err != nil {
+		sig.Results, err = s.typeList("results", maxResults)
+		if err != nil {
 			return err
 		}
 		s.types = append(s.types, sig)
@@ -83,14 +86,17 @@ func (s *scanner) importSection() error {
 	n, err := s.count("imports", maxImports, 4)
 	for range n {
 		var module, name string
-		if module, err = s.name("the module of an import"); err != nil {
+		module, err = s.name("the module of an import")
+		if err != nil {
 			return err
 		}
-		if name, err = s.name("the name of an import"); err != nil {
+		name, err = s.name("the name of an import")
+		if err != nil {
 			return err
 		}
 		var kind byte
-		if kind, err = s.byte("an import"); err != nil {
+		kind, err = s.byte("an import")
+		if err != nil {
 			return err
 		}
 		if kind != kindFunction {
@@ -137,7 +143,8 @@ func (s *scanner) limits(what string) (low uint32, err error) {
 	if flag > 1 {
 		return 0, s.bad("shared and 64-bit memories are not supported", "%s has the flags 0x%02x", what, flag)
 	}
-	if low, err = s.u32(what); err != nil || flag == 0 {
+	low, err = s.u32(what)
+	if err != nil || flag == 0 {
 		return low, err
 	}
 	high, err := s.u32(what)
@@ -162,7 +169,8 @@ func (s *scanner) tableSection() error {
 		if err != nil {
 			return err
 		}
-		if sum += int64(low); sum > abi.MaxTableElements {
+		sum += int64(low)
+		if sum > abi.MaxTableElements {
 			return s.over("tables are too large", abi.MaxTableElements, sum)
 		}
 	}
@@ -211,13 +219,15 @@ func (s *scanner) exportSection() error {
 			return err
 		}
 		var e export
-		if e.kind, err = s.byte("an export"); err != nil {
+		e.kind, err = s.byte("an export")
+		if err != nil {
 			return err
 		}
 		if e.kind > kindGlobal {
 			return s.bad("unknown kind of export", "%q has kind %d", name, e.kind)
 		}
-		if e.index, err = s.u32("an export"); err != nil {
+		e.index, err = s.u32("an export")
+		if err != nil {
 			return err
 		}
 		if _, twice := s.exports[name]; twice {
@@ -265,7 +275,8 @@ func (s *scanner) element() error {
 		}
 	}
 	n, err := s.count("elements", abi.MaxTableElements, 1)
-	if s.elements += n; s.elements > abi.MaxTableElements {
+	s.elements += n
+	if s.elements > abi.MaxTableElements {
 		return s.over("element segments have too many elements", abi.MaxTableElements, int64(s.elements))
 	}
 	for range n {

@@ -50,7 +50,8 @@ func (a *absence) check(e *store.Entry, run string) error {
 
 // fold folds that the run goes away, or comes back.
 func (a *absence) fold(e *store.Entry) {
-	if *a = (absence{}); e.Kind == store.KindMoved {
+	*a = (absence{})
+	if e.Kind == store.KindMoved {
 		a.why, a.move = store.AsideMoved, e.Target
 	}
 }

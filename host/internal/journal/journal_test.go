@@ -102,7 +102,8 @@ func (s *story) do(t *testing.T, f []string) string {
 		}
 	case "retry":
 		var e store.Entry
-		if e, err = s.j.Retry(); err == nil {
+		e, err = s.j.Retry()
+		if err == nil {
 			_, err = s.j.Append(e, ms)
 		}
 	case "skip":

@@ -24,7 +24,8 @@ const keyBytes = 24
 func (k Keys) Newest() Keys {
 	room := MaxKeyBytes
 	for i := len(k) - 1; i >= 0; i-- {
-		if room -= keyBytes + len(k[i].Name) + len(k[i].Key); room < 0 {
+		room -= keyBytes + len(k[i].Name) + len(k[i].Key)
+		if room < 0 {
 			return k[i+1:]
 		}
 	}
@@ -41,7 +42,8 @@ func (k Keys) MarshalJSON() ([]byte, error) {
 			return json.Marshal([]Key(k))
 		}
 		n := names[x.Name]
-		if b = binary.AppendUvarint(b, n); n == 0 {
+		b = binary.AppendUvarint(b, n)
+		if n == 0 {
 			names[x.Name] = uint64(len(names) + 1)
 			b = appendText(b, x.Name)
 		}

@@ -75,7 +75,8 @@ func TestFloodOfOneName(t *testing.T) {
 	total := n
 	for i := range 3 {
 		k, err := flood(t, j, fmt.Sprint("b", i), nil)
-		if total += k; i == 0 && k != abi.MaxPendingSignals/2 || code(err) != abi.Limit {
+		total += k
+		if i == 0 && k != abi.MaxPendingSignals/2 || code(err) != abi.Limit {
 			t.Fatal(k, err)
 		}
 	}

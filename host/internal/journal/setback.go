@@ -155,7 +155,8 @@ func (j *Journal) PollMoves(now int64) bool {
 	from, was := j.pollMs, j.pollWasMs
 	if from == 0 {
 		e := &j.entries[min(int(j.wait.Seq), len(j.entries))-1]
-		if from = e.HostMs(); e.BehindMs > 0 {
+		from = e.HostMs()
+		if e.BehindMs > 0 {
 			was = e.UnixMs
 		}
 	}

@@ -27,7 +27,8 @@ func TestFrom(t *testing.T) {
 		counts := e.HostMs()
 		for _, s := range c.shows {
 			var restore int64
-			if counts, restore = from(e, counts, s[0]); counts != s[1] || restore != s[2] {
+			counts, restore = from(e, counts, s[0])
+			if counts != s[1] || restore != s[2] {
 				t.Errorf("%s: at %d it counts from %d until %d, want %d until %d", name, s[0], counts, restore, s[1], s[2])
 			}
 		}

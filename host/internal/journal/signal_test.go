@@ -170,7 +170,8 @@ func TestTakes(t *testing.T) {
 		if _, err := c.Append(store.Entry{Kind: store.KindCancel}, 5000); err != nil {
 			t.Fatal(err)
 		}
-		if got += fmt.Sprint(" ", c.Deliverable()); got != strings.TrimSuffix(want, " again") {
+		got += fmt.Sprint(" ", c.Deliverable())
+		if got != strings.TrimSuffix(want, " again") {
 			t.Errorf("%+v: %s, want %s", s, got, want)
 		}
 	}

@@ -70,7 +70,8 @@ func TestSignalsMeetWaits(t *testing.T) {
 					t.Fatal(err)
 				}
 				var err error
-				if e, err = j.Retry(); err != nil {
+				e, err = j.Retry()
+				if err != nil {
 					t.Fatal(err)
 				}
 			}

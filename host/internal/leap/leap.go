@@ -72,7 +72,8 @@ func (c *Clocks) Now(now int64, run, parent store.RunKey, incarnation, begot sto
 		ok = false
 	}
 	if !ok {
-		if m, ok = c.families[parent]; !ok || parent.ID == "" || !same(m.incarnation, begot) {
+		m, ok = c.families[parent]
+		if !ok || parent.ID == "" || !same(m.incarnation, begot) {
 			return now
 		}
 		m.incarnation = store.Incarnation{}

@@ -118,7 +118,8 @@ func (c *cells) firstStored(prefix, from string) string {
 		for i := range list {
 			w.keys = append(w.keys, string(list[i].Key))
 		}
-		if w.next = nil; len(list) == w.size {
+		w.next = nil
+		if len(list) == w.size {
 			w.next = append(bytes.Clone(list[len(list)-1].Key), 0)
 		}
 		w.size = min(4*w.size, maxPortion)
@@ -129,7 +130,8 @@ func (c *cells) firstStored(prefix, from string) string {
 func (c *cells) front(prefix string) string {
 	key := c.first(prefix, max(c.marks[prefix], prefix))
 	if c.err == nil && c.marks != nil {
-		if c.marks[prefix] = key; key == "" {
+		c.marks[prefix] = key
+		if key == "" {
 			c.marks[prefix] = string(store.PrefixEnd([]byte(prefix)))
 		}
 	}

@@ -59,7 +59,8 @@ func (b *Book) unready(name string, l *lane) {
 	b.c.set(readyKey(name, l), nil)
 	b.c.set(turnKey(name, l), nil)
 	p := int(l.priority())
-	if b.q.Ready[p]--; b.q.Ready[p] <= 0 {
+	b.q.Ready[p]--
+	if b.q.Ready[p] <= 0 {
 		delete(b.q.Ready, p)
 	}
 }

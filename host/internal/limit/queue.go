@@ -160,7 +160,8 @@ func (b *Book) leave(name, place string) {
 	}
 	b.c.set(partWaiter+name+place, nil)
 	b.q.Waiting--
-	if l.Waiting--; l.Waiting <= 0 {
+	l.Waiting--
+	if l.Waiting <= 0 {
 		if l.Blocked != nil {
 			b.unblock(name, l)
 		}
@@ -284,7 +285,8 @@ func (b *Book) grant(name string, l *lane) Grant {
 	b.q.Held++
 	b.q.Given++
 	b.leave(name, place)
-	if l = b.lane(name); l != nil { // the others had their turn before it has another one
+	l = b.lane(name)
+	if l != nil { // the others had their turn before it has another one
 		b.unready(name, l)
 		b.line(name, l)
 	}

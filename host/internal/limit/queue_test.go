@@ -394,7 +394,8 @@ func TestDamage(t *testing.T) {
 	for after := range 12 {
 		n = 0
 		b, err := Open(func(from, to []byte, limit int) ([]store.Cell, error) {
-			if n++; n > after {
+			n++
+			if n > after {
 				return nil, errDisk
 			}
 			return w.read(from, to, limit)

@@ -59,7 +59,8 @@ func ParseRate(text string) (r Rule, err error) {
 	rate, err := r.split(text)
 	count, window, ok := strings.Cut(rate, "/")
 	if err == nil && ok {
-		if r.Max, err = strconv.Atoi(count); err == nil {
+		r.Max, err = strconv.Atoi(count)
+		if err == nil {
 			r.WindowMs, err = abi.ParseDuration(window)
 		}
 	}

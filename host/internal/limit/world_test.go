@@ -90,7 +90,8 @@ func (w *world) do(f func(b *Book)) {
 			w.given[g.Run] = w.now
 		}
 		w.check()
-		if f = func(*Book) {}; !c.More {
+		f = func(*Book) {}
+		if !c.More {
 			return
 		}
 	}
@@ -183,7 +184,8 @@ func rule(t *testing.T, text string) Rule {
 	t.Helper()
 	r, err := ParseConcurrency(text)
 	if err != nil {
-		if r, err = ParseRate(text); err != nil {
+		r, err = ParseRate(text)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -270,7 +270,8 @@ type turns struct {
 }
 
 func (e *turns) Compile(ctx context.Context, s engine.Source) (engine.Module, error) {
-	if e.n++; e.n <= e.good {
+	e.n++
+	if e.n <= e.good {
 		return nil, e.err
 	}
 	return e.Engine.Compile(ctx, s)

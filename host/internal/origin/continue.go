@@ -43,7 +43,8 @@ func (c *Continue) Journal(before *journal.Journal, now int64) (*journal.Journal
 		s.Attributes[x.Key] = x.Value
 	}
 	told := c.Cancelled || s.CancelMs != 0 // in an iteration before that one
-	if s.CancelMs = 0; told {
+	s.CancelMs = 0
+	if told {
 		s.CancelMs = before.CancelUnixMs()
 	}
 	j := &journal.Journal{}

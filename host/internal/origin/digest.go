@@ -70,7 +70,8 @@ func (s *sorter) value(dst []byte, i, depth int) ([]byte, int) {
 	case c == '[' && depth < maxSortedDepth:
 		dst = append(dst, c)
 		for i++; s.text[i] != ']'; {
-			if dst, i = s.value(dst, i, depth+1); s.text[i] == ',' {
+			dst, i = s.value(dst, i, depth+1)
+			if s.text[i] == ',' {
 				dst, i = append(dst, ','), i+1
 			}
 		}
@@ -181,7 +182,8 @@ func (s *sorter) end(i int) int {
 		case '}', ']':
 			open--
 		}
-		if i++; i == len(s.text) {
+		i++
+		if i == len(s.text) {
 			return i
 		}
 		if c := s.text[i]; open == 0 && (c == ',' || c == ':' || c == '}' || c == ']') {

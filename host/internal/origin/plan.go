@@ -52,7 +52,8 @@ func NewPlan(j *journal.Journal, name string) (*Plan, error) {
 	cut := 0
 	var fates map[int64]fate // of handles in the copy
 	if name != "" {
-		if cut = find(entries, name); cut == 0 {
+		cut = find(entries, name)
+		if cut == 0 {
 			return nil, noCall(j, name)
 		}
 		p.Undone = j.UndoneBefore(store.Seq(cut))
@@ -181,7 +182,8 @@ func noCall(j *journal.Journal, name string) error {
 		for _, n := range names[:min(len(names), shownNames)] {
 			quoted = append(quoted, strconv.Quote(n))
 		}
-		if text = "it has made " + strings.Join(quoted, ", "); len(names) > shownNames {
+		text = "it has made " + strings.Join(quoted, ", ")
+		if len(names) > shownNames {
 			text += fmt.Sprintf(" and %d more", len(names)-shownNames)
 		}
 		if distance(name, near) <= 1+len(name)/4 {

@@ -83,7 +83,8 @@ func TestPlanOfOtherCalls(t *testing.T) {
 	if err != nil || namesOf(p.Repeated) != "step slow, emit progress" {
 		t.Errorf("%s, %v", namesOf(p.Repeated), err)
 	}
-	if p, err = NewPlan(planned(t), ""); err != nil || len(p.Kept) != 0 || len(p.Repeated) != 9 {
+	p, err = NewPlan(planned(t), "")
+	if err != nil || len(p.Kept) != 0 || len(p.Repeated) != 9 {
 		t.Errorf("%s, %v", namesOf(p.Repeated), err)
 	}
 }
@@ -117,7 +118,8 @@ func TestPlanNotesWhatWasUndone(t *testing.T) {
 	if err != nil || len(p.Undone) != 1 || p.Kept[2].Note != `undone by step "release"` {
 		t.Errorf("%+v %+v %v", p.Undone, p.Kept, err)
 	}
-	if p, err = NewPlan(j, "reserve"); err != nil || len(p.Undone) != 0 {
+	p, err = NewPlan(j, "reserve")
+	if err != nil || len(p.Undone) != 0 {
 		t.Errorf("%+v %v", p.Undone, err)
 	}
 }

@@ -29,7 +29,8 @@ func (l *Lines) Log(level int32, text []byte) int64 {
 	if l.Kept != nil && l.Kept(n) {
 		return 0
 	}
-	if l.logBytes += len(text) + 1; l.logBytes > abi.MaxLogBytes {
+	l.logBytes += len(text) + 1
+	if l.logBytes > abi.MaxLogBytes {
 		if l.Drop != nil {
 			l.Drop(n)
 		}

@@ -97,7 +97,8 @@ func (t *Tail) said() string {
 
 func nonEmpty(text string) (lines []string) {
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
+		line = strings.TrimSpace(line)
+		if line != "" {
 			lines = append(lines, line)
 		}
 	}

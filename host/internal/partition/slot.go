@@ -124,7 +124,8 @@ func (sl *slot) arm(active bool) {
 func (sl *slot) Activate(now int64, l *run.Lease) {
 	of := sl.group()
 	let, due := sl.let, sl.dueMs
-	if sl.let = false; due == 0 {
+	sl.let = false
+	if due == 0 {
 		due = now
 	}
 	if !let && sl.p.wakes.Hold(now, wakeKey(sl.Key), due) {

@@ -130,7 +130,8 @@ func keyIn(id store.PartitionID, n int) store.RunKey {
 		if k.Partition() != id {
 			continue
 		}
-		if n--; n < 0 {
+		n--
+		if n < 0 {
 			return k
 		}
 	}
@@ -187,7 +188,8 @@ func (w *world) deliver(key store.RunKey, ev run.Event) *reply {
 	r := &reply{key: key}
 	w.replies = append(w.replies, r)
 	w.s.Deliver(w.now, key, ev, func(a run.Answer, err error) {
-		if r.calls++; r.calls > 1 {
+		r.calls++
+		if r.calls > 1 {
 			w.t.Errorf("%T of %q is answered %d times", ev, key.ID, r.calls)
 		}
 		r.answer, r.err = a, err
@@ -351,7 +353,8 @@ func (w *world) begin() *Batch {
 func (w *world) end(b *Batch, err error) {
 	w.t.Helper()
 	if err == nil {
-		if err = w.store.Commit(context.Background(), b.Groups); err != nil {
+		err = w.store.Commit(context.Background(), b.Groups)
+		if err != nil {
 			var refused *store.RefusedError
 			if !errors.As(err, &refused) {
 				w.t.Fatal(err)

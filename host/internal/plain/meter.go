@@ -17,7 +17,8 @@ func NewMeter(ctx context.Context, work int) *Meter { return &Meter{left: work, 
 // Spend returns false when nothing is left, or the context has ended.
 func (m *Meter) Spend(n int) bool {
 	m.left -= n
-	if m.look -= n; m.look < 0 {
+	m.look -= n
+	if m.look < 0 {
 		m.look = worksPerLook
 		if m.ctx.Err() != nil {
 			m.left = -1

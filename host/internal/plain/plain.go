@@ -134,7 +134,8 @@ func (p *Plain) scalars(s *jsonschema.Schema) bool {
 		}
 	}
 	var ok bool
-	if p.minimum, ok = bound(s.Minimum); !ok {
+	p.minimum, ok = bound(s.Minimum)
+	if !ok {
 		return false
 	}
 	p.maximum, ok = bound(s.Maximum)
@@ -185,13 +186,15 @@ func (p *Plain) parts(s *jsonschema.Schema, known map[*jsonschema.Schema]*Plain)
 
 // fits reports that a value fits for sure.
 func (p *Plain) fits(v any, work *int) bool {
-	if *work--; p == nil || *work < 0 || p.ref != nil && !p.ref.fits(v, work) {
+	*work--
+	if p == nil || *work < 0 || p.ref != nil && !p.ref.fits(v, work) {
 		return false
 	}
 	if p.anyOf != nil {
 		one := false
 		for _, x := range p.anyOf {
-			if one = x.fits(v, work); one {
+			one = x.fits(v, work)
+			if one {
 				break
 			}
 		}

@@ -50,7 +50,8 @@ func (s *stream) fits(parts both) bool {
 		return true
 	}
 	parts, ok := s.chosen(parts, list)
-	if s.depth++; !ok || s.depth > MaxDepth {
+	s.depth++
+	if !ok || s.depth > MaxDepth {
 		return false
 	}
 	if list {

@@ -21,7 +21,8 @@ func (i *Instances) set(x *store.Quota) {
 	if i.limits == nil {
 		i.limits = map[uint32]int64{}
 	}
-	if i.limits[uint32(x.Namespace)] = x.Instances; x.None() {
+	i.limits[uint32(x.Namespace)] = x.Instances
+	if x.None() {
 		delete(i.limits, uint32(x.Namespace))
 	}
 }
@@ -44,7 +45,8 @@ func (i *Instances) Add(namespace uint32, n int) {
 	if i.computing == nil {
 		i.computing = map[uint32]int64{}
 	}
-	if i.computing[namespace] += int64(n); i.computing[namespace] == 0 {
+	i.computing[namespace] += int64(n)
+	if i.computing[namespace] == 0 {
 		delete(i.computing, namespace)
 	}
 }

@@ -61,7 +61,8 @@ func (q *Quotas) of(ns store.NamespaceID) store.Quota {
 func (q *Quotas) Set(x store.Quota) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.set[x.Namespace] = x; x.None() {
+	q.set[x.Namespace] = x
+	if x.None() {
 		delete(q.set, x.Namespace)
 	}
 	delete(q.rates, x.Namespace)
@@ -99,7 +100,8 @@ func (q *Quotas) Start(ns store.NamespaceID, now time.Time) (done func(), err er
 	return sync.OnceFunc(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if q.starting[ns]--; q.starting[ns] == 0 {
+		q.starting[ns]--
+		if q.starting[ns] == 0 {
 			delete(q.starting, ns)
 		}
 	}), nil

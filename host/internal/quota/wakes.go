@@ -23,7 +23,8 @@ func (w *Wakes) set(x *store.Quota) {
 	if w.limits == nil {
 		w.limits = map[uint32]int64{}
 	}
-	if w.limits[uint32(x.Namespace)] = x.Wakes; x.None() {
+	w.limits[uint32(x.Namespace)] = x.Wakes
+	if x.None() {
 		delete(w.limits, uint32(x.Namespace))
 	}
 	delete(w.rates, uint32(x.Namespace))

@@ -33,7 +33,8 @@ func TestWakes(t *testing.T) {
 				t.Errorf("woken %d ms early", next-now)
 			}
 		}
-		if now = next; !q.Wake(1, now, now) || q.Wake(1, now, now) {
+		now = next
+		if !q.Wake(1, now, now) || q.Wake(1, now, now) {
 			t.Error("not one was woken when it was time")
 		}
 	}

@@ -58,7 +58,8 @@ func (w *Written) set(x *store.Quota) {
 	if w.limits == nil {
 		w.limits = map[uint32]int64{}
 	}
-	if w.limits[uint32(x.Namespace)] = x.Written; x.None() {
+	w.limits[uint32(x.Namespace)] = x.Written
+	if x.None() {
 		delete(w.limits, uint32(x.Namespace))
 	}
 	w.limited.Store(w.limited.Load() || x.Written > 0)
@@ -75,7 +76,8 @@ func (w *Written) rateLocked(namespace uint32, nowMs int64) (r ration, limited b
 	if limit <= 0 {
 		return r, false
 	}
-	if r, ok = w.rates[namespace]; !ok {
+	r, ok = w.rates[namespace]
+	if !ok {
 		r = ration{perSecond: limit, left: 1000 * limit}
 	}
 	r.fill(nowMs)

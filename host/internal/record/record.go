@@ -100,7 +100,8 @@ func (r *Record) Continue(c *origin.Continue, next *journal.Journal) {
 // parent does not ask how it has ended: it is deleted, too, or has continued as new since.
 func (r *Record) Delete(now int64, alone bool) {
 	st := r.State
-	if r.Exists, r.Draft.Delete = false, true; r.nameless(alone) {
+	r.Exists, r.Draft.Delete = false, true
+	if r.nameless(alone) {
 		return
 	}
 	if p := r.Journal.Started().Parent; p != nil { // its release may have started it without

@@ -117,7 +117,8 @@ func PlanRestart(r *Record, j *journal.Journal, name string) (x Restart, err err
 	if s.Limit != nil {
 		x.New.Priority = s.Limit.Priority
 	}
-	if x.Plan, err = origin.NewPlan(j, name); err != nil {
+	x.Plan, err = origin.NewPlan(j, name)
+	if err != nil {
 		return x, err
 	}
 	x.New.Copy = x.Plan.Copy

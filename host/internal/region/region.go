@@ -115,7 +115,8 @@ func (m *Map) Else() int {
 	b := &m.blocks[len(m.blocks)-1]
 	b.otherwise = true
 	b.joined = b.joined || m.now != None
-	if m.now = b.before; m.now == None {
+	m.now = b.before
+	if m.now == None {
 		return None
 	}
 	return m.begin(b.before)

@@ -43,7 +43,8 @@ func read(m *Map, steps []step) {
 		case "unreachable":
 			m.Trap()
 		}
-		if s.begins = nil; of != None {
+		s.begins = nil
+		if of != None {
 			s.begins = []int{of}
 		}
 	}
@@ -124,7 +125,8 @@ func ends(steps []step, at int) (end, otherwise int) {
 func run(m *Map, steps []step, chance *rand.Rand) (executed, paid, entered int64) {
 	pay := func(of []int) {
 		for _, i := range of {
-			if entered++; m.Regions[i].Charged {
+			entered++
+			if m.Regions[i].Charged {
 				paid += m.Regions[i].Cost
 			}
 		}
@@ -139,7 +141,8 @@ func run(m *Map, steps []step, chance *rand.Rand) (executed, paid, entered int64
 				return true
 			}
 			target := open[len(open)-1-label]
-			if open = open[:len(open)-label]; steps[target].op == "loop" {
+			open = open[:len(open)-label]
+			if steps[target].op == "loop" {
 				pay(steps[target].begins)
 				at = target + 1
 				return false

@@ -81,7 +81,8 @@ func (b *Broker) hand(q *queue, ask Ask) (offers []Offer) {
 	bytes := 0
 	now := b.clock.Now()
 	for w := q.first(); w != nil && len(offers) < ask.Max; w = q.first() {
-		if bytes += len(w.input); len(offers) > 0 && bytes > maxBatchBytes {
+		bytes += len(w.input)
+		if len(offers) > 0 && bytes > maxBatchBytes {
 			break
 		}
 		b.unwait(w)
@@ -102,7 +103,8 @@ func (b *Broker) hand(q *queue, ask Ask) (offers []Offer) {
 
 // lasts has the lease end when d has passed from now, or at the deadline of the attempt.
 func (w *work) lasts(now time.Time, d time.Duration) {
-	if w.until = now.Add(d); w.deadline.Before(w.until) {
+	w.until = now.Add(d)
+	if w.deadline.Before(w.until) {
 		w.until = w.deadline
 	}
 }

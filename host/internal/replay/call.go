@@ -180,7 +180,8 @@ func (m *Machine) sleep(name string, code int32, due func(from int64) (int64, er
 		e.HasDue = true
 	}
 	return m.call(e, func(e *store.Entry) (err error) {
-		if err = abi.CheckName("sleep name", name); err != nil {
+		err = abi.CheckName("sleep name", name)
+		if err != nil {
 			return err
 		}
 		e.DueUnixMs, err = due(m.from())

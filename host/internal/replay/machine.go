@@ -134,7 +134,8 @@ type open struct {
 }
 
 func (o *open) add(k store.Kind, n int) {
-	if o.all += n; k == store.KindChild {
+	o.all += n
+	if k == store.KindChild {
 		o.children += n
 	}
 }

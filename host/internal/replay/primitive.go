@@ -22,7 +22,8 @@ func (m *Machine) Signal(name string, timeoutMs int64) (int64, error) {
 		e.DueUnixMs, _ = abi.AddMs(m.hostMs, timeoutMs) // of one that was refused, nothing is compared
 	}
 	return m.call(e, func(e *store.Entry) (err error) {
-		if err = abi.CheckReceived(name); err != nil || timeoutMs < 0 {
+		err = abi.CheckReceived(name)
+		if err != nil || timeoutMs < 0 {
 			return err
 		}
 		e.HasDue = true

@@ -229,7 +229,8 @@ func (m *Machine) next() int {
 		if m.over(i) {
 			continue
 		}
-		if passed++; picky && passed > fewLeft {
+		passed++
+		if picky && passed > fewLeft {
 			return m.arrivals.first(m, s)
 		}
 		switch {

@@ -70,7 +70,8 @@ func (s *Span) Report(st *store.RunState, end string, fuel int64) Activation {
 	if s.Thawed {
 		rep.Replayed = 0
 	}
-	if rep.Replay = rep.Total; !s.Passed.IsZero() {
+	rep.Replay = rep.Total
+	if !s.Passed.IsZero() {
 		rep.Replay = s.Passed.Sub(s.Began)
 	}
 	return rep

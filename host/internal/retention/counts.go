@@ -188,7 +188,8 @@ func (o *oldest) walk(cur *cursor) error {
 			return err
 		}
 		o.take(&st)
-		if o.to = created(&st); o.left == 0 {
+		o.to = created(&st)
+		if o.left == 0 {
 			return nil
 		}
 	}
@@ -204,7 +205,8 @@ func (o *oldest) take(st *store.RunState) {
 	stays := st.Aside == store.AsideCopy || !slices.Contains(o.owned, st.Run.Partition()) // a copy is deleted by a person
 	if o.looked(st) {
 		if o.dry && !stays {
-			if stays, _ = o.b.awaited(st); !stays {
+			stays, _ = o.b.awaited(st)
+			if !stays {
 				return // it would be gone by now
 			}
 		}

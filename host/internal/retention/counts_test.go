@@ -49,7 +49,8 @@ func model(runs []store.RunState, x *store.Retention, now int64, held map[string
 	keep := func(n int64, of func(store.Status) bool) {
 		var rest []store.RunState
 		for _, st := range runs {
-			if n--; !of(st.Status) {
+			n--
+			if !of(st.Status) {
 				n++
 			} else if n < 0 && !held[st.Run.ID] {
 				continue
@@ -94,7 +95,8 @@ func TestSweepsFollowAModel(t *testing.T) {
 			for range rnd.IntN(8) {
 				st := store.RunState{Run: store.RunKey{ID: fmt.Sprint("r", began)}, Workflow: "w", Version: 1, Status: store.Sleeping,
 					WakeUnixMs: store.NoWake, CreatedUnixMs: w.now - rnd.Int64N(3)}
-				if began++; round == 1 && seed%2 == 0 && runs["parent.2"].Run.ID == "" {
+				began++
+				if round == 1 && seed%2 == 0 && runs["parent.2"].Run.ID == "" {
 					st.Run.ID, st.Parent = "parent.2", "parent"
 				}
 				w.commit(store.RunCommit{State: st, Create: true})
@@ -351,7 +353,8 @@ func TestCountsOfTwoHosts(t *testing.T) {
 		left := 0
 		for st, err := range store.Runs(ctx, w.s, store.Query{}, 0) {
 			w.ok(err)
-			if left++; st.Run.ID < fmt.Sprintf("r%d.090", round) {
+			left++
+			if st.Run.ID < fmt.Sprintf("r%d.090", round) {
 				t.Errorf("sweep %d: %s is left", round, st.Run.ID)
 			}
 		}

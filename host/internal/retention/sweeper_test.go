@@ -263,7 +263,8 @@ func TestChildrenForWhichAParentWaits(t *testing.T) {
 	w.now += 60 * day
 	forgotten := w.sweep("").Forgotten
 	w.now += 30 * day
-	if forgotten += w.sweep("").Forgotten; forgotten != 3 { // the parent, too
+	forgotten += w.sweep("").Forgotten
+	if forgotten != 3 { // the parent, too
 		t.Errorf("%d are forgotten", forgotten)
 	}
 	for _, id := range []string{"parent", "parent.2", "parent.3"} {
@@ -324,7 +325,8 @@ func TestSweepGoesOn(t *testing.T) {
 		t.Errorf("%d states were read again, %+v", n, report)
 	}
 	w.now += day
-	if report, err = w.sweeper.Sweep(ctx, w.now, nil, false); err != nil || report.Deleted != 1 {
+	report, err = w.sweeper.Sweep(ctx, w.now, nil, false)
+	if err != nil || report.Deleted != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	cut, cancel := context.WithCancel(ctx)
@@ -355,7 +357,8 @@ func TestSweepThatWaits(t *testing.T) {
 		short, cancel := context.WithCancel(ctx)
 		cancel()
 		_, err := w.sweeper.Sweep(short, w.now, nil, true)
-		if tried++; !errors.Is(err, context.Canceled) {
+		tried++
+		if !errors.Is(err, context.Canceled) {
 			t.Errorf("a sweep that waits for another one: %v", err)
 		}
 	}

@@ -154,7 +154,8 @@ func measure(b *testing.B, wasm []byte, f string, args ...uint64) {
 	var both [2]*loaded
 	least := [2]time.Duration{math.MaxInt64, math.MaxInt64}
 	for i, m := range []*Module{nil, m} {
-		if both[i], err = load(wazero.NewRuntimeConfigCompiler(), wasm, m, unlimited()); err != nil {
+		both[i], err = load(wazero.NewRuntimeConfigCompiler(), wasm, m, unlimited())
+		if err != nil {
 			b.Fatal(err)
 		}
 		defer both[i].close()

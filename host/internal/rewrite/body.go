@@ -263,7 +263,8 @@ func (r *rewriter) close(at int) {
 func closeLoop(r *rewriter, at, loop int) {
 	c := &r.code
 	alone := loop > c.called // nothing changes the counter but the loop itself
-	if c.dear += c.locals + 1; c.dear > maxWrapped {
+	c.dear += c.locals + 1
+	if c.dear > maxWrapped {
 		c.called = len(c.edits) // by the loop itself, for those around it
 		return
 	}

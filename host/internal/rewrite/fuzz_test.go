@@ -35,7 +35,8 @@ func modest(wasm []byte) bool {
 			size, from := s.U32("a body"), s.At
 			locals := uint32(0)
 			for range s.Count("groups") {
-				if locals += min(s.U32("locals"), 1000); locals >= 1000 {
+				locals += min(s.U32("locals"), 1000)
+				if locals >= 1000 {
 					return false
 				}
 				s.Byte("a type")

@@ -103,7 +103,8 @@ func (l *loaded) instantiate(wasm []byte) error {
 		wasm, l.tank.export = l.m.Wasm, l.m.Fuel
 	}
 	var err error
-	if l.Module, err = l.rt.InstantiateWithConfig(ctx, wasm, wazero.NewModuleConfig().WithStartFunctions()); err != nil {
+	l.Module, err = l.rt.InstantiateWithConfig(ctx, wasm, wazero.NewModuleConfig().WithStartFunctions())
+	if err != nil {
 		return err
 	}
 	if l.m == nil {

@@ -143,7 +143,8 @@ func payRegion(r *rewriter, i int) {
 // deeper says by how much a label has to grow: by two for a wrapped loop that it leaves, by one for its own.
 func (c *body) deeper(target int) (n uint32) {
 	for i := len(c.wrapped) - 1; i >= 0 && c.wrapped[i] >= target; i-- {
-		if n += 2; c.wrapped[i] == target {
+		n += 2
+		if c.wrapped[i] == target {
 			n--
 		}
 	}

@@ -185,7 +185,8 @@ func (b *Budget) forgetLocked(run store.RunKey) {
 	}
 	delete(b.beside.runs, run)
 	b.beside.held -= was.bytes
-	if b.beside.groups[was.group] -= was.bytes; b.beside.groups[was.group] == 0 {
+	b.beside.groups[was.group] -= was.bytes
+	if b.beside.groups[was.group] == 0 {
 		delete(b.beside.groups, was.group)
 	}
 	waiting := b.loading[:0:0]

@@ -130,11 +130,12 @@ func (t *turn) change(entry store.Entry, version *store.Version, err error) erro
 	if err != nil {
 		return err
 	}
-	if err = t.append(entry); err == nil {
-		t.rec.GoOn(version)
-		t.sendAway()
+	if err := t.append(entry); err != nil {
+		return err
 	}
-	return err
+	t.rec.GoOn(version)
+	t.sendAway()
+	return nil
 }
 
 // sendAway has the guest come to its wait anew: what it waited for may not be what another version waits for.
@@ -160,7 +161,8 @@ func (e Amend) happen(t *turn) error {
 	if err != nil || entry.Kind == store.KindInvalid {
 		return err
 	}
-	if err = t.append(entry); err == nil && !e.Beside {
+	err = t.append(entry)
+	if err == nil && !e.Beside {
 		t.dropAll()
 		t.sendAway()
 	}

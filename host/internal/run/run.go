@@ -63,7 +63,8 @@ func Load(state store.RunState, entries []store.Entry, cfg Config) (*Run, error)
 		return nil, err
 	}
 	r := New(state.Run, cfg)
-	if r.rec = rec; !rec.Exists {
+	r.rec = rec
+	if !rec.Exists {
 		return r, nil
 	}
 	r.faults.Count = state.Faults
@@ -160,7 +161,8 @@ func (r *Run) Ready(now int64) bool {
 // NextWake returns the instant after now at which something of the run comes due by itself, false if nothing does. What
 // is due by now has been dealt with by the step before, or waits for something else than time.
 func (r *Run) NextWake(now int64) (unixMs int64, ok bool) {
-	if now = r.own.Of(&r.rec, now); !r.rec.Exists {
+	now = r.own.Of(&r.rec, now)
+	if !r.rec.Exists {
 		return 0, false
 	}
 	if r.rec.Held() { // its deadline counts all the same

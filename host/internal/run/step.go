@@ -14,7 +14,8 @@ func (r *Run) Step(now int64, ev Event) *Effects {
 	t := r.t
 	*t = turn{Run: r, now: r.own.Of(&r.rec, now), fx: Effects{Orders: t.orders[:0]}}
 	r.faults.Look(t.now)
-	if t.fx.Err = t.step(ev); errors.Is(t.fx.Err, journal.ErrEnded) {
+	t.fx.Err = t.step(ev)
+	if errors.Is(t.fx.Err, journal.ErrEnded) {
 		t.fx.Err = fmt.Errorf("run %q: %w: %v", r.rec.Key.ID, ErrTerminal, r.rec.Journal.Ended())
 	}
 	if e, ok := ev.(Refused); !ok || !e.Later {

@@ -158,7 +158,8 @@ func (s *story) load() {
 	if err != nil {
 		s.d.Fatalf(s.t, "%v", err)
 	}
-	if st.Status, err = store.ParseStatus(s.arg("status")); err != nil {
+	st.Status, err = store.ParseStatus(s.arg("status"))
+	if err != nil {
 		s.d.Fatalf(s.t, "%v", err)
 	}
 	st.WakeUnixMs, st.Faults, st.Reason = store.NoWake, uint32(s.int("faults", 0)), s.arg("reason")
@@ -172,7 +173,8 @@ func (s *story) load() {
 	if s.d.HasArg("empty") {
 		entries = nil
 	}
-	if s.run, err = run.Load(st, entries, s.config()); err != nil {
+	s.run, err = run.Load(st, entries, s.config())
+	if err != nil {
 		s.say("cannot be loaded: %v", err)
 		s.run = run.New(key, s.config())
 		return

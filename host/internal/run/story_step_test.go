@@ -283,7 +283,8 @@ func (s *story) crash() {
 	case err != nil:
 		s.d.Fatalf(s.t, "%v", err)
 	}
-	if s.run, err = run.Load(st, entries, s.config()); err != nil {
+	s.run, err = run.Load(st, entries, s.config())
+	if err != nil {
 		s.say("cannot be loaded: %v", err)
 		return
 	}

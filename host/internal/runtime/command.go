@@ -28,14 +28,16 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 	free func(), err error) {
 	switch cmd.Kind {
 	case store.CommandSchedule:
-		if err = c.keepers.Changed(ctx, cmd.To, cmd.From.ID); err == nil {
+		err = c.keepers.Changed(ctx, cmd.To, cmd.From.ID)
+		if err == nil {
 			err = c.answerAndDiscard(ctx, owned, cmd, nil)
 		}
 		return nil, nil, err
 	case store.CommandSlotAsk, store.CommandSlotReturn, store.CommandLimits:
 		return nil, nil, c.keepers.Take(ctx, owned, cmd)
 	case store.CommandHookClaim, store.CommandHookRelease:
-		if _, err = owned.Claim(ctx, message.Claim(&cmd, &m)); err == nil && cmd.Kind == store.CommandHookClaim {
+		_, err = owned.Claim(ctx, message.Claim(&cmd, &m))
+		if err == nil && cmd.Kind == store.CommandHookClaim {
 			c.writers.Kick(cmd.From.Partition())
 		}
 		return nil, nil, err
@@ -44,13 +46,15 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 	v, err := child.Version(ctx, c.store.Modules(), cmd.To.Namespace, &m)
 	if err == nil {
 		start = child.New(&cmd, &m, &v)
-		if start.IDsMs, err = c.ids(ctx, cmd.To.Namespace); err == nil {
+		start.IDsMs, err = c.ids(ctx, cmd.To.Namespace)
+		if err == nil {
 			err = c.keepers.Limit(ctx, start)
 		}
 	}
 	if err == nil {
 		var leave func()
-		if leave, err = c.admit(cmd.To.Namespace); err == nil {
+		leave, err = c.admit(cmd.To.Namespace)
+		if err == nil {
 			release := free
 			free = func() { release(); leave() }
 		}

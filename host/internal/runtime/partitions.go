@@ -175,7 +175,8 @@ func (ps *Partitions) watchInboxes() {
 			return
 		}
 		before := shared
-		if shared = ps.count.Load() < store.Partitions; !shared && !before {
+		shared = ps.count.Load() < store.Partitions
+		if !shared && !before {
 			continue
 		}
 		for _, id := range ps.Owned() {

@@ -81,7 +81,8 @@ func (r *Runs) Start(ctx context.Context, n origin.NewRun, free func()) (st stor
 // begin starts a run.
 func (r *Runs) begin(ctx context.Context, n origin.NewRun, free func()) (a run.Answer, err error) {
 	n.Draw(r.random)
-	if n.IDsMs, err = r.ids(ctx, n.Key.Namespace); err == nil {
+	n.IDsMs, err = r.ids(ctx, n.Key.Namespace)
+	if err == nil {
 		err = r.keepers.Limit(ctx, &n)
 	}
 	if err != nil {
@@ -190,7 +191,8 @@ type Hook struct {
 // HookOf returns the hook of the run that holds a token; store.ErrNotFound if none does, whatever the reason.
 func (r *Runs) HookOf(ctx context.Context, ns store.NamespaceID, text string) (h Hook, err error) {
 	if id, ok := token.Run(text); ok { // or it was chosen, and its run is another one
-		if h, err = r.hookOf(ctx, store.RunKey{Namespace: ns, ID: id}, text); !errors.Is(err, store.ErrNotFound) {
+		h, err = r.hookOf(ctx, store.RunKey{Namespace: ns, ID: id}, text)
+		if !errors.Is(err, store.ErrNotFound) {
 			return h, err
 		}
 	}

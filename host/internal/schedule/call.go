@@ -44,7 +44,8 @@ func (s *State) define(d Definition, now int64) error {
 		return abi.Errorf(abi.TooLarge, "the input and attributes of a schedule take %d bytes as JSON, the limit is %d", n,
 			store.MaxScheduleBytes-growth)
 	}
-	if s.times = next.times; s.Ended() {
+	s.times = next.times
+	if s.Ended() {
 		until := ""
 		if d.UntilMs != 0 {
 			until = ", and until " + instant(d.UntilMs)

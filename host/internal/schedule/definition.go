@@ -130,7 +130,8 @@ func (d *Definition) Check() error {
 		if err != nil {
 			return err
 		}
-		if d.Memo = memo; string(memo) == "null" {
+		d.Memo = memo
+		if string(memo) == "null" {
 			d.Memo = nil
 		}
 	}

@@ -92,7 +92,8 @@ func TestEndsNothing(t *testing.T) {
 		_, err = h.k.Trigger(ctx, nightly, BufferOne)
 		h.ok(err)
 		h.never = fmt.Errorf("%w: no such version", ErrNever)
-		if _, err = h.k.Trigger(ctx, nightly, policy); !errors.Is(err, ErrNever) {
+		_, err = h.k.Trigger(ctx, nightly, policy)
+		if !errors.Is(err, ErrNever) {
 			t.Error(err)
 		}
 		h.due(2 * hour)
@@ -141,7 +142,8 @@ func TestDamagedRun(t *testing.T) {
 			t.Errorf("%s: %+v, errors %v", policy, x, h.errs)
 		}
 		h.due(2*hour + hour/2 + 1)
-		if x, err = h.k.Get(ctx, nightly); err != nil || x.Lost != 1 || x.Fault != nil || x.Wake("nightly", 3*hour-1) != 3*hour {
+		x, err = h.k.Get(ctx, nightly)
+		if err != nil || x.Lost != 1 || x.Fault != nil || x.Wake("nightly", 3*hour-1) != 3*hour {
 			t.Errorf("%s: %+v %v", policy, x, err)
 		}
 		h.stuck = fmt.Errorf("its partition is gone: %w", store.ErrFenced)
@@ -151,7 +153,8 @@ func TestDamagedRun(t *testing.T) {
 		}
 		h.stuck, h.broken = nil, fmt.Errorf("%w: its state", store.ErrCorrupt)
 		h.due(3 * hour)
-		if x, err = h.k.Get(ctx, nightly); err != nil || x.Lost != 1 || x.Started != 2 {
+		x, err = h.k.Get(ctx, nightly)
+		if err != nil || x.Lost != 1 || x.Started != 2 {
 			t.Errorf("%s: %+v %v", policy, x, err)
 		}
 	}

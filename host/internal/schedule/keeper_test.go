@@ -214,7 +214,8 @@ func TestKeeper(t *testing.T) {
 		h.ok(h.k.Changed(ctx, nightly, run))
 	}
 	h.ok(h.k.Changed(ctx, store.RunKey{ID: "gone"}, run))
-	if x, err = h.k.Get(ctx, nightly); err != nil || len(x.Running) != 0 || x.Skipped != 1 {
+	x, err = h.k.Get(ctx, nightly)
+	if err != nil || len(x.Running) != 0 || x.Skipped != 1 {
 		t.Errorf("%+v %v", x, err)
 	}
 	_, err = h.k.Update(ctx, nightly, 0, func(d *Definition) error {
@@ -223,13 +224,15 @@ func TestKeeper(t *testing.T) {
 	})
 	h.ok(err)
 	h.want(fmt.Sprintf("[], wake %d, errors 0", 4*hour))
-	if _, err = h.k.Update(ctx, nightly, 0, func(*Definition) error { return errNotOwned }); !errors.Is(err, errNotOwned) {
+	_, err = h.k.Update(ctx, nightly, 0, func(*Definition) error { return errNotOwned })
+	if !errors.Is(err, errNotOwned) {
 		t.Error(err)
 	}
-	if _, err = h.k.Update(ctx, nightly, 0, func(d *Definition) error {
+	_, err = h.k.Update(ctx, nightly, 0, func(d *Definition) error {
 		d.UntilMs = 1
 		return nil
-	}); err == nil || !strings.Contains(err.Error(), "never due after") {
+	})
+	if err == nil || !strings.Contains(err.Error(), "never due after") {
 		t.Error(err)
 	}
 	list, err := h.k.List(ctx, 0, "", 10)

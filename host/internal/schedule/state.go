@@ -158,7 +158,8 @@ func (s *State) Wake(id string, now int64) int64 {
 	wake := store.NoWake
 	retry := s.Fault.retryMs(now)
 	earlier := func(at int64) {
-		if at = max(at, retry); wake == store.NoWake || at < wake {
+		at = max(at, retry)
+		if wake == store.NoWake || at < wake {
 			wake = at
 		}
 	}
@@ -242,7 +243,8 @@ func (s *State) catchUp(id string, at, now int64) {
 		if !ok || now-s.fire(id, next) <= s.CatchUpMs || s.sought < maxStarts { // one by one, while they may have runs
 			break
 		}
-		if at = next; m.Count == maxCounted { // go on behind those that nobody counts
+		at = next
+		if m.Count == maxCounted { // go on behind those that nobody counts
 			m.More, s.CursorMs = true, max(at, now-s.CatchUpMs-s.JitterMs-1)
 			m.LastMs = s.CursorMs
 			break

@@ -157,7 +157,8 @@ func TestRefused(t *testing.T) {
 			t.Error("it is tried too early")
 		}
 		waits = append(waits, (s.Fault.RetryMs-now)/1000)
-		if now = s.Wake("s", now); now != s.Fault.RetryMs {
+		now = s.Wake("s", now)
+		if now != s.Fault.RetryMs {
 			t.Fatalf("wakes at %d, want %d", now, s.Fault.RetryMs)
 		}
 	}

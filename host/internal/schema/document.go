@@ -70,7 +70,8 @@ func (d *document) schema(v any, at string) error {
 	if len(d.parts) > MaxParts {
 		return fmt.Errorf("the schema consists of more than %d schemas", MaxParts)
 	}
-	if d.pointers += len(at); d.pointers > maxPointers {
+	d.pointers += len(at)
+	if d.pointers > maxPointers {
 		return fmt.Errorf("the pointers of the parts of the schema have more than %d bytes together", maxPointers)
 	}
 	of, ok := v.(map[string]any)
@@ -139,7 +140,8 @@ func (d *document) keywords(of map[string]any, at string) error {
 		}
 	}
 	e, _ := of["enum"].([]any)
-	if d.enums += len(e); d.enums > MaxEnum {
+	d.enums += len(e)
+	if d.enums > MaxEnum {
 		return fmt.Errorf("the enums of the schema have more than %d values", MaxEnum)
 	}
 	patterns, _ := of["patternProperties"].(map[string]any)

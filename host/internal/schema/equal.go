@@ -52,7 +52,8 @@ func canonical(b []byte, v any, limit int) ([]byte, bool) {
 		b = append(b, '[')
 		for _, x := range v {
 			var ok bool
-			if b, ok = canonical(b, x, limit); !ok {
+			b, ok = canonical(b, x, limit)
+			if !ok {
 				return b, false
 			}
 		}
@@ -64,10 +65,12 @@ func canonical(b []byte, v any, limit int) ([]byte, bool) {
 		b = append(b, '{')
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			var ok bool
-			if b, ok = canonical(b, name, limit); !ok {
+			b, ok = canonical(b, name, limit)
+			if !ok {
 				return b, false
 			}
-			if b, ok = canonical(b, v[name], limit); !ok {
+			b, ok = canonical(b, v[name], limit)
+			if !ok {
 				return b, false
 			}
 		}

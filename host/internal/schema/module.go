@@ -83,16 +83,19 @@ type total struct {
 
 // add compiles a schema that is not there yet.
 func (t *total) add(text []byte) (s *Schema, fresh bool, err error) {
-	if t.bytes += len(text); t.bytes > MaxModuleBytes {
+	t.bytes += len(text)
+	if t.bytes > MaxModuleBytes {
 		return nil, false, fmt.Errorf("%w of the module have more than %d bytes", errTotal, MaxModuleBytes)
 	}
 	if s := t.by[string(text)]; s != nil {
 		return s, false, nil
 	}
-	if s, err = Compile(text); err != nil {
+	s, err = Compile(text)
+	if err != nil {
 		return nil, false, err
 	}
-	if t.parts += s.size; t.parts > MaxModuleParts {
+	t.parts += s.size
+	if t.parts > MaxModuleParts {
 		return nil, false, fmt.Errorf("%w of the module consist of more than %d schemas", errTotal, MaxModuleParts)
 	}
 	if t.by == nil {
@@ -110,11 +113,13 @@ var errTotal = errors.New("the schemas")
 func (t *total) workflow(ctx context.Context, w *abi.WorkflowDescription, result bool) (*Workflow, error) {
 	of := &Workflow{bytes: leastBytes}
 	var err error
-	if of.Input, err = t.compile(ctx, of, w.Name, "input", w.InputSchema); err != nil {
+	of.Input, err = t.compile(ctx, of, w.Name, "input", w.InputSchema)
+	if err != nil {
 		return nil, err
 	}
 	if result {
-		if _, err = t.compile(ctx, of, w.Name, "result", w.OutputSchema); err != nil {
+		_, err = t.compile(ctx, of, w.Name, "result", w.OutputSchema)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -136,7 +136,8 @@ func Compile(text []byte) (s *Schema, err error) {
 	if err := c.AddResource(location, doc); err != nil {
 		return nil, refused(err)
 	}
-	if s.compiled, err = c.Compile(location); err != nil {
+	s.compiled, err = c.Compile(location)
+	if err != nil {
 		return nil, refused(err)
 	}
 	circles := &chains{lengths: map[*jsonschema.Schema]int{}, seen: map[*jsonschema.Schema]bool{}}
@@ -249,7 +250,8 @@ func counted(text []byte) (deepest int, fail *Error) {
 			values++
 		case c == '{' || c == '[':
 			values++
-			if depth++; depth > MaxDepth {
+			depth++
+			if depth > MaxDepth {
 				return 0, fault("", "it is nested more than %d deep", MaxDepth)
 			}
 			deepest = max(deepest, depth)
@@ -278,7 +280,8 @@ func number(text string) *Error {
 	if at := strings.IndexAny(text, "eE"); at >= 0 {
 		exponent := 0
 		for _, c := range strings.TrimLeft(text[at+1:], "+-") {
-			if exponent = exponent*10 + int(c-'0'); exponent > maxExponent {
+			exponent = exponent*10 + int(c-'0')
+			if exponent > maxExponent {
 				return fault("", "the number %s has an exponent over %d", text, maxExponent)
 			}
 		}

@@ -52,7 +52,8 @@ func (s *Schema) pattern(text string) (jsonschema.Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.programs += sizeOf(program); s.programs > MaxProgram {
+	s.programs += sizeOf(program)
+	if s.programs > MaxProgram {
 		return nil, fmt.Errorf("the patterns have more than %d instructions together", MaxProgram)
 	}
 	re, err := regexp.Compile(text)

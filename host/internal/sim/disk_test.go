@@ -45,7 +45,8 @@ func (d *disk) change(w *world) {
 		d.room(w)
 		return
 	}
-	if d.free = w.between(0, 2*diskReserve); w.odds(1, 4) {
+	d.free = w.between(0, 2*diskReserve)
+	if w.odds(1, 4) {
 		d.free = w.between(0, diskOpening)
 	}
 	w.note("the disk has %d bytes left", d.free)

@@ -320,7 +320,8 @@ func (x *writer) Load(p *partition.Partition, key store.RunKey) {
 		}
 		cfg := x.shard.Config()
 		if err == nil {
-			if r, err = run.Load(state, entries, cfg); err != nil {
+			r, err = run.Load(state, entries, cfg)
+			if err != nil {
 				x.w.broken("a journal can be read", "%s: %v", key.ID, err)
 			}
 		}

@@ -232,7 +232,8 @@ func (g *env) plain(s *stmt) (err error) {
 	case "policy":
 		n, err = g.m.CancelPolicy(int32(s.a % 3 % 2))
 	case "marker":
-		if n, err = g.marker(s); err == nil && n > 0 {
+		n, err = g.marker(s)
+		if err == nil && n > 0 {
 			h, err := g.m.Sleep(g.name("sleep"), s.a%5000)
 			if err != nil {
 				return err

@@ -42,7 +42,8 @@ func (w *world) finish() {
 	}
 	pushed, pushedAt := 0, int64(-1)
 	for end := w.step + maxCalm; ; {
-		if w.step++; w.step > end {
+		w.step++
+		if w.step > end {
 			w.broken("everything comes to its end", "%s", w.open())
 		}
 		if w.choose() {

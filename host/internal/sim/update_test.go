@@ -130,7 +130,8 @@ func (u *users) update(w *world, id string, h *history) {
 		x.name = cmp.Or(name, x.name)
 	} else {
 		for _, key := range w.seen.keys {
-			if name, ok = w.waitsForUpdate(w.seen.runs[key]); ok {
+			name, ok = w.waitsForUpdate(w.seen.runs[key])
+			if ok {
 				x.run, x.name = key.ID, name
 				break
 			}
@@ -256,7 +257,8 @@ func (u *users) result(w *world, x *updating) {
 		if h := w.seen.incs[x.inc]; h != nil {
 			retries = h.retries
 		}
-		if status = becomes(j, x); status != updateLost {
+		status = becomes(j, x)
+		if status != updateLost {
 			return nil
 		}
 		if k, ok := journal.Known(j, x.name, x.id); ok && k.Iteration != j.Started().Iteration {

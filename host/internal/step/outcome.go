@@ -154,7 +154,8 @@ func history(j *journal.Journal, handle int64, room int) (list []Tried, left int
 		if e.Kind != store.KindAttemptFailed || e.Handle != handle {
 			continue
 		}
-		if room -= len(e.Data) + triedBytes; room < 0 {
+		room -= len(e.Data) + triedBytes
+		if room < 0 {
 			left++
 			continue
 		}

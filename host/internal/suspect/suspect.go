@@ -100,7 +100,8 @@ func Open(dir string, times Times, log *slog.Logger, look Looks) (w *Watch, conv
 	if err := w.save(); err != nil {
 		return nil, nil, err
 	}
-	if w.table, err = newTable(running); err != nil {
+	w.table, err = newTable(running)
+	if err != nil {
 		return nil, nil, err
 	}
 	for i := range int32(slots) {

@@ -54,7 +54,8 @@ func (q *Queue[G, T]) Push(group G, what T) {
 		l.all, l.head = l.all[:n], 0
 	}
 	l.all = append(l.all, what)
-	if q.size++; l.len() == 1 {
+	q.size++
+	if l.len() == 1 {
 		q.number++
 		l.time, l.number = max(l.time, q.now), q.number
 		heap.Push(&q.order, l)
@@ -72,9 +73,11 @@ func (q *Queue[G, T]) Pop() (group G, what T, ok bool) {
 	l.all[l.head] = none
 	l.head++
 	q.now = l.time
-	if q.size--; l.len() == 0 {
+	q.size--
+	if l.len() == 0 {
 		heap.Pop(&q.order)
-		if l.all, l.head = l.all[:0], 0; cap(l.all) > keptRoom {
+		l.all, l.head = l.all[:0], 0
+		if cap(l.all) > keptRoom {
 			l.all = nil
 		}
 	}
@@ -91,7 +94,8 @@ func (q *Queue[G, T]) Charge(group G, weight int) {
 	if l == nil {
 		return
 	}
-	if l.time += uint64(max(weight, 0)); l.len() > 0 {
+	l.time += uint64(max(weight, 0))
+	if l.len() > 0 {
 		heap.Fix(&q.order, l.at)
 	}
 }
@@ -119,7 +123,8 @@ func (q *Queue[G, T]) DeleteFunc(del func(T) bool) {
 			}
 		}
 		clear(l.all[len(kept):])
-		if l.all, l.head = kept, 0; len(kept) > 0 {
+		l.all, l.head = kept, 0
+		if len(kept) > 0 {
 			q.size += len(kept)
 			order = append(order, l)
 		}

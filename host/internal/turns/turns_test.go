@@ -132,7 +132,8 @@ func TestModel(t *testing.T) {
 				lists[g] = lists[g][1:]
 				weight := rapid.IntRange(0, 9).Draw(t, "weight")
 				q.Charge(g, weight)
-				if times[g] += uint64(weight); size == 1 {
+				times[g] += uint64(weight)
+				if size == 1 {
 					clear(times)
 					now = 0
 				}

@@ -171,7 +171,8 @@ func (g *gate) load(ctx context.Context, l *lane) {
 		if err != nil || c.loaded {
 			continue
 		}
-		if c.marks = nil; b != nil {
+		c.marks = nil
+		if b != nil {
 			_, c.marks, err = parseCell(b)
 		}
 		c.loaded = err == nil
@@ -190,7 +191,8 @@ func (g *gate) load(ctx context.Context, l *lane) {
 // for hours.
 func (g *gate) refuse(err error) {
 	g.retryAt = g.t.now() + retryMs
-	if g.refused++; !g.t.closed && g.refused&(g.refused-1) == 0 {
+	g.refused++
+	if !g.t.closed && g.refused&(g.refused-1) == 0 {
 		g.t.cfg.Logger.Error("attempts of a handler with limits cannot begin", "handler", g.key.Name, "times", g.refused, "cause", err)
 	}
 }

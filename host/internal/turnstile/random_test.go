@@ -208,7 +208,8 @@ func (w *world) durable(now time.Time) {
 				w.t.Fatal(err)
 			}
 			if len(list) == 1 {
-				if _, c.marks, err = parseCell(list[0].Value); err != nil {
+				_, c.marks, err = parseCell(list[0].Value)
+				if err != nil {
 					w.t.Fatal(err)
 				}
 			}

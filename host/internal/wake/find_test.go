@@ -18,7 +18,8 @@ type index struct {
 var errIndex = errors.New("the disk is away")
 
 func (x *index) Due(_ context.Context, after store.WakeKey, untilUnixMs int64, limit int) ([]store.Wake, error) {
-	if x.failAfter--; x.failAfter < 0 {
+	x.failAfter--
+	if x.failAfter < 0 {
 		return nil, errIndex
 	}
 	var due []store.Wake

@@ -53,10 +53,12 @@ func (p *pending) Remove(k Key) {
 // Pop removes and returns a timer that is due by an instant, and its own, false if none is. A run whose namespace has woken as
 // many as it may is kept for later.
 func (p *pending) Pop(now int64) (k Key, dueUnixMs int64, ok bool) {
-	if k, dueUnixMs, ok = p.again.Pop(now); ok {
+	k, dueUnixMs, ok = p.again.Pop(now)
+	if ok {
 		return k, dueUnixMs, true
 	}
-	if k, dueUnixMs, ok = p.paced.pop(now, p.pacer); ok {
+	k, dueUnixMs, ok = p.paced.pop(now, p.pacer)
+	if ok {
 		return k, dueUnixMs, true
 	}
 	for {

@@ -28,7 +28,8 @@ func TestPortions(t *testing.T) {
 		t.Error("a portion that is being read is to be read")
 	}
 	s.Loaded([]store.Wake{indexed("a", 10), indexed("b", 20), indexed("c", 30)}, true, 40, nothing)
-	if after, _ = s.Read(0, Window); after != indexed("c", 30).Key {
+	after, _ = s.Read(0, Window)
+	if after != indexed("c", 30).Key {
 		t.Errorf("the next portion is after %v", after)
 	}
 	s.Loaded(nil, false, 1_000_000, nothing)

@@ -54,7 +54,8 @@ func Parse(throttle bool, text string) (p Policy, err error) {
 	bad := len(words) != 1 && (len(words) != 3 || words[1] != "per")
 	if !bad {
 		r, err := limit.ParseRate(strings.Join(append([]string{"1/" + words[0]}, words[1:]...), " "))
-		if p = (Policy{Throttle: throttle, Ms: r.WindowMs, Per: r.Per}); err == nil {
+		p = (Policy{Throttle: throttle, Ms: r.WindowMs, Per: r.Per})
+		if err == nil {
 			return p, nil
 		}
 		if r.WindowMs > 0 && r.WindowMs <= limit.MaxWindowMs { // then it is the key
@@ -195,7 +196,8 @@ func (w *Windows) Lock(ctx context.Context, ns store.NamespaceID, workflow strin
 
 func (k *Key) read(ctx context.Context) (err error) {
 	k.Window = Window{}
-	if k.value, err = k.w.one(ctx, k.queue, k.name); err == nil && k.value != nil {
+	k.value, err = k.w.one(ctx, k.queue, k.name)
+	if err == nil && k.value != nil {
 		err = decode(k.value, &k.Window)
 	}
 	return err

@@ -155,7 +155,8 @@ func TestOpenConflict(t *testing.T) {
 	var keys [2]*window.Key
 	for i := range keys {
 		var err error
-		if keys[i], err = window.New(s).Lock(t.Context(), 0, "w", &window.Policy{Ms: 1}, nil); err != nil {
+		keys[i], err = window.New(s).Lock(t.Context(), 0, "w", &window.Policy{Ms: 1}, nil)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -191,7 +191,8 @@ func (w *Writer) gather(now int64) {
 	for more := true; more; {
 		w.follow(now)
 		b := w.shard.Batch(now)
-		if more = b != nil || len(w.next) > 0; b != nil {
+		more = b != nil || len(w.next) > 0
+		if b != nil {
 			w.cfg.Activity.Begin()
 			w.batches <- b
 		}

@@ -80,7 +80,8 @@ func do(ctx context.Context, h *host.Host, r Request) (Response, error) {
 	}
 	out := Response{Status: res.Status, Headers: res.Headers, Redirected: res.Redirected, URL: res.URL, Body: answer}
 	if !abi.IsJSON(answer) {
-		if out.Body, err = json.Marshal(string(answer)); err != nil {
+		out.Body, err = json.Marshal(string(answer))
+		if err != nil {
 			return out, host.Fatal(err)
 		}
 	}

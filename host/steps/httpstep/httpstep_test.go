@@ -35,7 +35,8 @@ func TestHTTPStep(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/busy":
-			if busy--; busy >= 0 {
+			busy--
+			if busy >= 0 {
 				w.Header().Set("Retry-After", "30")
 				w.WriteHeader(http.StatusTooManyRequests)
 				return
@@ -69,10 +70,12 @@ func TestHTTPStep(t *testing.T) {
 		t.Fatal(got, err)
 	}
 	from := h.Clock.Now()
-	if got, err = run(`{"url":"` + s.URL + `/busy"}`); err != nil || !strings.Contains(got, `"body":"done"`) || h.Clock.Now().Sub(from) != time.Minute {
+	got, err = run(`{"url":"` + s.URL + `/busy"}`)
+	if err != nil || !strings.Contains(got, `"body":"done"`) || h.Clock.Now().Sub(from) != time.Minute {
 		t.Fatal(got, err, h.Clock.Now().Sub(from))
 	}
-	if got, err = run(`{"url":"` + s.URL + `/missing","accept":[404]}`); err != nil || !strings.Contains(got, `"status":404`) {
+	got, err = run(`{"url":"` + s.URL + `/missing","accept":[404]}`)
+	if err != nil || !strings.Contains(got, `"status":404`) {
 		t.Fatal(got, err)
 	}
 	for input, part := range map[string]string{

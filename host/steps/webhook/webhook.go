@@ -149,7 +149,8 @@ func (s *service) keys() ([][]byte, error) {
 	for _, text := range list {
 		key := []byte(text)
 		if rest, ok := strings.CutPrefix(text, "whsec_"); ok {
-			if key, err = base64.StdEncoding.DecodeString(rest); err != nil {
+			key, err = base64.StdEncoding.DecodeString(rest)
+			if err != nil {
 				return nil, errors.New("a secret that begins with whsec_ goes on with base64")
 			}
 		}

@@ -146,12 +146,14 @@ func TestSignature(t *testing.T) {
 			t.Error(at, e)
 		}
 		var a webhook.Attempt
-		if err = errors.Join(err, json.Unmarshal(body, &a)); err != nil || a.Type != "wfhost.attempt" || a.Handler != "charge" ||
+		err = errors.Join(err, json.Unmarshal(body, &a))
+		if err != nil || a.Type != "wfhost.attempt" || a.Handler != "charge" ||
 			a.Run != "r" || a.Step != "pay" || a.Attempt != len(ids)+1 || string(a.Input) != `{"cents":7}` || a.IdempotencyKey != id ||
 			r.Header.Get("Idempotency-Key") != id || r.Header.Get("Traceparent") != a.TraceParent || len(a.TraceParent) != 55 {
 			t.Errorf("%v %+v %v", err, a, r.Header)
 		}
-		if ids = append(ids, id); len(ids) < 2 {
+		ids = append(ids, id)
+		if len(ids) < 2 {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}))

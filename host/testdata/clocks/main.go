@@ -75,7 +75,8 @@ func waits(ctx context.Context, in Waits) (out Waited, err error) {
 	}
 	began := time.Now()
 	for i := range max(in.Times, 1) {
-		if out.Got, err = wait(ctx, fmt.Sprint(i), in.Kind, time.Duration(in.Ms)*time.Millisecond); err != nil {
+		out.Got, err = wait(ctx, fmt.Sprint(i), in.Kind, time.Duration(in.Ms)*time.Millisecond)
+		if err != nil {
 			return out, err
 		}
 	}

@@ -259,7 +259,8 @@ func output(ctx context.Context, n int) (int64, error) {
 	var last int64
 	for i := range n {
 		var err error
-		if last, err = workflow.Emit(ctx, []string{"even", "odd"}[i%2], i); err != nil {
+		last, err = workflow.Emit(ctx, []string{"even", "odd"}[i%2], i)
+		if err != nil {
 			return 0, err
 		}
 		workflow.Log(ctx).Info("emitted", "index", last)

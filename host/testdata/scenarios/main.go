@@ -338,7 +338,8 @@ func compensate(ctx context.Context, _ int) (string, error) {
 	var err1, err2 error
 	wg.Go(func() { charged, err1 = workflow.Call[string](ctx2, "charge", "host/slow", 1) })
 	wg.Go(func() {
-		if _, err2 = workflow.Call[string](ctx2, "label", "host/broken", 1, workflow.Attempts(1)); err2 != nil {
+		_, err2 = workflow.Call[string](ctx2, "label", "host/broken", 1, workflow.Attempts(1))
+		if err2 != nil {
 			cancel()
 		}
 	})

@@ -215,7 +215,8 @@ func (f *FS) prepare() {
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.spare = ready; err != nil {
+		f.spare = ready
+		if err != nil {
 			f.spare = none
 		}
 	})
@@ -232,7 +233,8 @@ func (f *FS) writeSpare() error {
 	}
 	zeros := make([]byte, zeroBytes)
 	for n := int64(0); n < f.bytes && err == nil; n += zeroBytes {
-		if _, err = file.Write(zeros); f.isClosed() {
+		_, err = file.Write(zeros)
+		if f.isClosed() {
 			err = errStopped
 		}
 	}
@@ -271,7 +273,8 @@ func (l *logFile) Write(p []byte) (int, error) {
 	l.saying = append(l.saying[:0], p...) // p is Pebble's
 	sayDurable(l.saying, l.written, l.durable.Load())
 	n, err := l.File.Write(l.saying)
-	if l.written += int64(n); !l.prepared && l.written >= prepareAfterBytes {
+	l.written += int64(n)
+	if !l.prepared && l.written >= prepareAfterBytes {
 		l.prepared = true
 		l.fs.prepare()
 	}

@@ -74,7 +74,8 @@ func (f *finder) call(c *ast.CallExpr) {
 	name := ""
 	switch fun := ast.Unparen(c.Fun).(type) {
 	case *ast.Ident:
-		if name = fun.Name; len(c.Args) > 0 && (name == "copy" || name == "delete" || name == "clear") {
+		name = fun.Name
+		if len(c.Args) > 0 && (name == "copy" || name == "delete" || name == "clear") {
 			f.add("writes to", c.Args[0])
 		}
 	case *ast.SelectorExpr:

@@ -71,7 +71,8 @@ func (Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {
 		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
+		body, err = io.ReadAll(r.Body)
+		if err != nil {
 			return nil, err
 		}
 		if err := r.Body.Close(); err != nil {

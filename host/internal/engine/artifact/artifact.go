@@ -87,7 +87,8 @@ func Decode(b []byte) (*Artifact, error) {
 	}
 	rest := b[len(magic):n]
 	length := binary.BigEndian.Uint32(rest)
-	if rest = rest[4:]; int64(length) > int64(len(rest)) {
+	rest = rest[4:]
+	if int64(length) > int64(len(rest)) {
 		return nil, fmt.Errorf("%w: a head of %d bytes in %d", ErrDamaged, length, len(rest))
 	}
 	var h head

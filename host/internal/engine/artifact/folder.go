@@ -64,7 +64,8 @@ func removeLocked(dir string, held *os.File) error {
 // Scratch makes a folder in which something is compiled.
 func (f Folder) Scratch() (dir string, remove func(), err error) {
 	for range scratchTries {
-		if dir, remove, err = f.scratch(); err == nil {
+		dir, remove, err = f.scratch()
+		if err == nil {
 			return dir, remove, nil
 		}
 	}
@@ -73,7 +74,8 @@ func (f Folder) Scratch() (dir string, remove func(), err error) {
 
 // scratch makes a folder and locks it. It fails if another process removes the folder in between.
 func (f Folder) scratch() (dir string, remove func(), err error) {
-	if dir, err = os.MkdirTemp(string(f), scratch); err != nil {
+	dir, err = os.MkdirTemp(string(f), scratch)
+	if err != nil {
 		return "", nil, err
 	}
 	inFlight.Store(dir, true)
@@ -129,7 +131,8 @@ func (f Folder) Take(dir, name, folder string) (a *Artifact, bytes int64, err er
 	if err != nil {
 		return nil, 0, err
 	}
-	if a, err = Decode(b); err != nil {
+	a, err = Decode(b)
+	if err != nil {
 		return nil, 0, fmt.Errorf("what the compiler wrote is %w", err)
 	}
 	if a.Code.Folder != folder {
@@ -179,7 +182,8 @@ func (f Folder) Open(name string) (a *Artifact, replaced func() error, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	if a, err = Decode(b); err != nil {
+	a, err = Decode(b)
+	if err != nil {
 		return nil, nil, err
 	}
 	was, err := a.Code.Check(a.path(string(f)))

@@ -32,7 +32,8 @@ func (t *Turns) Take(name string) (end func()) {
 		own.Unlock()
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if own.users--; own.users == 0 {
+		own.users--
+		if own.users == 0 {
 			delete(t.of, name)
 		}
 	}

@@ -43,7 +43,8 @@ func TestNoFilesAndSockets(t *testing.T) {
 		if kind, _, _ := strings.Cut(name, "_"); !slices.Contains([]string{"fd", "path", "sock"}, kind) || slices.Contains(standardStreams, name) {
 			continue
 		}
-		if refused++; funcs[name](nil) == errnoSuccess {
+		refused++
+		if funcs[name](nil) == errnoSuccess {
 			t.Errorf("%s succeeds", name)
 		}
 	}
@@ -92,7 +93,8 @@ func TestArguments(t *testing.T) {
 		if n := argsGet(f); n != errnoSuccess {
 			t.Error(name, n)
 		}
-		if want = strings.ReplaceAll(want, " ", ""); string(m[:len(want)]) != want {
+		want = strings.ReplaceAll(want, " ", "")
+		if string(m[:len(want)]) != want {
 			t.Errorf("%q: %q, want %q", name, m, want)
 		}
 	}

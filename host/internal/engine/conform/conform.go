@@ -213,7 +213,8 @@ func again(t *testing.T, e engine.Engine) {
 	}
 	e.Trim(context.Background())
 	if closed, left := e.Trim(context.Background()); closed+left != 0 {
-		if _, left = e.Trim(context.Background()); left != 0 {
+		_, left = e.Trim(context.Background())
+		if left != 0 {
 			t.Errorf("%d instances are idle after three looks", left)
 		}
 	}

@@ -36,7 +36,8 @@ const freeze = -1
 func (h *host) Enter() error       { h.calls++; return nil }
 func (h *host) Work(n int64) error { h.worked += n; return nil }
 func (h *host) Refuel() error {
-	if h.grants++; h.grants > h.limit {
+	h.grants++
+	if h.grants > h.limit {
 		return errFuel
 	}
 	return nil
@@ -62,7 +63,8 @@ func (h *host) WaitEvent(int64) (int64, error) {
 		return 0, errEvents
 	}
 	n := h.events[0]
-	if h.events = h.events[1:]; n == freeze {
+	h.events = h.events[1:]
+	if n == freeze {
 		return 0, engine.ErrFreeze
 	}
 	return n, nil

@@ -100,8 +100,10 @@ func forks(t *testing.T, e engine.Engine) {
 	of.stepEnd = engine.ErrUndo
 	awaits, forked := 0, false
 	h.await = func() (int64, error) {
-		if awaits++; awaits == 1 {
-			if forked = in.Fork(of); forked {
+		awaits++
+		if awaits == 1 {
+			forked = in.Fork(of)
+			if forked {
 				return of.await()
 			}
 		}

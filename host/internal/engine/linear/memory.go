@@ -20,7 +20,8 @@ type Memory struct {
 func New(im *Image) *Memory {
 	im.users.Add(1)
 	m := &Memory{im: im, base: im.mapped()}
-	if m.mapped = m.base != nil; !m.mapped {
+	m.mapped = m.base != nil
+	if !m.mapped {
 		m.base = append(make([]byte, 0, len(im.bytes)+len(im.bytes)/4), im.bytes...)
 	}
 	m.high = len(im.bytes)
@@ -91,7 +92,8 @@ func (m *Memory) Restore() (moved bool) {
 	m.undo(0, m.high)
 	n := min(m.high, len(m.im.bytes))
 	m.base, m.high = m.base[:n], n
-	if moved = cap(m.base) > n+n/4+MaxSpareBytes; moved {
+	moved = cap(m.base) > n+n/4+MaxSpareBytes
+	if moved {
 		m.base = append(make([]byte, 0, n+n/4), m.im.bytes...)
 	}
 	m.kept = int64(cap(m.base))

@@ -31,7 +31,8 @@ func (im *Image) share(memory []byte, want Reset) bool {
 		return false
 	}
 	f := os.NewFile(uintptr(fd), "wfhost-image")
-	if err = writeImage(f, memory); err == nil {
+	err = writeImage(f, memory)
+	if err == nil {
 		im.own, err = unix.Mmap(fd, 0, len(memory), unix.PROT_READ, unix.MAP_PRIVATE)
 	}
 	if err != nil {
@@ -288,7 +289,8 @@ func (m *Memory) dirty(size int) (pages []region, done func(), ok bool) {
 		return nil, nil, false
 	}
 	into := regionLists.Get().(*[maxRegions]region) //nolint:forcetypeassert // it holds nothing else
-	if pages, ok = scan(m.base[:size], into); !ok {
+	pages, ok = scan(m.base[:size], into)
+	if !ok {
 		regionLists.Put(into)
 		return nil, nil, false
 	}

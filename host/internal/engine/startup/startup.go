@@ -76,7 +76,8 @@ const (
 
 // Refuel grants fuel, a bounded number of times.
 func (h *Host) Refuel() error {
-	if h.grants++; h.grants > h.most {
+	h.grants++
+	if h.grants > h.most {
 		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf("_initialize or the start section computes too long: "+
 			"its fuel is %d units, each about a nanosecond or a byte of a call", h.most*engine.FuelGrant)}
 	}
@@ -86,7 +87,8 @@ func (h *Host) Refuel() error {
 
 // Work counts bytes as fuel.
 func (h *Host) Work(bytes int64) error {
-	if h.alone += bytes; h.alone >= bytesAlone {
+	h.alone += bytes
+	if h.alone >= bytesAlone {
 		h.alone = 0
 		letOthers()
 	}
@@ -100,7 +102,8 @@ func (h *Host) Work(bytes int64) error {
 
 // Enter counts calls.
 func (h *Host) Enter() error {
-	if h.calls++; h.calls > abi.MaxHostCalls {
+	h.calls++
+	if h.calls > abi.MaxHostCalls {
 		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf(
 			"_initialize or the start section makes too many calls: the limit is %d", abi.MaxHostCalls)}
 	}

@@ -46,7 +46,8 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 	if err := m.store(ctx, wasm, name, print); err != nil {
 		return nil, err
 	}
-	if mod, err = m.load(ctx, s.Digest, name); errors.Is(err, artifact.ErrDamaged) { // another host took its own over meanwhile
+	mod, err = m.load(ctx, s.Digest, name)
+	if errors.Is(err, artifact.ErrDamaged) { // another host took its own over meanwhile
 		mod, err = m.load(ctx, s.Digest, name)
 	}
 	if err != nil {
@@ -89,7 +90,8 @@ func (m *machine) store(ctx context.Context, wasm []byte, name, print string) er
 	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, artifact.ErrDamaged):
 		return err
 	}
-	if a, err = m.build(ctx, wasm, name, folder); err != nil || a.Module.Refusal != "" { // then its data was compiled with it
+	a, err = m.build(ctx, wasm, name, folder)
+	if err != nil || a.Module.Refusal != "" { // then its data was compiled with it
 		return err
 	}
 	a.Module.Data = nil

@@ -101,7 +101,8 @@ func New(ctx context.Context, cfg Config) (engine.Engine, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m.cache, err = wazero.NewCompilationCacheWithDir(cfg.CacheDir); err != nil {
+		m.cache, err = wazero.NewCompilationCacheWithDir(cfg.CacheDir)
+		if err != nil {
 			return nil, fmt.Errorf("open compilation cache: %w", err)
 		}
 	}

@@ -44,7 +44,8 @@ func (in *instance) Fork(h engine.Host) bool {
 	}
 	f := &fork{host: a.host, call: a.call, args: slices.Clone(a.call.st), size: in.mod.Memory().Size(), copied: sum(in.stacks),
 		denied: a.denied}
-	if f.memory = in.memory.Save(int(f.size)); f.memory == nil {
+	f.memory = in.memory.Save(int(f.size))
+	if f.memory == nil {
 		return false
 	}
 	for _, g := range in.globals {

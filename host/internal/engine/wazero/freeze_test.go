@@ -46,7 +46,8 @@ func (e *events) WaitEvent(int64) (int64, error) {
 		return 0, errEvents
 	}
 	n := e.next[0]
-	if e.next = e.next[1:]; n == freeze {
+	e.next = e.next[1:]
+	if n == freeze {
 		return 0, engine.ErrFreeze
 	}
 	return n, nil
@@ -88,7 +89,8 @@ func TestFreeze(t *testing.T) {
 		} else {
 			again.Release(ctx)
 		}
-		if in, last = other, f; !in.Thaw(f) {
+		in, last = other, f
+		if !in.Thaw(f) {
 			t.Fatal("it cannot be thawed")
 		}
 		give(t, in, abi.ExportThaw, next...)

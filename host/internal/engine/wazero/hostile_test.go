@@ -36,7 +36,8 @@ func TestReferencesAreBounded(t *testing.T) {
 	var err error
 	for range 100 {
 		in.mod.Memory().WriteUint32Le(4, 0) // it makes 100,000 more
-		if _, err = in.Call(ctx, "refer", &asked{tester: tester{limit: 1 << 60}, in: in}); err != nil {
+		_, err = in.Call(ctx, "refer", &asked{tester: tester{limit: 1 << 60}, in: in})
+		if err != nil {
 			break
 		}
 	}

@@ -97,7 +97,8 @@ func (in *instance) Release(ctx context.Context) (held int64) {
 	}
 	reset := in.reset()
 	held += in.memory.Held() // before somebody else takes it
-	if in.kept += in.memory.Kept(); !reset || !in.keep(ctx) {
+	in.kept += in.memory.Kept()
+	if !reset || !in.keep(ctx) {
 		in.close(ctx)
 	}
 	return held

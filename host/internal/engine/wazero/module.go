@@ -141,7 +141,8 @@ func (m *module) fresh(ctx context.Context) (*instance, error) {
 	in := &instance{m: m, functions: map[string]function{}}
 	a := &activation{Context: ctx, in: in, host: startup.New(ctx)}
 	var err error
-	if in.mod, err = m.machine.rt.InstantiateModule(withFirst(a), m.compiled, anonymous); err != nil {
+	in.mod, err = m.machine.rt.InstantiateModule(withFirst(a), m.compiled, anonymous)
+	if err != nil {
 		return nil, a.explain(ctx, err, engine.TrapInit)
 	}
 	in.findGlobals()

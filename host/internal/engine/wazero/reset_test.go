@@ -28,7 +28,8 @@ func (t *tester) Now() int64   { return 1 }
 
 func (t *tester) Work(int64) error { return nil }
 func (t *tester) Refuel() error {
-	if t.slices++; t.slices > t.limit {
+	t.slices++
+	if t.slices > t.limit {
 		return errEmpty
 	}
 	return nil

@@ -22,7 +22,8 @@ type worker struct {
 var errWorked = errors.New("no fuel for the bytes")
 
 func (w *worker) Work(bytes int64) error {
-	if w.worked += bytes; w.worked > w.limit {
+	w.worked += bytes
+	if w.worked > w.limit {
 		return errWorked
 	}
 	return nil

@@ -57,7 +57,8 @@ func (c Code) carry(ctx context.Context, p Plan) (string, error) {
 		}
 		p.Done += shipped
 	}
-	if p.Round++; p.Round < len(p.Rounds) {
+	p.Round++
+	if p.Round < len(p.Rounds) {
 		return "", workflow.ContinueAsNew(ctx, p)
 	}
 	return p.Done, nil
