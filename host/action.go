@@ -87,7 +87,7 @@ func (s *scope) TakeBack(ctx context.Context, id string) (changed bool, err erro
 		err = s.elsewhere(ctx, id, incarnation, move)
 	}
 	if err == nil {
-		changed, err = s.h.rt.Runs.Change(ctx, key, run.Amend{Make: record.TakeBack})
+		changed, err = s.h.rt.Runs.Change(ctx, key, run.Amend{Make: (*record.Record).TakeBack})
 	}
 	return changed, translate(err)
 }

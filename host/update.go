@@ -293,7 +293,7 @@ func (u *Update) read(j *journal.Journal) (known journal.Key, err error) {
 	signal := abi.UpdatePrefix + u.Name
 	at, here := j.Update(signal, u.ID)
 	if !here {
-		known, ok := journal.Known(j, signal, u.ID)
+		known, ok := j.Known(signal, u.ID)
 		if !ok || known.Iteration == j.Started().Iteration {
 			return known, fmt.Errorf("run %q: %w: it has accepted no update %q with the id %q, or has forgotten it", u.Run,
 				store.ErrNotFound, u.Name, u.ID)

@@ -51,14 +51,14 @@ func ParseCondition(text string) (c Condition, err error) {
 		n = 2
 	}
 	c = Condition{Key: strings.Trim(text[:i], " "), Op: Comparison(text[i : i+n]), Value: strings.Trim(text[i+n:], " ")}
-	if sign := foreign(&c); sign != "" {
+	if sign := c.foreign(); sign != "" {
 		return c, &joined{fmt.Errorf("%.300q: %q is no comparison of attributes; these are = < <= > >=", text, sign), ErrInvalid}
 	}
 	return c, c.into(&store.Query{})
 }
 
 // foreign returns the comparison of another language that a condition has, empty if it has none.
-func foreign(c *Condition) string {
+func (c *Condition) foreign() string {
 	for _, sign := range []string{"!", "~", ":"} {
 		if strings.HasSuffix(c.Key, sign) && c.Op == Equal {
 			return sign + "="

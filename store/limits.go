@@ -87,7 +87,7 @@ type LimitStore interface {
 }
 
 // CheckCells returns why SetCells cannot make a change.
-func CheckCells(x *QueueSet) error {
+func (x *QueueSet) CheckCells() error {
 	if len(x.Ack)+len(x.Outbox) > 0 {
 		return fmt.Errorf("the queue %q has no owner, and takes and sends no commands", x.Queue.ID)
 	}
@@ -123,12 +123,12 @@ func checkQueues(group int, p PartitionID, list []QueueSet) error {
 		if n := len(x.Cells) + len(x.Expired); n > MaxCells {
 			return &RefusedError{group, -1, fmt.Errorf("%d cells of the queue of workflow %q, the limit is %d", n, x.Queue.ID, MaxCells)}
 		}
-		if err := checkCell(x, &x.Before); err != nil {
+		if err := x.checkCell(&x.Before); err != nil {
 			return &RefusedError{group, -1, err}
 		}
 		for _, list := range [][]Cell{x.Cells, x.Expired} {
 			for j := range list {
-				if err := checkCell(x, &list[j]); err != nil {
+				if err := x.checkCell(&list[j]); err != nil {
 					return &RefusedError{group, -1, err}
 				}
 			}
@@ -137,7 +137,7 @@ func checkQueues(group int, p PartitionID, list []QueueSet) error {
 	return nil
 }
 
-func checkCell(x *QueueSet, c *Cell) error {
+func (x *QueueSet) checkCell(c *Cell) error {
 	if n := len(c.Key); n == 0 || n > MaxCellKey {
 		return fmt.Errorf("a cell of the queue of workflow %q has a key of %d bytes, want 1 to %d", x.Queue.ID, n, MaxCellKey)
 	}

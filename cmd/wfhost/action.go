@@ -11,7 +11,7 @@ import (
 )
 
 // targets gives the runs that an action is for: the id, or with - those on standard input, one a line.
-func targets(g *globals, id string) ([]string, error) {
+func (g *globals) targets(id string) ([]string, error) {
 	if id != "-" {
 		return []string{id}, nil
 	}
@@ -26,8 +26,8 @@ func targets(g *globals, id string) ([]string, error) {
 }
 
 // each does something for each run. All of them are tried; the first error's code is the exit code.
-func each(g *globals, id string, do func(id string) error) error {
-	ids, err := targets(g, id)
+func (g *globals) each(id string, do func(id string) error) error {
+	ids, err := g.targets(id)
 	if err != nil {
 		return err
 	}
@@ -45,8 +45,8 @@ func each(g *globals, id string, do func(id string) error) error {
 }
 
 // act posts an action for each run.
-func act(g *globals, id, action string, q url.Values) error {
-	return each(g, id, func(id string) error {
+func (g *globals) act(id, action string, q url.Values) error {
+	return g.each(id, func(id string) error {
 		var changed httpapi.Changed
 		_, _, err := g.call(http.MethodPost, runPath(id, "/"+action), q, nil, &changed)
 		switch {
@@ -79,13 +79,13 @@ type cancelCmd struct {
 	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
 }
 
-func (c *cancelCmd) Run(g *globals) error { return act(g, c.RunID, "cancel", nil) }
+func (c *cancelCmd) Run(g *globals) error { return g.act(c.RunID, "cancel", nil) }
 
 type terminateCmd struct {
 	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
 }
 
-func (c *terminateCmd) Run(g *globals) error { return act(g, c.RunID, "terminate", nil) }
+func (c *terminateCmd) Run(g *globals) error { return g.act(c.RunID, "terminate", nil) }
 
 type wakeCmd struct {
 	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
@@ -97,5 +97,5 @@ func (c *wakeCmd) Run(g *globals) error {
 	if c.Name != "" {
 		q.Set("name", c.Name)
 	}
-	return act(g, c.RunID, "wake", q)
+	return g.act(c.RunID, "wake", q)
 }

@@ -24,7 +24,7 @@ type configCheckCmd struct {
 func (c *configCheckCmd) Run(g *globals) error {
 	bad := 0
 	for _, path := range c.Files {
-		faults := checkConfig(g, path)
+		faults := g.checkConfig(path)
 		for _, f := range faults {
 			_, _ = fmt.Fprintf(g.io.err, "%s: %s\n", path, indented(f.Error()))
 		}
@@ -44,7 +44,7 @@ func (c *configCheckCmd) Run(g *globals) error {
 
 // checkConfig returns what is wrong with a file, as far as it says that by itself: files that it names are not opened, and
 // nothing listens.
-func checkConfig(g *globals, path string) []error {
+func (g *globals) checkConfig(path string) []error {
 	parser, root, err := newParser(g.io, func(int) {})
 	if err != nil {
 		return []error{err}

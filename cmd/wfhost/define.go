@@ -41,7 +41,7 @@ func (c *defineCmd) Run(g *globals) error {
 	if c.Path == "" {
 		return &exitCode{exitUsage, errors.New("a file with a definition is needed, or --schema")}
 	}
-	f, err := readDefinition(g, c.Path)
+	f, err := g.readDefinition(c.Path)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func isDefinition(path string) bool {
 }
 
 // readDefinition reads and checks a definition.
-func readDefinition(g *globals, path string) (*definitionFile, error) {
+func (g *globals) readDefinition(path string) (*definitionFile, error) {
 	text, err := func() ([]byte, error) {
 		if path == "-" {
 			return readBounded("standard input", g.io.in)

@@ -88,7 +88,7 @@ func (d deployed) check(t *testing.T) {
 
 // TestDeployUnit checks the unit of systemd, and the file of flags that it names.
 func TestDeployUnit(t *testing.T) {
-	if faults := checkConfig(&globals{io: stdio{out: io.Discard, err: io.Discard}}, "../../deploy/wfhost.yaml"); len(faults) > 0 {
+	if faults := (&globals{io: stdio{out: io.Discard, err: io.Discard}}).checkConfig("../../deploy/wfhost.yaml"); len(faults) > 0 {
 		t.Error(faults)
 	}
 	b, err := os.ReadFile("../../deploy/wfhost.service")

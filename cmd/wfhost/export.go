@@ -132,7 +132,7 @@ func (c *replayCmd) Run(g *globals) (err error) {
 			}
 		}
 	}
-	h, closed, err := replayHost(g)
+	h, closed, err := g.replayHost()
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (c *replayCmd) read(g *globals) (*host.Archive, error) {
 
 // replayHost opens a host that has no runs, in which archives are replayed. Modules may come from anybody, so they are compiled
 // in a process of their own, within limits.
-func replayHost(g *globals) (h *host.Host, closed func() error, err error) {
+func (g *globals) replayHost() (h *host.Host, closed func() error, err error) {
 	dir, err := os.MkdirTemp("", "wfhost-replay-")
 	if err != nil {
 		return nil, nil, err

@@ -28,16 +28,16 @@ func (l *limited) path() (string, error) {
 }
 
 // callHandlerLimits makes a request about the limits of one handler, and shows them.
-func callHandlerLimits(g *globals, method, path string, body any) error {
+func (g *globals) callHandlerLimits(method, path string, body any) error {
 	var l host.HandlerLimitsInfo
 	if err := g.exchange(method, path, body, &l); err != nil {
 		return err
 	}
-	return showHandlerLimits(g, []host.HandlerLimitsInfo{l}, l)
+	return g.showHandlerLimits([]host.HandlerLimitsInfo{l}, l)
 }
 
 // showHandlerLimits prints limits of handlers as a table, or all as JSON.
-func showHandlerLimits(g *globals, list []host.HandlerLimitsInfo, all any) error {
+func (g *globals) showHandlerLimits(list []host.HandlerLimitsInfo, all any) error {
 	if g.Format == "json" {
 		return g.json(all)
 	}
@@ -56,5 +56,5 @@ func (c *limitsHandlersCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, "/v1/handler-limits", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
-	return showHandlerLimits(g, list, list)
+	return g.showHandlerLimits(list, list)
 }

@@ -30,11 +30,11 @@ func (f *inputFlags) read(g *globals) ([]byte, error) {
 	case f.InputFile != "":
 		return readInputFile("--input-file", f.InputFile)
 	}
-	return readInput(g, f.Input)
+	return g.readInput(f.Input)
 }
 
 // readInput reads what --input names.
-func readInput(g *globals, text string) ([]byte, error) {
+func (g *globals) readInput(text string) ([]byte, error) {
 	switch {
 	case text == "-":
 		return io.ReadAll(g.io.in)

@@ -225,7 +225,7 @@ type resultCmd struct {
 
 func (c *resultCmd) Run(g *globals) error {
 	if c.Wait {
-		return waitResult(g, c.RunID)
+		return g.waitResult(c.RunID)
 	}
 	status, b, err := g.call(http.MethodGet, runPath(c.RunID, "/result"), nil, nil, nil)
 	if err != nil {
@@ -239,7 +239,7 @@ func (c *resultCmd) Run(g *globals) error {
 
 // waitResult waits for the end of a run, and prints its result. A server that has not answered yet is asked first whether it
 // has the run: that is answered at once, and from then on the server is waited for when it is away.
-func waitResult(g *globals, id string) error {
+func (g *globals) waitResult(id string) error {
 	if !g.answered {
 		if err := g.get(runPath(id, ""), nil, nil); err != nil {
 			return err

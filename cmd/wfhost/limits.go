@@ -31,11 +31,11 @@ func (c *limitsListCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, "/v1/limits", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
-	return showLimits(g, list, list)
+	return g.showLimits(list, list)
 }
 
 // showLimits prints limits as a table, or all as JSON.
-func showLimits(g *globals, list []host.LimitsInfo, all any) error {
+func (g *globals) showLimits(list []host.LimitsInfo, all any) error {
 	if g.Format == "json" {
 		return g.json(all)
 	}
@@ -55,13 +55,13 @@ func (c *limitsShowCmd) Run(g *globals) error {
 		return err
 	}
 	if c.Handler != "" {
-		return callHandlerLimits(g, http.MethodGet, path, nil)
+		return g.callHandlerLimits(http.MethodGet, path, nil)
 	}
 	var l host.LimitsInfo
 	if _, _, err := g.call(http.MethodGet, path, nil, nil, &l); err != nil {
 		return err
 	}
-	return showLimits(g, []host.LimitsInfo{l}, l)
+	return g.showLimits([]host.LimitsInfo{l}, l)
 }
 
 type limitsSetCmd struct {
@@ -80,13 +80,13 @@ func (c *limitsSetCmd) Run(g *globals) error {
 	}
 	limits := httpapi.LimitsBody{Concurrency: c.Concurrency, Rate: c.Rate}
 	if c.Handler != "" {
-		return callHandlerLimits(g, http.MethodPut, path, limits)
+		return g.callHandlerLimits(http.MethodPut, path, limits)
 	}
 	var set host.LimitsInfo
 	if err := g.exchange(http.MethodPut, path, limits, &set); err != nil {
 		return err
 	}
-	return showLimits(g, []host.LimitsInfo{set}, set)
+	return g.showLimits([]host.LimitsInfo{set}, set)
 }
 
 type limitsDeleteCmd struct{ limited }

@@ -22,11 +22,11 @@ func (c *namespacesListCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, "/v1/namespaces", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
-	return showNamespaces(g, list, list)
+	return g.showNamespaces(list, list)
 }
 
 // showNamespaces prints namespaces as a table, or all as JSON.
-func showNamespaces(g *globals, list []host.NamespaceInfo, all any) error {
+func (g *globals) showNamespaces(list []host.NamespaceInfo, all any) error {
 	switch g.Format {
 	case "json":
 		return g.json(all)
@@ -84,5 +84,5 @@ func (c *namespacesSetCmd) Run(g *globals) error {
 	if err := g.exchange(http.MethodPut, "/v1/namespaces/"+url.PathEscape(c.Name), quota, &set); err != nil {
 		return err
 	}
-	return showNamespaces(g, []host.NamespaceInfo{set}, set)
+	return g.showNamespaces([]host.NamespaceInfo{set}, set)
 }

@@ -28,11 +28,11 @@ func (c *retentionListCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, "/v1/retention", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
-	return showRetentions(g, list, list)
+	return g.showRetentions(list, list)
 }
 
 // showRetentions prints retentions as a table, or all as JSON.
-func showRetentions(g *globals, list []httpapi.Retention, all any) error {
+func (g *globals) showRetentions(list []httpapi.Retention, all any) error {
 	if g.Format == "json" {
 		return g.json(all)
 	}
@@ -126,7 +126,7 @@ func (c *retentionSetCmd) Run(g *globals) error {
 	if err := g.exchange(http.MethodPut, "/v1/retention/"+segment(c.Workflow), rules, &set); err != nil {
 		return err
 	}
-	return showRetentions(g, []httpapi.Retention{set}, set)
+	return g.showRetentions([]httpapi.Retention{set}, set)
 }
 
 type retentionDeleteCmd struct {

@@ -62,7 +62,7 @@ func (c *runCmd) Run(g *globals) (err error) {
 		defer func() { _ = os.RemoveAll(dir) }() // a leftover in a temporary folder
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, nil))
-	secret, err := openSecrets(g, c.Secrets, logger)
+	secret, err := g.openSecrets(c.Secrets, logger)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (c *runCmd) perform(g *globals, h *host.Host, w *waits, name string, wasm, 
 		said.Go(func() { w.print(ctx, g) })
 		defer said.Wait()
 		defer stop()
-	} else if err := follow(g, ns, run.ID, w, c.keep(run.ID)); err != nil {
+	} else if err := g.follow(ns, run.ID, w, c.keep(run.ID)); err != nil {
 		return err
 	}
 	result, err := ns.ResultRaw(g.ctx, run.ID)
@@ -164,7 +164,7 @@ func (c *runCmd) keep(id string) string {
 // unhandled says which steps of a definition call handlers that this process does not have, so that a run waits there. It is
 // no error: a run may never come there.
 func (c *runCmd) unhandled(g *globals, known map[string]bool, w *waits) {
-	f, err := readDefinition(g, c.Path)
+	f, err := g.readDefinition(c.Path)
 	if err != nil {
 		return // it was read before, and would be told then
 	}
@@ -246,7 +246,7 @@ func terminal(w io.Writer) bool {
 
 // follow shows on the error output what happens to a run until it ends: its entries, its log, and on a terminal
 // a countdown while it sleeps; and for which handlers runs wait. keep is the sentence for whoever interrupts it.
-func follow(g *globals, h *host.Namespace, id string, w *waits, keep string) error {
+func (g *globals) follow(h *host.Namespace, id string, w *waits, keep string) error {
 	f := &follower{g: g, h: h, id: id, tty: terminal(g.io.err)}
 	changed, stop := h.Watch(id)
 	defer stop()

@@ -138,7 +138,7 @@ func (f *scheduleFlags) into(g *globals, s *httpapi.ScheduleSpec) error {
 		return err
 	}
 	if f.Input != "" {
-		input, err := readInput(g, f.Input)
+		input, err := g.readInput(f.Input)
 		if err != nil {
 			return err
 		}

@@ -188,7 +188,7 @@ func (c *serveCmd) Run(g *globals) error {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(g.io.err, &slog.HandlerOptions{Level: c.LogLevel}))
-	secret, err := openSecrets(g, c.Secrets, logger)
+	secret, err := g.openSecrets(c.Secrets, logger)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // readPayload reads a payload, which has to be JSON, or nothing.
-func readPayload(g *globals, what, text string) ([]byte, error) {
-	b, err := readInput(g, text)
+func (g *globals) readPayload(what, text string) ([]byte, error) {
+	b, err := g.readInput(text)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ type signalCmd struct {
 }
 
 func (c *signalCmd) Run(g *globals) error {
-	payload, err := readPayload(g, "the payload", c.Payload)
+	payload, err := g.readPayload("the payload", c.Payload)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ type deliverCmd struct {
 }
 
 func (c *deliverCmd) Run(g *globals) error {
-	payload, err := readPayload(g, "the payload", c.Payload)
+	payload, err := g.readPayload("the payload", c.Payload)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ type queryCmd struct {
 }
 
 func (c *queryCmd) Run(g *globals) error {
-	input, err := readPayload(g, "the input", c.Input)
+	input, err := g.readPayload("the input", c.Input)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ type pauseCmd struct {
 	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
 }
 
-func (c *pauseCmd) Run(g *globals) error { return act(g, c.RunID, "pause", nil) }
+func (c *pauseCmd) Run(g *globals) error { return g.act(c.RunID, "pause", nil) }
 
 type unpauseCmd struct {
 	RunID string `arg:"" name:"run" help:"Id of the run, or - for ids on standard input."`
@@ -92,9 +92,9 @@ type unpauseCmd struct {
 
 func (c *unpauseCmd) Run(g *globals) error {
 	if c.Moved {
-		return act(g, c.RunID, "take-back", nil)
+		return g.act(c.RunID, "take-back", nil)
 	}
-	return act(g, c.RunID, "unpause", nil)
+	return g.act(c.RunID, "unpause", nil)
 }
 
 type retryCmd struct {
@@ -107,7 +107,7 @@ func (c *retryCmd) Run(g *globals) error {
 	if c.Number != 0 {
 		q.Set("version", strconv.FormatUint(uint64(c.Number), 10))
 	}
-	return act(g, c.RunID, "retry", q)
+	return g.act(c.RunID, "retry", q)
 }
 
 type deleteCmd struct {
@@ -115,7 +115,7 @@ type deleteCmd struct {
 }
 
 func (c *deleteCmd) Run(g *globals) error {
-	return each(g, c.RunID, func(id string) error {
+	return g.each(c.RunID, func(id string) error {
 		if _, _, err := g.call(http.MethodDelete, runPath(id, ""), nil, nil, nil); err != nil {
 			return err
 		}

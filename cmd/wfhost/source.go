@@ -166,7 +166,7 @@ type secrets struct {
 
 // openSecrets reads secrets once, to say what is wrong with them before they are needed; the function returns one of them. It is
 // nil if there are none.
-func openSecrets(g *globals, from source, log *slog.Logger) (func(string) (string, bool), error) {
+func (g *globals) openSecrets(from source, log *slog.Logger) (func(string) (string, bool), error) {
 	if from == "" {
 		return nil, nil //nolint:nilnil // there are none
 	}

@@ -89,10 +89,10 @@ func TestSecretsChange(t *testing.T) {
 	now = now.Add(sourceAge)
 	is(file, "three", false)
 	is(command, "three", false)
-	if _, err := openSecrets(g, "env:WFHOST_TEST_NONE", file.log); err == nil {
+	if _, err := g.openSecrets("env:WFHOST_TEST_NONE", file.log); err == nil {
 		t.Error("secrets that cannot be read are found out when they are needed")
 	}
-	if get, err := openSecrets(g, source(path), file.log); err != nil {
+	if get, err := g.openSecrets(source(path), file.log); err != nil {
 		t.Error(err)
 	} else if v, ok := get("key"); v != "three" || !ok {
 		t.Errorf("%q %v", v, ok)

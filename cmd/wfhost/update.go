@@ -25,7 +25,7 @@ type updateCmd struct {
 func (c *updateCmd) Run(g *globals) error {
 	id, path := c.Get, runPath(c.RunID, "/updates/"+segment(c.Name))
 	if id == "" {
-		input, err := readPayload(g, "the input", c.Input)
+		input, err := g.readPayload("the input", c.Input)
 		if err != nil {
 			return err
 		}

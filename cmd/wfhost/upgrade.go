@@ -106,7 +106,7 @@ func (c *checkCmd) folder(g *globals, workflow string, wasm []byte, out *checkPr
 	if err != nil {
 		return err
 	}
-	h, closed, err := replayHost(g)
+	h, closed, err := g.replayHost()
 	if err != nil {
 		return err
 	}
@@ -139,12 +139,12 @@ type migrateCmd struct {
 }
 
 func (c *migrateCmd) Run(g *globals) error {
-	return migrateRuns(g, c.Workflow,
+	return g.migrateRuns(c.Workflow,
 		httpapi.MigrateRequest{To: c.To, From: c.From, Runs: c.RunID, DryRun: c.DryRun, CPU: c.CPU, Parallel: c.Parallel})
 }
 
 // migrateRuns has the server migrate the runs of a workflow.
-func migrateRuns(g *globals, workflow string, r httpapi.MigrateRequest) error {
+func (g *globals) migrateRuns(workflow string, r httpapi.MigrateRequest) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err

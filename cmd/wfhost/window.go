@@ -14,11 +14,11 @@ func (c *limitsWindowsCmd) Run(g *globals) error {
 	if _, _, err := g.call(http.MethodGet, "/v1/start-windows", nil, nil, httpapi.ItemsOf(&list)); err != nil {
 		return err
 	}
-	return showStartWindows(g, list, list)
+	return g.showStartWindows(list, list)
 }
 
 // showStartWindows prints debounces and throttles as a table, or all as JSON.
-func showStartWindows(g *globals, list []host.StartWindow, all any) error {
+func (g *globals) showStartWindows(list []host.StartWindow, all any) error {
 	if g.Format == "json" {
 		return g.json(all)
 	}
@@ -30,12 +30,12 @@ func showStartWindows(g *globals, list []host.StartWindow, all any) error {
 }
 
 // setStartWindow sets a debounce or a throttle.
-func setStartWindow(g *globals, workflow string, w httpapi.StartWindowBody) error {
+func (g *globals) setStartWindow(workflow string, w httpapi.StartWindowBody) error {
 	var set host.StartWindow
 	if err := g.exchange(http.MethodPut, "/v1/start-windows/"+segment(workflow), w, &set); err != nil {
 		return err
 	}
-	return showStartWindows(g, []host.StartWindow{set}, set)
+	return g.showStartWindows([]host.StartWindow{set}, set)
 }
 
 type limitsDebounceCmd struct {
@@ -45,7 +45,7 @@ type limitsDebounceCmd struct {
 }
 
 func (c *limitsDebounceCmd) Run(g *globals) error {
-	return setStartWindow(g, c.Workflow, httpapi.StartWindowBody{Debounce: c.Quiet, Longest: c.Longest})
+	return g.setStartWindow(c.Workflow, httpapi.StartWindowBody{Debounce: c.Quiet, Longest: c.Longest})
 }
 
 type limitsThrottleCmd struct {
@@ -54,7 +54,7 @@ type limitsThrottleCmd struct {
 }
 
 func (c *limitsThrottleCmd) Run(g *globals) error {
-	return setStartWindow(g, c.Workflow, httpapi.StartWindowBody{Throttle: c.Window})
+	return g.setStartWindow(c.Workflow, httpapi.StartWindowBody{Throttle: c.Window})
 }
 
 type limitsEachCmd struct {

@@ -75,7 +75,7 @@ func (c *uploadCmd) put(g *globals, wasm []byte, fileName string) ([]host.Versio
 		return versions, err
 	}
 	for _, v := range versions { // all of them, whatever becomes of one
-		err = errors.Join(err, migrateRuns(g, v.Workflow, httpapi.MigrateRequest{To: v.Number}))
+		err = errors.Join(err, g.migrateRuns(v.Workflow, httpapi.MigrateRequest{To: v.Number}))
 	}
 	return versions, err
 }
@@ -247,7 +247,7 @@ func (c *startCmd) Run(g *globals) error {
 	}
 	if c.Wait {
 		g.answered = true // the server has the run
-		return waitResult(g, r.ID)
+		return g.waitResult(r.ID)
 	}
 	if g.Format == "json" { // as it came: a token without the scope read is told little of a run
 		return g.json(json.RawMessage(answer))

@@ -244,11 +244,11 @@ func (s *API) admit(w http.ResponseWriter, r *http.Request, pattern string, scop
 			c.Namespace)
 	}
 	c.in = name
-	if scope != public && !allowed(c, scope, name, everywhere[pattern] || whole[pattern]) {
-		return c, r, problem(http.StatusForbidden, "scope", "%s", refusal(c, scope, name))
+	if scope != public && !c.allowed(scope, name, everywhere[pattern] || whole[pattern]) {
+		return c, r, problem(http.StatusForbidden, "scope", "%s", c.refusal(scope, name))
 	}
-	if second, ok := also[pattern]; ok && !allowed(c, second, name, false) {
-		return c, r, problem(http.StatusForbidden, "scope", "%s", refusal(c, second, name))
+	if second, ok := also[pattern]; ok && !c.allowed(second, name, false) {
+		return c, r, problem(http.StatusForbidden, "scope", "%s", c.refusal(second, name))
 	}
 	if err := s.checkParameters(r, pattern); err != nil {
 		return c, r, err
@@ -271,14 +271,14 @@ func (s *API) admit(w http.ResponseWriter, r *http.Request, pattern string, scop
 
 // allowed reports whether a caller may make calls of a scope in a namespace. For endpoints that are everywhere it is enough
 // to have the scope in one.
-func allowed(c *caller, scope host.Scope, namespace string, everywhere bool) bool {
+func (c *caller) allowed(scope host.Scope, namespace string, everywhere bool) bool {
 	if everywhere {
 		namespace = c.Namespace
 	}
 	return c.Allows(scope, namespace)
 }
 
-func refusal(c *caller, scope host.Scope, namespace string) string {
+func (c *caller) refusal(scope host.Scope, namespace string) string {
 	if namespace == "" {
 		namespace = "default"
 	}

@@ -119,7 +119,7 @@ func (s *API) registerDefinitions(api huma.API) {
 func (s *API) define(ctx context.Context, in *defineInput) (*defineOutput, error) {
 	who := callerOf(ctx)
 	if in.Migrate && !who.Allows(host.ScopeOperate, who.in) {
-		return nil, problem(http.StatusForbidden, "scope", "migrate: %s", refusal(who, host.ScopeOperate, who.in))
+		return nil, problem(http.StatusForbidden, "scope", "migrate: %s", who.refusal(host.ScopeOperate, who.in))
 	}
 	if err := in.check(who); err != nil {
 		return nil, err

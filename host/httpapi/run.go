@@ -221,7 +221,7 @@ func (s *API) start(ctx context.Context, workflow, traceParent string, body []by
 	}
 	if c := callerOf(ctx); req.ends() && !c.Allows(host.ScopeOperate, c.in) {
 		return nil, problem(http.StatusForbidden, "scope", "on_conflict %q ends runs or takes their records: %s", req.OnConflict,
-			refusal(c, host.ScopeOperate, c.in))
+			c.refusal(host.ScopeOperate, c.in))
 	}
 	r, err := space(ctx).StartRaw(ctx, workflow, input, append(opts, host.WithTraceParent(traceParent))...)
 	if err != nil {

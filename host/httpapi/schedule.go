@@ -103,7 +103,7 @@ func shownSchedule(s host.Schedule, err error) (*scheduleBody, error) {
 // mayStart refuses a caller who may not start runs: a schedule starts them.
 func mayStart(ctx context.Context) error {
 	if c := callerOf(ctx); !c.Allows(host.ScopeRun, c.in) {
-		return problem(http.StatusForbidden, "scope", "a schedule starts runs: %s", refusal(c, host.ScopeRun, c.in))
+		return problem(http.StatusForbidden, "scope", "a schedule starts runs: %s", c.refusal(host.ScopeRun, c.in))
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (s *API) registerScheduleActions(api huma.API) {
 			o, c := in.Body.Overlap, callerOf(ctx)
 			if (o == host.OverlapCancelOther || o == host.OverlapTerminateOther) && !c.Allows(host.ScopeOperate, c.in) {
 				return nil, problem(http.StatusForbidden, "scope", "the overlap policy %q ends runs: %s", o,
-					refusal(c, host.ScopeOperate, c.in))
+					c.refusal(host.ScopeOperate, c.in))
 			}
 			r, err := space(ctx).TriggerSchedule(ctx, in.ID, o)
 			return &struct{ Body Triggered }{Triggered{r.ID, r.ID == ""}}, failed(err)

@@ -49,7 +49,7 @@ func (in *Grants) check(c *caller) error {
 		return nil
 	}
 	if !c.Allows(host.ScopeAdmin, c.in) {
-		return problem(http.StatusForbidden, "scope", "allow_step, allow_http, allow_secret: %s", refusal(c, host.ScopeAdmin, c.in))
+		return problem(http.StatusForbidden, "scope", "allow_step, allow_http, allow_secret: %s", c.refusal(host.ScopeAdmin, c.in))
 	}
 	if c.Namespace == "" {
 		return nil

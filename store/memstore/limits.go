@@ -98,7 +98,7 @@ func (s *Store) Cells(_ context.Context, q store.CellQuery) (list []store.Cell, 
 
 // SetCells changes cells of a queue without an owner.
 func (s *Store) SetCells(_ context.Context, x store.QueueSet) error {
-	if err := store.CheckCells(&x); err != nil {
+	if err := x.CheckCells(); err != nil {
 		return err
 	}
 	if err := s.lock(); err != nil {

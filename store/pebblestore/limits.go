@@ -184,7 +184,7 @@ func (s *Store) cell(queue store.RunKey, name []byte) ([]store.Cell, error) {
 
 // SetCells changes cells of a queue without an owner.
 func (s *Store) SetCells(_ context.Context, x store.QueueSet) error {
-	if err := store.CheckCells(&x); err != nil {
+	if err := x.CheckCells(); err != nil {
 		return err
 	}
 	end, err := s.beginWrite()

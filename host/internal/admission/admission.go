@@ -202,7 +202,7 @@ func (p *Place) Enter(ctx context.Context, c Class, quit <-chan struct{}) error 
 		a.leaveLocked(p)
 	default:
 		a.waiters[c].remove(w)
-		nextLocked(p, c)
+		p.nextLocked(c)
 		a.goLocked(p)
 		a.grantLocked() // it may have stood before others, for which there is room
 	}
@@ -232,10 +232,10 @@ func (p *Place) TryEnter() bool {
 	a := p.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if p.at != parked || a.free <= 0 || a.firstLocked(Resuming) != nil || a.fullLocked(p) || wokenFirstLocked(a) {
+	if p.at != parked || a.free <= 0 || a.firstLocked(Resuming) != nil || a.fullLocked(p) || a.wokenFirstLocked() {
 		return false
 	}
-	resumedLocked(a)
+	a.resumedLocked()
 	a.unparkLocked(p) // its bytes count already
 	p.insideLocked()
 	p.countLocked(1)
@@ -276,7 +276,7 @@ func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
 			return false
 		}
 	}
-	if c == Resuming && wokenFirstLocked(a) {
+	if c == Resuming && a.wokenFirstLocked() {
 		return false
 	}
 	if c == Woken && a.before >= maxBefore {
@@ -291,7 +291,7 @@ func (a *Admission) mayEnterLocked(p *Place, c Class) bool {
 // guest that is larger than the limit waits, and not for ever. One that has its instance needs a place alone.
 func (a *Admission) roomLocked(p *Place, c Class) bool {
 	return a.free > 0 && (c != Computing || a.long == 0 || a.long < p.longMost() && !p.crowdedLocked()) &&
-		reasonLocked(p, c) == nil &&
+		p.reasonLocked(c) == nil &&
 		(p.at == returning || p.fitsLocked(c))
 }
 
@@ -299,8 +299,8 @@ func (a *Admission) enterLocked(p *Place, c Class) {
 	if p.at != returning {
 		a.instances++
 		p.asked = p.bytes
-		tallyLocked(p, 1)
-		a.evictOverLocked(chargedLocked(a) - a.limit) // it is the only one inside
+		p.tallyLocked(1)
+		a.evictOverLocked(a.chargedLocked() - a.limit) // it is the only one inside
 	}
 	p.insideLocked()
 	p.countLocked(1)
@@ -316,7 +316,7 @@ func (a *Admission) enterLocked(p *Place, c Class) {
 	}
 	switch c {
 	case Resuming:
-		resumedLocked(a)
+		a.resumedLocked()
 	case Woken:
 		a.resumed = 0
 	}
@@ -380,10 +380,10 @@ func (a *Admission) goLocked(p *Place) {
 	if p.at != outside {
 		a.upLocked(p)
 		p.slowLocked(false)
-		tallyLocked(p, -1)
+		p.tallyLocked(-1)
 		p.at = outside
 		a.instances--
-		endBodyLocked(p)
+		p.endBodyLocked()
 	}
 }
 
@@ -444,11 +444,11 @@ func (a *Admission) evictOverLocked(bytes int64) {
 
 // makeRoomLocked evicts parked guests whose memory is in the way of those that wait and for which there are places.
 func (a *Admission) makeRoomLocked() {
-	free, over := a.free, chargedLocked(a)-a.limit
+	free, over := a.free, a.chargedLocked()-a.limit
 	for c := range a.waiters {
 		for e := a.waiters[c].Front(); e != nil && free > 0; e = e.Next() {
 			p := waiterOf(e).place
-			if reasonLocked(p, Class(c)) != nil {
+			if p.reasonLocked(Class(c)) != nil {
 				continue
 			}
 			if p.at != returning {
@@ -470,10 +470,10 @@ func (a *Admission) grantLocked() {
 	if a.large == 0 && a.outrun >= maxOvertaken {
 		a.grantFirstLocked(Large)
 	}
-	defer grantLargeLocked(a)
+	defer a.grantLargeLocked()
 	for c := range Class(Large) {
 		for a.firstLocked(c) != nil {
-			if c == Resuming && wokenFirstLocked(a) && a.grantFirstLocked(Woken) {
+			if c == Resuming && a.wokenFirstLocked() && a.grantFirstLocked(Woken) {
 				continue
 			}
 			if c == Woken && a.before >= maxBefore && a.grantFirstLocked(Starting) {

@@ -76,8 +76,8 @@ func (b *bodies) mayBeFirst(p *Place) bool {
 // set says whether a guest executes a body, and whether that began as the first one.
 func (b *bodies) set(p *Place, begun, first bool) {
 	if p.at != outside {
-		tallyLocked(p, -1)
-		defer tallyLocked(p, 1)
+		p.tallyLocked(-1)
+		defer p.tallyLocked(1)
 	}
 	if !begun {
 		b.tally(p, -1)
@@ -151,7 +151,7 @@ func (b *bodies) look() (began bool) {
 			began = true
 			q.enter(w)
 			b.set(p, true, first)
-			bodyLocked(p, true)
+			p.bodyLocked(true)
 			close(w.granted)
 			if q.asideOf(of) {
 				q.bring(of)

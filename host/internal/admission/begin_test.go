@@ -251,7 +251,7 @@ func TestBodiesByChance(t *testing.T) {
 				p = a.NewPlace(rapid.Int64Range(1, 90).Draw(t, "bytes")).Of(uint32(rapid.IntRange(0, 2).Draw(t, "namespace")),
 					rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "w"), "")
 				all = append(all, p)
-				if w := beginLocked(p); w != nil {
+				if w := p.beginLocked(); w != nil {
 					waits[p] = w
 				}
 			case !p.begun && waits[p] != nil && what == 5:
@@ -264,7 +264,7 @@ func TestBodiesByChance(t *testing.T) {
 			case p.begun:
 				waits[p] = nil
 				a.goLocked(p)
-				endBodyLocked(p)
+				p.endBodyLocked()
 			}
 			checkBodies(t, a, all)
 			a.mu.Unlock()
@@ -273,7 +273,7 @@ func TestBodiesByChance(t *testing.T) {
 		for range all {
 			for _, p := range all {
 				a.goLocked(p)
-				endBodyLocked(p)
+				p.endBodyLocked()
 			}
 		}
 		b := &a.bodies

@@ -15,7 +15,7 @@ func (p *Place) EnterBody(ctx context.Context) error {
 	}
 	a := p.a
 	a.mu.Lock()
-	w := beginLocked(p)
+	w := p.beginLocked()
 	a.mu.Unlock()
 	if w != nil {
 		select {
@@ -23,7 +23,7 @@ func (p *Place) EnterBody(ctx context.Context) error {
 		case <-ctx.Done():
 			a.mu.Lock()
 			a.bodies.withdraw(w)
-			endBodyLocked(p)
+			p.endBodyLocked()
 			a.mu.Unlock()
 			return context.Cause(ctx)
 		}
@@ -41,7 +41,7 @@ func (p *Place) BeginBody() bool {
 	a := p.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w := beginLocked(p)
+	w := p.beginLocked()
 	if w != nil {
 		a.bodies.withdraw(w)
 	}
@@ -52,11 +52,11 @@ func (p *Place) BeginBody() bool {
 func (p *Place) EndBody() {
 	p.a.mu.Lock()
 	defer p.a.mu.Unlock()
-	endBodyLocked(p)
+	p.endBodyLocked()
 }
 
 // beginLocked has a body begin, or returns what waits until it may.
-func beginLocked(p *Place) *waiter {
+func (p *Place) beginLocked() *waiter {
 	b := &p.a.bodies
 	if v := b.verdict(p); len(b.waiting.groups) == 0 && v <= beginsFirst {
 		b.set(p, true, v == beginsFirst)
@@ -69,16 +69,16 @@ func beginLocked(p *Place) *waiter {
 	return w
 }
 
-func endBodyLocked(p *Place) {
+func (p *Place) endBodyLocked() {
 	if p.begun {
 		p.a.bodies.set(p, false, false)
 		p.a.bodies.grant()
 	}
-	bodyLocked(p, false)
+	p.bodyLocked(false)
 }
 
 // bodyLocked says whether a guest executes a body that has computed for a slice.
-func bodyLocked(p *Place, body bool) {
+func (p *Place) bodyLocked(body bool) {
 	if p.body == body {
 		return
 	}
@@ -92,7 +92,7 @@ func bodyLocked(p *Place, body bool) {
 }
 
 // tallyLocked has the bytes of a guest that is not outside count, or, with a sign of -1, no more.
-func tallyLocked(p *Place, sign int64) {
+func (p *Place) tallyLocked(sign int64) {
 	a := p.a
 	a.held += sign * p.bytes
 	if p.begun {
@@ -104,7 +104,7 @@ func tallyLocked(p *Place, sign int64) {
 
 // chargedLocked returns what guests hold of the limit. What bodies have come to hold beyond their share since they began does
 // not count: nobody can have it back, and others would wait for days.
-func chargedLocked(a *Admission) int64 { return a.held - max(a.ofBodies-a.bodies.share, 0) }
+func (a *Admission) chargedLocked() int64 { return a.held - max(a.ofBodies-a.bodies.share, 0) }
 
 // leftLocked returns what bodies leave of the limit.
-func leftLocked(a *Admission) int64 { return a.limit - min(a.ofBodies, a.bodies.share) }
+func (a *Admission) leftLocked() int64 { return a.limit - min(a.ofBodies, a.bodies.share) }

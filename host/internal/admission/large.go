@@ -42,7 +42,7 @@ func (p *Place) classOf(c Class) Class {
 func (p *Place) weighLocked(bytes int64) {
 	slow, b := p.slow, &p.a.bodies
 	p.slowLocked(false)
-	tallyLocked(p, -1)
+	p.tallyLocked(-1)
 	if p.begun {
 		b.tally(p, -1)
 		defer b.tally(p, 1)
@@ -51,14 +51,14 @@ func (p *Place) weighLocked(bytes int64) {
 		addLocked(b.long, p.group, bytes-p.bytes)
 	}
 	p.bytes = bytes
-	tallyLocked(p, 1)
+	p.tallyLocked(1)
 	p.slowLocked(slow)
 }
 
 // crowdedLocked reports whether guests hold more than they should, with what is not being given up.
 func (p *Place) crowdedLocked() bool {
 	a := p.a
-	held := chargedLocked(a)
+	held := a.chargedLocked()
 	if p.begun {
 		held = a.held
 	}
@@ -66,55 +66,55 @@ func (p *Place) crowdedLocked() bool {
 }
 
 // largeFullLocked reports whether a large guest is to wait for others that are. Bodies have a share of their own.
-func largeFullLocked(p *Place) bool {
+func (p *Place) largeFullLocked() bool {
 	a := p.a
-	return !p.begun && a.large > 0 && a.large+p.bytes > leftLocked(a)/largeShare
+	return !p.begun && a.large > 0 && a.large+p.bytes > a.leftLocked()/largeShare
 }
 
 // fitsLocked reports whether there is memory for a guest that is outside. There is for any that would be the only one inside
 // beside bodies, and for the only one that is large.
 func (p *Place) fitsLocked(c Class) bool {
 	a := p.a
-	if c == Large && largeFullLocked(p) {
+	if c == Large && p.largeFullLocked() {
 		return false
 	}
 	kept := int64(0)
 	if c != Large {
-		kept = keptForLargeLocked(a)
+		kept = a.keptForLargeLocked()
 	}
-	return chargedLocked(a)+p.bytes+kept <= a.limit || a.held-a.ofBodies == a.parkedBytes+a.leaving
+	return a.chargedLocked()+p.bytes+kept <= a.limit || a.held-a.ofBodies == a.parkedBytes+a.leaving
 }
 
 // keptForLargeLocked returns the bytes that are reserved for a large guest which maxOvertaken others have overtaken. Without
 // that, those that keep coming would take all the memory that is given up.
-func keptForLargeLocked(a *Admission) int64 {
+func (a *Admission) keptForLargeLocked() int64 {
 	if a.outrun < maxOvertaken {
 		return 0
 	}
 	w := a.firstLocked(Large)
-	if w == nil || largeFullLocked(w.place) {
+	if w == nil || w.place.largeFullLocked() {
 		return 0
 	}
 	return w.place.bytes
 }
 
 // grantLargeLocked lets large guests in, for which others that are parked give their memory up.
-func grantLargeLocked(a *Admission) {
+func (a *Admission) grantLargeLocked() {
 	for a.grantFirstLocked(Large) {
 	}
 	w := a.firstLocked(Large)
 	if w == nil || a.free <= 0 {
 		return
 	}
-	for e := a.parked.Front(); e != nil && largeFullLocked(w.place); {
+	for e := a.parked.Front(); e != nil && w.place.largeFullLocked(); {
 		p := e.Value.(*Place) //nolint:forcetypeassert // it holds nothing else
 		e = e.Next()
 		if large(p.bytes) > 0 {
 			p.evictLocked()
 		}
 	}
-	if !largeFullLocked(w.place) {
-		a.evictOverLocked(chargedLocked(a) + w.place.bytes - a.limit)
+	if !w.place.largeFullLocked() {
+		a.evictOverLocked(a.chargedLocked() + w.place.bytes - a.limit)
 	}
 }
 
@@ -156,7 +156,7 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 	}
 	if bytes > p.bytes {
 		p.weighLocked(bytes)
-		a.evictOverLocked(chargedLocked(a) - a.limit)
+		a.evictOverLocked(a.chargedLocked() - a.limit)
 	}
 	if leaves && p.bytes > p.asked && large(p.bytes) > 0 && a.large > p.bytes && p.crowdedLocked() {
 		a.mu.Unlock()
@@ -169,7 +169,7 @@ func (p *Place) Slice(ctx context.Context, bytes int64, leaves bool) error {
 	}
 	p.fresh = !p.slow && !p.body
 	p.slowLocked(leaves)
-	bodyLocked(p, !leaves)
+	p.bodyLocked(!leaves)
 	a.longLocked(p)
 	a.quiet++
 	if a.quiet == quietSlices {

@@ -11,7 +11,7 @@ const maxBefore = 3
 // wokenFirstLocked reports whether a guest of the class Woken is to enter before the next one of the class Resuming, since
 // maxOvertaken of those have entered before it, and there is room for it. Otherwise bodies that sleep for a moment again and
 // again would keep all runs from waking.
-func wokenFirstLocked(a *Admission) bool {
+func (a *Admission) wokenFirstLocked() bool {
 	if a.resumed < maxOvertaken {
 		return false
 	}
@@ -20,7 +20,7 @@ func wokenFirstLocked(a *Admission) bool {
 }
 
 // resumedLocked counts a guest of the class Resuming that enters.
-func resumedLocked(a *Admission) {
+func (a *Admission) resumedLocked() {
 	if a.waiters[Woken].Len() > 0 {
 		a.resumed++
 	}
@@ -34,7 +34,7 @@ func (a *Admission) grantFirstLocked(c Class) bool {
 	}
 	a.waiters[c].enter(w)
 	a.enterLocked(w.place, c)
-	nextLocked(w.place, c)
+	w.place.nextLocked(c)
 	if w.request != nil {
 		w.request.waits = nil
 		w.request.Begin() // which only starts a goroutine

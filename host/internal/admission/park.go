@@ -11,7 +11,7 @@ func (p *Place) Rest() {
 		a.resting++
 		p.stopLocked()
 		p.slowLocked(false)
-		bodyLocked(p, false)
+		p.bodyLocked(false)
 		a.grantLocked()
 	}
 }
@@ -34,10 +34,10 @@ func (p *Place) Aside(bytes int64) {
 	a := p.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	bodyLocked(p, false)
+	p.bodyLocked(false)
 	if p.at == inside && (bytes > p.bytes || p.begun && bytes > 0) {
 		p.weighLocked(bytes)
-		a.evictOverLocked(chargedLocked(a) - a.limit)
+		a.evictOverLocked(a.chargedLocked() - a.limit)
 		a.bodies.grant() // it may hold less than was expected of it
 	}
 	a.returnLocked(p)
@@ -60,7 +60,7 @@ func (p *Place) Park(bytes int64) {
 	}
 	p.countLocked(-1)
 	p.slowLocked(false)
-	bodyLocked(p, false)
+	p.bodyLocked(false)
 	p.weighLocked(bytes)
 	p.at = parked
 	p.e = a.parked.PushBack(p)

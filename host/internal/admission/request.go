@@ -32,7 +32,7 @@ func (a *Admission) ask(q *Request) {
 	}
 	a.makeRoomLocked()
 	if q.Class == Large {
-		grantLargeLocked(a)
+		a.grantLargeLocked()
 	}
 	a.mu.Unlock()
 }
@@ -45,7 +45,7 @@ func (q *Request) Withdraw() {
 	if waits {
 		a.waiters[q.Class].remove(q.waits)
 		q.waits = nil
-		nextLocked(q.Place, q.Class)
+		q.Place.nextLocked(q.Class)
 		a.grantLocked() // it may have stood before others, for which there is room
 	}
 	a.mu.Unlock()
@@ -63,7 +63,7 @@ func (a *Admission) RefuseAll() {
 		for _, w := range a.waiters[c].all() {
 			if q := w.request; q != nil {
 				a.waiters[c].remove(w)
-				nextLocked(w.place, Class(c))
+				w.place.nextLocked(Class(c))
 				q.waits = nil
 				refused = append(refused, q)
 			}

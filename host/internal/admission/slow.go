@@ -27,12 +27,12 @@ const (
 
 // slowMost returns what slow guests may keep. Bodies that wait may hold their share for days: where large guests have theirs
 // as well, it is half of what both leave.
-func slowMost(a *Admission) int64 {
-	return min(a.limit/slowShare, max(leftLocked(a)-min(a.large, a.limit/largeShare), 0)/2)
+func (a *Admission) slowMost() int64 {
+	return min(a.limit/slowShare, max(a.leftLocked()-min(a.large, a.limit/largeShare), 0)/2)
 }
 
 // halfMost returns how many guests of a group may be slow.
-func halfMost(a *Admission) int { return max(leastHalfDone, 2*a.longLimit) }
+func (a *Admission) halfMost() int { return max(leastHalfDone, 2*a.longLimit) }
 
 // ErrSlow tells a guest that has computed for a slice to give its instance up: such guests keep as much memory as they may.
 var ErrSlow = errors.New("guests that compute for long hold as much memory as they may")
@@ -47,7 +47,7 @@ type slowSpace struct {
 // guest never is, nor one of the only group, nor the only one of a group of the only namespace. A namespace that holds more than
 // its part, because others have come, gives instances up until it does not: those of groups that hold more than theirs.
 func (p *Place) tooSlowLocked() bool {
-	a, share := p.a, slowMost(p.a)
+	a, share := p.a, p.a.slowMost()
 	space, of := a.slowIn[p.group.namespace], a.slowOf[p.group]
 	shared := len(a.slowIn) > 1 && space.bytes > 0 // with other namespaces
 	part := share / int64(max(len(a.slowIn), 1))
@@ -89,18 +89,18 @@ func (p *Place) slowLocked(slow bool) {
 		bytes, n = -bytes, -1
 	}
 	a.slow += bytes
-	slowAddLocked(a, p.group, bytes)
+	a.slowAddLocked(p.group, bytes)
 	addLocked(a.half, p.group, n)
 	if space := p.group.space(); space != p.group {
 		addLocked(a.half, space, n)
 	}
 	if !slow {
-		nextLocked(p, Starting)
+		p.nextLocked(Starting)
 	}
 }
 
 // slowAddLocked adds to what the slow guests of a group hold.
-func slowAddLocked(a *Admission, g group, bytes int64) {
+func (a *Admission) slowAddLocked(g group, bytes int64) {
 	space, had := a.slowIn[g.namespace], len(a.slowOf)
 	addLocked(a.slowOf, g, bytes)
 	space.bytes += bytes

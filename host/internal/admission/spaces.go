@@ -24,7 +24,7 @@ func (p *Place) countLocked(n int) {
 	}
 	a.spaces.Add(p.group.namespace, n)
 	for c := range a.waiters {
-		nextLocked(p, Class(c))
+		p.nextLocked(Class(c))
 	}
 }
 
@@ -34,12 +34,12 @@ func (a *Admission) fullLocked(p *Place) bool {
 }
 
 // reasonLocked returns because of whom a guest may not come in: others of its namespace, or of its group; nil if it may.
-func reasonLocked(p *Place, c Class) *group {
+func (p *Place) reasonLocked(c Class) *group {
 	a := p.a
 	switch space := p.group.space(); {
-	case a.fullLocked(p) || c == Starting && a.half[space] >= spaceHalfDone*halfMost(a):
+	case a.fullLocked(p) || c == Starting && a.half[space] >= spaceHalfDone*a.halfMost():
 		return &space
-	case c == Starting && a.half[p.group] >= halfMost(a):
+	case c == Starting && a.half[p.group] >= a.halfMost():
 		return &p.group
 	}
 	return nil
@@ -49,21 +49,21 @@ func reasonLocked(p *Place, c Class) *group {
 func (a *Admission) firstLocked(c Class) *waiter {
 	for e := a.waiters[c].Front(); e != nil; e = a.waiters[c].Front() {
 		w := waiterOf(e)
-		because := reasonLocked(w.place, c)
+		because := w.place.reasonLocked(c)
 		if because == nil {
 			return w
 		}
 		a.waiters[c].setAside(w, *because)
-		nextLocked(w.place, c)
+		w.place.nextLocked(c)
 	}
 	return nil
 }
 
 // nextLocked has the next one that was set aside because of a namespace, and because of a group, wait among the others again, if
 // those of a place may come in. It is called when one of them may, and when one that was brought no longer waits there.
-func nextLocked(p *Place, c Class) {
+func (p *Place) nextLocked(c Class) {
 	q, space := &p.a.waiters[c], p.group.space()
-	because := reasonLocked(p, c)
+	because := p.reasonLocked(c)
 	if (because == nil || *because != space) && q.asideOf(space) {
 		q.bring(space)
 	}

@@ -61,10 +61,10 @@ type export struct {
 
 // Scan checks a module. The error is a *RejectError.
 func Scan(wasm []byte) (*Module, error) {
-	return scan(&scanner{reader: reader{b: wasm, end: len(wasm)}, exports: map[string]export{}})
+	return (&scanner{reader: reader{b: wasm, end: len(wasm)}, exports: map[string]export{}}).scan()
 }
 
-func scan(s *scanner) (*Module, error) {
+func (s *scanner) scan() (*Module, error) {
 	s.m.Bytes = len(s.b)
 	if err := s.header(); err != nil {
 		return nil, err
@@ -234,11 +234,11 @@ func (s *scanner) check() error {
 		return s.bad("the module has no entry point", "it must export %s, %s or %s", abi.ExportRun, abi.ExportRunShort,
 			abi.ExportStart)
 	}
-	return checkCommand(s)
+	return s.checkCommand()
 }
 
 // checkCommand refuses a command that is something else, too: nobody would call its _start, which sets up the program.
-func checkCommand(s *scanner) error {
+func (s *scanner) checkCommand() error {
 	_, command := s.exports[abi.ExportStart]
 	switch {
 	case command && s.m.HasInitialize:

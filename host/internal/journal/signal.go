@@ -152,7 +152,7 @@ func (k *keys) add(key Key) {
 }
 
 // Known returns the idempotency key of a signal that was accepted, false if there is none of this name, or if it was forgotten.
-func Known(j *Journal, name, key string) (Key, bool) { return j.keys.find(name, key) }
+func (j *Journal) Known(name, key string) (Key, bool) { return j.keys.find(name, key) }
 
 // Keys gives the idempotency keys that the run remembers, oldest first.
 func (j *Journal) Keys() Keys { return slices.Clone(j.keys.list) }

@@ -76,7 +76,7 @@ func (b *Book) full() bool {
 				return true
 			}
 		default:
-			id := counterOf(r, nil)
+			id := r.counterOf(nil)
 			if c := b.counter(id, r.name()); r.room(c, b.now) <= 0 {
 				b.expires(id, c, r.freeMs(c, b.now))
 				return true
@@ -93,7 +93,7 @@ func (b *Book) blocking(l *lane) string {
 		if r.Per == "" {
 			continue
 		}
-		id := counterOf(r, l)
+		id := r.counterOf(l)
 		if c := b.counter(id, r.name()); r.room(c, b.now) <= 0 {
 			if r.WindowMs > 0 {
 				b.expires(id, c, r.freeMs(c, b.now))
@@ -135,7 +135,7 @@ func (b *Book) pass(l *lane, but string) {
 		if r.Per == "" {
 			continue
 		}
-		if id := counterOf(r, l); id != but {
+		if id := r.counterOf(l); id != but {
 			if c := b.counter(id, r.name()); r.room(c, b.now) > 0 {
 				b.unblockOne(id, c)
 			}
@@ -177,7 +177,7 @@ func (b *Book) release(id string, c *counter) {
 	if r := b.rules.find(c.Rule); r != nil {
 		n = min(n, r.room(c, b.now))
 	}
-	for ; n > 0 && mayLook(b); n-- {
+	for ; n > 0 && b.mayLook(); n-- {
 		if !b.unblockOne(id, c) {
 			return
 		}
@@ -214,7 +214,7 @@ func (b *Book) expire() {
 		if key == "" || expiryOf(key) > b.now {
 			return
 		}
-		if !mayLook(b) {
+		if !b.mayLook() {
 			break
 		}
 		id := key[len(partExpiry)+8:]
@@ -245,7 +245,7 @@ func (b *Book) expire() {
 
 // reconsider has lanes looked at again that wait for counters, since the rules were changed.
 func (b *Book) reconsider() {
-	for ; b.q.Free != nil && mayLook(b); b.budget-- {
+	for ; b.q.Free != nil && b.mayLook(); b.budget-- {
 		key := b.c.first(partBlocked, string(b.q.Free))
 		if key == "" {
 			b.q.Free = nil

@@ -52,7 +52,7 @@ func (b *Book) holds(l *lane) *Rule {
 			if b.q.Held >= int64(r.Max) {
 				return r
 			}
-		} else if c := b.counter(counterOf(r, l), r.name()); r.room(c, b.now) <= 0 {
+		} else if c := b.counter(r.counterOf(l), r.name()); r.room(c, b.now) <= 0 {
 			return r
 		}
 	}

@@ -195,7 +195,7 @@ func (b *Book) Admit(limit int) (grants []Grant) {
 	b.reconsider()
 	b.more = b.more || b.q.Free != nil
 	for moves := 0; b.c.err == nil; {
-		if len(grants) == limit || moves == maxMoves || crowded(b) {
+		if len(grants) == limit || moves == maxMoves || b.crowded() {
 			b.more = true
 			return grants
 		}
@@ -222,10 +222,10 @@ func (b *Book) Admit(limit int) (grants []Grant) {
 }
 
 // crowded reports whether the Book has changed as much as one commit should hold.
-func crowded(b *Book) bool { return len(b.c.order)+len(b.lanes)+len(b.counters) > b.most }
+func (b *Book) crowded() bool { return len(b.c.order)+len(b.lanes)+len(b.counters) > b.most }
 
 // mayLook reports whether another lane may be looked at again.
-func mayLook(b *Book) bool { return b.budget > 0 && !crowded(b) }
+func (b *Book) mayLook() bool { return b.budget > 0 && !b.crowded() }
 
 // next returns the lane whose first run is the next one, empty if there is none.
 func (b *Book) next() string {
@@ -268,7 +268,7 @@ func (b *Book) grant(name string, l *lane) Grant {
 		if r.Per == "" && r.WindowMs == 0 {
 			continue // the queue counts these
 		}
-		id := counterOf(r, l)
+		id := r.counterOf(l)
 		c := b.counter(id, r.name())
 		if r.WindowMs == 0 {
 			c.Held++

@@ -149,7 +149,7 @@ func laneOf(keys map[string]string) string {
 }
 
 // counterOf returns the name of the counter of a rule for a lane.
-func counterOf(r *Rule, l *lane) string {
+func (r *Rule) counterOf(l *lane) string {
 	if r.Per == "" {
 		return nameOf(r.name())
 	}

@@ -34,7 +34,7 @@ func imported(n *origin.NewRun, j *journal.Journal, replaces bool) Record {
 }
 
 // importOf says what an import means for what is there of its id: nil if there is nothing, or if it came here before.
-func importOf(r *Record, n *origin.NewRun, now int64) error {
+func (r *Record) importOf(n *origin.NewRun, now int64) error {
 	i := n.Import
 	switch {
 	case r.Tombstone != nil && Forgotten(r.Tombstone, n, now):
@@ -75,7 +75,7 @@ const (
 )
 
 // Deletable reports whether a run may be deleted: it has ended, or is a copy.
-func Deletable(r *Record) bool { return r.Ended() || r.Journal.Aside() == store.AsideCopy }
+func (r *Record) Deletable() bool { return r.Ended() || r.Journal.Aside() == store.AsideCopy }
 
 // Move returns a function that makes the entry with which a run is set aside under the id of a move, and none of a run that was
 // set aside before, or has ended.
@@ -90,22 +90,22 @@ func Move(id string) func(*Record) (store.Entry, error) {
 		if err := origin.InTheWay(r.Journal); err != nil {
 			return e, err
 		}
-		tellSchedule(r)
+		r.tellSchedule()
 		return store.Entry{Kind: store.KindMoved, Target: id}, nil
 	}
 }
 
 // TakeBack makes the entry with which a run goes on that was moved, and none of another one.
-func TakeBack(r *Record) (e store.Entry, err error) {
+func (r *Record) TakeBack() (e store.Entry, err error) {
 	if r.Journal.Aside() != store.AsideMoved {
 		return e, nil
 	}
-	tellSchedule(r)
+	r.tellSchedule()
 	return store.Entry{Kind: store.KindAdopted, Target: r.Journal.Move()}, nil
 }
 
 // tellSchedule has the next commit tell the schedule of the run that it is no longer in the way, or is again.
-func tellSchedule(r *Record) {
+func (r *Record) tellSchedule() {
 	for _, cmd := range r.Sender().TellSchedule(r.Journal) {
 		r.Draft.Send(cmd)
 	}
@@ -113,7 +113,7 @@ func tellSchedule(r *Record) {
 
 // Same reports whether a state says the same as that of the record, but for the time at which it was made. retryMs is the instant
 // before which there is no activation.
-func Same(r *Record, st *store.RunState, now, retryMs int64) bool {
+func (r *Record) Same(st *store.RunState, now, retryMs int64) bool {
 	a, b := *st, r.State
 	a.UpdatedUnixMs = b.UpdatedUnixMs
 	// It is due already, whatever the instant.

@@ -14,7 +14,7 @@ type Info struct {
 }
 
 // InfoOf returns what an activation has to know of its run.
-func InfoOf(r *Record) Info {
+func (r *Record) InfoOf() Info {
 	ms, _ := r.Journal.StartedUnixMs()
 	return Info{Started: r.Journal.Started(), StartedMs: ms, Input: r.Journal.Entries()[0].Input, Rested: r.Journal.Rested()}
 }

@@ -15,7 +15,7 @@ func (r *Record) WaitsForSlot() bool {
 }
 
 // AskSlot has the run ask for a slot with the next commit, if it needs one: when it comes to its start, and after a retry.
-func AskSlot(r *Record, now int64) {
+func (r *Record) AskSlot(now int64) {
 	if r.Journal.Started().Limit == nil || r.State.Slot != store.SlotNone || r.StartsAt() > now {
 		return
 	}
@@ -25,7 +25,7 @@ func AskSlot(r *Record, now int64) {
 
 // LeaveQueue has a run that is about to be paused stand in nobody's way: it reports whether the run waits for a slot, or has one
 // with which it has not begun. The run asks again when it goes on.
-func LeaveQueue(r *Record) bool {
+func (r *Record) LeaveQueue() bool {
 	waits := r.State.Slot == store.SlotAsked || r.State.Slot == store.SlotHolds && !r.Begun() && r.Iteration == 0
 	if r.Journal.Started().Limit == nil || !waits {
 		return false
@@ -36,14 +36,14 @@ func LeaveQueue(r *Record) bool {
 
 // TakeSlot gives the run a slot by the command that answers its ask. An answer to an ask before the run's last end comes too
 // late: the end has returned that slot.
-func TakeSlot(r *Record, give store.CommandID) {
+func (r *Record) TakeSlot(give store.CommandID) {
 	if r.State.Slot == store.SlotAsked && r.Sender().Gives(r.Journal, give) {
 		r.State.Slot = store.SlotHolds
 	}
 }
 
 // Queued returns the status of a run that waits for a slot. Its deadline may end it.
-func Queued(r *Record) (store.Status, string, int64) {
+func (r *Record) Queued() (store.Status, string, int64) {
 	at, ok := r.Journal.Wake()
 	if !ok {
 		at = store.NoWake

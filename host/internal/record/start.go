@@ -10,7 +10,7 @@ import (
 // Refuses returns why a start is refused by what is there of its id, nil if it is not.
 func (r *Record) Refuses(n *origin.NewRun, now int64) error {
 	if n.Import != nil {
-		return importOf(r, n, now)
+		return r.importOf(n, now)
 	}
 	why := ""
 	switch {

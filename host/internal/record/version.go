@@ -43,13 +43,13 @@ type Migrated struct {
 
 // Migration returns the entry with which the run goes on under another version. ErrMoved if the run is not as it was checked.
 // There is none where the journal has no room for calls, since nothing but a delivery may use the rest.
-func Migration(r *Record, to *store.Version, c Checked) (e store.Entry, err error) {
+func (r *Record) Migration(to *store.Version, c Checked) (e store.Entry, err error) {
 	j := r.Journal
 	switch {
 	case r.Ended():
 		return e, journal.ErrEnded
 	case to.Workflow != r.State.Workflow:
-		return e, another(r, to)
+		return e, r.another(to)
 	case c != Checked{r.State.Incarnation, r.Iteration, store.Seq(j.Len()), r.Version}:
 		return e, fmt.Errorf("run %q: %w", r.Key.ID, ErrMoved)
 	}
@@ -62,14 +62,14 @@ func Migration(r *Record, to *store.Version, c Checked) (e store.Entry, err erro
 }
 
 // Retrial returns the entry with which a failed or stuck run goes on, under another version if one is given.
-func Retrial(r *Record, version *store.Version) (e store.Entry, err error) {
+func (r *Record) Retrial(version *store.Version) (e store.Entry, err error) {
 	switch {
 	case r.Ended() && !r.Failed():
 		return e, journal.ErrEnded
 	case !r.Ended() && r.Status != store.Stuck:
 		return e, fmt.Errorf("run %q is neither failed nor stuck: %w", r.Key.ID, ErrIllegal)
 	case version != nil && version.Workflow != r.State.Workflow:
-		return e, another(r, version)
+		return e, r.another(version)
 	}
 	e, err = r.Journal.Retry()
 	if err != nil {
@@ -84,7 +84,7 @@ func Retrial(r *Record, version *store.Version) (e store.Entry, err error) {
 	return e, nil
 }
 
-func another(r *Record, v *store.Version) error {
+func (r *Record) another(v *store.Version) error {
 	return fmt.Errorf("run %q is one of workflow %q, not of %q: %w", r.Key.ID, r.State.Workflow, v.Workflow, ErrIllegal)
 }
 
@@ -107,7 +107,7 @@ type Restart struct {
 // PlanRestart plans a restart of an iteration of the run: with the same workflow, version, input and random numbers; with a name,
 // also with what the run did before the call of that name. The version is that under which the iteration last went on; of one
 // from its beginning, that of the run.
-func PlanRestart(r *Record, j *journal.Journal, name string) (x Restart, err error) {
+func (r *Record) PlanRestart(j *journal.Journal, name string) (x Restart, err error) {
 	s := j.Started()
 	x.New = origin.NewRun{Workflow: r.State.Workflow, Version: r.Version, Module: r.Module, Input: j.Entries()[0].Input,
 		InputDigest: origin.InputDigest(j.Entries()[0].Input), Attributes: s.Attributes, Conflict: origin.ConflictFail}

@@ -154,7 +154,7 @@ func (b *Broker) Perform(ctx context.Context, a handler.Attempt, input []byte, t
 func (b *Broker) wait(w *work, front bool) {
 	w.lease, w.worker, w.begun = "", "", false
 	if b.draining {
-		b.finish(w, result{out: givenUp(w)})
+		b.finish(w, result{out: w.givenUp()})
 		return
 	}
 	q := b.queue(w.in)
@@ -173,7 +173,7 @@ func (b *Broker) wait(w *work, front bool) {
 
 // givenUp returns the outcome of an attempt that nobody has begun, and that the host does not offer any more. One that may
 // be made at most once was recorded before it was offered: without an outcome nobody would know that it has not begun.
-func givenUp(w *work) step.Outcome {
+func (w *work) givenUp() step.Outcome {
 	if !w.attempt.AtMostOnce {
 		return step.Outcome{Abandoned: true}
 	}
@@ -244,7 +244,7 @@ func (b *Broker) SetDraining(draining bool) {
 	}
 	for _, q := range b.queues {
 		for w := q.first(); w != nil; w = q.first() {
-			b.finish(w, result{out: givenUp(w)})
+			b.finish(w, result{out: w.givenUp()})
 		}
 		for len(q.asking) > 0 {
 			q.wake()

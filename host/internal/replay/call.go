@@ -239,7 +239,7 @@ func (m *Machine) enterBody() {
 // StepEnd ends a body. ok is 0 for success. It answers an error in every case.
 func (m *Machine) StepEnd(ok int32, b []byte) error {
 	if !m.inBody || m.cfg.Mode != Body {
-		return misplaced(m, abi.FnStepEnd, "a body")
+		return m.misplaced(abi.FnStepEnd, "a body")
 	}
 	m.outcome.BodyEnded, m.outcome.BodyOK, m.outcome.Body, m.outcome.BodyBytes = true, ok == 0, kept(b), len(b)
 	return ErrBodyEnd
@@ -255,11 +255,11 @@ func kept(b []byte) []byte {
 
 // refusesEnd refuses a result or error where it has no meaning, or if it is too large: the answer is negative then. No journal
 // has that, so a run that began when guests were told a byte more than the limit, and not the size, is told that again.
-func refusesEnd(m *Machine, what string, b []byte) int64 {
+func (m *Machine) refusesEnd(what string, b []byte) int64 {
 	switch n := len(b); {
 	case m.query || m.inBody && m.cfg.Mode != StepFn:
 		return m.refuse(notHere)
-	case asksAtEnd(m):
+	case m.asksAtEnd():
 		return m.refuse(abi.Errorf(abi.Query, "%s", m.cfg.Query.Name))
 	case n > abi.MaxPayloadBytes:
 		if m.cfg.Started.Rules < journal.RulesSize {
@@ -277,7 +277,7 @@ func (m *Machine) Complete(b []byte) int64 {
 		m.outcome.Result, m.outcome.Completed, m.last = b, true, nil
 		return 0
 	}
-	if n := refusesEnd(m, "result", b); n < 0 {
+	if n := m.refusesEnd("result", b); n < 0 {
 		return n
 	}
 	m.outcome.Result, m.outcome.Completed, m.last = b, true, nil
@@ -286,7 +286,7 @@ func (m *Machine) Complete(b []byte) int64 {
 
 // Fail sets the error.
 func (m *Machine) Fail(b []byte) int64 {
-	if n := refusesEnd(m, "error", b); n < 0 {
+	if n := m.refusesEnd("error", b); n < 0 {
 		return n
 	}
 	m.outcome.Failure, m.outcome.Failed, m.last = b, true, nil

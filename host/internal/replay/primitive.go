@@ -73,13 +73,13 @@ func (m *Machine) Child(name, workflow string, input, options []byte) (int64, er
 			return err
 		}
 		e.Data = []byte(o.ID)
-		return childRoom(m)
+		return m.childRoom()
 	})
 }
 
 // childRoom returns an error if the run may not start another child: it stands too deep, or has too many that live. What is told
 // to the guest of their ends decides, so that the answer depends on nothing but the journal.
-func childRoom(m *Machine) error {
+func (m *Machine) childRoom() error {
 	depth := 0
 	if p := m.cfg.Started.Parent; p != nil {
 		depth = p.Depth
@@ -196,7 +196,7 @@ func (e *RefusedError) Error() string { return e.Call + " was refused: " + strin
 
 // misplaced ends a guest that makes a call which never returns, where the call has no meaning. It is a mismatch if the journal
 // says that the guest did something else here.
-func misplaced(m *Machine, call, belongs string) error {
+func (m *Machine) misplaced(call, belongs string) error {
 	if want := m.nextCall(); want != nil && !m.away() {
 		return &Mismatch{Seq: want.Seq, Want: describe(want), Got: call}
 	}
@@ -211,21 +211,21 @@ func misplaced(m *Machine, call, belongs string) error {
 // Reply answers the update that a handle has brought, or for handle 0, the query of this activation. ok is 0 for success.
 func (m *Machine) Reply(id int64, ok int32, b []byte) (int64, error) {
 	if id != 0 {
-		return updateReply(m, id, ok, b)
+		return m.updateReply(id, ok, b)
 	}
-	return 0, queryReply(m, ok, b)
+	return 0, m.queryReply(ok, b)
 }
 
-func queryReply(m *Machine, ok int32, b []byte) error {
+func (m *Machine) queryReply(ok int32, b []byte) error {
 	if !m.query {
-		return misplaced(m, abi.FnQueryReply, "a query")
+		return m.misplaced(abi.FnQueryReply, "a query")
 	}
 	m.outcome.Replied, m.outcome.ReplyOK, m.outcome.Reply, m.outcome.ReplyBytes = true, ok == 0, kept(b), len(b)
 	return ErrQueryEnd
 }
 
 // updateReply records the answer to an update: of a wait whose outcome the guest has been told, once.
-func updateReply(m *Machine, id int64, ok int32, b []byte) (int64, error) {
+func (m *Machine) updateReply(id int64, ok int32, b []byte) (int64, error) {
 	h := m.handle(id)
 	switch {
 	case m.away():
@@ -255,7 +255,7 @@ func updateReply(m *Machine, id int64, ok int32, b []byte) (int64, error) {
 
 // asksAtEnd reports whether the guest is asked now: it says how it ends, has made all calls of the journal, and the activation
 // serves a query of a run that has ended.
-func asksAtEnd(m *Machine) bool {
+func (m *Machine) asksAtEnd() bool {
 	if m.cfg.Mode != Query || !m.cfg.Ended || m.query || m.nextCall() != nil {
 		return false
 	}

@@ -49,7 +49,7 @@ func (m *Machine) Await(ids []int64) (int64, error) {
 		m.last = nil
 		if e.Kind == store.KindCancel {
 			m.cancelled = true
-			return interrupt(m, abi.Errorf(abi.Cancelled, "the run was asked to cancel"), ids), nil
+			return m.interrupt(abi.Errorf(abi.Cancelled, "the run was asked to cancel"), ids), nil
 		}
 		return e.Handle, nil
 	}
@@ -63,14 +63,14 @@ func (m *Machine) Await(ids []int64) (int64, error) {
 	}
 	if m.cfg.Mode == Query && !m.query {
 		m.query = true
-		return interrupt(m, abi.Errorf(abi.Query, "%s", m.cfg.Query.Name), ids), nil
+		return m.interrupt(abi.Errorf(abi.Query, "%s", m.cfg.Query.Name), ids), nil
 	}
 	return 0, ErrSuspend
 }
 
 // interrupt refuses an await that something else has ended. The error has the handle of a blocking call, which the guest has not
 // seen, and which is still open.
-func interrupt(m *Machine, e *abi.Error, awaited []int64) int64 {
+func (m *Machine) interrupt(e *abi.Error, awaited []int64) int64 {
 	if len(awaited) == 1 && m.cfg.Started.Rules >= journal.RulesHandle {
 		e.Handle = awaited[0]
 	}

@@ -254,13 +254,13 @@ func (r *rewriter) close(at int) {
 	b := c.blocks[len(c.blocks)-1]
 	c.blocks = c.blocks[:len(c.blocks)-1]
 	if b.loop > 0 {
-		closeLoop(r, at, b.loop)
+		r.closeLoop(at, b.loop)
 	}
 	r.begin(c.regions.End())
 }
 
 // closeLoop decides how a loop looks, of which the edits at its beginning are known.
-func closeLoop(r *rewriter, at, loop int) {
+func (r *rewriter) closeLoop(at, loop int) {
 	c := &r.code
 	alone := loop > c.called // nothing changes the counter but the loop itself
 	c.dear += c.locals + 1

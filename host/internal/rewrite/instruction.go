@@ -113,7 +113,7 @@ func (r *rewriter) instruction(op byte, at int) {
 		r.SkipLEB(inInstruction, 32)
 	case op == opCall:
 		r.functionIndex()
-		calls(r)
+		r.calls()
 	case op == opRefFunc:
 		r.note(edit{kind: putCharge, at: at, to: at, n: referenceCost})
 		r.code.loops++
@@ -124,7 +124,7 @@ func (r *rewriter) instruction(op byte, at int) {
 	case op == opUnreachable:
 		r.code.regions.Trap()
 	case op >= opI32Eqz && op <= opI64Extend32S, op == 0x01, op == opDrop, op == opSelect, op == opRefIsNull:
-		computes(r, nan.Of(op))
+		r.computes(nan.Of(op))
 	case op == opReturn:
 		r.note(edit{kind: putReturn, at: at, to: r.At, n: int64(len(r.code.blocks)), target: -1})
 		r.code.regions.Return()
@@ -147,7 +147,7 @@ func (r *rewriter) instruction(op byte, at int) {
 	case op == opCallIndirect:
 		r.Index("type", len(r.types))
 		r.U32(inInstruction)
-		calls(r)
+		r.calls()
 	case op == opSelectTyped:
 		r.valueTypes("types")
 	case op == opMemorySize:
@@ -173,7 +173,7 @@ func (r *rewriter) instruction(op byte, at int) {
 }
 
 // calls counts a call, which changes the counter.
-func calls(r *rewriter) {
+func (r *rewriter) calls() {
 	r.code.calls++
 	r.code.called = len(r.code.edits)
 }
@@ -219,7 +219,7 @@ func (r *rewriter) prefixFC(at int) {
 }
 
 // computes notes an instruction that has left a number or a vector of them.
-func computes(r *rewriter, k nan.Kind) {
+func (r *rewriter) computes(k nan.Kind) {
 	if r.nan && k != nan.None && !k.Vanishes(r.Module[r.At:r.End]) {
 		r.note(edit{kind: putCanonical, at: r.At, to: r.At, nan: k})
 		r.code.nans.Add(k)
@@ -244,7 +244,7 @@ func (r *rewriter) prefixFD() {
 	case op > fdLast:
 		r.Failf("the unknown instruction 0xfd %d ends", op)
 	default:
-		computes(r, nan.OfVector(op))
+		r.computes(nan.OfVector(op))
 	}
 }
 

@@ -74,7 +74,7 @@ func (r *rewriter) section(id byte) {
 func (r *rewriter) items(id byte, n int) {
 	if id == secTable && r.elements > 0 {
 		for i := 0; i < n && r.Err == nil; i++ {
-			boundTable(r)
+			r.boundTable()
 		}
 	}
 	if !r.fuel {
@@ -107,7 +107,7 @@ func (r *rewriter) items(id byte, n int) {
 const limitsWithMaximum = 1
 
 // boundTable copies a table (5.5.7) and gives it a maximum.
-func boundTable(r *rewriter) {
+func (r *rewriter) boundTable() {
 	r.valueType("a table")
 	r.flush(r.At)
 	low, high := r.limits()

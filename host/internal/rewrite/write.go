@@ -58,7 +58,7 @@ func (r *rewriter) put(i int) {
 	case putLabel:
 		r.out = wasmfmt.AppendU32(r.out, uint32(e.n)+r.code.deeper(e.target))
 	case putEntry:
-		enterFunction(r, e)
+		r.enterFunction(e)
 	case putExit:
 		if r.code.looks.last {
 			r.out = append(r.out, opEnd)
@@ -71,10 +71,10 @@ func (r *rewriter) put(i int) {
 		}
 		r.out = wasmfmt.AppendU32(append(r.out, opBr), uint32(e.n)+r.code.deeper(e.target))
 	case putTurn:
-		r.spend(cost(r, e))
+		r.spend(r.cost(e))
 		r.look()
 	case putRegion:
-		payRegion(r, i)
+		r.payRegion(i)
 	case putCharge:
 		r.spend(e.n)
 		r.look()
@@ -99,13 +99,13 @@ func (r *rewriter) put(i int) {
 		r.blockLike(opLoop, i)
 		r.look()
 	case putWrapped:
-		turn(r, i, func() { r.counter(opGlobalGet) })
-		r.spend(cost(r, e))
+		r.turn(i, func() { r.counter(opGlobalGet) })
+		r.spend(r.cost(e))
 	case putCached:
 		r.wrap(i)
 	case putCachedTurn:
-		turn(r, i, func() { r.cache(opLocalGet) })
-		payCached(r, cost(r, e))
+		r.turn(i, func() { r.cache(opLocalGet) })
+		r.payCached(r.cost(e))
 	case putClose:
 		r.out = append(r.out, opElse, opBr, 2, opEnd, opEnd) // the last end is that of the loop
 		r.code.wrapped = r.code.wrapped[:len(r.code.wrapped)-1]
@@ -113,11 +113,11 @@ func (r *rewriter) put(i int) {
 }
 
 // cost returns that of the region for which an edit pays.
-func cost(r *rewriter, e edit) int64 { return r.code.regions.Regions[e.n].Cost }
+func (r *rewriter) cost(e edit) int64 { return r.code.regions.Regions[e.n].Cost }
 
 // enterFunction pays for the entry of a function.
-func enterFunction(r *rewriter, e edit) {
-	r.spend(cost(r, e))
+func (r *rewriter) enterFunction(e edit) {
+	r.spend(r.cost(e))
 	if r.code.looks.first {
 		r.look()
 	}
@@ -127,12 +127,12 @@ func enterFunction(r *rewriter, e edit) {
 }
 
 // payRegion pays for a region within a function, where the counter is in a local in a wrapped loop.
-func payRegion(r *rewriter, i int) {
+func (r *rewriter) payRegion(i int) {
 	of := &r.code.regions.Regions[r.code.edits[i].n]
 	switch {
 	case !of.Charged:
 	case i < r.code.until:
-		payCached(r, of.Cost)
+		r.payCached(of.Cost)
 	default:
 		if r.spend(of.Cost); r.code.looks.along {
 			r.look()
@@ -219,7 +219,7 @@ func (r *rewriter) wrap(i int) {
 }
 
 // turn writes the beginning of the body of a wrapped loop.
-func turn(r *rewriter, i int, left func()) {
+func (r *rewriter) turn(i int, left func()) {
 	left()
 	r.constant(0)
 	r.out = append(r.out, opI64GeS)
@@ -228,7 +228,7 @@ func turn(r *rewriter, i int, left func()) {
 }
 
 // payCached takes ticks from the counter that a local has, too.
-func payCached(r *rewriter, ticks int64) {
+func (r *rewriter) payCached(ticks int64) {
 	r.cache(opLocalGet)
 	r.constant(ticks)
 	r.out = append(r.out, opI64Sub)

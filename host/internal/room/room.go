@@ -278,7 +278,7 @@ func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error 
 	b.grantLocked()
 	b.unlock()
 	err := b.wait(ctx, w, func() error {
-		if b.clock.Now().Sub(w.since) >= keepFor && over(b, w.run) {
+		if b.clock.Now().Sub(w.since) >= keepFor && b.over(w.run) {
 			return ErrFull
 		}
 		return look()
@@ -288,7 +288,7 @@ func (s *Share) Wait(ctx context.Context, bytes int64, look func() error) error 
 }
 
 // over reports whether there is no room, and the run is not the one that goes on in any case.
-func over(b *Budget, run store.RunKey) bool {
+func (b *Budget) over(run store.RunKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.bytes > b.limit && !b.firstLocked(run)

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -19,7 +18,7 @@ func (r *Run) Prepare(now int64) *store.RunCommit {
 	}
 	st := r.rec.View(max(at, r.rec.Journal.LastUnixMs()), status, reason, wake)
 	st.Faults = r.faults.Count
-	if !r.rec.Dirty() && record.Same(&r.rec, &st, now, r.faults.RetryMs) {
+	if !r.rec.Dirty() && r.rec.Same(&st, now, r.faults.RetryMs) {
 		return nil
 	}
 	return r.rec.Commit(st)
@@ -42,7 +41,7 @@ func (r *Run) standing(now int64) (store.Status, string, int64) {
 	case r.pending && at > now:
 		return store.Sleeping, "until its start", at
 	case r.rec.WaitsForSlot():
-		return record.Queued(&r.rec)
+		return r.rec.Queued()
 	case r.pending || r.rec.Journal.Deliverable():
 		return store.Queued, "", now
 	case r.rec.Waiting != "": // the next host looks again, since it may have the handler

@@ -18,7 +18,7 @@ func (e Look) happen(t *turn) error { return e.Func(t.Run) }
 // happen accepts the signal. One with a known idempotency key and the same payload changes nothing, after the run's end too: who
 // sends it again has had no answer, and gets the first one.
 func (e Signal) happen(t *turn) error {
-	again, _ := journal.Known(t.rec.Journal, e.Name, e.Key) // keys of old releases have no name: they are none after the end
+	again, _ := t.rec.Journal.Known(e.Name, e.Key) // keys of old releases have no name: they are none after the end
 	if end := t.rec.Journal.Ended(); end != store.KindInvalid && (e.Key == "" || again.Name != e.Name) {
 		return fmt.Errorf("%w: %s", journal.ErrEnded, end)
 	}
@@ -81,7 +81,7 @@ func (t *turn) setPaused(kind store.Kind) error {
 	}
 	t.fx.Answer.Changed = true
 	e := store.Entry{Kind: kind}
-	if kind == store.KindPaused && record.LeaveQueue(&t.rec) {
+	if kind == store.KindPaused && t.rec.LeaveQueue() {
 		e.Code = message.LeftQueue
 	}
 	return t.append(e)
@@ -103,7 +103,7 @@ func (e Wake) happen(t *turn) error {
 
 // happen lets a failed or stuck run go on from the step that failed. What was acknowledged stays.
 func (e Retry) happen(t *turn) error {
-	entry, err := record.Retrial(&t.rec, e.Version)
+	entry, err := t.rec.Retrial(e.Version)
 	return t.change(entry, e.Version, err)
 }
 
@@ -121,7 +121,7 @@ func (e Migrate) happen(t *turn) error {
 	if err := t.fireDue(); err != nil { // of a paused or stuck run: it would stand before the entry, and was not checked
 		return err
 	}
-	entry, err := record.Migration(&t.rec, &e.Version, e.Checked)
+	entry, err := t.rec.Migration(&e.Version, e.Checked)
 	return t.change(entry, &e.Version, err)
 }
 
@@ -180,7 +180,7 @@ func (e Unstorable) happen(t *turn) error {
 
 // happen deletes the run. What is left of it, if anything, says that its id is taken.
 func (e Delete) happen(t *turn) error {
-	if !record.Deletable(&t.rec) || e.If != nil && !e.If(&t.rec.State) {
+	if !t.rec.Deletable() || e.If != nil && !e.If(&t.rec.State) {
 		return fmt.Errorf("run %q: %w", t.rec.Key.ID, ErrLive)
 	}
 	if t.rec.Dirty() { // its end is told to others first

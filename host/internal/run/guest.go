@@ -73,7 +73,7 @@ func newLease(r *Run) *Lease {
 }
 
 // Info returns what the activation has to know.
-func (l *Lease) Info() record.Info { return record.InfoOf(&l.r.rec) }
+func (l *Lease) Info() record.Info { return l.r.rec.InfoOf() }
 
 // Run returns the run that is lent.
 func (l *Lease) Run() *Run { return l.r }

@@ -170,7 +170,7 @@ func TestImportedAsItWas(t *testing.T) {
 // TestMoved sets runs aside, and takes them back.
 func TestMoved(t *testing.T) {
 	r, _ := fresh(t, importing(came(t, nil)))
-	if fx := r.Step(6000, run.Amend{Make: record.TakeBack}); fx.Err != nil || fx.Answer.Changed {
+	if fx := r.Step(6000, run.Amend{Make: (*record.Record).TakeBack}); fx.Err != nil || fx.Answer.Changed {
 		t.Error("a run that is here is taken back", fx.Err)
 	}
 	for i, want := range []bool{true, false} {
@@ -187,7 +187,7 @@ func TestMoved(t *testing.T) {
 	if fx := begin(t, r, i); !errors.Is(fx.Err, store.ErrExists) || !strings.Contains(fx.Err.Error(), "--moved") {
 		t.Error(fx.Err)
 	}
-	if fx := r.Step(6000, run.Amend{Make: record.TakeBack}); fx.Err != nil || !fx.Answer.Changed {
+	if fx := r.Step(6000, run.Amend{Make: (*record.Record).TakeBack}); fx.Err != nil || !fx.Answer.Changed {
 		t.Error(fx.Err)
 	}
 	if c := r.Prepare(6000); c.State.Aside != store.NotAside || c.State.Status != store.Queued {

@@ -118,5 +118,5 @@ func (r *Run) Restart(j *journal.Journal, name string) (record.Restart, error) {
 	if j == nil {
 		j = r.rec.Journal
 	}
-	return record.PlanRestart(&r.rec, j, name)
+	return r.rec.PlanRestart(j, name)
 }

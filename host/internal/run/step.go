@@ -6,7 +6,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/record"
 )
 
 // Step lets an event happen to the run at an instant, and returns what has to be done about it, until the next step.
@@ -85,7 +84,7 @@ func (t *turn) look() {
 		return
 	}
 	if !t.rec.Held() {
-		record.AskSlot(&t.rec, t.now)
+		t.rec.AskSlot(t.now)
 		if t.offer() || !t.active {
 			return
 		}

@@ -3,7 +3,6 @@ package run
 import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/message"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -35,9 +34,9 @@ func (e Command) happen(t *turn) error {
 	case store.CommandCancel:
 		return e.cancel(t)
 	case store.CommandChildAsk:
-		record.TellEnd(&t.rec, cmd, m)
+		t.rec.TellEnd(cmd, m)
 	case store.CommandSlotGive:
-		record.TakeSlot(&t.rec, cmd.ID)
+		t.rec.TakeSlot(cmd.ID)
 	}
 	return nil
 }

@@ -36,11 +36,11 @@ func (s *State) define(d Definition, now int64) error {
 	}
 	s.Definition, s.UpdatedMs = d, now
 	s.Revision++
-	next, err := decode(encode(s))
+	next, err := decode(s.encode())
 	if err != nil {
 		return err
 	}
-	if n := len(encode(s)); n > store.MaxScheduleBytes-growth {
+	if n := len(s.encode()); n > store.MaxScheduleBytes-growth {
 		return abi.Errorf(abi.TooLarge, "the input and attributes of a schedule take %d bytes as JSON, the limit is %d", n,
 			store.MaxScheduleBytes-growth)
 	}

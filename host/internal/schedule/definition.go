@@ -169,7 +169,7 @@ func instant(unixMs int64) string { return abi.TimeOf(unixMs).Format(time.RFC333
 func milliseconds(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
 
 // encode returns the data of a schedule.
-func encode(s *State) []byte {
+func (s *State) encode() []byte {
 	b, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // strings, numbers and bytes always encode

@@ -205,7 +205,7 @@ func (k *Keeper) read(ctx context.Context, key store.RunKey) (store.Schedule, *S
 // the new one.
 func (k *Keeper) commit(ctx context.Context, rec *store.Schedule, s *State) error {
 	now := k.cfg.Now()
-	data, wake := encode(s), s.Wake(rec.Key.ID, now)
+	data, wake := s.encode(), s.Wake(rec.Key.ID, now)
 	if bytes.Equal(data, rec.Data) && wake == rec.WakeUnixMs {
 		k.host.Arm(rec.Key, wake, nil)
 		return nil

@@ -80,7 +80,7 @@ func TestBufferIsBounded(t *testing.T) {
 	if len(s.Buffer) != MaxBuffered || s.Lost != 5 || s.Missed[0].Count != 5 {
 		t.Errorf("%d wait, %d missed: %+v", len(s.Buffer), s.Lost, s.Missed)
 	}
-	if n := len(encode(s)); n > store.MaxScheduleBytes {
+	if n := len(s.encode()); n > store.MaxScheduleBytes {
 		t.Errorf("a state of %d bytes, the limit is %d", n, store.MaxScheduleBytes)
 	}
 }
@@ -110,7 +110,7 @@ func TestGrowth(t *testing.T) {
 	}
 	s.Note = strings.Repeat("\x01", MaxNoteBytes)
 	s.Refused(Instant{}, strings.Repeat("\x01", 5000), 1)
-	if n := len(encode(s)); n > store.MaxScheduleBytes {
+	if n := len(s.encode()); n > store.MaxScheduleBytes {
 		t.Errorf("a state of %d bytes, the limit is %d", n, store.MaxScheduleBytes)
 	}
 }

@@ -18,7 +18,7 @@ func (u *users) move(w *world, id string, h *history) {
 }
 
 func (u *users) takeBack(w *world, id string) {
-	u.call(w, id, "take back", run.Amend{Make: record.TakeBack}, func(a run.Answer) {
+	u.call(w, id, "take back", run.Amend{Make: (*record.Record).TakeBack}, func(a run.Answer) {
 		if a.State.Aside == store.AsideMoved {
 			if h := w.seen.incs[a.State.Incarnation]; h == nil || h.state.Aside != store.AsideMoved { // it was moved again
 				w.broken("a run that is taken back is here", "%s", id)

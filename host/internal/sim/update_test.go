@@ -261,7 +261,7 @@ func (u *users) result(w *world, x *updating) {
 		if status != updateLost {
 			return nil
 		}
-		if k, ok := journal.Known(j, x.name, x.id); ok && k.Iteration != j.Started().Iteration {
+		if k, ok := j.Known(x.name, x.id); ok && k.Iteration != j.Started().Iteration {
 			known, status = k, ""
 		}
 		return nil

@@ -279,7 +279,7 @@ func (m *Memory) loadMapped(s *Saved) bool {
 	// Pages that are undone remain private to the guest, so the next Save would include them. Above maxCopyBack they are
 	// dropped instead.
 	n := int64(written(dirty)) //nolint:gosec // at most the memory
-	return (n <= maxCopyBack || n == s.Bytes()) && undoTo(m, s, dirty)
+	return (n <= maxCopyBack || n == s.Bytes()) && m.undoTo(s, dirty)
 }
 
 // dirty lists the pages of a memory of a size that were written, until done is called. It is not ok if the kernel does not

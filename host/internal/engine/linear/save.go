@@ -87,7 +87,7 @@ func (m *Memory) undo(from, to int) {
 }
 
 // undoTo restores the given dirty pages to what was saved, and reports whether they include all of it.
-func undoTo(m *Memory, s *Saved, dirty []region) bool {
+func (m *Memory) undoTo(s *Saved, dirty []region) bool {
 	parts, loaded := s.parts, 0
 	for _, r := range dirty {
 		for at, end := int(r.start), int(r.end); at < end; { //nolint:gosec // within the memory
