@@ -85,7 +85,7 @@ stories: ## run the stories of all SDKs whose compilers are there, and measure t
 	$(GO) test ./host/conformance -count=1 -timeout 30m -v -bench Languages -benchtime 1x
 
 determinism: ## compare the memory of 500 random workflows, live and replayed
-	WFHOST_RANDOM_WORKFLOWS=500 $(GO) test ./host -run TestRandomWorkflows -count=1 -timeout 60m -v
+	WFHOST_RANDOM_WORKFLOWS=500 $(GO) test ./host -run TestRandomWorkflows -count=1 -timeout 120m -v
 
 programs: ## cut N random programs (2000) at random commits, and restart runs of a tenth as many others from their calls
 	$(GO) test ./host -run TestRandomPrograms -count=1 -timeout 60m -rapid.checks=$(or $(N),2000) -rapid.nofailfile

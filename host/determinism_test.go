@@ -106,8 +106,12 @@ func workflows() int {
 // workflow, whenever it waits, is the same in the live run, in every replay and in every copy made for a body; at the end
 // the whole journal is replayed once more.
 func TestRandomWorkflows(t *testing.T) {
-	t.Run("go", func(t *testing.T) { randomWorkflows(t, hosttest.Build(t, "testdata/random")) })
+	t.Run("go", func(t *testing.T) {
+		t.Parallel()
+		randomWorkflows(t, hosttest.Build(t, "testdata/random"))
+	})
 	t.Run("typescript", func(t *testing.T) {
+		t.Parallel()
 		wasm, _, err := typescript.Build(t.Context(), "testdata/randomts/random.ts")
 		if err != nil {
 			t.Fatal(err)
