@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/run"
 )
 
@@ -87,7 +86,7 @@ func (s *scope) TakeBack(ctx context.Context, id string) (changed bool, err erro
 		err = s.elsewhere(ctx, id, incarnation, move)
 	}
 	if err == nil {
-		changed, err = s.h.rt.Runs.Change(ctx, key, run.Amend{Make: (*record.Record).TakeBack})
+		changed, err = s.h.rt.Runs.Change(ctx, key, run.Amend{Make: (*run.Record).TakeBack})
 	}
 	return changed, translate(err)
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/check"
-	"github.com/wfhost/wfhost/host/internal/inspect"
 	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/wasm/validate"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/pebblestore"
 	"github.com/wfhost/wfhost/store/seal"
@@ -182,7 +182,7 @@ func (s *scope) candidate(ctx context.Context, workflow *string, wasm []byte) (*
 
 // prepared is candidate, and returns the description of the module.
 func (s *scope) prepared(ctx context.Context, workflow *string, wasm []byte) (*module.Module, []byte, error) {
-	if _, err := inspect.Scan(wasm); err != nil {
+	if _, err := validate.Scan(wasm); err != nil {
 		return nil, nil, translate(err)
 	}
 	if err := s.h.roomOnDisk(moduleTimes * len(wasm)); err != nil { // for the compiled code

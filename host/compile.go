@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/wfhost/wfhost/host/internal/compiler"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/wazero"
+	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/host/internal/slots"
 )
@@ -19,7 +19,7 @@ import (
 //	CPU    time.Duration // of user and system mode together; default 1 min; not on Windows
 //	Wall   time.Duration // from the start of the process; default 2 min
 //	Memory int64         // bytes that the process has from the system; default 2 GiB
-type CompileLimits = compiler.Limits
+type CompileLimits = module.CompileLimits
 
 // CompilerMain compiles a module and ends the process, if the process was started for that by a host with Config.Compiler;
 // otherwise it returns at once. It is called at the very beginning of main, before anything that the program does only once:
@@ -29,8 +29,8 @@ type CompileLimits = compiler.Limits
 //		host.CompilerMain()
 //		h, err := host.Open(ctx, host.Config{Dir: "data", Compiler: host.SelfCompiler()})
 func CompilerMain() {
-	if compiler.IsChild() {
-		compiler.Child(os.Stdin, os.Stdout, os.Exit, wazero.Build)
+	if module.IsChild() {
+		module.Child(os.Stdin, os.Stdout, os.Exit, wazero.Build)
 	}
 }
 
@@ -58,11 +58,11 @@ func (c *Config) build() (func(ctx context.Context, wasm []byte, dir string) err
 	if len(c.Compiler) == 0 {
 		return nil, nil
 	}
-	if compiler.IsChild() { // or it would start itself again, and so on
+	if module.IsChild() { // or it would start itself again, and so on
 		return nil, fmt.Errorf("%w: this process was started to compile a module, and its main does not begin with host.CompilerMain",
 			ErrInvalid)
 	}
-	return compiler.NewParent(c.Compiler, l).Build, nil
+	return module.NewCompiler(c.Compiler, l).Build, nil
 }
 
 // rejected makes an error of compiling and starting a module one that says so, unless it says nothing of the module.
@@ -73,7 +73,7 @@ func rejected(err error) error {
 	if errors.Is(err, runtime.ErrClosed) {
 		return translate(err)
 	}
-	if errors.Is(err, compiler.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable) {
+	if errors.Is(err, module.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable) {
 		return err
 	}
 	return &joined{fmt.Errorf("module rejected: %w", err), ErrRejected}

@@ -23,7 +23,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 var (
@@ -45,13 +45,13 @@ var errTank = errors.New("out of fuel")
 type side struct {
 	rt        wazero.Runtime
 	compiled  wazero.CompiledModule
-	rewritten *rewrite.Module // nil: as it is
+	rewritten *instrument.Module // nil: as it is
 	mod       api.Module
 	given     int64 // fuel
 }
 
 // newSide compiles a module. All functions that it imports are there: those of WASI do what they say, the others return zeros.
-func newSide(wasm []byte, rewritten *rewrite.Module) (s *side, err error) {
+func newSide(wasm []byte, rewritten *instrument.Module) (s *side, err error) {
 	s = &side{rewritten: rewritten, rt: wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(1024).
 		WithCoreFeatures(api.CoreFeaturesV2))}
 	if rewritten != nil {
@@ -74,7 +74,7 @@ func newSide(wasm []byte, rewritten *rewrite.Module) (s *side, err error) {
 			stubs[module] = s.rt.NewHostModuleBuilder(module)
 		}
 		call := api.GoModuleFunc(func(_ context.Context, _ api.Module, stack []uint64) { clear(stack) })
-		if module == rewrite.ImportModule && name == rewrite.ImportRefuel {
+		if module == instrument.ImportModule && name == instrument.ImportRefuel {
 			call = s.refuel
 		}
 		stubs[module] = stubs[module].NewFunctionBuilder().WithGoModuleFunction(call, f.ParamTypes(), f.ResultTypes()).Export(name)
@@ -146,12 +146,12 @@ type compared struct{ modules, functions, calls, traps, fuel, left int }
 func (n *compared) differ(t *testing.T, name string, wasm []byte) {
 	began := time.Now()
 	canonical := !strings.Contains(name, "float_exprs") // which look at the bits of NaNs: as it is, a module has the engine's
-	rewritten, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true, NaN: canonical, TableElements: 1 << 20})
+	rewritten, err := instrument.Rewrite(wasm, instrument.Options{Fuel: true, NaN: canonical, TableElements: 1 << 20})
 	if err != nil {
 		n.left++
 		return
 	}
-	unbounded, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true, NaN: canonical})
+	unbounded, err := instrument.Rewrite(wasm, instrument.Options{Fuel: true, NaN: canonical})
 	bounded := err != nil || !bytes.Equal(unbounded.Wasm, rewritten.Wasm)
 	plain, err := newSide(wasm, nil)
 	defer func() { _ = plain.rt.Close(ctx) }()

@@ -6,19 +6,19 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/diskspace"
+	"github.com/wfhost/wfhost/host/internal/datadir"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/store"
 )
 
 // DefaultDiskReserve is the default of Config.DiskReserve on disks that are larger than ten times that.
-const DefaultDiskReserve = diskspace.DefaultReserve
+const DefaultDiskReserve = datadir.DefaultReserve
 
 // DiskFullError says why new work was refused because of the disk. errors.Is(err, ErrDiskFull) is true. Besides the
 // state of the disk (Free, Total and Reserve, in bytes) it has
 //
 //	Need uint64 // bytes that the request would take; 0 if its size does not matter
-type DiskFullError = diskspace.FullError
+type DiskFullError = datadir.FullError
 
 // DiskState is what a host knows of the disk that holds its store.
 type DiskState struct {
@@ -30,7 +30,7 @@ type DiskState struct {
 	Stalls  uint64 `json:"stalls"`  // operations of the disk that took longer than two seconds, since Open
 }
 
-func diskState(s diskspace.State) DiskState {
+func diskState(s datadir.State) DiskState {
 	return DiskState{Path: s.Path, Free: s.Free, Total: s.Total, Reserve: s.Reserve, Full: s.Full, Stalls: s.Stalls}
 }
 
@@ -44,8 +44,8 @@ func (h *Host) Disk() (DiskState, error) {
 }
 
 // newGauge returns what looks at the disk of the host's store.
-func (h *Host) newGauge() *diskspace.Gauge {
-	cfg := diskspace.Config{Reserve: h.cfg.DiskReserve, Changed: func(s diskspace.State) {
+func (h *Host) newGauge() *datadir.Gauge {
+	cfg := datadir.Config{Reserve: h.cfg.DiskReserve, Changed: func(s datadir.State) {
 		text, level := "the disk has room again; new work is accepted", h.cfg.Logger.Info
 		if s.Full {
 			text, level = "the disk is nearly full; new work is refused", h.cfg.Logger.Warn
@@ -58,7 +58,7 @@ func (h *Host) newGauge() *diskspace.Gauge {
 	if s, ok := h.below.(store.OnDisk); ok {
 		cfg.Disk = s.Disk
 	}
-	return diskspace.New(cfg)
+	return datadir.New(cfg)
 }
 
 // roomOnDisk refuses something new that brings so many bytes, if the disk has no room for it. What lets runs end, or deletes

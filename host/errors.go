@@ -7,13 +7,13 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/archive"
-	"github.com/wfhost/wfhost/host/internal/diskspace"
+	"github.com/wfhost/wfhost/host/internal/datadir"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/inspect"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/runtime"
+	"github.com/wfhost/wfhost/host/internal/wasm/validate"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/backup"
 )
@@ -44,7 +44,7 @@ var (
 //	Limit, Got int64  // both zero if the rule is not about a number
 //	Offset     int64  // of the byte in the module
 //	Detail     string
-type RejectError = inspect.RejectError
+type RejectError = validate.RejectError
 
 // RunError is the error with which a run ended, as Result returns it.
 type RunError struct {
@@ -81,10 +81,10 @@ func translate(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*inspect.RejectError](err); ok {
+	if _, ok := errors.AsType[*validate.RejectError](err); ok {
 		return &joined{err, ErrRejected}
 	}
-	if _, ok := errors.AsType[*diskspace.FullError](err); ok {
+	if _, ok := errors.AsType[*datadir.FullError](err); ok {
 		return &joined{&joined{err, ErrDiskFull}, ErrBusy}
 	}
 	if a, ok := errors.AsType[*abi.Error](err); ok {

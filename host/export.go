@@ -12,7 +12,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/archive"
 	"github.com/wfhost/wfhost/host/internal/check"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -91,7 +90,7 @@ func (s *scope) setAside(ctx context.Context, key store.RunKey) error {
 	}
 	id := make([]byte, moveBytes)
 	s.h.cfg.Random(id)
-	_, err = s.h.rt.Runs.Change(ctx, key, run.Amend{Make: record.Move(hex.EncodeToString(id))})
+	_, err = s.h.rt.Runs.Change(ctx, key, run.Amend{Make: run.Move(hex.EncodeToString(id))})
 	return err
 }
 

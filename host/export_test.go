@@ -3,11 +3,11 @@ package host
 import (
 	"context"
 
-	"github.com/wfhost/wfhost/host/internal/suspect"
+	"github.com/wfhost/wfhost/host/internal/quarantine"
 )
 
 // SetSuspectTimes sets when runs are tried that bring the host down, for all hosts that are opened from now on.
-func SetSuspectTimes(t suspect.Times) { suspectTimes = t }
+func SetSuspectTimes(t quarantine.Times) { suspectTimes = t }
 
 // JournalPeak returns the most bytes of journals that a host had in memory at a time.
 func JournalPeak(h *Host) int64 { return h.journals.Peak() }

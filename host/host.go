@@ -34,13 +34,12 @@ import (
 	"github.com/wfhost/wfhost/host/internal/brake"
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/diskspace"
+	"github.com/wfhost/wfhost/host/internal/datadir"
 	"github.com/wfhost/wfhost/host/internal/egress"
 	"github.com/wfhost/wfhost/host/internal/engine"
-	"github.com/wfhost/wfhost/host/internal/folder"
 	"github.com/wfhost/wfhost/host/internal/gate"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/names"
+	"github.com/wfhost/wfhost/host/internal/quarantine"
 	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/host/internal/remote"
 	"github.com/wfhost/wfhost/host/internal/report"
@@ -49,7 +48,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/host/internal/schedule"
 	"github.com/wfhost/wfhost/host/internal/schema"
-	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/backup"
 	"github.com/wfhost/wfhost/store/pebblestore"
@@ -206,14 +204,14 @@ type Host struct {
 	checks     checking
 	exports    exporting
 	importing  importing
-	setting    sync.Mutex     // held by SetQuota, so that what holds is what is stored
-	suspects   *suspect.Watch // nil watches nothing
+	setting    sync.Mutex        // held by SetQuota, so that what holds is what is stored
+	suspects   *quarantine.Watch // nil watches nothing
 	journals   *room.Budget
-	disk       *diskspace.Gauge
+	disk       *datadir.Gauge
 	schemas    schema.Cache
-	named      names.Cache // what descriptions of modules say, as names
-	names      sync.Map    // of namespaces, string by store.NamespaceID
-	several    atomic.Bool // there is another namespace than the default one
+	named      module.NamesCache // what descriptions of modules say, as names
+	names      sync.Map          // of namespaces, string by store.NamespaceID
+	several    atomic.Bool       // there is another namespace than the default one
 	closing    sync.Once
 	closed     chan struct{}
 	failure    atomic.Pointer[error] // of the store, as the runtime has reported it
@@ -236,7 +234,7 @@ func Open(ctx context.Context, cfg Config) (h *Host, err error) {
 	cache := ""
 	if h.cfg.Dir != "" {
 		cache = filepath.Join(h.cfg.Dir, "cache")
-		if err := folder.Data(h.cfg.Dir, h.cfg.Logger); err != nil {
+		if err := datadir.Data(h.cfg.Dir, h.cfg.Logger); err != nil {
 			return h, err
 		}
 	}
@@ -327,7 +325,7 @@ func (h *Host) openStore() error {
 		return err
 	}
 	dir := filepath.Join(h.cfg.Dir, storeName)
-	if err := folder.Store(dir, h.cfg.Logger); err != nil {
+	if err := datadir.Store(dir, h.cfg.Logger); err != nil {
 		return err
 	}
 	s, err := pebblestore.Open(dir, pebblestore.Options{Logger: h.cfg.Logger, Raised: h.cfg.Events.StoreRaised,

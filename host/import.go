@@ -10,9 +10,8 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/archive"
 	"github.com/wfhost/wfhost/host/internal/budget"
-	"github.com/wfhost/wfhost/host/internal/origin"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/replay"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -106,12 +105,12 @@ func (s *scope) imported(ctx context.Context, r io.Reader, opts ImportOptions, r
 
 func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptions) (st store.RunState, existed bool, err error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
-	i := &origin.Import{ID: w.ID, UnixMs: now, Copy: !opts.Adopt, Paused: opts.Paused, LogLines: w.State.LogLines,
+	i := &run.Import{ID: w.ID, UnixMs: now, Copy: !opts.Adopt, Paused: opts.Paused, LogLines: w.State.LogLines,
 		Kept: w.State.Kept, StartedAt: w.State.StartedUnixMs, Rested: max(w.State.Suspension.Seq, w.State.Rested)}
 	if w.State.Status == store.Stuck {
 		i.Stuck = w.State.Reason
 	}
-	n := origin.NewRun{Workflow: w.State.Workflow, Import: i, Conflict: origin.ConflictFail}
+	n := run.NewRun{Workflow: w.State.Workflow, Import: i, Conflict: run.ConflictFail}
 	n.Key, err = s.key(ctx, w.State.Run.ID)
 	fresh := errors.Is(err, store.ErrNotFound) // the namespace is
 	switch {
@@ -123,7 +122,7 @@ func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptio
 		if err != nil {
 			return st, false, err
 		}
-		if there, failed := s.h.store.State(ctx, n.Key); failed == nil && !record.Forgotten(&there, &n, now) {
+		if there, failed := s.h.store.State(ctx, n.Key); failed == nil && !run.Forgotten(&there, &n, now) {
 			st, _, err = s.h.rt.Runs.Start(ctx, n, func() {})
 			return st, true, err
 		}
@@ -150,7 +149,7 @@ func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptio
 		return st, false, err
 	}
 	n.Key = store.RunKey{Namespace: ns, ID: w.State.Run.ID}
-	leave, err := s.h.admitStart(ctx, n.Key, origin.ConflictFail)
+	leave, err := s.h.admitStart(ctx, n.Key, run.ConflictFail)
 	if err != nil {
 		return st, false, err
 	}
@@ -165,7 +164,7 @@ func (s *scope) imports(ctx context.Context, w *archive.Whole, opts *ImportOptio
 }
 
 // goesOn stores an imported run. free is called once nothing of it is needed any more, also after an error.
-func (s *scope) goesOn(ctx context.Context, n origin.NewRun, live bool, free func()) (st store.RunState, existed bool,
+func (s *scope) goesOn(ctx context.Context, n run.NewRun, live bool, free func()) (st store.RunState, existed bool,
 	err error) {
 	if live && !n.Import.Copy { // looked at again: it was replayed meanwhile
 		one := s.h.importing.acting.of(n.Key.ID)
@@ -181,12 +180,12 @@ func (s *scope) goesOn(ctx context.Context, n origin.NewRun, live bool, free fun
 }
 
 // mayCome returns why a run cannot be imported as it is, into an existing namespace or a fresh one.
-func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *origin.Import, opts *ImportOptions) error {
+func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *run.Import, opts *ImportOptions) error {
 	j, err := i.Read()
 	if err != nil {
 		return err
 	}
-	if err := origin.Check(j); err != nil {
+	if err := run.Check(j); err != nil {
 		return &joined{fmt.Errorf("run %q is not imported: %w", key.ID, err), ErrInvalid}
 	}
 	live := j.Ended() == store.KindInvalid
@@ -197,7 +196,7 @@ func (s *scope) mayCome(ctx context.Context, key store.RunKey, fresh bool, i *or
 		return &joined{fmt.Errorf("run %q lives, and would act twice: export it with --move, which sets it aside where it was; or "+
 			"adopt it with --force if the other one is gone", key.ID), ErrConflict}
 	}
-	if err := origin.InTheWay(j); err != nil {
+	if err := run.InTheWay(j); err != nil {
 		return err
 	}
 	if live {

@@ -7,8 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/wfhost/wfhost/host/internal/diskspace"
-	"github.com/wfhost/wfhost/host/internal/folder"
+	"github.com/wfhost/wfhost/host/internal/datadir"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/backup"
 	"github.com/wfhost/wfhost/store/pebblestore"
@@ -32,7 +31,7 @@ type DataState struct {
 }
 
 // FolderFault is something about a folder that Open would refuse or change.
-type FolderFault = folder.Fault
+type FolderFault = datadir.Fault
 
 // StoreFormat is the format of stores that this release writes. It opens those of earlier formats, and raises them.
 const StoreFormat = store.FormatVersion
@@ -56,7 +55,7 @@ func InspectData(dir string, reserve int64) (s DataState, err error) {
 	if err != nil {
 		return s, fmt.Errorf("inspect data directory: %w", err)
 	}
-	gauge := diskspace.New(diskspace.Config{Reserve: reserve, Disk: func() (store.Disk, error) { return pebblestore.DiskOf(at) }})
+	gauge := datadir.New(datadir.Config{Reserve: reserve, Disk: func() (store.Disk, error) { return pebblestore.DiskOf(at) }})
 	disk, err := gauge.Look()
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return s, err
@@ -66,7 +65,7 @@ func InspectData(dir string, reserve int64) (s DataState, err error) {
 		return s, nil
 	}
 	s.Refused = translate(backup.Unfinished(dir))
-	faults, err := folder.Look(dir, filepath.Join(dir, storeName), filepath.Join(dir, "cache"))
+	faults, err := datadir.Look(dir, filepath.Join(dir, storeName), filepath.Join(dir, "cache"))
 	s.Folders = append(s.Folders, faults...)
 	if err != nil {
 		return s, err

@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/gate"
 	"github.com/wfhost/wfhost/host/internal/limit"
-	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/schedule"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -246,7 +246,7 @@ func (k *keepers) Due(key wake.Key, done func()) {
 }
 
 // Limit fills in what holds a new run back.
-func (k *keepers) Limit(ctx context.Context, n *origin.NewRun) error { return k.gate.Limit(ctx, n) }
+func (k *keepers) Limit(ctx context.Context, n *run.NewRun) error { return k.gate.Limit(ctx, n) }
 
 // Take takes a command for a queue.
 func (k *keepers) Take(ctx context.Context, owned store.Partition, cmd store.Command) error {

@@ -11,7 +11,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/check"
 	"github.com/wfhost/wfhost/host/internal/partition"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -158,7 +157,7 @@ func (s *scope) goOn(ctx context.Context, key store.RunKey, r *check.Result, to 
 		}
 		return err
 	}
-	m := run.Migrate{Version: v, Checked: record.Checked{Incarnation: r.State.Incarnation, Iteration: r.State.Iteration,
+	m := run.Migrate{Version: v, Checked: run.Checked{Incarnation: r.State.Incarnation, Iteration: r.State.Iteration,
 		Length: r.State.Length, Version: r.State.Version}}
 	_, err = s.h.rt.Runs.Migrate(ctx, key, m, free)
 	return err

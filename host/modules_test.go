@@ -11,7 +11,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/hosttest"
-	"github.com/wfhost/wfhost/host/internal/inspect"
+	"github.com/wfhost/wfhost/host/internal/wasm/validate"
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
@@ -49,7 +49,7 @@ func realModules(t *testing.T) map[string][]byte {
 		out["c"] = wasm
 	}
 	for name, wasm := range foreignModules(t, 500) {
-		if _, err := inspect.Scan(wasm); err == nil { // what nobody may upload has only mutants that nobody may
+		if _, err := validate.Scan(wasm); err == nil { // what nobody may upload has only mutants that nobody may
 			out[name] = wasm
 		}
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/wfhost/wfhost/host"
-	"github.com/wfhost/wfhost/host/internal/inspect"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
+	"github.com/wfhost/wfhost/host/internal/wasm/validate"
 	"github.com/wfhost/wfhost/store/memstore"
 )
 
@@ -158,14 +158,14 @@ func openMutants(dir string) (*mutants, func() error, error) {
 // is wrong with the host, nil if nothing is.
 func (m *mutants) try(name string, wasm []byte) (verdict string, err error) {
 	began := time.Now()
-	_, refused := inspect.Scan(wasm)
+	_, refused := validate.Scan(wasm)
 	if took := time.Since(began); took > mutantScan {
 		return "", fmt.Errorf("inspecting it takes %v", took)
 	}
 	if refused != nil {
 		return "refused by inspection", nil
 	}
-	rewritten, refused := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true, NaN: true, TableElements: 1 << 20})
+	rewritten, refused := instrument.Rewrite(wasm, instrument.Options{Fuel: true, NaN: true, TableElements: 1 << 20})
 	_, before := m.plain.CompileModule(ctx, withoutNames(wasm))
 	var after error
 	if refused == nil {

@@ -14,12 +14,12 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host"
-	"github.com/wfhost/wfhost/host/internal/suspect"
+	"github.com/wfhost/wfhost/host/internal/quarantine"
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
 // Trials of the processes of these tests begin 0.1, 0.6 and 1.1 s after they have opened their host, and last 0.4 s.
-var shortTimes = suspect.Times{Hold: 100 * time.Millisecond, Trial: 400 * time.Millisecond}
+var shortTimes = quarantine.Times{Hold: 100 * time.Millisecond, Trial: 400 * time.Millisecond}
 
 // poisonVariable has a process be a host of these tests: its value is "step", "guest" or "none", for what ends the process, and
 // the folder.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/budget"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/quota"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -185,7 +185,7 @@ func (h *Host) admitStart(ctx context.Context, key store.RunKey, conflict Confli
 	}
 	st, missing := h.rt.Runs.State(ctx, key)
 	there := missing == nil && !st.Deleted
-	if there && (conflict == ConflictExisting || conflict == origin.ConflictMove ||
+	if there && (conflict == ConflictExisting || conflict == run.ConflictMove ||
 		conflict == ConflictTerminate && !st.Status.Terminal()) {
 		return func() {}, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/wfhost/wfhost/host/internal/partition"
-	"github.com/wfhost/wfhost/host/internal/record"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -34,7 +34,7 @@ func (h *Host) rereadRuns(ctx context.Context) error {
 				wg.Wait()
 				return err
 			}
-			if record.LeftByVersion(&st) {
+			if run.LeftByVersion(&st) {
 				wg.Go(func() { h.rereadRun(ctx, st.Run) })
 			}
 		}

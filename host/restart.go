@@ -5,8 +5,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/check"
-	"github.com/wfhost/wfhost/host/internal/origin"
-	"github.com/wfhost/wfhost/host/internal/record"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 	"github.com/wfhost/wfhost/store"
 )
@@ -120,7 +119,7 @@ func (s *scope) PlanRestart(ctx context.Context, id string, opts RestartOptions)
 	return p, nil
 }
 
-func restartCalls(list []origin.Call) []RestartCall {
+func restartCalls(list []run.Call) []RestartCall {
 	calls := make([]RestartCall, 0, len(list))
 	for _, c := range list {
 		calls = append(calls, RestartCall{Seq: uint64(c.Seq), Kind: c.Kind.String(), Name: c.Name, Target: c.Target, Note: c.Note})
@@ -175,7 +174,7 @@ func (s *scope) fitsKept(ctx context.Context, key store.RunKey, x *runtime.Resta
 	if err != nil || r.Outcome != check.Diverges {
 		return nil, err
 	}
-	return record.Refuse("run %q: version %d of %s does not fit what the new run would keep: it diverges at entry %d: the journal "+
+	return run.Refuse("run %q: version %d of %s does not fit what the new run would keep: it diverges at entry %d: the journal "+
 		"has %s, the workflow did %s", key.ID, n.Version, n.Workflow, r.Seq, r.Want, r.Got), nil
 }
 

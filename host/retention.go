@@ -8,8 +8,8 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/retention"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -123,12 +123,12 @@ func (h *Host) newSweeper(keep store.Retention) *retention.Sweeper {
 }
 
 // keepsIterations returns which iterations of a workflow's runs are kept.
-func (h *Host) keepsIterations(ctx context.Context, of store.NamespaceID, workflow string) (origin.Keep, error) {
+func (h *Host) keepsIterations(ctx context.Context, of store.NamespaceID, workflow string) (run.Keep, error) {
 	r, err := h.iterations.Of(ctx, of, workflow, h.cfg.Clock.Now().UnixMilli())
 	if err != nil {
-		return origin.Keep{}, err
+		return run.Keep{}, err
 	}
-	return origin.Keep{Iterations: r.KeepIterations, ForMs: r.IterationsMs}, nil
+	return run.Keep{Iterations: r.KeepIterations, ForMs: r.IterationsMs}, nil
 }
 
 // keepsIDsMs returns for how many milliseconds the ids of deleted runs stay taken in a namespace.

@@ -12,7 +12,6 @@ import (
 	"github.com/wfhost/wfhost/cron"
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/limit"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/schedule"
 	"github.com/wfhost/wfhost/host/internal/wake"
@@ -298,7 +297,7 @@ func (s *scope) startable(ctx context.Context, spec *ScheduleSpec) error {
 	if err != nil {
 		return nil //nolint:nilerr // the definition, or the start, says what is wrong with the workflow
 	}
-	return s.fitting(ctx, &origin.NewRun{Workflow: spec.Workflow, Input: spec.Input}, v.Module, &start{})
+	return s.fitting(ctx, &run.NewRun{Workflow: spec.Workflow, Input: spec.Input}, v.Module, &start{})
 }
 
 // PauseSchedule stops a schedule until ResumeSchedule, with a note of at most 1,024 bytes that says why. Instants that come
@@ -396,7 +395,7 @@ func (h *scheduler) Startable(ctx context.Context, key store.RunKey, d *schedule
 	s := (*Host)(h).scopeOf(key.Namespace)
 	v, err := h.store.Modules().Version(ctx, key.Namespace, d.Workflow, d.Version)
 	if err == nil {
-		err = s.fitting(ctx, &origin.NewRun{Key: key, Workflow: d.Workflow, Input: d.Input}, v.Module, &start{})
+		err = s.fitting(ctx, &run.NewRun{Key: key, Workflow: d.Workflow, Input: d.Input}, v.Module, &start{})
 	}
 	return refusedStart(translate(err))
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/schema"
 	"github.com/wfhost/wfhost/store"
@@ -76,7 +75,7 @@ func (s *scope) schemasOf(ctx context.Context, workflow string, module store.Dig
 }
 
 // fitting checks the input of a start, and its first signal. The input of an existing run was checked when it started.
-func (s *scope) fitting(ctx context.Context, n *origin.NewRun, module store.Digest, o *start) error {
+func (s *scope) fitting(ctx context.Context, n *run.NewRun, module store.Digest, o *start) error {
 	if n.Existing {
 		if o.signal == nil {
 			return nil
@@ -124,7 +123,7 @@ func fittingSignal(ctx context.Context, w *schema.Workflow, name string, payload
 
 // fittingTo checks the payload of a signal to a run. One that the run has taken already, by its idempotency key, fits,
 // whatever the run's version says of it by now. Of a run that is not there, the signal itself says so.
-func (s *scope) fittingTo(ctx context.Context, key store.RunKey, n origin.Signal) error {
+func (s *scope) fittingTo(ctx context.Context, key store.RunKey, n run.Signal) error {
 	st, err := s.h.rt.Runs.State(ctx, key)
 	if err != nil {
 		return nil //nolint:nilerr // whoever gives the signal says it better

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/runtime"
 )
@@ -75,7 +74,7 @@ func (s *scope) signal(ctx context.Context, id string, n run.Signal) error {
 	}
 	key, err := s.key(ctx, id)
 	if err == nil {
-		err = s.fittingTo(ctx, key, origin.Signal(n))
+		err = s.fittingTo(ctx, key, n)
 	}
 	if err == nil {
 		_, err = s.h.rt.Runs.Signal(ctx, key, n)
@@ -128,7 +127,7 @@ func (s *scope) DeliverHook(ctx context.Context, token string, payload []byte, o
 	if err := s.h.roomOnDisk(len(payload)); err != nil {
 		return HookReply{}, err
 	}
-	if err := s.fittingTo(ctx, hook.Run, origin.Signal(n)); err != nil {
+	if err := s.fittingTo(ctx, hook.Run, n); err != nil {
 		return HookReply{}, err
 	}
 	if _, err := s.h.rt.Runs.Signal(ctx, hook.Run, n); err != nil {

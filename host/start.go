@@ -10,7 +10,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/budget"
-	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/traceid"
 	"github.com/wfhost/wfhost/store"
 )
@@ -28,7 +28,7 @@ type start struct {
 	attributes map[string]string
 	memo       []byte
 	trace      string // header traceparent
-	signal     *origin.Signal
+	signal     *run.Signal
 	conflict   ConflictPolicy
 	schedule   string // id of the schedule that starts the run
 	nominalMs  int64  // the instant for which it does
@@ -141,20 +141,20 @@ func WithTraceParent(header string) StartOption {
 func WithSignal(name string, payload any, opts ...SignalOption) StartOption {
 	return func(s *start) {
 		n, err := newSignal(name, payload, opts)
-		s.signal, s.err = (*origin.Signal)(&n), errors.Join(s.err, err)
+		s.signal, s.err = &n, errors.Join(s.err, err)
 	}
 }
 
 // ConflictPolicy says what a start does if a run has its id already: ConflictExisting, ConflictFail,
 // ConflictTerminate or ConflictReplace.
-type ConflictPolicy = origin.ConflictPolicy
+type ConflictPolicy = run.ConflictPolicy
 
 // The policies.
 const (
-	ConflictExisting  = origin.ConflictExisting  // the same workflow and input give that run, others are ErrConflict; the default
-	ConflictFail      = origin.ConflictFail      // ErrConflict
-	ConflictTerminate = origin.ConflictTerminate // that run is terminated, and its records are replaced
-	ConflictReplace   = origin.ConflictReplace   // its records are replaced if it has ended, else ErrConflict
+	ConflictExisting  = run.ConflictExisting  // the same workflow and input give that run, others are ErrConflict; the default
+	ConflictFail      = run.ConflictFail      // ErrConflict
+	ConflictTerminate = run.ConflictTerminate // that run is terminated, and its records are replaced
+	ConflictReplace   = run.ConflictReplace   // its records are replaced if it has ended, else ErrConflict
 )
 
 // OnConflict says what the start does when there is a run of its id.
@@ -258,7 +258,7 @@ func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string
 	if err := ctx.Err(); err != nil {
 		return Run{}, err
 	}
-	n := origin.NewRun{Key: key, Workflow: workflow, Input: bytes.Clone(input), InputDigest: origin.InputDigest(input),
+	n := run.NewRun{Key: key, Workflow: workflow, Input: bytes.Clone(input), InputDigest: run.InputDigest(input),
 		Attributes: o.attributes, Memo: o.memo, TraceParent: o.trace, Signal: o.signal, Conflict: o.conflict, AtUnixMs: at,
 		TimeoutMs: o.timeoutMs, Schedule: o.schedule, NominalMs: o.nominalMs, Priority: o.priority}
 	v, err := s.versionOf(ctx, &n, o)
@@ -291,7 +291,7 @@ func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string
 		return Run{}, err
 	}
 	st, created, err := s.h.rt.Runs.Start(ctx, n, func() { free(); leave() })
-	if errors.Is(err, origin.ErrNoRun) {
+	if errors.Is(err, run.ErrNoRun) {
 		return Run{}, errStartAgain
 	}
 	if err != nil {
@@ -305,7 +305,7 @@ func (s *scope) startOnce(ctx context.Context, key store.RunKey, workflow string
 // versionOf chooses the version of a start: that of the existing run if the start is of the same workflow,
 // whatever the latest version is by now. It sets n.Existing where such a run decides: it is answered, or is in conflict
 // with the start, and was checked when it started.
-func (s *scope) versionOf(ctx context.Context, n *origin.NewRun, o *start) (store.Version, error) {
+func (s *scope) versionOf(ctx context.Context, n *run.NewRun, o *start) (store.Version, error) {
 	number := o.version
 	if o.named && o.conflict == ConflictExisting {
 		st, err := s.h.rt.Runs.State(ctx, n.Key)

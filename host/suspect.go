@@ -5,23 +5,22 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/wfhost/wfhost/host/internal/suspect"
+	"github.com/wfhost/wfhost/host/internal/quarantine"
 	"github.com/wfhost/wfhost/store"
 )
 
 // suspectTimes say when runs are tried that bring the host down.
-var suspectTimes = suspect.DefaultTimes()
+var suspectTimes = quarantine.DefaultTimes()
 
 // openWatch looks at how the process before has ended, sets aside runs that brought it down again and again, and begins to watch
 // for others. A host whose store is not in its folder watches nothing: it does not know who else has the store open. Nor does one
 // that has opened a copy, in which nothing runs.
-func (h *Host) openWatch(ctx context.Context) (*suspect.Watch, error) {
+func (h *Host) openWatch(ctx context.Context) (*quarantine.Watch, error) {
 	if !h.ownStore || h.copied {
 		return nil, nil //nolint:nilnil // a nil watch watches nothing
 	}
-	watch, convicted, err := suspect.Open(h.cfg.Dir, suspectTimes, h.cfg.Logger, func(run store.RunKey) (suspect.Progress, error) {
-		return h.progress(ctx, run)
-	})
+	progress := func(run store.RunKey) (quarantine.Progress, error) { return h.progress(ctx, run) }
+	watch, convicted, err := quarantine.Open(h.cfg.Dir, suspectTimes, h.cfg.Logger, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -35,20 +34,20 @@ func (h *Host) openWatch(ctx context.Context) (*suspect.Watch, error) {
 }
 
 // progress returns how far a run has come. One that cannot be read does not run.
-func (h *Host) progress(ctx context.Context, run store.RunKey) (suspect.Progress, error) {
+func (h *Host) progress(ctx context.Context, run store.RunKey) (quarantine.Progress, error) {
 	st, entries, err := h.store.Run(ctx, run)
 	switch {
 	case err == nil:
-		return suspect.Look(&st, entries), nil
+		return quarantine.Look(&st, entries), nil
 	case errors.Is(err, store.ErrNotFound):
-		return suspect.Progress{}, err
+		return quarantine.Progress{}, err
 	}
 	h.cfg.Logger.Error("run cannot be read", "run", run.ID, "cause", err)
-	return suspect.Progress{Over: true}, nil
+	return quarantine.Progress{Over: true}, nil
 }
 
 // setAside leaves a run to a person, durable on return. No other partition or run is touched, and nothing runs yet.
-func (h *Host) setAside(ctx context.Context, r *suspect.Record) error {
+func (h *Host) setAside(ctx context.Context, r *quarantine.Record) error {
 	run := store.RunKey{Namespace: r.Namespace, ID: r.ID}
 	p, err := h.store.Acquire(ctx, run.Partition(), owner(), 0)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/query"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -220,7 +219,7 @@ func (s *scope) knownUpdate(ctx context.Context, u *updating) (known bool, err e
 		return false, fmt.Errorf("update %q of run %q: %w: workflow %q has no such update, it has %q", u.Name, u.Run, store.ErrNotFound,
 			st.Workflow, d.Updates)
 	}
-	return false, s.fittingTo(ctx, u.key, origin.Signal(u.signal))
+	return false, s.fittingTo(ctx, u.key, u.signal)
 }
 
 // updated returns what has become of an accepted update, and waits for its answer.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/limit"
-	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/window"
 	"github.com/wfhost/wfhost/store"
 )
@@ -197,7 +197,7 @@ func (s *scope) debounced(ctx context.Context, k *window.Key, key store.RunKey, 
 	p *window.Policy) (Run, bool, error) {
 	now := s.h.cfg.Clock.Now().UnixMilli()
 	moves := *o
-	moves.conflict = origin.ConflictMove
+	moves.conflict = run.ConflictMove
 	x := k.Window
 	if x.Run != "" && x.Run != o.id { // of one that the host has named, nothing is left once it is deleted
 		if _, err := s.h.store.State(ctx, store.RunKey{Namespace: key.Namespace, ID: x.Run}); errors.Is(err, store.ErrNotFound) {

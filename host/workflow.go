@@ -15,8 +15,8 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/egress"
-	"github.com/wfhost/wfhost/host/internal/inspect"
-	"github.com/wfhost/wfhost/host/internal/names"
+	"github.com/wfhost/wfhost/host/internal/module"
+	"github.com/wfhost/wfhost/host/internal/wasm/validate"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -178,7 +178,7 @@ func (s *scope) upload(ctx context.Context, name string, wasm []byte, opts []Upl
 	}
 	u.grants.Steps, u.grants.HTTPHosts = sorted(u.grants.Steps), sorted(u.grants.HTTPHosts)
 	u.grants.Secrets = sorted(u.grants.Secrets)
-	if _, err := inspect.Scan(wasm); err != nil {
+	if _, err := validate.Scan(wasm); err != nil {
 		return nil, translate(err)
 	}
 	if err := s.h.roomOnDisk(moduleTimes * len(wasm)); err != nil {
@@ -391,7 +391,7 @@ func (s *scope) LiveVersions(ctx context.Context, workflow string) (versions []V
 }
 
 // names returns the names in what a module's description says of a workflow. They are read once.
-func (s *scope) names(ctx context.Context, workflow string, module store.Digest) names.Names {
+func (s *scope) names(ctx context.Context, workflow string, module store.Digest) module.Names {
 	return s.h.named.Of(module, workflow, func() ([]byte, error) {
 		info, err := s.h.store.Modules().Info(ctx, module)
 		return info.DescriptionJSON, err

@@ -20,7 +20,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/calls"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 // Name is the name of the engine.

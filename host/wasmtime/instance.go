@@ -11,8 +11,8 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
-	"github.com/wfhost/wfhost/host/internal/engine/startup"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/engine/calls"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 // module is a compiled module. Its fields do not change.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -66,9 +65,9 @@ func (w *world) heard(want ...string) {
 	w.said = nil
 }
 
-func newRun(n byte) origin.NewRun {
-	return origin.NewRun{Key: key, Workflow: "order", Version: 1, Module: sha256.Sum256([]byte("v1")), Input: []byte(`1`),
-		InputDigest: origin.InputDigest([]byte(`1`)), Seed: make([]byte, 32), Incarnation: store.Incarnation{n}}
+func newRun(n byte) run.NewRun {
+	return run.NewRun{Key: key, Workflow: "order", Version: 1, Module: sha256.Sum256([]byte("v1")), Input: []byte(`1`),
+		InputDigest: run.InputDigest([]byte(`1`)), Seed: make([]byte, 32), Incarnation: store.Incarnation{n}}
 }
 
 // deliver delivers an event whose reply says so.
@@ -261,7 +260,7 @@ func TestReplace(t *testing.T) {
 	w.start()
 	w.calls(store.Entry{Kind: store.KindSignalWait, Name: "go", Handle: 1})
 	n := newRun(2)
-	n.Conflict = origin.ConflictTerminate
+	n.Conflict = run.ConflictTerminate
 	w.deliver("replace", run.Start{New: n})
 	w.said = nil
 	w.commit()
@@ -314,7 +313,7 @@ func TestStuck(t *testing.T) {
 func TestContinue(t *testing.T) {
 	w := newWorld(t)
 	w.start()
-	w.guest(run.GuestEnds{Lease: w.lease, End: run.End{Continue: &origin.Continue{Input: []byte("2"), Version: 1,
+	w.guest(run.GuestEnds{Lease: w.lease, End: run.End{Continue: &run.Continue{Input: []byte("2"), Version: 1,
 		Told: func(int64) bool { return true }}}})
 	w.said = nil
 	w.fly()
@@ -328,7 +327,7 @@ func TestRefusalIsDurable(t *testing.T) {
 	w.deliver("start", run.Start{New: newRun(1)})
 	w.said = nil
 	second := newRun(2)
-	second.Conflict = origin.ConflictFail
+	second.Conflict = run.ConflictFail
 	w.deliver("second", run.Start{New: second})
 	w.heard("free second")
 	st := w.fly()

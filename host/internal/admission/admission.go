@@ -22,7 +22,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/wfhost/wfhost/host/internal/suspect"
+	"github.com/wfhost/wfhost/host/internal/quarantine"
 )
 
 // Class is the order in which guests enter.
@@ -59,8 +59,8 @@ type Admission struct {
 	// mu guards all fields, those of places and requests, and their elements in lists. While it is held nothing is called
 	// but Request.Begin, which starts a goroutine, and the watch.
 	mu        sync.Mutex
-	watch     *suspect.Watch // not changed
-	free      int            // how many more may be inside; negative where guests were woken that rested
+	watch     *quarantine.Watch // not changed
+	free      int               // how many more may be inside; negative where guests were woken that rested
 	total     int
 	held      int64                // bytes of the guests that are not outside
 	leaving   int64                // of them, bytes of those that were evicted and have not left yet
@@ -97,7 +97,7 @@ func New(places int, limit, parkLimit int64) *Admission {
 }
 
 // Watched has a watch note who computes, and hold suspects, and returns the admission. It is called before anything else.
-func (a *Admission) Watched(w *suspect.Watch) *Admission {
+func (a *Admission) Watched(w *quarantine.Watch) *Admission {
 	a.watch = w
 	return a
 }
@@ -130,7 +130,7 @@ type Place struct {
 	fresh bool // its newest slice was the first one since it last waited for something
 	slow  bool // it has computed for a slice since it last waited for something
 	// subject is the guest for the watch, nil if it is not watched.
-	subject *suspect.Subject
+	subject *quarantine.Subject
 }
 
 // Of says whose guest it is, and returns the place. It is called before anything else. A guest without

@@ -10,7 +10,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/budget"
-	"github.com/wfhost/wfhost/host/internal/ending"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/replay"
@@ -72,7 +71,7 @@ func (p *player) finished(err error) (finish, bool) {
 	case err != nil:
 		return finish{}, false
 	}
-	e := ending.Of(p.said, p.code, p.Printed(), p.Explain)
+	e := replay.Of(p.said, p.code, p.Printed(), p.Explain)
 	f := finish{kind: e.Kind, data: e.Data, got: "its return, " + describe(&e)}
 	f.exact = e.Kind == store.KindCompleted || p.said.Failed
 	if !f.exact && p.code != 0 {

@@ -11,9 +11,8 @@ import (
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/calls"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/output"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -23,7 +22,7 @@ import (
 // player is a guest that is answered from a journal. It is the engine.Host of its instance.
 type player struct {
 	budget.Metered
-	output.Lines
+	calls.Lines
 
 	c      *Checker
 	mod    *module.Module
@@ -63,7 +62,7 @@ func (p *player) perform(ctx context.Context, cfg replay.Config) error {
 	}
 	entries := j.Entries()
 	cfg.Mode, cfg.Started, cfg.Input, cfg.StartedUnixMs = replay.Check, j.Started(), entries[0].Input, startedMs
-	cfg.Tail, cfg.BodiesEvent = record.Replayed(entries), p.mod.BodiesEvent
+	cfg.Tail, cfg.BodiesEvent = run.Replayed(entries), p.mod.BodiesEvent
 	if !cfg.Strict { // what a live guest would pass on its way to the journal's end counts for the whole replay only
 		cfg.Rested = store.Seq(j.Len()) + 1
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/record"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -21,8 +21,8 @@ func contradiction(st *store.RunState, j *journal.Journal) error {
 	switch end := j.Ended(); {
 	case (st.Status.Terminal() || end != store.KindInvalid) && st.Status != end.Status():
 		return corrupt("its state says %s, and its journal ends with %s", st.Status, newest(j).Kind)
-	case end == store.KindFailed && !strings.HasPrefix(record.Failure(newest(j).Data), strings.TrimSuffix(st.Reason, "…")):
-		return corrupt("its state says that it failed by %q, and its journal by %q", st.Reason, record.Failure(newest(j).Data))
+	case end == store.KindFailed && !strings.HasPrefix(run.Failure(newest(j).Data), strings.TrimSuffix(st.Reason, "…")):
+		return corrupt("its state says that it failed by %q, and its journal by %q", st.Reason, run.Failure(newest(j).Data))
 	case st.Output != j.Output():
 		return corrupt("its state says that its output has %d chunks, and its journal %d", st.Output, j.Output())
 	}

@@ -14,10 +14,9 @@ import (
 	"sync"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/keeper"
+	"github.com/wfhost/wfhost/host/internal/lifecycle"
 	"github.com/wfhost/wfhost/host/internal/limit"
-	"github.com/wfhost/wfhost/host/internal/message"
-	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -51,7 +50,7 @@ type Host interface {
 type Keeper struct {
 	cfg  Config
 	host Host // set by Begin
-	life *keeper.Life
+	life *lifecycle.Life
 
 	mu     sync.Mutex // guards queues; nothing is called while it is held
 	queues map[store.RunKey]*queue
@@ -67,7 +66,7 @@ type queue struct {
 
 // New returns a Keeper that waits for Begin.
 func New(cfg Config) *Keeper {
-	return &Keeper{cfg: cfg, life: keeper.NewLife(), queues: map[store.RunKey]*queue{}}
+	return &Keeper{cfg: cfg, life: lifecycle.NewLife(), queues: map[store.RunKey]*queue{}}
 }
 
 // Begin tells the Keeper its host. It is called once.
@@ -80,7 +79,7 @@ func (k *Keeper) Begin(h Host) {
 func (k *Keeper) Close() { k.life.Close() }
 
 // Limit fills in what holds a new run back, by the limits of its workflow as they are now.
-func (k *Keeper) Limit(ctx context.Context, n *origin.NewRun) error {
+func (k *Keeper) Limit(ctx context.Context, n *run.NewRun) error {
 	rules, err := k.Rules(ctx, n.Key.Namespace, n.Workflow)
 	n.Limit = rules.Of(n.Input, n.Priority)
 	return err
@@ -105,7 +104,7 @@ func (k *Keeper) Set(ctx context.Context, l store.Limits, id store.Incarnation) 
 	if err := k.life.Wait(ctx); err != nil {
 		return err
 	}
-	err := k.cfg.Store.SetLimits(ctx, l, message.Changed(l.Queue(), id))
+	err := k.cfg.Store.SetLimits(ctx, l, run.Changed(l.Queue(), id))
 	if errors.Is(err, store.ErrFailed) {
 		k.host.StoreFailed(err)
 	}
@@ -223,7 +222,7 @@ func (k *Keeper) commit(ctx context.Context, q *queue, key store.RunKey, cmds []
 		set.Ack = append(set.Ack, cmds[i].Seq)
 	}
 	for _, g := range b.Admit(maxGrants) {
-		set.Outbox = append(set.Outbox, message.GiveSlot(key, g.Run, g.Ask))
+		set.Outbox = append(set.Outbox, run.GiveSlot(key, g.Run, g.Ask))
 	}
 	c, err := b.Close()
 	if err != nil {
@@ -253,7 +252,7 @@ func (k *Keeper) commit(ctx context.Context, q *queue, key store.RunKey, cmds []
 
 // apply lets a queue take a command. One that says nothing that can be read changes nothing.
 func apply(b *limit.Book, cmd *store.Command) {
-	var m message.Message
+	var m run.Message
 	if json.Unmarshal(cmd.Data, &m) != nil {
 		return
 	}

@@ -11,8 +11,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/limit"
-	"github.com/wfhost/wfhost/host/internal/message"
-	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 	"github.com/wfhost/wfhost/store/memstore"
 )
@@ -126,13 +125,13 @@ func (h *fakeHost) submit(cmd store.Command) {
 }
 
 // send puts a command of a run into the inbox of the queue.
-func (h *fakeHost) send(run string, kind store.CommandKind) {
+func (h *fakeHost) send(id string, kind store.CommandKind) {
 	h.t.Helper()
 	j := &journal.Journal{}
-	s := journal.Started{RunID: run, Workflow: "print", Limit: &journal.Limit{Keys: map[string]string{"input": run[:1]}}}
+	s := journal.Started{RunID: id, Workflow: "print", Limit: &journal.Limit{Keys: map[string]string{"input": id[:1]}}}
 	_, err := j.Append(s.Entry(nil), 1)
 	h.ok(err)
-	by := message.Sender{Run: store.RunKey{ID: run}, Incarnation: incarnation(run)}
+	by := run.Sender{Run: store.RunKey{ID: id}, Incarnation: incarnation(id)}
 	cmd := by.AskSlot(j)
 	if kind == store.CommandSlotReturn {
 		_, err = j.Append(store.Entry{Kind: store.KindCompleted}, 2)
@@ -294,7 +293,7 @@ func TestFailures(t *testing.T) {
 	h.is(h.failed, store.ErrFailed)
 	h.s.err, h.s.readErr = nil, store.ErrCorrupt
 	h.is(h.take(), store.ErrCorrupt)
-	h.is(h.k.Limit(ctx, &origin.NewRun{Workflow: "print"}), store.ErrCorrupt)
+	h.is(h.k.Limit(ctx, &run.NewRun{Workflow: "print"}), store.ErrCorrupt)
 	_, _, err := h.k.Place(ctx, &store.RunState{Workflow: "print"})
 	h.is(err, store.ErrCorrupt)
 	h.s.readErr = nil
@@ -318,14 +317,14 @@ func TestFailures(t *testing.T) {
 	h.submit(bad)
 	h.ok(h.take())
 	h.left(0)
-	h.ok(h.s.Store.SetLimits(ctx, store.Limits{Workflow: "print", Data: []byte("no JSON")}, message.Changed(queueKey, store.Incarnation{})))
+	h.ok(h.s.Store.SetLimits(ctx, store.Limits{Workflow: "print", Data: []byte("no JSON")}, run.Changed(queueKey, store.Incarnation{})))
 	_, err = h.k.Rules(ctx, 0, "print")
 	h.is(err, store.ErrCorrupt)
 }
 
 func TestLimit(t *testing.T) {
 	h := newFake(t, `[{"max":1,"per":"input.customer"}]`)
-	n := &origin.NewRun{Workflow: "print", Input: []byte(`{"customer":"a"}`), Priority: 4}
+	n := &run.NewRun{Workflow: "print", Input: []byte(`{"customer":"a"}`), Priority: 4}
 	h.ok(h.k.Limit(ctx, n))
 	if n.Limit == nil || n.Limit.Priority != 4 || n.Limit.Keys["input.customer"] != `"a"` {
 		t.Errorf("%+v", n.Limit)

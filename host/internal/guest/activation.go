@@ -16,7 +16,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/token"
 	"github.com/wfhost/wfhost/host/internal/warm"
 	"github.com/wfhost/wfhost/store"
 )
@@ -226,7 +225,7 @@ func (a *Activation) perform(ctx context.Context, r *Runner, st *store.RunState)
 	info := a.lease.Info()
 	a.span.Rested = int(info.Rested)
 	cfg := replay.Config{Mode: replay.Live, Started: info.Started, Input: info.Input, Children: r.cfg.Children,
-		StartedUnixMs: info.StartedMs, NewToken: func() string { return token.New(r.cfg.Random, st.Run) }, Tail: tail{&a.workflow},
+		StartedUnixMs: info.StartedMs, NewToken: func() string { return run.NewToken(r.cfg.Random, st.Run) }, Tail: tail{&a.workflow},
 		BodiesEvent: mod.BodiesEvent, OnWait: a.observer(info.Started.Iteration), Rested: info.Rested, HandlerError: a.handlerError}
 	export := mod.Entry
 	if a.thaw(inst, cfg) {

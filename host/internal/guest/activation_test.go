@@ -14,7 +14,6 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
@@ -114,7 +113,7 @@ func newReviewRun(t *testing.T, d store.Digest) (*run.Run, *run.Lease) {
 	t.Helper()
 	key := store.RunKey{Namespace: 1, ID: "r"}
 	r := run.New(key, run.Config{Handled: func(string) bool { return true }, Active: true})
-	fx := r.Step(1000, run.Start{New: origin.NewRun{Key: key, Workflow: "w", Version: 1, Module: d, Seed: make([]byte, 32)}})
+	fx := r.Step(1000, run.Start{New: run.NewRun{Key: key, Workflow: "w", Version: 1, Module: d, Seed: make([]byte, 32)}})
 	if fx.Err != nil || fx.Activate == nil {
 		t.Fatal(fx.Err, fx.Activate)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/step"
@@ -114,7 +113,7 @@ func (a attempt) waitsForAnother() error {
 func (a attempt) asBody(g *guest, mod *module.Module, info *replay.StepInfo) replay.Config {
 	var began atomic.Pointer[func() (int64, int64)]
 	return replay.Config{Mode: replay.Body, Started: a.Started, Input: a.Entries[0].Input,
-		StartedUnixMs: a.StartedMs, Tail: record.Replayed(a.Entries), Until: a.Until.Seq, Rested: a.Until.Seq, Handle: a.Handle,
+		StartedUnixMs: a.StartedMs, Tail: run.Replayed(a.Entries), Until: a.Until.Seq, Rested: a.Until.Seq, Handle: a.Handle,
 		BodiesEvent: mod.BodiesEvent, OnWait: g.observer(a.Started.Iteration), Step: info, RealRandom: budget.RealRandom,
 		RealTime: func() (int64, int64) {
 			if began.Load() == nil { // the clock starts with the body, not with the replay before it

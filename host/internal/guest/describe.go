@@ -8,7 +8,7 @@ import (
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
-	"github.com/wfhost/wfhost/host/internal/engine/startup"
+	"github.com/wfhost/wfhost/host/internal/engine/calls"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/store"
@@ -31,7 +31,7 @@ func (r *Runner) Prepare(ctx context.Context, wasm []byte) (*module.Module, []by
 	if err != nil {
 		return nil, nil, err
 	}
-	description, err := r.describe(startup.Admitting(ctx), m)
+	description, err := r.describe(calls.Admitting(ctx), m)
 	if err == nil {
 		err = m.Describe(description)
 	}

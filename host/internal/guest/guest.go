@@ -9,8 +9,8 @@ import (
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/budget"
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/calls"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/output"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/store"
@@ -27,7 +27,7 @@ var (
 // within its budgets. It is the engine.Host of the instance.
 type guest struct {
 	budget.Metered // answers what needs nothing but the journal
-	output.Lines
+	calls.Lines
 
 	r    *Runner
 	mod  *module.Module

@@ -10,7 +10,6 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/admission"
 	"github.com/wfhost/wfhost/host/internal/query"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -52,7 +51,7 @@ func (g *reader) config(mode replay.Mode) replay.Config {
 	}
 	startedMs, _ := j.StartedUnixMs()
 	return replay.Config{Mode: mode, Started: j.Started(), Input: entries[0].Input, StartedUnixMs: startedMs,
-		Tail: record.Replayed(entries), BodiesEvent: g.mod.BodiesEvent, Rested: j.Rested()}
+		Tail: run.Replayed(entries), BodiesEvent: g.mod.BodiesEvent, Rested: j.Rested()}
 }
 
 // play replays the workflow.

@@ -15,12 +15,11 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/quarantine"
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/slots"
-	"github.com/wfhost/wfhost/host/internal/suspect"
 	"github.com/wfhost/wfhost/host/internal/warm"
 	"github.com/wfhost/wfhost/host/internal/worker"
 	"github.com/wfhost/wfhost/store"
@@ -46,7 +45,7 @@ type Config struct {
 	// Owes reports whether no guest of a namespace may go on, because its runs have written too much; nil: all may.
 	Owes func(of store.NamespaceID) bool
 	// Keep returns how long the journals of earlier iterations of a workflow's runs are kept; nil: as where nothing is set.
-	Keep     func(ctx context.Context, of store.NamespaceID, workflow string) (origin.Keep, error)
+	Keep     func(ctx context.Context, of store.NamespaceID, workflow string) (run.Keep, error)
 	Modules  module.Limits // their idle time is real time
 	Journals *room.Budget  // bounds the journals in memory; nil does not
 	// WarmBytes bounds what is kept of guests that sleep, so that their wakes replay nothing; 0 keeps nothing.
@@ -55,7 +54,7 @@ type Config struct {
 	CPU       time.Duration // bounds the time that it takes; a machine that needs longer is at fault, not the workflow
 	// HostCalls bounds the calls between two waits, Children the live children of a first run: see abi.LiveChildren.
 	HostCalls, Children int
-	Suspects            *suspect.Watch // nil watches nothing
+	Suspects            *quarantine.Watch // nil watches nothing
 	// Handled reports whether a handler is registered.
 	Handled func(name string) bool
 	// Fetch performs a request of a body or step function under the grants of its version; nil means that none is

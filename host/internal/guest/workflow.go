@@ -11,9 +11,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/budget"
-	"github.com/wfhost/wfhost/host/internal/ending"
 	"github.com/wfhost/wfhost/host/internal/engine"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/report"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -110,7 +108,7 @@ func (w *workflow) finish(code int32) error {
 	if err := w.LeftOver(); err != nil {
 		return err
 	}
-	return &endEntry{ending.Of(w.Outcome(), code, w.Printed(), w.Explain)}
+	return &endEntry{replay.Of(w.Outcome(), code, w.Printed(), w.Explain)}
 }
 
 // continues says under which version the run continues as new.
@@ -128,7 +126,7 @@ func (w *workflow) continues(ctx context.Context) run.End {
 	if err != nil {
 		return run.End{Fault: err}
 	}
-	c := &origin.Continue{Input: out.Continue.Input, Version: st.Version, Module: st.Module, Cancelled: out.Cancelled, Told: w.Told}
+	c := &run.Continue{Input: out.Continue.Input, Version: st.Version, Module: st.Module, Cancelled: out.Cancelled, Told: w.Told}
 	if opts.Version == abi.ContinueLatest {
 		v, err := w.r.cfg.Store.Modules().Version(ctx, st.Run.Namespace, st.Workflow, 0)
 		if err != nil {

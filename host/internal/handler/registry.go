@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/wfhost/wfhost/host/internal/suspect"
+	"github.com/wfhost/wfhost/host/internal/quarantine"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -18,7 +18,7 @@ const (
 // Registry is the handlers by name. It is safe for concurrent use.
 type Registry struct {
 	all     *places // for calls of all handlers together
-	watch   *suspect.Watch
+	watch   *quarantine.Watch
 	limiter Limiter
 	shared  func() bool
 
@@ -36,7 +36,7 @@ type performer struct {
 // NewRegistry returns a Registry without handlers, whose calls are watched, and limited. A nil watch watches nothing, and a
 // nil limiter limits nothing. Shared reports whether calls for other namespaces than the default one may come; if it is nil,
 // that is known with the first one.
-func NewRegistry(w *suspect.Watch, l Limiter, shared func() bool) *Registry {
+func NewRegistry(w *quarantine.Watch, l Limiter, shared func() bool) *Registry {
 	return &Registry{watch: w, limiter: l, shared: shared, all: newPlaces(maxHandlers, shared), performers: map[string]performer{},
 		rooms: map[string]*places{}}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -13,7 +12,7 @@ import (
 // Command is a command in memory, with its message.
 type Command struct {
 	store.Command
-	Message message.Message
+	Message run.Message
 	busy    bool // it is being carried out
 }
 
@@ -67,10 +66,10 @@ func (c *Command) Delivered(err error) (Outcome, *store.Command) {
 	case errors.Is(err, store.ErrNotFound):
 		switch c.Kind {
 		case store.CommandSignal:
-			a := message.Reply(&c.Command, &c.Message, abi.Errorf(abi.Conflict, "there is no run %q", c.To.ID))
+			a := run.Reply(&c.Command, &c.Message, abi.Errorf(abi.Conflict, "there is no run %q", c.To.ID))
 			return Refused, &a
 		case store.CommandChildAsk:
-			a := message.ChildMissing(&c.Command, &c.Message, errors.Is(err, run.ErrDeleted))
+			a := run.ChildMissing(&c.Command, &c.Message, errors.Is(err, run.ErrDeleted))
 			return Refused, &a
 		}
 		return Refused, nil
@@ -95,7 +94,7 @@ func (c *Command) Started(err error) (Outcome, *store.Command) {
 	case err == nil:
 		return Taken, nil
 	case errors.Is(err, store.ErrExists), errors.As(err, &refusal):
-		answer := message.ChildFailed(&c.Command, &c.Message, err)
+		answer := run.ChildFailed(&c.Command, &c.Message, err)
 		return Refused, &answer
 	case errors.Is(err, run.ErrStartedBefore):
 		return Refused, nil

@@ -22,7 +22,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/timers"
-	"github.com/wfhost/wfhost/host/internal/update"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -60,7 +59,7 @@ type Journal struct {
 
 	setBack
 	absence
-	update.Set
+	Set
 }
 
 // Sized returns an empty journal that has room for n entries. Most handles have two, a call and a delivery.

@@ -1,6 +1,8 @@
-// Package module keeps the compiled modules of a process: what their descriptions say, what an instance of each holds, and
-// what the versions that are made of them may do. A module that no guest has used for a while leaves memory, and comes back
-// from the engine's cache when one does.
+// Package module keeps the compiled modules of a process: what their descriptions say, how much memory an instance of each takes,
+// and what the versions made of them may do. A module that no guest has used for a while leaves memory, and comes back from the
+// engine's cache when one does.
+//
+// Modules are compiled in a process of their own, if the host has a command for it: see Compiler.
 package module
 
 import (

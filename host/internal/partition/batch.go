@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/wfhost/wfhost/host/internal/fairqueue"
 	"github.com/wfhost/wfhost/host/internal/queued"
-	"github.com/wfhost/wfhost/host/internal/record"
-	"github.com/wfhost/wfhost/host/internal/turns"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -41,7 +41,7 @@ func (b *Batch) Len() (n int) {
 // add adds the commit of a slot, and returns about how much that writes.
 func (b *Batch) add(sl *slot, c *store.RunCommit) (bytes int) {
 	b.picked = append(b.picked, sl)
-	bytes = commitBytes + int(record.Stored(c)) + stateBytes(&c.State)
+	bytes = commitBytes + int(run.Stored(c)) + stateBytes(&c.State)
 	for i := range c.Outbox {
 		bytes += commandBytes + len(c.Outbox[i].Data)
 	}
@@ -100,10 +100,10 @@ func (b *Batch) leaveOut(group, n int) *slot {
 
 // commits is what there is to commit, and what is on its way: a run that has changed is ready, and is in one batch at most.
 type commits struct {
-	limit  int                              // of those that are on their way
-	flying int                              // how many are
-	ready  turns.Queue[queued.Group, *slot] // slots that may have something to commit, of workflows in turn
-	again  []*Batch                         // what is left of batches, one run of which was refused
+	limit  int                                  // of those that are on their way
+	flying int                                  // how many are
+	ready  fairqueue.Queue[queued.Group, *slot] // slots that may have something to commit, of workflows in turn
+	again  []*Batch                             // what is left of batches, one run of which was refused
 }
 
 // add has a slot looked at when the next batch is made.

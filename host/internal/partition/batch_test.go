@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/note"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -363,7 +362,7 @@ func TestReplaceTwice(t *testing.T) {
 	var rs []*reply
 	for i := range 2 {
 		n := newRun(a)
-		n.Conflict, n.Incarnation = origin.ConflictTerminate, store.Incarnation{2 + byte(i)}
+		n.Conflict, n.Incarnation = run.ConflictTerminate, store.Incarnation{2 + byte(i)}
 		rs = append(rs, w.deliver(a, run.Start{New: n}))
 	}
 	w.pump()
@@ -445,7 +444,7 @@ func TestReplace(t *testing.T) {
 	a := keyIn(1, 0)
 	w.waiter(a)
 	n := newRun(a)
-	n.Conflict, n.Incarnation = origin.ConflictTerminate, store.Incarnation{2}
+	n.Conflict, n.Incarnation = run.ConflictTerminate, store.Incarnation{2}
 	r := w.deliver(a, run.Start{New: n})
 	look := w.deliver(a, run.Look{Func: func(*run.Run) error { return nil }})
 	w.end(w.begin(), nil)

@@ -7,7 +7,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/actor"
 	"github.com/wfhost/wfhost/host/internal/inbox"
 	"github.com/wfhost/wfhost/host/internal/note"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -101,7 +100,7 @@ func (c *commands) taken(now int64, p *Partition, cmd inbox.Command, o inbox.Out
 }
 
 // carried takes what came of Port.Carry and Port.Refuse.
-func (c *commands) carried(now int64, p *Partition, to store.RunKey, start *origin.NewRun, free func(), err error) {
+func (c *commands) carried(now int64, p *Partition, to store.RunKey, start *run.NewRun, free func(), err error) {
 	cmd, busy := p.inbox.Busy(to)
 	if p.lost || !busy {
 		actor.Mail{Free: free}.Refuse(nil)

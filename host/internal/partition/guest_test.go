@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/note"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
@@ -145,7 +144,7 @@ func TestContinue(t *testing.T) {
 	w.start(a)
 	w.pump()
 	l := w.ready(a)
-	w.guest(l, run.GuestEnds{Lease: l, End: run.End{Continue: &origin.Continue{Input: []byte("2"), Version: 1,
+	w.guest(l, run.GuestEnds{Lease: l, End: run.End{Continue: &run.Continue{Input: []byte("2"), Version: 1,
 		Told: func(int64) bool { return true }}}})
 	if len(w.asked) != 1 {
 		t.Error("the next iteration begins before the commit")

@@ -9,9 +9,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/inbox"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/note"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -19,7 +17,7 @@ import (
 var sender = store.RunKey{ID: "sender"}
 
 // submit puts a command into the inbox of its receiver, and has it looked at.
-func (w *world) submit(n int, kind store.CommandKind, to store.RunKey, m message.Message) {
+func (w *world) submit(n int, kind store.CommandKind, to store.RunKey, m run.Message) {
 	w.t.Helper()
 	m.Sender = store.Incarnation{0xaa}
 	data, err := json.Marshal(m)
@@ -45,7 +43,7 @@ func (w *world) put(n int, cmd store.Command) {
 
 func (w *world) signalCommand(n int, to store.RunKey) {
 	w.t.Helper()
-	w.submit(n, store.CommandSignal, to, message.Message{Signal: fmt.Sprint("s", n), Handle: 1})
+	w.submit(n, store.CommandSignal, to, run.Message{Signal: fmt.Sprint("s", n), Handle: 1})
 }
 
 // serveRefusals carries refusals out, and returns their answers.
@@ -184,8 +182,8 @@ func TestCommandsThatNobodyTakes(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
 	w.signalCommand(1, a)
-	w.submit(2, store.CommandChildAsk, a, message.Message{Handle: 2})
-	w.submit(3, store.CommandCancel, a, message.Message{Handle: 3})
+	w.submit(2, store.CommandChildAsk, a, run.Message{Handle: 2})
+	w.submit(3, store.CommandCancel, a, run.Message{Handle: 3})
 	w.put(4, store.Command{Kind: store.CommandSignal, From: sender, To: a, Data: []byte("no JSON")})
 	var answers []store.Command
 	for range 5 {
@@ -233,16 +231,16 @@ func TestCommandToAnEndedRun(t *testing.T) {
 }
 
 // child returns what a command to start a child becomes.
-func child(key store.RunKey, handle int64) *origin.NewRun {
+func child(key store.RunKey, handle int64) *run.NewRun {
 	n := newRun(key)
 	by := store.Incarnation{0xaa}
-	n.Conflict = origin.ConflictFail
+	n.Conflict = run.ConflictFail
 	n.Parent = &journal.Parent{RunID: sender.ID, Incarnation: by[:], Handle: handle, Depth: 1}
 	return &n
 }
 
 // carry answers the command that is carried out.
-func (w *world) carry(start *origin.NewRun, free *int, err error) {
+func (w *world) carry(start *run.NewRun, free *int, err error) {
 	w.t.Helper()
 	if len(w.carried) == 0 {
 		w.t.Fatal("nothing is to be carried out")
@@ -261,7 +259,7 @@ func (w *world) carry(start *origin.NewRun, free *int, err error) {
 func TestChildStart(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
-	w.submit(1, store.CommandChildStart, a, message.Message{Handle: 3, Workflow: "order"})
+	w.submit(1, store.CommandChildStart, a, run.Message{Handle: 3, Workflow: "order"})
 	w.pump()
 	w.carry(nil, nil, errDisk) // its version cannot be read
 	w.later(time.Second)
@@ -284,7 +282,7 @@ func TestChildStartCannotBeRead(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
 	w.unread[a] = errDisk
-	w.submit(1, store.CommandChildStart, a, message.Message{Handle: 3, Workflow: "order"})
+	w.submit(1, store.CommandChildStart, a, run.Message{Handle: 3, Workflow: "order"})
 	w.pump()
 	free := 0
 	w.carry(child(a, 3), &free, nil)
@@ -307,7 +305,7 @@ func TestChildStartCannotBeRead(t *testing.T) {
 func TestClaim(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
-	w.submit(1, store.CommandHookClaim, a, message.Message{Handle: 1, Token: "t"})
+	w.submit(1, store.CommandHookClaim, a, run.Message{Handle: 1, Token: "t"})
 	w.pump()
 	w.carry(nil, nil, nil)
 	if w.s.Partition(1).inbox.Waiting() != 0 {
@@ -327,7 +325,7 @@ func TestChildStartIsRefused(t *testing.T) {
 	w.call(l, stepCall(1))
 	w.waits(l, 1)
 	w.pump()
-	w.submit(1, store.CommandChildStart, a, message.Message{Handle: 3, Workflow: "order"})
+	w.submit(1, store.CommandChildStart, a, run.Message{Handle: 3, Workflow: "order"})
 	w.pump()
 	free := 0
 	w.carry(child(a, 3), &free, nil)
@@ -335,7 +333,7 @@ func TestChildStartIsRefused(t *testing.T) {
 	if answers := w.serveRefusals(nil); len(answers) != 1 || free != 1 {
 		t.Errorf("answers %v, freed %d times", answers, free)
 	}
-	w.submit(2, store.CommandChildStart, b, message.Message{Handle: 3, Workflow: "order"})
+	w.submit(2, store.CommandChildStart, b, run.Message{Handle: 3, Workflow: "order"})
 	w.pump()
 	n := child(b, 3)
 	n.TimeoutMs = 1 << 62
@@ -345,7 +343,7 @@ func TestChildStartIsRefused(t *testing.T) {
 		t.Errorf("answers %v, freed %d times", answers, free)
 	}
 	for i := 3; i < 5; i++ { // the second one is the same command again
-		w.submit(i, store.CommandChildStart, b, message.Message{Handle: 4, Workflow: "order"})
+		w.submit(i, store.CommandChildStart, b, run.Message{Handle: 4, Workflow: "order"})
 		w.pump()
 		w.carry(child(b, 4), &free, nil)
 		w.pump()
@@ -420,7 +418,7 @@ func TestChildStartAtARefusedRun(t *testing.T) {
 	w.whilesEnd()
 	batch := w.begin()
 	w.ready(a) // its guest has it
-	w.submit(1, store.CommandChildStart, a, message.Message{Handle: 3, Workflow: "order"})
+	w.submit(1, store.CommandChildStart, a, run.Message{Handle: 3, Workflow: "order"})
 	w.serveInboxes()
 	free := 0
 	w.carry(child(a, 3), &free, nil)
@@ -446,7 +444,7 @@ func TestCarriedCommandOfARefusedRun(t *testing.T) {
 	w.signalCommand(1, a)
 	w.serveInboxes()
 	batch := w.begin()
-	w.submit(2, store.CommandHookClaim, a, message.Message{Handle: 1, Token: "t"})
+	w.submit(2, store.CommandHookClaim, a, run.Message{Handle: 1, Token: "t"})
 	w.serveInboxes()
 	w.end(batch, &store.RefusedError{Group: 0, Run: 0, Err: errDisk})
 	w.later(2 * time.Second)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -21,7 +20,7 @@ func (w *world) left(key store.RunKey) {
 	w.call(l, store.Entry{Kind: store.KindSignalSend, Name: "s", Handle: 1, Target: keyIn(2, 0).ID, Options: []byte("go")})
 	w.guest(l, run.GuestEnds{Lease: l, End: run.End{Entry: &store.Entry{Kind: store.KindFailed, Data: []byte(`{}`)}}})
 	w.pump()
-	w.submit(1, store.CommandReply, key, message.Message{Handle: 1})
+	w.submit(1, store.CommandReply, key, run.Message{Handle: 1})
 	w.signalCommand(2, key)
 	w.pump()
 	if st := w.state(key); st.Status != store.Failed {
@@ -109,7 +108,7 @@ func TestDamagedCommandIsPassedOver(t *testing.T) {
 	w := newWorld(t, limits, 1)
 	a := keyIn(1, 0)
 	w.waiter(a)
-	w.submit(1, 0, a, message.Message{})
+	w.submit(1, 0, a, run.Message{})
 	w.signalCommand(2, a)
 	w.pump()
 	if got := fmt.Sprint(w.names(a)); got != "[s2]" || len(w.noted(note.Damaged)) != 1 {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/note"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -119,7 +118,7 @@ func TestLoseAnswersEverybodyOnce(t *testing.T) {
 	batch := w.begin()
 	rs = append(rs, w.deliver(a, run.Signal{Name: "y"}), w.deliver(b, run.Signal{Name: "x"}), w.deliver(c, run.Pause{}))
 	n := newRun(a)
-	n.Conflict = origin.ConflictTerminate
+	n.Conflict = run.ConflictTerminate
 	rs = append(rs, w.deliver(a, run.Start{New: n}), w.start(d))
 	p := w.s.Partition(1)
 	w.s.Lose(p, errDisk)

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/host/internal/actor"
-	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
@@ -55,7 +54,7 @@ type Port interface {
 	Inbox(p *Partition, after store.CommandSeq, limit int)
 	// Carry carries a command out that needs more than its receiver: the start of a child, a claim of a token, the end of a run of
 	// a schedule, a slot. It calls Shard.Carried.
-	Carry(p *Partition, cmd store.Command, m message.Message)
+	Carry(p *Partition, cmd store.Command, m run.Message)
 	// Refuse submits the answer to a command that no run takes, if it has one, takes the command out of the inbox, and
 	// calls Shard.Carried.
 	Refuse(p *Partition, cmd store.Command, answer *store.Command)

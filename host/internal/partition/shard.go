@@ -8,8 +8,6 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/actor"
 	"github.com/wfhost/wfhost/host/internal/note"
-	"github.com/wfhost/wfhost/host/internal/origin"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -38,7 +36,7 @@ type Limits struct {
 	StartLinger time.Duration
 	// Pacer says when runs may be woken; nil: when they are due.
 	Pacer wake.Pacer
-	Clock record.Clock // the clock of each run; nil: all have the host's
+	Clock run.Clock // the clock of each run; nil: all have the host's
 }
 
 // Shard has some partitions, and is the one writer of their runs. Its methods are what the world says to it: each finds the
@@ -220,7 +218,7 @@ func (s *Shard) InboxRead(now int64, p *Partition, cmds []store.Command, err err
 
 // Carried takes what came of Port.Carry and Port.Refuse: an error has the command tried again after a while, start is the
 // run that a child's start begins. free, which may be nil, is called when that is durable, or will not be.
-func (s *Shard) Carried(now int64, p *Partition, to store.RunKey, start *origin.NewRun, free func(), err error) {
+func (s *Shard) Carried(now int64, p *Partition, to store.RunKey, start *run.NewRun, free func(), err error) {
 	s.cmds.carried(now, p, to, start, free, err)
 }
 

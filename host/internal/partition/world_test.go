@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/note"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
@@ -151,7 +149,7 @@ func (w *world) Inbox(p *Partition, after store.CommandSeq, limit int) {
 	w.inboxes = append(w.inboxes, inboxRead{p, after, limit})
 }
 
-func (w *world) Carry(_ *Partition, cmd store.Command, _ message.Message) {
+func (w *world) Carry(_ *Partition, cmd store.Command, _ run.Message) {
 	w.carried = append(w.carried, cmd)
 }
 
@@ -203,9 +201,9 @@ func (w *world) deliver(key store.RunKey, ev run.Event) *reply {
 	return r
 }
 
-func newRun(key store.RunKey) origin.NewRun {
-	return origin.NewRun{Key: key, Workflow: "order", Version: 1, Module: sha256.Sum256([]byte("v1")), Input: []byte(`1`),
-		InputDigest: origin.InputDigest([]byte(`1`)), Seed: make([]byte, 32), Incarnation: store.Incarnation{1}}
+func newRun(key store.RunKey) run.NewRun {
+	return run.NewRun{Key: key, Workflow: "order", Version: 1, Module: sha256.Sum256([]byte("v1")), Input: []byte(`1`),
+		InputDigest: run.InputDigest([]byte(`1`)), Seed: make([]byte, 32), Incarnation: store.Incarnation{1}}
 }
 
 func (w *world) start(key store.RunKey) *reply { return w.deliver(key, run.Start{New: newRun(key)}) }

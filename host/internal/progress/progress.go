@@ -10,7 +10,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/handler"
-	"github.com/wfhost/wfhost/host/internal/record"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
@@ -163,8 +163,8 @@ func (k *Keeper) Latest(a *handler.Attempt) []byte {
 
 // Entry returns a function that makes the entry of details, and none if the run does not wait for the step any more. Its error
 // is an *abi.Error of abi.Limit if the journal has room for nothing but what it needs.
-func Entry(a handler.Attempt, newest []byte) func(*record.Record) (store.Entry, error) {
-	return func(r *record.Record) (e store.Entry, err error) {
+func Entry(a handler.Attempt, newest []byte) func(*run.Record) (store.Entry, error) {
+	return func(r *run.Record) (e store.Entry, err error) {
 		if r.Ended() || r.State.Incarnation != a.Incarnation {
 			return e, nil
 		}

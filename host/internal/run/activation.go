@@ -5,8 +5,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/origin"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -52,7 +50,7 @@ func (e GuestWaits) happen(t *turn) error {
 		t.suspend()
 		return nil
 	}
-	t.faults, t.needs, t.grows, t.rec.Reason = record.Faults{}, 0, false, ""
+	t.faults, t.needs, t.grows, t.rec.Reason = Faults{}, 0, false, ""
 	t.rec.Journal.Suspend(e.Suspension)
 	t.rec.Journal.PollCounts(e.FromMs, e.WasMs)
 	if err := t.fireDue(); err != nil || t.rec.Ended() || t.rec.Journal.Paused() {
@@ -118,7 +116,7 @@ func (e GuestEnds) happen(t *turn) error {
 }
 
 // continues ends the iteration and begins the next one. Both are one commit.
-func (t *turn) continues(c *origin.Continue) error {
+func (t *turn) continues(c *Continue) error {
 	if err := t.append(store.Entry{Kind: store.KindContinued}); err != nil {
 		return err
 	}

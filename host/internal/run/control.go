@@ -5,8 +5,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/message"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -82,7 +80,7 @@ func (t *turn) setPaused(kind store.Kind) error {
 	t.fx.Answer.Changed = true
 	e := store.Entry{Kind: kind}
 	if kind == store.KindPaused && t.rec.LeaveQueue() {
-		e.Code = message.LeftQueue
+		e.Code = LeftQueue
 	}
 	return t.append(e)
 }
@@ -109,7 +107,7 @@ func (e Retry) happen(t *turn) error {
 
 // happen lets the run go on as it was: its journal has no entry of it, since nothing has happened to it.
 func (Reread) happen(t *turn) error {
-	if record.LeftByVersion(&t.rec.State) && t.rec.Status == store.Stuck {
+	if LeftByVersion(&t.rec.State) && t.rec.Status == store.Stuck {
 		t.rec.GoOn(nil)
 		t.sendAway()
 	}
@@ -140,7 +138,7 @@ func (t *turn) change(entry store.Entry, version *store.Version, err error) erro
 
 // sendAway has the guest come to its wait anew: what it waited for may not be what another version waits for.
 func (t *turn) sendAway() {
-	t.faults, t.fx.Answer.Changed = record.Faults{}, true
+	t.faults, t.fx.Answer.Changed = Faults{}, true
 	t.comeAnew()
 }
 

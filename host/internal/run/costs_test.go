@@ -6,8 +6,6 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/cost"
-	"github.com/wfhost/wfhost/host/internal/message"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
@@ -25,7 +23,7 @@ func newWide(t testing.TB, n int, call func(i int) store.Entry) *wide {
 	t.Helper()
 	key := store.RunKey{Namespace: 1, ID: "r"}
 	w := &wide{t: t, now: 1000, r: New(key, Config{Handled: func(string) bool { return true }, Active: true})}
-	l := w.do(Start{New: origin.NewRun{Key: key, Workflow: "w", Version: 1, Seed: make([]byte, 32)}}).Activate
+	l := w.do(Start{New: NewRun{Key: key, Workflow: "w", Version: 1, Seed: make([]byte, 32)}}).Activate
 	w.do(GuestReady{Lease: l})
 	calls := []store.Entry{{Kind: store.KindSignalWait, Name: "go"}}
 	for i := range n {
@@ -204,11 +202,11 @@ func ends() (cases []cost.Case) {
 			})
 		case "open children":
 			add("end of a child", b, func(w *wide, i int) {
-				w.answer(store.CommandChildEnd, i, message.Message{Status: store.Completed, Payload: []byte("1")})
+				w.answer(store.CommandChildEnd, i, Message{Status: store.Completed, Payload: []byte("1")})
 			})
 		case "hooks":
 			add("claim of a token", b, func(w *wide, i int) {
-				w.answer(store.CommandReply, i, message.Message{Token: fmt.Sprint("token-", i)})
+				w.answer(store.CommandReply, i, Message{Token: fmt.Sprint("token-", i)})
 			})
 		case "open sleeps":
 			add("timer", b, func(w *wide, i int) {
@@ -221,7 +219,7 @@ func ends() (cases []cost.Case) {
 }
 
 // answer gives the run another run's answer to the i-th of its many calls.
-func (w *wide) answer(kind store.CommandKind, i int, m message.Message) {
+func (w *wide) answer(kind store.CommandKind, i int, m Message) {
 	m.Handle, m.Sender = int64(i+2), w.r.State().Incarnation
 	before := w.r.Journal().OpenHandles()
 	w.do(Command{Command: store.Command{Seq: store.CommandSeq(i + 1), Kind: kind, To: w.r.Key(), ToIncarnation: w.r.State().Incarnation,

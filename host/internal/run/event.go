@@ -5,9 +5,6 @@ import (
 	"fmt"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/message"
-	"github.com/wfhost/wfhost/host/internal/origin"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
 )
@@ -16,16 +13,10 @@ import (
 var (
 	// ErrTerminal: the run has ended, and an end is final.
 	ErrTerminal = errors.New("run has ended")
-	// ErrIllegal: the event is not possible in the run's status.
-	ErrIllegal = record.ErrIllegal
-	// ErrMoved: the run is not as it was when it was checked. It is an ErrIllegal, too.
-	ErrMoved = record.ErrMoved
 	// ErrAside: nothing happens to the run here, which is a copy, or was moved.
 	ErrAside = journal.ErrAside
 	// ErrLive: a live run is not deleted.
 	ErrLive = fmt.Errorf("run has not ended: %w", ErrIllegal)
-	// ErrDeleted: there was a run, which was deleted. Without it, a store.ErrNotFound says that there never was one.
-	ErrDeleted = record.ErrDeleted
 	// ErrLeft: the command is for a failed run, which needs it if it is retried. It stays in the inbox until then.
 	ErrLeft = errors.New("run has failed, and takes the answer when it is retried")
 	// ErrStartedBefore: the child was started by this very command.
@@ -41,7 +32,7 @@ type Event interface {
 // Events from outside. Each is answered.
 type (
 	// Start starts the run, or says what a start means for the run that is there.
-	Start struct{ New origin.NewRun }
+	Start struct{ New NewRun }
 	// Signal gives the run a signal, which it keeps until its workflow takes it.
 	Signal struct {
 		Name string
@@ -67,11 +58,11 @@ type (
 	// Migrate lets a live run go on under another version, against which it was replayed as it is.
 	Migrate struct {
 		Version store.Version
-		Checked record.Checked
+		Checked Checked
 	}
 	// Amend appends the entry that a function makes of the run, which is set aside by it or goes on; none, if its kind is 0.
 	Amend struct {
-		Make   func(*record.Record) (store.Entry, error)
+		Make   func(*Record) (store.Entry, error)
 		Beside bool // the run goes on as if nothing had happened
 	}
 	// Unstorable says that the store can never take what the run did next. It is left to a person, as it was before.
@@ -83,16 +74,16 @@ type (
 	}
 	// StartChild starts the run as a child. A run that the very command has started before is ErrStartedBefore.
 	StartChild struct {
-		New     origin.NewRun
+		New     NewRun
 		Command store.Command
-		Message message.Message
+		Message Message
 	}
 	// Look calls a function with the run, which it does not change. Its error is the event's.
 	Look struct{ Func func(*Run) error }
 	// Command is what another run wants of this one, taken out of the inbox.
 	Command struct {
 		Command store.Command
-		Message message.Message
+		Message Message
 	}
 )
 
@@ -159,7 +150,7 @@ type End struct {
 	// Mismatch says how a replay differed from the journal: the run is stuck, and its journal is untouched.
 	Mismatch string
 	// Continue is set when the workflow continues as new.
-	Continue *origin.Continue
+	Continue *Continue
 	// Fault is what the host failed at: the activation is repeated after a while, and nothing is journaled of it.
 	Fault error
 	// Evicted says that the instance was lost otherwise: the activation is repeated if there is something to do.

@@ -3,7 +3,6 @@ package run
 import (
 	"testing"
 
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -21,7 +20,7 @@ func TestForkRefusedBesideAnotherGuest(t *testing.T) {
 		}
 		return fx
 	}
-	l := do(Start{New: origin.NewRun{Key: key, Workflow: "w", Version: 1, Seed: make([]byte, 32)}}).Activate
+	l := do(Start{New: NewRun{Key: key, Workflow: "w", Version: 1, Seed: make([]byte, 32)}}).Activate
 	do(GuestReady{Lease: l})
 	for _, e := range []store.Entry{
 		{Kind: store.KindStep, Name: "body", Handle: 1},

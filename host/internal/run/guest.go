@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -25,7 +24,7 @@ type guest struct {
 	stands  guestState
 	lease   *Lease // from Activate to its end
 	pending bool   // it has to run though nothing is deliverable: it is new, or was interrupted
-	faults  record.Faults
+	faults  Faults
 	needs   int64 // End.Needs
 	grows   bool  // End.Grows
 }
@@ -73,7 +72,7 @@ func newLease(r *Run) *Lease {
 }
 
 // Info returns what the activation has to know.
-func (l *Lease) Info() record.Info { return l.r.rec.InfoOf() }
+func (l *Lease) Info() Info { return l.r.rec.InfoOf() }
 
 // Run returns the run that is lent.
 func (l *Lease) Run() *Run { return l.r }
@@ -108,4 +107,4 @@ func (l *Lease) Append(now int64, e store.Entry) (store.Entry, error) {
 func (l *Lease) Now(now int64) int64 { return l.r.own.Of(&l.r.rec, now) }
 
 // Log returns the log of the run, for lines of workflow code.
-func (l *Lease) Log() *record.Log { return &l.r.rec.Log }
+func (l *Lease) Log() *Log { return &l.r.rec.Log }

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/origin"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -32,19 +30,19 @@ func came(t *testing.T, change func(*journal.Started), entries ...store.Entry) *
 	return j
 }
 
-func importing(j *journal.Journal) *origin.Import {
-	return &origin.Import{ID: "id", UnixMs: 5000, Entries: j.All(), LogLines: 1, Logs: []store.LogLine{{Text: "line"}},
+func importing(j *journal.Journal) *run.Import {
+	return &run.Import{ID: "id", UnixMs: 5000, Entries: j.All(), LogLines: 1, Logs: []store.LogLine{{Text: "line"}},
 		Earlier: []store.IterationEnd{{Append: []store.Entry{{Kind: store.KindStarted, UnixMs: 10, Input: []byte("0")}}}}}
 }
 
 // begin steps an import.
-func begin(t *testing.T, r *run.Run, i *origin.Import) *run.Effects {
+func begin(t *testing.T, r *run.Run, i *run.Import) *run.Effects {
 	t.Helper()
-	return r.Step(5000, run.Start{New: origin.NewRun{Key: there, Workflow: "w", Version: 2, Import: i}})
+	return r.Step(5000, run.Start{New: run.NewRun{Key: there, Workflow: "w", Version: 2, Import: i}})
 }
 
 // fresh returns a run that was imported, with its first commit.
-func fresh(t *testing.T, i *origin.Import) (*run.Run, *store.RunCommit) {
+func fresh(t *testing.T, i *run.Import) (*run.Run, *store.RunCommit) {
 	t.Helper()
 	r := run.New(there, run.Config{Handled: func(string) bool { return true }})
 	if fx := begin(t, r, i); fx.Err != nil || !fx.Answer.Created {
@@ -74,7 +72,7 @@ func TestImport(t *testing.T) {
 	st := c.State
 	if st.Version != 2 || st.CreatedUnixMs != 10 || st.Import != "id" || st.ImportUnixMs != 5000 || st.Aside != 0 || st.Parent != "p" ||
 		st.Schedule != "nightly" || st.NominalUnixMs != 5 || st.LogRecords != 1 || st.Status != store.Queued || st.StoredBytes == 0 ||
-		st.InputDigest != origin.InputDigest([]byte("0")) || st.Incarnation.String() != strings.Repeat("ab", 16) {
+		st.InputDigest != run.InputDigest([]byte("0")) || st.Incarnation.String() != strings.Repeat("ab", 16) {
 		t.Errorf("%+v", st)
 	}
 	if fx := begin(t, r, i); fx.Err != nil || fx.Answer.Created {
@@ -88,7 +86,7 @@ func TestImport(t *testing.T) {
 	}
 	another := importing(j)
 	another.ID = "another"
-	for _, i := range []*origin.Import{another, {ID: "id", Copy: true}} {
+	for _, i := range []*run.Import{another, {ID: "id", Copy: true}} {
 		if fx := begin(t, r, i); !errors.Is(fx.Err, store.ErrExists) {
 			t.Error(fx.Err)
 		}
@@ -101,11 +99,11 @@ func TestImport(t *testing.T) {
 	if fx := begin(t, r, another); !errors.Is(fx.Err, store.ErrExists) || !strings.Contains(fx.Err.Error(), "was deleted here") {
 		t.Error(fx.Err)
 	}
-	late := run.Start{New: origin.NewRun{Key: there, Workflow: "w", Import: another}}
+	late := run.Start{New: run.NewRun{Key: there, Workflow: "w", Import: another}}
 	if fx := r.Step(6000+store.DefaultIDsMs, late); fx.Err != nil || !fx.Answer.Created {
 		t.Error(fx.Err)
 	}
-	if fx := begin(t, run.New(there, run.Config{}), &origin.Import{ID: "id"}); fx.Err == nil {
+	if fx := begin(t, run.New(there, run.Config{}), &run.Import{ID: "id"}); fx.Err == nil {
 		t.Error("a run without entries begins")
 	}
 	bad := importing(j)
@@ -119,17 +117,17 @@ func TestImport(t *testing.T) {
 func TestImportedAsItWas(t *testing.T) {
 	end := came(t, nil, store.Entry{Kind: store.KindCompleted, Data: []byte("2")})
 	for name, c := range map[string]struct {
-		i       *origin.Import
-		change  func(*origin.Import)
+		i       *run.Import
+		change  func(*run.Import)
 		status  store.Status
 		entries int
 	}{
-		"ended":  {importing(end), func(*origin.Import) {}, store.Completed, 3},
-		"copy":   {importing(came(t, nil)), func(i *origin.Import) { i.Copy = true }, store.Paused, 2},
-		"paused": {importing(came(t, nil)), func(i *origin.Import) { i.Paused = true }, store.Paused, 4},
-		"was paused": {importing(came(t, nil, store.Entry{Kind: store.KindPaused})), func(i *origin.Import) { i.Paused = true },
+		"ended":  {importing(end), func(*run.Import) {}, store.Completed, 3},
+		"copy":   {importing(came(t, nil)), func(i *run.Import) { i.Copy = true }, store.Paused, 2},
+		"paused": {importing(came(t, nil)), func(i *run.Import) { i.Paused = true }, store.Paused, 4},
+		"was paused": {importing(came(t, nil, store.Entry{Kind: store.KindPaused})), func(i *run.Import) { i.Paused = true },
 			store.Paused, 4},
-		"stuck": {importing(came(t, nil)), func(i *origin.Import) { i.Stuck = "poison" }, store.Stuck, 3},
+		"stuck": {importing(came(t, nil)), func(i *run.Import) { i.Stuck = "poison" }, store.Stuck, 3},
 	} {
 		c.change(c.i)
 		r, commit := fresh(t, c.i)
@@ -152,7 +150,7 @@ func TestImportedAsItWas(t *testing.T) {
 				t.Errorf("%T: %v", ev, fx.Err)
 			}
 		}
-		if fx := r.Step(9000, run.Amend{Make: record.Move("m")}); fx.Err == nil {
+		if fx := r.Step(9000, run.Amend{Make: run.Move("m")}); fx.Err == nil {
 			t.Error("a copy is moved")
 		}
 		if fx := begin(t, r, importing(end)); !errors.Is(fx.Err, store.ErrExists) {
@@ -170,11 +168,11 @@ func TestImportedAsItWas(t *testing.T) {
 // TestMoved sets runs aside, and takes them back.
 func TestMoved(t *testing.T) {
 	r, _ := fresh(t, importing(came(t, nil)))
-	if fx := r.Step(6000, run.Amend{Make: (*record.Record).TakeBack}); fx.Err != nil || fx.Answer.Changed {
+	if fx := r.Step(6000, run.Amend{Make: (*run.Record).TakeBack}); fx.Err != nil || fx.Answer.Changed {
 		t.Error("a run that is here is taken back", fx.Err)
 	}
 	for i, want := range []bool{true, false} {
-		if fx := r.Step(6000, run.Amend{Make: record.Move("m")}); fx.Err != nil || fx.Answer.Changed != want {
+		if fx := r.Step(6000, run.Amend{Make: run.Move("m")}); fx.Err != nil || fx.Answer.Changed != want {
 			t.Error(i, fx.Err)
 		}
 	}
@@ -187,7 +185,7 @@ func TestMoved(t *testing.T) {
 	if fx := begin(t, r, i); !errors.Is(fx.Err, store.ErrExists) || !strings.Contains(fx.Err.Error(), "--moved") {
 		t.Error(fx.Err)
 	}
-	if fx := r.Step(6000, run.Amend{Make: (*record.Record).TakeBack}); fx.Err != nil || !fx.Answer.Changed {
+	if fx := r.Step(6000, run.Amend{Make: (*run.Record).TakeBack}); fx.Err != nil || !fx.Answer.Changed {
 		t.Error(fx.Err)
 	}
 	if c := r.Prepare(6000); c.State.Aside != store.NotAside || c.State.Status != store.Queued {
@@ -196,13 +194,13 @@ func TestMoved(t *testing.T) {
 	if fx := r.Step(6000, run.Terminate{}); fx.Err != nil {
 		t.Error(fx.Err)
 	}
-	if fx := r.Step(6000, run.Amend{Make: record.Move("m")}); fx.Err != nil || fx.Answer.Changed {
+	if fx := r.Step(6000, run.Amend{Make: run.Move("m")}); fx.Err != nil || fx.Answer.Changed {
 		t.Error("an ended run is set aside", fx.Err)
 	}
 	for _, call := range []store.Entry{{Kind: store.KindChild, Handle: 1, Name: "c", Target: "w", Data: []byte("kid")},
 		{Kind: store.KindSignalSend, Handle: 1, Name: "s", Target: "q"}, {Kind: store.KindHook, Handle: 1, Name: "h", Target: "t"}} {
 		r, _ := fresh(t, importing(came(t, nil, call)))
-		if fx := r.Step(6000, run.Amend{Make: record.Move("m")}); fx.Err == nil || r.State().Aside != store.NotAside {
+		if fx := r.Step(6000, run.Amend{Make: run.Move("m")}); fx.Err == nil || r.State().Aside != store.NotAside {
 			t.Errorf("a run is moved while a %s is open", call.Kind)
 		}
 	}
@@ -210,7 +208,7 @@ func TestMoved(t *testing.T) {
 
 // TestCheckOfWhatCame refuses what no host writes into entry 0.
 func TestCheckOfWhatCame(t *testing.T) {
-	if err := origin.Check(came(t, nil)); err != nil {
+	if err := run.Check(came(t, nil)); err != nil {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*journal.Started){
@@ -227,12 +225,12 @@ func TestCheckOfWhatCame(t *testing.T) {
 			}
 		},
 	} {
-		if err := origin.Check(came(t, change)); err == nil {
+		if err := run.Check(came(t, change)); err == nil {
 			t.Errorf("%s is not refused", name)
 		}
 	}
 	hook := store.Entry{Kind: store.KindHook, Handle: 1, Name: "h", Target: "x", Data: []byte("another")}
-	if err := origin.Check(came(t, nil, hook)); err == nil {
+	if err := run.Check(came(t, nil, hook)); err == nil {
 		t.Error("a token is not refused")
 	}
 }

@@ -17,23 +17,21 @@
 // While a guest computes, it has the run to itself: the run is lent to it through a Lease, and the caller keeps events back
 // until the guest waits, yields or ends. So nothing is appended behind a guest's back, and there is nothing to lock.
 //
-// A Run is made of parts, which are the rooms of this package and of those below it: the record of what is durable
-// (package record), the guest, and the attempts that go on. What an event does to them is its method happen, in a turn,
-// which gathers the effects.
+// A Run is made of the record of what is durable (Record), the guest, and the attempts that go on. What an event does to them is
+// its method happen, in a turn, which gathers the effects.
 package run
 
 import (
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
 )
 
 // Run is one run in memory. It is used by one goroutine at a time: its writer, or the guest that has its lease.
 type Run struct {
-	rec     record.Record             // what is durable, or will be
+	rec     Record                    // what is durable, or will be
 	handled func(handler string) bool // reports whether a handler is registered
 	active  bool                      // guests and attempts may start
-	own     record.Clock              // nil: the host's clock is the run's
+	own     Clock                     // nil: the host's clock is the run's
 	t       *turn                     // of the newest step
 
 	guest
@@ -46,19 +44,19 @@ type Config struct {
 	Handled func(name string) bool
 	// Active reports whether guests and attempts may start. SetActive changes it.
 	Active bool
-	Clock  record.Clock // what the clocks of runs show; nil: what the host's does
+	Clock  Clock // what the clocks of runs show; nil: what the host's does
 }
 
 // New returns a run of which the store has nothing. Only Start changes it.
 func New(key store.RunKey, cfg Config) *Run {
-	return &Run{rec: record.Record{Key: key}, handled: cfg.Handled, active: cfg.Active, own: cfg.Clock, t: &turn{},
+	return &Run{rec: Record{Key: key}, handled: cfg.Handled, active: cfg.Active, own: cfg.Clock, t: &turn{},
 		attempts: attempts{going: map[int64]*Attempt{}}}
 }
 
 // Load returns a run as the store has it. A deleted run has no entries. An error wraps store.ErrCorrupt, or is what
 // the journal says of an entry that this release does not know.
 func Load(state store.RunState, entries []store.Entry, cfg Config) (*Run, error) {
-	rec, err := record.Load(state, entries)
+	rec, err := loadRecord(state, entries)
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,6 @@ import (
 	"fmt"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/message"
-	"github.com/wfhost/wfhost/host/internal/origin"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -23,11 +20,11 @@ func (e Start) happen(t *turn) error {
 		t.fx.Again = true
 	case !t.rec.Exists:
 		return t.begin(n, t.rec.Draft.Replace || t.rec.Tombstone != nil)
-	case n.Conflict == origin.ConflictMove && t.rec.Dirty(): // the new one replaces what is durable
+	case n.Conflict == ConflictMove && t.rec.Dirty(): // the new one replaces what is durable
 		t.fx.Again = true
-	case n.Conflict == origin.ConflictMove:
+	case n.Conflict == ConflictMove:
 		return t.begin(n, true)
-	case n.Conflict == origin.ConflictTerminate || n.Conflict == origin.ConflictReplace:
+	case n.Conflict == ConflictTerminate || n.Conflict == ConflictReplace:
 		return t.succeed()
 	case n.Signal != nil:
 		return t.signalAgain(n.Signal)
@@ -37,9 +34,9 @@ func (e Start) happen(t *turn) error {
 
 // signalAgain gives the run that is there the signal of a start. One that has ended takes none: the start is refused, unless
 // it is that of the run itself, repeated.
-func (t *turn) signalAgain(s *origin.Signal) error {
+func (t *turn) signalAgain(s *Signal) error {
 	if !t.rec.Ended() {
-		return Signal(*s).happen(t)
+		return s.happen(t)
 	}
 	same, _ := t.rec.Journal.CheckSignal(s.Name, s.Key, s.Data) // whether there is room does not matter any more
 	if entries := t.rec.Journal.All(); !same && t.rec.Iteration == 0 && len(entries) > 1 {
@@ -56,7 +53,7 @@ func (t *turn) signalAgain(s *origin.Signal) error {
 // happen begins the run as a child.
 func (e StartChild) happen(t *turn) error {
 	err := Start{e.New}.happen(t)
-	if errors.Is(err, store.ErrExists) && t.rec.Exists && message.StartedBy(t.rec.Journal.Started(), &e.Message) {
+	if errors.Is(err, store.ErrExists) && t.rec.Exists && StartedBy(t.rec.Journal.Started(), &e.Message) {
 		return ErrStartedBefore
 	}
 	return err
@@ -77,19 +74,19 @@ func (t *turn) succeed() error {
 }
 
 // begin begins the run. replaces says that there was another one of its id.
-func (t *turn) begin(n *origin.NewRun, replaces bool) error {
+func (t *turn) begin(n *NewRun, replaces bool) error {
 	j, err := n.Journal(t.own.OfStart(n, t.now), replaces)
 	if err != nil {
 		return err
 	}
 	before := *t.Run
 	*t.Run = *New(t.rec.Key, Config{Handled: t.handled, Active: t.active, Clock: t.own})
-	t.rec = record.New(n, j, replaces)
-	if n.Conflict == origin.ConflictMove && before.rec.Exists {
+	t.rec = newRecord(n, j, replaces)
+	if n.Conflict == ConflictMove && before.rec.Exists {
 		t.rec.State.ID = before.rec.State.ID // the start that has begun the run has named it, or has not
 	}
 	if n.Signal != nil {
-		if err := Signal(*n.Signal).happen(t); err != nil {
+		if err := n.Signal.happen(t); err != nil {
 			*t.Run = before
 			return err
 		}
@@ -110,10 +107,10 @@ func (r *Run) Successor() *Run {
 	return next
 }
 
-// Restart plans a restart of the run: see record.PlanRestart. j is the journal of an earlier iteration, nil for the newest one.
-func (r *Run) Restart(j *journal.Journal, name string) (record.Restart, error) {
+// Restart plans a restart of the run: see Record.PlanRestart. j is the journal of an earlier iteration, nil for the newest one.
+func (r *Run) Restart(j *journal.Journal, name string) (Restart, error) {
 	if !r.rec.Exists {
-		return record.Restart{}, r.rec.NotFound()
+		return Restart{}, r.rec.NotFound()
 	}
 	if j == nil {
 		j = r.rec.Journal

@@ -7,9 +7,6 @@ import (
 	"strings"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/message"
-	"github.com/wfhost/wfhost/host/internal/origin"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/step"
 	"github.com/wfhost/wfhost/store"
@@ -22,7 +19,7 @@ func (s *story) start() {
 	s.step(run.Start{New: s.newRun()}, true)
 }
 
-func (s *story) newRun() origin.NewRun {
+func (s *story) newRun() run.NewRun {
 	input, workflow := s.arg("input"), s.arg("workflow")
 	if input == "" {
 		input = `{"n":1}`
@@ -31,8 +28,8 @@ func (s *story) newRun() origin.NewRun {
 		workflow = "order"
 	}
 	s.number++
-	n := origin.NewRun{Key: key, Workflow: workflow, Version: 1, Module: sha256.Sum256([]byte("v1")), Input: []byte(input),
-		InputDigest: origin.InputDigest([]byte(input)), Seed: make([]byte, 32), Incarnation: store.Incarnation{byte(s.number)}}
+	n := run.NewRun{Key: key, Workflow: workflow, Version: 1, Module: sha256.Sum256([]byte("v1")), Input: []byte(input),
+		InputDigest: run.InputDigest([]byte(input)), Seed: make([]byte, 32), Incarnation: store.Incarnation{byte(s.number)}}
 	if s.d.HasArg("in") {
 		n.AtUnixMs = s.now + s.ms(s.arg("in"))
 	}
@@ -45,14 +42,14 @@ func (s *story) newRun() origin.NewRun {
 	}
 	switch s.arg("conflict") {
 	case "fail":
-		n.Conflict = origin.ConflictFail
+		n.Conflict = run.ConflictFail
 	case "terminate":
-		n.Conflict = origin.ConflictTerminate
+		n.Conflict = run.ConflictTerminate
 	case "replace":
-		n.Conflict = origin.ConflictReplace
+		n.Conflict = run.ConflictReplace
 	}
 	if name := s.arg("signal"); name != "" {
-		n.Signal = &origin.Signal{Name: name, Data: []byte("with the start")}
+		n.Signal = &run.Signal{Name: name, Data: []byte("with the start")}
 		if bytes := s.int("signal-bytes", 0); bytes > 0 {
 			n.Signal.Data = make([]byte, bytes)
 		}
@@ -68,9 +65,9 @@ func (s *story) child() {
 	n := s.newRun()
 	handle := s.int("handle", 3)
 	by := store.Incarnation{0xaa}
-	n.Conflict, n.Ack = origin.ConflictFail, 7
+	n.Conflict, n.Ack = run.ConflictFail, 7
 	n.Parent = &journal.Parent{RunID: parent.ID, Incarnation: by[:], Handle: handle, Depth: 1}
-	s.step(run.StartChild{New: n, Message: message.Message{Sender: by, Handle: handle}}, false)
+	s.step(run.StartChild{New: n, Message: run.Message{Sender: by, Handle: handle}}, false)
 }
 
 // signal sends a signal: signal NAME [data=TEXT] [key=TEXT] [bytes=N].
@@ -133,7 +130,7 @@ func (s *story) version() *store.Version {
 func (s *story) migrate() {
 	s.pass()
 	st := s.run.State()
-	of := record.Checked{Incarnation: st.Incarnation, Iteration: uint32(s.int("iteration", int64(st.Iteration))),
+	of := run.Checked{Incarnation: st.Incarnation, Iteration: uint32(s.int("iteration", int64(st.Iteration))),
 		Version: uint32(s.int("from", int64(st.Version)))}
 	if j := s.run.Journal(); j != nil {
 		of.Length = store.Seq(s.int("length", int64(j.Len())))
@@ -147,7 +144,7 @@ func (s *story) migrate() {
 // restart ends the story of this run, and begins that of a run that repeats it: restart [from=NAME].
 func (s *story) restart() {
 	s.pass()
-	var n origin.NewRun
+	var n run.NewRun
 	fx := s.run.Step(s.now, run.Look{Func: func(r *run.Run) (err error) {
 		n, err = restarted(r, s.arg("from"))
 		return err
@@ -166,7 +163,7 @@ func (s *story) restart() {
 }
 
 // restarted returns what a restart begins with, unless somebody has to know more for it.
-func restarted(r *run.Run, from string) (origin.NewRun, error) {
+func restarted(r *run.Run, from string) (run.NewRun, error) {
 	x, err := r.Restart(nil, from)
 	if err == nil && len(x.Plan.Open)+len(x.Plan.Undone) > 0 {
 		err = fmt.Errorf("open: %v, undone: %v", x.Plan.Open, x.Plan.Undone)
@@ -190,7 +187,7 @@ func (s *story) command() {
 	s.number++
 	cmd := store.Command{Seq: store.CommandSeq(s.number), Kind: kind, From: parent, To: key, Name: s.arg("end"),
 		ID: store.CommandID{Incarnation: store.Incarnation{0xaa}, Seq: 16 * store.Seq(s.number)}}
-	m := message.Message{Sender: store.Incarnation{0xaa}, Iteration: uint32(s.int("iteration", 0)), Handle: s.int("handle", 1),
+	m := run.Message{Sender: store.Incarnation{0xaa}, Iteration: uint32(s.int("iteration", 0)), Handle: s.int("handle", 1),
 		Status: store.Completed, Payload: []byte(s.arg("payload")), Signal: s.arg("name"), Token: s.arg("token")}
 	if x := s.arg("status"); x != "" {
 		st, err := store.ParseStatus(x)
@@ -219,7 +216,7 @@ func (s *story) slot() {
 	ask := store.CommandID{Incarnation: st.Incarnation, Iteration: st.Iteration,
 		Seq: store.Seq(16*s.int("retry", 0)) + store.Seq(store.CommandSlotAsk)}
 	s.number++
-	cmd := message.GiveSlot(store.RunKey{ID: "order"}, key.ID, ask)
+	cmd := run.GiveSlot(store.RunKey{ID: "order"}, key.ID, ask)
 	cmd.Seq = store.CommandSeq(s.number)
 	s.step(run.Command{Command: cmd}, false)
 }

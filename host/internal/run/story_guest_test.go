@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -228,7 +227,7 @@ func (s *story) end(l *run.Lease, c call) {
 		if v := c.opts["version"]; v != "" {
 			version, _ = strconv.ParseUint(v, 10, 32)
 		}
-		end.Continue = &origin.Continue{Input: []byte(rest), Version: uint32(version), Module: l.State.Module,
+		end.Continue = &run.Continue{Input: []byte(rest), Version: uint32(version), Module: l.State.Module,
 			Cancelled: c.opts["cancelled"] != "", Told: func(h int64) bool { return c.opts["told"] == fmt.Sprint(h) }}
 	case "mismatch":
 		end.Mismatch = rest

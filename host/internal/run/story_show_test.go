@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
 )
@@ -101,7 +100,7 @@ func commandText(c *store.Command) string {
 	if c.Name != "" {
 		text += " (" + c.Name + ")"
 	}
-	var m message.Message
+	var m run.Message
 	if err := json.Unmarshal(c.Data, &m); err != nil {
 		return text + " " + err.Error()
 	}

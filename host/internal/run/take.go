@@ -2,7 +2,6 @@ package run
 
 import (
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -30,7 +29,7 @@ func (e Command) happen(t *turn) error {
 		}
 	case store.CommandSignal:
 		err := Signal{Name: m.Signal, Data: m.Payload}.happen(t)
-		t.rec.Draft.Send(message.Reply(cmd, m, err))
+		t.rec.Draft.Send(Reply(cmd, m, err))
 	case store.CommandCancel:
 		return e.cancel(t)
 	case store.CommandChildAsk:

@@ -3,10 +3,8 @@ package runtime
 import (
 	"context"
 
-	"github.com/wfhost/wfhost/host/internal/child"
-	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/writer"
 	"github.com/wfhost/wfhost/store"
 )
@@ -24,7 +22,7 @@ type courier struct {
 
 // carry carries a command out that needs more than its receiver. For the start of a child it returns the run to be
 // started; free is called when that is durable, or was not started.
-func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Command, m message.Message) (start *origin.NewRun,
+func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Command, m run.Message) (start *run.NewRun,
 	free func(), err error) {
 	switch cmd.Kind {
 	case store.CommandSchedule:
@@ -36,16 +34,16 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 	case store.CommandSlotAsk, store.CommandSlotReturn, store.CommandLimits:
 		return nil, nil, c.keepers.Take(ctx, owned, cmd)
 	case store.CommandHookClaim, store.CommandHookRelease:
-		_, err = owned.Claim(ctx, message.Claim(&cmd, &m))
+		_, err = owned.Claim(ctx, run.Claim(&cmd, &m))
 		if err == nil && cmd.Kind == store.CommandHookClaim {
 			c.writers.Kick(cmd.From.Partition())
 		}
 		return nil, nil, err
 	}
 	free = c.versions.Hold()
-	v, err := child.Version(ctx, c.store.Modules(), cmd.To.Namespace, &m)
+	v, err := run.Version(ctx, c.store.Modules(), cmd.To.Namespace, &m)
 	if err == nil {
-		start = child.New(&cmd, &m, &v)
+		start = run.ChildStart(&cmd, &m, &v)
 		start.IDsMs, err = c.ids(ctx, cmd.To.Namespace)
 		if err == nil {
 			err = c.keepers.Limit(ctx, start)
@@ -61,8 +59,8 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 	}
 	if err != nil {
 		free()
-		if child.Refused(err) {
-			answer := message.ChildFailed(&cmd, &m, err)
+		if run.ChildRefused(err) {
+			answer := run.ChildFailed(&cmd, &m, err)
 			err = c.answerAndDiscard(ctx, owned, cmd, &answer)
 		}
 		return nil, nil, err // with an error, it is tried again

@@ -9,10 +9,10 @@ import (
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/handler"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/origin"
+	"github.com/wfhost/wfhost/host/internal/quarantine"
 	"github.com/wfhost/wfhost/host/internal/quota"
 	"github.com/wfhost/wfhost/host/internal/room"
-	"github.com/wfhost/wfhost/host/internal/suspect"
+	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
 	"github.com/wfhost/wfhost/store"
 )
@@ -21,7 +21,7 @@ import (
 type Keepers interface {
 	Due(k wake.Key, done func())
 	Changed(ctx context.Context, schedule store.RunKey, run string) error
-	Limit(ctx context.Context, n *origin.NewRun) error
+	Limit(ctx context.Context, n *run.NewRun) error
 	Take(ctx context.Context, owned store.Partition, cmd store.Command) error
 }
 
@@ -31,8 +31,8 @@ type Config struct {
 	Engine   engine.Engine
 	Clock    clock.Clock
 	Logger   *slog.Logger
-	Owner    string         // name of this host, for people
-	Suspects *suspect.Watch // nil watches nothing
+	Owner    string            // name of this host, for people
+	Suspects *quarantine.Watch // nil watches nothing
 	Random   func(p []byte)
 	Refuse   func() error // why nothing may happen to runs, nil if it may
 	// Admit lets a run of a namespace begin that another run starts, or returns an error for that one; see quota.Quotas.Start.
@@ -68,7 +68,7 @@ type Config struct {
 	// CPU bounds the time that it takes. A machine that needs longer is at fault, not the workflow.
 	CPU time.Duration
 	// Keep returns how long the journals of earlier iterations of a workflow's runs are kept; nil: as where nothing is set.
-	Keep func(ctx context.Context, of store.NamespaceID, workflow string) (origin.Keep, error)
+	Keep func(ctx context.Context, of store.NamespaceID, workflow string) (run.Keep, error)
 	// IDs returns for how many milliseconds the ids of deleted runs stay taken in a namespace; 0 = store.DefaultIDsMs.
 	IDs func(context.Context, store.NamespaceID) (int64, error)
 	// HostCalls bounds the calls between two waits, Children the live children of a first run: see abi.LiveChildren.

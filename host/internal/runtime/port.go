@@ -7,7 +7,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/clock"
 	"github.com/wfhost/wfhost/host/internal/errand"
 	"github.com/wfhost/wfhost/host/internal/leap"
-	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/room"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -102,7 +101,7 @@ func (p *port) Inbox(of *partition.Partition, after store.CommandSeq, limit int)
 }
 
 // Carry carries a command out.
-func (p *port) Carry(of *partition.Partition, cmd store.Command, m message.Message) {
+func (p *port) Carry(of *partition.Partition, cmd store.Command, m run.Message) {
 	carry := func(e *errand.Errand) {
 		start, free, err := p.courier.carry(p.life.ctx, of.Owned, cmd, m)
 		if free != nil {

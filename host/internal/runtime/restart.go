@@ -6,11 +6,7 @@ import (
 	"fmt"
 
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/message"
-	"github.com/wfhost/wfhost/host/internal/origin"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/token"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -25,7 +21,7 @@ type RestartRequest struct {
 
 // Restart is a restart that was planned.
 type Restart struct {
-	record.Restart
+	run.Restart
 	Refused error // why it is refused; nil if it is not
 }
 
@@ -101,7 +97,7 @@ func (r *Runs) repeated(ctx context.Context, q *RestartRequest) (*journal.Journa
 	here := false
 	err := r.Look(ctx, q.Of, func(of *run.Run) error {
 		newest, first = of.Journal().Started().Iteration, of.Journal().Started().First
-		here = q.From != "" && origin.Has(of.Journal(), q.From)
+		here = q.From != "" && run.Has(of.Journal(), q.From)
 		return nil
 	})
 	switch {
@@ -124,7 +120,7 @@ func (r *Runs) repeated(ctx context.Context, q *RestartRequest) (*journal.Journa
 		if errors.Is(err, store.ErrNotFound) {
 			break // those before it are gone, too
 		}
-		if err != nil || origin.Has(j, q.From) {
+		if err != nil || run.Has(j, q.From) {
 			return j, err
 		}
 	}
@@ -154,34 +150,34 @@ func (r *Runs) versionOf(ctx context.Context, q *RestartRequest, x *Restart) err
 	n := &x.New
 	if v := q.Version; v != nil {
 		if v.Workflow != n.Workflow {
-			return record.Refuse("run %q is one of workflow %q, not of %q", q.Of.ID, n.Workflow, v.Workflow)
+			return run.Refuse("run %q is one of workflow %q, not of %q", q.Of.ID, n.Workflow, v.Workflow)
 		}
 		n.Version, n.Module = v.Number, v.Module
 		return nil
 	}
 	v, err := r.store.Modules().Version(ctx, q.Of.Namespace, n.Workflow, n.Version)
 	if err == nil && n.Version == 0 || errors.Is(err, store.ErrNotFound) || err == nil && v.Module != n.Module {
-		return record.Refuse("run %q: the version under which iteration %d went on is not there any more: name another one", q.Of.ID,
+		return run.Refuse("run %q: the version under which iteration %d went on is not there any more: name another one", q.Of.ID,
 			x.Plan.Copy.Started.Iteration)
 	}
 	return err
 }
 
 // undone refuses a restart that keeps what was undone.
-func undone(q *RestartRequest, p *origin.Plan) error {
+func undone(q *RestartRequest, p *run.Plan) error {
 	if len(p.Undone) == 0 || q.KeepUndone {
 		return nil
 	}
 	if u := p.Undone[0]; u.Name != "" {
-		return record.Refuse("the new run would keep the result of %q, which %s has undone: restart from %[1]q or earlier, or from "+
+		return run.Refuse("the new run would keep the result of %q, which %s has undone: restart from %[1]q or earlier, or from "+
 			"the beginning", u.Name, u.By)
 	}
-	return record.Refuse("the new run would keep what came before %q, and %s may have undone some of it: restart from the beginning",
+	return run.Refuse("the new run would keep what came before %q, and %s may have undone some of it: restart from the beginning",
 		q.From, p.Undone[0].By)
 }
 
 // outcomes gives children that were open when the run ended the outcomes that they have had since.
-func (r *Runs) outcomes(ctx context.Context, q *RestartRequest, j *journal.Journal, p *origin.Plan) error {
+func (r *Runs) outcomes(ctx context.Context, q *RestartRequest, j *journal.Journal, p *run.Plan) error {
 	by := r.senderOf(j)
 	for i := range p.Open {
 		o := &p.Open[i]
@@ -192,26 +188,26 @@ func (r *Runs) outcomes(ctx context.Context, q *RestartRequest, j *journal.Journ
 		end, err := r.childEnd(ctx, store.RunKey{Namespace: q.Of.Namespace, ID: o.ChildID}, by, o.Handle)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			return record.Refuse("its child %q (run %s), which began before %q, is not there any more, and would be started again: "+
+			return run.Refuse("its child %q (run %s), which began before %q, is not there any more, and would be started again: "+
 				"restart from %[1]q or earlier", o.Name, o.ChildID, q.From)
 		case err != nil:
 			return err
 		case end.Kind == store.KindInvalid:
-			return record.Refuse("its child %q (run %s), which began before %q, is still running: wait for its end, or restart from "+
+			return run.Refuse("its child %q (run %s), which began before %q, is still running: wait for its end, or restart from "+
 				"%[1]q or earlier", o.Name, o.ChildID, q.From)
 		}
 		status := end.Kind.Status()
 		if (status == store.Cancelled || status == store.Terminated) && !q.KeepUndone {
-			return record.Refuse("its child %q (run %s), which began before %q, was %s since: restart from %[1]q or earlier",
+			return run.Refuse("its child %q (run %s), which began before %q, was %s since: restart from %[1]q or earlier",
 				o.Name, o.ChildID, q.From, status)
 		}
-		p.Resolve(o, message.Outcome(j, o.Handle, &end), "run "+o.ChildID+" "+status.String())
+		p.Resolve(o, run.Outcome(j, o.Handle, &end), "run "+o.ChildID+" "+status.String())
 	}
 	return nil
 }
 
 // chosenChildren notes of children which the new run starts again that their ids are taken.
-func (r *Runs) chosenChildren(ctx context.Context, ns store.NamespaceID, p *origin.Plan) error {
+func (r *Runs) chosenChildren(ctx context.Context, ns store.NamespaceID, p *run.Plan) error {
 	for i := range p.Repeated {
 		c := &p.Repeated[i]
 		if c.Child == "" {
@@ -228,21 +224,21 @@ func (r *Runs) chosenChildren(ctx context.Context, ns store.NamespaceID, p *orig
 }
 
 // senderOf returns the message by which a child knows the iteration that has started it.
-func (r *Runs) senderOf(j *journal.Journal) message.Message {
+func (r *Runs) senderOf(j *journal.Journal) run.Message {
 	s := j.Started()
-	m := message.Message{Iteration: s.Iteration}
-	if i, err := origin.ParseIncarnation(s.Incarnation); err == nil {
+	m := run.Message{Iteration: s.Iteration}
+	if i, err := run.ParseIncarnation(s.Incarnation); err == nil {
 		m.Sender = i
 	}
 	return m
 }
 
 // childEnd returns the entry with which a child has ended, the zero Entry if it lives.
-func (r *Runs) childEnd(ctx context.Context, key store.RunKey, by message.Message, handle int64) (end store.Entry, err error) {
+func (r *Runs) childEnd(ctx context.Context, key store.RunKey, by run.Message, handle int64) (end store.Entry, err error) {
 	by.Handle = handle
 	err = r.Look(ctx, key, func(of *run.Run) error {
 		j := of.Journal()
-		if !message.StartedBy(j.Started(), &by) {
+		if !run.StartedBy(j.Started(), &by) {
 			return store.ErrNotFound // another run has its id
 		}
 		if entries := j.Entries(); j.Ended() != store.KindInvalid {
@@ -264,7 +260,7 @@ func (r *Runs) tokens(ctx context.Context, ns store.NamespaceID, hooks []journal
 			return err
 		}
 		if held {
-			return record.Refuse("the new run would take over the token of hook %q, which run %q holds: end that run first, or restart "+
+			return run.Refuse("the new run would take over the token of hook %q, which run %q holds: end that run first, or restart "+
 				"from before the hook", h.Name, id)
 		}
 	}
@@ -293,7 +289,7 @@ func (r *Runs) takenOver(ctx context.Context, key store.RunKey, hooks []journal.
 			return err
 		}
 		if held && id != key.ID {
-			return record.Refuse("run %q has taken over the token of hook %q: end that run first", id, h.Name)
+			return run.Refuse("run %q has taken over the token of hook %q: end that run first", id, h.Name)
 		}
 	}
 	return nil
@@ -326,7 +322,7 @@ func (r *Runs) lives(ctx context.Context, h store.HookHolder) (lives bool, err e
 
 // ownToken returns the run that holds a token which was made for it.
 func (r *Runs) ownToken(ctx context.Context, ns store.NamespaceID, text string) (id string, held bool, err error) {
-	id, ok := token.Run(text)
+	id, ok := run.RunOfToken(text)
 	if !ok {
 		return "", false, nil
 	}

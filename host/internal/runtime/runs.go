@@ -10,10 +10,8 @@ import (
 	"github.com/wfhost/wfhost/host/internal/guest"
 	"github.com/wfhost/wfhost/host/internal/leap"
 	"github.com/wfhost/wfhost/host/internal/module"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
-	"github.com/wfhost/wfhost/host/internal/token"
 	"github.com/wfhost/wfhost/host/internal/writer"
 	"github.com/wfhost/wfhost/store"
 )
@@ -70,7 +68,7 @@ func (r *Runs) callHeld(ctx context.Context, key store.RunKey, ev run.Event, fre
 
 // Start starts a run: durable when it returns. A run of that id with the same workflow and input is returned as
 // it is, with created false; with others it is store.ErrExists. Seed and incarnation are filled in. free lets go of its version.
-func (r *Runs) Start(ctx context.Context, n origin.NewRun, free func()) (st store.RunState, created bool, err error) {
+func (r *Runs) Start(ctx context.Context, n run.NewRun, free func()) (st store.RunState, created bool, err error) {
 	a, err := r.begin(ctx, n, free)
 	if err != nil {
 		return st, false, err
@@ -79,7 +77,7 @@ func (r *Runs) Start(ctx context.Context, n origin.NewRun, free func()) (st stor
 }
 
 // begin starts a run.
-func (r *Runs) begin(ctx context.Context, n origin.NewRun, free func()) (a run.Answer, err error) {
+func (r *Runs) begin(ctx context.Context, n run.NewRun, free func()) (a run.Answer, err error) {
 	n.Draw(r.random)
 	n.IDsMs, err = r.ids(ctx, n.Key.Namespace)
 	if err == nil {
@@ -190,7 +188,7 @@ type Hook struct {
 
 // HookOf returns the hook of the run that holds a token; store.ErrNotFound if none does, whatever the reason.
 func (r *Runs) HookOf(ctx context.Context, ns store.NamespaceID, text string) (h Hook, err error) {
-	if id, ok := token.Run(text); ok { // or it was chosen, and its run is another one
+	if id, ok := run.RunOfToken(text); ok { // or it was chosen, and its run is another one
 		h, err = r.hookOf(ctx, store.RunKey{Namespace: ns, ID: id}, text)
 		if !errors.Is(err, store.ErrNotFound) {
 			return h, err

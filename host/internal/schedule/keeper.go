@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/wfhost/wfhost/host/internal/keeper"
+	"github.com/wfhost/wfhost/host/internal/lifecycle"
 	"github.com/wfhost/wfhost/store"
 )
 
@@ -76,7 +76,7 @@ type Found struct {
 type Keeper struct {
 	cfg  Config
 	host Host // set by Begin
-	life *keeper.Life
+	life *lifecycle.Life
 
 	// locks are held while a schedule is looked at: so nobody else changes it. Starts, cancels and commits are waited for meanwhile.
 	// They are taken before any other lock.
@@ -95,7 +95,7 @@ type due struct {
 
 // New returns a Keeper that waits for Begin.
 func New(cfg Config) *Keeper {
-	return &Keeper{cfg: cfg, life: keeper.NewLife()}
+	return &Keeper{cfg: cfg, life: lifecycle.NewLife()}
 }
 
 // Begin tells the Keeper its host. It is called once.

@@ -15,8 +15,6 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-
-	"github.com/wfhost/wfhost/host/internal/plain"
 )
 
 const (
@@ -31,8 +29,6 @@ const (
 	// MaxValues is how many values an input may have that is checked, objects and arrays included: each of them may be a fault of
 	// its own, which takes some hundred bytes until all are known.
 	MaxValues = 100_000
-	// MaxDepth is how deep values may be nested.
-	MaxDepth = plain.MaxDepth
 	// MaxDigits is how long a number may be: they are compared as fractions, which takes the square of their length.
 	MaxDigits = 400
 	// maxExponent bounds the exponents of numbers for the same reason. Those of float64 end at 308.
@@ -51,9 +47,9 @@ const (
 // Schema is a compiled schema. It may be used concurrently.
 type Schema struct {
 	turn     chan struct{} // holds one while the library checks a value, and meter counts what that takes
-	meter    *plain.Meter
+	meter    *Meter
 	compiled *jsonschema.Schema
-	plain    *plain.Plain
+	plain    *Plain
 	patterns map[string]*pattern
 	programs int // instructions of these
 	bytes    int64
@@ -127,7 +123,7 @@ func Compile(text []byte) (s *Schema, err error) {
 		return nil, err
 	}
 	s = &Schema{turn: make(chan struct{}, 1), patterns: map[string]*pattern{}, size: len(d.parts),
-		meter: plain.NewMeter(context.Background(), math.MaxInt)} // schemas are themselves checked with patterns
+		meter: NewMeter(context.Background(), math.MaxInt)} // schemas are themselves checked with patterns
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
@@ -144,7 +140,7 @@ func Compile(text []byte) (s *Schema, err error) {
 	if err := circles.walk(s.compiled); err != nil {
 		return nil, err
 	}
-	s.plain, s.unevaluated = plain.Of(s.compiled), circles.unevaluated
+	s.plain, s.unevaluated = Of(s.compiled), circles.unevaluated
 	s.count(s.compiled, map[*jsonschema.Schema]bool{})
 	s.bytes = int64(textTimes*len(text) + partBytes*len(d.parts) + pointerTimes*d.pointers + instructionBytes*s.programs +
 		valueBytes*d.enums)
@@ -209,7 +205,7 @@ func (s *Schema) check(ctx context.Context, v any, depth int) (fail *Error) {
 			panic(r)
 		}
 	}()
-	s.meter = plain.NewMeter(ctx, maxWork/(1+depth/depthOfWork))
+	s.meter = NewMeter(ctx, maxWork/(1+depth/depthOfWork))
 	if err := s.compiled.Validate(v); err != nil {
 		if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 			return faults(invalid)

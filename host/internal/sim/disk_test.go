@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/wfhost/wfhost/host/internal/diskspace"
+	"github.com/wfhost/wfhost/host/internal/datadir"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -24,7 +24,7 @@ const (
 type disk struct {
 	odds   int // of 10,000 steps: others take room, or make some
 	free   int64
-	gauge  *diskspace.Gauge
+	gauge  *datadir.Gauge
 	starts map[store.Incarnation]bool // that were refused
 	events map[string]bool            // signals and updates by their data: whether they were refused each time that they came
 	// What was seen of it.
@@ -34,7 +34,7 @@ type disk struct {
 func (d *disk) init(w *world) {
 	d.free, d.starts, d.events = diskTotal, map[store.Incarnation]bool{}, map[string]bool{}
 	d.odds = []int{0, 0, 20, 60}[rand.New(rand.NewPCG(w.seed, 0xd15c)).IntN(4)] // the other draws stay what they were
-	d.gauge = diskspace.New(diskspace.Config{Reserve: diskReserve, Disk: func() (store.Disk, error) {
+	d.gauge = datadir.New(datadir.Config{Reserve: diskReserve, Disk: func() (store.Disk, error) {
 		return store.Disk{Path: "disk", Free: uint64(d.free), Total: diskTotal}, nil
 	}})
 }
@@ -75,7 +75,7 @@ func (d *disk) admits(w *world, ev run.Event) bool {
 		}
 		return true
 	}
-	if full, ok := errors.AsType[*diskspace.FullError](err); !ok || d.free > 2*diskReserve {
+	if full, ok := errors.AsType[*datadir.FullError](err); !ok || d.free > 2*diskReserve {
 		w.broken("work is refused only where there is no room", "%+v: %v", full, err)
 	}
 	d.refused++

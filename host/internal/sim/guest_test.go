@@ -7,7 +7,6 @@ import (
 	"iter"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -383,7 +382,7 @@ func (a *actor) end(err error) run.End {
 			return run.End{Mismatch: err.Error()}
 		}
 		st, out := &a.lease.State, a.m.Outcome()
-		return run.End{Continue: &origin.Continue{Input: out.Continue.Input, Version: st.Version, Module: st.Module,
+		return run.End{Continue: &run.Continue{Input: out.Continue.Input, Version: st.Version, Module: st.Module,
 			Cancelled: out.Cancelled, Told: a.m.Told}}
 	case errors.As(err, &mismatch):
 		return run.End{Mismatch: mismatch.Error()}

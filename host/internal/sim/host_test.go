@@ -9,9 +9,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/note"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/host/internal/wake"
@@ -364,14 +362,14 @@ func (x *writer) Inbox(p *partition.Partition, after store.CommandSeq, limit int
 }
 
 // Carry carries a command out, as the runtime does.
-func (x *writer) Carry(p *partition.Partition, cmd store.Command, m message.Message) {
+func (x *writer) Carry(p *partition.Partition, cmd store.Command, m run.Message) {
 	x.async(fmt.Sprintf("carry of command %d for %s", cmd.Kind, cmd.To.ID), func() func(int64) {
 		start, err := x.carry(p.Owned, cmd, m)
 		return func(now int64) { x.shard.Carried(now, p, cmd.To, start, nil, err) }
 	})
 }
 
-func (x *writer) carry(owned store.Partition, cmd store.Command, m message.Message) (*origin.NewRun, error) {
+func (x *writer) carry(owned store.Partition, cmd store.Command, m run.Message) (*run.NewRun, error) {
 	w := x.w
 	if w.flaky() {
 		return nil, errIO
@@ -381,14 +379,14 @@ func (x *writer) carry(owned store.Partition, cmd store.Command, m message.Messa
 	}
 	v, err := w.db.Modules().Version(ctx, 0, m.Workflow, m.Version)
 	if errors.Is(err, store.ErrNotFound) {
-		answer := message.ChildFailed(&cmd, &m, err)
+		answer := run.ChildFailed(&cmd, &m, err)
 		return nil, x.answerAndDiscard(owned, cmd, &answer)
 	}
 	if err != nil {
 		return nil, err
 	}
-	n := &origin.NewRun{Key: cmd.To, Workflow: m.Workflow, Version: v.Number, Module: v.Module, Input: m.Payload,
-		InputDigest: origin.InputDigest(m.Payload), Attributes: m.Attributes, TimeoutMs: m.TimeoutMs, Conflict: origin.ConflictFail,
+	n := &run.NewRun{Key: cmd.To, Workflow: m.Workflow, Version: v.Number, Module: v.Module, Input: m.Payload,
+		InputDigest: run.InputDigest(m.Payload), Attributes: m.Attributes, TimeoutMs: m.TimeoutMs, Conflict: run.ConflictFail,
 		Parent: &journal.Parent{Namespace: uint32(cmd.From.Namespace), RunID: cmd.From.ID, Incarnation: m.Sender[:],
 			Iteration: m.Iteration, Handle: m.Handle, Depth: m.Depth}}
 	w.fill(n)
@@ -396,7 +394,7 @@ func (x *writer) carry(owned store.Partition, cmd store.Command, m message.Messa
 }
 
 // fill makes what is a new run's own.
-func (w *world) fill(n *origin.NewRun) {
+func (w *world) fill(n *run.NewRun) {
 	n.Seed = make([]byte, 32)
 	w.random(n.Seed)
 	w.random(n.Incarnation[:])
@@ -408,7 +406,7 @@ func (w *world) random(b []byte) {
 	}
 }
 
-func (x *writer) claim(owned store.Partition, cmd store.Command, m message.Message) error {
+func (x *writer) claim(owned store.Partition, cmd store.Command, m run.Message) error {
 	c := store.HookClaim{Namespace: cmd.To.Namespace, Token: m.Token, Ack: cmd.Seq,
 		Release: cmd.Kind == store.CommandHookRelease,
 		Holder:  store.HookHolder{Run: cmd.From, Incarnation: m.Sender, Iteration: m.Iteration, Handle: m.Handle}}
@@ -418,7 +416,7 @@ func (x *writer) claim(owned store.Partition, cmd store.Command, m message.Messa
 			if h != c.Holder {
 				refusal = abi.Errorf(abi.Conflict, "token %q is held by run %q", m.Token, h.Run.ID)
 			}
-			answer := message.Reply(&cmd, &m, refusal)
+			answer := run.Reply(&cmd, &m, refusal)
 			return &answer, nil
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/wfhost/wfhost/host/internal/check"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/record"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -15,7 +14,7 @@ import (
 
 // ticket is a run as it was found compatible with a version.
 type ticket struct {
-	checked record.Checked
+	checked run.Checked
 	to      *version
 }
 
@@ -42,7 +41,7 @@ func (w *world) read(key store.RunKey) (r replayed, ok bool) {
 func (w *world) replay(j *journal.Journal, entries []store.Entry, v *version, cfg replay.Config, g *env) (int, error) {
 	startedMs, _ := j.StartedUnixMs()
 	cfg.Started, cfg.Input, cfg.StartedUnixMs = j.Started(), entries[0].Input, startedMs
-	cfg.Tail, cfg.BodiesEvent = record.Replayed(entries), true
+	cfg.Tail, cfg.BodiesEvent = run.Replayed(entries), true
 	cfg.NewToken, cfg.HandlerError = func() string { return "" }, func(string) error { return nil }
 	g.w, g.m, g.prog, g.enter, g.it = w, replay.New(cfg), v, func() error { return nil }, j.Started().Iteration
 	return g.run()
@@ -102,7 +101,7 @@ func (u *users) migrateOne(w *world, id string, v *version, tries int) {
 	if _, begun := r.j.StartedUnixMs(); !begun && w.odds(3, 4) { // there is little in it
 		return
 	}
-	checked := record.Checked{Incarnation: r.state.Incarnation, Iteration: r.state.Iteration, Length: r.state.Length,
+	checked := run.Checked{Incarnation: r.state.Incarnation, Iteration: r.state.Iteration, Length: r.state.Length,
 		Version: r.state.Version}
 	foreign := r.state.Workflow != v.flow.name
 	fits := foreign || w.fitting(r, v).Outcome == check.Compatible
@@ -142,7 +141,7 @@ func (u *users) migrateOne(w *world, id string, v *version, tries int) {
 }
 
 // migrated checks that a migration which was acknowledged is durable.
-func (s *shadow) migrated(w *world, st *store.RunState, c record.Checked, v *version) {
+func (s *shadow) migrated(w *world, st *store.RunState, c run.Checked, v *version) {
 	h := s.incs[c.Incarnation]
 	if h == nil || h.state.Iteration == c.Iteration && (h.j.Len() <= int(c.Length) || h.j.All()[c.Length].Kind != store.KindMigrated) {
 		w.broken("an acknowledged migration is durable", "%s to %d: %s, entry %d", st.Run.ID, v.number, st.Status, c.Length)
@@ -157,7 +156,7 @@ func (s *shadow) goesOn(w *world, h *history, iteration uint32, e *store.Entry) 
 		h.version = w.byText(e.Target)
 	case e.Kind == store.KindMigrated:
 		to := w.byText(e.Target)
-		t := ticket{record.Checked{Incarnation: h.state.Incarnation, Iteration: iteration, Length: e.Seq, Version: h.version.number}, to}
+		t := ticket{run.Checked{Incarnation: h.state.Incarnation, Iteration: iteration, Length: e.Seq, Version: h.version.number}, to}
 		if !w.users.tickets[t] {
 			w.broken("a run is migrated as it was checked", "%s: entry %d of iteration %d, from %d to %d", h.key.ID, e.Seq, iteration,
 				h.version.number, to.number)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/check"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/message"
 	"github.com/wfhost/wfhost/host/internal/note"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/replay"
@@ -289,7 +288,7 @@ func (s *shadow) left(cmd store.Command) bool {
 	if h == nil || h.state.Status != store.Failed || cmd.ToIncarnation != h.state.Incarnation || cmd.Kind != store.CommandReply {
 		return false
 	}
-	var m message.Message
+	var m run.Message
 	if err := json.Unmarshal(cmd.Data, &m); err != nil || m.Iteration != h.state.Iteration {
 		return false
 	}

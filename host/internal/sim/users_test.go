@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/wfhost/wfhost/abi"
-	"github.com/wfhost/wfhost/host/internal/origin"
 	"github.com/wfhost/wfhost/host/internal/partition"
 	"github.com/wfhost/wfhost/host/internal/run"
 	"github.com/wfhost/wfhost/store"
@@ -196,8 +195,8 @@ func (u *users) start(w *world, id string) {
 	f := w.flows[w.rng.IntN(len(w.flows))]
 	v := f.versions[w.rng.IntN(len(f.versions))]
 	input := fmt.Appendf(nil, `{"n":%d}`, w.rng.IntN(2))
-	n := origin.NewRun{Key: store.RunKey{ID: id}, Workflow: f.name, Version: v.number, Module: v.module, Input: input,
-		InputDigest: origin.InputDigest(input), Conflict: origin.ConflictPolicy(w.rng.IntN(4))}
+	n := run.NewRun{Key: store.RunKey{ID: id}, Workflow: f.name, Version: v.number, Module: v.module, Input: input,
+		InputDigest: run.InputDigest(input), Conflict: run.ConflictPolicy(w.rng.IntN(4))}
 	w.fill(&n)
 	if w.odds(1, 3) { // when it is deleted, nothing is left of it
 		n.ID = store.IDDrawn
@@ -209,9 +208,9 @@ func (u *users) start(w *world, id string) {
 		n.TimeoutMs = w.between(1, 200_000)
 	}
 	if w.odds(1, 5) {
-		n.Signal = &origin.Signal{Name: "s0", Data: fmt.Appendf(nil, "with the start %d", u.n)}
+		n.Signal = &run.Signal{Name: "s0", Data: fmt.Appendf(nil, "with the start %d", u.n)}
 	}
-	if n.Conflict >= origin.ConflictTerminate {
+	if n.Conflict >= run.ConflictTerminate {
 		u.asked[id] = true
 	}
 	u.call(w, id, fmt.Sprintf("start %d (policy %d)", u.n, n.Conflict), run.Start{New: n}, func(a run.Answer) {
@@ -259,7 +258,7 @@ func (u *users) restart(w *world, from string, h *history) {
 	if entries := h.j.Entries(); w.odds(2, 3) {
 		name = entries[w.rng.IntN(len(entries))].Name
 	}
-	var n origin.NewRun
+	var n run.NewRun
 	u.call(w, from, "copy", run.Look{Func: func(r *run.Run) (err error) {
 		x, err := r.Restart(nil, name)
 		if err == nil && len(x.Plan.Open)+len(x.Plan.Undone) > 0 {

@@ -82,9 +82,9 @@ func (t *Try) jitter() float64 {
 	return float64(binary.LittleEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
-// maxRecoveries is how often a step whose tries are used up is begun again because its host died in the middle of it. A host that
-// watches who brings it down (package suspect) finds out after five times. This is for one that does not, whose store is not its
-// own: more than anybody kills a host in the middle of one step, so that it sets no innocent run aside.
+// maxRecoveries is how often a step whose tries are used up is begun again because its host died in the middle of it. A host
+// that watches who brings it down (package quarantine) finds out after five times. This is for one that does not, whose store
+// is not its own: more than anybody kills a host in the middle of one step, so that it sets no innocent run aside.
 const maxRecoveries = 1000
 
 // Next is what becomes of a step that may be tried.

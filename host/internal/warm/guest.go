@@ -4,8 +4,8 @@ import (
 	"hash/maphash"
 
 	"github.com/wfhost/wfhost/host/internal/engine"
+	"github.com/wfhost/wfhost/host/internal/engine/calls"
 	"github.com/wfhost/wfhost/host/internal/journal"
-	"github.com/wfhost/wfhost/host/internal/output"
 	"github.com/wfhost/wfhost/host/internal/replay"
 	"github.com/wfhost/wfhost/store"
 )
@@ -16,7 +16,7 @@ import (
 type Guest struct {
 	engine.Frozen
 	Machine replay.Frozen
-	Lines   output.Lines
+	Lines   calls.Lines
 	Stdin   []byte // that was not read
 	Read    bool   // some of it was
 	Passed  Passed

@@ -13,7 +13,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 // Format is part of the name of each file. It grows when the files, or what rewrite makes of a module, change: then all
@@ -23,7 +23,7 @@ const Format = 5
 // Artifact is what is known of a compiled module. Its fields are all that instances need, besides the code.
 type Artifact struct {
 	// Module is the rewritten module. Its Wasm is the skeleton.
-	Module rewrite.Module
+	Module instrument.Module
 	// Code is the file with the machine code.
 	Code File
 }
@@ -41,7 +41,7 @@ const magic = "wfhost module\n"
 
 // head is what stands in front of the skeleton and the segments, as JSON.
 type head struct {
-	Module   rewrite.Module // without bytes
+	Module   instrument.Module // without bytes
 	Code     File
 	Skeleton int   // bytes
 	Segments []int // bytes of each
@@ -54,7 +54,7 @@ func (a *Artifact) Encode() ([]byte, error) {
 	h.Module.Wasm, h.Module.Data = nil, nil
 	size := len(a.Module.Wasm)
 	for _, s := range a.Module.Data {
-		h.Module.Data = append(h.Module.Data, rewrite.Segment{Offset: s.Offset})
+		h.Module.Data = append(h.Module.Data, instrument.Segment{Offset: s.Offset})
 		h.Segments = append(h.Segments, len(s.Bytes))
 		size += len(s.Bytes)
 	}

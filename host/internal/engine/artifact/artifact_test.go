@@ -10,8 +10,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/wfhost/wfhost/host/internal/region"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 // sample is a module with a data segment, a table, a start function, and names.
@@ -29,9 +28,9 @@ const sample = "\x00asm\x01\x00\x00\x00" +
 	"\x00\x06\x04what!" + // a custom section
 	"\x00\x0b\x04name\x01\x04\x01\x00\x01f"
 
-func rewritten(t *testing.T) *rewrite.Module {
+func rewritten(t *testing.T) *instrument.Module {
 	t.Helper()
-	m, err := rewrite.Rewrite([]byte(sample), rewrite.Options{Fuel: true, NaN: true, TableElements: 100})
+	m, err := instrument.Rewrite([]byte(sample), instrument.Options{Fuel: true, NaN: true, TableElements: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +43,7 @@ func TestFormat(t *testing.T) {
 	const is, at = "0eb787dc300d0357", 5
 	all := fmt.Appendf(nil, "%+v", *rewritten(t))
 	for op := range 256 {
-		all = fmt.Append(all, region.Cost(byte(op)), region.CostFC(uint32(op)), region.CostFD(uint32(op)))
+		all = fmt.Append(all, instrument.Cost(byte(op)), instrument.CostFC(uint32(op)), instrument.CostFD(uint32(op)))
 	}
 	if got := fmt.Sprintf("%x", sha256.Sum256(all))[:16]; got != is || Format != at {
 		t.Errorf("what rewrite makes of a module has the sum %s, with Format %d; it had %s with Format %d: let Format grow, and note both here",
@@ -79,7 +78,7 @@ func TestEncode(t *testing.T) {
 
 // Whatever a file says, reading it ends in an error, and takes no more than the file has.
 func FuzzDecode(f *testing.F) {
-	m, err := rewrite.Rewrite([]byte(sample), rewrite.Options{Fuel: true, NaN: true, TableElements: 100})
+	m, err := instrument.Rewrite([]byte(sample), instrument.Options{Fuel: true, NaN: true, TableElements: 100})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 // Cut takes the data out of a module. It returns the SHA-256 of what is compiled of the module, which is everything else but
@@ -16,7 +16,7 @@ import (
 //
 // Cut reports false where the engine has to write or to refuse the data: a segment is passive, lies outside of the memory, has a
 // computed place, or is not well formed; and where Rewrite refuses the module for another reason that is not in its functions.
-func Cut(wasm []byte) (code [sha256.Size]byte, data []rewrite.Segment, ok bool) {
+func Cut(wasm []byte) (code [sha256.Size]byte, data []instrument.Segment, ok bool) {
 	h := sha256.New()
 	idle, err := withoutCode(wasm, func(id byte, content []byte) {
 		if id != secData && id != secCounts {
@@ -27,7 +27,7 @@ func Cut(wasm []byte) (code [sha256.Size]byte, data []rewrite.Segment, ok bool) 
 	if err != nil {
 		return code, nil, false
 	}
-	r, err := rewrite.Rewrite(idle, rewrite.Options{})
+	r, err := instrument.Rewrite(idle, instrument.Options{})
 	if err != nil || r.Refusal != "" {
 		return code, nil, false
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wfhost/wfhost/host/internal/rewrite"
-	"github.com/wfhost/wfhost/host/internal/wasmfmt"
+	"github.com/wfhost/wfhost/host/internal/wasm"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 // data is the section of sample with its segment: two bytes at the address 8.
@@ -16,18 +16,18 @@ const data = "\x0b\x08\x01\x00\x41\x08\x0b\x02hi"
 
 // withData returns sample with other segments, given as their bytes, and what stands before its code.
 func withData(before string, segments ...string) string {
-	content := append(wasmfmt.AppendU32(nil, uint32(len(segments))), strings.Join(segments, "")...)
-	section := append(wasmfmt.AppendU32([]byte{0x0b}, uint32(len(content))), content...)
+	content := append(wasm.AppendU32(nil, uint32(len(segments))), strings.Join(segments, "")...)
+	section := append(wasm.AppendU32([]byte{0x0b}, uint32(len(content))), content...)
 	return strings.Replace(strings.Replace(sample, data, string(section), 1), "\x0a\x27\x02", before+"\x0a\x27\x02", 1)
 }
 
-var options = rewrite.Options{Fuel: true, NaN: true, TableElements: 100}
+var options = instrument.Options{Fuel: true, NaN: true, TableElements: 100}
 
 // agree fails unless a module whose data may be cut is rewritten to what a module with the same code is, but for its data.
 func agree(t *testing.T, wasm, other []byte) {
 	t.Helper()
 	code, segments, ok := Cut(wasm)
-	r, err := rewrite.Rewrite(wasm, options)
+	r, err := instrument.Rewrite(wasm, options)
 	if err == nil && r.Refusal == "" && !ok {
 		t.Fatalf("the data of a module is not cut that is rewritten without it: %x", wasm)
 	}
@@ -41,7 +41,7 @@ func agree(t *testing.T, wasm, other []byte) {
 	if !ok || otherCode != code {
 		return
 	}
-	than, err2 := rewrite.Rewrite(other, options)
+	than, err2 := instrument.Rewrite(other, options)
 	if (err == nil) != (err2 == nil) || err == nil && r.Refusal != than.Refusal {
 		t.Fatalf("modules with the same code are rewritten to %v and %v\n%x\n%x", err, err2, wasm, other)
 	}
@@ -62,17 +62,17 @@ func TestCut(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		wasm string
-		want []rewrite.Segment
+		want []instrument.Segment
 	}{
 		"none":         {strings.Replace(sample, data, "", 1), nil},
 		"empty":        {withData(""), nil},
 		"no bytes":     {withData("", "\x00\x41\x08\x0b\x00"), nil},
-		"another":      {withData("", "\x00\x41\x09\x0b\x03you"), []rewrite.Segment{{Offset: 9, Bytes: []byte("you")}}},
-		"counted":      {withData("\x0c\x01\x01", "\x00\x41\x08\x0b\x01x"), []rewrite.Segment{{Offset: 8, Bytes: []byte("x")}}},
-		"to the end":   {withData("", "\x00\x41\xfe\xff\x03\x0b\x02xy"), []rewrite.Segment{{Offset: 65534, Bytes: []byte("xy")}}},
-		"named memory": {withData("", "\x02\x00\x41\x08\x0b\x01x"), []rewrite.Segment{{Offset: 8, Bytes: []byte("x")}}},
+		"another":      {withData("", "\x00\x41\x09\x0b\x03you"), []instrument.Segment{{Offset: 9, Bytes: []byte("you")}}},
+		"counted":      {withData("\x0c\x01\x01", "\x00\x41\x08\x0b\x01x"), []instrument.Segment{{Offset: 8, Bytes: []byte("x")}}},
+		"to the end":   {withData("", "\x00\x41\xfe\xff\x03\x0b\x02xy"), []instrument.Segment{{Offset: 65534, Bytes: []byte("xy")}}},
+		"named memory": {withData("", "\x02\x00\x41\x08\x0b\x01x"), []instrument.Segment{{Offset: 8, Bytes: []byte("x")}}},
 		"overlapping": {withData("", "\x00\x41\x09\x0b\x02ab", "\x00\x41\x08\x0b\x02cd"),
-			[]rewrite.Segment{{Offset: 9, Bytes: []byte("ab")}, {Offset: 8, Bytes: []byte("cd")}}},
+			[]instrument.Segment{{Offset: 9, Bytes: []byte("ab")}, {Offset: 8, Bytes: []byte("cd")}}},
 		"custom section": {strings.Replace(sample, "what!", "other", 1), segments},
 	} {
 		got, other, ok := Cut([]byte(c.wasm))
@@ -150,27 +150,27 @@ func FuzzCut(f *testing.F) {
 		f.Add([]byte(sample), []byte(segments))
 		f.Add([]byte(withData("\x0c\x01\x01", "\x00\x41\x08\x0b\x01x")), []byte(segments))
 	}
-	f.Fuzz(func(t *testing.T, wasm, content []byte) {
-		r := wasmfmt.Reader{Module: wasm, End: len(wasm)}
+	f.Fuzz(func(t *testing.T, module, content []byte) {
+		r := wasm.Reader{Module: module, End: len(module)}
 		r.Skip(8, "the header")
-		other := slices.Clone(wasm[:r.At])
+		other := slices.Clone(module[:r.At])
 		for r.More() {
 			from := r.At
 			id := r.Byte("a section")
 			r.Bytes("a section")
 			switch id {
 			case 0x0b:
-				other = append(wasmfmt.AppendU32(append(other, id), uint32(len(content))), content...)
+				other = append(wasm.AppendU32(append(other, id), uint32(len(content))), content...)
 			case 0x0c:
 			default:
-				other = append(other, wasm[from:r.At]...)
+				other = append(other, module[from:r.At]...)
 			}
 		}
 		if r.Err != nil {
 			return
 		}
-		agree(t, wasm, other)
-		agree(t, other, wasm)
+		agree(t, module, other)
+		agree(t, other, module)
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/wfhost/wfhost/host/internal/folder"
+	"github.com/wfhost/wfhost/host/internal/datadir"
 )
 
 // Folder is the path of a cache: artifacts in its folder "modules", code in a folder for each version of the compiler, and
@@ -45,7 +45,7 @@ func (f Folder) Clean() error {
 
 // clean removes a folder in which something was compiled, unless somebody has locked it.
 func clean(dir string) error {
-	held, err := folder.Lock(filepath.Join(dir, lock))
+	held, err := datadir.Lock(filepath.Join(dir, lock))
 	if err != nil {
 		return nil //nolint:nilerr // its process is alive, or has just removed it
 	}
@@ -80,7 +80,7 @@ func (f Folder) scratch() (dir string, remove func(), err error) {
 	}
 	inFlight.Store(dir, true)
 	path := filepath.Join(dir, lock)
-	held, err := folder.Lock(path)
+	held, err := datadir.Lock(path)
 	if err == nil {
 		_, err = os.Stat(path) // gone if somebody had it locked before, to remove it
 	} else if errors.Is(err, errors.ErrUnsupported) {

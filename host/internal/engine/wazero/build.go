@@ -17,7 +17,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/artifact"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 // Compile loads a module from the cache. If it is not there, or is damaged, it is put there first: it is compiled, or given the
@@ -151,7 +151,7 @@ func unavailable(err error) error {
 }
 
 // rewriting is what is done to each module. It belongs to artifact.Format.
-var rewriting = rewrite.Options{Fuel: true, NaN: true, TableElements: abi.MaxTableElements}
+var rewriting = instrument.Options{Fuel: true, NaN: true, TableElements: abi.MaxTableElements}
 
 // compileInMemory compiles where there is no cache.
 func (m *machine) compileInMemory(ctx context.Context, s engine.Source) (engine.Module, error) {
@@ -159,7 +159,7 @@ func (m *machine) compileInMemory(ctx context.Context, s engine.Source) (engine.
 	if err != nil {
 		return nil, err
 	}
-	r, err := rewrite.Rewrite(wasm, rewriting)
+	r, err := instrument.Rewrite(wasm, rewriting)
 	if err != nil {
 		return nil, fmt.Errorf("rewrite: %w", err)
 	}
@@ -176,7 +176,7 @@ func (m *machine) compileInMemory(ctx context.Context, s engine.Source) (engine.
 
 // Build compiles a module into an empty folder, from where an engine takes it over.
 func Build(ctx context.Context, wasm []byte, dir string) (err error) {
-	r, err := rewrite.Rewrite(wasm, rewriting)
+	r, err := instrument.Rewrite(wasm, rewriting)
 	if err != nil {
 		return fmt.Errorf("rewrite: %w", err)
 	}

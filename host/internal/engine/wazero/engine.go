@@ -20,12 +20,11 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/datadir"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/artifact"
 	"github.com/wfhost/wfhost/host/internal/engine/calls"
-	"github.com/wfhost/wfhost/host/internal/engine/idle"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
-	"github.com/wfhost/wfhost/host/internal/folder"
 )
 
 // Config says how an engine is made.
@@ -57,7 +56,7 @@ type machine struct {
 	cfg   Config
 	rt    wazero.Runtime
 	cache wazero.CompilationCache
-	pool  *idle.Pool[*module, *instance] // whose memory and globals are those of their images
+	pool  *Pool[*module, *instance] // whose memory and globals are those of their images
 
 	models linear.Models[[sha256.Size]byte] // by image.id
 
@@ -89,11 +88,11 @@ func runtimeConfig(interpreter bool) wazero.RuntimeConfig {
 // New makes an engine.
 func New(ctx context.Context, cfg Config) (engine.Engine, error) {
 	m := &machine{cfg: cfg, codes: map[string]*sharedCode{},
-		pool: idle.New[*module, *instance](cmp.Or(cfg.PoolBytes, defaultPoolBytes))}
+		pool: NewIdle[*module, *instance](cmp.Or(cfg.PoolBytes, defaultPoolBytes))}
 	if cfg.CacheDir == "" {
 		m.cache = wazero.NewCompilationCache()
 	} else {
-		if err := folder.Cache(cfg.CacheDir); err != nil {
+		if err := datadir.Cache(cfg.CacheDir); err != nil {
 			return nil, err
 		}
 		m.files = artifact.Folder(cfg.CacheDir)

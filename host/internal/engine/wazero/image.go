@@ -9,7 +9,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 // image is what every instance of a module starts from: memory and globals as they are after the data segments, the
@@ -40,7 +40,7 @@ func newImage(in *instance, reset linear.Reset) *image {
 	return im
 }
 
-func outsideOfMemory(s rewrite.Segment, size uint32) error {
+func outsideOfMemory(s instrument.Segment, size uint32) error {
 	return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf(
 		"a data segment of %d bytes at address %d lies outside of the memory of %d bytes", len(s.Bytes), s.Offset, size)}
 }

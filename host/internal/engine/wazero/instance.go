@@ -11,7 +11,7 @@ import (
 
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 type instance struct {
@@ -55,7 +55,7 @@ func (in *instance) Fuel() int64 {
 	if in.fuel == nil {
 		return 0
 	}
-	return int64(in.fuel.Get()) / rewrite.Ticks
+	return int64(in.fuel.Get()) / instrument.Ticks
 }
 
 func (in *instance) Resident() int64 { return in.onHeap() + in.ownMemory() }

@@ -12,17 +12,17 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/artifact"
+	"github.com/wfhost/wfhost/host/internal/engine/calls"
 	"github.com/wfhost/wfhost/host/internal/engine/linear"
-	"github.com/wfhost/wfhost/host/internal/engine/startup"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 type module struct {
 	machine   *machine
 	digest    [sha256.Size]byte // of the module as it was given
 	compiled  wazero.CompiledModule
-	rewritten rewrite.Module // Wasm is nil
-	bytes     int64          // without the image and the code
+	rewritten instrument.Module // Wasm is nil
+	bytes     int64             // without the image and the code
 	code      *sharedCode
 
 	closed atomic.Bool
@@ -106,7 +106,7 @@ func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
 		return nil, err
 	}
 	mem := &memory{Memory: linear.New(im.memory), image: im}
-	a := &activation{Context: ctx, host: startup.New(ctx)}
+	a := &activation{Context: ctx, host: calls.New(ctx)}
 	mod, err := m.machine.rt.InstantiateModule(experimental.WithMemoryAllocator(a, mem), m.compiled, anonymous)
 	if err != nil {
 		mem.Free()
@@ -139,7 +139,7 @@ func (m *module) baseline(ctx context.Context) (*image, error) {
 // fresh makes an instance and runs its start-up.
 func (m *module) fresh(ctx context.Context) (*instance, error) {
 	in := &instance{m: m, functions: map[string]function{}}
-	a := &activation{Context: ctx, in: in, host: startup.New(ctx)}
+	a := &activation{Context: ctx, in: in, host: calls.New(ctx)}
 	var err error
 	in.mod, err = m.machine.rt.InstantiateModule(withFirst(a), m.compiled, anonymous)
 	if err != nil {

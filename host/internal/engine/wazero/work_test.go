@@ -9,7 +9,7 @@ import (
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
-	"github.com/wfhost/wfhost/host/internal/engine/startup"
+	"github.com/wfhost/wfhost/host/internal/engine/calls"
 	"github.com/wfhost/wfhost/host/wasmgen"
 )
 
@@ -127,7 +127,7 @@ func TestStartUpIsMetered(t *testing.T) {
 		"too many calls":    start(func(m *wasmgen.Module) *wasmgen.Module { return m.Call(abi.FnNow).Drop() }),
 		"time stands still": start(func(m *wasmgen.Module) *wasmgen.Module { return m.I64(1).Call(abi.FnWaitEvent).Drop() })} {
 		_, m := compile(t, Config{}, wasm)
-		_, err := m.Instantiate(startup.Admitting(ctx))
+		_, err := m.Instantiate(calls.Admitting(ctx))
 		var trap *engine.Trap
 		if !errors.As(err, &trap) || trap.Kind != engine.TrapInit || !strings.Contains(trap.Message, want) {
 			t.Errorf("%v, want %q", err, want)

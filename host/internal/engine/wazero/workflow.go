@@ -10,7 +10,7 @@ import (
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/engine"
 	"github.com/wfhost/wfhost/host/internal/engine/calls"
-	"github.com/wfhost/wfhost/host/internal/rewrite"
+	"github.com/wfhost/wfhost/host/internal/wasm/instrument"
 )
 
 // register instantiates the host modules.
@@ -29,8 +29,8 @@ func register(ctx context.Context, rt wazero.Runtime) error {
 			return fmt.Errorf("register %s: %w", module, err)
 		}
 	}
-	_, err = rt.NewHostModuleBuilder(rewrite.ImportModule).NewFunctionBuilder().
-		WithGoModuleFunction(api.GoModuleFunc(refuel), nil, nil).Export(rewrite.ImportRefuel).Instantiate(ctx)
+	_, err = rt.NewHostModuleBuilder(instrument.ImportModule).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(refuel), nil, nil).Export(instrument.ImportRefuel).Instantiate(ctx)
 	return err
 }
 
@@ -48,7 +48,7 @@ func refuel(ctx context.Context, mod api.Module, _ []uint64) {
 		return
 	}
 	fuel := int64(a.in.fuel.Get())
-	for ; fuel < 0; fuel += engine.FuelGrant * rewrite.Ticks {
+	for ; fuel < 0; fuel += engine.FuelGrant * instrument.Ticks {
 		if err := a.host.Refuel(); err != nil {
 			a.Halt(err)
 		}

@@ -1,0 +1,104 @@
+// Package datadir checks the folders of a host before anything in them is believed, and says whether there is room on their disk.
+//
+// Whoever can write into the data folder can replace what is in it; whoever can read the store can read all payloads; and code in
+// the cache is executed.
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/wfhost/wfhost/store/dirs"
+)
+
+// Modes of folders.
+const (
+	mode       = 0o700 // keeps other users of the machine out
+	groupWrite = 0o020
+	anyWrite   = 0o002
+	notOwner   = 0o077
+)
+
+// Data makes the folder that holds the store and the cache, or checks it. A folder into which every user can write is refused; of
+// one into which its group can write, the group's permission is taken away, and log says so. Others may list it: what it holds
+// is private itself.
+func Data(dir string, log *slog.Logger) error {
+	if err := dirs.Make(dir, mode); err != nil {
+		return fmt.Errorf("create data directory: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("check data directory: %w", err)
+	}
+	return narrow("data directory", dir, info, groupWrite, log)
+}
+
+// Store makes the folder that holds the store, or checks it. A folder that others could read is made private, and log says so,
+// as payloads may have been read. A link that another user made is refused.
+func Store(dir string, log *slog.Logger) error {
+	info, err := own("store", dir, os.Geteuid())
+	if err != nil {
+		return err
+	}
+	return narrow("store", dir, info, notOwner, log)
+}
+
+// Cache makes the folder that holds compiled modules, or checks it: it must have mode 0700 and belong to the user of this
+// process, and so must a link to it.
+func Cache(dir string) error { return cache(dir, os.Geteuid()) }
+
+func cache(dir string, self int) error {
+	const what = "compilation cache"
+	info, err := own(what, dir, self)
+	if err != nil {
+		return err
+	}
+	if modes && info.Mode().Perm()&notOwner != 0 {
+		return fmt.Errorf("%s %s has mode %04o; others could put code into it: make it 0700, or delete it", what, dir,
+			info.Mode().Perm())
+	}
+	if uid, ok := owner(info); ok && uid != self {
+		return fmt.Errorf("%s %s belongs to user %d, and this process is user %d, who would execute the code in it: delete it", what,
+			dir, uid, self)
+	}
+	return nil
+}
+
+// own makes a folder, or follows a link to it that root or the user of this process has made.
+func own(what, dir string, self int) (os.FileInfo, error) {
+	info, err := os.Lstat(dir)
+	if err == nil && info.Mode()&os.ModeSymlink != 0 {
+		if uid, ok := owner(info); ok && uid != self && uid != 0 {
+			return nil, fmt.Errorf("%s %s is a symbolic link that user %d has made, and this process is user %d: delete it", what, dir,
+				uid, self)
+		}
+	}
+	if err := dirs.Make(dir, mode); err != nil {
+		return nil, fmt.Errorf("create %s: %w", what, err)
+	}
+	info, err = os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("check %s: %w", what, err)
+	}
+	return info, nil
+}
+
+// narrow refuses a folder into which every user can write, and takes other permissions away.
+func narrow(what, dir string, info os.FileInfo, away os.FileMode, log *slog.Logger) error {
+	perm := info.Mode().Perm()
+	switch {
+	case !modes || perm&(away|anyWrite) == 0:
+		return nil
+	case perm&anyWrite != 0:
+		return fmt.Errorf("%s %s has mode %04o: every user of the machine could replace what is in it; make it 0700 with chmod if "+
+			"nobody has", what, dir, perm)
+	}
+	if err := os.Chmod(dir, info.Mode()&^away); err != nil {
+		return errors.Join(fmt.Errorf("%s %s has mode %04o, which lets others in, and it cannot be changed", what, dir, perm), err)
+	}
+	log.Warn("a folder let other users in; it does no longer", "folder", dir, "mode", fmt.Sprintf("%04o", perm),
+		"now", fmt.Sprintf("%04o", perm&^away))
+	return nil
+}

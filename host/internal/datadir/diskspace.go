@@ -1,0 +1,146 @@
+// A part of the disk is a reserve: new work is refused before the disk is full, and the runs that are there go on with the
+// reserve.
+
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+const (
+	// DefaultReserve is the reserve of a disk that is large enough: what the store takes at most between two looks at the disk.
+	// That is a few logs and tables of 16 MiB each, and the tables that a compaction has written and not yet exchanged. It is
+	// also what has to be free for the store to prepare a log, so that it never takes the reserve for its own speed.
+	DefaultReserve = 256 << 20
+	// defaultShare is the part of a smaller disk that is reserved: a tenth.
+	defaultShare = 10
+	// leastReserve is the reserve of a disk of which a tenth is less, unless that is more than half of it: the store needs
+	// as much to write a table of 16 MiB beside two logs of that size, and would fail in the middle of the runs that the
+	// reserve is kept for.
+	leastReserve = 40 << 20
+	// returnShare is the part of the reserve that must be free beyond it before work is accepted again, a sixteenth. Without
+	// it, a disk at the edge of its reserve would have work refused and accepted by turns.
+	returnShare = 16
+	// copies is how often the bytes of a request are written: to the log, and to a table.
+	copies = 2
+)
+
+// State is what was seen of the disk.
+type State struct {
+	store.Disk
+	Reserve uint64 // bytes
+	Full    bool   // less than the reserve is free: new work is refused
+}
+
+// FullError says that new work is refused because of the disk.
+type FullError struct {
+	State
+	Need uint64 // bytes that the request would take, 0 if it is not its size that matters
+}
+
+// Error implements error.
+func (e *FullError) Error() string {
+	if e.Need > 0 {
+		return fmt.Sprintf("no room on the disk of %s: the request takes %s, %s are free, and %s of them are kept for the runs "+
+			"that are there", e.Path, size(e.Need), size(e.Free), size(e.Reserve))
+	}
+	return fmt.Sprintf("the disk of %s is nearly full: %s are free, and %s are kept for the runs that are there; nothing new is "+
+		"accepted until there is room", e.Path, size(e.Free), size(e.Reserve))
+}
+
+// size formats a number of bytes for people.
+func size(n uint64) string {
+	const unit = 1 << 10
+	switch {
+	case n < unit:
+		return fmt.Sprintf("%d bytes", n)
+	case n < unit*unit:
+		return fmt.Sprintf("%d KiB", n/unit)
+	default:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(unit*unit))
+	}
+}
+
+// Config says what a gauge looks at.
+type Config struct {
+	// Disk asks the file system, and is called for each request. An error of it accepts work: a disk that fails has the store
+	// fail, with a better sentence.
+	Disk func() (store.Disk, error)
+	// Reserve is the reserve in bytes; 0 is the default, and less is none.
+	Reserve int64
+	// Changed is called when work begins to be refused, and when it is accepted again. The request that has noticed it waits.
+	Changed func(State)
+}
+
+// Gauge looks at the disk. It is safe for concurrent use.
+type Gauge struct {
+	cfg Config
+
+	mu   sync.Mutex // held while Changed is called, so that changes are reported in their order
+	full bool
+}
+
+// New returns a gauge that has not seen the disk yet, and takes it not to be full.
+func New(cfg Config) *Gauge { return &Gauge{cfg: cfg} }
+
+// ErrUnknown says that there is no disk to look at.
+var ErrUnknown = fmt.Errorf("the store does not say how much room it has: %w", errors.ErrUnsupported)
+
+// reserve returns the reserve on a disk of so many bytes.
+func (g *Gauge) reserve(total uint64) uint64 {
+	switch {
+	case g.cfg.Reserve > 0:
+		return uint64(g.cfg.Reserve)
+	case g.cfg.Reserve < 0:
+		return 0
+	}
+	return min(DefaultReserve, max(total/defaultShare, min(leastReserve, total/2)))
+}
+
+// Look asks the file system, and reports a change.
+func (g *Gauge) Look() (State, error) {
+	if g.cfg.Disk == nil {
+		return State{}, ErrUnknown
+	}
+	disk, err := g.cfg.Disk()
+	if err != nil {
+		return State{}, err
+	}
+	s := State{Disk: disk, Reserve: g.reserve(disk.Total)}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	bound := s.Reserve
+	if g.full {
+		bound += s.Reserve / returnShare
+	}
+	s.Full = s.Free < bound
+	if s.Full != g.full {
+		g.full = s.Full
+		if g.cfg.Changed != nil {
+			g.cfg.Changed(s)
+		}
+	}
+	return s, nil
+}
+
+// Admit returns a *FullError if a request that brings so many bytes is to be refused.
+func (g *Gauge) Admit(bytes int) error {
+	if g.cfg.Reserve < 0 || g.cfg.Disk == nil {
+		return nil
+	}
+	s, err := g.Look()
+	if err != nil {
+		return nil //nolint:nilerr // see Config.Disk
+	}
+	if s.Full {
+		return &FullError{State: s}
+	}
+	if need := copies * uint64(bytes); s.Free < s.Reserve+need {
+		return &FullError{State: s, Need: need}
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+// In the start section and in _initialize, time stands still at an instant that has nothing to do with any run, and random is a
+// fixed sequence, so that memory is the same in every instance.
+
+package calls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/engine"
+)
+
+// errInit is the reason of a durable call in a start section or _initialize.
+var errInit = &engine.Trap{Kind: engine.TrapInit,
+	Message: "a workflow call in _initialize or the start section: these run once per module, not per run"}
+
+// errInitWait is the reason of a wait there, which with Go is one for a timer of its own, too.
+var errInitWait = &engine.Trap{Kind: engine.TrapInit,
+	Message: "_initialize or the start section waits: no event comes there, and time stands still"}
+
+// Host is the engine.Host of one start-up. Its answers depend on nothing but the module.
+type Host struct {
+	ctx    context.Context //nolint:containedctx // of the call that makes the instance, which waits for it
+	random uint64
+	most   int // grants of fuel
+	grants int
+	worked int64 // bytes since the newest grant was counted
+	alone  int64 // bytes since others were let go first
+	calls  int
+	Tail
+	nameless
+}
+
+// nameless has no arguments: which workflow will run is not known.
+type nameless struct{}
+
+// Program returns none.
+func (nameless) Program() string { return "" }
+
+// New returns the host of a start-up, which it ends with the cause of ctx's end.
+func New(ctx context.Context) *Host {
+	h := &Host{ctx: ctx, most: MaxGrants * leniency}
+	if ctx.Value(admission{}) != nil {
+		h.most = MaxGrants
+	}
+	return h
+}
+
+// MaxGrants bounds the grants of fuel that a start section and _initialize compute, the bytes of their calls included: a tenth
+// of what a workflow may. A Go guest needs some.
+const MaxGrants = abi.MaxFuel / 10 / engine.FuelGrant
+
+// leniency is how many times as much a module may use that was admitted before, perhaps by a release that charged less for what
+// it does: runs depend on it. It takes no longer than it did then.
+const leniency = 128
+
+// admission marks the context of a module that is not admitted yet.
+type admission struct{}
+
+// Admitting returns a context in which start-ups are held to MaxGrants: of a module that nobody depends on yet.
+func Admitting(ctx context.Context) context.Context { return context.WithValue(ctx, admission{}, true) }
+
+// letOthers lets other goroutines go first. Tests replace it.
+var letOthers = runtime.Gosched
+
+// callsAlone and bytesAlone are after how many calls, and bytes of them, others go first: each is some fifty microseconds. A
+// guest that starts up is no run that anybody waits for, it may call for a second, and Go would take its processor after ten
+// milliseconds.
+const (
+	callsAlone = 64
+	bytesAlone = 64 << 10
+)
+
+// Refuel grants fuel, a bounded number of times.
+func (h *Host) Refuel() error {
+	h.grants++
+	if h.grants > h.most {
+		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf("_initialize or the start section computes too long: "+
+			"its fuel is %d units, each about a nanosecond or a byte of a call", h.most*engine.FuelGrant)}
+	}
+	letOthers()
+	return context.Cause(h.ctx)
+}
+
+// Work counts bytes as fuel.
+func (h *Host) Work(bytes int64) error {
+	h.alone += bytes
+	if h.alone >= bytesAlone {
+		h.alone = 0
+		letOthers()
+	}
+	for h.worked += bytes; h.worked >= engine.FuelGrant; h.worked -= engine.FuelGrant {
+		if err := h.Refuel(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Enter counts calls.
+func (h *Host) Enter() error {
+	h.calls++
+	if h.calls > abi.MaxHostCalls {
+		return &engine.Trap{Kind: engine.TrapInit, Message: fmt.Sprintf(
+			"_initialize or the start section makes too many calls: the limit is %d", abi.MaxHostCalls)}
+	}
+	if h.calls%callsAlone == 0 {
+		letOthers()
+	}
+	return nil
+}
+
+// initWallNs is 2026-01-01T00:00:00Z, initMonoNs one second: a monotonic zero kills Go's run-time.
+const (
+	initWallNs = 1767225600 * int64(1e9)
+	initMonoNs = int64(1e9)
+)
+
+func (h *Host) Input() []byte { return nil }
+func (h *Host) Info() []byte  { return []byte("{}") }
+func (h *Host) Now() int64    { return initWallNs / 1e6 }
+func (h *Host) Last() []byte  { return nil }
+
+// Random is SplitMix64 (Steele, Lea, Flood 2014) from zero.
+func (h *Host) Random(p []byte) {
+	for i := range p {
+		h.random += 0x9e3779b97f4a7c15
+		z := h.random
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		p[i] = byte(z >> 56)
+	}
+}
+
+func (h *Host) Sleep(string, int64) (int64, error)                 { return 0, errInit }
+func (h *Host) SleepUntil(string, int64) (int64, error)            { return 0, errInit }
+func (h *Host) SleepText(string, string) (int64, error)            { return 0, errInit }
+func (h *Host) Step(string, string, []byte, []byte) (int64, error) { return 0, errInit }
+func (h *Host) StepBegin(string, []byte) (int64, error)            { return 0, errInit }
+func (h *Host) StepEnd(int32, []byte) error                        { return errInit }
+func (h *Host) Await([]int64) (int64, error)                       { return 0, errInit }
+func (h *Host) Result(int64) ([]byte, int64)                       { return nil, 0 }
+func (h *Host) Cancel(int64) (int64, error)                        { return 0, errInit }
+func (h *Host) Complete([]byte) int64                              { return 0 }
+func (h *Host) Fail([]byte) int64                                  { return 0 }
+func (h *Host) NextEvent() int64                                   { return 0 }
+func (h *Host) WaitEvent(int64) (int64, error)                     { return 0, errInitWait }
+func (h *Host) Signal(string, int64) (int64, error)                { return 0, errInit }
+func (h *Host) SignalSend(_, _, _ string, _ []byte) (int64, error) { return 0, errInit }
+func (h *Host) Child(_, _ string, _, _ []byte) (int64, error)      { return 0, errInit }
+func (h *Host) ChildID(int64) ([]byte, int64)                      { return nil, 0 }
+func (h *Host) Hook(_, _ string, _ []byte) (int64, error)          { return 0, errInit }
+func (h *Host) Emit(string, []byte) (int64, error)                 { return 0, errInit }
+func (h *Host) SetAttribute(string, []byte) (int64, error)         { return 0, errInit }
+func (h *Host) CancelPolicy(int32) (int64, error)                  { return 0, errInit }
+func (h *Host) Version(string, int64) (int64, error)               { return 0, errInit }
+func (h *Host) ContinueAsNew(_, _ []byte) error                    { return errInit }
+func (h *Host) Reply(int64, int32, []byte) (int64, error)          { return 0, errInit }
+func (h *Host) Fetch([]byte) ([]byte, int64)                       { return nil, abi.NotHere.Neg() }
+func (h *Host) WallNs() int64                                      { return initWallNs }
+func (h *Host) MonoNs() int64                                      { return initMonoNs }
+func (h *Host) Stdin([]byte) int                                   { return 0 }
+
+// Log keeps warnings and errors, as if they were printed to descriptor 2. No run has a log yet.
+func (h *Host) Log(level int32, text []byte) int64 {
+	if level >= abi.LogWarn {
+		h.Write(append(text, '\n'))
+	}
+	return 0
+}
+
+// Output keeps the end of what is printed to descriptor 2.
+func (h *Host) Output(fd uint32, p []byte) {
+	if fd == Stderr {
+		h.Write(p)
+	}
+}
+
+// Poll answers a clock at once: nothing can be waited for here.
+func (h *Host) Poll(p engine.Poll) (engine.Ready, error) {
+	if !p.HasClock {
+		return engine.ReadyNone, errors.New("_initialize waits for something that cannot come")
+	}
+	return engine.ReadyClock, nil
+}

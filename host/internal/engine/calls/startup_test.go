@@ -1,0 +1,39 @@
+package calls
+
+import (
+	"runtime"
+	"testing"
+)
+
+// A guest that starts up lets others go first, whatever it is busy with.
+func TestOthersGoFirst(t *testing.T) {
+	turns := 0
+	letOthers = func() { turns++ }
+	defer func() { letOthers = runtime.Gosched }()
+	for what, do := range map[string]func(h *Host) error{
+		"64 calls":      func(h *Host) error { return times(callsAlone, h.Enter) },
+		"64 KiB":        func(h *Host) error { return h.Work(bytesAlone) },
+		"64 × 1 KiB":    func(h *Host) error { return times(64, func() error { return h.Work(1 << 10) }) },
+		"grant of fuel": (*Host).Refuel,
+	} {
+		h := New(t.Context())
+		for range 10 {
+			turns = 0
+			if err := do(h); err != nil {
+				t.Fatal(err)
+			}
+			if turns != 1 {
+				t.Errorf("%s: others were let go first %d times, want once", what, turns)
+			}
+		}
+	}
+}
+
+func times(n int, do func() error) error {
+	for range n {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

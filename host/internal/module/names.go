@@ -1,0 +1,112 @@
+package module
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/lru"
+)
+
+const (
+	// CacheBytes is what names may take in memory, about: those of some thousand workflows, of which most have a few.
+	CacheBytes = 2 << 20
+	// leastBytes is what a workflow without names takes there.
+	leastBytes = 256
+	// bytesOfName is what a name takes beside its text.
+	bytesOfName = 16
+)
+
+// Names are what a workflow says that it can be asked, told and changed by.
+type Names struct {
+	Queries, Signals, Updates []string
+}
+
+// clone returns names that the caller may change.
+func (n Names) clone() Names {
+	return Names{slices.Clone(n.Queries), slices.Clone(n.Signals), slices.Clone(n.Updates)}
+}
+
+func (n Names) bytes() int64 {
+	sum := int64(leastBytes)
+	for _, list := range [][]string{n.Queries, n.Signals, n.Updates} {
+		for _, name := range list {
+			sum += int64(len(name)) + bytesOfName
+		}
+	}
+	return sum
+}
+
+// NamesCache keeps names of workflows of modules, by the digests of these: descriptions are up to a megabyte, of which names are
+// little. Its zero value is ready. It may be used concurrently.
+type NamesCache struct {
+	mu      sync.Mutex // no other lock is taken while it is held
+	entries map[of]*lru.Place[namesOf]
+	list    lru.List[namesOf]
+}
+
+// of is a workflow of a module.
+type of struct {
+	module   [32]byte
+	workflow string
+}
+
+type namesOf struct {
+	of    of
+	names Names
+}
+
+// Of returns the names of a workflow of a module, none if it has no description that can be read. describe is called if they are
+// not in memory; after an error of it there are none, and nothing is kept.
+func (c *NamesCache) Of(digest [32]byte, workflow string, describe func() ([]byte, error)) Names {
+	k := of{digest, workflow}
+	if n, ok := c.get(k); ok {
+		return n.clone()
+	}
+	description, err := describe()
+	if err != nil {
+		return Names{}
+	}
+	var n Names
+	var d abi.Description
+	if json.Unmarshal(description, &d) == nil {
+		for i := range d.Workflows {
+			if w := &d.Workflows[i]; w.Name == workflow {
+				n = Names{w.Queries, w.Signals, w.Updates}
+				break
+			}
+		}
+	}
+	c.keep(k, n)
+	return n.clone()
+}
+
+func (c *NamesCache) get(k of) (Names, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.entries[k]
+	if p == nil {
+		return Names{}, false
+	}
+	x := p.Thing()
+	c.list.Remove(p)
+	c.entries[k] = c.list.Add(x, x.names.bytes())
+	return x.names, true
+}
+
+func (c *NamesCache) keep(k of, n Names) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries == nil {
+		c.entries, c.list.Limit = map[of]*lru.Place[namesOf]{}, CacheBytes
+	}
+	if p := c.entries[k]; p != nil { // another caller has read it meanwhile
+		c.list.Remove(p)
+	}
+	c.entries[k] = c.list.Add(namesOf{k, n}, n.bytes())
+	for old, more := c.list.Excess(); more; old, more = c.list.Excess() {
+		c.list.Remove(c.entries[old.of])
+		delete(c.entries, old.of)
+	}
+}

@@ -1,0 +1,119 @@
+package quarantine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// The table has a slot for each run that computes: flag u32, namespace u32, length of the id u32, id. Where nothing computes, its
+// flag is 0. The byte order is that of the machine, whose next process reads it.
+const (
+	slots     = 1280 // as many as handlers are called at a time, and 256 guests
+	slotBytes = slotHead + abi.MaxRunIDBytes + 4
+	slotHead  = 12
+	fileMode  = 0o600
+)
+
+// table is the file, mapped into memory where the system can do that.
+type table struct {
+	path string
+	b    []byte
+	flag func(slot int32) *atomic.Uint32
+	put  func(at int, b []byte) // nil where the file is mapped
+	done func() error
+	lost bool // the file cannot be written any more
+}
+
+// set notes that a run computes. The flag is written last.
+func (t *table) set(slot int32, run store.RunKey) {
+	t.write(slot, 1, func(b []byte) {
+		n := copy(b[slotHead:], run.ID)
+		binary.NativeEndian.PutUint32(b[4:], uint32(run.Namespace))
+		binary.NativeEndian.PutUint32(b[8:], uint32(n))
+	})
+}
+
+// clear notes that the run of a slot does not compute.
+func (t *table) clear(slot int32) { t.write(slot, 0, func([]byte) {}) }
+
+// write writes a slot. A mapped page that the disk has no room for, or that somebody has cut off, is a fault of memory: the table
+// is given up then, and the host goes on without.
+func (t *table) write(slot int32, flag uint32, fill func(b []byte)) {
+	if t.lost {
+		return
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil {
+			t.lost = true
+		}
+	}()
+	at := int(slot) * slotBytes
+	b := t.b[at : at+slotBytes]
+	fill(b)
+	if t.put != nil {
+		binary.NativeEndian.PutUint32(b, flag)
+		t.put(at, b)
+		return
+	}
+	t.flag(slot).Store(flag)
+}
+
+// close removes the file: the process was closed.
+func (t *table) close() error {
+	err := t.done()
+	if rm := os.Remove(t.path); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+		err = errors.Join(err, rm)
+	}
+	if err != nil {
+		return fmt.Errorf("close the table of runs that compute: %w", err)
+	}
+	return nil
+}
+
+// readTable returns the runs that computed when the process before ended. unclean says that it was not closed.
+func readTable(path string) (runs []store.RunKey, unclean bool, err error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read the table of runs that computed: %w", err)
+	}
+	for ; len(b) >= slotBytes; b = b[slotBytes:] {
+		n := binary.NativeEndian.Uint32(b[8:])
+		if binary.NativeEndian.Uint32(b) != 1 || n > abi.MaxRunIDBytes {
+			continue
+		}
+		runs = append(runs, store.RunKey{Namespace: store.NamespaceID(binary.NativeEndian.Uint32(b[4:])),
+			ID: string(b[slotHead : slotHead+n])})
+	}
+	return runs, true, nil
+}
+
+// newTable makes an empty table. Its bytes are written, so that the disk has room for them.
+func newTable(path string) (*table, error) {
+	t := &table{path: path}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
+	if err == nil {
+		_, err = f.WriteAt(make([]byte, slots*slotBytes), 0)
+		if err == nil {
+			err = t.open(f)
+		}
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the table of runs that compute: %w", err)
+	}
+	return t, nil
+}

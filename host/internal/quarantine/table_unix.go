@@ -1,0 +1,26 @@
+//go:build unix
+
+package quarantine
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// open maps the file. It is shared: what is written is the file's, whatever becomes of the process.
+func (t *table) open(f *os.File) error {
+	b, err := unix.Mmap(int(f.Fd()), 0, slots*slotBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	t.b = b
+	t.flag = func(slot int32) *atomic.Uint32 {
+		return (*atomic.Uint32)(unsafe.Pointer(&b[int(slot)*slotBytes])) //nolint:gosec // slots are aligned to 4 bytes
+	}
+	t.done = func() error { return errors.Join(unix.Munmap(b), f.Close()) }
+	return nil
+}

@@ -1,0 +1,34 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Of returns the entry with which the return of a workflow ends its run. o is what the workflow handed over, code what the entry
+// point returned, and printed the standard output of a command, which is its result unless it has set another one. explain
+// completes the reason of a workflow that fails without one.
+func Of(o Outcome, code int32, printed []byte, explain func(string) string) store.Entry {
+	e := store.Entry{Kind: store.KindCompleted, Data: o.Result}
+	if code == 0 && !o.Completed && printed != nil {
+		e.Data = printed
+	}
+	switch tooLong := len(e.Data) > abi.MaxPayloadBytes; {
+	case tooLong:
+		return store.Entry{Kind: store.KindFailed, Data: []byte(`{"code":"TOO_LARGE","message":` +
+			`"standard output, which is the result of a command, is over the limit of 1048576 bytes"}`)}
+	case code == 0:
+		return e
+	}
+	e = store.Entry{Kind: store.KindFailed, Data: o.Failure}
+	if !o.Failed {
+		e.Data, _ = json.Marshal(abi.Errorf(abi.StepFailed, "%s", explain(fmt.Sprintf("the workflow returned %d", code))))
+	}
+	if o.Cancelled {
+		e.Kind = store.KindCancelled
+	}
+	return e
+}

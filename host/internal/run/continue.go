@@ -1,0 +1,77 @@
+package run
+
+import (
+	"strings"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Continue is the end of an iteration whose workflow continues as new.
+type Continue struct {
+	Input     []byte
+	Version   uint32 // under which the run goes on
+	Module    store.Digest
+	Cancelled bool                    // the workflow was told of a cancel
+	Told      func(handle int64) bool // reports whether the workflow knows the outcome of a handle
+	Keep      Keep
+}
+
+// Keep says how long a run that lives keeps the journals of iterations that are over. Of its bounds, each one holds.
+type Keep struct {
+	Iterations int64 // how many, the newest; 0 = store.DefaultIterations, -1 = all
+	ForMs      int64 // how long after their end, in milliseconds; 0 = for ever
+}
+
+// Number returns how many iterations are kept, -1 for all.
+func (k Keep) Number() int64 {
+	if k.Iterations == 0 {
+		return store.DefaultIterations
+	}
+	return max(k.Iterations, -1)
+}
+
+// Journal returns the journal of the next iteration. Signals that nobody has taken move over in order; output, attributes
+// the newest keys of signals, and a pause stay; what was open is dropped.
+func (c *Continue) Journal(before *journal.Journal, now int64) (*journal.Journal, error) {
+	s := before.Started()
+	s.Iteration, s.Version, s.Module = s.Iteration+1, c.Version, c.Module.String()
+	s.Output, s.Keys, s.Policy, s.AtUnixMs = before.Output(), before.Keys().Newest(), before.CancelPolicy(), 0
+	s.Attributes = map[string]string{}
+	for _, x := range before.Attributes() {
+		s.Attributes[x.Key] = x.Value
+	}
+	told := c.Cancelled || s.CancelMs != 0 // in an iteration before that one
+	s.CancelMs = 0
+	if told {
+		s.CancelMs = before.CancelUnixMs()
+	}
+	j := &journal.Journal{}
+	if _, err := j.Append(s.Entry(c.Input), max(now, before.LastUnixMs())); err != nil {
+		return nil, err
+	}
+	for _, e := range before.Pending(c.Told) {
+		x := store.Entry{Kind: store.KindSignalAccepted, Name: e.Name, Data: e.Data} // its key moved with the others
+		if strings.HasPrefix(e.Name, abi.UpdatePrefix) {
+			x.Target = e.Target // by which its answer is found
+		}
+		if _, err := j.Append(x, now); err != nil {
+			return nil, err
+		}
+	}
+	if err := j.FireDue(now); err != nil { // the deadline, which tells a run that takes a cancel by itself
+		return nil, err
+	}
+	if !told && before.CancelUnixMs() != 0 && j.CancelUnixMs() == 0 {
+		if _, err := j.Append(store.Entry{Kind: store.KindCancel}, now); err != nil {
+			return nil, err
+		}
+	}
+	if before.Paused() { // while the workflow computed: it stands before the next iteration
+		if _, err := j.Append(store.Entry{Kind: store.KindPaused}, now); err != nil {
+			return nil, err
+		}
+	}
+	return j, nil
+}

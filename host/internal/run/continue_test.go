@@ -1,0 +1,42 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/wfhost/wfhost/abi"
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// TestCancelIsToldOnce continues a run that was asked to cancel, three times: the workflow is told by the iteration in which it was
+// told, or by the next one, and by none after it.
+func TestCancelIsToldOnce(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		j := &journal.Journal{}
+		for _, e := range []store.Entry{journal.Started{RunID: "r", Workflow: "w", Seed: make([]byte, seedBytes), Policy: abi.CancelCooperative}.Entry(nil),
+			{Kind: store.KindActivated}, {Kind: store.KindCancel}} {
+			if _, err := j.Append(e, 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cancels := 0
+		for n := range 3 {
+			next, err := (&Continue{Cancelled: n == 0 && told || n == 1 && !told}).Journal(j, int64(2000+n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range next.Entries() {
+				if e.Kind == store.KindCancel {
+					cancels++
+				}
+			}
+			if next.CancelUnixMs() == 0 {
+				t.Errorf("told %v: iteration %d knows nothing of the cancel", told, n+1)
+			}
+			j = next
+		}
+		if want := map[bool]int{true: 0, false: 1}[told]; cancels != want {
+			t.Errorf("told %v: later iterations are told %d times, and should be %d times", told, cancels, want)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package run
+
+import (
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Copy is what a restarted run takes from the one that it repeats.
+type Copy struct {
+	Started journal.Started // of the iteration that is repeated
+	Entries []store.Entry   // after entry 0
+}
+
+// begin makes entry 0 that of the run that is repeated, in all that its workflow sees, and returns the time of entry 0. The
+// workflow sees the schedule and the nominal instant, too; but the new run is none of the schedule's, and its state has neither.
+func (c *Copy) begin(started *journal.Started, now int64) int64 {
+	o := &c.Started
+	started.Schedule, started.NominalMs = o.Schedule, o.NominalMs
+	started.Seed, started.RunAttempt = o.Seed, o.RunAttempt+1
+	started.Iteration = o.Iteration // random numbers are those of an iteration
+	started.First = o.Iteration
+	started.Policy, started.CancelMs, started.Output, started.Attributes = o.Policy, o.CancelMs, o.Output, o.Attributes
+	started.Memo, started.Copied = o.Memo, len(c.Entries)
+	if len(c.Entries) > 0 { // the copy begins when the original did, and as what it was then
+		started.Version, started.Module, started.Rules = o.Version, o.Module, o.Rules
+		return c.Entries[0].UnixMs
+	}
+	return now
+}
+
+// into appends the copied entries to a journal that has entry 0.
+func (c *Copy) into(j *journal.Journal) error {
+	for _, e := range c.Entries {
+		e.UnixMs = max(e.UnixMs, j.LastUnixMs())
+		if err := j.Load(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add appends an entry to those that are copied.
+func (c *Copy) add(e store.Entry) {
+	e.Seq = store.Seq(len(c.Entries) + 1)
+	if n := len(c.Entries); n > 0 {
+		e.UnixMs = max(e.UnixMs, c.Entries[n-1].UnixMs)
+	}
+	c.Entries = append(c.Entries, e)
+}
+
+// fate is what became of a handle up to some entry.
+type fate uint8
+
+const (
+	absent fate = iota
+	open
+	resolved
+	withdrawn
+)
+
+// upTo copies the entries before the one at cut, and the later deliveries of the calls among them. It returns what became of
+// the handles in the copy. It does not copy a signal that came, or was bound, later, nor a later withdrawal: the workflow gave
+// up because of something that the new run does again. So a step that failed after it was withdrawn is open in the copy. If a
+// step is done at most once and its attempt was in flight, the attempt is copied: nobody knows its outcome, and it is not made
+// again.
+func (c *Copy) upTo(j *journal.Journal, cut int) map[int64]fate {
+	entries := j.Entries()
+	seqs := map[store.Seq]store.Seq{}
+	fates, givenUp := map[int64]fate{}, map[int64]bool{}
+	for i := 1; i < len(entries); i++ {
+		e := entries[i]
+		before := i < cut
+		switch {
+		case e.Kind == store.KindWithdraw && !before:
+			givenUp[e.Handle] = true
+			continue
+		case before && (e.Kind == store.KindActivated || e.Kind.Call() || e.Kind == store.KindSignalAccepted):
+		case before && e.Kind.Delivery() && e.Handle == 0: // clocks and cancels
+		case e.Kind == store.KindSignal && !before:
+			continue
+		case e.Kind.Delivery() && e.Handle != 0 && fates[e.Handle] == open:
+			if e.Kind == store.KindStepFailure && givenUp[e.Handle] && !j.Handle(e.Handle).Step.Options.AtMostOnce {
+				continue
+			}
+		case e.Kind == store.KindAttemptStarted && fates[e.Handle] == open && lost(j.Handle(e.Handle), e.Attempt):
+		case before && e.Kind == store.KindNow, e.Kind == store.KindClockSet: // by which later deliveries are due
+		default:
+			continue
+		}
+		switch h := j.Handle(e.Handle); {
+		case e.Kind == store.KindWithdraw && e.Code == journal.WithdrawDone && e.Refused == 0:
+			fates[e.Handle] = withdrawn
+		case e.Kind.Delivery():
+			fates[e.Handle] = resolved
+		case h != nil && h.CallSeq == e.Seq:
+			fates[e.Handle] = open
+		}
+		if e.Kind == store.KindSignal {
+			e.Ref = seqs[e.Ref]
+		}
+		seqs[e.Seq] = store.Seq(len(c.Entries) + 1)
+		c.add(e)
+	}
+	return fates
+}
+
+// lost reports whether nobody knows what came of an attempt of a step that is done at most once.
+func lost(h *journal.Handle, attempt uint32) bool {
+	return h.Step != nil && h.Open() && h.Step.Options.AtMostOnce && h.Step.InFlight && h.Step.Attempt == attempt
+}

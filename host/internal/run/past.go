@@ -1,0 +1,71 @@
+package run
+
+import (
+	"slices"
+
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// mostRemoved is how many iterations are removed by one commit, so that a run of which an earlier release has kept all is not a
+// large commit.
+const mostRemoved = 8
+
+// past is the iterations of a run that are over: see store.RunState.
+type past struct {
+	kept uint32
+	list []store.Past
+}
+
+// end adds the iteration before n, which has just ended, and returns how many bytes of earlier ones are removed now. The one that
+// has ended is always kept.
+func (p *past) end(j *journal.Journal, n uint32, k Keep) (freed int64) {
+	ended := store.Past{Bytes: j.Bytes(), EndedUnixMs: j.LastUnixMs()}
+	p.list = append(slices.Clone(p.list), ended)
+	p.list = p.list[max(0, len(p.list)-store.MaxPast):]
+	to := p.kept
+	if keep := k.Number(); keep >= 0 && int64(n) > keep {
+		to = max(to, n-uint32(keep)) //nolint:gosec // it is less than n
+	}
+	known := n - uint32(len(p.list)) //nolint:gosec // at most MaxPast, and so many iterations are over
+	for i, x := range p.list {
+		if k.ForMs > 0 && ended.EndedUnixMs-x.EndedUnixMs >= k.ForMs {
+			to = max(to, known+uint32(i)+1) //nolint:gosec // as above
+		}
+	}
+	to = min(to, n-1, p.kept+mostRemoved)
+	for ; p.kept < to; p.kept++ {
+		// An earlier release has not noted how large an iteration is: it counts as the first one that is known.
+		freed += p.list[0].Bytes
+		if p.kept >= known {
+			p.list, known = p.list[1:], known+1
+		}
+	}
+	return freed
+}
+
+// bytes returns how much the iterations hold that are known.
+func (p *past) bytes() (n int64) {
+	for _, x := range p.list {
+		n += x.Bytes
+	}
+	return n
+}
+
+// pastOf returns the iterations of an imported run before the newest one that came with it, whose journals are whole.
+func pastOf(i *Import, newest uint32) (p past) {
+	for n := range i.Earlier {
+		it := &i.Earlier[n]
+		if it.Iteration < i.Kept {
+			continue
+		}
+		p.list = append(p.list, store.Past{Bytes: journal.Size(it.Append), EndedUnixMs: it.Append[len(it.Append)-1].UnixMs})
+	}
+	p.list = p.list[max(0, len(p.list)-store.MaxPast):]
+	first := newest // it may have begun with a later one than 0: see journal.Started
+	if len(i.Earlier) > 0 {
+		first = i.Earlier[0].Iteration
+	}
+	p.kept = max(i.Kept, first)
+	return p
+}

@@ -1,0 +1,216 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wfhost/wfhost/host/internal/journal"
+	"github.com/wfhost/wfhost/store"
+)
+
+// Plan is what a restart of a run does: what the new run keeps, and what it does again. Where something is open, somebody who
+// knows more completes it before the new run is started: see Open.
+type Plan struct {
+	Copy     *Copy
+	Kept     []Call // in the order of the journal
+	Repeated []Call
+	Undone   []journal.Undone // what is kept although it was undone later
+	Open     []Open
+	Hooks    []journal.Handle // whose tokens the new run claims
+	Version  uint32           // under which the iteration last went on
+	Module   store.Digest
+}
+
+// Call is a call of the run that is repeated.
+type Call struct {
+	Seq    store.Seq
+	Kind   store.Kind
+	Name   string
+	Target string // handler, workflow or run; of a hook its token
+	Note   string // what is worth knowing
+	Child  string // run id of a child, if the workflow has chosen it: that of the new run has the same
+}
+
+// Open is a child whose outcome the journal does not have, or a signal of which it does not say that it was received: the one is
+// asked, the other is in the store, and will be.
+type Open struct {
+	Handle  int64
+	Kind    store.Kind
+	Name    string
+	ChildID string
+	At      int // of the Call in Kept
+}
+
+// NewPlan returns what a restart of an iteration of a run does: from its beginning, or with a name, from the first step, sleep or
+// child of that name, or else the first other call of that name. An error of store.ErrNotFound says that there is none, and
+// which names there are.
+func NewPlan(j *journal.Journal, name string) (*Plan, error) {
+	p := &Plan{Copy: &Copy{Started: j.Started()}}
+	entries := j.Entries()
+	cut := 0
+	var fates map[int64]fate // of handles in the copy
+	if name != "" {
+		cut = find(entries, name)
+		if cut == 0 {
+			return nil, noCall(j, name)
+		}
+		p.Undone = j.UndoneBefore(store.Seq(cut))
+		fates = p.Copy.upTo(j, cut)
+	} else if j.Started().Iteration > 0 {
+		p.Copy.movedOver(entries)
+	}
+	for i := range entries {
+		e := &entries[i]
+		if !e.Kind.Call() || e.Refused != 0 || e.Kind == store.KindWithdraw {
+			continue
+		}
+		c := Call{Seq: e.Seq, Kind: e.Kind, Name: e.Name, Target: e.Target}
+		if i >= cut {
+			if h := j.Handle(e.Handle); h != nil && h.Kind == store.KindChild && h.ChildID != j.ChildID(h.CallSeq) {
+				c.Child = h.ChildID
+			}
+			p.Repeated = append(p.Repeated, c)
+			continue
+		}
+		p.keep(j.Handle(e.Handle), c, fates[e.Handle])
+	}
+	p.note()
+	return p, nil
+}
+
+// keep adds a call that is kept. A step that is open in the copy is made again.
+func (p *Plan) keep(h *journal.Handle, c Call, at fate) {
+	switch {
+	case h == nil:
+	case h.Kind == store.KindHook && !h.Refused && at != withdrawn:
+		p.Hooks = append(p.Hooks, *h)
+		c.Target, c.Note = h.Token, "its token is claimed by the new run"
+	case at != open:
+	case h.Step != nil && lost(h, h.Step.Attempt):
+		c.Note = "its attempt was in flight, and is not made again: the step fails, as nobody knows its outcome"
+	case h.Step != nil:
+		c.Note = "it had no outcome: it is made again"
+		p.Repeated = append(p.Repeated, c)
+		return
+	case h.Kind == store.KindChild || h.Kind == store.KindSignalSend:
+		p.Open = append(p.Open, Open{Handle: h.ID, Kind: h.Kind, Name: h.Name, ChildID: h.ChildID, At: len(p.Kept)})
+	case h.Kind == store.KindSleep || h.Kind == store.KindSignalWait:
+		c.Note = "it goes on"
+	}
+	p.Kept = append(p.Kept, c)
+}
+
+// note says of kept calls what undid them.
+func (p *Plan) note() {
+	for _, u := range p.Undone {
+		for i := range p.Kept {
+			if c := &p.Kept[i]; c.Seq == u.Seq && u.Name != "" {
+				c.Note = "undone by " + u.By
+			}
+		}
+	}
+}
+
+// Resolve gives an open call of the copy the outcome that it has had.
+func (p *Plan) Resolve(o *Open, e store.Entry, note string) {
+	e.Handle = o.Handle
+	p.Copy.add(e)
+	p.Kept[o.At].Note = note
+}
+
+// SignalOfStart returns the signal that a run was started with, nil if it has none. One that came in the same millisecond as the
+// start, before the workflow began, is taken for it.
+func SignalOfStart(j *journal.Journal) *Signal {
+	entries := j.Entries()
+	if j.Started().Iteration > 0 || len(entries) < 2 || entries[1].Kind != store.KindSignalAccepted ||
+		entries[1].UnixMs != entries[0].UnixMs {
+		return nil
+	}
+	e := &entries[1]
+	return &Signal{Name: e.Name, Data: e.Data, Key: e.Target}
+}
+
+// find returns the index of the call from which a restart does all again, 0 if there is none. The names of steps, sleeps and
+// children are unique, those of the others are channels.
+func find(entries []store.Entry, name string) (index int) {
+	for i := range entries {
+		e := &entries[i]
+		if !e.Kind.Call() || e.Refused != 0 || e.Name != name {
+			continue
+		}
+		switch e.Kind {
+		case store.KindStep, store.KindBody, store.KindSleep, store.KindChild:
+			return i
+		}
+		if index == 0 {
+			index = i
+		}
+	}
+	return index
+}
+
+// Has reports whether a restart can begin at a call of a name.
+func Has(j *journal.Journal, name string) bool { return find(j.Entries(), name) > 0 }
+
+// movedOver copies what came from the iteration before: signals that nobody had taken.
+func (c *Copy) movedOver(entries []store.Entry) {
+	for i := 1; i < len(entries) && entries[i].Kind == store.KindSignalAccepted; i++ {
+		c.add(entries[i])
+	}
+}
+
+// shownNames bounds the names in a refusal.
+const shownNames = 10
+
+// noCall is the error of a name that no call has. It says which names there are, the nearest one first.
+func noCall(j *journal.Journal, name string) error {
+	var names []string
+	for _, e := range j.Entries() {
+		switch e.Kind {
+		case store.KindStep, store.KindBody, store.KindSleep, store.KindChild:
+			if e.Refused == 0 {
+				names = append(names, e.Name)
+			}
+		}
+	}
+	text := "it has made none"
+	if len(names) > 0 {
+		near := slices.MinFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+		var quoted []string
+		for _, n := range names[:min(len(names), shownNames)] {
+			quoted = append(quoted, strconv.Quote(n))
+		}
+		text = "it has made " + strings.Join(quoted, ", ")
+		if len(names) > shownNames {
+			text += fmt.Sprintf(" and %d more", len(names)-shownNames)
+		}
+		if distance(name, near) <= 1+len(name)/4 {
+			text = fmt.Sprintf("did you mean %q? %s", near, text)
+		}
+	}
+	s := j.Started()
+	return fmt.Errorf("run %q: %w: no step, sleep or child named %q in the journal of iteration %d; %s", s.RunID, store.ErrNotFound,
+		name, s.Iteration, text)
+}
+
+// distance returns how many letters have to be changed, added or removed to make one name of another one (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for i := range row {
+		row[i] = i
+	}
+	for i := range len(a) {
+		left := row[0]
+		row[0] = i + 1
+		for k := range len(b) {
+			cost := left
+			if a[i] != b[k] {
+				cost = 1 + min(left, row[k], row[k+1])
+			}
+			left, row[k+1] = row[k+1], cost
+		}
+	}
+	return row[len(b)]
+}

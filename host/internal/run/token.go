@@ -1,0 +1,29 @@
+package run
+
+import (
+	"encoding/base32"
+	"strings"
+
+	"github.com/wfhost/wfhost/store"
+)
+
+// randomBytes is the length of the random part of a token.
+const randomBytes = 26
+
+// NewToken makes a token for a hook of a run: 130 random bits in base32 (RFC 4648, lower case), a dot, and the run's id, by
+// which it is found.
+func NewToken(random func([]byte), run store.RunKey) string {
+	var b [17]byte
+	random(b[:])
+	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:])
+	return strings.ToLower(text)[:randomBytes] + "." + run.ID
+}
+
+// RunOfToken returns the id of the run that a token of NewToken names; false for any other token. One that somebody chose may
+// look like a token of NewToken.
+func RunOfToken(token string) (id string, ok bool) {
+	if len(token) <= randomBytes+1 || token[randomBytes] != '.' {
+		return "", false
+	}
+	return token[randomBytes+1:], true
+}
