@@ -7,9 +7,9 @@ import (
 )
 
 // compactions is the scheduler of a database's compactions. It starts one when the database asks for it, and the next one
-// when one has ended, as many at a time as the database allows. Pebble's own scheduler also looks ten times a second whether
-// more are allowed by now. With a limit that does not change they never are, and the looks took most of the processor time
-// of a host whose runs all sleep.
+// when one has ended, as many at a time as the database allows: more than one while its tables wait to be compacted. Pebble's
+// own scheduler also looks ten times a second whether more are allowed by now, which took most of the processor time of a host
+// whose runs all sleep. Here the database asks when it has flushed or compacted something.
 //
 // Pebble's lock is taken before mu, and grants before Pebble's lock.
 type compactions struct {
@@ -44,7 +44,7 @@ func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	return true, c
 }
 
-// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. How many are allowed never changes.
+// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. What is allowed now is asked for each compaction.
 func (c *compactions) UpdateGetAllowedWithoutPermission() {}
 
 // take reserves a place for a compaction, if there is one.

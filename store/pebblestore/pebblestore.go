@@ -289,8 +289,8 @@ func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble
 		MemTableStopWritesThreshold: memTables,
 		L0StopWritesThreshold:       mostUnsorted,
 		CacheSize:                   64 << 20, // memtables count as part of it
-		// One compaction at a time, the next one of which is granted at its end.
-		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
+		// One compaction at a time, and a second one while there is much to compact: see compactions.
+		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
 	}
 	for i := range options.Levels { // a new run is looked for in every table: nothing else is there of most
 		options.Levels[i].FilterPolicy = newFilter()
