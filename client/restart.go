@@ -40,6 +40,7 @@ type RestartPlan struct {
 	Iteration uint32        `json:"iteration"`
 	Version   uint32        `json:"version"`  // of the new run
 	Refused   string        `json:"refused"`  // why the restart is refused; empty if it is not
+	Signal    string        `json:"signal"`   // that the run was started with, if the new run is, too; empty if there is none
 	Kept      []RestartCall `json:"kept"`     // calls whose outcomes the new run has
 	Repeated  []RestartCall `json:"repeated"` // those that it makes again, if it does what the run did
 }

@@ -34,6 +34,8 @@ type RestartPlan struct {
 	Version   uint32 `json:"version"` // of the new run
 	// Refused is a sentence that says why the restart is refused; empty if it is not.
 	Refused string `json:"refused,omitempty"`
+	// Signal is the name of the signal that the run was started with, if the new run is started with it, too.
+	Signal string `json:"signal,omitempty"`
 	// Kept are the calls whose outcomes the new run has, Repeated those that the run made from there on, and steps before that
 	// have no outcome. The new run may do something else than these, as by another version.
 	Kept     []RestartCall `json:"kept"`
@@ -54,7 +56,7 @@ func (s *scope) Restart(ctx context.Context, id, newID, from string) (Run, error
 	return s.RestartWith(ctx, id, RestartOptions{NewID: newID, From: from})
 }
 
-// RestartWith starts a new run like another one: the same workflow, version, input and random numbers. With From, it begins
+// RestartWith starts a new run like another one: the same workflow, version, input, signal of the start and random numbers. With From, it begins
 // with what the other one did before its step, sleep or child of that name, and does the rest again. What was done before is
 // not repeated: it keeps outcomes, signals, updates, attributes and output, and claims the tokens of hooks. A step that had
 // no outcome when the other run ended is made again, under a new idempotency key. The other run stays as it is.
@@ -111,8 +113,14 @@ func (s *scope) PlanRestart(ctx context.Context, id string, opts RestartOptions)
 	if err != nil {
 		return RestartPlan{}, translate(err)
 	}
+	if err := s.h.rt.Runs.NoteChildren(ctx, key.Namespace, x.Plan, s.h.cfg.Clock.Now().UnixMilli()); err != nil {
+		return RestartPlan{}, translate(err)
+	}
 	p := RestartPlan{Run: id, From: opts.From, Iteration: x.Plan.Copy.Started.Iteration, Version: x.New.Version,
 		Kept: restartCalls(x.Plan.Kept), Repeated: restartCalls(x.Plan.Repeated)}
+	if x.New.Signal != nil {
+		p.Signal = x.New.Signal.Name
+	}
 	if x.Refused != nil {
 		p.Refused = translate(x.Refused).Error()
 	}

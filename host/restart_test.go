@@ -144,10 +144,31 @@ func TestRestartWithTheSignalOfTheStart(t *testing.T) {
 		g.Settle()
 		do(t, g.Signal(ctx, "r", "go", "second"))
 		want(t, g.ends("r"), "go=first go=second")
+		plan, err := g.PlanRestart(ctx, "r", host.RestartOptions{})
+		do(t, err)
+		want(t, plan.Signal, "go")
 		g.again("r", "again", "")
 		want(t, g.ends("again"), "go=first go=nobody")
 		g.again("again", "and-again", "")
 		want(t, g.ends("and-again"), "go=first go=nobody")
+	}
+}
+
+// TestRestartWithoutLaterSignals restarts runs that got a signal before their workflow began, but not with their start, and a copy of
+// such a run: from the beginning, the new runs have none.
+func TestRestartWithoutLaterSignals(t *testing.T) {
+	g := newRestarts(t)
+	_, err := g.Start(ctx, "program", []doing{{Do: "signal", Name: "go", MS: 3000}, {Do: "call", Name: "ship"}},
+		host.WithRunID("r"), host.WithStartAt(g.Clock.Now().Add(time.Minute)))
+	do(t, err)
+	do(t, g.Signal(ctx, "r", "go", "later"))
+	g.Clock.Advance(time.Minute)
+	want(t, g.ends("r"), "go=later ship=ship")
+	g.again("r", "copy", "ship")
+	want(t, g.ends("copy"), "go=later ship=ship")
+	for _, of := range []string{"r", "copy"} {
+		g.again(of, "again-"+of, "")
+		want(t, g.ends("again-"+of), "go=nobody ship=ship")
 	}
 }
 

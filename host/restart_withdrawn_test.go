@@ -39,22 +39,38 @@ func TestRestartOfAChildThatWasWithdrawnLater(t *testing.T) {
 	}
 }
 
-// TestRestartOfAChildWithAnIDOfItsOwn restarts a run from its child, whose id is taken as long as the first one is there: the plan
-// says so.
+// TestRestartOfAChildWithAnIDOfItsOwn restarts a run from its child, whose id is taken as long as the first one is there, and for some
+// time after: the plan says so, until the new run can start it.
 func TestRestartOfAChildWithAnIDOfItsOwn(t *testing.T) {
 	g := newRestarts(t)
-	g.begin("r", doing{Do: "start", Name: "kid", ID: "kid-of-all", MS: 10, Undo: "abandon"})
+	g.begin("r", doing{Do: "start", Name: "kid", ID: "kid-of-all", MS: 10, Undo: "abandon"}, doing{Do: "child", Name: "own", MS: 10})
 	g.Advance(time.Second)
-	for _, from := range []string{"", "kid"} {
-		plan, err := g.PlanRestart(ctx, "r", host.RestartOptions{From: from})
-		do(t, err)
-		want(t, plan.Refused, "")
-		want(t, plan.Repeated[0].Note, "it fails as long as there is a run kid-of-all")
+	notes := func(id, text string) {
+		t.Helper()
+		for _, from := range []string{"", "kid"} {
+			plan, err := g.PlanRestart(ctx, id, host.RestartOptions{From: from})
+			do(t, err)
+			want(t, plan.Refused, "")
+			for _, c := range plan.Repeated {
+				if c.Kind == "child" {
+					want(t, c.Note, map[string]string{"kid": text}[c.Name])
+				}
+			}
+		}
 	}
+	notes("r", "it fails: the id kid-of-all is taken")
+	g.again("r", "copy", "own") // whose kid was started by the first one
+	want(t, g.ends("copy"), "kid=started own=kid's")
+	notes("copy", "it fails: the id kid-of-all is taken")
 	do(t, g.Delete(ctx, "kid-of-all"))
-	plan, err := g.PlanRestart(ctx, "r", host.RestartOptions{})
-	do(t, err)
-	want(t, plan.Repeated[0].Note, "")
+	notes("r", "it fails: the id kid-of-all is taken")
+	g.Clock.Advance(31 * 24 * time.Hour)
+	g.Settle()
+	notes("r", "")
+	g.again("r", "again", "kid")
+	if _, err := g.Get(ctx, "kid-of-all"); err != nil {
+		t.Error("the child was not started again:", err)
+	}
 }
 
 // TestRestartOfAStepThatWasCancelledLater restarts runs that cancelled a step when the step ship failed: one that waited for its next

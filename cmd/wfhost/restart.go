@@ -85,7 +85,11 @@ func (c *restartCmd) table(g *globals, p *host.RestartPlan) error {
 			rows = append(rows, []string{part.what, strconv.FormatUint(x.Seq, 10), x.Kind, x.Name, x.Target, x.Note})
 		}
 	}
-	_, err := fmt.Fprintf(g.io.out, "a new run of version %d would begin with iteration %d of %s\n", p.Version, p.Iteration, p.Run)
+	with := ""
+	if p.Signal != "" {
+		with = fmt.Sprintf(", with its first signal %q", p.Signal)
+	}
+	_, err := fmt.Fprintf(g.io.out, "a new run of version %d would begin with iteration %d of %s%s\n", p.Version, p.Iteration, p.Run, with)
 	if err != nil {
 		return err
 	}

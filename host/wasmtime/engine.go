@@ -81,7 +81,7 @@ func (m *machine) link() error {
 			}
 		}
 	}
-	return m.linker.FuncNew(rewrite.ImportModule, rewrite.ImportRefuel, wt.NewFuncType(nil, nil), refuel)
+	return m.linker.FuncNew(instrument.ImportModule, instrument.ImportRefuel, wt.NewFuncType(nil, nil), refuel)
 }
 
 func types(list []abi.Type) []*wt.ValType {
@@ -105,7 +105,7 @@ func (m *machine) Compile(ctx context.Context, s engine.Source) (engine.Module, 
 	if err != nil {
 		return nil, err
 	}
-	r, err := rewrite.Rewrite(wasm, rewrite.Options{Fuel: true, NaN: true, TableElements: abi.MaxTableElements})
+	r, err := instrument.Rewrite(wasm, instrument.Options{Fuel: true, NaN: true, TableElements: abi.MaxTableElements})
 	if err != nil {
 		return nil, fmt.Errorf("rewrite: %w", err)
 	}
@@ -190,7 +190,7 @@ func refuel(c *wt.Caller, _ []wt.Val) (_ []wt.Val, trap *wt.Trap) {
 		in.denied = true
 		return nil, nil
 	}
-	for ; left < 0; left += engine.FuelGrant * rewrite.Ticks {
+	for ; left < 0; left += engine.FuelGrant * instrument.Ticks {
 		if err := in.host.Refuel(); err != nil {
 			in.Halt(err)
 		}

@@ -19,7 +19,7 @@ import (
 type module struct {
 	machine   *machine
 	compiled  *wt.Module
-	rewritten rewrite.Module // Wasm is nil
+	rewritten instrument.Module // Wasm is nil
 	exports   map[string]bool
 	bytes     int64
 }
@@ -39,7 +39,7 @@ func (m *module) Close(context.Context) error {
 
 // Instantiate makes an instance and runs its start-up: data segments, the start function, and _initialize, as wazero's.
 func (m *module) Instantiate(ctx context.Context) (engine.Instance, error) {
-	in := &instance{m: m, host: startup.New(ctx)}
+	in := &instance{m: m, host: calls.New(ctx)}
 	in.store = wt.NewStoreWithData(m.machine.engine, in)
 	in.store.Limiter(abi.MaxMemoryBytes, -1, -1, -1, -1)
 	if err := in.start(); err != nil {
@@ -210,7 +210,7 @@ func (in *instance) Thaw(engine.Frozen) bool { return false }
 func (in *instance) Resident() int64         { return instanceBytes + in.Size() }
 func (in *instance) Size() int64             { return int64(len(in.memory())) }
 func (in *instance) Fuel() int64 {
-	return in.wasm.GetExport(in.store, in.m.rewritten.Fuel).Global().Get(in.store).I64() / rewrite.Ticks
+	return in.wasm.GetExport(in.store, in.m.rewritten.Fuel).Global().Get(in.store).I64() / instrument.Ticks
 }
 func (in *instance) Hash() [32]byte {
 	var globals []uint64

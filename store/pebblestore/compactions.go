@@ -9,16 +9,18 @@ import (
 // compactions is the scheduler of a database's compactions. It starts one when the database asks for it, and the next one
 // when one has ended, as many at a time as the database allows: more than one while its tables wait to be compacted. Pebble's
 // own scheduler also looks ten times a second whether more are allowed by now, which took most of the processor time of a host
-// whose runs all sleep. Here the database asks when it has flushed or compacted something.
+// whose runs all sleep. Here the database says when that may be so: it has flushed or compacted something.
 //
 // Pebble's lock is taken before mu, and grants before Pebble's lock.
 type compactions struct {
 	db pebble.DBForCompaction
 
 	grants sync.Mutex // held while compactions are granted
+	more   sync.WaitGroup
 
 	mu      sync.Mutex
-	running int // compactions that were granted, or are about to be
+	running int  // compactions that were granted, or are about to be
+	looks   bool // a goroutine is about to grant what is allowed by now
 	closed  bool
 }
 
@@ -32,6 +34,7 @@ func (c *compactions) Unregister() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
+	c.more.Wait()
 	c.grants.Lock()
 	defer c.grants.Unlock()
 }
@@ -44,8 +47,22 @@ func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	return true, c
 }
 
-// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. What is allowed now is asked for each compaction.
-func (c *compactions) UpdateGetAllowedWithoutPermission() {}
+// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. If a compaction that waits for another one's end may
+// begin beside it by now, a goroutine grants it: the caller holds Pebble's lock.
+func (c *compactions) UpdateGetAllowedWithoutPermission() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.looks || c.running == 0 || c.running >= c.db.GetAllowedWithoutPermission() {
+		return
+	}
+	c.looks = true
+	c.more.Go(func() {
+		c.mu.Lock()
+		c.looks = false
+		c.mu.Unlock()
+		c.grant()
+	})
+}
 
 // take reserves a place for a compaction, if there is one.
 func (c *compactions) take() bool {
@@ -67,6 +84,11 @@ func (c *compactions) giveBack() {
 // Done implements pebble.CompactionGrantHandle: a compaction has ended.
 func (c *compactions) Done() {
 	c.giveBack()
+	c.grant()
+}
+
+// grant grants what waits, as long as more is allowed.
+func (c *compactions) grant() {
 	c.grants.Lock()
 	defer c.grants.Unlock()
 	for c.take() {

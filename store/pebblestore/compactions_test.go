@@ -2,25 +2,29 @@ package pebblestore
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
 // compacting is a database that wants compactions, and remembers as Pebble does that it was refused one.
 type compacting struct {
-	c     *compactions
-	ended sync.WaitGroup
+	c      *compactions
+	ended  sync.WaitGroup
+	goesOn chan struct{} // unless nil, compactions end when it is closed
+
+	allowed atomic.Int64
 
 	mu      sync.Mutex
-	allowed int
 	wanted  int
 	waits   bool
 	running int
 	most    int
 }
 
-func (d *compacting) GetAllowedWithoutPermission() int { return d.allowed }
+func (d *compacting) GetAllowedWithoutPermission() int { return int(d.allowed.Load()) }
 
 func (d *compacting) GetWaitingCompaction() (bool, pebble.WaitingCompaction) {
 	d.mu.Lock()
@@ -48,6 +52,9 @@ func (d *compacting) run(h pebble.CompactionGrantHandle) {
 	d.running++
 	d.most = max(d.most, d.running)
 	go func() {
+		if d.goesOn != nil {
+			<-d.goesOn
+		}
 		d.mu.Lock()
 		d.running--
 		d.mu.Unlock()
@@ -74,9 +81,10 @@ func (d *compacting) want() {
 
 // TestCompactions has a database want compactions while others end: each is made, and never more at a time than are allowed.
 func TestCompactions(t *testing.T) {
-	for _, allowed := range []int{1, 3} {
+	for _, allowed := range []int64{1, 3} {
 		c := &compactions{}
-		d := &compacting{c: c, allowed: allowed}
+		d := &compacting{c: c}
+		d.allowed.Store(allowed)
 		c.Register(1, d)
 		var wg sync.WaitGroup
 		for range 4 {
@@ -89,11 +97,43 @@ func TestCompactions(t *testing.T) {
 		wg.Wait()
 		d.ended.Wait()
 		c.Unregister()
-		if d.most > allowed || d.wanted != 0 || c.running != 0 {
+		if int64(d.most) > allowed || d.wanted != 0 || c.running != 0 {
 			t.Errorf("%d allowed, %d at a time; %d wanted, %d running in the end", allowed, d.most, d.wanted, c.running)
 		}
 		if ok, _ := c.TrySchedule(); ok {
 			t.Error("a compaction was granted after the end")
 		}
 	}
+}
+
+// TestCompactionsBesideALongOne allows a second compaction while the first one runs: it begins beside it, and not at its end.
+func TestCompactionsBesideALongOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &compactions{}
+		d := &compacting{c: c, goesOn: make(chan struct{})}
+		c.Register(1, d)
+		d.allowed.Store(1)
+		d.want()
+		d.want()
+		c.UpdateGetAllowedWithoutPermission()
+		synctest.Wait()
+		if d.running != 1 {
+			t.Fatalf("%d compactions run, 1 is allowed", d.running)
+		}
+		d.allowed.Store(2)
+		d.mu.Lock() // the caller holds Pebble's lock
+		c.UpdateGetAllowedWithoutPermission()
+		c.UpdateGetAllowedWithoutPermission()
+		d.mu.Unlock()
+		synctest.Wait()
+		if d.running != 2 {
+			t.Errorf("%d compactions run, 2 are allowed", d.running)
+		}
+		close(d.goesOn)
+		d.ended.Wait()
+		c.Unregister()
+		if d.most != 2 || c.running != 0 {
+			t.Errorf("%d at a time, %d running in the end", d.most, c.running)
+		}
+	})
 }

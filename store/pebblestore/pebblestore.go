@@ -84,6 +84,7 @@ type Store struct {
 	ranges    atomic.Int64 // that were deleted since flushRanges last had them flushed
 	deletions atomic.Int64 // runs that were deleted since Reclaim last had them flushed
 	reclaimed atomic.Bool  // nothing was left for Reclaim to do then
+	reclaims  atomic.Bool  // a compaction of Reclaim is running
 	flushes   atomic.Int32 // that are going on
 	sorted    atomic.Bool  // unsorted is up to date, or about to be
 	unsorted  atomic.Int32 // layers of tables
@@ -289,8 +290,7 @@ func (s *Store) options(opts Options, version pebble.FormatMajorVersion) *pebble
 		MemTableStopWritesThreshold: memTables,
 		L0StopWritesThreshold:       mostUnsorted,
 		CacheSize:                   64 << 20, // memtables count as part of it
-		// One compaction at a time, and a second one while there is much to compact: see compactions.
-		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
+		CompactionConcurrencyRange:  s.compactionsAtATime,
 	}
 	for i := range options.Levels { // a new run is looked for in every table: nothing else is there of most
 		options.Levels[i].FilterPolicy = newFilter()

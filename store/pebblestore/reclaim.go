@@ -117,7 +117,11 @@ func (s *Store) compactDeletions(ctx context.Context) error {
 		}
 		key := worst.Smallest.UserKey
 		done := make(chan error, 1)
-		go func() { done <- s.db.Compact(ctx, key, append(bytes.Clone(key), 0), false) }()
+		s.reclaims.Store(true)
+		go func() {
+			defer s.reclaims.Store(false)
+			done <- s.db.Compact(ctx, key, append(bytes.Clone(key), 0), false)
+		}()
 		select {
 		case err := <-done:
 			if err != nil {
@@ -127,6 +131,15 @@ func (s *Store) compactDeletions(ctx context.Context) error {
 			return s.failure()
 		}
 	}
+}
+
+// compactionsAtATime returns how many compactions may run at a time: one, and a second one while much waits to be compacted. Of those
+// that reclaim, one: each needs room on a disk that has little.
+func (s *Store) compactionsAtATime() (lower, upper int) {
+	if s.reclaims.Load() {
+		return 1, 1
+	}
+	return 1, 2
 }
 
 // mostDeletions returns the table whose deletions hide most, nil if none hides as much as leastGarbage.

@@ -73,7 +73,8 @@ func channelsOf(ctx context.Context) *channelSet {
 	return e.run.channels
 }
 
-// SendSignal sends a signal to the workflow under test, as Host.Signal would. A run that has ended takes none.
+// SendSignal sends a signal to the workflow under test, as Host.Signal would. A run that has ended takes none, until Run runs the
+// next one.
 func (e *Env) SendSignal(name string, payload any) error {
 	if err := abi.CheckName("signal name", name); err != nil {
 		return err

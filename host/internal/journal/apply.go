@@ -50,6 +50,8 @@ type Started struct {
 	// Copied is how many entries after entry 0 are those of the run that this one repeats. Its calls there may have had other
 	// inputs, as workflows are told the id of their run.
 	Copied int `json:"copied,omitempty"`
+	// Signalled says that entry 1 is the signal that the run was started with.
+	Signalled bool `json:"signalled,omitempty"`
 }
 
 // Parent says which run started this one, and is told how it ends.

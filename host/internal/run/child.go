@@ -1,26 +1,12 @@
 package run
 
 import (
-	"context"
 	"errors"
 
 	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
-
-// Version returns the version with which a child starts: the one that was asked for; else the newest one that has the module of
-// the parent, so that both come of the same upload and understand each other; else the latest.
-func Version(ctx context.Context, modules store.ModuleStore, ns store.NamespaceID, m *Message) (store.Version, error) {
-	if m.Version == 0 && !m.Latest && m.Module != "" {
-		if d, err := store.ParseDigest(m.Module); err == nil {
-			if v, err := modules.Newest(ctx, ns, m.Workflow, d); !errors.Is(err, store.ErrNotFound) {
-				return v, err
-			}
-		}
-	}
-	return modules.Version(ctx, ns, m.Workflow, m.Version)
-}
 
 // ChildStart returns the run that a command starts.
 func ChildStart(cmd *store.Command, m *Message, v *store.Version) *NewRun {

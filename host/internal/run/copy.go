@@ -21,7 +21,8 @@ func (c *Copy) begin(started *journal.Started, now int64) int64 {
 	started.First = o.Iteration
 	started.Policy, started.CancelMs, started.Output, started.Attributes = o.Policy, o.CancelMs, o.Output, o.Attributes
 	started.Memo, started.Copied = o.Memo, len(c.Entries)
-	if len(c.Entries) > 0 { // the copy begins when the original did, and as what it was then
+	started.Signalled = started.Signalled || o.Signalled && len(c.Entries) > 0 // the entry is among the copied ones
+	if len(c.Entries) > 0 {                                                    // the copy begins when the original did, and as what it was then
 		started.Version, started.Module, started.Rules = o.Version, o.Module, o.Rules
 		return c.Entries[0].UnixMs
 	}

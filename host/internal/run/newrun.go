@@ -79,7 +79,7 @@ func (n *NewRun) Journal(now int64, replaces bool) (*journal.Journal, error) {
 	started := journal.Started{RunID: n.Key.ID, Workflow: n.Workflow, Version: n.Version, Module: n.Module.String(),
 		Incarnation: n.Incarnation.String(), RunAttempt: 1, Seed: n.Seed, Rules: journal.RulesNewest,
 		Attributes: n.Attributes, Memo: n.Memo, TraceParent: n.TraceParent,
-		Parent: n.Parent, Schedule: n.Schedule, NominalMs: n.NominalMs, Limit: n.Limit}
+		Parent: n.Parent, Schedule: n.Schedule, NominalMs: n.NominalMs, Limit: n.Limit, Signalled: n.Signal != nil}
 	// So that its children do not meet those of a run that it replaces, or that was deleted, though its children were not.
 	if replaces || n.ID == store.IDGiven && n.KeepsIDsMs() < store.DefaultIDsMs {
 		started.ChildSalt = n.Incarnation.String()[:childSaltBytes]

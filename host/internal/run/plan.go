@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wfhost/wfhost/abi"
 	"github.com/wfhost/wfhost/host/internal/journal"
 	"github.com/wfhost/wfhost/store"
 )
@@ -68,8 +69,8 @@ func NewPlan(j *journal.Journal, name string) (*Plan, error) {
 		}
 		c := Call{Seq: e.Seq, Kind: e.Kind, Name: e.Name, Target: e.Target}
 		if i >= cut {
-			if h := j.Handle(e.Handle); h != nil && h.Kind == store.KindChild && h.ChildID != j.ChildID(h.CallSeq) {
-				c.Child = h.ChildID
+			if o, err := abi.ParseChildOptions(e.Options); e.Kind == store.KindChild && err == nil {
+				c.Child = o.ID
 			}
 			p.Repeated = append(p.Repeated, c)
 			continue
@@ -120,15 +121,12 @@ func (p *Plan) Resolve(o *Open, e store.Entry, note string) {
 	p.Kept[o.At].Note = note
 }
 
-// SignalOfStart returns the signal that a run was started with, nil if it has none. One that came in the same millisecond as the
-// start, before the workflow began, is taken for it.
+// SignalOfStart returns the signal that a run was started with, nil if there is none.
 func SignalOfStart(j *journal.Journal) *Signal {
-	entries := j.Entries()
-	if j.Started().Iteration > 0 || len(entries) < 2 || entries[1].Kind != store.KindSignalAccepted ||
-		entries[1].UnixMs != entries[0].UnixMs {
+	if !j.Started().Signalled || j.Len() < 2 {
 		return nil
 	}
-	e := &entries[1]
+	e := &j.Entries()[1]
 	return &Signal{Name: e.Name, Data: e.Data, Key: e.Target}
 }
 

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 
 	"github.com/wfhost/wfhost/host/internal/module"
 	"github.com/wfhost/wfhost/host/internal/run"
@@ -41,7 +42,7 @@ func (c *courier) carry(ctx context.Context, owned store.Partition, cmd store.Co
 		return nil, nil, err
 	}
 	free = c.versions.Hold()
-	v, err := run.Version(ctx, c.store.Modules(), cmd.To.Namespace, &m)
+	v, err := childVersion(ctx, c.store.Modules(), cmd.To.Namespace, &m)
 	if err == nil {
 		start = run.ChildStart(&cmd, &m, &v)
 		start.IDsMs, err = c.ids(ctx, cmd.To.Namespace)
@@ -80,4 +81,17 @@ func (c *courier) answerAndDiscard(ctx context.Context, owned store.Partition, c
 		c.writers.Kick(answer.To.Partition())
 	}
 	return err
+}
+
+// childVersion returns the version with which a child starts: the one that the parent asked for; else the newest one with the module
+// of the parent, so that both come from the same upload; else the newest one.
+func childVersion(ctx context.Context, modules store.ModuleStore, ns store.NamespaceID, m *run.Message) (store.Version, error) {
+	if m.Version == 0 && !m.Latest && m.Module != "" {
+		if d, err := store.ParseDigest(m.Module); err == nil {
+			if v, err := modules.Newest(ctx, ns, m.Workflow, d); !errors.Is(err, store.ErrNotFound) {
+				return v, err
+			}
+		}
+	}
+	return modules.Version(ctx, ns, m.Workflow, m.Version)
 }

@@ -50,7 +50,6 @@ func (r *Runs) PlanRestart(ctx context.Context, q RestartRequest) (x Restart, er
 		func() error { return undone(&q, x.Plan) },
 		func() error { return r.outcomes(ctx, &q, j, x.Plan) },
 		func() error { return r.tokens(ctx, q.Of.Namespace, x.Plan.Hooks) },
-		func() error { return r.chosenChildren(ctx, q.Of.Namespace, x.Plan) },
 	} {
 		if err := check(); err != nil && !errors.Is(err, run.ErrIllegal) {
 			return x, err
@@ -206,18 +205,27 @@ func (r *Runs) outcomes(ctx context.Context, q *RestartRequest, j *journal.Journ
 	return nil
 }
 
-// chosenChildren notes of children which the new run starts again that their ids are taken.
-func (r *Runs) chosenChildren(ctx context.Context, ns store.NamespaceID, p *run.Plan) error {
+// NoteChildren notes in a plan which children the new run cannot start again, since the ids that its workflow has chosen for them
+// are taken: the first ones are there, or were deleted not long ago.
+func (r *Runs) NoteChildren(ctx context.Context, ns store.NamespaceID, p *run.Plan, now int64) error {
 	for i := range p.Repeated {
 		c := &p.Repeated[i]
 		if c.Child == "" {
 			continue
 		}
-		switch _, err := r.State(ctx, store.RunKey{Namespace: ns, ID: c.Child}); {
-		case err == nil:
-			c.Note = "it fails as long as there is a run " + c.Child
-		case !errors.Is(err, store.ErrNotFound):
+		st, err := r.store.State(ctx, store.RunKey{Namespace: ns, ID: c.Child})
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
 			return err
+		}
+		n := run.NewRun{}
+		if n.IDsMs, err = r.ids(ctx, ns); err != nil {
+			return err
+		}
+		if !run.Forgotten(&st, &n, now) {
+			c.Note = "it fails: the id " + c.Child + " is taken"
 		}
 	}
 	return nil

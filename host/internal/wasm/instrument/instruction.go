@@ -97,7 +97,7 @@ const (
 	perBytes    = -6 + tickBits
 	perElements = -3 + tickBits
 	perPages    = 10 + tickBits
-	tickBits    = 6 // of region.Ticks
+	tickBits    = 6 // of Ticks
 )
 
 // instruction reads what follows an opcode and notes what has to be changed.
