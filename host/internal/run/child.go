@@ -9,8 +9,9 @@ import (
 	"github.com/wfhost/wfhost/store"
 )
 
-// Version returns the version with which a child starts: the one that was asked for; else the newest one that has the module of
-// the parent, so that both come of the same upload and understand each other; else the latest.
+// Version returns the version that a child starts with: the one that the parent requests; otherwise the newest one
+// that has the parent's module, so that both come from the same upload and understand each other; otherwise the
+// latest.
 func Version(ctx context.Context, modules store.ModuleStore, ns store.NamespaceID, m *Message) (store.Version, error) {
 	if m.Version == 0 && !m.Latest && m.Module != "" {
 		if d, err := store.ParseDigest(m.Module); err == nil {
@@ -36,8 +37,8 @@ func ChildStart(cmd *store.Command, m *Message, v *store.Version) *NewRun {
 			Iteration: m.Iteration, Handle: m.Handle, Depth: m.Depth}}
 }
 
-// ChildRefused reports whether an error is an answer to the parent: there is no such version, or a quota is in the way. After
-// others the start is tried again.
+// ChildRefused reports whether the parent gets the error as its answer: the version does not exist, or a quota
+// refused the start. After any other error the start is retried.
 func ChildRefused(err error) bool {
 	_, limit := errors.AsType[*abi.Error](err)
 	return limit || errors.Is(err, store.ErrNotFound)
